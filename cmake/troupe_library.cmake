@@ -1,0 +1,27 @@
+# What every library of the project shares: include root, language level, warnings, its alias.
+add_library(troupe_warnings INTERFACE)
+target_compile_options(troupe_warnings INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor
+                                                 -Wold-style-cast $<$<BOOL:${TROUPE_WERROR}>:-Werror>)
+add_library(troupe_sanitize INTERFACE)
+if(TROUPE_SANITIZE)
+  target_compile_options(troupe_sanitize INTERFACE -fsanitize=${TROUPE_SANITIZE} -fno-omit-frame-pointer -g1)
+  target_link_options(troupe_sanitize INTERFACE -fsanitize=${TROUPE_SANITIZE})
+endif()
+
+# troupe_library(<target>): a library of one folder; troupe_core becomes troupe::core.
+function(troupe_library target)
+  string(REPLACE "troupe_" "troupe::" alias ${target})
+  string(REPLACE "troupe_" "" exported ${target})
+  add_library(${alias} ALIAS ${target})
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${exported} POSITION_INDEPENDENT_CODE ON)
+  target_compile_features(${target} PUBLIC cxx_std_${TROUPE_CXX_STANDARD})
+  target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
+                                              $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/troupe>)
+  target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:troupe_warnings> $<BUILD_INTERFACE:troupe_sanitize>)
+  set_property(GLOBAL APPEND PROPERTY TROUPE_LIBRARIES ${target})
+endfunction()
+
+# troupe_program(<target>): an executable of ours.
+function(troupe_program target)
+  target_link_libraries(${target} PRIVATE troupe_warnings troupe_sanitize)
+endfunction()

@@ -1,0 +1,60 @@
+#include "core/log.h"
+
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+
+namespace troupe {
+namespace {
+
+spdlog::level::level_enum to_spdlog(LogLevel level) {
+  switch (level) {
+    case LogLevel::debug:
+      return spdlog::level::debug;
+    case LogLevel::info:
+      return spdlog::level::info;
+    case LogLevel::warning:
+      return spdlog::level::warn;
+    case LogLevel::error:
+      return spdlog::level::err;
+  }
+  return spdlog::level::info;
+}
+
+void set_pattern(spdlog::logger& logger, const std::string& process_name) {
+  // A '%' in a name would be a pattern flag; doubling it keeps the name as it is.
+  std::string name;
+  for (const char c : process_name) name += c == '%' ? std::string("%%") : std::string(1, c);
+  if (!name.empty()) name += ' ';
+  logger.set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %L " + name + "%v", spdlog::pattern_time_type::utc);
+}
+
+spdlog::logger& logger() {
+  // The one logger of the process: stderr has one, too.
+  static const std::shared_ptr<spdlog::logger> instance = [] {
+    auto made = std::make_shared<spdlog::logger>("troupe",
+                                                 std::make_shared<spdlog::sinks::stderr_sink_mt>());
+    set_pattern(*made, "");
+    made->flush_on(spdlog::level::trace);
+    return made;
+  }();
+  return *instance;
+}
+
+}  // namespace
+
+void configure_log(LogLevel lowest, const std::string& process_name) {
+  logger().set_level(to_spdlog(lowest));
+  set_pattern(logger(), process_name);
+}
+
+void log(LogLevel level, std::string_view message) {
+  std::string line(message);
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  logger().log(to_spdlog(level), spdlog::string_view_t(line.data(), line.size()));
+}
+
+}  // namespace troupe

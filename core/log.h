@@ -1,0 +1,37 @@
+// Log: one line per event on stderr, `2026-11-20T10:21:38.126Z I worker/1 message`.
+// spdlog does the work and stays behind this header. Any thread may call.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "core/text.h"
+
+namespace troupe {
+
+enum class LogLevel { debug, info, warning, error };
+
+/// Sets the lowest level that is written and the name of this process ("worker/1"; empty: none).
+void configure_log(LogLevel lowest, const std::string& process_name);
+
+/// Writes one line; newlines in `message` are replaced, so a line stays a line.
+void log(LogLevel level, std::string_view message);
+
+template <class... Parts>
+void log_debug(const Parts&... parts) {
+  log(LogLevel::debug, text(parts...));
+}
+template <class... Parts>
+void log_info(const Parts&... parts) {
+  log(LogLevel::info, text(parts...));
+}
+template <class... Parts>
+void log_warning(const Parts&... parts) {
+  log(LogLevel::warning, text(parts...));
+}
+template <class... Parts>
+void log_error(const Parts&... parts) {
+  log(LogLevel::error, text(parts...));
+}
+
+}  // namespace troupe

@@ -1,0 +1,43 @@
+// Cluster: who belongs to the group and where the chief is found. Plain data; cli/ fills it in from
+// flags, TF_CONFIG or a launcher's variables, distributed/ joins the group that it describes.
+//
+// Vocabulary: a *worker* is a process; its *rank* counts from 0; the *chief* is rank 0; a *task* is
+// the name a cluster file gives a worker ("chief/0", "worker/1").
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+/// Host name or address literal, and a TCP port (0: the system chooses).
+struct Endpoint {
+  std::string host;
+  std::uint16_t port = 0;
+};
+
+/// One worker of the group as the configuration knows it.
+struct Member {
+  std::string task;                 // "worker/1"; unique in the group
+  std::optional<Endpoint> address;  // unset: it connects to the chief and says where it listens
+};
+
+/// A group of workers and this process's place in it.
+/// Invariants (checked by cli/ before anything starts): members is not empty, 0 <= rank < size,
+/// task names differ, and with more than one member members[0].address is set.
+struct Cluster {
+  int rank = 0;
+  std::vector<Member> members = {{"worker/0", std::nullopt}};  // by rank; [0] is the chief
+  std::uint64_t generation = 0;  // which start of this job it is; a stale process is refused
+  int listen_fd = -1;            // a listening socket inherited from the launcher; -1: none
+  std::string origin = "local";  // where this came from, for messages: "TF_CONFIG", "torchrun", ...
+
+  [[nodiscard]] int world_size() const { return static_cast<int>(members.size()); }
+  [[nodiscard]] const std::string& task() const {
+    return members[static_cast<std::size_t>(rank)].task;
+  }
+};
+
+}  // namespace troupe

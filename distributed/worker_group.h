@@ -1,0 +1,111 @@
+// WorkerGroup: the processes that train together, and the collectives they call.
+//
+// Two planes. The *control plane* is a star: every worker keeps one connection to the chief, owned
+// by this object's network thread; it carries the hello, heartbeats, the abort frame and the
+// goodbye. The chief is the arbiter: the first failure that reaches it is the reason every worker
+// reports. The *data plane* is a set of links between workers whose ranks differ by a power of two
+// (that holds the ring, recursive doubling and binomial trees); the thread that calls a collective
+// drives them itself, so a collective costs no hand-over between threads.
+//
+// Thread rule: collectives from one thread at a time; abort() from any thread.
+// The order of additions depends on world size and length alone: results are bitwise repeatable,
+// and equal on all ranks.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/deadline.h"
+#include "core/span.h"
+#include "distributed/cluster.h"
+
+namespace troupe {
+
+/// Limits of a group. Every wait in it ends by one of these.
+struct GroupOptions {
+  std::chrono::milliseconds start_timeout{300'000};       // until every worker has joined
+  std::chrono::milliseconds collective_timeout{300'000};  // for one collective
+  std::chrono::milliseconds heartbeat_interval{1'000};
+  std::chrono::milliseconds heartbeat_timeout{5'000};  // silence after which a worker is lost
+  std::chrono::milliseconds close_timeout{10'000};
+  bool insecure = false;  // allow addresses outside loopback, unauthenticated and unencrypted
+};
+
+/// What all workers must agree on before any of them trains.
+struct JoinTerms {
+  /// One line per parameter and buffer in order: "name dtype [shape] requires_grad". The first line
+  /// that differs between two workers is named in the ConfigError on both.
+  std::vector<std::string> model_signature;
+  /// Settings that must be equal, by the name a user knows: {"--batch-size", "64"}. A difference is
+  /// a ConfigError that names the setting and both values.
+  std::map<std::string, std::string> must_match;
+};
+
+/// Membership of one process in one group.
+class WorkerGroup {
+ public:
+  /// Binds this worker's listening socket, so that a taken port is found before a model is built.
+  /// Blocks: no.  Throws: EnvironmentError (port taken, address not ours), ConfigError (an address
+  /// outside loopback without `insecure`).
+  WorkerGroup(Cluster cluster, GroupOptions options);
+  /// Closes the sockets; never communicates, never throws. close() is the collective ending.
+  ~WorkerGroup();
+  WorkerGroup(const WorkerGroup&) = delete;
+  WorkerGroup& operator=(const WorkerGroup&) = delete;
+
+  /// Meets the other workers; on return every rank is connected.
+  /// Collective: yes.  Blocks: at most start_timeout.
+  /// Throws: RendezvousError naming the tasks that are missing; ConfigError where cluster, terms or
+  /// protocol differ; PeerFailed, PeerLost.
+  void join(const JoinTerms& terms);
+
+  [[nodiscard]] int rank() const;
+  [[nodiscard]] int world_size() const;
+  /// "worker/1"
+  [[nodiscard]] const std::string& task(int rank) const;
+  [[nodiscard]] const GroupOptions& options() const;
+
+  /// Sums `values` over all workers, in place; every rank ends with bit-identical values.
+  /// Shapes: [n], the same n on every rank.  Collective: yes.  Blocks: at most `deadline`.
+  /// Throws: PeerLost, PeerFailed, TimeoutError, DesyncError.
+  /// Cost: recursive doubling, log2(W) messages of n, up to a threshold; above it the ring of
+  /// Patarasuk & Yuan 2009, 2(W-1) messages of n/W. See docs/algorithms.md.
+  void all_reduce(Span<float> values, const Deadline& deadline);
+  void all_reduce(Span<double> values, const Deadline& deadline);
+  void all_reduce(Span<std::int64_t> values, const Deadline& deadline);
+
+  /// Sums over all workers into `root`'s values; other ranks' values are unspecified afterwards.
+  void reduce(Span<float> values, int root, const Deadline& deadline);
+  void reduce(Span<double> values, int root, const Deadline& deadline);
+  void reduce(Span<std::int64_t> values, int root, const Deadline& deadline);
+
+  /// Copies `root`'s bytes to every rank (binomial tree).  Shapes: the same n on every rank.
+  void broadcast(Span<std::byte> bytes, int root, const Deadline& deadline);
+
+  /// Every rank's bytes, by rank; lengths may differ (each at most kMaxGatherBytes).
+  [[nodiscard]] std::vector<std::vector<std::byte>> all_gather(Span<const std::byte> mine,
+                                                               const Deadline& deadline);
+  static constexpr std::size_t kMaxGatherBytes = std::size_t{1} << 30;
+
+  /// Returns when every rank has called it.
+  void barrier(const Deadline& deadline);
+
+  /// Tells the group that this worker failed and why; the others raise PeerFailed with `reason` and
+  /// `exit_code`. Best effort, bounded by a second; never throws. Collectives fail afterwards.
+  void abort(const std::string& reason, int exit_code) noexcept;
+
+  /// Collective goodbye. Afterwards the object can only be destroyed.
+  /// Blocks: at most close_timeout.
+  void close();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace troupe

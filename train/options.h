@@ -1,0 +1,24 @@
+// Options of train/: how long to train and what to say about it. Plain data, free of LibTorch.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace troupe {
+
+struct TrainOptions {
+  std::int64_t epochs = 1;
+  std::optional<std::int64_t> max_steps;  // absolute; whichever of the two ends first
+  std::int64_t batch_size = 64;           // the global batch: all replicas' examples in a step
+  std::uint64_t seed = 1;
+  double learning_rate = 0.01;
+  double momentum = 0.9;
+  double weight_decay = 0;
+  std::int64_t log_every = 100;  // steps between log lines; 0: none
+  std::string metrics_file;      // one JSON object a line per logged step; empty: none
+  bool json_summary = false;     // the chief's last stdout line is one JSON object
+  bool progress = true;          // a progress bar, on a terminal only
+};
+
+}  // namespace troupe
