@@ -1,0 +1,238 @@
+#include "core/machine.h"
+
+#include <arpa/inet.h>
+#include <dlfcn.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <sstream>
+
+#include "core/text.h"
+
+namespace troupe {
+namespace {
+
+namespace fs = std::filesystem;
+
+void keep_smaller(std::optional<double>& limit, double candidate) {
+  if (!limit || candidate < *limit) limit = candidate;
+}
+
+/// "150000 100000" is 1.5 cores, "max 100000" no limit; version 1 has the two numbers in two files.
+std::optional<double> read_quota(const fs::path& group) {
+  std::string quota;
+  double period = 0;
+  if (std::ifstream version2(group / "cpu.max"); version2 >> quota >> period) {
+  } else {
+    std::ifstream(group / "cpu.cfs_quota_us") >> quota;
+    std::ifstream(group / "cpu.cfs_period_us") >> period;
+  }
+  char* end = nullptr;
+  const double amount = std::strtod(quota.c_str(), &end);
+  if (end == quota.c_str() || amount <= 0 || period <= 0) return std::nullopt;
+  return amount / period;
+}
+
+/// Where a line of /proc/self/cgroup ("4:cpu,cpuacct:/a/b" or "0::/a/b") lies below /sys/fs/cgroup.
+/// Returns whether the line speaks of CPU time at all.
+bool parse_cgroup_line(const std::string& line, std::string& mount, std::string& group) {
+  const std::size_t first = line.find(':');
+  const std::size_t second = first == std::string::npos ? first : line.find(':', first + 1);
+  if (second == std::string::npos) return false;
+  const std::string controllers = line.substr(first + 1, second - first - 1);
+  group = line.substr(second + 1);
+  mount = controllers.empty() ? "" : controllers;
+  return controllers.empty() || ("," + controllers + ",").find(",cpu,") != std::string::npos;
+}
+
+std::string cpu_capability() {
+#if defined(__x86_64__) || defined(__i386__)
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+    return "AVX512";
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "AVX2";
+#endif
+  return "default";
+}
+
+std::string try_loopback() {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const bool works = fd >= 0 &&
+                     bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 &&
+                     listen(fd, 1) == 0;
+  const std::string reason = works ? "" : std::strerror(errno);
+  if (fd >= 0) close(fd);
+  return reason;
+}
+
+std::vector<InterfaceAddress> interface_addresses() {
+  std::vector<InterfaceAddress> result;
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return result;
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, &freeifaddrs);
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_addr == nullptr || (entry->ifa_flags & IFF_UP) == 0) continue;
+    const int family = entry->ifa_addr->sa_family;
+    if (family != AF_INET && family != AF_INET6) continue;
+    const void* bytes = nullptr;
+    if (family == AF_INET)
+      bytes = &reinterpret_cast<const sockaddr_in*>(entry->ifa_addr)->sin_addr;
+    else
+      bytes = &reinterpret_cast<const sockaddr_in6*>(entry->ifa_addr)->sin6_addr;
+    char name[INET6_ADDRSTRLEN] = "";
+    if (inet_ntop(family, bytes, name, sizeof name) != nullptr)
+      result.push_back({entry->ifa_name, name, (entry->ifa_flags & IFF_LOOPBACK) != 0});
+  }
+  return result;
+}
+
+std::string locale_in_use() {
+  for (const char* name : {"LC_ALL", "LC_NUMERIC", "LANG"})
+    if (const char* value = std::getenv(name); value != nullptr && *value != '\0') return value;
+  return "";
+}
+
+/// The library's own words, where it has any: `const char* name(void)`.
+std::string ask(void* library, const char* function) {
+  const auto call = reinterpret_cast<const char* (*)()>(dlsym(library, function));
+  return call == nullptr ? "" : call();
+}
+
+}  // namespace
+
+const char* name_of(Blas::Kind kind) {
+  switch (kind) {
+    case Blas::Kind::missing:
+      return "missing";
+    case Blas::Kind::reference:
+      return "reference BLAS";
+    case Blas::Kind::openblas:
+      return "OpenBLAS";
+    case Blas::Kind::mkl:
+      return "MKL";
+    case Blas::Kind::blis:
+      return "BLIS";
+    case Blas::Kind::atlas:
+      return "ATLAS";
+    case Blas::Kind::unknown:
+      break;
+  }
+  return "unknown";
+}
+
+std::optional<double> cgroup_cpu_limit(const std::string& root) {
+  std::optional<double> limit;
+  std::ifstream groups(root + "/proc/self/cgroup");
+  std::string line;
+  while (std::getline(groups, line)) {
+    std::string mount;
+    std::string group;
+    if (!parse_cgroup_line(line, mount, group)) continue;
+    const fs::path top = fs::path(root + "/sys/fs/cgroup") / mount;
+    // A container may see its own group as the root of the mount, under another path: every level
+    // that exists counts, the mount's root included.
+    fs::path relative = fs::path(group).relative_path();
+    for (;;) {
+      if (const auto quota = read_quota(top / relative)) keep_smaller(limit, *quota);
+      if (relative.empty()) break;
+      relative = relative.parent_path();
+    }
+  }
+  return limit;
+}
+
+Cores inspect_cores(const std::string& root) {
+  Cores cores;
+  cores.online = static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+  cores.affinity = cores.online;
+  // A mask wider than cpu_set_t's 1024 is refused with EINVAL; then all online cores count.
+  if (cpu_set_t mask; sched_getaffinity(0, sizeof mask, &mask) == 0)
+    cores.affinity = std::max(1, CPU_COUNT(&mask));
+  cores.cgroup_limit = cgroup_cpu_limit(root);
+  cores.usable = cores.affinity;
+  if (cores.cgroup_limit)
+    cores.usable = std::clamp(static_cast<int>(std::floor(std::min(*cores.cgroup_limit, 1e6))), 1,
+                              cores.affinity);
+  return cores;
+}
+
+Blas inspect_blas() {
+  Blas blas;
+  void* library = dlopen("libblas.so.3", RTLD_LAZY | RTLD_LOCAL);  // stays loaded: its threads run
+  void* product = library == nullptr ? nullptr : dlsym(library, "sgemm_");
+  if (product == nullptr) return blas;
+  Dl_info info{};
+  if (dladdr(product, &info) != 0 && info.dli_fname != nullptr) {
+    std::error_code ignored;
+    const fs::path real = fs::canonical(info.dli_fname, ignored);
+    blas.path = real.empty() ? info.dli_fname : real.string();
+  }
+  // The path speaks first: a process that has another BLAS loaded, too, finds that one's symbols.
+  const auto path_has = [&](const char* part) { return blas.path.find(part) != std::string::npos; };
+  const auto has = [&](const char* symbol) { return dlsym(library, symbol) != nullptr; };
+  if (path_has("openblas") || has("openblas_get_config")) {
+    blas.kind = Blas::Kind::openblas;
+    blas.version = ask(library, "openblas_get_config");
+  } else if (path_has("mkl") || has("MKL_Get_Version")) {
+    blas.kind = Blas::Kind::mkl;
+  } else if (path_has("blis") || has("bli_info_get_version_str")) {
+    blas.kind = Blas::Kind::blis;
+    blas.version = ask(library, "bli_info_get_version_str");
+  } else if (path_has("atlas") || has("ATL_buildinfo")) {
+    blas.kind = Blas::Kind::atlas;
+  } else {
+    // The reference library is plain libblas.so.3.x and has none of the others' symbols.
+    blas.kind = path_has("/libblas.so.3") ? Blas::Kind::reference : Blas::Kind::unknown;
+  }
+  return blas;
+}
+
+bool hosts_file_hides(const std::string& name, const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  while (std::getline(file, line)) {
+    std::istringstream words(line.substr(0, line.find('#')));
+    std::string address;
+    words >> address;
+    if (address.rfind("127.", 0) != 0 || address == "127.0.0.1") continue;
+    for (std::string word; words >> word;)
+      if (word == name) return true;
+  }
+  return false;
+}
+
+Machine inspect_machine() {
+  Machine machine;
+  machine.cores = inspect_cores();
+  machine.blas = inspect_blas();
+  machine.cpu_capability = cpu_capability();
+  machine.memory_bytes = static_cast<std::uint64_t>(std::max(0L, sysconf(_SC_PHYS_PAGES))) *
+                         static_cast<std::uint64_t>(std::max(0L, sysconf(_SC_PAGESIZE)));
+  char name[256] = "";
+  if (gethostname(name, sizeof name - 1) == 0) machine.name = name;
+  machine.name_is_loopback = hosts_file_hides(machine.name, "/etc/hosts");
+  machine.addresses = interface_addresses();
+  machine.loopback_error = try_loopback();
+  if (rlimit limit{}; getrlimit(RLIMIT_NOFILE, &limit) == 0)
+    machine.open_file_limit = limit.rlim_cur;
+  machine.locale = locale_in_use();
+  return machine;
+}
+
+}  // namespace troupe
