@@ -1,0 +1,57 @@
+// Batch: what one replica computes on in one step; DistributedBatch: the same for every replica of
+// this worker. Plain values; tensors are shared by reference as everywhere in LibTorch.
+//
+// Legend: B examples of this replica in this step.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "core/error.h"
+#include "core/text.h"
+
+namespace troupe {
+
+/// One replica's share of a global batch. `fields` is never empty and B is at least 1, also in a
+/// stand-in.
+struct Batch {
+  std::vector<at::Tensor> fields;    // fields[i] [B, ...], the same B in all; the data set's order
+  std::int64_t global_examples = 0;  // examples of this step over all replicas of all workers
+  /// This replica has no example of its own in this step. Its fields are another replica's, so that
+  /// the step takes the same path everywhere; whatever it computes must weigh nothing.
+  bool stand_in = false;
+
+  /// B; 0 for a stand-in.
+  [[nodiscard]] std::int64_t examples() const {
+    return stand_in || fields.empty() ? 0 : fields.front().size(0);
+  }
+
+  /// All fields at once: `const auto [images, labels] = batch.unpack<2>();`
+  /// Throws: ConfigError if there are not N fields.
+  template <std::size_t N>
+  [[nodiscard]] std::array<at::Tensor, N> unpack() const {
+    if (fields.size() != N) {
+      throw ConfigError(text("batch.unpack<", N, ">() asks for ", N, N == 1 ? " field" : " fields",
+                             ", the data set's batches have ", fields.size(), "."),
+                        text("call unpack<", fields.size(),
+                             ">() in the step hook, or change what create_datasets returns."));
+    }
+    std::array<at::Tensor, N> result;
+    for (std::size_t i = 0; i < N; ++i) result[i] = fields[i];
+    return result;
+  }
+};
+
+/// What the replicas of this worker compute on in one step.
+struct DistributedBatch {
+  std::vector<Batch> replicas;       // one per replica of this worker, in rank order
+  std::int64_t global_examples = 0;  // as in Batch; at least 1
+  std::int64_t epoch = 0;
+  std::int64_t step = 0;  // within the epoch, from 0
+};
+
+}  // namespace troupe

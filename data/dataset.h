@@ -1,0 +1,67 @@
+// Dataset: examples by index, gathered a batch at a time. A batch-at-a-time interface costs a few
+// tensor operations per batch where an example-at-a-time one costs a few per example.
+//
+// Legend: N examples of the data set, B of them in a batch.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace troupe {
+
+/// Examples by index. Immutable once built.
+/// Thread: get() is called from a loader's prefetch thread, never from two threads at once for one
+/// epoch; two epochs (training and validation) may overlap, so get() must not change the object.
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+
+  /// N.
+  [[nodiscard]] virtual std::int64_t size() const = 0;
+
+  /// The examples at `indices`, in that order.
+  /// Shapes: indices [B] int64, each in [0, N), B >= 1, not to be written to; result: one or more
+  /// fields [B, ...], as many for every call, sharing no memory with what an earlier call returned.
+  /// Runs without gradients and with one compute thread. Draw no random numbers from LibTorch's
+  /// default generator here: the training thread uses it at the same time.
+  /// Blocks: as long as it takes; the loader warns every 30 s, it cannot interrupt it.
+  /// Throws: whatever it likes; the training thread sees the exception with its type.
+  [[nodiscard]] virtual std::vector<at::Tensor> get(const at::Tensor& indices) const = 0;
+};
+
+/// Turns the gathered fields of a batch into the fields that the hooks see, in bulk.
+using BatchTransform = std::function<std::vector<at::Tensor>(std::vector<at::Tensor>)>;
+
+/// A data set held in memory: one tensor per field, one index_select per field and batch.
+class TensorDataset final : public Dataset {
+ public:
+  /// Shapes: fields[i] [N, ...], any dtype, the same N in all. The tensors are kept by reference.
+  /// `transform`, if set, is called like get() and under its rules; it may change its argument.
+  /// Throws: DataError if there is no field, one is undefined or 0-dimensional, or N differs.
+  explicit TensorDataset(std::vector<at::Tensor> fields, BatchTransform transform = {});
+
+  [[nodiscard]] std::int64_t size() const override;
+  [[nodiscard]] std::vector<at::Tensor> get(const at::Tensor& indices) const override;
+
+ private:
+  std::vector<at::Tensor> fields_;  // contiguous, [N, ...]
+  BatchTransform transform_;
+};
+
+/// The `count` examples of `dataset` from `begin` on, as a data set; copies no example.
+/// Throws: ConfigError if they are not all there.
+[[nodiscard]] std::shared_ptr<const Dataset> take(std::shared_ptr<const Dataset> dataset,
+                                                  std::int64_t begin, std::int64_t count);
+
+/// The data sets of a task; null where there is none.
+struct Splits {
+  std::shared_ptr<const Dataset> train;
+  std::shared_ptr<const Dataset> validation;
+  std::shared_ptr<const Dataset> test;
+};
+
+}  // namespace troupe

@@ -1,0 +1,122 @@
+#include "data/digits.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdio>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "data/digit_pen.h"
+#include "data/digit_random.h"
+#include "data/digit_shape.h"
+#include "data/idx.h"
+
+namespace troupe {
+namespace {
+
+// One generator per (seed, split, what, number): each constant is an odd 64-bit number, and the
+// generator's first output is drawn from their sum.
+enum class Stream : std::uint64_t { writer = 1, image = 2 };
+
+detail::SplitMix make_stream(DigitsSplit split, Stream stream, std::uint64_t number,
+                             std::uint64_t seed) {
+  std::uint64_t state = detail::SplitMix(seed).next();
+  state = detail::SplitMix(state + (split == DigitsSplit::train ? 0 : 1)).next();
+  state = detail::SplitMix(state + static_cast<std::uint64_t>(stream)).next();
+  return detail::SplitMix(detail::SplitMix(state + number).next());
+}
+
+void check_count(std::int64_t count, const char* what) {
+  if (count >= 0 && count <= 0xFFFFFFFF) return;
+  throw ConfigError(text("The number of ", what, " digits to generate is ", count, "."),
+                    "give 0 or more, and no more than an IDX file can count.");
+}
+
+std::vector<std::byte> to_bytes(const std::vector<std::uint8_t>& values) {
+  std::vector<std::byte> bytes(values.size());
+  std::transform(values.begin(), values.end(), bytes.begin(),
+                 [](std::uint8_t value) { return std::byte{value}; });
+  return bytes;
+}
+
+void write_split(const std::filesystem::path& dir, const std::string& prefix,
+                 const Digits& digits) {
+  const auto count = static_cast<std::int64_t>(digits.labels.size());
+  write_idx(dir / (prefix + "-images-idx3-ubyte"),
+            {IdxType::uint8, {count, kDigitSide, kDigitSide}, to_bytes(digits.images)});
+  write_idx(dir / (prefix + "-labels-idx1-ubyte"),
+            {IdxType::uint8, {count}, to_bytes(digits.labels)});
+}
+
+[[noreturn]] void fail_to_write(const std::filesystem::path& dir, const std::error_code& error) {
+  if (error == std::errc::directory_not_empty || error == std::errc::file_exists ||
+      error == std::errc::not_a_directory) {
+    throw ConfigError(text("'", dir.string(), "' exists and is not an empty directory."),
+                      "name an empty or new directory for the generated digits.");
+  }
+  throw EnvironmentError(
+      text("'", dir.string(), "' cannot be written: ", error.message(), "."),
+      "name a new directory for the generated digits, where this user may write.");
+}
+
+}  // namespace
+
+Digits generate_digits(DigitsSplit split, std::int64_t count, std::uint64_t seed) {
+  check_count(count, split == DigitsSplit::train ? "training" : "test");
+  Digits digits;
+  digits.images.resize(static_cast<std::size_t>(count * kDigitPixels));
+  digits.labels.resize(static_cast<std::size_t>(count));
+  detail::WriterStyle style;
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (i % kDigitsPerWriter == 0) {
+      const auto writer = static_cast<std::uint64_t>(i / kDigitsPerWriter);
+      detail::SplitMix random = make_stream(split, Stream::writer, writer, seed);
+      style = detail::draw_style(random);
+    }
+    detail::SplitMix random =
+        make_stream(split, Stream::image, static_cast<std::uint64_t>(i), seed);
+    const int label = static_cast<int>(random.below(10));
+    digits.labels[static_cast<std::size_t>(i)] = static_cast<std::uint8_t>(label);
+    const auto path = detail::draw_path(label, style, random);
+    detail::draw_image(path, style.pen_radius, random, digits.images.data() + i * kDigitPixels);
+  }
+  return digits;
+}
+
+void write_digits(const std::filesystem::path& dir, std::int64_t train_count,
+                  std::int64_t test_count, std::uint64_t seed) {
+  namespace fs = std::filesystem;
+  fs::path target = fs::absolute(dir).lexically_normal();
+  if (!target.has_filename()) target = target.parent_path();  // "digits/" is "digits"
+  std::error_code error;
+  // Early, before the work; rename() below decides.
+  if (fs::exists(target, error) &&
+      !(fs::is_directory(target, error) && fs::is_empty(target, error))) {
+    fail_to_write(target, std::make_error_code(std::errc::directory_not_empty));
+  }
+  const Digits train = generate_digits(DigitsSplit::train, train_count, seed);
+  const Digits test = generate_digits(DigitsSplit::test, test_count, seed);
+  fs::create_directories(target.parent_path(), error);
+  const fs::path temporary = target.string() + text(".tmp.", ::getpid());
+  if (!error) fs::create_directory(temporary, error);
+  if (error) fail_to_write(target, error);
+  try {
+    write_split(temporary, "train", train);
+    write_split(temporary, "t10k", test);
+    // Replaces an empty directory, refuses any other: two writers cannot mix their files.
+    if (std::rename(temporary.c_str(), target.c_str()) != 0) {
+      fail_to_write(target, {errno, std::generic_category()});
+    }
+  } catch (...) {
+    fs::remove_all(temporary, error);
+    throw;
+  }
+}
+
+}  // namespace troupe

@@ -1,0 +1,248 @@
+#include "data/loader.h"
+
+#include <ATen/Functions.h>
+#include <c10/core/GradMode.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "core/check.h"
+#include "core/error.h"
+#include "core/log.h"
+#include "core/text.h"
+#include "data/one_compute_thread.h"
+
+namespace troupe {
+namespace {
+
+// What one epoch reads; copied, so that an Epoch may outlive its DistributedDataset.
+struct Reading {
+  std::shared_ptr<const Dataset> dataset;
+  ShardPlan plan;
+  int first_replica;
+  int local_replicas;
+  LoaderOptions options;
+  std::int64_t epoch;
+  std::int64_t first_step;
+};
+
+std::vector<at::Tensor> gather(const Dataset& dataset, const at::Tensor& indices) {
+  std::vector<at::Tensor> fields = dataset.get(indices);
+  if (fields.empty()) {
+    throw DataError("Dataset::get() returned no field.", "return one tensor per field.");
+  }
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    const at::Tensor& field = fields[i];
+    const bool has_examples = field.defined() && field.dim() >= 1;
+    if (has_examples && field.size(0) == indices.size(0)) continue;
+    throw DataError(
+        text("Dataset::get() was asked for ", indices.size(0), " examples, field ", i,
+             " of its result has ",
+             has_examples ? text(field.size(0)) : std::string("no first dimension"), "."),
+        "return tensors [B, ...] for B indices; a batch transform must keep B too.");
+  }
+  return fields;
+}
+
+DistributedBatch gather_step(const Reading& reading, const at::Tensor& order, std::int64_t step) {
+  DistributedBatch result;
+  result.global_examples = reading.plan.global_examples(step);
+  result.epoch = reading.epoch;
+  result.step = step;
+  result.replicas.resize(static_cast<std::size_t>(reading.local_replicas));
+  for (int i = 0; i < reading.local_replicas; ++i) {
+    Share share = reading.plan.share(step, reading.first_replica + i);
+    Batch& batch = result.replicas[static_cast<std::size_t>(i)];
+    batch.global_examples = result.global_examples;
+    batch.stand_in = share.count == 0;
+    // Gathered again even where replica 0 is local too: a step may change its fields in place.
+    if (batch.stand_in) share = reading.plan.share(step, 0);
+    batch.fields = gather(*reading.dataset, order.narrow(0, share.offset, share.count));
+  }
+  return result;
+}
+
+void warn_of_waiting(const Reading& reading, const char* who, int waits) {
+  const auto waited = std::chrono::duration<double>(reading.options.warn_after * waits).count();
+  log_warning(who, " has waited ", waited, " s for Dataset::get() in epoch ", reading.epoch,
+              ". If the data set reads from a disk or the network, look there.");
+}
+
+}  // namespace
+
+// The queue between the prefetch thread and the training thread. Everything below `mutex` is
+// guarded by it, except `current`, which is the training thread's.
+struct Epoch::State {
+  explicit State(Reading what) : reading(std::move(what)), thread([this] { prefetch(); }) {}
+  ~State() { stop(); }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  // Training thread: makes the next step the current one; false at the end.
+  bool advance();
+  // Training thread: ends and joins the prefetch thread.
+  void stop();
+
+  const Reading reading;
+  bool begun = false;        // training thread's
+  DistributedBatch current;  // training thread's
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<DistributedBatch> ready;
+  std::exception_ptr error;  // what ended the prefetch thread, after the steps in `ready`
+  bool finished = false;     // the prefetch thread adds nothing more
+  bool stopped = false;      // the training thread wants nothing more
+
+  std::thread thread;  // last: it uses all of the above
+
+ private:
+  void prefetch() noexcept;
+  void prefetch_steps();
+  // Prefetch thread: waits for room; false if nobody wants more.
+  bool wait_for_room();
+  // Training thread, holding `lock`: waits until `done`, with a warning now and then.
+  template <class Done>
+  void wait(std::unique_lock<std::mutex>& lock, const char* who, Done done);
+};
+
+template <class Done>
+void Epoch::State::wait(std::unique_lock<std::mutex>& lock, const char* who, Done done) {
+  for (int waits = 1; !changed.wait_for(lock, reading.options.warn_after, done); ++waits) {
+    lock.unlock();  // the log may be slow
+    warn_of_waiting(reading, who, waits);
+    lock.lock();
+  }
+}
+
+bool Epoch::State::advance() {
+  std::unique_lock<std::mutex> lock(mutex);
+  wait(lock, "Training", [this] { return finished || !ready.empty(); });
+  if (ready.empty()) {
+    if (error) std::rethrow_exception(error);
+    return false;
+  }
+  std::swap(current, ready.front());
+  DistributedBatch old = std::move(ready.front());  // freed outside the lock
+  ready.pop_front();
+  lock.unlock();
+  changed.notify_all();
+  return true;
+}
+
+void Epoch::State::stop() {
+  std::unique_lock<std::mutex> lock(mutex);
+  stopped = true;
+  changed.notify_all();
+  wait(lock, "The end of an epoch", [this] { return finished; });
+  lock.unlock();
+  thread.join();
+}
+
+bool Epoch::State::wait_for_room() {
+  std::unique_lock<std::mutex> lock(mutex);
+  const auto room = static_cast<std::size_t>(reading.options.prefetch_steps);
+  // No deadline: the training thread either takes a step or stops us, in State's destructor.
+  changed.wait(lock, [this, room] { return stopped || ready.size() < room; });
+  return !stopped;
+}
+
+void Epoch::State::prefetch_steps() {
+  if (reading.first_step == reading.plan.steps_per_epoch()) return;
+  detail::use_one_compute_thread_here();
+  const at::NoGradGuard no_gradients;
+  const std::vector<std::int64_t> order = reading.plan.order(reading.epoch);
+  const at::Tensor indices = at::tensor(order, at::kLong);  // [examples]
+  for (auto step = reading.first_step; step < reading.plan.steps_per_epoch(); ++step) {
+    if (!wait_for_room()) return;
+    DistributedBatch batch = gather_step(reading, indices, step);
+    const std::lock_guard<std::mutex> lock(mutex);
+    ready.push_back(std::move(batch));
+    changed.notify_all();
+  }
+}
+
+void Epoch::State::prefetch() noexcept {
+  std::exception_ptr failure;
+  try {
+    prefetch_steps();
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  const std::lock_guard<std::mutex> lock(mutex);
+  error = std::move(failure);
+  finished = true;
+  changed.notify_all();
+}
+
+Epoch::Epoch(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Epoch::Epoch(Epoch&&) noexcept = default;
+Epoch& Epoch::operator=(Epoch&&) noexcept = default;
+Epoch::~Epoch() = default;
+
+Epoch::Iterator Epoch::begin() {
+  if (state_->begun) {
+    throw ConfigError("An epoch's steps were read twice.",
+                      "call DistributedDataset::epoch() again for another pass.");
+  }
+  state_->begun = true;
+  return Iterator(state_->advance() ? state_.get() : nullptr);
+}
+
+Epoch::Iterator Epoch::end() { return Iterator(); }
+
+Epoch::Iterator::reference Epoch::Iterator::operator*() const { return state_->current; }
+
+Epoch::Iterator& Epoch::Iterator::operator++() {
+  if (!state_->advance()) state_ = nullptr;
+  return *this;
+}
+
+DistributedDataset::DistributedDataset(std::shared_ptr<const Dataset> dataset,
+                                       const ShardPlan& plan, int first_replica, int local_replicas,
+                                       const LoaderOptions& options)
+    : dataset_(std::move(dataset)),
+      plan_(plan),
+      first_replica_(first_replica),
+      local_replicas_(local_replicas),
+      options_(options) {
+  if (!dataset_) {
+    throw ConfigError("A data set to be distributed is null.",
+                      "return one from Hooks::create_datasets.");
+  }
+  if (dataset_->size() != examples()) {
+    throw ConfigError(
+        text("The data set has ", dataset_->size(), " examples, its plan is for ", examples(), "."),
+        "make the ShardPlan from Dataset::size().");
+  }
+  const int replicas = plan_.options().replicas;
+  if (first_replica < 0 || local_replicas < 1 || first_replica > replicas - local_replicas) {
+    throw ConfigError(text("This worker is to read for ", local_replicas, " replicas from replica ",
+                           first_replica, " on, of ", replicas, " replicas."),
+                      "give the replicas of this worker out of those of the ShardPlan.");
+  }
+  if (options.prefetch_steps < 1 || options.warn_after <= std::chrono::milliseconds(0)) {
+    throw ConfigError(text("LoaderOptions has prefetch_steps ", options.prefetch_steps,
+                           " and warn_after ", options.warn_after.count(), " ms."),
+                      "give 1 step or more and a time above 0.");
+  }
+}
+
+Epoch DistributedDataset::epoch(std::int64_t epoch, std::int64_t first_step) const {
+  if (epoch < 0 || first_step < 0 || first_step > steps_per_epoch()) {
+    throw ConfigError(text("Reading is to start at step ", first_step, " of epoch ", epoch,
+                           ", an epoch has ", steps_per_epoch(), " steps."),
+                      "go on with the --batch-size and the data set that the position comes from.");
+  }
+  return Epoch(std::make_unique<Epoch::State>(
+      Reading{dataset_, plan_, first_replica_, local_replicas_, options_, epoch, first_step}));
+}
+
+}  // namespace troupe

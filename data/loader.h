@@ -1,0 +1,113 @@
+// DistributedDataset: a data set as the replicas of this worker read it, epoch by epoch, one step
+// ahead of the training thread.
+//
+// Threads: each Epoch owns one prefetch thread, which calls Dataset::get(), and a queue of at most
+// LoaderOptions::prefetch_steps finished steps. The Epoch itself belongs to one thread. ATen runs
+// single-threaded on the prefetch thread, so a gather does not compete with the training thread's
+// compute threads.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+
+#include "data/batch.h"
+#include "data/dataset.h"
+#include "data/shard_plan.h"
+
+namespace troupe {
+
+/// Where reading goes on: step `step` of epoch `epoch` is the next to be read. A checkpoint saves
+/// these two numbers; epoch(position.epoch, position.step) goes on exactly there.
+struct DataPosition {
+  std::int64_t epoch = 0;
+  std::int64_t step = 0;  // within the epoch
+};
+
+struct LoaderOptions {
+  int prefetch_steps = 2;  // finished steps that may wait for the training thread; at least 1
+  std::chrono::milliseconds warn_after{30'000};  // of waiting for Dataset::get(); and then again
+};
+
+/// The steps of one epoch, in order, once: for (const DistributedBatch& batch : data.epoch(e)).
+/// Destroying it before the end stops the prefetch thread after the get() it is in and joins it.
+class Epoch {
+ public:
+  class Iterator;
+
+  Epoch(Epoch&&) noexcept;
+  Epoch& operator=(Epoch&&) noexcept;
+  ~Epoch();
+
+  /// The first step. Blocks: until Dataset::get() is done with that step; while it is not, a
+  /// warning every LoaderOptions::warn_after names it. Throws: what Dataset::get() threw, with its
+  /// type; DataError if get() returned fields of the wrong length; ConfigError if called twice.
+  [[nodiscard]] Iterator begin();
+  [[nodiscard]] Iterator end();
+
+ private:
+  friend class DistributedDataset;
+  struct State;
+  explicit Epoch(std::unique_ptr<State> state);
+
+  std::unique_ptr<State> state_;
+};
+
+/// Input iterator. Advancing blocks and throws as Epoch::begin() does; the batch it pointed to is
+/// gone afterwards (copy it, or its tensors, to keep them).
+class Epoch::Iterator {
+ public:
+  using iterator_category = std::input_iterator_tag;
+  using value_type = DistributedBatch;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const DistributedBatch*;
+  using reference = const DistributedBatch&;
+
+  Iterator() = default;  // the end
+  [[nodiscard]] reference operator*() const;
+  [[nodiscard]] pointer operator->() const { return &**this; }
+  Iterator& operator++();
+  void operator++(int) { ++*this; }
+  [[nodiscard]] bool operator==(const Iterator& other) const { return state_ == other.state_; }
+  [[nodiscard]] bool operator!=(const Iterator& other) const { return state_ != other.state_; }
+
+ private:
+  friend class Epoch;
+  explicit Iterator(State* state) : state_(state) {}
+
+  State* state_ = nullptr;  // null at the end
+};
+
+/// A data set, divided by `plan` over all replicas, as the replicas `first_replica` ..
+/// `first_replica + local_replicas - 1` of this worker read it. Copies share the data set.
+/// A replica without an example of its own in a step gets replica 0's share of it as a stand-in.
+class DistributedDataset {
+ public:
+  /// Throws: ConfigError if dataset is null or has not plan's number of examples, if the replicas
+  /// are not among the plan's, or an option is out of range.
+  DistributedDataset(std::shared_ptr<const Dataset> dataset, const ShardPlan& plan,
+                     int first_replica, int local_replicas, const LoaderOptions& options = {});
+
+  /// Of the whole data set, over all workers.
+  [[nodiscard]] std::int64_t examples() const { return plan_.options().examples; }
+  [[nodiscard]] std::int64_t steps_per_epoch() const { return plan_.steps_per_epoch(); }
+  /// Examples of a full step over all replicas of all workers.
+  [[nodiscard]] std::int64_t global_batch_size() const { return plan_.options().global_batch; }
+  [[nodiscard]] const ShardPlan& plan() const { return plan_; }
+
+  /// The steps of `epoch` (>= 0) from `first_step` on: exactly the tail of epoch(epoch).
+  /// Collective: no. Starts the prefetch thread; the result may outlive this object.
+  /// Throws: ConfigError if first_step is not in [0, steps_per_epoch()].
+  [[nodiscard]] Epoch epoch(std::int64_t epoch, std::int64_t first_step = 0) const;
+
+ private:
+  std::shared_ptr<const Dataset> dataset_;
+  ShardPlan plan_;
+  int first_replica_;
+  int local_replicas_;
+  LoaderOptions options_;
+};
+
+}  // namespace troupe
