@@ -1,0 +1,49 @@
+// Which group this process belongs to, and its place in it. The first of these that speaks wins:
+// flags, TROUPE_* variables and --config; TF_CONFIG; torchrun; Slurm; Open MPI; MPICH; none of
+// them: one worker. See docs/cluster.md.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/environment.h"
+#include "distributed/cluster.h"
+
+namespace troupe {
+
+inline constexpr int kMaxWorldSize = 65'536;  // what a mistyped world size may make us allocate
+
+/// One value that was given for the cluster. `origin` is what the user wrote it with ("--rank",
+/// "TROUPE_RANK", "train.json: rank"); `level` orders flag (0), environment (1) and --config (2).
+template <class T>
+struct GivenValue {
+  T value{};
+  std::string origin;
+  int level = 0;
+};
+
+/// What flags, TROUPE_* variables and --config say about the cluster.
+struct ClusterRequest {
+  std::optional<GivenValue<std::string>> cluster_file;   // --cluster
+  std::optional<GivenValue<std::string>> task;           // --task, "worker:1"
+  std::optional<GivenValue<std::int64_t>> rank;          // --rank
+  std::optional<GivenValue<std::int64_t>> world_size;    // --world-size
+  std::optional<GivenValue<std::string>> chief_address;  // --chief-address, "host:port"
+  std::optional<GivenValue<std::uint64_t>> generation;   // --generation
+};
+
+/// The group, and what to tell the log about where it came from.
+struct ResolvedCluster {
+  Cluster cluster;
+  std::vector<std::string> information;
+  std::vector<std::string> warnings;
+};
+
+/// Reads no file but --cluster's.
+/// Throws: ConfigError naming the flag, variable or JSON path that is wrong or missing.
+[[nodiscard]] ResolvedCluster resolve_cluster(const ClusterRequest& request,
+                                              const Environment& environment);
+
+}  // namespace troupe

@@ -1,0 +1,180 @@
+#include "cli/flags_reading.h"
+
+#include <algorithm>
+#include <boost/program_options.hpp>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "cli/flags_builtin.h"
+#include "core/check.h"
+#include "core/error.h"
+#include "core/text.h"
+
+namespace po = boost::program_options;
+
+namespace troupe::detail {
+namespace {
+
+constexpr const char* kSeeHelp = "see --help for the list.";
+constexpr std::size_t kShownCharacters = 80;  // of a value in a message
+
+bool looks_like_flag(const std::string& argument) {
+  return argument.size() > 2 && argument.compare(0, 2, "--") == 0;
+}
+
+/// A text that is safe to show in a message: bounded.
+std::string shown(const std::string& value) {
+  if (value.size() <= kShownCharacters) return value;
+  return value.substr(0, kShownCharacters) + "...";
+}
+
+[[noreturn]] void refuse_unknown(const std::string& spelling, const FlagTable& table) {
+  const std::string hint = launcher_flag_hint(with_dashes(spelling));
+  if (!hint.empty())
+    throw ConfigError(text("--", spelling, " is not a flag of this program."), hint);
+  throw ConfigError(text("unknown flag --", shown(spelling), "."),
+                    text(table.suggestion(spelling), kSeeHelp));
+}
+
+/// An argument with the flag's own name in place of an alias, underscores or --no-.
+struct Canonical {
+  std::string argument;
+  std::string name;      // of the flag; empty: the argument is no flag
+  std::string spelling;  // as the user wrote it, with its dashes
+  bool awaits_value = false;
+};
+
+Canonical canonical(const std::string& argument, const FlagTable& table) {
+  if (!looks_like_flag(argument)) return {argument, "", "", false};
+  const auto equals = argument.find('=');
+  const bool adjacent = equals != std::string::npos;
+  const std::string spelling = argument.substr(2, adjacent ? equals - 2 : equals);
+  const auto match = table.find(spelling);
+  if (!match) refuse_unknown(spelling, table);
+  Canonical made{"--" + match->flag->name, match->flag->name, "--" + spelling, false};
+  if (match->flag->kind != Flag::Kind::toggle) {
+    made.awaits_value = !adjacent;
+    if (adjacent) made.argument += argument.substr(equals);
+    return made;
+  }
+  if (adjacent && match->negated) {
+    throw ConfigError(text("--", spelling, " takes no value."),
+                      text("write --", spelling, " alone, or --", match->flag->name, "=true."));
+  }
+  made.argument += adjacent ? argument.substr(equals) : match->negated ? "=false" : "=true";
+  return made;
+}
+
+[[noreturn]] void refuse_without_value(const std::string& spelling) {
+  throw ConfigError(text(spelling, " needs a value."),
+                    text("write ", spelling, " VALUE, or ", spelling,
+                         "=VALUE for one that begins with two dashes."));
+}
+
+po::options_description described(const FlagTable& table) {
+  po::options_description description;
+  for (const Flag& flag : table.flags()) {
+    description.add_options()(flag.name.c_str(), po::value<std::string>());
+  }
+  return description;
+}
+
+/// The names and values, as Program_options separates them. Its errors say less than ours.
+std::vector<po::option> separate(const std::vector<std::string>& arguments,
+                                 const FlagTable& table) {
+  const po::options_description description = described(table);
+  const int style = po::command_line_style::allow_long |
+                    po::command_line_style::long_allow_adjacent |
+                    po::command_line_style::long_allow_next;
+  try {
+    return po::command_line_parser(arguments).options(description).style(style).run().options;
+  } catch (const po::error_with_option_name& error) {
+    const std::string name = error.get_option_name();  // with its dashes
+    refuse_without_value(name);
+  }
+}
+
+void put(GivenTexts& given, const std::string& name, GivenText value) {
+  const auto [place, fresh] = given.emplace(name, std::move(value));
+  if (!fresh) {
+    throw ConfigError(text(place->second.origin, " is given twice."), "give it once.");
+  }
+}
+
+}  // namespace
+
+CommandLine read_command_line(const std::vector<std::string>& arguments, const FlagTable& table) {
+  CommandLine line;
+  const auto end = std::find(arguments.begin(), arguments.end(), "--");
+  if (end != arguments.end()) line.extra.assign(end + 1, arguments.end());
+  std::vector<std::string> own;
+  std::map<std::string, std::string> spellings;  // by flag name
+  for (auto argument = arguments.begin(); argument != end; ++argument) {
+    const Canonical made = canonical(*argument, table);
+    const bool last = argument + 1 == end;
+    if (made.awaits_value && (last || looks_like_flag(*(argument + 1)))) {
+      refuse_without_value(made.spelling);
+    }
+    own.push_back(made.argument);
+    if (!made.name.empty()) spellings.emplace(made.name, made.spelling);
+  }
+  for (const po::option& option : separate(own, table)) {
+    if (option.position_key >= 0 || option.value.empty()) {
+      const std::string stray = option.value.empty() ? option.string_key : option.value.front();
+      throw ConfigError(text("unexpected argument \"", shown(stray), "\"."),
+                        "flags begin with two dashes; what the program itself reads follows --.");
+    }
+    put(line.given, option.string_key,
+        {option.value.front(), spellings[option.string_key], GivenText::Source::command_line});
+  }
+  return line;
+}
+
+GivenTexts read_environment(const Environment& environment, const FlagTable& table,
+                            std::vector<std::string>& warnings) {
+  GivenTexts given;
+  const std::string prefix = "TROUPE_";
+  for (const auto& [variable, value] : environment) {
+    if (variable.compare(0, prefix.size(), prefix) != 0) continue;
+    std::string name = variable.substr(prefix.size());
+    for (char& c : name)
+      c = c == '_' ? '-' : c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    const auto match = table.find(name);
+    if (!match) {
+      const std::string near = table.suggestion(name);
+      if (!near.empty()) warnings.push_back(text(variable, " sets nothing: ", near));
+      continue;
+    }
+    if (value.empty()) {
+      throw ConfigError(text(variable, " is set but empty."), "give it a value or unset it.");
+    }
+    if (match->flag->kind != Flag::Kind::toggle) {
+      put(given, match->flag->name, {value, variable, GivenText::Source::environment});
+      continue;
+    }
+    if (value != "1" && value != "0" && value != "true" && value != "false") {
+      throw ConfigError(text(variable, " is \"", shown(value), "\"."),
+                        text("give 1 or 0 (it stands for --", name, ")."));
+    }
+    const bool on = (value == "1" || value == "true") != match->negated;
+    put(given, match->flag->name,
+        {on ? "true" : "false", variable, GivenText::Source::environment});
+  }
+  return given;
+}
+
+void assign(const GivenTexts& given, const FlagTable& table) {
+  for (const auto& [name, value] : given) {
+    const auto match = table.find(name);
+    TROUPE_CHECK(match.has_value());
+    const std::optional<std::string> fix = match->flag->assign(value.value);
+    if (!fix) continue;
+    const bool spelled = value.source == GivenText::Source::command_line;
+    throw ConfigError(text(value.origin, spelled ? "" : text(" (--", name, ")"), " is \"",
+                           shown(value.value), "\"."),
+                      *fix);
+  }
+}
+
+}  // namespace troupe::detail

@@ -1,0 +1,31 @@
+// Reading: collects what was given for each flag on the command line and in the environment. Values
+// stay text here; assign() reads them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/environment.h"
+#include "cli/flags_table.h"
+
+namespace troupe::detail {
+
+struct CommandLine {
+  GivenTexts given;
+  std::vector<std::string> extra;  // what follows `--`
+};
+
+/// Throws: ConfigError for an unknown flag (with the nearest known one), a missing value, a
+/// repeated flag, a positional argument.
+[[nodiscard]] CommandLine read_command_line(const std::vector<std::string>& arguments,
+                                            const FlagTable& table);
+
+/// The TROUPE_* variables that name a flag. Appends to `warnings` those that nearly do.
+/// Throws: ConfigError for a variable that is set but empty, and for a value given twice.
+[[nodiscard]] GivenTexts read_environment(const Environment& environment, const FlagTable& table,
+                                          std::vector<std::string>& warnings);
+
+/// Stores the values through their flags. Throws: ConfigError naming origin, value and fix.
+void assign(const GivenTexts& given, const FlagTable& table);
+
+}  // namespace troupe::detail

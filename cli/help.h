@@ -1,0 +1,32 @@
+// Help: what --help, --help-all, --version and --print-config print. At most 80 columns.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "cli/flags_table.h"
+#include "cli/options.h"
+
+namespace troupe::detail {
+
+enum class HelpScope { common, all };
+
+/// Usage, purpose, the flags by group with their defaults in brackets, examples.
+[[nodiscard]] std::string help_text(const FlagTable& table, const ProgramInfo& program,
+                                    HelpScope scope);
+
+/// Troupe's version, the LibTorch it was compiled against, and this machine.
+[[nodiscard]] std::string version_text();
+
+/// A value and where it came from.
+struct ConfigLine {
+  std::string value;
+  std::string origin;
+};
+
+/// One line per flag that sets something: name, value, origin. `lines` is by flag name; a flag that
+/// is missing there has its present value and the origin "default".
+[[nodiscard]] std::string print_config_text(const FlagTable& table,
+                                            const std::map<std::string, ConfigLine>& lines);
+
+}  // namespace troupe::detail

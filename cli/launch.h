@@ -1,0 +1,34 @@
+// Launch: starts the workers of one group on this machine, passes their output on line by line, and
+// ends with all of them: the first failure stops the group, and nothing is left running, whichever
+// way the launcher itself ends. docs/running.md is the manual.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+inline constexpr int kMaxLocalWorkers = 1024;
+
+struct LaunchOptions {
+  enum class Prefix { worker, none };
+
+  int workers = 0;                   // 1 .. kMaxLocalWorkers
+  std::vector<std::string> command;  // the program and its arguments; not empty
+  std::filesystem::path log_dir;     // worker-<rank>.log each; empty: no files
+  int threads = 0;                   // compute threads of a worker; 0: usable cores / workers
+  std::chrono::milliseconds grace{10'000};  // between SIGTERM and SIGKILL
+  Prefix prefix = Prefix::worker;           // "[worker/1] " before every line
+};
+
+/// Runs the group to its end. Returns 0 if every worker did, the code of the worker that failed
+/// first (128 + number if a signal killed it), or 129, 130 or 143 after SIGHUP, SIGINT or SIGTERM.
+/// Blocks: until the workers end; `grace` bounds only what follows a failure or a signal.
+/// Thread: the only one of the process; installs signal handlers.
+/// Throws: ConfigError (program not found or not executable), EnvironmentError (log directory,
+/// loopback port, no more processes).
+[[nodiscard]] int launch(const LaunchOptions& options);
+
+}  // namespace troupe

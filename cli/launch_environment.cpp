@@ -1,0 +1,59 @@
+#include "cli/launch_environment.h"
+
+#include <algorithm>
+
+namespace troupe {
+namespace {
+
+/// Names by which other launchers tell a process its place (cli/cluster_spec.h reads them).
+bool names_a_cluster(const std::string& name) {
+  for (const char* exact :
+       {"TF_CONFIG", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK",
+        "GROUP_WORLD_SIZE", "ROLE_RANK", "ROLE_WORLD_SIZE", "TROUPE_RANK", "TROUPE_WORLD_SIZE",
+        "TROUPE_CHIEF_ADDRESS", "TROUPE_GENERATION", "TROUPE_LISTEN_FD", "TROUPE_CLUSTER",
+        "TROUPE_TASK"})
+    if (name == exact) return true;
+  for (const char* prefix :
+       {"MASTER_", "SLURM_", "OMPI_", "PMI_", "PMIX_", "PET_", "TORCHELASTIC_"})
+    if (name.rfind(prefix, 0) == 0) return true;
+  return false;
+}
+
+}  // namespace
+
+LaunchEnvironment launch_environment(const Environment& own, const LaunchPlan& plan) {
+  LaunchEnvironment result;
+  for (const auto& [name, value] : own) {
+    if (names_a_cluster(name))
+      result.removed.push_back(name);
+    else
+      result.variables[name] = value;
+  }
+  Environment& variables = result.variables;
+  const int share = std::max(1, plan.usable_cores / std::max(1, plan.world_size));
+  if (plan.threads > 0)
+    variables["OMP_NUM_THREADS"] = std::to_string(plan.threads);
+  else
+    variables.emplace("OMP_NUM_THREADS", std::to_string(share));
+  // LibTorch's own threads call OpenBLAS from inside; a second pool below them fights for the same
+  // cores. Idle OpenMP threads sleep instead of spinning, for the other workers' sake.
+  variables.emplace("OPENBLAS_NUM_THREADS", "1");
+  variables.emplace("OMP_WAIT_POLICY", "passive");
+  for (const char* name : {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_WAIT_POLICY"})
+    result.threads.push_back(std::string(name) + "=" + variables[name]);
+
+  variables["TROUPE_WORLD_SIZE"] = std::to_string(plan.world_size);
+  variables["TROUPE_CHIEF_ADDRESS"] = "127.0.0.1:" + std::to_string(plan.chief_port);
+  variables["TROUPE_GENERATION"] = std::to_string(plan.generation);
+  return result;
+}
+
+void set_worker(Environment& variables, int rank, int listen_fd) {
+  variables["TROUPE_RANK"] = std::to_string(rank);
+  if (listen_fd >= 0)
+    variables["TROUPE_LISTEN_FD"] = std::to_string(listen_fd);
+  else
+    variables.erase("TROUPE_LISTEN_FD");
+}
+
+}  // namespace troupe

@@ -1,0 +1,34 @@
+// The variables that launched workers see: their place in the group, thread counts that fit the
+// machine, and no trace of another launcher that could contradict them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cli/environment.h"
+
+namespace troupe {
+
+/// What all workers of a group share.
+struct LaunchPlan {
+  int world_size = 1;
+  std::uint16_t chief_port = 0;  // on 127.0.0.1
+  std::uint64_t generation = 0;
+  int usable_cores = 1;
+  int threads = 0;  // the user's wish; 0: cores / workers
+};
+
+struct LaunchEnvironment {
+  Environment variables;             // complete, less what differs between workers
+  std::vector<std::string> removed;  // names that another launcher or the user had set
+  std::vector<std::string> threads;  // "OMP_NUM_THREADS=2", ... as the workers see them
+};
+
+/// The environment of all workers, from the launcher's own.
+[[nodiscard]] LaunchEnvironment launch_environment(const Environment& own, const LaunchPlan& plan);
+
+/// Adds what belongs to one worker. `listen_fd` is the chief's inherited socket; -1: none.
+void set_worker(Environment& variables, int rank, int listen_fd);
+
+}  // namespace troupe

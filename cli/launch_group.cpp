@@ -1,0 +1,311 @@
+#include "cli/launch_group.h"
+
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <fstream>
+#include <system_error>
+
+#include "cli/environment.h"
+#include "cli/launch_environment.h"
+#include "cli/launch_listener.h"
+#include "core/error.h"
+#include "core/machine.h"
+#include "core/text.h"
+
+namespace troupe {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kFlushRetry{2};
+constexpr milliseconds kDrainLimit{2'000};  // for output of workers that have ended
+constexpr milliseconds kKillLimit{10'000};  // for SIGKILL to take effect
+constexpr milliseconds kStrayLimit{1'000};
+
+std::string seconds_text(double seconds) {
+  char buffer[32];
+  std::snprintf(buffer, sizeof buffer, "%.1f s", seconds);
+  return buffer;
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string result;
+  for (const std::string& word : words) result += (result.empty() ? "" : " ") + word;
+  return result;
+}
+
+/// A later start of the same job has a larger number.
+std::uint64_t new_generation() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<milliseconds>(now).count());
+}
+
+/// What a worker left behind and the kernel gave to us (we are the subreaper).
+std::vector<pid_t> own_children() {
+  std::vector<pid_t> children;
+  std::ifstream list(text("/proc/self/task/", getpid(), "/children"));
+  for (pid_t child = 0; list >> child;) children.push_back(child);
+  return children;
+}
+
+/// Signals before other failures before lost peers: of ends that we learn of in one go, the
+/// likelier cause comes first.
+int by_cause(const LaunchedWorker& worker) {
+  if (worker.end()->signal != 0) return 0;
+  return worker.end()->code == kExitPeerLost ? 2 : 1;
+}
+
+}  // namespace
+
+LaunchGroup::LaunchGroup(const LaunchOptions& options) : options_(options) {}
+
+int LaunchGroup::run() {
+  const Environment own = process_environment();
+  const auto path = own.find("PATH");
+  const std::string program = find_program(
+      options_.command[0], path == own.end() ? "/usr/local/bin:/usr/bin:/bin" : path->second);
+  make_workers();
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  signals_.add(SIGCHLD);
+  signals_.add(SIGINT);
+  signals_.add(SIGTERM);
+  struct sigaction hangup {};
+  if (sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler != SIG_IGN)  // nohup
+    signals_.add(SIGHUP);
+  wait_for_signal();
+  start_workers(program);
+  io_.run();
+  return exit_code();
+}
+
+void LaunchGroup::make_workers() {
+  if (!options_.log_dir.empty()) {
+    std::error_code error;
+    std::filesystem::create_directories(options_.log_dir, error);
+    if (error)
+      throw EnvironmentError(
+          text("cannot make the directory ", options_.log_dir.string(), ": ", error.message(), "."),
+          "give --log-dir a directory that you may write to.");
+  }
+  for (int rank = 0; rank < options_.workers; ++rank) {
+    const std::string name = text("worker/", rank);
+    const std::string file = text("worker-", rank, ".log");
+    workers_.push_back(std::make_unique<LaunchedWorker>(
+        io_, rank, options_.prefix == LaunchOptions::Prefix::worker ? text("[", name, "] ") : "",
+        options_.log_dir.empty() ? "" : (options_.log_dir / file).string(),
+        LaunchedWorker::Outlets{&out_, &err_, [this] { flush(); },
+                                [this] { finish_if_all_ended(); }}));
+  }
+}
+
+void LaunchGroup::start_workers(const std::string& program) {
+  LaunchListener listener;
+  const int usable = inspect_cores().usable;
+  LaunchEnvironment environment = launch_environment(
+      process_environment(),
+      {options_.workers, listener.port(), new_generation(), usable, options_.threads});
+  say(text(options_.workers, options_.workers == 1 ? " worker" : " workers", " on ", usable,
+           usable == 1 ? " core: " : " cores: ", joined(environment.threads), " for each."));
+  if (!environment.removed.empty())
+    say(text("hidden from the workers, whose group is this launcher's: ",
+             joined(environment.removed), "."));
+  for (const auto& worker : workers_) {
+    const int listen_fd = worker->rank() == 0 ? listener.fd() : -1;
+    set_worker(environment.variables, worker->rank(), listen_fd);
+    ChildStart start;
+    start.program = program;
+    start.command = options_.command;
+    start.environment = &environment.variables;
+    start.inherit_fd = listen_fd;
+    worker->start(start);
+    guard_.watch(worker->pid());
+    if (worker->rank() == 0) listener.close();
+  }
+}
+
+void LaunchGroup::say(const std::string& sentence) {
+  err_.append(text("troupe: ", sentence, '\n'));
+  flush();
+}
+
+void LaunchGroup::wait_for_signal() {
+  signals_.async_wait([this](const boost::system::error_code& error, int number) {
+    if (error) return;
+    wait_for_signal();
+    on_signal(number);
+  });
+}
+
+void LaunchGroup::on_signal(int number) {
+  if (number == SIGCHLD) return reap_children();
+  if (phase_ == Phase::reporting) return io_.stop();  // whoever reads our output does not
+  if (phase_ == Phase::stopping) {
+    if (number != SIGHUP) kill_all();
+    return;
+  }
+  interrupted_by_ = number;
+  say(text(number == SIGINT ? "interrupted" : text("got signal ", number), "; the workers have ",
+           seconds_text(std::chrono::duration<double>(options_.grace).count()), " to stop",
+           number == SIGINT ? " (once more: at once)." : "."));
+  begin_stop(number);
+}
+
+void LaunchGroup::reap_children() {
+  std::vector<LaunchedWorker*> ended;
+  for (;;) {
+    siginfo_t info{};  // WNOWAIT: the process keeps its number until its group is killed
+    if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) break;
+    const auto found = std::find_if(workers_.begin(), workers_.end(), [&](const auto& worker) {
+      return worker->running() && worker->pid() == info.si_pid;
+    });
+    if (found == workers_.end()) {
+      if (info.si_pid == guard_.pid()) guard_.lost();
+      waitpid(info.si_pid, nullptr, 0);
+      continue;
+    }
+    (*found)->reap();
+    guard_.forget((*found)->pid());
+    ended.push_back(found->get());
+  }
+  std::stable_sort(ended.begin(), ended.end(),
+                   [](const auto* a, const auto* b) { return by_cause(*a) < by_cause(*b); });
+  for (LaunchedWorker* worker : ended) on_worker_end(*worker);
+  if (!ended.empty()) finish_if_all_ended();
+}
+
+void LaunchGroup::on_worker_end(LaunchedWorker& worker) {
+  if (phase_ == Phase::stopping || !worker.end()->failed()) return;
+  if (worker.end()->code == kExitPeerLost && worker.end()->signal == 0) return suspect(worker);
+  culprit_ = &worker;
+  begin_stop(SIGTERM);
+}
+
+/// This worker is a victim by its own account. Whoever it lost ends about now, or hangs.
+void LaunchGroup::suspect(LaunchedWorker& victim) {
+  if (first_victim_ == nullptr) first_victim_ = &victim;
+  if (phase_ != Phase::running) return;
+  phase_ = Phase::suspecting;
+  phase_timer_.expires_after(options_.grace);
+  phase_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (error || phase_ != Phase::suspecting) return;
+    for (const auto& worker : workers_)
+      if (worker->running()) unresponsive_ += (unresponsive_.empty() ? "" : ", ") + worker->name();
+    begin_stop(SIGTERM);
+  });
+}
+
+void LaunchGroup::begin_stop(int signal_number) {
+  phase_ = Phase::stopping;
+  for (const auto& worker : workers_) {
+    worker->signal(signal_number);
+    worker->signal(SIGCONT);  // one that was stopped can act on it, too
+  }
+  phase_timer_.expires_after(options_.grace);
+  phase_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (error || !any_running()) return;
+    for (const auto& worker : workers_)
+      if (worker->running()) say(text(worker->name(), " did not stop in time and is killed."));
+    kill_all();
+  });
+}
+
+void LaunchGroup::kill_all() {
+  for (const auto& worker : workers_) worker->signal(SIGKILL);
+  if (killing_) return;
+  killing_ = true;
+  after(kKillLimit, &LaunchGroup::stop_waiting);
+}
+
+bool LaunchGroup::any_running() const {
+  return std::any_of(workers_.begin(), workers_.end(),
+                     [](const auto& worker) { return worker->running(); });
+}
+
+void LaunchGroup::finish_if_all_ended() {
+  if (any_running() || workers_.empty()) return;
+  if (phase_ != Phase::reporting) {
+    phase_ = Phase::reporting;
+    sweep_strays();
+    after(kDrainLimit, &LaunchGroup::give_up_streams);
+  }
+  for (const auto& worker : workers_)
+    if (worker->streams_open()) return;
+  report();
+}
+
+/// Kills and reaps what the workers left behind outside their process groups, the children that
+/// those leave to us included.
+void LaunchGroup::sweep_strays() {
+  const Deadline deadline = Deadline::in(kStrayLimit);
+  while (!deadline.expired()) {
+    bool found = false;
+    for (const pid_t child : own_children()) {
+      if (child == guard_.pid()) continue;
+      found = true;
+      kill(child, SIGKILL);
+      waitpid(child, nullptr, 0);
+    }
+    if (!found) return;
+  }
+}
+
+void LaunchGroup::report() {
+  if (reported_) return;
+  reported_ = true;
+  if (culprit_ != nullptr) {
+    report_culprit(*culprit_);
+  } else if (first_victim_ != nullptr && interrupted_by_ == 0) {
+    report_culprit(*first_victim_);
+    if (!unresponsive_.empty())
+      say(text(unresponsive_, " did not end and did not answer the others: look there first."));
+  }
+  if (interrupted_by_ != 0)
+    for (const auto& worker : workers_) {
+      const ChildEnd& end = *worker->end();
+      if (end.failed() && end.code != exit_code() && end.signal != SIGKILL &&
+          end.code != kExitPeerLost)
+        say(text(worker->name(), " ", describe(end), " instead of stopping cleanly."));
+    }
+  flush();
+}
+
+void LaunchGroup::report_culprit(const LaunchedWorker& culprit) {
+  const auto& lines = culprit.last_lines();
+  std::string message = text(culprit.name(), " ", describe(*culprit.end()), " after ",
+                             seconds_text(culprit.seconds()));
+  if (culprit.end()->signal == SIGKILL) message += " (out of memory? `dmesg` knows)";
+  message += lines.empty() ? "; it printed nothing." : "; its last lines:";
+  for (const std::string& line : lines) message += "\n  " + line;
+  say(message);
+}
+
+int LaunchGroup::exit_code() const {
+  if (culprit_ != nullptr) return culprit_->end()->code;
+  if (interrupted_by_ != 0) return 128 + interrupted_by_;
+  return first_victim_ != nullptr ? kExitPeerLost : 0;
+}
+
+void LaunchGroup::flush() {
+  const bool out_done = out_.flush();
+  const bool err_done = err_.flush();
+  for (const auto& worker : workers_) worker->resume();
+  if (out_done && err_done) {
+    if (reported_) io_.stop();
+    return;
+  }
+  if (flush_armed_) return;
+  flush_armed_ = true;
+  flush_timer_.expires_after(kFlushRetry);
+  flush_timer_.async_wait([this](const boost::system::error_code& error) {
+    flush_armed_ = false;
+    if (!error) flush();
+  });
+}
+
+}  // namespace troupe

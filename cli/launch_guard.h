@@ -1,0 +1,34 @@
+// Guard: a small process that outlives a launcher killed with SIGKILL, for as long as it takes to
+// kill what the launcher started. The kernel's parent-death signal reaches the workers alone; the
+// guard reaches the processes that workers started, by their process groups.
+#pragma once
+
+#include <sys/types.h>
+
+namespace troupe {
+
+class LaunchGuard {
+ public:
+  /// Forks the guard. Construct it before opening descriptors and before any other child.
+  /// Throws: EnvironmentError.
+  LaunchGuard();
+  /// Tells the guard that all is done and waits for its end, which follows at once.
+  ~LaunchGuard();
+  LaunchGuard(const LaunchGuard&) = delete;
+  LaunchGuard& operator=(const LaunchGuard&) = delete;
+
+  /// From now on the process group `leader` dies with the launcher.
+  void watch(pid_t leader) const;
+  /// The group is gone; its number may be given to others.
+  void forget(pid_t leader) const;
+
+  [[nodiscard]] pid_t pid() const { return pid_; }
+
+ private:
+  void send(pid_t message) const;
+
+  pid_t pid_ = -1;
+  int fd_ = -1;  // the guard wakes when the last copy of this end closes
+};
+
+}  // namespace troupe

@@ -1,0 +1,80 @@
+#include "cli/launch_output.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace troupe {
+namespace {
+
+// POSIX: a pipe that poll() calls writable takes this much without blocking (PIPE_BUF).
+constexpr std::size_t kPieceBytes = 4096;
+constexpr std::size_t kCompactBytes = std::size_t{1} << 16;
+
+}  // namespace
+
+void LineSplitter::emit() {
+  sink_(line_);
+  line_.clear();
+}
+
+void LineSplitter::feed(std::string_view bytes) {
+  while (!bytes.empty()) {
+    if (after_return_) {
+      after_return_ = false;
+      if (bytes.front() == '\n') {  // "\r\n" is one line end
+        emit();
+        bytes.remove_prefix(1);
+        continue;
+      }
+      if (!line_.empty()) emit();
+    }
+    const std::size_t end = std::min(bytes.find_first_of("\r\n"), bytes.size());
+    const std::size_t taken = std::min(end, kMaxLineBytes - line_.size());
+    line_.append(bytes.substr(0, taken));
+    bytes.remove_prefix(taken);
+    if (taken < end) {
+      emit();
+    } else if (!bytes.empty()) {
+      after_return_ = bytes.front() == '\r';
+      if (!after_return_) emit();
+      bytes.remove_prefix(1);
+    }
+  }
+}
+
+void LineSplitter::finish() {
+  after_return_ = false;
+  if (!line_.empty()) emit();
+}
+
+void OutputSink::append(std::string_view bytes) {
+  if (!broken_) pending_.append(bytes);
+}
+
+bool OutputSink::flush() {
+  while (pending_bytes() > 0) {
+    pollfd ready{fd_, POLLOUT, 0};
+    if (poll(&ready, 1, 0) <= 0) break;
+    const std::size_t piece = std::min(kPieceBytes, pending_bytes());
+    const ssize_t count = ::write(fd_, pending_.data() + written_, piece);
+    if (count >= 0) {
+      written_ += static_cast<std::size_t>(count);
+    } else if (errno == EAGAIN) {
+      break;
+    } else if (errno != EINTR) {
+      broken_ = true;
+      pending_.clear();
+      written_ = 0;
+    }
+  }
+  if (written_ == pending_.size() || written_ > kCompactBytes) {
+    pending_.erase(0, written_);
+    written_ = 0;
+  }
+  return pending_.empty();
+}
+
+}  // namespace troupe

@@ -1,0 +1,153 @@
+#include "cli/launch_worker.h"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <boost/asio/buffer.hpp>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <utility>
+
+#include "core/error.h"
+#include "core/text.h"
+
+namespace troupe {
+namespace {
+
+// A reader that falls this far behind makes the workers wait.
+constexpr std::size_t kSinkLimitBytes = std::size_t{1} << 20;
+constexpr std::size_t kKeptLineBytes = 2000;
+
+int open_log(const std::string& path) {
+  if (path.empty()) return -1;
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);  // NOLINT
+  if (fd < 0)
+    throw EnvironmentError(text("cannot write ", path, ": ", std::strerror(errno), "."),
+                           "give --log-dir a directory that you may write to.");
+  return fd;
+}
+
+}  // namespace
+
+LaunchedWorker::LaunchedWorker(boost::asio::io_context& io, int rank, std::string prefix,
+                               const std::string& log_path, Outlets outlets)
+    : rank_(rank),
+      prefix_(std::move(prefix)),
+      log_fd_(open_log(log_path)),
+      outlets_(std::move(outlets)),
+      out_(io, outlets_.out, [this](std::string_view line) { take_line(*outlets_.out, line); }),
+      err_(io, outlets_.err, [this](std::string_view line) { take_line(*outlets_.err, line); }) {}
+
+LaunchedWorker::~LaunchedWorker() {
+  if (running()) {
+    signal(SIGKILL);
+    reap();
+  }
+  if (log_fd_ >= 0) close(log_fd_);
+}
+
+int LaunchedWorker::open_stream(Stream& stream) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0)
+    throw EnvironmentError(text("cannot make a pipe: ", std::strerror(errno), "."),
+                           "raise the limit of open files (ulimit -n) or start fewer workers.");
+  stream.descriptor.assign(ends[0]);
+  return ends[1];
+}
+
+void LaunchedWorker::start(ChildStart start) {
+  start.out_fd = open_stream(out_);
+  start.err_fd = -1;
+  const auto close_ends = [&start] {
+    close(start.out_fd);
+    if (start.err_fd >= 0) close(start.err_fd);
+  };
+  try {
+    start.err_fd = open_stream(err_);
+    started_ = std::chrono::steady_clock::now();
+    pid_ = start_child(start);
+  } catch (...) {
+    close_ends();
+    throw;
+  }
+  close_ends();
+  open_streams_ = 2;
+  read(out_);
+  read(err_);
+}
+
+void LaunchedWorker::signal(int number) const {
+  if (running()) kill(-pid_, number);
+}
+
+void LaunchedWorker::reap() {
+  // The ended process still holds its number, and with it the group's: nobody else can have it yet.
+  kill(-pid_, SIGKILL);
+  int status = 0;
+  while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+  }
+  end_ = ChildEnd::from_status(status);
+  seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
+}
+
+void LaunchedWorker::read(Stream& stream) {
+  stream.paused = stream.sink->pending_bytes() > kSinkLimitBytes;
+  if (stream.paused) return;
+  stream.descriptor.async_read_some(
+      boost::asio::buffer(stream.buffer),
+      [this, &stream](const boost::system::error_code& error, std::size_t count) {
+        if (!stream.descriptor.is_open()) return;
+        if (!error) {
+          stream.lines.feed({stream.buffer.data(), count});
+          outlets_.on_output();
+          read(stream);
+          return;
+        }
+        stream.lines.finish();
+        stream.descriptor.close();
+        outlets_.on_output();
+        if (--open_streams_ == 0) outlets_.on_closed();
+      });
+}
+
+void LaunchedWorker::resume() {
+  for (Stream* stream : {&out_, &err_})
+    if (stream->paused && stream->descriptor.is_open()) read(*stream);
+}
+
+void LaunchedWorker::close_streams() {
+  for (Stream* stream : {&out_, &err_}) {
+    if (!stream->descriptor.is_open()) continue;
+    stream->lines.finish();
+    stream->descriptor.close();
+  }
+  open_streams_ = 0;
+}
+
+void LaunchedWorker::take_line(OutputSink& sink, std::string_view line) {
+  sink.append(text(prefix_, line, '\n'));
+  if (log_fd_ >= 0) write_log(line);
+  if (last_lines_.size() == kLastLines) last_lines_.pop_front();
+  last_lines_.emplace_back(line.substr(0, kKeptLineBytes));
+}
+
+void LaunchedWorker::write_log(std::string_view line) {
+  const std::string whole = text(line, '\n');
+  std::size_t written = 0;
+  while (written < whole.size()) {
+    const ssize_t count = write(log_fd_, whole.data() + written, whole.size() - written);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) {  // the run is worth more than its log
+      outlets_.err->append(
+          text("troupe: the log of ", name(), " ends here: ", std::strerror(errno), ".\n"));
+      close(log_fd_);
+      log_fd_ = -1;
+      return;
+    }
+    written += static_cast<std::size_t>(count);
+  }
+}
+
+}  // namespace troupe

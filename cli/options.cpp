@@ -1,0 +1,204 @@
+#include "cli/options.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <iterator>
+#include <map>
+#include <utility>
+
+#include "cli/address.h"
+#include "cli/cluster_spec.h"
+#include "cli/config_file.h"
+#include "cli/flags_builtin.h"
+#include "cli/flags_reading.h"
+#include "cli/flags_table.h"
+#include "cli/help.h"
+#include "cli/run_main.h"
+#include "core/error.h"
+#include "core/text.h"
+
+namespace troupe {
+namespace {
+
+using detail::GivenText;
+using detail::GivenTexts;
+using detail::Settings;
+
+/// --help and --version answer even where the rest of the command line is wrong.
+std::optional<std::string> requested_text(const std::vector<std::string>& arguments,
+                                          const detail::FlagTable& table,
+                                          const ProgramInfo& program) {
+  for (const std::string& argument : arguments) {
+    if (argument == "--") break;
+    if (argument == "--help" || argument == "-h") {
+      return help_text(table, program, detail::HelpScope::common);
+    }
+    if (argument == "--help-all" || argument == "--help_all") {
+      return help_text(table, program, detail::HelpScope::all);
+    }
+    if (argument == "--version") return detail::version_text();
+  }
+  return std::nullopt;
+}
+
+/// All that was given, each flag by the strongest source that speaks.
+GivenTexts given_by_all(GivenTexts command_line, const Environment& environment,
+                        const detail::FlagTable& table, std::vector<std::string>& warnings) {
+  GivenTexts given = std::move(command_line);
+  given.merge(read_environment(environment, table, warnings));
+  const auto config = given.find("config");
+  if (config != given.end()) {
+    given.merge(read_config_file(config->second.value, config->second.origin, table));
+  }
+  return given;
+}
+
+/// --master-addr and --master-port are --chief-address in two parts.
+void join_main_address(const GivenTexts& given, Settings& settings) {
+  const auto host = given.find("master-addr");
+  const auto port = given.find("master-port");
+  if (host == given.end() && port == given.end()) return;
+  if (host == given.end()) {
+    throw ConfigError(text(port->second.origin, " stands without --master-addr."),
+                      "give --chief-address HOST:PORT instead of both.");
+  }
+  if (given.count("chief-address") != 0) {
+    throw ConfigError(text(host->second.origin, " and --chief-address are both given."),
+                      "keep --chief-address.");
+  }
+  const bool v6 = settings.main_address.find(':') != std::string::npos;
+  settings.chief_address = v6 ? "[" + settings.main_address + "]" : settings.main_address;
+  if (settings.main_port) settings.chief_address += text(":", *settings.main_port);
+}
+
+template <class T>
+std::optional<GivenValue<T>> requested(const GivenTexts& given, const char* name, const T& value) {
+  const auto found = given.find(name);
+  if (found == given.end()) return std::nullopt;
+  return GivenValue<T>{value, found->second.origin, static_cast<int>(found->second.source)};
+}
+
+ClusterRequest cluster_request(const GivenTexts& given, const Settings& settings) {
+  ClusterRequest request;
+  request.cluster_file = requested(given, "cluster", settings.cluster_file);
+  request.task = requested(given, "task", settings.task);
+  request.rank = requested(given, "rank", settings.rank);
+  request.world_size = requested(given, "world-size", settings.world_size);
+  const char* address = given.count("master-addr") != 0 ? "master-addr" : "chief-address";
+  request.chief_address = requested(given, address, settings.chief_address);
+  request.generation = requested(given, "generation", settings.options.strategy.cluster.generation);
+  return request;
+}
+
+void check_together(const Options& options) {
+  const StrategyOptions& strategy = options.strategy;
+  if (strategy.name == "one-device" && strategy.cluster.world_size() > 1) {
+    throw ConfigError(
+        text("--strategy one-device trains with one worker, but ", strategy.cluster.origin,
+             " describes ", strategy.cluster.world_size(), "."),
+        "use --strategy multi-worker, or --world-size 1 to train alone.");
+  }
+  if (strategy.group.heartbeat_timeout <= strategy.group.heartbeat_interval) {
+    throw ConfigError("--heartbeat-timeout is not longer than --heartbeat-interval.",
+                      "give several intervals, for example five.");
+  }
+}
+
+/// What every worker must be told alike, since it shapes the training itself.
+std::map<std::string, std::string> common_settings(const detail::FlagTable& table) {
+  std::map<std::string, std::string> settings;
+  for (const char* name : {"epochs", "max-steps", "batch-size", "learning-rate", "momentum",
+                           "weight-decay", "seed", "train-examples"}) {
+    const std::string value = table.find(name)->flag->show();
+    settings[text("--", name)] = value.empty() ? "unset" : value;
+  }
+  return settings;
+}
+
+/// The values of --print-config; cluster facts as they were resolved.
+std::map<std::string, detail::ConfigLine> config_lines(const GivenTexts& given,
+                                                       const detail::FlagTable& table,
+                                                       const Cluster& cluster) {
+  std::map<std::string, detail::ConfigLine> lines;
+  for (const auto& [name, value] : given) {
+    lines[name] = {table.find(name)->flag->show(), value.origin};
+  }
+  const auto put_fact = [&](const char* name, const std::string& value) {
+    const auto line = lines.find(name);
+    if (line != lines.end() && line->second.value == value) return;
+    lines[name] = {value, cluster.origin == "local" ? "default" : cluster.origin};
+  };
+  put_fact("task", cluster.task());
+  put_fact("rank", text(cluster.rank));
+  put_fact("world-size", text(cluster.world_size()));
+  put_fact("generation", text(cluster.generation));
+  const auto& chief = cluster.members.front().address;
+  if (chief) put_fact("chief-address", address_text(*chief));
+  return lines;
+}
+
+Outcome complete(Settings& settings, const detail::FlagTable& table, const GivenTexts& given,
+                 const Environment& environment, const std::vector<std::string>& warnings) {
+  Outcome outcome;
+  ResolvedCluster resolved = resolve_cluster(cluster_request(given, settings), environment);
+  for (const std::string& line : warnings) outcome.notes.push_back({LogLevel::warning, line});
+  for (const std::string& line : resolved.warnings) {
+    outcome.notes.push_back({LogLevel::warning, line});
+  }
+  for (const std::string& line : resolved.information) {
+    outcome.notes.push_back({LogLevel::info, line});
+  }
+  settings.options.strategy.cluster = std::move(resolved.cluster);
+  settings.options.strategy.must_match = common_settings(table);
+  check_together(settings.options);
+  if (settings.print_config) {
+    outcome.text =
+        print_config_text(table, config_lines(given, table, settings.options.strategy.cluster));
+  } else {
+    outcome.options = std::move(settings.options);
+  }
+  return outcome;
+}
+
+}  // namespace
+
+Outcome parse_command_line(const std::vector<std::string>& arguments,
+                           const Environment& environment, std::vector<Flag> extra_flags,
+                           const ProgramInfo& program) {
+  Settings settings;
+  std::vector<Flag> flags = detail::builtin_flags(settings);
+  std::move(extra_flags.begin(), extra_flags.end(), std::back_inserter(flags));
+  const detail::FlagTable table(std::move(flags));
+  if (auto requested = requested_text(arguments, table, program)) {
+    return Outcome{std::nullopt, std::move(*requested), {}};
+  }
+  detail::CommandLine line = read_command_line(arguments, table);
+  settings.options.extra = std::move(line.extra);
+  std::vector<std::string> warnings;
+  const GivenTexts given = given_by_all(std::move(line.given), environment, table, warnings);
+  assign(given, table);
+  join_main_address(given, settings);
+  return complete(settings, table, given, environment, warnings);
+}
+
+Options parse_options(int argc, const char* const* argv, std::vector<Flag> extra_flags,
+                      ProgramInfo program) {
+  const std::vector<std::string> words(argv, argv + argc);
+  if (program.name.empty() && !words.empty()) {
+    program.name = words.front().substr(words.front().find_last_of('/') + 1);
+  }
+  const std::vector<std::string> arguments(words.begin() + (words.empty() ? 0 : 1), words.end());
+  Outcome outcome =
+      parse_command_line(arguments, process_environment(), std::move(extra_flags), program);
+  if (!outcome.options) {
+    std::fputs(outcome.text.c_str(), stdout);
+    std::fflush(stdout);
+    throw detail::CleanExit{0};
+  }
+  const Cluster& cluster = outcome.options->strategy.cluster;
+  configure_log(outcome.options->log_level, cluster.world_size() > 1 ? cluster.task() : "");
+  for (const ParseNote& note : outcome.notes) log(note.level, note.text);
+  return std::move(*outcome.options);
+}
+
+}  // namespace troupe

@@ -1,0 +1,62 @@
+// Options: everything a run is told, and parse_options, which collects it. For every setting:
+// flag > TROUPE_* environment > --config file > the cluster's environment (cluster facts only) >
+// default. Defaults live in the options structs alone. See docs/configuration.md.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/environment.h"
+#include "cli/flags.h"
+#include "core/log.h"
+#include "data/options.h"
+#include "strategies/options.h"
+#include "train/options.h"
+
+namespace troupe {
+
+struct Options {
+  TrainOptions train;
+  DataOptions data;
+  StrategyOptions strategy;
+  LogLevel log_level = LogLevel::info;
+  std::vector<std::string> extra;  // what follows `--`
+};
+
+/// How --help introduces the program.
+struct ProgramInfo {
+  std::string name;                   // empty: the file name of argv[0]
+  std::string purpose;                // one sentence; empty: a general one
+  std::vector<std::string> examples;  // arguments to copy and paste; empty: four general lines
+};
+
+/// A log line that parsing asks for; parse_options writes it once the log level is known.
+struct ParseNote {
+  LogLevel level = LogLevel::info;
+  std::string text;
+};
+
+/// What a command line asks for.
+struct Outcome {
+  std::optional<Options> options;  // unset: print `text` on stdout and exit with 0
+  std::string text;
+  std::vector<ParseNote> notes;
+};
+
+/// The whole of option parsing as a function of its arguments (without argv[0]); reads no file but
+/// those named by --config and --cluster. Throws: ConfigError naming the flag, variable or JSON
+/// path.
+[[nodiscard]] Outcome parse_command_line(const std::vector<std::string>& arguments,
+                                         const Environment& environment,
+                                         std::vector<Flag> extra_flags = {},
+                                         const ProgramInfo& program = {});
+
+/// Options of this process; sets the log's level and this worker's name in it.
+/// --help, --help-all, --version and --print-config print and leave through an exception that
+/// run_main turns into exit code 0.
+/// Throws: ConfigError. Call it once, inside run_main, before any other thread runs.
+[[nodiscard]] Options parse_options(int argc, const char* const* argv,
+                                    std::vector<Flag> extra_flags = {}, ProgramInfo program = {});
+
+}  // namespace troupe

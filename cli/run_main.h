@@ -1,0 +1,38 @@
+// run_main: the frame of every program's main(). It turns exceptions into one line on stderr and an
+// exit code (core/error.h), and is the only catch-all.
+#pragma once
+
+#include <functional>
+#include <type_traits>
+#include <utility>
+
+namespace troupe {
+namespace detail {
+
+/// Leaves the program with `code` without a message: what was asked for has been printed. Not a
+/// std::exception, so that nothing on the way takes it for a failure.
+struct CleanExit {
+  int code = 0;
+};
+
+[[nodiscard]] int run_guarded(const std::function<int()>& body);
+
+}  // namespace detail
+
+/// Runs `body` and returns the process's exit code: what body returned (0 if it returns nothing),
+/// or that of the exception that left it, after one line `troupe: error[<kind>]: <cause> Fix:
+/// <fix>`. SIGPIPE and SIGXFSZ are ignored from here on: a closed pipe and a full file are errors
+/// to report.
+template <class Body>
+[[nodiscard]] int run_main(Body&& body) {
+  return detail::run_guarded([&]() -> int {
+    if constexpr (std::is_void_v<std::invoke_result_t<Body&>>) {
+      body();
+      return 0;
+    } else {
+      return body();
+    }
+  });
+}
+
+}  // namespace troupe
