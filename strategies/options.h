@@ -1,6 +1,7 @@
 // Options of strategies/: how many processes train and on what. Plain data, free of LibTorch.
 #pragma once
 
+#include <map>
 #include <string>
 
 #include "distributed/cluster.h"
@@ -14,6 +15,8 @@ struct StrategyOptions {
   GroupOptions group;
   std::string device = "cpu";  // "cpu" or "cuda:0"
   int threads = 0;             // compute threads of this process; 0: as the machine allows
+  /// Settings that must be equal on all workers, by the name a user knows ("--batch-size" -> "64").
+  std::map<std::string, std::string> must_match;
 };
 
 }  // namespace troupe

@@ -8,7 +8,7 @@
 namespace troupe {
 
 struct TrainOptions {
-  std::int64_t epochs = 1;
+  std::optional<std::int64_t> epochs;     // unset: 1, or as many as max_steps needs
   std::optional<std::int64_t> max_steps;  // absolute; whichever of the two ends first
   std::int64_t batch_size = 64;           // the global batch: all replicas' examples in a step
   std::uint64_t seed = 1;

@@ -1,0 +1,52 @@
+// Hooks: the class a user derives from. Eight functions say what to train; everything else is the
+// framework's. Hooks hold configuration only (every function is const): models, optimisers, metrics
+// and the step count live in the framework's state, so a checkpoint cannot miss any.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <vector>
+
+#include "data/batch.h"
+#include "data/dataset.h"
+#include "hooks/gradient_reduction.h"
+#include "hooks/loss_set.h"
+#include "hooks/metric_set.h"
+#include "hooks/replica.h"
+#include "hooks/step_result.h"
+#include "hooks/trainable.h"
+
+namespace troupe {
+
+/// Named outputs of predict_step, each [B, ...]; the first is the default one.
+using Predictions = std::vector<NamedTensor>;
+
+class Hooks {
+ public:
+  virtual ~Hooks() = default;
+
+  /// Per-example losses by name, for Replica::loss.
+  [[nodiscard]] virtual LossSet create_losses() const = 0;
+  /// Metrics by name, for Replica::metric; each phase gets its own. Default: none.
+  [[nodiscard]] virtual MetricSet create_metrics() const { return {}; }
+  /// Models and optimisers, called once per replica. Initial values need not agree between workers:
+  /// the chief's are copied to all.
+  [[nodiscard]] virtual Trainable create_model() const = 0;
+  /// Training, validation and test data, called once per worker, the same on each; the framework
+  /// gives every replica its share. A split may be null.
+  [[nodiscard]] virtual Splits create_datasets() const = 0;
+
+  /// One step of training: forward, loss by global_mean, apply_gradients. Training mode, gradients
+  /// on.
+  [[nodiscard]] virtual StepResult train_step(Replica& replica, const Batch& batch) const = 0;
+  /// Loss and metrics of one batch. Evaluation mode, gradients off.
+  [[nodiscard]] virtual StepResult validation_step(Replica& replica, const Batch& batch) const = 0;
+  /// The same for the test data. Default: validation_step.
+  [[nodiscard]] virtual StepResult test_step(Replica& replica, const Batch& batch) const;
+  /// Predictions of one batch, without labels. Evaluation mode, gradients off.
+  /// Default: ConfigError that says what to fill in.
+  [[nodiscard]] virtual Predictions predict_step(Replica& replica, const Batch& batch) const;
+};
+
+}  // namespace troupe

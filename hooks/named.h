@@ -1,0 +1,41 @@
+// Lookup by name in a short list, with an error that lists what there is.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/error.h"
+
+namespace troupe::detail {
+
+/// The value called `name` in `list` (pairs of name and value).
+/// Throws: ConfigError "<what> "name" does not exist" with the names that do.
+template <class List>
+auto& find_named(List& list, const std::string& name, const char* what, const char* hook) {
+  std::string names;
+  for (auto& entry : list) {
+    if (entry.first == name) return entry.second;
+    names += (names.empty() ? "" : ", ") + entry.first;
+  }
+  throw ConfigError(std::string("there is no ") + what + " named \"" + name + "\"; there " +
+                        (names.empty() ? "are none." : "is: " + names + "."),
+                    std::string("use one of these names, or add it in ") + hook + ".");
+}
+
+/// Throws: ConfigError when `name` is empty or taken.
+template <class List>
+void check_new_name(const List& list, const std::string& name, const char* what, const char* hook) {
+  if (name.empty()) {
+    throw ConfigError(std::string("a ") + what + " has no name.",
+                      std::string("name it in ") + hook + ".");
+  }
+  for (const auto& entry : list) {
+    if (entry.first == name) {
+      throw ConfigError(std::string("two ") + what + "s are named \"" + name + "\".",
+                        std::string("give each its own name in ") + hook + ".");
+    }
+  }
+}
+
+}  // namespace troupe::detail

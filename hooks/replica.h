@@ -1,0 +1,107 @@
+// Replica: one copy of the models on one device, and everything that a step may see of it.
+// Hooks get it by reference; the framework owns it, and with it all state of training.
+// Thread rule: one thread at a time. Shapes: B examples in this replica's batch.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <typeinfo>
+#include <vector>
+
+#include "core/error.h"
+#include "hooks/gradient_reduction.h"
+#include "hooks/loss_set.h"
+#include "hooks/metric_set.h"
+#include "hooks/phase.h"
+#include "hooks/trainable.h"
+
+namespace troupe {
+
+/// Where a replica stands among all replicas of all workers.
+struct ReplicaPlace {
+  int index = 0;  // 0 .. count-1, over all workers
+  int count = 1;
+  c10::Device device = c10::Device(c10::DeviceType::CPU);
+};
+
+/// What the framework tells a replica before each step.
+struct StepContext {
+  Phase phase = Phase::train;
+  std::int64_t global_examples = 0;  // over all replicas; global_mean divides by it
+  std::int64_t examples = 0;         // B
+  bool stand_in = false;             // borrowed examples: nothing of this step may count
+};
+
+class Replica {
+ public:
+  /// Moves the models to the place's device. `reduction` outlives the replica.
+  /// Throws: ConfigError when create_model's answer cannot be trained (no model, an optimiser that
+  /// owns a tensor of no model).
+  Replica(Trainable trainable, LossSet losses, const MetricSet& metrics, const ReplicaPlace& place,
+          GradientReduction& reduction);
+  Replica(const Replica&) = delete;
+  Replica& operator=(const Replica&) = delete;
+  ~Replica();
+
+  // --- for hooks ---
+
+  /// The model that create_model made, as its own type.
+  /// Throws: ConfigError on a wrong name or type.
+  template <class Net>
+  [[nodiscard]] Net& model(const std::string& name = "model") {
+    if (auto* net = dynamic_cast<Net*>(&module(name))) return *net;
+    throw ConfigError(std::string("model \"") + name + "\" is not a " + typeid(Net).name() + ".",
+                      "ask for the type that create_model made.");
+  }
+  [[nodiscard]] torch::optim::Optimizer& optimizer(const std::string& name = "optimizer");
+  [[nodiscard]] const LossFunction& loss(const std::string& name) const { return losses_.at(name); }
+  [[nodiscard]] MetricSum& metric(const std::string& name);
+
+  /// Sum of `per_example` [B] over the number of examples of the step over *all* replicas: a scalar
+  /// whose sum over replicas is the mean loss, also when the last batch is short.
+  /// Throws: ConfigError when it is not one value per example (a mean was taken already).
+  [[nodiscard]] at::Tensor global_mean(const at::Tensor& per_example) const;
+
+  /// Backward from `loss` (scalar) to the parameters of one optimiser, sum of their gradients over
+  /// all replicas, optimiser step. Other optimisers' parameters get no gradient.
+  /// Collective: yes, on every replica, in the same order.
+  /// Throws: ConfigError outside train_step; NonFiniteError (all ranks, before the step); NetError.
+  void apply_gradients(const at::Tensor& loss, const std::string& optimizer = "optimizer");
+
+  [[nodiscard]] const ReplicaPlace& place() const { return place_; }
+  [[nodiscard]] Phase phase() const { return context_.phase; }
+
+  // --- for the framework ---
+
+  void begin_step(const StepContext& context) { context_ = context; }
+  [[nodiscard]] const StepContext& context() const { return context_; }
+  [[nodiscard]] MetricSet& metrics(Phase phase);
+  /// Training mode on or off, for every model.
+  void set_training_mode(Phase phase);
+  /// Parameters, then buffers, of all models in order; names as registered, preceded by the model's
+  /// name and a dot unless that is "model".
+  [[nodiscard]] std::vector<NamedTensor> parameters() const;
+  [[nodiscard]] std::vector<NamedTensor> buffers() const;
+
+ private:
+  [[nodiscard]] torch::nn::Module& module(const std::string& name);
+  /// Throws: ConfigError when the optimiser owns a tensor of no model.
+  [[nodiscard]] std::vector<NamedTensor> parameters_of(torch::optim::Optimizer& optimizer) const;
+
+  Trainable trainable_;
+  // What each optimiser owns, by its name: fixed when the replica is made.
+  std::vector<std::pair<std::string, std::vector<NamedTensor>>> owned_;
+  LossSet losses_;
+  std::array<MetricSet, 4> metrics_;  // by phase
+  MetricSet discarded_;               // what a stand-in adds up
+  ReplicaPlace place_;
+  GradientReduction& reduction_;
+  StepContext context_;
+};
+
+}  // namespace troupe

@@ -1,0 +1,45 @@
+// todo(): what an unfilled hook of template/ returns, so that the template compiles as shipped and
+// says at run time what is left to do.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "core/error.h"
+
+namespace troupe {
+
+class Hooks;
+
+/// A hook is not written yet.
+class TodoError final : public Error {
+ public:
+  using Error::Error;
+  [[nodiscard]] const char* kind() const noexcept override { return "todo"; }
+  [[nodiscard]] int exit_code() const noexcept override { return kExitUsage; }
+};
+
+/// Converts to whatever a hook returns, by throwing TodoError.
+class Todo {
+ public:
+  Todo(int number, std::string what) : number_(number), what_(std::move(what)) {}
+  template <class T>
+  operator T() const {  // NOLINT: implicit, so that `return todo(...)` fits every hook
+    raise();
+  }
+  [[noreturn]] void raise() const;
+
+ private:
+  int number_;
+  std::string what_;
+};
+
+/// `return troupe::todo(4, "create_model: return your network and its optimiser");`
+[[nodiscard]] inline Todo todo(int number, std::string what) { return {number, std::move(what)}; }
+
+/// Finds the hooks that still return todo(), by calling them: all of them while one of the create_
+/// hooks is open (a step then meets an empty batch and no model, and gets no further), else none.
+/// Throws: TodoError listing every open one.
+void check_no_open_todos(const Hooks& hooks);
+
+}  // namespace troupe

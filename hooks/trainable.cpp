@@ -1,0 +1,40 @@
+#include "hooks/trainable.h"
+
+#include <torch/nn/module.h>
+#include <torch/optim/optimizer.h>
+
+#include "hooks/named.h"
+
+namespace troupe {
+namespace {
+
+template <class List, class Value>
+void add_named(List& list, std::string name, Value value, const char* what) {
+  detail::check_new_name(list, name, what, "create_model");
+  if (value == nullptr) {
+    throw ConfigError(std::string(what) + " \"" + name + "\" is null.",
+                      "make it before create_model returns it.");
+  }
+  list.emplace_back(std::move(name), std::move(value));
+}
+
+}  // namespace
+
+Trainable::Trainable(std::shared_ptr<torch::nn::Module> model,
+                     std::shared_ptr<torch::optim::Optimizer> optimizer) {
+  add_model("model", std::move(model));
+  add_optimizer("optimizer", std::move(optimizer));
+}
+
+Trainable& Trainable::add_model(std::string name, std::shared_ptr<torch::nn::Module> model) {
+  add_named(models, std::move(name), std::move(model), "model");
+  return *this;
+}
+
+Trainable& Trainable::add_optimizer(std::string name,
+                                    std::shared_ptr<torch::optim::Optimizer> optimizer) {
+  add_named(optimizers, std::move(name), std::move(optimizer), "optimizer");
+  return *this;
+}
+
+}  // namespace troupe

@@ -1,0 +1,39 @@
+#include "strategies/compute_threads.h"
+
+#include <ATen/Parallel.h>
+#include <dlfcn.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace troupe {
+namespace {
+
+int usable_cores() {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  if (sched_getaffinity(0, sizeof(cores), &cores) != 0) return 1;
+  return std::max(1, CPU_COUNT(&cores));
+}
+
+}  // namespace
+
+int configure_compute_threads(int requested, int workers_here) {
+  int threads = requested;
+  if (threads == 0 && std::getenv("OMP_NUM_THREADS") != nullptr) {
+    threads = at::get_num_threads();  // LibTorch read the variable
+  }
+  if (threads == 0) threads = std::max(1, usable_cores() / std::max(1, workers_here));
+  at::set_num_threads(threads);
+  if (std::getenv("OPENBLAS_NUM_THREADS") == nullptr) {
+    // OpenBLAS is behind libblas.so.3 or not there at all; ask the loaded libraries.
+    if (auto* set =
+            reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "openblas_set_num_threads"))) {
+      set(1);
+    }
+  }
+  return threads;
+}
+
+}  // namespace troupe

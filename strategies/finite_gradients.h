@@ -1,0 +1,15 @@
+// The guard between the reduced gradient and the optimiser.
+#pragma once
+
+#include <vector>
+
+#include "hooks/gradient_reduction.h"
+
+namespace troupe::detail {
+
+/// Throws: NonFiniteError naming the first parameter whose gradient holds an infinity or a NaN.
+/// Given the reduced gradients, which are equal on all ranks, all ranks decide alike.
+/// Cost: one sum per parameter.
+void check_finite_gradients(const std::vector<NamedTensor>& parameters);
+
+}  // namespace troupe::detail

@@ -1,0 +1,63 @@
+#include "strategies/one_device.h"
+
+#include "core/error.h"
+#include "strategies/device.h"
+#include "strategies/finite_gradients.h"
+#include "strategies/replica_runner.h"
+
+namespace troupe {
+namespace {
+
+/// One replica: its gradients are the step's already.
+class OwnGradients final : public GradientReduction {
+ public:
+  void reduce(const std::vector<NamedTensor>& parameters) override {
+    detail::check_finite_gradients(parameters);
+  }
+};
+
+class OneDevice final : public Strategy {
+ public:
+  explicit OneDevice(const StrategyOptions& options)
+      : device_(detail::parse_device(options.device)) {}
+
+  [[nodiscard]] const char* name() const override { return "one-device"; }
+  [[nodiscard]] int rank() const override { return 0; }
+  [[nodiscard]] int world_size() const override { return 1; }
+  [[nodiscard]] int local_replicas() const override { return 1; }
+
+  [[nodiscard]] TrainState create_state(const Hooks& hooks, std::uint64_t seed) override {
+    TrainState state;
+    state.replicas.push_back(detail::make_replica(hooks, {0, 1, device_}, seed, gradients_));
+    return state;
+  }
+
+  [[nodiscard]] std::vector<StepResult> run(const Step& step, TrainState& state,
+                                            const DistributedBatch& batch, Phase phase) override {
+    return {detail::run_on_replica(step, *state.replicas.front(), batch.replicas.front(), phase)};
+  }
+
+  void sum(Span<double>) override {}
+  [[nodiscard]] std::vector<std::string> gather(const std::string& mine) override { return {mine}; }
+  void synchronize_buffers(TrainState&) override {}
+  void abort(const std::string&, int) noexcept override {}
+  void close() override {}
+
+ private:
+  c10::Device device_;
+  OwnGradients gradients_;
+};
+
+}  // namespace
+
+std::unique_ptr<Strategy> make_one_device(const StrategyOptions& options) {
+  if (options.cluster.world_size() > 1) {
+    throw ConfigError("--strategy one-device was asked for, and " + options.cluster.origin +
+                          " describes " + std::to_string(options.cluster.world_size()) +
+                          " workers.",
+                      "use --strategy multi-worker, or unset the cluster.");
+  }
+  return std::make_unique<OneDevice>(options);
+}
+
+}  // namespace troupe

@@ -1,0 +1,14 @@
+// OneDevice: one replica in one process, no communication.
+#pragma once
+
+#include <memory>
+
+#include "strategies/options.h"
+#include "strategies/strategy.h"
+
+namespace troupe {
+
+/// Throws: ConfigError for an unknown device or a cluster of more than one worker.
+[[nodiscard]] std::unique_ptr<Strategy> make_one_device(const StrategyOptions& options);
+
+}  // namespace troupe

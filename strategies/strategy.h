@@ -1,0 +1,102 @@
+// Strategy: how one step runs on many replicas and becomes one result. The verbs of a training
+// loop:
+//
+//   auto state = strategy->create_state(hooks, seed);
+//   auto data = strategy->distribute(hooks.create_datasets(), {global_batch, seed});
+//   for (const DistributedBatch& batch : data.train->epoch(e)) {
+//     const auto results = strategy->run(step, state, batch);            // per replica
+//     const auto losses = strategy->reduce(Reduction::sum, results);     // of the whole step
+//   }
+//   strategy->close();
+//
+// Thread rule: one thread. Collective functions are called on every worker in the same order.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/span.h"
+#include "data/loader.h"
+#include "hooks/hooks.h"
+#include "strategies/train_state.h"
+
+namespace troupe {
+
+/// A step for one replica: Hooks::train_step or the user's own.
+using Step = std::function<StepResult(Replica&, const Batch&)>;
+
+enum class Reduction { sum, mean };  // over replicas
+
+/// Losses of a step over all replicas, by name.
+using LossValues = std::vector<std::pair<std::string, double>>;
+
+/// How data becomes steps.
+struct BatchPlan {
+  std::int64_t global_batch = 64;  // examples of a step over all replicas
+  std::uint64_t seed = 1;          // of the order of the training examples
+};
+
+/// The task's data as this worker's replicas read it; unset where the task has none. Training data
+/// is shuffled every epoch, the others keep their order.
+struct DistributedSplits {
+  std::optional<DistributedDataset> train;
+  std::optional<DistributedDataset> validation;
+  std::optional<DistributedDataset> test;
+};
+
+class Strategy {
+ public:
+  virtual ~Strategy() = default;
+
+  [[nodiscard]] virtual const char* name() const = 0;  // as --strategy spells it
+  [[nodiscard]] virtual int rank() const = 0;
+  [[nodiscard]] virtual int world_size() const = 0;
+  [[nodiscard]] virtual int local_replicas() const = 0;
+  [[nodiscard]] int replicas_in_sync() const { return world_size() * local_replicas(); }
+  [[nodiscard]] bool is_chief() const { return rank() == 0; }
+
+  /// Makes this worker's replicas with the hooks, joins the group, and copies the chief's
+  /// parameters and buffers to all. `seed` starts LibTorch's generators, another stream on each
+  /// replica. Collective: yes.  Blocks: at most start_timeout. Throws: ConfigError (models differ
+  /// between workers: names the first tensor), RendezvousError.
+  [[nodiscard]] virtual TrainState create_state(const Hooks& hooks, std::uint64_t seed) = 0;
+
+  /// Gives every replica its share of each split.
+  /// Collective: yes.  Throws: ConfigError when workers see data sets of different sizes.
+  [[nodiscard]] DistributedSplits distribute(const Splits& splits, const BatchPlan& plan);
+
+  /// Runs `step` once per replica of this worker, in the phase's mode; returns one result per
+  /// replica. A replica without examples runs on borrowed ones and its result is zero. Collective:
+  /// in Phase::train, through apply_gradients. Throws: what the step throws; the other workers then
+  /// raise PeerFailed with its message.
+  [[nodiscard]] virtual std::vector<StepResult> run(const Step& step, TrainState& state,
+                                                    const DistributedBatch& batch,
+                                                    Phase phase = Phase::train) = 0;
+
+  /// The losses of all replicas of all workers, summed or averaged. Losses made by
+  /// Replica::global_mean are to be summed.  Collective: yes.
+  [[nodiscard]] LossValues reduce(Reduction reduction, const std::vector<StepResult>& results);
+
+  /// Sums `values` over all workers, in place. Shapes: the same count everywhere.  Collective: yes.
+  virtual void sum(Span<double> values) = 0;
+
+  /// Every worker's text, by rank.  Collective: yes.
+  [[nodiscard]] virtual std::vector<std::string> gather(const std::string& mine) = 0;
+
+  /// Makes buffers (batch-norm statistics) equal on all workers: floating point ones become their
+  /// mean, others the chief's. Each replica keeps its own while it trains; evaluation, reports and
+  /// saved weights come after this call.  Collective: yes.
+  virtual void synchronize_buffers(TrainState& state) = 0;
+
+  /// Tells the group why this worker fails; best effort, never blocks long, never throws.
+  virtual void abort(const std::string& reason, int exit_code) noexcept = 0;
+
+  /// Collective goodbye; nothing but destruction may follow.  Blocks: at most close_timeout.
+  virtual void close() = 0;
+};
+
+}  // namespace troupe

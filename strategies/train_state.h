@@ -1,0 +1,19 @@
+// TrainState: all that changes while training, held by the framework and never by hooks.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "data/loader.h"
+#include "hooks/replica.h"
+
+namespace troupe {
+
+struct TrainState {
+  std::vector<std::unique_ptr<Replica>> replicas;  // of this worker; at least one
+  std::int64_t step = 0;                           // optimiser updates so far
+  DataPosition position;                           // the next step to read
+};
+
+}  // namespace troupe

@@ -1,0 +1,88 @@
+#include "train/evaluate.h"
+
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <chrono>
+
+#include "core/clock.h"
+#include "core/error.h"
+
+namespace troupe {
+
+Report evaluate(Strategy& strategy, const Hooks& hooks, TrainState& state,
+                const DistributedDataset& data, Phase phase) {
+  const auto start = SteadyClock().now();
+  strategy.synchronize_buffers(state);
+  for (auto& replica : state.replicas) replica->metrics(phase).reset();
+  const Step step = [&](Replica& replica, const Batch& batch) {
+    return phase == Phase::test ? hooks.test_step(replica, batch)
+                                : hooks.validation_step(replica, batch);
+  };
+  LossMeter meter;
+  for (const DistributedBatch& batch : data.epoch(0)) {
+    meter.add(strategy.run(step, state, batch, phase), batch.global_examples);
+  }
+  Report report = detail::reduce_report(strategy, state, meter, phase);
+  report.seconds = Seconds(SteadyClock().now() - start).count();
+  return report;
+}
+
+Report test(Strategy& strategy, const Hooks& hooks, TrainState& state,
+            const DistributedSplits& data) {
+  if (!data.test) {
+    throw ConfigError("there is no test data.", "return a test split from create_datasets.");
+  }
+  return evaluate(strategy, hooks, state, *data.test, Phase::test);
+}
+
+std::vector<Predictions> predict(const Hooks& hooks, TrainState& state,
+                                 std::shared_ptr<const Dataset> dataset, std::int64_t batch_size) {
+  Replica& replica = *state.replicas.front();
+  const auto examples = dataset->size();
+  const DistributedDataset data(std::move(dataset),
+                                ShardPlan({examples, batch_size, 1, 0, Shuffle::no}), 0, 1);
+  replica.set_training_mode(Phase::predict);
+  const torch::NoGradGuard no_grad;
+  std::vector<Predictions> all;
+  for (const DistributedBatch& batch : data.epoch(0)) {
+    Batch on_device = batch.replicas.front();
+    for (at::Tensor& field : on_device.fields) field = field.to(replica.place().device);
+    replica.begin_step({Phase::predict, batch.global_examples, on_device.examples(), false});
+    all.push_back(hooks.predict_step(replica, on_device));
+  }
+  return all;
+}
+
+namespace detail {
+
+Report reduce_report(Strategy& strategy, TrainState& state, const LossMeter& meter, Phase phase) {
+  Report report;
+  report.phase = phase;
+  report.examples = meter.examples();
+  report.losses = meter.sums();
+
+  // One reduction for everything: losses, then the metrics' sums of all local replicas.
+  std::vector<double> values;
+  for (const auto& [name, sum] : report.losses) values.push_back(sum);
+  const std::size_t loss_count = values.size();
+  MetricSet& metrics = state.replicas.front()->metrics(phase);
+  std::vector<double> sums = metrics.sums();
+  for (std::size_t i = 1; i < state.replicas.size(); ++i) {
+    const auto more = state.replicas[i]->metrics(phase).sums();
+    for (std::size_t k = 0; k < sums.size(); ++k) sums[k] += more[k];
+  }
+  values.insert(values.end(), sums.begin(), sums.end());
+  strategy.sum(values);
+
+  for (std::size_t i = 0; i < loss_count; ++i) {
+    report.losses[i].second = values[i] / static_cast<double>(report.examples);
+  }
+  metrics.set_sums(Span<const double>(values).subspan(loss_count, values.size() - loss_count));
+  report.metrics = metrics.compute();
+  for (auto& replica : state.replicas) replica->metrics(phase).reset();
+  return report;
+}
+
+}  // namespace detail
+}  // namespace troupe

@@ -1,0 +1,33 @@
+// Evaluation: every example of a data set once, over all workers, exact at any number of them.
+#pragma once
+
+#include "strategies/strategy.h"
+#include "train/loss_meter.h"
+#include "train/report.h"
+
+namespace troupe {
+
+/// Runs validation_step or test_step over `data` and reduces losses and metrics; every rank gets
+/// the same report. Buffers are synchronised first, so all workers evaluate the same weights.
+/// Shapes: phase is Phase::validation or Phase::test.  Collective: yes.
+[[nodiscard]] Report evaluate(Strategy& strategy, const Hooks& hooks, TrainState& state,
+                              const DistributedDataset& data, Phase phase);
+
+/// The same for the test split.  Throws: ConfigError when create_datasets gave none.
+[[nodiscard]] Report test(Strategy& strategy, const Hooks& hooks, TrainState& state,
+                          const DistributedSplits& data);
+
+/// Predictions of the whole data set, batch by batch, in its order, by this worker alone.
+/// Collective: no.
+[[nodiscard]] std::vector<Predictions> predict(const Hooks& hooks, TrainState& state,
+                                               std::shared_ptr<const Dataset> dataset,
+                                               std::int64_t batch_size);
+
+namespace detail {
+
+/// Adds up losses and metrics of all workers and starts the phase's metrics anew.  Collective: yes.
+[[nodiscard]] Report reduce_report(Strategy& strategy, TrainState& state, const LossMeter& meter,
+                                   Phase phase);
+
+}  // namespace detail
+}  // namespace troupe

@@ -1,0 +1,47 @@
+#include "train/metrics_file.h"
+
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+#include "train/report_json.h"
+
+namespace troupe {
+
+MetricsFile::MetricsFile(std::string path, const Clock& clock)
+    : path_(std::move(path)), clock_(clock), start_(clock.now()), out_(path_, std::ios::trunc) {
+  if (!out_) {
+    throw EnvironmentError("--metrics-file " + path_ + " cannot be written.",
+                           "name a file in a directory that exists and is writable.");
+  }
+}
+
+void MetricsFile::write(const std::string& line) {
+  out_ << line << '\n' << std::flush;
+  if (!out_) {
+    throw EnvironmentError("writing to --metrics-file " + path_ + " failed.",
+                           "look for a full disk.");
+  }
+}
+
+void MetricsFile::after_step(const StepReport& report) {
+  step_ = report.step;
+  if (report.losses.empty()) return;
+  nlohmann::ordered_json line;
+  line["step"] = report.step;
+  line["epoch"] = report.epoch;
+  for (const auto& [name, value] : report.losses) line[name] = value;
+  line["examples"] = report.examples;
+  line["seconds"] = Seconds(clock_.now() - start_).count();
+  write(line.dump());
+}
+
+void MetricsFile::after_epoch(std::int64_t epoch, const Report& train, const Report* validation) {
+  nlohmann::ordered_json line;
+  line["step"] = step_;
+  line["epoch"] = epoch;
+  line["train"] = to_json(train);
+  if (validation != nullptr) line["validation"] = to_json(*validation);
+  write(line.dump());
+}
+
+}  // namespace troupe

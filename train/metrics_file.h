@@ -1,0 +1,32 @@
+// MetricsFile: one JSON object a line per logged step, for programs to read.
+#pragma once
+
+#include <fstream>
+#include <string>
+
+#include "core/clock.h"
+#include "train/periodic_action.h"
+
+namespace troupe {
+
+class MetricsFile final : public PeriodicAction {
+ public:
+  /// Starts the file anew. `clock` outlives this object.
+  /// Throws: EnvironmentError when `path` cannot be written.
+  MetricsFile(std::string path, const Clock& clock);
+  /// {"step": 100, "epoch": 0, "loss": 0.31, "seconds": 1.7}; seconds since the file was started.
+  void after_step(const StepReport& report) override;
+  /// {"step": 938, "epoch": 0, "train": {...}, "validation": {...}}
+  void after_epoch(std::int64_t epoch, const Report& train, const Report* validation) override;
+
+ private:
+  void write(const std::string& line);
+
+  std::string path_;
+  const Clock& clock_;
+  Clock::TimePoint start_;
+  std::int64_t step_ = 0;
+  std::ofstream out_;
+};
+
+}  // namespace troupe

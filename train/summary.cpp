@@ -1,0 +1,47 @@
+#include "train/summary.h"
+
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "core/log.h"
+#include "strategies/parameter_hash.h"
+#include "train/report_json.h"
+
+namespace troupe {
+namespace {
+
+nlohmann::ordered_json or_null(const std::optional<Report>& report) {
+  return report ? to_json(*report) : nullptr;
+}
+
+}  // namespace
+
+void summarize(Strategy& strategy, const TrainState& state, const History& history,
+               const std::optional<Report>& test, const TrainOptions& options) {
+  const std::string hash = common_parameter_hash(strategy, state);
+  log_info("parameter_hash ", hash, ", equal on ", strategy.world_size(),
+           strategy.world_size() == 1 ? " worker" : " workers");
+  if (!strategy.is_chief()) return;
+  const double rate =
+      history.seconds > 0 ? static_cast<double>(history.examples) / history.seconds : 0;
+  log_info("trained ", history.steps, " steps, ", history.examples, " examples in ",
+           history.seconds, " s (", rate, " examples/sec)");
+  if (test) log_info(to_line(*test));
+  if (!options.json_summary) return;
+  nlohmann::ordered_json json;
+  json["strategy"] = strategy.name();
+  json["world_size"] = strategy.world_size();
+  json["replicas"] = strategy.replicas_in_sync();
+  json["global_batch_size"] = options.batch_size;
+  json["global_step"] = state.step;
+  json["epochs"] = history.epochs;
+  json["seconds"] = history.seconds;
+  json["examples_per_sec"] = rate;
+  json["train"] = or_null(history.train);
+  json["validation"] = or_null(history.validation);
+  json["test"] = or_null(test);
+  json["parameter_hash"] = hash;
+  std::cout << json.dump() << std::endl;
+}
+
+}  // namespace troupe
