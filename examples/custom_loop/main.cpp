@@ -1,0 +1,42 @@
+// examples/custom_loop/main.cpp -- the training loop by hand, for those who want it to be theirs:
+// the hooks of examples/mnist and the strategy's verbs. The numbers are those of troupe::train.
+#include "examples/mnist/mnist_hooks.h"
+#include "troupe.h"
+
+int main(int argc, char** argv) {
+  return troupe::run_main([&] {
+    const troupe::Options options = troupe::parse_options(argc, argv);
+    const MnistHooks hooks(options);
+    const auto strategy = troupe::make_strategy(options.strategy);
+    troupe::TrainState state = strategy->create_state(hooks, options.train.seed);
+    const troupe::DistributedSplits data = strategy->distribute(
+        hooks.create_datasets(), {options.train.batch_size, options.train.seed});
+
+    // What one replica does with its part of a batch, as in any training step.
+    const troupe::Step train_step = [&](troupe::Replica& replica, const troupe::Batch& batch) {
+      return hooks.train_step(replica, batch);
+    };
+
+    double loss = 0;
+    for (std::int64_t epoch = 0; epoch < options.train.epochs.value_or(1); ++epoch) {
+      double total = 0;
+      for (const troupe::DistributedBatch& batch : data.train->epoch(epoch)) {
+        const auto per_replica = strategy->run(train_step, state, batch);
+        loss = strategy->reduce(troupe::Reduction::sum, per_replica).front().second;
+        total += loss * static_cast<double>(batch.global_examples);
+        if (++state.step % 100 == 0) troupe::log_info("step ", state.step, ": loss = ", loss);
+      }
+      const auto mean = total / static_cast<double>(data.train->examples());
+      const auto report =
+          troupe::evaluate(*strategy, hooks, state, *data.validation, troupe::Phase::validation);
+      troupe::log_info("epoch ", epoch + 1, ": loss = ", mean, "; ", troupe::to_line(report));
+    }
+
+    troupe::History history;
+    history.steps = state.step;
+    const troupe::Report test = troupe::test(*strategy, hooks, state, data);
+    troupe::summarize(*strategy, state, history, test, options.train);
+    strategy->close();
+    return 0;
+  });
+}

@@ -1,0 +1,25 @@
+// examples/mnist/main.cpp -- template/main.cpp with MNIST's hooks: the article's convolutional
+// network on the real files (--data-dir) or on generated digits.
+#include "examples/mnist/mnist_hooks.h"
+#include "troupe.h"
+
+int main(int argc, char** argv) {
+  return troupe::run_main([&] {
+    const troupe::Options options = troupe::parse_options(
+        argc, argv, {},
+        {"mnist",
+         "Trains a convolutional network to read handwritten digits.",
+         {"--epochs 3", "--data-dir mnist --epochs 2 --json-summary",
+          "--batch-size 256 --learning-rate 0.05", "--config run.json --print-config"}});
+    const MnistHooks hooks(options);
+    const auto strategy = troupe::make_strategy(options.strategy);
+    troupe::TrainState state = strategy->create_state(hooks, options.train.seed);
+    const troupe::DistributedSplits data = strategy->distribute(
+        hooks.create_datasets(), {options.train.batch_size, options.train.seed});
+    const troupe::History history = troupe::train(*strategy, hooks, state, data, options.train);
+    const troupe::Report test = troupe::test(*strategy, hooks, state, data);
+    troupe::summarize(*strategy, state, history, test, options.train);
+    strategy->close();
+    return 0;
+  });
+}

@@ -1,0 +1,38 @@
+// template/main.cpp -- the whole program, in reading order. Numbers match the TODOs in my_hooks.h.
+//
+//   one process    ./my_training --epochs 5
+//   three workers  troupe run --workers 3 -- ./my_training --epochs 5
+//   by hand        ./my_training --cluster cluster.json --task worker:1     (one per machine)
+#include "my_hooks.h"
+#include "troupe.h"
+
+int main(int argc, char** argv) {
+  return troupe::run_main([&] {  // maps troupe::Error to a message and an exit code; docs/errors.md
+    // 1. Options: defaults < cluster environment < --config file < TROUPE_* < command line.
+    MyOptions mine;
+    const troupe::Options options = troupe::parse_options(argc, argv, mine.flags());
+    const MyHooks hooks(options, mine);
+
+    // Strategy: this process's place among the workers. Listens; does not wait for anybody yet.
+    const auto strategy = troupe::make_strategy(options.strategy);
+
+    // 2.-4. Losses, metrics, models and optimisers: built once per replica by your hooks. The
+    // workers
+    //       meet here, check that their models agree, and start from the chief's weights.
+    troupe::TrainState state = strategy->create_state(hooks, options.train.seed);
+
+    // 5. Data: every replica reads only its own share of each global batch.
+    const troupe::DistributedSplits data = strategy->distribute(
+        hooks.create_datasets(), {options.train.batch_size, options.train.seed});
+
+    // 6. Train, validating after each epoch.
+    const troupe::History history = troupe::train(*strategy, hooks, state, data, options.train);
+
+    // 7. Test. Every rank computes the same reduced numbers; only the chief prints them.
+    const troupe::Report test = troupe::test(*strategy, hooks, state, data);
+    troupe::summarize(*strategy, state, history, test, options.train);
+
+    strategy->close();  // collective goodbye; the destructor only closes sockets
+    return 0;
+  });
+}

@@ -1,0 +1,72 @@
+#include "hooks/metrics.h"
+
+#include "core/error.h"
+#include "hooks/loss_set.h"
+#include "hooks/metric_set.h"
+#include "tests/support/torch_prelude.h"
+
+using troupe::MetricSet;
+
+TEST_SUITE("hooks") {
+  TEST_CASE("metrics: accuracy counts whole examples") {
+    MetricSet set;
+    set.add<troupe::Accuracy>("accuracy");
+    set.at("accuracy")
+        .update(torch::tensor({{0.1, 0.9}, {0.8, 0.2}, {0.3, 0.7}}), torch::tensor({1, 0, 0}));
+    const auto value = set.compute().front();
+    CHECK(value.value == doctest::Approx(2.0 / 3));
+    CHECK(value.sums[0] == std::pair<std::string, double>("correct", 2));
+    CHECK(value.sums[1] == std::pair<std::string, double>("examples", 3));
+  }
+
+  TEST_CASE("metrics: sums of two halves merge to the sums of the whole, to the bit") {
+    torch::manual_seed(3);
+    const auto scores = torch::randn({101, 5});
+    const auto classes = torch::randint(5, {101}, torch::kInt64);
+    MetricSet whole;
+    whole.add<troupe::Accuracy>("top1").add<troupe::TopK>("top3", 3);
+    MetricSet first = whole;
+    MetricSet second = whole;
+    for (const char* name : {"top1", "top3"}) {
+      whole.at(name).update(scores, classes);
+      first.at(name).update(scores.slice(0, 0, 40), classes.slice(0, 0, 40));
+      second.at(name).update(scores.slice(0, 40), classes.slice(0, 40));
+    }
+    std::vector<double> merged = first.sums();
+    for (std::size_t i = 0; i < merged.size(); ++i) merged[i] += second.sums()[i];
+    CHECK(merged == whole.sums());
+    first.set_sums(merged);
+    CHECK(first.compute()[1].value == whole.compute()[1].value);
+    CHECK(whole.compute()[1].value > whole.compute()[0].value);
+  }
+
+  TEST_CASE("metrics: a weighted mean divides by the weights") {
+    MetricSet set;
+    set.add<troupe::Mean>("mean");
+    set.at("mean").update(torch::tensor({1.0, 5.0}), torch::tensor({3.0, 1.0}));
+    CHECK(set.compute().front().value == doctest::Approx(2.0));
+    set.reset();
+    CHECK(set.compute().front().value == 0);
+  }
+
+  TEST_CASE("metrics: wrong shapes and names are refused with what was given") {
+    MetricSet set;
+    set.add<troupe::Accuracy>("accuracy");
+    CHECK_THROWS_WITH_AS(set.at("accuracy").update(torch::zeros({4}), torch::zeros({4})),
+                         doctest::Contains("scores [4]"), troupe::ConfigError);
+    CHECK_THROWS_WITH_AS((void)set.at("acuracy"), doctest::Contains("there is: accuracy"),
+                         troupe::ConfigError);
+    CHECK_THROWS_AS(set.add<troupe::Mean>("loss"), troupe::ConfigError);
+    CHECK_THROWS_AS(set.add<troupe::Mean>("accuracy"), troupe::ConfigError);
+    CHECK_THROWS_AS(troupe::TopK(0), troupe::ConfigError);
+  }
+
+  TEST_CASE("loss_set: names are unique, functions not empty, a wrong name lists the right ones") {
+    const troupe::LossFunction any = [](const at::Tensor& y, const at::Tensor&) { return y; };
+    CHECK_THROWS_AS((troupe::LossSet{{"a", any}, {"a", any}}), troupe::ConfigError);
+    CHECK_THROWS_AS((troupe::LossSet{{"a", {}}}), troupe::ConfigError);
+    const troupe::LossSet losses{{"a", any}, {"b", any}};
+    CHECK_THROWS_WITH_AS((void)losses.at("c"), doctest::Contains("there is: a, b"),
+                         troupe::ConfigError);
+  }
+}
