@@ -1,26 +1,188 @@
 #include "cli/cluster_spec.h"
 
+#include <algorithm>
+
 #include "cli/address.h"
+#include "cli/launcher_environment.h"
+#include "cli/numbers.h"
+#include "cli/tf_config.h"
 #include "core/error.h"
 #include "core/text.h"
 
 namespace troupe {
+namespace {
 
-ResolvedCluster resolve_cluster(const ClusterRequest& request, const Environment&) {
-  ResolvedCluster out;
-  if (request.rank || request.world_size) {
-    const int size = request.world_size ? static_cast<int>(request.world_size->value) : 1;
-    out.cluster.members.clear();
-    for (int i = 0; i < size; ++i)
-      out.cluster.members.push_back({text("worker/", i), std::nullopt});
-    out.cluster.rank = request.rank ? static_cast<int>(request.rank->value) : 0;
-    if (request.chief_address) {
-      out.cluster.members[0].address =
-          parse_address(request.chief_address->value, request.chief_address->origin);
-    }
-    out.cluster.origin = "--rank and --world-size";
+constexpr std::size_t kEchoedCharacters = 4000;  // of TF_CONFIG in the log
+
+/// Ranks without addresses but the chief's: the others connect to it and say where they listen.
+Cluster numbered_cluster(int rank, int world_size, std::optional<Endpoint> chief,
+                         std::string origin) {
+  Cluster cluster;
+  cluster.members.clear();
+  for (int i = 0; i < world_size; ++i) {
+    cluster.members.push_back({text("worker/", i), std::nullopt});
   }
+  cluster.members.front().address = std::move(chief);
+  cluster.rank = rank;
+  cluster.origin = std::move(origin);
+  return cluster;
+}
+
+std::optional<Endpoint> requested_chief(const ClusterRequest& request) {
+  if (!request.chief_address) return std::nullopt;
+  return parse_address(request.chief_address->value, request.chief_address->origin);
+}
+
+[[noreturn]] void refuse_missing(const std::string& given, const char* missing) {
+  throw ConfigError(text(given, " is given, but ", missing, " is missing."),
+                    "give --rank, --world-size and --chief-address together.");
+}
+
+/// A socket that `troupe run` opened for rank 0 before it started the workers.
+int inherited_socket(const Environment& environment) {
+  const auto found = environment.find("TROUPE_LISTEN_FD");
+  if (found == environment.end()) return -1;
+  const auto descriptor = parse_integer<std::int32_t>(found->second);
+  if (!descriptor || *descriptor < 3) {
+    throw ConfigError(text("TROUPE_LISTEN_FD is \"", found->second.substr(0, 80), "\"."),
+                      "leave it to troupe run, or unset it.");
+  }
+  return *descriptor;
+}
+
+Cluster from_numbers(const ClusterRequest& request, const Environment& environment) {
+  if (!request.world_size) refuse_missing(request.rank->origin, "--world-size");
+  const auto& [size, size_origin, size_level] = *request.world_size;
+  if (!request.rank && size > 1) refuse_missing(size_origin, "--rank");
+  const std::int64_t rank = request.rank ? request.rank->value : 0;
+  if (rank >= size) {
+    throw ConfigError(
+        text(request.rank->origin, " is ", rank, ", but ", size_origin, " is ", size, "."),
+        text("ranks count from 0 to ", size - 1, "."));
+  }
+  if (!request.chief_address && size > 1) refuse_missing(size_origin, "--chief-address");
+  const std::string& origin = request.rank ? request.rank->origin : size_origin;
+  Cluster cluster = numbered_cluster(static_cast<int>(rank), static_cast<int>(size),
+                                     requested_chief(request), origin);
+  if (request.rank && request.rank->level == 1 && rank == 0) {
+    cluster.listen_fd = inherited_socket(environment);
+  }
+  return cluster;
+}
+
+Cluster from_file(const ClusterRequest& request, ResolvedCluster& out) {
+  std::optional<std::string> task;
+  if (request.task) task = request.task->value;
+  const TfConfig config = read_cluster_file(
+      request.cluster_file->value, request.cluster_file->origin, task, ChiefRule::optional);
+  out.warnings.insert(out.warnings.end(), config.warnings.begin(), config.warnings.end());
+  return to_cluster(config);
+}
+
+/// What of the request names a group: a file, or numbers. The stronger source decides; from one
+/// source the two contradict each other.
+enum class Named { nothing, file, numbers };
+
+Named named_by(const ClusterRequest& request, ResolvedCluster& out) {
+  const GivenValue<std::int64_t>* number = nullptr;
+  for (const auto* each : {&request.rank, &request.world_size}) {
+    if (*each && (number == nullptr || (*each)->level < number->level)) number = &**each;
+  }
+  if (!request.cluster_file) return number == nullptr ? Named::nothing : Named::numbers;
+  const GivenValue<std::string>& file = *request.cluster_file;
+  if (number == nullptr) return Named::file;
+  if (number->level == file.level) {
+    throw ConfigError(text(file.origin, " and ", number->origin, " are both given."),
+                      "give --cluster with --task, or --rank, --world-size and --chief-address.");
+  }
+  const bool file_wins = file.level < number->level;
+  out.information.push_back(text("cluster: ", file_wins ? number->origin : file.origin,
+                                 " is ignored, since ", file_wins ? file.origin : number->origin,
+                                 " is given"));
+  return file_wins ? Named::file : Named::numbers;
+}
+
+/// TF_CONFIG's cluster; unset where it names none.
+std::optional<Cluster> from_tf_config(const ClusterRequest& request, const std::string& document,
+                                      ResolvedCluster& out) {
+  const TfConfig config =
+      request.task ? parse_tf_config_as(document, request.task->value, ChiefRule::optional)
+                   : parse_tf_config(document, ChiefRule::optional);
+  if (document != "{}") {
+    out.information.push_back(text("TF_CONFIG: ", document.substr(0, kEchoedCharacters)));
+  }
+  out.warnings.insert(out.warnings.end(), config.warnings.begin(), config.warnings.end());
+  if (config.is_local() && !config.is_evaluator()) return std::nullopt;
+  return to_cluster(config);
+}
+
+Cluster from_launcher(const Launcher& launcher, const ClusterRequest& request,
+                      const Environment& environment) {
+  const LauncherPlace place = launcher.read(environment);
+  std::optional<Endpoint> chief = requested_chief(request);
+  if (!chief) chief = place.chief_address;
+  if (!chief && place.world_size > 1) {
+    throw ConfigError(text(launcher.name, " started ", place.world_size,
+                           " workers, but its variables do not say where rank 0 is found."),
+                      "give every worker --chief-address HOST:PORT of the machine of rank 0, or "
+                      "export MASTER_ADDR and MASTER_PORT.");
+  }
+  Cluster cluster = numbered_cluster(place.rank, place.world_size, chief, launcher.name);
+  cluster.generation = place.generation;
+  return cluster;
+}
+
+/// Every source of the environment that speaks, strongest first.
+std::vector<std::string> present_sources(const Environment& environment) {
+  std::vector<std::string> names;
+  if (environment.count("TF_CONFIG") != 0) names.emplace_back("TF_CONFIG");
+  for (const Launcher& launcher : launchers()) {
+    if (launcher.present(environment)) names.emplace_back(launcher.name);
+  }
+  return names;
+}
+
+Cluster choose(const ClusterRequest& request, const Environment& environment,
+               ResolvedCluster& out) {
+  const Named named = named_by(request, out);
+  if (named == Named::numbers) return from_numbers(request, environment);
+  if (named == Named::file) return from_file(request, out);
+  const auto document = environment.find("TF_CONFIG");
+  if (document != environment.end()) {
+    if (auto cluster = from_tf_config(request, document->second, out)) {
+      if (request.chief_address) {
+        out.warnings.push_back(
+            text(request.chief_address->origin, " is ignored: TF_CONFIG names the chief"));
+      }
+      return *cluster;
+    }
+  }
+  if (request.task && document == environment.end()) {
+    throw ConfigError(text(request.task->origin, " is given, but no cluster is."),
+                      "add --cluster FILE, or set TF_CONFIG.");
+  }
+  for (const Launcher& launcher : launchers()) {
+    if (launcher.present(environment)) return from_launcher(launcher, request, environment);
+  }
+  if (request.chief_address) refuse_missing(request.chief_address->origin, "--rank");
+  return Cluster();
+}
+
+}  // namespace
+
+ResolvedCluster resolve_cluster(const ClusterRequest& request, const Environment& environment) {
+  ResolvedCluster out;
+  out.cluster = choose(request, environment, out);
   if (request.generation) out.cluster.generation = request.generation->value;
+  std::vector<std::string> ignored = present_sources(environment);
+  ignored.erase(std::remove(ignored.begin(), ignored.end(), out.cluster.origin), ignored.end());
+  if (out.cluster.origin == "local" && ignored.empty()) return out;
+  std::string line = text("cluster: ", out.cluster.task(), ", rank ", out.cluster.rank, " of ",
+                          out.cluster.world_size(), ", from ", out.cluster.origin);
+  for (std::size_t i = 0; i < ignored.size(); ++i) {
+    line += (i == 0 ? "; not used: " : ", ") + ignored[i];
+  }
+  out.information.push_back(line);
   return out;
 }
 

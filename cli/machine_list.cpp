@@ -1,0 +1,87 @@
+#include "cli/machine_list.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "cli/numbers.h"
+#include "core/error.h"
+#include "core/text.h"
+
+namespace troupe {
+namespace {
+
+class Expander {
+ public:
+  Expander(const std::string& list, const std::string& where) : list_(list), where_(where) {}
+
+  std::vector<std::string> run() {
+    std::size_t begin = 0;
+    int depth = 0;
+    for (std::size_t i = 0; i < list_.size(); ++i) {
+      if (list_[i] == '[') ++depth;
+      if (list_[i] == ']') --depth;
+      if (depth < 0 || depth > 1) refuse();
+      if (list_[i] == ',' && depth == 0) {
+        expand("", list_.substr(begin, i - begin));
+        begin = i + 1;
+      }
+    }
+    if (depth != 0) refuse();
+    expand("", list_.substr(begin));
+    return std::move(names_);
+  }
+
+ private:
+  [[noreturn]] void refuse() const {
+    throw ConfigError(text(where_, " is \"", list_.substr(0, 200), "\", not a list of machines."),
+                      "it looks like gnode[10,20,25-27]; set --chief-address to go without it.");
+  }
+
+  /// Adds every name that is `head` followed by what `rest`, perhaps with brackets, stands for.
+  void expand(const std::string& head, const std::string& rest) {
+    const auto open = rest.find('[');
+    if (open == std::string::npos) {
+      if (head.empty() && rest.empty()) refuse();
+      if (names_.size() == kMaxMachines) refuse();
+      names_.push_back(head + rest);
+      return;
+    }
+    const auto close = rest.find(']', open);
+    const std::string stem = head + rest.substr(0, open);
+    const std::string tail = rest.substr(close + 1);
+    const std::string choices = rest.substr(open + 1, close - open - 1);
+    std::size_t begin = 0;
+    while (begin <= choices.size()) {
+      const std::size_t end = std::min(choices.find(',', begin), choices.size());
+      expand_choice(stem, choices.substr(begin, end - begin), tail);
+      begin = end + 1;
+    }
+  }
+
+  void expand_choice(const std::string& stem, const std::string& choice, const std::string& tail) {
+    const auto dash = choice.find('-');
+    const std::string first = choice.substr(0, dash);
+    const std::string last = dash == std::string::npos ? first : choice.substr(dash + 1);
+    const auto low = parse_integer<std::uint32_t>(first);
+    const auto high = parse_integer<std::uint32_t>(last);
+    if (!low || !high || *low > *high || first.size() > 20) refuse();
+    for (std::uint64_t number = *low; number <= *high; ++number) {
+      std::string digits = text(number);
+      if (digits.size() < first.size()) digits.insert(0, first.size() - digits.size(), '0');
+      expand(stem + digits, tail);
+    }
+  }
+
+  const std::string& list_;
+  const std::string& where_;
+  std::vector<std::string> names_;
+};
+
+}  // namespace
+
+std::vector<std::string> expand_machine_list(const std::string& list, const std::string& where) {
+  return Expander(list, where).run();
+}
+
+}  // namespace troupe
