@@ -1,6 +1,8 @@
 #include "cli/launch_group.h"
 
+#include <poll.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,6 +16,7 @@
 #include "cli/environment.h"
 #include "cli/launch_environment.h"
 #include "cli/launch_listener.h"
+#include "core/deadline.h"
 #include "core/error.h"
 #include "core/machine.h"
 #include "core/text.h"
@@ -54,6 +57,13 @@ std::vector<pid_t> own_children() {
   return children;
 }
 
+bool same_file(int a, int b) {
+  struct stat first {};
+  struct stat second {};
+  return fstat(a, &first) == 0 && fstat(b, &second) == 0 && first.st_dev == second.st_dev &&
+         first.st_ino == second.st_ino;
+}
+
 /// Signals before other failures before lost peers: of ends that we learn of in one go, the
 /// likelier cause comes first.
 int by_cause(const LaunchedWorker& worker) {
@@ -63,7 +73,8 @@ int by_cause(const LaunchedWorker& worker) {
 
 }  // namespace
 
-LaunchGroup::LaunchGroup(const LaunchOptions& options) : options_(options) {}
+LaunchGroup::LaunchGroup(const LaunchOptions& options)
+    : options_(options), one_output_(same_file(1, 2)) {}
 
 int LaunchGroup::run() {
   const Environment own = process_environment();
@@ -95,13 +106,16 @@ void LaunchGroup::make_workers() {
   }
   for (int rank = 0; rank < options_.workers; ++rank) {
     const std::string name = text("worker/", rank);
-    const std::string file = text("worker-", rank, ".log");
     workers_.push_back(std::make_unique<LaunchedWorker>(
         io_, rank, options_.prefix == LaunchOptions::Prefix::worker ? text("[", name, "] ") : "",
-        options_.log_dir.empty() ? "" : (options_.log_dir / file).string(),
+        options_.log_dir.empty() ? "" : log_path(rank),
         LaunchedWorker::Outlets{&out_, &err_, [this] { flush(); },
                                 [this] { finish_if_all_ended(); }}));
   }
+}
+
+std::string LaunchGroup::log_path(int rank) const {
+  return (options_.log_dir / text("worker-", rank, ".log")).string();
 }
 
 void LaunchGroup::start_workers(const std::string& program) {
@@ -219,7 +233,10 @@ void LaunchGroup::kill_all() {
   for (const auto& worker : workers_) worker->signal(SIGKILL);
   if (killing_) return;
   killing_ = true;
-  after(kKillLimit, &LaunchGroup::stop_waiting);
+  phase_timer_.expires_after(kKillLimit);
+  phase_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (!error) io_.stop();  // the kernel holds one of them; it dies when it is let go
+  });
 }
 
 bool LaunchGroup::any_running() const {
@@ -228,11 +245,16 @@ bool LaunchGroup::any_running() const {
 }
 
 void LaunchGroup::finish_if_all_ended() {
-  if (any_running() || workers_.empty()) return;
+  if (any_running() || reported_) return;
   if (phase_ != Phase::reporting) {
     phase_ = Phase::reporting;
     sweep_strays();
-    after(kDrainLimit, &LaunchGroup::give_up_streams);
+    phase_timer_.expires_after(kDrainLimit);
+    phase_timer_.async_wait([this](const boost::system::error_code& error) {
+      if (error) return;
+      for (const auto& worker : workers_) worker->close_streams();
+      finish_if_all_ended();
+    });
   }
   for (const auto& worker : workers_)
     if (worker->streams_open()) return;
@@ -249,15 +271,14 @@ void LaunchGroup::sweep_strays() {
       if (child == guard_.pid()) continue;
       found = true;
       kill(child, SIGKILL);
-      waitpid(child, nullptr, 0);
+      waitpid(child, nullptr, WNOHANG);
     }
     if (!found) return;
+    poll(nullptr, 0, 1);
   }
 }
 
 void LaunchGroup::report() {
-  if (reported_) return;
-  reported_ = true;
   if (culprit_ != nullptr) {
     report_culprit(*culprit_);
   } else if (first_victim_ != nullptr && interrupted_by_ == 0) {
@@ -272,6 +293,7 @@ void LaunchGroup::report() {
           end.code != kExitPeerLost)
         say(text(worker->name(), " ", describe(end), " instead of stopping cleanly."));
     }
+  reported_ = true;
   flush();
 }
 
@@ -282,6 +304,8 @@ void LaunchGroup::report_culprit(const LaunchedWorker& culprit) {
   if (culprit.end()->signal == SIGKILL) message += " (out of memory? `dmesg` knows)";
   message += lines.empty() ? "; it printed nothing." : "; its last lines:";
   for (const std::string& line : lines) message += "\n  " + line;
+  if (!options_.log_dir.empty())
+    message += text("\nAll of it is in ", log_path(culprit.rank()), ".");
   say(message);
 }
 
@@ -292,10 +316,12 @@ int LaunchGroup::exit_code() const {
 }
 
 void LaunchGroup::flush() {
-  const bool out_done = out_.flush();
-  const bool err_done = err_.flush();
+  OutputSink& first = err_.mid_line() ? err_ : out_;
+  OutputSink& second = err_.mid_line() ? out_ : err_;
+  bool done = first.flush();
+  if (!one_output_ || !first.mid_line()) done = second.flush() && done;
   for (const auto& worker : workers_) worker->resume();
-  if (out_done && err_done) {
+  if (done) {
     if (reported_) io_.stop();
     return;
   }

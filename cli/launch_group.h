@@ -32,6 +32,7 @@ class LaunchGroup {
   enum class Phase { running, suspecting, stopping, reporting };
 
   void make_workers();
+  [[nodiscard]] std::string log_path(int rank) const;
   void start_workers(const std::string& program);
   void say(const std::string& sentence);
 
@@ -51,9 +52,6 @@ class LaunchGroup {
   [[nodiscard]] int exit_code() const;
 
   void flush();
-  void after(std::chrono::milliseconds delay, void (LaunchGroup::*what)());
-  void stop_waiting();
-  void give_up_streams();
 
   LaunchOptions options_;
   LaunchGuard guard_;  // first: it must not inherit what the others open
@@ -72,6 +70,8 @@ class LaunchGroup {
   std::string unresponsive_;                      // who still ran when the victims gave up
   int interrupted_by_ = 0;
   bool killing_ = false;
+  bool reported_ = false;
+  const bool one_output_;  // stdout and stderr are the same file: 2>&1
 };
 
 }  // namespace troupe

@@ -69,7 +69,7 @@ LaunchGuard::LaunchGuard() {
 
 LaunchGuard::~LaunchGuard() {
   close(fd_);
-  while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  while (pid_ > 0 && waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
 }
 

@@ -23,6 +23,8 @@ class LaunchGuard {
   void forget(pid_t leader) const;
 
   [[nodiscard]] pid_t pid() const { return pid_; }
+  /// Somebody killed the guard and the caller reaps it: workers' own children lose its protection.
+  void lost() { pid_ = -1; }
 
  private:
   void send(pid_t message) const;

@@ -58,14 +58,18 @@ bool OutputSink::flush() {
   while (pending_bytes() > 0) {
     pollfd ready{fd_, POLLOUT, 0};
     if (poll(&ready, 1, 0) <= 0) break;
-    const std::size_t piece = std::min(kPieceBytes, pending_bytes());
-    const ssize_t count = ::write(fd_, pending_.data() + written_, piece);
+    const std::string_view next(pending_.data() + written_, std::min(kPieceBytes, pending_bytes()));
+    const std::size_t line_end = next.rfind('\n');
+    const std::size_t piece = line_end == std::string_view::npos ? next.size() : line_end + 1;
+    const ssize_t count = ::write(fd_, next.data(), piece);
     if (count >= 0) {
       written_ += static_cast<std::size_t>(count);
+      if (count > 0) mid_line_ = pending_[written_ - 1] != '\n';
     } else if (errno == EAGAIN) {
       break;
     } else if (errno != EINTR) {
       broken_ = true;
+      mid_line_ = false;
       pending_.clear();
       written_ = 0;
     }

@@ -36,15 +36,18 @@ class OutputSink {
   explicit OutputSink(int fd) : fd_(fd) {}
   /// Keeps `bytes` for writing; drops them if the reader is gone.
   void append(std::string_view bytes);
-  /// Writes what the reader takes now. Returns whether nothing is left.
+  /// Writes what the reader takes now, whole lines where they fit. Returns whether nothing is left.
   bool flush();
+  /// The last byte written is not the end of a line.
+  [[nodiscard]] bool mid_line() const { return mid_line_; }
   [[nodiscard]] std::size_t pending_bytes() const { return pending_.size() - written_; }
 
  private:
   int fd_;
   std::string pending_;
   std::size_t written_ = 0;  // of pending_
-  bool broken_ = false;      // a write failed: the reader is gone or the disk is full
+  bool mid_line_ = false;
+  bool broken_ = false;  // a write failed: the reader is gone or the disk is full
 };
 
 }  // namespace troupe

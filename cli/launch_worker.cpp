@@ -127,14 +127,16 @@ void LaunchedWorker::close_streams() {
 }
 
 void LaunchedWorker::take_line(OutputSink& sink, std::string_view line) {
-  sink.append(text(prefix_, line, '\n'));
+  sink.append(prefix_);
+  sink.append(line);
+  sink.append("\n");
   if (log_fd_ >= 0) write_log(line);
   if (last_lines_.size() == kLastLines) last_lines_.pop_front();
   last_lines_.emplace_back(line.substr(0, kKeptLineBytes));
 }
 
 void LaunchedWorker::write_log(std::string_view line) {
-  const std::string whole = text(line, '\n');
+  const std::string whole = std::string(line) + '\n';
   std::size_t written = 0;
   while (written < whole.size()) {
     const ssize_t count = write(log_fd_, whole.data() + written, whole.size() - written);

@@ -1,0 +1,278 @@
+#include "cli/doctor.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
+
+#include "cli/cluster_spec.h"
+#include "cli/numbers.h"
+#include "core/error.h"
+#include "core/text.h"
+#include "core/version.h"
+
+// The build's own, where it has LibTorch: its version and the file it links.
+#ifndef TROUPE_LIBTORCH_VERSION
+#define TROUPE_LIBTORCH_VERSION ""
+#define TROUPE_LIBTORCH_FILE ""
+#endif
+
+namespace troupe {
+namespace {
+
+namespace fs = std::filesystem;
+using Level = Finding::Level;
+
+constexpr std::uint64_t kFewOpenFiles = 1024;
+
+/// Where the loader would find libtorch_cpu.so, to the extent that can be said without loading it:
+/// LD_LIBRARY_PATH, the build's own file, the usual directories.
+std::string find_libtorch(const Environment& environment) {
+  std::vector<fs::path> folders;
+  if (const auto path = environment.find("LD_LIBRARY_PATH"); path != environment.end()) {
+    std::istringstream parts(path->second);
+    for (std::string part; std::getline(parts, part, ':');)
+      if (!part.empty()) folders.emplace_back(part);
+  }
+  if (*TROUPE_LIBTORCH_FILE != '\0')
+    folders.push_back(fs::path(TROUPE_LIBTORCH_FILE).parent_path());
+  for (const char* usual : {"/usr/local/lib", "/usr/lib/x86_64-linux-gnu",
+                            "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"})
+    folders.emplace_back(usual);
+  for (const fs::path& folder : folders) {
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator(folder, ignored))
+      if (entry.path().filename().string().rfind("libtorch_cpu.so", 0) == 0)
+        return entry.path().string();
+  }
+  return "";
+}
+
+Finding libtorch_finding(const Diagnosis& diagnosis) {
+  if (diagnosis.libtorch_version.empty())
+    return {Level::good, "LibTorch", "this tool was built without it", ""};
+  if (diagnosis.libtorch_path.empty())
+    return {Level::problem, "LibTorch", "libtorch_cpu.so was not found",
+            "run `apt-get install libtorch-dev`, or add its directory to LD_LIBRARY_PATH."};
+  return {Level::good, "LibTorch",
+          text("built against ", diagnosis.libtorch_version, "; ", diagnosis.libtorch_path), ""};
+}
+
+Finding blas_finding(const Blas& blas) {
+  if (blas.kind == Blas::Kind::missing)
+    return {Level::advice, "BLAS", "libblas.so.3 was not found",
+            "with Debian's LibTorch: `apt-get install libopenblas0-pthread`."};
+  std::string fact = text(name_of(blas.kind), ", ", blas.path);
+  if (!blas.slow()) return {Level::good, "BLAS", fact, ""};
+  return {Level::advice, "BLAS",
+          fact + ": matrix products take 7 to 14 times longer than they need",
+          "run `apt-get install libopenblas0-pthread`; nothing has to be rebuilt."};
+}
+
+Finding cores_finding(const Cores& cores) {
+  std::string fact = text(cores.usable, " usable of ", cores.online);
+  if (cores.affinity < cores.online) fact += text(", affinity ", cores.affinity);
+  if (cores.cgroup_limit) fact += text(", container limit ", *cores.cgroup_limit);
+  return {Level::good, "cores", fact, ""};
+}
+
+std::string value_of(const Environment& environment, const std::string& name) {
+  const auto found = environment.find(name);
+  return found == environment.end() ? "" : found->second;
+}
+
+Finding threads_finding(const Environment& environment) {
+  std::string fact;
+  for (const char* name : {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_WAIT_POLICY"}) {
+    const std::string value = value_of(environment, name);
+    fact += text(fact.empty() ? "" : ", ", name, value.empty() ? " not set" : "=" + value);
+  }
+  if (!value_of(environment, "OPENBLAS_NUM_THREADS").empty())
+    return {Level::good, "threads", fact, ""};
+  return {Level::good, "threads",
+          fact + "; `troupe run` sets what is not, a program started by hand uses its --threads",
+          ""};
+}
+
+Finding loopback_finding(const Machine& machine) {
+  if (machine.loopback_error.empty())
+    return {Level::good, "loopback", "a port of 127.0.0.1 can be listened on", ""};
+  return {Level::problem, "loopback",
+          "no port of 127.0.0.1 can be listened on: " + machine.loopback_error,
+          "bring the loopback interface up: `ip link set lo up`."};
+}
+
+Finding addresses_finding(const Machine& machine) {
+  std::string fact;
+  for (const InterfaceAddress& each : machine.addresses)
+    if (!each.loopback) fact += text(fact.empty() ? "" : ", ", each.interface, " ", each.address);
+  return {Level::good, "addresses", fact.empty() ? "loopback only" : fact, ""};
+}
+
+Finding name_finding(const Machine& machine) {
+  if (!machine.name_is_loopback) return {Level::good, "name", machine.name, ""};
+  return {Level::advice, "name",
+          text(machine.name, ", which /etc/hosts sends to an address of loopback"),
+          "in a cluster of several machines, name this one by its address, not by its name."};
+}
+
+Finding files_finding(const Machine& machine) {
+  if (machine.open_file_limit >= kFewOpenFiles)
+    return {Level::good, "open files", text("at most ", machine.open_file_limit), ""};
+  return {Level::advice, "open files", text("at most ", machine.open_file_limit),
+          "raise it for groups of many workers: `ulimit -n 4096`."};
+}
+
+/// The TROUPE_ variables, read as a training program reads them.
+ClusterRequest cluster_request(const Environment& environment) {
+  ClusterRequest request;
+  const auto word = [&](const char* name) -> std::optional<GivenValue<std::string>> {
+    const std::string value = value_of(environment, name);
+    if (value.empty()) return std::nullopt;
+    return GivenValue<std::string>{value, name, 1};
+  };
+  const auto number = [&](const char* name) -> std::optional<GivenValue<std::int64_t>> {
+    const std::string value = value_of(environment, name);
+    if (value.empty()) return std::nullopt;
+    const auto parsed = parse_integer<std::int64_t>(value);
+    if (!parsed) throw ConfigError(text(name, " is \"", value, "\"."), "set it to a whole number.");
+    return GivenValue<std::int64_t>{*parsed, name, 1};
+  };
+  request.cluster_file = word("TROUPE_CLUSTER");
+  request.task = word("TROUPE_TASK");
+  request.rank = number("TROUPE_RANK");
+  request.world_size = number("TROUPE_WORLD_SIZE");
+  request.chief_address = word("TROUPE_CHIEF_ADDRESS");
+  return request;
+}
+
+Finding cluster_finding(const Environment& environment) {
+  try {
+    const Cluster cluster = resolve_cluster(cluster_request(environment), environment).cluster;
+    if (cluster.world_size() == 1)
+      return {Level::good, "cluster", text("one worker (", cluster.origin, ")"), ""};
+    return {Level::good, "cluster",
+            text("from ", cluster.origin, ": ", cluster.task(), ", rank ", cluster.rank, " of ",
+                 cluster.world_size()),
+            ""};
+  } catch (const Error& error) {
+    return {Level::problem, "cluster", error.cause(), error.fix()};
+  }
+}
+
+const char* name_of(Level level) {
+  switch (level) {
+    case Level::good:
+      return "good";
+    case Level::advice:
+      return "advice";
+    case Level::problem:
+      break;
+  }
+  return "problem";
+}
+
+const char* mark_of(Level level) {
+  switch (level) {
+    case Level::good:
+      return "  ok  ";
+    case Level::advice:
+      return "  !   ";
+    case Level::problem:
+      break;
+  }
+  return "  NO  ";
+}
+
+nlohmann::json machine_json(const Machine& machine) {
+  nlohmann::json json;
+  json["cores"] = {{"online", machine.cores.online},
+                   {"affinity", machine.cores.affinity},
+                   {"usable", machine.cores.usable},
+                   {"cgroup_limit", nullptr}};
+  if (machine.cores.cgroup_limit) json["cores"]["cgroup_limit"] = *machine.cores.cgroup_limit;
+  json["blas"] = {{"name", name_of(machine.blas.kind)},
+                  {"path", machine.blas.path},
+                  {"version", machine.blas.version},
+                  {"slow", machine.blas.slow()}};
+  json["cpu_capability"] = machine.cpu_capability;
+  json["memory_bytes"] = machine.memory_bytes;
+  json["name"] = machine.name;
+  json["addresses"] = nlohmann::json::array();
+  for (const InterfaceAddress& each : machine.addresses)
+    json["addresses"].push_back(
+        {{"interface", each.interface}, {"address", each.address}, {"loopback", each.loopback}});
+  json["open_file_limit"] = machine.open_file_limit;
+  json["locale"] = machine.locale;
+  return json;
+}
+
+}  // namespace
+
+bool Diagnosis::ready() const {
+  return std::none_of(findings.begin(), findings.end(),
+                      [](const Finding& finding) { return finding.level == Level::problem; });
+}
+
+Diagnosis diagnose() {
+  const Environment environment = process_environment();  // before BLAS starts its threads
+  Diagnosis diagnosis;
+  diagnosis.libtorch_version = TROUPE_LIBTORCH_VERSION;
+  diagnosis.libtorch_path = find_libtorch(environment);
+  diagnosis.machine = inspect_machine();
+  diagnosis.findings = find_all(diagnosis, environment);
+  return diagnosis;
+}
+
+std::vector<Finding> find_all(const Diagnosis& diagnosis, const Environment& environment) {
+  const Machine& machine = diagnosis.machine;
+  char memory[32];
+  std::snprintf(memory, sizeof memory, "%.1f GiB",
+                static_cast<double>(machine.memory_bytes) / (1024.0 * 1024.0 * 1024.0));
+  return {
+      libtorch_finding(diagnosis),
+      blas_finding(machine.blas),
+      cores_finding(machine.cores),
+      {Level::good, "CPU", "kernels for " + machine.cpu_capability, ""},
+      {Level::good, "memory", memory, ""},
+      threads_finding(environment),
+      loopback_finding(machine),
+      addresses_finding(machine),
+      name_finding(machine),
+      cluster_finding(environment),
+      files_finding(machine),
+      {Level::good, "locale", machine.locale.empty() ? "none set" : machine.locale, ""},
+  };
+}
+
+std::string to_text(const Diagnosis& diagnosis) {
+  constexpr std::size_t kTopicColumns = 12;
+  std::string lines = text("troupe ", kVersion, " on ", diagnosis.machine.name, "\n");
+  for (const Finding& finding : diagnosis.findings) {
+    std::string topic = finding.topic;
+    topic.resize(kTopicColumns, ' ');
+    lines += text(mark_of(finding.level), topic, finding.fact, "\n");
+    if (!finding.fix.empty()) lines += text("                  Fix: ", finding.fix, "\n");
+  }
+  return lines + (diagnosis.ready() ? "ready to train\n" : "not ready to train\n");
+}
+
+std::string to_json(const Diagnosis& diagnosis) {
+  nlohmann::json json = machine_json(diagnosis.machine);
+  json["ready"] = diagnosis.ready();
+  json["version"] = kVersion;
+  json["libtorch"] = {{"version", diagnosis.libtorch_version}, {"path", diagnosis.libtorch_path}};
+  json["findings"] = nlohmann::json::array();
+  for (const Finding& finding : diagnosis.findings)
+    json["findings"].push_back({{"level", name_of(finding.level)},
+                                {"topic", finding.topic},
+                                {"fact", finding.fact},
+                                {"fix", finding.fix}});
+  // An environment may hold bytes that are not UTF-8; they must not cost the rest.
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace troupe

@@ -1,0 +1,46 @@
+// Doctor: what a training process finds on this machine, and what to do about what is wrong.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/environment.h"
+#include "core/machine.h"
+
+namespace troupe {
+
+/// One line of the diagnosis.
+struct Finding {
+  enum class Level { good, advice, problem };  // a problem: training cannot run
+
+  Level level = Level::good;
+  std::string topic;  // "BLAS"
+  std::string fact;   // "OpenBLAS, /usr/lib/..."
+  std::string fix;    // what to do; empty if nothing
+};
+
+struct Diagnosis {
+  Machine machine;
+  std::string libtorch_version;  // that Troupe was compiled against; empty: built without
+  std::string libtorch_path;     // libtorch_cpu.so on this machine; empty: not found
+  std::vector<Finding> findings;
+
+  [[nodiscard]] bool ready() const;
+};
+
+/// Looks at this machine and at this process's environment. Starts OpenBLAS's threads (it is loaded
+/// to ask who it is), never loads LibTorch.
+[[nodiscard]] Diagnosis diagnose();
+
+/// The findings that follow from the facts in `diagnosis` and from `environment`.
+[[nodiscard]] std::vector<Finding> find_all(const Diagnosis& diagnosis,
+                                            const Environment& environment);
+
+/// Lines for people: a mark, the topic, the fact, and below it the fix.
+[[nodiscard]] std::string to_text(const Diagnosis& diagnosis);
+
+/// One JSON object and a newline. Keys: ready, version, libtorch, cores, blas, cpu_capability,
+/// memory_bytes, name, addresses, open_file_limit, locale, findings.
+[[nodiscard]] std::string to_json(const Diagnosis& diagnosis);
+
+}  // namespace troupe

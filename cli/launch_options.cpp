@@ -1,0 +1,66 @@
+#include "cli/launch_options.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "cli/tool_flags.h"
+#include "core/error.h"
+#include "core/text.h"
+
+namespace troupe {
+namespace {
+
+constexpr const char* kShape = "write `troupe run --workers N -- PROGRAM ARGS...`.";
+
+}  // namespace
+
+LaunchOptions parse_launch_options(const std::vector<std::string>& arguments) {
+  const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
+  const ToolFlags flags("run", {arguments.begin(), dashes},
+                        {{"workers", ToolFlag::Kind::value},
+                         {"log-dir", ToolFlag::Kind::value},
+                         {"threads", ToolFlag::Kind::value},
+                         {"grace", ToolFlag::Kind::value},
+                         {"no-prefix", ToolFlag::Kind::toggle}},
+                        kShape);
+  if (dashes == arguments.end())
+    throw ConfigError("`troupe run` needs `--` before the program to start.", kShape);
+  LaunchOptions options;
+  options.command.assign(dashes + 1, arguments.end());
+  if (options.command.empty())
+    throw ConfigError("`troupe run` was given no program after `--`.", kShape);
+  if (!flags.given("workers"))
+    throw ConfigError("`troupe run` was not told how many workers to start.", kShape);
+  options.workers = static_cast<int>(flags.integer("workers", 0, {1, kMaxLocalWorkers}));
+  options.threads = static_cast<int>(flags.integer("threads", 0, {1, 4096}));
+  options.grace = std::chrono::seconds(flags.integer("grace", 10, {0, 3600}));
+  options.log_dir = flags.word("log-dir", "");
+  if (flags.given("log-dir") && options.log_dir.empty())
+    throw ConfigError("--log-dir is empty.", "name a directory, or leave the option out.");
+  if (flags.given("no-prefix")) options.prefix = LaunchOptions::Prefix::none;
+  return options;
+}
+
+std::string launch_help() {
+  return R"(Usage: troupe run --workers N [options] -- PROGRAM ARGS...
+
+Starts N copies of PROGRAM on this machine as one group and ends with all of
+them. The first failure stops the others and is shown with its last lines.
+
+  --workers N     how many, 1 to 1024
+  --log-dir DIR   also write DIR/worker-<rank>.log for every worker
+  --threads T     compute threads of each worker [usable cores / N]
+  --grace SECS    from SIGTERM to SIGKILL when the group is stopped [10]
+  --no-prefix     leave out the [worker/1] before every line
+
+Exit code: 0 if every worker ended with 0; that of the worker that failed first
+(128 + number for a signal); 2 for a wrong command line; 3 if this machine is
+not ready; 130 and 143 after SIGINT and SIGTERM. docs/running.md has the rest.
+
+Examples:
+  troupe run --workers 2 -- build/release/examples/mnist --epochs 3
+  troupe run --workers 4 --log-dir logs -- ./my_training --batch-size 256
+)";
+}
+
+}  // namespace troupe

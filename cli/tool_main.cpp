@@ -1,0 +1,136 @@
+// troupe: starts groups of workers, says what a machine is ready for, writes the demo data.
+// Free of LibTorch: it starts in milliseconds and runs where LibTorch does not.
+//
+//   troupe run --workers 2 -- build/release/examples/mnist --epochs 3
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "cli/doctor.h"
+#include "cli/launch_options.h"
+#include "cli/run_main.h"
+#include "cli/suggestion.h"
+#include "cli/tool_flags.h"
+#include "core/error.h"
+#include "core/text.h"
+#include "core/version.h"
+#include "data/digits.h"
+
+namespace {
+
+using troupe::ConfigError;
+using troupe::text;
+using troupe::ToolFlag;
+using troupe::ToolFlags;
+using Words = std::vector<std::string>;
+
+constexpr const char* kHelp = R"(Usage: troupe VERB [options]
+
+  run       start N workers of a program on this machine
+  doctor    say what this machine is ready for
+  digits    write a data set of handwritten digits, in MNIST's file format
+  help      this text; `troupe help run`: a verb's own
+  version   Troupe's version
+
+Example: troupe run --workers 2 -- build/release/examples/mnist --epochs 3
+)";
+
+constexpr const char* kDoctorHelp = R"(Usage: troupe doctor [--json]
+
+Prints what a training process finds on this machine and what to do about what
+is wrong. Exit code: 0 if training can run, 3 if it cannot.
+
+  --json    one JSON object on one line instead
+)";
+
+constexpr const char* kDigitsHelp = R"(Usage: troupe digits --out DIR [options]
+
+Writes generated handwritten digits into DIR, which must be empty or not exist,
+as the four files of MNIST: train-images-idx3-ubyte and its kin.
+
+  --out DIR    where to write
+  --train N    training images [11000]
+  --test N     test images [2000]
+  --seed N     another number, other digits [1]
+)";
+
+constexpr std::int64_t kDefaultTrain =
+    troupe::kDefaultTrainDigits + troupe::kDefaultValidationDigits;
+constexpr std::int64_t kMostDigits = 10'000'000;  // 7.8 GB of pixels
+
+int print(const std::string& help) {
+  return std::fputs(help.c_str(), stdout) < 0 || std::fflush(stdout) != 0 ? troupe::kExitFailed : 0;
+}
+
+int print_help(const Words& arguments) {
+  if (arguments.empty()) return print(kHelp);
+  const std::string& verb = arguments[0];
+  if (verb == "run") return print(troupe::launch_help());
+  if (verb == "doctor") return print(kDoctorHelp);
+  if (verb == "digits") return print(kDigitsHelp);
+  return print(kHelp);
+}
+
+int run_doctor(const Words& arguments) {
+  const ToolFlags flags("doctor", arguments, {{"json", ToolFlag::Kind::toggle}},
+                        "write `troupe doctor` or `troupe doctor --json`.");
+  const troupe::Diagnosis diagnosis = troupe::diagnose();
+  const int printed =
+      print(flags.given("json") ? troupe::to_json(diagnosis) : troupe::to_text(diagnosis));
+  return diagnosis.ready() ? printed : troupe::kExitEnvironment;
+}
+
+int write_digits(const Words& arguments) {
+  const ToolFlags flags("digits", arguments,
+                        {{"out", ToolFlag::Kind::value},
+                         {"train", ToolFlag::Kind::value},
+                         {"test", ToolFlag::Kind::value},
+                         {"seed", ToolFlag::Kind::value}},
+                        "write `troupe digits --out DIR`.");
+  const std::string out = flags.word("out", "");
+  if (out.empty())
+    throw ConfigError("`troupe digits` was not told where to write.",
+                      "write `troupe digits --out DIR`.");
+  const std::int64_t train = flags.integer("train", kDefaultTrain, {0, kMostDigits});
+  const std::int64_t test = flags.integer("test", troupe::kDefaultTestDigits, {0, kMostDigits});
+  const std::int64_t seed = flags.integer("seed", troupe::kDefaultDigitsSeed, {0, INT64_MAX});
+  troupe::write_digits(out, train, test, static_cast<std::uint64_t>(seed));
+  return print(text("wrote ", train, " training and ", test, " test digits into ", out, "\n"));
+}
+
+/// Whether a verb is asked for its help; what follows `--` belongs to somebody else.
+bool asks_for_help(const Words& arguments) {
+  for (const std::string& argument : arguments) {
+    if (argument == "--") return false;
+    if (argument == "--help" || argument == "-h") return true;
+  }
+  return false;
+}
+
+int run_tool(const Words& words) {
+  if (words.empty()) {
+    throw ConfigError("troupe was not told what to do.",
+                      "write `troupe run --workers N -- PROGRAM`, or `troupe help`.");
+  }
+  const std::string& verb = words[0];
+  const Words arguments(words.begin() + 1, words.end());
+  if (verb == "help" || verb == "--help" || verb == "-h") return print_help(arguments);
+  if (verb == "version" || verb == "--version")
+    return print(text("troupe ", troupe::kVersion, "\n"));
+  if (verb == "run" || verb == "doctor" || verb == "digits") {
+    if (asks_for_help(arguments)) return print_help({verb});
+    if (verb == "run") return troupe::launch(troupe::parse_launch_options(arguments));
+    if (verb == "doctor") return run_doctor(arguments);
+    return write_digits(arguments);
+  }
+  const std::string near =
+      troupe::nearest_name(verb, {"run", "doctor", "digits", "help", "version"});
+  throw ConfigError(text("troupe has no verb \"", verb, "\"."),
+                    near.empty() ? "`troupe help` lists them." : text("did you mean ", near, "?"));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return troupe::run_main([&] { return run_tool(Words(argv + (argc > 0 ? 1 : 0), argv + argc)); });
+}
