@@ -24,8 +24,6 @@
 
 #include "core/deadline.h"
 
-extern char** environ;  // NOLINT: POSIX's name
-
 namespace troupe::testing {
 
 struct ProcessOptions {
