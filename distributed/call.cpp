@@ -1,0 +1,168 @@
+#include "distributed/call.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/check.h"
+#include "core/text.h"
+
+namespace troupe {
+namespace {
+
+// How long a worker waits to hear the chief's verdict before it reports what it saw itself: the
+// chief's own grace for a suspicion, and time for two messages on a busy machine.
+constexpr std::chrono::milliseconds kVerdictWait{1'000};
+
+template <class Streams>
+bool all_done(const Streams& streams) {
+  return std::all_of(streams.begin(), streams.end(), [](const auto* s) { return s->done(); });
+}
+
+std::string describe_message(const FrameHeader& header) {
+  std::string what = text(name_of(header.operation), " #", header.sequence);
+  const bool has_root =
+      header.operation == Operation::broadcast || header.operation == Operation::reduce;
+  if (header.dtype != DType::none) {
+    what += text(" of ", header.total_bytes, " bytes");
+    if (header.dtype != DType::bytes) what += text(" of ", name_of(header.dtype));
+  }
+  if (has_root) what += text(" with root ", header.root);
+  return what;
+}
+
+}  // namespace
+
+Call::Call(CallEnvironment& environment, const FrameHeader& header, const Deadline& deadline)
+    : environment_(environment), header_(header), deadline_(deadline) {
+  header_.type = FrameType::data;
+  header_.rank = static_cast<std::uint32_t>(rank());
+  header_.generation = environment.state.cluster.generation;
+  header_.sequence = environment.state.entered.fetch_add(1, std::memory_order_relaxed) + 1;
+  environment.state.raise_if_failed(where());
+}
+
+SendStream Call::send_to(int peer, std::uint64_t payload_bytes) {
+  FrameHeader header = header_;
+  header.payload_bytes = payload_bytes;
+  return {environment_.links.at(peer), header};
+}
+
+ReceiveStream Call::receive_from(int peer, std::uint64_t payload_bytes) {
+  FrameHeader header = header_;
+  header.payload_bytes = payload_bytes;
+  return {environment_.links.at(peer), header, environment_.scratch};
+}
+
+void Call::run(Sends sends, Receives receives) {
+  try {
+    progress_until_done(sends, receives);
+  } catch (const Mismatch& mismatch) {
+    settle(desynchronised(mismatch));
+  } catch (const LinkBroken& broken) {
+    settle_broken(broken);
+  }
+}
+
+void Call::progress_until_done(const Sends& sends, const Receives& receives) {
+  using Clock = std::chrono::steady_clock;
+  auto idle_since = Clock::time_point::max();
+  for (;;) {
+    bool moved = false;
+    for (SendStream* send : sends) moved = send->advance(Tail::hold) || moved;
+    for (ReceiveStream* receive : receives) moved = receive->advance() || moved;
+    if (!moved) {
+      for (SendStream* send : sends) moved = send->advance(Tail::flush) || moved;
+    }
+    if (all_done(sends) && all_done(receives)) return;
+    check(sends, receives);
+    if (moved) {
+      idle_since = Clock::time_point::max();
+      continue;
+    }
+    const auto now = Clock::now();
+    if (idle_since == Clock::time_point::max()) idle_since = now;
+    if (now - idle_since < environment_.spin) continue;
+    sleep(sends, receives);
+    idle_since = Clock::time_point::max();
+  }
+}
+
+void Call::sleep(const Sends& sends, const Receives& receives) {
+  std::vector<pollfd> waits = {{environment_.state.wake_fd(), POLLIN, 0}};
+  for (const SendStream* send : sends) {
+    if (!send->done() && send->has_bytes()) waits.push_back({send->link().fd(), POLLOUT, 0});
+  }
+  for (const ReceiveStream* receive : receives) {
+    if (!receive->done()) waits.push_back({receive->link().fd(), POLLIN, 0});
+  }
+  constexpr std::chrono::milliseconds kLongest{60'000};  // poll counts in int
+  const auto limit = std::min(deadline_.remaining(), kLongest);
+  ::poll(waits.data(), waits.size(), static_cast<int>(limit.count()));
+}
+
+void Call::check(const Sends& sends, const Receives& receives) {
+  environment_.state.raise_if_failed(environment_.state.failed() ? where() : std::string());
+  if (deadline_.expired()) settle(timed_out(sends, receives));
+}
+
+// The chief decides, so that all workers give the same reason; without its word, ours stands.
+void Call::settle(const Failure& mine) {
+  environment_.report(mine);
+  if (!environment_.state.wait_failed(kVerdictWait)) environment_.state.fail(mine);
+  environment_.state.raise_if_failed(where());
+  throw InternalError("a failed collective left no failure.", "please report this.");
+}
+
+void Call::settle_broken(const LinkBroken& broken) {
+  environment_.suspect(broken.peer, broken.what);
+  if (!environment_.state.wait_failed(kVerdictWait)) {
+    environment_.state.fail(peer_lost(environment_.state.cluster, broken.peer,
+                                      text("its link to ", task(rank()), " broke: ", broken.what)));
+  }
+  environment_.state.raise_if_failed(where());
+  throw InternalError("a broken link left no failure.", "please report this.");
+}
+
+Failure Call::timed_out(const Sends& sends, const Receives& receives) const {
+  int peer = rank();
+  const char* verb = "waits";
+  for (const SendStream* send : sends) {
+    if (!send->done()) peer = send->link().peer(), verb = "could not send all to";
+  }
+  for (const ReceiveStream* receive : receives) {
+    if (!receive->done()) peer = receive->link().peer(), verb = "still waits for";
+  }
+  return {
+      FailureKind::timeout, peer,
+      text(describe_message(header_), ": after ", deadline_.elapsed_seconds(), " s ", task(rank()),
+           " ", verb, " ", task(peer), " (limit ", deadline_.limit_seconds(), " s)."),
+      "look for what holds that worker up; raise --collective-timeout if it is only slow.",
+      kExitPeerLost};
+}
+
+Failure Call::desynchronised(const Mismatch& mismatch) const {
+  FrameHeader mine = header_;
+  const FrameHeader& theirs = mismatch.theirs;
+  std::string first = text(task(rank()), " is in ", describe_message(mine));
+  std::string second = text(task(mismatch.peer), " in ", describe_message(theirs));
+  if (mismatch.peer < rank()) {  // one wording, whichever side saw it
+    first = text(task(mismatch.peer), " is in ", describe_message(theirs));
+    second = text(task(rank()), " in ", describe_message(mine));
+  }
+  return {FailureKind::desync, mismatch.peer, text(first, ", ", second, "."),
+          "every worker must call the same collectives in the same order: look for a branch that "
+          "depends on the rank or on data.",
+          1};
+}
+
+std::string Call::where() const {
+  return text(task(rank()), " was in ", describe_message(header_), ".");
+}
+
+const std::string& Call::task(int rank) const {
+  return environment_.state.cluster.members[static_cast<std::size_t>(rank)].task;
+}
+
+}  // namespace troupe

@@ -1,0 +1,443 @@
+#include "distributed/chief.h"
+
+#include <algorithm>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/write.hpp>
+#include <utility>
+
+#include "core/error.h"
+#include "core/log.h"
+#include "core/text.h"
+#include "net/address.h"
+
+namespace troupe {
+namespace {
+
+using ErrorCode = boost::system::error_code;
+
+constexpr std::chrono::seconds kProgressEvery{5};
+// Workers that have yet to come are waited for this long after terms were found to differ, so that
+// they too learn the reason instead of finding nobody.
+constexpr std::chrono::milliseconds kTermsGrace{2'000};
+// A broken link is seen by a neighbour and by us at about the same time; the worker's own word or
+// its own closed connection says more than the neighbour's, so it gets this long to arrive.
+constexpr std::chrono::milliseconds kSuspicionGrace{200};
+constexpr std::chrono::milliseconds kGoodbyeLinger{1'000};
+constexpr int kMaxRefusalLines = 10;
+
+std::string join_names(const std::vector<std::string>& names) {
+  std::string joined;
+  for (const std::string& name : names) joined += (joined.empty() ? "" : ", ") + name;
+  return joined;
+}
+
+Failure start_timeout_failure(int culprit, const std::string& who, double limit) {
+  return {FailureKind::rendezvous, culprit,
+          text("the group did not come together in ", limit, " s (limit --start-timeout): ", who,
+               " did not join."),
+          "start every task, and check that each can reach the chief's address.", kExitPeerLost};
+}
+
+}  // namespace
+
+std::chrono::milliseconds tick_of(const GroupOptions& options) {
+  return std::max(std::min(options.heartbeat_interval, options.heartbeat_timeout / 4),
+                  std::chrono::milliseconds(1));
+}
+
+std::string describe_member(const Member& member) {
+  if (!member.address) return member.task;
+  return text(member.task, " at ", to_text(member.address->host, member.address->port));
+}
+
+Chief::Chief(GroupState& state, boost::asio::io_context& context, Acceptor& acceptor,
+             const JoinTerms& terms)
+    : state_(state),
+      context_(context),
+      acceptor_(acceptor),
+      terms_(terms),
+      fingerprint_(cluster_fingerprint(state.cluster)),
+      signature_hash_(signature_hash(terms.model_signature)),
+      links_(state, context,
+             [this] {
+               peer(0).ready = true;
+               start_if_ready();
+             }),
+      liveness_(state.cluster.world_size(), state.options.heartbeat_timeout,
+                std::chrono::steady_clock::now()),
+      tick_(context),
+      start_limit_(context),
+      progress_(context),
+      grace_(context),
+      began_(std::chrono::steady_clock::now()),
+      peers_(static_cast<std::size_t>(state.cluster.world_size())) {}
+
+void Chief::join() {
+  began_ = std::chrono::steady_clock::now();
+  acceptor_.start([this](FirstFrame first) { take(std::move(first)); });
+  start_limit_.expires_after(state_.options.start_timeout);
+  start_limit_.async_wait([this](const ErrorCode& cancelled) {
+    if (!cancelled) on_start_timeout();
+  });
+  announce_missing();
+  on_tick();
+}
+
+void Chief::take(FirstFrame first) {
+  if (first.fault == FrameFault::none && first.header.type == FrameType::link_hello) {
+    return links_.take(std::move(first));
+  }
+  const auto connection = Connection::make(std::move(first.socket));
+  std::optional<Hello> hello;
+  if (first.fault == FrameFault::none) hello = hello_from(Span<const std::byte>(first.payload));
+  if (first.fault == FrameFault::none && !hello) return connection->close();  // malformed
+  if (const auto refusal = objection(first.header, hello)) return refuse(connection, *refusal);
+  if (const auto failure = state_.failure()) {  // too late: it learns why
+    FrameHeader header;
+    header.type = FrameType::abort;
+    header.generation = state_.cluster.generation;
+    connection->send(header, to_json(*failure));
+    return connection->close_after_writes();
+  }
+  admit(connection, *hello);
+}
+
+std::optional<Refusal> Chief::objection(const FrameHeader& header,
+                                        const std::optional<Hello>& hello) const {
+  if (!hello) {
+    return Refusal{
+        text("it speaks another protocol version than the chief (", kProtocolVersion, ")."),
+        "run the same build of Troupe on every worker.", Retry::no};
+  }
+  const Cluster& cluster = state_.cluster;
+  if (header.generation != cluster.generation) {
+    // A newer worker has found a chief that is about to go; an older one is a leftover.
+    const bool newer = header.generation > cluster.generation;
+    return Refusal{text("the chief runs start ", cluster.generation, " of this job, ", hello->task,
+                        " belongs to start ", header.generation, "."),
+                   newer ? "wait for the chief's restart." : "end this leftover process.",
+                   newer ? Retry::yes : Retry::no};
+  }
+  if (hello->fingerprint != fingerprint_) {
+    return Refusal{text(hello->task, " has another cluster description than the chief ", task(0),
+                        " (from ", cluster.origin, ")."),
+                   "give every worker the same list of tasks and addresses.", Retry::no};
+  }
+  if (hello->rank < 1 || hello->rank >= cluster.world_size() || hello->task != task(hello->rank)) {
+    return Refusal{
+        text("no worker of this cluster is ", hello->task, " with rank ", hello->rank, "."),
+        "give each process the task that it has in the cluster.", Retry::no};
+  }
+  const Peer& holder = peers_[static_cast<std::size_t>(hello->rank)];
+  if (stage_ != Stage::gathering && !state_.failed()) {
+    return Refusal{text("the group has already started without this process as ", hello->task, "."),
+                   "stop the whole group, then start it again.", Retry::yes};
+  }
+  if (holder.connection && holder.connection->open()) {
+    return Refusal{text(hello->task, " is already taken by the process at ",
+                        holder.connection->peer_text(), "."),
+                   "give each process its own task.", Retry::no};
+  }
+  return std::nullopt;
+}
+
+void Chief::refuse(const std::shared_ptr<Connection>& connection, const Refusal& refusal) {
+  if (++refusals_logged_ <= kMaxRefusalLines) {
+    log_warning("refused a worker from ", connection->peer_text(), ": ", refusal.cause,
+                refusals_logged_ == kMaxRefusalLines ? " Further refusals are not logged." : "");
+  }
+  FrameHeader header;
+  header.type = FrameType::refuse;
+  header.generation = state_.cluster.generation;
+  connection->send(header, to_json(refusal));
+  connection->close_after_writes();
+}
+
+void Chief::admit(const std::shared_ptr<Connection>& connection, const Hello& hello) {
+  const int rank = hello.rank;
+  peer(rank) = Peer{};
+  peer(rank).connection = connection;
+  peer(rank).hello = hello;
+  liveness_.heard(rank, std::chrono::steady_clock::now());
+  connection->start(
+      [this, rank](const FrameHeader& header, const std::vector<std::byte>& payload) {
+        on_frame(rank, header, payload);
+      },
+      [this, rank](const std::string& reason, FrameFault) { on_closed(rank, reason); });
+  log_debug(task(rank), " joined from ", connection->peer_text());
+  compare_terms(rank);
+  announce_missing();
+  proceed_if_complete();
+}
+
+void Chief::compare_terms(int rank) {
+  const Hello& hello = peer(rank).hello;
+  if (const auto difference = first_difference(terms_.must_match, hello.must_match)) {
+    return note_difference(rank, "the setting " + difference->name, *difference);
+  }
+  if (hello.signature_hash == signature_hash_) return;
+  const std::string lines = join_lines(terms_.model_signature);
+  if (lines.size() > max_payload_bytes(FrameType::signature)) {
+    return note_difference(
+        rank, "the model",
+        {"model", "signature " + signature_hash_, "signature " + hello.signature_hash});
+  }
+  peer(rank).awaits_difference = true;  // the worker finds the line, it has both lists then
+  send(rank, FrameType::signature, lines);
+}
+
+void Chief::note_difference(int rank, const std::string& what, const TermsDifference& difference) {
+  if (terms_failure_) return;
+  terms_failure_ =
+      Failure{FailureKind::config, rank,
+              text(task(0), " and ", task(rank), " differ in ", what, ": '", difference.chief,
+                   "' on ", task(0), ", '", difference.worker, "' on ", task(rank), "."),
+              "give every worker the same options and the same program.", kExitUsage};
+  grace_.expires_after(kTermsGrace);
+  grace_.async_wait([this](const ErrorCode& cancelled) {
+    if (!cancelled && terms_failure_) fail(*terms_failure_);
+  });
+}
+
+void Chief::proceed_if_complete() {
+  if (stage_ != Stage::gathering || !missing().empty() || state_.failed()) return;
+  const bool awaits =
+      std::any_of(peers_.begin(), peers_.end(), [](const Peer& p) { return p.awaits_difference; });
+  if (awaits) return;
+  if (terms_failure_) return fail(*terms_failure_);
+  welcome_all();
+}
+
+void Chief::welcome_all() {
+  stage_ = Stage::linking;
+  Welcome welcome;
+  welcome.session = make_session();
+  for (int rank = 0; rank < state_.cluster.world_size(); ++rank) {
+    welcome.endpoints.push_back(peer(rank).hello.listens);
+  }
+  welcome.endpoints[0] = {acceptor_.endpoint().address().to_string(), acceptor_.endpoint().port()};
+  send_all(FrameType::welcome, to_json(welcome));
+  links_.begin(welcome);
+}
+
+void Chief::start_if_ready() {
+  const bool ready =
+      std::all_of(peers_.begin(), peers_.end(), [](const Peer& p) { return p.ready; });
+  if (!ready || stage_ != Stage::linking || state_.failed()) return;
+  stage_ = Stage::running;
+  start_limit_.cancel();
+  progress_.cancel();
+  send_all(FrameType::start, "");
+  state_.advance(GroupPhase::started);
+}
+
+void Chief::on_frame(int rank, const FrameHeader& header, const std::vector<std::byte>& payload) {
+  Peer& from = peer(rank);
+  liveness_.heard(rank, std::chrono::steady_clock::now());
+  const Span<const std::byte> body(payload);
+  const auto malformed = [&] {
+    fail(peer_lost(state_.cluster, rank, "it sent a frame that the protocol does not have"));
+  };
+  switch (header.type) {
+    case FrameType::heartbeat:
+      from.entered = header.sequence;
+      return;
+    case FrameType::signature_difference: {
+      const auto difference = difference_from(body);
+      if (!difference || !from.awaits_difference) return malformed();
+      from.awaits_difference = false;
+      note_difference(rank, "the model at " + difference->name, *difference);
+      return proceed_if_complete();
+    }
+    case FrameType::ready:
+      from.ready = true;
+      return start_if_ready();
+    case FrameType::report: {
+      auto failure = failure_from(body);
+      if (!failure || failure->culprit >= state_.cluster.world_size()) return malformed();
+      from.entered = std::max(from.entered, header.sequence);
+      return fail(blame_the_late(*failure, header.sequence));
+    }
+    case FrameType::suspect: {
+      const auto suspicion = suspicion_from(body);
+      if (!suspicion || suspicion->peer >= state_.cluster.world_size()) return malformed();
+      return suspect(suspicion->peer, text(task(rank), " lost its link to it: ", suspicion->what));
+    }
+    case FrameType::goodbye:
+      from.said_goodbye = true;
+      return finish_goodbye();
+    default:
+      return malformed();
+  }
+}
+
+void Chief::on_closed(int rank, const std::string& reason) {
+  Peer& lost = peer(rank);
+  lost.connection = nullptr;
+  lost.awaits_difference = false;
+  if (state_.failed()) return;
+  if (lost.said_goodbye) {
+    lost.gone = true;
+    return finish_goodbye();
+  }
+  if (stage_ == Stage::gathering) {
+    log_warning(task(rank), " left before the group was complete (", reason,
+                "); waiting for it again.");
+    return announce_missing();
+  }
+  fail(peer_lost(state_.cluster, rank, reason + " without a goodbye"));
+}
+
+void Chief::on_tick() {
+  const auto now = std::chrono::steady_clock::now();
+  liveness_.tick(now);
+  for (int rank = 1; rank < state_.cluster.world_size(); ++rank) {
+    const auto connection = peer(rank).connection;
+    if (!connection) continue;
+    if (liveness_.lost(rank, now) && !peer(rank).said_goodbye) {
+      const double silent = std::chrono::duration<double>(liveness_.silence(rank, now)).count();
+      const double limit = std::chrono::duration<double>(state_.options.heartbeat_timeout).count();
+      const std::string how = text("no heartbeat for ", silent, " s (limit ", limit, " s)");
+      if (stage_ != Stage::gathering) {
+        fail(peer_lost(state_.cluster, rank, how));
+      } else {
+        connection->close();
+        on_closed(rank, how);
+      }
+    } else if (!connection->has_unsent()) {
+      FrameHeader header;
+      header.sequence = state_.entered.load(std::memory_order_relaxed);
+      header.generation = state_.cluster.generation;
+      connection->send(header, "");
+    }
+  }
+  tick_.expires_after(tick_of(state_.options));
+  tick_.async_wait([this](const ErrorCode& cancelled) {
+    if (!cancelled) on_tick();
+  });
+}
+
+void Chief::on_start_timeout() {
+  if (stage_ == Stage::running || state_.failed()) return;
+  std::vector<std::string> names;
+  std::vector<int> late = missing();
+  for (int rank = 0; late.empty() && rank < state_.cluster.world_size(); ++rank) {
+    if (!peer(rank).ready) late.push_back(rank);
+  }
+  for (const int rank : late) {
+    names.push_back(describe_member(state_.cluster.members[static_cast<std::size_t>(rank)]));
+  }
+  const double limit = std::chrono::duration<double>(state_.options.start_timeout).count();
+  fail(start_timeout_failure(late.empty() ? 0 : late.front(), join_names(names), limit));
+}
+
+void Chief::announce_missing() {
+  if (stage_ != Stage::gathering || state_.failed()) return;
+  std::vector<std::string> names;
+  for (const int rank : missing()) {
+    names.push_back(describe_member(state_.cluster.members[static_cast<std::size_t>(rank)]));
+  }
+  if (names.empty()) return;
+  const std::string list = cut_to_fit(join_names(names));
+  send_all(FrameType::waiting, list);
+  progress_.expires_after(kProgressEvery);
+  progress_.async_wait([this, list](const ErrorCode& cancelled) {
+    if (cancelled) return;
+    using std::chrono::duration_cast;
+    using std::chrono::seconds;
+    const auto waited = duration_cast<seconds>(std::chrono::steady_clock::now() - began_).count();
+    const auto limit = duration_cast<seconds>(state_.options.start_timeout).count();
+    log_info("waiting for ", list, " (", waited, " s of ", limit, " s)");
+    announce_missing();
+  });
+}
+
+void Chief::report(const Failure& failure) {
+  fail(blame_the_late(failure, state_.entered.load(std::memory_order_relaxed)));
+}
+
+void Chief::suspect(int suspected, const std::string& what) {
+  if (state_.failed() || suspicion_) return;
+  suspicion_ = peer_lost(state_.cluster, suspected, what);
+  grace_.expires_after(kSuspicionGrace);
+  grace_.async_wait([this](const ErrorCode& cancelled) {
+    if (!cancelled && suspicion_) fail(*suspicion_);
+  });
+}
+
+void Chief::goodbye() {
+  peer(0).said_goodbye = true;
+  finish_goodbye();
+}
+
+// When all have passed the closing barrier, everybody is let go; then the workers hang up first, so
+// that nothing of ours is still on the way when this process ends.
+void Chief::finish_goodbye() {
+  const bool all_said =
+      std::all_of(peers_.begin(), peers_.end(), [](const Peer& p) { return p.said_goodbye; });
+  if (!all_said) return;
+  if (!peer(0).gone) {
+    peer(0).gone = true;
+    send_all(FrameType::goodbye, "");
+    grace_.expires_after(kGoodbyeLinger);
+    grace_.async_wait([this](const ErrorCode& cancelled) {
+      if (!cancelled) state_.advance(GroupPhase::closed);
+    });
+  }
+  const bool all_gone =
+      std::all_of(peers_.begin(), peers_.end(), [](const Peer& p) { return p.gone; });
+  if (all_gone) state_.advance(GroupPhase::closed);
+}
+
+void Chief::fail(const Failure& failure) {
+  if (state_.failed()) return;
+  // First the frames, then the flag: the thread that the flag wakes may end this process.
+  send_all(FrameType::abort, to_json(failure));
+  state_.fail(failure);
+}
+
+// Who waits longest complains first, but is not at fault: that is who has not come to the
+// collective at all.
+Failure Chief::blame_the_late(Failure failure, std::uint64_t sequence) const {
+  if (failure.kind != FailureKind::timeout) return failure;
+  std::vector<std::string> late;
+  for (int rank = 0; rank < state_.cluster.world_size(); ++rank) {
+    const std::uint64_t entered = rank == 0 ? state_.entered.load(std::memory_order_relaxed)
+                                            : peers_[static_cast<std::size_t>(rank)].entered;
+    if (entered >= sequence) continue;
+    if (late.empty()) failure.culprit = rank;
+    late.push_back(text(task(rank), " (at #", entered, ")"));
+  }
+  if (!late.empty()) {
+    failure.cause += text(" Not yet in collective #", sequence, ": ", join_names(late), ".");
+  }
+  return failure;
+}
+
+void Chief::send(int rank, FrameType type, const std::string& payload) {
+  const auto connection = peer(rank).connection;
+  if (!connection) return;
+  FrameHeader header;
+  header.type = type;
+  header.generation = state_.cluster.generation;
+  connection->send(header, payload);
+}
+
+void Chief::send_all(FrameType type, const std::string& payload) {
+  for (int rank = 1; rank < state_.cluster.world_size(); ++rank) send(rank, type, payload);
+}
+
+std::vector<int> Chief::missing() const {
+  std::vector<int> ranks;
+  for (int rank = 1; rank < state_.cluster.world_size(); ++rank) {
+    const auto& connection = peers_[static_cast<std::size_t>(rank)].connection;
+    if (!connection || !connection->open()) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+const std::string& Chief::task(int rank) const {
+  return state_.cluster.members[static_cast<std::size_t>(rank)].task;
+}
+
+}  // namespace troupe

@@ -1,0 +1,71 @@
+// Control messages: the JSON inside control frames. Every from_bytes() treats its input as hostile:
+// wrong type, missing key, number out of range or bad JSON give nullopt, never an exception.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/span.h"
+#include "distributed/cluster.h"
+#include "distributed/failure.h"
+#include "distributed/join_terms.h"
+
+namespace troupe {
+
+/// 16 random bytes that the chief draws; who does not know them cannot make a link.
+using Session = std::array<std::byte, 16>;
+[[nodiscard]] Session make_session();
+/// Compares in a time that does not depend on where the bytes differ.
+[[nodiscard]] bool same_session(const Session& session, Span<const std::byte> bytes);
+
+/// What a worker says first.
+struct Hello {
+  int rank = 0;
+  std::string task;
+  std::string fingerprint;     // cluster_fingerprint()
+  std::string signature_hash;  // signature_hash()
+  std::map<std::string, std::string> must_match;
+  Endpoint listens;  // where its data links are to be made
+};
+[[nodiscard]] std::string to_json(const Hello& hello);
+[[nodiscard]] std::optional<Hello> hello_from(Span<const std::byte> bytes);
+
+/// Whether the worker that is refused may try again.
+enum class Retry { no, yes };
+struct Refusal {
+  std::string cause;
+  std::string fix;
+  Retry retry = Retry::no;
+};
+[[nodiscard]] std::string to_json(const Refusal& refusal);
+[[nodiscard]] std::optional<Refusal> refusal_from(Span<const std::byte> bytes);
+
+struct Welcome {
+  Session session{};
+  std::vector<Endpoint> endpoints;  // by rank
+};
+[[nodiscard]] std::string to_json(const Welcome& welcome);
+[[nodiscard]] std::optional<Welcome> welcome_from(Span<const std::byte> bytes);
+
+/// A worker's link to `peer` broke.
+struct Suspicion {
+  int peer = 0;
+  std::string what;
+};
+[[nodiscard]] std::string to_json(const Suspicion& suspicion);
+[[nodiscard]] std::optional<Suspicion> suspicion_from(Span<const std::byte> bytes);
+
+[[nodiscard]] std::string to_json(const Failure& failure);
+[[nodiscard]] std::optional<Failure> failure_from(Span<const std::byte> bytes);
+
+[[nodiscard]] std::string to_json(const TermsDifference& difference);
+[[nodiscard]] std::optional<TermsDifference> difference_from(Span<const std::byte> bytes);
+
+/// `text`, cut to what a control frame can carry.
+[[nodiscard]] std::string cut_to_fit(const std::string& text);
+
+}  // namespace troupe

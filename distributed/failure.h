@@ -1,0 +1,37 @@
+// Failure: why a group stops, in the form in which it travels between workers.
+#pragma once
+
+#include <string>
+
+#include "distributed/cluster.h"
+
+namespace troupe {
+
+/// Which error class a failure becomes. The numbers are part of the protocol (docs/wire.md).
+enum class FailureKind {
+  peer_lost = 1,
+  peer_failed = 2,
+  timeout = 3,
+  desync = 4,
+  config = 5,
+  rendezvous = 6,
+  internal = 7,
+};
+
+struct Failure {
+  FailureKind kind = FailureKind::internal;
+  int culprit = 0;    // rank
+  std::string cause;  // sentence, ends with '.'
+  std::string fix;    // sentence, ends with '.'
+  int exit_code = 1;  // of peer_failed; the other kinds have their own
+};
+
+/// Throws the failure as the worker of rank cluster.rank sees it: a worker that the others have
+/// given up reads that it was expelled. `where` is a sentence about what this worker was doing,
+/// or empty.
+[[noreturn]] void raise(const Failure& failure, const Cluster& cluster, const std::string& where);
+
+/// The failure "`rank` is gone", with the advice that goes with it.
+[[nodiscard]] Failure peer_lost(const Cluster& cluster, int rank, const std::string& how);
+
+}  // namespace troupe

@@ -1,0 +1,77 @@
+// GroupState: what the network thread and the thread that calls collectives share.
+//
+// Thread rule: every member may be called from any thread. The first failure stays.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "core/deadline.h"
+#include "distributed/cluster.h"
+#include "distributed/failure.h"
+#include "distributed/worker_group.h"
+#include "net/wake_event.h"
+
+namespace troupe {
+
+/// How far a group has come; it only moves forward.
+enum class GroupPhase { joining, started, closed };
+
+/// A connected socket to another worker, not yet a Link. The owner closes it.
+struct PeerSocket {
+  int peer = -1;
+  int fd = -1;
+};
+
+/// What join() hands from the network thread to the calling thread.
+struct JoinedLinks {
+  std::vector<PeerSocket> sockets;
+  int workers_on_this_machine = 1;
+};
+
+class GroupState {
+ public:
+  GroupState(Cluster cluster_in, GroupOptions options_in)
+      : cluster(std::move(cluster_in)), options(options_in) {}
+  ~GroupState();
+
+  const Cluster cluster;
+  const GroupOptions options;
+
+  /// Records the failure unless there is one, and wakes whoever waits or polls. False: had one.
+  bool fail(const Failure& failure);
+  [[nodiscard]] bool failed() const noexcept { return failed_.load(std::memory_order_acquire); }
+  [[nodiscard]] std::optional<Failure> failure() const;
+  /// Waits for a failure at most `limit`; true when there is one.
+  bool wait_failed(std::chrono::milliseconds limit);
+  /// Throws the recorded failure, if any; see raise().
+  void raise_if_failed(const std::string& where) const;
+
+  void advance(GroupPhase phase);
+  [[nodiscard]] GroupPhase phase() const;
+  /// Waits until `phase` is reached or something failed; false when the deadline came first.
+  bool wait_for(GroupPhase phase, const Deadline& deadline);
+
+  void set_links(JoinedLinks links);
+  [[nodiscard]] JoinedLinks take_links();
+
+  /// Collectives that this worker has entered; heartbeats carry it to the chief.
+  std::atomic<std::uint64_t> entered{0};
+  /// Readable once failed() is true.
+  [[nodiscard]] int wake_fd() const { return wake_.fd(); }
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::optional<Failure> failure_;
+  GroupPhase phase_ = GroupPhase::joining;
+  JoinedLinks links_;
+  std::atomic<bool> failed_{false};
+  WakeEvent wake_;
+};
+
+}  // namespace troupe

@@ -1,0 +1,78 @@
+#include "distributed/join_terms.h"
+
+#include <algorithm>
+
+#include "core/sha256.h"
+#include "core/text.h"
+
+namespace troupe {
+namespace {
+
+constexpr const char* kAbsent = "(absent)";
+
+std::string line_or_absent(const std::vector<std::string>& lines, std::size_t i) {
+  return i < lines.size() ? lines[i] : kAbsent;
+}
+
+std::string value_or_absent(const std::map<std::string, std::string>& values,
+                            const std::string& name) {
+  const auto found = values.find(name);
+  return found == values.end() ? kAbsent : found->second;
+}
+
+}  // namespace
+
+std::string cluster_fingerprint(const Cluster& cluster) {
+  std::string canonical = text("troupe cluster 1\n", cluster.world_size(), "\n");
+  for (const Member& member : cluster.members) {
+    canonical += member.task + "\t";
+    if (member.address) canonical += text(member.address->host, "\t", member.address->port);
+    canonical += "\n";
+  }
+  return sha256_hex(canonical);
+}
+
+std::string signature_hash(const std::vector<std::string>& lines) {
+  return sha256_hex(join_lines(lines));
+}
+
+std::optional<TermsDifference> first_difference(const std::map<std::string, std::string>& chief,
+                                                const std::map<std::string, std::string>& worker) {
+  std::map<std::string, std::string> all = chief;
+  all.insert(worker.begin(), worker.end());
+  for (const auto& [name, ignored] : all) {
+    const std::string there = value_or_absent(chief, name);
+    const std::string here = value_or_absent(worker, name);
+    if (there != here) return TermsDifference{name, there, here};
+  }
+  return std::nullopt;
+}
+
+std::optional<TermsDifference> first_difference(const std::vector<std::string>& chief,
+                                                const std::vector<std::string>& worker) {
+  for (std::size_t i = 0; i < std::max(chief.size(), worker.size()); ++i) {
+    const std::string there = line_or_absent(chief, i);
+    const std::string here = line_or_absent(worker, i);
+    if (there != here) return TermsDifference{text("line ", i + 1), there, here};
+  }
+  return std::nullopt;
+}
+
+std::string join_lines(const std::vector<std::string>& lines) {
+  std::string joined;
+  for (const std::string& line : lines) joined += line + "\n";
+  return joined;
+}
+
+std::vector<std::string> split_lines(const std::string& joined) {
+  std::vector<std::string> lines;
+  std::size_t begin = 0;
+  for (std::size_t end = joined.find('\n'); end != std::string::npos;
+       end = joined.find('\n', begin)) {
+    lines.push_back(joined.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return lines;
+}
+
+}  // namespace troupe

@@ -1,0 +1,37 @@
+// What two workers compare before they train together.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "distributed/cluster.h"
+
+namespace troupe {
+
+/// SHA-256 over world size, task names and addresses: equal when both read the same cluster.
+[[nodiscard]] std::string cluster_fingerprint(const Cluster& cluster);
+
+/// SHA-256 over the lines of a model signature.
+[[nodiscard]] std::string signature_hash(const std::vector<std::string>& lines);
+
+/// One entry that two workers hold differently; "(absent)" where one has none.
+struct TermsDifference {
+  std::string name;  // of the setting, or "line 3"
+  std::string chief;
+  std::string worker;
+};
+
+[[nodiscard]] std::optional<TermsDifference> first_difference(
+    const std::map<std::string, std::string>& chief,
+    const std::map<std::string, std::string>& worker);
+[[nodiscard]] std::optional<TermsDifference> first_difference(
+    const std::vector<std::string>& chief, const std::vector<std::string>& worker);
+
+/// The lines in one string, and back; the form in which a signature travels.
+[[nodiscard]] std::string join_lines(const std::vector<std::string>& lines);
+[[nodiscard]] std::vector<std::string> split_lines(const std::string& joined);
+
+}  // namespace troupe

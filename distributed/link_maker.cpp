@@ -1,0 +1,187 @@
+#include "distributed/link_maker.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/write.hpp>
+#include <set>
+#include <utility>
+
+#include "net/socket_options.h"
+
+namespace troupe {
+namespace asio = boost::asio;
+using asio::ip::tcp;
+
+namespace {
+
+constexpr std::chrono::milliseconds kRetryPause{100};
+// A peer that accepts but does not answer may be a stranger on a reused port: try again.
+constexpr std::chrono::milliseconds kAttemptTime{2'000};
+constexpr std::size_t kMaxEarly = 64;
+
+}  // namespace
+
+std::vector<int> linked_ranks(int rank, int world_size) {
+  std::set<int> ranks;
+  for (int distance = 1; distance < world_size; distance *= 2) {
+    ranks.insert((rank + distance) % world_size);
+    ranks.insert((rank - distance + world_size) % world_size);
+  }
+  ranks.erase(rank);
+  return {ranks.begin(), ranks.end()};
+}
+
+struct LinkMaker::Attempt {
+  Attempt(asio::io_context& context, int to) : peer(to), socket(context), timer(context) {}
+  int peer;
+  tcp::socket socket;
+  asio::steady_timer timer;
+  std::vector<std::byte> out;
+  std::array<std::byte, kFrameHeaderBytes> in{};
+};
+
+LinkMaker::LinkMaker(GroupState& state, asio::io_context& context, std::function<void()> on_done)
+    : state_(state), context_(context), on_done_(std::move(on_done)) {}
+
+LinkMaker::~LinkMaker() {
+  for (const PeerSocket& socket : made_.sockets) ::close(socket.fd);
+}
+
+void LinkMaker::begin(const Welcome& welcome) {
+  welcome_ = welcome;
+  const int me = state_.cluster.rank;
+  const auto my_host = welcome.endpoints[static_cast<std::size_t>(me)].host;
+  made_.workers_on_this_machine =
+      static_cast<int>(std::count_if(welcome.endpoints.begin(), welcome.endpoints.end(),
+                                     [&](const Endpoint& e) { return e.host == my_host; }));
+  const auto peers = linked_ranks(me, state_.cluster.world_size());
+  wanted_ = peers.size();
+  for (const int peer : peers) {
+    if (peer < me) connect(peer);
+  }
+  while (!early_.empty()) {
+    FirstFrame first = std::move(early_.front());
+    early_.pop_front();
+    answer(std::move(first));
+  }
+}
+
+void LinkMaker::connect(int peer) {
+  const Endpoint& to = welcome_->endpoints[static_cast<std::size_t>(peer)];
+  boost::system::error_code error;
+  const auto address = asio::ip::make_address(to.host, error);
+  const auto attempt = std::make_shared<Attempt>(context_, peer);
+  attempts_.push_back(attempt);
+  const tcp::endpoint endpoint(address, to.port);
+  if (!error) attempt->socket.open(endpoint.protocol(), error);
+  if (error) return retry_later(attempt);
+  prepare_socket(attempt->socket.native_handle());
+  attempt->timer.expires_after(kAttemptTime);
+  attempt->timer.async_wait([attempt](const boost::system::error_code& cancelled) {
+    boost::system::error_code ignored;
+    if (!cancelled) attempt->socket.close(ignored);
+  });
+  attempt->socket.async_connect(endpoint, [this, attempt](const boost::system::error_code& failed) {
+    if (stopped_) return;
+    failed ? retry_later(attempt) : say_hello(attempt);
+  });
+}
+
+void LinkMaker::say_hello(const std::shared_ptr<Attempt>& attempt) {
+  tune_connected(attempt->socket);
+  FrameHeader header;
+  header.type = FrameType::link_hello;
+  header.rank = static_cast<std::uint32_t>(state_.cluster.rank);
+  header.generation = state_.cluster.generation;
+  header.payload_bytes = welcome_->session.size();
+  header.payload_crc = crc32_of({welcome_->session.data(), welcome_->session.size()});
+  const auto head = encode_frame(header);
+  attempt->out.assign(head.begin(), head.end());
+  attempt->out.insert(attempt->out.end(), welcome_->session.begin(), welcome_->session.end());
+  asio::async_write(attempt->socket, asio::buffer(attempt->out),
+                    [attempt](const boost::system::error_code&, std::size_t) {});
+  asio::async_read(attempt->socket, asio::buffer(attempt->in),
+                   [this, attempt](const boost::system::error_code& failed, std::size_t) {
+                     if (stopped_) return;
+                     FrameHeader answer;
+                     const bool accepted =
+                         !failed &&
+                         decode_frame({attempt->in.data(), attempt->in.size()}, answer) ==
+                             FrameFault::none &&
+                         answer.type == FrameType::link_accept &&
+                         answer.rank == static_cast<std::uint32_t>(attempt->peer) &&
+                         answer.generation == state_.cluster.generation;
+                     if (!accepted) return retry_later(attempt);
+                     attempt->timer.cancel();
+                     attempts_.remove(attempt);
+                     add(attempt->peer, attempt->socket);
+                   });
+}
+
+void LinkMaker::retry_later(const std::shared_ptr<Attempt>& attempt) {
+  boost::system::error_code ignored;
+  attempt->socket.close(ignored);
+  attempt->timer.expires_after(kRetryPause);
+  attempt->timer.async_wait([this, attempt](const boost::system::error_code& cancelled) {
+    if (cancelled || stopped_) return;
+    attempts_.remove(attempt);
+    connect(attempt->peer);
+  });
+}
+
+void LinkMaker::take(FirstFrame first) {
+  if (stopped_) return;
+  if (welcome_) return answer(std::move(first));
+  if (early_.size() >= kMaxEarly) early_.pop_front();  // an honest one tries again
+  early_.push_back(std::move(first));
+}
+
+void LinkMaker::answer(FirstFrame first) {
+  const auto peers = linked_ranks(state_.cluster.rank, state_.cluster.world_size());
+  const int peer = static_cast<int>(first.header.rank);
+  const bool expected = peer > state_.cluster.rank &&
+                        std::binary_search(peers.begin(), peers.end(), peer) && !has(peer);
+  const bool knows_session = same_session(welcome_->session, Span<const std::byte>(first.payload));
+  if (!expected || !knows_session || first.header.generation != state_.cluster.generation) return;
+  FrameHeader header;
+  header.type = FrameType::link_accept;
+  header.rank = static_cast<std::uint32_t>(state_.cluster.rank);
+  header.generation = state_.cluster.generation;
+  const auto bytes = encode_frame(header);
+  // 64 bytes always fit into the empty send buffer of a new socket, so this does not block.
+  boost::system::error_code failed;
+  asio::write(first.socket, asio::buffer(bytes), failed);
+  if (!failed) add(peer, first.socket);
+}
+
+void LinkMaker::add(int peer, tcp::socket& socket) {
+  boost::system::error_code error;
+  const int fd = socket.release(error);
+  if (error) return;
+  made_.sockets.push_back({peer, fd});
+  if (made_.sockets.size() != wanted_) return;
+  state_.set_links(std::exchange(made_, {}));
+  on_done_();
+}
+
+bool LinkMaker::has(int peer) const {
+  return std::any_of(made_.sockets.begin(), made_.sockets.end(),
+                     [peer](const PeerSocket& made) { return made.peer == peer; });
+}
+
+void LinkMaker::stop() {
+  stopped_ = true;
+  early_.clear();
+  for (const auto& attempt : attempts_) {
+    boost::system::error_code ignored;
+    attempt->timer.cancel();
+    attempt->socket.close(ignored);
+  }
+  attempts_.clear();
+}
+
+}  // namespace troupe

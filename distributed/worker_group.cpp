@@ -1,0 +1,311 @@
+#include "distributed/worker_group.h"
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <new>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "core/check.h"
+#include "core/error.h"
+#include "core/log.h"
+#include "core/text.h"
+#include "distributed/call.h"
+#include "distributed/chief.h"
+#include "distributed/collectives.h"
+#include "distributed/group_state.h"
+#include "distributed/member.h"
+#include "net/acceptor.h"
+#include "net/address.h"
+#include "net/link.h"
+#include "net/network_thread.h"
+
+namespace troupe {
+namespace {
+
+// Longer than a message takes to come back over loopback, shorter than what a sleep costs; only
+// when every worker of this machine can have a core.
+// Source: performance.md section 1, "What matters" 4 (10x at 4 B; never when oversubscribed).
+constexpr std::chrono::microseconds kSpin{50};
+constexpr std::chrono::milliseconds kAbortWait{1'000};
+// The chief's verdict on a join that timed out is about to arrive; see Chief::on_start_timeout.
+constexpr std::chrono::milliseconds kJoinSlack{2'000};
+
+void check_hello_fits(const JoinTerms& terms) {
+  std::size_t bytes = 0;
+  for (const auto& [name, value] : terms.must_match) bytes += name.size() + value.size();
+  constexpr std::size_t kMaxTermsBytes = std::size_t{32} * 1024;  // half of a control frame
+  if (bytes > kMaxTermsBytes) {
+    throw ConfigError(text("the settings that all workers must agree on take ", bytes,
+                           " bytes (limit ", kMaxTermsBytes, ")."),
+                      "compare a digest of the long ones instead.");
+  }
+}
+
+void check_addresses(const Cluster& cluster, const GroupOptions& options) {
+  const bool alone = cluster.world_size() == 1;
+  if (alone) return;
+  TROUPE_CHECK(cluster.rank >= 0 && cluster.rank < cluster.world_size());
+  TROUPE_CHECK(cluster.members[0].address.has_value());
+  if (static_cast<std::uint32_t>(cluster.world_size()) > kMaxWorldSize) {
+    throw ConfigError(
+        text("the cluster has ", cluster.world_size(), " workers (limit ", kMaxWorldSize, ")."),
+        "use fewer workers.");
+  }
+  for (const Member& member : cluster.members) {
+    if (!member.address || is_loopback_host(member.address->host)) continue;
+    if (!options.insecure) {
+      throw ConfigError(
+          text(describe_member(member), " (from ", cluster.origin,
+               ") is outside loopback, and traffic between workers is neither authenticated nor "
+               "encrypted."),
+          "pass --insecure if you trust everybody on that network.");
+    }
+  }
+}
+
+}  // namespace
+
+class WorkerGroup::Impl {
+ public:
+  Impl(Cluster cluster, GroupOptions options) : state_(std::move(cluster), options) {
+    check_addresses(state_.cluster, options);
+    if (world_size() > 1) listen();
+  }
+  ~Impl() { network_.stop(); }
+
+  void join(const JoinTerms& terms);
+  void abort(const std::string& reason, int exit_code);
+  void close();
+
+  template <class T>
+  void all_reduce(Span<T> values, const Deadline& deadline) {
+    if (world_size() == 1) return check_alone();
+    const Reduction sum = sum_of<T>();
+    const Span<std::byte> bytes = as_writable_bytes(values);
+    Call call = enter(Operation::all_reduce, sum.dtype, bytes.size(), 0, deadline);
+    bytes.size() <= kDoublingMaxBytes ? doubling_allreduce(call, bytes, sum)
+                                      : ring_allreduce(call, bytes, sum);
+  }
+  template <class T>
+  void reduce(Span<T> values, int root, const Deadline& deadline) {
+    TROUPE_CHECK(root >= 0 && root < world_size());
+    if (world_size() == 1) return check_alone();
+    const Reduction sum = sum_of<T>();
+    const Span<std::byte> bytes = as_writable_bytes(values);
+    Call call = enter(Operation::reduce, sum.dtype, bytes.size(), root, deadline);
+    tree_reduce(call, bytes, root, sum);
+  }
+  void broadcast(Span<std::byte> bytes, int root, const Deadline& deadline) {
+    TROUPE_CHECK(root >= 0 && root < world_size());
+    if (world_size() == 1) return check_alone();
+    Call call = enter(Operation::broadcast, DType::bytes, bytes.size(), root, deadline);
+    tree_broadcast(call, bytes, root);
+  }
+  std::vector<std::vector<std::byte>> all_gather(Span<const std::byte> mine,
+                                                 const Deadline& deadline) {
+    if (world_size() == 1) {
+      check_alone();
+      return {std::vector<std::byte>(mine.begin(), mine.end())};
+    }
+    // Lengths differ by rank, so the header names none.
+    Call call = enter(Operation::all_gather, DType::none, 0, 0, deadline);
+    return ring_all_gather(call, mine, kMaxGatherBytes);
+  }
+  void barrier(Operation operation, const Deadline& deadline) {
+    if (world_size() == 1) return check_alone();
+    Call call = enter(operation, DType::none, 0, 0, deadline);
+    dissemination_barrier(call);
+  }
+
+  [[nodiscard]] const GroupState& state() const { return state_; }
+
+ private:
+  struct AlignedDelete {
+    void operator()(std::byte* bytes) const { ::operator delete[](bytes, kScratchAlignment); }
+  };
+  static constexpr std::align_val_t kScratchAlignment{64};
+
+  [[nodiscard]] int world_size() const { return state_.cluster.world_size(); }
+  void check_alone() const { state_.raise_if_failed(""); }
+  void listen();
+  void make_links();
+  Call enter(Operation operation, DType dtype, std::size_t total_bytes, int root,
+             const Deadline& deadline);
+  void tell(const Failure& failure) {
+    boost::asio::post(network_.context(), [this, failure] { plane_->report(failure); });
+  }
+
+  GroupState state_;
+  NetworkThread network_;
+  std::unique_ptr<Acceptor> acceptor_;
+  std::unique_ptr<ControlPlane> plane_;
+  LinkContext link_context_;
+  std::map<int, Link> links_;
+  std::unique_ptr<std::byte[], AlignedDelete> scratch_;
+  std::optional<CallEnvironment> environment_;
+};
+
+void WorkerGroup::Impl::listen() {
+  const Cluster& cluster = state_.cluster;
+  const auto& own = cluster.members[static_cast<std::size_t>(cluster.rank)].address;
+  if (cluster.listen_fd >= 0) {
+    acceptor_ = std::make_unique<Acceptor>(network_.context(), cluster.listen_fd);
+  } else if (own) {
+    acceptor_ = std::make_unique<Acceptor>(network_.context(), own->host, own->port);
+  } else {
+    return;  // a member without an address listens where its connection to the chief begins
+  }
+  const auto address = acceptor_->endpoint().address();
+  if (!address.is_loopback() && !state_.options.insecure) {
+    throw ConfigError(text("the listening socket ", to_text(acceptor_->endpoint()),
+                           " is outside loopback, and traffic between workers is neither "
+                           "authenticated nor encrypted."),
+                      "pass --insecure if you trust everybody on that network.");
+  }
+  if (!address.is_loopback()) {
+    log_warning("listening on ", to_text(acceptor_->endpoint()),
+                ": traffic between workers is neither authenticated nor encrypted (--insecure)");
+  }
+}
+
+void WorkerGroup::Impl::join(const JoinTerms& terms) {
+  TROUPE_CHECK(plane_ == nullptr && !environment_);
+  check_hello_fits(terms);
+  if (world_size() == 1) return state_.advance(GroupPhase::started);
+  if (state_.cluster.rank == 0) {
+    plane_ = std::make_unique<Chief>(state_, network_.context(), *acceptor_, terms);
+  } else {
+    plane_ = std::make_unique<MemberPlane>(state_, network_.context(), acceptor_, terms);
+  }
+  network_.start([this](const std::string& what) {
+    const Failure failure = {
+        FailureKind::internal, state_.cluster.rank,
+        text("the network thread of ", state_.cluster.task(), " failed: ", what, "."),
+        "start the whole group again.", kExitFailed};
+    plane_->report(failure);
+    state_.fail(failure);
+  });
+  boost::asio::post(network_.context(), [this] { plane_->join(); });
+  const Deadline limit = Deadline::in(state_.options.start_timeout + kJoinSlack);
+  const bool in_time = state_.wait_for(GroupPhase::started, limit);
+  state_.raise_if_failed("");
+  TROUPE_CHECK(in_time);
+  make_links();
+}
+
+void WorkerGroup::Impl::make_links() {
+  JoinedLinks joined = state_.take_links();
+  for (const PeerSocket& socket : joined.sockets) {
+    links_.emplace(socket.peer, Link(link_context_, socket.fd, socket.peer));
+  }
+  scratch_.reset(static_cast<std::byte*>(::operator new[](kScratchBytes, kScratchAlignment)));
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  const bool core_each = joined.workers_on_this_machine <= cores;
+  environment_.emplace(CallEnvironment{state_,
+                                       links_,
+                                       {scratch_.get(), kScratchBytes},
+                                       core_each ? kSpin : std::chrono::microseconds(0),
+                                       [this](const Failure& failure) { tell(failure); },
+                                       [this](int peer, const std::string& what) {
+                                         boost::asio::post(network_.context(), [this, peer, what] {
+                                           plane_->suspect(peer, what);
+                                         });
+                                       }});
+}
+
+Call WorkerGroup::Impl::enter(Operation operation, DType dtype, std::size_t total_bytes, int root,
+                              const Deadline& deadline) {
+  state_.raise_if_failed("");
+  TROUPE_CHECK(environment_.has_value() && state_.phase() != GroupPhase::closed);
+  FrameHeader header;
+  header.operation = operation;
+  header.dtype = dtype;
+  header.total_bytes = total_bytes;
+  header.root = static_cast<std::uint32_t>(root);
+  return {*environment_, header, deadline};
+}
+
+void WorkerGroup::Impl::abort(const std::string& reason, int exit_code) {
+  const bool sentence = !reason.empty() && reason.back() == '.';
+  const Failure failure = {FailureKind::peer_failed, state_.cluster.rank,
+                           text(state_.cluster.task(), " failed: ", reason, sentence ? "" : "."),
+                           "correct that, then start the whole group again.",
+                           std::clamp(exit_code, 0, 255)};
+  if (plane_ && !state_.failed() && state_.phase() != GroupPhase::closed) {
+    tell(failure);
+    state_.wait_failed(kAbortWait);  // comes back from the chief when all have been told
+  }
+  state_.fail(failure);
+}
+
+void WorkerGroup::Impl::close() {
+  if (state_.phase() == GroupPhase::closed) return;
+  const Deadline deadline = Deadline::in(state_.options.close_timeout);
+  if (plane_) {
+    barrier(Operation::close, deadline);
+    boost::asio::post(network_.context(), [this] { plane_->goodbye(); });
+    const bool in_time = state_.wait_for(GroupPhase::closed, deadline);
+    if (state_.phase() != GroupPhase::closed) state_.raise_if_failed("");
+    if (!in_time) {
+      throw TimeoutError(text("the group did not close within ", deadline.limit_seconds(), " s."),
+                         "look for a worker that hangs; all work was done before.");
+    }
+  }
+  state_.raise_if_failed("");
+  state_.advance(GroupPhase::closed);
+  network_.stop();
+  links_.clear();
+}
+
+WorkerGroup::WorkerGroup(Cluster cluster, GroupOptions options)
+    : impl_(std::make_unique<Impl>(std::move(cluster), options)) {}
+WorkerGroup::~WorkerGroup() = default;
+
+void WorkerGroup::join(const JoinTerms& terms) { impl_->join(terms); }
+int WorkerGroup::rank() const { return impl_->state().cluster.rank; }
+int WorkerGroup::world_size() const { return impl_->state().cluster.world_size(); }
+const std::string& WorkerGroup::task(int rank) const {
+  return impl_->state().cluster.members.at(static_cast<std::size_t>(rank)).task;
+}
+const GroupOptions& WorkerGroup::options() const { return impl_->state().options; }
+
+void WorkerGroup::all_reduce(Span<float> values, const Deadline& deadline) {
+  impl_->all_reduce(values, deadline);
+}
+void WorkerGroup::all_reduce(Span<double> values, const Deadline& deadline) {
+  impl_->all_reduce(values, deadline);
+}
+void WorkerGroup::all_reduce(Span<std::int64_t> values, const Deadline& deadline) {
+  impl_->all_reduce(values, deadline);
+}
+void WorkerGroup::reduce(Span<float> values, int root, const Deadline& deadline) {
+  impl_->reduce(values, root, deadline);
+}
+void WorkerGroup::reduce(Span<double> values, int root, const Deadline& deadline) {
+  impl_->reduce(values, root, deadline);
+}
+void WorkerGroup::reduce(Span<std::int64_t> values, int root, const Deadline& deadline) {
+  impl_->reduce(values, root, deadline);
+}
+void WorkerGroup::broadcast(Span<std::byte> bytes, int root, const Deadline& deadline) {
+  impl_->broadcast(bytes, root, deadline);
+}
+std::vector<std::vector<std::byte>> WorkerGroup::all_gather(Span<const std::byte> mine,
+                                                            const Deadline& deadline) {
+  return impl_->all_gather(mine, deadline);
+}
+void WorkerGroup::barrier(const Deadline& deadline) {
+  impl_->barrier(Operation::barrier, deadline);
+}
+void WorkerGroup::abort(const std::string& reason, int exit_code) noexcept {
+  try {
+    impl_->abort(reason, exit_code);
+  } catch (...) {
+    // Out of memory or descriptors while failing: the others see our connections close instead.
+  }
+}
+void WorkerGroup::close() { impl_->close(); }
+
+}  // namespace troupe

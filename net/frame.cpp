@@ -1,0 +1,198 @@
+#include "net/frame.h"
+
+#include <boost/crc.hpp>
+
+#include "core/check.h"
+
+namespace troupe {
+namespace {
+
+// Offsets of the fields; docs/wire.md shows the same table.
+constexpr std::size_t kMagicAt = 0;
+constexpr std::size_t kVersionAt = 4;
+constexpr std::size_t kTypeAt = 6;
+constexpr std::size_t kOperationAt = 7;
+constexpr std::size_t kDTypeAt = 8;
+constexpr std::size_t kReservedAt = 9;  // three bytes
+constexpr std::size_t kRankAt = 12;
+constexpr std::size_t kGenerationAt = 16;
+constexpr std::size_t kSequenceAt = 24;
+constexpr std::size_t kTotalAt = 32;
+constexpr std::size_t kPayloadAt = 40;
+constexpr std::size_t kPayloadCrcAt = 48;
+constexpr std::size_t kRootAt = 52;
+constexpr std::size_t kReservedTailAt = 56;  // four bytes
+constexpr std::size_t kHeaderCrcAt = 60;
+
+constexpr std::uint64_t kKibi = 1024;
+// A hello is small JSON; an unknown peer must not cost more than this.
+constexpr std::uint64_t kMaxControlBytes = 64 * kKibi;
+constexpr std::uint64_t kMaxWelcomeBytes = 1024 * kKibi;         // kMaxWorldSize endpoints
+constexpr std::uint64_t kMaxSignatureBytes = 16 * 1024 * kKibi;  // a line per tensor
+constexpr std::uint64_t kMaxLinkHelloBytes = 16;                 // the session
+constexpr std::uint64_t kMaxDataBytes = std::uint64_t{1} << 46;  // never allocated, only counted
+
+template <class T>
+void put(std::byte* at, T value) {
+  for (std::size_t i = 0; i < sizeof(T); ++i) at[i] = static_cast<std::byte>(value >> (8 * i));
+}
+
+template <class T>
+T get(const std::byte* at) {
+  std::uint64_t value = 0;
+  for (std::size_t i = 0; i < sizeof(T); ++i) {
+    value |= std::to_integer<std::uint64_t>(at[i]) << (8 * i);
+  }
+  return static_cast<T>(value);
+}
+
+bool in_range(std::uint8_t value, std::uint8_t first, std::uint8_t last) {
+  return value >= first && value <= last;
+}
+
+}  // namespace
+
+const char* name_of(Operation operation) {
+  switch (operation) {
+    case Operation::none:
+      return "nothing";
+    case Operation::all_reduce:
+      return "all_reduce";
+    case Operation::reduce:
+      return "reduce";
+    case Operation::broadcast:
+      return "broadcast";
+    case Operation::all_gather:
+      return "all_gather";
+    case Operation::barrier:
+      return "barrier";
+    case Operation::close:
+      return "close";
+  }
+  return "unknown";
+}
+
+const char* name_of(DType dtype) {
+  switch (dtype) {
+    case DType::none:
+      return "no data";
+    case DType::bytes:
+      return "bytes";
+    case DType::float32:
+      return "float32";
+    case DType::float64:
+      return "float64";
+    case DType::int64:
+      return "int64";
+  }
+  return "unknown";
+}
+
+const char* describe(FrameFault fault) {
+  switch (fault) {
+    case FrameFault::none:
+      return "no fault";
+    case FrameFault::bad_magic:
+      return "it does not start with Troupe's magic number";
+    case FrameFault::bad_version:
+      return "it has another protocol version";
+    case FrameFault::bad_checksum:
+      return "its checksum is wrong";
+    case FrameFault::bad_enum:
+      return "its type, operation or data type is unknown";
+    case FrameFault::bad_reserved:
+      return "its reserved bytes are not zero";
+    case FrameFault::bad_rank:
+      return "its rank is out of range";
+    case FrameFault::too_long:
+      return "it announces more bytes than its type may have";
+  }
+  return "unknown";
+}
+
+std::uint64_t max_payload_bytes(FrameType type) {
+  switch (type) {
+    case FrameType::welcome:
+      return kMaxWelcomeBytes;
+    case FrameType::signature:
+      return kMaxSignatureBytes;
+    case FrameType::link_hello:
+      return kMaxLinkHelloBytes;
+    case FrameType::data:
+      return kMaxDataBytes;
+    case FrameType::ready:
+    case FrameType::start:
+    case FrameType::heartbeat:
+    case FrameType::goodbye:
+    case FrameType::link_accept:
+      return 0;
+    default:
+      return kMaxControlBytes;
+  }
+}
+
+std::uint32_t crc32_of(Span<const std::byte> bytes) {
+  boost::crc_32_type crc;
+  crc.process_bytes(bytes.data(), bytes.size());
+  return crc.checksum();
+}
+
+std::array<std::byte, kFrameHeaderBytes> encode_frame(const FrameHeader& header) {
+  TROUPE_CHECK(header.payload_bytes <= max_payload_bytes(header.type));
+  std::array<std::byte, kFrameHeaderBytes> bytes{};
+  put(&bytes[kMagicAt], kFrameMagic);
+  put(&bytes[kVersionAt], kProtocolVersion);
+  bytes[kTypeAt] = static_cast<std::byte>(header.type);
+  bytes[kOperationAt] = static_cast<std::byte>(header.operation);
+  bytes[kDTypeAt] = static_cast<std::byte>(header.dtype);
+  put(&bytes[kRankAt], header.rank);
+  put(&bytes[kGenerationAt], header.generation);
+  put(&bytes[kSequenceAt], header.sequence);
+  put(&bytes[kTotalAt], header.total_bytes);
+  put(&bytes[kPayloadAt], header.payload_bytes);
+  put(&bytes[kPayloadCrcAt], header.payload_crc);
+  put(&bytes[kRootAt], header.root);
+  put(&bytes[kHeaderCrcAt], crc32_of({bytes.data(), kHeaderCrcAt}));
+  return bytes;
+}
+
+FrameFault decode_frame(Span<const std::byte> bytes, FrameHeader& header) {
+  TROUPE_CHECK_EQ(bytes.size(), kFrameHeaderBytes);
+  const std::byte* at = bytes.data();
+  if (get<std::uint32_t>(at + kMagicAt) != kFrameMagic) return FrameFault::bad_magic;
+  // The version comes before the checksum: another version may place the checksum elsewhere.
+  if (get<std::uint16_t>(at + kVersionAt) != kProtocolVersion) return FrameFault::bad_version;
+  if (get<std::uint32_t>(at + kHeaderCrcAt) != crc32_of({at, kHeaderCrcAt})) {
+    return FrameFault::bad_checksum;
+  }
+  const auto type = std::to_integer<std::uint8_t>(at[kTypeAt]);
+  const auto operation = std::to_integer<std::uint8_t>(at[kOperationAt]);
+  const auto dtype = std::to_integer<std::uint8_t>(at[kDTypeAt]);
+  if (!in_range(type, static_cast<std::uint8_t>(FrameType::hello),
+                static_cast<std::uint8_t>(FrameType::data)) ||
+      !in_range(operation, 0, static_cast<std::uint8_t>(Operation::close)) ||
+      !in_range(dtype, 0, static_cast<std::uint8_t>(DType::int64))) {
+    return FrameFault::bad_enum;
+  }
+  const bool head_clear = at[kReservedAt] == std::byte{0} && at[kReservedAt + 1] == std::byte{0} &&
+                          at[kReservedAt + 2] == std::byte{0};
+  if (!head_clear || get<std::uint32_t>(at + kReservedTailAt) != 0) return FrameFault::bad_reserved;
+
+  FrameHeader read;
+  read.type = static_cast<FrameType>(type);
+  read.operation = static_cast<Operation>(operation);
+  read.dtype = static_cast<DType>(dtype);
+  read.rank = get<std::uint32_t>(at + kRankAt);
+  read.generation = get<std::uint64_t>(at + kGenerationAt);
+  read.sequence = get<std::uint64_t>(at + kSequenceAt);
+  read.total_bytes = get<std::uint64_t>(at + kTotalAt);
+  read.payload_bytes = get<std::uint64_t>(at + kPayloadAt);
+  read.payload_crc = get<std::uint32_t>(at + kPayloadCrcAt);
+  read.root = get<std::uint32_t>(at + kRootAt);
+  if (read.rank >= kMaxWorldSize || read.root >= kMaxWorldSize) return FrameFault::bad_rank;
+  if (read.payload_bytes > max_payload_bytes(read.type)) return FrameFault::too_long;
+  header = read;
+  return FrameFault::none;
+}
+
+}  // namespace troupe

@@ -1,0 +1,94 @@
+// Frame: the fixed 64-byte header that starts everything Troupe sends (byte table: docs/wire.md).
+//
+// What arrives is hostile until decode_frame() has accepted it: magic, protocol version, checksum,
+// enums, reserved bytes, rank and length are checked here, and no caller allocates before that.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "core/span.h"
+
+namespace troupe {
+
+inline constexpr std::size_t kFrameHeaderBytes = 64;
+inline constexpr std::uint32_t kFrameMagic = 0x50555254;  // "TRUP", little endian
+inline constexpr std::uint16_t kProtocolVersion = 1;
+inline constexpr std::uint32_t kMaxWorldSize = 4096;
+
+/// Every kind of frame. The numbers are the protocol: new kinds get new numbers.
+enum class FrameType : std::uint8_t {
+  hello = 1,                 // worker to chief: who I am and what I train
+  refuse = 2,                // chief to worker: you cannot join, and why
+  waiting = 3,               // chief to worker: who is still missing
+  signature = 4,             // chief to worker: the model that the chief built
+  signature_difference = 5,  // worker to chief: the first line that differs
+  welcome = 6,               // chief to worker: all are here; session and endpoints
+  ready = 7,                 // worker to chief: my links are made
+  start = 8,                 // chief to worker: every link is made
+  heartbeat = 9,             // both ways; sequence: collectives entered so far
+  report = 10,               // worker to chief: I failed, or found a failure
+  suspect = 11,              // worker to chief: my link to this rank broke
+  abort = 12,                // chief to worker: the group stops for this reason
+  goodbye = 13,              // worker to chief, then chief to all: an orderly end
+  link_hello = 14,           // worker to worker: first frame of a data link
+  link_accept = 15,          // the answer to it
+  data = 16,                 // worker to worker: a message of a collective
+};
+
+enum class Operation : std::uint8_t {
+  none = 0,
+  all_reduce = 1,
+  reduce = 2,
+  broadcast = 3,
+  all_gather = 4,
+  barrier = 5,
+  close = 6,
+};
+
+enum class DType : std::uint8_t { none = 0, bytes = 1, float32 = 2, float64 = 3, int64 = 4 };
+
+[[nodiscard]] const char* name_of(Operation operation);
+[[nodiscard]] const char* name_of(DType dtype);
+
+/// The header's fields in host order. Fields that a type does not use are zero.
+struct FrameHeader {
+  FrameType type = FrameType::heartbeat;
+  Operation operation = Operation::none;
+  DType dtype = DType::none;
+  std::uint32_t rank = 0;  // the sender
+  std::uint32_t root = 0;  // of a broadcast or reduce
+  std::uint64_t generation = 0;
+  std::uint64_t sequence = 0;     // which collective of this group, from 1
+  std::uint64_t total_bytes = 0;  // of the whole collective, as the caller gave it
+  std::uint64_t payload_bytes = 0;
+  std::uint32_t payload_crc = 0;  // of control frames; data frames leave it to TCP
+};
+
+/// Why a header was not accepted.
+enum class FrameFault {
+  none,
+  bad_magic,
+  bad_version,
+  bad_checksum,
+  bad_enum,
+  bad_reserved,
+  bad_rank,
+  too_long,
+};
+[[nodiscard]] const char* describe(FrameFault fault);
+
+/// Largest payload that a frame of this type may announce, in bytes.
+[[nodiscard]] std::uint64_t max_payload_bytes(FrameType type);
+
+[[nodiscard]] std::array<std::byte, kFrameHeaderBytes> encode_frame(const FrameHeader& header);
+
+/// Reads a header; `header` is changed only when the result is FrameFault::none.
+/// Shapes: bytes [kFrameHeaderBytes].
+[[nodiscard]] FrameFault decode_frame(Span<const std::byte> bytes, FrameHeader& header);
+
+/// CRC-32 (ISO-HDLC, as in zlib and IEEE 802.3) of `bytes`.
+[[nodiscard]] std::uint32_t crc32_of(Span<const std::byte> bytes);
+
+}  // namespace troupe

@@ -1,0 +1,24 @@
+// What every socket of Troupe is set to.
+#pragma once
+
+#include <boost/asio/ip/tcp.hpp>
+
+namespace troupe {
+
+/// Send and receive buffer of every socket, set before connect or listen so that TCP can scale its
+/// window to it. Source: performance.md section 1, "What matters" 2 (1 MiB: bytes in flight stay in
+/// the cache, up to 4x for full-duplex traffic).
+inline constexpr int kSocketBufferBytes = 1 << 20;
+
+/// A new process must not inherit the socket: its copy would hide our end from the peer.
+void set_close_on_exec(int fd) noexcept;
+
+/// Buffers and close-on-exec, for a socket or acceptor that is open but not connected.
+void prepare_socket(int fd) noexcept;
+
+/// TCP_NODELAY and close-on-exec, for a connected socket: a header must not wait for more bytes.
+void tune_connected(boost::asio::ip::tcp::socket& socket) noexcept;
+
+[[nodiscard]] bool is_ipv6_socket(int fd) noexcept;
+
+}  // namespace troupe
