@@ -54,15 +54,23 @@ void write_split(const std::filesystem::path& dir, const std::string& prefix,
             {IdxType::uint8, {count}, to_bytes(digits.labels)});
 }
 
+[[noreturn]] void fail_as_not_empty(const std::filesystem::path& dir) {
+  throw ConfigError(text("'", dir.string(), "' exists and is not an empty directory."),
+                    "name an empty or new directory for the generated digits.");
+}
+
 [[noreturn]] void fail_to_write(const std::filesystem::path& dir, const std::error_code& error) {
-  if (error == std::errc::directory_not_empty || error == std::errc::file_exists ||
-      error == std::errc::not_a_directory) {
-    throw ConfigError(text("'", dir.string(), "' exists and is not an empty directory."),
-                      "name an empty or new directory for the generated digits.");
-  }
   throw EnvironmentError(
       text("'", dir.string(), "' cannot be written: ", error.message(), "."),
       "name a new directory for the generated digits, where this user may write.");
+}
+
+// Replaces an empty directory, refuses any other: two writers cannot mix their files.
+void rename_directory(const std::filesystem::path& from, const std::filesystem::path& to) {
+  if (std::rename(from.c_str(), to.c_str()) == 0) return;
+  const int error = errno;
+  if (error == ENOTEMPTY || error == EEXIST || error == ENOTDIR) fail_as_not_empty(to);
+  fail_to_write(to, {error, std::generic_category()});
 }
 
 }  // namespace
@@ -95,11 +103,9 @@ void write_digits(const std::filesystem::path& dir, std::int64_t train_count,
   fs::path target = fs::absolute(dir).lexically_normal();
   if (!target.has_filename()) target = target.parent_path();  // "digits/" is "digits"
   std::error_code error;
-  // Early, before the work; rename() below decides.
-  if (fs::exists(target, error) &&
-      !(fs::is_directory(target, error) && fs::is_empty(target, error))) {
-    fail_to_write(target, std::make_error_code(std::errc::directory_not_empty));
-  }
+  const bool usable = !fs::exists(target, error) ||
+                      (fs::is_directory(target, error) && fs::is_empty(target, error));
+  if (!usable) fail_as_not_empty(target);  // before the work; the renaming decides
   const Digits train = generate_digits(DigitsSplit::train, train_count, seed);
   const Digits test = generate_digits(DigitsSplit::test, test_count, seed);
   fs::create_directories(target.parent_path(), error);
@@ -109,10 +115,7 @@ void write_digits(const std::filesystem::path& dir, std::int64_t train_count,
   try {
     write_split(temporary, "train", train);
     write_split(temporary, "t10k", test);
-    // Replaces an empty directory, refuses any other: two writers cannot mix their files.
-    if (std::rename(temporary.c_str(), target.c_str()) != 0) {
-      fail_to_write(target, {errno, std::generic_category()});
-    }
+    rename_directory(temporary, target);
   } catch (...) {
     fs::remove_all(temporary, error);
     throw;

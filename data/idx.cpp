@@ -87,14 +87,12 @@ void Reader::fail(const std::string& what_is_wrong, const std::string& fix) cons
 
 void Reader::check_stream() const {
   int error = Z_OK;
-  const char* const message = gzerror(file_.get(), &error);
+  std::string message = gzerror(file_.get(), &error);
   if (error == Z_OK || error == Z_STREAM_END) return;
   if (error == Z_ERRNO) fail(text("cannot be read: ", reason(errno)));
-  if (error == Z_BUF_ERROR) {
-    fail(text("is truncated: its compressed data ends early, after ", content_read_,
-              " unpacked bytes"));
-  }
-  fail(text("is corrupt: zlib says \"", message, "\" after ", content_read_, " unpacked bytes"));
+  if (error == Z_BUF_ERROR) fail("is truncated: its compressed data ends early");
+  message.erase(0, message.find(": ") + 2);  // zlib's name for the file, "<fd:3>"
+  fail(text("is corrupt: zlib says \"", message, "\""));
 }
 
 void Reader::read(void* to, std::uint64_t count, std::uint64_t expected, const char* what) {

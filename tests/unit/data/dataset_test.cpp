@@ -1,0 +1,95 @@
+#include "data/dataset.h"
+
+#include <memory>
+#include <vector>
+
+#include "core/error.h"
+#include "data/batch.h"
+#include "tests/support/torch_prelude.h"
+
+namespace {
+
+using troupe::Batch;
+using troupe::TensorDataset;
+
+at::Tensor indices(std::vector<std::int64_t> values) { return torch::tensor(values, torch::kLong); }
+
+}  // namespace
+
+TEST_SUITE("data") {
+  TEST_CASE("tensor_dataset: gathers every field, of any dtype and shape, in the asked order") {
+    const TensorDataset dataset({torch::arange(12, torch::kByte).view({4, 3}),
+                                 torch::tensor({0.5, 1.5, 2.5, 3.5}), torch::arange(4) > 1});
+    CHECK(dataset.size() == 4);
+    const auto batch = dataset.get(indices({3, 0, 3}));
+    REQUIRE(batch.size() == 3);
+    CHECK(
+        torch::equal(batch[0], torch::tensor({{9, 10, 11}, {0, 1, 2}, {9, 10, 11}}, torch::kByte)));
+    CHECK(torch::equal(batch[1], torch::tensor({3.5, 0.5, 3.5})));
+    CHECK(torch::equal(batch[2], torch::tensor({true, false, true})));
+  }
+
+  TEST_CASE("tensor_dataset: a column of a matrix is gathered like a field of its own") {
+    const TensorDataset dataset({torch::arange(6).view({3, 2}).select(1, 1)});  // strided
+    CHECK(torch::equal(dataset.get(indices({2, 1}))[0], indices({5, 3})));
+  }
+
+  TEST_CASE("tensor_dataset: the transform sees the gathered batch, and may change it") {
+    const at::Tensor values = torch::arange(4, torch::kFloat);
+    const TensorDataset dataset({values}, [](std::vector<at::Tensor> batch) {
+      const auto doubled = batch[0].mul_(2);
+      return std::vector<at::Tensor>{doubled, doubled.sum().expand({2})};
+    });
+    const auto batch = dataset.get(indices({1, 3}));
+    REQUIRE(batch.size() == 2);
+    CHECK(torch::equal(batch[0], torch::tensor({2.0F, 6.0F})));
+    CHECK(torch::equal(batch[1], torch::tensor({8.0F, 8.0F})));
+    CHECK(torch::equal(values, torch::arange(4, torch::kFloat)));  // in the batch, not in the set
+  }
+
+  TEST_CASE("tensor_dataset: fields that do not fit together are refused") {
+    using Fields = std::vector<at::Tensor>;
+    CHECK_THROWS_AS(TensorDataset(Fields{}), troupe::DataError);
+    CHECK_THROWS_AS(TensorDataset(Fields{at::Tensor()}), troupe::DataError);
+    CHECK_THROWS_AS(TensorDataset(Fields{torch::tensor(1)}), troupe::DataError);
+    CHECK_THROWS_WITH_AS(TensorDataset(Fields{torch::zeros({3, 2}), torch::zeros({2, 3})}),
+                         doctest::Contains("Field 1 of a TensorDataset has 2 examples, field 0 "
+                                           "has 3."),
+                         troupe::DataError);
+    CHECK(TensorDataset(Fields{torch::zeros({0, 2})}).size() == 0);
+  }
+
+  TEST_CASE("take: a part of a data set, and a part of that") {
+    const auto all = std::make_shared<TensorDataset>(std::vector<at::Tensor>{torch::arange(10)});
+    const auto some = troupe::take(all, 4, 5);  // 4 .. 8
+    CHECK(some->size() == 5);
+    CHECK(torch::equal(some->get(indices({0, 4}))[0], indices({4, 8})));
+    const auto fewer = troupe::take(some, 1, 2);  // 5, 6
+    CHECK(torch::equal(fewer->get(indices({1, 0}))[0], indices({6, 5})));
+    CHECK(troupe::take(all, 10, 0)->size() == 0);
+  }
+
+  TEST_CASE("take: examples that are not there are refused") {
+    const auto all = std::make_shared<TensorDataset>(std::vector<at::Tensor>{torch::arange(10)});
+    CHECK_THROWS_AS((void)troupe::take(all, 0, 11), troupe::ConfigError);
+    CHECK_THROWS_AS((void)troupe::take(all, 11, 0), troupe::ConfigError);
+    CHECK_THROWS_AS((void)troupe::take(all, -1, 1), troupe::ConfigError);
+    CHECK_THROWS_AS((void)troupe::take(all, 1, -1), troupe::ConfigError);
+    CHECK_THROWS_AS((void)troupe::take(all, 1, INT64_MAX), troupe::ConfigError);
+    CHECK_THROWS_AS((void)troupe::take(nullptr, 0, 0), troupe::ConfigError);
+  }
+
+  TEST_CASE("batch: unpacks into its fields, by number") {
+    Batch batch;
+    batch.fields = {torch::zeros({3, 2}), torch::ones(3)};
+    CHECK(batch.examples() == 3);
+    const auto [inputs, targets] = batch.unpack<2>();
+    CHECK(inputs.is_same(batch.fields[0]));
+    CHECK(targets.is_same(batch.fields[1]));
+    CHECK_THROWS_WITH_AS((void)batch.unpack<3>(),
+                         doctest::Contains("asks for 3 fields, the data set's batches have 2."),
+                         troupe::ConfigError);
+    batch.stand_in = true;
+    CHECK(batch.examples() == 0);
+  }
+}

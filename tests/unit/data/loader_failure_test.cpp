@@ -1,0 +1,204 @@
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/error.h"
+#include "data/loader.h"
+#include "tests/support/torch_prelude.h"
+#include "tests/unit/data/numbers_dataset.h"
+
+namespace {
+
+using troupe::DistributedDataset;
+using troupe::ShardPlan;
+using troupe::test::NumbersDataset;
+
+constexpr std::chrono::seconds kPatience{20};  // after which a test gives up waiting for an event
+
+struct DiskBroke : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+ShardPlan make_plan(std::int64_t examples, std::int64_t global_batch) {
+  troupe::ShardPlanOptions options;
+  options.examples = examples;
+  options.global_batch = global_batch;
+  options.shuffle = troupe::Shuffle::no;
+  return ShardPlan(options);
+}
+
+class WrongLength final : public troupe::Dataset {
+ public:
+  explicit WrongLength(std::vector<at::Tensor> result) : result_(std::move(result)) {}
+  [[nodiscard]] std::int64_t size() const override { return 10; }
+  [[nodiscard]] std::vector<at::Tensor> get(const at::Tensor& /*indices*/) const override {
+    return result_;
+  }
+
+ private:
+  std::vector<at::Tensor> result_;
+};
+
+// Sends what this process writes to stderr into a pipe, as long as it lives.
+class StderrPipe {
+ public:
+  StderrPipe() : saved_(::dup(STDERR_FILENO)) {
+    int ends[2] = {-1, -1};
+    if (saved_ < 0 || ::pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("pipe");
+    read_end_ = ends[0];
+    ::dup2(ends[1], STDERR_FILENO);
+    ::close(ends[1]);
+  }
+  ~StderrPipe() {
+    ::dup2(saved_, STDERR_FILENO);
+    ::close(saved_);
+    ::close(read_end_);
+  }
+  StderrPipe(const StderrPipe&) = delete;
+  StderrPipe& operator=(const StderrPipe&) = delete;
+
+  // The first line that holds `part`; empty if none comes in time. Any thread.
+  [[nodiscard]] std::string wait_for_line(const std::string& part) const {
+    std::string line;
+    pollfd readable = {read_end_, POLLIN, 0};
+    const int limit = static_cast<int>(std::chrono::milliseconds(kPatience).count());
+    while (::poll(&readable, 1, limit) == 1) {
+      char c = 0;
+      if (::read(read_end_, &c, 1) != 1) break;
+      if (c != '\n') {
+        line += c;
+      } else if (line.find(part) != std::string::npos) {
+        return line;
+      } else {
+        line.clear();
+      }
+    }
+    return "";
+  }
+
+ private:
+  int saved_;
+  int read_end_ = -1;
+};
+
+}  // namespace
+
+TEST_SUITE("data") {
+  TEST_CASE("loader: what get() throws comes out with its type, after the steps before it") {
+    const auto dataset = std::make_shared<NumbersDataset>(40, [](const at::Tensor& indices) {
+      if (indices[0].item<std::int64_t>() == 20) throw DiskBroke("sector 20");
+    });
+    const DistributedDataset data(dataset, make_plan(40, 10), 0, 1);
+    int steps = 0;
+    const auto read_all = [&] {
+      for (const auto& batch : data.epoch(0)) {
+        CHECK(batch.step == steps);
+        ++steps;
+      }
+    };
+    CHECK_THROWS_WITH_AS(read_all(), "sector 20", DiskBroke);
+    CHECK(steps == 2);
+  }
+
+  TEST_CASE("loader: an exception in the first get() comes out of begin(), a later call again") {
+    const auto dataset =
+        std::make_shared<NumbersDataset>(40, [](const at::Tensor&) { throw DiskBroke("at once"); });
+    const DistributedDataset data(dataset, make_plan(40, 10), 0, 1);
+    troupe::Epoch epoch = data.epoch(0);
+    CHECK_THROWS_AS((void)epoch.begin(), DiskBroke);
+    // Read a second time: refused, not an empty epoch.
+    CHECK_THROWS_AS((void)epoch.begin(), troupe::ConfigError);
+    { const troupe::Epoch never_read = data.epoch(0); }  // the exception goes with it
+  }
+
+  TEST_CASE("loader: fields of the wrong length are refused with both numbers") {
+    const std::vector<std::vector<at::Tensor>> wrong = {
+        {}, {at::Tensor()}, {torch::tensor(1)}, {torch::zeros({5, 2}), torch::zeros(4)}};
+    for (const auto& result : wrong) {
+      const DistributedDataset data(std::make_shared<WrongLength>(result), make_plan(10, 5), 0, 1);
+      troupe::Epoch epoch = data.epoch(0);
+      CHECK_THROWS_AS((void)epoch.begin(), troupe::DataError);
+    }
+    const DistributedDataset data(std::make_shared<WrongLength>(wrong.back()), make_plan(10, 5), 0,
+                                  1);
+    troupe::Epoch epoch = data.epoch(0);
+    CHECK_THROWS_WITH_AS((void)epoch.begin(),
+                         doctest::Contains("asked for 5 examples, field 1 of its result has 4."),
+                         troupe::DataError);
+  }
+
+  TEST_CASE("loader: no more than the agreed steps are read ahead") {
+    std::atomic<int> gets{0};
+    std::promise<void> third;
+    const auto dataset = std::make_shared<NumbersDataset>(100, [&](const at::Tensor&) {
+      if (++gets == 4) third.set_value();
+    });
+    troupe::LoaderOptions options;
+    options.prefetch_steps = 3;
+    const DistributedDataset data(dataset, make_plan(100, 10), 0, 1, options);
+    troupe::Epoch epoch = data.epoch(0);
+    const auto first = epoch.begin();
+    CHECK(first->step == 0);
+    // One is with us, so three more are read; a fifth get() would need room that is not there.
+    REQUIRE(third.get_future().wait_for(kPatience) == std::future_status::ready);
+    CHECK(gets == 4);
+  }
+
+  TEST_CASE("loader: an epoch left early stops after the get() it is in") {
+    std::atomic<int> gets{0};
+    std::promise<void> entered;
+    std::promise<void> leave;
+    const auto dataset = std::make_shared<NumbersDataset>(1'000'000, [&](const at::Tensor&) {
+      if (++gets == 2) {
+        entered.set_value();
+        leave.get_future().wait_for(kPatience);
+      }
+    });
+    const DistributedDataset data(dataset, make_plan(1'000'000, 1), 0, 1);
+    auto epoch = std::make_unique<troupe::Epoch>(data.epoch(0));
+    REQUIRE(entered.get_future().wait_for(kPatience) == std::future_status::ready);
+    std::thread destroyer([&epoch] { epoch.reset(); });
+    leave.set_value();
+    destroyer.join();
+    CHECK(gets <= 3);  // at most the two that fit into the queue, and one more
+  }
+
+  TEST_CASE("loader: breaking out of the loop ends the epoch") {
+    const DistributedDataset data(std::make_shared<NumbersDataset>(1'000'000),
+                                  make_plan(1'000'000, 1), 0, 1);
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < 20; ++i) {
+      for (const auto& batch : data.epoch(i)) {
+        if (batch.step == 1) break;
+      }
+      const troupe::Epoch not_even_begun = data.epoch(i);
+    }
+    CHECK(std::chrono::steady_clock::now() - start < kPatience);
+  }
+
+  TEST_CASE("loader: a slow data set is named in a warning") {
+    const StderrPipe log;
+    std::string warning;
+    const auto dataset = std::make_shared<NumbersDataset>(10, [&](const at::Tensor& indices) {
+      // Slow until the warning is there.
+      if (indices[0].item<std::int64_t>() == 5) warning = log.wait_for_line("Dataset::get()");
+    });
+    troupe::LoaderOptions options;
+    options.warn_after = std::chrono::milliseconds(20);
+    const DistributedDataset data(dataset, make_plan(10, 5), 0, 1, options);
+    int steps = 0;
+    for (const auto& batch : data.epoch(3)) steps += batch.replicas[0].stand_in ? 0 : 1;
+    CHECK(steps == 2);
+    CHECK(warning.find("Training has waited") != std::string::npos);
+    CHECK(warning.find("epoch 3") != std::string::npos);
+  }
+}

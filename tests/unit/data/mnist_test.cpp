@@ -1,0 +1,161 @@
+#include "data/mnist.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+#include "data/digits.h"
+#include "data/idx.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/torch_prelude.h"
+#include "tests/unit/data/idx_files.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using troupe::DataOptions;
+using troupe::Splits;
+using troupe::test::TempDir;
+
+DataOptions in_dir(const fs::path& dir, std::int64_t train_examples = 0) {
+  DataOptions options;
+  options.data_dir = dir.string();
+  options.train_examples = train_examples;
+  return options;
+}
+
+std::vector<at::Tensor> range(const troupe::Dataset& dataset, std::int64_t begin,
+                              std::int64_t end) {
+  return dataset.get(torch::arange(begin, end, torch::kLong));
+}
+
+// The real files, or empty.
+fs::path real_mnist() {
+  const char* const named = std::getenv("TROUPE_MNIST_DIR");
+  const fs::path dir =
+      named != nullptr ? fs::path(named) : fs::path(TROUPE_SOURCE_DIR) / "../shared/data/mnist";
+  return fs::exists(dir / "train-images-idx3-ubyte.gz") ||
+                 fs::exists(dir / "train-images-idx3-ubyte")
+             ? dir
+             : fs::path();
+}
+
+std::string complaint_about(const fs::path& dir) {
+  try {
+    (void)troupe::load_mnist(in_dir(dir), 2);
+    return "";
+  } catch (const troupe::DataError& error) {
+    return error.what();
+  }
+}
+
+}  // namespace
+
+TEST_SUITE("data") {
+  TEST_CASE("mnist: without a directory, the generated digits") {
+    const Splits splits = troupe::load_mnist({}, 5000);
+    CHECK(splits.train->size() == 10'000);
+    CHECK(splits.validation->size() == 1'000);
+    CHECK(splits.test->size() == 2'000);
+
+    const auto digits =
+        troupe::generate_digits(troupe::DigitsSplit::train, 11'000, troupe::kDefaultDigitsSeed);
+    const auto batch = range(*splits.validation, 0, 1000);  // the last 1,000
+    REQUIRE(batch.size() == 2);
+    CHECK(batch[0].sizes() == at::IntArrayRef({1000, 1, 28, 28}));
+    CHECK(batch[0].dtype() == torch::kFloat);
+    CHECK(batch[1].sizes() == at::IntArrayRef({1000}));
+    CHECK(batch[1].dtype() == torch::kLong);
+    const auto pixels = torch::tensor(digits.images, torch::kByte).view({11'000, 1, 28, 28});
+    const auto expected = (pixels.slice(0, 10'000).to(torch::kDouble) / 255 - 0.1307) / 0.3081;
+    CHECK((batch[0].to(torch::kDouble) - expected).abs().max().item<double>() < 1e-6);
+    const auto labels = torch::tensor(digits.labels, torch::kByte);
+    CHECK(torch::equal(batch[1], labels.slice(0, 10'000).to(torch::kLong)));
+    // Reading does not change what is in memory.
+    CHECK(torch::equal(range(*splits.validation, 0, 1000)[0], batch[0]));
+  }
+
+  TEST_CASE("mnist: from files, plain and gzip, validation is the end of the training file") {
+    TempDir dir;
+    troupe::write_digits(dir / "digits", 50, 20, 3);
+    const Splits splits = troupe::load_mnist(in_dir(dir / "digits"), 10);
+    CHECK(splits.train->size() == 40);
+    CHECK(splits.validation->size() == 10);
+    CHECK(splits.test->size() == 20);
+    const Splits whole = troupe::load_mnist(in_dir(dir / "digits"), 0);
+    CHECK(whole.validation == nullptr);
+    const auto all = range(*whole.train, 0, 50);
+    CHECK(torch::equal(range(*splits.train, 0, 40)[0], all[0].slice(0, 0, 40)));
+    CHECK(torch::equal(range(*splits.validation, 0, 10)[0], all[0].slice(0, 40)));
+    CHECK(torch::equal(range(*splits.validation, 0, 10)[1], all[1].slice(0, 40)));
+    CHECK_FALSE(torch::equal(range(*splits.test, 0, 20)[0], all[0].slice(0, 0, 20)));
+  }
+
+  TEST_CASE("mnist: --train-examples keeps the first ones, and never those of validation") {
+    TempDir dir;
+    troupe::write_digits(dir / "digits", 50, 20, 3);
+    const Splits few = troupe::load_mnist(in_dir(dir / "digits", 7), 10);
+    CHECK(few.train->size() == 7);
+    const Splits whole = troupe::load_mnist(in_dir(dir / "digits"), 0);
+    CHECK(torch::equal(range(*few.train, 0, 7)[0], range(*whole.train, 0, 7)[0]));
+    CHECK(torch::equal(range(*few.validation, 0, 10)[0], range(*whole.train, 40, 50)[0]));
+    CHECK(troupe::load_mnist(in_dir(dir / "digits", 40), 10).train->size() == 40);
+    CHECK_THROWS_WITH_AS((void)troupe::load_mnist(in_dir(dir / "digits", 41), 10),
+                         doctest::Contains("--train-examples asks for 41 of 40"),
+                         troupe::ConfigError);
+    CHECK_THROWS_AS((void)troupe::load_mnist(in_dir(dir / "digits", -1), 10), troupe::ConfigError);
+    CHECK_THROWS_AS((void)troupe::load_mnist(in_dir(dir / "digits"), 51), troupe::ConfigError);
+    CHECK_THROWS_AS((void)troupe::load_mnist(in_dir(dir / "digits"), -1), troupe::ConfigError);
+  }
+
+  TEST_CASE("mnist: files that do not belong together are refused") {
+    using troupe::test::idx_header;
+    using troupe::test::write_file;
+    TempDir dir;
+    const fs::path digits = dir / "digits";
+    troupe::write_digits(digits, 5, 5, 3);
+    REQUIRE(complaint_about(digits).empty());
+    const auto with_labels = [&](const std::string& bytes) {
+      write_file(digits / "train-labels-idx1-ubyte", bytes);
+      return complaint_about(digits);
+    };
+    const std::string good = idx_header(8, {5}) + std::string(5, '\3');
+    CHECK(with_labels(good).empty());
+    CHECK(with_labels(idx_header(8, {4}) + std::string(4, '\3')).find("has 4 labels") !=
+          std::string::npos);
+    CHECK(with_labels(idx_header(8, {5}) + "\1\2\3\12\1").find("has label 10 for example 3") !=
+          std::string::npos);
+    CHECK(with_labels(idx_header(9, {5}) + "\1\2\3\377\1").find("holds type 0x09 [5]") !=
+          std::string::npos);
+    CHECK(with_labels(idx_header(8, {5, 1}) + "\1\2\3\1\1").find("holds type 0x08 [5, 1]") !=
+          std::string::npos);
+    CHECK(with_labels(good).empty());
+    write_file(digits / "t10k-images-idx3-ubyte",
+               idx_header(8, {5, 28, 29}) + std::string(4060, 'a'));
+    CHECK(complaint_about(digits).find("[5, 28, 29], expected type 0x08 [N, 28, 28]") !=
+          std::string::npos);
+    fs::remove(digits / "t10k-images-idx3-ubyte");
+    CHECK(complaint_about(digits).find("has no t10k-images-idx3-ubyte") != std::string::npos);
+    CHECK(complaint_about(dir / "none").find("is not a directory") != std::string::npos);
+  }
+
+  TEST_CASE("mnist: the real files") {
+    const fs::path dir = real_mnist();
+    if (dir.empty()) {
+      MESSAGE("skipped: no MNIST files; name their directory in TROUPE_MNIST_DIR");
+      return;
+    }
+    const Splits splits = troupe::load_mnist(in_dir(dir), 5000);
+    CHECK(splits.train->size() == 55'000);
+    CHECK(splits.validation->size() == 5'000);
+    CHECK(splits.test->size() == 10'000);
+    const auto first = range(*splits.train, 0, 10);
+    const std::vector<std::int64_t> labels = {5, 0, 4, 1, 9, 2, 1, 3, 1, 4};
+    CHECK(torch::equal(first[1], torch::tensor(labels)));
+    const auto train = range(*splits.train, 0, 55'000)[0];
+    CHECK(std::abs(train.mean().item<double>()) < 0.01);  // normalised with MNIST's own numbers
+    CHECK(std::abs(train.std().item<double>() - 1) < 0.01);
+  }
+}
