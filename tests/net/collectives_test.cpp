@@ -16,7 +16,7 @@ namespace {
 using troupe::Deadline;
 using troupe::Span;
 using troupe::WorkerGroup;
-using troupe::test::run_group;
+using troupe::testing::run_group;
 
 const std::vector<int> kWorldSizes = {1, 2, 3, 4, 7};
 

@@ -18,7 +18,7 @@
 #include "distributed/cluster.h"
 #include "distributed/worker_group.h"
 
-namespace troupe::test {
+namespace troupe::testing {
 
 /// A listening loopback socket on a port that the system chose; closed unless released.
 class LoopbackListener {
@@ -143,4 +143,4 @@ inline RankErrors try_group(int world_size, const std::function<void(WorkerGroup
   });
 }
 
-}  // namespace troupe::test
+}  // namespace troupe::testing

@@ -8,7 +8,7 @@
 #include <string>
 #include <system_error>
 
-namespace troupe::test {
+namespace troupe::testing {
 
 /// A new, empty directory below the system's temporary directory. Removed with all that is in it.
 /// Throws: std::system_error if it cannot be made.
@@ -38,4 +38,4 @@ class TempDir {
   std::filesystem::path path_;
 };
 
-}  // namespace troupe::test
+}  // namespace troupe::testing

@@ -38,7 +38,7 @@ std::size_t entries_in(const fs::path& dir) {
 
 TEST_SUITE("data") {
   TEST_CASE("digits: the files are the same to the last bit on every machine") {
-    troupe::test::TempDir dir;
+    troupe::testing::TempDir dir;
     troupe::write_digits(dir / "small", 250, 30, 7);
     CHECK(file_digest(dir / "small" / kNames[0]) ==
           "de7e68b5a433c23faf97cdc60339da1c7e36aa2c3906e89caa7f19e5064978cb");
@@ -51,7 +51,7 @@ TEST_SUITE("data") {
   }
 
   TEST_CASE("digits: the default data set is the same to the last bit on every machine") {
-    troupe::test::TempDir dir;
+    troupe::testing::TempDir dir;
     troupe::write_digits(dir / "default",
                          troupe::kDefaultTrainDigits + troupe::kDefaultValidationDigits,
                          troupe::kDefaultTestDigits, troupe::kDefaultDigitsSeed);
@@ -132,7 +132,7 @@ TEST_SUITE("data") {
   }
 
   TEST_CASE("digits: the files are MNIST's in name, type and shape") {
-    troupe::test::TempDir dir;
+    troupe::testing::TempDir dir;
     troupe::write_digits(dir / "new" / "digits/", 12, 3, 1);  // the parent is made too
     const fs::path made = dir / "new" / "digits";
     CHECK(entries_in(made) == 4);
@@ -148,7 +148,7 @@ TEST_SUITE("data") {
   }
 
   TEST_CASE("digits: an empty directory is used, any other is left as it is") {
-    troupe::test::TempDir dir;
+    troupe::testing::TempDir dir;
     fs::create_directory(dir / "empty");
     troupe::write_digits(dir / "empty", 2, 1, 1);
     CHECK(entries_in(dir / "empty") == 4);
@@ -163,7 +163,7 @@ TEST_SUITE("data") {
   }
 
   TEST_CASE("digits: what cannot be made is refused") {
-    troupe::test::TempDir dir;
+    troupe::testing::TempDir dir;
     CHECK_THROWS_AS((void)troupe::generate_digits(DigitsSplit::train, -1, 1), troupe::ConfigError);
     CHECK_THROWS_AS(troupe::write_digits(dir / "a", 1, -1, 1), troupe::ConfigError);
     std::ofstream(dir / "file") << "x";

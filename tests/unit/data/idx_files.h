@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace troupe::test {
+namespace troupe::testing {
 
 inline void write_file(const std::filesystem::path& path, const std::string& bytes) {
   std::ofstream out(path, std::ios::binary);
@@ -49,4 +49,4 @@ inline std::string gzip(const std::string& bytes) {
   return packed;
 }
 
-}  // namespace troupe::test
+}  // namespace troupe::testing

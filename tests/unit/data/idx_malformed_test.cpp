@@ -17,10 +17,10 @@
 namespace {
 
 namespace fs = std::filesystem;
-using troupe::test::gzip;
-using troupe::test::idx_header;
-using troupe::test::TempDir;
-using troupe::test::write_file;
+using troupe::testing::gzip;
+using troupe::testing::idx_header;
+using troupe::testing::TempDir;
+using troupe::testing::write_file;
 
 struct Malformed {
   const char* name;

@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 using troupe::IdxArray;
 using troupe::IdxType;
-using troupe::test::TempDir;
+using troupe::testing::TempDir;
 
 template <class T>
 std::vector<std::byte> bytes_of(const std::vector<T>& values) {
@@ -55,7 +55,7 @@ TEST_SUITE("data") {
       troupe::write_idx(dir / "plain", array);
       CHECK(equal(troupe::read_idx(dir / "plain"), array));
       // The content decides, not the name.
-      troupe::test::write_file(dir / "packed", troupe::test::gzip(content(dir / "plain")));
+      troupe::testing::write_file(dir / "packed", troupe::testing::gzip(content(dir / "plain")));
       CHECK(equal(troupe::read_idx(dir / "packed"), array));
     }
   }
@@ -75,7 +75,7 @@ TEST_SUITE("data") {
     const IdxArray array{IdxType::uint8, {9'000'000}, bytes_of(values)};
     TempDir dir;
     troupe::write_idx(dir / "a", array);
-    troupe::test::write_file(dir / "a.gz", troupe::test::gzip(content(dir / "a")));
+    troupe::testing::write_file(dir / "a.gz", troupe::testing::gzip(content(dir / "a")));
     CHECK(equal(troupe::read_idx(dir / "a.gz"), array));
   }
 
@@ -103,12 +103,12 @@ TEST_SUITE("data") {
     for (const std::string name : {"train-images.idx3-ubyte.gz", "train-images-idx3-ubyte.gz",
                                    "train-images.idx3-ubyte", "train-images-idx3-ubyte"}) {
       TempDir dir;
-      troupe::test::write_file(dir / name, "");
+      troupe::testing::write_file(dir / name, "");
       CHECK(troupe::find_idx(dir.path(), "train-images-idx3-ubyte") == dir / name);
     }
     TempDir dir;
-    troupe::test::write_file(dir / "x-idx1-ubyte.gz", "");
-    troupe::test::write_file(dir / "x.idx1-ubyte", "");
+    troupe::testing::write_file(dir / "x-idx1-ubyte.gz", "");
+    troupe::testing::write_file(dir / "x.idx1-ubyte", "");
     CHECK(troupe::find_idx(dir.path(), "x-idx1-ubyte") == dir / "x.idx1-ubyte");
   }
 

@@ -2,6 +2,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <future>
@@ -20,7 +21,7 @@ namespace {
 
 using troupe::DistributedDataset;
 using troupe::ShardPlan;
-using troupe::test::NumbersDataset;
+using troupe::testing::NumbersDataset;
 
 constexpr std::chrono::seconds kPatience{20};  // after which a test gives up waiting for an event
 
@@ -137,20 +138,29 @@ TEST_SUITE("data") {
   }
 
   TEST_CASE("loader: no more than the agreed steps are read ahead") {
-    std::atomic<int> gets{0};
-    std::promise<void> third;
-    const auto dataset = std::make_shared<NumbersDataset>(100, [&](const at::Tensor&) {
-      if (++gets == 4) third.set_value();
+    constexpr std::int64_t kSteps = 2000;
+    std::atomic<std::int64_t> taken{0};  // counted before a step is taken: never too low
+    std::int64_t gets = 0;               // prefetch thread's
+    std::int64_t farthest = 0;           // prefetch thread's: how far get() was ahead
+    std::promise<void> ahead;
+    const auto dataset = std::make_shared<NumbersDataset>(kSteps, [&](const at::Tensor&) {
+      if (++gets == 3) ahead.set_value();
+      farthest = std::max(farthest, gets - taken);
     });
     troupe::LoaderOptions options;
     options.prefetch_steps = 3;
-    const DistributedDataset data(dataset, make_plan(100, 10), 0, 1, options);
+    const DistributedDataset data(dataset, make_plan(kSteps, 1), 0, 1, options);
     troupe::Epoch epoch = data.epoch(0);
-    const auto first = epoch.begin();
-    CHECK(first->step == 0);
-    // One is with us, so three more are read; a fifth get() would need room that is not there.
-    REQUIRE(third.get_future().wait_for(kPatience) == std::future_status::ready);
-    CHECK(gets == 4);
+    // It does read ahead, with nobody asking for a step ...
+    REQUIRE(ahead.get_future().wait_for(kPatience) == std::future_status::ready);
+    // ... but never farther than agreed, although the training thread is the slower one.
+    ++taken;
+    for (auto step = epoch.begin(); step != epoch.end(); ++step) {
+      for (int i = 0; i < 10; ++i) std::this_thread::yield();
+      ++taken;
+    }
+    CHECK(gets == kSteps);
+    CHECK(farthest == 3);
   }
 
   TEST_CASE("loader: an epoch left early stops after the get() it is in") {

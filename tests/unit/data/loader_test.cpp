@@ -19,7 +19,7 @@ using troupe::DistributedBatch;
 using troupe::DistributedDataset;
 using troupe::ShardPlan;
 using troupe::ShardPlanOptions;
-using troupe::test::NumbersDataset;
+using troupe::testing::NumbersDataset;
 
 using Numbers = std::vector<std::int64_t>;
 

@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 using troupe::DataOptions;
 using troupe::Splits;
-using troupe::test::TempDir;
+using troupe::testing::TempDir;
 
 DataOptions in_dir(const fs::path& dir, std::int64_t train_examples = 0) {
   DataOptions options;
@@ -111,8 +111,8 @@ TEST_SUITE("data") {
   }
 
   TEST_CASE("mnist: files that do not belong together are refused") {
-    using troupe::test::idx_header;
-    using troupe::test::write_file;
+    using troupe::testing::idx_header;
+    using troupe::testing::write_file;
     TempDir dir;
     const fs::path digits = dir / "digits";
     troupe::write_digits(digits, 5, 5, 3);

@@ -8,7 +8,7 @@
 
 #include "data/dataset.h"
 
-namespace troupe::test {
+namespace troupe::testing {
 
 class NumbersDataset final : public Dataset {
  public:
@@ -27,4 +27,4 @@ class NumbersDataset final : public Dataset {
   std::function<void(const at::Tensor&)> on_get_;
 };
 
-}  // namespace troupe::test
+}  // namespace troupe::testing
