@@ -1,0 +1,209 @@
+#include "cli/launch.h"
+
+#include <sys/stat.h>
+
+#include <csignal>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "tests/process/launch_support.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/test_prelude.h"
+
+namespace {
+
+using namespace troupe::testing;  // NOLINT: this file's subject
+
+// Ends at SIGTERM like a program that saves first; says when it is ready for it.
+const std::string kPolite =
+    "trap 'echo saved; exit 143' TERM; sleep 1000 & echo ready $TROUPE_RANK; wait";
+// Does not end at any signal that can be ignored.
+const std::string kDeaf = "trap '' INT TERM HUP; echo ready $TROUPE_RANK; sleep 1000; sleep 1000";
+
+bool both_ready(Process& process) {
+  return process.wait_for_output("ready 0") && process.wait_for_output("ready 1");
+}
+
+}  // namespace
+
+TEST_SUITE("process") {
+  TEST_CASE("troupe run: all workers end well, so does the launcher, nothing is left") {
+    const Marker marker;
+    // What a worker leaves behind, in its group or in a session of its own, ends with it.
+    const ProcessResult result =
+        run_process(run_command({"--workers", "3"}, "sleep 1000 & setsid sleep 1000 & echo done"),
+                    marker.options());
+    CHECK(result.exit_code == 0);
+    CHECK(count_of(result.out, "done\n") == 3);
+    CHECK(marker.alive() == 0);
+  }
+
+  TEST_CASE("troupe run: the first failure ends the group and is shown with its last lines") {
+    const Marker marker;
+    const ProcessResult result = run_process(
+        run_command({"--workers", "2"},
+                    "if [ $TROUPE_RANK = 0 ]; then sleep 1000; fi; seq 1 12; echo bad >&2; exit 7"),
+        marker.options());
+    CHECK(result.exit_code == 7);
+    CHECK(has(result.err, "troupe: worker/1 exited with code 7 after "));
+    const std::size_t report = result.err.find("its last lines:\n");
+    REQUIRE(report != std::string::npos);
+    const std::string lines = result.err.substr(report);
+    CHECK(count_of(lines, "\n  ") == 10);
+    CHECK(has(lines, "\n  12\n"));
+    CHECK(has(lines, "  bad\n"));
+    CHECK(!has(lines, "\n  2\n"));
+    CHECK(marker.alive() == 0);
+  }
+
+  TEST_CASE("troupe run: a worker killed by a signal is named with it") {
+    const ProcessResult result = run_process(run_command(
+        {"--workers", "2"}, "if [ $TROUPE_RANK = 1 ]; then kill -SEGV $$; fi; sleep 1000"));
+    CHECK(result.exit_code == 128 + SIGSEGV);
+    CHECK(has(result.err, "troupe: worker/1 was killed by signal 11 (Segmentation fault) after "));
+    CHECK(has(result.err, "it printed nothing."));
+  }
+
+  TEST_CASE("troupe run: a worker that lost its peer is not taken for the cause") {
+    const TempDir folder;
+    const std::string pipe = (folder / "pipe").string();
+    REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+    // Worker 1 reports a lost peer and ends; only then does worker 0, the cause, end.
+    const ProcessResult result = run_process(
+        run_command({"--workers", "2"}, "if [ $TROUPE_RANK = 1 ]; then exec 3> " + pipe +
+                                            "; exit 138; fi; "
+                                            "read nothing < " +
+                                            pipe + "; echo cause >&2; exit 5"));
+    CHECK(result.exit_code == 5);
+    CHECK(has(result.err, "troupe: worker/0 exited with code 5"));
+    CHECK(has(result.err, "  cause\n"));
+  }
+
+  TEST_CASE("troupe run: when only lost peers are reported, the worker that hangs is named") {
+    const Marker marker;
+    const ProcessResult result = run_process(
+        run_command({"--workers", "2", "--grace", "1"},
+                    "if [ $TROUPE_RANK = 0 ]; then echo lost worker/1 >&2; exit 138; fi; " + kDeaf),
+        marker.options());
+    CHECK(result.exit_code == 138);
+    CHECK(has(result.err, "troupe: worker/0 exited with code 138"));
+    CHECK(has(result.err, "troupe: worker/1 did not end and did not answer the others"));
+    CHECK(marker.alive() == 0);
+  }
+
+  TEST_CASE("troupe run: a worker that ignores SIGTERM is killed after the grace period") {
+    const Marker marker;
+    const TempDir folder;
+    const std::string pipe = (folder / "pipe").string();
+    REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+    // Worker 1 fails once worker 0 has said, through the pipe, that it is deaf to SIGTERM.
+    const ProcessResult result =
+        run_process(run_command({"--workers", "2", "--grace", "1"},
+                                "if [ $TROUPE_RANK = 1 ]; then read go < " + pipe +
+                                    "; exit 3; fi; trap '' TERM; "
+                                    "echo go > " +
+                                    pipe + "; sleep 1000; sleep 1000"),
+                    marker.options());
+    CHECK(result.exit_code == 3);
+    CHECK(has(result.err, "troupe: worker/0 did not stop in time and is killed.\n"));
+    CHECK(has(result.err, "troupe: worker/1 exited with code 3"));
+    CHECK(marker.alive() == 0);
+  }
+
+  TEST_CASE("troupe run: SIGTERM, SIGINT and SIGHUP reach every worker") {
+    const Marker marker;
+    struct Row {
+      int signal;
+      const char* name;
+    };
+    for (const Row row : {Row{SIGTERM, "TERM"}, Row{SIGINT, "INT"}, Row{SIGHUP, "HUP"}}) {
+      CAPTURE(row.name);
+      const std::string script = "trap 'echo got it; exit 0' " + std::string(row.name) +
+                                 "; sleep 1000 & echo ready $TROUPE_RANK; wait";
+      Process process(run_command({"--workers", "2"}, script), marker.options());
+      REQUIRE(both_ready(process));
+      process.signal(row.signal);
+      const ProcessResult result = process.wait();
+      CHECK(result.exit_code == 128 + row.signal);
+      CHECK(count_of(result.out, "got it\n") == 2);
+      CHECK(marker.alive() == 0);
+    }
+  }
+
+  TEST_CASE("troupe run: workers that save and end with 143 are a clean stop") {
+    Process process(run_command({"--workers", "2"}, kPolite));
+    REQUIRE(both_ready(process));
+    process.signal(SIGTERM);
+    const ProcessResult result = process.wait();
+    CHECK(result.exit_code == 143);
+    CHECK(count_of(result.out, "saved\n") == 2);
+    CHECK(!has(result.err, "instead of stopping cleanly"));
+  }
+
+  TEST_CASE("troupe run: a worker that fails while it stops is named") {
+    Process process(run_command({"--workers", "2"},
+                                "trap 'exit $((TROUPE_RANK * 9))' TERM; sleep 1000 & "
+                                "echo ready $TROUPE_RANK; wait"));
+    REQUIRE(both_ready(process));
+    process.signal(SIGTERM);
+    const ProcessResult result = process.wait();
+    CHECK(result.exit_code == 143);
+    CHECK(has(result.err, "troupe: worker/1 exited with code 9 instead of stopping cleanly."));
+  }
+
+  TEST_CASE("troupe run: a second Ctrl-C kills at once") {
+    const Marker marker;
+    Process process(run_command({"--workers", "2", "--grace", "3000"}, kDeaf), marker.options());
+    REQUIRE(both_ready(process));
+    process.signal(SIGINT);
+    REQUIRE(process.wait_for_output("troupe: interrupted; the workers have 3000.0 s to stop"));
+    process.signal(SIGINT);
+    const ProcessResult result = process.wait();
+    CHECK(!result.timed_out);
+    CHECK(result.exit_code == 130);
+    CHECK(marker.alive() == 0);
+  }
+
+  TEST_CASE("troupe run: a worker that is stopped (SIGSTOP) still gets to act on SIGTERM") {
+    const Marker marker;
+    Process process(run_command({"--workers", "2", "--grace", "3000"},
+                                "trap 'echo saved; exit 0' TERM; kill -STOP $$; sleep 1000"),
+                    marker.options());
+    REQUIRE(marker.rises_to_stopped(2));
+    process.signal(SIGTERM);
+    const ProcessResult result = process.wait();
+    CHECK(!result.timed_out);
+    CHECK(result.exit_code == 143);
+    CHECK(count_of(result.out, "saved\n") == 2);
+  }
+
+  TEST_CASE("troupe run: nothing survives a launcher killed with SIGKILL") {
+    const Marker marker;
+    Process process(run_command({"--workers", "2"},
+                                "sleep 1000 & (sleep 1000; echo) & echo ready $TROUPE_RANK; wait"),
+                    marker.options());
+    REQUIRE(both_ready(process));
+    // The launcher, its guard, and of each worker a shell, its sleep and the sub-shell at least.
+    CHECK(marker.alive() >= 8);
+    process.signal(SIGKILL);
+    CHECK(process.wait().exit_code == 128 + SIGKILL);
+    CHECK(marker.falls_to(0));
+  }
+
+  TEST_CASE("troupe run: a reader that stops reading does not keep the group alive") {
+    const Marker marker;
+    // More than pipes and the launcher keep; the worker cannot get rid of it before it is stopped.
+    Process process(run_command({"--workers", "1", "--grace", "3000"},
+                                "trap 'exit 143' TERM; yes | head -c 100000000 & "
+                                "echo ready; wait; wait"),
+                    marker.options());
+    REQUIRE(process.wait_for_output("ready\n"));
+    REQUIRE(marker.stands_still());  // from here on nobody reads, and nothing moves any more
+    process.signal(SIGTERM);
+    CHECK(marker.falls_to(2));  // the launcher, which has output left to deliver, and its guard
+    process.signal(SIGTERM);    // and ends without it when it is told to
+    CHECK(marker.falls_to(0));
+    CHECK(process.wait().exit_code == 143);
+  }
+}

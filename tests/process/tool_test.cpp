@@ -1,0 +1,144 @@
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/doctor.h"
+#include "core/version.h"
+#include "tests/process/launch_support.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/test_prelude.h"
+
+namespace {
+
+using namespace troupe::testing;  // NOLINT: this file's subject
+using Level = troupe::Finding::Level;
+
+troupe::Finding finding(const troupe::Diagnosis& diagnosis, const std::string& topic,
+                        const troupe::Environment& environment = {}) {
+  for (const troupe::Finding& each : troupe::find_all(diagnosis, environment))
+    if (each.topic == topic) return each;
+  FAIL("no finding about " << topic);
+  return {};
+}
+
+}  // namespace
+
+TEST_SUITE("process") {
+  TEST_CASE("troupe: does not link LibTorch") {
+    const ProcessResult result = run_process({"ldd", kTool});
+    REQUIRE(result.exit_code == 0);
+    CHECK(has(result.out, "libc.so"));
+    CHECK(!has(result.out, "torch"));
+    CHECK(!has(result.out, "c10"));
+  }
+
+  TEST_CASE("troupe run: does not load LibTorch or a BLAS either") {
+    const ProcessResult result =
+        run_process(run_command({"--workers", "1"}, "cat /proc/$PPID/maps"));
+    REQUIRE(result.exit_code == 0);
+    CHECK(has(result.out, "/troupe\n"));
+    CHECK(!has(result.out, "torch"));
+    CHECK(!has(result.out, "blas"));
+  }
+
+  TEST_CASE("troupe: help and version go to stdout and end with 0") {
+    for (const std::vector<std::string>& words :
+         std::vector<std::vector<std::string>>{{"help"},
+                                               {"--help"},
+                                               {"-h"},
+                                               {"help", "run"},
+                                               {"run", "--help"},
+                                               {"doctor", "-h"},
+                                               {"help", "digits"},
+                                               {"help", "nothing"}}) {
+      std::vector<std::string> command = {kTool};
+      command.insert(command.end(), words.begin(), words.end());
+      const ProcessResult result = run_process(command);
+      CHECK(result.exit_code == 0);
+      CHECK(result.err.empty());
+      CHECK(has(result.out, "Usage: troupe "));
+    }
+    CHECK(has(run_process({kTool, "help", "run"}).out, "--grace"));
+    for (const char* word : {"version", "--version"})
+      CHECK(run_process({kTool, word}).out == std::string("troupe ") + troupe::kVersion + "\n");
+  }
+
+  TEST_CASE("troupe: an unknown verb ends with 2 and names the nearest one") {
+    const ProcessResult result = run_process({kTool, "docter"});
+    CHECK(result.exit_code == 2);
+    CHECK(result.err ==
+          "troupe: error[config]: troupe has no verb \"docter\". Fix: did you mean doctor?\n");
+    CHECK(run_process({kTool}).exit_code == 2);
+    CHECK(has(run_process({kTool, "zzzzz"}).err, "`troupe help` lists them."));
+  }
+
+  TEST_CASE("troupe digits: writes four files, refuses what is there") {
+    const TempDir folder;
+    const std::string out = (folder / "digits").string();
+    const std::vector<std::string> command = {kTool,     "digits", "--out",  out,
+                                              "--train", "20",     "--test", "10"};
+    const ProcessResult result = run_process(command);
+    CHECK(result.exit_code == 0);
+    CHECK(has(result.out, "wrote 20 training and 10 test digits"));
+    CHECK(std::distance(std::filesystem::directory_iterator(out), {}) == 4);
+    CHECK(run_process(command).exit_code == 2);
+    CHECK(run_process({kTool, "digits"}).exit_code == 2);
+    CHECK(run_process({kTool, "digits", "--out", out, "--train", "-1"}).exit_code == 2);
+  }
+
+  TEST_CASE("troupe doctor: this machine can train, in words and as JSON") {
+    const ProcessResult words = run_process({kTool, "doctor"});
+    CHECK(words.exit_code == 0);
+    CHECK(has(words.out, "ready to train\n"));
+    CHECK(!has(words.out, "not ready"));
+    const ProcessResult result = run_process({kTool, "doctor", "--json"});
+    CHECK(result.exit_code == 0);
+    CHECK(count_of(result.out, "\n") == 1);
+    const nlohmann::json json = nlohmann::json::parse(result.out);
+    CHECK(json.at("ready") == true);
+    CHECK(json.at("version") == troupe::kVersion);
+    CHECK(json.at("cores").at("usable") == troupe::inspect_cores().usable);
+    CHECK(json.at("findings").size() >= 10);
+  }
+
+  TEST_CASE("troupe doctor: says which cluster the environment names, and when it is wrong") {
+    ProcessOptions options;
+    options.set["TF_CONFIG"] =
+        R"({"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}})";
+    const ProcessResult good = run_process({kTool, "doctor"}, options);
+    CHECK(good.exit_code == 0);
+    CHECK(has(good.out, "TF_CONFIG: worker/1, rank 1 of 2"));
+    options.set["TF_CONFIG"] = "{";
+    const ProcessResult bad = run_process({kTool, "doctor"}, options);
+    CHECK(bad.exit_code == 3);
+    CHECK(has(bad.out, "  NO  cluster"));
+    CHECK(has(bad.out, "Fix: "));
+    CHECK(has(bad.out, "not ready to train\n"));
+  }
+
+  TEST_CASE("doctor: slow BLAS is advice with its remedy, what stops training is a problem") {
+    troupe::Diagnosis diagnosis;
+    diagnosis.machine.blas = {troupe::Blas::Kind::reference, "/usr/lib/blas/libblas.so.3", ""};
+    CHECK(finding(diagnosis, "BLAS").level == Level::advice);
+    CHECK(has(finding(diagnosis, "BLAS").fact, "7 to 14 times"));
+    CHECK(has(finding(diagnosis, "BLAS").fix, "apt-get install libopenblas0-pthread"));
+    diagnosis.machine.blas.kind = troupe::Blas::Kind::openblas;
+    CHECK(finding(diagnosis, "BLAS").level == Level::good);
+
+    CHECK(finding(diagnosis, "loopback").level == Level::good);
+    diagnosis.machine.loopback_error = "Network is unreachable";
+    CHECK(finding(diagnosis, "loopback").level == Level::problem);
+    CHECK(finding(diagnosis, "LibTorch").level == Level::good);
+    diagnosis.libtorch_version = "1.13.0";
+    CHECK(finding(diagnosis, "LibTorch").level == Level::problem);
+    diagnosis.libtorch_path = "/usr/lib/libtorch_cpu.so";
+    CHECK(finding(diagnosis, "LibTorch").level == Level::good);
+
+    diagnosis.findings = troupe::find_all(diagnosis, {});
+    CHECK(!diagnosis.ready());
+    diagnosis.machine.loopback_error.clear();
+    diagnosis.findings = troupe::find_all(diagnosis, {});
+    CHECK(diagnosis.ready());
+  }
+}
