@@ -1,0 +1,308 @@
+#include <string>
+#include <vector>
+
+#include "cli/options.h"
+#include "tests/support/test_prelude.h"
+#include "tests/unit/cli/parsing.h"
+
+using troupe::testing::contains;
+using troupe::testing::parsed;
+using troupe::testing::refusal;
+using troupe::testing::Words;
+
+namespace {
+
+struct BadLine {
+  Words arguments;
+  std::string names;  // what the message must name
+  std::string says;   // and what it must say
+};
+
+const std::vector<BadLine> kBadLines = {
+    {{"--bacth-size", "64"}, "unknown flag --bacth-size", "did you mean --batch-size?"},
+    {{"--epoch=3"}, "unknown flag --epoch", "did you mean --epochs?"},
+    {{"--max_step", "3"}, "--max_step", "did you mean --max-steps?"},
+    {{"--lerning-rate", "3"}, "--lerning-rate", "did you mean --learning-rate?"},
+    {{"--no-progres"}, "--no-progres", "did you mean --no-progress?"},
+    {{"--zebra"}, "unknown flag --zebra", "see --help"},
+    {{"--Epochs", "3"}, "unknown flag --Epochs", "did you mean --epochs?"},
+    {{"--epochs"}, "--epochs", "needs a value"},
+    {{"--epochs="}, "--epochs", "needs a value"},
+    {{"--rank", "--epochs", "3"}, "--rank", "needs a value"},
+    {{"--lr"}, "--lr", "needs a value"},
+    {{"--epochs", "3", "--epochs", "4"}, "--epochs", "given twice"},
+    {{"--lr", "1", "--learning_rate=2"}, "--lr", "given twice"},
+    {{"--progress", "--no-progress"}, "--progress", "given twice"},
+    {{"train"}, "\"train\"", "unexpected argument"},
+    {{"--epochs", "3", "4"}, "\"4\"", "unexpected argument"},
+    {{"-x"}, "\"-x\"", "two dashes"},
+    {{"-epochs", "3"}, "\"-epochs\"", "two dashes"},
+    {{""}, "\"\"", "unexpected argument"},
+    {{"--epochs", "0"}, "--epochs", "at least 1"},
+    {{"--epochs", "-1"}, "--epochs", "at least 1"},
+    {{"--epochs", "1.5"}, "--epochs", "whole number"},
+    {{"--epochs", "1e3"}, "--epochs", "whole number"},
+    {{"--epochs", "3x"}, "--epochs", "whole number"},
+    {{"--epochs", " 3"}, "--epochs", "whole number"},
+    {{"--epochs", "+3"}, "--epochs", "whole number"},
+    {{"--epochs", "0x10"}, "--epochs", "whole number"},
+    {{"--epochs", "9223372036854775808"}, "--epochs", "whole number"},
+    {{"--max-steps", "0"}, "--max-steps", "at least 1"},
+    {{"--batch-size", "0"}, "--batch-size", "at least 1"},
+    {{"--seed", "-1"}, "--seed", "at least 0"},
+    {{"--seed", "18446744073709551616"}, "--seed", "at least 0"},
+    {{"--learning-rate", "nan"}, "--learning-rate", "greater than 0"},
+    {{"--learning-rate", "inf"}, "--learning-rate", "greater than 0"},
+    {{"--learning-rate", "1e999"}, "--learning-rate", "greater than 0"},
+    {{"--learning-rate", "0,01"}, "--learning-rate", "greater than 0"},
+    {{"--learning-rate", "0"}, "--learning-rate", "greater than 0"},
+    {{"--lr", "-0.1"}, "--lr", "greater than 0"},
+    {{"--momentum", "1"}, "--momentum", "below 1"},
+    {{"--momentum", "-0.1"}, "--momentum", "at least 0"},
+    {{"--weight-decay", "-1"}, "--weight-decay", "at least 0"},
+    {{"--weight-decay", "0.1f"}, "--weight-decay", "at least 0"},
+    {{"--train-examples", "-5"}, "--train-examples", "at least 0"},
+    {{"--data-dir="}, "--data-dir", "needs a value"},
+    {{"--data-dir", ""}, "--data-dir", "give a folder"},
+    {{"--strategy", "mirrored"}, "--strategy", "mirrored is not in this version"},
+    {{"--strategy", "parameter_server"}, "--strategy", "parameter-server is not in this version"},
+    {{"--strategy", "fast"}, "--strategy", "auto, one-device or multi-worker"},
+    {{"--strategy", ""}, "--strategy", "auto, one-device or multi-worker"},
+    {{"--device", "gpu"}, "--device", "cuda:N"},
+    {{"--device", "cuda:"}, "--device", "cuda:N"},
+    {{"--device", "cuda:-1"}, "--device", "cuda:N"},
+    {{"--device", "cuda:999"}, "--device", "cuda:N"},
+    {{"--threads", "-1"}, "--threads", "from 0 to 4096"},
+    {{"--log-level", "verbose"}, "--log-level", "debug, info, warning or error"},
+    {{"--log-every", "-1"}, "--log-every", "at least 0"},
+    {{"--metrics-file", ""}, "--metrics-file", "give a value"},
+    {{"--json-summary=yes"}, "--json-summary", "true or false"},
+    {{"--insecure", "true"}, "\"true\"", "unexpected argument"},
+    {{"--no-progress=true"}, "--no-progress", "takes no value"},
+    {{"--timeout", "0"}, "--timeout", "from 0.001"},
+    {{"--timeout", "-1"}, "--timeout", "from 0.001"},
+    {{"--timeout", "5s"}, "--timeout", "give seconds"},
+    {{"--start-timeout", "1e12"}, "--start-timeout", "30 days"},
+    {{"--heartbeat-interval", "nan"}, "--heartbeat-interval", "give seconds"},
+    {{"--heartbeat-timeout", "0.5"}, "--heartbeat-timeout", "--heartbeat-interval"},
+    {{"--generation", "-1"}, "--generation", "at least 0"},
+    {{"--rank", "-1"}, "--rank", "from 0 to"},
+    {{"--world-size", "0"}, "--world-size", "from 1 to"},
+    {{"--world-size", "99999999"}, "--world-size", "from 1 to"},
+    {{"--rank", "1"}, "--rank", "--world-size is missing"},
+    {{"--world-size", "2"}, "--world-size", "--rank is missing"},
+    {{"--rank", "1", "--world-size", "2"}, "--world-size", "--chief-address is missing"},
+    {{"--rank", "2", "--world-size", "2", "--chief-address", "h:1"}, "--rank", "from 0 to 1"},
+    {{"--chief-address", "h:1"}, "--chief-address", "--rank is missing"},
+    {{"--rank", "0", "--world-size", "2", "--chief-address", "h:0"}, "--chief-address", "65535"},
+    {{"--rank", "0", "--world-size", "2", "--chief-address", ":1"}, "--chief-address", "no host"},
+    {{"--master-port", "29500"}, "--master-port", "--master-addr"},
+    {{"--master-port", "70000", "--master-addr", "h"}, "--master-port", "65535"},
+    {{"--master-addr", "h", "--chief-address", "h:1"}, "--master-addr", "keep --chief-address"},
+    {{"--task", "worker:0"}, "--task", "add --cluster"},
+    {{"--cluster", "no/such/file.json", "--task", "worker:0"}, "--cluster", "cannot be read"},
+    {{"--cluster", "c.json", "--rank", "0"}, "--cluster", "both given"},
+    {{"--config", "no/such/file.json"}, "--config", "cannot be read"},
+    {{"--config", "/"}, "--config", "cannot be read"},
+    {{"--nnodes", "2"}, "--nnodes", "launcher"},
+    {{"--node_rank=1"}, "--node_rank", "launcher"},
+    {{"--nproc-per-node", "2"}, "--nproc-per-node", "launcher"},
+    {{"--strategy", "one-device", "--rank", "0", "--world-size", "2", "--chief-address", "h:1"},
+     "--strategy one-device",
+     "one worker"},
+};
+
+}  // namespace
+
+TEST_SUITE("cli") {
+  TEST_CASE("command line: every bad line is a usage error that names the flag and what to do") {
+    static_assert(troupe::kExitUsage == 2);
+    CHECK(kBadLines.size() >= 40);
+    for (const BadLine& line : kBadLines) {
+      std::string shown;
+      for (const std::string& word : line.arguments) shown += word + " ";
+      CAPTURE(shown);
+      try {
+        (void)troupe::parse_command_line(line.arguments, {});
+        FAIL_CHECK("accepted");
+      } catch (const troupe::ConfigError& error) {
+        const std::string message = error.what();
+        CAPTURE(message);
+        CHECK(error.exit_code() == 2);
+        CHECK(contains(message, line.names));
+        CHECK(contains(message, line.says));
+        CHECK(contains(message, ". Fix: "));
+        CHECK(message.back() == '.');
+        CHECK_FALSE(contains(message, "\n"));
+      }
+    }
+  }
+
+  TEST_CASE("command line: nothing given leaves every default of the structs") {
+    const troupe::Options options = parsed({});
+    const troupe::TrainOptions train;
+    CHECK(options.train.epochs == train.epochs);
+    CHECK(options.train.batch_size == train.batch_size);
+    CHECK(options.train.learning_rate == train.learning_rate);
+    CHECK(options.train.progress == train.progress);
+    CHECK(options.strategy.name == troupe::StrategyOptions().name);
+    CHECK(options.strategy.cluster.world_size() == 1);
+    CHECK(options.strategy.cluster.origin == "local");
+    CHECK(options.strategy.group.collective_timeout == troupe::GroupOptions().collective_timeout);
+  }
+
+  TEST_CASE("command line: dashes and underscores, blanks and equals signs, mean the same") {
+    for (const Words& words : {Words{"--batch-size", "7"}, Words{"--batch_size", "7"},
+                               Words{"--batch-size=7"}, Words{"--batch_size=7"}}) {
+      CHECK(parsed(words).train.batch_size == 7);
+    }
+    CHECK(parsed({"--lr=0.25"}).train.learning_rate == 0.25);
+    CHECK(parsed({"--learning_rate", "1e-3"}).train.learning_rate == 1e-3);
+  }
+
+  TEST_CASE("command line: every flag reaches its option") {
+    const troupe::Options options = parsed({"--epochs",
+                                            "3",
+                                            "--max-steps",
+                                            "2000",
+                                            "--momentum",
+                                            "0",
+                                            "--weight-decay",
+                                            "1e-4",
+                                            "--seed",
+                                            "18446744073709551615",
+                                            "--data-dir",
+                                            "/d",
+                                            "--train-examples",
+                                            "10",
+                                            "--strategy",
+                                            "multi_worker",
+                                            "--device",
+                                            "cuda",
+                                            "--threads",
+                                            "2",
+                                            "--generation",
+                                            "4",
+                                            "--insecure",
+                                            "--timeout",
+                                            "1.5",
+                                            "--start-timeout",
+                                            "2",
+                                            "--heartbeat-interval",
+                                            "0.1",
+                                            "--heartbeat-timeout",
+                                            "0.35",
+                                            "--log-every",
+                                            "0",
+                                            "--log-level",
+                                            "warning",
+                                            "--metrics-file",
+                                            "m.jsonl",
+                                            "--json-summary",
+                                            "--no-progress"});
+    CHECK(options.train.epochs == 3);
+    CHECK(options.train.max_steps == 2000);
+    CHECK(options.train.momentum == 0);
+    CHECK(options.train.weight_decay == 1e-4);
+    CHECK(options.train.seed == UINT64_MAX);
+    CHECK(options.data.data_dir == "/d");
+    CHECK(options.data.train_examples == 10);
+    CHECK(options.strategy.name == "multi-worker");
+    CHECK(options.strategy.device == "cuda:0");
+    CHECK(options.strategy.threads == 2);
+    CHECK(options.strategy.cluster.generation == 4);
+    CHECK(options.strategy.group.insecure);
+    CHECK(options.strategy.group.collective_timeout.count() == 1500);
+    CHECK(options.strategy.group.start_timeout.count() == 2000);
+    CHECK(options.strategy.group.heartbeat_interval.count() == 100);
+    CHECK(options.strategy.group.heartbeat_timeout.count() == 350);
+    CHECK(options.train.log_every == 0);
+    CHECK(options.log_level == troupe::LogLevel::warning);
+    CHECK(options.train.metrics_file == "m.jsonl");
+    CHECK(options.train.json_summary);
+    CHECK_FALSE(options.train.progress);
+  }
+
+  TEST_CASE("command line: data-dir synthetic is the program's generated data") {
+    CHECK(parsed({"--data-dir", "synthetic"}).data.data_dir.empty());
+  }
+
+  TEST_CASE("command line: switches take true and false, and have a no- form") {
+    CHECK_FALSE(parsed({"--json-summary=false"}).train.json_summary);
+    CHECK_FALSE(parsed({"--no-json-summary"}).train.json_summary);
+    CHECK(parsed({"--progress"}).train.progress);
+  }
+
+  TEST_CASE("command line: what follows -- belongs to the program") {
+    const troupe::Options options = parsed({"--epochs", "2", "--", "--epochs", "9", "--", "x"});
+    CHECK(options.train.epochs == 2);
+    CHECK(options.extra == Words{"--epochs", "9", "--", "x"});
+  }
+
+  TEST_CASE("command line: a value may begin with one dash, or with two after an equals sign") {
+    CHECK(parsed({"--data-dir", "-odd"}).data.data_dir == "-odd");
+    CHECK(parsed({"--data-dir=--odd"}).data.data_dir == "--odd");
+    CHECK(parsed({"--data-dir=a=b"}).data.data_dir == "a=b");
+  }
+
+  TEST_CASE("command line: a program's own flags set its variables and keep their defaults") {
+    std::int64_t units = 32;
+    double dropout = 0.5;
+    std::string name = "net";
+    bool shuffle = true;
+    bool deep = false;
+    const auto flags = [&] {
+      return std::vector<troupe::Flag>{
+          troupe::flag("hidden-units", &units, "units of the hidden layer", {1, 1000}),
+          troupe::flag("dropout", &dropout, "share of units left out"),
+          troupe::flag("net-name", &name, "name of the net"),
+          troupe::flag("shuffle", &shuffle, "keep the order of the examples"),
+          troupe::flag("deep", &deep, "more layers")};
+    };
+    (void)parsed({}, {}, flags());
+    CHECK(units == 32);
+    (void)parsed({"--hidden-units=64", "--dropout", "0.25", "--net-name", "x", "--no-shuffle"},
+                 {{"TROUPE_DEEP", "1"}}, flags());
+    CHECK(units == 64);
+    CHECK(dropout == 0.25);
+    CHECK(name == "x");
+    CHECK_FALSE(shuffle);
+    CHECK(deep);
+    const std::string message = troupe::testing::message_of([&] {
+      (void)troupe::parse_command_line({"--hidden-units", "0"}, {}, flags());
+    });
+    CHECK(contains(message, "--hidden-units is \"0\""));
+    CHECK(contains(message, "from 1 to 1000"));
+  }
+
+  TEST_CASE("command line: a program's flag may not take a name that exists") {
+    std::int64_t value = 0;
+    for (const char* name :
+         {"epochs", "lr", "no-progress", "Upper", "x", "--dashed", "trailing-"}) {
+      const std::string message = troupe::testing::message_of([&] {
+        (void)troupe::parse_command_line({}, {}, {troupe::flag(name, &value, "a value")});
+      });
+      CAPTURE(name);
+      CHECK(contains(message, name));
+    }
+  }
+
+  TEST_CASE("command line: what must be equal on all workers is passed on by flag name") {
+    const auto match =
+        parsed({"--batch-size", "96", "--rank", "0", "--world-size", "1"}).strategy.must_match;
+    CHECK(match.at("--batch-size") == "96");
+    CHECK(match.at("--epochs") == "unset");
+    CHECK(match.count("--rank") == 0);
+  }
+
+  TEST_CASE("command line: --master-addr and --master-port are --chief-address in two parts") {
+    const auto chief = [](const Words& more) {
+      Words words = {"--rank", "0", "--world-size", "2"};
+      words.insert(words.end(), more.begin(), more.end());
+      return parsed(words).strategy.cluster.members[0].address.value();
+    };
+    CHECK(chief({"--master-addr", "h", "--master-port", "29500"}).port == 29500);
+    CHECK(chief({"--master-addr", "h"}).port == 2222);
+    CHECK(chief({"--master_addr=fd00::1", "--master_port=5"}).host == "fd00::1");
+  }
+}
