@@ -21,10 +21,12 @@ int usable_cores() {
 
 int configure_compute_threads(int requested, int workers_here) {
   int threads = requested;
-  if (threads == 0 && std::getenv("OMP_NUM_THREADS") != nullptr) {
-    threads = at::get_num_threads();  // LibTorch read the variable
+  // LibTorch's own choice: OMP_NUM_THREADS, else the physical cores. A thread per logical core wins
+  // little and loses much as soon as anybody else wants one, because waiting threads spin.
+  if (threads == 0) threads = at::get_num_threads();
+  if (requested == 0 && std::getenv("OMP_NUM_THREADS") == nullptr) {
+    threads = std::min(threads, std::max(1, usable_cores() / std::max(1, workers_here)));
   }
-  if (threads == 0) threads = std::max(1, usable_cores() / std::max(1, workers_here));
   at::set_num_threads(threads);
   if (std::getenv("OPENBLAS_NUM_THREADS") == nullptr) {
     // OpenBLAS is behind libblas.so.3 or not there at all; ask the loaded libraries.

@@ -5,8 +5,9 @@ namespace troupe {
 
 /// Sets LibTorch's intra-op threads, and OpenBLAS's to one unless OPENBLAS_NUM_THREADS says
 /// otherwise: two pools that each fill the cores cost 1.7 times the step (docs/performance.md).
-/// `requested` 0: OMP_NUM_THREADS where set, else the usable cores divided by `workers_here`.
-/// Call before the first tensor operation.  Returns the number of LibTorch's threads.
+/// `requested` 0: OMP_NUM_THREADS where set, else LibTorch's default (the physical cores), but at
+/// most the usable cores divided by `workers_here`. Call before the first tensor operation. Returns
+/// the number of LibTorch's threads.
 int configure_compute_threads(int requested, int workers_here);
 
 }  // namespace troupe

@@ -1,0 +1,199 @@
+// The equivalences, through the real command line: what a user runs, compared number by number.
+#include <signal.h>
+
+#include <chrono>
+#include <cmath>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "core/text.h"
+#include "tests/support/free_port.h"
+#include "tests/support/run_process.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/test_prelude.h"
+
+using nlohmann::json;
+using troupe::text;
+using troupe::testing::Process;
+using troupe::testing::ProcessOptions;
+using troupe::testing::ProcessResult;
+using troupe::testing::run_process;
+using troupe::testing::TempDir;
+
+namespace {
+
+const std::string kBuild = TROUPE_BINARY_DIR;
+const std::string kMnist = kBuild + "/examples/mnist";
+constexpr std::chrono::milliseconds kLimit{50'000};
+
+using Words = std::vector<std::string>;
+
+Words operator+(Words left, const Words& right) {
+  left.insert(left.end(), right.begin(), right.end());
+  return left;
+}
+
+/// `command` on `workers` workers under `troupe run`, or as it is for one.
+ProcessResult run_on(int workers, const Words& command) {
+  if (workers == 1) return run_process(command, {}, kLimit);
+  return run_process(
+      Words{kBuild + "/troupe", "run", "--workers", std::to_string(workers), "--no-prefix", "--"} +
+          command,
+      {}, kLimit);
+}
+
+/// The last line of stdout as JSON.
+json summary(const ProcessResult& result) {
+  INFO(result.err);
+  REQUIRE(result.exit_code == 0);
+  std::string out = result.out;
+  while (!out.empty() && out.back() == '\n') out.pop_back();
+  return json::parse(out.substr(out.rfind('\n') + 1));
+}
+
+/// The "loss" of every logged step.
+std::vector<double> losses_in(const std::string& path) {
+  std::vector<double> losses;
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);) {
+    const json object = json::parse(line);
+    if (object.contains("loss")) losses.push_back(object["loss"]);
+  }
+  return losses;
+}
+
+/// TF_CONFIG of worker `index` in a cluster of the given ports, no chief.
+ProcessOptions tf_config(const std::vector<std::uint16_t>& ports, int index) {
+  json addresses = json::array();
+  for (const auto port : ports) addresses.push_back(text("127.0.0.1:", port));
+  const json config = {{"cluster", {{"worker", addresses}}},
+                       {"task", {{"type", "worker"}, {"index", index}}}};
+  ProcessOptions options;
+  options.set["TF_CONFIG"] = config.dump();
+  return options;
+}
+
+}  // namespace
+
+TEST_SUITE("training") {
+  TEST_CASE("training: 1, 2, 3 and 4 workers take the same 20 steps") {
+    // 1003 examples in batches of 100: the last batch of an epoch has 3, so that with 4 workers one
+    // of them has none.
+    const TempDir dir;
+    std::vector<double> alone;
+    for (const int workers : {1, 2, 3, 4}) {
+      CAPTURE(workers);
+      const std::string file = text(dir.path().string(), "/", workers, ".jsonl");
+      const auto result =
+          run_on(workers, {kMnist, "--batch-size", "100", "--train-examples", "1003", "--max-steps",
+                           "22", "--log-every", "1", "--metrics-file", file, "--json-summary"});
+      CHECK(summary(result)["world_size"] == workers);
+      const auto losses = losses_in(file);
+      REQUIRE(losses.size() == 22);
+      if (workers == 1) alone = losses;
+      for (std::size_t i = 0; i < 20; ++i) {
+        CAPTURE(i);
+        CHECK(std::abs(losses[i] - alone[i]) <= 1e-5 * alone[i]);
+      }
+    }
+    CHECK(alone.back() < alone.front());
+  }
+
+  TEST_CASE(
+      "training: an evaluation of the same weights counts the same on any number of workers") {
+    json alone;
+    for (const int workers : {1, 2, 3}) {
+      CAPTURE(workers);
+      // A step so small that float32 weights do not move.
+      const auto result =
+          run_on(workers, {kMnist, "--learning-rate", "1e-30", "--train-examples", "200",
+                           "--batch-size", "97", "--max-steps", "1", "--json-summary"});
+      const json now = summary(result);
+      if (workers == 1) alone = now;
+      CHECK(now["test"]["correct"] == alone["test"]["correct"]);
+      CHECK(now["test"]["examples"] == alone["test"]["examples"]);
+      CHECK(now["validation"]["correct"] == alone["validation"]["correct"]);
+      CHECK(now["parameter_hash"] == alone["parameter_hash"]);
+    }
+    CHECK(alone["test"]["examples"] == 2000);
+  }
+
+  TEST_CASE("training: the same seed gives the same weights, another seed others") {
+    const Words command = {kMnist, "--train-examples", "500", "--max-steps",
+                           "10",   "--json-summary"};
+    const json first = summary(run_on(2, command));
+    CHECK(summary(run_on(2, command))["parameter_hash"] == first["parameter_hash"]);
+    CHECK(summary(run_on(2, command + Words{"--seed", "2"}))["parameter_hash"] !=
+          first["parameter_hash"]);
+  }
+
+  TEST_CASE("training: the loop by hand gives the weights of troupe::train") {
+    const Words arguments = {"--train-examples", "500", "--epochs", "2", "--json-summary"};
+    for (const int workers : {1, 2}) {
+      CAPTURE(workers);
+      const json framework = summary(run_on(workers, Words{kMnist} + arguments));
+      const json by_hand =
+          summary(run_on(workers, Words{kBuild + "/examples/custom_loop"} + arguments));
+      CHECK(by_hand["parameter_hash"] == framework["parameter_hash"]);
+      CHECK(by_hand["test"] == framework["test"]);
+    }
+  }
+
+  TEST_CASE("training: two shells with TF_CONFIG, no chief, train together") {
+    const std::vector<std::uint16_t> ports = {troupe::testing::free_port(),
+                                              troupe::testing::free_port()};
+    const Words command = {kMnist, "--train-examples", "300", "--json-summary", "--threads", "1"};
+    Process second(command, tf_config(ports, 1));
+    Process first(command, tf_config(ports, 0));
+    const json chief = summary(first.wait(kLimit));
+    CHECK(chief["world_size"] == 2);
+    CHECK(second.wait(kLimit).exit_code == 0);
+    CHECK(second.out().empty());
+  }
+
+  TEST_CASE("training: kill -9 of one of three: the others name it and exit 138 within 2 s") {
+    const std::vector<std::uint16_t> ports = {
+        troupe::testing::free_port(), troupe::testing::free_port(), troupe::testing::free_port()};
+    const Words command = {kMnist, "--epochs", "1000", "--threads", "1", "--log-level", "info"};
+    std::vector<std::unique_ptr<Process>> workers;
+    for (int i = 0; i < 3; ++i) {
+      workers.push_back(std::make_unique<Process>(command, tf_config(ports, i)));
+    }
+    REQUIRE(workers[0]->wait_for_output("loss = ", kLimit));
+    workers[1]->signal(SIGKILL);
+    const auto killed = std::chrono::steady_clock::now();
+    for (const int survivor : {0, 2}) {
+      CAPTURE(survivor);
+      const auto result = workers[static_cast<std::size_t>(survivor)]->wait(kLimit);
+      CHECK(std::chrono::steady_clock::now() - killed < std::chrono::seconds(2));
+      CHECK(result.exit_code == 138);
+      CHECK(result.err.find("troupe: error[peer-lost]") != std::string::npos);
+      CHECK(result.err.find("worker/1") != std::string::npos);
+    }
+  }
+
+  TEST_CASE("training: settings that must agree are compared when the workers meet") {
+    const std::vector<std::uint16_t> ports = {troupe::testing::free_port(),
+                                              troupe::testing::free_port()};
+    Process chief({kMnist, "--batch-size", "64"}, tf_config(ports, 0));
+    Process other({kMnist, "--batch-size", "32"}, tf_config(ports, 1));
+    for (Process* worker : {&chief, &other}) {
+      const auto result = worker->wait(kLimit);
+      CHECK(result.exit_code == 2);
+      for (const char* part : {"--batch-size", "64", "32", "worker/0", "worker/1"}) {
+        CAPTURE(part);
+        CHECK(result.err.find(part) != std::string::npos);
+      }
+    }
+  }
+
+  TEST_CASE("training: an exception in one worker's hook is everybody's reason") {
+    const auto result = run_on(2, {kBuild + "/tests/process/failing_hook"});
+    CHECK(result.exit_code == 1);
+    CHECK(result.err.find("the hook of rank 1 gave up") != std::string::npos);
+    CHECK(result.err.find("worker/1") != std::string::npos);
+  }
+}

@@ -1,0 +1,298 @@
+// Ranks as threads of this process. Models here are made from constants: LibTorch's generator is
+// one per process, which a worker process has for itself.
+#include "strategies/multi_worker.h"
+
+#include <mutex>
+
+#include "strategies/make_strategy.h"
+#include "strategies/one_device.h"
+#include "strategies/parameter_hash.h"
+#include "tests/support/free_port.h"
+#include "tests/support/run_ranks.h"
+#include "tests/support/tiny_hooks.h"
+#include "tests/support/torch_prelude.h"
+#include "train/evaluate.h"
+#include "train/loop.h"
+
+using troupe::testing::TinyHooks;
+
+namespace {
+
+/// Options of `rank` in a group of `size` threads whose chief listens on `port`.
+troupe::StrategyOptions options_of(int rank, int size, std::uint16_t port) {
+  troupe::StrategyOptions options;
+  options.cluster.rank = rank;
+  options.cluster.members.clear();
+  for (int i = 0; i < size; ++i) {
+    options.cluster.members.push_back({troupe::text("worker/", i), std::nullopt});
+  }
+  options.cluster.members[0].address = troupe::Endpoint{"127.0.0.1", port};
+  options.group.start_timeout = std::chrono::seconds(20);
+  options.group.collective_timeout = std::chrono::seconds(20);
+  return options;
+}
+
+/// What one rank ends with.
+struct Outcome {
+  std::vector<double> losses;
+  troupe::Report test;
+  std::string hash;
+};
+
+class Losses final : public troupe::PeriodicAction {
+ public:
+  explicit Losses(std::vector<double>& losses) : losses_(losses) {}
+  void after_step(const troupe::StepReport& report) override {
+    losses_.push_back(report.losses.front().second);
+  }
+  void after_epoch(std::int64_t, const troupe::Report&, const troupe::Report*) override {}
+
+ private:
+  std::vector<double>& losses_;
+};
+
+Outcome train_with(troupe::Strategy& strategy, const troupe::Hooks& hooks) {
+  Outcome outcome;
+  auto state = strategy.create_state(hooks, 1);
+  const auto data = strategy.distribute(hooks.create_datasets(), {4, 1});
+  troupe::TrainOptions options;
+  options.epochs = 3;
+  options.log_every = 1;
+  options.progress = false;
+  troupe::Actions actions;
+  actions.push_back(std::make_unique<Losses>(outcome.losses));
+  (void)troupe::train(strategy, hooks, state, data, options, std::move(actions));
+  outcome.test = troupe::test(strategy, hooks, state, data);
+  outcome.hash = troupe::common_parameter_hash(strategy, state);
+  strategy.close();
+  return outcome;
+}
+
+std::vector<Outcome> train_on(int size, const troupe::Hooks& hooks) {
+  std::vector<Outcome> outcomes(static_cast<std::size_t>(size));
+  const auto port = troupe::testing::free_port();
+  troupe::testing::run_ranks(size, [&](int rank) {
+    const auto strategy = troupe::make_multi_worker(options_of(rank, size, port));
+    outcomes[static_cast<std::size_t>(rank)] = train_with(*strategy, hooks);
+  });
+  return outcomes;
+}
+
+/// One linear layer that the loss uses only on the replicas that `used` says, beside the task's
+/// own.
+class SideLayer : public TinyHooks {
+ public:
+  using TinyHooks::TinyHooks;
+  [[nodiscard]] troupe::Trainable create_model() const override {
+    torch::nn::Linear line(1, 1);
+    torch::nn::Linear side(1, 1);
+    const torch::NoGradGuard no_grad;
+    for (auto& parameter : line->parameters()) parameter.fill_(0.5);
+    for (auto& parameter : side->parameters()) parameter.fill_(0.25);
+    std::vector<at::Tensor> all = line->parameters();
+    for (const auto& parameter : side->parameters()) all.push_back(parameter);
+    return troupe::Trainable()
+        .add_model("model", line.ptr())
+        .add_model("side", side.ptr())
+        .add_optimizer("optimizer", std::make_shared<torch::optim::SGD>(
+                                        all, torch::optim::SGDOptions(0.01).weight_decay(0.1)));
+  }
+};
+
+}  // namespace
+
+TEST_SUITE("strategies") {
+  TEST_CASE("multi_worker: any number of workers takes the steps of one device") {
+    const TinyHooks hooks(
+        10);  // batches of 4, 4 and 2: with three workers and more, some have none
+    const auto alone = troupe::make_one_device({});
+    const Outcome expected = train_with(*alone, hooks);
+    REQUIRE(expected.losses.size() == 9);
+    for (const int size : {1, 2, 3, 4, 7}) {
+      CAPTURE(size);
+      for (const Outcome& outcome : train_on(size, hooks)) {
+        REQUIRE(outcome.losses.size() == 9);
+        for (std::size_t i = 0; i < 9; ++i) {
+          CHECK(outcome.losses[i] == doctest::Approx(expected.losses[i]).epsilon(1e-6));
+        }
+        CHECK(outcome.test.examples == 10);
+        CHECK(outcome.test.metrics[0].value ==
+              doctest::Approx(expected.test.metrics[0].value).epsilon(1e-6));
+      }
+    }
+  }
+
+  TEST_CASE("multi_worker: a parameter nobody used keeps no gradient, as on one device") {
+    // Weight decay would change it if it had one.
+    const auto outcomes = train_on(2, SideLayer());
+    const auto alone = train_with(*troupe::make_one_device({}), SideLayer());
+    CHECK(outcomes[0].losses.back() == doctest::Approx(alone.losses.back()).epsilon(1e-6));
+    class CheckSide final : public SideLayer {
+     public:
+      [[nodiscard]] troupe::StepResult train_step(troupe::Replica& replica,
+                                                  const troupe::Batch& batch) const override {
+        auto result = SideLayer::train_step(replica, batch);
+        const auto& side = replica.model<torch::nn::LinearImpl>("side");
+        if (side.weight.grad().defined()) throw std::runtime_error("side has a gradient");
+        if (side.weight.item<float>() != 0.25F) throw std::runtime_error("side has changed");
+        return result;
+      }
+    };
+    CHECK_NOTHROW((void)train_on(2, CheckSide()));
+  }
+
+  TEST_CASE("multi_worker: a parameter that one replica used learns on all") {
+    class OnRankOne final : public SideLayer {
+     public:
+      [[nodiscard]] troupe::StepResult train_step(troupe::Replica& replica,
+                                                  const troupe::Batch& batch) const override {
+        auto loss = forward(replica, batch);
+        if (replica.place().index == 1) {
+          const auto x = batch.fields[0];
+          loss = loss + replica.global_mean(
+                            replica.model<torch::nn::LinearImpl>("side").forward(x).squeeze(1));
+        }
+        replica.apply_gradients(loss);
+        return loss;
+      }
+    };
+    const auto outcomes = train_on(2, OnRankOne());
+    CHECK(outcomes[0].hash == outcomes[1].hash);
+    CHECK(outcomes[0].hash != train_on(2, SideLayer())[0].hash);
+  }
+
+  TEST_CASE("multi_worker: buffers become the mean over workers, counters the chief's") {
+    class WithBuffers final : public TinyHooks {
+     public:
+      struct Net final : torch::nn::Module {
+        torch::Tensor mean = register_buffer("mean", torch::zeros({2}));
+        torch::Tensor count = register_buffer("count", torch::zeros({1}, torch::kInt64));
+      };
+      [[nodiscard]] troupe::Trainable create_model() const override {
+        return troupe::Trainable().add_model("model", std::make_shared<Net>());
+      }
+    };
+    const auto port = troupe::testing::free_port();
+    troupe::testing::run_ranks(3, [&](int rank) {
+      const auto strategy = troupe::make_multi_worker(options_of(rank, 3, port));
+      auto state = strategy->create_state(WithBuffers(), 1);
+      auto& net = state.replicas[0]->model<WithBuffers::Net>();
+      net.mean.fill_(static_cast<double>(rank));
+      net.count.fill_(10 + rank);
+      strategy->synchronize_buffers(state);
+      if (net.mean[0].item<float>() != 1.0F) throw std::runtime_error("no mean");
+      if (net.count.item<std::int64_t>() != 10) throw std::runtime_error("not the chief's");
+      strategy->close();
+    });
+  }
+
+  TEST_CASE("multi_worker: the chief's weights are everybody's from the start") {
+    class OwnStart final : public TinyHooks {
+     public:
+      explicit OwnStart(float start) : start_(start) {}
+      [[nodiscard]] troupe::Trainable create_model() const override {
+        auto made = TinyHooks::create_model();
+        const torch::NoGradGuard no_grad;
+        for (auto& parameter : made.models[0].second->parameters()) parameter.fill_(start_);
+        return made;
+      }
+
+     private:
+      float start_;
+    };
+    const auto port = troupe::testing::free_port();
+    troupe::testing::run_ranks(2, [&](int rank) {
+      const auto strategy = troupe::make_multi_worker(options_of(rank, 2, port));
+      const OwnStart hooks(rank == 0 ? 3.0F : 4.0F);
+      auto state = strategy->create_state(hooks, 1);
+      if (state.replicas[0]->parameters()[0].second.item<float>() != 3.0F) {
+        throw std::runtime_error("not the chief's weights");
+      }
+      strategy->close();
+    });
+  }
+
+  TEST_CASE("multi_worker: models that differ are refused, the first tensor named on both sides") {
+    class Wide final : public TinyHooks {
+     public:
+      [[nodiscard]] troupe::Trainable create_model() const override {
+        torch::nn::Linear line(1, 2);
+        return {line.ptr(), std::make_shared<torch::optim::SGD>(line->parameters(), 0.01)};
+      }
+    };
+    const auto port = troupe::testing::free_port();
+    std::mutex mutex;
+    std::vector<std::string> messages;
+    troupe::testing::run_ranks(2, [&](int rank) {
+      const auto strategy = troupe::make_multi_worker(options_of(rank, 2, port));
+      try {
+        if (rank == 0) (void)strategy->create_state(TinyHooks(), 1);
+        if (rank == 1) (void)strategy->create_state(Wide(), 1);
+      } catch (const troupe::ConfigError& error) {
+        const std::lock_guard<std::mutex> lock(mutex);
+        messages.emplace_back(error.what());
+      }
+    });
+    REQUIRE(messages.size() == 2);
+    for (const auto& message : messages) {
+      CAPTURE(message);
+      CHECK(message.find("weight Float [1, 1]") != std::string::npos);
+      CHECK(message.find("weight Float [2, 1]") != std::string::npos);
+    }
+  }
+
+  TEST_CASE("multi_worker: data sets of different sizes are refused with both sizes") {
+    const auto port = troupe::testing::free_port();
+    troupe::testing::run_ranks(2, [&](int rank) {
+      const auto strategy = troupe::make_multi_worker(options_of(rank, 2, port));
+      const TinyHooks hooks(rank == 0 ? 10 : 11);
+      (void)strategy->create_state(hooks, 1);
+      try {
+        (void)strategy->distribute(hooks.create_datasets(), {4, 1});
+      } catch (const troupe::ConfigError& error) {
+        const std::string message = error.what();
+        if (message.find("rank 1 has 11 11 11") != std::string::npos) return;
+      }
+      throw std::runtime_error("the sizes were not compared");
+    });
+  }
+
+  TEST_CASE("multi_worker: a gradient that is not finite stops every rank before the optimiser") {
+    class Exploding final : public TinyHooks {
+     public:
+      [[nodiscard]] troupe::StepResult train_step(troupe::Replica& replica,
+                                                  const troupe::Batch& batch) const override {
+        const auto loss = forward(replica, batch) / (replica.place().index == 1 ? 0.0 : 1.0);
+        replica.apply_gradients(loss);
+        return loss;
+      }
+    };
+    const auto port = troupe::testing::free_port();
+    troupe::testing::run_ranks(2, [&](int rank) {
+      const auto strategy = troupe::make_multi_worker(options_of(rank, 2, port));
+      const Exploding hooks;
+      auto state = strategy->create_state(hooks, 1);
+      const auto data = strategy->distribute(hooks.create_datasets(), {4, 1});
+      try {
+        (void)troupe::train(*strategy, hooks, state, data, {});
+      } catch (const troupe::NonFiniteError&) {
+        if (state.replicas[0]->parameters()[0].second.item<float>() == 0.5F) return;
+      }
+      throw std::runtime_error("a step was taken");
+    });
+  }
+
+  TEST_CASE("make_strategy: names that are none, and one device for a group, are refused") {
+    troupe::StrategyOptions options;
+    options.name = "mirrored";
+    CHECK_THROWS_WITH_AS((void)troupe::make_strategy(options),
+                         doctest::Contains("mirrored is not in this version"), troupe::ConfigError);
+    options = options_of(0, 2, 1);
+    options.name = "one-device";
+    CHECK_THROWS_AS((void)troupe::make_strategy(options), troupe::ConfigError);
+    options = {};
+    options.device = "gpu";
+    CHECK_THROWS_WITH_AS((void)troupe::make_strategy(options), doctest::Contains("--device gpu"),
+                         troupe::ConfigError);
+  }
+}
