@@ -16,14 +16,10 @@ namespace {
 using ErrorCode = boost::system::error_code;
 
 constexpr std::chrono::seconds kProgressEvery{5};
-// Workers that have yet to come are waited for this long after terms were found to differ, so that
-// they too learn the reason instead of finding nobody.
-constexpr std::chrono::milliseconds kTermsGrace{2'000};
 // A broken link is seen by a neighbour and by us at about the same time; the worker's own word or
 // its own closed connection says more than the neighbour's, so it gets this long to arrive.
 constexpr std::chrono::milliseconds kSuspicionGrace{200};
 constexpr std::chrono::milliseconds kGoodbyeLinger{1'000};
-constexpr int kMaxRefusalLines = 10;
 
 std::string join_names(const std::vector<std::string>& names) {
   std::string joined;
@@ -81,131 +77,6 @@ void Chief::join() {
   });
   announce_missing();
   on_tick();
-}
-
-void Chief::take(FirstFrame first) {
-  if (first.fault == FrameFault::none && first.header.type == FrameType::link_hello) {
-    return links_.take(std::move(first));
-  }
-  const auto connection = Connection::make(std::move(first.socket));
-  std::optional<Hello> hello;
-  if (first.fault == FrameFault::none) hello = hello_from(Span<const std::byte>(first.payload));
-  if (first.fault == FrameFault::none && !hello) return connection->close();  // malformed
-  if (const auto refusal = objection(first.header, hello)) return refuse(connection, *refusal);
-  if (const auto failure = state_.failure()) {  // too late: it learns why
-    FrameHeader header;
-    header.type = FrameType::abort;
-    header.generation = state_.cluster.generation;
-    connection->send(header, to_json(*failure));
-    return connection->close_after_writes();
-  }
-  admit(connection, *hello);
-}
-
-std::optional<Refusal> Chief::objection(const FrameHeader& header,
-                                        const std::optional<Hello>& hello) const {
-  if (!hello) {
-    return Refusal{
-        text("it speaks another protocol version than the chief (", kProtocolVersion, ")."),
-        "run the same build of Troupe on every worker.", Retry::no};
-  }
-  const Cluster& cluster = state_.cluster;
-  if (header.generation != cluster.generation) {
-    // A newer worker has found a chief that is about to go; an older one is a leftover.
-    const bool newer = header.generation > cluster.generation;
-    return Refusal{text("the chief runs start ", cluster.generation, " of this job, ", hello->task,
-                        " belongs to start ", header.generation, "."),
-                   newer ? "wait for the chief's restart." : "end this leftover process.",
-                   newer ? Retry::yes : Retry::no};
-  }
-  if (hello->fingerprint != fingerprint_) {
-    return Refusal{text(hello->task, " has another cluster description than the chief ", task(0),
-                        " (from ", cluster.origin, ")."),
-                   "give every worker the same list of tasks and addresses.", Retry::no};
-  }
-  if (hello->rank < 1 || hello->rank >= cluster.world_size() || hello->task != task(hello->rank)) {
-    return Refusal{
-        text("no worker of this cluster is ", hello->task, " with rank ", hello->rank, "."),
-        "give each process the task that it has in the cluster.", Retry::no};
-  }
-  const Peer& holder = peers_[static_cast<std::size_t>(hello->rank)];
-  if (stage_ != Stage::gathering && !state_.failed()) {
-    return Refusal{text("the group has already started without this process as ", hello->task, "."),
-                   "stop the whole group, then start it again.", Retry::yes};
-  }
-  if (holder.connection && holder.connection->open()) {
-    return Refusal{text(hello->task, " is already taken by the process at ",
-                        holder.connection->peer_text(), "."),
-                   "give each process its own task.", Retry::no};
-  }
-  return std::nullopt;
-}
-
-void Chief::refuse(const std::shared_ptr<Connection>& connection, const Refusal& refusal) {
-  if (++refusals_logged_ <= kMaxRefusalLines) {
-    log_warning("refused a worker from ", connection->peer_text(), ": ", refusal.cause,
-                refusals_logged_ == kMaxRefusalLines ? " Further refusals are not logged." : "");
-  }
-  FrameHeader header;
-  header.type = FrameType::refuse;
-  header.generation = state_.cluster.generation;
-  connection->send(header, to_json(refusal));
-  connection->close_after_writes();
-}
-
-void Chief::admit(const std::shared_ptr<Connection>& connection, const Hello& hello) {
-  const int rank = hello.rank;
-  peer(rank) = Peer{};
-  peer(rank).connection = connection;
-  peer(rank).hello = hello;
-  liveness_.heard(rank, std::chrono::steady_clock::now());
-  connection->start(
-      [this, rank](const FrameHeader& header, const std::vector<std::byte>& payload) {
-        on_frame(rank, header, payload);
-      },
-      [this, rank](const std::string& reason, FrameFault) { on_closed(rank, reason); });
-  log_debug(task(rank), " joined from ", connection->peer_text());
-  compare_terms(rank);
-  announce_missing();
-  proceed_if_complete();
-}
-
-void Chief::compare_terms(int rank) {
-  const Hello& hello = peer(rank).hello;
-  if (const auto difference = first_difference(terms_.must_match, hello.must_match)) {
-    return note_difference(rank, "the setting " + difference->name, *difference);
-  }
-  if (hello.signature_hash == signature_hash_) return;
-  const std::string lines = join_lines(terms_.model_signature);
-  if (lines.size() > max_payload_bytes(FrameType::signature)) {
-    return note_difference(
-        rank, "the model",
-        {"model", "signature " + signature_hash_, "signature " + hello.signature_hash});
-  }
-  peer(rank).awaits_difference = true;  // the worker finds the line, it has both lists then
-  send(rank, FrameType::signature, lines);
-}
-
-void Chief::note_difference(int rank, const std::string& what, const TermsDifference& difference) {
-  if (terms_failure_) return;
-  terms_failure_ =
-      Failure{FailureKind::config, rank,
-              text(task(0), " and ", task(rank), " differ in ", what, ": '", difference.chief,
-                   "' on ", task(0), ", '", difference.worker, "' on ", task(rank), "."),
-              "give every worker the same options and the same program.", kExitUsage};
-  grace_.expires_after(kTermsGrace);
-  grace_.async_wait([this](const ErrorCode& cancelled) {
-    if (!cancelled && terms_failure_) fail(*terms_failure_);
-  });
-}
-
-void Chief::proceed_if_complete() {
-  if (stage_ != Stage::gathering || !missing().empty() || state_.failed()) return;
-  const bool awaits =
-      std::any_of(peers_.begin(), peers_.end(), [](const Peer& p) { return p.awaits_difference; });
-  if (awaits) return;
-  if (terms_failure_) return fail(*terms_failure_);
-  welcome_all();
 }
 
 void Chief::welcome_all() {

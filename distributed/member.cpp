@@ -18,11 +18,14 @@ namespace {
 
 using ErrorCode = boost::system::error_code;
 
-constexpr std::chrono::milliseconds kRetryPause{100};
 // Without an answer to SYN the kernel would try for two minutes; a name may resolve to an address
 // that drops packets while the next one answers.
 constexpr std::chrono::milliseconds kConnectTime{3'000};
+// After a refusal that may pass, such as a chief that is about to be restarted.
+constexpr std::chrono::milliseconds kRefusedPause{1'000};
 constexpr std::chrono::seconds kProgressEvery{5};
+// The chief's own limit ends at about the same time, and it knows who is missing.
+constexpr std::chrono::milliseconds kChiefVerdict{1'000};
 
 double seconds_of(std::chrono::milliseconds time) {
   return std::chrono::duration<double>(time).count();
@@ -135,12 +138,12 @@ void MemberPlane::ensure_acceptor() {
   });
 }
 
-void MemberPlane::try_again(const std::string& why) {
+void MemberPlane::try_again(const std::string& why, std::chrono::milliseconds pause) {
   last_trouble_ = why;
   stage_ = Stage::reaching;
   if (connection_) connection_->close();
   connection_ = nullptr;
-  retry_.expires_after(kRetryPause);
+  retry_.expires_after(pause);
   retry_.async_wait([this](const ErrorCode& cancelled) {
     if (!cancelled && !state_.failed()) reach();
   });
@@ -188,7 +191,7 @@ void MemberPlane::on_frame(const FrameHeader& header, const std::vector<std::byt
 }
 
 void MemberPlane::on_refused(const Refusal& refusal) {
-  if (refusal.retry == Retry::yes) return try_again("it refused: " + refusal.cause);
+  if (refusal.retry == Retry::yes) return try_again("it refused: " + refusal.cause, kRefusedPause);
   const std::string where =
       to_text(state_.cluster.members[0].address->host, state_.cluster.members[0].address->port);
   state_.fail({FailureKind::config, state_.cluster.rank,
@@ -251,6 +254,13 @@ void MemberPlane::on_tick() {
 
 void MemberPlane::on_start_timeout() {
   if (stage_ == Stage::running || state_.failed()) return;
+  if (stage_ != Stage::reaching && !std::exchange(awaits_verdict_, true)) {
+    start_limit_.expires_after(kChiefVerdict);
+    start_limit_.async_wait([this](const ErrorCode& cancelled) {
+      if (!cancelled) on_start_timeout();
+    });
+    return;
+  }
   const double limit = seconds_of(state_.options.start_timeout);
   const std::string chief = describe_member(state_.cluster.members[0]);
   const bool reached = stage_ != Stage::reaching;

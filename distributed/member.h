@@ -34,13 +34,14 @@ class MemberPlane final : public ControlPlane {
   void goodbye() override;
 
  private:
+  static constexpr std::chrono::milliseconds kRetryPause{100};
   enum class Stage { reaching, waiting, linking, running, leaving };
   struct Attempt;
 
   void reach();
   void try_next(const std::shared_ptr<Attempt>& attempt);
   void on_connected(const std::shared_ptr<Attempt>& attempt);
-  void try_again(const std::string& why);
+  void try_again(const std::string& why, std::chrono::milliseconds pause = kRetryPause);
   void ensure_acceptor();
   void on_frame(const FrameHeader& header, const std::vector<std::byte>& payload);
   void on_refused(const Refusal& refusal);
@@ -71,6 +72,7 @@ class MemberPlane final : public ControlPlane {
   std::shared_ptr<Connection> connection_;
   Stage stage_ = Stage::reaching;
   bool accepting_ = false;
+  bool awaits_verdict_ = false;
   std::string last_trouble_;  // why the chief could not be reached last time
   std::string missing_;       // who the chief is waiting for, by its word
 };

@@ -91,6 +91,7 @@ Acceptor::Acceptor(asio::io_context& context, int listen_fd) : acceptor_(context
                            "let the launcher hand down the socket that it listens on.");
   }
   prepare_socket(listen_fd);
+  acceptor_.listen(kBacklog, error);  // again: the launcher's backlog may be short
   endpoint_ = acceptor_.local_endpoint();
 }
 

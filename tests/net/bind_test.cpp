@@ -1,0 +1,60 @@
+#include <string>
+
+#include "core/error.h"
+#include "distributed/worker_group.h"
+#include "tests/support/run_ranks.h"
+#include "tests/support/test_prelude.h"
+
+namespace {
+
+using namespace troupe;           // NOLINT: a test
+using namespace troupe::testing;  // NOLINT: a test
+
+Cluster cluster_at(const std::string& host, std::uint16_t port) {
+  Cluster cluster;
+  cluster.members = {{"worker/0", Endpoint{host, port}}, {"worker/1", std::nullopt}};
+  return cluster;
+}
+
+}  // namespace
+
+TEST_SUITE("net") {
+  TEST_CASE("bind: a taken port is named, with the process that has it") {
+    const LoopbackListener holder;
+    const std::string where = text("127.0.0.1:", holder.port());
+    const std::string owner = text("process ", ::getpid());
+    const auto bind = [&] { WorkerGroup group(cluster_at("127.0.0.1", holder.port()), {}); };
+    CHECK_THROWS_WITH_AS(bind(), doctest::Contains(where.c_str()), EnvironmentError);
+    CHECK_THROWS_WITH_AS(bind(), doctest::Contains(owner.c_str()), EnvironmentError);
+  }
+
+  TEST_CASE("bind: an address outside loopback needs --insecure") {
+    for (const char* host : {"0.0.0.0", "192.0.2.1", "some-machine"}) {
+      CAPTURE(host);
+      CHECK_THROWS_WITH_AS(WorkerGroup(cluster_at(host, 0), {}), doctest::Contains("--insecure"),
+                           ConfigError);
+    }
+  }
+
+  TEST_CASE("bind: an address that is not this machine's is refused by name") {
+    GroupOptions options;
+    options.insecure = true;  // 192.0.2.0/24 is reserved for documentation (RFC 5737)
+    CHECK_THROWS_WITH_AS(WorkerGroup(cluster_at("192.0.2.1", 0), options),
+                         doctest::Contains("cannot listen on 192.0.2.1:0"), EnvironmentError);
+  }
+
+  TEST_CASE("bind: an inherited descriptor that does not listen is refused") {
+    Cluster cluster = cluster_at("127.0.0.1", 1);
+    cluster.listen_fd = 0;
+    CHECK_THROWS_WITH_AS(WorkerGroup(cluster, {}), doctest::Contains("descriptor 0"),
+                         EnvironmentError);
+  }
+
+  TEST_CASE("bind: an inherited socket on all interfaces needs --insecure") {
+    const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    REQUIRE(::listen(fd, 1) == 0);  // binds 0.0.0.0 and a free port
+    Cluster cluster = cluster_at("127.0.0.1", 1);
+    cluster.listen_fd = fd;
+    CHECK_THROWS_WITH_AS(WorkerGroup(cluster, {}), doctest::Contains("0.0.0.0"), ConfigError);
+  }
+}

@@ -1,0 +1,74 @@
+// RawClient: a peer that says what the test wants, over a plain blocking socket with a time limit.
+#pragma once
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "core/text.h"
+#include "net/frame.h"
+
+namespace troupe::testing {
+
+class RawClient {
+ public:
+  explicit RawClient(std::uint16_t port) : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(port);
+    const timeval limit{10, 0};
+    ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+    if (::connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+      throw std::runtime_error("the test cannot connect");
+    }
+  }
+  ~RawClient() { ::close(fd_); }
+  RawClient(const RawClient&) = delete;
+  RawClient& operator=(const RawClient&) = delete;
+
+  void send(const std::string& bytes) {
+    // The other side may have closed; what it answers is what the test looks at.
+    [[maybe_unused]] const auto sent = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  }
+  void send_frame(FrameHeader header, const std::string& payload) {
+    header.payload_bytes = payload.size();
+    header.payload_crc =
+        crc32_of({reinterpret_cast<const std::byte*>(payload.data()), payload.size()});
+    const auto head = encode_frame(header);
+    send(std::string(reinterpret_cast<const char*>(head.data()), head.size()) + payload);
+  }
+  /// Everything until the other side closes.
+  [[nodiscard]] std::string read_to_end() {
+    std::string all;
+    char buffer[4096];
+    for (;;) {
+      const auto got = ::recv(fd_, buffer, sizeof(buffer), 0);
+      if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+        throw std::runtime_error("the other side does not close");
+      }
+      if (got <= 0) return all;
+      all.append(buffer, static_cast<std::size_t>(got));
+    }
+  }
+
+  /// What comes next; "" when the other side closes or is silent for too long.
+  [[nodiscard]] std::string read_some() {
+    char buffer[4096];
+    const auto got = ::recv(fd_, buffer, sizeof(buffer), 0);
+    return got <= 0 ? "" : std::string(buffer, static_cast<std::size_t>(got));
+  }
+
+ private:
+  int fd_;
+};
+
+}  // namespace troupe::testing

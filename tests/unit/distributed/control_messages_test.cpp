@@ -1,0 +1,82 @@
+#include "distributed/control_messages.h"
+
+#include "tests/support/test_prelude.h"
+
+namespace {
+troupe::Span<const std::byte> bytes_of(const std::string& text) {
+  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
+}
+troupe::Hello sample() {
+  troupe::Hello hello;
+  hello.rank = 3;
+  hello.task = "worker/3";
+  hello.fingerprint = "f";
+  hello.signature_hash = "s";
+  hello.must_match = {{"--seed", "1"}};
+  hello.listens = {"127.0.0.1", 2222};
+  return hello;
+}
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const auto at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, from.size(), to);
+}
+}  // namespace
+
+TEST_SUITE("distributed") {
+  TEST_CASE("control_messages: a hello survives the way") {
+    const auto hello = troupe::hello_from(bytes_of(to_json(sample())));
+    REQUIRE(hello);
+    CHECK(to_json(*hello) == to_json(sample()));
+    CHECK(hello->must_match.at("--seed") == "1");
+    CHECK(hello->listens.port == 2222);
+  }
+
+  TEST_CASE("control_messages: a malformed hello is refused, never thrown") {
+    const std::string good = to_json(sample());
+    CHECK_FALSE(troupe::hello_from(bytes_of("")));
+    CHECK_FALSE(troupe::hello_from(bytes_of("[]")));
+    CHECK_FALSE(troupe::hello_from(bytes_of("{}")));
+    CHECK_FALSE(troupe::hello_from(bytes_of(std::string(60000, '['))));
+    CHECK_FALSE(troupe::hello_from(bytes_of(replaced(good, "\"rank\":3", "\"rank\":-1"))));
+    CHECK_FALSE(troupe::hello_from(bytes_of(replaced(good, "\"rank\":3", "\"rank\":3.5"))));
+    CHECK_FALSE(troupe::hello_from(bytes_of(replaced(good, "\"rank\":3", "\"rank\":99999"))));
+    CHECK_FALSE(troupe::hello_from(bytes_of(replaced(good, "\"worker/3\"", "7"))));
+    CHECK_FALSE(troupe::hello_from(bytes_of(replaced(good, "2222", "65536"))));
+    CHECK_FALSE(troupe::hello_from(bytes_of(replaced(good, "\"1\"", "1"))));
+    for (std::size_t n = 0; n < good.size(); ++n) {
+      CHECK_FALSE(troupe::hello_from(bytes_of(good.substr(0, n))));
+    }
+  }
+
+  TEST_CASE("control_messages: a failure survives the way, cut to what a frame carries") {
+    troupe::Failure failure = {troupe::FailureKind::peer_failed, 2, "cause.", "fix.", 7};
+    const auto read = troupe::failure_from(bytes_of(to_json(failure)));
+    REQUIRE(read);
+    CHECK(read->kind == troupe::FailureKind::peer_failed);
+    CHECK(read->exit_code == 7);
+    failure.cause = std::string(1 << 20, '\x01');  // every byte takes six in JSON
+    CHECK(to_json(failure).size() < 64 * 1024);
+    CHECK_FALSE(
+        troupe::failure_from(bytes_of(replaced(to_json(*read), "\"kind\":2", "\"kind\":0"))));
+    CHECK_FALSE(
+        troupe::failure_from(bytes_of(replaced(to_json(*read), "\"kind\":2", "\"kind\":8"))));
+  }
+
+  TEST_CASE("control_messages: text that is not UTF-8 does not throw on the way out") {
+    CHECK_FALSE(to_json(troupe::Suspicion{1, "\xff\xfe"}).empty());
+  }
+
+  TEST_CASE("control_messages: a session is compared byte for byte") {
+    const troupe::Session session = troupe::make_session();
+    const troupe::Session other = troupe::make_session();
+    CHECK(troupe::same_session(session, {session.data(), session.size()}));
+    CHECK_FALSE(troupe::same_session(session, {other.data(), other.size()}));
+    CHECK_FALSE(troupe::same_session(session, {session.data(), 15}));
+    troupe::Welcome welcome{session, {{"127.0.0.1", 1}, {"::1", 2}}};
+    const auto read = troupe::welcome_from(bytes_of(to_json(welcome)));
+    REQUIRE(read);
+    CHECK(read->session == session);
+    CHECK(read->endpoints[1].host == "::1");
+  }
+}
