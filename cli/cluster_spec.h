@@ -13,7 +13,7 @@
 
 namespace troupe {
 
-inline constexpr int kMaxWorldSize = 65'536;  // what a mistyped world size may make us allocate
+inline constexpr int kMaxWorkers = 4096;  // the wire's limit, net/frame.h
 
 /// One value that was given for the cluster. `origin` is what the user wrote it with ("--rank",
 /// "TROUPE_RANK", "train.json: rank"); `level` orders flag (0), environment (1) and --config (2).

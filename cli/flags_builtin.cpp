@@ -205,9 +205,8 @@ void add_cluster(std::vector<Flag>& flags, Settings& settings) {
            "JSON file that names every worker (as TF_CONFIG, or its \"cluster\" part)", "FILE"));
   add(path("task", &settings.task, "which worker of --cluster this is: worker:1", "TASK"));
   add(whole<std::int64_t>("rank", &settings.rank, "this worker's number, from 0", 0,
-                          kMaxWorldSize - 1));
-  add(whole<std::int64_t>("world-size", &settings.world_size, "number of workers", 1,
-                          kMaxWorldSize));
+                          kMaxWorkers - 1));
+  add(whole<std::int64_t>("world-size", &settings.world_size, "number of workers", 1, kMaxWorkers));
   add(path("chief-address", &settings.chief_address, "where rank 0 listens", "HOST:PORT"));
   Flag device = with_value_name(flag("device", &strategy.device, "cpu, cuda or cuda:N"), "DEVICE");
   device.assign = [target = &strategy.device](const std::string& v) {

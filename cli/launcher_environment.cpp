@@ -60,8 +60,8 @@ std::int64_t number(const Environment& environment, const std::string& name,
 LauncherPlace place(const Environment& environment, const std::string& launcher,
                     const std::string& rank, const std::string& size) {
   LauncherPlace made;
-  made.world_size = static_cast<int>(number(environment, size, launcher, 1, kMaxWorldSize));
-  made.rank = static_cast<int>(number(environment, rank, launcher, 0, kMaxWorldSize - 1));
+  made.world_size = static_cast<int>(number(environment, size, launcher, 1, kMaxWorkers));
+  made.rank = static_cast<int>(number(environment, rank, launcher, 0, kMaxWorkers - 1));
   if (made.rank >= made.world_size) {
     throw ConfigError(text(rank, " is ", made.rank, ", but ", size, " is ", made.world_size, "."),
                       "ranks count from 0; start the program through its launcher.");
@@ -161,9 +161,9 @@ std::string slurm_job(const Environment& environment) {
 
 LauncherPlace read_slurm_shell(const Environment& environment) {
   const std::int64_t tasks = number_in(value_of(environment, "SLURM_NTASKS").value_or("1"),
-                                       "SLURM_NTASKS", 1, kMaxWorldSize);
+                                       "SLURM_NTASKS", 1, kMaxWorkers);
   const std::string rank = value_of(environment, "SLURM_PROCID").value_or("0");
-  if (number_in(rank, "SLURM_PROCID", 0, kMaxWorldSize - 1) > 0) {
+  if (number_in(rank, "SLURM_PROCID", 0, kMaxWorkers - 1) > 0) {
     (void)needed(environment, "SLURM_STEP_NUM_TASKS", "Slurm");
   }
   if (tasks > 1) {

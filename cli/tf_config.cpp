@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::int64_t kMaxTasks = 65'536;  // of one job
+constexpr std::int64_t kMaxTasks = 4096;  // of one job
 
 [[noreturn]] void refuse(const std::string& where, const std::string& what,
                          const std::string& fix) {

@@ -88,7 +88,7 @@ const std::vector<BadLine> kBadLines = {
     {{"--generation", "-1"}, "--generation", "at least 0"},
     {{"--rank", "-1"}, "--rank", "from 0 to"},
     {{"--world-size", "0"}, "--world-size", "from 1 to"},
-    {{"--world-size", "99999999"}, "--world-size", "from 1 to"},
+    {{"--world-size", "4097"}, "--world-size", "from 1 to 4096"},
     {{"--rank", "1"}, "--rank", "--world-size is missing"},
     {{"--world-size", "2"}, "--world-size", "--rank is missing"},
     {{"--rank", "1", "--world-size", "2"}, "--world-size", "--chief-address is missing"},
