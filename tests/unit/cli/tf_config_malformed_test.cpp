@@ -1,4 +1,5 @@
 // Documents that are wrong, each with the place and the phrase that its message must show.
+#include <random>
 #include <string>
 #include <vector>
 
@@ -213,6 +214,43 @@ TEST_SUITE("cli") {
       }
     }
     CHECK(count >= 60);
+  }
+
+  TEST_CASE("tf_config: damaged documents give a cluster or a usage error, never anything else") {
+    const std::string whole =
+        R"({"cluster": {"chief": ["c:1"], "worker": {"0": "a:1", "1": "[::1]:2"}, "ps": ["p:1"],
+            "evaluator": ["e"]}, "task": {"type": "worker", "index": 1}, "model_dir": "/m",
+            "service": {"k": [0, 1.5, null]}, "environment": "cloud"})";
+    const std::string bytes = "{}[]\",:\\0123456789-.eEtrufalsn\x01\x80\xff ";
+    std::mt19937 random(1);
+    const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
+    int accepted = 0;
+    int refused = 0;
+    for (int round = 0; round < 4000; ++round) {
+      std::string damaged = whole;
+      for (std::size_t edits = 1 + below(4); edits > 0 && !damaged.empty(); --edits) {
+        const std::size_t at = below(damaged.size());
+        const std::size_t length = 1 + below(6);
+        switch (below(3)) {
+          case 0:
+            damaged[at] = bytes[below(bytes.size())];
+            break;
+          case 1:
+            damaged.erase(at, length);
+            break;
+          default:
+            damaged.insert(below(damaged.size()), damaged.substr(at, 4 * length));
+        }
+      }
+      try {
+        (void)troupe::parse_tf_config(damaged, troupe::ChiefRule::required);
+        ++accepted;
+      } catch (const troupe::ConfigError&) {
+        ++refused;
+      }
+    }
+    CHECK(accepted > 100);
+    CHECK(refused > 100);
   }
 
   TEST_CASE("tf_config: odd documents that are right") {
