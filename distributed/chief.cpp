@@ -132,7 +132,7 @@ void Chief::on_frame(int rank, const FrameHeader& header, const std::vector<std:
     case FrameType::suspect: {
       const auto suspicion = suspicion_from(body);
       if (!suspicion || suspicion->peer >= state_.cluster.world_size()) return malformed();
-      return suspect(suspicion->peer, text(task(rank), " lost its link to it: ", suspicion->what));
+      return hold_suspicion(rank, *suspicion);
     }
     case FrameType::goodbye:
       from.said_goodbye = true;
@@ -228,8 +228,13 @@ void Chief::report(const Failure& failure) {
 }
 
 void Chief::suspect(int suspected, const std::string& what) {
+  hold_suspicion(0, {suspected, what});
+}
+
+void Chief::hold_suspicion(int reporter, const Suspicion& suspicion) {
   if (state_.failed() || suspicion_) return;
-  suspicion_ = peer_lost(state_.cluster, suspected, what);
+  suspicion_ = peer_lost(state_.cluster, suspicion.peer,
+                         text(task(reporter), " lost its link to it: ", suspicion.what));
   grace_.expires_after(kSuspicionGrace);
   grace_.async_wait([this](const ErrorCode& cancelled) {
     if (!cancelled && suspicion_) fail(*suspicion_);

@@ -63,6 +63,7 @@ class Chief final : public ControlPlane {
   void announce_missing();
   void finish_goodbye();
 
+  void hold_suspicion(int reporter, const Suspicion& suspicion);
   void fail(const Failure& failure);
   [[nodiscard]] Failure blame_the_late(Failure failure, std::uint64_t sequence) const;
   void send(int rank, FrameType type, const std::string& payload);

@@ -217,7 +217,7 @@ void WorkerGroup::Impl::make_links() {
 
 Call WorkerGroup::Impl::enter(Operation operation, DType dtype, std::size_t total_bytes, int root,
                               const Deadline& deadline) {
-  state_.raise_if_failed("");
+  if (!environment_) state_.raise_if_failed("");  // failed before or while joining
   TROUPE_CHECK(environment_.has_value() && state_.phase() != GroupPhase::closed);
   FrameHeader header;
   header.operation = operation;

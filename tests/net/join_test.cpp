@@ -198,14 +198,16 @@ TEST_SUITE("net") {
     const auto errors = try_ranks(3, [&](int rank) {
       if (rank == 2) freed.get_future().wait();  // until then the group cannot be complete
       if (rank == 1) {
-        RawClient first(port);
-        first.send_frame(header_of(FrameType::hello), to_json(hello_of(clusters[1])));
-        CHECK(first.read_some() != "");  // admitted
-        WorkerGroup twin(clusters[1], test_options());
-        CHECK_THROWS_WITH_AS(
-            twin.join({}),
-            doctest::Contains("worker/1 is already taken by the process at 127.0.0.1:"),
-            ConfigError);
+        {
+          RawClient first(port);
+          first.send_frame(header_of(FrameType::hello), to_json(hello_of(clusters[1])));
+          CHECK(first.read_some() != "");  // admitted
+          WorkerGroup twin(clusters[1], test_options());
+          CHECK_THROWS_WITH_AS(
+              twin.join({}),
+              doctest::Contains("worker/1 is already taken by the process at 127.0.0.1:"),
+              ConfigError);
+        }
         freed.set_value();
       }
       WorkerGroup group(clusters[static_cast<std::size_t>(rank)], test_options());
@@ -331,9 +333,11 @@ TEST_SUITE("net") {
     const auto errors = try_ranks(3, [&](int rank) {
       if (rank == 2) left.get_future().wait();
       if (rank == 1) {
-        RawClient early(port);  // an honest hello; the answer shows that it was admitted
-        early.send_frame(header_of(FrameType::hello), to_json(hello_of(clusters[1])));
-        CHECK(early.read_some() != "");
+        {
+          RawClient early(port);  // an honest hello; the answer shows that it was admitted
+          early.send_frame(header_of(FrameType::hello), to_json(hello_of(clusters[1])));
+          CHECK(early.read_some() != "");
+        }
         left.set_value();
       }
       WorkerGroup group(clusters[static_cast<std::size_t>(rank)], test_options());
