@@ -249,16 +249,23 @@ void LaunchGroup::finish_if_all_ended() {
   if (phase_ != Phase::reporting) {
     phase_ = Phase::reporting;
     sweep_strays();
-    phase_timer_.expires_after(kDrainLimit);
-    phase_timer_.async_wait([this](const boost::system::error_code& error) {
-      if (error) return;
-      for (const auto& worker : workers_) worker->close_streams();
-      finish_if_all_ended();
-    });
+    limit_draining();
   }
   for (const auto& worker : workers_)
     if (worker->streams_open()) return;
   report();
+}
+
+/// A stream that stays open after the sweep is held by a process that is not ours. A reader that is
+/// slow to take what is there has all the time it wants.
+void LaunchGroup::limit_draining() {
+  phase_timer_.expires_after(kDrainLimit);
+  phase_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (error || reported_) return;
+    if (out_.pending_bytes() > 0 || err_.pending_bytes() > 0) return limit_draining();
+    for (const auto& worker : workers_) worker->close_streams();
+    finish_if_all_ended();
+  });
 }
 
 /// Kills and reaps what the workers left behind outside their process groups, the children that

@@ -46,6 +46,7 @@ class LaunchGroup {
   [[nodiscard]] bool any_running() const;
 
   void finish_if_all_ended();
+  void limit_draining();
   void sweep_strays();
   void report();
   void report_culprit(const LaunchedWorker& culprit);

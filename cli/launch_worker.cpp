@@ -120,6 +120,14 @@ void LaunchedWorker::resume() {
 void LaunchedWorker::close_streams() {
   for (Stream* stream : {&out_, &err_}) {
     if (!stream->descriptor.is_open()) continue;
+    boost::system::error_code error;
+    stream->descriptor.non_blocking(true, error);
+    for (std::size_t taken = 0; !error && taken < kSinkLimitBytes;) {
+      const std::size_t count =
+          stream->descriptor.read_some(boost::asio::buffer(stream->buffer), error);
+      stream->lines.feed({stream->buffer.data(), count});
+      taken += count;
+    }
     stream->lines.finish();
     stream->descriptor.close();
   }

@@ -47,7 +47,8 @@ class LaunchedWorker {
   void reap();
   /// Reads on if the sinks were full and are no longer.
   void resume();
-  /// Gives up what may still come: the streams are held open by a process that is not ours.
+  /// Takes what is there and gives up what may still come: the streams are held open by a process
+  /// that is not ours.
   void close_streams();
 
   [[nodiscard]] int rank() const { return rank_; }

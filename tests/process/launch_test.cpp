@@ -191,6 +191,22 @@ TEST_SUITE("process") {
     CHECK(marker.falls_to(0));
   }
 
+  TEST_CASE("troupe run: a slow reader gets everything, also after the workers ended") {
+    const TempDir folder;
+    const std::string done = (folder / "done").string();
+    // More than the launcher and its reader's pipe keep (1 MiB and 64 KiB), less than that and the
+    // worker's pipe: the worker ends while nobody reads, and its own pipe still holds a part.
+    Process process({kTool, "run", "--workers", "1", "--no-prefix", "--", "/bin/sh", "-c",
+                     "yes 123456789012345 | head -c 1152000; : > " + done});
+    const troupe::Deadline deadline = troupe::Deadline::in(kProcessLimit);
+    while (!std::filesystem::exists(done) && !deadline.expired()) poll(nullptr, 0, 5);
+    REQUIRE(std::filesystem::exists(done));
+    poll(nullptr, 0, 2500);  // longer than the launcher waits for the output of an ended worker
+    const ProcessResult result = process.wait();
+    CHECK(result.exit_code == 0);
+    CHECK(count_of(result.out, "123456789012345\n") == 72'000);
+  }
+
   TEST_CASE("troupe run: a reader that stops reading does not keep the group alive") {
     const Marker marker;
     // More than pipes and the launcher keep; the worker cannot get rid of it before it is stopped.
