@@ -12,7 +12,7 @@ struct TrainOptions {
   std::optional<std::int64_t> max_steps;  // absolute; whichever of the two ends first
   std::int64_t batch_size = 64;           // the global batch: all replicas' examples in a step
   std::uint64_t seed = 1;
-  double learning_rate = 0.01;
+  double learning_rate = 0.03;
   double momentum = 0.9;
   double weight_decay = 0;
   std::int64_t log_every = 100;  // steps between log lines; 0: none
