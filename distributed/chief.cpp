@@ -20,6 +20,9 @@ constexpr std::chrono::seconds kProgressEvery{5};
 // its own closed connection says more than the neighbour's, so it gets this long to arrive.
 constexpr std::chrono::milliseconds kSuspicionGrace{200};
 constexpr std::chrono::milliseconds kGoodbyeLinger{1'000};
+// An abort frame normally leaves at once; a worker that does not read must not hold up the others.
+constexpr std::chrono::milliseconds kAbortFlush{200};
+constexpr std::chrono::milliseconds kFlushPoll{1};
 
 std::string join_names(const std::vector<std::string>& names) {
   std::string joined;
@@ -94,7 +97,7 @@ void Chief::welcome_all() {
 void Chief::start_if_ready() {
   const bool ready =
       std::all_of(peers_.begin(), peers_.end(), [](const Peer& p) { return p.ready; });
-  if (!ready || stage_ != Stage::linking || state_.failed()) return;
+  if (!ready || stage_ != Stage::linking || failing()) return;
   stage_ = Stage::running;
   start_limit_.cancel();
   progress_.cancel();
@@ -146,7 +149,7 @@ void Chief::on_closed(int rank, const std::string& reason) {
   Peer& lost = peer(rank);
   lost.connection = nullptr;
   lost.awaits_difference = false;
-  if (state_.failed()) return;
+  if (failing()) return;
   if (lost.said_goodbye) {
     lost.gone = true;
     return finish_goodbye();
@@ -189,7 +192,7 @@ void Chief::on_tick() {
 }
 
 void Chief::on_start_timeout() {
-  if (stage_ == Stage::running || state_.failed()) return;
+  if (stage_ == Stage::running || failing()) return;
   std::vector<std::string> names;
   std::vector<int> late = missing();
   for (int rank = 0; late.empty() && rank < state_.cluster.world_size(); ++rank) {
@@ -203,7 +206,7 @@ void Chief::on_start_timeout() {
 }
 
 void Chief::announce_missing() {
-  if (stage_ != Stage::gathering || state_.failed()) return;
+  if (stage_ != Stage::gathering || failing()) return;
   std::vector<std::string> names;
   for (const int rank : missing()) {
     names.push_back(describe_member(state_.cluster.members[static_cast<std::size_t>(rank)]));
@@ -232,7 +235,7 @@ void Chief::suspect(int suspected, const std::string& what) {
 }
 
 void Chief::hold_suspicion(int reporter, const Suspicion& suspicion) {
-  if (state_.failed() || suspicion_) return;
+  if (failing() || suspicion_) return;
   suspicion_ = peer_lost(state_.cluster, suspicion.peer,
                          text(task(reporter), " lost its link to it: ", suspicion.what));
   grace_.expires_after(kSuspicionGrace);
@@ -266,11 +269,30 @@ void Chief::finish_goodbye() {
 }
 
 void Chief::fail(const Failure& failure) {
-  if (state_.failed()) return;
-  // First the frames, then the flag: the thread that the flag wakes may end this process.
+  if (failing()) return;
+  failing_ = failure;
   send_all(FrameType::abort, to_json(failure));
-  state_.fail(failure);
+  flush_limit_ = std::chrono::steady_clock::now() + kAbortFlush;
+  finish_failing();
 }
+
+// First the frames leave, then the flag is set: the thread that the flag wakes may end this
+// process.
+void Chief::finish_failing() {
+  const bool unsent = std::any_of(peers_.begin(), peers_.end(), [](const Peer& p) {
+    return p.connection && p.connection->has_unsent();
+  });
+  if (!unsent || std::chrono::steady_clock::now() >= flush_limit_) {
+    state_.fail(*failing_);
+    return;
+  }
+  grace_.expires_after(kFlushPoll);
+  grace_.async_wait([this](const ErrorCode& cancelled) {
+    if (!cancelled) finish_failing();
+  });
+}
+
+bool Chief::failing() const { return failing_.has_value() || state_.failed(); }
 
 // Who waits longest complains first, but is not at fault: that is who has not come to the
 // collective at all.

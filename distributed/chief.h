@@ -65,6 +65,8 @@ class Chief final : public ControlPlane {
 
   void hold_suspicion(int reporter, const Suspicion& suspicion);
   void fail(const Failure& failure);
+  void finish_failing();
+  [[nodiscard]] bool failing() const;
   [[nodiscard]] Failure blame_the_late(Failure failure, std::uint64_t sequence) const;
   void send(int rank, FrameType type, const std::string& payload);
   void send_all(FrameType type, const std::string& payload);
@@ -89,6 +91,8 @@ class Chief final : public ControlPlane {
   Stage stage_ = Stage::gathering;
   std::optional<Failure> terms_failure_;
   std::optional<Failure> suspicion_;
+  std::optional<Failure> failing_;  // decided; on its way to the workers
+  std::chrono::steady_clock::time_point flush_limit_;
   int refusals_logged_ = 0;
 };
 

@@ -26,7 +26,7 @@ void Chief::take(FirstFrame first) {
   if (first.fault == FrameFault::none) hello = hello_from(Span<const std::byte>(first.payload));
   if (first.fault == FrameFault::none && !hello) return connection->close();  // malformed
   if (const auto refusal = objection(first.header, hello)) return refuse(connection, *refusal);
-  if (const auto failure = state_.failure()) {  // too late: it learns why
+  if (const auto failure = failing_ ? failing_ : state_.failure()) {  // too late: it learns why
     FrameHeader header;
     header.type = FrameType::abort;
     header.generation = state_.cluster.generation;
@@ -63,7 +63,7 @@ std::optional<Refusal> Chief::objection(const FrameHeader& header,
         "give each process the task that it has in the cluster.", Retry::no};
   }
   const Peer& holder = peers_[static_cast<std::size_t>(hello->rank)];
-  if (stage_ != Stage::gathering && !state_.failed()) {
+  if (stage_ != Stage::gathering && !failing()) {
     return Refusal{text("the group has already started without this process as ", hello->task, "."),
                    "stop the whole group, then start it again.", Retry::yes};
   }
@@ -134,7 +134,7 @@ void Chief::note_difference(int rank, const std::string& what, const TermsDiffer
 }
 
 void Chief::proceed_if_complete() {
-  if (stage_ != Stage::gathering || !missing().empty() || state_.failed()) return;
+  if (stage_ != Stage::gathering || !missing().empty() || failing()) return;
   const bool awaits =
       std::any_of(peers_.begin(), peers_.end(), [](const Peer& p) { return p.awaits_difference; });
   if (awaits) return;
