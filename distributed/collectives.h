@@ -15,7 +15,7 @@
 namespace troupe {
 
 /// Up to here recursive doubling is faster than the ring; it needs half of the scratch.
-/// Source: performance.md section 1 (128 KiB: 27 us against 38 us for W = 2, 127 us against 216 us
+/// Source: docs/algorithms.md (128 KiB: 27 us against 38 us for W = 2, 127 us against 216 us
 /// for W = 4; 1 MiB: the ring).
 inline constexpr std::size_t kDoublingMaxBytes = std::size_t{128} * 1024;
 

@@ -33,6 +33,7 @@ int main(int argc, char** argv) {
     }
 
     troupe::History history;
+    history.epochs = options.train.epochs.value_or(1);
     history.steps = state.step;
     const troupe::Report test = troupe::test(*strategy, hooks, state, data);
     troupe::summarize(*strategy, state, history, test, options.train);
