@@ -1,5 +1,6 @@
 // Rank processes: the benchmark's own program, started once per rank on this machine (fork and
-// exec: a forked LibTorch hangs), with one compute thread and one BLAS thread each.
+// exec: a forked LibTorch hangs), with one compute thread, one BLAS thread and an allocator that
+// keeps its memory each.
 #pragma once
 
 #include <chrono>

@@ -15,8 +15,9 @@ struct TrainingPlan {
   int steps = 0;  // of one way to train, in one round
 };
 
-/// Trains a few steps both ways from the same weights and compares; then measures in rounds, every
-/// way once in each. An object of "seconds" of one step per round, those of the slowest rank:
+/// Trains a few steps both ways from the same weights and compares (where there is Gloo); then
+/// measures in rounds, every way once in each. An object of "seconds" of one step per round, those
+/// of the slowest rank:
 ///   "troupe"            all ranks: the multi-worker strategy
 ///   "gloo"              all ranks: by hand, gradients summed by Gloo; only where there is Gloo
 ///   "alone"             rank 0, others wait: by hand, a rank's share of the global batch
