@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "core/check.h"
@@ -83,7 +84,10 @@ void Call::progress_until_done(const Sends& sends, const Receives& receives) {
     }
     const auto now = Clock::now();
     if (idle_since == Clock::time_point::max()) idle_since = now;
-    if (now - idle_since < environment_.spin) continue;
+    if (now - idle_since < environment_.spin) {
+      std::this_thread::yield();  // the peer may be waiting for this very core
+      continue;
+    }
     sleep(sends, receives);
     idle_since = Clock::time_point::max();
   }

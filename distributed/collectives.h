@@ -15,8 +15,8 @@
 namespace troupe {
 
 /// Up to here recursive doubling is faster than the ring; it needs half of the scratch.
-/// Source: docs/algorithms.md (128 KiB: 27 us against 38 us for W = 2, 127 us against 216 us
-/// for W = 4; 1 MiB: the ring).
+/// Source: docs/performance.md (128 KiB: 35 us against 38 us for W = 2, 127 us against 216 us
+/// for W = 4).
 inline constexpr std::size_t kDoublingMaxBytes = std::size_t{128} * 1024;
 
 /// Sum on all ranks, log2(W) rounds of all bytes; ranks beyond the largest power of two are folded

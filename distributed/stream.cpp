@@ -9,7 +9,7 @@ namespace troupe {
 namespace {
 
 // One read takes at most this, so that the bytes are still in the level-2 cache when they are
-// added. Source: docs/algorithms.md.
+// added. Source: docs/performance.md.
 constexpr std::size_t kMaxReadBytes = std::size_t{256} * 1024;
 
 [[noreturn]] void throw_broken(const Link& link, int error) {

@@ -26,7 +26,7 @@ namespace {
 
 // Longer than a message takes to come back over loopback, shorter than what a sleep costs; only
 // when every worker of this machine can have a core.
-// Source: docs/algorithms.md (10x at 4 B; never when oversubscribed).
+// Source: docs/performance.md (10x at 4 B; never when oversubscribed).
 constexpr std::chrono::microseconds kSpin{50};
 constexpr std::chrono::milliseconds kAbortWait{1'000};
 // The chief's verdict on a join that timed out is about to arrive; see Chief::on_start_timeout.
