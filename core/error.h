@@ -58,6 +58,13 @@ class DataError final : public Error {
   [[nodiscard]] const char* kind() const noexcept override { return "data"; }
 };
 
+/// A checkpoint could not be written, read or verified. What was saved before is as it was.
+class CheckpointError final : public Error {
+ public:
+  using Error::Error;
+  [[nodiscard]] const char* kind() const noexcept override { return "checkpoint"; }
+};
+
 /// A loss or gradient is not finite. Raised on every rank, before the optimiser step.
 class NonFiniteError final : public Error {
  public:

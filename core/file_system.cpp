@@ -1,0 +1,336 @@
+#include "core/file_system.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "core/error.h"
+#include "core/text.h"
+
+namespace troupe {
+namespace {
+
+constexpr std::size_t kMaxLockRecord = 4096;  // bytes
+constexpr mode_t kFileMode = 0644;
+constexpr mode_t kDirectoryMode = 0755;
+constexpr int kDirectoryFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+
+/// Calls `call` again while a signal interrupts it.
+template <class Call>
+auto retry(const Call& call) {
+  auto result = call();
+  while (result == -1 && errno == EINTR) result = call();
+  return result;
+}
+
+/// A file descriptor with an owner.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd = -1) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  [[nodiscard]] int get() const { return fd_; }
+  [[nodiscard]] int release() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_;
+};
+
+[[noreturn]] void fail(const std::string& action, const std::string& shown, int error, int fd) {
+  std::optional<std::uint64_t> free_bytes;
+  struct statvfs space = {};
+  if ((error == ENOSPC || error == EDQUOT) && fd >= 0 && ::fstatvfs(fd, &space) == 0) {
+    free_bytes = std::uint64_t{space.f_bavail} * space.f_frsize;
+  }
+  throw_file_error(action, shown, error, free_bytes);
+}
+
+/// The last component of a path and the open directory that it is in.
+struct Place {
+  Descriptor parent;
+  std::string name;
+};
+
+/// Opens directory by directory, following no link below the root. -1 and errno where it fails.
+Descriptor open_below(const std::string& root, const std::vector<std::string>& components,
+                      std::size_t count) {
+  Descriptor at(retry([&] { return ::open(root.c_str(), kDirectoryFlags); }));
+  for (std::size_t i = 0; i < count && at.get() >= 0; ++i) {
+    at = Descriptor(retry(
+        [&] { return ::openat(at.get(), components[i].c_str(), kDirectoryFlags | O_NOFOLLOW); }));
+  }
+  return at;
+}
+
+Place find_place(const std::string& root, const std::string& path, const std::string& action,
+                 const std::string& shown) {
+  const std::vector<std::string> components = split_path(path);
+  if (components.empty()) throw_file_error(action, shown, EINVAL);
+  Place place{open_below(root, components, components.size() - 1), components.back()};
+  if (place.parent.get() < 0) throw_file_error(action, shown, errno);
+  return place;
+}
+
+FileType type_of(mode_t mode) {
+  if (S_ISREG(mode)) return FileType::file;
+  if (S_ISDIR(mode)) return FileType::directory;
+  return S_ISLNK(mode) ? FileType::symlink : FileType::other;
+}
+
+class PosixFileWriter final : public FileWriter {
+ public:
+  PosixFileWriter(Descriptor fd, std::string shown)
+      : fd_(std::move(fd)), shown_(std::move(shown)) {}
+
+  void write(Span<const std::byte> bytes) override {
+    if (const int error = detail::write_fully(fd_.get(), bytes, ::write)) {
+      fail("write", shown_, error, fd_.get());
+    }
+  }
+  void sync() override {
+    if (retry([&] { return ::fsync(fd_.get()); }) != 0) fail("sync", shown_, errno, fd_.get());
+  }
+  void close() override {
+    // Never repeated: Linux has given the number back also where it reports an interruption.
+    if (::close(fd_.release()) != 0 && errno != EINTR) fail("close", shown_, errno, -1);
+  }
+
+ private:
+  Descriptor fd_;
+  std::string shown_;
+};
+
+class PosixFileLock final : public FileLock {
+ public:
+  PosixFileLock(Descriptor fd, std::string shown) : fd_(std::move(fd)), shown_(std::move(shown)) {}
+
+  [[nodiscard]] std::string read() const override {
+    std::string record(kMaxLockRecord, '\0');
+    const auto got = retry([&] { return ::pread(fd_.get(), record.data(), record.size(), 0); });
+    if (got < 0) fail("read", shown_, errno, -1);
+    record.resize(static_cast<std::size_t>(got));
+    return record;
+  }
+  void write(const std::string& record) override {
+    const Span<const char> characters(record.data(), record.size());
+    if (retry([&] { return ::ftruncate(fd_.get(), 0); }) != 0 || ::lseek(fd_.get(), 0, SEEK_SET)) {
+      fail("write", shown_, errno, fd_.get());
+    }
+    if (const int error = detail::write_fully(fd_.get(), as_bytes(characters), ::write)) {
+      fail("write", shown_, error, fd_.get());
+    }
+  }
+
+ private:
+  Descriptor fd_;  // closing it gives the lock back
+  std::string shown_;
+};
+
+/// Whether the open file is still the one at its name.
+bool same_file(int fd, const Place& place) {
+  struct stat opened = {};
+  struct stat named = {};
+  return ::fstat(fd, &opened) == 0 &&
+         ::fstatat(place.parent.get(), place.name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+         opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
+}
+
+}  // namespace
+
+int detail::write_fully(int fd, Span<const std::byte> bytes, WriteCall call) {
+  std::size_t done = 0;
+  while (done < bytes.size()) {
+    const std::ptrdiff_t count = call(fd, bytes.data() + done, bytes.size() - done);
+    if (count == 0) return EIO;  // no progress and no reason
+    if (count < 0 && errno != EINTR) return errno;
+    if (count > 0) done += static_cast<std::size_t>(count);
+  }
+  return 0;
+}
+
+PosixFileSystem::PosixFileSystem(std::string root) : root_(std::move(root)) {}
+
+std::string PosixFileSystem::shown(const std::string& path) const {
+  return path.empty() ? root_ : root_ + "/" + path;
+}
+
+void PosixFileSystem::create_root() {
+  std::string above = root_.rfind('/', 0) == 0 ? "/" : ".";
+  for (std::size_t begin = 0; begin < root_.size();) {
+    const std::size_t end = std::min(root_.find('/', begin), root_.size());
+    const std::string path = root_.substr(0, end);
+    begin = end + 1;
+    if (path.empty()) continue;  // before the first '/'
+    if (::mkdir(path.c_str(), kDirectoryMode) == 0) {
+      const Descriptor fd(retry([&] { return ::open(above.c_str(), kDirectoryFlags); }));
+      if (fd.get() < 0 || retry([&] { return ::fsync(fd.get()); }) != 0) {
+        throw_file_error("sync", above, errno);
+      }
+    } else if (const int error = errno; error != EEXIST && error != EISDIR) {
+      struct stat there = {};  // an existing directory may answer EROFS or EACCES instead
+      if (::stat(path.c_str(), &there) != 0) throw_file_error("create", path, error);
+    }
+    above = path;
+  }
+  const Descriptor fd = open_below(root_, {}, 0);
+  if (fd.get() < 0) throw_file_error("open", root_, errno);
+}
+
+void PosixFileSystem::create_directory(const std::string& path) {
+  const Place place = find_place(root_, path, "create", shown(path));
+  const auto make = [&] {
+    return ::mkdirat(place.parent.get(), place.name.c_str(), kDirectoryMode);
+  };
+  if (retry(make) != 0) fail("create", shown(path), errno, place.parent.get());
+}
+
+std::unique_ptr<FileWriter> PosixFileSystem::create_file(const std::string& path) {
+  const Place place = find_place(root_, path, "create", shown(path));
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+  Descriptor fd(
+      retry([&] { return ::openat(place.parent.get(), place.name.c_str(), kFlags, kFileMode); }));
+  if (fd.get() < 0) fail("create", shown(path), errno, place.parent.get());
+  return std::make_unique<PosixFileWriter>(std::move(fd), shown(path));
+}
+
+void PosixFileSystem::rename(const std::string& from, const std::string& to) {
+  const Place source = find_place(root_, from, "rename", shown(from));
+  const Place target = find_place(root_, to, "rename", shown(to));
+  const auto move = [&] {
+    return ::renameat(source.parent.get(), source.name.c_str(), target.parent.get(),
+                      target.name.c_str());
+  };
+  if (retry(move) != 0) {
+    fail(text("rename '", shown(from), "' to"), shown(to), errno, target.parent.get());
+  }
+}
+
+void PosixFileSystem::sync_directory(const std::string& path) {
+  const std::vector<std::string> components = split_path(path);
+  const Descriptor fd = open_below(root_, components, components.size());
+  if (fd.get() < 0 || retry([&] { return ::fsync(fd.get()); }) != 0) {
+    fail("sync", shown(path), errno, fd.get());
+  }
+}
+
+void PosixFileSystem::remove_file(const std::string& path) {
+  const Place place = find_place(root_, path, "remove", shown(path));
+  const auto remove = [&] { return ::unlinkat(place.parent.get(), place.name.c_str(), 0); };
+  if (retry(remove) != 0) throw_file_error("remove", shown(path), errno);
+}
+
+void PosixFileSystem::remove_directory(const std::string& path) {
+  const Place place = find_place(root_, path, "remove", shown(path));
+  const auto remove = [&] {
+    return ::unlinkat(place.parent.get(), place.name.c_str(), AT_REMOVEDIR);
+  };
+  if (retry(remove) != 0) throw_file_error("remove", shown(path), errno);
+}
+
+std::vector<DirectoryEntry> PosixFileSystem::list(const std::string& path) {
+  const std::vector<std::string> components = split_path(path);
+  Descriptor fd = open_below(root_, components, components.size());
+  const std::unique_ptr<DIR, int (*)(DIR*)> directory(
+      fd.get() < 0 ? nullptr : ::fdopendir(fd.get()), ::closedir);
+  if (!directory) throw_file_error("list", shown(path), errno);
+  static_cast<void>(fd.release());  // the DIR closes it
+  std::vector<DirectoryEntry> entries;
+  for (;;) {
+    errno = 0;
+    const dirent* const entry = ::readdir(directory.get());
+    if (entry == nullptr) break;
+    const std::string name = entry->d_name;
+    if (name == "." || name == "..") continue;
+    struct stat found = {};
+    const int at = ::dirfd(directory.get());
+    if (::fstatat(at, name.c_str(), &found, AT_SYMLINK_NOFOLLOW) == 0) {
+      entries.push_back({name, type_of(found.st_mode)});
+    } else if (errno != ENOENT) {  // gone meanwhile: another process's right
+      throw_file_error("list", shown(path), errno);
+    }
+  }
+  if (errno != 0) throw_file_error("list", shown(path), errno);
+  return entries;
+}
+
+std::optional<FileStatus> PosixFileSystem::status(const std::string& path) {
+  const std::vector<std::string> components = split_path(path);
+  struct stat found = {};
+  int failed = 0;
+  if (components.empty()) {
+    failed = ::stat(root_.c_str(), &found);
+  } else {
+    const Descriptor parent = open_below(root_, components, components.size() - 1);
+    failed = parent.get() < 0
+                 ? -1
+                 : ::fstatat(parent.get(), components.back().c_str(), &found, AT_SYMLINK_NOFOLLOW);
+  }
+  if (failed != 0 && errno == ENOENT) return std::nullopt;
+  if (failed != 0) throw_file_error("look at", shown(path), errno);
+  return FileStatus{type_of(found.st_mode), static_cast<std::uint64_t>(found.st_size)};
+}
+
+std::vector<std::byte> PosixFileSystem::read_file(const std::string& path,
+                                                  std::uint64_t max_bytes) {
+  const Place place = find_place(root_, path, "read", shown(path));
+  // Non-blocking: opening a pipe would otherwise wait for a writer.
+  constexpr int kFlags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
+  const Descriptor fd(
+      retry([&] { return ::openat(place.parent.get(), place.name.c_str(), kFlags); }));
+  struct stat found = {};
+  if (fd.get() < 0 || ::fstat(fd.get(), &found) != 0) throw_file_error("read", shown(path), errno);
+  if (!S_ISREG(found.st_mode)) {
+    throw_file_error("read", shown(path), S_ISDIR(found.st_mode) ? EISDIR : EINVAL);
+  }
+  const auto size = static_cast<std::uint64_t>(found.st_size);
+  if (size > max_bytes) {
+    throw CheckpointError(
+        text("'", shown(path), "' has ", size, " bytes, at most ", max_bytes, " were expected."),
+        "the file is damaged or not Troupe's; remove it or use another checkpoint.");
+  }
+  std::vector<std::byte> bytes(static_cast<std::size_t>(size));
+  std::size_t done = 0;
+  while (done < bytes.size()) {
+    const auto got =
+        retry([&] { return ::read(fd.get(), bytes.data() + done, bytes.size() - done); });
+    if (got < 0) throw_file_error("read", shown(path), errno);
+    if (got == 0) break;  // shorter than a moment ago
+    done += static_cast<std::size_t>(got);
+  }
+  bytes.resize(done);
+  return bytes;
+}
+
+std::unique_ptr<FileLock> PosixFileSystem::try_lock(const std::string& path) {
+  const Place place = find_place(root_, path, "lock", shown(path));
+  constexpr int kFlags = O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
+  constexpr int kAttempts = 16;  // the file may be replaced between opening and locking it
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    Descriptor fd(
+        retry([&] { return ::openat(place.parent.get(), place.name.c_str(), kFlags, kFileMode); }));
+    if (fd.get() < 0) fail("lock", shown(path), errno, place.parent.get());
+    if (retry([&] { return ::flock(fd.get(), LOCK_EX | LOCK_NB); }) != 0) {
+      if (errno == EWOULDBLOCK) return nullptr;
+      throw_file_error("lock", shown(path), errno);
+    }
+    if (same_file(fd.get(), place)) {
+      return std::make_unique<PosixFileLock>(std::move(fd), shown(path));
+    }
+  }
+  throw_file_error("lock", shown(path), EBUSY);
+}
+
+}  // namespace troupe

@@ -1,0 +1,134 @@
+// FileSystem: the one seam between Troupe and the files below one directory, the root. What must be
+// crash-safe is written in steps that a test can interrupt, fail or reorder.
+//
+// Paths are relative to the root ("model.ckpt-5/manifest.json"); "" is the root. The root may be
+// reached through a symbolic link, nothing below it is: links are refused, never followed. Absolute
+// paths and the components "." and ".." are refused. A step that returned is visible to other
+// processes; it survives a loss of power only once the sync that its contract names has returned.
+// Errors: CheckpointError with path and the system's reason. Not thread safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/span.h"
+
+namespace troupe {
+
+enum class FileType { file, directory, symlink, other };
+
+struct DirectoryEntry {
+  std::string name;
+  FileType type = FileType::other;
+};
+
+struct FileStatus {
+  FileType type = FileType::other;
+  std::uint64_t bytes = 0;
+};
+
+/// A new file that is being written. The destructor closes it and reports nothing.
+class FileWriter {
+ public:
+  virtual ~FileWriter() = default;
+  /// Appends all of `bytes`.
+  virtual void write(Span<const std::byte> bytes) = 0;
+  /// The content survives a loss of power when this returns; the name needs sync_directory.
+  /// After a failure the content is unknown, also if a second call succeeds: write a new file.
+  virtual void sync() = 0;
+  /// Some file systems report a failed write only here.
+  virtual void close() = 0;
+};
+
+/// An exclusive lock, held by this object and given back by its end or the process's.
+class FileLock {
+ public:
+  virtual ~FileLock() = default;
+  /// What the lock's file says, at most 4 KiB; "" if nobody wrote into it.
+  [[nodiscard]] virtual std::string read() const = 0;
+  virtual void write(const std::string& record) = 0;
+};
+
+class FileSystem {
+ public:
+  virtual ~FileSystem() = default;
+
+  /// `path` as messages show it, below the root.
+  [[nodiscard]] virtual std::string shown(const std::string& path) const = 0;
+  /// Makes the root and what is missing above it, durably; does nothing where it is there.
+  virtual void create_root() = 0;
+  /// Makes a directory (mode 0755); there must be nothing at `path`. Durable by
+  /// sync_directory(parent).
+  virtual void create_directory(const std::string& path) = 0;
+  /// Makes a file (mode 0644); there must be nothing at `path`. Durable by FileWriter::sync and
+  /// sync_directory(parent).
+  [[nodiscard]] virtual std::unique_ptr<FileWriter> create_file(const std::string& path) = 0;
+  /// Moves a file over a file or over nothing, or a directory to where nothing is, in one step.
+  /// Durable by sync_directory(parent).
+  virtual void rename(const std::string& from, const std::string& to) = 0;
+  /// Names made, moved and removed in this directory survive a loss of power when this returns.
+  virtual void sync_directory(const std::string& path) = 0;
+  virtual void remove_file(const std::string& path) = 0;
+  /// Removes an empty directory.
+  virtual void remove_directory(const std::string& path) = 0;
+  /// What is in a directory, in no particular order.
+  [[nodiscard]] virtual std::vector<DirectoryEntry> list(const std::string& path) = 0;
+  /// What is at `path`; unset: nothing.
+  [[nodiscard]] virtual std::optional<FileStatus> status(const std::string& path) = 0;
+  /// The content of a regular file. More than `max_bytes` is refused before memory is taken.
+  [[nodiscard]] virtual std::vector<std::byte> read_file(const std::string& path,
+                                                         std::uint64_t max_bytes) = 0;
+  /// Locks the file at `path`, made if it is not there. Null: another process holds the lock, or
+  /// another FileLock of this one. Does not wait.
+  [[nodiscard]] virtual std::unique_ptr<FileLock> try_lock(const std::string& path) = 0;
+};
+
+/// The machine's files, by POSIX calls. Calls interrupted by a signal are repeated.
+class PosixFileSystem final : public FileSystem {
+ public:
+  /// Touches nothing; the root need not be there yet.
+  explicit PosixFileSystem(std::string root);
+
+  [[nodiscard]] std::string shown(const std::string& path) const override;
+  void create_root() override;
+  void create_directory(const std::string& path) override;
+  [[nodiscard]] std::unique_ptr<FileWriter> create_file(const std::string& path) override;
+  void rename(const std::string& from, const std::string& to) override;
+  void sync_directory(const std::string& path) override;
+  void remove_file(const std::string& path) override;
+  void remove_directory(const std::string& path) override;
+  [[nodiscard]] std::vector<DirectoryEntry> list(const std::string& path) override;
+  [[nodiscard]] std::optional<FileStatus> status(const std::string& path) override;
+  [[nodiscard]] std::vector<std::byte> read_file(const std::string& path,
+                                                 std::uint64_t max_bytes) override;
+  [[nodiscard]] std::unique_ptr<FileLock> try_lock(const std::string& path) override;
+
+ private:
+  std::string root_;
+};
+
+/// The components of `path`, none for "".
+/// Throws: CheckpointError if it is absolute or has an empty, "." or ".." component or a NUL.
+[[nodiscard]] std::vector<std::string> split_path(const std::string& path);
+
+/// Throws the CheckpointError "cannot <action> '<shown>': <reason>", with the fix that belongs to
+/// the reason; `free_bytes` is told where the disk is full.
+[[noreturn]] void throw_file_error(const std::string& action, const std::string& shown,
+                                   int error_number,
+                                   std::optional<std::uint64_t> free_bytes = std::nullopt);
+
+namespace detail {
+
+/// The signature of ::write.
+using WriteCall = std::ptrdiff_t (*)(int fd, const void* bytes, std::size_t count);
+
+/// Writes all of `bytes`, however few a call takes and however often a signal interrupts it.
+/// Returns 0, or the errno of the call that failed.
+[[nodiscard]] int write_fully(int fd, Span<const std::byte> bytes, WriteCall call);
+
+}  // namespace detail
+}  // namespace troupe
