@@ -18,7 +18,7 @@ namespace asio = boost::asio;
 namespace {
 
 // One write moves at most this much: more than a segment or two at a time brings nothing, and
-// 262144 halved the rate. Source: docs/algorithms.md.
+// 262144 halved the rate. Source: docs/performance.md.
 constexpr std::size_t kMaxWriteBytes = std::size_t{64} * 1024;
 constexpr std::size_t kSegmentAlignment = 64;  // a cache line
 

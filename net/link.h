@@ -47,7 +47,7 @@ class Link {
   [[nodiscard]] int fd() const;
   /// Bytes to give one write: whole TCP segments, each a multiple of 64 bytes. A write that ends
   /// inside a segment leaves a runt, which costs up to a factor three on loopback.
-  /// Source: docs/algorithms.md (65536: 1.04 GB/s, 65408: 3.37 GB/s).
+  /// Source: docs/performance.md (65536: 1.04 GB/s, 65408: 3.37 GB/s).
   [[nodiscard]] std::size_t write_bytes() const { return write_bytes_; }
 
   /// Writes from `first`, then `second`; either may be empty, not both.

@@ -6,7 +6,7 @@
 namespace troupe {
 
 /// Send and receive buffer of every socket, set before connect or listen so that TCP can scale its
-/// window to it. Source: docs/algorithms.md (1 MiB: bytes in flight stay in
+/// window to it. Source: docs/performance.md (1 MiB: bytes in flight stay in
 /// the cache, up to 4x for full-duplex traffic).
 inline constexpr int kSocketBufferBytes = 1 << 20;
 
