@@ -1,0 +1,304 @@
+// MemoryFileSystem: files in memory that know what a loss of power may leave of them.
+//
+// Content and names live twice: as processes see them, and as the disk is sure to have them. A sync
+// makes a file's content, or the names of one directory, sure. After a crash any subset of the
+// changes of names that were not sure may have happened, and content that was not sure is there,
+// gone, cut in half or zeros. Calls can be counted, recorded, failed and dropped.
+#pragma once
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/error.h"
+#include "core/file_system.h"
+#include "core/text.h"
+
+namespace troupe::testing {
+
+class MemoryFileSystem final : public FileSystem {
+ public:
+  enum class Drop { nothing, file_sync, directory_sync };
+  enum class Unsynced { kept, gone, half, zeros };
+
+  Drop drop = Drop::nothing;
+  std::vector<std::string> calls;      // "fsync model.ckpt-1.tmp-7/manifest.json"
+  std::function<void()> after_change;  // after each change of content, names or their surety
+  int fail_at = 0;                     // the number of the call that fails, from 1; 0: none
+  int error_number = EIO;
+  int call_count = 0;
+
+  MemoryFileSystem() : nodes_(1) { nodes_[0].is_directory = true; }
+
+  /// Every state that a crash at this moment may leave, for `visit`.
+  void crash_states(const std::function<void(std::unique_ptr<MemoryFileSystem>)>& visit) const {
+    std::vector<bool> reachable(nodes_.size(), false);
+    mark_reachable(0, reachable);
+    std::size_t pending = 0;
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      if (reachable[i]) pending += nodes_[i].pending.size();
+    }
+    // Beyond kMaxSubsetChanges (only where directory syncs are dropped) the prefixes must do.
+    const bool all = pending <= kMaxSubsetChanges;
+    for (std::size_t n = 0; n < (all ? std::size_t{1} << pending : pending + 1); ++n) {
+      std::vector<bool> chosen(pending);
+      for (std::size_t i = 0; i < pending; ++i) chosen[i] = all ? (n >> i & 1) != 0 : i < n;
+      for (const Unsynced unsynced :
+           {Unsynced::kept, Unsynced::gone, Unsynced::half, Unsynced::zeros}) {
+        visit(crashed(chosen, reachable, unsynced));
+      }
+    }
+  }
+  /// Names and content below the root, for telling states apart.
+  [[nodiscard]] std::string fingerprint() const { return fingerprint(0); }
+
+  [[nodiscard]] std::string shown(const std::string& path) const override { return "/m/" + path; }
+  void create_root() override {}
+  void create_directory(const std::string& path) override {
+    begin("mkdir", path);
+    link(path, add_node(true));
+    changed();
+  }
+  std::unique_ptr<FileWriter> create_file(const std::string& path) override {
+    begin("create", path);
+    const std::size_t node = add_node(false);
+    link(path, node);
+    changed();
+    return std::make_unique<Writer>(*this, node, path);
+  }
+  void rename(const std::string& from, const std::string& to) override {
+    begin("rename", from + " " + to);
+    const auto node = find(from);
+    if (!node || (find(to) && nodes_[*node].is_directory)) fail("rename", from, ENOTEMPTY);
+    change_names(parent_of(from), {{name_of(from), std::nullopt}, {name_of(to), *node}});
+    changed();
+  }
+  void sync_directory(const std::string& path) override {
+    begin("fsync-dir", path);
+    Node& node = nodes_[find(path).value()];
+    if (drop == Drop::directory_sync) return;
+    node.pending.clear();
+    node.sure_names = node.names;
+    changed();
+  }
+  void remove_file(const std::string& path) override {
+    begin("unlink", path);
+    const auto node = find(path);
+    if (!node || nodes_[*node].is_directory) fail("remove", path, ENOENT);
+    change_names(parent_of(path), {{name_of(path), std::nullopt}});
+    changed();
+  }
+  void remove_directory(const std::string& path) override {
+    begin("rmdir", path);
+    const auto node = find(path);
+    if (!node || !nodes_[*node].names.empty()) fail("remove", path, ENOTEMPTY);
+    change_names(parent_of(path), {{name_of(path), std::nullopt}});
+    changed();
+  }
+  std::vector<DirectoryEntry> list(const std::string& path) override {
+    begin("list", path);
+    const auto node = find(path);
+    if (!node) fail("list", path, ENOENT);
+    std::vector<DirectoryEntry> entries;
+    for (const auto& [name, child] : nodes_[*node].names) entries.push_back({name, type(child)});
+    return entries;
+  }
+  std::optional<FileStatus> status(const std::string& path) override {
+    begin("stat", path);
+    const auto node = find(path);
+    if (!node) return std::nullopt;
+    return FileStatus{type(*node), nodes_[*node].content.size()};
+  }
+  std::vector<std::byte> read_file(const std::string& path, std::uint64_t max_bytes) override {
+    begin("read", path);
+    const auto node = find(path);
+    if (!node) fail("read", path, ENOENT);
+    const std::string& content = nodes_[*node].content;
+    if (content.size() > max_bytes) fail("read", path, EFBIG);
+    std::vector<std::byte> bytes(content.size());
+    if (!content.empty()) std::memcpy(bytes.data(), content.data(), content.size());
+    return bytes;
+  }
+  std::unique_ptr<FileLock> try_lock(const std::string& path) override {
+    begin("lock", path);
+    if (!locked_.insert(path).second) return nullptr;
+    if (!find(path)) link(path, add_node(false));
+    return std::make_unique<Lock>(*this, find(path).value(), path);
+  }
+
+ private:
+  static constexpr std::size_t kMaxSubsetChanges = 9;
+  using Changes = std::vector<std::pair<std::string, std::optional<std::size_t>>>;
+  struct Node {
+    bool is_directory = false;
+    std::string content;
+    std::string sure_content;
+    std::map<std::string, std::size_t> names;
+    std::map<std::string, std::size_t> sure_names;
+    std::vector<Changes> pending;  // each happens as one
+  };
+
+  class Writer final : public FileWriter {
+   public:
+    Writer(MemoryFileSystem& files, std::size_t node, std::string path)
+        : files_(files), node_(node), path_(std::move(path)) {}
+    void write(Span<const std::byte> bytes) override {
+      std::string& content = files_.nodes_[node_].content;
+      const auto* const characters = reinterpret_cast<const char*>(bytes.data());
+      content.append(characters, bytes.size() / 2);  // a full disk takes a part
+      files_.begin("write", path_);
+      content.append(characters + bytes.size() / 2, bytes.size() - bytes.size() / 2);
+      files_.changed();
+    }
+    void sync() override {
+      files_.begin("fsync", path_);
+      if (files_.drop == Drop::file_sync) return;
+      files_.nodes_[node_].sure_content = files_.nodes_[node_].content;
+      files_.changed();
+    }
+    void close() override { files_.begin("close", path_); }
+
+   private:
+    MemoryFileSystem& files_;
+    std::size_t node_;
+    std::string path_;
+  };
+
+  class Lock final : public FileLock {
+   public:
+    Lock(MemoryFileSystem& files, std::size_t node, std::string path)
+        : files_(files), node_(node), path_(std::move(path)) {}
+    ~Lock() override { files_.locked_.erase(path_); }
+    [[nodiscard]] std::string read() const override { return files_.nodes_[node_].content; }
+    void write(const std::string& record) override {
+      files_.begin("write", path_);
+      files_.nodes_[node_].content = record;
+      files_.changed();
+    }
+
+   private:
+    MemoryFileSystem& files_;
+    std::size_t node_;
+    std::string path_;
+  };
+
+  void begin(const std::string& call, const std::string& path) {
+    calls.push_back(text(call, " ", path));
+    if (++call_count == fail_at) fail(call, path, error_number);
+  }
+  [[noreturn]] void fail(const std::string& call, const std::string& path, int error) const {
+    throw_file_error(call, shown(path), error);
+  }
+  void changed() const {
+    if (after_change) after_change();
+  }
+  [[nodiscard]] FileType type(std::size_t node) const {
+    return nodes_[node].is_directory ? FileType::directory : FileType::file;
+  }
+  [[nodiscard]] std::optional<std::size_t> find(const std::string& path) const {
+    std::size_t at = 0;
+    for (const std::string& name : split_path(path)) {
+      const auto child = nodes_[at].names.find(name);
+      if (child == nodes_[at].names.end()) return std::nullopt;
+      at = child->second;
+    }
+    return at;
+  }
+  [[nodiscard]] std::size_t parent_of(const std::string& path) const {
+    const std::size_t slash = path.rfind('/');
+    const auto parent = find(slash == std::string::npos ? "" : path.substr(0, slash));
+    if (!parent) fail("find", path, ENOENT);
+    return *parent;
+  }
+  static std::string name_of(const std::string& path) {
+    const std::size_t slash = path.rfind('/');
+    return slash == std::string::npos ? path : path.substr(slash + 1);
+  }
+  std::size_t add_node(bool is_directory) {
+    nodes_.emplace_back();
+    nodes_.back().is_directory = is_directory;
+    return nodes_.size() - 1;
+  }
+  void link(const std::string& path, std::size_t node) {
+    if (find(path)) fail("create", path, EEXIST);
+    change_names(parent_of(path), {{name_of(path), node}});
+  }
+  static void apply(const Changes& changes, std::map<std::string, std::size_t>& names) {
+    for (const auto& [name, node] : changes) {
+      names.erase(name);
+      if (node) names[name] = *node;
+    }
+  }
+  void change_names(std::size_t directory, const Changes& changes) {
+    apply(changes, nodes_[directory].names);
+    nodes_[directory].pending.push_back(changes);
+  }
+  [[nodiscard]] static std::string left_of(const Node& node, Unsynced unsynced) {
+    const std::string& sure = node.sure_content;
+    if (node.content.compare(0, sure.size(), sure) != 0) {  // rewritten: only the lock's record
+      return unsynced == Unsynced::kept ? node.content : sure;
+    }
+    const std::size_t unsure = node.content.size() - sure.size();
+    switch (unsynced) {
+      case Unsynced::kept:
+        return node.content;
+      case Unsynced::gone:
+        return sure;
+      case Unsynced::half:
+        return node.content.substr(0, sure.size() + unsure / 2);
+      case Unsynced::zeros:
+        return sure + std::string(unsure, '\0');
+    }
+    return sure;
+  }
+  [[nodiscard]] std::unique_ptr<MemoryFileSystem> crashed(const std::vector<bool>& chosen,
+                                                          const std::vector<bool>& reachable,
+                                                          Unsynced unsynced) const {
+    auto state = std::make_unique<MemoryFileSystem>();
+    state->nodes_ = nodes_;
+    std::size_t change = 0;
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      Node& node = state->nodes_[i];
+      node.content = left_of(node, unsynced);
+      node.sure_content = node.content;
+      for (const Changes& changes : node.pending) {
+        if (reachable[i] && chosen[change++]) apply(changes, node.sure_names);
+      }
+      node.pending.clear();
+      node.names = node.sure_names;
+    }
+    return state;
+  }
+  /// What a name may still lead to after a crash; directories whose removal is sure are not.
+  void mark_reachable(std::size_t node, std::vector<bool>& reachable) const {
+    if (reachable[node]) return;
+    reachable[node] = true;
+    for (const auto& [name, child] : nodes_[node].sure_names) mark_reachable(child, reachable);
+    for (const Changes& changes : nodes_[node].pending) {
+      for (const auto& [name, child] : changes) {
+        if (child) mark_reachable(*child, reachable);
+      }
+    }
+  }
+  [[nodiscard]] std::string fingerprint(std::size_t node) const {
+    std::string result;
+    for (const auto& [name, child] : nodes_[node].names) {
+      result += name + (nodes_[child].is_directory ? "{" + fingerprint(child) + "}"
+                                                   : "=" + nodes_[child].content + ";");
+    }
+    return result;
+  }
+
+  std::vector<Node> nodes_;
+  std::set<std::string> locked_;
+};
+
+}  // namespace troupe::testing

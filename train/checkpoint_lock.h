@@ -1,0 +1,47 @@
+// Checkpoint lock: one process writes a model directory. The system's file lock ends with the
+// process that holds it; the record in the file says who that is and catches what the lock cannot.
+//
+// On a network file system without working locks (flock), only the record protects, and only
+// between machines: docs/checkpoint_format.md.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "core/file_system.h"
+
+namespace troupe {
+
+inline constexpr const char* kLockName = ".troupe-lock";
+
+struct LockOwner {
+  std::string machine;  // its name
+  std::int64_t pid = 0;
+  std::uint64_t generation = 0;  // Cluster::generation: which start of the job
+};
+
+/// This process.
+[[nodiscard]] LockOwner this_process(std::uint64_t generation);
+
+class CheckpointLock {
+ public:
+  /// Takes the lock. A record left by a dead process of this machine is taken over.
+  /// Throws: EnvironmentError naming the owner if another process holds the lock, if the record is
+  /// another machine's, or if it is of a later generation of the job; CheckpointError.
+  CheckpointLock(FileSystem& files, const LockOwner& owner);
+  /// Gives it back and empties the record.
+  ~CheckpointLock();
+  CheckpointLock(const CheckpointLock&) = delete;
+  CheckpointLock& operator=(const CheckpointLock&) = delete;
+
+  /// Throws: CheckpointError if the file no longer bears our record: another process took over.
+  void check() const;
+
+ private:
+  FileSystem& files_;
+  std::string record_;
+  std::unique_ptr<FileLock> lock_;
+};
+
+}  // namespace troupe

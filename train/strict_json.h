@@ -1,0 +1,23 @@
+// JSON from files that may be damaged or hostile: bounded, and without a JSON library's silent
+// repairs.
+#pragma once
+
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "core/span.h"
+
+namespace troupe {
+
+/// Parses `bytes`; `shown` names the file in messages.
+/// Throws: CheckpointError for a syntax error (with its place), more than 32 levels, text that is
+/// not UTF-8 and a key that appears twice in one object.
+[[nodiscard]] nlohmann::json parse_strict_json(Span<const std::byte> bytes,
+                                               const std::string& shown);
+
+/// `value` as JSON text, keys sorted.
+/// Throws: CheckpointError if reading it back would give another value (NaN, text not UTF-8).
+[[nodiscard]] std::string exact_json(const nlohmann::json& value, const std::string& what);
+
+}  // namespace troupe
