@@ -176,6 +176,49 @@ void add_training(std::vector<Flag>& flags, TrainOptions& train) {
   add(whole<std::uint64_t>("seed", &train.seed, "start of every random sequence", 0, UINT64_MAX));
 }
 
+/// A number of seconds that may be unset.
+Flag optional_seconds(const char* name, std::optional<double>* target, const char* help) {
+  Flag made;
+  made.name = name;
+  made.kind = Flag::Kind::real;
+  made.value_name = "SECS";
+  made.help = help;
+  made.assign = [target](const std::string& value) -> Fix {
+    const auto number = parse_real(value);
+    if (!number || !(*number > 0)) return "give a number greater than 0.";
+    *target = *number;
+    return std::nullopt;
+  };
+  made.show = [target] { return *target ? number_text(**target) : std::string(); };
+  return made;
+}
+
+void add_checkpoints(std::vector<Flag>& flags, TrainOptions& train) {
+  const auto add = [&](Flag made) { flags.push_back(in_group(std::move(made), "Checkpoints")); };
+  add(with_alias(with_alias(path("model-dir", &train.model_dir,
+                                 "folder of checkpoints; unset: nothing is saved", "DIR"),
+                            "output-dir"),
+                 "job-dir"));
+  add(whole<std::int64_t>("save-checkpoints-steps", &train.save_checkpoints_steps,
+                          "save every N steps", 1, INT64_MAX));
+  add(optional_seconds("save-checkpoints-secs", &train.save_checkpoints_secs,
+                       "save every SECS seconds; neither given: 600"));
+  add(whole<std::int64_t>("keep-checkpoint-max", &train.keep_checkpoint_max,
+                          "keep the newest N checkpoints; 0: all", 0, 1'000'000));
+  add(real(
+      "keep-checkpoint-every-n-hours", &train.keep_checkpoint_every_n_hours,
+      "and one of every N hours for ever", [](double x) { return x > 0; },
+      "give a number greater than 0."));
+  Flag resume = with_value_name(
+      flag("resume", &train.resume, "auto: if there is a checkpoint; must; never"), "WHEN");
+  resume.assign = [target = &train.resume](const std::string& value) -> Fix {
+    if (value != "auto" && value != "must" && value != "never") return "give auto, must or never.";
+    *target = value;
+    return std::nullopt;
+  };
+  add(std::move(resume));
+}
+
 void add_data(std::vector<Flag>& flags, DataOptions& data) {
   Flag data_dir = path("data-dir", &data.data_dir,
                        "folder of the data set; \"synthetic\": the program generates one", "DIR");
@@ -273,6 +316,7 @@ std::vector<Flag> builtin_flags(Settings& settings) {
   std::vector<Flag> flags;
   add_training(flags, settings.options.train);
   add_data(flags, settings.options.data);
+  add_checkpoints(flags, settings.options.train);
   add_cluster(flags, settings);
   add_limits(flags, settings);
   add_logging(flags, settings.options);

@@ -102,13 +102,23 @@ void check_together(const Options& options) {
     throw ConfigError("--heartbeat-timeout is not longer than --heartbeat-interval.",
                       "give several intervals, for example five.");
   }
+  const TrainOptions& train = options.train;
+  if (train.save_checkpoints_steps && train.save_checkpoints_secs) {
+    throw ConfigError("--save-checkpoints-steps and --save-checkpoints-secs are both given.",
+                      "give one of the two.");
+  }
+  if (train.model_dir.empty() && train.resume == "must") {
+    throw ConfigError("--resume must is given without --model-dir.",
+                      "name the folder of the checkpoints by --model-dir.");
+  }
 }
 
 /// What every worker must be told alike, since it shapes the training itself.
 std::map<std::string, std::string> common_settings(const detail::FlagTable& table) {
   std::map<std::string, std::string> settings;
-  for (const char* name : {"epochs", "max-steps", "batch-size", "learning-rate", "momentum",
-                           "weight-decay", "seed", "train-examples"}) {
+  for (const char* name :
+       {"epochs", "max-steps", "batch-size", "learning-rate", "momentum", "weight-decay", "seed",
+        "train-examples", "log-every", "save-checkpoints-steps"}) {
     const std::string value = table.find(name)->flag->show();
     settings[text("--", name)] = value.empty() ? "unset" : value;
   }

@@ -15,6 +15,7 @@ inline constexpr int kExitFailed = 1;       // the run failed: data, hooks, our 
 inline constexpr int kExitUsage = 2;        // options, cluster or hooks are wrong; nothing started
 inline constexpr int kExitEnvironment = 3;  // the machine is not ready
 inline constexpr int kExitPeerLost = 138;   // another process is gone; start the group again
+inline constexpr int kExitStopped = 143;    // SIGTERM, after a checkpoint; start again to go on
 
 /// Base of everything Troupe throws. `what()` is "<cause> Fix: <fix>", one line.
 class Error : public std::runtime_error {
@@ -70,6 +71,14 @@ class NonFiniteError final : public Error {
  public:
   using Error::Error;
   [[nodiscard]] const char* kind() const noexcept override { return "non-finite"; }
+};
+
+/// SIGTERM: the run stopped at a step that all workers agreed on, and its state is saved.
+class Stopped final : public Error {
+ public:
+  using Error::Error;
+  [[nodiscard]] const char* kind() const noexcept override { return "stopped"; }
+  [[nodiscard]] int exit_code() const noexcept override { return kExitStopped; }
 };
 
 /// Two workers called different collectives at the same place: rank-dependent control flow.

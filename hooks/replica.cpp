@@ -109,6 +109,12 @@ std::vector<NamedTensor> Replica::buffers() const {
   return all;
 }
 
+std::vector<std::string> Replica::optimizer_names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, optimizer] : trainable_.optimizers) names.push_back(name);
+  return names;
+}
+
 std::vector<NamedTensor> Replica::parameters_of(torch::optim::Optimizer& optimizer) const {
   const std::vector<NamedTensor> known = parameters();
   std::vector<NamedTensor> owned;

@@ -87,6 +87,8 @@ class Replica {
   /// name and a dot unless that is "model".
   [[nodiscard]] std::vector<NamedTensor> parameters() const;
   [[nodiscard]] std::vector<NamedTensor> buffers() const;
+  /// In the order of create_model.
+  [[nodiscard]] std::vector<std::string> optimizer_names() const;
 
  private:
   [[nodiscard]] torch::nn::Module& module(const std::string& name);

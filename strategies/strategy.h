@@ -31,9 +31,6 @@ using Step = std::function<StepResult(Replica&, const Batch&)>;
 
 enum class Reduction { sum, mean };  // over replicas
 
-/// Losses of a step over all replicas, by name.
-using LossValues = std::vector<std::pair<std::string, double>>;
-
 /// How data becomes steps.
 struct BatchPlan {
   std::int64_t global_batch = 64;  // examples of a step over all replicas

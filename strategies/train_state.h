@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "data/loader.h"
+#include "hooks/loss_meter.h"
 #include "hooks/replica.h"
 
 namespace troupe {
@@ -14,6 +15,7 @@ struct TrainState {
   std::vector<std::unique_ptr<Replica>> replicas;  // of this worker; at least one
   std::int64_t step = 0;                           // optimiser updates so far
   DataPosition position;                           // the next step to read
+  LossMeter epoch_loss;                            // of the epoch's steps so far
 };
 
 }  // namespace troupe

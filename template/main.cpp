@@ -25,7 +25,8 @@ int main(int argc, char** argv) {
     const troupe::DistributedSplits data = strategy->distribute(
         hooks.create_datasets(), {options.train.batch_size, options.train.seed});
 
-    // 6. Train, validating after each epoch.
+    // 6. Train, validating after each epoch. With --model-dir it saves, and goes on where it
+    // stopped.
     const troupe::History history = troupe::train(*strategy, hooks, state, data, options.train);
 
     // 7. Test. Every rank computes the same reduced numbers; only the chief prints them.

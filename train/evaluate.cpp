@@ -66,7 +66,7 @@ Report reduce_report(Strategy& strategy, TrainState& state, const LossMeter& met
   std::vector<double> values;
   for (const auto& [name, sum] : report.losses) values.push_back(sum);
   const std::size_t loss_count = values.size();
-  MetricSet& metrics = state.replicas.front()->metrics(phase);
+  MetricSet metrics = state.replicas.front()->metrics(phase);  // a copy
   std::vector<double> sums = metrics.sums();
   for (std::size_t i = 1; i < state.replicas.size(); ++i) {
     const auto more = state.replicas[i]->metrics(phase).sums();
@@ -80,7 +80,6 @@ Report reduce_report(Strategy& strategy, TrainState& state, const LossMeter& met
   }
   metrics.set_sums(Span<const double>(values).subspan(loss_count, values.size() - loss_count));
   report.metrics = metrics.compute();
-  for (auto& replica : state.replicas) replica->metrics(phase).reset();
   return report;
 }
 

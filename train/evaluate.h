@@ -1,8 +1,8 @@
 // Evaluation: every example of a data set once, over all workers, exact at any number of them.
 #pragma once
 
+#include "hooks/loss_meter.h"
 #include "strategies/strategy.h"
-#include "train/loss_meter.h"
 #include "train/report.h"
 
 namespace troupe {
@@ -25,7 +25,7 @@ namespace troupe {
 
 namespace detail {
 
-/// Adds up losses and metrics of all workers and starts the phase's metrics anew.  Collective: yes.
+/// Adds up losses and metrics of all workers; the replicas keep their own sums.  Collective: yes.
 [[nodiscard]] Report reduce_report(Strategy& strategy, TrainState& state, const LossMeter& meter,
                                    Phase phase);
 

@@ -26,9 +26,11 @@ using Actions = std::vector<std::unique_ptr<PeriodicAction>>;
 
 /// Trains from where `state` stands until options.epochs are complete or options.max_steps reached,
 /// whichever is first; validates after every epoch. The order of examples is a function of seed and
-/// epoch alone. `actions` come after the ones that the options ask for (on the chief: log, metrics
-/// file, progress bar).
-/// Collective: yes.  Throws: ConfigError without training data; what hooks and group throw.
+/// epoch alone. With options.model_dir it goes on from the newest checkpoint there, bit for bit as
+/// if it had never stopped, and saves as the options say; SIGTERM then ends it after a save.
+/// `actions` come after the ones that the options ask for (on the chief: log, metrics file,
+/// progress bar). Collective: yes.  Throws: ConfigError without training data; CheckpointError;
+/// Stopped after SIGTERM; what hooks and group throw.
 History train(Strategy& strategy, const Hooks& hooks, TrainState& state,
               const DistributedSplits& data, const TrainOptions& options, Actions actions = {});
 

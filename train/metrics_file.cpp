@@ -7,8 +7,11 @@
 
 namespace troupe {
 
-MetricsFile::MetricsFile(std::string path, const Clock& clock)
-    : path_(std::move(path)), clock_(clock), start_(clock.now()), out_(path_, std::ios::trunc) {
+MetricsFile::MetricsFile(std::string path, Open open, const Clock& clock)
+    : path_(std::move(path)),
+      clock_(clock),
+      start_(clock.now()),
+      out_(path_, open == Open::append ? std::ios::app : std::ios::trunc) {
   if (!out_) {
     throw EnvironmentError("--metrics-file " + path_ + " cannot be written.",
                            "name a file in a directory that exists and is writable.");

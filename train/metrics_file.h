@@ -11,9 +11,11 @@ namespace troupe {
 
 class MetricsFile final : public PeriodicAction {
  public:
-  /// Starts the file anew. `clock` outlives this object.
+  /// A resumed run appends to what the former one wrote.
+  enum class Open { anew, append };
+  /// `clock` outlives this object.
   /// Throws: EnvironmentError when `path` cannot be written.
-  MetricsFile(std::string path, const Clock& clock);
+  MetricsFile(std::string path, Open open, const Clock& clock);
   /// {"step": 100, "epoch": 0, "loss": 0.31, "seconds": 1.7}; seconds since the file was started.
   void after_step(const StepReport& report) override;
   /// {"step": 938, "epoch": 0, "train": {...}, "validation": {...}}

@@ -19,6 +19,14 @@ struct TrainOptions {
   std::string metrics_file;      // one JSON object a line per logged step; empty: none
   bool json_summary = false;     // the chief's last stdout line is one JSON object
   bool progress = true;          // a progress bar, on a terminal only
+
+  std::string model_dir;  // where checkpoints are; empty: nothing is saved, nothing resumed
+  // One of the two; neither: every 600 seconds. The chief's clock decides about seconds.
+  std::optional<std::int64_t> save_checkpoints_steps;
+  std::optional<double> save_checkpoints_secs;
+  std::int64_t keep_checkpoint_max = 5;           // the newest N; 0: all
+  double keep_checkpoint_every_n_hours = 10'000;  // and one of every N hours for ever
+  std::string resume = "auto";  // auto: if there is a checkpoint; must: or fail; never: or fail
 };
 
 }  // namespace troupe

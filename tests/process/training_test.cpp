@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <cmath>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -14,56 +13,23 @@
 #include "tests/support/run_process.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
+#include "tests/support/training_runs.h"
 
 using nlohmann::json;
 using troupe::text;
+using troupe::testing::kBuild;
+using troupe::testing::kLimit;
+using troupe::testing::kMnist;
+using troupe::testing::losses_in;
 using troupe::testing::Process;
 using troupe::testing::ProcessOptions;
-using troupe::testing::ProcessResult;
-using troupe::testing::run_process;
+using troupe::testing::run_on;
+using troupe::testing::summary;
 using troupe::testing::TempDir;
+using troupe::testing::Words;
+using troupe::testing::operator+;
 
 namespace {
-
-const std::string kBuild = TROUPE_BINARY_DIR;
-const std::string kMnist = kBuild + "/examples/mnist";
-constexpr std::chrono::milliseconds kLimit{50'000};
-
-using Words = std::vector<std::string>;
-
-Words operator+(Words left, const Words& right) {
-  left.insert(left.end(), right.begin(), right.end());
-  return left;
-}
-
-/// `command` on `workers` workers under `troupe run`, or as it is for one.
-ProcessResult run_on(int workers, const Words& command) {
-  if (workers == 1) return run_process(command, {}, kLimit);
-  return run_process(
-      Words{kBuild + "/troupe", "run", "--workers", std::to_string(workers), "--no-prefix", "--"} +
-          command,
-      {}, kLimit);
-}
-
-/// The last line of stdout as JSON.
-json summary(const ProcessResult& result) {
-  INFO(result.err);
-  REQUIRE(result.exit_code == 0);
-  std::string out = result.out;
-  while (!out.empty() && out.back() == '\n') out.pop_back();
-  return json::parse(out.substr(out.rfind('\n') + 1));
-}
-
-/// The "loss" of every logged step.
-std::vector<double> losses_in(const std::string& path) {
-  std::vector<double> losses;
-  std::ifstream in(path);
-  for (std::string line; std::getline(in, line);) {
-    const json object = json::parse(line);
-    if (object.contains("loss")) losses.push_back(object["loss"]);
-  }
-  return losses;
-}
 
 /// TF_CONFIG of worker `index` in a cluster of the given ports, no chief.
 ProcessOptions tf_config(const std::vector<std::uint16_t>& ports, int index) {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "strategies/strategy.h"
+#include "hooks/step_result.h"
 
 namespace troupe {
 
@@ -19,6 +19,8 @@ class LossMeter {
 
   /// Sum over this worker's replicas of loss * examples, by name, in the order of the first step.
   [[nodiscard]] LossValues sums() const;
+  /// Goes on from what sums() and examples() gave.
+  void restore(const LossValues& sums, std::int64_t examples);
   /// Examples of all steps, over all workers.
   [[nodiscard]] std::int64_t examples() const { return examples_; }
 

@@ -1,4 +1,4 @@
-#include "train/loss_meter.h"
+#include "hooks/loss_meter.h"
 
 #include <torch/types.h>
 
@@ -21,6 +21,14 @@ void LossMeter::add(const std::vector<StepResult>& results, std::int64_t global_
       }
     }
   }
+}
+
+void LossMeter::restore(const LossValues& sums, std::int64_t examples) {
+  sums_.clear();
+  for (const auto& [name, sum] : sums) {
+    sums_.emplace_back(name, torch::tensor(sum, torch::kFloat64));
+  }
+  examples_ = examples;
 }
 
 LossValues LossMeter::sums() const {

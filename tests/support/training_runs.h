@@ -1,0 +1,55 @@
+// Training runs through the real command line: started on any number of workers, read back.
+#pragma once
+
+#include <chrono>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/support/run_process.h"
+#include "tests/support/test_prelude.h"
+
+namespace troupe::testing {
+
+inline const std::string kBuild = TROUPE_BINARY_DIR;
+inline const std::string kMnist = kBuild + "/examples/mnist";
+inline constexpr std::chrono::milliseconds kLimit{50'000};
+
+using Words = std::vector<std::string>;
+
+inline Words operator+(Words left, const Words& right) {
+  left.insert(left.end(), right.begin(), right.end());
+  return left;
+}
+
+/// `command` on `workers` workers under `troupe run`, or as it is for one.
+inline ProcessResult run_on(int workers, const Words& command) {
+  if (workers == 1) return run_process(command, {}, kLimit);
+  return run_process(
+      Words{kBuild + "/troupe", "run", "--workers", std::to_string(workers), "--no-prefix", "--"} +
+          command,
+      {}, kLimit);
+}
+
+/// The last line of stdout as JSON.
+inline nlohmann::json summary(const ProcessResult& result) {
+  INFO(result.err);
+  REQUIRE(result.exit_code == 0);
+  std::string out = result.out;
+  while (!out.empty() && out.back() == '\n') out.pop_back();
+  return nlohmann::json::parse(out.substr(out.rfind('\n') + 1));
+}
+
+/// The "loss" of every logged step.
+inline std::vector<double> losses_in(const std::string& path) {
+  std::vector<double> losses;
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);) {
+    const nlohmann::json object = nlohmann::json::parse(line);
+    if (object.contains("loss")) losses.push_back(object["loss"]);
+  }
+  return losses;
+}
+
+}  // namespace troupe::testing

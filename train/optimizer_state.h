@@ -1,0 +1,33 @@
+// What an optimiser knows beside its parameters: options per group, state per parameter, by name.
+// LibTorch keys its state by address, and its own loading leaves the options out before 2.4; here
+// both are kept under names that do not change from run to run.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <vector>
+
+#include "hooks/gradient_reduction.h"
+
+namespace torch::optim {
+class Optimizer;
+}  // namespace torch::optim
+
+namespace troupe {
+
+/// The description holds type, options and counters, {"type": "SGD", "groups": [{"options": {...},
+/// "parameters": [...]}], "counters": {...}}; the tensors are named "<parameter>/<field>".
+/// `parameters` names every tensor that the optimiser owns.
+/// Throws: ConfigError for an optimiser other than SGD, Adam, AdamW, RMSprop and Adagrad.
+[[nodiscard]] nlohmann::ordered_json describe_optimizer(torch::optim::Optimizer& optimizer,
+                                                        const std::vector<NamedTensor>& parameters,
+                                                        std::vector<NamedTensor>& tensors);
+
+/// Puts options and state back into an optimiser over the same parameters; options that differ from
+/// the optimiser's present ones are logged, the saved ones win.
+/// Throws: CheckpointError when type, groups, names or shapes do not fit.
+void restore_optimizer(torch::optim::Optimizer& optimizer,
+                       const std::vector<NamedTensor>& parameters,
+                       const nlohmann::ordered_json& description,
+                       const std::vector<NamedTensor>& tensors);
+
+}  // namespace troupe

@@ -1,0 +1,43 @@
+// RunSnapshot: a running training as named byte strings, and back. What it holds is what the next
+// step depends on: parameters, optimisers, every worker's buffers and random state, the position in
+// the data, and what the epoch's loss and metrics have added up. docs/checkpoint_format.md has the
+// names.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "strategies/strategy.h"
+
+namespace troupe {
+
+/// What must be equal for a position in the data to mean the same examples.
+struct DataIdentity {
+  std::int64_t examples = 0;
+  std::int64_t global_batch = 0;
+  std::uint64_t seed = 0;
+};
+
+struct RunSnapshot {
+  std::map<std::string, std::vector<std::byte>> files;  // "model.safetensors", ...
+  std::string facts;                                    // JSON: step, position, optimisers, ...
+};
+
+/// The state of all workers, complete on the chief; other ranks get an empty one. Changes nothing.
+/// Collective: yes.  Throws: ConfigError for an optimiser that cannot be saved.
+[[nodiscard]] RunSnapshot capture(Strategy& strategy, const TrainState& state,
+                                  const DataIdentity& data);
+
+/// Puts the state that the chief passes in back, on every worker. With the world size that it was
+/// captured at, the next step is the one that would have followed, bit for bit. With another,
+/// weights, optimisers and data position are restored, buffers are the mean over the former
+/// workers, and random streams start anew. Shapes: `snapshot` is read on the chief only.
+/// Collective: yes. Throws: CheckpointError when it does not fit the model, ConfigError when it
+/// does not fit the data; on every rank.
+void restore(Strategy& strategy, TrainState& state, const DataIdentity& data,
+             const RunSnapshot& snapshot);
+
+}  // namespace troupe
