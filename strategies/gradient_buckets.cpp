@@ -51,7 +51,8 @@ void GradientBuckets::reduce_dtype(const std::vector<NamedTensor>& all, at::Scal
   }
   const auto count = static_cast<std::int64_t>(parameters.size());
   at::Tensor& flat = buckets_[{parameters.front().unsafeGetTensorImpl(), dtype}];
-  if (!flat.defined()) flat = torch::empty({size + count}, parameters.front().options().requires_grad(false));
+  if (!flat.defined())
+    flat = torch::empty({size + count}, parameters.front().options().requires_grad(false));
   TROUPE_CHECK_EQ(flat.numel(), size + count);
 
   const torch::NoGradGuard no_grad;

@@ -1,4 +1,4 @@
-// template/my_hooks.h -- fill in the seven TODOs; examples/mnist/mnist_hooks.h is this file filled in.
+// template/my_hooks.h -- fill in the seven TODOs; examples/mnist/mnist_hooks.h is it filled in.
 // As shipped it compiles, lists what is open, and exits with code 2.
 // Shapes: B = examples in this replica's batch.
 #pragma once
@@ -18,8 +18,10 @@ class MyHooks final : public troupe::Hooks {
  public:
   MyHooks(const troupe::Options& options, const MyOptions& mine) : options_(options), mine_(mine) {}
 
-  // TODO 2. Per-example losses by name: (predictions [B, ...], targets [B, ...]) -> [B], not a mean.
-  //   return {{"mse", [](const torch::Tensor& y, const torch::Tensor& t) { return (y - t).pow(2).flatten(1).mean(1); }}};
+  // TODO 2. Per-example losses by name: predictions and targets [B, ...] -> [B], not a mean.
+  //   return {{"mse", [](const torch::Tensor& y, const torch::Tensor& target) {
+  //              return (y - target).pow(2).flatten(1).mean(1);
+  //            }}};
   troupe::LossSet create_losses() const override {
     return troupe::todo(2, "create_losses: return your per-example losses");
   }
@@ -32,13 +34,16 @@ class MyHooks final : public troupe::Hooks {
 
   // TODO 4. The network and its optimiser; several of each by add_model and add_optimizer.
   //   auto net = std::make_shared<Net>(mine_.hidden_units);
-  //   return {net, std::make_shared<torch::optim::SGD>(net->parameters(), options_.train.learning_rate)};
+  //   return {net, std::make_shared<torch::optim::SGD>(net->parameters(),
+  //                                                    options_.train.learning_rate)};
   troupe::Trainable create_model() const override {
     return troupe::todo(4, "create_model: return your network and its optimiser");
   }
 
-  // TODO 5. Training, validation and test data, the same on every worker; fields [N, ...] of any dtype.
-  //   return {std::make_shared<troupe::TensorDataset>(std::vector<torch::Tensor>{inputs, targets}), nullptr, test};
+  // TODO 5. Training, validation and test data, the same on every worker; fields [N, ...].
+  //   const auto train = std::make_shared<troupe::TensorDataset>(
+  //       std::vector<torch::Tensor>{inputs, targets});
+  //   return {train, /*validation=*/nullptr, test};
   troupe::Splits create_datasets() const override {
     return troupe::todo(5, "create_datasets: return your data sets");
   }
@@ -62,7 +67,8 @@ class MyHooks final : public troupe::Hooks {
  private:
   //   torch::Tensor forward(troupe::Replica& replica, const troupe::Batch& batch) const {
   //     const auto [inputs, targets] = batch.unpack<2>();
-  //     return replica.global_mean(replica.loss("mse")(replica.model<Net>().forward(inputs), targets));
+  //     const auto outputs = replica.model<Net>().forward(inputs);
+  //     return replica.global_mean(replica.loss("mse")(outputs, targets));
   //   }
   const troupe::Options options_;
   const MyOptions mine_;
