@@ -8,6 +8,7 @@
 #include "strategies/device.h"
 #include "strategies/gradient_buckets.h"
 #include "strategies/replica_runner.h"
+#include "strategies/shared_failure.h"
 #include "strategies/tensor_bytes.h"
 
 namespace troupe {
@@ -40,17 +41,9 @@ class MultiWorker final : public Strategy {
 
   [[nodiscard]] std::vector<StepResult> run(const Step& step, TrainState& state,
                                             const DistributedBatch& batch, Phase phase) override {
-    try {
+    return detail::sharing_failure(*this, [&]() -> std::vector<StepResult> {
       return {detail::run_on_replica(step, *state.replicas.front(), batch.replicas.front(), phase)};
-    } catch (const NetError&) {
-      throw;  // the group knows
-    } catch (const Error& error) {
-      abort(error.what(), error.exit_code());
-      throw;
-    } catch (const std::exception& error) {
-      abort(first_line(error.what()), kExitFailed);
-      throw;
-    }
+    });
   }
 
   void sum(Span<double> values) override { group_.all_reduce(values, deadline()); }
@@ -82,10 +75,6 @@ class MultiWorker final : public Strategy {
     const std::vector<NamedTensor> buffers = replica.buffers();
     all.insert(all.end(), buffers.begin(), buffers.end());
     return all;
-  }
-
-  [[nodiscard]] static std::string first_line(const std::string& message) {
-    return message.substr(0, message.find('\n'));
   }
 
   c10::Device device_;

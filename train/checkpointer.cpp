@@ -66,14 +66,7 @@ Checkpointer::Checkpointer(Strategy& strategy, TrainState& state, const DataIden
       options_(options),
       clock_(clock),
       saved_at_(clock.now()) {
-  try {
-    resume();
-  } catch (const NetError&) {
-    throw;  // the group knows
-  } catch (const Error& error) {
-    strategy_.abort(error.what(), error.exit_code());
-    throw;
-  }
+  resume();
   if (!saved_step_) save();
 }
 
@@ -104,14 +97,7 @@ void Checkpointer::resume() {
 
 void Checkpointer::save() {
   const RunSnapshot snapshot = capture(strategy_, state_, data_);
-  if (strategy_.is_chief()) {
-    try {
-      files_->save(state_.step, snapshot);
-    } catch (const Error& error) {
-      strategy_.abort(error.what(), error.exit_code());
-      throw;
-    }
-  }
+  if (strategy_.is_chief()) files_->save(state_.step, snapshot);
   saved_step_ = state_.step;
   saved_at_ = clock_.now();
 }

@@ -16,10 +16,10 @@ class Checkpointer {
  public:
   /// Restores the newest good checkpoint of options.model_dir into `state`, or saves the fresh
   /// state as step 0. From here to the end of this object SIGTERM is a request that after_step
-  /// answers. All arguments outlive this object. Collective: yes.  Blocks: for files, and as the
-  /// strategy's collectives do. Throws: ConfigError (options.resume does not fit what is there;
-  /// model or data do not fit the checkpoint), CheckpointError, EnvironmentError (another process
-  /// writes there); on every rank.
+  /// answers. All arguments outlive this object. What is thrown on one worker is to be told to the
+  /// others (detail::sharing_failure), as train() does. Collective: yes.  Blocks: for files, and as
+  /// the strategy's collectives do. Throws: ConfigError (options.resume does not fit what is there,
+  /// or the data the checkpoint), CheckpointError, EnvironmentError (another process writes there).
   Checkpointer(Strategy& strategy, TrainState& state, const DataIdentity& data,
                const TrainOptions& options, const Clock& clock);
   ~Checkpointer();

@@ -7,6 +7,7 @@
 
 #include "core/clock.h"
 #include "core/error.h"
+#include "strategies/shared_failure.h"
 
 namespace troupe {
 
@@ -20,9 +21,11 @@ Report evaluate(Strategy& strategy, const Hooks& hooks, TrainState& state,
                                 : hooks.validation_step(replica, batch);
   };
   LossMeter meter;
-  for (const DistributedBatch& batch : data.epoch(0)) {
-    meter.add(strategy.run(step, state, batch, phase), batch.global_examples);
-  }
+  detail::sharing_failure(strategy, [&] {
+    for (const DistributedBatch& batch : data.epoch(0)) {
+      meter.add(strategy.run(step, state, batch, phase), batch.global_examples);
+    }
+  });
   Report report = detail::reduce_report(strategy, state, meter, phase);
   report.seconds = Seconds(SteadyClock().now() - start).count();
   return report;

@@ -6,6 +6,7 @@
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "strategies/shared_failure.h"
 #include "train/checkpointer.h"
 #include "train/evaluate.h"
 #include "train/metrics_file.h"
@@ -159,7 +160,9 @@ History train(Strategy& strategy, const Hooks& hooks, TrainState& state,
     throw ConfigError("there is no training data.",
                       "return a training split with examples from create_datasets.");
   }
-  return Training(strategy, hooks, state, data, options, std::move(actions)).run();
+  return detail::sharing_failure(strategy, [&] {
+    return Training(strategy, hooks, state, data, options, std::move(actions)).run();
+  });
 }
 
 }  // namespace troupe

@@ -257,6 +257,36 @@ TEST_SUITE("strategies") {
     });
   }
 
+  TEST_CASE("multi_worker: a worker whose data cannot be read tells the others why") {
+    class Unreadable final : public troupe::Dataset {
+     public:
+      [[nodiscard]] std::int64_t size() const override { return 10; }
+      [[nodiscard]] std::vector<at::Tensor> get(const at::Tensor&) const override {
+        throw troupe::DataError("the disk of rank 1 is gone.", "replace it.");
+      }
+    };
+    const auto port = troupe::testing::free_port();
+    troupe::testing::run_ranks(2, [&](int rank) {
+      const auto strategy = troupe::make_multi_worker(options_of(rank, 2, port));
+      const TinyHooks hooks(10);
+      auto state = strategy->create_state(hooks, 1);
+      auto splits = hooks.create_datasets();
+      if (rank == 1) splits.train = std::make_shared<Unreadable>();
+      const auto data = strategy->distribute(splits, {4, 1});
+      try {
+        (void)troupe::train(*strategy, hooks, state, data, {});
+      } catch (const troupe::DataError&) {
+        if (rank == 1) return;
+        throw;
+      } catch (const troupe::PeerFailed& error) {
+        const std::string message = error.what();
+        if (message.find("the disk of rank 1 is gone") != std::string::npos) return;
+        throw;
+      }
+      throw std::runtime_error("nothing was noticed");
+    });
+  }
+
   TEST_CASE("multi_worker: a gradient that is not finite stops every rank before the optimiser") {
     class Exploding final : public TinyHooks {
      public:

@@ -1,0 +1,33 @@
+// A failure of one worker is everybody's: the others learn the reason, not just that a connection
+// closed.
+#pragma once
+
+#include <exception>
+#include <string>
+
+#include "core/error.h"
+#include "strategies/strategy.h"
+
+namespace troupe::detail {
+
+/// Runs `body`. When it throws, tells the group why, then lets the exception go on. Failures that
+/// came from the group, and a stop that all agreed on, are known there already.
+template <class Body>
+auto sharing_failure(Strategy& strategy, Body&& body) {
+  try {
+    return body();
+  } catch (const NetError&) {
+    throw;
+  } catch (const Stopped&) {
+    throw;
+  } catch (const Error& error) {
+    strategy.abort(error.what(), error.exit_code());
+    throw;
+  } catch (const std::exception& error) {
+    const std::string message = error.what();
+    strategy.abort(message.substr(0, message.find('\n')), kExitFailed);
+    throw;
+  }
+}
+
+}  // namespace troupe::detail
