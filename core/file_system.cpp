@@ -35,7 +35,9 @@ class Descriptor {
  public:
   explicit Descriptor(int fd = -1) : fd_(fd) {}
   ~Descriptor() {
+    const int error = errno;  // of the call that the owner is about to report
     if (fd_ >= 0) ::close(fd_);
+    errno = error;
   }
   Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   Descriptor& operator=(Descriptor&& other) noexcept {

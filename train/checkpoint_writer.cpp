@@ -171,7 +171,15 @@ void CheckpointWriter::publish(const std::string& temporary, const CheckpointInf
     files_.sync_directory("");  // the save before may have failed just there
     return;
   }
-  if (files_.status(name)) move_aside(info);
+  if (files_.status(name)) {
+    CheckpointInfo known = info;
+    try {
+      const CheckpointInfo there = reader_.open(info.step);
+      known.files.insert(known.files.end(), there.files.begin(), there.files.end());
+    } catch (const CheckpointError&) {  // damaged: it may hold what the new one holds
+    }
+    move_aside(known);
+  }
   files_.rename(temporary, name);
   files_.sync_directory("");
 }
