@@ -102,7 +102,7 @@ std::string find_program(const std::string& name, const std::string& search_path
   }
   std::istringstream folders(search_path);
   for (std::string folder; std::getline(folders, folder, ':');) {
-    const std::string path = (folder.empty() ? "." : folder) + "/" + name;
+    std::string path = (folder.empty() ? "." : folder) + "/" + name;
     if (is_file(path) && access(path.c_str(), X_OK) == 0) return path;
   }
   const std::string fix = is_file(name) ? text("write ./", name, " for the file in this directory.")

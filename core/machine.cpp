@@ -76,7 +76,7 @@ std::string try_loopback() {
   const bool works = fd >= 0 &&
                      bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 &&
                      listen(fd, 1) == 0;
-  const std::string reason = works ? "" : std::strerror(errno);
+  std::string reason = works ? "" : std::strerror(errno);
   if (fd >= 0) close(fd);
   return reason;
 }
