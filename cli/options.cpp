@@ -160,6 +160,7 @@ Outcome complete(Settings& settings, const detail::FlagTable& table, const Given
   }
   settings.options.strategy.cluster = std::move(resolved.cluster);
   settings.options.strategy.must_match = common_settings(table);
+  settings.options.train.generation = settings.options.strategy.cluster.generation;
   check_together(settings.options);
   if (settings.print_config) {
     outcome.text =

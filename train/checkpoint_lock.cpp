@@ -66,11 +66,12 @@ CheckpointLock::CheckpointLock(FileSystem& files, const LockOwner& owner)
         text("'", files.shown(""), "' is in use: ", described(last), " writes checkpoints there."),
         "end that process, or give this run a model directory of its own.");
   }
-  if (last && last->machine != owner.machine) {
+  if (last && last->machine != owner.machine && last->generation >= owner.generation) {
     throw EnvironmentError(text("'", files.shown(""), "' is in use: ", described(last),
                                 " wrote checkpoints there and "
                                 "has not ended in order."),
-                           text("make sure that process has ended, then remove '", shown, "'."));
+                           text("make sure that process has ended, then remove '", shown,
+                                "', or start as a later --generation."));
   }
   if (last && last->generation > owner.generation) {
     throw EnvironmentError(

@@ -26,9 +26,11 @@ struct LockOwner {
 
 class CheckpointLock {
  public:
-  /// Takes the lock. A record left by a dead process of this machine is taken over.
+  /// Takes the lock. A record left by a dead process of this machine, or by an earlier generation
+  /// of the job on any machine, is taken over: whoever starts a job again counts its generation up.
   /// Throws: EnvironmentError naming the owner if another process holds the lock, if the record is
-  /// another machine's, or if it is of a later generation of the job; CheckpointError.
+  /// another machine's and not of an earlier generation, or if it is of a later one;
+  /// CheckpointError.
   CheckpointLock(FileSystem& files, const LockOwner& owner);
   /// Gives it back and empties the record.
   ~CheckpointLock();

@@ -23,7 +23,7 @@ class Checkpointer::Files {
   explicit Files(const TrainOptions& options)
       : directory_(options.model_dir),
         files_(options.model_dir),
-        writer_(files_, this_process(/*generation=*/0),
+        writer_(files_, this_process(options.generation),
                 {static_cast<int>(options.keep_checkpoint_max),
                  Seconds(options.keep_checkpoint_every_n_hours * 3600)}) {}
 

@@ -26,7 +26,8 @@ struct TrainOptions {
   std::optional<double> save_checkpoints_secs;
   std::int64_t keep_checkpoint_max = 5;           // the newest N; 0: all
   double keep_checkpoint_every_n_hours = 10'000;  // and one of every N hours for ever
-  std::string resume = "auto";  // auto: if there is a checkpoint; must: or fail; never: or fail
+  std::uint64_t generation = 0;  // which start of the job; a later one takes over a model_dir
+  std::string resume = "auto";   // auto: if there is a checkpoint; must: or fail; never: or fail
 };
 
 }  // namespace troupe

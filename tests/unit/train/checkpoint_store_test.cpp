@@ -318,6 +318,8 @@ TEST_SUITE("train") {
     left_by(R"({"machine":"machine-b","pid":5,"generation":1})");
     CHECK_THROWS_WITH_AS(CheckpointWriter(files, sample_owner()), doctest::Contains("machine-b"),
                          troupe::EnvironmentError);
+    left_by(R"({"machine":"machine-b","pid":5,"generation":0})");  // the job was started again
+    CHECK_NOTHROW(CheckpointWriter(files, sample_owner()));
     left_by(R"({"machine":"machine-a","pid":5,"generation":2})");
     CHECK_THROWS_WITH_AS(CheckpointWriter(files, sample_owner()), doctest::Contains("later start"),
                          troupe::EnvironmentError);
