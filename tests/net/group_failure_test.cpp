@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "distributed/worker_group.h"
+#include "tests/support/caught.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/test_prelude.h"
 
@@ -15,21 +16,6 @@ using namespace troupe;           // NOLINT: a test
 using namespace troupe::testing;  // NOLINT: a test
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-
-bool has(const std::string& message, const std::string& part) {
-  return message.find(part) != std::string::npos;
-}
-
-template <class E>
-bool is(const std::exception_ptr& error) {
-  try {
-    if (error) std::rethrow_exception(error);
-  } catch (const E&) {
-    return true;
-  } catch (...) {
-  }
-  return false;
-}
 
 int exit_code_of(const std::exception_ptr& error) {
   try {

@@ -11,6 +11,7 @@
 #include "distributed/worker_group.h"
 #include "net/acceptor.h"
 #include "tests/net/raw_client.h"
+#include "tests/support/caught.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/test_prelude.h"
 
@@ -18,21 +19,6 @@ namespace {
 
 using namespace troupe;           // NOLINT: a test
 using namespace troupe::testing;  // NOLINT: a test
-
-bool has(const std::string& message, const std::string& part) {
-  return message.find(part) != std::string::npos;
-}
-
-template <class E>
-bool is(const std::exception_ptr& error) {
-  try {
-    if (error) std::rethrow_exception(error);
-  } catch (const E&) {
-    return true;
-  } catch (...) {
-  }
-  return false;
-}
 
 void sum_once(WorkerGroup& group) {
   std::vector<std::int64_t> one = {1};

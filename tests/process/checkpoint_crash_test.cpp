@@ -10,6 +10,7 @@
 #include "core/log.h"
 #include "core/text.h"
 #include "tests/support/run_process.h"
+#include "tests/support/silence.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/train/checkpoint_samples.h"
@@ -23,15 +24,6 @@ using troupe::PosixFileSystem;
 using troupe::text;
 
 using Names = std::vector<std::string>;
-
-// Warnings about what a crash left are what these tests provoke.
-class Silence {
- public:
-  Silence() { troupe::configure_log(troupe::LogLevel::error, ""); }
-  ~Silence() { troupe::configure_log(troupe::LogLevel::warning, ""); }
-  Silence(const Silence&) = delete;
-  Silence& operator=(const Silence&) = delete;
-};
 
 bool strace_works() {
   const ProcessResult result = run_process({"strace", "-o", "/dev/null", "/bin/true"});

@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/log.h"
+#include "tests/support/silence.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/train/checkpoint_samples.h"
 #include "tests/unit/train/memory_file_system.h"
@@ -18,15 +19,6 @@ namespace {
 using namespace troupe::testing;  // NOLINT: a test
 using troupe::CheckpointError;
 using troupe::CheckpointWriter;
-
-// Warnings about damaged checkpoints are what these tests provoke, thousands of times.
-class Silence {
- public:
-  Silence() { troupe::configure_log(troupe::LogLevel::error, ""); }
-  ~Silence() { troupe::configure_log(troupe::LogLevel::warning, ""); }
-  Silence(const Silence&) = delete;
-  Silence& operator=(const Silence&) = delete;
-};
 
 struct Verdict {
   int states = 0;

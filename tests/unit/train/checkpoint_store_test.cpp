@@ -12,6 +12,7 @@
 
 #include "core/error.h"
 #include "core/log.h"
+#include "tests/support/silence.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/train/checkpoint_samples.h"
@@ -27,15 +28,6 @@ using troupe::CheckpointReader;
 using troupe::CheckpointWriter;
 using troupe::PosixFileSystem;
 using Steps = std::vector<std::int64_t>;
-
-// Warnings about damaged checkpoints are what these tests provoke.
-class Silence {
- public:
-  Silence() { troupe::configure_log(troupe::LogLevel::error, ""); }
-  ~Silence() { troupe::configure_log(troupe::LogLevel::warning, ""); }
-  Silence(const Silence&) = delete;
-  Silence& operator=(const Silence&) = delete;
-};
 
 Steps steps_in(troupe::FileSystem& files) {
   Steps steps;
