@@ -165,6 +165,7 @@ void Chief::on_closed(int rank, const std::string& reason) {
 void Chief::on_tick() {
   const auto now = std::chrono::steady_clock::now();
   liveness_.tick(now);
+  Liveness::Duration next = tick_of(state_.options);
   for (int rank = 1; rank < state_.cluster.world_size(); ++rank) {
     const auto connection = peer(rank).connection;
     if (!connection) continue;
@@ -184,8 +185,9 @@ void Chief::on_tick() {
       header.generation = state_.cluster.generation;
       connection->send(header, "");
     }
+    if (!peer(rank).said_goodbye) next = liveness_.next_look(rank, now, next);
   }
-  tick_.expires_after(tick_of(state_.options));
+  tick_.expires_after(next);
   tick_.async_wait([this](const ErrorCode& cancelled) {
     if (!cancelled) on_tick();
   });

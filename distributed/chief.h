@@ -97,7 +97,8 @@ class Chief final : public ControlPlane {
 };
 
 /// How often heartbeats are sent and silence is looked at: at most every heartbeat_interval, and at
-/// least four times per heartbeat_timeout, so that a loss is seen within a quarter more than that.
+/// least four times per heartbeat_timeout; the last look before a loss comes when the timeout is
+/// over.
 [[nodiscard]] std::chrono::milliseconds tick_of(const GroupOptions& options);
 
 /// "worker/1 at 127.0.0.1:2223"

@@ -35,6 +35,12 @@ class Liveness {
     return now - std::max(heard_[static_cast<std::size_t>(rank)], fresh_from_);
   }
   [[nodiscard]] bool lost(int rank, TimePoint now) const { return silence(rank, now) > timeout_; }
+  /// How long to wait before the next look: `usual`, or less where `rank` would be lost before
+  /// that, so that a loss is seen when the timeout is over and not a tick later.
+  [[nodiscard]] Duration next_look(int rank, TimePoint now, Duration usual) const {
+    constexpr Duration kJustAfter = std::chrono::milliseconds(1);
+    return lost(rank, now) ? usual : std::min(usual, timeout_ - silence(rank, now) + kJustAfter);
+  }
 
  private:
   std::vector<TimePoint> heard_;

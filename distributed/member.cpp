@@ -246,7 +246,8 @@ void MemberPlane::on_tick() {
   } else if (connection_ && !connection_->has_unsent()) {
     send(FrameType::heartbeat, "");
   }
-  tick_.expires_after(tick_of(state_.options));
+  const auto usual = tick_of(state_.options);
+  tick_.expires_after(connection_ ? liveness_.next_look(0, now, usual) : usual);
   tick_.async_wait([this](const ErrorCode& cancelled) {
     if (!cancelled) on_tick();
   });

@@ -37,4 +37,11 @@ TEST_SUITE("distributed") {
     liveness.tick(at(ms));
     CHECK(liveness.lost(1, at(ms)));
   }
+
+  TEST_CASE("liveness: the next look comes when a loss could be seen, not a tick later") {
+    const Liveness liveness(2, milliseconds(1000), kStart);
+    CHECK(liveness.next_look(1, at(100), milliseconds(250)) == milliseconds(250));
+    CHECK(liveness.next_look(1, at(900), milliseconds(250)) == milliseconds(101));
+    CHECK(liveness.next_look(1, at(1500), milliseconds(250)) == milliseconds(250));  // known lost
+  }
 }
