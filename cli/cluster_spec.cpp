@@ -5,7 +5,6 @@
 #include "cli/address.h"
 #include "cli/launcher_environment.h"
 #include "cli/numbers.h"
-#include "cli/tf_config.h"
 #include "core/error.h"
 #include "core/text.h"
 
@@ -70,13 +69,42 @@ Cluster from_numbers(const ClusterRequest& request, const Environment& environme
   return cluster;
 }
 
+/// The place that a document gives this process.
+Cluster place_in(TfConfig config, ResolvedCluster& out) {
+  out.warnings.insert(out.warnings.end(), config.warnings.begin(), config.warnings.end());
+  out.task = static_cast<const Task&>(config);
+  Cluster cluster = config.is_evaluator() ? evaluator_cluster(config) : to_cluster(config);
+  out.document = std::move(config);
+  return cluster;
+}
+
 Cluster from_file(const ClusterRequest& request, ResolvedCluster& out) {
   std::optional<std::string> task;
   if (request.task) task = request.task->value;
-  const TfConfig config = read_cluster_file(
-      request.cluster_file->value, request.cluster_file->origin, task, ChiefRule::optional);
-  out.warnings.insert(out.warnings.end(), config.warnings.begin(), config.warnings.end());
-  return to_cluster(config);
+  return place_in(read_cluster_file(request.cluster_file->value, request.cluster_file->origin, task,
+                                    ChiefRule::optional),
+                  out);
+}
+
+bool asks_for_evaluator(const ClusterRequest& request) {
+  if (!request.task) return false;
+  const std::string& task = request.task->value;
+  return task.substr(0, task.find_first_of(":/")) == "evaluator";
+}
+
+/// Whether --task evaluator is the stronger of the two; it has no rank, so one source cannot say
+/// both.
+bool evaluator_beats(const GivenValue<std::int64_t>& number, const ClusterRequest& request,
+                     ResolvedCluster& out) {
+  if (!asks_for_evaluator(request) || number.level < request.task->level) return false;
+  if (number.level == request.task->level) {
+    throw ConfigError(
+        text(request.task->origin, " asks for the evaluator, but ", number.origin, " is given."),
+        "leave one of the two out: the evaluator has no rank.");
+  }
+  out.information.push_back(text("cluster: ", number.origin, " is ignored, since ",
+                                 request.task->origin, " asks for the evaluator"));
+  return true;
 }
 
 /// What of the request names a group: a file, or numbers. The stronger source decides; from one
@@ -88,6 +116,7 @@ Named named_by(const ClusterRequest& request, ResolvedCluster& out) {
   for (const auto* each : {&request.rank, &request.world_size}) {
     if (*each && (number == nullptr || (*each)->level < number->level)) number = &**each;
   }
+  if (number != nullptr && evaluator_beats(*number, request, out)) number = nullptr;
   if (!request.cluster_file) return number == nullptr ? Named::nothing : Named::numbers;
   const GivenValue<std::string>& file = *request.cluster_file;
   if (number == nullptr) return Named::file;
@@ -105,19 +134,43 @@ Named named_by(const ClusterRequest& request, ResolvedCluster& out) {
 /// TF_CONFIG's cluster; unset where it names none.
 std::optional<Cluster> from_tf_config(const ClusterRequest& request, const std::string& document,
                                       ResolvedCluster& out) {
-  const TfConfig config =
-      request.task ? parse_tf_config_as(document, request.task->value, ChiefRule::optional)
-                   : parse_tf_config(document, ChiefRule::optional);
+  TfConfig config = request.task
+                        ? parse_tf_config_as(document, request.task->value, ChiefRule::optional)
+                        : parse_tf_config(document, ChiefRule::optional);
   if (document != "{}") {
     out.information.push_back(text("TF_CONFIG: ", document.substr(0, kEchoedCharacters)));
   }
-  out.warnings.insert(out.warnings.end(), config.warnings.begin(), config.warnings.end());
-  if (config.is_local() && !config.is_evaluator()) return std::nullopt;
-  return to_cluster(config);
+  if (!config.is_local() || config.is_evaluator()) return place_in(std::move(config), out);
+  out.task = static_cast<const Task&>(config);
+  out.document = std::move(config);
+  return std::nullopt;
+}
+
+/// The evaluator as --task asks for it: it needs no cluster, but a TF_CONFIG may say more.
+Cluster from_evaluator_task(const ClusterRequest& request, const Environment& environment,
+                            ResolvedCluster& out) {
+  const auto document = environment.find("TF_CONFIG");
+  if (document != environment.end()) return from_tf_config(request, document->second, out).value();
+  return place_in(
+      parse_tf_config_as("{}", request.task->value, ChiefRule::optional, request.task->origin),
+      out);
+}
+
+/// The role where no document says it: as in a TF_CONFIG without a chief. `troupe run --evaluator`
+/// tells its workers of the evaluator by a variable.
+Task task_by_rank(const Cluster& cluster, const Environment& environment) {
+  Task task;
+  task.task_id = cluster.rank;
+  task.is_chief = cluster.rank == 0;
+  task.num_worker_replicas = cluster.world_size();
+  task.global_id_in_cluster = cluster.rank;
+  task.evaluator_expected = environment.count("TROUPE_EVALUATOR") != 0;
+  task.is_alone = cluster.world_size() == 1 && !task.evaluator_expected;
+  return task;
 }
 
 Cluster from_launcher(const Launcher& launcher, const ClusterRequest& request,
-                      const Environment& environment) {
+                      const Environment& environment, ResolvedCluster& out) {
   const LauncherPlace place = launcher.read(environment);
   std::optional<Endpoint> chief = requested_chief(request);
   if (!chief) chief = place.chief_address;
@@ -129,6 +182,7 @@ Cluster from_launcher(const Launcher& launcher, const ClusterRequest& request,
   }
   Cluster cluster = numbered_cluster(place.rank, place.world_size, chief, launcher.name);
   cluster.generation = place.generation;
+  out.task = task_by_rank(cluster, environment);
   return cluster;
 }
 
@@ -145,8 +199,13 @@ std::vector<std::string> present_sources(const Environment& environment) {
 Cluster choose(const ClusterRequest& request, const Environment& environment,
                ResolvedCluster& out) {
   const Named named = named_by(request, out);
-  if (named == Named::numbers) return from_numbers(request, environment);
+  if (named == Named::numbers) {
+    Cluster cluster = from_numbers(request, environment);
+    out.task = task_by_rank(cluster, environment);
+    return cluster;
+  }
   if (named == Named::file) return from_file(request, out);
+  if (asks_for_evaluator(request)) return from_evaluator_task(request, environment, out);
   const auto document = environment.find("TF_CONFIG");
   if (document != environment.end()) {
     if (auto cluster = from_tf_config(request, document->second, out)) {
@@ -162,7 +221,7 @@ Cluster choose(const ClusterRequest& request, const Environment& environment,
                       "add --cluster FILE, or set TF_CONFIG.");
   }
   for (const Launcher& launcher : launchers()) {
-    if (launcher.present(environment)) return from_launcher(launcher, request, environment);
+    if (launcher.present(environment)) return from_launcher(launcher, request, environment, out);
   }
   if (request.chief_address) refuse_missing(request.chief_address->origin, "--rank");
   return Cluster();
@@ -177,8 +236,10 @@ ResolvedCluster resolve_cluster(const ClusterRequest& request, const Environment
   std::vector<std::string> ignored = present_sources(environment);
   ignored.erase(std::remove(ignored.begin(), ignored.end(), out.cluster.origin), ignored.end());
   if (out.cluster.origin == "local" && ignored.empty()) return out;
-  std::string line = text("cluster: ", out.cluster.task(), ", rank ", out.cluster.rank, " of ",
-                          out.cluster.world_size(), ", from ", out.cluster.origin);
+  std::string line = out.task.is_evaluator()
+                         ? text("cluster: evaluator/0, beside the group, from ", out.cluster.origin)
+                         : text("cluster: ", out.cluster.task(), ", rank ", out.cluster.rank,
+                                " of ", out.cluster.world_size(), ", from ", out.cluster.origin);
   for (std::size_t i = 0; i < ignored.size(); ++i) {
     line += (i == 0 ? "; not used: " : ", ") + ignored[i];
   }

@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "cli/environment.h"
+#include "cli/tf_config.h"
 #include "distributed/cluster.h"
+#include "distributed/task.h"
 
 namespace troupe {
 
@@ -36,7 +38,9 @@ struct ClusterRequest {
 
 /// The group, and what to tell the log about where it came from.
 struct ResolvedCluster {
-  Cluster cluster;
+  Cluster cluster;                   // of one for the evaluator, which belongs to no group
+  Task task;                         // this process's role
+  std::optional<TfConfig> document;  // the TF_CONFIG or --cluster that was read, used or not
   std::vector<std::string> information;
   std::vector<std::string> warnings;
 };

@@ -151,7 +151,10 @@ ClusterRequest cluster_request(const Environment& environment) {
 
 Finding cluster_finding(const Environment& environment) {
   try {
-    const Cluster cluster = resolve_cluster(cluster_request(environment), environment).cluster;
+    const ResolvedCluster resolved = resolve_cluster(cluster_request(environment), environment);
+    const Cluster& cluster = resolved.cluster;
+    if (resolved.task.is_evaluator())
+      return {Level::good, "cluster", text("the evaluator (", cluster.origin, ")"), ""};
     if (cluster.world_size() == 1)
       return {Level::good, "cluster", text("one worker (", cluster.origin, ")"), ""};
     return {Level::good, "cluster",

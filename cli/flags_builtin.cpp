@@ -1,97 +1,16 @@
 #include "cli/flags_builtin.h"
 
 #include <algorithm>
-#include <chrono>
-#include <limits>
-#include <type_traits>
 #include <utility>
 
+#include "cli/flags_evaluation.h"
+#include "cli/flags_making.h"
 #include "cli/flags_table.h"
 #include "cli/numbers.h"
-#include "core/clock.h"
 #include "core/text.h"
 
 namespace troupe::detail {
 namespace {
-
-using Fix = std::optional<std::string>;
-
-constexpr double kLongestSeconds = 30.0 * 24 * 3600;  // no wait is for ever
-
-Flag in_group(Flag flag, const char* group, Flag::Shown shown = Flag::Shown::always) {
-  flag.group = group;
-  flag.shown = shown;
-  return flag;
-}
-
-Flag with_value_name(Flag flag, const char* value_name) {
-  flag.value_name = value_name;
-  return flag;
-}
-
-Flag with_alias(Flag flag, const char* alias) {
-  flag.aliases.emplace_back(alias);
-  return flag;
-}
-
-/// A whole number kept in a type of its own; `Target` may be an optional.
-template <class Integer, class Target>
-Flag whole(const char* name, Target* target, const char* help, Integer least, Integer most) {
-  Flag made;
-  made.name = name;
-  made.kind = Flag::Kind::integer;
-  made.value_name = "N";
-  made.help = help;
-  made.assign = [target, least, most](const std::string& value) -> Fix {
-    const auto number = parse_integer<Integer>(value);
-    if (!number || *number < least || *number > most) {
-      return most == std::numeric_limits<Integer>::max()
-                 ? text("give a whole number of at least ", least, ".")
-                 : text("give a whole number from ", least, " to ", most, ".");
-    }
-    *target = *number;
-    return std::nullopt;
-  };
-  made.show = [target]() -> std::string {
-    if constexpr (std::is_integral_v<Target>) {
-      return text(*target);
-    } else {
-      return *target ? text(**target) : "";
-    }
-  };
-  return made;
-}
-
-/// A real number for which `accepts` holds; `fix` says which those are.
-Flag real(const char* name, double* target, const char* help, bool (*accepts)(double),
-          const char* fix) {
-  Flag made = flag(name, target, help);
-  made.assign = [target, accepts, fix](const std::string& value) -> Fix {
-    const auto number = parse_real(value);
-    if (!number || !accepts(*number)) return fix;
-    *target = *number;
-    return std::nullopt;
-  };
-  return made;
-}
-
-Flag seconds(const char* name, std::chrono::milliseconds* target, const char* help) {
-  Flag made;
-  made.name = name;
-  made.kind = Flag::Kind::real;
-  made.value_name = "SECS";
-  made.help = help;
-  made.assign = [target](const std::string& value) -> Fix {
-    const auto number = parse_real(value);
-    if (!number || *number < 0.001 || *number > kLongestSeconds) {
-      return "give seconds, from 0.001 to 2592000 (30 days).";
-    }
-    *target = std::chrono::round<std::chrono::milliseconds>(Seconds(*number));
-    return std::nullopt;
-  };
-  made.show = [target] { return number_text(Seconds(*target).count()); };
-  return made;
-}
 
 Fix assign_strategy(std::string* target, const std::string& value) {
   const std::string name = with_dashes(value);
@@ -115,41 +34,16 @@ Fix assign_device(std::string* target, const std::string& value) {
   return std::nullopt;
 }
 
-const char* level_name(LogLevel level) {
-  switch (level) {
-    case LogLevel::debug:
-      return "debug";
-    case LogLevel::info:
-      return "info";
-    case LogLevel::warning:
-      return "warning";
-    case LogLevel::error:
-      return "error";
-  }
-  return "info";
-}
-
-Fix assign_log_level(LogLevel* target, const std::string& value) {
-  for (const LogLevel level :
-       {LogLevel::debug, LogLevel::info, LogLevel::warning, LogLevel::error}) {
-    if (value == level_name(level)) {
-      *target = level;
-      return std::nullopt;
-    }
-  }
-  return "give debug, info, warning or error.";
-}
-
-Fix assign_nonempty(std::string* target, const std::string& value) {
-  if (value.empty()) return "give a value, or leave the flag out.";
-  *target = value;
-  return std::nullopt;
-}
-
-Flag path(const char* name, std::string* target, const char* help, const char* value_name) {
-  Flag made = with_value_name(flag(name, target, help), value_name);
-  made.assign = [target](const std::string& value) { return assign_nonempty(target, value); };
-  return made;
+void add_mode(std::vector<Flag>& flags, Options& options) {
+  flags.push_back(
+      in_group(choice<Mode>("mode", &options.mode,
+                            "train, train-and-evaluate, evaluate, predict or export", "MODE",
+                            {{"train", Mode::train},
+                             {"train-and-evaluate", Mode::train_and_evaluate},
+                             {"evaluate", Mode::evaluate},
+                             {"predict", Mode::predict},
+                             {"export", Mode::export_model}}),
+               "Mode"));
 }
 
 void add_training(std::vector<Flag>& flags, TrainOptions& train) {
@@ -157,10 +51,14 @@ void add_training(std::vector<Flag>& flags, TrainOptions& train) {
   constexpr std::int64_t most = INT64_MAX;
   add(whole<std::int64_t>(
       "epochs", &train.epochs,
-      "passes over the training examples; unset: 1, or as many as --max-steps needs", 1, most));
+      "passes over the training examples; unset: 1, or as many as --max-steps or --steps needs", 1,
+      most));
   add(whole<std::int64_t>("max-steps", &train.max_steps,
                           "end after this step of the whole training, if epochs do not end earlier",
                           1, most));
+  add(whole<std::int64_t>("steps", &train.steps,
+                          "end after this many more steps, wherever training goes on from", 1,
+                          most));
   add(whole<std::int64_t>("batch-size", &train.batch_size,
                           "examples per step of all workers together (the global batch)", 1, most));
   add(with_alias(real(
@@ -173,24 +71,13 @@ void add_training(std::vector<Flag>& flags, TrainOptions& train) {
   add(real(
       "weight-decay", &train.weight_decay, "L2 penalty of the optimiser",
       [](double x) { return x >= 0; }, "give a number of at least 0."));
-  add(whole<std::uint64_t>("seed", &train.seed, "start of every random sequence", 0, UINT64_MAX));
-}
-
-/// A number of seconds that may be unset.
-Flag optional_seconds(const char* name, std::optional<double>* target, const char* help) {
-  Flag made;
-  made.name = name;
-  made.kind = Flag::Kind::real;
-  made.value_name = "SECS";
-  made.help = help;
-  made.assign = [target](const std::string& value) -> Fix {
-    const auto number = parse_real(value);
-    if (!number || !(*number > 0)) return "give a number greater than 0.";
-    *target = *number;
-    return std::nullopt;
-  };
-  made.show = [target] { return *target ? number_text(**target) : std::string(); };
-  return made;
+  add(with_alias(
+      whole<std::uint64_t>("seed", &train.seed, "start of every random sequence", 0, UINT64_MAX),
+      "tf-random-seed"));
+  add(choice<OnNonFinite>("on-non-finite", &train.on_non_finite,
+                          "fail: a loss or gradient that is not finite is an error; stop: it ends "
+                          "the training before that step",
+                          "WHAT", {{"fail", OnNonFinite::fail}, {"stop", OnNonFinite::stop}}));
 }
 
 void add_checkpoints(std::vector<Flag>& flags, TrainOptions& train) {
@@ -200,23 +87,17 @@ void add_checkpoints(std::vector<Flag>& flags, TrainOptions& train) {
                             "output-dir"),
                  "job-dir"));
   add(whole<std::int64_t>("save-checkpoints-steps", &train.save_checkpoints_steps,
-                          "save every N steps", 1, INT64_MAX));
-  add(optional_seconds("save-checkpoints-secs", &train.save_checkpoints_secs,
-                       "save every SECS seconds; neither given: 600"));
+                          "save every N steps; 0: never", 0, INT64_MAX));
+  add(optional_seconds("save-checkpoints-secs", &train.save_checkpoints_secs, Zero::allowed,
+                       "save every SECS seconds; 0: never; neither given: 600"));
   add(whole<std::int64_t>("keep-checkpoint-max", &train.keep_checkpoint_max,
                           "keep the newest N checkpoints; 0: all", 0, 1'000'000));
   add(real(
       "keep-checkpoint-every-n-hours", &train.keep_checkpoint_every_n_hours,
       "and one of every N hours for ever", [](double x) { return x > 0; },
       "give a number greater than 0."));
-  Flag resume = with_value_name(
-      flag("resume", &train.resume, "auto: if there is a checkpoint; must; never"), "WHEN");
-  resume.assign = [target = &train.resume](const std::string& value) -> Fix {
-    if (value != "auto" && value != "must" && value != "never") return "give auto, must or never.";
-    *target = value;
-    return std::nullopt;
-  };
-  add(std::move(resume));
+  add(choice<std::string>("resume", &train.resume, "auto: if there is a checkpoint; must; never",
+                          "WHEN", {{"auto", "auto"}, {"must", "must"}, {"never", "never"}}));
 }
 
 void add_data(std::vector<Flag>& flags, DataOptions& data) {
@@ -246,7 +127,10 @@ void add_cluster(std::vector<Flag>& flags, Settings& settings) {
   add(std::move(name));
   add(path("cluster", &settings.cluster_file,
            "JSON file that names every worker (as TF_CONFIG, or its \"cluster\" part)", "FILE"));
-  add(path("task", &settings.task, "which worker of --cluster this is: worker:1", "TASK"));
+  add(with_alias(
+      path("task", &settings.task,
+           "which task this is: worker:1 of --cluster, or evaluator, without one", "TASK"),
+      "role"));
   add(whole<std::int64_t>("rank", &settings.rank, "this worker's number, from 0", 0,
                           kMaxWorkers - 1));
   add(whole<std::int64_t>("world-size", &settings.world_size, "number of workers", 1, kMaxWorkers));
@@ -269,11 +153,12 @@ void add_limits(std::vector<Flag>& flags, Settings& settings) {
                            "which start of this job it is; older workers are refused", 0,
                            UINT64_MAX));
   add(flag("insecure", &group.insecure, "allow addresses beyond this machine, without encryption"));
-  add(seconds("timeout", &group.collective_timeout, "limit for one exchange between workers"));
-  add(seconds("start-timeout", &group.start_timeout, "limit for all workers to appear"));
-  add(seconds("heartbeat-interval", &group.heartbeat_interval, "time between signs of life"));
-  add(seconds("heartbeat-timeout", &group.heartbeat_timeout,
-              "silence after which a worker counts as lost"));
+  add(limit("timeout", &group.collective_timeout, "limit for one exchange between workers"));
+  add(with_alias(limit("start-timeout", &group.start_timeout, "limit for all workers to appear"),
+                 "session-creation-timeout-secs"));
+  add(limit("heartbeat-interval", &group.heartbeat_interval, "time between signs of life"));
+  add(limit("heartbeat-timeout", &group.heartbeat_timeout,
+            "silence after which a worker counts as lost"));
   Flag address = path("master-addr", &settings.main_address, "the host of --chief-address", "HOST");
   add(std::move(address));
   add(whole<std::int64_t>("master-port", &settings.main_port, "the port of --chief-address", 1,
@@ -282,17 +167,17 @@ void add_limits(std::vector<Flag>& flags, Settings& settings) {
 
 void add_logging(std::vector<Flag>& flags, Options& options) {
   const auto add = [&](Flag made) { flags.push_back(in_group(std::move(made), "Logging")); };
-  add(whole<std::int64_t>("log-every", &options.train.log_every, "steps between log lines; 0: none",
-                          0, INT64_MAX));
-  Flag level;
-  level.name = "log-level";
-  level.value_name = "LEVEL";
-  level.help = "debug, info, warning or error";
-  level.assign = [target = &options.log_level](const std::string& v) {
-    return assign_log_level(target, v);
-  };
-  level.show = [target = &options.log_level] { return std::string(level_name(*target)); };
-  add(std::move(level));
+  add(with_alias(whole<std::int64_t>("log-every", &options.train.log_every,
+                                     "steps between log lines; 0: none", 0, INT64_MAX),
+                 "log-step-count-steps"));
+  add(whole<std::int64_t>("save-summary-steps", &options.train.save_summary_steps,
+                          "steps between training summaries in --model-dir; 0: none", 0,
+                          INT64_MAX));
+  add(choice<LogLevel>("log-level", &options.log_level, "debug, info, warning or error", "LEVEL",
+                       {{"debug", LogLevel::debug},
+                        {"info", LogLevel::info},
+                        {"warning", LogLevel::warning},
+                        {"error", LogLevel::error}}));
   add(path("metrics-file", &options.train.metrics_file, "write one JSON object per logged step",
            "FILE"));
   add(flag("json-summary", &options.train.json_summary,
@@ -314,12 +199,17 @@ void add_general(std::vector<Flag>& flags, Settings& settings) {
 
 std::vector<Flag> builtin_flags(Settings& settings) {
   std::vector<Flag> flags;
-  add_training(flags, settings.options.train);
-  add_data(flags, settings.options.data);
-  add_checkpoints(flags, settings.options.train);
+  Options& options = settings.options;
+  add_mode(flags, options);
+  add_training(flags, options.train);
+  add_data(flags, options.data);
+  add_checkpoints(flags, options.train);
+  add_evaluation_flags(flags, options.eval);
+  add_early_stopping_flags(flags, options.eval);
+  add_use_flags(flags, options.use);
   add_cluster(flags, settings);
   add_limits(flags, settings);
-  add_logging(flags, settings.options);
+  add_logging(flags, options);
   add_general(flags, settings);
   return flags;
 }

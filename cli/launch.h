@@ -1,6 +1,7 @@
-// Launch: starts the workers of one group on this machine, passes their output on line by line, and
-// ends with all of them: the first failure stops the group, and nothing is left running, whichever
-// way the launcher itself ends. docs/running.md is the manual.
+// Launch: starts the workers of one group on this machine, and an evaluator beside them if asked
+// to; passes their output on line by line, and ends with all of them. The first failure of a worker
+// stops the group, one of the evaluator does not; nothing is left running, whichever way the
+// launcher itself ends. docs/running.md is the manual.
 #pragma once
 
 #include <chrono>
@@ -16,6 +17,7 @@ struct LaunchOptions {
   enum class Prefix { worker, none };
 
   int workers = 0;                   // 1 .. kMaxLocalWorkers
+  bool evaluator = false;            // one more process, which evaluates what the workers save
   std::vector<std::string> command;  // the program and its arguments; not empty
   std::filesystem::path log_dir;     // worker-<rank>.log each; empty: no files
   int threads = 0;                   // compute threads of a worker; 0: usable cores / workers
@@ -24,7 +26,8 @@ struct LaunchOptions {
 };
 
 /// Runs the group to its end. Returns 0 if every worker did, the code of the worker that failed
-/// first (128 + number if a signal killed it), or 129, 130 or 143 after SIGHUP, SIGINT or SIGTERM.
+/// first (128 + number if a signal killed it), or 129, 130 or 143 after SIGHUP, SIGINT or SIGTERM;
+/// else the code of the evaluator.
 /// Blocks: until the workers end; `grace` bounds only what follows a failure or a signal.
 /// Thread: the only one of the process; installs signal handlers.
 /// Throws: ConfigError (program not found or not executable), EnvironmentError (log directory,

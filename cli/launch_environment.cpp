@@ -11,7 +11,7 @@ bool names_a_cluster(const std::string& name) {
        {"TF_CONFIG", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK",
         "GROUP_WORLD_SIZE", "ROLE_RANK", "ROLE_WORLD_SIZE", "TROUPE_RANK", "TROUPE_WORLD_SIZE",
         "TROUPE_CHIEF_ADDRESS", "TROUPE_GENERATION", "TROUPE_LISTEN_FD", "TROUPE_CLUSTER",
-        "TROUPE_TASK"})
+        "TROUPE_TASK", "TROUPE_ROLE", "TROUPE_EVALUATOR"})
     if (name == exact) return true;
   for (const char* prefix :
        {"MASTER_", "SLURM_", "OMPI_", "PMI_", "PMIX_", "PET_", "TORCHELASTIC_"})
@@ -44,6 +44,7 @@ LaunchEnvironment launch_environment(const Environment& own, const LaunchPlan& p
 
   variables["TROUPE_WORLD_SIZE"] = std::to_string(plan.world_size);
   variables["TROUPE_CHIEF_ADDRESS"] = "127.0.0.1:" + std::to_string(plan.chief_port);
+  if (plan.evaluator) variables["TROUPE_EVALUATOR"] = "1";
   variables["TROUPE_GENERATION"] = std::to_string(plan.generation);
   return result;
 }
@@ -54,6 +55,13 @@ void set_worker(Environment& variables, int rank, int listen_fd) {
     variables["TROUPE_LISTEN_FD"] = std::to_string(listen_fd);
   else
     variables.erase("TROUPE_LISTEN_FD");
+}
+
+void set_evaluator(Environment& variables) {
+  for (const char* name : {"TROUPE_RANK", "TROUPE_WORLD_SIZE", "TROUPE_CHIEF_ADDRESS",
+                           "TROUPE_LISTEN_FD", "TROUPE_EVALUATOR"})
+    variables.erase(name);
+  variables["TROUPE_TASK"] = "evaluator:0";
 }
 
 }  // namespace troupe

@@ -16,7 +16,8 @@ struct LaunchPlan {
   std::uint16_t chief_port = 0;  // on 127.0.0.1
   std::uint64_t generation = 0;
   int usable_cores = 1;
-  int threads = 0;  // the user's wish; 0: cores / workers
+  int threads = 0;         // the user's wish; 0: cores / workers
+  bool evaluator = false;  // one is started beside them
 };
 
 struct LaunchEnvironment {
@@ -30,5 +31,8 @@ struct LaunchEnvironment {
 
 /// Adds what belongs to one worker. `listen_fd` is the chief's inherited socket; -1: none.
 void set_worker(Environment& variables, int rank, int listen_fd);
+
+/// Makes it the evaluator's, which has the role but no place in the group.
+void set_evaluator(Environment& variables);
 
 }  // namespace troupe

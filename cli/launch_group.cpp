@@ -67,6 +67,7 @@ bool same_file(int a, int b) {
 /// Signals before other failures before lost peers: of ends that we learn of in one go, the
 /// likelier cause comes first.
 int by_cause(const LaunchedWorker& worker) {
+  if (worker.is_evaluator()) return 3;
   if (worker.end()->signal != 0) return 0;
   return worker.end()->code == kExitPeerLost ? 2 : 1;
 }
@@ -81,7 +82,7 @@ int LaunchGroup::run() {
   const auto path = own.find("PATH");
   const std::string program = find_program(
       options_.command[0], path == own.end() ? "/usr/local/bin:/usr/bin:/bin" : path->second);
-  make_workers();
+  make_processes();
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   signals_.add(SIGCHLD);
   signals_.add(SIGINT);
@@ -95,7 +96,7 @@ int LaunchGroup::run() {
   return exit_code();
 }
 
-void LaunchGroup::make_workers() {
+void LaunchGroup::make_processes() {
   if (!options_.log_dir.empty()) {
     std::error_code error;
     std::filesystem::create_directories(options_.log_dir, error);
@@ -104,34 +105,48 @@ void LaunchGroup::make_workers() {
           text("cannot make the directory ", options_.log_dir.string(), ": ", error.message(), "."),
           "give --log-dir a directory that you may write to.");
   }
-  for (int rank = 0; rank < options_.workers; ++rank) {
-    const std::string name = text("worker/", rank);
-    workers_.push_back(std::make_unique<LaunchedWorker>(
-        io_, rank, options_.prefix == LaunchOptions::Prefix::worker ? text("[", name, "] ") : "",
-        options_.log_dir.empty() ? "" : log_path(rank),
-        LaunchedWorker::Outlets{&out_, &err_, [this] { flush(); },
-                                [this] { finish_if_all_ended(); }}));
-  }
+  for (int rank = 0; rank < options_.workers; ++rank)
+    make_process(LaunchedWorker::Role::worker, rank);
+  if (options_.evaluator) make_process(LaunchedWorker::Role::evaluator, 0);
 }
 
-std::string LaunchGroup::log_path(int rank) const {
-  return (options_.log_dir / text("worker-", rank, ".log")).string();
+void LaunchGroup::make_process(LaunchedWorker::Role role, int rank) {
+  const std::string name =
+      text(role == LaunchedWorker::Role::evaluator ? "evaluator/" : "worker/", rank);
+  workers_.push_back(std::make_unique<LaunchedWorker>(
+      io_, role, rank,
+      options_.prefix == LaunchOptions::Prefix::worker ? text("[", name, "] ") : "",
+      options_.log_dir.empty() ? "" : log_path(name),
+      LaunchedWorker::Outlets{&out_, &err_, [this] { flush(); },
+                              [this] { finish_if_all_ended(); }}));
+}
+
+/// "worker/1" to "<log directory>/worker-1.log".
+std::string LaunchGroup::log_path(const std::string& name) const {
+  std::string file = name;
+  std::replace(file.begin(), file.end(), '/', '-');
+  return (options_.log_dir / (file + ".log")).string();
 }
 
 void LaunchGroup::start_workers(const std::string& program) {
   LaunchListener listener;
   const int usable = inspect_cores().usable;
   LaunchEnvironment environment = launch_environment(
-      process_environment(),
-      {options_.workers, listener.port(), new_generation(), usable, options_.threads});
-  say(text(options_.workers, options_.workers == 1 ? " worker" : " workers", " on ", usable,
+      process_environment(), {options_.workers, listener.port(), new_generation(), usable,
+                              options_.threads, options_.evaluator});
+  say(text(options_.workers, options_.workers == 1 ? " worker" : " workers",
+           options_.evaluator ? " and an evaluator on " : " on ", usable,
            usable == 1 ? " core: " : " cores: ", joined(environment.threads), " for each."));
   if (!environment.removed.empty())
     say(text("hidden from the workers, whose group is this launcher's: ",
              joined(environment.removed), "."));
   for (const auto& worker : workers_) {
-    const int listen_fd = worker->rank() == 0 ? listener.fd() : -1;
-    set_worker(environment.variables, worker->rank(), listen_fd);
+    const bool is_chief = worker->rank() == 0 && !worker->is_evaluator();
+    const int listen_fd = is_chief ? listener.fd() : -1;
+    if (worker->is_evaluator())
+      set_evaluator(environment.variables);
+    else
+      set_worker(environment.variables, worker->rank(), listen_fd);
     ChildStart start;
     start.program = program;
     start.command = options_.command;
@@ -139,7 +154,7 @@ void LaunchGroup::start_workers(const std::string& program) {
     start.inherit_fd = listen_fd;
     worker->start(start);
     guard_.watch(worker->pid());
-    if (worker->rank() == 0) listener.close();
+    if (is_chief) listener.close();
   }
 }
 
@@ -190,14 +205,25 @@ void LaunchGroup::reap_children() {
   std::stable_sort(ended.begin(), ended.end(),
                    [](const auto* a, const auto* b) { return by_cause(*a) < by_cause(*b); });
   for (LaunchedWorker* worker : ended) on_worker_end(*worker);
+  // With the last worker gone there is nobody left to wait for but an evaluator without a future.
+  if (phase_ == Phase::suspecting && !workers_running()) begin_stop(SIGTERM);
   if (!ended.empty()) finish_if_all_ended();
 }
 
 void LaunchGroup::on_worker_end(LaunchedWorker& worker) {
   if (phase_ == Phase::stopping || !worker.end()->failed()) return;
+  if (worker.is_evaluator()) return on_evaluator_end(worker);
   if (worker.end()->code == kExitPeerLost && worker.end()->signal == 0) return suspect(worker);
   culprit_ = &worker;
   begin_stop(SIGTERM);
+}
+
+/// Training is worth more than its evaluation: the workers go on.
+void LaunchGroup::on_evaluator_end(LaunchedWorker& evaluator) {
+  failed_evaluator_ = &evaluator;
+  if (workers_running())
+    say(text(evaluator.name(), " ", describe(*evaluator.end()),
+             "; the workers go on without evaluation."));
 }
 
 /// This worker is a victim by its own account. Whoever it lost ends about now, or hangs.
@@ -209,7 +235,8 @@ void LaunchGroup::suspect(LaunchedWorker& victim) {
   phase_timer_.async_wait([this](const boost::system::error_code& error) {
     if (error || phase_ != Phase::suspecting) return;
     for (const auto& worker : workers_)
-      if (worker->running()) unresponsive_ += (unresponsive_.empty() ? "" : ", ") + worker->name();
+      if (worker->running() && !worker->is_evaluator())
+        unresponsive_ += (unresponsive_.empty() ? "" : ", ") + worker->name();
     begin_stop(SIGTERM);
   });
 }
@@ -242,6 +269,12 @@ void LaunchGroup::kill_all() {
 bool LaunchGroup::any_running() const {
   return std::any_of(workers_.begin(), workers_.end(),
                      [](const auto& worker) { return worker->running(); });
+}
+
+bool LaunchGroup::workers_running() const {
+  return std::any_of(workers_.begin(), workers_.end(), [](const auto& worker) {
+    return worker->running() && !worker->is_evaluator();
+  });
 }
 
 void LaunchGroup::finish_if_all_ended() {
@@ -292,9 +325,12 @@ void LaunchGroup::report() {
     report_culprit(*first_victim_);
     if (!unresponsive_.empty())
       say(text(unresponsive_, " did not end and did not answer the others: look there first."));
+  } else if (failed_evaluator_ != nullptr) {
+    report_culprit(*failed_evaluator_);
   }
   if (interrupted_by_ != 0)
     for (const auto& worker : workers_) {
+      if (worker.get() == failed_evaluator_) continue;  // it had ended by itself
       const ChildEnd& end = *worker->end();
       if (end.failed() && end.code != exit_code() && end.signal != SIGKILL &&
           end.code != kExitPeerLost)
@@ -312,14 +348,15 @@ void LaunchGroup::report_culprit(const LaunchedWorker& culprit) {
   message += lines.empty() ? "; it printed nothing." : "; its last lines:";
   for (const std::string& line : lines) message += "\n  " + line;
   if (!options_.log_dir.empty())
-    message += text("\nAll of it is in ", log_path(culprit.rank()), ".");
+    message += text("\nAll of it is in ", log_path(culprit.name()), ".");
   say(message);
 }
 
 int LaunchGroup::exit_code() const {
   if (culprit_ != nullptr) return culprit_->end()->code;
   if (interrupted_by_ != 0) return 128 + interrupted_by_;
-  return first_victim_ != nullptr ? kExitPeerLost : 0;
+  if (first_victim_ != nullptr) return kExitPeerLost;
+  return failed_evaluator_ != nullptr ? failed_evaluator_->end()->code : 0;
 }
 
 void LaunchGroup::flush() {

@@ -3,7 +3,8 @@
 //
 // Phases: *running*; *suspecting*, after a worker ended with kExitPeerLost, which says that another
 // one is the cause and may be about to show; *stopping*, after a failure or a signal; *reporting*,
-// when all workers ended and what is left is output.
+// when all workers ended and what is left is output. The evaluator is no part of this: its failure
+// changes no phase, and the launcher waits for it as long as nothing failed.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -31,8 +32,9 @@ class LaunchGroup {
  private:
   enum class Phase { running, suspecting, stopping, reporting };
 
-  void make_workers();
-  [[nodiscard]] std::string log_path(int rank) const;
+  void make_processes();
+  void make_process(LaunchedWorker::Role role, int rank);
+  [[nodiscard]] std::string log_path(const std::string& name) const;
   void start_workers(const std::string& program);
   void say(const std::string& sentence);
 
@@ -40,10 +42,12 @@ class LaunchGroup {
   void on_signal(int number);
   void reap_children();
   void on_worker_end(LaunchedWorker& worker);
+  void on_evaluator_end(LaunchedWorker& evaluator);
   void suspect(LaunchedWorker& victim);
   void begin_stop(int signal_number);
   void kill_all();
   [[nodiscard]] bool any_running() const;
+  [[nodiscard]] bool workers_running() const;
 
   void finish_if_all_ended();
   void limit_draining();
@@ -63,12 +67,13 @@ class LaunchGroup {
   OutputSink out_{1};
   OutputSink err_{2};
   bool flush_armed_ = false;
-  std::vector<std::unique_ptr<LaunchedWorker>> workers_;  // by rank
+  std::vector<std::unique_ptr<LaunchedWorker>> workers_;  // by rank; the evaluator is last
 
   Phase phase_ = Phase::running;
   const LaunchedWorker* culprit_ = nullptr;
-  const LaunchedWorker* first_victim_ = nullptr;  // ended with kExitPeerLost
-  std::string unresponsive_;                      // who still ran when the victims gave up
+  const LaunchedWorker* first_victim_ = nullptr;      // ended with kExitPeerLost
+  const LaunchedWorker* failed_evaluator_ = nullptr;  // before anything stopped it
+  std::string unresponsive_;                          // who still ran when the victims gave up
   int interrupted_by_ = 0;
   bool killing_ = false;
   bool reported_ = false;

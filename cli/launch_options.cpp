@@ -18,6 +18,7 @@ LaunchOptions parse_launch_options(const std::vector<std::string>& arguments) {
   const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
   const ToolFlags flags("run", {arguments.begin(), dashes},
                         {{"workers", ToolFlag::Kind::value},
+                         {"evaluator", ToolFlag::Kind::toggle},
                          {"log-dir", ToolFlag::Kind::value},
                          {"threads", ToolFlag::Kind::value},
                          {"grace", ToolFlag::Kind::value},
@@ -32,6 +33,7 @@ LaunchOptions parse_launch_options(const std::vector<std::string>& arguments) {
   if (!flags.given("workers"))
     throw ConfigError("`troupe run` was not told how many workers to start.", kShape);
   options.workers = static_cast<int>(flags.integer("workers", 0, {1, kMaxLocalWorkers}));
+  options.evaluator = flags.given("evaluator");
   options.threads = static_cast<int>(flags.integer("threads", 0, {1, 4096}));
   options.grace = std::chrono::seconds(flags.integer("grace", 10, {0, 3600}));
   options.log_dir = flags.word("log-dir", "");
@@ -48,14 +50,17 @@ Starts N copies of PROGRAM on this machine as one group and ends with all of
 them. The first failure stops the others and is shown with its last lines.
 
   --workers N     how many, 1 to 1024
+  --evaluator     one process more, evaluator/0, which evaluates the checkpoints
+                  of the others; PROGRAM needs --mode train-and-evaluate
   --log-dir DIR   also write DIR/worker-<rank>.log for every worker
   --threads T     compute threads of each worker [usable cores / N]
   --grace SECS    from SIGTERM to SIGKILL when the group is stopped [10]
   --no-prefix     leave out the [worker/1] before every line
 
-Exit code: 0 if every worker ended with 0; that of the worker that failed first
-(128 + number for a signal); 2 for a wrong command line; 3 if this machine is
-not ready; 130 and 143 after SIGINT and SIGTERM. docs/running.md has the rest.
+Exit code: 0 if every process ended with 0; that of the worker that failed first
+(128 + number for a signal), or else of the evaluator, whose failure stops
+nobody; 2 for a wrong command line; 3 if this machine is not ready; 130 and 143
+after SIGINT and SIGTERM. docs/running.md has the rest.
 
 Examples:
   troupe run --workers 2 -- build/release/examples/mnist --epochs 3

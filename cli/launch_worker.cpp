@@ -31,9 +31,10 @@ int open_log(const std::string& path) {
 
 }  // namespace
 
-LaunchedWorker::LaunchedWorker(boost::asio::io_context& io, int rank, std::string prefix,
+LaunchedWorker::LaunchedWorker(boost::asio::io_context& io, Role role, int rank, std::string prefix,
                                const std::string& log_path, Outlets outlets)
-    : rank_(rank),
+    : role_(role),
+      rank_(rank),
       prefix_(std::move(prefix)),
       log_fd_(open_log(log_path)),
       outlets_(std::move(outlets)),

@@ -1,5 +1,5 @@
-// One launched worker: its process, its two output streams on their way to the launcher's, its log
-// file, and its last lines, kept for the report if it fails.
+// One launched worker, or the evaluator beside them: its process, its two output streams on their
+// way to the launcher's, its log file, and its last lines, kept for the report if it fails.
 #pragma once
 
 #include <sys/types.h>
@@ -22,6 +22,7 @@ namespace troupe {
 class LaunchedWorker {
  public:
   static constexpr std::size_t kLastLines = 10;
+  enum class Role { worker, evaluator };
 
   /// Where a worker's lines go, and whom to tell. All must outlive the worker.
   struct Outlets {
@@ -31,9 +32,9 @@ class LaunchedWorker {
     std::function<void()> on_closed;  // after both streams ended
   };
 
-  /// `prefix` comes before every line; `log_path`: empty for none.
+  /// `rank`: 0 for the evaluator. `prefix` comes before every line; `log_path`: empty for none.
   /// Throws: EnvironmentError if the log file cannot be opened.
-  LaunchedWorker(boost::asio::io_context& io, int rank, std::string prefix,
+  LaunchedWorker(boost::asio::io_context& io, Role role, int rank, std::string prefix,
                  const std::string& log_path, Outlets outlets);
   ~LaunchedWorker();
   LaunchedWorker(const LaunchedWorker&) = delete;
@@ -53,7 +54,10 @@ class LaunchedWorker {
 
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] pid_t pid() const { return pid_; }
-  [[nodiscard]] std::string name() const { return "worker/" + std::to_string(rank_); }
+  [[nodiscard]] bool is_evaluator() const { return role_ == Role::evaluator; }
+  [[nodiscard]] std::string name() const {
+    return (is_evaluator() ? "evaluator/" : "worker/") + std::to_string(rank_);
+  }
   [[nodiscard]] bool running() const { return pid_ > 0 && !end_; }
   [[nodiscard]] bool streams_open() const { return open_streams_ > 0; }
   [[nodiscard]] const std::optional<ChildEnd>& end() const { return end_; }
@@ -76,6 +80,7 @@ class LaunchedWorker {
   void take_line(OutputSink& sink, std::string_view line);
   void write_log(std::string_view line);
 
+  Role role_;
   int rank_;
   std::string prefix_;
   int log_fd_ = -1;

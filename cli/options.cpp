@@ -90,6 +90,82 @@ ClusterRequest cluster_request(const GivenTexts& given, const Settings& settings
   return request;
 }
 
+const char* mode_name(Mode mode) {
+  switch (mode) {
+    case Mode::train:
+      return "train";
+    case Mode::train_and_evaluate:
+      return "train-and-evaluate";
+    case Mode::evaluate:
+      return "evaluate";
+    case Mode::predict:
+      return "predict";
+    case Mode::export_model:
+      return "export";
+  }
+  return "train";
+}
+
+void check_carried_out(Mode mode, const ProgramInfo& program) {
+  if (mode == Mode::train || program.modes == ProgramInfo::Modes::all) return;
+  throw ConfigError(text("--mode ", mode_name(mode), " is not carried out by ",
+                         program.name.empty() ? "this program" : program.name, "."),
+                    "leave --mode out: its main() has a training loop of its own.");
+}
+
+/// What --mode needs beside itself.
+void check_mode(const Options& options) {
+  const bool uses_model = options.mode != Mode::train && options.mode != Mode::train_and_evaluate;
+  const std::string mode = text("--mode ", mode_name(options.mode));
+  const bool no_folder = options.train.model_dir.empty();
+  const bool no_checkpoint = options.use.checkpoint.empty();
+  if (options.train.task.is_evaluator() && options.mode == Mode::train) {
+    throw ConfigError(text(options.strategy.cluster.origin,
+                           " makes this process the evaluator, but --mode is train."),
+                      "give every process of the job --mode train-and-evaluate.");
+  }
+  if (!uses_model && !no_checkpoint) {
+    throw ConfigError(text("--checkpoint is given, but ", mode, " would not use it."),
+                      "leave it out; training goes on from the newest checkpoint of --model-dir.");
+  }
+  if (uses_model && no_folder && no_checkpoint) {
+    throw ConfigError(text(mode, " has no trained model: --model-dir and --checkpoint are unset."),
+                      "name the folder of the training by --model-dir, or one by --checkpoint.");
+  }
+  if (options.mode == Mode::train_and_evaluate && no_folder) {
+    throw ConfigError(
+        "--mode train-and-evaluate is given without --model-dir.",
+        "name a folder: evaluations read the checkpoints that training writes there.");
+  }
+  if (options.mode == Mode::export_model && no_folder && options.use.export_dir.empty()) {
+    throw ConfigError("--mode export is not told where to write: --export-dir is unset.",
+                      "name a folder by --export-dir.");
+  }
+}
+
+void check_training(const Options& options) {
+  const TrainOptions& train = options.train;
+  if (train.save_checkpoints_steps && train.save_checkpoints_secs) {
+    throw ConfigError("--save-checkpoints-steps and --save-checkpoints-secs are both given.",
+                      "give one of the two.");
+  }
+  if (train.steps && train.max_steps) {
+    throw ConfigError("--steps and --max-steps are both given.",
+                      "give --max-steps for a last step, or --steps for so many more.");
+  }
+  if (train.model_dir.empty() && train.resume == "must") {
+    throw ConfigError("--resume must is given without --model-dir.",
+                      "name the folder of the checkpoints by --model-dir.");
+  }
+  const char* const never = train.save_checkpoints_steps == 0  ? "--save-checkpoints-steps"
+                            : train.save_checkpoints_secs == 0 ? "--save-checkpoints-secs"
+                                                               : nullptr;
+  if (options.mode == Mode::train_and_evaluate && never != nullptr) {
+    throw ConfigError(text(never, " is 0, but --mode train-and-evaluate evaluates checkpoints."),
+                      "give --save-checkpoints-steps or --save-checkpoints-secs a number above 0.");
+  }
+}
+
 void check_together(const Options& options) {
   const StrategyOptions& strategy = options.strategy;
   if (strategy.name == "one-device" && strategy.cluster.world_size() > 1) {
@@ -102,33 +178,28 @@ void check_together(const Options& options) {
     throw ConfigError("--heartbeat-timeout is not longer than --heartbeat-interval.",
                       "give several intervals, for example five.");
   }
-  const TrainOptions& train = options.train;
-  if (train.save_checkpoints_steps && train.save_checkpoints_secs) {
-    throw ConfigError("--save-checkpoints-steps and --save-checkpoints-secs are both given.",
-                      "give one of the two.");
-  }
-  if (train.model_dir.empty() && train.resume == "must") {
-    throw ConfigError("--resume must is given without --model-dir.",
-                      "name the folder of the checkpoints by --model-dir.");
-  }
+  check_training(options);
+  check_mode(options);
 }
 
 /// What every worker must be told alike, since it shapes the training itself.
 std::map<std::string, std::string> common_settings(const detail::FlagTable& table) {
   std::map<std::string, std::string> settings;
-  for (const char* name :
-       {"epochs", "max-steps", "batch-size", "learning-rate", "momentum", "weight-decay", "seed",
-        "train-examples", "log-every", "save-checkpoints-steps"}) {
+  for (const char* name : {"mode", "epochs", "max-steps", "steps", "batch-size", "learning-rate",
+                           "momentum", "weight-decay", "seed", "on-non-finite", "train-examples",
+                           "log-every", "save-summary-steps", "save-checkpoints-steps"}) {
     const std::string value = table.find(name)->flag->show();
     settings[text("--", name)] = value.empty() ? "unset" : value;
   }
   return settings;
 }
 
-/// The values of --print-config; cluster facts as they were resolved.
+/// The values of --print-config; cluster facts as they were resolved. `model_dir_of`: the document
+/// that named --model-dir, if one did.
 std::map<std::string, detail::ConfigLine> config_lines(const GivenTexts& given,
                                                        const detail::FlagTable& table,
-                                                       const Cluster& cluster) {
+                                                       const Cluster& cluster,
+                                                       const std::string& model_dir_of) {
   std::map<std::string, detail::ConfigLine> lines;
   for (const auto& [name, value] : given) {
     lines[name] = {table.find(name)->flag->show(), value.origin};
@@ -144,7 +215,25 @@ std::map<std::string, detail::ConfigLine> config_lines(const GivenTexts& given,
   put_fact("generation", text(cluster.generation));
   const auto& chief = cluster.members.front().address;
   if (chief) put_fact("chief-address", address_text(*chief));
+  if (lines.count("model-dir") == 0 && !model_dir_of.empty()) {
+    lines["model-dir"] = {table.find("model-dir")->flag->show(), model_dir_of};
+  }
   return lines;
+}
+
+/// TF_CONFIG's model_dir, where no flag gives one.
+/// Returns the document's name if it gave it.
+std::string take_model_dir(const ResolvedCluster& resolved, std::string& model_dir,
+                           Outcome& outcome) {
+  if (!resolved.document) return "";
+  std::optional<std::string> given;
+  if (!model_dir.empty()) given = model_dir;
+  const auto agreed = agreed_model_dir(*resolved.document, given);
+  if (!agreed || given) return "";
+  model_dir = *agreed;
+  outcome.notes.push_back(
+      {LogLevel::info, text("--model-dir: ", model_dir, ", from ", resolved.document->name)});
+  return resolved.document->name;
 }
 
 Outcome complete(Settings& settings, const detail::FlagTable& table, const GivenTexts& given,
@@ -160,11 +249,14 @@ Outcome complete(Settings& settings, const detail::FlagTable& table, const Given
   }
   settings.options.strategy.cluster = std::move(resolved.cluster);
   settings.options.strategy.must_match = common_settings(table);
+  settings.options.train.task = resolved.task;
+  const std::string model_dir_of =
+      take_model_dir(resolved, settings.options.train.model_dir, outcome);
   settings.options.train.generation = settings.options.strategy.cluster.generation;
   check_together(settings.options);
   if (settings.print_config) {
-    outcome.text =
-        print_config_text(table, config_lines(given, table, settings.options.strategy.cluster));
+    outcome.text = print_config_text(
+        table, config_lines(given, table, settings.options.strategy.cluster, model_dir_of));
   } else {
     outcome.options = std::move(settings.options);
   }
@@ -188,6 +280,7 @@ Outcome parse_command_line(const std::vector<std::string>& arguments,
   std::vector<std::string> warnings;
   const GivenTexts given = given_by_all(std::move(line.given), environment, table, warnings);
   assign(given, table);
+  check_carried_out(settings.options.mode, program);
   join_main_address(given, settings);
   return complete(settings, table, given, environment, warnings);
 }
@@ -207,7 +300,8 @@ Options parse_options(int argc, const char* const* argv, std::vector<Flag> extra
     throw detail::CleanExit{0};
   }
   const Cluster& cluster = outcome.options->strategy.cluster;
-  configure_log(outcome.options->log_level, cluster.world_size() > 1 ? cluster.task() : "");
+  const bool one_of_many = cluster.world_size() > 1 || outcome.options->train.task.is_evaluator();
+  configure_log(outcome.options->log_level, one_of_many ? cluster.task() : "");
   for (const ParseNote& note : outcome.notes) log(note.level, note.text);
   return std::move(*outcome.options);
 }

@@ -17,7 +17,10 @@
 namespace troupe {
 
 struct Options {
+  Mode mode = Mode::train;
   TrainOptions train;
+  EvalOptions eval;  // --mode train_and_evaluate and evaluate
+  UseOptions use;    // --mode evaluate, predict and export
   DataOptions data;
   StrategyOptions strategy;
   LogLevel log_level = LogLevel::info;
@@ -29,6 +32,10 @@ struct ProgramInfo {
   std::string name;                   // empty: the file name of argv[0]
   std::string purpose;                // one sentence; empty: a general one
   std::vector<std::string> examples;  // arguments to copy and paste; empty: four general lines
+  /// What main() carries out: a loop of its own knows --mode train alone, and the others are
+  /// refused.
+  enum class Modes { all, train_only };
+  Modes modes = Modes::all;
 };
 
 /// A log line that parsing asks for; parse_options writes it once the log level is known.

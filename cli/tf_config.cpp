@@ -143,9 +143,11 @@ std::string job_list(const TfConfig& config) {
   return names;
 }
 
-void check_local(TfConfig& config, const StatedTask& stated) {
+/// Estimator's rule refuses an evaluator without a cluster; it needs none, so we do not insist.
+void check_local(TfConfig& config, const StatedTask& stated, ChiefRule rule) {
   config.task_type = stated.type.value_or("worker");
-  if (config.task_type != "worker") {
+  const bool evaluates = config.is_evaluator() && rule == ChiefRule::optional;
+  if (config.task_type != "worker" && !evaluates) {
     refuse(config.name + ".task.type",
            text("is \"", config.task_type,
                 "\", but without a cluster the task type must be worker (WORKER)"),
@@ -154,7 +156,7 @@ void check_local(TfConfig& config, const StatedTask& stated) {
   if (stated.index != nullptr) {
     config.task_id = parse_index(*stated.index, config.name + ".task.index");
   }
-  if (config.task_id != 0) {
+  if (config.task_id != 0 && !evaluates) {
     refuse(config.name + ".task.index",
            text("is ", config.task_id, ", but without a cluster the index must be 0"),
            "add the cluster, or remove the task to run alone.");
@@ -260,12 +262,15 @@ void derive_local(TfConfig& config) {
 void derive_evaluator(TfConfig& config) {
   config.cluster.clear();
   config.is_chief = false;
+  config.is_alone = false;
   config.num_worker_replicas = 0;
   config.evaluation_master = config.eval_session_master.value_or("");
   config.global_id_in_cluster.reset();
 }
 
 void derive_member(TfConfig& config) {
+  config.is_alone = false;  // also with one address: an evaluator need not be listed
+  config.evaluator_expected = config.cluster.count("evaluator") != 0;
   const bool has_chief = config.cluster.count("chief") != 0;
   config.is_chief =
       has_chief ? config.task_type == "chief" : config.task_type == "worker" && config.task_id == 0;
@@ -278,9 +283,10 @@ void derive_member(TfConfig& config) {
   }
   const std::string& own = config.cluster.at(config.task_type).addresses.at(config.task_id);
   config.master = config.session_master.value_or(tasks == 1 ? "" : "grpc://" + own);
-  if (config.cluster.count("evaluator") != 0) {
+  if (config.evaluator_expected) {
     config.warnings.push_back(
-        text(config.cluster_path, ".evaluator is ignored: an evaluator takes no part in training"));
+        text(config.cluster_path,
+             ".evaluator does not count as a worker: an evaluator takes no part in training"));
   }
 }
 
@@ -323,7 +329,7 @@ TfConfig interpret(const json& document, ChiefRule rule, const std::string& name
   const StatedTask stated = read_task(document, name);
   refuse_master(config, stated);
   if (config.is_local()) {
-    check_local(config, stated);
+    check_local(config, stated, rule);
   } else {
     check_chief(config, rule);
     check_task(config, stated);
@@ -339,8 +345,10 @@ TfConfig interpret(const json& document, ChiefRule rule, const std::string& name
   return config;
 }
 
-/// "worker:1" or "worker/1" as the task object of a document.
+/// "worker:1" or "worker/1" as the task object of a document. There is one evaluator, so its index
+/// may be left out.
 json task_object(const std::string& task, const std::string& flag) {
+  if (task == "evaluator") return json{{"type", task}, {"index", 0}};
   const auto cut = task.find_first_of(":/");
   const auto index =
       cut == std::string::npos ? std::nullopt : parse_integer<std::int64_t>(task.substr(cut + 1));

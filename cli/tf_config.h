@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "distributed/cluster.h"
+#include "distributed/task.h"
 
 namespace troupe {
 
@@ -27,20 +28,10 @@ struct TfJob {
 };
 
 /// A TF_CONFIG and what follows from it. The defaults are those of a process without TF_CONFIG.
-struct TfConfig {
+struct TfConfig : Task {
   std::string name = "TF_CONFIG";                  // what messages call the document
   std::string cluster_path = "TF_CONFIG.cluster";  // where the jobs stand in it
   std::map<std::string, TfJob> cluster;            // by job; empty: local
-  std::string task_type = "worker";
-  std::int64_t task_id = 0;
-
-  bool is_chief = true;
-  std::int64_t num_worker_replicas = 1;  // workers and chief
-  std::int64_t num_ps_replicas = 0;
-  std::string master;  // "grpc://" and the own address; empty: local, one task, evaluator
-  std::string evaluation_master;  // of the evaluator and of local mode
-  /// Chief first, other jobs by name, ps last; the evaluator has none and takes none.
-  std::optional<std::int64_t> global_id_in_cluster = 0;
 
   std::optional<std::string> service;  // JSON text, as given
   std::optional<std::string> session_master;
@@ -52,7 +43,6 @@ struct TfConfig {
   std::vector<std::string> warnings;  // for the log, once
 
   [[nodiscard]] bool is_local() const { return cluster.empty(); }
-  [[nodiscard]] bool is_evaluator() const { return task_type == "evaluator"; }
 };
 
 /// Reads a document; `name` is what messages call it.
@@ -75,6 +65,10 @@ struct TfConfig {
 /// Throws: ConfigError for a ps or evaluator task, any other job, an index that is missing in a
 /// sparse job, a bad address, an address given twice, a local document.
 [[nodiscard]] Cluster to_cluster(const TfConfig& config);
+
+/// The evaluator's place: a group of its own, with nobody to talk to.
+/// Throws: ConfigError if its index is not 0, for there is one evaluator.
+[[nodiscard]] Cluster evaluator_cluster(const TfConfig& config);
 
 /// The model_dir that both sides agree on: what the program was given and what TF_CONFIG says.
 /// Throws: ConfigError where they differ or one is empty text.

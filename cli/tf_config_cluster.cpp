@@ -10,8 +10,7 @@ namespace troupe {
 namespace {
 
 constexpr const char* kOnlyTrainers =
-    "train with jobs chief and worker only; ps and evaluator need a strategy that this version "
-    "does not have.";
+    "train with jobs chief and worker only; ps needs a strategy that this version does not have.";
 
 void refuse_other_roles(const TfConfig& config) {
   if (config.is_evaluator() || config.task_type == "ps") {
@@ -68,6 +67,18 @@ Cluster to_cluster(const TfConfig& config) {
   std::map<std::string, std::string> seen;
   append_job(cluster, config, "chief", seen);
   append_job(cluster, config, "worker", seen);
+  return cluster;
+}
+
+Cluster evaluator_cluster(const TfConfig& config) {
+  if (config.task_id != 0) {
+    throw ConfigError(text(config.name, " names evaluator/", config.task_id,
+                           ", but there is only one evaluator."),
+                      "give it index 0, and start it once.");
+  }
+  Cluster cluster;
+  cluster.members = {{"evaluator/0", std::nullopt}};
+  cluster.origin = config.name;
   return cluster;
 }
 

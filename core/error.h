@@ -66,7 +66,8 @@ class CheckpointError final : public Error {
   [[nodiscard]] const char* kind() const noexcept override { return "checkpoint"; }
 };
 
-/// A loss or gradient is not finite. Raised on every rank, before the optimiser step.
+/// A loss or gradient is not finite. Raised on every rank alike, for a gradient before the
+/// optimiser step; whoever throws it makes sure that all do.
 class NonFiniteError final : public Error {
  public:
   using Error::Error;

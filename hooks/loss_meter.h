@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "hooks/step_result.h"
+#include "hooks/values.h"
 
 namespace troupe {
 

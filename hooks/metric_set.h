@@ -11,6 +11,7 @@
 
 #include "core/span.h"
 #include "hooks/metric.h"
+#include "hooks/values.h"
 
 namespace troupe {
 
@@ -31,13 +32,6 @@ class MetricSum {
  private:
   std::shared_ptr<const Metric> metric_;
   at::Tensor sums_;  // [k] float64, on the device of the last batch; undefined: all zero
-};
-
-/// What one metric came to.
-struct MetricValue {
-  std::string name;
-  double value = 0;
-  std::vector<std::pair<std::string, double>> sums;  // {"correct", 9812}, {"examples", 10000}
 };
 
 class MetricSet {

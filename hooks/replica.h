@@ -87,6 +87,11 @@ class Replica {
   /// name and a dot unless that is "model".
   [[nodiscard]] std::vector<NamedTensor> parameters() const;
   [[nodiscard]] std::vector<NamedTensor> buffers() const;
+  /// By name, in the order of create_model.
+  [[nodiscard]] const std::vector<std::pair<std::string, std::shared_ptr<torch::nn::Module>>>&
+  models() const {
+    return trainable_.models;
+  }
   /// In the order of create_model.
   [[nodiscard]] std::vector<std::string> optimizer_names() const;
 

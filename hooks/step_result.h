@@ -22,7 +22,4 @@ struct StepResult {
   StepResult(std::initializer_list<std::pair<std::string, at::Tensor>> named) : losses(named) {}
 };
 
-/// Losses as numbers, by name.
-using LossValues = std::vector<std::pair<std::string, double>>;
-
 }  // namespace troupe

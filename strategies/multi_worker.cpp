@@ -32,7 +32,12 @@ class MultiWorker final : public Strategy {
     state.replicas.push_back(
         detail::make_replica(hooks, {rank(), world_size(), device_}, seed, gradients_));
     const std::vector<NamedTensor> tensors = state_of(*state.replicas.front());
-    group_.join({detail::signature(tensors), must_match_});
+    if (joined_) {
+      check_same_model(detail::signature(tensors));
+    } else {
+      group_.join({detail::signature(tensors), must_match_});
+      joined_ = true;
+    }
     std::vector<std::byte> bytes = detail::pack(tensors);
     group_.broadcast(bytes, /*root=*/0, deadline());
     detail::unpack(bytes, tensors);
@@ -77,7 +82,20 @@ class MultiWorker final : public Strategy {
     return all;
   }
 
+  /// What join compares for the first state, for a later one.
+  void check_same_model(const std::vector<std::string>& signature) {
+    std::string mine;
+    for (const std::string& line : signature) mine += line + "\n";
+    const auto all = gather(mine);
+    for (std::size_t other = 0; other < all.size(); ++other) {
+      if (all[other] == all.front()) continue;
+      throw ConfigError(text("the model of worker ", other, " differs from the chief's."),
+                        "make create_model a function of the options alone.");
+    }
+  }
+
   c10::Device device_;
+  bool joined_ = false;
   std::map<std::string, std::string> must_match_;
   WorkerGroup group_;
   GradientBuckets gradients_;

@@ -11,12 +11,16 @@ namespace troupe::detail {
 
 std::unique_ptr<Replica> make_replica(const Hooks& hooks, const ReplicaPlace& place,
                                       std::uint64_t seed, GradientReduction& reduction) {
-  check_no_open_todos(hooks);
-  torch::manual_seed(seed);
-  auto replica = std::make_unique<Replica>(hooks.create_model(), hooks.create_losses(),
-                                           hooks.create_metrics(), place, reduction);
-  torch::manual_seed(seed + 1 + static_cast<std::uint64_t>(place.index));
-  return replica;
+  try {
+    torch::manual_seed(seed);
+    auto replica = std::make_unique<Replica>(hooks.create_model(), hooks.create_losses(),
+                                             hooks.create_metrics(), place, reduction);
+    torch::manual_seed(seed + 1 + static_cast<std::uint64_t>(place.index));
+    return replica;
+  } catch (const TodoError&) {
+    check_no_open_todos(hooks);  // says all of them at once
+    throw;
+  }
 }
 
 StepResult run_on_replica(const Step& step, Replica& replica, const Batch& batch, Phase phase) {

@@ -11,7 +11,8 @@
 namespace troupe::detail {
 
 /// Runs `body`. When it throws, tells the group why, then lets the exception go on. Failures that
-/// came from the group, and a stop that all agreed on, are known there already.
+/// came from the group, a stop that all agreed on, and a gradient that is not finite, which all see
+/// alike, are known there already.
 template <class Body>
 auto sharing_failure(Strategy& strategy, Body&& body) {
   try {
@@ -19,6 +20,8 @@ auto sharing_failure(Strategy& strategy, Body&& body) {
   } catch (const NetError&) {
     throw;
   } catch (const Stopped&) {
+    throw;
+  } catch (const NonFiniteError&) {
     throw;
   } catch (const Error& error) {
     strategy.abort(error.what(), error.exit_code());

@@ -22,6 +22,7 @@
 #include "core/span.h"
 #include "data/loader.h"
 #include "hooks/hooks.h"
+#include "hooks/values.h"
 #include "strategies/train_state.h"
 
 namespace troupe {
@@ -56,10 +57,10 @@ class Strategy {
   [[nodiscard]] int replicas_in_sync() const { return world_size() * local_replicas(); }
   [[nodiscard]] bool is_chief() const { return rank() == 0; }
 
-  /// Makes this worker's replicas with the hooks, joins the group, and copies the chief's
-  /// parameters and buffers to all. `seed` starts LibTorch's generators, another stream on each
-  /// replica. Collective: yes.  Blocks: at most start_timeout. Throws: ConfigError (models differ
-  /// between workers: names the first tensor), RendezvousError.
+  /// Makes this worker's replicas with the hooks, joins the group (at the first call), and copies
+  /// the chief's parameters and buffers to all. `seed` starts LibTorch's generators, another stream
+  /// on each replica. Collective: yes.  Blocks: at most start_timeout. Throws: ConfigError (models
+  /// differ between workers: names the first tensor), RendezvousError.
   [[nodiscard]] virtual TrainState create_state(const Hooks& hooks, std::uint64_t seed) = 0;
 
   /// Gives every replica its share of each split.

@@ -3,6 +3,7 @@
 //   one process    ./my_training --epochs 5
 //   three workers  troupe run --workers 3 -- ./my_training --epochs 5
 //   by hand        ./my_training --cluster cluster.json --task worker:1     (one per machine)
+//   evaluated      ./my_training --mode train_and_evaluate --model-dir run1 --max-steps 2000
 #include "my_hooks.h"
 #include "troupe.h"
 
@@ -12,6 +13,14 @@ int main(int argc, char** argv) {
     MyOptions mine;
     const troupe::Options options = troupe::parse_options(argc, argv, mine.flags());
     const MyHooks hooks(options, mine);
+
+    // --mode train_and_evaluate, evaluate, predict or export: the same hooks, under an estimator.
+    if (options.mode != troupe::Mode::train) {
+      troupe::Estimator estimator(hooks, {options.train, options.strategy});
+      troupe::run_mode(options.mode, estimator, troupe::train_spec(options.train, options.eval),
+                       troupe::eval_spec(options.eval), options.use);
+      return 0;
+    }
 
     // Strategy: this process's place among the workers. Listens; does not wait for anybody yet.
     const auto strategy = troupe::make_strategy(options.strategy);

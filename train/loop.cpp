@@ -1,125 +1,186 @@
 #include "train/loop.h"
 
-#include <algorithm>
-#include <limits>
+#include <cmath>
+#include <utility>
 
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "strategies/shared_failure.h"
-#include "train/checkpointer.h"
+#include "train/agreement.h"
+#include "train/checkpoint/checkpointer.h"
 #include "train/evaluate.h"
-#include "train/metrics_file.h"
-#include "train/progress_bar.h"
-#include "train/step_log.h"
+#include "train/limits.h"
+#include "train/stock_actions.h"
 
 namespace troupe {
 namespace {
 
-/// When training ends, in epochs and in steps.
-struct Limits {
-  std::int64_t epochs;
-  std::int64_t steps;
-
-  explicit Limits(const TrainOptions& options)
-      : epochs(options.epochs.value_or(options.max_steps ? std::numeric_limits<std::int64_t>::max()
-                                                         : 1)),
-        steps(options.max_steps.value_or(std::numeric_limits<std::int64_t>::max())) {}
-
-  [[nodiscard]] bool reached(const TrainState& state) const {
-    return state.position.epoch >= epochs || state.step >= steps;
+void check(const DistributedSplits& data, const TrainOptions& options) {
+  options.validate();
+  if (!data.train || data.train->steps_per_epoch() == 0) {
+    throw ConfigError("there is no training data.",
+                      "return a training split with examples from create_datasets.");
   }
-  /// Whether the step that brought `state` here was the last one.
-  [[nodiscard]] bool is_last(const TrainState& state, std::int64_t steps_per_epoch) const {
-    const bool epoch_done = state.position.step == steps_per_epoch;
-    return state.step >= steps || (epoch_done && state.position.epoch + 1 >= epochs);
+  if (options.steps && options.max_steps) {
+    throw ConfigError("steps and max_steps are both given.",
+                      "keep max_steps, the last step of the whole training, or steps, how many "
+                      "more.");
   }
-  [[nodiscard]] std::int64_t total_steps(std::int64_t steps_per_epoch) const {
-    return epochs > steps / steps_per_epoch ? steps : std::min(steps, epochs * steps_per_epoch);
+  if ((options.steps && *options.steps < 1) || (options.max_steps && *options.max_steps < 1)) {
+    throw ConfigError("steps or max_steps is below 1.", "give a number of at least 1.");
   }
-};
-
-bool is_logged(std::int64_t step, bool first, const TrainOptions& options) {
-  return options.log_every > 0 && (first || step % options.log_every == 0);
-}
-
-void add_stock_actions(Actions& actions, const TrainOptions& options, std::int64_t total_steps,
-                       std::int64_t steps_done, const Clock& clock) {
-  Actions stock;
-  if (options.progress && ProgressBar::has_terminal()) {
-    stock.push_back(std::make_unique<ProgressBar>(total_steps, clock));
-  }
-  stock.push_back(std::make_unique<StepLog>(clock));
-  if (!options.metrics_file.empty()) {
-    stock.push_back(std::make_unique<MetricsFile>(
-        options.metrics_file, steps_done > 0 ? MetricsFile::Open::append : MetricsFile::Open::anew,
-        clock));
-  }
-  actions.insert(actions.begin(), std::make_move_iterator(stock.begin()),
-                 std::make_move_iterator(stock.end()));
 }
 
 /// One call of train(): what it runs on, and what it came to so far.
-class Training {
+class Training final : public RunControl {
  public:
   Training(Strategy& strategy, const Hooks& hooks, TrainState& state, const DistributedSplits& data,
-           const TrainOptions& options, Actions actions)
+           const TrainOptions& options, Companions companions)
       : strategy_(strategy),
+        hooks_(hooks),
         state_(state),
         data_(data),
         options_(options),
-        limits_(options),
-        hooks_(hooks),
         step_([&hooks](Replica& replica, const Batch& batch) {
           return hooks.train_step(replica, batch);
         }),
-        actions_(std::move(actions)) {
-    if (!options.model_dir.empty()) {
+        given_(std::move(companions.actions)) {
+    for (const auto& action : given_) {
+      if (strategy.is_chief() || !action->chief_only()) actions_.push_back(action);
+    }
+    for (auto& action : actions_) action->begin();
+    if (options.model_dir.empty()) {
+      if (!companions.listeners.empty()) {
+        throw ConfigError("saving listeners were given, and nothing is saved without model_dir.",
+                          "set model_dir, or leave the listeners out.");
+      }
+    } else {
       const DataIdentity identity{data.train->examples(), options.batch_size, options.seed};
-      checkpoints_.emplace(strategy, state, identity, options, clock_);
+      checkpoints_.emplace(strategy, state, identity, options, clock_,
+                           std::move(companions.listeners));
     }
-    if (strategy.is_chief()) {
-      const auto total = limits_.total_steps(data.train->steps_per_epoch());
-      add_stock_actions(actions_, options, total, state.step, clock_);
-    }
+    limits_.emplace(options, state, data.train->steps_per_epoch());
+    first_step_ = state.step + 1;
   }
 
   History run() {
-    while (!limits_.reached(state_)) {
+    start();
+    while (!ended_) {
       const auto start = clock_.now();
       run_steps();
       report_epoch(Seconds(clock_.now() - start).count());
+      if (limits_->reached(state_)) ended_ = true;
     }
+    log_info("training ends at step ", state_.step, ": ", reason());
+    if (history_.steps == 0) log_warning("training took no step.");
+    if (checkpoints_) checkpoints_->finish();
+    for (auto& action : actions_) action->end(*this);
     strategy_.synchronize_buffers(state_);
+    history_.reason = reason();
     return std::move(history_);
   }
 
+  [[nodiscard]] std::int64_t step() const override { return state_.step; }
+  [[nodiscard]] bool is_chief() const override { return strategy_.is_chief(); }
+  [[nodiscard]] Replica& replica() override { return *state_.replicas.front(); }
+  void request_stop(const std::string& reason) override {
+    if (stop_reason_.empty()) stop_reason_ = reason.empty() ? "an action asked for it" : reason;
+  }
+
  private:
-  /// The steps of the epoch that are left, as far as the limits allow.
+  void start() {
+    if (is_chief()) {
+      const Actions stock =
+          detail::stock_actions(options_, {state_.step, limits_->last_step()}, clock_);
+      actions_.insert(actions_.begin(), stock.begin(), stock.end());
+    }
+    ended_ = limits_->reached(state_);
+    if (ended_) return;
+    for (auto& action : actions_) action->ready(*this);
+    if (!given_.empty()) ended_ = detail::agree(strategy_, {false, wants_stop(), false}).stop;
+  }
+
+  /// The steps of the epoch that are left, as far as limits and stop requests allow.
   void run_steps() {
-    const auto steps_per_epoch = data_.train->steps_per_epoch();
     for (const DistributedBatch& batch :
          data_.train->epoch(state_.position.epoch, state_.position.step)) {
+      for (auto& action : actions_) action->before_step(*this);
+      const bool taken = take_step(batch);
+      if (taken) settle(limits_->is_last(state_));
+      if (!taken || ended_ || limits_->is_last(state_)) return;
+    }
+  }
+
+  /// False: the loss or a gradient was not finite, and training ends with what is saved.
+  bool take_step(const DistributedBatch& batch) {
+    try {
       const auto results = strategy_.run(step_, state_, batch);
+      if (results.front().losses.empty()) {
+        throw ConfigError("the training step returned no loss.", "return the loss of the batch.");
+      }
+      StepReport report{state_.step + 1, batch.epoch, batch.global_examples, {}};
+      if (wants_losses(report.step)) report.losses = strategy_.reduce(Reduction::sum, results);
+      check_finite(report);
       ++state_.step;
       ++state_.position.step;
       ++history_.steps;
       history_.examples += batch.global_examples;
       state_.epoch_loss.add(results, batch.global_examples);
-      StepReport report{state_.step, batch.epoch, batch.global_examples, {}};
-      if (is_logged(state_.step, history_.steps == 1, options_)) {
-        report.losses = strategy_.reduce(Reduction::sum, results);
-      }
-      for (auto& action : actions_) action->after_step(report);
-      const bool last = limits_.is_last(state_, steps_per_epoch);
-      if (checkpoints_) {
-        checkpoints_->after_step(last ? Checkpointer::Step::last : Checkpointer::Step::ordinary);
-      }
-      if (last) return;
+      for (auto& action : actions_) action->after_step(report, *this);
+      return true;
+    } catch (const NonFiniteError& error) {  // raised on all workers alike
+      if (options_.on_non_finite == OnNonFinite::fail) throw;
+      log_warning("training stops before step ", state_.step + 1, ": ", error.what());
+      request_stop("the loss or a gradient is not finite");
+      ended_ = true;
+      return false;
     }
   }
 
-  /// Training and validation results of an epoch, or of the part of it that the limits allowed.
+  void check_finite(const StepReport& report) const {
+    for (const auto& [name, value] : report.losses) {
+      if (std::isfinite(value)) continue;
+      throw NonFiniteError(
+          text("the loss \"", name, "\" of step ", report.step, " is ", value, "."),
+          "lower --learning-rate, or look for bad examples in the data.");
+    }
+  }
+
+  [[nodiscard]] bool wants_losses(std::int64_t step) const {
+    if (detail::stock_wants_losses(options_, step, first_step_)) return true;
+    for (const auto& action : given_) {
+      if (action->wants_losses(step, step == first_step_)) return true;
+    }
+    return false;
+  }
+
+  /// What follows from a step on all workers: a save, the end, or both.
+  void settle(bool last) {
+    if (!checkpoints_ && given_.empty()) return;  // nobody can want anything
+    const auto agreed =
+        detail::agree(strategy_, {checkpoints_ && checkpoints_->is_due(), wants_stop(),
+                                  checkpoints_ && checkpoints_->is_terminated()});
+    ended_ = agreed.stop;
+    if (!checkpoints_) return;
+    last = last || agreed.stop;
+    if (agreed.save || agreed.terminate || last) {
+      checkpoints_->save(last ? Checkpointer::Save::last : Checkpointer::Save::periodic);
+      if (!last && checkpoints_->listener_stops()) request_stop("a saving listener asked for it");
+      ended_ = detail::agree(strategy_, {false, wants_stop(), false}).stop;
+    }
+    if (agreed.terminate) stop_by_signal();
+  }
+
+  [[noreturn]] void stop_by_signal() {
+    checkpoints_->wait();
+    (void)detail::agree(strategy_, {});  // nobody leaves before the chief has saved
+    throw Stopped(text("SIGTERM: all workers stopped after step ", state_.step, "; the state is ",
+                       checkpoints_->saves() ? "saved in " + options_.model_dir : "not saved", "."),
+                  "start again with the same --model-dir to go on.");
+  }
+
+  /// Training and validation results of an epoch, or of the part of it that was trained.
   void report_epoch(double seconds) {
     history_.train = detail::reduce_report(strategy_, state_, state_.epoch_loss, Phase::train);
     history_.train->seconds = seconds;
@@ -139,29 +200,36 @@ class Training {
     for (auto& action : actions_) action->after_epoch(epoch, *history_.train, validation);
   }
 
+  [[nodiscard]] bool wants_stop() const { return !stop_reason_.empty(); }
+  [[nodiscard]] std::string reason() const {
+    if (wants_stop()) return stop_reason_;
+    return limits_->reached(state_) ? limits_->reason(state_) : "another worker asked for it";
+  }
+
   Strategy& strategy_;
+  const Hooks& hooks_;
   TrainState& state_;
   const DistributedSplits& data_;
   const TrainOptions& options_;
-  const Limits limits_;
-  const Hooks& hooks_;
   const Step step_;
-  Actions actions_;
+  const Actions given_;  // the user's, the same on every worker
+  Actions actions_;      // those that act here, the stock ones first
   SteadyClock clock_;
   std::optional<Checkpointer> checkpoints_;
+  std::optional<detail::TrainingLimits> limits_;
+  std::int64_t first_step_ = 1;  // of this run
+  std::string stop_reason_;
+  bool ended_ = false;
   History history_;
 };
 
 }  // namespace
 
 History train(Strategy& strategy, const Hooks& hooks, TrainState& state,
-              const DistributedSplits& data, const TrainOptions& options, Actions actions) {
-  if (!data.train || data.train->steps_per_epoch() == 0) {
-    throw ConfigError("there is no training data.",
-                      "return a training split with examples from create_datasets.");
-  }
+              const DistributedSplits& data, const TrainOptions& options, Companions companions) {
   return detail::sharing_failure(strategy, [&] {
-    return Training(strategy, hooks, state, data, options, std::move(actions)).run();
+    check(data, options);
+    return Training(strategy, hooks, state, data, options, std::move(companions)).run();
   });
 }
 

@@ -1,18 +1,18 @@
 // The training loop.
 #pragma once
 
-#include <memory>
 #include <optional>
-#include <vector>
+#include <string>
 
 #include "strategies/strategy.h"
+#include "train/actions/periodic_action.h"
+#include "train/checkpoint/saving_listener.h"
 #include "train/options.h"
-#include "train/periodic_action.h"
 #include "train/report.h"
 
 namespace troupe {
 
-/// What a run of train() came to; equal on every worker but for the seconds.
+/// What a run of train() came to; equal on every worker but for the seconds and the reason.
 struct History {
   std::int64_t epochs = 0;           // complete ones
   std::int64_t steps = 0;            // of this run
@@ -20,18 +20,26 @@ struct History {
   double seconds = 0;                // of training; validation not counted
   std::optional<Report> train;       // of the last epoch, complete or not
   std::optional<Report> validation;  // of the last validation
+  std::string reason;                // why it ended: "max_steps 600 is reached"
 };
 
-using Actions = std::vector<std::unique_ptr<PeriodicAction>>;
+/// What happens around the steps, beside what the options ask for.
+struct Companions {
+  Actions actions;            // on every worker the same list
+  SavingListeners listeners;  // told on the chief only
+};
 
-/// Trains from where `state` stands until options.epochs are complete or options.max_steps reached,
-/// whichever is first; validates after every epoch. The order of examples is a function of seed and
-/// epoch alone. With options.model_dir it goes on from the newest checkpoint there, bit for bit as
-/// if it had never stopped, and saves as the options say; SIGTERM then ends it after a save.
-/// `actions` come after the ones that the options ask for (on the chief: log, metrics file,
-/// progress bar). Collective: yes.  Throws: ConfigError without training data; CheckpointError;
-/// Stopped after SIGTERM; what hooks and group throw.
+/// Trains from where `state` stands until options.epochs are complete, options.max_steps reached,
+/// options.steps taken, or an action or a listener asks to stop; validates after every epoch where
+/// there is validation data. The order of examples is a function of seed and epoch alone. With
+/// options.model_dir it goes on from the newest checkpoint there, bit for bit as if it had never
+/// stopped, saves as the options say, and the chief writes summaries; SIGTERM then ends it after a
+/// save. The actions that the options ask for (on the chief: log, metrics file, progress bar,
+/// summaries) come first.
+/// Collective: yes.  Throws: ConfigError without training data, or with both steps and max_steps;
+/// CheckpointError; NonFiniteError; Stopped after SIGTERM; what hooks and group throw.
 History train(Strategy& strategy, const Hooks& hooks, TrainState& state,
-              const DistributedSplits& data, const TrainOptions& options, Actions actions = {});
+              const DistributedSplits& data, const TrainOptions& options,
+              Companions companions = {});
 
 }  // namespace troupe

@@ -1,33 +1,65 @@
-// Options of train/: how long to train and what to say about it. Plain data, free of LibTorch.
+// Options of train/: how long to train, what to evaluate and export. Plain data, free of LibTorch.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
+
+#include "train/run_config.h"
 
 namespace troupe {
 
-struct TrainOptions {
-  std::optional<std::int64_t> epochs;     // unset: 1, or as many as max_steps needs
-  std::optional<std::int64_t> max_steps;  // absolute; whichever of the two ends first
+/// What happens when the loss or a gradient is not finite. Nothing is saved after it either way:
+/// the newest checkpoint stays one that can be trained on.
+enum class OnNonFinite {
+  fail,  // NonFiniteError on every worker
+  stop   // a warning; training ends cleanly
+};
+
+struct TrainOptions : RunConfig {
+  std::optional<std::int64_t> epochs;     // unset: 1, or as many as max_steps or steps need
+  std::optional<std::int64_t> max_steps;  // absolute; whichever of the limits ends first
+  std::optional<std::int64_t> steps;      // this many more; not together with max_steps
   std::int64_t batch_size = 64;           // the global batch: all replicas' examples in a step
-  std::uint64_t seed = 1;
   double learning_rate = 0.03;
   double momentum = 0.9;
   double weight_decay = 0;
-  std::int64_t log_every = 100;  // steps between log lines; 0: none
-  std::string metrics_file;      // one JSON object a line per logged step; empty: none
-  bool json_summary = false;     // the chief's last stdout line is one JSON object
-  bool progress = true;          // a progress bar, on a terminal only
+  std::string metrics_file;     // one JSON object a line per logged step; empty: none
+  bool json_summary = false;    // the chief's last stdout line is one JSON object
+  bool progress = true;         // a progress bar, on a terminal only
+  std::string resume = "auto";  // auto: if there is a checkpoint; must: or fail; never: or fail
+  OnNonFinite on_non_finite = OnNonFinite::fail;
+};
 
-  std::string model_dir;  // where checkpoints are; empty: nothing is saved, nothing resumed
-  // One of the two; neither: every 600 seconds. The chief's clock decides about seconds.
-  std::optional<std::int64_t> save_checkpoints_steps;
-  std::optional<double> save_checkpoints_secs;
-  std::int64_t keep_checkpoint_max = 5;           // the newest N; 0: all
-  double keep_checkpoint_every_n_hours = 10'000;  // and one of every N hours for ever
-  std::uint64_t generation = 0;  // which start of the job; a later one takes over a model_dir
-  std::string resume = "auto";   // auto: if there is a checkpoint; must: or fail; never: or fail
+/// What train_and_evaluate and evaluate are told.
+struct EvalOptions {
+  std::optional<std::int64_t> steps = 100;  // batches; unset: the whole data set
+  std::string name;                         // results go to eval_<name>; empty: eval
+  std::optional<std::int64_t> batch_size;   // unset: as in training
+  double start_delay_secs = 120;            // of the evaluator role, before its first look
+  double throttle_secs = 600;               // between starts of evaluations; 0: every checkpoint
+  std::optional<double> idle_timeout_secs;  // of the evaluator role; unset: waits for ever
+  std::vector<std::string> exporters = {"latest"};  // of latest, final, best
+  std::optional<std::int64_t> exports_to_keep = 5;  // unset: all
+  std::string best_metric = "loss";
+  std::string best_mode = "min";  // min: a smaller best_metric is better; max: a larger one
+  // Early stopping, each "metric:number" (see docs/train_and_evaluate.md); empty: not.
+  std::string stop_if_no_decrease, stop_if_no_increase, stop_if_lower, stop_if_higher;
+  std::int64_t min_steps = 0;  // no early stop before it
+};
+
+/// What the program is to do with its hooks.
+enum class Mode { train, train_and_evaluate, evaluate, predict, export_model };
+
+/// What --mode evaluate, predict and export are told.
+struct UseOptions {
+  std::string checkpoint;                 // a directory model.ckpt-N; empty: the newest
+  bool require_checkpoint = false;        // evaluate and predict: no fresh weights in its place
+  std::vector<std::string> predict_keys;  // empty: all outputs
+  bool predict_batches = false;           // one JSON line per batch instead of per example
+  std::int64_t predict_examples = 0;      // the first N; 0: all
+  std::string export_dir;                 // empty: <model_dir>/export/manual
 };
 
 }  // namespace troupe

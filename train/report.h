@@ -5,9 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "hooks/metric_set.h"
 #include "hooks/phase.h"
-#include "strategies/strategy.h"
+#include "hooks/values.h"
 
 namespace troupe {
 

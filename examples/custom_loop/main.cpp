@@ -5,7 +5,9 @@
 
 int main(int argc, char** argv) {
   return troupe::run_main([&] {
-    const troupe::Options options = troupe::parse_options(argc, argv);
+    troupe::ProgramInfo program;
+    program.modes = troupe::ProgramInfo::Modes::train_only;  // this loop is all there is
+    const troupe::Options options = troupe::parse_options(argc, argv, {}, program);
     const MnistHooks hooks(options);
     const auto strategy = troupe::make_strategy(options.strategy);
     troupe::TrainState state = strategy->create_state(hooks, options.train.seed);

@@ -39,6 +39,10 @@ class LineHooks final : public troupe::Hooks {
                                      const troupe::Batch& batch) const override {
     return forward(replica, batch);
   }
+  troupe::Predictions predict_step(troupe::Replica& replica,
+                                   const troupe::Batch& batch) const override {
+    return {{"y", replica.model<torch::nn::LinearImpl>().forward(batch.fields[0])}};
+  }
 
  private:
   torch::Tensor forward(troupe::Replica& replica, const troupe::Batch& batch) const {
@@ -54,6 +58,12 @@ int main(int argc, char** argv) {
   return troupe::run_main([&] {
     const troupe::Options options = troupe::parse_options(argc, argv);
     const LineHooks hooks(options);
+    if (options.mode != troupe::Mode::train) {  // train_and_evaluate, evaluate, predict, export
+      troupe::Estimator estimator(hooks, {options.train, options.strategy});
+      troupe::run_mode(options.mode, estimator, troupe::train_spec(options.train, options.eval),
+                       troupe::eval_spec(options.eval), options.use);
+      return;
+    }
     const auto strategy = troupe::make_strategy(options.strategy);
     auto state = strategy->create_state(hooks, options.train.seed);
     const auto data = strategy->distribute(hooks.create_datasets(),

@@ -10,8 +10,15 @@ int main(int argc, char** argv) {
         {"mnist",
          "Trains a convolutional network to read handwritten digits.",
          {"--epochs 3", "--data-dir mnist --epochs 2 --json-summary",
-          "--batch-size 256 --learning-rate 0.05", "--config run.json --print-config"}});
+          "--mode train_and_evaluate --model-dir run1 --max-steps 600 --save-checkpoints-steps 100",
+          "--config run.json --print-config"}});
     const MnistHooks hooks(options);
+    if (options.mode != troupe::Mode::train) {  // train_and_evaluate, evaluate, predict, export
+      troupe::Estimator estimator(hooks, {options.train, options.strategy});
+      troupe::run_mode(options.mode, estimator, troupe::train_spec(options.train, options.eval),
+                       troupe::eval_spec(options.eval), options.use);
+      return 0;
+    }
     const auto strategy = troupe::make_strategy(options.strategy);
     troupe::TrainState state = strategy->create_state(hooks, options.train.seed);
     const troupe::DistributedSplits data = strategy->distribute(

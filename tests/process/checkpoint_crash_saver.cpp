@@ -8,7 +8,7 @@
 
 #include "core/file_system.h"
 #include "tests/unit/train/checkpoint_samples.h"
-#include "train/checkpoint_writer.h"
+#include "train/checkpoint/checkpoint_writer.h"
 
 int main(int argc, char** argv) {
   if (argc != 3) return 2;

@@ -1,3 +1,5 @@
+#include <iterator>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -49,6 +51,49 @@ const std::vector<BadLine> kBadLines = {
     {{"--epochs", "9223372036854775808"}, "--epochs", "whole number"},
     {{"--max-steps", "0"}, "--max-steps", "at least 1"},
     {{"--batch-size", "0"}, "--batch-size", "at least 1"},
+    {{"--mode", "test"}, "--mode", "train-and-evaluate, evaluate, predict or export"},
+    {{"--steps", "0"}, "--steps", "at least 1"},
+    {{"--steps", "1", "--max-steps", "1"}, "--steps", "--max-steps"},
+    {{"--save-summary-steps", "-1"}, "--save-summary-steps", "at least 0"},
+    {{"--save-checkpoints-steps", "-1"}, "--save-checkpoints-steps", "at least 0"},
+    {{"--save-checkpoints-secs", "-1"}, "--save-checkpoints-secs", "at least 0"},
+    {{"--log-step-count-steps", "-1"}, "--log-step-count-steps", "at least 0"},
+    {{"--tf-random-seed", "1.0"}, "--tf-random-seed", "at least 0"},
+    {{"--session-creation-timeout-secs", "0"}, "--session-creation-timeout-secs", "from 0.001"},
+    {{"--on-non-finite", "skip"}, "--on-non-finite", "give fail or stop"},
+    {{"--eval-steps", "-1"}, "--eval-steps", "at least 0"},
+    {{"--eval-name", ""}, "--eval-name", "the first a letter or digit"},
+    {{"--eval-name", "../x"}, "--eval-name", "the first a letter or digit"},
+    {{"--eval-name", "a/b"}, "--eval-name", "letters, digits"},
+    {{"--eval-name", std::string(101, 'a')}, "--eval-name", "at most 100"},
+    {{"--eval-batch-size", "0"}, "--eval-batch-size", "at least 1"},
+    {{"--start-delay-secs", "-1"}, "--start-delay-secs", "from 0 to"},
+    {{"--throttle-secs", "-1"}, "--throttle-secs", "from 0 to"},
+    {{"--throttle-secs", "1e9"}, "--throttle-secs", "30 days"},
+    {{"--idle-timeout-secs", "0"}, "--idle-timeout-secs", "greater than 0"},
+    {{"--exporter", "newest"}, "--exporter", "latest, final or best"},
+    {{"--exporter", "latest,"}, "--exporter", "or none"},
+    {{"--exporter", "best,latest,best"}, "--exporter", "name best once"},
+    {{"--exporter", "none,best"}, "--exporter", "latest, final or best"},
+    {{"--exports-to-keep", "-1"}, "--exports-to-keep", "at least 0"},
+    {{"--best-metric", ""}, "--best-metric", "give a value"},
+    {{"--best-mode", "lower"}, "--best-mode", "give min or max"},
+    {{"--stop-if-no-decrease", "loss"}, "--stop-if-no-decrease", "METRIC:STEPS"},
+    {{"--stop-if-no-decrease", "loss:0"}, "--stop-if-no-decrease", "METRIC:STEPS"},
+    {{"--stop-if-no-decrease", "loss:1.5"}, "--stop-if-no-decrease", "METRIC:STEPS"},
+    {{"--stop-if-no-increase", ":100"}, "--stop-if-no-increase", "METRIC:STEPS"},
+    {{"--stop-if-no-increase", "accuracy:"}, "--stop-if-no-increase", "METRIC:STEPS"},
+    {{"--stop-if-lower", "loss:nan"}, "--stop-if-lower", "METRIC:VALUE"},
+    {{"--stop-if-higher", "accuracy=1"}, "--stop-if-higher", "METRIC:VALUE"},
+    {{"--min-steps", "-1"}, "--min-steps", "at least 0"},
+    {{"--checkpoint", "/m"}, "--checkpoint", ".../model.ckpt-1200"},
+    {{"--checkpoint", "/m/model.ckpt-"}, "--checkpoint", ".../model.ckpt-1200"},
+    {{"--checkpoint", "/m/model.ckpt-1x"}, "--checkpoint", ".../model.ckpt-1200"},
+    {{"--checkpoint", "/model.ckpt-1/x"}, "--checkpoint", ".../model.ckpt-1200"},
+    {{"--predict-keys", "a,,b"}, "--predict-keys", "commas"},
+    {{"--predict-keys", "a,a"}, "--predict-keys", "name a once"},
+    {{"--predict-examples", "-1"}, "--predict-examples", "at least 0"},
+    {{"--export-dir", ""}, "--export-dir", "give a value"},
     {{"--seed", "-1"}, "--seed", "at least 0"},
     {{"--seed", "18446744073709551616"}, "--seed", "at least 0"},
     {{"--learning-rate", "nan"}, "--learning-rate", "greater than 0"},
@@ -111,6 +156,11 @@ const std::vector<BadLine> kBadLines = {
      "--strategy one-device",
      "one worker"},
 };
+
+Words words_of(const std::string& line) {
+  std::istringstream in(line);
+  return Words(std::istream_iterator<std::string>(in), {});
+}
 
 }  // namespace
 
@@ -223,6 +273,57 @@ TEST_SUITE("cli") {
     CHECK_FALSE(options.train.progress);
   }
 
+  TEST_CASE("command line: every flag about evaluation and use reaches its option") {
+    const troupe::Options options = parsed(words_of(
+        "--mode predict --model-dir /m --steps 7 --save-summary-steps 0 --on-non-finite stop "
+        "--log-step-count-steps 5 --tf-random-seed 3 --session-creation-timeout-secs 9 "
+        "--save-checkpoints-secs 0 --eval-steps 0 --eval-name held-out_2.x --eval-batch-size 256 "
+        "--start-delay-secs 0 --throttle-secs 0 --idle-timeout-secs 30 --exporter final,best "
+        "--exports-to-keep 0 --best-metric accuracy --best-mode max "
+        "--stop-if-no-decrease a:loss:100 --stop-if-no-increase accuracy:5 --stop-if-lower loss:-1 "
+        "--stop-if-higher accuracy:0.9 --min-steps 10 --checkpoint model.ckpt-0 "
+        "--require-checkpoint --predict-keys y1,y2 --predict-batches --predict-examples 4 "
+        "--export-dir /e"));
+    CHECK(options.train.steps == 7);
+    CHECK(options.train.save_summary_steps == 0);
+    CHECK(options.train.on_non_finite == troupe::OnNonFinite::stop);
+    CHECK(options.train.log_every == 5);
+    CHECK(options.train.seed == 3);
+    CHECK(options.train.save_checkpoints_secs == 0);
+    CHECK(options.strategy.group.start_timeout.count() == 9000);
+    const troupe::EvalOptions& eval = options.eval;
+    CHECK_FALSE(eval.steps.has_value());
+    CHECK(eval.name == "held-out_2.x");
+    CHECK(eval.batch_size == 256);
+    CHECK(eval.start_delay_secs == 0);
+    CHECK(eval.throttle_secs == 0);
+    CHECK(eval.idle_timeout_secs == 30);
+    CHECK(eval.exporters == Words{"final", "best"});
+    CHECK_FALSE(eval.exports_to_keep.has_value());
+    CHECK(eval.best_metric == "accuracy");
+    CHECK(eval.best_mode == "max");
+    CHECK(eval.stop_if_no_decrease == "a:loss:100");
+    CHECK(eval.stop_if_no_increase == "accuracy:5");
+    CHECK(eval.stop_if_lower == "loss:-1");
+    CHECK(eval.stop_if_higher == "accuracy:0.9");
+    CHECK(eval.min_steps == 10);
+    CHECK(options.use.checkpoint == "model.ckpt-0");
+    CHECK(options.use.require_checkpoint);
+    CHECK(options.use.predict_keys == Words{"y1", "y2"});
+    CHECK(options.use.predict_batches);
+    CHECK(options.use.predict_examples == 4);
+    CHECK(options.use.export_dir == "/e");
+  }
+
+  TEST_CASE("command line: T31 the defaults of an evaluation, and an exporter of none") {
+    const troupe::EvalOptions eval = parsed({}).eval;
+    CHECK(eval.steps == 100);
+    CHECK(eval.name.empty());
+    CHECK(eval.start_delay_secs == 120);
+    CHECK(eval.throttle_secs == 600);
+    CHECK(parsed({"--exporter", "none"}).eval.exporters.empty());
+  }
+
   TEST_CASE("command line: data-dir synthetic is the program's generated data") {
     CHECK(parsed({"--data-dir", "synthetic"}).data.data_dir.empty());
   }
@@ -293,6 +394,10 @@ TEST_SUITE("cli") {
     CHECK(match.at("--batch-size") == "96");
     CHECK(match.at("--epochs") == "unset");
     CHECK(match.count("--rank") == 0);
+    for (const char* name : {"--mode", "--steps", "--save-summary-steps", "--on-non-finite"}) {
+      CHECK(match.count(name) == 1);
+    }
+    CHECK(match.count("--task") == 0);
   }
 
   TEST_CASE("command line: --master-addr and --master-port are --chief-address in two parts") {

@@ -82,6 +82,17 @@ TEST_SUITE("cli") {
     }
   }
 
+  TEST_CASE("help: what the program is to do comes first, its rarer details in --help-all") {
+    const std::string common = printed({"--help"});
+    CHECK(contains(common, ".\n\nMode:\n  --mode MODE"));
+    for (const char* rare : {"start-delay-secs", "idle-timeout-secs", "eval-batch-size",
+                             "exports-to-keep", "stop-if-lower", "min-steps", "predict-batches"}) {
+      CAPTURE(rare);
+      CHECK(entry(common, rare).empty());
+      CHECK_FALSE(entry(printed({"--help-all"}), rare).empty());
+    }
+  }
+
   TEST_CASE("help: --help-all names every flag and alias; --help leaves the limits out") {
     troupe::detail::Settings settings;
     const std::string all = printed({"--help-all"});
@@ -114,6 +125,14 @@ TEST_SUITE("cli") {
     shows("start-timeout", troupe::Seconds(group.start_timeout).count());
     shows("heartbeat-interval", troupe::Seconds(group.heartbeat_interval).count());
     shows("heartbeat-timeout", troupe::Seconds(group.heartbeat_timeout).count());
+    shows("eval-steps", 100);
+    shows("throttle-secs", troupe::EvalOptions().throttle_secs);
+    shows("start-delay-secs", troupe::EvalOptions().start_delay_secs);
+    shows("exports-to-keep", 5);
+    shows("save-summary-steps", static_cast<double>(train.save_summary_steps));
+    CHECK(contains(entry(all, "exporter"), "[latest]"));
+    CHECK(contains(entry(all, "mode"), "[train]"));
+    CHECK(contains(entry(all, "on-non-finite"), "[fail]"));
     CHECK(contains(entry(all, "strategy"), "[" + troupe::StrategyOptions().name + "]"));
     CHECK(contains(entry(all, "device"), "[" + troupe::StrategyOptions().device + "]"));
     CHECK(train.progress == !entry(all, "no-progress").empty());

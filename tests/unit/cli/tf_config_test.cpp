@@ -120,6 +120,47 @@ TEST_SUITE("cli") {
     CHECK(parsed("{\"task\": {" + task("worker", 0) + "}}").is_local());
   }
 
+  TEST_CASE("tf_config: T16 where the chief is optional, an evaluator needs no cluster") {
+    for (const int index : {0, 12}) {
+      const TfConfig config =
+          parse_tf_config("{\"task\": {" + task("evaluator", index) + "}, \"model_dir\": \"/m\"}",
+                          ChiefRule::optional);
+      check_place(config, "", false, 0, 0);
+      CHECK(config.task_id == index);
+      CHECK_FALSE(config.is_alone);
+      CHECK(config.model_dir == "/m");
+    }
+    CHECK(contains(refused("{\"task\": {" + task("chief", 0) + "}}", ChiefRule::optional),
+                   "must be worker (WORKER)"));
+  }
+
+  TEST_CASE("tf_config: T36 a task local beside a cluster is explained") {
+    const std::string said =
+        refused(document(kChief + R"(,"local": ["x:1"])", task("local", 0)), ChiefRule::optional);
+    CHECK(contains(said, "TF_CONFIG.cluster.local is not a known job"));
+    CHECK(contains(refused(document(kChief, task("local", 0)), ChiefRule::optional),
+                   "leave cluster and task out to run locally"));
+  }
+
+  TEST_CASE("tf_config: T38 there is one evaluator, and its index is 0") {
+    const auto place = [](int index) {
+      return troupe::evaluator_cluster(
+          parse_tf_config(document(kWorkers, task("evaluator", index)), ChiefRule::optional));
+    };
+    CHECK(place(0).task() == "evaluator/0");
+    CHECK(place(0).world_size() == 1);
+    CHECK(place(0).origin == "TF_CONFIG");
+    CHECK(contains(message_of([&] { (void)place(1); }), "there is only one evaluator"));
+  }
+
+  TEST_CASE("tf_config: a process without a cluster is alone, and a listed evaluator is expected") {
+    CHECK(parsed("{}").is_alone);
+    CHECK_FALSE(parsed(document(kChief, task("chief", 0))).is_alone);
+    CHECK_FALSE(parsed(document(kChief, task("chief", 0))).evaluator_expected);
+    CHECK(
+        parsed(document(kChief + R"(,"evaluator": ["e:1"])", task("chief", 0))).evaluator_expected);
+  }
+
   TEST_CASE("tf_config: T17 local mode keeps both masters") {
     CHECK(parsed(R"({"session_master": "M"})").master == "M");
     CHECK(parsed(R"({"eval_session_master": "E"})").evaluation_master == "E");

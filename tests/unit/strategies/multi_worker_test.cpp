@@ -42,7 +42,7 @@ struct Outcome {
 class Losses final : public troupe::PeriodicAction {
  public:
   explicit Losses(std::vector<double>& losses) : losses_(losses) {}
-  void after_step(const troupe::StepReport& report) override {
+  void after_step(const troupe::StepReport& report, troupe::RunControl&) override {
     losses_.push_back(report.losses.front().second);
   }
   void after_epoch(std::int64_t, const troupe::Report&, const troupe::Report*) override {}
@@ -61,7 +61,7 @@ Outcome train_with(troupe::Strategy& strategy, const troupe::Hooks& hooks) {
   options.progress = false;
   troupe::Actions actions;
   actions.push_back(std::make_unique<Losses>(outcome.losses));
-  (void)troupe::train(strategy, hooks, state, data, options, std::move(actions));
+  (void)troupe::train(strategy, hooks, state, data, options, {std::move(actions), {}});
   outcome.test = troupe::test(strategy, hooks, state, data);
   outcome.hash = troupe::common_parameter_hash(strategy, state);
   strategy.close();

@@ -12,7 +12,7 @@
 #include "tests/support/test_prelude.h"
 #include "tests/unit/train/checkpoint_samples.h"
 #include "tests/unit/train/memory_file_system.h"
-#include "train/checkpoint_writer.h"
+#include "train/checkpoint/checkpoint_writer.h"
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/text.h"
-#include "train/checkpoint_writer.h"
+#include "train/checkpoint/checkpoint_writer.h"
 
 namespace troupe::testing {
 

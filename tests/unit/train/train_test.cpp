@@ -25,7 +25,7 @@ struct Run {
         data(strategy->distribute(hooks.create_datasets(), {batch, 1})) {}
 
   troupe::History train(const troupe::TrainOptions& options, troupe::Actions actions = {}) {
-    return troupe::train(*strategy, hooks, state, data, options, std::move(actions));
+    return troupe::train(*strategy, hooks, state, data, options, {std::move(actions), {}});
   }
 };
 
@@ -33,7 +33,9 @@ struct Run {
 class Recorder final : public troupe::PeriodicAction {
  public:
   explicit Recorder(std::vector<troupe::StepReport>& steps) : steps_(steps) {}
-  void after_step(const troupe::StepReport& report) override { steps_.push_back(report); }
+  void after_step(const troupe::StepReport& report, troupe::RunControl&) override {
+    steps_.push_back(report);
+  }
   void after_epoch(std::int64_t, const troupe::Report&, const troupe::Report*) override {}
 
  private:

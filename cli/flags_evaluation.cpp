@@ -1,0 +1,165 @@
+#include "cli/flags_evaluation.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "cli/flags_making.h"
+#include "cli/numbers.h"
+#include "core/text.h"
+
+namespace troupe::detail {
+namespace {
+
+constexpr std::size_t kLongestName = 100;  // of an evaluation: it becomes part of a folder's name
+
+/// Whether `name` can be part of a file's name, and is not hidden or a way upwards.
+bool is_safe_name(const std::string& name) {
+  const auto plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+  };
+  return !name.empty() && name.size() <= kLongestName && plain(name.front()) &&
+         std::all_of(name.begin(), name.end(),
+                     [&](char c) { return plain(c) || c == '-' || c == '_' || c == '.'; });
+}
+
+Flag eval_name(EvalOptions& eval) {
+  Flag made = with_value_name(flag("eval-name", &eval.name, "results go to eval_NAME; unset: eval"),
+                              "NAME");
+  made.assign = [target = &eval.name](const std::string& value) -> Fix {
+    if (!is_safe_name(value)) {
+      return text("give at most ", kLongestName,
+                  " letters, digits, dashes, underscores and dots, the first a letter or digit.");
+    }
+    *target = value;
+    return std::nullopt;
+  };
+  return made;
+}
+
+/// What follows the last colon of "metric:number"; unset where a side is missing.
+std::optional<std::string> number_part(const std::string& value) {
+  const std::size_t colon = value.rfind(':');
+  if (colon == std::string::npos || colon == 0 || colon + 1 == value.size()) return std::nullopt;
+  return value.substr(colon + 1);
+}
+
+/// A rule "metric:number", kept as text. `accepts` judges the number.
+Flag stop_rule(const char* name, std::string* target, const char* help, const char* value_name,
+               bool (*accepts)(const std::string&), const char* fix) {
+  Flag made = with_value_name(flag(name, target, help), value_name);
+  made.assign = [target, accepts, fix](const std::string& value) -> Fix {
+    const auto number = number_part(value);
+    if (!number || !accepts(*number)) return fix;
+    *target = value;
+    return std::nullopt;
+  };
+  return made;
+}
+
+bool is_step_count(const std::string& number) {
+  return parse_integer<std::int64_t>(number).value_or(0) > 0;
+}
+
+bool is_real(const std::string& number) { return parse_real(number).has_value(); }
+
+std::string without_last_slashes(std::string path) {
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path;
+}
+
+bool names_checkpoint(const std::string& path) {
+  const std::string name = path.substr(path.find_last_of('/') + 1);
+  const std::string prefix = "model.ckpt-";
+  if (name.compare(0, prefix.size(), prefix) != 0) return false;
+  const std::string step = name.substr(prefix.size());
+  return step.find_first_not_of("0123456789") == std::string::npos &&
+         parse_integer<std::int64_t>(step).has_value();
+}
+
+Flag checkpoint(UseOptions& use) {
+  Flag made = with_value_name(
+      flag("checkpoint", &use.checkpoint, "use this one; unset: the newest of --model-dir"), "DIR");
+  made.assign = [target = &use.checkpoint](const std::string& value) -> Fix {
+    const std::string path = without_last_slashes(value);
+    if (!names_checkpoint(path)) return "name the folder of one checkpoint: .../model.ckpt-1200.";
+    *target = path;
+    return std::nullopt;
+  };
+  return made;
+}
+
+}  // namespace
+
+void add_evaluation_flags(std::vector<Flag>& flags, EvalOptions& eval) {
+  const auto add = [&](Flag made, Flag::Shown shown = Flag::Shown::always) {
+    flags.push_back(in_group(std::move(made), "Evaluation and export", shown));
+  };
+  constexpr auto rare = Flag::Shown::in_help_all;
+  add(whole_or_all("eval-steps", &eval.steps, "batches of an evaluation; 0: the whole data set"));
+  add(eval_name(eval));
+  add(whole<std::int64_t>("eval-batch-size", &eval.batch_size,
+                          "examples per batch of an evaluation; unset: as in training", 1,
+                          INT64_MAX),
+      rare);
+  add(pause("start-delay-secs", &eval.start_delay_secs,
+            "pause of the evaluator before its first look"),
+      rare);
+  add(pause("throttle-secs", &eval.throttle_secs,
+            "at least this long between starts of evaluations; 0: every checkpoint"));
+  add(optional_seconds("idle-timeout-secs", &eval.idle_timeout_secs, Zero::refused,
+                       "the evaluator ends when no checkpoint came for so long; unset: never"),
+      rare);
+  add(name_list("exporter", &eval.exporters,
+                "latest, final (the last evaluation), best, or several with commas; none",
+                {"latest", "final", "best"}, "none"));
+  add(whole_or_all("exports-to-keep", &eval.exports_to_keep,
+                   "keep the newest N exports of each exporter; 0: all"),
+      rare);
+  add(path("best-metric", &eval.best_metric, "what the exporter best compares", "METRIC"));
+  add(choice<std::string>("best-mode", &eval.best_mode,
+                          "min: a smaller --best-metric is better; max: a larger one", "MODE",
+                          {{"min", "min"}, {"max", "max"}}));
+}
+
+void add_early_stopping_flags(std::vector<Flag>& flags, EvalOptions& eval) {
+  const auto add = [&](Flag made, Flag::Shown shown = Flag::Shown::always) {
+    flags.push_back(in_group(std::move(made), "Early stopping", shown));
+  };
+  constexpr auto rare = Flag::Shown::in_help_all;
+  const char* const steps = "write METRIC:STEPS, for example loss:1000.";
+  const char* const value = "write METRIC:VALUE, for example accuracy:0.98.";
+  add(stop_rule("stop-if-no-decrease", &eval.stop_if_no_decrease,
+                "end when no evaluation of STEPS steps brought a smaller METRIC", "METRIC:STEPS",
+                is_step_count, steps));
+  add(stop_rule("stop-if-no-increase", &eval.stop_if_no_increase,
+                "end when no evaluation of STEPS steps brought a larger METRIC", "METRIC:STEPS",
+                is_step_count, steps));
+  add(stop_rule("stop-if-lower", &eval.stop_if_lower,
+                "end when an evaluation's METRIC is below VALUE", "METRIC:VALUE", is_real, value),
+      rare);
+  add(stop_rule("stop-if-higher", &eval.stop_if_higher,
+                "end when an evaluation's METRIC is above VALUE", "METRIC:VALUE", is_real, value),
+      rare);
+  add(whole<std::int64_t>("min-steps", &eval.min_steps, "no early stop before this step", 0,
+                          INT64_MAX),
+      rare);
+}
+
+void add_use_flags(std::vector<Flag>& flags, UseOptions& use) {
+  const auto add = [&](Flag made, Flag::Shown shown = Flag::Shown::always) {
+    flags.push_back(in_group(std::move(made), "Use a trained model", shown));
+  };
+  add(checkpoint(use));
+  add(flag("require-checkpoint", &use.require_checkpoint,
+           "fail without a checkpoint, instead of using fresh weights"));
+  add(name_list("predict-keys", &use.predict_keys,
+                "outputs to print, with commas between them; unset: all", {}, ""));
+  add(flag("predict-batches", &use.predict_batches, "one line of JSON per batch, not per example"),
+      Flag::Shown::in_help_all);
+  add(whole<std::int64_t>("predict-examples", &use.predict_examples,
+                          "predict the first N examples only; 0: all", 0, INT64_MAX));
+  add(path("export-dir", &use.export_dir,
+           "where --mode export writes; unset: export/manual of --model-dir", "DIR"));
+}
+
+}  // namespace troupe::detail

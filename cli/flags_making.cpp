@@ -1,0 +1,173 @@
+#include "cli/flags_making.h"
+
+#include <algorithm>
+
+#include "core/clock.h"
+
+namespace troupe::detail {
+namespace {
+
+constexpr double kLongestSeconds = 30.0 * 24 * 3600;
+
+std::vector<std::string> split(const std::string& list) {
+  std::vector<std::string> parts;
+  std::size_t begin = 0;
+  for (;;) {
+    const std::size_t comma = list.find(',', begin);
+    parts.push_back(list.substr(begin, comma - begin));
+    if (comma == std::string::npos) return parts;
+    begin = comma + 1;
+  }
+}
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string all;
+  for (const std::string& name : names) all += (all.empty() ? "" : ",") + name;
+  return all;
+}
+
+/// What is wrong with a list of names; unset: nothing.
+Fix fault_of(const std::vector<std::string>& names, const std::vector<std::string>& allowed,
+             const std::string& none) {
+  const std::string instead = none.empty() ? "" : text(", or ", none);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const bool known = allowed.empty()
+                           ? !names[i].empty()
+                           : std::find(allowed.begin(), allowed.end(), names[i]) != allowed.end();
+    if (!known) {
+      return allowed.empty()
+                 ? text("give names with commas between them", instead, ".")
+                 : text("give ", alternatives(allowed), ", with commas between them", instead, ".");
+    }
+    if (std::find(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(i), names[i]) !=
+        names.begin() + static_cast<std::ptrdiff_t>(i)) {
+      return text("name ", names[i], " once.");
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Flag in_group(Flag flag, const char* group, Flag::Shown shown) {
+  flag.group = group;
+  flag.shown = shown;
+  return flag;
+}
+
+Flag with_value_name(Flag flag, const char* value_name) {
+  flag.value_name = value_name;
+  return flag;
+}
+
+Flag with_alias(Flag flag, const char* alias) {
+  flag.aliases.emplace_back(alias);
+  return flag;
+}
+
+Flag real(const char* name, double* target, const char* help, bool (*accepts)(double),
+          const char* fix) {
+  Flag made = flag(name, target, help);
+  made.assign = [target, accepts, fix](const std::string& value) -> Fix {
+    const auto number = parse_real(value);
+    if (!number || !accepts(*number)) return fix;
+    *target = *number;
+    return std::nullopt;
+  };
+  return made;
+}
+
+Flag limit(const char* name, std::chrono::milliseconds* target, const char* help) {
+  Flag made;
+  made.name = name;
+  made.kind = Flag::Kind::real;
+  made.value_name = "SECS";
+  made.help = help;
+  made.assign = [target](const std::string& value) -> Fix {
+    const auto number = parse_real(value);
+    if (!number || *number < 0.001 || *number > kLongestSeconds) {
+      return "give seconds, from 0.001 to 2592000 (30 days).";
+    }
+    *target = std::chrono::round<std::chrono::milliseconds>(Seconds(*number));
+    return std::nullopt;
+  };
+  made.show = [target] { return number_text(Seconds(*target).count()); };
+  return made;
+}
+
+Flag pause(const char* name, double* target, const char* help) {
+  return with_value_name(
+      real(
+          name, target, help, [](double x) { return x >= 0 && x <= kLongestSeconds; },
+          "give seconds, from 0 to 2592000 (30 days)."),
+      "SECS");
+}
+
+Flag optional_seconds(const char* name, std::optional<double>* target, Zero zero,
+                      const char* help) {
+  Flag made;
+  made.name = name;
+  made.kind = Flag::Kind::real;
+  made.value_name = "SECS";
+  made.help = help;
+  made.assign = [target, zero](const std::string& value) -> Fix {
+    const auto number = parse_real(value);
+    if (!number || *number < 0 || (*number == 0 && zero == Zero::refused)) {
+      return zero == Zero::refused ? "give a number greater than 0."
+                                   : "give a number of at least 0.";
+    }
+    *target = *number;
+    return std::nullopt;
+  };
+  made.show = [target] { return *target ? number_text(**target) : std::string(); };
+  return made;
+}
+
+Flag path(const char* name, std::string* target, const char* help, const char* value_name) {
+  Flag made = with_value_name(flag(name, target, help), value_name);
+  made.assign = [target](const std::string& value) -> Fix {
+    if (value.empty()) return "give a value, or leave the flag out.";
+    *target = value;
+    return std::nullopt;
+  };
+  return made;
+}
+
+Flag name_list(const char* name, std::vector<std::string>* target, const char* help,
+               std::vector<std::string> allowed, std::string none) {
+  Flag made;
+  made.name = name;
+  made.value_name = "LIST";
+  made.help = help;
+  made.show = [target, none] { return target->empty() ? none : joined(*target); };
+  made.assign = [target, allowed = std::move(allowed),
+                 none = std::move(none)](const std::string& value) -> Fix {
+    std::vector<std::string> names;
+    if (none.empty() || value != none) names = split(value);
+    if (Fix fault = fault_of(names, allowed, none)) return fault;
+    *target = std::move(names);
+    return std::nullopt;
+  };
+  return made;
+}
+
+std::string alternatives(const std::vector<std::string>& names) {
+  std::string all;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    all += (i == 0 ? "" : i + 1 == names.size() ? " or " : ", ") + names[i];
+  }
+  return all;
+}
+
+Flag whole_or_all(const char* name, std::optional<std::int64_t>* target, const char* help) {
+  Flag made = whole<std::int64_t>(name, target, help, 0, INT64_MAX);
+  made.assign = [target, read = made.assign](const std::string& value) -> Fix {
+    if (Fix fix = read(value)) return fix;
+    if (*target == 0) target->reset();
+    return std::nullopt;
+  };
+  made.show = [target] { return text(target->value_or(0)); };
+  return made;
+}
+
+}  // namespace troupe::detail

@@ -1,0 +1,181 @@
+// `troupe run --evaluator`: one process beside the workers, whose failure stops nobody.
+#include <sys/stat.h>
+
+#include <csignal>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "cli/launch_environment.h"
+#include "cli/launch_options.h"
+#include "core/error.h"
+#include "tests/process/launch_support.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/test_prelude.h"
+
+namespace {
+
+using namespace troupe::testing;  // NOLINT: this file's subject
+
+/// What the evaluator does, and what a worker does.
+std::string roles(const std::string& evaluator, const std::string& worker) {
+  return "if [ \"$TROUPE_TASK\" = evaluator:0 ]; then " + evaluator + "; else " + worker + "; fi";
+}
+
+const std::string kRuns = "sleep 1000 & echo ready evaluator; wait";
+
+/// A pipe in a folder of its own; a worker that reads it goes on when the test says so.
+class Gate {
+ public:
+  Gate() { REQUIRE(mkfifo(path().c_str(), 0600) == 0); }
+  [[nodiscard]] std::string path() const { return (folder_ / "pipe").string(); }
+  void open() const { std::ofstream(path()) << "go\n"; }
+
+ private:
+  TempDir folder_;
+};
+
+}  // namespace
+
+TEST_SUITE("process") {
+  TEST_CASE("launch options: --evaluator is a switch, off unless given") {
+    CHECK_FALSE(troupe::parse_launch_options({"--workers", "2", "--", "true"}).evaluator);
+    CHECK(troupe::parse_launch_options({"--workers", "1", "--evaluator", "--", "true"}).evaluator);
+    CHECK_THROWS_AS(
+        (void)troupe::parse_launch_options({"--workers", "1", "--evaluator=2", "--", "true"}),
+        troupe::ConfigError);
+    CHECK_THROWS_AS((void)troupe::parse_launch_options({"--evaluator", "--", "true"}),
+                    troupe::ConfigError);
+    CHECK(has(troupe::launch_help(), "--evaluator"));
+  }
+
+  TEST_CASE("launch environment: the evaluator has a role and no place in the group") {
+    troupe::LaunchPlan plan{2, 4000, 7, 2, 0};
+    CHECK(troupe::launch_environment({}, plan).variables.count("TROUPE_EVALUATOR") == 0);
+    plan.evaluator = true;
+    troupe::Environment variables = troupe::launch_environment({}, plan).variables;
+    CHECK(variables["TROUPE_EVALUATOR"] == "1");
+    CHECK(variables.count("TROUPE_TASK") == 0);
+    troupe::set_worker(variables, 1, 9);
+    troupe::set_evaluator(variables);
+    CHECK(variables["TROUPE_TASK"] == "evaluator:0");
+    CHECK(variables["TROUPE_GENERATION"] == "7");
+    for (const char* name : {"TROUPE_RANK", "TROUPE_WORLD_SIZE", "TROUPE_CHIEF_ADDRESS",
+                             "TROUPE_LISTEN_FD", "TROUPE_EVALUATOR"}) {
+      CAPTURE(name);
+      CHECK(variables.count(name) == 0);
+    }
+  }
+
+  TEST_CASE("troupe run --evaluator: it runs beside the workers, and the launcher waits for it") {
+    for (const char* workers : {"1", "2"}) {
+      CAPTURE(workers);
+      const TempDir folder;
+      const Gate gate;
+      Process process(run_command(
+          {"--workers", workers, "--evaluator", "--log-dir", (folder / "logs").string()},
+          roles("read go < " + gate.path() + "; echo rank=$TROUPE_RANK evaluated",
+                "echo $TROUPE_RANK of $TROUPE_WORLD_SIZE knows $TROUPE_EVALUATOR")));
+      REQUIRE(process.wait_for_output(std::string("[worker/0] 0 of ") + workers + " knows 1\n"));
+      gate.open();
+      const ProcessResult result = process.wait();
+      CHECK(result.exit_code == 0);
+      CHECK(has(result.out, "[evaluator/0] rank= evaluated\n"));
+      CHECK(has(result.err, " and an evaluator on "));
+      CHECK(std::filesystem::exists(folder / "logs/worker-0.log"));
+      std::ifstream log(folder / "logs/evaluator-0.log");
+      std::string line;
+      std::getline(log, line);
+      CHECK(line == "rank= evaluated");
+    }
+  }
+
+  TEST_CASE("troupe run --evaluator: a failed worker stops it, and only the worker is named") {
+    const Marker marker;
+    const Gate gate;
+    Process process(run_command({"--workers", "2", "--evaluator"},
+                                roles(kRuns, "if [ $TROUPE_RANK = 1 ]; then read go < " +
+                                                 gate.path() + "; exit 7; fi; sleep 1000")),
+                    marker.options());
+    REQUIRE(process.wait_for_output("ready evaluator\n"));
+    gate.open();
+    const ProcessResult result = process.wait();
+    CHECK(result.exit_code == 7);
+    CHECK(has(result.err, "troupe: worker/1 exited with code 7 after "));
+    CHECK(!has(result.err, "evaluator/0"));
+    CHECK(marker.alive() == 0);
+  }
+
+  TEST_CASE("troupe run --evaluator: its failure stops no worker, and is told and returned") {
+    const Gate gate;
+    Process process(run_command(
+        {"--workers", "2", "--evaluator"},
+        roles("echo no checkpoint >&2; exit 5",
+              "if [ $TROUPE_RANK = 0 ]; then read go < " + gate.path() + "; echo trained; fi")));
+    REQUIRE(process.wait_for_output(
+        "troupe: evaluator/0 exited with code 5; the workers go on without evaluation.\n"));
+    gate.open();
+    const ProcessResult result = process.wait();
+    CHECK(result.exit_code == 5);
+    CHECK(has(result.out, "[worker/0] trained\n"));
+    CHECK(has(result.err, "troupe: evaluator/0 exited with code 5 after "));
+    CHECK(has(result.err, "  no checkpoint\n"));
+  }
+
+  TEST_CASE("troupe run --evaluator: after its failure, a worker's own is the one that counts") {
+    const Gate gate;
+    Process process(run_command({"--workers", "1", "--evaluator"},
+                                roles("exit 5", "read go < " + gate.path() + "; exit 7")));
+    REQUIRE(process.wait_for_output("the workers go on without evaluation.\n"));
+    gate.open();
+    const ProcessResult result = process.wait();
+    CHECK(result.exit_code == 7);
+    CHECK(has(result.err, "troupe: worker/0 exited with code 7 after "));
+    CHECK(!has(result.err, "evaluator/0 exited with code 5 after "));
+  }
+
+  TEST_CASE("troupe run --evaluator: SIGTERM reaches all, and its end changes no saved stop") {
+    const Marker marker;
+    const std::string saves =
+        "trap 'echo saved; exit 143' TERM; sleep 1000 & echo ready $TROUPE_RANK; wait";
+    for (const std::string& evaluator :
+         {kRuns, "trap 'exit 0' TERM; " + kRuns, "trap 'exit 143' TERM; " + kRuns}) {
+      CAPTURE(evaluator);
+      Process process(run_command({"--workers", "2", "--evaluator"}, roles(evaluator, saves)),
+                      marker.options());
+      for (const char* line : {"ready 0\n", "ready 1\n", "ready evaluator\n"}) {
+        REQUIRE(process.wait_for_output(line));
+      }
+      process.signal(SIGTERM);
+      const ProcessResult result = process.wait();
+      CHECK(result.exit_code == 143);
+      CHECK(count_of(result.out, "saved\n") == 2);
+      CHECK(!has(result.err, "evaluator/0"));
+      CHECK(marker.alive() == 0);
+    }
+  }
+
+  TEST_CASE("troupe run --evaluator: when all workers lost each other, it ends with them") {
+    const Marker marker;
+    // The grace period is longer than the test may take: nothing here waits for it.
+    const ProcessResult result = run_process(
+        run_command({"--workers", "2", "--evaluator", "--grace", "3000"}, roles(kRuns, "exit 138")),
+        marker.options());
+    CHECK(!result.timed_out);
+    CHECK(result.exit_code == 138);
+    CHECK(!has(result.err, "evaluator/0"));
+    CHECK(marker.alive() == 0);
+  }
+
+  TEST_CASE("troupe run --evaluator: it is not taken for the one that the others lost") {
+    const Marker marker;
+    const ProcessResult result = run_process(
+        run_command({"--workers", "2", "--evaluator", "--grace", "1"},
+                    roles(kRuns, "if [ $TROUPE_RANK = 0 ]; then exit 138; fi; sleep 1000")),
+        marker.options());
+    CHECK(result.exit_code == 138);
+    CHECK(has(result.err, "troupe: worker/1 did not end and did not answer the others"));
+    CHECK(!has(result.err, "evaluator/0"));
+    CHECK(marker.alive() == 0);
+  }
+}

@@ -1,0 +1,237 @@
+// train_and_evaluate through the real command line: alone, under the launcher, and as three
+// processes with a TF_CONFIG each.
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "core/text.h"
+#include "tests/support/free_port.h"
+#include "tests/support/run_process.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/test_prelude.h"
+#include "tests/support/training_runs.h"
+
+using nlohmann::json;
+using troupe::text;
+using troupe::testing::free_port;
+using troupe::testing::kBuild;
+using troupe::testing::kLimit;
+using troupe::testing::kMnist;
+using troupe::testing::Process;
+using troupe::testing::ProcessOptions;
+using troupe::testing::ProcessResult;
+using troupe::testing::run_on;
+using troupe::testing::run_process;
+using troupe::testing::summary;
+using troupe::testing::TempDir;
+using troupe::testing::Words;
+using troupe::testing::operator+;
+
+namespace fs = std::filesystem;
+
+namespace {
+
+Words command(const TempDir& model_dir, int max_steps, int save_every) {
+  return {kMnist,
+          "--mode",
+          "train_and_evaluate",
+          "--batch-size",
+          "100",
+          "--train-examples",
+          "1003",
+          "--max-steps",
+          std::to_string(max_steps),
+          "--model-dir",
+          model_dir.path().string(),
+          "--save-checkpoints-steps",
+          std::to_string(save_every),
+          "--throttle-secs",
+          "0",
+          "--start-delay-secs",
+          "0",
+          "--eval-steps",
+          "4",
+          "--json-summary"};
+}
+
+Words with_evaluator(const Words& program) {
+  return Words{kBuild + "/troupe", "run", "--workers", "2", "--evaluator", "--"} + program;
+}
+
+int count(const std::string& where, const std::string& what) {
+  int found = 0;
+  for (auto at = where.find(what); at != std::string::npos; at = where.find(what, at + 1)) ++found;
+  return found;
+}
+
+/// Names in a directory that start with `prefix`, sorted.
+std::vector<std::string> names_in(const fs::path& directory, const std::string& prefix) {
+  std::vector<std::string> names;
+  if (!fs::exists(directory)) return names;
+  for (const auto& entry : fs::directory_iterator(directory)) {
+    const std::string name = entry.path().filename();
+    if (name.rfind(prefix, 0) == 0) names.push_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+/// The hash that a run printed: "parameter_hash <64 digits>, equal on 2 workers".
+std::string hash_in(const std::string& log) {
+  const std::string word = "parameter_hash ";
+  const auto at = log.find(word);
+  REQUIRE(at != std::string::npos);
+  return log.substr(at + word.size(), 64);
+}
+
+}  // namespace
+
+TEST_SUITE("train_and_evaluate") {
+  TEST_CASE("train_and_evaluate: alone, it evaluates every checkpoint but the first and exports") {
+    const TempDir dir;
+    const auto run = run_process(command(dir, 22, 10), {}, kLimit);
+    const json last = summary(run);
+    CHECK(last["evaluation"]["global_step"] == 22);
+    CHECK(count(run.err, "evaluating ") == 3);  // 10, 20, 22
+    CHECK(names_in(dir.path(), "model.ckpt-") ==
+          std::vector<std::string>{"model.ckpt-0", "model.ckpt-10", "model.ckpt-20",
+                                   "model.ckpt-22"});
+    CHECK(names_in(dir.path() / "export/latest", "").size() == 3);
+    const auto again = run_process(command(dir, 22, 10), {}, kLimit);
+    CHECK(again.exit_code == 0);
+    CHECK(again.err.find("nothing to train") != std::string::npos);
+    CHECK(count(again.err, "evaluating ") == 0);
+  }
+
+  TEST_CASE("train_and_evaluate: two workers and an evaluator under troupe run") {
+    const TempDir dir;
+    const auto run = run_process(with_evaluator(command(dir, 60, 10)), {}, kLimit);
+    INFO(run.err);
+    CHECK(run.exit_code == 0);
+    CHECK(names_in(dir.path(), "model.ckpt-").size() == 5);  // retention
+    CHECK(names_in(dir.path(), "model.ckpt-60").size() == 1);
+    CHECK(run.err.find("equal on 2 workers") != std::string::npos);
+    CHECK(run.err.find("[evaluator/0]") != std::string::npos);
+    CHECK(run.out.find("\"global_step\":60") != std::string::npos);
+    CHECK(names_in(dir.path() / "export/latest", "").size() >= 1);
+    CHECK(run.err.find("the chief evaluates") == std::string::npos);
+  }
+
+  TEST_CASE("train_and_evaluate: without an evaluator the chief evaluates after training") {
+    const TempDir dir;
+    const auto run = run_on(2, command(dir, 12, 10));
+    CHECK(summary(run)["evaluation"]["global_step"] == 12);
+    CHECK(count(run.err, "evaluating ") == 1);
+    CHECK(names_in(dir.path() / "export/latest", "").size() == 1);
+  }
+
+  TEST_CASE("train_and_evaluate: T140 chief, worker and evaluator, a TF_CONFIG each, all exit 0") {
+    const TempDir dir;
+    const json cluster = {{"chief", {text("127.0.0.1:", free_port())}},
+                          {"worker", {text("127.0.0.1:", free_port())}}};
+    const auto start = [&](const char* type) {
+      ProcessOptions options;
+      options.set["TF_CONFIG"] =
+          json{{"cluster", cluster}, {"task", {{"type", type}, {"index", 0}}}}.dump();
+      return Process(command(dir, 40, 10), options);
+    };
+    Process evaluator = start("evaluator");
+    Process chief = start("chief");
+    Process worker = start("worker");
+    const auto chief_end = chief.wait(kLimit);
+    CHECK(worker.wait(kLimit).exit_code == 0);
+    const auto trained = std::chrono::steady_clock::now();
+    const auto evaluated = evaluator.wait(kLimit);
+    INFO(chief_end.err, evaluated.err);
+    CHECK(chief_end.exit_code == 0);
+    CHECK(evaluated.exit_code == 0);
+    // It looks every second; the last evaluation takes a fraction of one.
+    CHECK(std::chrono::steady_clock::now() - trained < std::chrono::seconds(10));
+    CHECK(evaluated.out.find("\"global_step\":40") != std::string::npos);
+    CHECK(count(chief_end.err, "evaluating ") == 0);
+    CHECK(names_in(dir.path() / "eval", "events").size() == 1);
+    CHECK(names_in(dir.path() / "export/latest", "").size() >= 1);
+  }
+
+  TEST_CASE("train_and_evaluate: a killed group goes on, its weights those of an unharmed one") {
+    const TempDir unharmed;
+    const std::string expected =
+        hash_in(run_process(with_evaluator(command(unharmed, 60, 10)), {}, kLimit).err);
+    const TempDir dir;
+    {
+      Process run(with_evaluator(command(dir, 100'000, 10)));
+      REQUIRE(run.wait_for_output("model.ckpt-30 ", kLimit));
+      run.signal(SIGKILL);
+      CHECK(run.wait(kLimit).signal == SIGKILL);
+    }
+    // Take away what was saved beyond the end of the run to come.
+    for (const auto& name : names_in(dir.path(), "model.ckpt-")) {
+      REQUIRE(std::stoi(name.substr(11)) < 60);
+    }
+    const auto rest = run_process(with_evaluator(command(dir, 60, 10)), {}, kLimit);
+    INFO(rest.err);
+    CHECK(rest.exit_code == 0);
+    CHECK(rest.err.find("resuming at step ") != std::string::npos);
+    CHECK(hash_in(rest.err) == expected);
+  }
+
+  TEST_CASE("train_and_evaluate: SIGTERM saves, exits 143, and the next start goes on") {
+    const TempDir dir;
+    Process run(with_evaluator(command(dir, 100'000, 10)));
+    REQUIRE(run.wait_for_output("model.ckpt-10 ", kLimit));
+    run.signal(SIGTERM);
+    const auto stopped = run.wait(kLimit);
+    CHECK(stopped.exit_code == 143);
+    CHECK(stopped.err.find("error[stopped]") != std::string::npos);
+    CHECK_FALSE(fs::exists(dir.path() / "finished.json"));
+  }
+
+  TEST_CASE("train_and_evaluate: early stopping ends the workers and the evaluator") {
+    const TempDir dir;
+    const auto run = run_process(
+        with_evaluator(command(dir, 100'000, 5) + Words{"--stop-if-higher", "accuracy:0.05"}), {},
+        kLimit);
+    INFO(run.err);
+    CHECK(run.exit_code == 0);
+    CHECK(run.err.find("training ends at step") != std::string::npos);
+    CHECK(run.err.find("accuracy") != std::string::npos);
+    CHECK(fs::exists(dir.path() / "finished.json"));
+  }
+
+  TEST_CASE("modes: evaluate, predict and export use what was trained") {
+    const TempDir dir;
+    REQUIRE(run_process(command(dir, 22, 10), {}, kLimit).exit_code == 0);
+    const Words common = {"--model-dir", dir.path().string(), "--train-examples", "1003"};
+    const auto evaluated =
+        run_process(Words{kMnist, "--mode", "evaluate", "--json-summary"} + common, {}, kLimit);
+    CHECK(summary(evaluated)["evaluation"]["global_step"] == 22);
+
+    const Words predict = Words{kMnist, "--mode", "predict", "--predict-examples", "3"} + common;
+    const auto predicted = run_process(predict, {}, kLimit);
+    INFO(predicted.err);
+    REQUIRE(count(predicted.out, "\n") == 3);
+    const json first = json::parse(predicted.out.substr(0, predicted.out.find('\n')));
+    CHECK(first["logits"].size() == 10);
+    const auto absent = run_process(predict + Words{"--predict-keys", "nothing"}, {}, kLimit);
+    CHECK(absent.exit_code == 2);
+    CHECK(absent.err.find("logits") != std::string::npos);
+
+    const auto exported = run_process(Words{kMnist, "--mode", "export"} + common, {}, kLimit);
+    INFO(exported.err);
+    REQUIRE(exported.exit_code == 0);
+    const fs::path path = exported.out.substr(0, exported.out.find('\n'));
+    for (const char* file : {"model.pt", "model.safetensors", "signature.json"}) {
+      CHECK(fs::exists(path / file));
+    }
+    const TempDir empty;
+    const auto without =
+        run_process({kMnist, "--mode", "export", "--model-dir", empty.path().string()}, {}, kLimit);
+    CHECK(without.exit_code == 2);
+    CHECK(without.err.find("no trained model") != std::string::npos);
+  }
+}

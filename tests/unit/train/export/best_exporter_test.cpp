@@ -1,0 +1,229 @@
+#include <cmath>
+#include <utility>
+
+#include "core/error.h"
+#include "tests/support/caught.h"
+#include "tests/support/silence.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/test_prelude.h"
+#include "tests/unit/train/export/export_samples.h"
+#include "train/export/best_record.h"
+#include "train/export/exporter.h"
+
+using namespace troupe;
+using namespace troupe::testing;
+using Names = std::set<std::string>;
+
+namespace {
+
+/// A process's exporter, with what its event files hold.
+struct Process {
+  explicit Process(const TempDir& at, ScalarHistory history = {}, IsBetter is_better = smaller(),
+                   std::optional<int> keep = 5)
+      : base(at / "export/best"),
+        exporter(detail::make_best("best", std::move(is_better), keep,
+                                   world_of(time, std::move(history)))) {}
+
+  /// Whether the evaluation was exported.
+  bool offer(std::int64_t step, double loss) {
+    return exporter->offer(offer_of(base, step, loss)).has_value();
+  }
+  [[nodiscard]] std::int64_t recorded_step() const {
+    PosixFileSystem files(base.string());
+    const auto record = read_best(files);
+    return record ? record->evaluation.global_step : -1;
+  }
+
+  std::filesystem::path base;
+  std::shared_ptr<FakeTime> time = std::make_shared<FakeTime>();
+  std::shared_ptr<Exporter> exporter;
+};
+
+}  // namespace
+
+TEST_SUITE("train/export") {
+  TEST_CASE("best exporter: T78 losses 0.5, 0.6, 0.4 are exported, not, exported") {
+    const TempDir directory;
+    Process process(directory);
+    CHECK(process.offer(100, 0.5));
+    CHECK(process.recorded_step() == 100);
+    CHECK(names_in(process.base) == Names{"1700000000", "best.json"});
+    CHECK_FALSE(process.offer(200, 0.6));
+    CHECK(process.recorded_step() == 100);
+    CHECK(names_in(process.base) == Names{"1700000000", "best.json"});
+    CHECK(process.offer(300, 0.4));
+    CHECK(names_in(process.base) == Names{"1700000000", "1700000001", "best.json"});
+    CHECK(read_text(process.base / "1700000001/model.pt") == "model of step 300");
+    PosixFileSystem files(process.base.string());
+    CHECK(read_best(files)->export_name == "1700000001");
+    CHECK(read_best(files)->evaluation.at("loss") == 0.4);
+  }
+
+  // Upstream: the first evaluation of a process is exported whatever came before, and is what the
+  // next ones are compared with: 100 and 10 are exported. Here 100 has to beat the 60 of before.
+  TEST_CASE("best exporter: T80 the history counts, a step without scalars in it is skipped") {
+    const TempDir directory;
+    Process process(directory, {{100, {}}, {200, {{"loss", 60.0}}}});
+    CHECK_FALSE(process.offer(300, 100.0));
+    CHECK(names_in(directory.path()).empty());
+    CHECK(process.offer(400, 10.0));
+    CHECK_FALSE(process.offer(500, 20.0));
+  }
+
+  // Upstream: exported because every first evaluation is. Here because the comparison leaves out
+  // the present evaluation, which is in the event files before it is offered.
+  TEST_CASE("best exporter: T81 an evaluation is not compared with itself in the event files") {
+    const TempDir directory;
+    Process process(directory, {{100, {{"loss", 70.0}}}, {200, {{"loss", 60.0}}}});
+    CHECK(process.offer(200, 60.0));
+  }
+
+  TEST_CASE("best exporter: history 50, 60 is beaten by 10 only, not by 100 or 20") {
+    const TempDir directory;
+    Process process(directory, {{100, {{"loss", 50.0}}}, {200, {{"loss", 60.0}}}});
+    CHECK_FALSE(process.offer(300, 100.0));
+    CHECK(process.offer(400, 10.0));
+    CHECK_FALSE(process.offer(500, 20.0));
+  }
+
+  TEST_CASE("best exporter: event files of later steps belong to a run that was given up") {
+    const TempDir directory;
+    Process process(directory, {{100, {{"loss", 0.5}}}, {300, {{"loss", 0.1}}}});
+    CHECK(process.offer(200, 0.4));
+  }
+
+  TEST_CASE("best exporter: a new process goes on with best.json") {
+    const TempDir directory;
+    CHECK(Process(directory).offer(100, 0.5));
+    Process next(directory);
+    next.time->now += 60;
+    SUBCASE("and exports nothing worse") {
+      CHECK_FALSE(next.offer(200, 0.6));
+      CHECK_FALSE(next.offer(300, 0.5));
+      CHECK(names_in(next.base) == Names{"1700000000", "best.json"});
+    }
+    SUBCASE("nor the same checkpoint, evaluated again") { CHECK_FALSE(next.offer(100, 0.5)); }
+    SUBCASE("and exports what is better") {
+      CHECK(next.offer(200, 0.4));
+      CHECK(next.recorded_step() == 200);
+    }
+  }
+
+  TEST_CASE("best exporter: a process that ended before best.json was written loses nothing") {
+    const TempDir directory;
+    CHECK(Process(directory).offer(100, 0.5));
+    // Step 200 was evaluated and exported, its record was not written.
+    const ScalarHistory history = {{100, {{"loss", 0.5}}}, {200, {{"loss", 0.3}}}};
+    SUBCASE("step 200 is evaluated again and exported again") {
+      Process next(directory, history);
+      CHECK(next.offer(200, 0.3));
+      CHECK(next.recorded_step() == 200);
+    }
+    SUBCASE("step 300 has to beat step 200") {
+      Process next(directory, history);
+      CHECK_FALSE(next.offer(300, 0.4));
+      CHECK(next.offer(400, 0.2));
+    }
+  }
+
+  TEST_CASE("best exporter: with a damaged best.json the event files count") {
+    const Silence silence;
+    const TempDir directory;
+    Process process(directory, {{100, {{"loss", 0.5}}}});
+    write_text(process.base / "best.json", "{\"step\": 1");
+    CHECK_FALSE(process.offer(200, 0.6));
+    CHECK(process.offer(300, 0.4));
+    CHECK(process.recorded_step() == 300);
+  }
+
+  TEST_CASE("best exporter: the event files are those of the evaluation's name, read once") {
+    const TempDir directory;
+    int reads = 0;
+    auto world = world_of(std::make_shared<FakeTime>());
+    world.read_history = [&](const std::string& from) {
+      ++reads;
+      return from == "eval_foo" ? ScalarHistory{{100, {{"loss", 0.5}}}} : ScalarHistory{};
+    };
+    const auto exporter = detail::make_best("best", smaller(), 5, world);
+    ExportOffer offer = offer_of(directory.path(), 200, 0.6);
+    offer.evaluation_directory = "eval_foo";
+    CHECK_FALSE(exporter->offer(offer));
+    CHECK_FALSE(exporter->offer(offer));
+    CHECK(reads == 1);
+    // Another model directory has another best.
+    offer.export_directory = (directory / "other").string();
+    offer.evaluation_directory = "eval";
+    CHECK(exporter->offer(offer));
+    CHECK(reads == 2);
+  }
+
+  TEST_CASE("best exporter: a metric that the evaluation lacks is an error, in history a gap") {
+    const TempDir directory;
+    const ScalarHistory history = {
+        {100, {{"loss", 0.5}}}, {200, {{"loss", 0.4}, {"accuracy", 0.8}}}, {300, {{"loss", 0.3}}}};
+    Process process(directory, history, larger("accuracy"));
+    ExportOffer offer = offer_of(process.base, 400, 0.2);
+    int written = 0;
+    offer.write_model = [&](const std::string&) { ++written; };
+    SUBCASE("missing now, with a history and without one") {
+      CHECK_THROWS_AS(process.exporter->offer(offer), ConfigError);
+      const auto fresh = detail::make_best("best", larger("accuracy"), 5, world_of(process.time));
+      try {
+        fresh->offer(offer);
+        FAIL("accepted");
+      } catch (const ConfigError& error) {
+        CHECK(has(error.what(), "accuracy"));
+        CHECK(has(error.what(), "loss"));
+      }
+      CHECK(written == 0);
+    }
+    SUBCASE("missing in the past") {
+      offer.evaluation.metrics.emplace_back("accuracy", 0.7);
+      CHECK_FALSE(process.exporter->offer(offer));
+      offer.evaluation.metrics.back().second = 0.9;
+      CHECK(process.exporter->offer(offer));
+    }
+  }
+
+  TEST_CASE("best exporter: a record without the metric counts as none") {
+    const TempDir directory;
+    CHECK(Process(directory).offer(100, 0.5));
+    Process next(directory, {}, larger("accuracy"));
+    ExportOffer offer = offer_of(next.base, 200, 0.9);
+    offer.evaluation.metrics.emplace_back("accuracy", 0.1);
+    CHECK(next.exporter->offer(offer));
+  }
+
+  TEST_CASE("best exporter: NaN is beaten by every number and beats none") {
+    const TempDir directory;
+    CHECK(Process(directory).offer(100, std::nan("")));
+    Process next(directory);
+    CHECK_FALSE(next.offer(200, std::nan("")));
+    CHECK(next.offer(300, 1e30));
+    CHECK_FALSE(next.offer(400, std::nan("")));
+    CHECK(next.recorded_step() == 300);
+  }
+
+  TEST_CASE("best exporter: the newest are kept, best.json and the rest stay") {
+    const TempDir directory;
+    Process process(directory, {}, smaller(), 2);
+    write_text(process.base / "notes", "mine");
+    for (int step = 1; step <= 4; ++step) CHECK(process.offer(step, 1.0 / step));
+    CHECK(names_in(process.base) == Names{"1700000002", "1700000003", "best.json", "notes"});
+  }
+
+  TEST_CASE("best exporter: when writing the model fails, the best is as before") {
+    const TempDir directory;
+    Process process(directory);
+    CHECK(process.offer(100, 0.5));
+    ExportOffer offer = offer_of(process.base, 200, 0.1);
+    offer.write_model = [](const std::string&) { throw DataError("no examples.", "give some."); };
+    CHECK_THROWS_AS(process.exporter->offer(offer), DataError);
+    CHECK(process.recorded_step() == 100);
+    CHECK(process.offer(300, 0.4));
+  }
+
+  TEST_CASE("best exporter: no comparison is refused") {
+    CHECK_THROWS_AS(make_best_exporter("best", nullptr), ConfigError);
+  }
+}

@@ -1,0 +1,177 @@
+// Evaluation in the process that trains: which checkpoints, when, and which one is the final one.
+#include "train/roles/evaluation_listener.h"
+
+#include <string>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "tests/support/captured_log.h"
+#include "tests/support/test_prelude.h"
+#include "tests/unit/train/roles/fake_evaluation_job.h"
+
+namespace {
+
+using namespace troupe::testing;  // NOLINT: a test
+using troupe::EvaluationListener;
+using troupe::EvaluationRound;
+using troupe::SavedCheckpoint;
+using troupe::Seconds;
+using troupe::text;
+using Answer = troupe::SavingListener::Answer;
+
+// A run of training in the eyes of its listener.
+struct Run {
+  FakeClock clock;
+  FakeEvaluationJob job;
+  EvaluationListener::Options options;
+  CapturedLog log;
+  std::optional<EvaluationListener> listener;
+
+  /// Saves at the start, at every `every`-th step and at the end. Returns the step it ended at.
+  std::int64_t train(std::int64_t every, std::int64_t max_steps, Seconds step_time = Seconds(0)) {
+    options.max_steps = max_steps;
+    listener.emplace(job, options, clock);
+    listener->begin();
+    save(0, max_steps);
+    for (std::int64_t step = 1;; ++step) {
+      clock.advance(step_time);
+      bool stop = step == max_steps;
+      const bool saved = step % every == 0 || stop;
+      if (saved && save(step, max_steps) == Answer::stop) stop = true;
+      if (!stop) continue;
+      listener->end({step, text("model.ckpt-", step), true});
+      return step;
+    }
+  }
+  Answer save(std::int64_t step, std::int64_t max_steps) {
+    return listener->after_save({step, text("model.ckpt-", step), step == max_steps});
+  }
+};
+
+}  // namespace
+
+TEST_SUITE("train/roles") {
+  TEST_CASE("evaluation_listener: T62 throttle 0 evaluates every checkpoint but the first") {
+    Run run;
+    run.options.throttle = Seconds(0);
+    run.train(10, 22);
+    CHECK(run.job.evaluated == Lines{"model.ckpt-10", "model.ckpt-20", "model.ckpt-22"});
+    CHECK(run.job.exported == Lines{"model.ckpt-10", "model.ckpt-20", "model.ckpt-22 final"});
+    CHECK(run.listener->last()->evaluation.global_step == 22);
+    CHECK(run.listener->last()->exports == std::vector<std::optional<std::string>>{"exported"});
+  }
+
+  TEST_CASE("evaluation_listener: T63 two evaluations, the final one once") {
+    Run run;
+    run.options.throttle = Seconds(0);
+    run.train(10, 12);
+    CHECK(run.job.exported == Lines{"model.ckpt-10", "model.ckpt-12 final"});
+  }
+
+  TEST_CASE("evaluation_listener: T65 before_evaluation stops training without an evaluation") {
+    Run run;
+    int calls = 0;
+    run.options.before_evaluation = [&] {
+      ++calls;
+      return false;
+    };
+    CHECK(run.train(10, 200) == 10);
+    CHECK(run.job.evaluated.empty());
+    CHECK(calls == 2);  // at the save and at the end, not at the first save
+    CHECK_FALSE(run.listener->last().has_value());
+    CHECK(run.log.has("training stops at step 10: before_evaluation asks for it"));
+  }
+
+  TEST_CASE(
+      "evaluation_listener: a throttle longer than the run leaves 2 evaluations of 40 steps") {
+    Run run;
+    run.options.throttle = Seconds(600);
+    run.train(10, 40, Seconds(0.32));
+    CHECK(run.job.exported == Lines{"model.ckpt-10", "model.ckpt-40 final"});
+    CHECK(run.log.count(" skipped: ") == 3);
+    CHECK(
+        run.log.has("evaluation of model.ckpt-20 skipped: 3.2 s of throttle_secs 600 have passed"));
+    CHECK(run.log.has("evaluation of model.ckpt-30 skipped: 6.4 s"));
+    CHECK(run.log.has("evaluation of model.ckpt-40 skipped: 9.6 s"));
+  }
+
+  TEST_CASE("evaluation_listener: the defaults on a run of 5 minutes give 1 evaluation") {
+    Run run;
+    run.train(1000, 300, Seconds(1));  // a save every 600 s is none
+    CHECK(run.job.exported == Lines{"model.ckpt-300 final"});
+    CHECK(run.options.throttle == Seconds(600));
+  }
+
+  TEST_CASE("evaluation_listener: throttle counts from start to start") {
+    Run run;
+    run.options.throttle = Seconds(10);
+    run.job.during_evaluation = [&](const std::string&) { run.clock.advance(Seconds(9)); };
+    run.train(1, 6, Seconds(1));
+    // Evaluated at 1 for 9 s: 10 s after its start the save of step 2 comes, and so on.
+    CHECK(run.job.evaluated.size() == 6);
+  }
+
+  TEST_CASE("evaluation_listener: after_evaluation stops training; that evaluation is final") {
+    Run run;
+    run.options.throttle = Seconds(0);
+    run.options.after_evaluation = [](const EvaluationRound& round) {
+      return round.evaluation.global_step < 20;
+    };
+    CHECK(run.train(10, 200) == 20);
+    CHECK(run.job.evaluated == Lines{"model.ckpt-10", "model.ckpt-20"});
+    // Nobody knew at the second one's evaluation that training would end: it is exported again.
+    CHECK(run.job.exported == Lines{"model.ckpt-10", "model.ckpt-20", "model.ckpt-20 final"});
+    CHECK(run.listener->last()->is_final);
+    CHECK(run.log.has("training stops at step 20: after_evaluation asks for it"));
+  }
+
+  TEST_CASE("evaluation_listener: what is final") {
+    Run run;
+    run.options.throttle = Seconds(0);
+    run.options.max_steps = 20;
+    EvaluationListener listener(run.job, run.options, run.clock);
+    listener.begin();
+    listener.after_save({10, "model.ckpt-10", false});
+    CHECK(run.job.exported.empty());
+    SUBCASE("the last checkpoint, though max_steps was not reached") {
+      listener.after_save({15, "model.ckpt-15", true});
+      listener.end({15, "model.ckpt-15", true});
+      CHECK(run.job.exported == Lines{"model.ckpt-15 final"});
+    }
+    SUBCASE("max_steps, whatever the saver says") {
+      listener.after_save({20, "model.ckpt-20", false});
+      listener.end({20, "model.ckpt-20", false});
+      CHECK(run.job.exported == Lines{"model.ckpt-20 final"});
+    }
+    SUBCASE("what the end evaluates, also if it is the first save") {
+      listener.end({10, "model.ckpt-10", false});
+      CHECK(run.job.exported == Lines{"model.ckpt-10 final"});
+    }
+  }
+
+  TEST_CASE("evaluation_listener: a run of its own starts with begin") {
+    Run run;
+    run.options.throttle = Seconds(600);
+    EvaluationListener listener(run.job, run.options, run.clock);
+    for (int i = 1; i <= 2; ++i) {
+      listener.begin();
+      CHECK_FALSE(listener.last().has_value());
+      listener.after_save({10, "model.ckpt-10", false});
+      listener.after_save({20, "model.ckpt-20", false});
+      CHECK(run.job.evaluated.size() == static_cast<std::size_t>(i));
+      listener.end({20, "model.ckpt-20", true});
+      CHECK(run.job.evaluated.size() == static_cast<std::size_t>(i));
+    }
+  }
+
+  TEST_CASE("evaluation_listener: no metrics and a throttle below 0 are refused") {
+    Run run;
+    run.job.metrics.clear();
+    run.options.throttle = Seconds(0);
+    CHECK_THROWS_WITH_AS(run.train(10, 20), doctest::Contains("'model.ckpt-10' has no metrics"),
+                         troupe::ConfigError);
+    run.options.throttle = Seconds(-1);
+    CHECK_THROWS_WITH_AS(run.train(10, 20), doctest::Contains("throttle_secs is -1"),
+                         troupe::ConfigError);
+  }
+}

@@ -1,0 +1,80 @@
+// FakeEvaluationJob: an estimator of whom only the answers are there, and a sleeper that moves the
+// clock instead of waiting.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/support/fake_clock.h"
+#include "train/roles/evaluation_job.h"
+#include "train/roles/sleeper.h"
+
+namespace troupe::testing {
+
+using Lines = std::vector<std::string>;
+
+class FakeEvaluationJob final : public EvaluationJob {
+ public:
+  std::function<std::optional<std::string>()> latest;
+  std::map<std::string, std::int64_t> steps;  // of paths that are not "model.ckpt-<step>"
+  std::function<void(const std::string&)> during_evaluation;
+  std::vector<std::pair<std::string, double>> metrics{{"loss", 0.5}};
+  std::optional<Finished> marker;
+  std::vector<std::optional<std::string>> answers{"exported"};  // of the exporters
+
+  Lines evaluated;  // paths
+  Lines exported;   // "p1", "p2 final"
+  int looks = 0;
+
+  std::optional<std::string> latest_checkpoint() override {
+    if (++looks > 100000) throw std::logic_error("looks for ever");
+    return latest();
+  }
+  Evaluation evaluate(const std::string& checkpoint) override {
+    evaluated.push_back(checkpoint);
+    if (during_evaluation) during_evaluation(checkpoint);
+    const auto known = steps.find(checkpoint);
+    const std::int64_t step =
+        known != steps.end() ? known->second : std::stoll(checkpoint.substr(11));
+    return {step, metrics};
+  }
+  std::vector<std::optional<std::string>> export_models(const std::string& checkpoint,
+                                                        const Evaluation& evaluation,
+                                                        bool is_final) override {
+    if (evaluation.metrics != metrics) throw std::logic_error("exports another evaluation");
+    exported.push_back(checkpoint + (is_final ? " final" : ""));
+    return answers;
+  }
+  std::optional<Finished> finished() override { return marker; }
+};
+
+class FakeSleeper final : public Sleeper {
+ public:
+  explicit FakeSleeper(FakeClock& clock) : clock_(clock) {}
+
+  std::function<void()> after_sleep;
+  std::vector<double> sleeps;  // seconds
+
+  void sleep(Seconds duration) override {
+    if (sleeps.size() > 100000) throw std::logic_error("sleeps for ever");
+    sleeps.push_back(duration.count());
+    clock_.advance(duration);
+    if (after_sleep) after_sleep();
+  }
+  [[nodiscard]] double total() const {
+    double sum = 0;
+    for (const double seconds : sleeps) sum += seconds;
+    return sum;
+  }
+
+ private:
+  FakeClock& clock_;
+};
+
+}  // namespace troupe::testing

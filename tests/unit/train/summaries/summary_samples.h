@@ -1,0 +1,35 @@
+// What the tests of summaries share: files as strings, and times.
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "train/summaries/event_file_name.h"
+
+namespace troupe::testing {
+
+inline constexpr double kNow = 1700000000.5;
+
+[[nodiscard]] inline std::string content_of(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// A new file in place of what was there: some file systems wait for the disk when a file is
+/// emptied and written again.
+inline void replace(const std::filesystem::path& path, const std::string& content) {
+  std::filesystem::remove(path);
+  std::ofstream(path, std::ios::binary) << content;
+}
+
+/// The event files of a directory, in the order in which readers take them.
+[[nodiscard]] inline std::vector<std::string> event_names(const std::filesystem::path& directory) {
+  std::vector<std::string> names;
+  for (const auto& file : list_event_files(directory.string())) names.push_back(file.name);
+  return names;
+}
+
+}  // namespace troupe::testing

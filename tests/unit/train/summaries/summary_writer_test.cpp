@@ -1,0 +1,156 @@
+// SummaryWriter: both files, what a later run adds to them, and what a killed one left.
+#include "train/summaries/summary_writer.h"
+
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <string>
+
+#include "core/error.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/test_prelude.h"
+#include "tests/unit/train/summaries/summary_samples.h"
+#include "train/summaries/summary_reader.h"
+
+namespace {
+
+using namespace troupe::testing;  // NOLINT: a test
+namespace fs = std::filesystem;
+using troupe::read_scalars;
+using troupe::ScalarHistory;
+using troupe::SummaryWriter;
+
+troupe::WallTime now() { return kNow; }
+
+std::string lines_of(const fs::path& directory) {
+  return content_of(directory / "summaries.jsonl");
+}
+
+}  // namespace
+
+TEST_SUITE("train/summaries") {
+  TEST_CASE("summary_writer: makes the directory at once and the files with the first value") {
+    const TempDir dir;
+    const fs::path directory = dir / "model" / "eval";
+    SummaryWriter writer(directory.string(), std::nullopt, now);
+    REQUIRE(fs::is_directory(directory));
+    writer.write(1, {});
+    CHECK(fs::is_empty(directory));
+    writer.write(1, {{"loss", 1}});
+    CHECK(event_names(directory).size() == 1);
+    CHECK(fs::exists(directory / "summaries.jsonl"));
+  }
+
+  TEST_CASE("summary_writer: every value is in both files when write returns") {
+    const TempDir dir;
+    SummaryWriter writer(dir.path().string(), 0, now);
+    writer.write(100, {{"loss", 0.25}, {"global_step/sec", 150}});
+    CHECK(lines_of(dir.path()) ==
+          "{\"step\":100,\"time\":1700000000.5,\"loss\":0.25,\"global_step/sec\":150.0}\n");
+    CHECK(read_scalars(dir.path().string()) ==
+          ScalarHistory{{100, {{"loss", 0.25}, {"global_step/sec", 150}}}});
+    writer.write_text(100, "checkpoint_path", "model.ckpt-100");
+    writer.write(200, {{"loss", 0.1}});
+    CHECK(lines_of(dir.path()) ==
+          "{\"step\":100,\"time\":1700000000.5,\"loss\":0.25,\"global_step/sec\":150.0}\n"
+          "{\"step\":100,\"time\":1700000000.5,\"checkpoint_path\":\"model.ckpt-100\"}\n"
+          "{\"step\":200,\"time\":1700000000.5,\"loss\":0.1}\n");
+    CHECK(read_scalars(dir.path().string()).at(200).at("loss") == double{0.1F});
+    CHECK(event_names(dir.path()).size() == 1);
+  }
+
+  TEST_CASE(
+      "summary_writer: values that are no numbers are null in JSON and as they are in events") {
+    const TempDir dir;
+    SummaryWriter writer(dir.path().string(), 0, now);
+    const double infinity = std::numeric_limits<double>::infinity();
+    writer.write(1, {{"a", infinity}, {"b", -infinity}, {"c", std::nan("")}});
+    CHECK(lines_of(dir.path()) ==
+          "{\"step\":1,\"time\":1700000000.5,\"a\":null,\"b\":null,\"c\":null}\n");
+    const auto values = read_scalars(dir.path().string()).at(1);
+    CHECK(values.at("a") == infinity);
+    CHECK(values.at("b") == -infinity);
+    CHECK(std::isnan(values.at("c")));
+  }
+
+  TEST_CASE("summary_writer: names that JSON or UTF-8 cannot hold are changed, not lost") {
+    const TempDir dir;
+    SummaryWriter writer(dir.path().string(), 0, now);
+    writer.write(1, {{"step", 5}, {"quote\"", 6}});
+    writer.write_text(2, "path", "caf\xE9");
+    CHECK(lines_of(dir.path()) ==
+          "{\"step\":1,\"time\":1700000000.5,\"scalar/step\":5.0,\"quote\\\"\":6.0}\n"
+          "{\"step\":2,\"time\":1700000000.5,\"path\":\"caf\xEF\xBF\xBD\"}\n");
+    CHECK(read_scalars(dir.path().string()) == ScalarHistory{{1, {{"step", 5}, {"quote\"", 6}}}});
+    const std::string events = content_of(dir / event_names(dir.path())[0]);
+    CHECK(events.find("caf\xEF\xBF\xBD") != std::string::npos);
+  }
+
+  TEST_CASE("summary_writer: a resumed run takes back what the former one wrote of its steps") {
+    const TempDir dir;
+    const std::string directory = dir.path().string();
+    {
+      SummaryWriter former(directory, 0, now);
+      for (const int step : {1, 2, 3}) former.write(step, {{"loss", 1.0 * step}});
+    }
+    const std::string before = lines_of(dir.path());
+    CHECK(before.find("session_start") == std::string::npos);
+    SummaryWriter resumed(directory, 2, now);
+    CHECK(read_scalars(directory).size() == 3);  // nothing is forgotten before something is new
+    resumed.write(2, {{"loss", 20}});
+    resumed.write(3, {{"loss", 30}});
+    CHECK(read_scalars(directory) ==
+          ScalarHistory{{1, {{"loss", 1}}}, {2, {{"loss", 20}}}, {3, {{"loss", 30}}}});
+    CHECK(lines_of(dir.path()) == before +
+                                      "{\"step\":2,\"session_start\":true,\"time\":1700000000.5}\n"
+                                      "{\"step\":2,\"time\":1700000000.5,\"loss\":20.0}\n"
+                                      "{\"step\":3,\"time\":1700000000.5,\"loss\":30.0}\n");
+  }
+
+  TEST_CASE("summary_writer: a run that begins anew beside old summaries takes them back") {
+    const TempDir dir;
+    const std::string directory = dir.path().string();
+    { SummaryWriter(directory, 0, now).write(50, {{"loss", 50}}); }
+    SummaryWriter anew(directory, 0, now);
+    anew.write(10, {{"loss", 10}});
+    CHECK(read_scalars(directory) == ScalarHistory{{10, {{"loss", 10}}}});
+    CHECK(lines_of(dir.path()).find("{\"step\":0,\"session_start\":true") != std::string::npos);
+  }
+
+  TEST_CASE("summary_writer: without a first step nothing is taken back") {
+    const TempDir dir;
+    const std::string directory = dir.path().string();
+    for (const int step : {20, 10}) {
+      SummaryWriter(directory, std::nullopt, now).write(step, {{"loss", 1.0 * step}});
+    }
+    CHECK(read_scalars(directory) == ScalarHistory{{10, {{"loss", 10}}}, {20, {{"loss", 20}}}});
+    CHECK(lines_of(dir.path()) ==
+          "{\"step\":20,\"time\":1700000000.5,\"loss\":20.0}\n"
+          "{\"step\":10,\"time\":1700000000.5,\"loss\":10.0}\n");
+  }
+
+  TEST_CASE("summary_writer: half a line of a killed run is ended before more is written") {
+    const TempDir dir;
+    replace(dir / "summaries.jsonl", "{\"step\":1,\"time\":0.0,\"loss\":1.0}\n{\"step\":2,\"ti");
+    SummaryWriter(dir.path().string(), std::nullopt, now).write(3, {{"loss", 3}});
+    CHECK(lines_of(dir.path()) ==
+          "{\"step\":1,\"time\":0.0,\"loss\":1.0}\n{\"step\":2,\"ti\n"
+          "{\"step\":3,\"time\":1700000000.5,\"loss\":3.0}\n");
+  }
+
+  TEST_CASE("summary_writer: the system's clock is the default") {
+    const TempDir dir;
+    SummaryWriter(dir.path().string()).write(1, {{"loss", 1}});
+    CHECK(event_names(dir.path())[0] > "events.out.tfevents.17");
+  }
+
+  TEST_CASE("summary_writer: a directory that cannot be is an error") {
+    const TempDir dir;
+    replace(dir / "file", "");
+    CHECK_THROWS_AS(SummaryWriter((dir / "file").string()), troupe::EnvironmentError);
+    CHECK_THROWS_AS(SummaryWriter((dir / "file" / "eval").string()), troupe::EnvironmentError);
+    fs::create_directories(dir / "model" / "summaries.jsonl");
+    SummaryWriter writer((dir / "model").string());
+    CHECK_THROWS_AS(writer.write(1, {{"loss", 1}}), troupe::EnvironmentError);
+  }
+}

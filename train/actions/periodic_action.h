@@ -1,0 +1,69 @@
+// PeriodicAction: what happens around the steps of training, logging for one. Every worker holds
+// the same list of actions and calls it in the same order; actions see reduced values, so what they
+// decide from them is the same everywhere, and a stop that any of them asks for is agreed on by
+// all.
+//
+// Order of calls: begin; the state is made or restored; ready; then for each step before_step, the
+// step, after_step; after_epoch where an epoch ends; end, only where training ended cleanly (last
+// step, end of the data, a stop that was asked for). An exception ends the run without end().
+// Within one call: the framework's actions first, then the user's, in list order.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "train/report.h"
+
+namespace troupe {
+
+class Replica;
+
+/// A step, seen from outside. The losses are there when an action wanted them: reducing them is a
+/// message.
+struct StepReport {
+  std::int64_t step = 0;      // optimiser updates so far, this one included
+  std::int64_t epoch = 0;     // from 0
+  std::int64_t examples = 0;  // of this step, over all workers
+  LossValues losses;          // over all workers; empty when nobody wanted them
+};
+
+/// What an action may see of the run, and ask of it.
+class RunControl {
+ public:
+  virtual ~RunControl() = default;
+  /// Optimiser updates so far.
+  [[nodiscard]] virtual std::int64_t step() const = 0;
+  [[nodiscard]] virtual bool is_chief() const = 0;
+  /// This worker's first replica.
+  [[nodiscard]] virtual Replica& replica() = 0;
+  /// Training ends after the present step's actions, on all workers, with a save. `reason` is
+  /// logged: "the loss has not decreased for 500 steps".
+  virtual void request_stop(const std::string& reason) = 0;
+};
+
+class PeriodicAction {
+ public:
+  virtual ~PeriodicAction() = default;
+  /// Whether this action exists on the chief alone. Such an action starts no collective.
+  [[nodiscard]] virtual bool chief_only() const { return false; }
+  /// Whether after_step of this step is to see losses; the same answer on every worker. `first`:
+  /// it is the first step of this run.
+  [[nodiscard]] virtual bool wants_losses(std::int64_t /*step*/, bool /*first*/) const {
+    return false;
+  }
+  virtual void begin() {}
+  virtual void ready(RunControl& /*run*/) {}
+  virtual void before_step(RunControl& /*run*/) {}
+  virtual void after_step(const StepReport& report, RunControl& run) = 0;
+  /// `validation`: null where there is no validation data.
+  virtual void after_epoch(std::int64_t /*epoch*/, const Report& /*train*/,
+                           const Report* /*validation*/) {}
+  virtual void end(RunControl& /*run*/) {}
+};
+
+/// Shared, since users read results out of an action after the run (FinalOps, InMemoryEvaluator).
+using Actions = std::vector<std::shared_ptr<PeriodicAction>>;
+
+}  // namespace troupe

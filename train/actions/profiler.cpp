@@ -1,0 +1,72 @@
+#include "train/actions/profiler.h"
+
+#include <filesystem>
+#include <utility>
+
+#include "core/error.h"
+#include "core/log.h"
+
+namespace troupe {
+namespace {
+
+using Microseconds = std::chrono::duration<double, std::micro>;
+
+Every checked(const Every& every) {
+  every.validate("Profiler");
+  return every;
+}
+
+void make_directory(const std::string& directory) {
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  if (!error) return;
+  throw EnvironmentError(
+      text("the directory '", directory, "' for traces cannot be made: ", error.message(), "."),
+      "name a directory that can be made and written.");
+}
+
+}  // namespace
+
+Profiler::Profiler(std::string directory, const Every& every, const Clock& clock,
+                   std::unique_ptr<SpanRecorder> recorder)
+    : directory_(std::move(directory)),
+      timer_(checked(every), clock),
+      clock_(clock),
+      recorder_(std::move(recorder)) {}
+
+void Profiler::ready(RunControl& run) {
+  timer_.reset();
+  timer_.mark(run.step());  // the period starts with the run
+  first_step_ = run.step() + 1;
+}
+
+void Profiler::before_step(RunControl& run) {
+  const std::int64_t step = run.step() + 1;
+  if (step == first_step_ || !timer_.due(step)) return;
+  capturing_ = true;
+  start_ = clock_.now();
+  if (recorder_) recorder_->start();
+}
+
+void Profiler::after_step(const StepReport& report, RunControl& /*run*/) {
+  if (!capturing_) return;
+  const Microseconds duration = clock_.now() - start_;
+  std::vector<TraceSpan> spans = stop_recording();
+  timer_.mark(report.step);
+  spans.insert(spans.begin(), {text("step ", report.step), 0, duration.count(), 0});
+  make_directory(directory_);
+  const std::string path = text(directory_, "/timeline-", report.step, ".json");
+  write_trace_file(path, spans);
+  log_info("the trace of step ", report.step, " is in '", path, "'");
+}
+
+void Profiler::end(RunControl& /*run*/) {
+  if (capturing_) (void)stop_recording();
+}
+
+std::vector<TraceSpan> Profiler::stop_recording() {
+  capturing_ = false;
+  return recorder_ ? recorder_->stop() : std::vector<TraceSpan>();
+}
+
+}  // namespace troupe

@@ -1,0 +1,36 @@
+// StepLog: one line per logged step in the form that Estimator's users know,
+//   loss = 0.3121, step = 200 (0.514 sec), global_step/sec: 194.6, examples/sec: 12451
+// and one line per report at the end of an epoch.
+#pragma once
+
+#include "core/clock.h"
+#include "train/actions/periodic_action.h"
+
+namespace troupe {
+
+/// The first step of a run and every step that is a multiple of `log_every`; 0: none.
+[[nodiscard]] constexpr bool is_logged_step(std::int64_t step, bool first, std::int64_t log_every) {
+  return log_every > 0 && (first || step % log_every == 0);
+}
+
+class StepLog final : public PeriodicAction {
+ public:
+  /// A logged step whose losses are known gets a line; losses may also be there because another
+  /// action wanted them. `clock` outlives this object.
+  explicit StepLog(const Clock& clock, std::int64_t log_every = 1)
+      : clock_(clock), log_every_(log_every), last_time_(clock.now()) {}
+  [[nodiscard]] bool chief_only() const override { return true; }
+  void begin() override;
+  void after_step(const StepReport& report, RunControl& run) override;
+  void after_epoch(std::int64_t epoch, const Report& train, const Report* validation) override;
+
+ private:
+  const Clock& clock_;
+  std::int64_t log_every_;
+  bool first_ = true;  // no step of this run was seen yet
+  Clock::TimePoint last_time_;
+  std::int64_t last_step_ = -1;  // of the last line; -1: none yet, so no duration either
+  std::int64_t examples_ = 0;    // since the last line
+};
+
+}  // namespace troupe

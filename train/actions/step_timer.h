@@ -1,0 +1,49 @@
+// StepTimer: when something periodic is due, by steps or by time. The rules are those of
+// Estimator's SecondOrStepTimer.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "core/clock.h"
+
+namespace troupe {
+
+/// A period: exactly one of the two.
+struct Every {
+  std::optional<std::int64_t> steps;
+  std::optional<Seconds> seconds;
+
+  [[nodiscard]] static Every n_steps(std::int64_t n) { return {n, std::nullopt}; }
+  [[nodiscard]] static Every n_seconds(double n) { return {std::nullopt, Seconds(n)}; }
+  /// Throws: ConfigError where both or neither are given, or the one is not above 0. `owner` names
+  /// who was told so ("StepCounter").
+  void validate(const char* owner) const;
+};
+
+class StepTimer {
+ public:
+  struct Elapsed {
+    std::optional<Seconds> seconds;
+    std::optional<std::int64_t> steps;
+  };
+
+  /// `clock` outlives the timer. Throws: ConfigError as Every::validate.
+  StepTimer(const Every& every, const Clock& clock);
+
+  /// True if never marked; false for the step that was marked last; else by the period.
+  [[nodiscard]] bool due(std::int64_t step) const;
+  /// Starts the next period; says what has passed since the former mark, nothing at the first.
+  Elapsed mark(std::int64_t step);
+  [[nodiscard]] std::optional<std::int64_t> last_step() const { return last_step_; }
+  /// As if never marked.
+  void reset();
+
+ private:
+  Every every_;
+  const Clock& clock_;
+  std::optional<std::int64_t> last_step_;
+  Clock::TimePoint last_time_;
+};
+
+}  // namespace troupe

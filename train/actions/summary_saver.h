@@ -1,0 +1,49 @@
+// SummarySaver: the losses as summaries, for TensorBoard and for whoever reads summaries.jsonl.
+// Written on the chief; the action stands in every worker's list all the same, since the losses are
+// reduced for it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "train/actions/periodic_action.h"
+#include "train/actions/step_timer.h"
+#include "train/summaries/event_file.h"
+
+namespace troupe {
+
+class SummaryWriter;
+
+/// The first step of a run and every `save_summary_steps` after it: 1, 101, 201 ... 0: none.
+[[nodiscard]] bool is_summary_step(std::int64_t step, std::int64_t first_step_of_run,
+                                   std::int64_t save_summary_steps);
+
+class SummarySaver final : public PeriodicAction {
+ public:
+  using Sink = std::function<void(std::int64_t step, const std::vector<Scalar>& scalars)>;
+  using Extra = std::function<std::vector<Scalar>()>;
+
+  /// `extra` adds scalars of the user's, on the chief; null: none. By seconds the workers cannot
+  /// know when the chief writes, so the losses of every step are reduced: a message a step.
+  /// `clock` outlives this object. Throws: ConfigError for a bad `every`.
+  SummarySaver(const Every& every, Sink sink, const Clock& clock, Extra extra = nullptr);
+  /// `writer` outlives this object.
+  SummarySaver(const Every& every, SummaryWriter& writer, const Clock& clock,
+               Extra extra = nullptr);
+  [[nodiscard]] bool wants_losses(std::int64_t step, bool first) const override;
+  void begin() override { timer_.reset(); }
+  void ready(RunControl& run) override;
+  void after_step(const StepReport& report, RunControl& run) override;
+
+ private:
+  [[nodiscard]] bool is_due(std::int64_t step) const;
+
+  Every every_;
+  StepTimer timer_;
+  Sink sink_;
+  Extra extra_;
+  std::int64_t first_step_ = 1;  // of this run
+};
+
+}  // namespace troupe

@@ -1,0 +1,105 @@
+#include "train/checkpoint/checkpoint_lock.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "core/error.h"
+#include "core/log.h"
+#include "core/text.h"
+#include "train/checkpoint/strict_json.h"
+
+namespace troupe {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::uint64_t kMaxRecordBytes = 4096;
+
+std::string record_of(const LockOwner& owner) {
+  const json record = {
+      {"machine", owner.machine}, {"pid", owner.pid}, {"generation", owner.generation}};
+  return record.dump(-1, ' ', true, json::error_handler_t::replace) + "\n";
+}
+
+/// Unset for an empty or damaged record.
+std::optional<LockOwner> owner_in(const std::string& record, const std::string& shown) {
+  if (record.empty()) return std::nullopt;
+  try {
+    const json parsed =
+        parse_strict_json(as_bytes(Span<const char>(record.data(), record.size())), shown);
+    return LockOwner{parsed.at("machine").get<std::string>(), parsed.at("pid").get<std::int64_t>(),
+                     parsed.at("generation").get<std::uint64_t>()};
+  } catch (const CheckpointError&) {
+  } catch (const json::exception&) {
+  }
+  return std::nullopt;
+}
+
+std::string described(const std::optional<LockOwner>& owner) {
+  if (!owner) return "another process";
+  return text("process ", owner->pid, " on machine '", owner->machine, "' (generation ",
+              owner->generation, ")");
+}
+
+std::string read_record(FileSystem& files) {
+  const auto bytes = files.read_file(kLockName, kMaxRecordBytes);
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+}  // namespace
+
+LockOwner this_process(std::uint64_t generation) {
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0) name[0] = '?';
+  return {name.data(), ::getpid(), generation};
+}
+
+CheckpointLock::CheckpointLock(FileSystem& files, const LockOwner& owner)
+    : files_(files), record_(record_of(owner)), lock_(files.try_lock(kLockName)) {
+  const std::string shown = files.shown(kLockName);
+  const auto last = owner_in(lock_ ? lock_->read() : read_record(files), shown);
+  if (!lock_) {
+    throw EnvironmentError(
+        text("'", files.shown(""), "' is in use: ", described(last), " writes checkpoints there."),
+        "end that process, or give this run a model directory of its own.");
+  }
+  if (last && last->machine != owner.machine && last->generation >= owner.generation) {
+    throw EnvironmentError(text("'", files.shown(""), "' is in use: ", described(last),
+                                " wrote checkpoints there and "
+                                "has not ended in order."),
+                           text("make sure that process has ended, then remove '", shown,
+                                "', or start as a later --generation."));
+  }
+  if (last && last->generation > owner.generation) {
+    throw EnvironmentError(
+        text("'", files.shown(""), "' belongs to a later start of the job: ", described(last),
+             ", this process is of generation ", owner.generation, "."),
+        text("if that start is over, remove '", shown, "'."));
+  }
+  if (last) log_info(shown, ": taken over from ", described(last), ", which has ended");
+  lock_->write(record_);
+}
+
+CheckpointLock::~CheckpointLock() {
+  try {
+    if (read_record(files_) == record_) lock_->write("");
+  } catch (const std::exception& error) {
+    log_warning("the checkpoint lock could not be given back in order: ", error.what());
+  }
+}
+
+void CheckpointLock::check() const {
+  const std::string record = files_.status(kLockName) ? read_record(files_) : std::string();
+  if (record == record_) return;
+  throw CheckpointError(
+      text("'", files_.shown(""), "' is no longer this process's: ",
+           record.empty() ? "its lock was removed"
+                          : described(owner_in(record, files_.shown(kLockName))) + " took over",
+           "."),
+      "let one process write a model directory; end the other one and start again.");
+}
+
+}  // namespace troupe

@@ -1,0 +1,121 @@
+#include "train/checkpoint/checkpoint_manifest.h"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <set>
+
+#include "core/error.h"
+#include "core/sha256.h"
+#include "core/text.h"
+#include "core/version.h"
+#include "train/checkpoint/strict_json.h"
+
+namespace troupe {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kFormat = "troupe-checkpoint";
+constexpr std::string_view kNamePrefix = "model.ckpt-";
+constexpr std::size_t kMaxFileNameBytes = 128;
+constexpr std::size_t kSha256Digits = 64;
+
+[[noreturn]] void refuse(const std::string& shown, const std::string& what) {
+  throw CheckpointError(text("'", shown, "' ", what, "."),
+                        "the file is damaged or was not written by Troupe; use another "
+                        "checkpoint.");
+}
+
+/// The value at `key` if `is` finds it good.
+template <class Is>
+const json& member(const json& object, const char* key, const std::string& shown, const Is& is) {
+  if (!object.is_object() || !object.contains(key) || !is(object[key])) {
+    refuse(shown, text("has no valid '", key, "'"));
+  }
+  return object[key];
+}
+
+bool is_count(const json& value) {
+  return value.is_number_integer() &&
+         (value.is_number_unsigned() || value.get<std::int64_t>() >= 0);
+}
+bool is_int64(const json& value) {
+  constexpr auto kMax = std::uint64_t{std::numeric_limits<std::int64_t>::max()};
+  return value.is_number_integer() &&
+         (!value.is_number_unsigned() || value.get<std::uint64_t>() <= kMax);
+}
+bool is_digest(const json& value) {
+  return value.is_string() && value.get<std::string>().size() == kSha256Digits;
+}
+bool is_object(const json& value) { return value.is_object(); }
+
+/// The digest of all but itself, over text that does not depend on white space.
+std::string digest_of(json manifest) {
+  manifest.erase("sha256");
+  return sha256_hex(manifest.dump());
+}
+
+}  // namespace
+
+std::string checkpoint_name(std::int64_t step) { return text(kNamePrefix, step); }
+
+std::optional<std::int64_t> step_of(std::string_view name) {
+  if (name.substr(0, kNamePrefix.size()) != kNamePrefix) return std::nullopt;
+  const std::string_view digits = name.substr(kNamePrefix.size());
+  std::int64_t step = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), step);
+  // The way back catches what is left over, leading zeros and signs.
+  if (error != std::errc() || step < 0 || checkpoint_name(step) != name) return std::nullopt;
+  return step;
+}
+
+bool is_file_name(std::string_view name) {
+  const auto allowed = [](char c) {
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-';
+  };
+  return !name.empty() && name.size() <= kMaxFileNameBytes && name[0] != '.' &&
+         name != kManifestName && std::all_of(name.begin(), name.end(), allowed);
+}
+
+std::string write_manifest(const CheckpointInfo& info) {
+  json files = json::object();
+  for (const CheckpointFileInfo& file : info.files) {
+    files[file.name] = {{"bytes", file.bytes}, {"sha256", file.sha256}};
+  }
+  json manifest = {
+      {"format", kFormat},    {"version", kManifestVersion},   {"troupe", kVersion},
+      {"step", info.step},    {"written_at", info.written_at}, {"files", std::move(files)},
+      {"extras", info.extras}};
+  const std::string checked = exact_json(manifest, "the manifest of the checkpoint");
+  manifest["sha256"] = digest_of(json::parse(checked));
+  return exact_json(manifest, "the manifest of the checkpoint") + "\n";
+}
+
+CheckpointInfo read_manifest(Span<const std::byte> bytes, const std::string& shown) {
+  const json manifest = parse_strict_json(bytes, shown);
+  const auto is_format = [](const json& value) { return value == kFormat; };
+  member(manifest, "format", shown, is_format);
+  const json& version = member(manifest, "version", shown, is_int64);
+  if (version != kManifestVersion) {
+    throw CheckpointError(text("'", shown, "' is of version ", version.dump(),
+                               ", this program reads version ", kManifestVersion, "."),
+                          "use the Troupe that wrote it, or another checkpoint.");
+  }
+  if (member(manifest, "sha256", shown, is_digest) != digest_of(manifest)) {
+    refuse(shown, "does not match its own digest");
+  }
+  CheckpointInfo info;
+  info.step = member(manifest, "step", shown, is_int64).get<std::int64_t>();
+  info.written_at = member(manifest, "written_at", shown, is_int64).get<std::int64_t>();
+  info.extras = member(manifest, "extras", shown, [](const json&) { return true; });
+  for (const auto& [name, value] : member(manifest, "files", shown, is_object).items()) {
+    if (!is_file_name(name)) refuse(shown, text("names the file '", name, "'"));
+    info.files.push_back({name, member(value, "bytes", shown, is_count).get<std::uint64_t>(),
+                          member(value, "sha256", shown, is_digest).get<std::string>()});
+  }
+  return info;
+}
+
+}  // namespace troupe

@@ -1,0 +1,81 @@
+// CheckpointWriter: saves checkpoints so that a crash or a loss of power at any moment leaves the
+// last one or the new one, whole. docs/checkpoint_format.md has the order of steps and why.
+//
+// One per model directory (CheckpointLock), used from one thread. Deletes only what it wrote.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "core/clock.h"
+#include "core/file_system.h"
+#include "train/checkpoint/checkpoint_lock.h"
+#include "train/checkpoint/checkpoint_manifest.h"
+#include "train/checkpoint/checkpoint_reader.h"
+#include "train/checkpoint/safetensors.h"
+
+namespace troupe {
+
+/// Which checkpoints stay.
+struct RetentionOptions {
+  int keep_max = 5;                                // most recently saved; 0: all
+  Seconds keep_every = std::chrono::hours(10000);  // besides one for each such span, for ever
+};
+
+/// Wall time, for retention and the manifest; decides no order.
+using WallClock = std::function<std::chrono::system_clock::time_point()>;
+
+/// One file of a checkpoint. `write` is called once and gives the content to the sink, in pieces.
+struct CheckpointFile {
+  std::string name;  // see is_file_name
+  std::function<void(const ByteSink&)> write;
+};
+
+class CheckpointWriter {
+ public:
+  /// Makes the model directory (the root of `files`, which outlives the writer), takes its lock and
+  /// removes what dead processes left half written.
+  /// Throws: EnvironmentError if another process writes there; ConfigError for bad options;
+  /// CheckpointError.
+  CheckpointWriter(FileSystem& files, const LockOwner& owner,
+                   const RetentionOptions& retention = {},
+                   WallClock clock = &std::chrono::system_clock::now);
+
+  /// Saves `model.ckpt-<step>` and makes it the latest, then removes what retention does not keep.
+  /// When it returns, the checkpoint survives a loss of power. An equal checkpoint of that step
+  /// stays; another one is replaced, and a crash in that moment leaves the one before as the
+  /// newest. Throws: CheckpointError if it could not be saved (the earlier ones are as they were,
+  /// this one may be there whole), and what a file's `write` throws. A checkpoint that cannot be
+  /// deleted is a warning.
+  CheckpointInfo save(std::int64_t step, const std::vector<CheckpointFile>& files,
+                      const nlohmann::json& extras = nlohmann::json::object());
+
+ private:
+  void remove_leftovers();
+  CheckpointInfo stage(const std::string& temporary, std::int64_t step,
+                       const std::vector<CheckpointFile>& files, const nlohmann::json& extras);
+  void publish(const std::string& temporary, const CheckpointInfo& info);
+  bool is_saved_already(const CheckpointInfo& info);
+  void move_aside(const CheckpointInfo& known);
+  void retain(std::int64_t step);
+  void remove(std::int64_t step);
+  void discard(const std::string& directory);
+  void discard_quietly(const std::string& directory);
+  [[nodiscard]] std::int64_t now() const;
+  [[nodiscard]] std::string suffixed(std::int64_t step, const char* suffix) const;
+
+  FileSystem& files_;
+  LockOwner owner_;
+  RetentionOptions retention_;
+  WallClock clock_;
+  CheckpointReader reader_;
+  CheckpointLock lock_;
+  std::vector<std::int64_t> retained_;  // steps in the order they were saved
+  double next_keep_time_ = 0;           // seconds since 1970
+};
+
+}  // namespace troupe

@@ -1,0 +1,167 @@
+#include "train/checkpoint/checkpointer.h"
+
+#include <chrono>
+#include <future>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "core/error.h"
+#include "core/file_system.h"
+#include "core/log.h"
+#include "train/checkpoint/checkpoint_reader.h"
+#include "train/checkpoint/checkpoint_writer.h"
+
+namespace troupe {
+
+/// The chief's model directory.
+class Checkpointer::Files {
+ public:
+  explicit Files(const TrainOptions& options)
+      : directory_(options.model_dir),
+        files_(options.model_dir),
+        writer_(files_, this_process(options.generation),
+                {static_cast<int>(options.keep_checkpoint_max),
+                 Seconds(options.keep_checkpoint_every_n_hours * 3600)}) {}
+
+  /// The newest good checkpoint; unset: there is none.
+  std::optional<RunSnapshot> load() {
+    RunSnapshot snapshot;
+    CheckpointReader reader(files_);
+    const auto found = reader.load_latest([&](const CheckpointInfo& info) {
+      snapshot = {};
+      snapshot.facts = info.extras.dump();
+      for (const auto& file : info.files) snapshot.files[file.name] = reader.read(info, file.name);
+    });
+    if (!found) return std::nullopt;
+    return snapshot;
+  }
+
+  /// Writes the snapshot while training goes on. One at a time: a slow disk is waited for here.
+  void start_saving(std::int64_t step, RunSnapshot snapshot) {
+    wait();
+    saving_ = std::async(std::launch::async,
+                         [this, step, snapshot = std::move(snapshot)] { save(step, snapshot); });
+  }
+  void wait() {
+    if (saving_.valid()) saving_.get();
+  }
+  /// Throws what a save that is over has thrown.
+  void check() {
+    const bool over =
+        saving_.valid() && saving_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+    if (over) saving_.get();
+  }
+
+ private:
+  void save(std::int64_t step, const RunSnapshot& snapshot) {
+    const SteadyClock clock;
+    const auto start = clock.now();
+    std::vector<CheckpointFile> contents;
+    for (const auto& [name, bytes] : snapshot.files) {
+      contents.push_back({name, [&content = bytes](const ByteSink& sink) { sink(content); }});
+    }
+    writer_.save(step, contents, nlohmann::json::parse(snapshot.facts));
+    log_info("saved ", directory_, "/", checkpoint_name(step), " (",
+             Seconds(clock.now() - start).count(), " sec)");
+  }
+
+  std::string directory_;
+  PosixFileSystem files_;
+  CheckpointWriter writer_;
+  std::future<void> saving_;  // last: its end waits for what uses the others
+};
+
+Checkpointer::Checkpointer(Strategy& strategy, TrainState& state, const DataIdentity& data,
+                           const TrainOptions& options, const Clock& clock,
+                           SavingListeners listeners)
+    : strategy_(strategy),
+      state_(state),
+      data_(data),
+      options_(options),
+      cadence_(checkpoint_cadence(options)),
+      clock_(clock),
+      listeners_(strategy.is_chief() ? std::move(listeners) : SavingListeners()),
+      saved_at_(clock.now()) {
+  if (cadence_.never() && !listeners_.empty()) {
+    throw ConfigError("saving listeners were given, and checkpoints are never saved.",
+                      "set save_checkpoints_steps or save_checkpoints_secs above 0, or leave the "
+                      "listeners out.");
+  }
+  for (auto& listener : listeners_) listener->begin();
+  resume();
+  if (saved_step_) {
+    tell_saved(Save::periodic);
+  } else {
+    save(Save::periodic);
+  }
+  listener_stops_ = false;  // the state that training starts from ends nothing
+}
+
+Checkpointer::~Checkpointer() = default;
+
+void Checkpointer::resume() {
+  std::optional<RunSnapshot> found;
+  if (strategy_.is_chief()) {
+    files_ = std::make_unique<Files>(options_);
+    found = files_->load();
+  }
+  const bool there = strategy_.gather(found ? "checkpoint" : "").front() == "checkpoint";
+  if (!there && options_.resume == "must") {
+    throw ConfigError(
+        "--resume must was given, and " + options_.model_dir + " holds no checkpoint.",
+        "check --model-dir, or leave --resume out to start anew.");
+  }
+  if (there && options_.resume == "never") {
+    throw ConfigError("--resume never was given, and " + options_.model_dir + " holds checkpoints.",
+                      "choose another --model-dir, or remove them yourself.");
+  }
+  if (!there) return;
+  restore(strategy_, state_, data_, found.value_or(RunSnapshot()));
+  saved_step_ = state_.step;
+  log_info("resuming at step ", state_.step, " (step ", state_.position.step, " of epoch ",
+           state_.position.epoch + 1, ") from ", options_.model_dir);
+}
+
+bool Checkpointer::is_due() const {
+  if (files_) files_->check();
+  if (cadence_.steps) return state_.step >= *saved_step_ + *cadence_.steps;
+  // One clock decides for all.
+  return strategy_.is_chief() && cadence_.seconds &&
+         Seconds(clock_.now() - saved_at_).count() >= *cadence_.seconds;
+}
+
+SavedCheckpoint Checkpointer::saved(Save which) const {
+  return {*saved_step_, options_.model_dir + "/" + checkpoint_name(*saved_step_),
+          which == Save::last};
+}
+
+void Checkpointer::tell_saved(Save which) {
+  for (auto& listener : listeners_) {
+    const auto answer = listener->after_save(saved(which));
+    if (answer == SavingListener::Answer::stop) listener_stops_ = true;
+  }
+}
+
+void Checkpointer::save(Save which) {
+  if (cadence_.never() || saved_step_ == state_.step) return;
+  for (auto& listener : listeners_) listener->before_save(state_.step);
+  RunSnapshot snapshot = capture(strategy_, state_, data_);
+  saved_step_ = state_.step;
+  saved_at_ = clock_.now();
+  if (!files_) return;
+  files_->start_saving(state_.step, std::move(snapshot));
+  if (listeners_.empty()) return;
+  files_->wait();
+  tell_saved(which);
+}
+
+void Checkpointer::wait() {
+  if (files_) files_->wait();
+}
+
+void Checkpointer::finish() {
+  wait();
+  for (auto& listener : listeners_) listener->end(saved(Save::last));
+}
+
+}  // namespace troupe

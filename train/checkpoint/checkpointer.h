@@ -1,0 +1,71 @@
+// Checkpointer: when a run is saved and where it goes on. The chief writes, in the background; all
+// workers take part.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "core/clock.h"
+#include "train/checkpoint/run_snapshot.h"
+#include "train/checkpoint/saving_listener.h"
+#include "train/checkpoint/stop_signal.h"
+#include "train/options.h"
+
+namespace troupe {
+
+class Checkpointer {
+ public:
+  /// Restores the newest good checkpoint of options.model_dir into `state`, or saves the fresh
+  /// state as step 0; the listeners are told either way. With a cadence of never it saves nothing,
+  /// now or later, and listeners are an error. From here to the end of this object
+  /// SIGTERM is a request, see is_terminated. All arguments outlive this object. What is thrown on
+  /// one worker is to be told to the others (detail::sharing_failure), as train() does.
+  /// Collective: yes.  Blocks: for files, and as the strategy's collectives do.
+  /// Throws: ConfigError (options.resume does not fit what is there, the data the checkpoint, or
+  /// listeners the cadence), CheckpointError, EnvironmentError (another process writes there).
+  Checkpointer(Strategy& strategy, TrainState& state, const DataIdentity& data,
+               const TrainOptions& options, const Clock& clock, SavingListeners listeners);
+  ~Checkpointer();
+
+  /// Whether this worker thinks that it is time to save; workers may differ, by their clocks.
+  /// Throws: CheckpointError where the save in the background has failed.
+  [[nodiscard]] bool is_due() const;
+  /// Whether this worker was asked to end by SIGTERM.
+  [[nodiscard]] bool is_terminated() const { return stop_.requested(); }
+  [[nodiscard]] bool saves() const { return !cadence_.never(); }
+  /// Whether a listener asked to stop; listeners are on the chief only.
+  [[nodiscard]] bool listener_stops() const { return listener_stops_; }
+
+  enum class Save { periodic, last };
+  /// Saves the state unless that step is saved. Returns when the state is copied; the files are
+  /// written meanwhile, but where somebody listens: listeners see complete files.
+  /// Collective: yes.  Throws: CheckpointError, of this save or the one before.
+  void save(Save which);
+  /// Waits for the files of the last save. Throws: CheckpointError.
+  void wait();
+  /// Ends a run that ended cleanly: waits, and tells the listeners.
+  void finish();
+
+ private:
+  class Files;
+
+  void resume();
+  [[nodiscard]] SavedCheckpoint saved(Save which) const;
+  void tell_saved(Save which);
+
+  Strategy& strategy_;
+  TrainState& state_;
+  const DataIdentity data_;
+  const TrainOptions& options_;
+  const CheckpointCadence cadence_;
+  const Clock& clock_;
+  std::unique_ptr<Files> files_;  // on the chief
+  SavingListeners listeners_;     // on the chief
+  StopSignal stop_;
+  std::optional<std::int64_t> saved_step_;
+  Clock::TimePoint saved_at_;
+  bool listener_stops_ = false;
+};
+
+}  // namespace troupe

@@ -1,0 +1,93 @@
+#include "train/checkpoint/model_weights.h"
+
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "core/file_system.h"
+#include "core/log.h"
+#include "hooks/replica.h"
+#include "train/checkpoint/checkpoint_index.h"
+#include "train/checkpoint/checkpoint_reader.h"
+#include "train/checkpoint/tensor_file.h"
+
+namespace troupe {
+namespace {
+
+constexpr const char* kModel = "model.safetensors";
+
+CheckpointError does_not_fit(const std::string& what) {
+  return CheckpointError("the checkpoint does not fit the model: " + what + ".",
+                         "resume with the hooks that made it, or start in another --model-dir.");
+}
+
+}  // namespace
+
+CheckpointPath split_checkpoint_path(const std::string& path) {
+  const std::string trimmed = path.substr(0, path.find_last_not_of('/') + 1);
+  const auto slash = trimmed.rfind('/');
+  const std::string name = slash == std::string::npos ? trimmed : trimmed.substr(slash + 1);
+  const auto step = step_of(name);
+  if (!step) {
+    throw ConfigError("\"" + path + "\" is not the path of a checkpoint.",
+                      "name a directory <model_dir>/model.ckpt-<step>.");
+  }
+  const std::string directory = slash == std::string::npos ? "." : trimmed.substr(0, slash);
+  return {directory.empty() ? "/" : directory, *step};
+}
+
+std::optional<std::string> latest_checkpoint(const std::string& model_dir) {
+  PosixFileSystem files(model_dir);
+  if (!files.status("")) return std::nullopt;
+  const auto index = read_index(files);
+  if (!index) return std::nullopt;
+  const std::string path = model_dir + "/" + checkpoint_name(index->latest);
+  try {
+    (void)CheckpointReader(files).open(index->latest);
+    return path;
+  } catch (const CheckpointError& error) {
+    log_error("the latest checkpoint of ", model_dir, " cannot be used: ", error.what());
+    return std::nullopt;
+  }
+}
+
+std::vector<NamedTensor> read_weights(const std::string& checkpoint) {
+  const CheckpointPath path = split_checkpoint_path(checkpoint);
+  PosixFileSystem files(path.model_dir);
+  CheckpointReader reader(files);
+  const CheckpointInfo info = reader.open(path.step);
+  return read_tensors(reader.read(info, kModel), checkpoint + "/" + kModel);
+}
+
+void copy_weights(const std::vector<NamedTensor>& into, const std::vector<NamedTensor>& from,
+                  const std::string& prefix) {
+  const torch::NoGradGuard no_grad;
+  for (const auto& [name, tensor] : into) {
+    const std::string wanted = prefix + name;
+    const auto found = std::find_if(from.begin(), from.end(),
+                                    [&](const NamedTensor& t) { return t.first == wanted; });
+    if (found == from.end()) throw does_not_fit("it has no \"" + wanted + "\"");
+    const at::Tensor& value = found->second;
+    if (value.sizes() != tensor.sizes() || value.scalar_type() != tensor.scalar_type()) {
+      throw does_not_fit(text("\"", name, "\" is ", value.scalar_type(), " ", value.sizes(),
+                              " in it, the model's is ", tensor.scalar_type(), " ",
+                              tensor.sizes()));
+    }
+    at::Tensor target = tensor;
+    target.copy_(value);
+  }
+}
+
+void load_weights(Replica& replica, const std::string& checkpoint) {
+  const auto saved = read_weights(checkpoint);
+  std::vector<NamedTensor> present = replica.parameters();
+  for (auto& buffer : replica.buffers()) present.push_back(buffer);
+  if (saved.size() != present.size()) {
+    throw does_not_fit(text("it has ", saved.size(), " tensors, the model ", present.size()));
+  }
+  copy_weights(present, saved);
+}
+
+}  // namespace troupe

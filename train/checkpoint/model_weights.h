@@ -1,0 +1,39 @@
+// Weights out of a checkpoint: into a model, or to look at.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hooks/gradient_reduction.h"
+
+namespace troupe {
+
+class Replica;
+
+/// A checkpoint by the path of its directory, <model_dir>/model.ckpt-<step>.
+struct CheckpointPath {
+  std::string model_dir;
+  std::int64_t step = 0;
+};
+/// Throws: ConfigError when the last component is no checkpoint's name.
+[[nodiscard]] CheckpointPath split_checkpoint_path(const std::string& path);
+
+/// The path of the newest complete checkpoint by the index of `model_dir`; unset: there is none.
+/// One that the index names and that is not there is an error in the log and passed over.
+[[nodiscard]] std::optional<std::string> latest_checkpoint(const std::string& model_dir);
+
+/// Parameters and buffers of a checkpoint, by name, on the CPU.
+/// Throws: CheckpointError when it is missing or not as it was saved.
+[[nodiscard]] std::vector<NamedTensor> read_weights(const std::string& checkpoint);
+
+/// Copies values into the tensors of the same names.
+/// Shapes: each pair equal.  Throws: CheckpointError naming the first that is missing or differs.
+void copy_weights(const std::vector<NamedTensor>& into, const std::vector<NamedTensor>& from,
+                  const std::string& prefix = "");
+
+/// Gives the replica the checkpoint's parameters and buffers. Throws: CheckpointError as above,
+/// also where the checkpoint has more tensors than the model.
+void load_weights(Replica& replica, const std::string& checkpoint);
+
+}  // namespace troupe

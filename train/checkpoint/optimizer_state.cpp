@@ -1,0 +1,258 @@
+#include "train/checkpoint/optimizer_state.h"
+
+#include <torch/optim.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "core/error.h"
+#include "core/log.h"
+#include "core/text.h"
+
+namespace troupe {
+namespace {
+
+using nlohmann::ordered_json;
+using torch::optim::Optimizer;
+
+// The fields of each kind of optimiser. A visitor is called with each field's name and a reference.
+
+template <class V>
+void each_option(torch::optim::SGDOptions& o, V&& visit) {
+  visit("lr", o.lr());
+  visit("momentum", o.momentum());
+  visit("dampening", o.dampening());
+  visit("weight_decay", o.weight_decay());
+  visit("nesterov", o.nesterov());
+}
+template <class V>
+void each_state(torch::optim::SGDParamState& s, V&& visit) {
+  visit("momentum_buffer", s.momentum_buffer());
+}
+
+template <class O, class V>
+void each_adam_option(O& o, V&& visit) {
+  visit("lr", o.lr());
+  visit("beta1", std::get<0>(o.betas()));
+  visit("beta2", std::get<1>(o.betas()));
+  visit("eps", o.eps());
+  visit("weight_decay", o.weight_decay());
+  visit("amsgrad", o.amsgrad());
+}
+template <class S, class V>
+void each_adam_state(S& s, V&& visit) {
+  visit("step", s.step());
+  visit("exp_avg", s.exp_avg());
+  visit("exp_avg_sq", s.exp_avg_sq());
+  visit("max_exp_avg_sq", s.max_exp_avg_sq());
+}
+template <class V>
+void each_option(torch::optim::AdamOptions& o, V&& visit) {
+  each_adam_option(o, visit);
+}
+template <class V>
+void each_state(torch::optim::AdamParamState& s, V&& visit) {
+  each_adam_state(s, visit);
+}
+template <class V>
+void each_option(torch::optim::AdamWOptions& o, V&& visit) {
+  each_adam_option(o, visit);
+}
+template <class V>
+void each_state(torch::optim::AdamWParamState& s, V&& visit) {
+  each_adam_state(s, visit);
+}
+
+template <class V>
+void each_option(torch::optim::RMSpropOptions& o, V&& visit) {
+  visit("lr", o.lr());
+  visit("alpha", o.alpha());
+  visit("eps", o.eps());
+  visit("weight_decay", o.weight_decay());
+  visit("momentum", o.momentum());
+  visit("centered", o.centered());
+}
+template <class V>
+void each_state(torch::optim::RMSpropParamState& s, V&& visit) {
+  visit("step", s.step());
+  visit("square_avg", s.square_avg());
+  visit("momentum_buffer", s.momentum_buffer());
+  visit("grad_avg", s.grad_avg());
+}
+
+template <class V>
+void each_option(torch::optim::AdagradOptions& o, V&& visit) {
+  visit("lr", o.lr());
+  visit("lr_decay", o.lr_decay());
+  visit("weight_decay", o.weight_decay());
+  visit("initial_accumulator_value", o.initial_accumulator_value());
+  visit("eps", o.eps());
+}
+template <class V>
+void each_state(torch::optim::AdagradParamState& s, V&& visit) {
+  visit("step", s.step());
+  visit("sum", s.sum());
+}
+
+/// Calls `use` with tags of the optimiser's options and state types.
+template <class Options, class State>
+struct Kind {
+  using OptionsType = Options;
+  using StateType = State;
+  const char* name;
+};
+
+template <class F>
+void with_kind(Optimizer& optimizer, F&& use) {
+  namespace o = torch::optim;
+  if (dynamic_cast<o::SGD*>(&optimizer) != nullptr) {
+    use(Kind<o::SGDOptions, o::SGDParamState>{"SGD"});
+  } else if (dynamic_cast<o::AdamW*>(&optimizer) != nullptr) {
+    use(Kind<o::AdamWOptions, o::AdamWParamState>{"AdamW"});
+  } else if (dynamic_cast<o::Adam*>(&optimizer) != nullptr) {
+    use(Kind<o::AdamOptions, o::AdamParamState>{"Adam"});
+  } else if (dynamic_cast<o::RMSprop*>(&optimizer) != nullptr) {
+    use(Kind<o::RMSpropOptions, o::RMSpropParamState>{"RMSprop"});
+  } else if (dynamic_cast<o::Adagrad*>(&optimizer) != nullptr) {
+    use(Kind<o::AdagradOptions, o::AdagradParamState>{"Adagrad"});
+  } else {
+    throw ConfigError("an optimiser is of a kind whose state Troupe does not know how to save.",
+                      "use SGD, Adam, AdamW, RMSprop or Adagrad, or train without --model-dir.");
+  }
+}
+
+using StateMap = std::decay_t<decltype(std::declval<Optimizer&>().state())>;
+
+/// LibTorch's key of a parameter's state: its address, before 2.0 as the text a stream makes of it.
+template <class Key = StateMap::key_type>
+Key state_key(const at::Tensor& parameter) {
+  if constexpr (std::is_same_v<Key, std::string>) {
+    std::ostringstream address;
+    address << static_cast<const void*>(parameter.unsafeGetTensorImpl());
+    return address.str();
+  } else {
+    return static_cast<Key>(parameter.unsafeGetTensorImpl());
+  }
+}
+
+const std::string& name_of(const at::Tensor& tensor, const std::vector<NamedTensor>& parameters) {
+  const auto found =
+      std::find_if(parameters.begin(), parameters.end(),
+                   [&](const NamedTensor& named) { return named.second.is_same(tensor); });
+  if (found == parameters.end()) {
+    throw ConfigError("an optimiser owns a tensor that is a parameter of no model.",
+                      "make it from the parameters that create_model returns.");
+  }
+  return found->first;
+}
+
+/// What the optimiser would save now; also the shape that a saved description must have.
+ordered_json group_names(Optimizer& optimizer, const std::vector<NamedTensor>& parameters) {
+  ordered_json groups = ordered_json::array();
+  for (auto& group : optimizer.param_groups()) {
+    ordered_json names = ordered_json::array();
+    for (const auto& tensor : group.params()) names.push_back(name_of(tensor, parameters));
+    groups.push_back({{"parameters", names}});
+  }
+  return groups;
+}
+
+CheckpointError does_not_fit(const std::string& what) {
+  return CheckpointError("the saved optimiser does not fit: " + what + ".",
+                         "resume with the hooks that made the checkpoint, or start in another "
+                         "--model-dir.");
+}
+
+}  // namespace
+
+ordered_json describe_optimizer(Optimizer& optimizer, const std::vector<NamedTensor>& parameters,
+                                std::vector<NamedTensor>& tensors) {
+  ordered_json description;
+  with_kind(optimizer, [&](auto kind) {
+    using Options = typename decltype(kind)::OptionsType;
+    using State = typename decltype(kind)::StateType;
+    description["type"] = kind.name;
+    description["groups"] = group_names(optimizer, parameters);
+    description["counters"] = ordered_json::object();
+    for (std::size_t g = 0; g < optimizer.param_groups().size(); ++g) {
+      auto& group = optimizer.param_groups()[g];
+      ordered_json& options = description["groups"][g]["options"];
+      each_option(static_cast<Options&>(group.options()),
+                  [&](const char* field, auto& value) { options[field] = value; });
+      for (const auto& tensor : group.params()) {
+        const auto state = optimizer.state().find(state_key(tensor));
+        if (state == optimizer.state().end()) continue;
+        const std::string& name = name_of(tensor, parameters);
+        description["counters"][name] = ordered_json::object();
+        each_state(static_cast<State&>(*state->second), [&](const char* field, auto& value) {
+          if constexpr (std::is_same_v<std::decay_t<decltype(value)>, at::Tensor>) {
+            if (value.defined()) tensors.emplace_back(name + "/" + field, value);
+          } else {
+            description["counters"][name][field] = value;
+          }
+        });
+      }
+    }
+  });
+  return description;
+}
+
+void restore_optimizer(Optimizer& optimizer, const std::vector<NamedTensor>& parameters,
+                       const ordered_json& description, const std::vector<NamedTensor>& tensors) {
+  std::map<std::string, at::Tensor> by_name(tensors.begin(), tensors.end());
+  with_kind(optimizer, [&](auto kind) {
+    using Options = typename decltype(kind)::OptionsType;
+    using State = typename decltype(kind)::StateType;
+    if (description.at("type") != kind.name) {
+      throw does_not_fit(text("it is ", description.at("type"), ", create_model made ", kind.name));
+    }
+    const ordered_json present = group_names(optimizer, parameters);
+    if (present.size() != description.at("groups").size()) {
+      throw does_not_fit("it has another number of parameter groups");
+    }
+    for (std::size_t g = 0; g < present.size(); ++g) {
+      const ordered_json& saved = description.at("groups").at(g);
+      if (saved.at("parameters") != present[g]["parameters"]) {
+        throw does_not_fit(text("its parameters are ", saved.at("parameters"),
+                                ", create_model's are ", present[g]["parameters"]));
+      }
+      auto& group = optimizer.param_groups()[g];
+      each_option(static_cast<Options&>(group.options()), [&](const char* field, auto& value) {
+        const auto restored = saved.at("options").at(field).get<std::decay_t<decltype(value)>>();
+        if (restored != value) {
+          log_warning("resuming with the checkpoint's ", field, " = ", restored,
+                      "; create_model asked for ", value);
+        }
+        value = restored;
+      });
+      for (const auto& tensor : group.params()) {
+        const std::string& name = name_of(tensor, parameters);
+        const auto counters = description.at("counters").find(name);
+        if (counters == description.at("counters").end()) continue;
+        auto state = std::make_unique<State>();
+        each_state(*state, [&](const char* field, auto& value) {
+          if constexpr (std::is_same_v<std::decay_t<decltype(value)>, at::Tensor>) {
+            const auto found = by_name.find(name + "/" + field);
+            if (found == by_name.end()) return;
+            if (found->second.sizes() != tensor.sizes()) {
+              throw does_not_fit(text(found->first, " is ", found->second.sizes(), ", ", name,
+                                      " is ", tensor.sizes()));
+            }
+            value = found->second.to(tensor.device());
+          } else {
+            value = counters->at(field).template get<std::decay_t<decltype(value)>>();
+          }
+        });
+        optimizer.state()[state_key(tensor)] = std::move(state);
+      }
+    }
+  });
+}
+
+}  // namespace troupe

@@ -1,0 +1,285 @@
+#include "train/checkpoint/run_snapshot.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Parallel.h>
+#include <torch/types.h>
+#include <torch/utils.h>
+#include <torch/version.h>
+
+#include <algorithm>
+#include <mutex>
+#include <nlohmann/json.hpp>
+
+#include "core/check.h"
+#include "core/log.h"
+#include "core/machine.h"
+#include "train/checkpoint/model_weights.h"
+#include "train/checkpoint/optimizer_state.h"
+#include "train/checkpoint/tensor_file.h"
+
+namespace troupe {
+namespace {
+
+using nlohmann::ordered_json;
+using Bytes = std::vector<std::byte>;
+
+constexpr const char* kModel = "model.safetensors";
+constexpr const char* kOptimizers = "optimizers.safetensors";
+constexpr const char* kWorker = "worker-";  // worker-<rank>.safetensors
+constexpr const char* kBufferPrefix = "buffer/";
+
+std::string worker_file(int rank) { return text(kWorker, rank, ".safetensors"); }
+
+Span<const char> characters(const Bytes& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+std::string to_text(const Bytes& bytes) {
+  return {characters(bytes).begin(), characters(bytes).end()};
+}
+Bytes to_bytes(const std::string& characters) {
+  const auto* data = reinterpret_cast<const std::byte*>(characters.data());
+  return {data, data + characters.size()};
+}
+
+CheckpointError does_not_fit(const std::string& what) {
+  return CheckpointError("the checkpoint does not fit the model: " + what + ".",
+                         "resume with the hooks that made it, or start in another --model-dir.");
+}
+
+/// LibTorch's random state, [5056] uint8.
+at::Tensor random_state() {
+  auto generator = at::detail::getDefaultCPUGenerator();
+  const std::lock_guard<std::mutex> lock(generator.mutex());
+  return generator.get_state();
+}
+void set_random_state(const at::Tensor& state) {
+  auto generator = at::detail::getDefaultCPUGenerator();
+  const std::lock_guard<std::mutex> lock(generator.mutex());
+  generator.set_state(state);
+}
+
+at::Tensor doubles(const std::vector<double>& values) {
+  return torch::tensor(values, torch::kFloat64);
+}
+std::vector<double> to_doubles(const at::Tensor& tensor) {
+  const auto* data = tensor.data_ptr<double>();
+  return {data, data + tensor.numel()};
+}
+
+/// What this worker has of its own: random state, buffers, running sums.
+Bytes own_state(const TrainState& state) {
+  Replica& replica = *state.replicas.front();
+  std::vector<double> losses;
+  for (const auto& [name, sum] : state.epoch_loss.sums()) losses.push_back(sum);
+  std::vector<NamedTensor> tensors = {
+      {"random", random_state()},
+      {"metrics", doubles(replica.metrics(Phase::train).sums())},
+      {"losses", doubles(losses)},
+  };
+  for (const auto& [name, buffer] : replica.buffers()) {
+    tensors.emplace_back(kBufferPrefix + name, buffer);
+  }
+  return write_tensors(tensors);
+}
+
+const at::Tensor& find(const std::vector<NamedTensor>& tensors, const std::string& name) {
+  const auto found = std::find_if(tensors.begin(), tensors.end(),
+                                  [&](const NamedTensor& t) { return t.first == name; });
+  if (found == tensors.end()) throw does_not_fit("it has no \"" + name + "\"");
+  return found->second;
+}
+
+/// The workers' buffers as one: floating point ones are their mean, others the chief's.
+std::vector<NamedTensor> common_buffers(const std::vector<NamedTensor>& buffers,
+                                        const std::vector<Bytes>& workers) {
+  std::vector<std::vector<NamedTensor>> parts;
+  for (const Bytes& bytes : workers) parts.push_back(read_tensors(bytes, "a worker's state"));
+  std::vector<NamedTensor> common;
+  for (const auto& [name, buffer] : buffers) {
+    at::Tensor value = find(parts.front(), kBufferPrefix + name);
+    if (value.is_floating_point()) {
+      at::Tensor total = torch::zeros(value.sizes(), torch::kFloat64);
+      for (const auto& part : parts) total += find(part, kBufferPrefix + name);
+      value = (total / static_cast<double>(parts.size())).to(value.scalar_type());
+    }
+    common.emplace_back(name, value);
+  }
+  return common;
+}
+
+/// What decides how sums round: the same run on another of these is equal up to rounding only.
+ordered_json arithmetic() {
+  static const Machine machine = inspect_machine();  // looked at once; it does not change
+  return {{"libtorch", TORCH_VERSION},
+          {"cpu_capability", machine.cpu_capability},
+          {"blas", machine.blas.path},
+          {"compute_threads", at::get_num_threads()}};
+}
+
+void warn_of_other_arithmetic(const ordered_json& saved) {
+  const ordered_json present = arithmetic();
+  for (const auto& [key, now] : present.items()) {
+    const auto then = saved.find(key);
+    if (then == saved.end() || *then == now) continue;
+    log_warning("the checkpoint was made with ", key, " ", *then, ", now it is ", now,
+                ": the run goes on, but rounds differently than it would have");
+  }
+}
+
+ordered_json facts_of(const Strategy& strategy, const TrainState& state, const DataIdentity& data) {
+  ordered_json facts;
+  facts["step"] = state.step;
+  facts["position"] = {{"epoch", state.position.epoch}, {"step", state.position.step}};
+  facts["data"] = {
+      {"train_examples", data.examples}, {"batch_size", data.global_batch}, {"seed", data.seed}};
+  facts["world_size"] = strategy.world_size();
+  facts["arithmetic"] = arithmetic();
+  ordered_json names = ordered_json::array();
+  for (const auto& [name, sum] : state.epoch_loss.sums()) names.push_back(name);
+  facts["epoch_loss"] = {{"names", names}, {"examples", state.epoch_loss.examples()}};
+  return facts;
+}
+
+void check_data(const ordered_json& saved, const DataIdentity& data) {
+  const auto check = [&](const char* key, const char* flag, const std::string& now) {
+    const std::string then = saved.at(key).dump();
+    if (then == now) return;
+    throw ConfigError(
+        text("the checkpoint was made with ", flag, " ", then, ", now it is ", now, "."),
+        "a position in the data means other examples then: use the former value, or "
+        "another --model-dir.");
+  };
+  check("train_examples", "a number of training examples of", text(data.examples));
+  check("batch_size", "--batch-size", text(data.global_batch));
+  check("seed", "--seed", text(data.seed));
+}
+
+/// The chief's snapshot on every worker.
+RunSnapshot broadcast(Strategy& strategy, const RunSnapshot& snapshot) {
+  if (strategy.world_size() == 1) return snapshot;
+  const auto from_chief = [&](const std::string& mine) {
+    return strategy.gather(strategy.is_chief() ? mine : std::string()).front();
+  };
+  RunSnapshot all;
+  all.facts = from_chief(snapshot.facts);
+  ordered_json names = ordered_json::array();
+  for (const auto& [name, bytes] : snapshot.files) names.push_back(name);
+  for (const auto& name : ordered_json::parse(from_chief(names.dump()))) {
+    const auto file = snapshot.files.find(name.get<std::string>());
+    const bool have = file != snapshot.files.end();
+    all.files[name] = to_bytes(from_chief(have ? to_text(file->second) : std::string()));
+  }
+  return all;
+}
+
+/// What each worker had of its own; with another number of workers, what can be had of it.
+void restore_own(Strategy& strategy, TrainState& state, const ordered_json& facts,
+                 const RunSnapshot& snapshot, std::uint64_t seed) {
+  Replica& replica = *state.replicas.front();
+  const int former = facts.at("world_size").get<int>();
+  const auto own = [&](int rank) {
+    const std::string name = worker_file(rank);
+    return read_tensors(snapshot.files.at(name), name);
+  };
+  LossValues losses;
+  for (const auto& name : facts.at("epoch_loss").at("names")) losses.emplace_back(name, 0.0);
+  std::vector<double> metrics(replica.metrics(Phase::train).sums().size(), 0.0);
+  const auto add = [&](const std::vector<NamedTensor>& part) {
+    const auto saved_losses = to_doubles(find(part, "losses"));
+    const auto saved_metrics = to_doubles(find(part, "metrics"));
+    if (saved_losses.size() != losses.size() || saved_metrics.size() != metrics.size()) {
+      throw does_not_fit("its metrics or losses are not those of the hooks");
+    }
+    for (std::size_t i = 0; i < losses.size(); ++i) losses[i].second += saved_losses[i];
+    for (std::size_t i = 0; i < metrics.size(); ++i) metrics[i] += saved_metrics[i];
+  };
+  if (former == strategy.world_size()) {
+    const auto part = own(strategy.rank());
+    copy_weights(replica.buffers(), part, kBufferPrefix);
+    set_random_state(find(part, "random"));
+    add(part);
+  } else {
+    log_warning("the checkpoint was made by ", former, " workers, now there are ",
+                strategy.world_size(),
+                ": weights and data position go on, random streams start anew");
+    // A stream of its own for every replica and step.
+    torch::manual_seed(seed + 1 + static_cast<std::uint64_t>(strategy.rank()) +
+                       (static_cast<std::uint64_t>(state.step) << 20));
+    for (int rank = 0; strategy.is_chief() && rank < former; ++rank) add(own(rank));
+  }
+  state.epoch_loss.restore(losses, facts.at("epoch_loss").at("examples").get<std::int64_t>());
+  replica.metrics(Phase::train).set_sums(metrics);
+}
+
+}  // namespace
+
+RunSnapshot capture(Strategy& strategy, const TrainState& state, const DataIdentity& data) {
+  TROUPE_CHECK_EQ(state.replicas.size(), 1U);
+  Replica& replica = *state.replicas.front();
+  ordered_json facts = facts_of(strategy, state, data);
+  std::vector<NamedTensor> optimizer_tensors;
+  facts["optimizers"] = ordered_json::object();
+  for (const auto& name : replica.optimizer_names()) {
+    std::vector<NamedTensor> own;
+    facts["optimizers"][name] =
+        describe_optimizer(replica.optimizer(name), replica.parameters(), own);
+    for (auto& [tensor_name, tensor] : own) {
+      optimizer_tensors.emplace_back(text(name, "/", tensor_name), tensor);
+    }
+  }
+  std::vector<Bytes> workers;
+  for (const std::string& part : strategy.gather(to_text(own_state(state)))) {
+    workers.push_back(to_bytes(part));
+  }
+  if (!strategy.is_chief()) return {};
+
+  RunSnapshot snapshot;
+  snapshot.facts = facts.dump();
+  std::vector<NamedTensor> model = replica.parameters();
+  for (auto& buffer : common_buffers(replica.buffers(), workers)) model.push_back(buffer);
+  snapshot.files[kModel] = write_tensors(model);
+  snapshot.files[kOptimizers] = write_tensors(optimizer_tensors);
+  for (std::size_t rank = 0; rank < workers.size(); ++rank) {
+    snapshot.files[worker_file(static_cast<int>(rank))] = std::move(workers[rank]);
+  }
+  return snapshot;
+}
+
+void restore(Strategy& strategy, TrainState& state, const DataIdentity& data,
+             const RunSnapshot& chiefs) {
+  const RunSnapshot snapshot = broadcast(strategy, chiefs);
+  Replica& replica = *state.replicas.front();
+  try {
+    const ordered_json facts = ordered_json::parse(snapshot.facts);
+    check_data(facts.at("data"), data);
+    if (strategy.is_chief()) warn_of_other_arithmetic(facts.at("arithmetic"));
+    const auto model = read_tensors(snapshot.files.at(kModel), kModel);
+    std::vector<NamedTensor> present = replica.parameters();
+    for (auto& buffer : replica.buffers()) present.push_back(buffer);
+    if (model.size() != present.size()) {
+      throw does_not_fit(text("it has ", model.size(), " tensors, the model ", present.size()));
+    }
+    copy_weights(present, model);
+    const auto optimizer_tensors = read_tensors(snapshot.files.at(kOptimizers), kOptimizers);
+    for (const auto& name : replica.optimizer_names()) {
+      std::vector<NamedTensor> own;
+      for (const auto& [tensor_name, tensor] : optimizer_tensors) {
+        if (tensor_name.rfind(name + "/", 0) == 0) {
+          own.emplace_back(tensor_name.substr(name.size() + 1), tensor);
+        }
+      }
+      restore_optimizer(replica.optimizer(name), replica.parameters(),
+                        facts.at("optimizers").at(name), own);
+    }
+    state.step = facts.at("step").get<std::int64_t>();
+    state.position = {facts.at("position").at("epoch").get<std::int64_t>(),
+                      facts.at("position").at("step").get<std::int64_t>()};
+    restore_own(strategy, state, facts, snapshot, data.seed);
+  } catch (const ordered_json::exception& error) {
+    throw does_not_fit(text("its description is not complete (", error.what(), ")"));
+  } catch (const std::out_of_range&) {
+    throw does_not_fit("one of its files is missing");
+  }
+}
+
+}  // namespace troupe

@@ -1,0 +1,282 @@
+#include "train/estimator/estimator.h"
+
+#include <torch/types.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <utility>
+
+#include "core/error.h"
+#include "core/log.h"
+#include "strategies/make_strategy.h"
+#include "train/checkpoint/model_weights.h"
+#include "train/estimator/evaluation_pass.h"
+#include "train/estimator/features.h"
+#include "train/export/export_directory.h"
+#include "train/export/model_export.h"
+#include "train/summary.h"
+
+namespace troupe {
+namespace {
+
+/// Where nobody said where: what is trained there is meant to be thrown away.
+std::string temporary_model_dir() {
+  std::string path = std::filesystem::temp_directory_path() / "troupe-model-XXXXXX";
+  if (mkdtemp(path.data()) == nullptr) {
+    throw EnvironmentError("a temporary model directory could not be made.",
+                           "set model_dir, or TMPDIR to a folder that can be written.");
+  }
+  log_warning("no model_dir is set: this run uses ", path);
+  return path;
+}
+
+EstimatorOptions checked(EstimatorOptions options) {
+  options.train.validate();
+  if (options.train.batch_size < 1) {
+    throw ConfigError("batch_size is below 1.", "give the number of examples of a global batch.");
+  }
+  if (options.train.model_dir.empty()) options.train.model_dir = temporary_model_dir();
+  validate(options.exported);
+  if (options.warm_start) (void)with_warm_start(nullptr, *options.warm_start);
+  return options;
+}
+
+void check_steps(const std::optional<std::int64_t>& steps, const char* name) {
+  if (steps && *steps < 1) {
+    throw ConfigError(text(name, " is ", *steps, "."), "give a number of at least 1.");
+  }
+}
+
+}  // namespace
+
+Estimator::Estimator(const Hooks& hooks, EstimatorOptions options)
+    : Estimator(std::shared_ptr<const Hooks>(std::shared_ptr<const Hooks>(), &hooks),
+                std::move(options)) {}
+
+Estimator::Estimator(std::shared_ptr<const Hooks> hooks, EstimatorOptions options)
+    : training_hooks_(std::move(hooks)),
+      hooks_(training_hooks_),
+      options_(checked(std::move(options))) {
+  if (!hooks_) throw ConfigError("the estimator got no hooks.", "pass an object of your class.");
+}
+
+Estimator::~Estimator() = default;
+Estimator::Estimator(Estimator&&) noexcept = default;
+
+Estimator Estimator::with_hooks(std::shared_ptr<const Hooks> hooks) const {
+  Estimator other(std::move(hooks), options_);
+  other.training_hooks_ = training_hooks_;
+  return other;
+}
+
+TrainOptions Estimator::options_of(const TrainCall& call) const {
+  TrainOptions options = options_.train;
+  if (call.steps && call.max_steps) {
+    throw ConfigError("steps and max_steps are both given.", "keep one of the two.");
+  }
+  check_steps(call.steps, "steps");
+  check_steps(call.max_steps, "max_steps");
+  if (call.steps || call.max_steps) {
+    options.steps = call.steps;
+    options.max_steps = call.max_steps;
+  }
+  return options;
+}
+
+bool Estimator::is_trained_already(const TrainOptions& options) const {
+  const auto newest = latest_checkpoint();
+  if (!options.max_steps || !newest) return false;
+  const std::int64_t step = split_checkpoint_path(*newest).step;
+  if (step < *options.max_steps) return false;
+  log_info("nothing to train: ", *newest, " has reached max_steps ", *options.max_steps,
+           "; raise max_steps, or use another model_dir, to train on.");
+  return true;
+}
+
+History Estimator::train(const TrainCall& call) {
+  const std::string& role = options_.train.task.task_type;
+  if (role == "evaluator" || role == "ps") {
+    throw ConfigError("train was called in the role \"" + role + "\", which does not train.",
+                      "call train_and_evaluate, which does what each role is there for.");
+  }
+  const TrainOptions options = options_of(call);
+  if (options_.strategy.cluster.world_size() == 1 && is_trained_already(options)) {
+    History nothing;
+    nothing.reason = text("max_steps ", *options.max_steps, " is reached");
+    return nothing;
+  }
+  if (!strategy_) strategy_ = make_strategy(options_.strategy);
+  // The chief's weights are copied to all, so the chief alone looks at what to start from.
+  const bool warm = options_.warm_start && strategy_->is_chief() && !latest_checkpoint();
+  const auto hooks =
+      warm ? with_warm_start(training_hooks_, *options_.warm_start) : training_hooks_;
+  TrainState state = strategy_->create_state(*hooks, options.seed);
+  const DistributedSplits data =
+      strategy_->distribute({call.input ? call.input() : splits().train, nullptr, nullptr},
+                            {options.batch_size, options.seed});
+  History history =
+      troupe::train(*strategy_, *training_hooks_, state, data, options, call.companions);
+  summarize(*strategy_, state, history, std::nullopt, options);
+  return history;
+}
+
+void Estimator::close() {
+  if (strategy_) strategy_->close();
+  strategy_.reset();
+}
+
+const Splits& Estimator::splits() {
+  if (!splits_) splits_ = training_hooks_->create_datasets();
+  return *splits_;
+}
+
+std::unique_ptr<LoadedModel> Estimator::make_model(const std::string& checkpoint) const {
+  const bool warm = checkpoint.empty() && options_.warm_start;
+  const auto hooks = warm ? with_warm_start(hooks_, *options_.warm_start) : hooks_;
+  auto model = std::make_unique<LoadedModel>(*hooks, options_.strategy.device, options_.train.seed);
+  if (!checkpoint.empty()) model->load(checkpoint);
+  return model;
+}
+
+LoadedModel& Estimator::evaluation_model(const std::string& checkpoint) {
+  // Fresh weights need a fresh model; a checkpoint's fit any.
+  if (!model_ || (checkpoint.empty() && !model_->is_fresh())) {
+    model_ = make_model(checkpoint);
+  } else if (!checkpoint.empty()) {
+    model_->load(checkpoint);
+  }
+  return *model_;
+}
+
+Evaluation Estimator::evaluate(const EvaluateCall& call) {
+  std::string checkpoint = call.checkpoint;
+  if (checkpoint.empty()) checkpoint = latest_checkpoint().value_or("");
+  if (checkpoint.empty()) {
+    log_info("there is no checkpoint in ", config().model_dir, ": fresh weights are evaluated");
+  } else {
+    log_info("evaluating ", checkpoint);
+  }
+  LoadedModel& model = evaluation_model(checkpoint);
+  return evaluate_replica(model.replica(), model.step(), call, checkpoint);
+}
+
+Evaluation Estimator::evaluate_live(Replica& replica, std::int64_t step, const EvaluateCall& call) {
+  return evaluate_replica(replica, step, call, "");
+}
+
+Evaluation Estimator::evaluate_replica(Replica& replica, std::int64_t step,
+                                       const EvaluateCall& call, const std::string& source) {
+  check_steps(call.steps, "steps");
+  detail::EvaluationPass pass;
+  pass.steps = call.steps;
+  pass.global_step = step;
+  pass.actions = call.actions;
+  std::shared_ptr<const Dataset> input = call.input ? call.input() : splits().validation;
+  if (!call.input && !input) {
+    input = splits().test;
+    pass.phase = Phase::test;
+  }
+  const auto batch = call.batch_size.value_or(options_.train.batch_size);
+  const SteadyClock clock;
+  const auto start = clock.now();
+  Evaluation evaluation =
+      detail::run_evaluation(*hooks_, replica, detail::in_order(input, batch, "evaluate on"), pass);
+  log_info("evaluation (", Seconds(clock.now() - start).count(), " sec): ", to_line(evaluation));
+  write_summary(call.name, evaluation, source);
+  return evaluation;
+}
+
+void Estimator::write_summary(const std::string& name, const Evaluation& evaluation,
+                              const std::string& source) {
+  const std::string directory = evaluation_directory(name);
+  auto& writer = summaries_[directory];
+  if (!writer) writer = std::make_unique<SummaryWriter>(directory);
+  std::vector<Scalar> scalars;
+  for (const auto& [tag, value] : evaluation.metrics) scalars.push_back({tag, value});
+  writer->write(evaluation.global_step, scalars);
+  if (!source.empty()) writer->write_text(evaluation.global_step, "checkpoint_path", source);
+}
+
+PredictionStream Estimator::predict(const PredictCall& call) {
+  std::string checkpoint = call.checkpoint;
+  if (checkpoint.empty()) checkpoint = latest_checkpoint().value_or("");
+  if (checkpoint.empty()) {
+    log_info("there is no checkpoint in ", config().model_dir, ": fresh weights predict");
+  }
+  auto model = make_model(checkpoint);
+  std::shared_ptr<const Dataset> input = call.input ? call.input() : splits().test;
+  if (!call.input && !input) input = splits().validation;
+  const auto data =
+      detail::in_order(input, call.batch_size.value_or(options_.train.batch_size), "predict on");
+  const auto one = input->get(torch::zeros({1}, torch::kInt64));
+  const std::size_t features = detail::feature_names(options_.feature_names, one.size()).size();
+  return PredictionStream(hooks_, std::move(model), data, {call.keys, call.per, features});
+}
+
+std::vector<NamedTensor> Estimator::example_features() {
+  const Splits& all = splits();
+  const auto& data = all.validation ? all.validation : all.test ? all.test : all.train;
+  if (!data || data->size() == 0) {
+    throw ConfigError("there is no data to trace the model with.",
+                      "return a split with examples from create_datasets.");
+  }
+  // Two examples; a data set of one gives it twice.
+  const auto indices = torch::tensor({std::int64_t{0}, data->size() > 1 ? std::int64_t{1} : 0});
+  return detail::split_fields(data->get(indices), options_.feature_names).features;
+}
+
+ModelWriter Estimator::model_writer(const std::string& checkpoint) {
+  return [this, checkpoint](const std::string& directory) {
+    LoadedModel& model = evaluation_model(checkpoint);
+    ModelExportOptions options = options_.exported;
+    options.global_step = model.step();
+    write_model(*hooks_, model.replica(), example_features(), options, directory);
+  };
+}
+
+std::string Estimator::export_model(const std::string& base, const std::string& checkpoint) {
+  std::string source = checkpoint;
+  if (source.empty()) source = latest_checkpoint().value_or("");
+  if (source.empty()) {
+    throw ConfigError("there is no trained model in " + config().model_dir + ".",
+                      "train first, or name a checkpoint.");
+  }
+  ThreadSleeper sleeper;
+  const std::string path = publish_export(base, model_writer(source), &wall_seconds, sleeper);
+  log_info("exported ", source, " to ", path);
+  return path;
+}
+
+std::optional<std::string> Estimator::latest_checkpoint() const {
+  return troupe::latest_checkpoint(config().model_dir);
+}
+
+std::vector<std::string> Estimator::variable_names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : variables()) names.push_back(name);
+  return names;
+}
+
+at::Tensor Estimator::variable_value(const std::string& name) const {
+  const auto all = variables();
+  std::string names;
+  for (const auto& [known, value] : all) {
+    if (known == name) return value;
+    names += (names.empty() ? "" : ", ") + known;
+  }
+  throw ConfigError("the checkpoint has no variable \"" + name + "\".",
+                    "ask for one of: " + names + ".");
+}
+
+std::vector<NamedTensor> Estimator::variables() const {
+  const auto newest = latest_checkpoint();
+  if (newest) return read_weights(*newest);
+  throw ConfigError("there is no checkpoint in " + config().model_dir + " to look at.",
+                    "train first, or set model_dir to where the checkpoints are.");
+}
+
+std::string Estimator::evaluation_directory(const std::string& name) const {
+  return config().model_dir + (name.empty() ? "/eval" : "/eval_" + name);
+}
+
+}  // namespace troupe

@@ -1,0 +1,144 @@
+// Estimator: hooks, options and a model directory as one object with the verbs train, evaluate,
+// predict and export. What a verb needs of the past it takes from the newest checkpoint, so two
+// processes may use one directory: one trains, another evaluates.
+//
+//   troupe::Estimator estimator(hooks, {options.train, options.strategy});
+//   estimator.train();
+//   const troupe::Evaluation evaluation = estimator.evaluate();
+//   auto predictions = estimator.predict();
+//   while (const auto example = predictions.next()) use(*example);
+//
+// Thread rule: one thread. Only train() is collective; the other verbs work in this process alone.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "strategies/options.h"
+#include "strategies/strategy.h"
+#include "train/estimator/loaded_model.h"
+#include "train/estimator/prediction_stream.h"
+#include "train/estimator/warm_start.h"
+#include "train/export/model_export.h"
+#include "train/roles/evaluation.h"
+#include "train/specs.h"
+#include "train/summaries/summary_writer.h"
+
+namespace troupe {
+
+struct EstimatorOptions {
+  TrainOptions train;  // its model_dir empty: a new temporary directory, with a warning
+  StrategyOptions strategy;
+  /// Names of a batch's leading fields, which are the model's inputs; the fields after them are
+  /// labels. Empty: all fields but the last, or the only one, are inputs, named "input" or
+  /// "input_0", "input_1", ...
+  std::vector<std::string> feature_names = {};
+  std::optional<WarmStart> warm_start = std::nullopt;  // where training starts without a checkpoint
+  ModelExportOptions exported = {};  // name and assets of exported models; the step is filled in
+};
+
+struct TrainCall {
+  InputFunction input;                    // null: the training split
+  std::optional<std::int64_t> steps;      // this many more; not together with max_steps
+  std::optional<std::int64_t> max_steps;  // absolute. Neither: as the options say
+  Companions companions;
+};
+
+struct EvaluateCall {
+  InputFunction input;                     // null: the validation split, or else the test split
+  std::optional<std::int64_t> steps;       // batches; unset: all
+  std::optional<std::int64_t> batch_size;  // unset: as in training
+  std::string name;                        // results go to eval_<name>; empty: eval
+  std::string checkpoint;                  // empty: the newest, or else what training starts from
+  Actions actions;                         // called around every batch; ready and end as well
+};
+
+struct PredictCall {
+  InputFunction input;                     // null: the test split, or else the validation split
+  std::vector<std::string> keys;           // outputs to give; empty: all
+  std::optional<std::int64_t> batch_size;  // unset: as in training
+  std::string checkpoint;                  // empty: the newest, or else what training starts from
+  PredictionStream::Per per = PredictionStream::Per::example;
+};
+
+class Estimator {
+ public:
+  /// `hooks` outlives the estimator. Throws: ConfigError where an option is out of range.
+  Estimator(const Hooks& hooks, EstimatorOptions options);
+  Estimator(std::shared_ptr<const Hooks> hooks, EstimatorOptions options);
+  ~Estimator();
+  Estimator(Estimator&&) noexcept;
+
+  /// Trains from the newest checkpoint, or anew; see troupe::train. In one process it returns at
+  /// once, without a file or a model made, where the checkpoint has reached max_steps.
+  /// Collective: yes, over the workers of options.strategy.cluster, whom it meets at the first
+  /// call. Throws: ConfigError in an evaluator or parameter server; as troupe::train.
+  History train(const TrainCall& call = {});
+
+  /// Losses and metrics of a checkpoint; also written as summaries to evaluation_directory(name).
+  /// Training's random streams are left alone.
+  /// Throws: ConfigError for a metric with a reserved name, or data that is missing;
+  /// CheckpointError.
+  [[nodiscard]] Evaluation evaluate(const EvaluateCall& call = {});
+
+  /// The same for the weights of `replica`, which training has brought to `step`; call.checkpoint
+  /// is not looked at. The replica is left in evaluation mode.
+  [[nodiscard]] Evaluation evaluate_live(Replica& replica, std::int64_t step,
+                                         const EvaluateCall& call = {});
+
+  /// Outputs of predict_step, one example or batch at a time, computed when they are asked for.
+  [[nodiscard]] PredictionStream predict(const PredictCall& call = {});
+
+  /// Exports into a new directory below `base` and returns its path. docs/export.md has the files.
+  /// Throws: ConfigError without a trained model; as write_model.
+  std::string export_model(const std::string& base, const std::string& checkpoint = "");
+  /// What exporters call: writes the model of `checkpoint` into a directory. Valid as long as this.
+  [[nodiscard]] ModelWriter model_writer(const std::string& checkpoint);
+
+  /// Unset: there is none.
+  [[nodiscard]] std::optional<std::string> latest_checkpoint() const;
+  /// Parameters and buffers of the newest checkpoint. Throws: ConfigError where there is none.
+  [[nodiscard]] std::vector<std::string> variable_names() const;
+  [[nodiscard]] at::Tensor variable_value(const std::string& name) const;
+  [[nodiscard]] std::string evaluation_directory(const std::string& name) const;
+
+  /// Goodbye to the other workers, where train() met them.  Collective: yes.
+  void close();
+
+  [[nodiscard]] const EstimatorOptions& options() const { return options_; }
+  [[nodiscard]] const RunConfig& config() const { return options_.train; }
+  [[nodiscard]] const std::shared_ptr<const Hooks>& hooks() const { return hooks_; }
+  /// The same estimator with other hooks for evaluate, predict and export; train keeps its own, so
+  /// checkpoints fit both.
+  [[nodiscard]] Estimator with_hooks(std::shared_ptr<const Hooks> hooks) const;
+
+ private:
+  [[nodiscard]] TrainOptions options_of(const TrainCall& call) const;
+  [[nodiscard]] bool is_trained_already(const TrainOptions& options) const;
+  [[nodiscard]] const Splits& splits();
+  /// Without a checkpoint: weights as training would start from them, warm or fresh.
+  [[nodiscard]] std::unique_ptr<LoadedModel> make_model(const std::string& checkpoint) const;
+  [[nodiscard]] LoadedModel& evaluation_model(const std::string& checkpoint);
+  [[nodiscard]] std::vector<NamedTensor> example_features();
+  [[nodiscard]] std::vector<NamedTensor> variables() const;
+  /// `source` names the weights: a checkpoint's path, or "" for others.
+  [[nodiscard]] Evaluation evaluate_replica(Replica& replica, std::int64_t step,
+                                            const EvaluateCall& call, const std::string& source);
+  void write_summary(const std::string& name, const Evaluation& evaluation,
+                     const std::string& source);
+
+  std::shared_ptr<const Hooks> training_hooks_;
+  std::shared_ptr<const Hooks> hooks_;  // of the other verbs
+  EstimatorOptions options_;
+  std::unique_ptr<Strategy> strategy_;  // from the first train() on
+  std::optional<Splits> splits_;        // create_datasets is called once
+  std::unique_ptr<LoadedModel> model_;  // for evaluation and export; made once, loaded often
+  std::map<std::string, std::unique_ptr<SummaryWriter>> summaries_;  // by directory
+};
+
+}  // namespace troupe

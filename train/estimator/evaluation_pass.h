@@ -1,0 +1,36 @@
+// One pass over evaluation data with one replica: losses and metrics as Estimator reports them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "data/loader.h"
+#include "hooks/hooks.h"
+#include "train/actions/periodic_action.h"
+#include "train/roles/evaluation.h"
+
+namespace troupe::detail {
+
+/// A metric whose name starts with this is reported without it, and takes the place of one before
+/// it that has the name: how an added metric replaces the hooks' own, which still adds up.
+inline constexpr char kReplaces = '+';
+
+struct EvaluationPass {
+  Phase phase = Phase::validation;    // or test
+  std::optional<std::int64_t> steps;  // batches; unset: all
+  std::int64_t global_step = 0;       // of the weights, for the result
+  Actions actions;                    // called around every batch
+};
+
+/// "loss" is the mean of the batches' losses, "average_loss" the mean over examples. Random streams
+/// are left alone; the replica stays in evaluation mode, its metrics of that phase are the pass's.
+/// Throws: ConfigError where a metric or loss is called "global_step" or "average_loss", or the
+/// data is empty; what the step throws.
+[[nodiscard]] Evaluation run_evaluation(const Hooks& hooks, Replica& replica,
+                                        const DistributedDataset& data, const EvaluationPass& pass);
+
+/// All examples in their order, for one replica. Throws: ConfigError where there are none.
+[[nodiscard]] DistributedDataset in_order(const std::shared_ptr<const Dataset>& dataset,
+                                          std::int64_t batch_size, const char* what);
+
+}  // namespace troupe::detail

@@ -1,0 +1,24 @@
+#include "train/estimator/loaded_model.h"
+
+#include "strategies/device.h"
+#include "strategies/one_device.h"
+#include "train/checkpoint/model_weights.h"
+#include "train/random_guard.h"
+
+namespace troupe {
+
+LoadedModel::LoadedModel(const Hooks& hooks, const std::string& device, std::uint64_t seed) {
+  StrategyOptions alone;
+  alone.device = device;
+  strategy_ = make_one_device(alone);  // not make_strategy: the compute threads are set
+  const detail::RandomGuard guard(detail::parse_device(device));
+  state_ = strategy_->create_state(hooks, seed);
+}
+
+void LoadedModel::load(const std::string& checkpoint) {
+  fresh_ = false;  // whatever becomes of it
+  load_weights(replica(), checkpoint);
+  state_.step = split_checkpoint_path(checkpoint).step;
+}
+
+}  // namespace troupe

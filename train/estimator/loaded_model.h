@@ -1,0 +1,32 @@
+// LoadedModel: a model in this process with the weights of a checkpoint, to evaluate, predict with
+// or export. Making it and loading it leave training's random streams alone.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "hooks/hooks.h"
+#include "strategies/strategy.h"
+
+namespace troupe {
+
+class LoadedModel {
+ public:
+  /// Fresh weights, as training with this seed would start from.
+  LoadedModel(const Hooks& hooks, const std::string& device, std::uint64_t seed);
+
+  /// Throws: CheckpointError.
+  void load(const std::string& checkpoint);
+  [[nodiscard]] Replica& replica() { return *state_.replicas.front(); }
+  /// Of the weights' checkpoint; 0 for fresh ones, too.
+  [[nodiscard]] std::int64_t step() const { return state_.step; }
+  /// No checkpoint was loaded.
+  [[nodiscard]] bool is_fresh() const { return fresh_; }
+
+ private:
+  std::unique_ptr<Strategy> strategy_;
+  TrainState state_;
+  bool fresh_ = true;
+};
+
+}  // namespace troupe

@@ -1,0 +1,98 @@
+#include "train/estimator/prediction_stream.h"
+
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "train/random_guard.h"
+
+namespace troupe {
+namespace {
+
+Predictions wanted(Predictions all, const std::vector<std::string>& keys) {
+  if (keys.empty()) return all;
+  Predictions some;
+  std::string names;
+  for (const auto& [name, value] : all) {
+    names += names.empty() ? name : ", " + name;
+    if (std::find(keys.begin(), keys.end(), name) != keys.end()) some.emplace_back(name, value);
+  }
+  if (some.empty()) {
+    throw ConfigError("predict_step gives none of the outputs that were asked for.",
+                      "ask for some of: " + names + ".");
+  }
+  return some;
+}
+
+/// The number of examples that all outputs agree on.
+std::int64_t common_length(const Predictions& outputs) {
+  std::int64_t length = -1;
+  for (const auto& [name, value] : outputs) {
+    const std::int64_t own = value.dim() == 0 ? -1 : value.size(0);
+    if (own < 0 || (length >= 0 && own != length)) {
+      throw ConfigError(text("prediction \"", name,
+                             "\" has a batch length that differs from that "
+                             "of the first one: its shape is ",
+                             value.sizes(), "."),
+                        "return [B, ...] for every output, or ask for whole batches.");
+    }
+    length = own;
+  }
+  return std::max<std::int64_t>(length, 0);
+}
+
+}  // namespace
+
+PredictionStream::PredictionStream(std::shared_ptr<const Hooks> hooks,
+                                   std::unique_ptr<LoadedModel> model,
+                                   const DistributedDataset& data, Options options)
+    : hooks_(std::move(hooks)),
+      model_(std::move(model)),
+      options_(std::move(options)),
+      epoch_(data.epoch(0)) {}
+
+PredictionStream::~PredictionStream() = default;
+PredictionStream::PredictionStream(PredictionStream&&) noexcept = default;
+
+bool PredictionStream::read_batch() {
+  if (begun_) {
+    ++next_batch_;
+  } else {
+    next_batch_ = epoch_.begin();
+    begun_ = true;
+  }
+  if (next_batch_ == epoch_.end()) return false;
+  Replica& replica = model_->replica();
+  const detail::RandomGuard guard(replica.place().device);
+  const torch::NoGradGuard no_grad;
+  Batch batch = next_batch_->replicas.front();
+  if (options_.features > 0) batch.fields.resize(options_.features);
+  for (at::Tensor& field : batch.fields) field = field.to(replica.place().device);
+  replica.set_training_mode(Phase::predict);
+  replica.begin_step({Phase::predict, batch.global_examples, batch.examples(), false});
+  batch_ = wanted(hooks_->predict_step(replica, batch), options_.keys);
+  next_example_ = 0;
+  examples_ = options_.per == Per::example ? common_length(batch_) : 1;
+  return true;
+}
+
+std::optional<Predictions> PredictionStream::next() {
+  while (next_example_ >= examples_) {
+    if (begun_ && next_batch_ == epoch_.end()) return std::nullopt;
+    if (!read_batch()) {
+      examples_ = next_example_ = 0;
+      return std::nullopt;
+    }
+  }
+  const std::int64_t example = next_example_++;
+  if (options_.per == Per::batch) return batch_;
+  Predictions one;
+  for (const auto& [name, value] : batch_) one.emplace_back(name, value[example]);
+  return one;
+}
+
+}  // namespace troupe

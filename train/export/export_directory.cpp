@@ -1,0 +1,201 @@
+#include "train/export/export_directory.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <optional>
+#include <vector>
+
+#include "core/check.h"
+#include "core/error.h"
+#include "core/log.h"
+#include "core/text.h"
+#include "train/export/exporter_parts.h"
+
+namespace troupe {
+namespace {
+
+constexpr int kMaxWaits = 10;  // Estimator's number
+constexpr std::size_t kNameDigits = 10;
+constexpr const char* kTemporary = "temp-";
+constexpr const char* kRemoved = "temp-removed-";
+
+/// Without the slashes at its end.
+std::string trimmed(std::string path) {
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path;
+}
+
+void sync_posix_file(const std::string& path) {
+  constexpr int kFlags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
+  const int fd = ::open(path.c_str(), kFlags);
+  const int failed = fd < 0 ? -1 : ::fsync(fd);
+  const int error = errno;
+  if (fd >= 0) ::close(fd);
+  if (failed != 0) throw_file_error("sync", path, error);
+}
+
+/// Exports below the root, the oldest first.
+std::vector<std::string> list_exports(FileSystem& files) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  std::vector<std::string> names;
+  for (const DirectoryEntry& entry : files.list("")) {
+    if (entry.type == FileType::directory && entry.name.size() == kNameDigits &&
+        std::all_of(entry.name.begin(), entry.name.end(), is_digit)) {
+      names.push_back(entry.name);
+    }
+  }
+  // Of equal length, digits have the order of their numbers.
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+void remove_tree(FileSystem& files, const std::string& path) {
+  for (const DirectoryEntry& entry : files.list(path)) {
+    const std::string below = path + "/" + entry.name;
+    if (entry.type == FileType::directory) {
+      remove_tree(files, below);
+    } else {
+      files.remove_file(below);
+    }
+  }
+  files.remove_directory(path);
+}
+
+/// Content before names, so that a directory never survives without what is in it.
+void sync_tree(FileSystem& files, const detail::FileSync& sync_file, const std::string& path) {
+  for (const DirectoryEntry& entry : files.list(path)) {
+    const std::string below = path + "/" + entry.name;
+    if (entry.type == FileType::directory) sync_tree(files, sync_file, below);
+    if (entry.type == FileType::file) sync_file(below);
+  }
+  files.sync_directory(path);
+}
+
+/// What was not published must not stay; the failure that led here is what is reported.
+void remove_or_warn(FileSystem& files, const std::string& temporary) {
+  try {
+    remove_tree(files, temporary);
+  } catch (const CheckpointError& error) {
+    log_warning("an export that failed leaves '", files.shown(temporary), "': ", error.what());
+  }
+}
+
+/// Makes the temporary directory of `name`, which is this process's from then on. False: another
+/// export has the name.
+bool claim(FileSystem& files, const std::string& name) {
+  const std::string temporary = kTemporary + name;
+  try {
+    files.create_directory(temporary);
+  } catch (const CheckpointError&) {
+    if (files.status(temporary) || files.status(name)) return false;
+    throw;
+  }
+  // Looked at afterwards: whoever held the temporary name before may have published by now.
+  try {
+    if (!files.status(name)) return true;
+    files.remove_directory(temporary);
+    return false;
+  } catch (const CheckpointError&) {
+    remove_or_warn(files, temporary);
+    throw;
+  }
+}
+
+std::string claim_name(FileSystem& files, const WallSeconds& now, Sleeper& sleeper) {
+  std::string name = text(now());
+  for (int waits = 0; !claim(files, name); ++waits) {
+    if (waits == kMaxWaits) {
+      throw EnvironmentError(text("no name is free for an export in '", files.shown(""), "': '",
+                                  name, "' is taken, as were the ", kMaxWaits, " before."),
+                             "let one process export there, and check the machine's clock.");
+    }
+    sleeper.sleep(Seconds(1));
+    name = text(now());
+  }
+  return name;
+}
+
+void warn_if_not_newest(FileSystem& files, const std::string& name) {
+  const auto names = list_exports(files);
+  if (names.empty() || names.back() == name) return;
+  log_warning("'", files.shown(names.back()), "' has a later name than this machine's clock gives ",
+              "the new export, '", name, "', which therefore counts as older. Was the clock set?");
+}
+
+/// Readers see the export whole or not at all, also after a loss of power.
+void remove_export(FileSystem& files, const std::string& name) {
+  const std::string removed = kRemoved + name;
+  files.rename(name, removed);
+  files.sync_directory("");
+  remove_tree(files, removed);
+}
+
+}  // namespace
+
+std::int64_t wall_seconds() {
+  const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::seconds>(since_1970).count();
+}
+
+std::string publish_export(const std::string& base, const ModelWriter& write_model,
+                           const WallSeconds& now, Sleeper& sleeper) {
+  PosixFileSystem files(trimmed(base));
+  const auto sync_file = [&](const std::string& path) { sync_posix_file(files.shown(path)); };
+  return detail::publish_at(files, sync_file, write_model, now, sleeper);
+}
+
+void collect_old_exports(const std::string& base, int keep) {
+  PosixFileSystem files(trimmed(base));
+  detail::collect_at(files, keep);
+}
+
+std::string detail::publish_at(FileSystem& files, const FileSync& sync_file,
+                               const ModelWriter& write_model, const WallSeconds& now,
+                               Sleeper& sleeper) {
+  TROUPE_CHECK(write_model != nullptr);
+  const std::string name = on_files([&] {
+    files.create_root();
+    return claim_name(files, now, sleeper);
+  });
+  const std::string temporary = kTemporary + name;
+  try {
+    write_model(files.shown(temporary));
+    on_files([&] {
+      sync_tree(files, sync_file, temporary);
+      files.rename(temporary, name);
+    });
+  } catch (...) {
+    remove_or_warn(files, temporary);
+    throw;
+  }
+  on_files([&] {
+    files.sync_directory("");
+    warn_if_not_newest(files, name);
+  });
+  return files.shown(name);
+}
+
+void detail::collect_at(FileSystem& files, int keep) {
+  TROUPE_CHECK(keep > 0);
+  std::vector<std::string> names;
+  try {
+    names = list_exports(files);
+  } catch (const CheckpointError& error) {
+    log_warning("old exports stay: ", error.what());
+  }
+  const std::size_t kept = std::min(names.size(), static_cast<std::size_t>(keep));
+  names.resize(names.size() - kept);
+  for (const std::string& name : names) {
+    try {
+      remove_export(files, name);
+    } catch (const CheckpointError& error) {
+      log_warning("the old export '", files.shown(name), "' was not removed: ", error.what());
+    }
+  }
+}
+
+}  // namespace troupe

@@ -1,0 +1,73 @@
+// Exporter: decides which evaluated checkpoints become models that other programs open. What such a
+// model's files are is the ModelWriter's business.
+//
+// An export is a directory <model_dir>/export/<exporter>/<seconds since 1970>/, written beside that
+// name as temp-<seconds> and renamed when it is complete: a reader that skips names which are not
+// numbers never sees half a model.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "train/roles/evaluation.h"
+#include "train/summaries/summary_reader.h"
+
+namespace troupe {
+
+/// Writes the model of a checkpoint into an empty directory that exists.
+using ModelWriter = std::function<void(const std::string& directory)>;
+
+/// An evaluated checkpoint, offered for export.
+struct ExportOffer {
+  std::string export_directory;      // <model_dir>/export/<exporter's name>; may not exist yet
+  std::string checkpoint;            // its directory
+  Evaluation evaluation;             // of that checkpoint
+  std::string evaluation_directory;  // where evaluations of this name leave their event files
+  bool is_final = false;             // no later checkpoint comes
+  ModelWriter write_model;
+};
+
+class Exporter {
+ public:
+  virtual ~Exporter() = default;
+  /// A file name, unique among the exporters of an evaluation.
+  [[nodiscard]] virtual const std::string& name() const = 0;
+  /// Returns the path of the export; unset: this one is not exported, and nothing was touched.
+  /// Throws: EnvironmentError where it cannot be written; what write_model throws.
+  virtual std::optional<std::string> offer(const ExportOffer& offer) = 0;
+};
+
+using Exporters = std::vector<std::shared_ptr<Exporter>>;
+
+/// Exports every time. Keeps the newest `keep`, counted over all runs; unset: all.
+/// Throws: ConfigError where keep is not above 0, or the name is no file name.
+[[nodiscard]] std::shared_ptr<Exporter> make_latest_exporter(std::string name,
+                                                             std::optional<int> keep = 5);
+
+/// Exports the final checkpoint only. Training that ended early has a final one too; Estimator's
+/// FinalExporter fired at max_steps alone.
+[[nodiscard]] std::shared_ptr<Exporter> make_final_exporter(std::string name);
+
+/// True if `current` is better than `best`.
+using IsBetter = std::function<bool(const Evaluation& best, const Evaluation& current)>;
+
+/// Strictly smaller, strictly larger value of a metric.
+/// The function throws: ConfigError that lists the metrics there are.
+[[nodiscard]] IsBetter smaller(std::string metric = "loss");
+[[nodiscard]] IsBetter larger(std::string metric);
+
+/// Exports what is better than everything before, over all runs: the best evaluation is kept in
+/// `best.json` beside the exports; without that file it is found in the event files, the present
+/// evaluation left out.
+/// Throws: ConfigError as make_latest_exporter, or where is_better is null.
+[[nodiscard]] std::shared_ptr<Exporter> make_best_exporter(std::string name = "best",
+                                                           IsBetter is_better = smaller(),
+                                                           std::optional<int> keep = 5);
+
+/// Throws: ConfigError where one is null, a name is no file name or is there twice.
+void validate(const Exporters& exporters);
+
+}  // namespace troupe

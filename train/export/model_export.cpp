@@ -1,0 +1,160 @@
+#include "train/export/model_export.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <system_error>
+
+#include "core/error.h"
+#include "core/span.h"
+#include "core/text.h"
+#include "train/checkpoint/tensor_file.h"
+#include "train/export/torch_script.h"
+#include "train/export/triton_config.h"
+
+namespace troupe {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void throw_not_written(const fs::path& path, const std::error_code& reason) {
+  throw EnvironmentError(text("cannot write '", path.string(), "': ", reason.message(), "."),
+                         "make the directory writable and free space on its file system.");
+}
+
+void write_file(const fs::path& path, Span<const char> content) {
+  errno = 0;
+  std::ofstream out(path, std::ios::binary);
+  out.write(content.data(), static_cast<std::streamsize>(content.size()));
+  out.close();
+  if (!out) throw_not_written(path, {errno != 0 ? errno : EIO, std::generic_category()});
+}
+
+void write_file(const fs::path& path, const std::string& content) {
+  write_file(path, Span<const char>(content.data(), content.size()));
+}
+
+void make_directories(const fs::path& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) throw_not_written(path, error);
+}
+
+/// One file under two names; two files where the file system has no hard links.
+void link_or_copy(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  fs::create_hard_link(from, to, error);
+  if (!error) return;
+  fs::copy_file(from, to, error);
+  if (error) throw_not_written(to, error);
+}
+
+bool is_plain_name(const std::string& name) {
+  return !name.empty() && name.front() != '.' && std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-' || c == '.';
+  });
+}
+
+/// Whether a relative path stays below the folder that it starts from, and names a file in it.
+bool stays_inside(const std::string& path) {
+  const fs::path parts(path);
+  if (path.empty() || path.find('\0') != std::string::npos || parts.is_absolute()) return false;
+  return std::none_of(parts.begin(), parts.end(), [](const fs::path& part) {
+    return part.empty() || part == "." || part == "..";
+  });
+}
+
+void copy_assets(const ModelExportOptions& options, const fs::path& directory) {
+  for (const auto& [place, source] : options.assets) {
+    const fs::path to = directory / "assets.extra" / place;
+    make_directories(to.parent_path());
+    std::error_code error;
+    fs::copy_file(source, to, error);
+    if (error) throw_not_written(to, error);
+  }
+}
+
+std::string list_of(const std::vector<TensorSignature>& tensors,
+                    const std::vector<std::string>& triton) {
+  std::string list;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    std::string shape;
+    for (const std::int64_t size : tensors[i].shape) {
+      shape += (shape.empty() ? "" : ", ") + (size < 0 ? std::string("B") : text(size));
+    }
+    list += text("  ", tensors[i].name, "  ", type_name(tensors[i].dtype, tensors[i].name).numpy,
+                 " [", shape, "]  in Triton: ", triton[i], "\n");
+  }
+  return list;
+}
+
+std::string readme(const ModelExportOptions& options, const ModelSignature& signature) {
+  const bool single = signature.outputs.size() == 1;
+  return text(
+      "A model exported by Troupe at step ", options.global_step, ".\n\nInputs, B examples each:\n",
+      list_of(signature.inputs, triton_names(signature.inputs, "INPUT")), "Outputs:\n",
+      list_of(signature.outputs, triton_names(signature.outputs, "OUTPUT")),
+      "\nC++ (LibTorch):\n"
+      "  torch::jit::Module model = torch::jit::load(\"model.pt\");\n"
+      "  model.eval();\n"
+      "  auto result = model.forward({inputs in the order above});  // ",
+      single ? "toTensor()" : "toTuple()->elements()",
+      "\n\nPython (PyTorch):\n"
+      "  model = torch.jit.load(\"model.pt\").eval()\n"
+      "  result = model(inputs in the order above)  # ",
+      single ? "a tensor" : "a tuple of tensors",
+      "\n\nTriton Inference Server: the folder is a model, to be named as in config.pbtxt.\n"
+      "  cp -r <this folder> <model repository>/",
+      options.model_name,
+      "\n\nmodel.safetensors has the weights alone, for programs that build the model themselves.\n"
+      "signature.json says the above to programs; 1/model.pt is model.pt.\n");
+}
+
+}  // namespace
+
+void validate(const ModelExportOptions& options) {
+  if (!is_plain_name(options.model_name)) {
+    throw ConfigError(text("the exported model's name is \"", options.model_name, "\"."),
+                      "use letters, digits, '_', '-' and '.': it names a folder.");
+  }
+  std::set<std::string> places;
+  for (const auto& [place, source] : options.assets) {
+    if (!stays_inside(place) || !places.insert(place).second) {
+      throw ConfigError(
+          text("the asset \"", place, "\" leaves its folder, or another one has its place."),
+          "use a relative path without . and .., another one for each asset.");
+    }
+    std::error_code error;
+    if (!fs::is_regular_file(source, error)) {
+      throw EnvironmentError(text("the asset '", source, "' is not there, or no file."),
+                             "name a file that every machine which exports can read.");
+    }
+  }
+}
+
+void write_model(const Hooks& hooks, Replica& replica, const std::vector<NamedTensor>& examples,
+                 const ModelExportOptions& options, const std::string& directory) {
+  validate(options);
+  const fs::path root(directory);
+  const ModelSignature signature =
+      write_torch_script(hooks, replica, examples, (root / "model.pt").string());
+  make_directories(root / "1");
+  link_or_copy(root / "model.pt", root / "1" / "model.pt");
+
+  std::vector<NamedTensor> tensors = replica.parameters();
+  const std::vector<NamedTensor> buffers = replica.buffers();
+  tensors.insert(tensors.end(), buffers.begin(), buffers.end());
+  const std::vector<std::byte> weights = write_tensors(tensors);
+  write_file(root / "model.safetensors",
+             Span<const char>(reinterpret_cast<const char*>(weights.data()), weights.size()));
+
+  write_file(root / "signature.json", signature_json(signature, options.global_step));
+  write_file(root / "config.pbtxt", triton_config(options.model_name, signature));
+  write_file(root / "README.txt", readme(options, signature));
+  copy_assets(options, root);
+}
+
+}  // namespace troupe

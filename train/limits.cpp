@@ -1,0 +1,46 @@
+#include "train/limits.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "core/text.h"
+
+namespace troupe::detail {
+namespace {
+
+constexpr auto kNoLimit = std::numeric_limits<std::int64_t>::max();
+
+std::int64_t step_limit(const TrainOptions& options, const TrainState& state) {
+  if (!options.steps) return options.max_steps.value_or(kNoLimit);
+  return *options.steps > kNoLimit - state.step ? kNoLimit : state.step + *options.steps;
+}
+
+}  // namespace
+
+TrainingLimits::TrainingLimits(const TrainOptions& options, const TrainState& state,
+                               std::int64_t steps_per_epoch)
+    : steps_per_epoch_(steps_per_epoch),
+      epochs_(options.epochs.value_or(options.max_steps || options.steps ? kNoLimit : 1)),
+      steps_(step_limit(options, state)) {}
+
+bool TrainingLimits::reached(const TrainState& state) const {
+  return state.position.epoch >= epochs_ || state.step >= steps_;
+}
+
+bool TrainingLimits::is_last(const TrainState& state) const {
+  const bool epoch_done = state.position.step == steps_per_epoch_;
+  return state.step >= steps_ || (epoch_done && state.position.epoch + 1 >= epochs_);
+}
+
+std::int64_t TrainingLimits::last_step() const {
+  return epochs_ > steps_ / steps_per_epoch_ ? steps_
+                                             : std::min(steps_, epochs_ * steps_per_epoch_);
+}
+
+std::string TrainingLimits::reason(const TrainState& state) const {
+  if (state.step >= steps_) return text("max_steps ", steps_, " is reached");
+  const std::string of = steps_ == kNoLimit ? "" : text(" of max_steps ", steps_);
+  return text("the data has ended: epochs = ", epochs_, ", step = ", state.step, of);
+}
+
+}  // namespace troupe::detail

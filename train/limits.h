@@ -1,0 +1,33 @@
+// TrainingLimits: when training ends, in epochs and in steps.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "strategies/train_state.h"
+#include "train/options.h"
+
+namespace troupe::detail {
+
+class TrainingLimits {
+ public:
+  /// `state` is where training starts, `steps_per_epoch` at least 1.
+  TrainingLimits(const TrainOptions& options, const TrainState& state,
+                 std::int64_t steps_per_epoch);
+
+  /// Nothing is left to do.
+  [[nodiscard]] bool reached(const TrainState& state) const;
+  /// The step that brought `state` here was the last one.
+  [[nodiscard]] bool is_last(const TrainState& state) const;
+  /// The step that training ends at, if nobody stops it.
+  [[nodiscard]] std::int64_t last_step() const;
+  /// "max_steps 600 is reached", "the data has ended: 2 epochs, step 140 of max_steps 600".
+  [[nodiscard]] std::string reason(const TrainState& state) const;
+
+ private:
+  std::int64_t steps_per_epoch_;
+  std::int64_t epochs_;
+  std::int64_t steps_;
+};
+
+}  // namespace troupe::detail

@@ -1,0 +1,26 @@
+// RandomGuard: what happens while it lives leaves LibTorch's random streams as they were.
+// Evaluation and export in the middle of training must not change what training draws next.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+
+#include <optional>
+
+namespace troupe::detail {
+
+class RandomGuard {
+ public:
+  /// Guards the CPU's default generator, and that of `device` where it is another.
+  explicit RandomGuard(c10::Device device = c10::Device(c10::DeviceType::CPU));
+  ~RandomGuard();
+  RandomGuard(const RandomGuard&) = delete;
+  RandomGuard& operator=(const RandomGuard&) = delete;
+
+ private:
+  c10::Device device_;
+  at::Tensor cpu_;
+  std::optional<at::Tensor> other_;
+};
+
+}  // namespace troupe::detail

@@ -1,0 +1,56 @@
+// EvaluationListener: evaluation in the process that trains, driven by its checkpoints, so the
+// training data keeps its position. The rules are those of Estimator's local mode.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+#include "core/clock.h"
+#include "train/actions/step_timer.h"
+#include "train/checkpoint/saving_listener.h"
+#include "train/roles/evaluation_job.h"
+#include "train/roles/evaluator.h"
+
+namespace troupe {
+
+class EvaluationListener final : public SavingListener {
+ public:
+  struct Options {
+    Seconds throttle{600};                    // between starts of evaluations
+    std::optional<std::int64_t> max_steps;    // whose evaluation is the final one
+    std::function<bool()> before_evaluation;  // false: stop training. Null: go on
+    std::function<bool(const EvaluationRound&)> after_evaluation;  // the same
+  };
+
+  /// `job` and `clock` outlive the listener. Throws: ConfigError for a throttle below 0.
+  EvaluationListener(EvaluationJob& job, Options options, const Clock& clock);
+
+  void begin() override;
+  /// The first save, at the start of the run, is never evaluated. A later one is when the throttle
+  /// has passed.
+  Answer after_save(const SavedCheckpoint& saved) override;
+  /// Evaluates the last checkpoint unless that was done, whatever the throttle says; this one is
+  /// the final evaluation, also where training stopped before max_steps; one that was done as just
+  /// another is exported again as the final one.
+  void end(const SavedCheckpoint& saved) override;
+
+  /// Unset: nothing was evaluated.
+  [[nodiscard]] const std::optional<EvaluationRound>& last() const { return last_; }
+
+ private:
+  [[nodiscard]] bool may_evaluate() const;
+  /// False: the callback asks to stop.
+  bool evaluate(const SavedCheckpoint& saved);
+
+  EvaluationJob& job_;
+  Options options_;
+  const Clock& clock_;
+  StepTimer timer_;
+  Clock::TimePoint started_;  // the last evaluation
+  bool first_ = true;
+  std::optional<EvaluationRound> last_;
+  std::optional<std::int64_t> evaluated_step_;
+};
+
+}  // namespace troupe

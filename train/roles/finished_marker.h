@@ -1,0 +1,36 @@
+// Finished marker: the file `finished.json` of a model directory, by which the chief tells the
+// evaluator that no further checkpoint will come. Estimator's evaluator knew only max_steps and
+// never ended when training stopped early.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "core/file_system.h"
+
+namespace troupe {
+
+inline constexpr const char* kFinishedName = "finished.json";
+
+/// How far training was to go; a marker of a run with another goal says nothing about this one.
+struct TrainingGoal {
+  std::optional<std::int64_t> max_steps;
+  std::optional<std::int64_t> epochs;
+};
+[[nodiscard]] bool operator==(const TrainingGoal& a, const TrainingGoal& b);
+
+struct Finished {
+  std::int64_t step = 0;  // of the last checkpoint
+  TrainingGoal goal;
+  std::string reason;  // "max_steps reached", "early stopping: ..."
+};
+
+/// Durable and in one step; replaces the former one. Throws: CheckpointError.
+void write_finished(FileSystem& files, const Finished& finished);
+/// Unset: there is none, or it cannot be understood (a warning says so).
+[[nodiscard]] std::optional<Finished> read_finished(FileSystem& files);
+/// Removes it where it is there. Throws: CheckpointError.
+void clear_finished(FileSystem& files);
+
+}  // namespace troupe

@@ -1,0 +1,70 @@
+#include "train/run_config.h"
+
+#include <cmath>
+
+#include "core/error.h"
+#include "core/text.h"
+
+namespace troupe {
+namespace {
+
+constexpr double kDefaultSeconds = 600;  // between checkpoints
+
+template <class Number>
+[[noreturn]] void refuse(const char* field, Number value, const char* fix) {
+  throw ConfigError(text("RunConfig.", field, " is ", value, "."), fix);
+}
+
+void check_not_negative(const char* field, std::int64_t value) {
+  if (value < 0) refuse(field, value, "give a whole number of at least 0.");
+}
+
+}  // namespace
+
+void RunConfig::validate() const {
+  check_not_negative("save_summary_steps", save_summary_steps);
+  check_not_negative("save_checkpoints_steps", save_checkpoints_steps.value_or(0));
+  const double seconds = save_checkpoints_secs.value_or(0);
+  if (!std::isfinite(seconds) || seconds < 0) {
+    refuse("save_checkpoints_secs", seconds, "give a finite number of at least 0.");
+  }
+  if (save_checkpoints_steps && save_checkpoints_secs) {
+    throw ConfigError(
+        "RunConfig.save_checkpoints_steps and RunConfig.save_checkpoints_secs are both set.",
+        "set one of the two.");
+  }
+  check_not_negative("keep_checkpoint_max", keep_checkpoint_max);
+  if (!std::isfinite(keep_checkpoint_every_n_hours) || keep_checkpoint_every_n_hours <= 0) {
+    refuse("keep_checkpoint_every_n_hours", keep_checkpoint_every_n_hours,
+           "give a finite number greater than 0.");
+  }
+  check_not_negative("log_every", log_every);
+}
+
+RunConfig RunConfig::replace(const std::function<void(RunConfig&)>& change) const {
+  RunConfig changed = *this;
+  change(changed);
+  const bool steps_set = changed.save_checkpoints_steps != save_checkpoints_steps;
+  const bool seconds_set = changed.save_checkpoints_secs != save_checkpoints_secs;
+  // Where both changed, both stay for validate() to refuse.
+  if (changed.save_checkpoints_steps && steps_set && !seconds_set) {
+    changed.save_checkpoints_secs.reset();
+  }
+  if (changed.save_checkpoints_secs && seconds_set && !steps_set) {
+    changed.save_checkpoints_steps.reset();
+  }
+  changed.validate();
+  return changed;
+}
+
+CheckpointCadence checkpoint_cadence(const RunConfig& config) {
+  CheckpointCadence cadence;
+  if (config.save_checkpoints_steps.value_or(0) > 0) cadence.steps = config.save_checkpoints_steps;
+  if (config.save_checkpoints_secs.value_or(0) > 0) cadence.seconds = config.save_checkpoints_secs;
+  if (!config.save_checkpoints_steps && !config.save_checkpoints_secs) {
+    cadence.seconds = kDefaultSeconds;
+  }
+  return cadence;
+}
+
+}  // namespace troupe

@@ -1,0 +1,16 @@
+// run_mode: --mode, carried out on an estimator.
+#pragma once
+
+#include "train/estimator/estimator.h"
+#include "train/options.h"
+#include "train/specs.h"
+
+namespace troupe {
+
+/// train, train_and_evaluate, evaluate, predict (one JSON object per line on stdout) or export (the
+/// path on stdout). With options.train.json_summary the last line of stdout is a JSON object.
+/// Collective: as the verb is.  Throws: as the verbs do.
+void run_mode(Mode mode, Estimator& estimator, const TrainSpec& train_spec,
+              const EvalSpec& eval_spec, const UseOptions& use);
+
+}  // namespace troupe

@@ -1,0 +1,51 @@
+// TrainSpec and EvalSpec: what train_and_evaluate trains on and for how long, what it evaluates on
+// and how often, and what it exports. Names and defaults are Estimator's.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "data/dataset.h"
+#include "train/export/exporter.h"
+#include "train/loop.h"
+#include "train/options.h"
+
+namespace troupe {
+
+/// Makes a data set; called once per train, evaluate or predict. Null stands for the split of the
+/// hooks' create_datasets.
+using InputFunction = std::function<std::shared_ptr<const Dataset>()>;
+
+struct TrainSpec {
+  InputFunction input;                    // null: the training split
+  std::optional<std::int64_t> max_steps;  // absolute; unset: as the estimator's options say
+  /// Actions run on every worker. Listeners are the chief's.
+  Companions companions;
+
+  /// Throws: ConfigError that names the field.
+  void validate() const;
+};
+
+struct EvalSpec {
+  InputFunction input;                      // null: the validation split, or else the test split
+  std::optional<std::int64_t> steps = 100;  // batches; unset: the whole data set
+  std::optional<std::int64_t> batch_size;   // unset: as in training
+  std::string name;                         // results go to eval_<name>; empty: eval
+  Actions actions;                          // called around every batch of an evaluation
+  Exporters exporters;
+  double start_delay_secs = 120;            // of the evaluator role; without effect elsewhere
+  double throttle_secs = 600;               // between starts of evaluations; 0: every checkpoint
+  std::optional<double> idle_timeout_secs;  // of the evaluator role; unset: waits for ever
+
+  /// Throws: ConfigError that names the field.
+  void validate() const;
+};
+
+/// The specs that flags describe (cli/), exporters included; early stopping comes as an action.
+[[nodiscard]] TrainSpec train_spec(const TrainOptions& train, const EvalOptions& eval);
+[[nodiscard]] EvalSpec eval_spec(const EvalOptions& eval);
+
+}  // namespace troupe

@@ -1,0 +1,109 @@
+// What the flags of evaluation, export and early stopping come to.
+#include <algorithm>
+#include <utility>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "train/actions/early_stopping.h"
+#include "train/specs.h"
+#include "train/summaries/summary_reader.h"
+
+namespace troupe {
+namespace {
+
+constexpr double kEarlyStopSeconds = 60;
+
+/// "loss:500"
+struct MetricLimit {
+  std::string metric;
+  double limit = 0;
+};
+
+MetricLimit parse_limit(const std::string& flag, const std::string& value) {
+  const auto colon = value.rfind(':');
+  try {
+    std::size_t end = 0;
+    const double limit = std::stod(value.substr(colon + 1), &end);
+    if (colon != std::string::npos && colon > 0 && end == value.size() - colon - 1) {
+      return {value.substr(0, colon), limit};
+    }
+  } catch (const std::logic_error&) {  // not a number: below
+  }
+  throw ConfigError("--" + flag + " is \"" + value + "\".", "give METRIC:NUMBER, as loss:500.");
+}
+
+using Condition = StopReason (*)(const ScalarHistory&, const MetricLimit&, std::int64_t);
+
+const SteadyClock& steady_clock() {
+  static const SteadyClock clock;  // without state
+  return clock;
+}
+
+}  // namespace
+
+TrainSpec train_spec(const TrainOptions& train, const EvalOptions& eval) {
+  TrainSpec spec;
+  spec.max_steps = train.max_steps;
+  const std::string directory =
+      train.model_dir + (eval.name.empty() ? "/eval" : "/eval_" + eval.name);
+  // Evaluations come with checkpoints, so that is how often there is news.
+  const CheckpointCadence cadence = checkpoint_cadence(train);
+  const Every every =
+      cadence.steps ? Every::n_steps(*cadence.steps) : Every::n_seconds(kEarlyStopSeconds);
+  const auto add = [&](const char* flag, const std::string& value, Condition condition) {
+    if (value.empty()) return;
+    const MetricLimit limit = parse_limit(flag, value);
+    spec.companions.actions.push_back(make_early_stopping(
+        [=, min_steps = eval.min_steps] {
+          return condition(read_scalars(directory), limit, min_steps);
+        },
+        every, steady_clock()));
+  };
+  add("stop-if-no-decrease", eval.stop_if_no_decrease,
+      [](const ScalarHistory& history, const MetricLimit& to, std::int64_t min_steps) {
+        return stop_if_no_decrease(history, to.metric, static_cast<std::int64_t>(to.limit),
+                                   min_steps);
+      });
+  add("stop-if-no-increase", eval.stop_if_no_increase,
+      [](const ScalarHistory& history, const MetricLimit& to, std::int64_t min_steps) {
+        return stop_if_no_increase(history, to.metric, static_cast<std::int64_t>(to.limit),
+                                   min_steps);
+      });
+  add("stop-if-lower", eval.stop_if_lower,
+      [](const ScalarHistory& history, const MetricLimit& to, std::int64_t min_steps) {
+        return stop_if_lower(history, to.metric, to.limit, min_steps);
+      });
+  add("stop-if-higher", eval.stop_if_higher,
+      [](const ScalarHistory& history, const MetricLimit& to, std::int64_t min_steps) {
+        return stop_if_higher(history, to.metric, to.limit, min_steps);
+      });
+  return spec;
+}
+
+EvalSpec eval_spec(const EvalOptions& eval) {
+  EvalSpec spec;
+  spec.steps = eval.steps;
+  spec.batch_size = eval.batch_size;
+  spec.name = eval.name;
+  spec.start_delay_secs = eval.start_delay_secs;
+  spec.throttle_secs = eval.throttle_secs;
+  spec.idle_timeout_secs = eval.idle_timeout_secs;
+  std::optional<int> keep;
+  if (eval.exports_to_keep) keep = static_cast<int>(*eval.exports_to_keep);
+  for (const std::string& name : eval.exporters) {
+    if (name == "latest") {
+      spec.exporters.push_back(make_latest_exporter(name, keep));
+    } else if (name == "final") {
+      spec.exporters.push_back(make_final_exporter(name));
+    } else if (name == "best") {
+      spec.exporters.push_back(make_best_exporter(
+          name, eval.best_mode == "max" ? larger(eval.best_metric) : smaller(eval.best_metric),
+          keep));
+    } else {
+      throw ConfigError("there is no exporter \"" + name + "\".", "use latest, final or best.");
+    }
+  }
+  return spec;
+}
+
+}  // namespace troupe

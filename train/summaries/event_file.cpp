@@ -1,0 +1,84 @@
+#include "train/summaries/event_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "train/summaries/event_file_name.h"
+#include "train/summaries/event_message.h"
+#include "train/summaries/event_record.h"
+
+namespace troupe {
+namespace {
+
+constexpr mode_t kMode = 0644;
+
+/// Seconds for a name: later than those of all files there, so that the order of names is the order
+/// of writing also after a quick restart, and on a machine whose clock is behind.
+std::uint64_t name_seconds(const std::string& directory, WallTime now) {
+  constexpr auto kMax = static_cast<double>(kMaxNameSeconds);
+  // Not a number ends as 0: std::max returns its first argument then.
+  const auto seconds = static_cast<std::uint64_t>(std::min(std::max(0.0, now), kMax));
+  const std::vector<EventFileName> there = list_event_files(directory);
+  if (there.empty() || there.back().seconds < seconds) return seconds;
+  return std::min(there.back().seconds, kMaxNameSeconds - 1) + 1;
+}
+
+/// Makes an empty file under a name that nobody has; returns its path.
+std::string create_file(const std::string& directory, WallTime now) {
+  const std::string stem = text(directory, "/", event_file_stem(name_seconds(directory, now)));
+  for (std::uint64_t count = 0;; ++count) {
+    std::string path = text(stem, ".", count);
+    const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kMode);  // NOLINT
+    if (fd >= 0) {
+      ::close(fd);
+      return path;
+    }
+    if (errno == EEXIST || errno == EINTR) continue;
+    throw EnvironmentError(text("'", path, "' cannot be made: ", std::strerror(errno), "."),
+                           "name a directory that exists and is writable.");
+  }
+}
+
+}  // namespace
+
+EventFile::EventFile(const std::string& directory, WallTime now)
+    : path_(create_file(directory, now)), out_(path_, std::ios::binary | std::ios::app) {
+  write_record(encode_file_version(now));
+  flush();
+}
+
+void EventFile::write_session_start(std::int64_t step, WallTime now) {
+  write_record(encode_session_start(step, now));
+}
+
+void EventFile::write_scalars(std::int64_t step, const std::vector<Scalar>& scalars, WallTime now) {
+  write_record(encode_scalars(step, scalars, now));
+}
+
+void EventFile::write_text(std::int64_t step, const std::string& tag, const std::string& value,
+                           WallTime now) {
+  write_record(encode_text(step, tag, value, now));
+}
+
+void EventFile::flush() {
+  out_.flush();
+  if (!out_) {
+    throw EnvironmentError(text("writing to '", path_, "' failed."), "look for a full disk.");
+  }
+}
+
+void EventFile::write_record(const std::string& message) {
+  const std::string record = frame_record(message);
+  out_.write(record.data(), static_cast<std::streamsize>(record.size()));
+  if (!out_) {
+    throw EnvironmentError(text("writing to '", path_, "' failed."), "look for a full disk.");
+  }
+}
+
+}  // namespace troupe

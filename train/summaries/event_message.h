@@ -1,0 +1,33 @@
+// Event messages: what the records of an event file say. Encoding of what Troupe writes, decoding
+// of what it needs to know again. docs/summaries.md has the field numbers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "train/summaries/event_file.h"
+
+namespace troupe {
+
+/// The first event of a file: who reads it knows the format.
+[[nodiscard]] std::string encode_file_version(WallTime now);
+[[nodiscard]] std::string encode_session_start(std::int64_t step, WallTime now);
+[[nodiscard]] std::string encode_scalars(std::int64_t step, const std::vector<Scalar>& scalars,
+                                         WallTime now);
+[[nodiscard]] std::string encode_text(std::int64_t step, const std::string& tag,
+                                      const std::string& content, WallTime now);
+
+struct Event {
+  std::int64_t step = 0;
+  bool session_start = false;
+  std::vector<Scalar> scalars;
+};
+
+/// Numbers given as simple_value, or as a tensor of one float32 or float64 and no dimension. All
+/// else (images, histograms, texts, fields of later versions) is passed over.
+/// Throws: DataError where `message` is not a protocol-buffer message.
+[[nodiscard]] Event decode_event(std::string_view message);
+
+}  // namespace troupe

@@ -1,0 +1,61 @@
+// Protocol-buffer messages by hand: the wire format without a schema compiler. A message is a row
+// of fields; a field is a key (number and wire type) and a payload. Little-endian, whatever the
+// machine is. https://protobuf.dev/programming-guides/encoding/
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace troupe {
+
+/// Builds one message, field after field.
+class WireWriter {
+ public:
+  void put_integer(std::uint32_t field, std::int64_t value);
+  void put_float(std::uint32_t field, float value);
+  void put_double(std::uint32_t field, double value);
+  /// Text, or a message that another WireWriter built.
+  void put_bytes(std::uint32_t field, std::string_view value);
+  [[nodiscard]] const std::string& message() const { return message_; }
+
+ private:
+  std::string message_;
+};
+
+enum class WireType { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
+
+struct WireField {
+  std::uint32_t number = 0;
+  WireType type = WireType::varint;
+  std::uint64_t integer = 0;  // of a varint
+  std::string_view bytes;     // of the others: the payload, inside the message
+
+  [[nodiscard]] bool is(std::uint32_t number_, WireType type_) const {
+    return number == number_ && type == type_;
+  }
+};
+
+/// Walks over the fields of a message that came from a file. Takes no memory.
+class WireReader {
+ public:
+  /// `message` outlives this object and the fields.
+  explicit WireReader(std::string_view message) : rest_(message) {}
+  /// The next field; false at the end of the message.
+  /// Throws: DataError where the bytes are no field, or have a wire type that proto3 lacks
+  /// (groups).
+  [[nodiscard]] bool next(WireField& field);
+
+ private:
+  [[nodiscard]] std::uint64_t take_varint();
+  [[nodiscard]] std::string_view take(std::uint64_t count);
+
+  std::string_view rest_;
+};
+
+/// The payload of a fixed64 field, or 8 bytes of a packed one.
+[[nodiscard]] double double_of(std::string_view bytes);
+/// The payload of a fixed32 field, or 4 bytes of a packed one.
+[[nodiscard]] float float_of(std::string_view bytes);
+
+}  // namespace troupe

@@ -1,0 +1,49 @@
+// SummaryWriter: the scalars of one directory, as TensorBoard's event files and, line by line, as
+// JSON in summaries.jsonl beside them. One writer per directory and process. Not thread safe.
+#pragma once
+
+#include <cstdint>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "train/summaries/event_file.h"
+
+namespace troupe {
+
+class SummaryWriter {
+ public:
+  using Now = std::function<WallTime()>;
+
+  /// Makes `directory` and what is missing above it; makes no file before the first write. A run
+  /// whose first summary is of `first_step` or later tells readers to forget what former files say
+  /// of that step and later ones; unset: nothing is forgotten, as fits evaluations.
+  /// Throws: EnvironmentError where the directory cannot be made.
+  SummaryWriter(std::string directory, std::optional<std::int64_t> first_step, Now now);
+  /// By the system's clock.
+  explicit SummaryWriter(std::string directory,
+                         std::optional<std::int64_t> first_step = std::nullopt);
+  ~SummaryWriter();
+
+  /// Durable against the end of this process when it returns (not against a loss of power).
+  /// {"step": 100, "time": 1700000000.5, "loss": 0.25, "global_step/sec": 150.0}
+  /// Throws: EnvironmentError where the files cannot be written.
+  void write(std::int64_t step, const std::vector<Scalar>& scalars);
+  /// A text summary; in the JSON line a string.
+  void write_text(std::int64_t step, const std::string& tag, const std::string& value);
+
+ private:
+  void open(WallTime now);
+  void write_line(const std::string& line);
+
+  std::string directory_;
+  std::optional<std::int64_t> first_step_;
+  Now now_;
+  std::unique_ptr<EventFile> events_;
+  std::ofstream lines_;
+};
+
+}  // namespace troupe
