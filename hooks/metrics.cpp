@@ -2,6 +2,8 @@
 
 #include <torch/types.h>
 
+#include <cmath>
+
 #include "core/error.h"
 #include "core/text.h"
 
@@ -38,6 +40,23 @@ at::Tensor Mean::measure(const at::Tensor& predictions, const at::Tensor& target
 }
 
 double Mean::compute(Span<const double> sums) const { return ratio(sums); }
+
+at::Tensor RootMeanSquaredError::measure(const at::Tensor& predictions,
+                                         const at::Tensor& targets) const {
+  // [B, 1] and [B] would broadcast to [B, B].
+  if (!targets.defined() || targets.sizes() != predictions.sizes()) {
+    throw ConfigError(
+        text("RootMeanSquaredError was given predictions ", predictions.sizes(), " and targets ",
+             targets.defined() ? text(targets.sizes()) : "none", "."),
+        "pass one target per prediction, of the same shape.");
+  }
+  const at::Tensor difference = predictions.to(torch::kFloat64) - targets.to(torch::kFloat64);
+  return pair_of(difference.square().sum(), static_cast<double>(targets.numel()));
+}
+
+double RootMeanSquaredError::compute(Span<const double> sums) const {
+  return std::sqrt(ratio(sums));
+}
 
 at::Tensor Accuracy::measure(const at::Tensor& predictions, const at::Tensor& targets) const {
   check_classes("Accuracy", predictions, targets);

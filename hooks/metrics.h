@@ -17,6 +17,18 @@ class Mean final : public Metric {
   [[nodiscard]] double compute(Span<const double> sums) const override;
 };
 
+/// Square root of the mean squared difference between predictions and targets, over all elements.
+/// Shapes: predictions and targets [B, ...], the same.
+class RootMeanSquaredError final : public Metric {
+ public:
+  [[nodiscard]] std::vector<std::string> sum_names() const override {
+    return {"squared_error", "values"};
+  }
+  [[nodiscard]] at::Tensor measure(const at::Tensor& predictions,
+                                   const at::Tensor& targets) const override;
+  [[nodiscard]] double compute(Span<const double> sums) const override;
+};
+
 /// Share of examples whose largest score is that of the target class.
 /// Shapes: predictions [B, C] scores, targets [B] int64 classes.
 class Accuracy final : public Metric {

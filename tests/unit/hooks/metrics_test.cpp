@@ -1,5 +1,7 @@
 #include "hooks/metrics.h"
 
+#include <cmath>
+
 #include "core/error.h"
 #include "hooks/loss_set.h"
 #include "hooks/metric_set.h"
@@ -47,6 +49,23 @@ TEST_SUITE("hooks") {
     CHECK(set.compute().front().value == doctest::Approx(2.0));
     set.reset();
     CHECK(set.compute().front().value == 0);
+  }
+
+  TEST_CASE("metrics: the root comes after the mean, over all batches") {
+    MetricSet set;
+    set.add<troupe::RootMeanSquaredError>("rmse");
+    CHECK(set.compute().front().value == 0);
+    set.at("rmse").update(torch::tensor({{3.0}, {1.0}}), torch::tensor({{0.0}, {1.0}}));
+    set.at("rmse").update(torch::tensor({{5.0}}), torch::tensor({{2.0}}));
+    const auto value = set.compute().front();
+    CHECK(value.value == doctest::Approx(std::sqrt(6.0)));  // of the two batches': 2.56
+    CHECK(value.sums[0] == std::pair<std::string, double>("squared_error", 18));
+    CHECK(value.sums[1] == std::pair<std::string, double>("values", 3));
+    CHECK_THROWS_WITH_AS(set.at("rmse").update(torch::zeros({4, 1}), torch::zeros({4})),
+                         doctest::Contains("predictions [4, 1] and targets [4]"),
+                         troupe::ConfigError);
+    CHECK_THROWS_WITH_AS(set.at("rmse").update(torch::zeros({4, 1})),
+                         doctest::Contains("targets none"), troupe::ConfigError);
   }
 
   TEST_CASE("metrics: wrong shapes and names are refused with what was given") {
