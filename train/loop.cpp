@@ -93,6 +93,7 @@ class Training final : public RunControl {
     if (is_chief()) {
       const Actions stock =
           detail::stock_actions(options_, {state_.step, limits_->last_step()}, clock_);
+      for (const auto& action : stock) action->begin();
       actions_.insert(actions_.begin(), stock.begin(), stock.end());
     }
     ended_ = limits_->reached(state_);
