@@ -157,7 +157,7 @@ void add_use_flags(std::vector<Flag>& flags, UseOptions& use) {
   add(flag("predict-batches", &use.predict_batches, "one line of JSON per batch, not per example"),
       Flag::Shown::in_help_all);
   add(whole<std::int64_t>("predict-examples", &use.predict_examples,
-                          "predict the first N examples only; 0: all", 0, INT64_MAX));
+                          "predict the first N examples (batches) only; 0: all", 0, INT64_MAX));
   add(path("export-dir", &use.export_dir,
            "where --mode export writes; unset: export/manual of --model-dir", "DIR"));
 }

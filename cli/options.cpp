@@ -113,6 +113,12 @@ void check_carried_out(Mode mode, const ProgramInfo& program) {
                     "leave --mode out: its main() has a training loop of its own.");
 }
 
+bool stops_early(const EvalOptions& eval) {
+  return !(eval.stop_if_no_decrease + eval.stop_if_no_increase + eval.stop_if_lower +
+           eval.stop_if_higher)
+              .empty();
+}
+
 /// What --mode needs beside itself.
 void check_mode(const Options& options) {
   const bool uses_model = options.mode != Mode::train && options.mode != Mode::train_and_evaluate;
@@ -123,6 +129,20 @@ void check_mode(const Options& options) {
     throw ConfigError(text(options.strategy.cluster.origin,
                            " makes this process the evaluator, but --mode is train."),
                       "give every process of the job --mode train-and-evaluate.");
+  }
+  const bool launched = options.strategy.cluster.origin.rfind("TF_CONFIG", 0) != 0;
+  if (options.train.task.evaluator_expected && launched && options.mode == Mode::train) {
+    throw ConfigError("troupe run --evaluator started an evaluator, but --mode is train.",
+                      "give the program --mode train-and-evaluate, or leave --evaluator out.");
+  }
+  if (options.train.task.is_evaluator() && uses_model) {
+    throw ConfigError(text(options.strategy.cluster.origin,
+                           " makes this process the evaluator, but ", mode, " needs none."),
+                      "start this process alone, or give the job --mode train-and-evaluate.");
+  }
+  if (options.mode != Mode::train_and_evaluate && stops_early(options.eval)) {
+    throw ConfigError(text("--stop-if-... is given, but ", mode, " evaluates nothing meanwhile."),
+                      "use --mode train-and-evaluate, or leave the flag out.");
   }
   if (!uses_model && !no_checkpoint) {
     throw ConfigError(text("--checkpoint is given, but ", mode, " would not use it."),
@@ -185,9 +205,26 @@ void check_together(const Options& options) {
 /// What every worker must be told alike, since it shapes the training itself.
 std::map<std::string, std::string> common_settings(const detail::FlagTable& table) {
   std::map<std::string, std::string> settings;
-  for (const char* name : {"mode", "epochs", "max-steps", "steps", "batch-size", "learning-rate",
-                           "momentum", "weight-decay", "seed", "on-non-finite", "train-examples",
-                           "log-every", "save-summary-steps", "save-checkpoints-steps"}) {
+  for (const char* name : {"mode",
+                           "epochs",
+                           "max-steps",
+                           "steps",
+                           "batch-size",
+                           "learning-rate",
+                           "momentum",
+                           "weight-decay",
+                           "seed",
+                           "on-non-finite",
+                           "train-examples",
+                           "log-every",
+                           "save-summary-steps",
+                           "save-checkpoints-steps",
+                           "save-checkpoints-secs",
+                           "stop-if-no-decrease",
+                           "stop-if-no-increase",
+                           "stop-if-lower",
+                           "stop-if-higher",
+                           "min-steps"}) {
     const std::string value = table.find(name)->flag->show();
     settings[text("--", name)] = value.empty() ? "unset" : value;
   }
@@ -236,6 +273,14 @@ std::string take_model_dir(const ResolvedCluster& resolved, std::string& model_d
   return resolved.document->name;
 }
 
+/// The model directory that a checkpoint's path names; "" for none.
+std::string folder_of(const std::string& checkpoint) {
+  const std::string path = checkpoint.substr(0, checkpoint.find_last_not_of('/') + 1);
+  const auto slash = path.rfind('/');
+  if (path.empty()) return "";
+  return slash == std::string::npos ? "." : path.substr(0, std::max<std::size_t>(slash, 1));
+}
+
 Outcome complete(Settings& settings, const detail::FlagTable& table, const GivenTexts& given,
                  const Environment& environment, const std::vector<std::string>& warnings) {
   Outcome outcome;
@@ -254,6 +299,9 @@ Outcome complete(Settings& settings, const detail::FlagTable& table, const Given
       take_model_dir(resolved, settings.options.train.model_dir, outcome);
   settings.options.train.generation = settings.options.strategy.cluster.generation;
   check_together(settings.options);
+  if (settings.options.train.model_dir.empty()) {
+    settings.options.train.model_dir = folder_of(settings.options.use.checkpoint);
+  }
   if (settings.print_config) {
     outcome.text = print_config_text(
         table, config_lines(given, table, settings.options.strategy.cluster, model_dir_of));

@@ -21,7 +21,8 @@ TrainingLimits::TrainingLimits(const TrainOptions& options, const TrainState& st
                                std::int64_t steps_per_epoch)
     : steps_per_epoch_(steps_per_epoch),
       epochs_(options.epochs.value_or(options.max_steps || options.steps ? kNoLimit : 1)),
-      steps_(step_limit(options, state)) {}
+      steps_(step_limit(options, state)),
+      relative_(options.steps.has_value()) {}
 
 bool TrainingLimits::reached(const TrainState& state) const {
   return state.position.epoch >= epochs_ || state.step >= steps_;
@@ -38,7 +39,7 @@ std::int64_t TrainingLimits::last_step() const {
 }
 
 std::string TrainingLimits::reason(const TrainState& state) const {
-  if (state.step >= steps_) return text("max_steps ", steps_, " is reached");
+  if (state.step >= steps_) return text(relative_ ? "step " : "max_steps ", steps_, " is reached");
   const std::string of = steps_ == kNoLimit ? "" : text(" of max_steps ", steps_);
   return text("the data has ended: epochs = ", epochs_, ", step = ", state.step, of);
 }

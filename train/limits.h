@@ -28,6 +28,7 @@ class TrainingLimits {
   std::int64_t steps_per_epoch_;
   std::int64_t epochs_;
   std::int64_t steps_;
+  bool relative_;  // to where this run started
 };
 
 }  // namespace troupe::detail

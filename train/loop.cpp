@@ -75,7 +75,9 @@ class Training final : public RunControl {
     log_info("training ends at step ", state_.step, ": ", reason());
     if (history_.steps == 0) log_warning("training took no step.");
     if (checkpoints_) checkpoints_->finish();
-    for (auto& action : actions_) action->end(*this);
+    if (ready_) {
+      for (auto& action : actions_) action->end(*this);
+    }
     strategy_.synchronize_buffers(state_);
     history_.reason = reason();
     return std::move(history_);
@@ -96,10 +98,23 @@ class Training final : public RunControl {
       for (const auto& action : stock) action->begin();
       actions_.insert(actions_.begin(), stock.begin(), stock.end());
     }
+    check_same_actions();
     ended_ = limits_->reached(state_);
     if (ended_) return;
     for (auto& action : actions_) action->ready(*this);
-    if (!given_.empty()) ended_ = detail::agree(strategy_, {false, wants_stop(), false}).stop;
+    ready_ = true;
+    ended_ = detail::agree(strategy_, {false, wants_stop()}).stop;
+  }
+
+  /// An action that only some workers have would make them exchange different messages.
+  void check_same_actions() {
+    const auto counts = strategy_.gather(text(given_.size()));
+    for (std::size_t rank = 1; rank < counts.size(); ++rank) {
+      if (counts[rank] == counts[0]) continue;
+      throw ConfigError(
+          text("rank ", rank, " has ", counts[rank], " actions, the chief ", counts[0], "."),
+          "give every worker the same list; chief_only() says who acts.");
+    }
   }
 
   /// The steps of the epoch that are left, as far as limits and stop requests allow.
@@ -107,45 +122,44 @@ class Training final : public RunControl {
     for (const DistributedBatch& batch :
          data_.train->epoch(state_.position.epoch, state_.position.step)) {
       for (auto& action : actions_) action->before_step(*this);
-      const bool taken = take_step(batch);
-      if (taken) settle(limits_->is_last(state_));
-      if (!taken || ended_ || limits_->is_last(state_)) return;
-    }
-  }
-
-  /// False: the loss or a gradient was not finite, and training ends with what is saved.
-  bool take_step(const DistributedBatch& batch) {
-    try {
-      const auto results = strategy_.run(step_, state_, batch);
-      if (results.front().losses.empty()) {
-        throw ConfigError("the training step returned no loss.", "return the loss of the batch.");
+      try {
+        take_step(batch);
+        settle();
+      } catch (const NonFiniteError& error) {  // raised on all workers alike
+        if (options_.on_non_finite == OnNonFinite::fail) throw;
+        log_warning("training stops, nothing after step ", state_.step - 1,
+                    " is saved: ", error.what());
+        request_stop("the loss or a gradient is not finite");
+        ended_ = true;
       }
-      StepReport report{state_.step + 1, batch.epoch, batch.global_examples, {}};
-      if (wants_losses(report.step)) report.losses = strategy_.reduce(Reduction::sum, results);
-      check_finite(report);
-      ++state_.step;
-      ++state_.position.step;
-      ++history_.steps;
-      history_.examples += batch.global_examples;
-      state_.epoch_loss.add(results, batch.global_examples);
-      for (auto& action : actions_) action->after_step(report, *this);
-      return true;
-    } catch (const NonFiniteError& error) {  // raised on all workers alike
-      if (options_.on_non_finite == OnNonFinite::fail) throw;
-      log_warning("training stops before step ", state_.step + 1, ": ", error.what());
-      request_stop("the loss or a gradient is not finite");
-      ended_ = true;
-      return false;
+      if (ended_ || limits_->is_last(state_)) return;
     }
   }
 
-  void check_finite(const StepReport& report) const {
-    for (const auto& [name, value] : report.losses) {
-      if (std::isfinite(value)) continue;
-      throw NonFiniteError(
-          text("the loss \"", name, "\" of step ", report.step, " is ", value, "."),
-          "lower --learning-rate, or look for bad examples in the data.");
+  void take_step(const DistributedBatch& batch) {
+    const auto results = strategy_.run(step_, state_, batch);
+    if (results.front().losses.empty()) {
+      throw ConfigError("the training step returned no loss.", "return the loss of the batch.");
     }
+    ++state_.step;
+    ++state_.position.step;
+    ++history_.steps;
+    history_.examples += batch.global_examples;
+    state_.epoch_loss.add(results, batch.global_examples);
+    poisoned_ = !are_finite(results);
+    StepReport report{state_.step, batch.epoch, batch.global_examples, {}};
+    if (wants_losses(report.step)) report.losses = strategy_.reduce(Reduction::sum, results);
+    for (auto& action : actions_) action->after_step(report, *this);
+  }
+
+  /// The host waits for the device here, as it did for the check of the gradients.
+  static bool are_finite(const std::vector<StepResult>& results) {
+    for (const StepResult& result : results) {
+      for (const auto& [name, loss] : result.losses) {
+        if (!std::isfinite(loss.item<double>())) return false;
+      }
+    }
+    return true;
   }
 
   [[nodiscard]] bool wants_losses(std::int64_t step) const {
@@ -157,27 +171,34 @@ class Training final : public RunControl {
   }
 
   /// What follows from a step on all workers: a save, the end, or both.
-  void settle(bool last) {
-    if (!checkpoints_ && given_.empty()) return;  // nobody can want anything
+  void settle() {
     const auto agreed =
         detail::agree(strategy_, {checkpoints_ && checkpoints_->is_due(), wants_stop(),
-                                  checkpoints_ && checkpoints_->is_terminated()});
+                                  checkpoints_ && checkpoints_->is_terminated(), poisoned_});
+    if (agreed.poisoned) {
+      throw NonFiniteError(text("the loss of step ", state_.step, " is not finite."),
+                           "lower --learning-rate, or look for bad examples in the data.");
+    }
     ended_ = agreed.stop;
     if (!checkpoints_) return;
-    last = last || agreed.stop;
-    if (agreed.save || agreed.terminate || last) {
-      checkpoints_->save(last ? Checkpointer::Save::last : Checkpointer::Save::periodic);
-      if (!last && checkpoints_->listener_stops()) request_stop("a saving listener asked for it");
-      ended_ = detail::agree(strategy_, {false, wants_stop(), false}).stop;
-    }
     if (agreed.terminate) stop_by_signal();
+    const bool last = agreed.stop || limits_->is_last(state_);
+    if (!agreed.save && !last) return;
+    checkpoints_->save(last ? Checkpointer::Save::last : Checkpointer::Save::periodic);
+    if (!last && checkpoints_->listener_stops()) request_stop("a saving listener asked for it");
+    ended_ = detail::agree(strategy_, {false, wants_stop()}).stop;
   }
 
   [[noreturn]] void stop_by_signal() {
+    checkpoints_->save(Checkpointer::Save::stopping);
     checkpoints_->wait();
     (void)detail::agree(strategy_, {});  // nobody leaves before the chief has saved
-    throw Stopped(text("SIGTERM: all workers stopped after step ", state_.step, "; the state is ",
-                       checkpoints_->saves() ? "saved in " + options_.model_dir : "not saved", "."),
+    const std::string cause = text("SIGTERM: all workers stopped after step ", state_.step);
+    if (!checkpoints_->saves()) {
+      throw Stopped(cause + "; checkpoints are switched off, so the state is lost.",
+                    "set --save-checkpoints-steps or --save-checkpoints-secs above 0.");
+    }
+    throw Stopped(cause + "; the state is saved in " + options_.model_dir + ".",
                   "start again with the same --model-dir to go on.");
   }
 
@@ -220,6 +241,8 @@ class Training final : public RunControl {
   std::optional<detail::TrainingLimits> limits_;
   std::int64_t first_step_ = 1;  // of this run
   std::string stop_reason_;
+  bool ready_ = false;     // the actions know that the run has begun
+  bool poisoned_ = false;  // a loss of the last step is not finite here
   bool ended_ = false;
   History history_;
 };

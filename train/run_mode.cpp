@@ -2,6 +2,8 @@
 
 #include <torch/types.h>
 
+#include <cerrno>
+#include <cstring>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -48,17 +50,26 @@ ordered_json to_json(const at::Tensor& tensor) {
   return tensor.dim() == 0 ? values.front() : values;
 }
 
-void print(const ordered_json& json) { std::cout << json.dump() << '\n' << std::flush; }
+enum class Reader { listens, gone };
 
-std::string checked_source(const Estimator& estimator, const UseOptions& use) {
-  if (!use.checkpoint.empty()) return use.checkpoint;
-  const auto newest = estimator.latest_checkpoint();
-  if (!newest && use.require_checkpoint) {
-    throw ConfigError("--require-checkpoint is given, and there is no checkpoint in " +
-                          estimator.config().model_dir + ".",
-                      "check --model-dir, or train first.");
-  }
-  return newest.value_or("");
+/// A line on stdout. A reader that has closed the pipe has what it wanted.
+/// Throws: EnvironmentError where the line is lost otherwise.
+Reader print_line(const std::string& line) {
+  errno = 0;
+  std::cout << line << '\n' << std::flush;
+  if (std::cout) return Reader::listens;
+  if (errno == EPIPE) return Reader::gone;
+  throw EnvironmentError(text("standard output cannot be written: ", std::strerror(errno), "."),
+                         "look for a full disk or a closed descriptor.");
+}
+
+void print(const ordered_json& json) { (void)print_line(json.dump()); }
+
+void check_checkpoint(const Estimator& estimator, const UseOptions& use) {
+  if (!use.require_checkpoint || !use.checkpoint.empty() || estimator.latest_checkpoint()) return;
+  throw ConfigError("--require-checkpoint is given, and there is no checkpoint in " +
+                        estimator.config().model_dir + ".",
+                    "check --model-dir, or train first.");
 }
 
 void train_and_evaluate_mode(Estimator& estimator, const TrainSpec& train_spec,
@@ -75,42 +86,49 @@ void train_and_evaluate_mode(Estimator& estimator, const TrainSpec& train_spec,
 }
 
 void evaluate_mode(Estimator& estimator, const EvalSpec& spec, const UseOptions& use) {
+  check_checkpoint(estimator, use);
   EvaluateCall call;
   call.input = spec.input;
   call.steps = spec.steps;
   call.batch_size = spec.batch_size;
   call.name = spec.name;
   call.actions = spec.actions;
-  call.checkpoint = checked_source(estimator, use);
+  call.checkpoint = use.checkpoint;
   const Evaluation evaluation = estimator.evaluate(call);
   if (estimator.options().train.json_summary) print({{"evaluation", to_json(evaluation)}});
 }
 
 void predict_mode(Estimator& estimator, const UseOptions& use) {
+  check_checkpoint(estimator, use);
   PredictCall call;
   call.keys = use.predict_keys;
   call.per = use.predict_batches ? PredictionStream::Per::batch : PredictionStream::Per::example;
-  call.checkpoint = checked_source(estimator, use);
+  call.checkpoint = use.checkpoint;
   PredictionStream predictions = estimator.predict(call);
   for (std::int64_t count = 0; use.predict_examples == 0 || count < use.predict_examples; ++count) {
     const auto next = predictions.next();
     if (!next) break;
     ordered_json line;
     for (const auto& [name, value] : *next) line[name] = to_json(value);
-    print(line);
+    if (print_line(line.dump()) == Reader::gone) break;
   }
 }
 
 void export_mode(Estimator& estimator, const UseOptions& use) {
   const std::string base =
       use.export_dir.empty() ? estimator.config().model_dir + "/export/manual" : use.export_dir;
-  std::cout << estimator.export_model(base, use.checkpoint) << std::endl;
+  (void)print_line(estimator.export_model(base, use.checkpoint));
 }
 
 }  // namespace
 
 void run_mode(Mode mode, Estimator& estimator, const TrainSpec& train_spec,
               const EvalSpec& eval_spec, const UseOptions& use) {
+  const bool alone = mode != Mode::train && mode != Mode::train_and_evaluate;
+  if (alone && estimator.options().strategy.cluster.rank > 0) {
+    log_info("this mode is the chief's: nothing to do here");
+    return;
+  }
   switch (mode) {
     case Mode::train: {
       TrainCall call;

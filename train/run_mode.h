@@ -9,7 +9,9 @@ namespace troupe {
 
 /// train, train_and_evaluate, evaluate, predict (one JSON object per line on stdout) or export (the
 /// path on stdout). With options.train.json_summary the last line of stdout is a JSON object.
-/// Collective: as the verb is.  Throws: as the verbs do.
+/// Evaluate, predict and export are done by the chief alone.
+/// Collective: as the verb is.  Throws: as the verbs do; EnvironmentError where stdout cannot be
+/// written.
 void run_mode(Mode mode, Estimator& estimator, const TrainSpec& train_spec,
               const EvalSpec& eval_spec, const UseOptions& use);
 

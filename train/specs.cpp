@@ -45,7 +45,10 @@ void EvalSpec::validate() const {
   check_actions(actions);
   check_not_negative(start_delay_secs, "start_delay_secs");
   check_not_negative(throttle_secs, "throttle_secs");
-  if (idle_timeout_secs) check_not_negative(*idle_timeout_secs, "idle_timeout_secs");
+  if (idle_timeout_secs && !(*idle_timeout_secs > 0)) {
+    throw ConfigError(text("idle_timeout_secs is ", *idle_timeout_secs, "."),
+                      "give more than 0 seconds, or leave it unset to wait for ever.");
+  }
   troupe::validate(exporters);
 }
 

@@ -12,6 +12,8 @@ namespace troupe {
 namespace {
 
 constexpr double kEarlyStopSeconds = 60;
+constexpr std::int64_t kMostExports = 1'000'000;  // as good as all of them
+constexpr double kMostSteps = 9e15;               // whole numbers up to here are exact as doubles
 
 /// "loss:500"
 struct MetricLimit {
@@ -30,6 +32,14 @@ MetricLimit parse_limit(const std::string& flag, const std::string& value) {
   } catch (const std::logic_error&) {  // not a number: below
   }
   throw ConfigError("--" + flag + " is \"" + value + "\".", "give METRIC:NUMBER, as loss:500.");
+}
+
+/// The limit as a number of steps.
+std::int64_t steps_of(const MetricLimit& limit) {
+  if (limit.limit >= 1 && limit.limit <= kMostSteps) return static_cast<std::int64_t>(limit.limit);
+  throw ConfigError(
+      text("early stopping by ", limit.metric, " is to wait for ", limit.limit, " steps."),
+      "give a number of steps of at least 1, as loss:500.");
 }
 
 using Condition = StopReason (*)(const ScalarHistory&, const MetricLimit&, std::int64_t);
@@ -61,13 +71,11 @@ TrainSpec train_spec(const TrainOptions& train, const EvalOptions& eval) {
   };
   add("stop-if-no-decrease", eval.stop_if_no_decrease,
       [](const ScalarHistory& history, const MetricLimit& to, std::int64_t min_steps) {
-        return stop_if_no_decrease(history, to.metric, static_cast<std::int64_t>(to.limit),
-                                   min_steps);
+        return stop_if_no_decrease(history, to.metric, steps_of(to), min_steps);
       });
   add("stop-if-no-increase", eval.stop_if_no_increase,
       [](const ScalarHistory& history, const MetricLimit& to, std::int64_t min_steps) {
-        return stop_if_no_increase(history, to.metric, static_cast<std::int64_t>(to.limit),
-                                   min_steps);
+        return stop_if_no_increase(history, to.metric, steps_of(to), min_steps);
       });
   add("stop-if-lower", eval.stop_if_lower,
       [](const ScalarHistory& history, const MetricLimit& to, std::int64_t min_steps) {
@@ -89,7 +97,9 @@ EvalSpec eval_spec(const EvalOptions& eval) {
   spec.throttle_secs = eval.throttle_secs;
   spec.idle_timeout_secs = eval.idle_timeout_secs;
   std::optional<int> keep;
-  if (eval.exports_to_keep) keep = static_cast<int>(*eval.exports_to_keep);
+  if (eval.exports_to_keep) {
+    keep = static_cast<int>(std::clamp<std::int64_t>(*eval.exports_to_keep, 0, kMostExports));
+  }
   for (const std::string& name : eval.exporters) {
     if (name == "latest") {
       spec.exporters.push_back(make_latest_exporter(name, keep));

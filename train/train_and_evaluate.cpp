@@ -5,10 +5,14 @@
 #include "core/error.h"
 #include "core/file_system.h"
 #include "core/log.h"
+#include "train/checkpoint/checkpoint_index.h"
+#include "train/checkpoint/checkpoint_manifest.h"
 #include "train/checkpoint/model_weights.h"
 #include "train/roles/evaluation_listener.h"
 #include "train/roles/evaluator.h"
 #include "train/roles/evaluator_presence.h"
+#include "train/roles/marker_reader.h"
+#include "train/summaries/summary_reader.h"
 
 namespace troupe {
 namespace {
@@ -19,8 +23,14 @@ class EstimatorJob final : public EvaluationJob {
   EstimatorJob(Estimator& estimator, const EvalSpec& spec)
       : estimator_(estimator), spec_(spec), files_(estimator.config().model_dir) {}
 
+  /// Looked up anew only when the index has changed: the evaluator asks every second, and what is
+  /// wrong with a checkpoint is to be told once.
   [[nodiscard]] std::optional<std::string> latest_checkpoint() override {
-    return estimator_.latest_checkpoint();
+    const std::string index = index_text();
+    if (!asked_ || index != index_) latest_ = estimator_.latest_checkpoint();
+    asked_ = true;
+    index_ = index;
+    return latest_;
   }
 
   [[nodiscard]] Evaluation evaluate(const std::string& checkpoint) override {
@@ -51,14 +61,27 @@ class EstimatorJob final : public EvaluationJob {
     return exports;
   }
 
-  [[nodiscard]] std::optional<Finished> finished() override {
-    return files_.status("") ? read_finished(files_) : std::nullopt;
-  }
+  [[nodiscard]] std::optional<Finished> finished() override { return markers_.read(); }
 
  private:
+  [[nodiscard]] std::string index_text() {
+    try {
+      if (!files_.status("") || !files_.status(kIndexName)) return "";
+      const auto bytes = files_.read_file(kIndexName, kMaxManifestBytes);
+      return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+    } catch (const CheckpointError&) {
+      return "";  // replaced at this moment: the next look tells
+    }
+  }
+
   Estimator& estimator_;
   const EvalSpec& spec_;
   PosixFileSystem files_;
+  SteadyClock clock_;
+  MarkerReader markers_{files_, clock_};
+  bool asked_ = false;
+  std::string index_;
+  std::optional<std::string> latest_;
 };
 
 TrainAndEvaluateResult to_result(const std::optional<EvaluationRound>& last) {
@@ -71,34 +94,53 @@ TrainingGoal goal_of(const Estimator& estimator, const TrainSpec& spec) {
   return {spec.max_steps ? spec.max_steps : options.max_steps, options.epochs};
 }
 
-TrainCall call_of(const TrainSpec& spec) {
+/// Takes a former run's marker away when training begins: the chief has the directory's lock then.
+class MarkerRemoval final : public PeriodicAction {
+ public:
+  explicit MarkerRemoval(const std::string& model_dir) : files_(model_dir) {}
+  [[nodiscard]] bool chief_only() const override { return true; }
+  void ready(RunControl& /*run*/) override { clear_finished(files_); }
+  void after_step(const StepReport& /*report*/, RunControl& /*run*/) override {}
+
+ private:
+  PosixFileSystem files_;
+};
+
+TrainCall call_of(const Estimator& estimator, const TrainSpec& spec) {
   TrainCall call;
   call.input = spec.input;
   call.max_steps = spec.max_steps;
   call.companions = spec.companions;
+  call.companions.actions.push_back(std::make_shared<MarkerRemoval>(estimator.config().model_dir));
   return call;
 }
 
-/// Marks on disk, by the chief, whether training is over.
-class Completion {
- public:
-  Completion(const Estimator& estimator, TrainingGoal goal)
-      : files_(estimator.config().model_dir), goal_(std::move(goal)) {}
-
-  void begin() {
-    files_.create_root();
-    clear_finished(files_);
+/// Marks, by the chief, that training is over. Returns whether that is news.
+bool mark_finished(const Estimator& estimator, const TrainingGoal& goal, const History& history) {
+  const auto newest = estimator.latest_checkpoint();
+  if (!newest) {
+    log_warning("training is over without a checkpoint in ", estimator.config().model_dir,
+                ": an evaluator will not learn of it");
+    return false;
   }
-  void end(const Estimator& estimator, const History& history) {
-    const auto newest = estimator.latest_checkpoint();
-    if (!newest) return;
-    write_finished(files_, {split_checkpoint_path(*newest).step, goal_, history.reason});
-  }
+  PosixFileSystem files(estimator.config().model_dir);
+  const std::int64_t step = split_checkpoint_path(*newest).step;
+  const auto former = read_finished(files);
+  const bool known = former && former->goal == goal && former->step == step;
+  if (!known) write_finished(files, {step, goal, history.reason});
+  return !known;
+}
 
- private:
-  PosixFileSystem files_;
-  TrainingGoal goal_;
-};
+/// Once, what training came to; nothing where it was evaluated already.
+TrainAndEvaluateResult evaluate_at_end(Estimator& estimator, const EvalSpec& eval_spec) {
+  EstimatorJob job(estimator, eval_spec);
+  const auto newest = job.latest_checkpoint();
+  if (!newest) return {};
+  const auto history = read_scalars(estimator.evaluation_directory(eval_spec.name));
+  if (history.count(split_checkpoint_path(*newest).step) != 0) return {};
+  log_info("the last checkpoint has not been evaluated: this process does it");
+  return to_result(evaluate_and_export(job, *newest, [](std::int64_t) { return true; }));
+}
 
 TrainAndEvaluateResult run_alone(Estimator& estimator, const TrainSpec& train_spec,
                                  const EvalSpec& eval_spec) {
@@ -106,47 +148,42 @@ TrainAndEvaluateResult run_alone(Estimator& estimator, const TrainSpec& train_sp
   log_info("training with an evaluation after every checkpoint, at most every ",
            eval_spec.throttle_secs, " s; checkpoints every ",
            cadence.steps ? text(*cadence.steps, " steps") : text(*cadence.seconds, " s"));
+  if (evaluator_is_present(estimator.config().model_dir)) {
+    log_warning("an evaluator is at work in ", estimator.config().model_dir,
+                " too: both will evaluate and export");
+  }
   EstimatorJob job(estimator, eval_spec);
   const SteadyClock clock;
+  const TrainingGoal goal = goal_of(estimator, train_spec);
   EvaluationListener::Options options;
   options.throttle = Seconds(eval_spec.throttle_secs);
-  options.max_steps = goal_of(estimator, train_spec).max_steps;
+  options.max_steps = goal.max_steps;
   const auto listener = std::make_shared<EvaluationListener>(job, options, clock);
-  TrainCall call = call_of(train_spec);
+  TrainCall call = call_of(estimator, train_spec);
   call.companions.listeners.push_back(listener);
-  Completion completion(estimator, goal_of(estimator, train_spec));
-  completion.begin();
-  completion.end(estimator, estimator.train(call));
-  return to_result(listener->last());
-}
-
-/// Where nobody evaluated meanwhile: once, what training came to.
-TrainAndEvaluateResult evaluate_at_end(Estimator& estimator, const EvalSpec& eval_spec) {
-  EstimatorJob job(estimator, eval_spec);
-  const auto newest = job.latest_checkpoint();
-  if (!newest) return {};
-  log_info("no evaluator is at work: the chief evaluates the last checkpoint");
-  return to_result(evaluate_and_export(job, *newest, [](std::int64_t) { return true; }));
+  const History history = estimator.train(call);
+  const bool news = mark_finished(estimator, goal, history);
+  if (listener->last() || !news) return to_result(listener->last());
+  // The run that trained this far was killed before its final evaluation.
+  return evaluate_at_end(estimator, eval_spec);
 }
 
 TrainAndEvaluateResult run_in_group(Estimator& estimator, const TrainSpec& train_spec,
                                     const EvalSpec& eval_spec) {
-  const std::string& model_dir = estimator.config().model_dir;
   const bool chief = estimator.options().strategy.cluster.rank == 0;
-  Completion completion(estimator, goal_of(estimator, train_spec));
-  if (chief) completion.begin();
-  bool evaluator = estimator.config().task.evaluator_expected || evaluator_is_present(model_dir);
-  const History history = estimator.train(call_of(train_spec));
-  evaluator = evaluator || evaluator_is_present(model_dir);  // the marker is what ends it
-  if (chief) completion.end(estimator, history);
+  const History history = estimator.train(call_of(estimator, train_spec));
+  // Whoever was announced may have died: what counts is who is there, before the marker ends it.
+  const bool evaluator = chief && evaluator_is_present(estimator.config().model_dir);
   estimator.close();
-  if (!chief || evaluator) return {};
-  return evaluate_at_end(estimator, eval_spec);
+  if (!chief) return {};
+  mark_finished(estimator, goal_of(estimator, train_spec), history);
+  return evaluator ? TrainAndEvaluateResult() : evaluate_at_end(estimator, eval_spec);
 }
 
 TrainAndEvaluateResult run_as_evaluator(Estimator& estimator, const TrainSpec& train_spec,
                                         const EvalSpec& eval_spec) {
-  const EvaluatorPresence presence(estimator.config().model_dir);
+  ThreadSleeper sleeper;
+  const EvaluatorPresence presence(estimator.config().model_dir, sleeper);
   EstimatorJob job(estimator, eval_spec);
   EvaluatorOptions options;
   options.start_delay = Seconds(eval_spec.start_delay_secs);
@@ -154,7 +191,6 @@ TrainAndEvaluateResult run_as_evaluator(Estimator& estimator, const TrainSpec& t
   options.goal = goal_of(estimator, train_spec);
   if (eval_spec.idle_timeout_secs) options.idle_timeout = Seconds(*eval_spec.idle_timeout_secs);
   const SteadyClock clock;
-  ThreadSleeper sleeper;
   return to_result(run_evaluator(job, options, clock, sleeper));
 }
 

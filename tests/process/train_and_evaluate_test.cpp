@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -201,6 +202,68 @@ TEST_SUITE("train_and_evaluate") {
     CHECK(run.err.find("training ends at step") != std::string::npos);
     CHECK(run.err.find("accuracy") != std::string::npos);
     CHECK(fs::exists(dir.path() / "finished.json"));
+  }
+
+  TEST_CASE("train_and_evaluate: SIGTERM alone saves and ends without another evaluation") {
+    const TempDir dir;
+    Process run(command(dir, 100'000, 1'000'000));
+    REQUIRE(run.wait_for_output("step = 100", kLimit));
+    run.signal(SIGTERM);
+    const auto stopped = run.wait(kLimit);
+    CHECK(stopped.exit_code == 143);
+    CHECK(count(stopped.err, "evaluating ") == 0);
+    CHECK(names_in(dir.path(), "model.ckpt-").size() == 2);
+  }
+
+  TEST_CASE("train_and_evaluate: killed before the last evaluation, it is made up for") {
+    const TempDir dir;
+    REQUIRE(summary(run_process(command(dir, 12, 10), {}, kLimit))["evaluation"]["global_step"] ==
+            12);
+    fs::remove(dir.path() / "finished.json");  // as if it had been killed before it was written
+    fs::remove_all(dir.path() / "eval");
+    const auto again = run_process(command(dir, 12, 10), {}, kLimit);
+    CHECK(summary(again)["evaluation"]["global_step"] == 12);
+    CHECK(count(run_process(command(dir, 12, 10), {}, kLimit).err, "evaluating ") == 0);
+  }
+
+  TEST_CASE("modes: a damaged newest checkpoint is named, and the one before it is used") {
+    const TempDir dir;
+    REQUIRE(run_process(command(dir, 22, 10), {}, kLimit).exit_code == 0);
+    const fs::path newest = dir.path() / "model.ckpt-22/model.safetensors";
+    const Words evaluate = {
+        kMnist, "--mode",        "evaluate", "--model-dir", dir.path().string(), "--train-examples",
+        "1003", "--json-summary"};
+    SUBCASE("truncated") { fs::resize_file(newest, 100); }
+    SUBCASE("a flipped bit") {
+      std::fstream file(newest, std::ios::in | std::ios::out | std::ios::binary);
+      file.seekg(5000);
+      const int byte = file.get();
+      file.seekp(5000);
+      file.put(static_cast<char>(byte ^ 1));
+    }
+    const auto run = run_process(evaluate, {}, kLimit);
+    CHECK(summary(run)["evaluation"]["global_step"] == 20);
+    CHECK(run.err.find("model.ckpt-22") != std::string::npos);
+  }
+
+  TEST_CASE("modes: output that cannot be written is an error") {
+    const TempDir dir;
+    REQUIRE(run_process(command(dir, 5, 10), {}, kLimit).exit_code == 0);
+    const auto run = run_process({"/bin/sh", "-c",
+                                  kMnist + " --mode predict --predict-examples 3 --model-dir " +
+                                      dir.path().string() + " > /dev/full"},
+                                 {}, kLimit);
+    CHECK(run.exit_code == 3);
+    CHECK(run.err.find("standard output cannot be written") != std::string::npos);
+  }
+
+  TEST_CASE("modes: in a group the chief alone predicts") {
+    const TempDir dir;
+    REQUIRE(run_process(command(dir, 5, 10), {}, kLimit).exit_code == 0);
+    const auto run = run_on(2, {kMnist, "--mode", "predict", "--predict-examples", "2",
+                                "--model-dir", dir.path().string()});
+    CHECK(run.exit_code == 0);
+    CHECK(count(run.out, "logits") == 2);
   }
 
   TEST_CASE("modes: evaluate, predict and export use what was trained") {

@@ -5,7 +5,8 @@
 //
 // Order of calls: begin; the state is made or restored; ready; then for each step before_step, the
 // step, after_step; after_epoch where an epoch ends; end, only where training ended cleanly (last
-// step, end of the data, a stop that was asked for). An exception ends the run without end().
+// step, end of the data, a stop that was asked for). An exception ends the run without end(). Where
+// nothing is left to train there is neither ready nor end.
 // Within one call: the framework's actions first, then the user's, in list order.
 #pragma once
 

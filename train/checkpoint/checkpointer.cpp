@@ -23,6 +23,15 @@ class Checkpointer::Files {
                 {static_cast<int>(options.keep_checkpoint_max),
                  Seconds(options.keep_checkpoint_every_n_hours * 3600)}) {}
 
+  /// Another failure is under way where a save's was not asked for: it is told in the log.
+  ~Files() {
+    try {
+      wait();
+    } catch (const std::exception& error) {
+      log_error("the save in the background has failed: ", error.what());
+    }
+  }
+
   /// The newest good checkpoint; unset: there is none.
   std::optional<RunSnapshot> load() {
     RunSnapshot snapshot;
@@ -144,13 +153,16 @@ void Checkpointer::tell_saved(Save which) {
 
 void Checkpointer::save(Save which) {
   if (cadence_.never() || saved_step_ == state_.step) return;
-  for (auto& listener : listeners_) listener->before_save(state_.step);
+  const bool told = which != Save::stopping && !listeners_.empty();
+  if (told) {
+    for (auto& listener : listeners_) listener->before_save(state_.step);
+  }
   RunSnapshot snapshot = capture(strategy_, state_, data_);
   saved_step_ = state_.step;
   saved_at_ = clock_.now();
   if (!files_) return;
   files_->start_saving(state_.step, std::move(snapshot));
-  if (listeners_.empty()) return;
+  if (!told) return;
   files_->wait();
   tell_saved(which);
 }

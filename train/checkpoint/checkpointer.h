@@ -37,7 +37,11 @@ class Checkpointer {
   /// Whether a listener asked to stop; listeners are on the chief only.
   [[nodiscard]] bool listener_stops() const { return listener_stops_; }
 
-  enum class Save { periodic, last };
+  enum class Save {
+    periodic,
+    last,     // training ends with it
+    stopping  // on SIGTERM: listeners are not told, since what they would do may take long
+  };
   /// Saves the state unless that step is saved. Returns when the state is copied; the files are
   /// written meanwhile, but where somebody listens: listeners see complete files.
   /// Collective: yes.  Throws: CheckpointError, of this save or the one before.
@@ -60,9 +64,9 @@ class Checkpointer {
   const TrainOptions& options_;
   const CheckpointCadence cadence_;
   const Clock& clock_;
+  StopSignal stop_;               // before files_: SIGTERM is held back until they are written
   std::unique_ptr<Files> files_;  // on the chief
   SavingListeners listeners_;     // on the chief
-  StopSignal stop_;
   std::optional<std::int64_t> saved_step_;
   Clock::TimePoint saved_at_;
   bool listener_stops_ = false;

@@ -41,16 +41,25 @@ CheckpointPath split_checkpoint_path(const std::string& path) {
 std::optional<std::string> latest_checkpoint(const std::string& model_dir) {
   PosixFileSystem files(model_dir);
   if (!files.status("")) return std::nullopt;
-  const auto index = read_index(files);
-  if (!index) return std::nullopt;
-  const std::string path = model_dir + "/" + checkpoint_name(index->latest);
+  CheckpointReader reader(files);
   try {
-    (void)CheckpointReader(files).open(index->latest);
-    return path;
+    const auto index = read_index(files);
+    if (!index) return std::nullopt;
+    return model_dir + "/" + checkpoint_name(reader.open(index->latest).step);
   } catch (const CheckpointError& error) {
-    log_error("the latest checkpoint of ", model_dir, " cannot be used: ", error.what());
-    return std::nullopt;
+    log_error("the latest checkpoint of ", model_dir, " is passed over: ", error.what());
   }
+  const auto others = reader.all();
+  if (others.empty()) return std::nullopt;
+  return model_dir + "/" + checkpoint_name(others.back().step);
+}
+
+std::optional<std::string> newest_good_checkpoint(const std::string& model_dir) {
+  PosixFileSystem files(model_dir);
+  if (!files.status("")) return std::nullopt;
+  const auto newest = CheckpointReader(files).latest();
+  if (!newest) return std::nullopt;
+  return model_dir + "/" + checkpoint_name(newest->step);
 }
 
 std::vector<NamedTensor> read_weights(const std::string& checkpoint) {

@@ -20,8 +20,12 @@ struct CheckpointPath {
 [[nodiscard]] CheckpointPath split_checkpoint_path(const std::string& path);
 
 /// The path of the newest complete checkpoint by the index of `model_dir`; unset: there is none.
-/// One that the index names and that is not there is an error in the log and passed over.
+/// One that the index names and that is not complete is an error in the log; the one before it is
+/// taken. Contents are not read, so it may be asked often.
 [[nodiscard]] std::optional<std::string> latest_checkpoint(const std::string& model_dir);
+/// The newest whose contents are as they were saved; unset: there is none.
+/// Throws: CheckpointError where there are some and none is good.
+[[nodiscard]] std::optional<std::string> newest_good_checkpoint(const std::string& model_dir);
 
 /// Parameters and buffers of a checkpoint, by name, on the CPU.
 /// Throws: CheckpointError when it is missing or not as it was saved.

@@ -7,13 +7,18 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/file_system.h"
 #include "core/log.h"
+#include "strategies/device.h"
 #include "strategies/make_strategy.h"
+#include "strategies/shared_failure.h"
+#include "train/checkpoint/checkpoint_manifest.h"
 #include "train/checkpoint/model_weights.h"
 #include "train/estimator/evaluation_pass.h"
 #include "train/estimator/features.h"
 #include "train/export/export_directory.h"
 #include "train/export/model_export.h"
+#include "train/random_guard.h"
 #include "train/summary.h"
 
 namespace troupe {
@@ -85,7 +90,7 @@ TrainOptions Estimator::options_of(const TrainCall& call) const {
 
 bool Estimator::is_trained_already(const TrainOptions& options) const {
   const auto newest = latest_checkpoint();
-  if (!options.max_steps || !newest) return false;
+  if (!options.max_steps || !newest || options.resume == "never") return false;
   const std::int64_t step = split_checkpoint_path(*newest).step;
   if (step < *options.max_steps) return false;
   log_info("nothing to train: ", *newest, " has reached max_steps ", *options.max_steps,
@@ -106,6 +111,10 @@ History Estimator::train(const TrainCall& call) {
     return nothing;
   }
   if (!strategy_) strategy_ = make_strategy(options_.strategy);
+  return detail::sharing_failure(*strategy_, [&] { return train_together(options, call); });
+}
+
+History Estimator::train_together(const TrainOptions& options, const TrainCall& call) {
   // The chief's weights are copied to all, so the chief alone looks at what to start from.
   const bool warm = options_.warm_start && strategy_->is_chief() && !latest_checkpoint();
   const auto hooks =
@@ -148,11 +157,24 @@ LoadedModel& Estimator::evaluation_model(const std::string& checkpoint) {
   return *model_;
 }
 
+std::string Estimator::source_of(const std::string& checkpoint) const {
+  if (!checkpoint.empty()) {
+    const CheckpointPath path = split_checkpoint_path(checkpoint);
+    PosixFileSystem files(path.model_dir);
+    if (files.status(checkpoint_name(path.step))) return checkpoint;
+    throw CheckpointError("there is no checkpoint " + checkpoint + ".",
+                          "name one that is there: <model_dir>/model.ckpt-<step>.");
+  }
+  return newest_good_checkpoint(config().model_dir).value_or("");
+}
+
+c10::Device Estimator::device() const { return detail::parse_device(options_.strategy.device); }
+
 Evaluation Estimator::evaluate(const EvaluateCall& call) {
-  std::string checkpoint = call.checkpoint;
-  if (checkpoint.empty()) checkpoint = latest_checkpoint().value_or("");
+  const detail::RandomGuard guard(device());
+  const std::string checkpoint = source_of(call.checkpoint);
   if (checkpoint.empty()) {
-    log_info("there is no checkpoint in ", config().model_dir, ": fresh weights are evaluated");
+    log_warning("there is no checkpoint in ", config().model_dir, ": fresh weights are evaluated");
   } else {
     log_info("evaluating ", checkpoint);
   }
@@ -161,6 +183,7 @@ Evaluation Estimator::evaluate(const EvaluateCall& call) {
 }
 
 Evaluation Estimator::evaluate_live(Replica& replica, std::int64_t step, const EvaluateCall& call) {
+  const detail::RandomGuard guard(device());
   return evaluate_replica(replica, step, call, "");
 }
 
@@ -198,10 +221,10 @@ void Estimator::write_summary(const std::string& name, const Evaluation& evaluat
 }
 
 PredictionStream Estimator::predict(const PredictCall& call) {
-  std::string checkpoint = call.checkpoint;
-  if (checkpoint.empty()) checkpoint = latest_checkpoint().value_or("");
+  const detail::RandomGuard guard(device());
+  const std::string checkpoint = source_of(call.checkpoint);
   if (checkpoint.empty()) {
-    log_info("there is no checkpoint in ", config().model_dir, ": fresh weights predict");
+    log_warning("there is no checkpoint in ", config().model_dir, ": fresh weights predict");
   }
   auto model = make_model(checkpoint);
   std::shared_ptr<const Dataset> input = call.input ? call.input() : splits().test;
@@ -227,6 +250,7 @@ std::vector<NamedTensor> Estimator::example_features() {
 
 ModelWriter Estimator::model_writer(const std::string& checkpoint) {
   return [this, checkpoint](const std::string& directory) {
+    const detail::RandomGuard guard(device());
     LoadedModel& model = evaluation_model(checkpoint);
     ModelExportOptions options = options_.exported;
     options.global_step = model.step();
@@ -235,8 +259,7 @@ ModelWriter Estimator::model_writer(const std::string& checkpoint) {
 }
 
 std::string Estimator::export_model(const std::string& base, const std::string& checkpoint) {
-  std::string source = checkpoint;
-  if (source.empty()) source = latest_checkpoint().value_or("");
+  const std::string source = source_of(checkpoint);
   if (source.empty()) {
     throw ConfigError("there is no trained model in " + config().model_dir + ".",
                       "train first, or name a checkpoint.");
@@ -269,7 +292,7 @@ at::Tensor Estimator::variable_value(const std::string& name) const {
 }
 
 std::vector<NamedTensor> Estimator::variables() const {
-  const auto newest = latest_checkpoint();
+  const auto newest = newest_good_checkpoint(config().model_dir);
   if (newest) return read_weights(*newest);
   throw ConfigError("there is no checkpoint in " + config().model_dir + " to look at.",
                     "train first, or set model_dir to where the checkpoints are.");

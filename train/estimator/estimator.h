@@ -120,6 +120,11 @@ class Estimator {
  private:
   [[nodiscard]] TrainOptions options_of(const TrainCall& call) const;
   [[nodiscard]] bool is_trained_already(const TrainOptions& options) const;
+  /// What train does once the strategy is there.
+  History train_together(const TrainOptions& options, const TrainCall& call);
+  /// The given checkpoint or the newest good one; "": there is none.
+  [[nodiscard]] std::string source_of(const std::string& checkpoint) const;
+  [[nodiscard]] c10::Device device() const;
   [[nodiscard]] const Splits& splits();
   /// Without a checkpoint: weights as training would start from them, warm or fresh.
   [[nodiscard]] std::unique_ptr<LoadedModel> make_model(const std::string& checkpoint) const;

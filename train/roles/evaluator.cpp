@@ -18,6 +18,11 @@ constexpr int kTries = 3;  // for one checkpoint that cannot be read
 /// In seconds, as lines show it.
 double shown(Seconds duration) { return std::round(duration.count() * 10) / 10; }
 
+std::string to_text(const TrainingGoal& goal) {
+  const std::string steps = goal.max_steps ? text(*goal.max_steps) : "unset";
+  return text("max_steps ", steps, " and epochs ", goal.epochs ? text(*goal.epochs) : "unset");
+}
+
 /// Lets something be said at most every ten minutes.
 class Limiter final {
  public:
@@ -44,7 +49,7 @@ class Evaluator final {
 
  private:
   /// The chief's marker, if it is about this training.
-  [[nodiscard]] std::optional<Finished> finished() const;
+  [[nodiscard]] std::optional<Finished> finished();
   [[nodiscard]] bool is_over(const std::optional<Finished>& marker);
   [[nodiscard]] Seconds throttle_left(const std::optional<Finished>& marker) const;
   /// One look for a checkpoint, with its callbacks. Unset: a callback ends the evaluator.
@@ -66,6 +71,7 @@ class Evaluator final {
   Clock::TimePoint idle_since_;
   Limiter warnings_;
   Limiter throttle_lines_;
+  bool warned_of_goal_ = false;
 };
 
 std::optional<EvaluationRound> Evaluator::run() {
@@ -87,6 +93,7 @@ std::optional<EvaluationRound> Evaluator::run() {
         log_info("waits ", shown(left), " s until the next evaluation (throttle_secs ",
                  options_.throttle.count(), " from start to start)");
       }
+      if (options_.idle_timeout && !is_new(job_.latest_checkpoint())) throw_if_idle(marker);
       sleeper_.sleep(std::min(options_.poll, left));
       continue;
     }
@@ -98,10 +105,16 @@ std::optional<EvaluationRound> Evaluator::run() {
   }
 }
 
-std::optional<Finished> Evaluator::finished() const {
+std::optional<Finished> Evaluator::finished() {
   std::optional<Finished> marker = job_.finished();
-  if (marker && !(marker->goal == options_.goal)) marker.reset();
-  return marker;
+  if (!marker || marker->goal == options_.goal) return marker;
+  if (!warned_of_goal_) {
+    log_warning("training finished at step ", marker->step, " with ", to_text(marker->goal),
+                ", and this evaluator waits for ", to_text(options_.goal),
+                ": start both with the same limits");
+    warned_of_goal_ = true;
+  }
+  return std::nullopt;
 }
 
 bool Evaluator::is_over(const std::optional<Finished>& marker) {

@@ -42,7 +42,8 @@ struct EvaluatorOptions {
   Seconds throttle{600};  // between starts of evaluations; 0: every checkpoint that is there
   Seconds poll{1};        // between looks: for the end of training; after throttle for a checkpoint
   TrainingGoal goal;      // the evaluator ends at goal.max_steps or at a marker of this goal
-  /// Ends with an error when nothing new came for so long; unset: waits for ever.
+  /// Ends with an error when nothing new has come for so long since the last evaluation; unset:
+  /// waits for ever.
   std::optional<Seconds> idle_timeout;
   std::function<bool()> before_evaluation;  // at every look; false: end. Null: go on
   std::function<bool(const EvaluationRound&)> after_evaluation;  // of every look; the same

@@ -6,12 +6,18 @@ namespace troupe {
 namespace {
 
 constexpr const char* kLockName = ".troupe-evaluator";
+constexpr int kTries = 10;
+constexpr Seconds kPause{0.1};
 
 }  // namespace
 
-EvaluatorPresence::EvaluatorPresence(const std::string& model_dir) : files_(model_dir) {
+EvaluatorPresence::EvaluatorPresence(const std::string& model_dir, Sleeper& sleeper)
+    : files_(model_dir) {
   files_.create_root();
-  lock_ = files_.try_lock(kLockName);
+  for (int tries = 0; !lock_ && tries < kTries; ++tries) {
+    if (tries > 0) sleeper.sleep(kPause);  // a chief that looks holds the lock for a moment
+    lock_ = files_.try_lock(kLockName);
+  }
   if (!lock_) {
     throw EnvironmentError("another evaluator is at work in " + model_dir + ".",
                            "start one evaluator per model directory.");

@@ -6,22 +6,24 @@
 #include <string>
 
 #include "core/file_system.h"
+#include "train/roles/sleeper.h"
 
 namespace troupe {
 
 /// Held by the evaluator as long as it lives.
 class EvaluatorPresence {
  public:
-  /// Makes the model directory where it is missing.
+  /// Makes the model directory where it is missing. Blocks: a second, where the lock is taken.
   /// Throws: EnvironmentError where another evaluator is at work there.
-  explicit EvaluatorPresence(const std::string& model_dir);
+  EvaluatorPresence(const std::string& model_dir, Sleeper& sleeper);
 
  private:
   PosixFileSystem files_;
   std::unique_ptr<FileLock> lock_;
 };
 
-/// On a network file system without locks between machines: false.
+/// Looks by taking the lock for a moment, so the chief alone asks. On a network file system without
+/// locks between machines: false.
 [[nodiscard]] bool evaluator_is_present(const std::string& model_dir);
 
 }  // namespace troupe

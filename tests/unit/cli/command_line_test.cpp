@@ -280,8 +280,7 @@ TEST_SUITE("cli") {
         "--save-checkpoints-secs 0 --eval-steps 0 --eval-name held-out_2.x --eval-batch-size 256 "
         "--start-delay-secs 0 --throttle-secs 0 --idle-timeout-secs 30 --exporter final,best "
         "--exports-to-keep 0 --best-metric accuracy --best-mode max "
-        "--stop-if-no-decrease a:loss:100 --stop-if-no-increase accuracy:5 --stop-if-lower loss:-1 "
-        "--stop-if-higher accuracy:0.9 --min-steps 10 --checkpoint model.ckpt-0 "
+        "--min-steps 10 --checkpoint model.ckpt-0 "
         "--require-checkpoint --predict-keys y1,y2 --predict-batches --predict-examples 4 "
         "--export-dir /e"));
     CHECK(options.train.steps == 7);
@@ -302,10 +301,6 @@ TEST_SUITE("cli") {
     CHECK_FALSE(eval.exports_to_keep.has_value());
     CHECK(eval.best_metric == "accuracy");
     CHECK(eval.best_mode == "max");
-    CHECK(eval.stop_if_no_decrease == "a:loss:100");
-    CHECK(eval.stop_if_no_increase == "accuracy:5");
-    CHECK(eval.stop_if_lower == "loss:-1");
-    CHECK(eval.stop_if_higher == "accuracy:0.9");
     CHECK(eval.min_steps == 10);
     CHECK(options.use.checkpoint == "model.ckpt-0");
     CHECK(options.use.require_checkpoint);
@@ -313,6 +308,30 @@ TEST_SUITE("cli") {
     CHECK(options.use.predict_batches);
     CHECK(options.use.predict_examples == 4);
     CHECK(options.use.export_dir == "/e");
+  }
+
+  TEST_CASE("command line: early stopping belongs to train-and-evaluate") {
+    const std::string flags =
+        "--stop-if-no-decrease a:loss:100 --stop-if-no-increase accuracy:5 --stop-if-lower loss:-1 "
+        "--stop-if-higher accuracy:0.9";
+    const troupe::EvalOptions eval =
+        parsed(words_of("--mode train-and-evaluate --model-dir /m " + flags)).eval;
+    CHECK(eval.stop_if_no_decrease == "a:loss:100");
+    CHECK(eval.stop_if_no_increase == "accuracy:5");
+    CHECK(eval.stop_if_lower == "loss:-1");
+    CHECK(eval.stop_if_higher == "accuracy:0.9");
+    CHECK(contains(refusal(words_of(flags)), "evaluates nothing meanwhile"));
+  }
+
+  TEST_CASE("command line: a checkpoint's path names the model directory too") {
+    CHECK(parsed(words_of("--mode evaluate --checkpoint /m/model.ckpt-5/")).train.model_dir ==
+          "/m");
+    CHECK(parsed(words_of("--mode evaluate --checkpoint model.ckpt-5")).train.model_dir == ".");
+  }
+
+  TEST_CASE("command line: an evaluator takes no other mode") {
+    CHECK(contains(refusal(words_of("--mode predict --task evaluator --model-dir /m")),
+                   "makes this process the evaluator"));
   }
 
   TEST_CASE("command line: T31 the defaults of an evaluation, and an exporter of none") {

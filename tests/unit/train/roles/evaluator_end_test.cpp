@@ -196,7 +196,13 @@ TEST_SUITE("train/roles") {
                            troupe::TimeoutError);
       CHECK(bench.now() == 1200);
     }
-    SUBCASE("not while throttle keeps it from looking") {
+    SUBCASE("while throttle is waited for as well") {
+      bench.options.throttle = Seconds(1000);
+      bench.latest({"model.ckpt-1"});
+      CHECK_THROWS_AS(bench.run(), troupe::TimeoutError);
+      CHECK(bench.now() == 300);
+    }
+    SUBCASE("not while a newer one waits for throttle") {
       bench.options.throttle = Seconds(1000);
       bench.options.goal.max_steps = 2;
       bench.latest({"model.ckpt-1", "model.ckpt-2"});
