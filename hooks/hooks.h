@@ -1,6 +1,9 @@
 // Hooks: the class a user derives from. Eight functions say what to train; everything else is the
 // framework's. Hooks hold configuration only (every function is const): models, optimisers, metrics
 // and the step count live in the framework's state, so a checkpoint cannot miss any.
+//
+// Threads: with several replicas in one process the steps of different replicas run at the same
+// time, on the same hooks. The other functions are called by one thread at a time.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -19,7 +19,7 @@ int usable_cores() {
 
 }  // namespace
 
-int configure_compute_threads(int requested, int workers_here) {
+int configure_compute_threads(int requested, int workers_here, int replicas) {
   int threads = requested;
   // LibTorch's own choice: OMP_NUM_THREADS, else the physical cores. A thread per logical core wins
   // little and loses much as soon as anybody else wants one, because waiting threads spin.
@@ -27,6 +27,7 @@ int configure_compute_threads(int requested, int workers_here) {
   if (requested == 0 && std::getenv("OMP_NUM_THREADS") == nullptr) {
     threads = std::min(threads, std::max(1, usable_cores() / std::max(1, workers_here)));
   }
+  if (requested == 0) threads = std::max(1, threads / replicas);
   at::set_num_threads(threads);
   if (std::getenv("OPENBLAS_NUM_THREADS") == nullptr) {
     // OpenBLAS is behind libblas.so.3 or not there at all; ask the loaded libraries.

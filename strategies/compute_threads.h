@@ -1,4 +1,4 @@
-// How many threads this process computes with: LibTorch's and the BLAS library's, set in one place.
+// How many threads a replica computes with: LibTorch's and the BLAS library's, set in one place.
 #pragma once
 
 namespace troupe {
@@ -6,8 +6,9 @@ namespace troupe {
 /// Sets LibTorch's intra-op threads, and OpenBLAS's to one unless OPENBLAS_NUM_THREADS says
 /// otherwise: two pools that each fill the cores cost 1.7 times the step (docs/performance.md).
 /// `requested` 0: OMP_NUM_THREADS where set, else LibTorch's default (the physical cores), but at
-/// most the usable cores divided by `workers_here`. Call before the first tensor operation. Returns
-/// the number of LibTorch's threads.
-int configure_compute_threads(int requested, int workers_here);
+/// most the usable cores divided by `workers_here`; then divided by the `replicas` of this worker,
+/// whose threads compute side by side with a pool each. Call before the first tensor operation.
+/// Returns the number of LibTorch's threads for one replica.
+int configure_compute_threads(int requested, int workers_here, int replicas);
 
 }  // namespace troupe

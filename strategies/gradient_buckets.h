@@ -1,4 +1,5 @@
-// GradientBuckets: the one bridge between tensors and the flat spans that the worker group adds up.
+// GradientBuckets: the one bridge between a replica's gradients and the flat tensors that replicas
+// and workers add up.
 //
 // All gradients of one optimiser are laid end to end in one flat tensor per dtype (float32,
 // float64), in parameter order, followed by one flag per parameter: 1 where this replica has a
@@ -7,18 +8,20 @@
 #pragma once
 
 #include <map>
+#include <string>
+#include <utility>
 #include <vector>
 
-#include "distributed/worker_group.h"
 #include "hooks/gradient_reduction.h"
+#include "strategies/replica_sum.h"
 
 namespace troupe {
 
-/// Sums gradients over a group of workers. One per replica; not thread safe.
+/// Sums gradients over all replicas. One per replica; used by the thread that runs it.
 class GradientBuckets final : public GradientReduction {
  public:
-  /// `group` outlives this object.
-  explicit GradientBuckets(WorkerGroup& group) : group_(group) {}
+  /// `sum` outlives this object; `replica` is the number among those of this worker.
+  GradientBuckets(detail::ReplicaSum& sum, int replica) : sum_(sum), replica_(replica) {}
 
   /// After it, gradients are views into the buckets, valid until the same parameters are reduced
   /// again. Sparse gradients are made dense.
@@ -26,11 +29,20 @@ class GradientBuckets final : public GradientReduction {
   void reduce(const std::vector<NamedTensor>& parameters) override;
 
  private:
-  void reduce_dtype(const std::vector<NamedTensor>& parameters, at::ScalarType dtype);
+  /// Gradients of one optimiser and dtype.
+  struct Bucket {
+    at::Tensor flat;   // [values + parameters]
+    std::string what;  // for messages
+  };
 
-  WorkerGroup& group_;
+  /// Returns false when a reduced gradient may not be finite.
+  [[nodiscard]] bool reduce_dtype(const std::vector<NamedTensor>& parameters, at::ScalarType dtype);
+  [[nodiscard]] Bucket& bucket_of(const std::vector<NamedTensor>& parameters, at::ScalarType dtype);
+
+  detail::ReplicaSum& sum_;
+  int replica_;
   // By first parameter and dtype: two optimisers' gradients never share memory.
-  std::map<std::pair<const void*, at::ScalarType>, at::Tensor> buckets_;
+  std::map<std::pair<const void*, at::ScalarType>, Bucket> buckets_;
 };
 
 }  // namespace troupe

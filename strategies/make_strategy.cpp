@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "strategies/compute_threads.h"
+#include "strategies/mirrored.h"
 #include "strategies/multi_worker.h"
 #include "strategies/one_device.h"
 
@@ -24,18 +25,27 @@ int workers_on_this_host(const Cluster& cluster) {
 }  // namespace
 
 std::unique_ptr<Strategy> make_strategy(const StrategyOptions& options) {
-  const bool alone = options.cluster.world_size() == 1;
-  const std::string name =
-      options.name == "auto" ? (alone ? "one-device" : "multi-worker") : options.name;
+  const int workers = options.cluster.world_size();
+  const int replicas = options.local_replicas();
+  const char* const fitting = workers > 1    ? "multi-worker"
+                              : replicas > 1 ? "mirrored"
+                                             : "one-device";
+  const std::string name = options.name == "auto" ? fitting : options.name;
   const int threads =
-      configure_compute_threads(options.threads, workers_on_this_host(options.cluster));
-  log_info("strategy ", name, ", ", options.cluster.world_size(), alone ? " worker" : " workers",
-           " (", options.cluster.origin, "), device ", options.device, ", compute threads ",
-           threads);
+      configure_compute_threads(options.threads, workers_on_this_host(options.cluster), replicas);
+  std::string devices = options.device;
+  for (std::size_t i = 0; i < options.devices.size(); ++i) {
+    devices = i == 0 ? options.devices[0] : text(devices, ",", options.devices[i]);
+  }
+  log_info("strategy ", name, ", ", workers, workers == 1 ? " worker" : " workers", " (",
+           options.cluster.origin, "), ", replicas, replicas == 1 ? " replica" : " replicas",
+           workers == 1 ? "" : " each", ", device ", devices, ", compute threads ", threads,
+           replicas == 1 ? "" : " each");
   if (name == "one-device") return make_one_device(options);
+  if (name == "mirrored") return make_mirrored(options);
   if (name == "multi-worker") return make_multi_worker(options);
   throw ConfigError("--strategy " + name + " is not in this version.",
-                    "use auto, one-device or multi-worker.");
+                    "use auto, one-device, mirrored or multi-worker.");
 }
 
 }  // namespace troupe

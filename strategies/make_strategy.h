@@ -8,7 +8,8 @@
 
 namespace troupe {
 
-/// "auto" is one-device for one worker and multi-worker for more. Sets the number of compute
+/// "auto" is multi-worker for more than one worker, else mirrored for more than one replica, else
+/// one-device. Sets the number of compute
 /// threads. Throws: ConfigError for an unknown name; what the strategies' own makers throw.
 [[nodiscard]] std::unique_ptr<Strategy> make_strategy(const StrategyOptions& options);
 

@@ -1,13 +1,8 @@
 #include "strategies/multi_worker.h"
 
-#include <torch/types.h>
-
-#include <cstring>
-
-#include "core/check.h"
-#include "strategies/device.h"
-#include "strategies/gradient_buckets.h"
-#include "strategies/replica_runner.h"
+#include "core/error.h"
+#include "core/text.h"
+#include "strategies/local_replicas.h"
 #include "strategies/shared_failure.h"
 #include "strategies/tensor_bytes.h"
 
@@ -17,21 +12,21 @@ namespace {
 class MultiWorker final : public Strategy {
  public:
   explicit MultiWorker(const StrategyOptions& options)
-      : device_(detail::parse_device(options.device)),
-        must_match_(options.must_match),
+      : must_match_(options.must_match),
         group_(options.cluster, options.group),
-        gradients_(group_) {}
+        replicas_(options, &group_) {
+    // Shares of the data are counted by it.
+    must_match_["--replicas"] = text(replicas_.size());
+  }
 
   [[nodiscard]] const char* name() const override { return "multi-worker"; }
   [[nodiscard]] int rank() const override { return group_.rank(); }
   [[nodiscard]] int world_size() const override { return group_.world_size(); }
-  [[nodiscard]] int local_replicas() const override { return 1; }
+  [[nodiscard]] int local_replicas() const override { return replicas_.size(); }
 
   [[nodiscard]] TrainState create_state(const Hooks& hooks, std::uint64_t seed) override {
-    TrainState state;
-    state.replicas.push_back(
-        detail::make_replica(hooks, {rank(), world_size(), device_}, seed, gradients_));
-    const std::vector<NamedTensor> tensors = state_of(*state.replicas.front());
+    TrainState state = replicas_.make(hooks, seed);
+    const std::vector<NamedTensor> tensors = detail::state_of(*state.replicas.front());
     if (joined_) {
       check_same_model(detail::signature(tensors));
     } else {
@@ -41,14 +36,13 @@ class MultiWorker final : public Strategy {
     std::vector<std::byte> bytes = detail::pack(tensors);
     group_.broadcast(bytes, /*root=*/0, deadline());
     detail::unpack(bytes, tensors);
+    detail::copy_first_to_all(state);
     return state;
   }
 
   [[nodiscard]] std::vector<StepResult> run(const Step& step, TrainState& state,
                                             const DistributedBatch& batch, Phase phase) override {
-    return detail::sharing_failure(*this, [&]() -> std::vector<StepResult> {
-      return {detail::run_on_replica(step, *state.replicas.front(), batch.replicas.front(), phase)};
-    });
+    return detail::sharing_failure(*this, [&] { return replicas_.run(step, state, batch, phase); });
   }
 
   void sum(Span<double> values) override { group_.all_reduce(values, deadline()); }
@@ -62,7 +56,9 @@ class MultiWorker final : public Strategy {
     return all;
   }
 
-  void synchronize_buffers(TrainState& state) override;
+  void synchronize_buffers(TrainState& state) override {
+    detail::make_buffers_equal(state, &group_);
+  }
 
   void abort(const std::string& reason, int exit_code) noexcept override {
     group_.abort(reason, exit_code);
@@ -72,14 +68,6 @@ class MultiWorker final : public Strategy {
  private:
   [[nodiscard]] Deadline deadline() const {
     return Deadline::in(group_.options().collective_timeout);
-  }
-
-  /// Parameters, then buffers.
-  [[nodiscard]] static std::vector<NamedTensor> state_of(const Replica& replica) {
-    std::vector<NamedTensor> all = replica.parameters();
-    const std::vector<NamedTensor> buffers = replica.buffers();
-    all.insert(all.end(), buffers.begin(), buffers.end());
-    return all;
   }
 
   /// What join compares for the first state, for a later one.
@@ -94,33 +82,11 @@ class MultiWorker final : public Strategy {
     }
   }
 
-  c10::Device device_;
   bool joined_ = false;
   std::map<std::string, std::string> must_match_;
   WorkerGroup group_;
-  GradientBuckets gradients_;
+  detail::LocalReplicas replicas_;
 };
-
-void MultiWorker::synchronize_buffers(TrainState& state) {
-  const torch::NoGradGuard no_grad;
-  std::vector<NamedTensor> chiefs;
-  for (const auto& [name, buffer] : state.replicas.front()->buffers()) {
-    if (!buffer.is_floating_point()) {
-      chiefs.emplace_back(name, buffer);
-      continue;
-    }
-    at::Tensor total = buffer.to(torch::kCPU, torch::kFloat64).contiguous().clone();
-    group_.all_reduce(
-        Span<double>(total.data_ptr<double>(), static_cast<std::size_t>(total.numel())),
-        deadline());
-    at::Tensor target = buffer;
-    target.copy_(total / world_size());
-  }
-  std::vector<std::byte> bytes = detail::pack(chiefs);
-  if (bytes.empty()) return;
-  group_.broadcast(bytes, /*root=*/0, deadline());
-  detail::unpack(bytes, chiefs);
-}
 
 }  // namespace
 

@@ -19,7 +19,7 @@ class OwnGradients final : public GradientReduction {
 class OneDevice final : public Strategy {
  public:
   explicit OneDevice(const StrategyOptions& options)
-      : device_(detail::parse_device(options.device)) {}
+      : device_(detail::replica_devices(options).front()) {}
 
   [[nodiscard]] const char* name() const override { return "one-device"; }
   [[nodiscard]] int rank() const override { return 0; }
@@ -56,6 +56,11 @@ std::unique_ptr<Strategy> make_one_device(const StrategyOptions& options) {
                           " describes " + std::to_string(options.cluster.world_size()) +
                           " workers.",
                       "use --strategy multi-worker, or unset the cluster.");
+  }
+  if (options.local_replicas() > 1) {
+    throw ConfigError("--strategy one-device was asked for, and " +
+                          std::to_string(options.local_replicas()) + " replicas.",
+                      "use --strategy mirrored, or leave --replicas and --devices out.");
   }
   return std::make_unique<OneDevice>(options);
 }

@@ -8,7 +8,7 @@
 
 namespace troupe {
 
-/// Throws: ConfigError for an unknown device or a cluster of more than one worker.
+/// Throws: ConfigError for an unknown device or more than one worker or replica.
 [[nodiscard]] std::unique_ptr<Strategy> make_one_device(const StrategyOptions& options);
 
 }  // namespace troupe

@@ -21,15 +21,22 @@ std::string parameter_hash(const Replica& replica) {
 }
 
 std::string common_parameter_hash(Strategy& strategy, const TrainState& state) {
-  const std::vector<std::string> hashes = strategy.gather(parameter_hash(*state.replicas.front()));
-  for (std::size_t rank = 1; rank < hashes.size(); ++rank) {
-    if (hashes[rank] == hashes[0]) continue;
-    throw DesyncError(text("the weights of rank ", rank, " (", hashes[rank].substr(0, 12),
-                           ") differ from the chief's (", hashes[0].substr(0, 12), ")."),
-                      "look in the hooks for a change of weights that depends on the rank or "
+  std::string mine;
+  for (const auto& replica : state.replicas) mine += parameter_hash(*replica);
+  const std::size_t length = mine.size() / state.replicas.size();
+  std::string all;  // one after the other, by replica over all workers
+  for (const std::string& worker : strategy.gather(mine)) all += worker;
+  const std::string chiefs = all.substr(0, length);
+  for (std::size_t i = 1; i * length < all.size(); ++i) {
+    const std::string hash = all.substr(i * length, length);
+    if (hash == chiefs) continue;
+    const std::size_t rank = i / state.replicas.size();
+    throw DesyncError(text("the weights of replica ", i, " (rank ", rank, ", ", hash.substr(0, 12),
+                           ") differ from the chief's (", chiefs.substr(0, 12), ")."),
+                      "look in the hooks for a change of weights that depends on the replica or "
                       "happens outside apply_gradients.");
   }
-  return hashes[0];
+  return chiefs;
 }
 
 }  // namespace troupe

@@ -9,7 +9,8 @@
 //   }
 //   strategy->close();
 //
-// Thread rule: one thread. Collective functions are called on every worker in the same order.
+// Thread rule: one thread. Collective functions are called on every worker in the same order. The
+// replicas of a worker run their steps on threads of their own, inside run().
 #pragma once
 
 #include <cstdint>
@@ -85,9 +86,9 @@ class Strategy {
   /// Every worker's text, by rank.  Collective: yes.
   [[nodiscard]] virtual std::vector<std::string> gather(const std::string& mine) = 0;
 
-  /// Makes buffers (batch-norm statistics) equal on all workers: floating point ones become their
-  /// mean, others the chief's. Each replica keeps its own while it trains; evaluation, reports and
-  /// saved weights come after this call.  Collective: yes.
+  /// Makes buffers (batch-norm statistics) equal on all replicas: floating point ones become their
+  /// mean, others the chief's first replica's. Each replica keeps its own while it trains;
+  /// evaluation, reports and saved weights come after this call.  Collective: yes.
   virtual void synchronize_buffers(TrainState& state) = 0;
 
   /// Tells the group why this worker fails; best effort, never blocks long, never throws.

@@ -6,100 +6,14 @@
 
 #include "strategies/make_strategy.h"
 #include "strategies/one_device.h"
-#include "strategies/parameter_hash.h"
-#include "tests/support/free_port.h"
-#include "tests/support/run_ranks.h"
-#include "tests/support/tiny_hooks.h"
-#include "tests/support/torch_prelude.h"
-#include "train/evaluate.h"
-#include "train/loop.h"
+#include "tests/unit/strategies/strategy_runs.h"
 
+using troupe::testing::options_of;
+using troupe::testing::Outcome;
+using troupe::testing::SideLayer;
 using troupe::testing::TinyHooks;
-
-namespace {
-
-/// Options of `rank` in a group of `size` threads whose chief listens on `port`.
-troupe::StrategyOptions options_of(int rank, int size, std::uint16_t port) {
-  troupe::StrategyOptions options;
-  options.cluster.rank = rank;
-  options.cluster.members.clear();
-  for (int i = 0; i < size; ++i) {
-    options.cluster.members.push_back({troupe::text("worker/", i), std::nullopt});
-  }
-  options.cluster.members[0].address = troupe::Endpoint{"127.0.0.1", port};
-  options.group.start_timeout = std::chrono::seconds(20);
-  options.group.collective_timeout = std::chrono::seconds(20);
-  return options;
-}
-
-/// What one rank ends with.
-struct Outcome {
-  std::vector<double> losses;
-  troupe::Report test;
-  std::string hash;
-};
-
-class Losses final : public troupe::PeriodicAction {
- public:
-  explicit Losses(std::vector<double>& losses) : losses_(losses) {}
-  void after_step(const troupe::StepReport& report, troupe::RunControl&) override {
-    losses_.push_back(report.losses.front().second);
-  }
-  void after_epoch(std::int64_t, const troupe::Report&, const troupe::Report*) override {}
-
- private:
-  std::vector<double>& losses_;
-};
-
-Outcome train_with(troupe::Strategy& strategy, const troupe::Hooks& hooks) {
-  Outcome outcome;
-  auto state = strategy.create_state(hooks, 1);
-  const auto data = strategy.distribute(hooks.create_datasets(), {4, 1});
-  troupe::TrainOptions options;
-  options.epochs = 3;
-  options.log_every = 1;
-  options.progress = false;
-  troupe::Actions actions;
-  actions.push_back(std::make_unique<Losses>(outcome.losses));
-  (void)troupe::train(strategy, hooks, state, data, options, {std::move(actions), {}});
-  outcome.test = troupe::test(strategy, hooks, state, data);
-  outcome.hash = troupe::common_parameter_hash(strategy, state);
-  strategy.close();
-  return outcome;
-}
-
-std::vector<Outcome> train_on(int size, const troupe::Hooks& hooks) {
-  std::vector<Outcome> outcomes(static_cast<std::size_t>(size));
-  const auto port = troupe::testing::free_port();
-  troupe::testing::run_ranks(size, [&](int rank) {
-    const auto strategy = troupe::make_multi_worker(options_of(rank, size, port));
-    outcomes[static_cast<std::size_t>(rank)] = train_with(*strategy, hooks);
-  });
-  return outcomes;
-}
-
-/// One linear layer that the loss uses only on the replicas that `used` says, beside the task's
-/// own.
-class SideLayer : public TinyHooks {
- public:
-  using TinyHooks::TinyHooks;
-  [[nodiscard]] troupe::Trainable create_model() const override {
-    torch::nn::Linear line(1, 1);
-    torch::nn::Linear side(1, 1);
-    const torch::NoGradGuard no_grad;
-    for (auto& parameter : line->parameters()) parameter.fill_(0.5);
-    for (auto& parameter : side->parameters()) parameter.fill_(0.25);
-    std::vector<at::Tensor> all = line->parameters();
-    for (const auto& parameter : side->parameters()) all.push_back(parameter);
-    return troupe::Trainable()
-        .add_model("model", line.ptr())
-        .add_model("side", side.ptr())
-        .add_optimizer("optimizer", std::make_shared<torch::optim::SGD>(
-                                        all, torch::optim::SGDOptions(0.01).weight_decay(0.1)));
-  }
-};
-
-}  // namespace
+using troupe::testing::train_on;
+using troupe::testing::train_with;
 
 TEST_SUITE("strategies") {
   TEST_CASE("multi_worker: any number of workers takes the steps of one device") {
@@ -314,9 +228,10 @@ TEST_SUITE("strategies") {
 
   TEST_CASE("make_strategy: names that are none, and one device for a group, are refused") {
     troupe::StrategyOptions options;
-    options.name = "mirrored";
+    options.name = "central-storage";
     CHECK_THROWS_WITH_AS((void)troupe::make_strategy(options),
-                         doctest::Contains("mirrored is not in this version"), troupe::ConfigError);
+                         doctest::Contains("central-storage is not in this version"),
+                         troupe::ConfigError);
     options = options_of(0, 2, 1);
     options.name = "one-device";
     CHECK_THROWS_AS((void)troupe::make_strategy(options), troupe::ConfigError);

@@ -1,0 +1,163 @@
+#include "strategies/local_replicas.h"
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <ATen/ThreadLocalState.h>
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <mutex>
+#include <set>
+
+#include "core/check.h"
+#include "core/log.h"
+#include "strategies/device.h"
+#include "strategies/random_layers.h"
+#include "strategies/replica_runner.h"
+#include "strategies/tensor_bytes.h"
+
+namespace troupe::detail {
+namespace {
+
+ReplicaThreads::Options threads_of(const StrategyOptions& options) {
+  ReplicaThreads::Options threads;
+  threads.replicas = options.local_replicas();
+  threads.first = options.cluster.rank * threads.replicas;
+  threads.timeout = options.group.collective_timeout;
+  // OpenMP keeps a number per thread. make_strategy has set the process's.
+  threads.start_thread = [count = at::get_num_threads()] { at::set_num_threads(count); };
+  return threads;
+}
+
+void check_equal_models(const TrainState& state) {
+  const auto expected = signature(state_of(*state.replicas.front()));
+  for (const auto& replica : state.replicas) {
+    const auto lines = signature(state_of(*replica));
+    if (lines == expected) continue;
+    std::size_t i = 0;
+    while (i < lines.size() && i < expected.size() && lines[i] == expected[i]) ++i;
+    throw ConfigError(text("the model of replica ", replica->place().index,
+                           " differs from replica ", state.replicas.front()->place().index, "'s: ",
+                           i < lines.size() ? lines[i] : std::string("nothing"), " where that has ",
+                           i < expected.size() ? expected[i] : std::string("nothing"), "."),
+                      "make create_model a function of the options alone.");
+  }
+}
+
+void warn_of_shared_generator(const TrainState& state) {
+  const auto on_cpu = [](const auto& replica) { return replica->place().device.is_cpu(); };
+  const auto sharing = std::count_if(state.replicas.begin(), state.replicas.end(), on_cpu);
+  const std::string layer = random_layer(*state.replicas.front());
+  if (sharing < 2 || layer.empty()) return;
+  log_warning("the model has random layers (\"", layer, "\"), and ", sharing,
+              " replicas draw from LibTorch's one generator of the CPU, in any order: two runs of "
+              "the same seed will differ. With one replica per worker they do not.");
+}
+
+}  // namespace
+
+LocalReplicas::LocalReplicas(const StrategyOptions& options, WorkerGroup* group)
+    : devices_(replica_devices(options)),
+      first_(options.cluster.rank * options.local_replicas()),
+      count_(options.cluster.world_size() * options.local_replicas()),
+      threads_(threads_of(options)),
+      sum_(threads_, group) {
+  for (int i = 0; i < size(); ++i) {
+    gradients_.push_back(std::make_unique<GradientBuckets>(sum_, i));
+  }
+}
+
+TrainState LocalReplicas::make(const Hooks& hooks, std::uint64_t seed) {
+  TrainState state;
+  for (int i = 0; i < size(); ++i) {
+    const auto own = static_cast<std::size_t>(i);
+    const ReplicaPlace place{first_ + i, count_, devices_[own]};
+    state.replicas.push_back(make_replica(hooks, place, seed, *gradients_[own]));
+  }
+  check_equal_models(state);
+  copy_first_to_all(state);
+  start_random_streams(state, seed);
+  if (first_ == 0) warn_of_shared_generator(state);
+  return state;
+}
+
+/// make_replica has left every generator with the last replica's stream.
+void LocalReplicas::start_random_streams(const TrainState& state, std::uint64_t seed) const {
+  if (size() == 1) return;
+  torch::manual_seed(seed + 1 + static_cast<std::uint64_t>(first_));
+  std::set<c10::DeviceIndex> started;
+  for (const auto& replica : state.replicas) {
+    const auto& [index, count, device] = replica->place();
+    if (device.is_cpu() || !started.insert(device.index()).second) continue;
+    at::Generator generator = at::globalContext().defaultGenerator(device);
+    const std::lock_guard<std::mutex> lock(generator.mutex());
+    generator.set_current_seed(seed + 1 + static_cast<std::uint64_t>(index));
+  }
+}
+
+std::vector<StepResult> LocalReplicas::run(const Step& step, TrainState& state,
+                                           const DistributedBatch& batch, Phase phase) {
+  TROUPE_CHECK_EQ(state.replicas.size(), static_cast<std::size_t>(size()));
+  TROUPE_CHECK_EQ(batch.replicas.size(), state.replicas.size());
+  std::vector<StepResult> results(state.replicas.size());
+  // Modes and profilers that the caller has switched on are switched on for its replicas.
+  const at::ThreadLocalState callers;
+  threads_.run([&](int replica) {
+    const auto own = static_cast<std::size_t>(replica);
+    std::optional<at::ThreadLocalStateGuard> guard;
+    if (replica != 0) guard.emplace(callers);
+    results[own] = run_on_replica(step, *state.replicas[own], batch.replicas[own], phase);
+  });
+  return results;
+}
+
+std::vector<NamedTensor> state_of(const Replica& replica) {
+  std::vector<NamedTensor> all = replica.parameters();
+  const std::vector<NamedTensor> buffers = replica.buffers();
+  all.insert(all.end(), buffers.begin(), buffers.end());
+  return all;
+}
+
+void copy_first_to_all(const TrainState& state) {
+  const torch::NoGradGuard no_grad;
+  const auto from = state_of(*state.replicas.front());
+  for (std::size_t i = 1; i < state.replicas.size(); ++i) {
+    const auto into = state_of(*state.replicas[i]);
+    for (std::size_t k = 0; k < from.size(); ++k) into[k].second.copy_(from[k].second);
+  }
+}
+
+void make_buffers_equal(const TrainState& state, WorkerGroup* group) {
+  const torch::NoGradGuard no_grad;
+  std::vector<std::vector<NamedTensor>> buffers;  // by replica
+  for (const auto& replica : state.replicas) buffers.push_back(replica->buffers());
+  const int workers = group == nullptr ? 1 : group->world_size();
+  const auto replicas = static_cast<double>(buffers.size()) * workers;
+  std::vector<NamedTensor> firsts;  // the first replica's, which all are to have
+  for (std::size_t k = 0; k < buffers.front().size(); ++k) {
+    const at::Tensor& first = buffers.front()[k].second;
+    if (!first.is_floating_point()) {
+      firsts.push_back(buffers.front()[k]);
+      continue;
+    }
+    at::Tensor total = torch::zeros(first.sizes(), torch::kFloat64);
+    for (const auto& own : buffers) total.add_(own[k].second.to(torch::kCPU, torch::kFloat64));
+    if (group != nullptr) {
+      group->all_reduce(
+          Span<double>(total.data_ptr<double>(), static_cast<std::size_t>(total.numel())),
+          Deadline::in(group->options().collective_timeout));
+    }
+    first.copy_(total / replicas);
+  }
+  if (std::vector<std::byte> bytes = pack(firsts); group != nullptr && !bytes.empty()) {
+    group->broadcast(bytes, /*root=*/0, Deadline::in(group->options().collective_timeout));
+    unpack(bytes, firsts);
+  }
+  for (std::size_t i = 1; i < buffers.size(); ++i) {
+    for (std::size_t k = 0; k < buffers[i].size(); ++k) {
+      buffers[i][k].second.copy_(buffers.front()[k].second);
+    }
+  }
+}
+
+}  // namespace troupe::detail

@@ -1,0 +1,57 @@
+// LocalReplicas: what a worker does with its replicas, however many: makes them equal, runs steps
+// on them, and adds up their gradients. The synchronous strategies are this and a group, or none.
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <memory>
+#include <vector>
+
+#include "distributed/worker_group.h"
+#include "strategies/gradient_buckets.h"
+#include "strategies/options.h"
+#include "strategies/replica_sum.h"
+#include "strategies/replica_threads.h"
+#include "strategies/strategy.h"
+
+namespace troupe::detail {
+
+class LocalReplicas {
+ public:
+  /// One replica for each device that the options name. `group` outlives this object; null: the
+  /// worker is alone. Throws: ConfigError and EnvironmentError for devices that are none.
+  LocalReplicas(const StrategyOptions& options, WorkerGroup* group);
+
+  [[nodiscard]] int size() const { return threads_.size(); }
+
+  /// A state whose replicas have equal weights, if `hooks` make equal models: each then has the
+  /// first's parameters and buffers. Throws: ConfigError when the models differ.
+  [[nodiscard]] TrainState make(const Hooks& hooks, std::uint64_t seed);
+
+  /// `step` on every replica at once, on its device; results by replica. Throws: what the lowest
+  /// replica's step threw.
+  [[nodiscard]] std::vector<StepResult> run(const Step& step, TrainState& state,
+                                            const DistributedBatch& batch, Phase phase);
+
+ private:
+  void start_random_streams(const TrainState& state, std::uint64_t seed) const;
+
+  std::vector<c10::Device> devices_;
+  int first_;  // replica's number among those of all workers
+  int count_;  // of all workers
+  ReplicaThreads threads_;
+  ReplicaSum sum_;
+  std::vector<std::unique_ptr<GradientBuckets>> gradients_;  // by replica
+};
+
+/// Parameters, then buffers.
+[[nodiscard]] std::vector<NamedTensor> state_of(const Replica& replica);
+
+/// Gives every replica the first one's parameters and buffers.
+void copy_first_to_all(const TrainState& state);
+
+/// Makes buffers equal on all replicas of all workers, as Strategy::synchronize_buffers says.
+/// Collective: yes, if there is a group.
+void make_buffers_equal(const TrainState& state, WorkerGroup* group);
+
+}  // namespace troupe::detail

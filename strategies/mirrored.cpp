@@ -1,0 +1,50 @@
+#include "strategies/mirrored.h"
+
+#include "core/error.h"
+#include "core/text.h"
+#include "strategies/local_replicas.h"
+
+namespace troupe {
+namespace {
+
+class Mirrored final : public Strategy {
+ public:
+  explicit Mirrored(const StrategyOptions& options) : replicas_(options, nullptr) {}
+
+  [[nodiscard]] const char* name() const override { return "mirrored"; }
+  [[nodiscard]] int rank() const override { return 0; }
+  [[nodiscard]] int world_size() const override { return 1; }
+  [[nodiscard]] int local_replicas() const override { return replicas_.size(); }
+
+  [[nodiscard]] TrainState create_state(const Hooks& hooks, std::uint64_t seed) override {
+    return replicas_.make(hooks, seed);
+  }
+  [[nodiscard]] std::vector<StepResult> run(const Step& step, TrainState& state,
+                                            const DistributedBatch& batch, Phase phase) override {
+    return replicas_.run(step, state, batch, phase);
+  }
+  void sum(Span<double>) override {}
+  [[nodiscard]] std::vector<std::string> gather(const std::string& mine) override { return {mine}; }
+  void synchronize_buffers(TrainState& state) override {
+    detail::make_buffers_equal(state, nullptr);
+  }
+  void abort(const std::string&, int) noexcept override {}
+  void close() override {}
+
+ private:
+  detail::LocalReplicas replicas_;
+};
+
+}  // namespace
+
+std::unique_ptr<Strategy> make_mirrored(const StrategyOptions& options) {
+  if (options.cluster.world_size() > 1) {
+    throw ConfigError(text("--strategy mirrored was asked for, and ", options.cluster.origin,
+                           " describes ", options.cluster.world_size(), " workers."),
+                      "use --strategy multi-worker, which takes --replicas and --devices too, or "
+                      "unset the cluster.");
+  }
+  return std::make_unique<Mirrored>(options);
+}
+
+}  // namespace troupe

@@ -1,0 +1,86 @@
+#include "strategies/replica_sum.h"
+
+#include <torch/types.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/check.h"
+
+namespace troupe::detail {
+namespace {
+
+/// Sums a contiguous flat tensor over the group, by way of host memory when it is on a device.
+void all_reduce(WorkerGroup& group, const at::Tensor& flat) {
+  at::Tensor host = flat.to(torch::kCPU);  // the same tensor when it is there already
+  const auto deadline = Deadline::in(group.options().collective_timeout);
+  const auto count = static_cast<std::size_t>(host.numel());
+  if (host.scalar_type() == torch::kFloat32) {
+    group.all_reduce(Span<float>(host.data_ptr<float>(), count), deadline);
+  } else {
+    group.all_reduce(Span<double>(host.data_ptr<double>(), count), deadline);
+  }
+  if (!host.is_same(flat)) flat.copy_(host);
+}
+
+/// One cheap pass; finite numbers may overflow it, so false asks for a closer look.
+bool is_finite(const at::Tensor& values) { return std::isfinite(values.sum().item<double>()); }
+
+}  // namespace
+
+ReplicaSum::ReplicaSum(ReplicaThreads& threads, WorkerGroup* group)
+    : threads_(threads),
+      group_(group),
+      flats_(static_cast<std::size_t>(threads.size())),
+      finite_(flats_.size(), 1) {}
+
+bool ReplicaSum::add_up(int replica, const at::Tensor& flat, const std::string& what) {
+  const auto own = static_cast<std::size_t>(replica);
+  const torch::NoGradGuard no_grad;
+  if (threads_.size() == 1) {
+    if (group_ != nullptr) all_reduce(*group_, flat);
+    return is_finite(flat);
+  }
+  flats_[own] = flat;
+  threads_.meet(replica, what);
+  finite_[own] = add_slice(replica) ? 1 : 0;
+  threads_.meet(replica, what);
+  if (group_ == nullptr) {
+    return std::all_of(finite_.begin(), finite_.end(), [](char finite) { return finite != 0; });
+  }
+  if (replica == 0) {
+    all_reduce(*group_, flat);
+    finite_[0] = is_finite(flat) ? 1 : 0;
+  }
+  threads_.meet(replica, what);
+  const bool finite = finite_[0] != 0;
+  if (replica != 0) flat.copy_(flats_[0]);
+  // Nobody may write into its values again before all have read replica 0's.
+  threads_.meet(replica, what);
+  return finite;
+}
+
+bool ReplicaSum::add_slice(int replica) {
+  const std::int64_t size = flats_[0].numel();
+  const bool on_host =
+      std::all_of(flats_.begin(), flats_.end(), [](const at::Tensor& t) { return t.is_cpu(); });
+  // Kernels of one device run one after the other anyway, so there replica 0 adds everything.
+  const std::int64_t parts = on_host ? threads_.size() : 1;
+  const std::int64_t line = 16;  // values in a cache line: no two threads write into one
+  const std::int64_t chunk = (size + parts * line - 1) / (parts * line) * line;
+  const std::int64_t begin = std::min(size, replica * chunk);
+  const std::int64_t count = std::min(size - begin, chunk);
+  if (count == 0) return true;
+  const at::Tensor total = flats_[0].narrow(0, begin, count);
+  for (std::size_t i = 1; i < flats_.size(); ++i) {
+    TROUPE_CHECK_EQ(flats_[i].numel(), size);
+    total.add_(flats_[i].narrow(0, begin, count).to(total.device()));
+  }
+  if (group_ != nullptr) return true;  // there are more to come
+  for (std::size_t i = 1; i < flats_.size(); ++i) {
+    flats_[i].narrow(0, begin, count).copy_(total);
+  }
+  return is_finite(total);
+}
+
+}  // namespace troupe::detail

@@ -1,0 +1,217 @@
+#include "strategies/replica_threads.h"
+
+#include <system_error>
+#include <utility>
+
+#include "core/check.h"
+#include "core/log.h"
+
+namespace troupe::detail {
+
+ReplicaThreads::ReplicaThreads(Options options)
+    : options_(std::move(options)),
+      where_(static_cast<std::size_t>(options_.replicas), Where::ended),
+      errors_(where_.size()),
+      let_go_(where_.size()) {
+  TROUPE_CHECK(options_.replicas >= 1);
+  try {
+    for (int i = 1; i < size(); ++i) threads_.emplace_back([this, i] { loop(i); });
+  } catch (const std::system_error& error) {
+    stop();
+    throw EnvironmentError(
+        text("the system gives no thread for ", size(), " replicas (", error.what(), ")."),
+        "raise the limit (ulimit -u), or use fewer --replicas.");
+  }
+}
+
+ReplicaThreads::~ReplicaThreads() { stop(); }
+
+void ReplicaThreads::stop() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    stopped_ = true;
+  }
+  changed_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
+}
+
+void ReplicaThreads::loop(int replica) {
+  if (options_.start_thread) options_.start_thread();
+  for (std::uint64_t done = 0;;) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    // No deadline: the caller either runs something or stops us, in the destructor.
+    changed_.wait(lock, [&] { return stopped_ || run_ != done; });
+    if (stopped_) return;
+    done = run_;
+    lock.unlock();
+    execute(replica);
+  }
+}
+
+void ReplicaThreads::run(const std::function<void(int)>& work) {
+  if (size() == 1) {
+    work(0);
+    return;
+  }
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    TROUPE_CHECK(work_ == nullptr);
+    work_ = &work;
+    ++run_;
+    arrived_ = 0;
+    ended_ = 0;
+    failure_.reset();
+    where_.assign(where_.size(), Where::working);
+    let_go_.assign(let_go_.size(), 0);
+  }
+  changed_.notify_all();
+  execute(0);
+
+  std::vector<std::exception_ptr> errors(errors_.size());
+  {
+    std::unique_lock<std::mutex> lock(mutex_);
+    wait_for_all(lock);
+    work_ = nullptr;
+    errors.swap(errors_);
+  }
+  // Every failure has a cause: somebody was not let go.
+  for (std::size_t i = 0; i < errors.size(); ++i) {
+    if (errors[i] && let_go_[i] == 0) std::rethrow_exception(errors[i]);
+  }
+}
+
+void ReplicaThreads::wait_for_all(std::unique_lock<std::mutex>& lock) {
+  const auto all_ended = [this] { return ended_ == size(); };
+  // A thread cannot be stopped from outside, and its replica must outlive it: there is no way on
+  // without it. Say who it is.
+  while (!changed_.wait_for(lock, options_.timeout, all_ended)) {
+    if (failure_) {
+      log_error(failure_->cause, " The run cannot end before ", names(Where::working),
+                " is out of its step.");
+    } else {
+      log_warning("still waiting for the step of ", names(Where::working));
+    }
+  }
+}
+
+void ReplicaThreads::execute(int replica) {
+  const auto i = static_cast<std::size_t>(replica);
+  std::exception_ptr error;
+  try {
+    (*work_)(replica);
+  } catch (const std::exception& thrown) {
+    error = std::current_exception();
+    fail_with(replica, thrown);
+  } catch (...) {
+    error = std::current_exception();
+    fail_with(replica, std::runtime_error("an exception that is no std::exception"));
+  }
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    errors_[i] = std::move(error);
+    where_[i] = Where::ended;
+    ++ended_;
+    if (arrived_ > 0 && !failure_) {
+      failure_ = Failure{Failure::Kind::desync,
+                         text(name(replica), " ended its step, and ", names(Where::meeting),
+                              " is in ", meeting_for_, "."),
+                         "make the hooks call apply_gradients equally often, in the same order, on "
+                         "every replica.",
+                         kExitFailed};
+    }
+  }
+  changed_.notify_all();
+}
+
+void ReplicaThreads::fail_with(int replica, const std::exception& error) {
+  Failure failure{Failure::Kind::failed, "", "look at that replica's error.", kExitFailed};
+  const std::string what = error.what();
+  failure.cause = text(name(replica), " failed: ", what.substr(0, what.find('\n')));
+  if (const auto* ours = dynamic_cast<const Error*>(&error)) {
+    failure.cause = text(name(replica), " failed: ", ours->cause());
+    failure.fix = ours->fix();
+    failure.exit_code = ours->exit_code();
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  fail(std::move(failure));
+}
+
+void ReplicaThreads::fail(Failure failure) {
+  if (!failure_) failure_ = std::move(failure);  // the first one is the reason
+  changed_.notify_all();
+}
+
+void ReplicaThreads::let_go(int replica) {
+  const Failure& failure = *failure_;
+  const auto i = static_cast<std::size_t>(replica);
+  where_[i] = Where::working;
+  switch (failure.kind) {
+    case Failure::Kind::desync:
+      throw DesyncError(failure.cause, failure.fix);
+    case Failure::Kind::timeout:
+      throw TimeoutError(failure.cause, failure.fix);
+    case Failure::Kind::failed:
+      break;
+  }
+  let_go_[i] = 1;
+  throw PeerFailed(failure.cause, failure.fix, failure.exit_code);
+}
+
+void ReplicaThreads::meet(int replica, const std::string& where) {
+  if (size() == 1) return;
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (failure_) let_go(replica);
+  if (ended_ > 0) {
+    fail({Failure::Kind::desync,
+          text(names(Where::ended), " ended its step, and ", name(replica), " is in ", where, "."),
+          "make the hooks call apply_gradients equally often, in the same order, on every replica.",
+          kExitFailed});
+    let_go(replica);
+  }
+  if (arrived_ > 0 && where != meeting_for_) {
+    fail({Failure::Kind::desync,
+          text(name(replica), " is in ", where, ", and ", names(Where::meeting), " in ",
+               meeting_for_, "."),
+          "make the hooks call apply_gradients in the same order, for the same parameters, on "
+          "every replica.",
+          kExitFailed});
+    let_go(replica);
+  }
+  const std::uint64_t mine = meeting_;
+  meeting_for_ = where;
+  where_[static_cast<std::size_t>(replica)] = Where::meeting;
+  if (++arrived_ == size()) {
+    arrived_ = 0;
+    ++meeting_;
+    where_.assign(where_.size(), Where::working);
+    lock.unlock();
+    changed_.notify_all();
+    return;
+  }
+  const bool over =
+      changed_.wait_for(lock, options_.timeout, [&] { return meeting_ != mine || failure_; });
+  if (meeting_ != mine) return;
+  if (!over) {
+    fail({Failure::Kind::timeout,
+          text(names(Where::working), " did not come to ", where, " within ",
+               std::chrono::duration<double>(options_.timeout).count(), " s."),
+          "look where its step spends the time, or raise --timeout.", kExitPeerLost});
+  }
+  let_go(replica);
+}
+
+std::string ReplicaThreads::name(int replica) const {
+  return text("replica ", options_.first + replica);
+}
+
+std::string ReplicaThreads::names(Where where) const {
+  std::string all;
+  for (int i = 0; i < size(); ++i) {
+    if (where_[static_cast<std::size_t>(i)] != where) continue;
+    all += all.empty() ? name(i) : text(", ", name(i));
+  }
+  return all;
+}
+
+}  // namespace troupe::detail

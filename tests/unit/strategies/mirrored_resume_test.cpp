@@ -1,0 +1,188 @@
+// Resumed equals uninterrupted with several replicas: weights, optimisers of all, buffers of each,
+// running loss and metrics. Without random layers, which replicas on the CPU do not repeat.
+#include <filesystem>
+
+#include "strategies/one_device.h"
+#include "tests/support/captured_log.h"
+#include "tests/support/temp_dir.h"
+#include "tests/unit/strategies/strategy_runs.h"
+
+using troupe::testing::CapturedLog;
+using troupe::testing::mirrored_options;
+using troupe::testing::TempDir;
+using troupe::testing::TinyHooks;
+
+namespace {
+
+/// Batch norm, whose buffers differ between replicas, and an optimiser with state.
+class NormHooks final : public TinyHooks {
+ public:
+  explicit NormHooks(bool adam) : TinyHooks(22), adam_(adam) {}
+
+  struct Net final : torch::nn::Module {
+    torch::nn::Linear in = register_module("in", torch::nn::Linear(1, 8));
+    torch::nn::BatchNorm1d norm = register_module("norm", torch::nn::BatchNorm1d(8));
+    torch::nn::Linear out = register_module("out", torch::nn::Linear(8, 1));
+    torch::Tensor forward(const torch::Tensor& x) { return out(torch::relu(norm(in(x)))); }
+  };
+
+  [[nodiscard]] troupe::Trainable create_model() const override {
+    namespace o = torch::optim;
+    auto net = std::make_shared<Net>();
+    const auto p = net->parameters();
+    if (adam_) return {net, std::make_shared<o::Adam>(p, o::AdamOptions(0.02).amsgrad(true))};
+    return {net, std::make_shared<o::SGD>(p, o::SGDOptions(0.02).momentum(0.9))};
+  }
+  [[nodiscard]] troupe::StepResult train_step(troupe::Replica& replica,
+                                              const troupe::Batch& batch) const override {
+    const auto loss = validation_step(replica, batch);
+    replica.apply_gradients(loss.losses.front().second);
+    return loss;
+  }
+  [[nodiscard]] troupe::StepResult validation_step(troupe::Replica& replica,
+                                                   const troupe::Batch& batch) const override {
+    const auto [x, target] = batch.unpack<2>();
+    const auto y = replica.model<Net>().forward(x);
+    replica.metric("absolute_error").update((y - target).abs());
+    return replica.global_mean(replica.loss("squared_error")(y, target));
+  }
+
+ private:
+  bool adam_;
+};
+
+/// What a run ends with; compared bit for bit.
+struct Ending {
+  std::string hash;
+  troupe::LossValues losses;
+  double metric = 0;
+  std::string buffers;  // of every replica, before they were made equal
+  bool operator==(const Ending& other) const {
+    return hash == other.hash && losses == other.losses && metric == other.metric &&
+           buffers == other.buffers;
+  }
+};
+
+troupe::TrainOptions options_in(const std::filesystem::path& dir, std::int64_t max_steps) {
+  troupe::TrainOptions options;
+  options.model_dir = dir.string();
+  options.max_steps = max_steps;
+  options.save_checkpoints_steps = 100;
+  options.batch_size = 8;
+  options.progress = false;
+  options.log_every = 0;
+  return options;
+}
+
+/// Every replica's fingerprint at the end of the last step.
+class AtTheEnd final : public troupe::PeriodicAction {
+ public:
+  AtTheEnd(const troupe::TrainState& state, std::string& hashes) : state_(state), hashes_(hashes) {}
+  void after_step(const troupe::StepReport&, troupe::RunControl&) override {
+    hashes_.clear();
+    for (const auto& replica : state_.replicas) hashes_ += troupe::parameter_hash(*replica);
+  }
+  void after_epoch(std::int64_t, const troupe::Report&, const troupe::Report*) override {}
+
+ private:
+  const troupe::TrainState& state_;
+  std::string& hashes_;
+};
+
+/// A process's whole life: new models, new optimisers, train until the options end it.
+Ending train(troupe::Strategy& strategy, const troupe::Hooks& hooks,
+             const troupe::TrainOptions& options) {
+  auto state = strategy.create_state(hooks, options.seed);
+  auto splits = hooks.create_datasets();
+  splits.validation = nullptr;  // an evaluation makes buffers equal
+  const auto data = strategy.distribute(splits, {options.batch_size, options.seed});
+  Ending ending;
+  troupe::Actions actions = {std::make_shared<AtTheEnd>(state, ending.buffers)};
+  const auto history = troupe::train(strategy, hooks, state, data, options, {actions, {}});
+  ending.hash = troupe::common_parameter_hash(strategy, state);
+  if (history.train) {
+    ending.losses = history.train->losses;
+    ending.metric = history.train->metrics[0].value;
+  }
+  strategy.close();
+  return ending;
+}
+
+Ending train(int replicas, const troupe::Hooks& hooks, const troupe::TrainOptions& options) {
+  return train(*troupe::make_mirrored(mirrored_options(replicas)), hooks, options);
+}
+
+}  // namespace
+
+TEST_SUITE("strategies") {
+  TEST_CASE("mirrored: interrupted at every step equals uninterrupted, bit for bit") {
+    // Batches of 8, 8 and 6: no replica ever has a single example, which batch norm refuses.
+    constexpr std::int64_t kSteps = 5;
+    for (const bool adam : {false, true}) {
+      for (const int replicas : {2, 3}) {
+        CAPTURE(adam);
+        CAPTURE(replicas);
+        const NormHooks hooks(adam);
+        const TempDir whole;
+        const Ending expected = train(replicas, hooks, options_in(whole.path(), kSteps));
+        for (std::int64_t stop = 1; stop < kSteps; ++stop) {
+          CAPTURE(stop);
+          const TempDir dir;
+          (void)train(replicas, hooks, options_in(dir.path(), stop));
+          CHECK(train(replicas, hooks, options_in(dir.path(), kSteps)) == expected);
+        }
+      }
+    }
+  }
+
+  TEST_CASE("mirrored: two workers of two replicas resume bit for bit") {
+    const TinyHooks hooks(10);
+    const auto train_group = [&](const TempDir& dir, std::int64_t steps) {
+      std::vector<Ending> endings(2);
+      const auto port = troupe::testing::free_port();
+      troupe::testing::run_ranks(2, [&](int rank) {
+        auto options = troupe::testing::options_of(rank, 2, port);
+        options.replicas = 2;
+        endings[static_cast<std::size_t>(rank)] =
+            train(*troupe::make_multi_worker(options), hooks, options_in(dir.path(), steps));
+      });
+      return endings;
+    };
+    const TempDir whole;
+    const auto expected = train_group(whole, 5);
+    const TempDir dir;
+    (void)train_group(dir, 2);
+    const auto resumed = train_group(dir, 5);
+    for (const std::size_t rank : {0U, 1U}) CHECK(resumed[rank] == expected[rank]);
+  }
+
+  TEST_CASE("mirrored: in another layout weights, optimiser and place in the data go on") {
+    const TinyHooks hooks(10);
+    const TempDir whole;
+    const Ending expected = train(2, hooks, options_in(whole.path(), 8));
+    const CapturedLog log;
+    for (const int before : {1, 2, 4}) {
+      for (const int after : {1, 3}) {
+        CAPTURE(before);
+        CAPTURE(after);
+        const TempDir dir;
+        (void)train(before, hooks, options_in(dir.path(), 5));
+        const Ending ending = train(after, hooks, options_in(dir.path(), 8));
+        CHECK(ending.losses[0].second == doctest::Approx(expected.losses[0].second).epsilon(1e-5));
+        CHECK(ending.metric == doctest::Approx(expected.metric).epsilon(1e-5));
+      }
+    }
+    CHECK(log.has("made by 1 worker with 4 replicas, this run has 1 worker with 3 replicas"));
+    CHECK(log.count("random streams start anew") == 5);
+  }
+
+  TEST_CASE(
+      "mirrored: one device reads what one replica of a worker always wrote, and the reverse") {
+    const NormHooks hooks(true);
+    const TempDir whole;
+    const Ending expected = train(1, hooks, options_in(whole.path(), 6));
+    const TempDir dir;
+    (void)train(1, hooks, options_in(dir.path(), 3));
+    CHECK(train(*troupe::make_one_device({}), hooks, options_in(dir.path(), 6)) == expected);
+  }
+}
