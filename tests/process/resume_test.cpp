@@ -100,7 +100,8 @@ TEST_SUITE("resume") {
     (void)summary(run_on(2, command(dir, 7) + logged + Words{file}));
     const auto rest = run_on(3, command(dir, 20) + logged + Words{file});
     CHECK(summary(rest)["world_size"] == 3);
-    CHECK(rest.err.find("made by 2 workers, now there are 3") != std::string::npos);
+    CHECK(rest.err.find("made by 2 workers with 1 replica each, this run has 3 workers") !=
+          std::string::npos);
     const std::vector<double> expected = losses_in(expected_file);
     const std::vector<double> losses = losses_in(file);
     REQUIRE(losses.size() == 20);

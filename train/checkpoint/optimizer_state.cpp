@@ -244,7 +244,8 @@ void restore_optimizer(Optimizer& optimizer, const std::vector<NamedTensor>& par
               throw does_not_fit(text(found->first, " is ", found->second.sizes(), ", ", name,
                                       " is ", tensor.sizes()));
             }
-            value = found->second.to(tensor.device());
+            // A copy of its own: another replica is restored from the same tensors.
+            value = found->second.to(tensor.device()).clone();
           } else {
             value = counters->at(field).template get<std::decay_t<decltype(value)>>();
           }

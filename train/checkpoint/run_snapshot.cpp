@@ -26,8 +26,12 @@ using Bytes = std::vector<std::byte>;
 constexpr const char* kModel = "model.safetensors";
 constexpr const char* kOptimizers = "optimizers.safetensors";
 constexpr const char* kWorker = "worker-";  // worker-<rank>.safetensors
-constexpr const char* kBufferPrefix = "buffer/";
+constexpr const char* kBuffer = "buffer/";
 
+/// Before the names of what a replica of a worker has of its own; nothing for the first.
+std::string replica_prefix(std::size_t replica) {
+  return replica == 0 ? "" : text("replica-", replica, "/");
+}
 std::string worker_file(int rank) { return text(kWorker, rank, ".safetensors"); }
 
 Span<const char> characters(const Bytes& bytes) {
@@ -66,18 +70,19 @@ std::vector<double> to_doubles(const at::Tensor& tensor) {
   return {data, data + tensor.numel()};
 }
 
-/// What this worker has of its own: random state, buffers, running sums.
+/// What this worker has of its own: random state and running loss, and each replica's buffers and
+/// running metrics.
 Bytes own_state(const TrainState& state) {
-  Replica& replica = *state.replicas.front();
   std::vector<double> losses;
   for (const auto& [name, sum] : state.epoch_loss.sums()) losses.push_back(sum);
-  std::vector<NamedTensor> tensors = {
-      {"random", random_state()},
-      {"metrics", doubles(replica.metrics(Phase::train).sums())},
-      {"losses", doubles(losses)},
-  };
-  for (const auto& [name, buffer] : replica.buffers()) {
-    tensors.emplace_back(kBufferPrefix + name, buffer);
+  std::vector<NamedTensor> tensors = {{"random", random_state()}, {"losses", doubles(losses)}};
+  for (std::size_t i = 0; i < state.replicas.size(); ++i) {
+    Replica& replica = *state.replicas[i];
+    const std::string prefix = replica_prefix(i);
+    tensors.emplace_back(prefix + "metrics", doubles(replica.metrics(Phase::train).sums()));
+    for (const auto& [name, buffer] : replica.buffers()) {
+      tensors.emplace_back(prefix + kBuffer + name, buffer);
+    }
   }
   return write_tensors(tensors);
 }
@@ -89,18 +94,23 @@ const at::Tensor& find(const std::vector<NamedTensor>& tensors, const std::strin
   return found->second;
 }
 
-/// The workers' buffers as one: floating point ones are their mean, others the chief's.
+/// All replicas' buffers as one: floating point ones are their mean, others the chief's.
 std::vector<NamedTensor> common_buffers(const std::vector<NamedTensor>& buffers,
-                                        const std::vector<Bytes>& workers) {
+                                        const std::vector<Bytes>& workers,
+                                        std::size_t local_replicas) {
   std::vector<std::vector<NamedTensor>> parts;
   for (const Bytes& bytes : workers) parts.push_back(read_tensors(bytes, "a worker's state"));
   std::vector<NamedTensor> common;
   for (const auto& [name, buffer] : buffers) {
-    at::Tensor value = find(parts.front(), kBufferPrefix + name);
+    at::Tensor value = find(parts.front(), kBuffer + name);
     if (value.is_floating_point()) {
       at::Tensor total = torch::zeros(value.sizes(), torch::kFloat64);
-      for (const auto& part : parts) total += find(part, kBufferPrefix + name);
-      value = (total / static_cast<double>(parts.size())).to(value.scalar_type());
+      for (const auto& part : parts) {
+        for (std::size_t i = 0; i < local_replicas; ++i) {
+          total += find(part, replica_prefix(i) + kBuffer + name);
+        }
+      }
+      value = (total / static_cast<double>(parts.size() * local_replicas)).to(value.scalar_type());
     }
     common.emplace_back(name, value);
   }
@@ -133,6 +143,7 @@ ordered_json facts_of(const Strategy& strategy, const TrainState& state, const D
   facts["data"] = {
       {"train_examples", data.examples}, {"batch_size", data.global_batch}, {"seed", data.seed}};
   facts["world_size"] = strategy.world_size();
+  facts["local_replicas"] = strategy.local_replicas();
   facts["arithmetic"] = arithmetic();
   ordered_json names = ordered_json::array();
   for (const auto& [name, sum] : state.epoch_loss.sums()) names.push_back(name);
@@ -172,49 +183,98 @@ RunSnapshot broadcast(Strategy& strategy, const RunSnapshot& snapshot) {
   return all;
 }
 
-/// What each worker had of its own; with another number of workers, what can be had of it.
+/// How many workers, and replicas of each, something was or is made by.
+struct Layout {
+  int workers = 1;
+  int replicas = 1;  // of each worker
+  bool operator==(const Layout& other) const {
+    return workers == other.workers && replicas == other.replicas;
+  }
+};
+
+std::string to_text(const Layout& layout) {
+  return text(layout.workers, layout.workers == 1 ? " worker" : " workers", " with ",
+              layout.replicas, layout.replicas == 1 ? " replica" : " replicas",
+              layout.workers == 1 ? "" : " each");
+}
+
+void add_to(std::vector<double>& sums, const at::Tensor& saved) {
+  const auto more = to_doubles(saved);
+  if (more.size() != sums.size()) {
+    throw does_not_fit("its metrics or losses are not those of the hooks");
+  }
+  for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += more[i];
+}
+
+/// What each worker and replica had of its own; in another layout, what can be had of it.
 void restore_own(Strategy& strategy, TrainState& state, const ordered_json& facts,
                  const RunSnapshot& snapshot, std::uint64_t seed) {
-  Replica& replica = *state.replicas.front();
-  const int former = facts.at("world_size").get<int>();
+  const Layout former{facts.at("world_size").get<int>(), facts.value("local_replicas", 1)};
+  const Layout present{strategy.world_size(), strategy.local_replicas()};
   const auto own = [&](int rank) {
     const std::string name = worker_file(rank);
     return read_tensors(snapshot.files.at(name), name);
   };
+  const std::size_t metric_sums = state.replicas.front()->metrics(Phase::train).sums().size();
   LossValues losses;
   for (const auto& name : facts.at("epoch_loss").at("names")) losses.emplace_back(name, 0.0);
-  std::vector<double> metrics(replica.metrics(Phase::train).sums().size(), 0.0);
-  const auto add = [&](const std::vector<NamedTensor>& part) {
-    const auto saved_losses = to_doubles(find(part, "losses"));
-    const auto saved_metrics = to_doubles(find(part, "metrics"));
-    if (saved_losses.size() != losses.size() || saved_metrics.size() != metrics.size()) {
-      throw does_not_fit("its metrics or losses are not those of the hooks");
-    }
-    for (std::size_t i = 0; i < losses.size(); ++i) losses[i].second += saved_losses[i];
-    for (std::size_t i = 0; i < metrics.size(); ++i) metrics[i] += saved_metrics[i];
-  };
-  if (former == strategy.world_size()) {
+  std::vector<double> loss_sums(losses.size(), 0.0);
+  std::vector<std::vector<double>> metrics(state.replicas.size(),
+                                           std::vector<double>(metric_sums, 0.0));
+  if (former == present) {
     const auto part = own(strategy.rank());
-    copy_weights(replica.buffers(), part, kBufferPrefix);
     set_random_state(find(part, "random"));
-    add(part);
+    add_to(loss_sums, find(part, "losses"));
+    for (std::size_t i = 0; i < state.replicas.size(); ++i) {
+      copy_weights(state.replicas[i]->buffers(), part, replica_prefix(i) + kBuffer);
+      add_to(metrics[i], find(part, replica_prefix(i) + "metrics"));
+    }
   } else {
-    log_warning("the checkpoint was made by ", former, " workers, now there are ",
-                strategy.world_size(),
+    log_warning("the checkpoint was made by ", to_text(former), ", this run has ", to_text(present),
                 ": weights and data position go on, random streams start anew");
-    // A stream of its own for every replica and step.
+    // A stream of its own for every worker and step.
     torch::manual_seed(seed + 1 + static_cast<std::uint64_t>(strategy.rank()) +
                        (static_cast<std::uint64_t>(state.step) << 20));
-    for (int rank = 0; strategy.is_chief() && rank < former; ++rank) add(own(rank));
+    for (int rank = 0; strategy.is_chief() && rank < former.workers; ++rank) {
+      const auto part = own(rank);
+      add_to(loss_sums, find(part, "losses"));
+      for (int i = 0; i < former.replicas; ++i) {
+        add_to(metrics[0], find(part, replica_prefix(static_cast<std::size_t>(i)) + "metrics"));
+      }
+    }
   }
+  for (std::size_t i = 0; i < losses.size(); ++i) losses[i].second = loss_sums[i];
   state.epoch_loss.restore(losses, facts.at("epoch_loss").at("examples").get<std::int64_t>());
-  replica.metrics(Phase::train).set_sums(metrics);
+  for (std::size_t i = 0; i < metrics.size(); ++i) {
+    state.replicas[i]->metrics(Phase::train).set_sums(metrics[i]);
+  }
+}
+
+/// Parameters and buffers of all, and optimisers, into one replica.
+void restore_replica(Replica& replica, const ordered_json& facts,
+                     const std::vector<NamedTensor>& model,
+                     const std::vector<NamedTensor>& optimizer_tensors) {
+  std::vector<NamedTensor> present = replica.parameters();
+  for (auto& buffer : replica.buffers()) present.push_back(buffer);
+  if (model.size() != present.size()) {
+    throw does_not_fit(text("it has ", model.size(), " tensors, the model ", present.size()));
+  }
+  copy_weights(present, model);
+  for (const auto& name : replica.optimizer_names()) {
+    std::vector<NamedTensor> own;
+    for (const auto& [tensor_name, tensor] : optimizer_tensors) {
+      if (tensor_name.rfind(name + "/", 0) == 0) {
+        own.emplace_back(tensor_name.substr(name.size() + 1), tensor);
+      }
+    }
+    restore_optimizer(replica.optimizer(name), replica.parameters(),
+                      facts.at("optimizers").at(name), own);
+  }
 }
 
 }  // namespace
 
 RunSnapshot capture(Strategy& strategy, const TrainState& state, const DataIdentity& data) {
-  TROUPE_CHECK_EQ(state.replicas.size(), 1U);
   Replica& replica = *state.replicas.front();
   ordered_json facts = facts_of(strategy, state, data);
   std::vector<NamedTensor> optimizer_tensors;
@@ -236,7 +296,8 @@ RunSnapshot capture(Strategy& strategy, const TrainState& state, const DataIdent
   RunSnapshot snapshot;
   snapshot.facts = facts.dump();
   std::vector<NamedTensor> model = replica.parameters();
-  for (auto& buffer : common_buffers(replica.buffers(), workers)) model.push_back(buffer);
+  for (auto& buffer : common_buffers(replica.buffers(), workers, state.replicas.size()))
+    model.push_back(buffer);
   snapshot.files[kModel] = write_tensors(model);
   snapshot.files[kOptimizers] = write_tensors(optimizer_tensors);
   for (std::size_t rank = 0; rank < workers.size(); ++rank) {
@@ -248,28 +309,14 @@ RunSnapshot capture(Strategy& strategy, const TrainState& state, const DataIdent
 void restore(Strategy& strategy, TrainState& state, const DataIdentity& data,
              const RunSnapshot& chiefs) {
   const RunSnapshot snapshot = broadcast(strategy, chiefs);
-  Replica& replica = *state.replicas.front();
   try {
     const ordered_json facts = ordered_json::parse(snapshot.facts);
     check_data(facts.at("data"), data);
     if (strategy.is_chief()) warn_of_other_arithmetic(facts.at("arithmetic"));
     const auto model = read_tensors(snapshot.files.at(kModel), kModel);
-    std::vector<NamedTensor> present = replica.parameters();
-    for (auto& buffer : replica.buffers()) present.push_back(buffer);
-    if (model.size() != present.size()) {
-      throw does_not_fit(text("it has ", model.size(), " tensors, the model ", present.size()));
-    }
-    copy_weights(present, model);
     const auto optimizer_tensors = read_tensors(snapshot.files.at(kOptimizers), kOptimizers);
-    for (const auto& name : replica.optimizer_names()) {
-      std::vector<NamedTensor> own;
-      for (const auto& [tensor_name, tensor] : optimizer_tensors) {
-        if (tensor_name.rfind(name + "/", 0) == 0) {
-          own.emplace_back(tensor_name.substr(name.size() + 1), tensor);
-        }
-      }
-      restore_optimizer(replica.optimizer(name), replica.parameters(),
-                        facts.at("optimizers").at(name), own);
+    for (const auto& replica : state.replicas) {
+      restore_replica(*replica, facts, model, optimizer_tensors);
     }
     state.step = facts.at("step").get<std::int64_t>();
     state.position = {facts.at("position").at("epoch").get<std::int64_t>(),

@@ -1,5 +1,5 @@
 // RunSnapshot: a running training as named byte strings, and back. What it holds is what the next
-// step depends on: parameters, optimisers, every worker's buffers and random state, the position in
+// step depends on: parameters, optimisers, every replica's buffers, random states, the position in
 // the data, and what the epoch's loss and metrics have added up. docs/checkpoint_format.md has the
 // names.
 #pragma once
@@ -31,12 +31,12 @@ struct RunSnapshot {
 [[nodiscard]] RunSnapshot capture(Strategy& strategy, const TrainState& state,
                                   const DataIdentity& data);
 
-/// Puts the state that the chief passes in back, on every worker. With the world size that it was
-/// captured at, the next step is the one that would have followed, bit for bit. With another,
-/// weights, optimisers and data position are restored, buffers are the mean over the former
-/// workers, and random streams start anew. Shapes: `snapshot` is read on the chief only.
-/// Collective: yes. Throws: CheckpointError when it does not fit the model, ConfigError when it
-/// does not fit the data; on every rank.
+/// Puts the state that the chief passes in back, on every replica of every worker. With the numbers
+/// of workers and replicas that it was captured at, the next step is the one that would have
+/// followed, bit for bit. With others, weights, optimisers and data position are restored, buffers
+/// are the mean over the former replicas, and random streams start anew. Shapes: `snapshot` is read
+/// on the chief only. Collective: yes. Throws: CheckpointError when it does not fit the model,
+/// ConfigError when it does not fit the data; on every rank.
 void restore(Strategy& strategy, TrainState& state, const DataIdentity& data,
              const RunSnapshot& snapshot);
 
