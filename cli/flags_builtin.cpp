@@ -12,26 +12,57 @@
 namespace troupe::detail {
 namespace {
 
+constexpr std::int32_t kMaxReplicas = 1024;  // of one process
+
 Fix assign_strategy(std::string* target, const std::string& value) {
   const std::string name = with_dashes(value);
-  if (name == "auto" || name == "one-device" || name == "multi-worker") {
+  const std::vector<std::string> there = {"auto", "one-device", "mirrored", "multi-worker"};
+  if (std::find(there.begin(), there.end(), name) != there.end()) {
     *target = name;
     return std::nullopt;
   }
-  const std::vector<std::string> planned = {"mirrored", "parameter-server", "central-storage",
-                                            "tpu"};
+  const std::vector<std::string> planned = {"parameter-server", "central-storage", "tpu"};
   const bool known = std::find(planned.begin(), planned.end(), name) != planned.end();
-  return text("give auto, one-device or multi-worker",
+  return text("give ", alternatives(there),
               known ? text("; ", name, " is not in this version.") : ".");
 }
 
+/// `value` is `kind` and a number: "cuda:1".
+bool is_numbered(const std::string& value, const std::string& kind) {
+  return value.rfind(kind + ":", 0) == 0 &&
+         value.find_first_not_of("0123456789", kind.size() + 1) == std::string::npos &&
+         parse_integer<std::int8_t>(std::string_view(value).substr(kind.size() + 1));
+}
+
 Fix assign_device(std::string* target, const std::string& value) {
-  const bool numbered = value.rfind("cuda:", 0) == 0 &&
-                        value.find_first_not_of("0123456789", 5) == std::string::npos &&
-                        parse_integer<std::int8_t>(std::string_view(value).substr(5));
-  if (value != "cpu" && value != "cuda" && !numbered) return "give cpu, cuda or cuda:N.";
+  if (value != "cpu" && value != "cuda" && !is_numbered(value, "cuda")) {
+    return "give cpu, cuda or cuda:N.";
+  }
   *target = value == "cuda" ? "cuda:0" : value;
   return std::nullopt;
+}
+
+/// Each is named once: the CPU's replicas are told apart by a number of their own.
+Fix check_devices(const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    if (name != "cpu" && !is_numbered(name, "cpu") && !is_numbered(name, "cuda")) {
+      return "give one device for each replica: cuda:0,cuda:1 or cpu:0,cpu:1.";
+    }
+  }
+  return std::nullopt;
+}
+
+Flag devices_flag(std::vector<std::string>* target) {
+  Flag made = name_list("devices", target,
+                        "the device of each replica: cuda:0,cuda:1 or cpu:0,cpu:1", {}, "");
+  made.assign = [target, read = made.assign](const std::string& value) -> Fix {
+    std::vector<std::string> former = *target;
+    Fix fault = read(value);
+    if (!fault) fault = check_devices(*target);
+    if (fault) *target = std::move(former);
+    return fault;
+  };
+  return made;
 }
 
 void add_mode(std::vector<Flag>& flags, Options& options) {
@@ -119,8 +150,8 @@ void add_data(std::vector<Flag>& flags, DataOptions& data) {
 void add_cluster(std::vector<Flag>& flags, Settings& settings) {
   const auto add = [&](Flag made) { flags.push_back(in_group(std::move(made), "Cluster")); };
   StrategyOptions& strategy = settings.options.strategy;
-  Flag name =
-      with_value_name(flag("strategy", &strategy.name, "auto, one-device or multi-worker"), "NAME");
+  Flag name = with_value_name(
+      flag("strategy", &strategy.name, "auto, one-device, mirrored or multi-worker"), "NAME");
   name.assign = [target = &strategy.name](const std::string& v) {
     return assign_strategy(target, v);
   };
@@ -140,8 +171,13 @@ void add_cluster(std::vector<Flag>& flags, Settings& settings) {
     return assign_device(target, v);
   };
   add(std::move(device));
+  add(whole<std::int32_t>("replicas", &strategy.replicas,
+                          "replicas in this process, on --device and those after it; 0: one, or as "
+                          "many as --devices names",
+                          0, kMaxReplicas));
+  add(devices_flag(&strategy.devices));
   add(whole<std::int32_t>("threads", &strategy.threads,
-                          "compute threads of this worker; 0: as the machine allows", 0, 4096));
+                          "compute threads of each replica; 0: as the machine allows", 0, 4096));
 }
 
 void add_limits(std::vector<Flag>& flags, Settings& settings) {

@@ -186,14 +186,35 @@ void check_training(const Options& options) {
   }
 }
 
+void check_replicas(const StrategyOptions& strategy) {
+  const auto named = static_cast<int>(strategy.devices.size());
+  if (named != 0 && strategy.replicas != 0 && strategy.replicas != named) {
+    throw ConfigError(text("--replicas is ", strategy.replicas, ", but --devices names ", named,
+                           named == 1 ? " device." : " devices."),
+                      "name one device for each replica, or leave one of the two flags out.");
+  }
+  if (named != 0 && strategy.device != StrategyOptions().device) {
+    throw ConfigError(text("--device ", strategy.device, " and --devices are both given."),
+                      "keep --devices, which names the device of each replica.");
+  }
+  if (strategy.name == "one-device" && strategy.local_replicas() > 1) {
+    throw ConfigError(
+        text("--strategy one-device trains with one replica, but ",
+             named == 0 ? "--replicas" : "--devices", " asks for ", strategy.local_replicas(), "."),
+        "use --strategy mirrored, or leave --replicas and --devices out.");
+  }
+}
+
 void check_together(const Options& options) {
   const StrategyOptions& strategy = options.strategy;
-  if (strategy.name == "one-device" && strategy.cluster.world_size() > 1) {
+  const bool alone = strategy.name == "one-device" || strategy.name == "mirrored";
+  if (alone && strategy.cluster.world_size() > 1) {
     throw ConfigError(
-        text("--strategy one-device trains with one worker, but ", strategy.cluster.origin,
+        text("--strategy ", strategy.name, " trains with one worker, but ", strategy.cluster.origin,
              " describes ", strategy.cluster.world_size(), "."),
         "use --strategy multi-worker, or --world-size 1 to train alone.");
   }
+  check_replicas(strategy);
   if (strategy.group.heartbeat_timeout <= strategy.group.heartbeat_interval) {
     throw ConfigError("--heartbeat-timeout is not longer than --heartbeat-interval.",
                       "give several intervals, for example five.");

@@ -68,6 +68,61 @@ TEST_SUITE("training") {
     CHECK(alone.back() < alone.front());
   }
 
+  TEST_CASE("training: replicas in one process, alone and in workers, take the same 20 steps") {
+    const TempDir dir;
+    const Words command = {kMnist,
+                           "--batch-size",
+                           "100",
+                           "--train-examples",
+                           "1003",
+                           "--max-steps",
+                           "22",
+                           "--log-every",
+                           "1",
+                           "--threads",
+                           "1",
+                           "--json-summary",
+                           "--metrics-file"};
+    std::vector<double> alone;
+    json evaluated;
+    for (const auto& [workers, replicas] : {std::pair(1, 1), {1, 2}, {1, 4}, {2, 2}}) {
+      CAPTURE(workers);
+      CAPTURE(replicas);
+      const std::string file = text(dir.path().string(), "/", workers, "-", replicas, ".jsonl");
+      const json now =
+          summary(run_on(workers, command + Words{file, "--replicas", std::to_string(replicas)}));
+      CHECK(now["replicas"] == workers * replicas);
+      CHECK(now["strategy"] == (workers > 1    ? "multi-worker"
+                                : replicas > 1 ? "mirrored"
+                                               : "one-device"));
+      const auto losses = losses_in(file);
+      REQUIRE(losses.size() == 22);
+      if (alone.empty()) {
+        alone = losses;
+        evaluated = now;
+      }
+      for (std::size_t i = 0; i < 20; ++i) {
+        CAPTURE(i);
+        CHECK(std::abs(losses[i] - alone[i]) <= 1e-5 * alone[i]);
+      }
+      CHECK(now["test"]["examples"] == evaluated["test"]["examples"]);
+    }
+  }
+
+  TEST_CASE("training: two replicas repeat, and resume, bit for bit") {
+    const TempDir dir;
+    const auto hash_of = [&](const Words& more) {
+      return summary(run_on(1, Words{kMnist, "--devices", "cpu:0,cpu:1", "--train-examples", "300",
+                                     "--batch-size", "100", "--threads", "1", "--json-summary"} +
+                                   more))["parameter_hash"];
+    };
+    const std::string whole = (dir.path() / "whole").string();
+    const std::string parts = (dir.path() / "parts").string();
+    const auto expected = hash_of({"--max-steps", "8", "--model-dir", whole});
+    (void)hash_of({"--max-steps", "4", "--model-dir", parts});
+    CHECK(hash_of({"--max-steps", "8", "--model-dir", parts}) == expected);
+  }
+
   TEST_CASE(
       "training: an evaluation of the same weights counts the same on any number of workers") {
     json alone;
@@ -161,5 +216,11 @@ TEST_SUITE("training") {
     CHECK(result.exit_code == 1);
     CHECK(result.err.find("the hook of rank 1 gave up") != std::string::npos);
     CHECK(result.err.find("worker/1") != std::string::npos);
+  }
+
+  TEST_CASE("training: an exception in one replica's hook ends the process with its message") {
+    const auto result = run_on(1, {kBuild + "/tests/process/failing_hook", "--replicas", "3"});
+    CHECK(result.exit_code == 1);
+    CHECK(result.err.find("the hook of rank 1 gave up") != std::string::npos);
   }
 }

@@ -109,14 +109,26 @@ const std::vector<BadLine> kBadLines = {
     {{"--train-examples", "-5"}, "--train-examples", "at least 0"},
     {{"--data-dir="}, "--data-dir", "needs a value"},
     {{"--data-dir", ""}, "--data-dir", "give a folder"},
-    {{"--strategy", "mirrored"}, "--strategy", "mirrored is not in this version"},
+    {{"--strategy", "central_storage"}, "--strategy", "central-storage is not in this version"},
     {{"--strategy", "parameter_server"}, "--strategy", "parameter-server is not in this version"},
-    {{"--strategy", "fast"}, "--strategy", "auto, one-device or multi-worker"},
-    {{"--strategy", ""}, "--strategy", "auto, one-device or multi-worker"},
+    {{"--strategy", "fast"}, "--strategy", "auto, one-device, mirrored or multi-worker"},
+    {{"--strategy", ""}, "--strategy", "auto, one-device, mirrored or multi-worker"},
     {{"--device", "gpu"}, "--device", "cuda:N"},
     {{"--device", "cuda:"}, "--device", "cuda:N"},
     {{"--device", "cuda:-1"}, "--device", "cuda:N"},
     {{"--device", "cuda:999"}, "--device", "cuda:N"},
+    {{"--devices", "cuda:0,gpu"}, "--devices", "cuda:0,cuda:1 or cpu:0,cpu:1"},
+    {{"--devices", "cuda"}, "--devices", "one device for each replica"},
+    {{"--devices", "cpu:0,cpu:0"}, "--devices", "cpu:0"},
+    {{"--devices", ""}, "--devices", "give"},
+    {{"--devices", "cpu:0,cpu:1", "--replicas", "3"}, "--replicas", "names 2 devices"},
+    {{"--devices", "cpu:0,cpu:1", "--device", "cuda"}, "--device cuda:0", "keep --devices"},
+    {{"--replicas", "-1"}, "--replicas", "from 0 to 1024"},
+    {{"--replicas", "2", "--strategy", "one-device"}, "--replicas asks for 2", "mirrored"},
+    {{"--devices", "cpu:0,cpu:1", "--strategy", "one-device"}, "--devices asks for 2", "mirrored"},
+    {{"--strategy", "mirrored", "--rank", "0", "--world-size", "2", "--chief-address", "h:1"},
+     "--strategy mirrored",
+     "one worker"},
     {{"--threads", "-1"}, "--threads", "from 0 to 4096"},
     {{"--log-level", "verbose"}, "--log-level", "debug, info, warning or error"},
     {{"--log-every", "-1"}, "--log-every", "at least 0"},
@@ -210,6 +222,14 @@ TEST_SUITE("cli") {
     CHECK(parsed({"--learning_rate", "1e-3"}).train.learning_rate == 1e-3);
   }
 
+  TEST_CASE("command line: replicas are counted or named") {
+    CHECK(parsed({}).strategy.local_replicas() == 1);
+    CHECK(parsed({"--replicas", "2", "--strategy", "mirrored"}).strategy.local_replicas() == 2);
+    const auto named = parsed({"--devices", "cuda:0,cuda:1", "--replicas", "2"}).strategy;
+    CHECK(named.devices == Words{"cuda:0", "cuda:1"});
+    CHECK(named.local_replicas() == 2);
+  }
+
   TEST_CASE("command line: every flag reaches its option") {
     const troupe::Options options = parsed({"--epochs",
                                             "3",
@@ -229,6 +249,8 @@ TEST_SUITE("cli") {
                                             "multi_worker",
                                             "--device",
                                             "cuda",
+                                            "--replicas",
+                                            "3",
                                             "--threads",
                                             "2",
                                             "--generation",
@@ -259,6 +281,7 @@ TEST_SUITE("cli") {
     CHECK(options.data.train_examples == 10);
     CHECK(options.strategy.name == "multi-worker");
     CHECK(options.strategy.device == "cuda:0");
+    CHECK(options.strategy.replicas == 3);
     CHECK(options.strategy.threads == 2);
     CHECK(options.strategy.cluster.generation == 4);
     CHECK(options.strategy.group.insecure);

@@ -167,7 +167,7 @@ TEST_SUITE("cli") {
              {"{\"data-dir\": 3}", "c.json: data-dir is a number. Fix: write a string"},
              {"{\"json-summary\": \"true\"}", "c.json: json-summary is a string"},
              {"{\"json-summary\": 1}", "c.json: json-summary is a number"},
-             {"{\"strategy\": \"mirrored\"}", "mirrored is not in this version"},
+             {"{\"strategy\": \"tpu\"}", "tpu is not in this version"},
              {"{\"config\": \"d.json\"}", "belongs on the command line"},
              {"{\"help\": true}", "belongs on the command line"},
          }) {
