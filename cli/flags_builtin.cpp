@@ -91,7 +91,8 @@ void add_training(std::vector<Flag>& flags, TrainOptions& train) {
                           "end after this many more steps, wherever training goes on from", 1,
                           most));
   add(whole<std::int64_t>("batch-size", &train.batch_size,
-                          "examples per step of all workers together (the global batch)", 1, most));
+                          "examples per step of all replicas together (the global batch)", 1,
+                          most));
   add(with_alias(real(
                      "learning-rate", &train.learning_rate, "step size of the optimiser",
                      [](double x) { return x > 0; }, "give a number greater than 0."),

@@ -2,7 +2,8 @@
 
 #include <torch/types.h>
 
-#include "core/check.h"
+#include "core/error.h"
+#include "core/text.h"
 #include "strategies/finite_gradients.h"
 
 namespace troupe {
@@ -68,13 +69,13 @@ GradientBuckets::Bucket& GradientBuckets::bucket_of(const std::vector<NamedTenso
   Bucket& bucket = buckets_[{first.unsafeGetTensorImpl(), dtype}];
   auto size = static_cast<std::int64_t>(parameters.size());
   for (const auto& [name, parameter] : parameters) size += parameter.numel();
-  if (!bucket.flat.defined()) {
+  // A model that is gone may have had its first parameter at the same place.
+  if (!bucket.flat.defined() || bucket.flat.numel() != size) {
     bucket.flat = torch::empty({size}, first.options().requires_grad(false));
     bucket.what =
         text("apply_gradients (", parameters.size(), " parameters from \"", first_name, "\" on, ",
              size - static_cast<std::int64_t>(parameters.size()), " ", dtype, " values)");
   }
-  TROUPE_CHECK_EQ(bucket.flat.numel(), size);
   return bucket;
 }
 

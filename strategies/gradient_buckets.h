@@ -28,6 +28,9 @@ class GradientBuckets final : public GradientReduction {
   /// Throws: also ConfigError for a dtype other than float32 and float64.
   void reduce(const std::vector<NamedTensor>& parameters) override;
 
+  /// Lets the buckets of former models go.
+  void forget() { buckets_.clear(); }
+
  private:
   /// Gradients of one optimiser and dtype.
   struct Bucket {

@@ -3,9 +3,11 @@
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/ThreadLocalState.h>
+#include <c10/core/DeviceGuard.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include <algorithm>
 #include <mutex>
 #include <set>
 
@@ -24,7 +26,8 @@ ReplicaThreads::Options threads_of(const StrategyOptions& options) {
   threads.replicas = options.local_replicas();
   threads.first = options.cluster.rank * threads.replicas;
   threads.timeout = options.group.collective_timeout;
-  // OpenMP keeps a number per thread. make_strategy has set the process's.
+  // OpenMP keeps a pool and a number per thread. With LibTorch 1.13 a new thread takes over the
+  // process's number at its first operation; not every build promises that.
   threads.start_thread = [count = at::get_num_threads()] { at::set_num_threads(count); };
   return threads;
 }
@@ -71,6 +74,7 @@ TrainState LocalReplicas::make(const Hooks& hooks, std::uint64_t seed) {
   TrainState state;
   for (int i = 0; i < size(); ++i) {
     const auto own = static_cast<std::size_t>(i);
+    gradients_[own]->forget();
     const ReplicaPlace place{first_ + i, count_, devices_[own]};
     state.replicas.push_back(make_replica(hooks, place, seed, *gradients_[own]));
   }
@@ -106,6 +110,8 @@ std::vector<StepResult> LocalReplicas::run(const Step& step, TrainState& state,
     const auto own = static_cast<std::size_t>(replica);
     std::optional<at::ThreadLocalStateGuard> guard;
     if (replica != 0) guard.emplace(callers);
+    c10::OptionalDeviceGuard device;  // kCUDA without a number means the replica's GPU in its hooks
+    if (!devices_[own].is_cpu()) device.reset_device(devices_[own]);
     results[own] = run_on_replica(step, *state.replicas[own], batch.replicas[own], phase);
   });
   return results;

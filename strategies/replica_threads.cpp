@@ -75,10 +75,12 @@ void ReplicaThreads::run(const std::function<void(int)>& work) {
     work_ = nullptr;
     errors.swap(errors_);
   }
-  // Every failure has a cause: somebody was not let go.
-  for (std::size_t i = 0; i < errors.size(); ++i) {
-    if (errors[i] && let_go_[i] == 0) std::rethrow_exception(errors[i]);
+  std::exception_ptr error;
+  for (std::size_t i = errors.size(); i-- > 0;) {
+    const bool is_cause = errors[i] && let_go_[i] == 0;
+    if (is_cause || (errors[i] && !error)) error = errors[i];
   }
+  if (error) std::rethrow_exception(error);
 }
 
 void ReplicaThreads::wait_for_all(std::unique_lock<std::mutex>& lock) {

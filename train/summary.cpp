@@ -19,8 +19,8 @@ nlohmann::ordered_json or_null(const std::optional<Report>& report) {
 void summarize(Strategy& strategy, const TrainState& state, const History& history,
                const std::optional<Report>& test, const TrainOptions& options) {
   const std::string hash = common_parameter_hash(strategy, state);
-  log_info("parameter_hash ", hash, ", equal on ", strategy.world_size(),
-           strategy.world_size() == 1 ? " worker" : " workers");
+  log_info("parameter_hash ", hash, ", equal on ", strategy.replicas_in_sync(),
+           strategy.replicas_in_sync() == 1 ? " replica" : " replicas");
   if (!strategy.is_chief()) return;
   const double rate =
       history.seconds > 0 ? static_cast<double>(history.examples) / history.seconds : 0;

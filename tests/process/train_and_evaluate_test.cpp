@@ -82,7 +82,7 @@ std::vector<std::string> names_in(const fs::path& directory, const std::string& 
   return names;
 }
 
-/// The hash that a run printed: "parameter_hash <64 digits>, equal on 2 workers".
+/// The hash that a run printed: "parameter_hash <64 digits>, equal on 2 replicas".
 std::string hash_in(const std::string& log) {
   const std::string word = "parameter_hash ";
   const auto at = log.find(word);

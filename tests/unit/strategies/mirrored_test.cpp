@@ -428,6 +428,14 @@ TEST_SUITE("strategies") {
     CHECK_NOTHROW(take_a_step(hooks, 1));
   }
 
+  TEST_CASE("mirrored: one strategy trains one model after the other") {
+    const auto strategy = troupe::make_mirrored(mirrored_options(2));
+    const auto first = train_with(*strategy, TwoModels(10));
+    const auto other = train_with(*strategy, TinyHooks(10));
+    CHECK(train_with(*strategy, TwoModels(10)).hash == first.hash);
+    CHECK(train_with(*strategy, TinyHooks(10)).hash == other.hash);
+  }
+
   TEST_CASE("mirrored: random layers on a shared CPU are warned of, and only there") {
     class Dropping final : public TinyHooks {
      public:
