@@ -116,7 +116,7 @@ TEST_SUITE("train_and_evaluate") {
     CHECK(run.exit_code == 0);
     CHECK(names_in(dir.path(), "model.ckpt-").size() == 5);  // retention
     CHECK(names_in(dir.path(), "model.ckpt-60").size() == 1);
-    CHECK(run.err.find("equal on 2 workers") != std::string::npos);
+    CHECK(run.err.find("equal on 2 replicas") != std::string::npos);
     CHECK(run.err.find("[evaluator/0]") != std::string::npos);
     CHECK(run.out.find("\"global_step\":60") != std::string::npos);
     CHECK(names_in(dir.path() / "export/latest", "").size() >= 1);
