@@ -85,7 +85,9 @@ TEST_SUITE("training") {
                            "--metrics-file"};
     std::vector<double> alone;
     json evaluated;
-    for (const auto& [workers, replicas] : {std::pair(1, 1), {1, 2}, {1, 4}, {2, 2}}) {
+    for (const auto& layout : {std::pair(1, 1), {1, 2}, {1, 4}, {2, 2}}) {
+      const auto workers = layout.first;
+      const auto replicas = layout.second;
       CAPTURE(workers);
       CAPTURE(replicas);
       const std::string file = text(dir.path().string(), "/", workers, "-", replicas, ".jsonl");
@@ -124,16 +126,21 @@ TEST_SUITE("training") {
   }
 
   TEST_CASE(
-      "training: an evaluation of the same weights counts the same on any number of workers") {
+      "training: an evaluation of the same weights counts the same on any number of workers and "
+      "replicas") {
     json alone;
-    for (const int workers : {1, 2, 3}) {
+    for (const auto& layout : {std::pair(1, 1), {2, 1}, {3, 1}, {1, 3}, {2, 2}}) {
+      const auto workers = layout.first;
+      const auto replicas = layout.second;
       CAPTURE(workers);
+      CAPTURE(replicas);
       // A step so small that float32 weights do not move.
       const auto result =
           run_on(workers, {kMnist, "--learning-rate", "1e-30", "--train-examples", "200",
-                           "--batch-size", "97", "--max-steps", "1", "--json-summary"});
+                           "--batch-size", "97", "--max-steps", "1", "--json-summary", "--replicas",
+                           std::to_string(replicas)});
       const json now = summary(result);
-      if (workers == 1) alone = now;
+      if (alone.is_null()) alone = now;
       CHECK(now["test"]["correct"] == alone["test"]["correct"]);
       CHECK(now["test"]["examples"] == alone["test"]["examples"]);
       CHECK(now["validation"]["correct"] == alone["validation"]["correct"]);

@@ -147,7 +147,9 @@ TEST_SUITE("strategies") {
       CAPTURE(replicas);
       check_same_steps(train_mirrored(replicas, hooks, kEpochs), alone);
     }
-    for (const auto& [workers, replicas] : {std::pair(4, 1), {2, 2}, {2, 3}}) {
+    for (const auto& layout : {std::pair(4, 1), {2, 2}, {2, 3}}) {
+      const auto workers = layout.first;
+      const auto replicas = layout.second;
       CAPTURE(workers);
       CAPTURE(replicas);
       for (const auto& outcome : train_on(workers, hooks, replicas, kEpochs)) {
