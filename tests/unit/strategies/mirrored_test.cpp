@@ -1,14 +1,9 @@
 // Replicas in one process, alone and in each worker of a group.
 #include "strategies/mirrored.h"
 
-#include <mutex>
-
-#include "strategies/make_strategy.h"
 #include "strategies/one_device.h"
-#include "tests/support/captured_log.h"
 #include "tests/unit/strategies/strategy_runs.h"
 
-using troupe::testing::CapturedLog;
 using troupe::testing::mirrored_options;
 using troupe::testing::options_of;
 using troupe::testing::Outcome;
@@ -81,47 +76,6 @@ class TwoModels final : public TinyHooks {
     return {replica.global_mean(loss(y, target)), replica.global_mean(loss(z, target))};
   }
 };
-
-/// What `act` does in the training step of one replica, and the usual in all others.
-class OnReplica final : public TinyHooks {
- public:
-  using Act = std::function<void(troupe::Replica&, const at::Tensor&)>;
-  OnReplica(int index, Act act) : index_(index), act_(std::move(act)) {}
-
-  [[nodiscard]] troupe::StepResult train_step(troupe::Replica& replica,
-                                              const troupe::Batch& batch) const override {
-    const auto loss = forward(replica, batch);
-    if (replica.place().index == index_) {
-      act_(replica, loss);
-    } else {
-      replica.apply_gradients(loss);
-    }
-    return loss;
-  }
-
- private:
-  int index_;
-  Act act_;
-};
-
-void usual(troupe::Replica& replica, const at::Tensor& loss) { replica.apply_gradients(loss); }
-
-/// The first step of `hooks` on mirrored replicas.
-void take_a_step(const troupe::Hooks& hooks, int replicas, troupe::TrainState* after = nullptr) {
-  const auto strategy = troupe::make_mirrored(mirrored_options(replicas));
-  auto state = strategy->create_state(hooks, 1);
-  const auto data = strategy->distribute(hooks.create_datasets(), {10, 1});
-  try {
-    for (const auto& batch : data.train->epoch(0)) {
-      (void)strategy->run(
-          [&](auto& replica, const auto& b) { return hooks.train_step(replica, b); }, state, batch);
-    }
-  } catch (...) {
-    if (after != nullptr) *after = std::move(state);
-    throw;
-  }
-  if (after != nullptr) *after = std::move(state);
-}
 
 struct BufferNet final : torch::nn::Module {
   torch::Tensor mean = register_buffer("mean", torch::zeros({2}));
@@ -369,127 +323,11 @@ TEST_SUITE("strategies") {
     CHECK_NOTHROW((void)train_mirrored(3, CheckSide()));
   }
 
-  TEST_CASE("mirrored: an exception in one replica's hook is the run's, and nothing hangs") {
-    const OnReplica hooks(2, [](auto&, const auto&) {
-      throw troupe::DataError("the hook of replica 2 gave up.", "ask it why.");
-    });
-    CHECK_THROWS_WITH_AS(take_a_step(hooks, 4), doctest::Contains("replica 2 gave up"),
-                         troupe::DataError);
-    // In a group every worker learns it.
-    const auto port = troupe::testing::free_port();
-    const auto errors = troupe::testing::try_ranks(2, [&](int rank) {
-      auto options = options_of(rank, 2, port);
-      options.replicas = 2;
-      (void)train_with(*troupe::make_multi_worker(options), hooks);
-    });
-    for (const auto& error : errors) {
-      CAPTURE(troupe::testing::message_of(error));
-      CHECK(troupe::testing::message_of(error).find("replica 2 gave up") != std::string::npos);
-    }
-  }
-
-  TEST_CASE("mirrored: a replica that reduces less or more often than the others is named") {
-    const OnReplica less(1, [](auto&, const auto&) {});
-    CHECK_THROWS_WITH_AS(take_a_step(less, 3), doctest::Contains("replica 1 ended its step"),
-                         troupe::DesyncError);
-    const OnReplica more(1, [](auto& replica, const at::Tensor& loss) {
-      usual(replica, loss * 0.5);
-      usual(replica, (replica.template model<torch::nn::LinearImpl>().weight * 2).sum());
-    });
-    CHECK_THROWS_WITH_AS(take_a_step(more, 3), doctest::Contains("and replica 1 is in apply_grad"),
-                         troupe::DesyncError);
-  }
-
-  TEST_CASE(
-      "mirrored: a gradient that is not finite in one replica stops all before the optimiser") {
-    const OnReplica hooks(
-        1, [](auto& replica, const at::Tensor& loss) { usual(replica, loss / 0.0); });
-    troupe::TrainState state;
-    CHECK_THROWS_WITH_AS(take_a_step(hooks, 3, &state), doctest::Contains("\"weight\""),
-                         troupe::NonFiniteError);
-    for (const auto& replica : state.replicas) {
-      CHECK(replica->parameters()[0].second.item<float>() == 0.5F);
-    }
-    const auto port = troupe::testing::free_port();
-    const auto errors = troupe::testing::try_ranks(2, [&](int rank) {
-      auto options = options_of(rank, 2, port);
-      options.replicas = 2;
-      (void)train_with(*troupe::make_multi_worker(options), hooks);
-    });
-    for (const auto& error : errors) {
-      CHECK_THROWS_AS(std::rethrow_exception(error), troupe::NonFiniteError);
-    }
-  }
-
-  TEST_CASE("mirrored: finite gradients whose sum overflows are trained on") {
-    // Two halves of the largest number: every value is finite, the sum of all is not.
-    const OnReplica hooks(0, [](auto& replica, const at::Tensor&) {
-      auto& line = replica.template model<torch::nn::LinearImpl>();
-      usual(replica, (line.weight.sum() + line.bias.sum()) * 3e38F);
-    });
-    CHECK_NOTHROW(take_a_step(hooks, 1));
-  }
-
   TEST_CASE("mirrored: one strategy trains one model after the other") {
     const auto strategy = troupe::make_mirrored(mirrored_options(2));
     const auto first = train_with(*strategy, TwoModels(10));
     const auto other = train_with(*strategy, TinyHooks(10));
     CHECK(train_with(*strategy, TwoModels(10)).hash == first.hash);
     CHECK(train_with(*strategy, TinyHooks(10)).hash == other.hash);
-  }
-
-  TEST_CASE("mirrored: random layers on a shared CPU are warned of, and only there") {
-    class Dropping final : public TinyHooks {
-     public:
-      [[nodiscard]] troupe::Trainable create_model() const override {
-        torch::nn::Sequential net(torch::nn::Linear(1, 1), torch::nn::Dropout(0.5));
-        return {net.ptr(), std::make_shared<torch::optim::SGD>(net->parameters(), 0.01)};
-      }
-    };
-    const CapturedLog log;
-    (void)troupe::make_mirrored(mirrored_options(1))->create_state(Dropping(), 1);
-    (void)troupe::make_mirrored(mirrored_options(2))->create_state(TinyHooks(), 1);
-    CHECK(log.count(" W ") == 0);
-    (void)troupe::make_mirrored(mirrored_options(2))->create_state(Dropping(), 1);
-    CHECK(log.has("random layers (\"model.1\"), and 2 replicas draw"));
-  }
-
-  TEST_CASE("mirrored: workers with different numbers of replicas refuse each other") {
-    const auto port = troupe::testing::free_port();
-    const auto errors = troupe::testing::try_ranks(2, [&](int rank) {
-      auto options = options_of(rank, 2, port);
-      options.replicas = 1 + rank;
-      (void)troupe::make_multi_worker(options)->create_state(TinyHooks(), 1);
-    });
-    for (const auto& error : errors) {
-      CAPTURE(troupe::testing::message_of(error));
-      CHECK(troupe::testing::message_of(error).find("--replicas") != std::string::npos);
-      CHECK_THROWS_AS(std::rethrow_exception(error), troupe::ConfigError);
-    }
-  }
-
-  TEST_CASE("make_strategy: auto follows workers and replicas; what contradicts is refused") {
-    troupe::StrategyOptions options;
-    CHECK(std::string(troupe::make_strategy(options)->name()) == "one-device");
-    options.devices = {"cpu:0", "cpu:1", "cpu"};
-    const auto strategy = troupe::make_strategy(options);
-    CHECK(std::string(strategy->name()) == "mirrored");
-    CHECK(strategy->local_replicas() == 3);
-    CHECK(strategy->replicas_in_sync() == 3);
-    const auto refused = [&](const std::function<void(troupe::StrategyOptions&)>& change,
-                             const char* part) {
-      troupe::StrategyOptions changed;
-      change(changed);
-      CHECK_THROWS_WITH_AS((void)troupe::make_strategy(changed), doctest::Contains(part),
-                           troupe::ConfigError);
-    };
-    refused([](auto& o) { o.devices = {"cpu:0", "gpu"}; }, "--devices gpu is no device");
-    refused([](auto& o) { o.devices = {"cpu:x"}; }, "--devices cpu:x is no device");
-    refused([](auto& o) { o.devices = {"cpu:0"}, o.replicas = 2; },
-            "--replicas is 2, and --devices names 1 device.");
-    refused([](auto& o) { o.name = "one-device", o.replicas = 2; }, "and 2 replicas");
-    refused([](auto& o) { o = options_of(0, 2, 1), o.name = "mirrored"; }, "describes 2 workers");
-    options.devices = {"cuda:0", "cuda:99"};
-    CHECK_THROWS_AS((void)troupe::make_strategy(options), troupe::EnvironmentError);
   }
 }
