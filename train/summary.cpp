@@ -24,8 +24,9 @@ void summarize(Strategy& strategy, const TrainState& state, const History& histo
   if (!strategy.is_chief()) return;
   const double rate =
       history.seconds > 0 ? static_cast<double>(history.examples) / history.seconds : 0;
-  log_info("trained ", history.steps, " steps, ", history.examples, " examples in ",
-           history.seconds, " s (", rate, " examples/sec)");
+  if (history.examples > 0)
+    log_info("trained ", history.steps, " steps, ", history.examples, " examples in ",
+             history.seconds, " s (", rate, " examples/sec)");
   if (test) log_info(to_line(*test));
   if (!options.json_summary) return;
   nlohmann::ordered_json json;
