@@ -26,17 +26,22 @@ struct Member {
 
 /// A group of workers and this process's place in it.
 /// Invariants (checked by cli/ before anything starts): members is not empty, 0 <= rank < size,
-/// task names differ, and with more than one member members[0].address is set.
+/// task names differ, and with more than one member members[0].address is set. A server's rank is 0
+/// and means nothing.
 struct Cluster {
   int rank = 0;
   std::vector<Member> members = {{"worker/0", std::nullopt}};  // by rank; [0] is the chief
+  std::vector<Member> servers;   // parameter servers by index, each with an address; mostly none
+  int server = -1;               // this process's index among them; -1: it is a worker
   std::uint64_t generation = 0;  // which start of this job it is; a stale process is refused
   int listen_fd = -1;            // a listening socket inherited from the launcher; -1: none
   std::string origin = "local";  // where this came from, for messages: "TF_CONFIG", "torchrun", ...
 
   [[nodiscard]] int world_size() const { return static_cast<int>(members.size()); }
+  [[nodiscard]] bool is_server() const { return server >= 0; }
   [[nodiscard]] const std::string& task() const {
-    return members[static_cast<std::size_t>(rank)].task;
+    return is_server() ? servers[static_cast<std::size_t>(server)].task
+                       : members[static_cast<std::size_t>(rank)].task;
   }
 };
 

@@ -13,9 +13,9 @@
 
 #include "data/batch.h"
 #include "data/dataset.h"
-#include "hooks/gradient_reduction.h"
 #include "hooks/loss_set.h"
 #include "hooks/metric_set.h"
+#include "hooks/parameter_update.h"
 #include "hooks/replica.h"
 #include "hooks/step_result.h"
 #include "hooks/trainable.h"

@@ -17,13 +17,14 @@ std::string prefix_of(const std::string& model) { return model == "model" ? "" :
 }  // namespace
 
 Replica::Replica(Trainable trainable, LossSet losses, const MetricSet& metrics,
-                 const ReplicaPlace& place, GradientReduction& reduction)
+                 const ReplicaPlace& place, ParameterUpdate& update, const StepOptions& options)
     : trainable_(std::move(trainable)),
       losses_(std::move(losses)),
       metrics_{metrics, metrics, metrics, metrics},
       discarded_(metrics),
       place_(place),
-      reduction_(reduction) {
+      update_(update),
+      options_(options) {
   if (trainable_.models.empty()) {
     throw ConfigError("create_model returned no model.", "return at least one model.");
   }
@@ -81,8 +82,8 @@ void Replica::apply_gradients(const at::Tensor& loss, const std::string& optimiz
     torch::autograd::backward({loss}, {}, /*retain_graph=*/c10::nullopt, /*create_graph=*/false,
                               inputs);
   }
-  reduction_.reduce(parameters);
-  optimizer.step();
+  update_.reduce(parameters);
+  update_.step(optimizer_name, optimizer, parameters);
 }
 
 void Replica::set_training_mode(Phase phase) {

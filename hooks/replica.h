@@ -14,10 +14,11 @@
 #include <vector>
 
 #include "core/error.h"
-#include "hooks/gradient_reduction.h"
 #include "hooks/loss_set.h"
 #include "hooks/metric_set.h"
+#include "hooks/parameter_update.h"
 #include "hooks/phase.h"
+#include "hooks/step_options.h"
 #include "hooks/trainable.h"
 
 namespace troupe {
@@ -39,11 +40,11 @@ struct StepContext {
 
 class Replica {
  public:
-  /// Moves the models to the place's device. `reduction` outlives the replica.
+  /// Moves the models to the place's device. `update` outlives the replica.
   /// Throws: ConfigError when create_model's answer cannot be trained (no model, an optimiser that
   /// owns a tensor of no model).
   Replica(Trainable trainable, LossSet losses, const MetricSet& metrics, const ReplicaPlace& place,
-          GradientReduction& reduction);
+          ParameterUpdate& update, const StepOptions& options = {});
   Replica(const Replica&) = delete;
   Replica& operator=(const Replica&) = delete;
   ~Replica();
@@ -74,6 +75,7 @@ class Replica {
   void apply_gradients(const at::Tensor& loss, const std::string& optimizer = "optimizer");
 
   [[nodiscard]] const ReplicaPlace& place() const { return place_; }
+  [[nodiscard]] const StepOptions& step_options() const { return options_; }
   [[nodiscard]] Phase phase() const { return context_.phase; }
 
   // --- for the framework ---
@@ -107,7 +109,8 @@ class Replica {
   std::array<MetricSet, 4> metrics_;  // by phase
   MetricSet discarded_;               // what a stand-in adds up
   ReplicaPlace place_;
-  GradientReduction& reduction_;
+  ParameterUpdate& update_;
+  const StepOptions options_;
   StepContext context_;
 };
 

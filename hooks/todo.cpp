@@ -12,7 +12,7 @@
 namespace troupe {
 namespace {
 
-class NoReduction final : public GradientReduction {
+class NoReduction final : public ParameterUpdate {
  public:
   void reduce(const std::vector<NamedTensor>&) override {}
 };

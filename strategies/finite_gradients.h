@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "hooks/gradient_reduction.h"
+#include "hooks/parameter_update.h"
 
 namespace troupe::detail {
 

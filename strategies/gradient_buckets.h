@@ -12,13 +12,13 @@
 #include <utility>
 #include <vector>
 
-#include "hooks/gradient_reduction.h"
+#include "hooks/parameter_update.h"
 #include "strategies/replica_sum.h"
 
 namespace troupe {
 
 /// Sums gradients over all replicas. One per replica; used by the thread that runs it.
-class GradientBuckets final : public GradientReduction {
+class GradientBuckets final : public ParameterUpdate {
  public:
   /// `sum` outlives this object; `replica` is the number among those of this worker.
   GradientBuckets(detail::ReplicaSum& sum, int replica) : sum_(sum), replica_(replica) {}
@@ -27,6 +27,10 @@ class GradientBuckets final : public GradientReduction {
   /// again. Sparse gradients are made dense.
   /// Throws: also ConfigError for a dtype other than float32 and float64.
   void reduce(const std::vector<NamedTensor>& parameters) override;
+
+  void sum(const at::Tensor& flat, const std::string& what) override {
+    (void)sum_.add_up(replica_, flat, what);
+  }
 
   /// Lets the buckets of former models go.
   void forget() { buckets_.clear(); }

@@ -59,14 +59,17 @@ void warn_of_shared_generator(const TrainState& state) {
 
 }  // namespace
 
-LocalReplicas::LocalReplicas(const StrategyOptions& options, WorkerGroup* group)
+LocalReplicas::LocalReplicas(const StrategyOptions& options, WorkerGroup* group,
+                             const MakeUpdate& make_update)
     : devices_(replica_devices(options)),
       first_(options.cluster.rank * options.local_replicas()),
       count_(options.cluster.world_size() * options.local_replicas()),
+      step_(options.step),
       threads_(threads_of(options)),
       sum_(threads_, group) {
   for (int i = 0; i < size(); ++i) {
     gradients_.push_back(std::make_unique<GradientBuckets>(sum_, i));
+    updates_.push_back(make_update ? make_update(*gradients_.back(), threads_, i) : nullptr);
   }
 }
 
@@ -76,13 +79,17 @@ TrainState LocalReplicas::make(const Hooks& hooks, std::uint64_t seed) {
     const auto own = static_cast<std::size_t>(i);
     gradients_[own]->forget();
     const ReplicaPlace place{first_ + i, count_, devices_[own]};
-    state.replicas.push_back(make_replica(hooks, place, seed, *gradients_[own]));
+    state.replicas.push_back(make_replica(hooks, place, seed, update_of(own), step_));
   }
   check_equal_models(state);
   copy_first_to_all(state);
   start_random_streams(state, seed);
   if (first_ == 0) warn_of_shared_generator(state);
   return state;
+}
+
+ParameterUpdate& LocalReplicas::update_of(std::size_t replica) const {
+  return updates_[replica] ? *updates_[replica] : *gradients_[replica];
 }
 
 /// make_replica has left every generator with the last replica's stream.

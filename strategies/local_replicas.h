@@ -4,6 +4,7 @@
 
 #include <c10/core/Device.h>
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -18,9 +19,16 @@ namespace troupe::detail {
 
 class LocalReplicas {
  public:
+  /// An update for replica number `replica` of this worker, around the summing of its gradients.
+  using MakeUpdate = std::function<std::unique_ptr<ParameterUpdate>(
+      GradientBuckets& gradients, ReplicaThreads& threads, int replica)>;
+
   /// One replica for each device that the options name. `group` outlives this object; null: the
   /// worker is alone. Throws: ConfigError and EnvironmentError for devices that are none.
-  LocalReplicas(const StrategyOptions& options, WorkerGroup* group);
+  /// `make_update` wraps what each replica does with its gradients; none: they are summed, and
+  /// every replica takes the optimiser's step.
+  LocalReplicas(const StrategyOptions& options, WorkerGroup* group,
+                const MakeUpdate& make_update = nullptr);
 
   [[nodiscard]] int size() const { return threads_.size(); }
 
@@ -35,13 +43,16 @@ class LocalReplicas {
 
  private:
   void start_random_streams(const TrainState& state, std::uint64_t seed) const;
+  [[nodiscard]] ParameterUpdate& update_of(std::size_t replica) const;
 
   std::vector<c10::Device> devices_;
   int first_;  // replica's number among those of all workers
   int count_;  // of all workers
+  StepOptions step_;
   ReplicaThreads threads_;
   ReplicaSum sum_;
   std::vector<std::unique_ptr<GradientBuckets>> gradients_;  // by replica
+  std::vector<std::unique_ptr<ParameterUpdate>> updates_;    // by replica; null: gradients_
 };
 
 /// Parameters, then buffers.

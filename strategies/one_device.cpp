@@ -9,7 +9,7 @@ namespace troupe {
 namespace {
 
 /// One replica: its gradients are the step's already.
-class OwnGradients final : public GradientReduction {
+class OwnGradients final : public ParameterUpdate {
  public:
   void reduce(const std::vector<NamedTensor>& parameters) override {
     detail::check_finite_gradients(parameters);
@@ -19,7 +19,7 @@ class OwnGradients final : public GradientReduction {
 class OneDevice final : public Strategy {
  public:
   explicit OneDevice(const StrategyOptions& options)
-      : device_(detail::replica_devices(options).front()) {}
+      : device_(detail::replica_devices(options).front()), step_(options.step) {}
 
   [[nodiscard]] const char* name() const override { return "one-device"; }
   [[nodiscard]] int rank() const override { return 0; }
@@ -28,7 +28,7 @@ class OneDevice final : public Strategy {
 
   [[nodiscard]] TrainState create_state(const Hooks& hooks, std::uint64_t seed) override {
     TrainState state;
-    state.replicas.push_back(detail::make_replica(hooks, {0, 1, device_}, seed, gradients_));
+    state.replicas.push_back(detail::make_replica(hooks, {0, 1, device_}, seed, gradients_, step_));
     return state;
   }
 
@@ -45,6 +45,7 @@ class OneDevice final : public Strategy {
 
  private:
   c10::Device device_;
+  StepOptions step_;
   OwnGradients gradients_;
 };
 

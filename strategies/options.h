@@ -2,17 +2,38 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "distributed/cluster.h"
 #include "distributed/worker_group.h"
+#include "hooks/step_options.h"
 
 namespace troupe {
 
+/// What workers and parameter servers are told.
+struct ServerOptions {
+  /// Clocks (steps of its own) that a worker may be ahead of the slowest one. 0: synchronous, one
+  /// update from the sum of all workers' gradients; unset: no bound.
+  /// Source: Ho et al. 2013, "More effective distributed ML via a stale synchronous parallel
+  /// parameter server".
+  std::optional<std::int64_t> staleness_bound;
+  /// Synchronous only: the slowest so many workers of each step are not waited for.
+  /// Source: Chen et al. 2016, "Revisiting distributed synchronous SGD".
+  int backup_workers = 0;
+  /// Fetch the values of the next step while this one computes, where the bound allows it.
+  bool prefetch = true;
+  /// No shard of a tensor that is split over servers is smaller.
+  std::int64_t min_shard_bytes = 256 * 1024;
+};
+
 struct StrategyOptions {
-  std::string name = "auto";  // auto | one-device | mirrored | multi-worker; auto follows the sizes
+  /// auto | one-device | mirrored | central-storage | multi-worker | parameter-server; auto follows
+  /// the sizes.
+  std::string name = "auto";
   Cluster cluster;
   GroupOptions group;
   std::string device = "cpu";  // of the first replica: "cpu" or "cuda:0"; see replicas
@@ -21,6 +42,12 @@ struct StrategyOptions {
   int replicas = 0;
   std::vector<std::string> devices;  // one per replica: {"cuda:0", "cuda:1"} or {"cpu:0", "cpu:1"}
   int threads = 0;                   // compute threads of each replica; 0: as the machine allows
+  /// Engine that sums gradients over workers: auto | ring | gloo | nccl | mpi.
+  std::string communication = "auto";
+  /// Type of the gradients between workers: none (their own) | float16 | bfloat16.
+  std::string compress = "none";
+  StepOptions step;
+  ServerOptions servers;
   /// Settings that must be equal on all workers, by the name a user knows ("--batch-size" -> "64").
   std::map<std::string, std::string> must_match;
 

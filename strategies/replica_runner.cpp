@@ -10,11 +10,12 @@
 namespace troupe::detail {
 
 std::unique_ptr<Replica> make_replica(const Hooks& hooks, const ReplicaPlace& place,
-                                      std::uint64_t seed, GradientReduction& reduction) {
+                                      std::uint64_t seed, ParameterUpdate& update,
+                                      const StepOptions& options) {
   try {
     torch::manual_seed(seed);
     auto replica = std::make_unique<Replica>(hooks.create_model(), hooks.create_losses(),
-                                             hooks.create_metrics(), place, reduction);
+                                             hooks.create_metrics(), place, update, options);
     torch::manual_seed(seed + 1 + static_cast<std::uint64_t>(place.index));
     return replica;
   } catch (const TodoError&) {

@@ -12,8 +12,8 @@ namespace troupe::detail {
 /// initial weights, then with a stream of the replica's own for everything random in its steps.
 /// Throws: ConfigError, and TodoError for an unfilled template.
 [[nodiscard]] std::unique_ptr<Replica> make_replica(const Hooks& hooks, const ReplicaPlace& place,
-                                                    std::uint64_t seed,
-                                                    GradientReduction& reduction);
+                                                    std::uint64_t seed, ParameterUpdate& update,
+                                                    const StepOptions& options);
 
 /// Runs `step` on the replica: batch to its device, module mode, gradient switch, and a result of
 /// zero when the batch is a stand-in. Losses come back without their graphs.

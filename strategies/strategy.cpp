@@ -29,6 +29,12 @@ std::optional<DistributedDataset> share(const std::shared_ptr<const Dataset>& da
 
 }  // namespace
 
+void Strategy::publish(TrainState& /*state*/, std::int64_t /*last_step*/) {}
+
+std::optional<std::int64_t> Strategy::begin_step(TrainState& state) { return state.step + 1; }
+
+void Strategy::collect(TrainState& /*state*/) {}
+
 DistributedSplits Strategy::distribute(const Splits& splits, const BatchPlan& plan) {
   const std::vector<std::string> sizes = gather(sizes_of(splits));
   for (std::size_t rank = 1; rank < sizes.size(); ++rank) {

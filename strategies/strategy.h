@@ -58,15 +58,34 @@ class Strategy {
   [[nodiscard]] int replicas_in_sync() const { return world_size() * local_replicas(); }
   [[nodiscard]] bool is_chief() const { return rank() == 0; }
 
+  /// Whether all workers take the same steps together, and collectives connect them. Where not
+  /// (parameter servers), each worker trains at its own pace, what is collective elsewhere concerns
+  /// this worker alone, and the chief alone evaluates and saves.
+  [[nodiscard]] virtual bool in_lockstep() const { return true; }
+
   /// Makes this worker's replicas with the hooks, joins the group (at the first call), and copies
   /// the chief's parameters and buffers to all. `seed` starts LibTorch's generators, another stream
   /// on each replica. Collective: yes.  Blocks: at most start_timeout. Throws: ConfigError (models
   /// differ between workers: names the first tensor), RendezvousError.
   [[nodiscard]] virtual TrainState create_state(const Hooks& hooks, std::uint64_t seed) = 0;
 
+  /// Once, when `state` is what training starts from: restored, or fresh. `last_step`: where it
+  /// ends, if nobody stops it. Without lockstep the chief's state becomes everybody's.
+  /// Collective: yes.  Blocks: at most start_timeout.
+  virtual void publish(TrainState& state, std::int64_t last_step);
+
+  /// Before every training step: the number that state.step takes after it; unset when training is
+  /// over for all, with the reason in state.ended. Without lockstep the step counts the updates of
+  /// all workers, and new parameters arrive here.
+  [[nodiscard]] virtual std::optional<std::int64_t> begin_step(TrainState& state);
+
+  /// Makes `state` what a checkpoint is to hold. Without lockstep the chief fetches parameters,
+  /// optimisers and step of one moment; other workers must not call it.
+  virtual void collect(TrainState& state);
+
   /// Gives every replica its share of each split.
   /// Collective: yes.  Throws: ConfigError when workers see data sets of different sizes.
-  [[nodiscard]] DistributedSplits distribute(const Splits& splits, const BatchPlan& plan);
+  [[nodiscard]] virtual DistributedSplits distribute(const Splits& splits, const BatchPlan& plan);
 
   /// Runs `step` once per replica of this worker, in the phase's mode; returns one result per
   /// replica. A replica without examples runs on borrowed ones and its result is zero. Collective:

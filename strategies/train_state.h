@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "data/loader.h"
@@ -16,6 +17,7 @@ struct TrainState {
   std::int64_t step = 0;                           // optimiser updates so far
   DataPosition position;                           // the next step to read
   LossMeter epoch_loss;                            // of the epoch's steps so far
+  std::string ended;                               // why Strategy::begin_step gave no further step
 };
 
 }  // namespace troupe

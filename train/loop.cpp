@@ -101,6 +101,7 @@ class Training final : public RunControl {
     check_same_actions();
     ended_ = limits_->reached(state_);
     if (ended_) return;
+    strategy_.publish(state_, limits_->last_step());
     for (auto& action : actions_) action->ready(*this);
     ready_ = true;
     ended_ = detail::agree(strategy_, {false, wants_stop()}).stop;
@@ -121,9 +122,15 @@ class Training final : public RunControl {
   void run_steps() {
     for (const DistributedBatch& batch :
          data_.train->epoch(state_.position.epoch, state_.position.step)) {
+      const auto number = strategy_.begin_step(state_);
+      if (!number) {
+        request_stop(state_.ended);
+        ended_ = true;
+        return;
+      }
       for (auto& action : actions_) action->before_step(*this);
       try {
-        take_step(batch);
+        take_step(batch, *number);
         settle();
       } catch (const NonFiniteError& error) {  // raised on all workers alike
         if (options_.on_non_finite == OnNonFinite::fail) throw;
@@ -136,12 +143,12 @@ class Training final : public RunControl {
     }
   }
 
-  void take_step(const DistributedBatch& batch) {
+  void take_step(const DistributedBatch& batch, std::int64_t number) {
     const auto results = strategy_.run(step_, state_, batch);
     if (results.front().losses.empty()) {
       throw ConfigError("the training step returned no loss.", "return the loss of the batch.");
     }
-    ++state_.step;
+    state_.step = number;
     ++state_.position.step;
     ++history_.steps;
     history_.examples += batch.global_examples;

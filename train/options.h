@@ -17,6 +17,17 @@ enum class OnNonFinite {
   stop   // a warning; training ends cleanly
 };
 
+/// How the learning rate moves: the optimisers' own rates times a factor of the step.
+struct ScheduleOptions {
+  std::string name = "constant";  // constant | step | cosine | plateau
+  std::int64_t warmup_steps = 0;  // the factor rises linearly to 1 first
+  std::int64_t decay_steps = 0;   // step: between two drops; cosine: to the end, 0: max_steps
+  double decay_factor = 0.1;      // step and plateau: of each drop
+  double final_factor = 0;        // no factor after the warm-up is smaller
+  std::string metric = "loss";    // plateau: of the validation; smaller is better
+  std::int64_t patience = 10;     // plateau: validations without improvement before a drop
+};
+
 struct TrainOptions : RunConfig {
   std::optional<std::int64_t> epochs;     // unset: 1, or as many as max_steps or steps need
   std::optional<std::int64_t> max_steps;  // absolute; whichever of the limits ends first
@@ -25,6 +36,8 @@ struct TrainOptions : RunConfig {
   double learning_rate = 0.03;
   double momentum = 0.9;
   double weight_decay = 0;
+  ScheduleOptions schedule;
+  double ema_decay = 0;         // of averaged weights, which evaluations use; 0: none are kept
   std::string metrics_file;     // one JSON object a line per logged step; empty: none
   bool json_summary = false;    // the chief's last stdout line is one JSON object
   bool progress = true;         // a progress bar, on a terminal only

@@ -13,8 +13,8 @@
 #include "core/check.h"
 #include "core/log.h"
 #include "core/machine.h"
+#include "strategies/optimizer_state.h"
 #include "train/checkpoint/model_weights.h"
-#include "train/checkpoint/optimizer_state.h"
 #include "train/checkpoint/tensor_file.h"
 
 namespace troupe {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/span.h"
-#include "hooks/gradient_reduction.h"
+#include "hooks/parameter_update.h"
 
 namespace troupe {
 

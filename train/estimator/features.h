@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "hooks/gradient_reduction.h"
+#include "hooks/parameter_update.h"
 
 namespace troupe::detail {
 

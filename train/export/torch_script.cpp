@@ -36,7 +36,7 @@ class StepGuard {
   StepContext context_;
 };
 
-class NoReduction final : public GradientReduction {
+class NoReduction final : public ParameterUpdate {
  public:
   void reduce(const std::vector<NamedTensor>&) override {}
 };
@@ -55,7 +55,7 @@ void copy_values(const std::vector<NamedTensor>& from, const std::vector<NamedTe
 /// The same models on the CPU. Moving the replica itself there and back would take the memory away
 /// from under the strategy that trains it.
 std::unique_ptr<Replica> copy_to_cpu(const Hooks& hooks, const Replica& replica,
-                                     GradientReduction& reduction) {
+                                     ParameterUpdate& reduction) {
   auto copy = std::make_unique<Replica>(hooks.create_model(), hooks.create_losses(),
                                         hooks.create_metrics(), ReplicaPlace(), reduction);
   copy_values(replica.parameters(), copy->parameters());

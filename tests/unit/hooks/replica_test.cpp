@@ -7,7 +7,7 @@
 namespace {
 
 /// Leaves gradients as they are and counts.
-class CountingReduction final : public troupe::GradientReduction {
+class CountingReduction final : public troupe::ParameterUpdate {
  public:
   void reduce(const std::vector<troupe::NamedTensor>& parameters) override {
     ++calls;

@@ -37,7 +37,7 @@ class ExportHooks final : public Hooks {
   Predict predict_;
 };
 
-class NoReduction final : public GradientReduction {
+class NoReduction final : public ParameterUpdate {
  public:
   void reduce(const std::vector<NamedTensor>&) override {}
 };
@@ -48,13 +48,13 @@ class OneReplica {
   explicit OneReplica(const Hooks& hooks, const ReplicaPlace& place = {}) {
     torch::manual_seed(7);
     replica_ = std::make_unique<Replica>(hooks.create_model(), hooks.create_losses(),
-                                         hooks.create_metrics(), place, reduction_);
+                                         hooks.create_metrics(), place, update_);
   }
   [[nodiscard]] Replica& operator*() { return *replica_; }
   [[nodiscard]] Replica* operator->() { return replica_.get(); }
 
  private:
-  NoReduction reduction_;
+  NoReduction update_;
   std::unique_ptr<Replica> replica_;
 };
 

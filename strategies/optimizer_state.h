@@ -6,7 +6,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <vector>
 
-#include "hooks/gradient_reduction.h"
+#include "hooks/parameter_update.h"
 
 namespace torch::optim {
 class Optimizer;

@@ -1,4 +1,4 @@
-#include "train/checkpoint/optimizer_state.h"
+#include "strategies/optimizer_state.h"
 
 #include <torch/optim.h>
 

@@ -1,0 +1,39 @@
+// ParameterUpdate: how the gradients of one replica become new values of its parameters. The
+// strategy chooses one; Replica::apply_gradients calls it after backward: reduce(), then step().
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace torch::optim {
+class Optimizer;
+}  // namespace torch::optim
+
+namespace troupe {
+
+using NamedTensor = std::pair<std::string, at::Tensor>;
+
+class ParameterUpdate {
+ public:
+  virtual ~ParameterUpdate() = default;
+  /// Replaces every parameter's gradient by its sum over all replicas. A parameter without a
+  /// gradient on this replica counts as zero; one without a gradient on any replica keeps none.
+  /// Shapes: the same parameters in the same order on every replica.
+  /// Collective: yes.  Throws: NonFiniteError on every rank when the sum is not finite; NetError.
+  virtual void reduce(const std::vector<NamedTensor>& parameters) = 0;
+
+  /// One step of the optimiser named `name`, which owns `parameters`, with their reduced gradients.
+  /// Default: optimizer.step() on this replica. Throws: what the optimiser throws; NetError.
+  virtual void step(const std::string& name, torch::optim::Optimizer& optimizer,
+                    const std::vector<NamedTensor>& parameters);
+
+  /// Replaces `flat` [n], contiguous, float32 or float64, by its sum over all replicas that step
+  /// together; layers that normalise over the global batch use it. Default: there is one replica.
+  /// Shapes: the same n on every replica.  Collective: yes.  Throws: NetError.
+  virtual void sum(const at::Tensor& flat, const std::string& what);
+};
+
+}  // namespace troupe
