@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cli/address.h"
+#include "cli/cluster_servers.h"
 #include "cli/launcher_environment.h"
 #include "cli/numbers.h"
 #include "core/error.h"
@@ -34,7 +35,8 @@ std::optional<Endpoint> requested_chief(const ClusterRequest& request) {
 
 [[noreturn]] void refuse_missing(const std::string& given, const char* missing) {
   throw ConfigError(text(given, " is given, but ", missing, " is missing."),
-                    "give --rank, --world-size and --chief-address together.");
+                    "give --rank, --world-size and --chief-address together; with parameter "
+                    "servers --servers instead of the last.");
 }
 
 /// A socket that `troupe run` opened for rank 0 before it started the workers.
@@ -49,28 +51,37 @@ int inherited_socket(const Environment& environment) {
   return *descriptor;
 }
 
-Cluster from_numbers(const ClusterRequest& request, const Environment& environment) {
+Cluster from_numbers(const ClusterRequest& request, const Environment& environment,
+                     ResolvedCluster& out) {
+  const bool serves = asks_for_server(request, out.information);
   if (!request.world_size) refuse_missing(request.rank->origin, "--world-size");
   const auto& [size, size_origin, size_level] = *request.world_size;
-  if (!request.rank && size > 1) refuse_missing(size_origin, "--rank");
-  const std::int64_t rank = request.rank ? request.rank->value : 0;
+  if (!request.rank && size > 1 && !serves) refuse_missing(size_origin, "--rank");
+  const std::int64_t rank = request.rank && !serves ? request.rank->value : 0;
   if (rank >= size) {
     throw ConfigError(
         text(request.rank->origin, " is ", rank, ", but ", size_origin, " is ", size, "."),
         text("ranks count from 0 to ", size - 1, "."));
   }
-  if (!request.chief_address && size > 1) refuse_missing(size_origin, "--chief-address");
+  if (!request.chief_address && !request.servers && !serves && size > 1) {
+    refuse_missing(size_origin, "--chief-address");
+  }
   const std::string& origin = request.rank ? request.rank->origin : size_origin;
   Cluster cluster = numbered_cluster(static_cast<int>(rank), static_cast<int>(size),
                                      requested_chief(request), origin);
-  if (request.rank && request.rank->level == 1 && rank == 0) {
-    cluster.listen_fd = inherited_socket(environment);
-  }
+  add_servers(cluster, request, serves ? ServerRole::server : ServerRole::worker);
+  const bool placed_by_launcher =
+      serves ? request.task->level == 1 : request.rank && request.rank->level == 1 && rank == 0;
+  if (placed_by_launcher) cluster.listen_fd = inherited_socket(environment);
   return cluster;
 }
 
 /// The place that a document gives this process.
-Cluster place_in(TfConfig config, ResolvedCluster& out) {
+Cluster place_in(TfConfig config, const ClusterRequest& request, ResolvedCluster& out) {
+  if (request.servers && !config.is_evaluator()) {
+    out.warnings.push_back(
+        text(request.servers->origin, " is ignored: ", config.name, " describes the cluster"));
+  }
   out.warnings.insert(out.warnings.end(), config.warnings.begin(), config.warnings.end());
   out.task = static_cast<const Task&>(config);
   Cluster cluster = config.is_evaluator() ? evaluator_cluster(config) : to_cluster(config);
@@ -83,13 +94,11 @@ Cluster from_file(const ClusterRequest& request, ResolvedCluster& out) {
   if (request.task) task = request.task->value;
   return place_in(read_cluster_file(request.cluster_file->value, request.cluster_file->origin, task,
                                     ChiefRule::optional),
-                  out);
+                  request, out);
 }
 
 bool asks_for_evaluator(const ClusterRequest& request) {
-  if (!request.task) return false;
-  const std::string& task = request.task->value;
-  return task.substr(0, task.find_first_of(":/")) == "evaluator";
+  return asks_for_job(request, "evaluator");
 }
 
 /// Whether --task evaluator is the stronger of the two; it has no rank, so one source cannot say
@@ -140,7 +149,7 @@ std::optional<Cluster> from_tf_config(const ClusterRequest& request, const std::
   if (document != "{}") {
     out.information.push_back(text("TF_CONFIG: ", document.substr(0, kEchoedCharacters)));
   }
-  if (!config.is_local() || config.is_evaluator()) return place_in(std::move(config), out);
+  if (!config.is_local() || config.is_evaluator()) return place_in(std::move(config), request, out);
   out.task = static_cast<const Task&>(config);
   out.document = std::move(config);
   return std::nullopt;
@@ -153,19 +162,22 @@ Cluster from_evaluator_task(const ClusterRequest& request, const Environment& en
   if (document != environment.end()) return from_tf_config(request, document->second, out).value();
   return place_in(
       parse_tf_config_as("{}", request.task->value, ChiefRule::optional, request.task->origin),
-      out);
+      request, out);
 }
 
 /// The role where no document says it: as in a TF_CONFIG without a chief. `troupe run --evaluator`
 /// tells its workers of the evaluator by a variable.
 Task task_by_rank(const Cluster& cluster, const Environment& environment) {
   Task task;
-  task.task_id = cluster.rank;
-  task.is_chief = cluster.rank == 0;
+  const bool serves = cluster.is_server();
+  if (serves) task.task_type = "ps";
+  task.task_id = serves ? cluster.server : cluster.rank;
+  task.is_chief = !serves && cluster.rank == 0;
   task.num_worker_replicas = cluster.world_size();
-  task.global_id_in_cluster = cluster.rank;
+  task.num_ps_replicas = static_cast<std::int64_t>(cluster.servers.size());
+  task.global_id_in_cluster = serves ? cluster.world_size() + cluster.server : cluster.rank;
   task.evaluator_expected = environment.count("TROUPE_EVALUATOR") != 0;
-  task.is_alone = cluster.world_size() == 1 && !task.evaluator_expected;
+  task.is_alone = cluster.world_size() == 1 && cluster.servers.empty() && !task.evaluator_expected;
   return task;
 }
 
@@ -174,7 +186,7 @@ Cluster from_launcher(const Launcher& launcher, const ClusterRequest& request,
   const LauncherPlace place = launcher.read(environment);
   std::optional<Endpoint> chief = requested_chief(request);
   if (!chief) chief = place.chief_address;
-  if (!chief && place.world_size > 1) {
+  if (!chief && place.world_size > 1 && !request.servers) {
     throw ConfigError(text(launcher.name, " started ", place.world_size,
                            " workers, but its variables do not say where rank 0 is found."),
                       "give every worker --chief-address HOST:PORT of the machine of rank 0, or "
@@ -182,6 +194,7 @@ Cluster from_launcher(const Launcher& launcher, const ClusterRequest& request,
   }
   Cluster cluster = numbered_cluster(place.rank, place.world_size, chief, launcher.name);
   cluster.generation = place.generation;
+  add_servers(cluster, request, ServerRole::worker);
   out.task = task_by_rank(cluster, environment);
   return cluster;
 }
@@ -200,7 +213,7 @@ Cluster choose(const ClusterRequest& request, const Environment& environment,
                ResolvedCluster& out) {
   const Named named = named_by(request, out);
   if (named == Named::numbers) {
-    Cluster cluster = from_numbers(request, environment);
+    Cluster cluster = from_numbers(request, environment, out);
     out.task = task_by_rank(cluster, environment);
     return cluster;
   }
@@ -217,6 +230,7 @@ Cluster choose(const ClusterRequest& request, const Environment& environment,
     }
   }
   if (request.task && document == environment.end()) {
+    if (request.servers) refuse_missing(request.task->origin, "--world-size");
     throw ConfigError(text(request.task->origin, " is given, but no cluster is."),
                       "add --cluster FILE, or set TF_CONFIG.");
   }
@@ -224,7 +238,23 @@ Cluster choose(const ClusterRequest& request, const Environment& environment,
     if (launcher.present(environment)) return from_launcher(launcher, request, environment, out);
   }
   if (request.chief_address) refuse_missing(request.chief_address->origin, "--rank");
+  if (request.servers) refuse_missing(request.servers->origin, "--world-size");
   return Cluster();
+}
+
+/// "worker/1, rank 1 of 3": this process's place, for the log.
+std::string place_text(const ResolvedCluster& resolved) {
+  const Cluster& cluster = resolved.cluster;
+  if (resolved.task.is_evaluator()) return "evaluator/0, beside the group";
+  const std::size_t servers = cluster.servers.size();
+  const std::string of_servers = text(servers, servers == 1 ? " server" : " servers");
+  const int workers = cluster.world_size();
+  if (cluster.is_server()) {
+    return text(cluster.task(), ", one of ", of_servers, " for ", workers,
+                workers == 1 ? " worker" : " workers");
+  }
+  return text(cluster.task(), ", rank ", cluster.rank, " of ", workers,
+              servers == 0 ? "" : text(", with ", of_servers));
 }
 
 }  // namespace
@@ -236,10 +266,7 @@ ResolvedCluster resolve_cluster(const ClusterRequest& request, const Environment
   std::vector<std::string> ignored = present_sources(environment);
   ignored.erase(std::remove(ignored.begin(), ignored.end(), out.cluster.origin), ignored.end());
   if (out.cluster.origin == "local" && ignored.empty()) return out;
-  std::string line = out.task.is_evaluator()
-                         ? text("cluster: evaluator/0, beside the group, from ", out.cluster.origin)
-                         : text("cluster: ", out.cluster.task(), ", rank ", out.cluster.rank,
-                                " of ", out.cluster.world_size(), ", from ", out.cluster.origin);
+  std::string line = text("cluster: ", place_text(out), ", from ", out.cluster.origin);
   for (std::size_t i = 0; i < ignored.size(); ++i) {
     line += (i == 0 ? "; not used: " : ", ") + ignored[i];
   }

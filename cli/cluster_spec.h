@@ -33,6 +33,7 @@ struct ClusterRequest {
   std::optional<GivenValue<std::int64_t>> rank;          // --rank
   std::optional<GivenValue<std::int64_t>> world_size;    // --world-size
   std::optional<GivenValue<std::string>> chief_address;  // --chief-address, "host:port"
+  std::optional<GivenValue<std::string>> servers;        // --servers, "host:port,host:port"
   std::optional<GivenValue<std::uint64_t>> generation;   // --generation
 };
 

@@ -146,6 +146,7 @@ ClusterRequest cluster_request(const Environment& environment) {
   request.rank = number("TROUPE_RANK");
   request.world_size = number("TROUPE_WORLD_SIZE");
   request.chief_address = word("TROUPE_CHIEF_ADDRESS");
+  request.servers = word("TROUPE_SERVERS");
   return request;
 }
 
@@ -155,7 +156,10 @@ Finding cluster_finding(const Environment& environment) {
     const Cluster& cluster = resolved.cluster;
     if (resolved.task.is_evaluator())
       return {Level::good, "cluster", text("the evaluator (", cluster.origin, ")"), ""};
-    if (cluster.world_size() == 1)
+    if (cluster.is_server())
+      return {Level::good, "cluster",
+              text("from ", cluster.origin, ": ", cluster.task(), ", a parameter server"), ""};
+    if (cluster.world_size() == 1 && cluster.servers.empty())
       return {Level::good, "cluster", text("one worker (", cluster.origin, ")"), ""};
     return {Level::good, "cluster",
             text("from ", cluster.origin, ": ", cluster.task(), ", rank ", cluster.rank, " of ",

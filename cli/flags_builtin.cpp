@@ -5,6 +5,7 @@
 
 #include "cli/flags_evaluation.h"
 #include "cli/flags_making.h"
+#include "cli/flags_servers.h"
 #include "cli/flags_table.h"
 #include "cli/numbers.h"
 #include "core/text.h"
@@ -14,17 +15,20 @@ namespace {
 
 constexpr std::int32_t kMaxReplicas = 1024;  // of one process
 
-Fix assign_strategy(std::string* target, const std::string& value) {
-  const std::string name = with_dashes(value);
-  const std::vector<std::string> there = {"auto", "one-device", "mirrored", "multi-worker"};
-  if (std::find(there.begin(), there.end(), name) != there.end()) {
+Flag strategy_flag(std::string* target) {
+  const std::vector<std::string> names = {
+      "auto", "one-device", "mirrored", "central-storage", "multi-worker", "parameter-server"};
+  Flag made = with_value_name(flag("strategy", target, alternatives(names)), "NAME");
+  made.assign = [target, names](const std::string& value) -> Fix {
+    const std::string name = with_dashes(value);
+    if (std::find(names.begin(), names.end(), name) == names.end()) {
+      return text("give ", alternatives(names),
+                  name == "tpu" ? "; tpu is not in this version." : ".");
+    }
     *target = name;
     return std::nullopt;
-  }
-  const std::vector<std::string> planned = {"parameter-server", "central-storage", "tpu"};
-  const bool known = std::find(planned.begin(), planned.end(), name) != planned.end();
-  return text("give ", alternatives(there),
-              known ? text("; ", name, " is not in this version.") : ".");
+  };
+  return made;
 }
 
 /// `value` is `kind` and a number: "cuda:1".
@@ -151,12 +155,7 @@ void add_data(std::vector<Flag>& flags, DataOptions& data) {
 void add_cluster(std::vector<Flag>& flags, Settings& settings) {
   const auto add = [&](Flag made) { flags.push_back(in_group(std::move(made), "Cluster")); };
   StrategyOptions& strategy = settings.options.strategy;
-  Flag name = with_value_name(
-      flag("strategy", &strategy.name, "auto, one-device, mirrored or multi-worker"), "NAME");
-  name.assign = [target = &strategy.name](const std::string& v) {
-    return assign_strategy(target, v);
-  };
-  add(std::move(name));
+  add(strategy_flag(&strategy.name));
   add(path("cluster", &settings.cluster_file,
            "JSON file that names every worker (as TF_CONFIG, or its \"cluster\" part)", "FILE"));
   add(with_alias(
@@ -179,6 +178,23 @@ void add_cluster(std::vector<Flag>& flags, Settings& settings) {
   add(devices_flag(&strategy.devices));
   add(whole<std::int32_t>("threads", &strategy.threads,
                           "compute threads of each replica; 0: as the machine allows", 0, 4096));
+}
+
+void add_exchange(std::vector<Flag>& flags, StrategyOptions& strategy) {
+  const auto add = [&](Flag made) {
+    flags.push_back(in_group(std::move(made), "Exchange of gradients"));
+  };
+  add(choice<std::string>(
+      "communication", &strategy.communication,
+      "what sums gradients over workers: auto, ring, gloo, nccl or mpi", "NAME",
+      {{"auto", "auto"}, {"ring", "ring"}, {"gloo", "gloo"}, {"nccl", "nccl"}, {"mpi", "mpi"}}));
+  add(choice<std::string>("compress", &strategy.compress,
+                          "type of gradients on their way: none, float16 or bfloat16", "TYPE",
+                          {{"none", "none"},
+                           {"float16", "float16"},
+                           {"bfloat16", "bfloat16"},
+                           {"fp16", "float16"},
+                           {"bf16", "bfloat16"}}));
 }
 
 void add_limits(std::vector<Flag>& flags, Settings& settings) {
@@ -245,6 +261,8 @@ std::vector<Flag> builtin_flags(Settings& settings) {
   add_early_stopping_flags(flags, options.eval);
   add_use_flags(flags, options.use);
   add_cluster(flags, settings);
+  add_server_flags(flags, settings.servers, options.strategy.servers);
+  add_exchange(flags, options.strategy);
   add_limits(flags, settings);
   add_logging(flags, options);
   add_general(flags, settings);
@@ -254,7 +272,7 @@ std::vector<Flag> builtin_flags(Settings& settings) {
 std::string launcher_flag_hint(const std::string& name) {
   for (const char* launcher_flag :
        {"nnodes", "node-rank", "nproc-per-node", "nproc", "max-restarts", "rdzv-endpoint",
-        "rdzv-backend", "rdzv-id", "standalone", "workers", "np"}) {
+        "rdzv-backend", "rdzv-id", "standalone", "workers", "np", "ps", "restart-workers"}) {
     if (name == launcher_flag) {
       return "it belongs to the launcher, before the program's name (see troupe run --help); a "
              "program takes --rank, --world-size and --chief-address.";

@@ -21,6 +21,7 @@ struct Settings {
   std::int64_t rank = 0;
   std::int64_t world_size = 1;
   std::string chief_address;
+  std::string servers;
   std::string main_address;  // --master-addr and --master-port: --chief-address in two parts
   std::optional<std::int64_t> main_port;
   std::string config_file;

@@ -7,12 +7,14 @@
 #include <utility>
 
 #include "cli/address.h"
+#include "cli/cluster_servers.h"
 #include "cli/cluster_spec.h"
 #include "cli/config_file.h"
 #include "cli/flags_builtin.h"
 #include "cli/flags_reading.h"
 #include "cli/flags_table.h"
 #include "cli/help.h"
+#include "cli/options_checks.h"
 #include "cli/run_main.h"
 #include "core/error.h"
 #include "core/text.h"
@@ -86,170 +88,9 @@ ClusterRequest cluster_request(const GivenTexts& given, const Settings& settings
   request.world_size = requested(given, "world-size", settings.world_size);
   const char* address = given.count("master-addr") != 0 ? "master-addr" : "chief-address";
   request.chief_address = requested(given, address, settings.chief_address);
+  request.servers = requested(given, "servers", settings.servers);
   request.generation = requested(given, "generation", settings.options.strategy.cluster.generation);
   return request;
-}
-
-const char* mode_name(Mode mode) {
-  switch (mode) {
-    case Mode::train:
-      return "train";
-    case Mode::train_and_evaluate:
-      return "train-and-evaluate";
-    case Mode::evaluate:
-      return "evaluate";
-    case Mode::predict:
-      return "predict";
-    case Mode::export_model:
-      return "export";
-  }
-  return "train";
-}
-
-void check_carried_out(Mode mode, const ProgramInfo& program) {
-  if (mode == Mode::train || program.modes == ProgramInfo::Modes::all) return;
-  throw ConfigError(text("--mode ", mode_name(mode), " is not carried out by ",
-                         program.name.empty() ? "this program" : program.name, "."),
-                    "leave --mode out: its main() has a training loop of its own.");
-}
-
-bool stops_early(const EvalOptions& eval) {
-  return !(eval.stop_if_no_decrease + eval.stop_if_no_increase + eval.stop_if_lower +
-           eval.stop_if_higher)
-              .empty();
-}
-
-/// What --mode needs beside itself.
-void check_mode(const Options& options) {
-  const bool uses_model = options.mode != Mode::train && options.mode != Mode::train_and_evaluate;
-  const std::string mode = text("--mode ", mode_name(options.mode));
-  const bool no_folder = options.train.model_dir.empty();
-  const bool no_checkpoint = options.use.checkpoint.empty();
-  if (options.train.task.is_evaluator() && options.mode == Mode::train) {
-    throw ConfigError(text(options.strategy.cluster.origin,
-                           " makes this process the evaluator, but --mode is train."),
-                      "give every process of the job --mode train-and-evaluate.");
-  }
-  const bool launched = options.strategy.cluster.origin.rfind("TF_CONFIG", 0) != 0;
-  if (options.train.task.evaluator_expected && launched && options.mode == Mode::train) {
-    throw ConfigError("troupe run --evaluator started an evaluator, but --mode is train.",
-                      "give the program --mode train-and-evaluate, or leave --evaluator out.");
-  }
-  if (options.train.task.is_evaluator() && uses_model) {
-    throw ConfigError(text(options.strategy.cluster.origin,
-                           " makes this process the evaluator, but ", mode, " needs none."),
-                      "start this process alone, or give the job --mode train-and-evaluate.");
-  }
-  if (options.mode != Mode::train_and_evaluate && stops_early(options.eval)) {
-    throw ConfigError(text("--stop-if-... is given, but ", mode, " evaluates nothing meanwhile."),
-                      "use --mode train-and-evaluate, or leave the flag out.");
-  }
-  if (!uses_model && !no_checkpoint) {
-    throw ConfigError(text("--checkpoint is given, but ", mode, " would not use it."),
-                      "leave it out; training goes on from the newest checkpoint of --model-dir.");
-  }
-  if (uses_model && no_folder && no_checkpoint) {
-    throw ConfigError(text(mode, " has no trained model: --model-dir and --checkpoint are unset."),
-                      "name the folder of the training by --model-dir, or one by --checkpoint.");
-  }
-  if (options.mode == Mode::train_and_evaluate && no_folder) {
-    throw ConfigError(
-        "--mode train-and-evaluate is given without --model-dir.",
-        "name a folder: evaluations read the checkpoints that training writes there.");
-  }
-  if (options.mode == Mode::export_model && no_folder && options.use.export_dir.empty()) {
-    throw ConfigError("--mode export is not told where to write: --export-dir is unset.",
-                      "name a folder by --export-dir.");
-  }
-}
-
-void check_training(const Options& options) {
-  const TrainOptions& train = options.train;
-  if (train.save_checkpoints_steps && train.save_checkpoints_secs) {
-    throw ConfigError("--save-checkpoints-steps and --save-checkpoints-secs are both given.",
-                      "give one of the two.");
-  }
-  if (train.steps && train.max_steps) {
-    throw ConfigError("--steps and --max-steps are both given.",
-                      "give --max-steps for a last step, or --steps for so many more.");
-  }
-  if (train.model_dir.empty() && train.resume == "must") {
-    throw ConfigError("--resume must is given without --model-dir.",
-                      "name the folder of the checkpoints by --model-dir.");
-  }
-  const char* const never = train.save_checkpoints_steps == 0  ? "--save-checkpoints-steps"
-                            : train.save_checkpoints_secs == 0 ? "--save-checkpoints-secs"
-                                                               : nullptr;
-  if (options.mode == Mode::train_and_evaluate && never != nullptr) {
-    throw ConfigError(text(never, " is 0, but --mode train-and-evaluate evaluates checkpoints."),
-                      "give --save-checkpoints-steps or --save-checkpoints-secs a number above 0.");
-  }
-}
-
-void check_replicas(const StrategyOptions& strategy) {
-  const auto named = static_cast<int>(strategy.devices.size());
-  if (named != 0 && strategy.replicas != 0 && strategy.replicas != named) {
-    throw ConfigError(text("--replicas is ", strategy.replicas, ", but --devices names ", named,
-                           named == 1 ? " device." : " devices."),
-                      "name one device for each replica, or leave one of the two flags out.");
-  }
-  if (named != 0 && strategy.device != StrategyOptions().device) {
-    throw ConfigError(text("--device ", strategy.device, " and --devices are both given."),
-                      "keep --devices, which names the device of each replica.");
-  }
-  if (strategy.name == "one-device" && strategy.local_replicas() > 1) {
-    throw ConfigError(
-        text("--strategy one-device trains with one replica, but ",
-             named == 0 ? "--replicas" : "--devices", " asks for ", strategy.local_replicas(), "."),
-        "use --strategy mirrored, or leave --replicas and --devices out.");
-  }
-}
-
-void check_together(const Options& options) {
-  const StrategyOptions& strategy = options.strategy;
-  const bool alone = strategy.name == "one-device" || strategy.name == "mirrored";
-  if (alone && strategy.cluster.world_size() > 1) {
-    throw ConfigError(
-        text("--strategy ", strategy.name, " trains with one worker, but ", strategy.cluster.origin,
-             " describes ", strategy.cluster.world_size(), "."),
-        "use --strategy multi-worker, or --world-size 1 to train alone.");
-  }
-  check_replicas(strategy);
-  if (strategy.group.heartbeat_timeout <= strategy.group.heartbeat_interval) {
-    throw ConfigError("--heartbeat-timeout is not longer than --heartbeat-interval.",
-                      "give several intervals, for example five.");
-  }
-  check_training(options);
-  check_mode(options);
-}
-
-/// What every worker must be told alike, since it shapes the training itself.
-std::map<std::string, std::string> common_settings(const detail::FlagTable& table) {
-  std::map<std::string, std::string> settings;
-  for (const char* name : {"mode",
-                           "epochs",
-                           "max-steps",
-                           "steps",
-                           "batch-size",
-                           "learning-rate",
-                           "momentum",
-                           "weight-decay",
-                           "seed",
-                           "on-non-finite",
-                           "train-examples",
-                           "log-every",
-                           "save-summary-steps",
-                           "save-checkpoints-steps",
-                           "save-checkpoints-secs",
-                           "stop-if-no-decrease",
-                           "stop-if-no-increase",
-                           "stop-if-lower",
-                           "stop-if-higher",
-                           "min-steps"}) {
-    const std::string value = table.find(name)->flag->show();
-    settings[text("--", name)] = value.empty() ? "unset" : value;
-  }
-  return settings;
 }
 
 /// The values of --print-config; cluster facts as they were resolved. `model_dir_of`: the document
@@ -271,6 +112,7 @@ std::map<std::string, detail::ConfigLine> config_lines(const GivenTexts& given,
   put_fact("rank", text(cluster.rank));
   put_fact("world-size", text(cluster.world_size()));
   put_fact("generation", text(cluster.generation));
+  if (!cluster.servers.empty()) put_fact("servers", server_addresses(cluster));
   const auto& chief = cluster.members.front().address;
   if (chief) put_fact("chief-address", address_text(*chief));
   if (lines.count("model-dir") == 0 && !model_dir_of.empty()) {
@@ -314,12 +156,12 @@ Outcome complete(Settings& settings, const detail::FlagTable& table, const Given
     outcome.notes.push_back({LogLevel::info, line});
   }
   settings.options.strategy.cluster = std::move(resolved.cluster);
-  settings.options.strategy.must_match = common_settings(table);
+  settings.options.strategy.must_match = detail::common_settings(table, settings.options.strategy);
   settings.options.train.task = resolved.task;
   const std::string model_dir_of =
       take_model_dir(resolved, settings.options.train.model_dir, outcome);
   settings.options.train.generation = settings.options.strategy.cluster.generation;
-  check_together(settings.options);
+  detail::check_options(settings.options);
   if (settings.options.train.model_dir.empty()) {
     settings.options.train.model_dir = folder_of(settings.options.use.checkpoint);
   }
@@ -349,7 +191,7 @@ Outcome parse_command_line(const std::vector<std::string>& arguments,
   std::vector<std::string> warnings;
   const GivenTexts given = given_by_all(std::move(line.given), environment, table, warnings);
   assign(given, table);
-  check_carried_out(settings.options.mode, program);
+  detail::check_carried_out(settings.options.mode, program);
   join_main_address(given, settings);
   return complete(settings, table, given, environment, warnings);
 }
@@ -369,7 +211,8 @@ Options parse_options(int argc, const char* const* argv, std::vector<Flag> extra
     throw detail::CleanExit{0};
   }
   const Cluster& cluster = outcome.options->strategy.cluster;
-  const bool one_of_many = cluster.world_size() > 1 || outcome.options->train.task.is_evaluator();
+  const bool one_of_many = cluster.world_size() > 1 || !cluster.servers.empty() ||
+                           outcome.options->train.task.is_evaluator();
   configure_log(outcome.options->log_level, one_of_many ? cluster.task() : "");
   for (const ParseNote& note : outcome.notes) log(note.level, note.text);
   return std::move(*outcome.options);

@@ -179,8 +179,10 @@ void refuse_master(const TfConfig& config, const StatedTask& stated) {
 void check_chief(const TfConfig& config, ChiefRule rule) {
   const std::string& where = config.cluster_path;
   const auto chief = config.cluster.find("chief");
-  if (chief == config.cluster.end() && rule == ChiefRule::required) {
-    refuse(where, "must have one chief", "add \"chief\": [\"host:port\"].");
+  const bool serves = config.cluster.count("ps") != 0;  // which is not synchronous training
+  if (chief == config.cluster.end() && (serves || rule == ChiefRule::required)) {
+    refuse(where, serves ? "has parameter servers and must have one chief" : "must have one chief",
+           "add \"chief\": [\"host:port\"].");
   }
   if (chief != config.cluster.end() && chief->second.addresses.size() > 1) {
     refuse(where + ".chief",

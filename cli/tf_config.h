@@ -17,7 +17,8 @@
 namespace troupe {
 
 /// Whether a cluster must name its chief. required: Estimator's rule. optional: the rule of
-/// synchronous training, where worker 0 is the chief if none is named.
+/// synchronous training, where worker 0 is the chief if none is named; it holds for clusters
+/// without parameter servers.
 enum class ChiefRule { required, optional };
 
 /// The addresses of one job, by task index.
@@ -60,10 +61,10 @@ struct TfConfig : Task {
 [[nodiscard]] TfConfig parse_tf_config_as(const std::string& document, const std::string& task,
                                           ChiefRule rule, const std::string& name = "TF_CONFIG");
 
-/// The group of chief and workers, chief first; without a chief, worker 0 leads. A job `evaluator`
-/// is left out.
-/// Throws: ConfigError for a ps or evaluator task, any other job, an index that is missing in a
-/// sparse job, a bad address, an address given twice, a local document.
+/// The group of chief and workers, chief first (without a chief, worker 0 leads), and the parameter
+/// servers beside it: the job `ps`. A job `evaluator` is left out.
+/// Throws: ConfigError for an evaluator task, any other job, an index that is missing in a sparse
+/// job, a bad address, an address given twice, a local document.
 [[nodiscard]] Cluster to_cluster(const TfConfig& config);
 
 /// The evaluator's place: a group of its own, with nobody to talk to.

@@ -1,5 +1,7 @@
-// From TF_CONFIG's roles to the ranks of a synchronous group.
+// From TF_CONFIG's roles to the ranks of a group and the parameter servers beside it.
 #include <map>
+#include <optional>
+#include <vector>
 
 #include "cli/address.h"
 #include "cli/tf_config.h"
@@ -9,35 +11,35 @@
 namespace troupe {
 namespace {
 
-constexpr const char* kOnlyTrainers =
-    "train with jobs chief and worker only; ps needs a strategy that this version does not have.";
+constexpr const char* kKnownJobs = "train with the jobs chief, worker and ps.";
 
 void refuse_other_roles(const TfConfig& config) {
-  if (config.is_evaluator() || config.task_type == "ps") {
-    throw ConfigError(text(config.name, ".task.type is \"", config.task_type,
-                           "\", but this strategy trains with chief and workers only."),
-                      kOnlyTrainers);
+  if (config.is_evaluator()) {
+    throw ConfigError(
+        text(config.name, ".task.type is \"evaluator\", which has no place in a group."),
+        kKnownJobs);
   }
   for (const auto& [job, tasks] : config.cluster) {
-    if (job == "chief" || job == "worker" || job == "evaluator") continue;
-    throw ConfigError(text(config.cluster_path, '.', job,
-                           " names tasks, but this strategy trains with chief and workers only."),
-                      kOnlyTrainers);
+    if (job == "chief" || job == "worker" || job == "ps" || job == "evaluator") continue;
+    throw ConfigError(text(config.cluster_path, '.', job, " names tasks of an unknown kind."),
+                      kKnownJobs);
   }
 }
 
 /// Appends the tasks of one job, by index. `seen` holds where each address was named.
-void append_job(Cluster& cluster, const TfConfig& config, const std::string& job,
-                std::map<std::string, std::string>& seen) {
+/// Returns this process's place in `members`; unset where it is none of them.
+std::optional<int> append_job(std::vector<Member>& members, const TfConfig& config,
+                              const std::string& job, std::map<std::string, std::string>& seen) {
   const auto found = config.cluster.find(job);
-  if (found == config.cluster.end()) return;
+  if (found == config.cluster.end()) return std::nullopt;
+  std::optional<int> own;
   std::int64_t expected = 0;
   for (const auto& [index, address] : found->second.addresses) {
     const std::string place = text(config.cluster_path, '.', job);
     const std::string where = text(place, '[', index, ']');
     if (index != expected) {
       throw ConfigError(text(place, '[', expected, "] is missing."),
-                        "name every worker: this strategy connects all of them.");
+                        "name every task: training connects all of them.");
     }
     ++expected;
     const Endpoint endpoint = parse_address(address, where);
@@ -46,11 +48,10 @@ void append_job(Cluster& cluster, const TfConfig& config, const std::string& job
       throw ConfigError(text(where, " is ", first->first, ", and so is ", first->second, "."),
                         "give every task an address of its own.");
     }
-    if (job == config.task_type && index == config.task_id) {
-      cluster.rank = static_cast<int>(cluster.members.size());
-    }
-    cluster.members.push_back({text(job, '/', index), endpoint});
+    if (job == config.task_type && index == config.task_id) own = static_cast<int>(members.size());
+    members.push_back({text(job, '/', index), endpoint});
   }
+  return own;
 }
 
 }  // namespace
@@ -65,8 +66,11 @@ Cluster to_cluster(const TfConfig& config) {
   cluster.members.clear();
   cluster.origin = config.name;
   std::map<std::string, std::string> seen;
-  append_job(cluster, config, "chief", seen);
-  append_job(cluster, config, "worker", seen);
+  const auto chief = append_job(cluster.members, config, "chief", seen);
+  const auto worker = append_job(cluster.members, config, "worker", seen);
+  const auto server = append_job(cluster.servers, config, "ps", seen);
+  cluster.rank = chief ? *chief : worker.value_or(0);
+  cluster.server = server.value_or(-1);
   return cluster;
 }
 

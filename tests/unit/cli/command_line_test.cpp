@@ -109,10 +109,11 @@ const std::vector<BadLine> kBadLines = {
     {{"--train-examples", "-5"}, "--train-examples", "at least 0"},
     {{"--data-dir="}, "--data-dir", "needs a value"},
     {{"--data-dir", ""}, "--data-dir", "give a folder"},
-    {{"--strategy", "central_storage"}, "--strategy", "central-storage is not in this version"},
-    {{"--strategy", "parameter_server"}, "--strategy", "parameter-server is not in this version"},
-    {{"--strategy", "fast"}, "--strategy", "auto, one-device, mirrored or multi-worker"},
-    {{"--strategy", ""}, "--strategy", "auto, one-device, mirrored or multi-worker"},
+    {{"--strategy", "tpu"}, "--strategy", "tpu is not in this version"},
+    {{"--communication", "smoke"}, "--communication", "give auto, ring, gloo, nccl or mpi"},
+    {{"--compress", "int8"}, "--compress", "give none, float16"},
+    {{"--strategy", "fast"}, "--strategy", "multi-worker or parameter-server"},
+    {{"--strategy", ""}, "--strategy", "multi-worker or parameter-server"},
     {{"--device", "gpu"}, "--device", "cuda:N"},
     {{"--device", "cuda:"}, "--device", "cuda:N"},
     {{"--device", "cuda:-1"}, "--device", "cuda:N"},
@@ -253,6 +254,10 @@ TEST_SUITE("cli") {
                                             "3",
                                             "--threads",
                                             "2",
+                                            "--communication",
+                                            "gloo",
+                                            "--compress",
+                                            "bf16",
                                             "--generation",
                                             "4",
                                             "--insecure",
@@ -283,6 +288,8 @@ TEST_SUITE("cli") {
     CHECK(options.strategy.device == "cuda:0");
     CHECK(options.strategy.replicas == 3);
     CHECK(options.strategy.threads == 2);
+    CHECK(options.strategy.communication == "gloo");
+    CHECK(options.strategy.compress == "bfloat16");
     CHECK(options.strategy.cluster.generation == 4);
     CHECK(options.strategy.group.insecure);
     CHECK(options.strategy.group.collective_timeout.count() == 1500);

@@ -279,14 +279,14 @@ TEST_SUITE("cli") {
     CHECK(cluster.origin == "TF_CONFIG");
   }
 
-  TEST_CASE("to_cluster: ps and evaluator have no place in it") {
-    const auto says = [](const std::string& jobs, const std::string& own) {
-      return message_of(
-          [&] { (void)to_cluster(parse_tf_config(document(jobs, own), ChiefRule::optional)); });
+  TEST_CASE("to_cluster: an evaluator and an unknown job have no place in it") {
+    const auto says = [](const std::string& jobs, const std::string& own, ChiefRule rule) {
+      return message_of([&] { (void)to_cluster(parse_tf_config(document(jobs, own), rule)); });
     };
-    CHECK(contains(says(kWorkers, task("evaluator", 0)), "TF_CONFIG.task.type is \"evaluator\""));
-    CHECK(contains(says(kWorkers + "," + kServers, task("ps", 0)), "chief and workers only"));
-    CHECK(contains(says(kWorkers + "," + kServers, task("worker", 0)), "TF_CONFIG.cluster.ps"));
+    CHECK(contains(says(kWorkers, task("evaluator", 0), ChiefRule::optional),
+                   "TF_CONFIG.task.type is \"evaluator\""));
+    CHECK(contains(says(kChief + R"(,"coach": ["k:1"])", task("chief", 0), ChiefRule::required),
+                   "TF_CONFIG.cluster.coach"));
     CHECK(contains(message_of([] { (void)to_cluster(TfConfig()); }), "names no cluster"));
   }
 

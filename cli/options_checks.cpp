@@ -1,0 +1,267 @@
+#include "cli/options_checks.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "core/text.h"
+
+namespace troupe::detail {
+namespace {
+
+const char* mode_name(Mode mode) {
+  switch (mode) {
+    case Mode::train:
+      return "train";
+    case Mode::train_and_evaluate:
+      return "train-and-evaluate";
+    case Mode::evaluate:
+      return "evaluate";
+    case Mode::predict:
+      return "predict";
+    case Mode::export_model:
+      return "export";
+  }
+  return "train";
+}
+
+bool stops_early(const EvalOptions& eval) {
+  return !(eval.stop_if_no_decrease + eval.stop_if_no_increase + eval.stop_if_lower +
+           eval.stop_if_higher)
+              .empty();
+}
+
+/// What --mode needs beside itself.
+void check_mode(const Options& options) {
+  const bool uses_model = options.mode != Mode::train && options.mode != Mode::train_and_evaluate;
+  const std::string mode = text("--mode ", mode_name(options.mode));
+  const bool no_folder = options.train.model_dir.empty();
+  const bool no_checkpoint = options.use.checkpoint.empty();
+  if (options.train.task.is_evaluator() && options.mode == Mode::train) {
+    throw ConfigError(text(options.strategy.cluster.origin,
+                           " makes this process the evaluator, but --mode is train."),
+                      "give every process of the job --mode train-and-evaluate.");
+  }
+  const bool launched = options.strategy.cluster.origin.rfind("TF_CONFIG", 0) != 0;
+  if (options.train.task.evaluator_expected && launched && options.mode == Mode::train) {
+    throw ConfigError("troupe run --evaluator started an evaluator, but --mode is train.",
+                      "give the program --mode train-and-evaluate, or leave --evaluator out.");
+  }
+  if (options.train.task.is_evaluator() && uses_model) {
+    throw ConfigError(text(options.strategy.cluster.origin,
+                           " makes this process the evaluator, but ", mode, " needs none."),
+                      "start this process alone, or give the job --mode train-and-evaluate.");
+  }
+  if (options.strategy.cluster.is_server() && uses_model) {
+    throw ConfigError(text(options.strategy.cluster.origin,
+                           " makes this process a parameter server, but ", mode, " needs none."),
+                      "start this process alone, or give the job --mode train.");
+  }
+  if (options.mode != Mode::train_and_evaluate && stops_early(options.eval)) {
+    throw ConfigError(text("--stop-if-... is given, but ", mode, " evaluates nothing meanwhile."),
+                      "use --mode train-and-evaluate, or leave the flag out.");
+  }
+  if (!uses_model && !no_checkpoint) {
+    throw ConfigError(text("--checkpoint is given, but ", mode, " would not use it."),
+                      "leave it out; training goes on from the newest checkpoint of --model-dir.");
+  }
+  if (uses_model && no_folder && no_checkpoint) {
+    throw ConfigError(text(mode, " has no trained model: --model-dir and --checkpoint are unset."),
+                      "name the folder of the training by --model-dir, or one by --checkpoint.");
+  }
+  if (options.mode == Mode::train_and_evaluate && no_folder) {
+    throw ConfigError(
+        "--mode train-and-evaluate is given without --model-dir.",
+        "name a folder: evaluations read the checkpoints that training writes there.");
+  }
+  if (options.mode == Mode::export_model && no_folder && options.use.export_dir.empty()) {
+    throw ConfigError("--mode export is not told where to write: --export-dir is unset.",
+                      "name a folder by --export-dir.");
+  }
+}
+
+void check_training(const Options& options) {
+  const TrainOptions& train = options.train;
+  if (train.save_checkpoints_steps && train.save_checkpoints_secs) {
+    throw ConfigError("--save-checkpoints-steps and --save-checkpoints-secs are both given.",
+                      "give one of the two.");
+  }
+  if (train.steps && train.max_steps) {
+    throw ConfigError("--steps and --max-steps are both given.",
+                      "give --max-steps for a last step, or --steps for so many more.");
+  }
+  if (train.model_dir.empty() && train.resume == "must") {
+    throw ConfigError("--resume must is given without --model-dir.",
+                      "name the folder of the checkpoints by --model-dir.");
+  }
+  const char* const never = train.save_checkpoints_steps == 0  ? "--save-checkpoints-steps"
+                            : train.save_checkpoints_secs == 0 ? "--save-checkpoints-secs"
+                                                               : nullptr;
+  if (options.mode == Mode::train_and_evaluate && never != nullptr) {
+    throw ConfigError(text(never, " is 0, but --mode train-and-evaluate evaluates checkpoints."),
+                      "give --save-checkpoints-steps or --save-checkpoints-secs a number above 0.");
+  }
+}
+
+void check_replicas(const StrategyOptions& strategy) {
+  const auto named = static_cast<int>(strategy.devices.size());
+  if (named != 0 && strategy.replicas != 0 && strategy.replicas != named) {
+    throw ConfigError(text("--replicas is ", strategy.replicas, ", but --devices names ", named,
+                           named == 1 ? " device." : " devices."),
+                      "name one device for each replica, or leave one of the two flags out.");
+  }
+  if (named != 0 && strategy.device != StrategyOptions().device) {
+    throw ConfigError(text("--device ", strategy.device, " and --devices are both given."),
+                      "keep --devices, which names the device of each replica.");
+  }
+  if (strategy.name == "one-device" && strategy.local_replicas() > 1) {
+    throw ConfigError(
+        text("--strategy one-device trains with one replica, but ",
+             named == 0 ? "--replicas" : "--devices", " asks for ", strategy.local_replicas(), "."),
+        "use --strategy mirrored, or leave --replicas and --devices out.");
+  }
+}
+
+bool uses_servers(const StrategyOptions& strategy) {
+  return strategy.name == "parameter-server" ||
+         (strategy.name == "auto" && !strategy.cluster.servers.empty());
+}
+
+/// The first flag that parameter servers alone understand and that was given; nullptr: none.
+const char* server_flag(const ServerOptions& servers) {
+  const ServerOptions unset;
+  if (servers.staleness_bound) return "--staleness-bound";
+  if (servers.backup_workers != unset.backup_workers) return "--backup-workers";
+  if (servers.prefetch != unset.prefetch) return "--no-prefetch";
+  if (servers.min_shard_bytes != unset.min_shard_bytes) return "--min-shard-bytes";
+  return nullptr;
+}
+
+void check_pace(const ServerOptions& servers, int workers) {
+  if (servers.backup_workers == 0) return;
+  if (servers.staleness_bound != 0) {
+    throw ConfigError(
+        text("--backup-workers is ", servers.backup_workers, ", but --staleness-bound is ",
+             servers.staleness_bound ? text(*servers.staleness_bound) : "unset", "."),
+        "give --staleness-bound 0: only synchronous training waits for workers.");
+  }
+  if (servers.backup_workers >= workers) {
+    throw ConfigError(text("--backup-workers is ", servers.backup_workers, ", but there ",
+                           workers == 1 ? "is 1 worker." : text("are ", workers, " workers.")),
+                      workers == 1
+                          ? "leave the flag out."
+                          : text("give at most ", workers - 1, ": one must be waited for."));
+  }
+}
+
+/// Workers and parameter servers exchange gradients by a protocol of their own.
+void check_exchange(const StrategyOptions& strategy) {
+  if (strategy.communication != "auto") {
+    throw ConfigError(text("--communication ", strategy.communication,
+                           " is given, but parameter servers sum the gradients."),
+                      "leave it out, or train without parameter servers.");
+  }
+}
+
+/// Strategy, cluster and flags must agree on whether there are parameter servers. The evaluator
+/// and whoever only uses a model are given the training's flags, and have none.
+void check_servers(const Options& options) {
+  const StrategyOptions& strategy = options.strategy;
+  const auto servers = static_cast<int>(strategy.cluster.servers.size());
+  if (servers > 0 && !uses_servers(strategy)) {
+    throw ConfigError(text("--strategy ", strategy.name, " trains without parameter servers, but ",
+                           strategy.cluster.origin, " names ", servers, "."),
+                      "use --strategy parameter-server, or describe a cluster without them.");
+  }
+  const bool training = options.mode == Mode::train || options.mode == Mode::train_and_evaluate;
+  if (!training || options.train.task.is_evaluator()) return;
+  if (servers == 0 && uses_servers(strategy)) {
+    throw ConfigError(
+        text("--strategy parameter-server has no parameter server: ",
+             strategy.cluster.origin == "local" ? "no cluster is given"
+                                                : text(strategy.cluster.origin, " names none"),
+             "."),
+        "start the program by troupe run --workers N --ps M, add the job \"ps\" to TF_CONFIG or "
+        "--cluster, or give --servers HOST:PORT,...");
+  }
+  if (uses_servers(strategy)) {
+    check_exchange(strategy);
+    return check_pace(strategy.servers, strategy.cluster.world_size());
+  }
+  if (const char* const given = server_flag(strategy.servers)) {
+    throw ConfigError(text(given, " is given, but no parameter server takes part."),
+                      "use --strategy parameter-server, or leave it out.");
+  }
+}
+
+/// The name that `auto` stands for in a group; processes may spell it differently.
+std::string strategy_in_group(const StrategyOptions& strategy) {
+  if (uses_servers(strategy)) return "parameter-server";
+  const bool group = strategy.cluster.world_size() > 1;
+  return strategy.name == "auto" && group ? "multi-worker" : strategy.name;
+}
+
+}  // namespace
+
+void check_carried_out(Mode mode, const ProgramInfo& program) {
+  if (mode == Mode::train || program.modes == ProgramInfo::Modes::all) return;
+  throw ConfigError(text("--mode ", mode_name(mode), " is not carried out by ",
+                         program.name.empty() ? "this program" : program.name, "."),
+                    "leave --mode out: its main() has a training loop of its own.");
+}
+
+void check_options(const Options& options) {
+  const StrategyOptions& strategy = options.strategy;
+  check_servers(options);
+  const bool alone = strategy.name == "one-device" || strategy.name == "mirrored" ||
+                     strategy.name == "central-storage";
+  if (alone && strategy.cluster.world_size() > 1) {
+    throw ConfigError(
+        text("--strategy ", strategy.name, " trains with one worker, but ", strategy.cluster.origin,
+             " describes ", strategy.cluster.world_size(), "."),
+        "use --strategy multi-worker, or --world-size 1 to train alone.");
+  }
+  check_replicas(strategy);
+  if (strategy.group.heartbeat_timeout <= strategy.group.heartbeat_interval) {
+    throw ConfigError("--heartbeat-timeout is not longer than --heartbeat-interval.",
+                      "give several intervals, for example five.");
+  }
+  check_training(options);
+  check_mode(options);
+}
+
+std::map<std::string, std::string> common_settings(const FlagTable& table,
+                                                   const StrategyOptions& strategy) {
+  std::map<std::string, std::string> settings;
+  for (const char* name : {"mode",
+                           "epochs",
+                           "max-steps",
+                           "steps",
+                           "batch-size",
+                           "learning-rate",
+                           "momentum",
+                           "weight-decay",
+                           "seed",
+                           "on-non-finite",
+                           "train-examples",
+                           "log-every",
+                           "save-summary-steps",
+                           "save-checkpoints-steps",
+                           "save-checkpoints-secs",
+                           "stop-if-no-decrease",
+                           "stop-if-no-increase",
+                           "stop-if-lower",
+                           "stop-if-higher",
+                           "min-steps",
+                           "communication",
+                           "compress",
+                           "staleness-bound",
+                           "backup-workers",
+                           "min-shard-bytes"}) {
+    const std::string value = table.find(name)->flag->show();
+    settings[text("--", name)] = value.empty() ? "unset" : value;
+  }
+  settings["--strategy"] = strategy_in_group(strategy);
+  return settings;
+}
+
+}  // namespace troupe::detail

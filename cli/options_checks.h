@@ -1,0 +1,24 @@
+// What settings need from each other: the checks of a complete set of options, and the settings
+// that all processes of a job must have alike.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "cli/flags_table.h"
+#include "cli/options.h"
+
+namespace troupe::detail {
+
+/// Throws: ConfigError if `program` does not carry out `mode`.
+void check_carried_out(Mode mode, const ProgramInfo& program);
+
+/// `options` with their cluster resolved. Throws: ConfigError naming the settings that contradict
+/// each other, or the one that is missing.
+void check_options(const Options& options);
+
+/// What every worker and parameter server must be told alike, since it shapes the training itself.
+[[nodiscard]] std::map<std::string, std::string> common_settings(const FlagTable& table,
+                                                                 const StrategyOptions& strategy);
+
+}  // namespace troupe::detail
