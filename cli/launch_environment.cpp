@@ -11,12 +11,19 @@ bool names_a_cluster(const std::string& name) {
        {"TF_CONFIG", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK",
         "GROUP_WORLD_SIZE", "ROLE_RANK", "ROLE_WORLD_SIZE", "TROUPE_RANK", "TROUPE_WORLD_SIZE",
         "TROUPE_CHIEF_ADDRESS", "TROUPE_GENERATION", "TROUPE_LISTEN_FD", "TROUPE_CLUSTER",
-        "TROUPE_TASK", "TROUPE_ROLE", "TROUPE_EVALUATOR"})
+        "TROUPE_TASK", "TROUPE_ROLE", "TROUPE_EVALUATOR", "TROUPE_SERVERS"})
     if (name == exact) return true;
   for (const char* prefix :
        {"MASTER_", "SLURM_", "OMPI_", "PMI_", "PMIX_", "PET_", "TORCHELASTIC_"})
     if (name.rfind(prefix, 0) == 0) return true;
   return false;
+}
+
+std::string addresses(const std::vector<std::uint16_t>& ports) {
+  std::string all;
+  for (const std::uint16_t port : ports)
+    all += (all.empty() ? "127.0.0.1:" : ",127.0.0.1:") + std::to_string(port);
+  return all;
 }
 
 }  // namespace
@@ -30,7 +37,8 @@ LaunchEnvironment launch_environment(const Environment& own, const LaunchPlan& p
       result.variables[name] = value;
   }
   Environment& variables = result.variables;
-  const int share = std::max(1, plan.usable_cores / std::max(1, plan.world_size));
+  const int servers = static_cast<int>(plan.server_ports.size());
+  const int share = std::max(1, (plan.usable_cores - servers) / std::max(1, plan.world_size));
   if (plan.threads > 0)
     variables["OMP_NUM_THREADS"] = std::to_string(plan.threads);
   else
@@ -43,25 +51,34 @@ LaunchEnvironment launch_environment(const Environment& own, const LaunchPlan& p
     result.threads.push_back(std::string(name) + "=" + variables[name]);
 
   variables["TROUPE_WORLD_SIZE"] = std::to_string(plan.world_size);
-  variables["TROUPE_CHIEF_ADDRESS"] = "127.0.0.1:" + std::to_string(plan.chief_port);
+  if (servers == 0)
+    variables["TROUPE_CHIEF_ADDRESS"] = "127.0.0.1:" + std::to_string(plan.chief_port);
+  else
+    variables["TROUPE_SERVERS"] = addresses(plan.server_ports);
   if (plan.evaluator) variables["TROUPE_EVALUATOR"] = "1";
   variables["TROUPE_GENERATION"] = std::to_string(plan.generation);
   return result;
 }
 
-void set_worker(Environment& variables, int rank, int listen_fd) {
-  variables["TROUPE_RANK"] = std::to_string(rank);
-  if (listen_fd >= 0)
-    variables["TROUPE_LISTEN_FD"] = std::to_string(listen_fd);
-  else
-    variables.erase("TROUPE_LISTEN_FD");
+Environment worker_environment(Environment shared, int rank, int listen_fd) {
+  shared["TROUPE_RANK"] = std::to_string(rank);
+  if (listen_fd >= 0) shared["TROUPE_LISTEN_FD"] = std::to_string(listen_fd);
+  return shared;
 }
 
-void set_evaluator(Environment& variables) {
-  for (const char* name : {"TROUPE_RANK", "TROUPE_WORLD_SIZE", "TROUPE_CHIEF_ADDRESS",
-                           "TROUPE_LISTEN_FD", "TROUPE_EVALUATOR"})
-    variables.erase(name);
-  variables["TROUPE_TASK"] = "evaluator:0";
+Environment server_environment(Environment shared, int index, int listen_fd) {
+  shared["TROUPE_TASK"] = "ps:" + std::to_string(index);
+  shared["TROUPE_LISTEN_FD"] = std::to_string(listen_fd);
+  shared["OMP_NUM_THREADS"] = "1";
+  return shared;
+}
+
+Environment evaluator_environment(Environment shared) {
+  for (const char* name :
+       {"TROUPE_WORLD_SIZE", "TROUPE_CHIEF_ADDRESS", "TROUPE_SERVERS", "TROUPE_EVALUATOR"})
+    shared.erase(name);
+  shared["TROUPE_TASK"] = "evaluator:0";
+  return shared;
 }
 
 }  // namespace troupe

@@ -13,15 +13,16 @@ namespace troupe {
 /// What all workers of a group share.
 struct LaunchPlan {
   int world_size = 1;
-  std::uint16_t chief_port = 0;  // on 127.0.0.1
+  std::uint16_t chief_port = 0;  // on 127.0.0.1; unused with servers
   std::uint64_t generation = 0;
   int usable_cores = 1;
-  int threads = 0;         // the user's wish; 0: cores / workers
-  bool evaluator = false;  // one is started beside them
+  int threads = 0;  // of a worker, the user's wish; 0: the cores that servers leave / workers
+  bool evaluator = false;                        // one is started beside them
+  std::vector<std::uint16_t> server_ports = {};  // by index, on 127.0.0.1; empty: no servers
 };
 
 struct LaunchEnvironment {
-  Environment variables;             // complete, less what differs between workers
+  Environment variables;             // complete, less what differs between processes
   std::vector<std::string> removed;  // names that another launcher or the user had set
   std::vector<std::string> threads;  // "OMP_NUM_THREADS=2", ... as the workers see them
 };
@@ -29,10 +30,13 @@ struct LaunchEnvironment {
 /// The environment of all workers, from the launcher's own.
 [[nodiscard]] LaunchEnvironment launch_environment(const Environment& own, const LaunchPlan& plan);
 
-/// Adds what belongs to one worker. `listen_fd` is the chief's inherited socket; -1: none.
-void set_worker(Environment& variables, int rank, int listen_fd);
+/// `shared` and what belongs to one worker. `listen_fd` is the chief's inherited socket; -1: none.
+[[nodiscard]] Environment worker_environment(Environment shared, int rank, int listen_fd);
 
-/// Makes it the evaluator's, which has the role but no place in the group.
-void set_evaluator(Environment& variables);
+/// Of a parameter server: one compute thread, for it adds numbers as they arrive.
+[[nodiscard]] Environment server_environment(Environment shared, int index, int listen_fd);
+
+/// Of the evaluator, which has the role but no place in the group.
+[[nodiscard]] Environment evaluator_environment(Environment shared);
 
 }  // namespace troupe

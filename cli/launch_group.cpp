@@ -1,22 +1,17 @@
 #include "cli/launch_group.h"
 
-#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <csignal>
-#include <cstdio>
-#include <fstream>
 #include <system_error>
 
 #include "cli/environment.h"
-#include "cli/launch_environment.h"
 #include "cli/launch_listener.h"
-#include "core/deadline.h"
+#include "cli/launch_report.h"
 #include "core/error.h"
 #include "core/machine.h"
 #include "core/text.h"
@@ -26,16 +21,11 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kFlushRetry{2};
-constexpr milliseconds kDrainLimit{2'000};  // for output of workers that have ended
-constexpr milliseconds kKillLimit{10'000};  // for SIGKILL to take effect
-constexpr milliseconds kStrayLimit{1'000};
-
-std::string seconds_text(double seconds) {
-  char buffer[32];
-  std::snprintf(buffer, sizeof buffer, "%.1f s", seconds);
-  return buffer;
-}
+constexpr milliseconds kEchoLimit{5'000};     // for the others to notice that a process is gone
+constexpr milliseconds kLeastClosing{1'000};  // for servers to end after the workers
+// Before a lost worker is started again, and before one that lost its peers counts as lost itself:
+// if a server is the cause, that one shows first.
+constexpr milliseconds kLossPause{1'000};
 
 std::string joined(const std::vector<std::string>& words) {
   std::string result;
@@ -49,14 +39,6 @@ std::uint64_t new_generation() {
   return static_cast<std::uint64_t>(std::chrono::duration_cast<milliseconds>(now).count());
 }
 
-/// What a worker left behind and the kernel gave to us (we are the subreaper).
-std::vector<pid_t> own_children() {
-  std::vector<pid_t> children;
-  std::ifstream list(text("/proc/self/task/", getpid(), "/children"));
-  for (pid_t child = 0; list >> child;) children.push_back(child);
-  return children;
-}
-
 bool same_file(int a, int b) {
   struct stat first {};
   struct stat second {};
@@ -64,25 +46,30 @@ bool same_file(int a, int b) {
          first.st_ino == second.st_ino;
 }
 
-/// Signals before other failures before lost peers: of ends that we learn of in one go, the
-/// likelier cause comes first.
-int by_cause(const LaunchedWorker& worker) {
-  if (worker.is_evaluator()) return 3;
-  if (worker.end()->signal != 0) return 0;
-  return worker.end()->code == kExitPeerLost ? 2 : 1;
+/// "3.2 s"
+std::string text_of(milliseconds time) {
+  return seconds_text(std::chrono::duration<double>(time).count());
 }
 
 }  // namespace
 
 LaunchGroup::LaunchGroup(const LaunchOptions& options)
-    : options_(options), one_output_(same_file(1, 2)) {}
+    : options_(options),
+      policy_({options.workers, options.servers, options.restarts}),
+      one_output_(same_file(1, 2)) {}
 
 int LaunchGroup::run() {
   const Environment own = process_environment();
   const auto path = own.find("PATH");
-  const std::string program = find_program(
-      options_.command[0], path == own.end() ? "/usr/local/bin:/usr/bin:/bin" : path->second);
-  make_processes();
+  program_ = find_program(options_.command[0],
+                          path == own.end() ? "/usr/local/bin:/usr/bin:/bin" : path->second);
+  make_log_folder();
+  using Start = LaunchedWorker::Log::Start;
+  for (int index = 0; index < options_.servers; ++index)
+    make_process(LaunchRole::server, index, Start::empty);
+  for (int rank = 0; rank < options_.workers; ++rank)
+    make_process(LaunchRole::worker, rank, Start::empty);
+  if (options_.evaluator) make_process(LaunchRole::evaluator, 0, Start::empty);
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   signals_.add(SIGCHLD);
   signals_.add(SIGINT);
@@ -91,34 +78,31 @@ int LaunchGroup::run() {
   if (sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler != SIG_IGN)  // nohup
     signals_.add(SIGHUP);
   wait_for_signal();
-  start_workers(program);
+  start_all();
   io_.run();
   return exit_code();
 }
 
-void LaunchGroup::make_processes() {
-  if (!options_.log_dir.empty()) {
-    std::error_code error;
-    std::filesystem::create_directories(options_.log_dir, error);
-    if (error)
-      throw EnvironmentError(
-          text("cannot make the directory ", options_.log_dir.string(), ": ", error.message(), "."),
-          "give --log-dir a directory that you may write to.");
-  }
-  for (int rank = 0; rank < options_.workers; ++rank)
-    make_process(LaunchedWorker::Role::worker, rank);
-  if (options_.evaluator) make_process(LaunchedWorker::Role::evaluator, 0);
+void LaunchGroup::make_log_folder() const {
+  if (options_.log_dir.empty()) return;
+  std::error_code error;
+  std::filesystem::create_directories(options_.log_dir, error);
+  if (error)
+    throw EnvironmentError(
+        text("cannot make the directory ", options_.log_dir.string(), ": ", error.message(), "."),
+        "give --log-dir a directory that you may write to.");
 }
 
-void LaunchGroup::make_process(LaunchedWorker::Role role, int rank) {
-  const std::string name =
-      text(role == LaunchedWorker::Role::evaluator ? "evaluator/" : "worker/", rank);
-  workers_.push_back(std::make_unique<LaunchedWorker>(
-      io_, role, rank,
+LaunchedWorker& LaunchGroup::make_process(LaunchRole role, int index,
+                                          LaunchedWorker::Log::Start log) {
+  const std::string name = task_name(role, index);
+  processes_.push_back(std::make_unique<LaunchedWorker>(
+      io_, role, index,
       options_.prefix == LaunchOptions::Prefix::worker ? text("[", name, "] ") : "",
-      options_.log_dir.empty() ? "" : log_path(name),
+      LaunchedWorker::Log{options_.log_dir.empty() ? "" : log_path(name), log},
       LaunchedWorker::Outlets{&out_, &err_, [this] { flush(); },
                               [this] { finish_if_all_ended(); }}));
+  return *processes_.back();
 }
 
 /// "worker/1" to "<log directory>/worker-1.log".
@@ -128,34 +112,48 @@ std::string LaunchGroup::log_path(const std::string& name) const {
   return (options_.log_dir / (file + ".log")).string();
 }
 
-void LaunchGroup::start_workers(const std::string& program) {
-  LaunchListener listener;
-  const int usable = inspect_cores().usable;
-  LaunchEnvironment environment = launch_environment(
-      process_environment(), {options_.workers, listener.port(), new_generation(), usable,
-                              options_.threads, options_.evaluator});
-  say(text(options_.workers, options_.workers == 1 ? " worker" : " workers",
-           options_.evaluator ? " and an evaluator on " : " on ", usable,
-           usable == 1 ? " core: " : " cores: ", joined(environment.threads), " for each."));
-  if (!environment.removed.empty())
-    say(text("hidden from the workers, whose group is this launcher's: ",
-             joined(environment.removed), "."));
-  for (const auto& worker : workers_) {
-    const bool is_chief = worker->rank() == 0 && !worker->is_evaluator();
-    const int listen_fd = is_chief ? listener.fd() : -1;
-    if (worker->is_evaluator())
-      set_evaluator(environment.variables);
-    else
-      set_worker(environment.variables, worker->rank(), listen_fd);
-    ChildStart start;
-    start.program = program;
-    start.command = options_.command;
-    start.environment = &environment.variables;
-    start.inherit_fd = listen_fd;
-    worker->start(start);
-    guard_.watch(worker->pid());
-    if (is_chief) listener.close();
+void LaunchGroup::start_all() {
+  std::vector<std::unique_ptr<LaunchListener>> listeners;  // of the servers, or of the chief
+  for (int i = 0; i < std::max(1, options_.servers); ++i)
+    listeners.push_back(std::make_unique<LaunchListener>());
+  LaunchPlan plan{options_.workers,       listeners.front()->port(), new_generation(),
+                  inspect_cores().usable, options_.threads,          options_.evaluator};
+  if (options_.servers > 0)
+    for (const auto& listener : listeners) plan.server_ports.push_back(listener->port());
+  environment_ = launch_environment(process_environment(), plan);
+  announce(plan.usable_cores);
+  const LaunchRole listening = options_.servers > 0 ? LaunchRole::server : LaunchRole::worker;
+  for (const auto& process : processes_) {
+    const auto index = static_cast<std::size_t>(process->index());
+    LaunchListener* const listener =
+        process->role() == listening && index < listeners.size() ? listeners[index].get() : nullptr;
+    start_process(*process, listener == nullptr ? -1 : listener->fd());
+    if (listener != nullptr) listener->close();
   }
+}
+
+void LaunchGroup::start_process(LaunchedWorker& process, int listen_fd) {
+  const Environment variables =
+      process.role() == LaunchRole::evaluator ? evaluator_environment(environment_.variables)
+      : process.role() == LaunchRole::server
+          ? server_environment(environment_.variables, process.index(), listen_fd)
+          : worker_environment(environment_.variables, process.index(), listen_fd);
+  ChildStart start;
+  start.program = program_;
+  start.command = options_.command;
+  start.environment = &variables;
+  start.inherit_fd = listen_fd;
+  process.start(start);
+  guard_.watch(process.pid());
+}
+
+void LaunchGroup::announce(int usable_cores) {
+  say(text(group_text(options_.workers, options_.servers, options_.evaluator ? 1 : 0), " on ",
+           usable_cores, usable_cores == 1 ? " core: " : " cores: ", joined(environment_.threads),
+           options_.servers == 0 ? " for each." : " for each worker, one thread for each server."));
+  if (!environment_.removed.empty())
+    say(text("hidden from the workers, whose group is this launcher's: ",
+             joined(environment_.removed), "."));
 }
 
 void LaunchGroup::say(const std::string& sentence) {
@@ -180,8 +178,7 @@ void LaunchGroup::on_signal(int number) {
   }
   interrupted_by_ = number;
   say(text(number == SIGINT ? "interrupted" : text("got signal ", number), "; the workers have ",
-           seconds_text(std::chrono::duration<double>(options_.grace).count()), " to stop",
-           number == SIGINT ? " (once more: at once)." : "."));
+           text_of(options_.grace), " to stop", number == SIGINT ? " (once more: at once)." : "."));
   begin_stop(number);
 }
 
@@ -190,10 +187,10 @@ void LaunchGroup::reap_children() {
   for (;;) {
     siginfo_t info{};  // WNOWAIT: the process keeps its number until its group is killed
     if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) break;
-    const auto found = std::find_if(workers_.begin(), workers_.end(), [&](const auto& worker) {
-      return worker->running() && worker->pid() == info.si_pid;
+    const auto found = std::find_if(processes_.begin(), processes_.end(), [&](const auto& process) {
+      return process->running() && process->pid() == info.si_pid;
     });
-    if (found == workers_.end()) {
+    if (found == processes_.end()) {
       if (info.si_pid == guard_.pid()) guard_.lost();
       waitpid(info.si_pid, nullptr, 0);
       continue;
@@ -202,28 +199,87 @@ void LaunchGroup::reap_children() {
     guard_.forget((*found)->pid());
     ended.push_back(found->get());
   }
+  const auto order = [this](const LaunchedWorker* process) {
+    return policy_.order_of_cause(process->role(), process->index(), *process->end());
+  };
   std::stable_sort(ended.begin(), ended.end(),
-                   [](const auto* a, const auto* b) { return by_cause(*a) < by_cause(*b); });
-  for (LaunchedWorker* worker : ended) on_worker_end(*worker);
-  // With the last worker gone there is nobody left to wait for but an evaluator without a future.
-  if (phase_ == Phase::suspecting && !workers_running()) begin_stop(SIGTERM);
-  if (!ended.empty()) finish_if_all_ended();
+                   [&](const auto* a, const auto* b) { return order(a) < order(b); });
+  for (LaunchedWorker* process : ended) on_end(*process);
+  // With the last of them gone there is nobody left to wait for but an evaluator without a future.
+  if (phase_ == Phase::suspecting && trainers_running() == 0) begin_stop(SIGTERM);
+  if (ended.empty()) return;
+  limit_closing();
+  finish_if_all_ended();
 }
 
-void LaunchGroup::on_worker_end(LaunchedWorker& worker) {
-  if (phase_ == Phase::stopping || !worker.end()->failed()) return;
-  if (worker.is_evaluator()) return on_evaluator_end(worker);
-  if (worker.end()->code == kExitPeerLost && worker.end()->signal == 0) return suspect(worker);
-  culprit_ = &worker;
-  begin_stop(SIGTERM);
+void LaunchGroup::on_end(LaunchedWorker& process) {
+  if (phase_ == Phase::stopping || culprit_ != nullptr) return;
+  if (servers_overdue_ && process.role() == LaunchRole::server) return;
+  const Consequence consequence = policy_.on_end(process.role(), process.index(), *process.end());
+  switch (consequence) {
+    case Consequence::none:
+      return;
+    case Consequence::bystander:
+      return on_evaluator_end(process);
+    case Consequence::lost:
+    case Consequence::start_again:
+      return on_loss(process, consequence);
+    case Consequence::suspect:
+      return suspect(process);
+    case Consequence::await_echo:
+      culprit_ = &process;
+      return await_echo();
+    case Consequence::stop:
+      culprit_ = &process;
+      return begin_stop(SIGTERM);
+  }
 }
 
 /// Training is worth more than its evaluation: the workers go on.
 void LaunchGroup::on_evaluator_end(LaunchedWorker& evaluator) {
   failed_evaluator_ = &evaluator;
-  if (workers_running())
+  if (trainers_running() > 0)
     say(text(evaluator.name(), " ", describe(*evaluator.end()),
              "; the workers go on without evaluation."));
+}
+
+/// One that was killed is told of at once; one that lost its peers may be the first to see that a
+/// server is gone.
+void LaunchGroup::on_loss(LaunchedWorker& worker, Consequence consequence) {
+  if (phase_ != Phase::running) return;
+  const int rank = worker.index();
+  const bool again = consequence == Consequence::start_again;
+  losses_.push_back(
+      again ? Loss{&worker,
+                   text("it is started again (", policy_.restarts_of(rank), " of ",
+                        options_.restarts, ")"),
+                   "it was started again"}
+      : policy_.chief_is_done()
+          ? Loss{&worker, "the chief had ended well", "the chief had ended well"}
+          : Loss{&worker, "training goes on without it", "training went on without it"});
+  const std::size_t which = losses_.size() - 1;
+  if (worker.end()->signal != 0) tell_loss(which);
+  pauses_.push_back(std::make_unique<boost::asio::steady_timer>(io_, kLossPause));
+  pauses_.back()->async_wait([this, which, again, rank](const boost::system::error_code& error) {
+    if (error || phase_ != Phase::running) return;
+    tell_loss(which);
+    if (again && !policy_.chief_is_done()) start_again(rank);
+  });
+}
+
+void LaunchGroup::tell_loss(std::size_t which) {
+  Loss& loss = losses_[which];
+  if (!loss.said) say(text(end_text(loss.worker->ended()), "; ", loss.now, "."));
+  loss.said = true;
+}
+
+/// That it cannot be started is no reason to end the others.
+void LaunchGroup::start_again(int rank) {
+  try {
+    start_process(make_process(LaunchRole::worker, rank, LaunchedWorker::Log::Start::as_it_is), -1);
+  } catch (const Error& error) {
+    say(text("worker/", rank, " is not started again: ", error.what()));
+  }
 }
 
 /// This worker is a victim by its own account. Whoever it lost ends about now, or hangs.
@@ -234,148 +290,62 @@ void LaunchGroup::suspect(LaunchedWorker& victim) {
   phase_timer_.expires_after(options_.grace);
   phase_timer_.async_wait([this](const boost::system::error_code& error) {
     if (error || phase_ != Phase::suspecting) return;
-    for (const auto& worker : workers_)
-      if (worker->running() && !worker->is_evaluator())
-        unresponsive_ += (unresponsive_.empty() ? "" : ", ") + worker->name();
+    for (const auto& process : processes_)
+      if (process->running() && process->role() != LaunchRole::evaluator)
+        unresponsive_ += (unresponsive_.empty() ? "" : ", ") + process->name();
     begin_stop(SIGTERM);
   });
 }
 
-void LaunchGroup::begin_stop(int signal_number) {
-  phase_ = Phase::stopping;
-  for (const auto& worker : workers_) {
-    worker->signal(signal_number);
-    worker->signal(SIGCONT);  // one that was stopped can act on it, too
-  }
-  phase_timer_.expires_after(options_.grace);
+/// The cause is known. The others notice its closed connections and say whom they lost, unless a
+/// signal is faster.
+void LaunchGroup::await_echo() {
+  phase_ = Phase::suspecting;
+  phase_timer_.expires_after(std::min(options_.grace, kEchoLimit));
   phase_timer_.async_wait([this](const boost::system::error_code& error) {
-    if (error || !any_running()) return;
-    for (const auto& worker : workers_)
-      if (worker->running()) say(text(worker->name(), " did not stop in time and is killed."));
-    kill_all();
+    if (!error && phase_ == Phase::suspecting) begin_stop(SIGTERM);
   });
 }
 
-void LaunchGroup::kill_all() {
-  for (const auto& worker : workers_) worker->signal(SIGKILL);
-  if (killing_) return;
-  killing_ = true;
-  phase_timer_.expires_after(kKillLimit);
-  phase_timer_.async_wait([this](const boost::system::error_code& error) {
-    if (!error) io_.stop();  // the kernel holds one of them; it dies when it is let go
+/// After the chief's end, servers without workers and workers without servers have the grace
+/// period to end, too.
+void LaunchGroup::limit_closing() {
+  const auto now = [this] {
+    return policy_.closing(running(LaunchRole::worker), running(LaunchRole::server));
+  };
+  if (closing_limited_ || phase_ != Phase::running || now() == Closing::unlimited) return;
+  closing_limited_ = true;
+  closing_timer_.expires_after(std::max(options_.grace, kLeastClosing));
+  closing_timer_.async_wait([this, now](const boost::system::error_code& error) {
+    if (error || phase_ != Phase::running || now() == Closing::unlimited) return;
+    servers_overdue_ = now() == Closing::servers_overdue;
+    end_overdue(servers_overdue_ ? LaunchRole::server : LaunchRole::worker);
   });
 }
 
-bool LaunchGroup::any_running() const {
-  return std::any_of(workers_.begin(), workers_.end(),
-                     [](const auto& worker) { return worker->running(); });
-}
-
-bool LaunchGroup::workers_running() const {
-  return std::any_of(workers_.begin(), workers_.end(), [](const auto& worker) {
-    return worker->running() && !worker->is_evaluator();
-  });
-}
-
-void LaunchGroup::finish_if_all_ended() {
-  if (any_running() || reported_) return;
-  if (phase_ != Phase::reporting) {
-    phase_ = Phase::reporting;
-    sweep_strays();
-    limit_draining();
+void LaunchGroup::end_overdue(LaunchRole role) {
+  for (const auto& process : processes_) {
+    if (!process->running() || process->role() != role) continue;
+    say(text(process->name(), " still runs, though training is complete; it is stopped."));
+    process->signal(SIGTERM);
+    process->signal(SIGCONT);
   }
-  for (const auto& worker : workers_)
-    if (worker->streams_open()) return;
-  report();
-}
-
-/// A stream that stays open after the sweep is held by a process that is not ours. A reader that is
-/// slow to take what is there has all the time it wants.
-void LaunchGroup::limit_draining() {
-  phase_timer_.expires_after(kDrainLimit);
-  phase_timer_.async_wait([this](const boost::system::error_code& error) {
-    if (error || reported_) return;
-    if (out_.pending_bytes() > 0 || err_.pending_bytes() > 0) return limit_draining();
-    for (const auto& worker : workers_) worker->close_streams();
-    finish_if_all_ended();
+  closing_timer_.expires_after(options_.grace);
+  closing_timer_.async_wait([this, role](const boost::system::error_code& error) {
+    if (error) return;
+    for (const auto& process : processes_)
+      if (process->role() == role) process->signal(SIGKILL);
   });
 }
 
-/// Kills and reaps what the workers left behind outside their process groups, the children that
-/// those leave to us included.
-void LaunchGroup::sweep_strays() {
-  const Deadline deadline = Deadline::in(kStrayLimit);
-  while (!deadline.expired()) {
-    bool found = false;
-    for (const pid_t child : own_children()) {
-      if (child == guard_.pid()) continue;
-      found = true;
-      kill(child, SIGKILL);
-      waitpid(child, nullptr, WNOHANG);
-    }
-    if (!found) return;
-    poll(nullptr, 0, 1);
-  }
+int LaunchGroup::running(LaunchRole role) const {
+  return static_cast<int>(std::count_if(
+      processes_.begin(), processes_.end(),
+      [role](const auto& process) { return process->running() && process->role() == role; }));
 }
 
-void LaunchGroup::report() {
-  if (culprit_ != nullptr) {
-    report_culprit(*culprit_);
-  } else if (first_victim_ != nullptr && interrupted_by_ == 0) {
-    report_culprit(*first_victim_);
-    if (!unresponsive_.empty())
-      say(text(unresponsive_, " did not end and did not answer the others: look there first."));
-  } else if (failed_evaluator_ != nullptr) {
-    report_culprit(*failed_evaluator_);
-  }
-  if (interrupted_by_ != 0)
-    for (const auto& worker : workers_) {
-      if (worker.get() == failed_evaluator_) continue;  // it had ended by itself
-      const ChildEnd& end = *worker->end();
-      if (end.failed() && end.code != exit_code() && end.signal != SIGKILL &&
-          end.code != kExitPeerLost)
-        say(text(worker->name(), " ", describe(end), " instead of stopping cleanly."));
-    }
-  reported_ = true;
-  flush();
-}
-
-void LaunchGroup::report_culprit(const LaunchedWorker& culprit) {
-  const auto& lines = culprit.last_lines();
-  std::string message = text(culprit.name(), " ", describe(*culprit.end()), " after ",
-                             seconds_text(culprit.seconds()));
-  if (culprit.end()->signal == SIGKILL) message += " (out of memory? `dmesg` knows)";
-  message += lines.empty() ? "; it printed nothing." : "; its last lines:";
-  for (const std::string& line : lines) message += "\n  " + line;
-  if (!options_.log_dir.empty())
-    message += text("\nAll of it is in ", log_path(culprit.name()), ".");
-  say(message);
-}
-
-int LaunchGroup::exit_code() const {
-  if (culprit_ != nullptr) return culprit_->end()->code;
-  if (interrupted_by_ != 0) return 128 + interrupted_by_;
-  if (first_victim_ != nullptr) return kExitPeerLost;
-  return failed_evaluator_ != nullptr ? failed_evaluator_->end()->code : 0;
-}
-
-void LaunchGroup::flush() {
-  OutputSink& first = err_.mid_line() ? err_ : out_;
-  OutputSink& second = err_.mid_line() ? out_ : err_;
-  bool done = first.flush();
-  if (!one_output_ || !first.mid_line()) done = second.flush() && done;
-  for (const auto& worker : workers_) worker->resume();
-  if (done) {
-    if (reported_) io_.stop();
-    return;
-  }
-  if (flush_armed_) return;
-  flush_armed_ = true;
-  flush_timer_.expires_after(kFlushRetry);
-  flush_timer_.async_wait([this](const boost::system::error_code& error) {
-    flush_armed_ = false;
-    if (!error) flush();
-  });
+int LaunchGroup::trainers_running() const {
+  return running(LaunchRole::worker) + running(LaunchRole::server);
 }
 
 }  // namespace troupe

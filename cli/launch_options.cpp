@@ -18,6 +18,8 @@ LaunchOptions parse_launch_options(const std::vector<std::string>& arguments) {
   const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
   const ToolFlags flags("run", {arguments.begin(), dashes},
                         {{"workers", ToolFlag::Kind::value},
+                         {"ps", ToolFlag::Kind::value},
+                         {"restart-workers", ToolFlag::Kind::value},
                          {"evaluator", ToolFlag::Kind::toggle},
                          {"log-dir", ToolFlag::Kind::value},
                          {"threads", ToolFlag::Kind::value},
@@ -33,6 +35,11 @@ LaunchOptions parse_launch_options(const std::vector<std::string>& arguments) {
   if (!flags.given("workers"))
     throw ConfigError("`troupe run` was not told how many workers to start.", kShape);
   options.workers = static_cast<int>(flags.integer("workers", 0, {1, kMaxLocalWorkers}));
+  options.servers = static_cast<int>(flags.integer("ps", 0, {0, kMaxLocalServers}));
+  options.restarts = static_cast<int>(flags.integer("restart-workers", 0, {0, kMaxRestarts}));
+  if (options.restarts > 0 && options.servers == 0)
+    throw ConfigError("--restart-workers is given without --ps.",
+                      "leave it out: without parameter servers a lost worker ends the group.");
   options.evaluator = flags.given("evaluator");
   options.threads = static_cast<int>(flags.integer("threads", 0, {1, 4096}));
   options.grace = std::chrono::seconds(flags.integer("grace", 10, {0, 3600}));
@@ -48,23 +55,30 @@ std::string launch_help() {
 
 Starts N copies of PROGRAM on this machine as one group and ends with all of
 them. The first failure stops the others and is shown with its last lines.
+With parameter servers a worker other than worker/0 may be lost: training goes
+on without it.
 
   --workers N     how many, 1 to 1024
+  --ps M          M parameter servers more, ps/0 and so on, up to 256; PROGRAM
+                  needs --strategy parameter-server or auto
+  --restart-workers N
+                  with --ps: start a lost worker again, up to N times [0]
   --evaluator     one process more, evaluator/0, which evaluates the checkpoints
                   of the others; PROGRAM needs --mode train-and-evaluate
   --log-dir DIR   also write DIR/worker-<rank>.log for every worker
-  --threads T     compute threads of each worker [usable cores / N]
+  --threads T     compute threads of each worker [(usable cores - M) / N]
   --grace SECS    from SIGTERM to SIGKILL when the group is stopped [10]
   --no-prefix     leave out the [worker/1] before every line
 
-Exit code: 0 if every process ended with 0; that of the worker that failed first
-(128 + number for a signal), or else of the evaluator, whose failure stops
+Exit code: 0 if every process ended with 0; that of the process that failed
+first (128 + number for a signal), or else of the evaluator, whose failure stops
 nobody; 2 for a wrong command line; 3 if this machine is not ready; 130 and 143
 after SIGINT and SIGTERM. docs/running.md has the rest.
 
 Examples:
   troupe run --workers 2 -- build/release/examples/mnist --epochs 3
   troupe run --workers 4 --log-dir logs -- ./my_training --batch-size 256
+  troupe run --workers 3 --ps 2 -- ./my_training --max-steps 1500
 )";
 }
 

@@ -20,23 +20,26 @@ namespace {
 constexpr std::size_t kSinkLimitBytes = std::size_t{1} << 20;
 constexpr std::size_t kKeptLineBytes = 2000;
 
-int open_log(const std::string& path) {
-  if (path.empty()) return -1;
-  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);  // NOLINT
+int open_log(const LaunchedWorker::Log& log) {
+  if (log.path.empty()) return -1;
+  const int start = log.start == LaunchedWorker::Log::Start::empty ? O_TRUNC : 0;
+  const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | start;  // NOLINT
+  const int fd = open(log.path.c_str(), flags, 0644);                   // NOLINT
   if (fd < 0)
-    throw EnvironmentError(text("cannot write ", path, ": ", std::strerror(errno), "."),
+    throw EnvironmentError(text("cannot write ", log.path, ": ", std::strerror(errno), "."),
                            "give --log-dir a directory that you may write to.");
   return fd;
 }
 
 }  // namespace
 
-LaunchedWorker::LaunchedWorker(boost::asio::io_context& io, Role role, int rank, std::string prefix,
-                               const std::string& log_path, Outlets outlets)
+LaunchedWorker::LaunchedWorker(boost::asio::io_context& io, Role role, int index,
+                               std::string prefix, Log log, Outlets outlets)
     : role_(role),
-      rank_(rank),
+      index_(index),
       prefix_(std::move(prefix)),
-      log_fd_(open_log(log_path)),
+      log_(std::move(log)),
+      log_fd_(open_log(log_)),
       outlets_(std::move(outlets)),
       out_(io, outlets_.out, [this](std::string_view line) { take_line(*outlets_.out, line); }),
       err_(io, outlets_.err, [this](std::string_view line) { take_line(*outlets_.err, line); }) {}

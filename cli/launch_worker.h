@@ -1,4 +1,4 @@
-// One launched worker, or the evaluator beside them: its process, its two output streams on their
+// One launched worker, parameter server or evaluator: its process, its two output streams on their
 // way to the launcher's, its log file, and its last lines, kept for the report if it fails.
 #pragma once
 
@@ -16,13 +16,22 @@
 
 #include "cli/launch_child.h"
 #include "cli/launch_output.h"
+#include "cli/launch_policy.h"
+#include "cli/launch_report.h"
 
 namespace troupe {
 
 class LaunchedWorker {
  public:
   static constexpr std::size_t kLastLines = 10;
-  enum class Role { worker, evaluator };
+  using Role = LaunchRole;
+
+  /// The file that gets every line; empty path: none.
+  struct Log {
+    enum class Start { empty, as_it_is };  // the second: of a process that was started again
+    std::string path;
+    Start start = Start::empty;
+  };
 
   /// Where a worker's lines go, and whom to tell. All must outlive the worker.
   struct Outlets {
@@ -32,10 +41,10 @@ class LaunchedWorker {
     std::function<void()> on_closed;  // after both streams ended
   };
 
-  /// `rank`: 0 for the evaluator. `prefix` comes before every line; `log_path`: empty for none.
+  /// `index`: within its role. `prefix` comes before every line.
   /// Throws: EnvironmentError if the log file cannot be opened.
-  LaunchedWorker(boost::asio::io_context& io, Role role, int rank, std::string prefix,
-                 const std::string& log_path, Outlets outlets);
+  LaunchedWorker(boost::asio::io_context& io, Role role, int index, std::string prefix, Log log,
+                 Outlets outlets);
   ~LaunchedWorker();
   LaunchedWorker(const LaunchedWorker&) = delete;
   LaunchedWorker& operator=(const LaunchedWorker&) = delete;
@@ -52,17 +61,17 @@ class LaunchedWorker {
   /// that is not ours.
   void close_streams();
 
-  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] Role role() const { return role_; }
+  [[nodiscard]] int index() const { return index_; }
   [[nodiscard]] pid_t pid() const { return pid_; }
-  [[nodiscard]] bool is_evaluator() const { return role_ == Role::evaluator; }
-  [[nodiscard]] std::string name() const {
-    return (is_evaluator() ? "evaluator/" : "worker/") + std::to_string(rank_);
-  }
+  [[nodiscard]] std::string name() const { return task_name(role_, index_); }
   [[nodiscard]] bool running() const { return pid_ > 0 && !end_; }
   [[nodiscard]] bool streams_open() const { return open_streams_ > 0; }
   [[nodiscard]] const std::optional<ChildEnd>& end() const { return end_; }
-  [[nodiscard]] double seconds() const { return seconds_; }
-  [[nodiscard]] const std::deque<std::string>& last_lines() const { return last_lines_; }
+  /// For the report. It must have ended.
+  [[nodiscard]] EndedProcess ended() const {
+    return {name(), *end_, seconds_, last_lines_, log_.path};
+  }
 
  private:
   struct Stream {
@@ -81,8 +90,9 @@ class LaunchedWorker {
   void write_log(std::string_view line);
 
   Role role_;
-  int rank_;
+  int index_;
   std::string prefix_;
+  Log log_;
   int log_fd_ = -1;
   Outlets outlets_;
   Stream out_;

@@ -56,8 +56,7 @@ TEST_SUITE("process") {
     troupe::Environment variables = troupe::launch_environment({}, plan).variables;
     CHECK(variables["TROUPE_EVALUATOR"] == "1");
     CHECK(variables.count("TROUPE_TASK") == 0);
-    troupe::set_worker(variables, 1, 9);
-    troupe::set_evaluator(variables);
+    variables = troupe::evaluator_environment(variables);
     CHECK(variables["TROUPE_TASK"] == "evaluator:0");
     CHECK(variables["TROUPE_GENERATION"] == "7");
     for (const char* name : {"TROUPE_RANK", "TROUPE_WORLD_SIZE", "TROUPE_CHIEF_ADDRESS",

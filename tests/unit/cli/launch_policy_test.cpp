@@ -1,0 +1,149 @@
+#include "cli/launch_policy.h"
+
+#include <csignal>
+
+#include "cli/launch_environment.h"
+#include "cli/launch_report.h"
+#include "core/error.h"
+#include "tests/support/test_prelude.h"
+
+using troupe::ChildEnd;
+using troupe::Closing;
+using troupe::Consequence;
+using troupe::LaunchPolicy;
+using troupe::LaunchRole;
+
+namespace {
+
+constexpr ChildEnd kWell{0, 0};
+constexpr ChildEnd kBug{7, 0};
+constexpr ChildEnd kLostPeer{troupe::kExitPeerLost, 0};
+constexpr ChildEnd kKilled{128 + SIGKILL, SIGKILL};
+
+constexpr auto kWorker = LaunchRole::worker;
+constexpr auto kServer = LaunchRole::server;
+constexpr auto kEvaluator = LaunchRole::evaluator;
+
+}  // namespace
+
+TEST_SUITE("cli") {
+  TEST_CASE("launch policy: without servers every worker is needed") {
+    for (const int rank : {0, 1}) {
+      LaunchPolicy policy({2, 0, 0});
+      CHECK(policy.on_end(kWorker, rank, kWell) == Consequence::none);
+      CHECK(policy.on_end(kWorker, rank, kBug) == Consequence::stop);
+      CHECK(policy.on_end(kWorker, rank, kKilled) == Consequence::stop);
+      CHECK(policy.on_end(kWorker, rank, kLostPeer) == Consequence::suspect);
+    }
+  }
+
+  TEST_CASE("launch policy: with servers, chief and servers are needed, other workers are not") {
+    LaunchPolicy policy({3, 2, 0});
+    CHECK(policy.on_end(kWorker, 1, kKilled) == Consequence::lost);
+    CHECK(policy.on_end(kWorker, 2, kLostPeer) == Consequence::lost);
+    CHECK(policy.on_end(kWorker, 1, kBug) == Consequence::stop);
+    CHECK(policy.on_end(kWorker, 0, kKilled) == Consequence::await_echo);
+    CHECK(policy.on_end(kWorker, 0, kLostPeer) == Consequence::suspect);
+    CHECK(policy.on_end(kWorker, 0, kBug) == Consequence::stop);
+    for (const int index : {0, 1}) {
+      CHECK(policy.on_end(kServer, index, kWell) == Consequence::none);
+      CHECK(policy.on_end(kServer, index, kKilled) == Consequence::await_echo);
+      CHECK(policy.on_end(kServer, index, kLostPeer) == Consequence::suspect);
+      CHECK(policy.on_end(kServer, index, kBug) == Consequence::stop);
+    }
+  }
+
+  TEST_CASE("launch policy: the evaluator's end stops nobody") {
+    for (const int servers : {0, 2}) {
+      LaunchPolicy policy({2, servers, 0});
+      for (const ChildEnd& end : {kBug, kKilled, kLostPeer})
+        CHECK(policy.on_end(kEvaluator, 0, end) == Consequence::bystander);
+      CHECK(policy.on_end(kEvaluator, 0, kWell) == Consequence::none);
+    }
+  }
+
+  TEST_CASE("launch policy: a lost worker is started again so often, each for itself") {
+    LaunchPolicy policy({3, 1, 2});
+    CHECK(policy.on_end(kWorker, 1, kKilled) == Consequence::start_again);
+    CHECK(policy.on_end(kWorker, 1, kLostPeer) == Consequence::start_again);
+    CHECK(policy.restarts_of(1) == 2);
+    CHECK(policy.on_end(kWorker, 1, kKilled) == Consequence::lost);
+    CHECK(policy.on_end(kWorker, 2, kKilled) == Consequence::start_again);
+    CHECK(policy.on_end(kWorker, 2, kBug) == Consequence::stop);
+    CHECK(policy.on_end(kWorker, 0, kKilled) == Consequence::await_echo);
+  }
+
+  TEST_CASE("launch policy: once the chief ended well, nobody is started again") {
+    LaunchPolicy policy({2, 1, 9});
+    CHECK(policy.on_end(kWorker, 1, kWell) == Consequence::none);
+    CHECK_FALSE(policy.chief_is_done());
+    CHECK(policy.on_end(kWorker, 0, kWell) == Consequence::none);
+    CHECK(policy.chief_is_done());
+    CHECK(policy.on_end(kWorker, 1, kKilled) == Consequence::lost);
+  }
+
+  TEST_CASE("launch policy: after the chief's end, servers and workers are not without limit") {
+    LaunchPolicy policy({2, 2, 0});
+    CHECK(policy.closing(0, 2) == Closing::unlimited);
+    CHECK(policy.closing(1, 0) == Closing::unlimited);
+    (void)policy.on_end(kWorker, 0, kWell);
+    CHECK(policy.closing(1, 2) == Closing::unlimited);
+    CHECK(policy.closing(0, 1) == Closing::servers_overdue);
+    CHECK(policy.closing(1, 0) == Closing::workers_overdue);
+    CHECK(policy.closing(0, 0) == Closing::unlimited);
+    LaunchPolicy plain({2, 0, 0});
+    (void)plain.on_end(kWorker, 0, kWell);
+    CHECK(plain.closing(1, 0) == Closing::unlimited);
+  }
+
+  TEST_CASE("launch policy: of ends seen together, the likeliest cause comes first") {
+    const LaunchPolicy policy({3, 2, 0});
+    const auto order = [&](LaunchRole role, int index, const ChildEnd& end) {
+      return policy.order_of_cause(role, index, end);
+    };
+    CHECK(order(kServer, 0, kKilled) < order(kWorker, 1, kBug));
+    CHECK(order(kWorker, 1, kBug) < order(kServer, 1, kLostPeer));
+    CHECK(order(kServer, 1, kLostPeer) < order(kWorker, 2, kKilled));
+    CHECK(order(kWorker, 2, kKilled) < order(kEvaluator, 0, kBug));
+    const LaunchPolicy plain({3, 0, 0});
+    CHECK(plain.order_of_cause(kWorker, 2, kKilled) < plain.order_of_cause(kWorker, 1, kBug));
+  }
+
+  TEST_CASE("launch report: what ended, how and when") {
+    troupe::EndedProcess process{"ps/0", kKilled, 3.21, {}, ""};
+    CHECK(troupe::end_text(process) == "ps/0 was killed by signal 9 (Killed) after 3.2 s");
+    process.last_lines = {"one", "two"};
+    process.log_path = "logs/ps-0.log";
+    CHECK(troupe::culprit_text(process) ==
+          "ps/0 was killed by signal 9 (Killed) after 3.2 s (out of memory? `dmesg` knows); its "
+          "last lines:\n  one\n  two\nAll of it is in logs/ps-0.log.");
+    CHECK(troupe::group_text(1, 0, 0) == "1 worker");
+    CHECK(troupe::group_text(3, 1, 0) == "3 workers and 1 server");
+    CHECK(troupe::group_text(3, 2, 1) == "3 workers, 2 servers and an evaluator");
+  }
+
+  TEST_CASE("launch environment: servers have addresses, one thread, and a core each") {
+    troupe::LaunchPlan plan{3, 4000, 7, 8, 0};
+    plan.server_ports = {5000, 5001};
+    const troupe::Environment shared = troupe::launch_environment({}, plan).variables;
+    CHECK(shared.at("TROUPE_SERVERS") == "127.0.0.1:5000,127.0.0.1:5001");
+    CHECK(shared.count("TROUPE_CHIEF_ADDRESS") == 0);
+    CHECK(shared.at("OMP_NUM_THREADS") == "2");  // 8 cores, 2 for the servers, 6 for 3 workers
+    const troupe::Environment worker = troupe::worker_environment(shared, 2, -1);
+    CHECK(worker.at("TROUPE_RANK") == "2");
+    CHECK(worker.count("TROUPE_LISTEN_FD") == 0);
+    CHECK(worker.count("TROUPE_TASK") == 0);
+    const troupe::Environment server = troupe::server_environment(shared, 1, 9);
+    CHECK(server.at("TROUPE_TASK") == "ps:1");
+    CHECK(server.at("TROUPE_LISTEN_FD") == "9");
+    CHECK(server.at("TROUPE_WORLD_SIZE") == "3");
+    CHECK(server.at("OMP_NUM_THREADS") == "1");
+    CHECK(server.count("TROUPE_RANK") == 0);
+    const troupe::Environment evaluator = troupe::evaluator_environment(shared);
+    CHECK(evaluator.count("TROUPE_SERVERS") == 0);
+    plan.usable_cores = 2;  // fewer than servers and workers: one each
+    CHECK(troupe::launch_environment({}, plan).variables.at("OMP_NUM_THREADS") == "1");
+    CHECK(troupe::launch_environment({{"TROUPE_SERVERS", "x:1"}}, {2, 4000, 7, 2, 0})
+              .variables.count("TROUPE_SERVERS") == 0);
+  }
+}
