@@ -109,6 +109,25 @@ TEST_SUITE("process") {
     CHECK(std::filesystem::exists(folder / "logs/ps-1.log"));
   }
 
+  TEST_CASE("troupe run --ps: once a server has ended, whoever comes late is refused") {
+    // The launcher must not hold a copy of the socket, or connections would wait in its queue.
+    const std::string comes_late =
+        "import os, socket, time\n"
+        "if 'TROUPE_TASK' in os.environ: raise SystemExit\n"
+        "host, port = os.environ['TROUPE_SERVERS'].split(':')\n"
+        "limit = time.monotonic() + 10\n"
+        "while time.monotonic() < limit:\n"
+        "  try: socket.create_connection((host, int(port))).close()\n"
+        "  except OSError:\n"
+        "    print('refused')\n"
+        "    break\n"
+        "  time.sleep(0.01)\n";
+    const ProcessResult result = run_process(
+        {kTool, "run", "--workers", "1", "--ps", "1", "--", "python3", "-c", comes_late});
+    CHECK(result.exit_code == 0);
+    CHECK(has(result.out, "[worker/0] refused\n"));
+  }
+
   TEST_CASE("troupe run --ps: a worker that is killed does not stop the others, and is reported") {
     const Gates gates;
     Process process(run_command(
@@ -236,13 +255,17 @@ TEST_SUITE("process") {
 
   TEST_CASE("troupe run --ps: a server that hangs is named when all others lost it") {
     const Marker marker;
+    const Gates gates;
+    // The workers notice it first: that must not read as if they were the ones that are lost.
     const ProcessResult result =
-        run_process(run_command(with(kThreeAndOne, {"--grace", "1"}),
-                                roles("sleep 1000", "exit 138", "exit 138")),
+        run_process(run_command({"--workers", "2", "--ps", "1", "--grace", "1"},
+                                roles("sleep 1000", gates.wait("chief") + "exit 138",
+                                      gates.pass("chief") + "exit 138")),
                     marker.options());
     CHECK(result.exit_code == 138);
     CHECK(has(result.err, "troupe: ps/0 did not end and did not answer the others"));
     CHECK(!has(result.err, "goes on without it"));
+    CHECK(!has(result.err, "went on without it"));
     CHECK(marker.alive() == 0);
   }
 
