@@ -12,6 +12,7 @@
 #include "data/mnist.h"
 #include "hooks/hooks.h"
 #include "hooks/metrics.h"
+#include "hooks/sync_batch_norm.h"
 #include "hooks/todo.h"
 #include "strategies/make_strategy.h"
 #include "strategies/parameter_hash.h"

@@ -6,6 +6,7 @@
 #include "cli/flags_evaluation.h"
 #include "cli/flags_making.h"
 #include "cli/flags_servers.h"
+#include "cli/flags_step.h"
 #include "cli/flags_table.h"
 #include "cli/numbers.h"
 #include "core/text.h"
@@ -255,6 +256,7 @@ std::vector<Flag> builtin_flags(Settings& settings) {
   Options& options = settings.options;
   add_mode(flags, options);
   add_training(flags, options.train);
+  add_step_flags(flags, options.strategy);
   add_data(flags, options.data);
   add_checkpoints(flags, options.train);
   add_evaluation_flags(flags, options.eval);

@@ -7,6 +7,8 @@
 #include <algorithm>
 
 #include "core/check.h"
+#include "hooks/autocast.h"
+#include "hooks/gradient_norm.h"
 #include "hooks/named.h"
 
 namespace troupe {
@@ -25,6 +27,7 @@ Replica::Replica(Trainable trainable, LossSet losses, const MetricSet& metrics,
       place_(place),
       update_(update),
       options_(options) {
+  options_.validate();
   if (trainable_.models.empty()) {
     throw ConfigError("create_model returned no model.", "return at least one model.");
   }
@@ -58,7 +61,7 @@ at::Tensor Replica::global_mean(const at::Tensor& per_example) const {
                       "the mean (torch::kNone).");
   }
   TROUPE_CHECK(context_.global_examples > 0);
-  return per_example.sum() / static_cast<double>(context_.global_examples);
+  return detail::in_float32(per_example).sum() / static_cast<double>(context_.global_examples);
 }
 
 void Replica::apply_gradients(const at::Tensor& loss, const std::string& optimizer_name) {
@@ -73,17 +76,74 @@ void Replica::apply_gradients(const at::Tensor& loss, const std::string& optimiz
                       "pass the scalar that global_mean returned.");
   }
   const auto& parameters = detail::find_named(owned_, optimizer_name, "optimizer", "create_model");
+  const detail::AutocastPause full_precision(place_.device);
+  const UpdateKey update(optimizer_name, calls_[optimizer_name]++);
+  accumulate(loss, parameters, std::move(accumulated_[update]));
+  if (context_.part + 1 < context_.parts) {
+    auto& kept = accumulated_[update];
+    kept.clear();
+    for (const auto& [name, parameter] : parameters) {
+      kept.push_back(std::move(parameter.mutable_grad()));
+    }
+    return;
+  }
+  accumulated_.erase(update);
+  update_.reduce(parameters);
+  if (options_.clip_norm > 0) clip(optimizer_name, parameters);
+  update_.step(optimizer_name, optimizer, parameters);
+}
+
+void Replica::accumulate(const at::Tensor& loss, const std::vector<NamedTensor>& parameters,
+                         std::vector<at::Tensor> earlier) const {
+  earlier.resize(parameters.size());
   std::vector<at::Tensor> inputs;
-  for (const auto& [name, parameter] : parameters) {
-    parameter.mutable_grad() = at::Tensor();  // undefined, so that backward moves its result in
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const at::Tensor& parameter = parameters[i].second;
+    // Undefined in the first part, so that backward moves its result in.
+    parameter.mutable_grad() = context_.stand_in ? at::Tensor() : std::move(earlier[i]);
     inputs.push_back(parameter);
   }
-  if (!context_.stand_in) {
+  // Layers that add up over replicas do so in backward too, and wait for stand-ins there.
+  if (!context_.stand_in || layer_sums_ > 0) {
     torch::autograd::backward({loss}, {}, /*retain_graph=*/c10::nullopt, /*create_graph=*/false,
                               inputs);
   }
-  update_.reduce(parameters);
-  update_.step(optimizer_name, optimizer, parameters);
+  if (!context_.stand_in) return;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    parameters[i].second.mutable_grad() = std::move(earlier[i]);
+  }
+}
+
+void Replica::clip(const std::string& optimizer, const std::vector<NamedTensor>& parameters) {
+  const double norm = detail::gradient_norm(parameters);
+  norms_[optimizer] = norm;
+  if (norm > options_.clip_norm) detail::scale_gradients(parameters, options_.clip_norm / norm);
+}
+
+std::optional<double> Replica::gradient_norm(const std::string& optimizer) const {
+  const auto norm = norms_.find(optimizer);
+  if (norm == norms_.end()) return std::nullopt;
+  return norm->second;
+}
+
+void Replica::begin_step(const StepContext& context) {
+  context_ = context;
+  calls_.clear();
+  layer_sums_ = 0;
+  if (context.part == 0) accumulated_.clear();
+}
+
+void Replica::end_step() {
+  if (accumulated_.empty()) return;
+  throw ConfigError(
+      text("train_step called apply_gradients for optimizer \"", accumulated_.begin()->first.first,
+           "\" in an earlier part of the step and not in the last of ", context_.parts, "."),
+      "with --accumulate, call it equally often in every part.");
+}
+
+void Replica::sum_over_replicas(const at::Tensor& flat, const std::string& what) {
+  ++layer_sums_;
+  update_.sum(flat, text("sum ", layer_sums_, " of the step's layers, ", what));
 }
 
 void Replica::set_training_mode(Phase phase) {

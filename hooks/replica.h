@@ -8,9 +8,12 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <typeinfo>
+#include <utility>
 #include <vector>
 
 #include "core/error.h"
@@ -30,12 +33,14 @@ struct ReplicaPlace {
   c10::Device device = c10::Device(c10::DeviceType::CPU);
 };
 
-/// What the framework tells a replica before each step.
+/// What the framework tells a replica before each step, or each part of one that is accumulated.
 struct StepContext {
   Phase phase = Phase::train;
-  std::int64_t global_examples = 0;  // over all replicas; global_mean divides by it
+  std::int64_t global_examples = 0;  // of the step over all replicas; global_mean divides by it
   std::int64_t examples = 0;         // B
   bool stand_in = false;             // borrowed examples: nothing of this step may count
+  std::int64_t part = 0;             // of `parts`, which are one step
+  std::int64_t parts = 1;
 };
 
 class Replica {
@@ -69,18 +74,27 @@ class Replica {
   [[nodiscard]] at::Tensor global_mean(const at::Tensor& per_example) const;
 
   /// Backward from `loss` (scalar) to the parameters of one optimiser, sum of their gradients over
-  /// all replicas, optimiser step. Other optimisers' parameters get no gradient.
+  /// all replicas, optimiser step. Other optimisers' parameters get no gradient. Where a step is
+  /// computed in parts (--accumulate) all but the last only add to the gradients. The n-th call for
+  /// an optimiser in train_step is one update, fed by the n-th calls of all parts.
   /// Collective: yes, on every replica, in the same order.
   /// Throws: ConfigError outside train_step; NonFiniteError (all ranks, before the step); NetError.
   void apply_gradients(const at::Tensor& loss, const std::string& optimizer = "optimizer");
 
   [[nodiscard]] const ReplicaPlace& place() const { return place_; }
   [[nodiscard]] const StepOptions& step_options() const { return options_; }
+
+  /// The global norm of an optimiser's gradients in its last update, before they were clipped;
+  /// unset without --clip-norm and before the first update. The same bits on every replica.
+  [[nodiscard]] std::optional<double> gradient_norm(
+      const std::string& optimizer = "optimizer") const;
   [[nodiscard]] Phase phase() const { return context_.phase; }
 
   // --- for the framework ---
 
-  void begin_step(const StepContext& context) { context_ = context; }
+  void begin_step(const StepContext& context);
+  /// After the last part. Throws: ConfigError when gradients were accumulated that no update took.
+  void end_step();
   [[nodiscard]] const StepContext& context() const { return context_; }
   [[nodiscard]] MetricSet& metrics(Phase phase);
   /// Training mode on or off, for every model.
@@ -96,8 +110,19 @@ class Replica {
   }
   /// In the order of create_model.
   [[nodiscard]] std::vector<std::string> optimizer_names() const;
+  /// For layers: replaces `flat` [n], contiguous, float32 or float64, by its sum over the replicas
+  /// of the step. `what` names the layer in messages. Collective: yes, in Phase::train only; also
+  /// in backward passes.  Throws: DesyncError, NetError.
+  void sum_over_replicas(const at::Tensor& flat, const std::string& what);
 
  private:
+  // An optimiser, and how many times train_step has called apply_gradients for it before.
+  using UpdateKey = std::pair<std::string, int>;
+
+  /// Adds the gradients of `loss` to those of the earlier parts and leaves the sum in .grad.
+  void accumulate(const at::Tensor& loss, const std::vector<NamedTensor>& parameters,
+                  std::vector<at::Tensor> earlier) const;
+  void clip(const std::string& optimizer, const std::vector<NamedTensor>& parameters);
   [[nodiscard]] torch::nn::Module& module(const std::string& name);
   /// Throws: ConfigError when the optimiser owns a tensor of no model.
   [[nodiscard]] std::vector<NamedTensor> parameters_of(torch::optim::Optimizer& optimizer) const;
@@ -112,6 +137,10 @@ class Replica {
   ParameterUpdate& update_;
   const StepOptions options_;
   StepContext context_;
+  std::map<std::string, int> calls_;  // of apply_gradients in this part, by optimiser
+  std::map<UpdateKey, std::vector<at::Tensor>> accumulated_;  // gradients of the earlier parts
+  std::map<std::string, double> norms_;                       // by optimiser, if it clips
+  std::int64_t layer_sums_ = 0;                               // in this part
 };
 
 }  // namespace troupe

@@ -6,12 +6,14 @@
 #include <cmath>
 
 #include "core/check.h"
+#include "core/error.h"
+#include "core/text.h"
 
 namespace troupe::detail {
 namespace {
 
 /// Sums a contiguous flat tensor over the group, by way of host memory when it is on a device.
-void all_reduce(WorkerGroup& group, const at::Tensor& flat) {
+void all_reduce(WorkerGroup& group, const at::Tensor& flat, const std::string& what) try {
   at::Tensor host = flat.to(torch::kCPU);  // the same tensor when it is there already
   const auto deadline = Deadline::in(group.options().collective_timeout);
   const auto count = static_cast<std::size_t>(host.numel());
@@ -21,6 +23,8 @@ void all_reduce(WorkerGroup& group, const at::Tensor& flat) {
     group.all_reduce(Span<double>(host.data_ptr<double>(), count), deadline);
   }
   if (!host.is_same(flat)) flat.copy_(host);
+} catch (const DesyncError& error) {  // the group knows sizes, not what they are for
+  throw DesyncError(text(error.cause(), " This worker: ", what, "."), error.fix());
 }
 
 /// One cheap pass; finite numbers may overflow it, so false asks for a closer look.
@@ -38,7 +42,7 @@ bool ReplicaSum::add_up(int replica, const at::Tensor& flat, const std::string& 
   const auto own = static_cast<std::size_t>(replica);
   const torch::NoGradGuard no_grad;
   if (threads_.size() == 1) {
-    if (group_ != nullptr) all_reduce(*group_, flat);
+    if (group_ != nullptr) all_reduce(*group_, flat, what);
     return is_finite(flat);
   }
   flats_[own] = flat;
@@ -49,7 +53,7 @@ bool ReplicaSum::add_up(int replica, const at::Tensor& flat, const std::string& 
     return std::all_of(finite_.begin(), finite_.end(), [](char finite) { return finite != 0; });
   }
   if (replica == 0) {
-    all_reduce(*group_, flat);
+    all_reduce(*group_, flat, what);
     finite_[0] = is_finite(flat) ? 1 : 0;
   }
   threads_.meet(replica, what);

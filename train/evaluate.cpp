@@ -7,6 +7,7 @@
 
 #include "core/clock.h"
 #include "core/error.h"
+#include "hooks/replica_scope.h"
 #include "strategies/shared_failure.h"
 
 namespace troupe {
@@ -47,12 +48,14 @@ std::vector<Predictions> predict(const Hooks& hooks, TrainState& state,
                                 ShardPlan({examples, batch_size, 1, 0, Shuffle::no}), 0, 1);
   replica.set_training_mode(Phase::predict);
   const torch::NoGradGuard no_grad;
+  const detail::ReplicaScope scope(replica);
   std::vector<Predictions> all;
   for (const DistributedBatch& batch : data.epoch(0)) {
     Batch on_device = batch.replicas.front();
     for (at::Tensor& field : on_device.fields) field = field.to(replica.place().device);
     replica.begin_step({Phase::predict, batch.global_examples, on_device.examples(), false});
     all.push_back(hooks.predict_step(replica, on_device));
+    for (auto& [name, value] : all.back()) value = detail::in_float32(value);
   }
   return all;
 }

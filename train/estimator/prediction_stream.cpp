@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "hooks/replica_scope.h"
 #include "train/random_guard.h"
 
 namespace troupe {
@@ -74,7 +75,9 @@ bool PredictionStream::read_batch() {
   for (at::Tensor& field : batch.fields) field = field.to(replica.place().device);
   replica.set_training_mode(Phase::predict);
   replica.begin_step({Phase::predict, batch.global_examples, batch.examples(), false});
+  const detail::ReplicaScope scope(replica);
   batch_ = wanted(hooks_->predict_step(replica, batch), options_.keys);
+  for (auto& [name, value] : batch_) value = detail::in_float32(value);
   next_example_ = 0;
   examples_ = options_.per == Per::example ? common_length(batch_) : 1;
   return true;

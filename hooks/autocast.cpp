@@ -1,0 +1,103 @@
+#include "hooks/autocast.h"
+
+#include <ATen/autocast_mode.h>
+#include <torch/types.h>
+#include <torch/version.h>
+
+#include "core/error.h"
+#include "core/log.h"
+#include "core/text.h"
+
+namespace troupe::detail {
+namespace {
+
+#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 4)
+
+bool is_on(c10::DeviceType device) { return at::autocast::is_autocast_enabled(device); }
+void turn(c10::DeviceType device, bool on) { at::autocast::set_autocast_enabled(device, on); }
+at::ScalarType dtype_of(c10::DeviceType device) { return at::autocast::get_autocast_dtype(device); }
+void set_dtype(c10::DeviceType device, at::ScalarType dtype) {
+  at::autocast::set_autocast_dtype(device, dtype);
+}
+
+#else  // a set of functions for each kind of device
+
+bool is_on(c10::DeviceType device) {
+  return device == c10::kCPU ? at::autocast::is_cpu_enabled() : at::autocast::is_enabled();
+}
+void turn(c10::DeviceType device, bool on) {
+  device == c10::kCPU ? at::autocast::set_cpu_enabled(on) : at::autocast::set_enabled(on);
+}
+at::ScalarType dtype_of(c10::DeviceType device) {
+  return device == c10::kCPU ? at::autocast::get_autocast_cpu_dtype()
+                             : at::autocast::get_autocast_gpu_dtype();
+}
+void set_dtype(c10::DeviceType device, at::ScalarType dtype) {
+  device == c10::kCPU ? at::autocast::set_autocast_cpu_dtype(dtype)
+                      : at::autocast::set_autocast_gpu_dtype(dtype);
+}
+
+#endif
+
+/// Whether the CPU computes on bfloat16 rather than LibTorch in many steps; true where unknown.
+bool cpu_is_fast() {
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+  return __builtin_cpu_supports("avx512bf16") != 0;
+#else
+  return true;
+#endif
+}
+
+}  // namespace
+
+Autocast::Autocast(c10::Device device, const std::string& precision)
+    : device_(device.type()), on_(precision == "bfloat16") {
+  if (!on_) return;
+  was_on_ = is_on(device_);
+  former_ = dtype_of(device_);
+  set_dtype(device_, at::kBFloat16);
+  turn(device_, true);
+  at::autocast::increment_nesting();
+}
+
+Autocast::~Autocast() {
+  if (!on_) return;
+  if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
+  turn(device_, was_on_);
+  set_dtype(device_, former_);
+}
+
+AutocastPause::AutocastPause(c10::Device device) : device_(device.type()), was_on_(is_on(device_)) {
+  if (was_on_) turn(device_, false);
+}
+
+AutocastPause::~AutocastPause() {
+  if (!was_on_) return;
+  at::autocast::clear_cache();
+  turn(device_, true);
+}
+
+at::Tensor in_float32(const at::Tensor& value) {
+  const bool small = value.scalar_type() == at::kBFloat16 || value.scalar_type() == at::kHalf;
+  return small ? value.to(at::kFloat) : value;
+}
+
+void check_precision(c10::Device device, const std::string& precision) {
+  if (precision != "bfloat16") return;
+  if (device.is_cpu()) {
+    if (cpu_is_fast()) return;
+    log_warning(
+        "--precision bfloat16: this CPU has no instructions for it (avx512_bf16), so that "
+        "steps are slower than in float32; memory for activations is saved.");
+    return;
+  }
+  try {  // the cheapest question that every version of LibTorch answers
+    const at::Tensor one = torch::ones({1, 1}, torch::dtype(torch::kBFloat16).device(device));
+    (void)torch::mm(one, one).item<float>();
+  } catch (const c10::Error& error) {
+    throw ConfigError(text("--precision bfloat16: device ", device.str(), " has no bfloat16."),
+                      "use --precision float32, or another device.");
+  }
+}
+
+}  // namespace troupe::detail

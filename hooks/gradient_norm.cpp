@@ -1,0 +1,98 @@
+#include "hooks/gradient_norm.h"
+
+#include <ATen/Parallel.h>
+#include <torch/types.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "core/error.h"
+#include "core/text.h"
+
+namespace troupe::detail {
+namespace {
+
+// Values that are added up in one go. Fixed, so that the order of additions depends on nothing but
+// their number.
+constexpr std::int64_t kBlock = 1 << 15;
+
+/// Fixed lanes let the compiler use vectors without a choice of order. The square of a float32 is
+/// exact in float64, so that a fused multiply-add changes nothing either.
+template <class Value>
+double sum_of_squares(const Value* values, std::int64_t count) {
+  std::array<double, 8> lanes{};
+  std::int64_t i = 0;
+  for (; i + 8 <= count; i += 8) {
+    for (std::size_t lane = 0; lane < 8; ++lane) {
+      const auto value = static_cast<double>(values[i + static_cast<std::int64_t>(lane)]);
+      lanes[lane] += value * value;
+    }
+  }
+  double total = 0;
+  for (const double lane : lanes) total += lane;
+  for (; i < count; ++i) total += static_cast<double>(values[i]) * static_cast<double>(values[i]);
+  return total;
+}
+
+template <class Value>
+double sum_of_squares(const at::Tensor& contiguous) {
+  const auto* values = contiguous.data_ptr<Value>();
+  const std::int64_t count = contiguous.numel();
+  std::vector<double> blocks(static_cast<std::size_t>((count + kBlock - 1) / kBlock));
+  at::parallel_for(0, static_cast<std::int64_t>(blocks.size()), 1,
+                   [&](std::int64_t begin, std::int64_t end) {
+                     for (std::int64_t block = begin; block < end; ++block) {
+                       const std::int64_t first = block * kBlock;
+                       blocks[static_cast<std::size_t>(block)] =
+                           sum_of_squares(values + first, std::min(kBlock, count - first));
+                     }
+                   });
+  double total = 0;
+  for (const double block : blocks) total += block;
+  return total;
+}
+
+double sum_of_squares(const at::Tensor& values) {
+  const auto dtype = values.scalar_type();
+  if (values.is_cpu() && dtype == torch::kFloat32) {
+    return sum_of_squares<float>(values.contiguous());
+  }
+  if (values.is_cpu() && dtype == torch::kFloat64) {
+    return sum_of_squares<double>(values.contiguous());
+  }
+  // The host waits for the device here.
+  return values.to(torch::kFloat64).square().sum().item<double>();
+}
+
+}  // namespace
+
+double gradient_norm(const std::vector<NamedTensor>& parameters) {
+  const torch::NoGradGuard no_grad;
+  double total = 0;
+  for (const auto& [name, parameter] : parameters) {
+    const at::Tensor& gradient = parameter.grad();
+    if (!gradient.defined()) continue;
+    total += sum_of_squares(gradient.is_sparse() ? gradient.coalesce().values() : gradient);
+  }
+  const double norm = std::sqrt(total);
+  if (std::isfinite(norm)) return norm;
+  throw NonFiniteError(text("the global norm of ", parameters.size(), " gradients is ", norm, "."),
+                       "lower --learning-rate, or look for a division by zero in the loss.");
+}
+
+void scale_gradients(const std::vector<NamedTensor>& parameters, double factor) {
+  const torch::NoGradGuard no_grad;
+  for (const auto& [name, parameter] : parameters) {
+    at::Tensor& gradient = parameter.mutable_grad();
+    if (!gradient.defined()) continue;
+    if (gradient.is_sparse()) {
+      gradient = gradient.coalesce();
+      gradient.values().mul_(factor);
+    } else {
+      gradient.mul_(factor);
+    }
+  }
+}
+
+}  // namespace troupe::detail

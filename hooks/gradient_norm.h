@@ -1,0 +1,20 @@
+// The global 2-norm of an optimiser's gradients, and its limit.
+#pragma once
+
+#include <vector>
+
+#include "hooks/parameter_update.h"
+
+namespace troupe::detail {
+
+/// The square root of the sum of squares of all gradients, added up in float64. On the CPU it has
+/// the same bits whatever the number of compute threads and the width of the vector unit, so equal
+/// gradients give replicas on different machines the same number. Parameters without a gradient
+/// count as zero. A sparse gradient's rows that appear twice are added first.
+/// Throws: NonFiniteError when the norm is not finite.
+[[nodiscard]] double gradient_norm(const std::vector<NamedTensor>& parameters);
+
+/// Multiplies every gradient by `factor`, in place; a sparse one is coalesced.
+void scale_gradients(const std::vector<NamedTensor>& parameters, double factor);
+
+}  // namespace troupe::detail

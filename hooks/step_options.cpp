@@ -1,0 +1,24 @@
+#include "hooks/step_options.h"
+
+#include <cmath>
+
+#include "core/error.h"
+#include "core/text.h"
+
+namespace troupe {
+
+void StepOptions::validate() const {
+  if (accumulate < 1) {
+    throw ConfigError(text("--accumulate is ", accumulate, "."),
+                      "give a whole number of at least 1.");
+  }
+  if (!std::isfinite(clip_norm) || clip_norm < 0) {
+    throw ConfigError(text("--clip-norm is ", clip_norm, "."),
+                      "give a number greater than 0, or 0 for no limit.");
+  }
+  if (precision != "float32" && precision != "bfloat16") {
+    throw ConfigError(text("--precision is \"", precision, "\"."), "give float32 or bfloat16.");
+  }
+}
+
+}  // namespace troupe

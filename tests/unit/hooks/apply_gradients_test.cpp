@@ -1,0 +1,155 @@
+// What apply_gradients does with the parts of a step, and with gradients that are too long.
+#include "hooks/gradient_norm.h"
+#include "hooks/replica.h"
+#include "tests/support/torch_prelude.h"
+
+namespace {
+
+/// Leaves gradients as they are; keeps what they were.
+class Recorder final : public troupe::ParameterUpdate {
+ public:
+  void reduce(const std::vector<troupe::NamedTensor>& parameters) override {
+    const auto& gradient = parameters[0].second.grad();
+    reduced.push_back(gradient.defined() ? gradient.sum().item<double>() : -1);
+  }
+  std::vector<double> reduced;
+};
+
+troupe::Trainable one_weight() {
+  torch::nn::Linear line(torch::nn::LinearOptions(1, 1).bias(false));
+  return {line.ptr(), std::make_shared<torch::optim::SGD>(line->parameters(), 0.0)};
+}
+
+troupe::StepOptions parts_of(std::int64_t parts) {
+  troupe::StepOptions options;
+  options.accumulate = parts;
+  return options;
+}
+
+/// Calls apply_gradients with a loss whose gradient is `gradient`.
+void apply(troupe::Replica& replica, double gradient) {
+  replica.apply_gradients(replica.model<torch::nn::LinearImpl>().weight.sum() * gradient);
+}
+
+void begin(troupe::Replica& replica, std::int64_t part, std::int64_t parts, bool stand_in = false) {
+  replica.begin_step({troupe::Phase::train, 1, 1, stand_in, part, parts});
+}
+
+}  // namespace
+
+TEST_SUITE("hooks") {
+  TEST_CASE(
+      "apply_gradients: one reduction for all parts; the n-th calls of parts belong together") {
+    Recorder recorder;
+    troupe::Replica replica(one_weight(), {}, {}, {}, recorder, parts_of(3));
+    for (const int step : {0, 1}) {
+      for (std::int64_t part = 0; part < 3; ++part) {
+        begin(replica, part, 3);
+        apply(replica, 1 + static_cast<double>(part));
+        apply(replica, 100);
+        CHECK(recorder.reduced.size() == (part < 2 ? 2U * step : 2U * step + 2));
+      }
+      replica.end_step();
+    }
+    CHECK(recorder.reduced == std::vector<double>{6, 300, 6, 300});
+  }
+
+  TEST_CASE("apply_gradients: stand-ins add nothing, whichever part they are") {
+    for (std::int64_t absent = 0; absent < 3; ++absent) {
+      Recorder recorder;
+      troupe::Replica replica(one_weight(), {}, {}, {}, recorder, parts_of(3));
+      for (std::int64_t part = 0; part < 3; ++part) {
+        begin(replica, part, 3, part == absent);
+        apply(replica, 10);
+      }
+      CHECK(recorder.reduced == std::vector<double>{20});
+    }
+    Recorder recorder;
+    troupe::Replica replica(one_weight(), {}, {}, {}, recorder, parts_of(2));
+    for (std::int64_t part = 0; part < 2; ++part) {
+      begin(replica, part, 2, true);
+      apply(replica, 10);
+    }
+    CHECK(recorder.reduced == std::vector<double>{-1});  // no gradient at all
+  }
+
+  TEST_CASE(
+      "apply_gradients: a failed step leaves nothing to the next; a forgotten call is named") {
+    Recorder recorder;
+    troupe::Replica replica(one_weight(), {}, {}, {}, recorder, parts_of(2));
+    begin(replica, 0, 2);
+    apply(replica, 5);  // and the step fails here
+    begin(replica, 0, 2);
+    apply(replica, 1);
+    begin(replica, 1, 2);
+    CHECK_THROWS_WITH_AS(replica.end_step(), doctest::Contains("optimizer \"optimizer\""),
+                         troupe::ConfigError);
+    apply(replica, 1);
+    CHECK_NOTHROW(replica.end_step());
+    CHECK(recorder.reduced == std::vector<double>{2});
+  }
+
+  TEST_CASE("apply_gradients: a clipped gradient has the limit's norm and its own direction") {
+    Recorder recorder;
+    troupe::StepOptions options;
+    options.clip_norm = 2;
+    troupe::Replica replica(one_weight(), {}, {}, {}, recorder, options);
+    CHECK_FALSE(replica.gradient_norm().has_value());
+    const auto gradient = [&] {
+      return replica.model<torch::nn::LinearImpl>().weight.grad().item<float>();
+    };
+    begin(replica, 0, 1);
+    apply(replica, -8);
+    CHECK(replica.gradient_norm() == 8.0);
+    CHECK(gradient() == -2.0F);
+    apply(replica, 1.5);
+    CHECK(replica.gradient_norm() == 1.5);
+    CHECK(gradient() == 1.5F);
+  }
+
+  TEST_CASE("gradient_norm: LibTorch's number, whatever the threads; sparse rows add up first") {
+    torch::manual_seed(3);
+    std::vector<troupe::NamedTensor> parameters;
+    std::vector<at::Tensor> tensors;
+    for (const std::int64_t size : {1, 7, 100'003}) {
+      at::Tensor parameter = torch::zeros({size}, torch::requires_grad());
+      parameter.mutable_grad() = torch::randn({size}) * 3;
+      parameters.emplace_back("p", parameter);
+      tensors.push_back(parameter);
+    }
+    parameters.emplace_back("unused", torch::zeros({2}, torch::requires_grad()));
+    const int threads = at::get_num_threads();
+    at::set_num_threads(1);
+    const double norm = troupe::detail::gradient_norm(parameters);
+    at::set_num_threads(4);
+    CHECK(troupe::detail::gradient_norm(parameters) == norm);
+    at::set_num_threads(threads);
+    CHECK(torch::nn::utils::clip_grad_norm_(tensors, 1e9) == doctest::Approx(norm).epsilon(1e-6));
+
+    at::Tensor table = torch::zeros({5, 2}, torch::requires_grad());
+    table.mutable_grad() = torch::sparse_coo_tensor(
+        torch::tensor({{1, 1}}), torch::tensor({{1.0F, 2.0F}, {2.0F, 2.0F}}), {5, 2});
+    const std::vector<troupe::NamedTensor> sparse = {{"table", table}};
+    CHECK(troupe::detail::gradient_norm(sparse) == 5.0);
+    troupe::detail::scale_gradients(sparse, 0.5);
+    CHECK(table.grad().is_sparse());
+    CHECK(troupe::detail::gradient_norm(sparse) == 2.5);
+
+    at::Tensor huge = torch::zeros({2}, torch::dtype(torch::kFloat64).requires_grad(true));
+    huge.mutable_grad() = torch::full({2}, 1e200, torch::kFloat64);
+    CHECK_THROWS_AS((void)troupe::detail::gradient_norm({{"huge", huge}}), troupe::NonFiniteError);
+  }
+
+  TEST_CASE("step options: what is out of range is named") {
+    const auto refused = [](const auto& change, const char* part) {
+      troupe::StepOptions options;
+      change(options);
+      CHECK_THROWS_WITH_AS(options.validate(), doctest::Contains(part), troupe::ConfigError);
+    };
+    refused([](auto& o) { o.accumulate = 0; }, "--accumulate is 0");
+    refused([](auto& o) { o.clip_norm = -1; }, "--clip-norm is -1");
+    refused([](auto& o) { o.clip_norm = NAN; }, "--clip-norm is");
+    refused([](auto& o) { o.precision = "float16"; }, "--precision is \"float16\"");
+    CHECK_NOTHROW(troupe::StepOptions().validate());
+  }
+}
