@@ -15,7 +15,7 @@
 
 #include <torch/csrc/autograd/custom_function.h>
 
-#include <cmath>
+#include <algorithm>
 #include <vector>
 
 #include "core/error.h"
@@ -73,13 +73,16 @@ Statistics statistics_of(const at::Tensor& x, Replica* replica) {
                     "SyncBatchNorm forward", channels);
   Statistics all;
   all.count = flat[2 * channels].item<double>();  // the host waits for the device here
+  if (all.count == 0) {  // stand-ins everywhere: this counts nothing, and must only be finite
+    return {mean64, variance.to(torch::kFloat64), 0};
+  }
+  if (all.count < 2) {
+    throw ConfigError("SyncBatchNorm was given one value per channel over all replicas.",
+                      "train on batches of at least two examples in every part of a step.");
+  }
   all.mean = flat.narrow(0, 0, channels) / all.count;
   all.variance =
       (flat.narrow(0, channels, channels) / all.count - all.mean.square()).clamp_min(0.0);
-  if (all.count < 2) {
-    throw ConfigError("SyncBatchNorm was given one value per channel over all replicas.",
-                      "train on batches of at least two examples.");
-  }
   return all;
 }
 
@@ -92,11 +95,9 @@ class Normalise final : public torch::autograd::Function<Normalise> {
                             Replica* replica) {
     context->save_for_backward({x, weight, mean, scale});
     context->saved_data["count"] = count;
-    context->saved_data["affine"] = weight.defined();
     context->saved_data["replica"] = reinterpret_cast<std::int64_t>(replica);
     context->saved_data["stand_in"] = replica != nullptr && replica->context().stand_in;
-    at::Tensor y = hat(x, mean, scale);
-    if (weight.defined()) y = y * per_channel(weight, x) + per_channel(bias, x);
+    const at::Tensor y = hat(x, mean, scale) * per_channel(weight, x) + per_channel(bias, x);
     return y.to(x.scalar_type());
   }
 
@@ -121,18 +122,10 @@ class Normalise final : public torch::autograd::Function<Normalise> {
     sum_over_replicas(replica, context->saved_data["stand_in"].toBool(), flat,
                       "SyncBatchNorm backward", channels);
     flat = (flat / context->saved_data["count"].toDouble()).to(h.scalar_type());
-    const bool affine = context->saved_data["affine"].toBool();
-    const at::Tensor factor = affine ? weight * saved[3] : saved[3];
     const at::Tensor dx = (dy - per_channel(flat.narrow(0, 0, channels), x) -
                            h * per_channel(flat.narrow(0, channels, channels), x)) *
-                          per_channel(factor, x);
-    return {dx.to(x.scalar_type()),
-            affine ? dw : at::Tensor(),
-            affine ? db : at::Tensor(),
-            at::Tensor(),
-            at::Tensor(),
-            at::Tensor(),
-            at::Tensor()};
+                          per_channel(weight * saved[3], x);
+    return {dx.to(x.scalar_type()), dw, db, at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor()};
   }
 
  private:
@@ -172,7 +165,7 @@ at::Tensor SyncBatchNormImpl::forward(const at::Tensor& x) {
     const torch::NoGradGuard no_grad;
     all = statistics_of(wide, replica);
     scale = (all.variance + options.eps()).rsqrt().to(wide.scalar_type());
-    if (options.track_running_stats()) {
+    if (options.track_running_stats() && all.count > 0) {
       const double factor = running_factor();
       const double unbiased = all.count / (all.count - 1);
       running_mean.mul_(1 - factor).add_(all.mean.to(running_mean.scalar_type()), factor);
@@ -180,7 +173,10 @@ at::Tensor SyncBatchNormImpl::forward(const at::Tensor& x) {
           .add_((all.variance * unbiased).to(running_var.scalar_type()), factor);
     }
   }
-  return Normalise::apply(x, weight, bias, all.mean.to(wide.scalar_type()), scale, all.count,
+  // A custom function takes no undefined tensors.
+  return Normalise::apply(x, weight.defined() ? weight : torch::ones_like(scale),
+                          bias.defined() ? bias : torch::zeros_like(scale),
+                          all.mean.to(wide.scalar_type()), scale, std::max(all.count, 1.0),
                           replica);
 }
 

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -108,6 +109,56 @@ TEST_SUITE("training") {
         CHECK(std::abs(losses[i] - alone[i]) <= 1e-5 * alone[i]);
       }
       CHECK(now["test"]["examples"] == evaluated["test"]["examples"]);
+    }
+  }
+
+  TEST_CASE("training: a step in parts is the same step; clipped, it is on any layout") {
+    const TempDir dir;
+    const auto losses_of = [&](int workers, const Words& more) {
+      const std::string file = (dir.path() / "losses.jsonl").string();
+      (void)summary(run_on(workers, Words{kMnist, "--batch-size", "100", "--train-examples", "1003",
+                                          "--max-steps", "12", "--log-every", "1", "--threads", "1",
+                                          "--json-summary", "--metrics-file", file} +
+                                        more));
+      auto losses = losses_in(file);
+      REQUIRE(losses.size() == 12);
+      std::filesystem::remove(file);
+      return losses;
+    };
+    const auto check_equal = [](const std::vector<double>& losses,
+                                const std::vector<double>& expected) {
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        CAPTURE(i);
+        CHECK(std::abs(losses[i] - expected[i]) <= 1e-5 * expected[i]);
+      }
+    };
+    const auto plain = losses_of(1, {});
+    check_equal(losses_of(1, {"--accumulate", "4"}), plain);
+    const Words clipped = {"--clip-norm", "1"};
+    const auto expected = losses_of(1, clipped);
+    CHECK(expected.back() != plain.back());
+    check_equal(losses_of(1, clipped + Words{"--accumulate", "4"}), expected);
+    check_equal(losses_of(2, clipped + Words{"--accumulate", "4", "--replicas", "2"}), expected);
+    const auto small = losses_of(1, {"--precision", "bfloat16"});
+    CHECK(small[5] != plain[5]);
+    CHECK(small[5] == doctest::Approx(plain[5]).epsilon(0.05));
+  }
+
+  TEST_CASE("training: workers that differ in a step's options refuse each other, exit 2") {
+    const auto port = text(troupe::testing::free_port());
+    const auto start = [&](const char* rank, const Words& more) {
+      return std::make_unique<Process>(Words{kMnist, "--rank", rank, "--world-size", "2",
+                                             "--chief-address", "127.0.0.1:" + port, "--max-steps",
+                                             "2"} +
+                                       more);
+    };
+    const auto chief = start("0", {"--accumulate", "2"});
+    const auto worker = start("1", {"--accumulate", "3"});
+    for (Process* process : {chief.get(), worker.get()}) {
+      const auto result = process->wait(kLimit);
+      CAPTURE(result.err);
+      CHECK(result.exit_code == 2);
+      CHECK(result.err.find("--accumulate") != std::string::npos);
     }
   }
 

@@ -240,6 +240,12 @@ TEST_SUITE("cli") {
                                             "0",
                                             "--weight-decay",
                                             "1e-4",
+                                            "--accumulate",
+                                            "4",
+                                            "--clip-norm",
+                                            "0.5",
+                                            "--precision",
+                                            "bfloat16",
                                             "--seed",
                                             "18446744073709551615",
                                             "--data-dir",
@@ -281,6 +287,9 @@ TEST_SUITE("cli") {
     CHECK(options.train.max_steps == 2000);
     CHECK(options.train.momentum == 0);
     CHECK(options.train.weight_decay == 1e-4);
+    CHECK(options.strategy.step.accumulate == 4);
+    CHECK(options.strategy.step.clip_norm == 0.5);
+    CHECK(options.strategy.step.precision == "bfloat16");
     CHECK(options.train.seed == UINT64_MAX);
     CHECK(options.data.data_dir == "/d");
     CHECK(options.data.train_examples == 10);
@@ -443,7 +452,8 @@ TEST_SUITE("cli") {
     CHECK(match.at("--batch-size") == "96");
     CHECK(match.at("--epochs") == "unset");
     CHECK(match.count("--rank") == 0);
-    for (const char* name : {"--mode", "--steps", "--save-summary-steps", "--on-non-finite"}) {
+    for (const char* name : {"--mode", "--steps", "--save-summary-steps", "--on-non-finite",
+                             "--accumulate", "--clip-norm", "--precision"}) {
       CHECK(match.count(name) == 1);
     }
     CHECK(match.count("--task") == 0);

@@ -1,19 +1,38 @@
 // The features of one step on any strategy: accumulation, clipping, precision.
 #include "strategies/make_strategy.h"
-#include "tests/support/captured_log.h"
-#include "tests/support/temp_dir.h"
 #include "tests/unit/strategies/strategy_runs.h"
 
 using troupe::StepOptions;
 using troupe::StrategyOptions;
 using troupe::testing::mirrored_options;
 using troupe::testing::options_of;
-using troupe::testing::Outcome;
 using troupe::testing::SideLayer;
 using troupe::testing::TinyHooks;
-using troupe::testing::train_with;
 
 namespace {
+
+struct Outcome {
+  std::vector<double> losses;
+  std::string hash;
+};
+
+/// Three epochs of batches of 4 by the strategy's verbs alone.
+Outcome train_with(troupe::Strategy& strategy, const troupe::Hooks& hooks) {
+  Outcome outcome;
+  auto state = strategy.create_state(hooks, 1);
+  const auto data = strategy.distribute(hooks.create_datasets(), {4, 1});
+  for (std::int64_t epoch = 0; epoch < 3; ++epoch) {
+    for (const auto& batch : data.train->epoch(epoch)) {
+      const auto results = strategy.run(
+          [&](auto& replica, const auto& own) { return hooks.train_step(replica, own); }, state,
+          batch);
+      outcome.losses.push_back(strategy.reduce(troupe::Reduction::sum, results)[0].second);
+    }
+  }
+  outcome.hash = troupe::common_parameter_hash(strategy, state);
+  strategy.close();
+  return outcome;
+}
 
 Outcome train(int replicas, const StepOptions& step, const troupe::Hooks& hooks) {
   StrategyOptions options = mirrored_options(replicas);
@@ -40,8 +59,6 @@ void check_equal(const Outcome& outcome, const Outcome& expected) {
   for (std::size_t i = 0; i < expected.losses.size(); ++i) {
     CHECK(outcome.losses[i] == doctest::Approx(expected.losses[i]).epsilon(1e-6));
   }
-  CHECK(outcome.test.metrics[0].value ==
-        doctest::Approx(expected.test.metrics[0].value).epsilon(1e-6));
 }
 
 /// A bottleneck for gradients of 8 units, classes as targets.
@@ -182,37 +199,6 @@ TEST_SUITE("strategies") {
     const Outcome used = train(2, step, OncePerStep());
     CHECK(used.hash != unused.hash);
     CHECK(train_group(2, 1, step, OncePerStep())[0].hash == used.hash);
-  }
-
-  TEST_CASE("accumulate, clip_norm: interrupted at every step equals uninterrupted, bit for bit") {
-    const auto run = [](const troupe::testing::TempDir& dir, int replicas, std::int64_t steps) {
-      StrategyOptions made = mirrored_options(replicas);
-      made.step.accumulate = 3;
-      made.step.clip_norm = 0.5;
-      const auto strategy = troupe::make_strategy(made);
-      const TinyHooks hooks(10);
-      auto state = strategy->create_state(hooks, 1);
-      const auto data = strategy->distribute(hooks.create_datasets(), {4, 1});
-      troupe::TrainOptions options;
-      options.model_dir = dir.path().string();
-      options.max_steps = steps;
-      options.batch_size = 4;
-      options.progress = false;
-      options.log_every = 0;
-      const auto history = troupe::train(*strategy, hooks, state, data, options);
-      return troupe::text(troupe::common_parameter_hash(*strategy, state), " ", state.step, " ",
-                          history.train ? history.train->losses[0].second : 0.0);
-    };
-    for (const int replicas : {1, 2}) {
-      const troupe::testing::TempDir whole;
-      const std::string expected = run(whole, replicas, 5);
-      for (std::int64_t stop = 1; stop < 5; ++stop) {
-        CAPTURE(stop);
-        const troupe::testing::TempDir dir;
-        (void)run(dir, replicas, stop);
-        CHECK(run(dir, replicas, 5) == expected);
-      }
-    }
   }
 
   TEST_CASE("precision: forward in bfloat16; loss, gradients and parameters in float32") {
