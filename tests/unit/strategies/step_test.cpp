@@ -17,7 +17,7 @@ struct Outcome {
 };
 
 /// Three epochs of batches of 4 by the strategy's verbs alone.
-Outcome train_with(troupe::Strategy& strategy, const troupe::Hooks& hooks) {
+Outcome take_steps(troupe::Strategy& strategy, const troupe::Hooks& hooks) {
   Outcome outcome;
   auto state = strategy.create_state(hooks, 1);
   const auto data = strategy.distribute(hooks.create_datasets(), {4, 1});
@@ -37,7 +37,7 @@ Outcome train_with(troupe::Strategy& strategy, const troupe::Hooks& hooks) {
 Outcome train(int replicas, const StepOptions& step, const troupe::Hooks& hooks) {
   StrategyOptions options = mirrored_options(replicas);
   options.step = step;
-  return train_with(*troupe::make_strategy(options), hooks);
+  return take_steps(*troupe::make_strategy(options), hooks);
 }
 
 std::vector<Outcome> train_group(int size, int replicas, const StepOptions& step,
@@ -49,7 +49,7 @@ std::vector<Outcome> train_group(int size, int replicas, const StepOptions& step
     options.replicas = replicas;
     options.step = step;
     outcomes[static_cast<std::size_t>(rank)] =
-        train_with(*troupe::make_multi_worker(options), hooks);
+        take_steps(*troupe::make_multi_worker(options), hooks);
   });
   return outcomes;
 }
@@ -237,7 +237,8 @@ TEST_SUITE("strategies") {
         CHECK(small.losses[i] == doctest::Approx(exact.losses[i]).epsilon(0.02));
         CHECK(small.losses[i] != exact.losses[i]);
       }
-      CHECK(torch::mm(torch::ones({1, 1}), torch::ones({1, 1})).scalar_type() == torch::kFloat32);
+      const auto after = torch::mm(torch::ones({1, 1}), torch::ones({1, 1}));
+      CHECK((after.scalar_type() == torch::kFloat32));
     }
   }
 
@@ -264,7 +265,7 @@ TEST_SUITE("strategies") {
     };
     const auto port = troupe::testing::free_port();
     const auto errors = troupe::testing::try_ranks(2, [&](int rank) {
-      (void)train_with(*troupe::make_multi_worker(options_of(rank, 2, port)), TwoOfEach());
+      (void)take_steps(*troupe::make_multi_worker(options_of(rank, 2, port)), TwoOfEach());
     });
     const char* const named[] = {"\"a.weight\"", "\"b.weight\""};
     for (const std::size_t rank : {0U, 1U}) {
