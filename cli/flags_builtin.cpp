@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "cli/flags_evaluation.h"
+#include "cli/flags_learning.h"
 #include "cli/flags_making.h"
 #include "cli/flags_servers.h"
 #include "cli/flags_step.h"
@@ -257,6 +258,7 @@ std::vector<Flag> builtin_flags(Settings& settings) {
   add_mode(flags, options);
   add_training(flags, options.train);
   add_step_flags(flags, options.strategy);
+  add_learning_flags(flags, options.train);
   add_data(flags, options.data);
   add_checkpoints(flags, options.train);
   add_evaluation_flags(flags, options.eval);

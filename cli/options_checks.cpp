@@ -232,6 +232,10 @@ void check_options(const Options& options) {
 std::map<std::string, std::string> common_settings(const FlagTable& table,
                                                    const StrategyOptions& strategy) {
   std::map<std::string, std::string> settings;
+  const auto put = [&](const char* name) {
+    const std::string value = table.find(name)->flag->show();
+    settings[text("--", name)] = value.empty() ? "unset" : value;
+  };
   for (const char* name : {"mode",
                            "epochs",
                            "max-steps",
@@ -260,9 +264,9 @@ std::map<std::string, std::string> common_settings(const FlagTable& table,
                            "staleness-bound",
                            "backup-workers",
                            "min-shard-bytes"}) {
-    const std::string value = table.find(name)->flag->show();
-    settings[text("--", name)] = value.empty() ? "unset" : value;
+    put(name);
   }
+  for (const char* name : learning_flag_names()) put(name);
   settings["--strategy"] = strategy_in_group(strategy);
   return settings;
 }

@@ -3,14 +3,24 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "data/loader.h"
 #include "hooks/loss_meter.h"
 #include "hooks/replica.h"
+#include "strategies/plateau_state.h"
 
 namespace troupe {
+
+/// Averages of the trainable parameters over the steps; train/averaged_weights.h keeps them.
+struct WeightAverages {
+  double decay = 0;
+  std::int64_t updates = 0;         // steps since the averages began
+  std::vector<NamedTensor> values;  // on the first replica's device; equal on every worker
+  std::vector<at::Tensor> weights;  // the first replica's parameters that they are averages of
+};
 
 struct TrainState {
   std::vector<std::unique_ptr<Replica>> replicas;  // of this worker; at least one
@@ -18,6 +28,11 @@ struct TrainState {
   DataPosition position;                           // the next step to read
   LossMeter epoch_loss;                            // of the epoch's steps so far
   std::string ended;                               // why Strategy::begin_step gave no further step
+  // The learning rates of create_model by optimiser and parameter group, where a schedule moves
+  // them: the optimisers have those of the present step. Empty: no schedule.
+  std::vector<std::vector<double>> base_rates;
+  PlateauState plateau;
+  std::optional<WeightAverages> averages;  // unset: none are kept
 };
 
 }  // namespace troupe

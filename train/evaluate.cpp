@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "hooks/replica_scope.h"
 #include "strategies/shared_failure.h"
+#include "train/averaged_weights.h"
 
 namespace troupe {
 
@@ -16,6 +17,7 @@ Report evaluate(Strategy& strategy, const Hooks& hooks, TrainState& state,
                 const DistributedDataset& data, Phase phase) {
   const auto start = SteadyClock().now();
   strategy.synchronize_buffers(state);
+  const AveragesInUse averages(state);
   for (auto& replica : state.replicas) replica->metrics(phase).reset();
   const Step step = [&](Replica& replica, const Batch& batch) {
     return phase == Phase::test ? hooks.test_step(replica, batch)
@@ -46,6 +48,7 @@ std::vector<Predictions> predict(const Hooks& hooks, TrainState& state,
   const auto examples = dataset->size();
   const DistributedDataset data(std::move(dataset),
                                 ShardPlan({examples, batch_size, 1, 0, Shuffle::no}), 0, 1);
+  const AveragesInUse averages(state);
   replica.set_training_mode(Phase::predict);
   const torch::NoGradGuard no_grad;
   const detail::ReplicaScope scope(replica);

@@ -8,7 +8,8 @@
 namespace troupe {
 
 /// Runs validation_step or test_step over `data` and reduces losses and metrics; every rank gets
-/// the same report. Buffers are synchronised first, so all workers evaluate the same weights.
+/// the same report. Buffers are synchronised first, so all workers evaluate the same weights: the
+/// averages where state.averages has some, and back to the replicas' own afterwards.
 /// Shapes: phase is Phase::validation or Phase::test.  Collective: yes.
 [[nodiscard]] Report evaluate(Strategy& strategy, const Hooks& hooks, TrainState& state,
                               const DistributedDataset& data, Phase phase);
@@ -17,7 +18,8 @@ namespace troupe {
 [[nodiscard]] Report test(Strategy& strategy, const Hooks& hooks, TrainState& state,
                           const DistributedSplits& data);
 
-/// Predictions of the whole data set, batch by batch, in its order, by this worker alone.
+/// Predictions of the whole data set, batch by batch, in its order, by this worker alone; with
+/// averaged weights as evaluate.
 /// Collective: no.
 [[nodiscard]] std::vector<Predictions> predict(const Hooks& hooks, TrainState& state,
                                                std::shared_ptr<const Dataset> dataset,

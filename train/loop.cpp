@@ -8,9 +8,11 @@
 #include "core/log.h"
 #include "strategies/shared_failure.h"
 #include "train/agreement.h"
+#include "train/averaged_weights.h"
 #include "train/checkpoint/checkpointer.h"
 #include "train/evaluate.h"
 #include "train/limits.h"
+#include "train/schedule_factor.h"
 #include "train/stock_actions.h"
 
 namespace troupe {
@@ -32,6 +34,27 @@ void check(const DistributedSplits& data, const TrainOptions& options) {
   }
 }
 
+/// Throws: ConfigError where learning rates or averages cannot be what is asked for.
+void check_learning(const Strategy& strategy, const DistributedSplits& data,
+                    const TrainOptions& options, const RateFactor& factor) {
+  validate(options.schedule);
+  const bool plateau = options.schedule.name == "plateau";
+  if (factor && is_scheduled(options.schedule)) {
+    throw ConfigError("the options and the companions both bring a learning rate schedule.",
+                      "leave --lr-schedule and --warmup-steps out, or Companions::rate_factor.");
+  }
+  if (plateau && !data.validation) {
+    throw ConfigError("--lr-schedule plateau has no validation to look at.",
+                      "return a validation split from create_datasets, or use another schedule.");
+  }
+  if (!strategy.in_lockstep() && (plateau || options.ema_decay > 0)) {
+    throw ConfigError(
+        text(plateau ? "--lr-schedule plateau" : "--ema-decay", " was given, and with --strategy ",
+             strategy.name(), " workers do not take the same steps."),
+        "leave it out, or use another strategy.");
+  }
+}
+
 /// One call of train(): what it runs on, and what it came to so far.
 class Training final : public RunControl {
  public:
@@ -50,6 +73,7 @@ class Training final : public RunControl {
       if (strategy.is_chief() || !action->chief_only()) actions_.push_back(action);
     }
     for (auto& action : actions_) action->begin();
+    prepare_learning(companions.rate_factor);
     if (options.model_dir.empty()) {
       if (!companions.listeners.empty()) {
         throw ConfigError("saving listeners were given, and nothing is saved without model_dir.",
@@ -61,6 +85,7 @@ class Training final : public RunControl {
                            std::move(companions.listeners));
     }
     limits_.emplace(options, state, data.train->steps_per_epoch());
+    make_schedule(companions.rate_factor);
     first_step_ = state.step + 1;
   }
 
@@ -86,11 +111,37 @@ class Training final : public RunControl {
   [[nodiscard]] std::int64_t step() const override { return state_.step; }
   [[nodiscard]] bool is_chief() const override { return strategy_.is_chief(); }
   [[nodiscard]] Replica& replica() override { return *state_.replicas.front(); }
+  [[nodiscard]] const WeightAverages* averages() const override {
+    return state_.averages ? &*state_.averages : nullptr;
+  }
   void request_stop(const std::string& reason) override {
     if (stop_reason_.empty()) stop_reason_ = reason.empty() ? "an action asked for it" : reason;
   }
 
  private:
+  /// Before a checkpoint is restored: the rates are create_model's still, and whether averages are
+  /// kept decides what is taken out of it.
+  void prepare_learning(const RateFactor& factor) {
+    check_learning(strategy_, data_, options_, factor);
+    if (factor || is_scheduled(options_.schedule)) {
+      detail::remember_rates(state_);
+    } else {
+      detail::forget_rates(state_);
+    }
+    keep_averages(state_, options_.ema_decay);
+  }
+
+  void make_schedule(const RateFactor& factor) {
+    if (factor) {
+      schedule_.emplace(factor, state_);
+    } else if (is_scheduled(options_.schedule)) {
+      schedule_.emplace(options_.schedule, state_, limits_->last_step());
+    }
+    if (state_.averages && is_chief()) {
+      log_info("evaluations use averaged weights, --ema-decay ", options_.ema_decay);
+    }
+  }
+
   void start() {
     if (is_chief()) {
       const Actions stock =
@@ -128,6 +179,7 @@ class Training final : public RunControl {
         ended_ = true;
         return;
       }
+      if (schedule_) schedule_->apply(*number);
       for (auto& action : actions_) action->before_step(*this);
       try {
         take_step(batch, *number);
@@ -145,6 +197,7 @@ class Training final : public RunControl {
 
   void take_step(const DistributedBatch& batch, std::int64_t number) {
     const auto results = strategy_.run(step_, state_, batch);
+    update_averages(state_);
     if (results.front().losses.empty()) {
       throw ConfigError("the training step returned no loss.", "return the loss of the batch.");
     }
@@ -155,6 +208,7 @@ class Training final : public RunControl {
     state_.epoch_loss.add(results, batch.global_examples);
     poisoned_ = !are_finite(results);
     StepReport report{state_.step, batch.epoch, batch.global_examples, {}};
+    if (schedule_) report.learning_rate = schedule_->rate();
     if (wants_losses(report.step)) report.losses = strategy_.reduce(Reduction::sum, results);
     for (auto& action : actions_) action->after_step(report, *this);
   }
@@ -215,7 +269,8 @@ class Training final : public RunControl {
     history_.train->seconds = seconds;
     history_.seconds += seconds;
     const std::int64_t epoch = state_.position.epoch;
-    if (state_.position.step == data_.train->steps_per_epoch()) {
+    const bool complete = state_.position.step == data_.train->steps_per_epoch();
+    if (complete) {
       state_.position = {epoch + 1, 0};
       state_.epoch_loss = {};
       for (auto& replica : state_.replicas) replica->metrics(Phase::train).reset();
@@ -224,6 +279,8 @@ class Training final : public RunControl {
     if (data_.validation) {
       history_.validation =
           evaluate(strategy_, hooks_, state_, *data_.validation, Phase::validation);
+      // A part of an epoch is validated where a run ends, and not where it goes on.
+      if (schedule_ && complete) schedule_->observe(*history_.validation);
     }
     const Report* validation = history_.validation ? &*history_.validation : nullptr;
     for (auto& action : actions_) action->after_epoch(epoch, *history_.train, validation);
@@ -246,6 +303,7 @@ class Training final : public RunControl {
   SteadyClock clock_;
   std::optional<Checkpointer> checkpoints_;
   std::optional<detail::TrainingLimits> limits_;
+  std::optional<LearningRateSchedule> schedule_;
   std::int64_t first_step_ = 1;  // of this run
   std::string stop_reason_;
   bool ready_ = false;     // the actions know that the run has begun

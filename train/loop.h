@@ -9,6 +9,7 @@
 #include "train/checkpoint/saving_listener.h"
 #include "train/options.h"
 #include "train/report.h"
+#include "train/schedule.h"
 
 namespace troupe {
 
@@ -27,6 +28,8 @@ struct History {
 struct Companions {
   Actions actions;            // on every worker the same list
   SavingListeners listeners;  // told on the chief only
+  /// Of the learning rate, instead of options.schedule; the same on every worker. Null: none.
+  RateFactor rate_factor = nullptr;
 };
 
 /// Trains from where `state` stands until options.epochs are complete, options.max_steps reached,
@@ -35,8 +38,10 @@ struct Companions {
 /// options.model_dir it goes on from the newest checkpoint there, bit for bit as if it had never
 /// stopped, saves as the options say, and the chief writes summaries; SIGTERM then ends it after a
 /// save. The actions that the options ask for (on the chief: log, metrics file, progress bar,
-/// summaries) come first.
-/// Collective: yes.  Throws: ConfigError without training data, or with both steps and max_steps;
+/// summaries) come first. Learning rates follow options.schedule, and with options.ema_decay the
+/// validations use averaged weights (docs/learning_rate.md).
+/// Collective: yes.  Throws: ConfigError without training data, with both steps and max_steps, or
+/// for a schedule that is wrong or has no validation data to look at;
 /// CheckpointError; NonFiniteError; Stopped after SIGTERM; what hooks and group throw.
 History train(Strategy& strategy, const Hooks& hooks, TrainState& state,
               const DistributedSplits& data, const TrainOptions& options,

@@ -19,11 +19,19 @@ int main(int argc, char** argv) {
       return hooks.train_step(replica, batch);
     };
 
+    // What train() makes of --lr-schedule and --ema-decay. Leave out what you do not need.
+    const std::int64_t epochs = options.train.epochs.value_or(1);
+    troupe::LearningRateSchedule schedule(options.train.schedule, state,
+                                          epochs * data.train->steps_per_epoch());
+    troupe::keep_averages(state, options.train.ema_decay);
+
     double loss = 0;
-    for (std::int64_t epoch = 0; epoch < options.train.epochs.value_or(1); ++epoch) {
+    for (std::int64_t epoch = 0; epoch < epochs; ++epoch) {
       double total = 0;
       for (const troupe::DistributedBatch& batch : data.train->epoch(epoch)) {
+        schedule.apply(state.step + 1);
         const auto per_replica = strategy->run(train_step, state, batch);
+        troupe::update_averages(state);
         loss = strategy->reduce(troupe::Reduction::sum, per_replica).front().second;
         total += loss * static_cast<double>(batch.global_examples);
         if (++state.step % 100 == 0) troupe::log_info("step ", state.step, ": loss = ", loss);
@@ -31,11 +39,12 @@ int main(int argc, char** argv) {
       const auto mean = total / static_cast<double>(data.train->examples());
       const auto report =
           troupe::evaluate(*strategy, hooks, state, *data.validation, troupe::Phase::validation);
+      schedule.observe(report);
       troupe::log_info("epoch ", epoch + 1, ": loss = ", mean, "; ", troupe::to_line(report));
     }
 
     troupe::History history;
-    history.epochs = options.train.epochs.value_or(1);
+    history.epochs = epochs;
     history.steps = state.step;
     const troupe::Report test = troupe::test(*strategy, hooks, state, data);
     troupe::summarize(*strategy, state, history, test, options.train);

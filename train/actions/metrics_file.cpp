@@ -37,6 +37,7 @@ void MetricsFile::after_step(const StepReport& report, RunControl& /*run*/) {
   line["step"] = report.step;
   line["epoch"] = report.epoch;
   for (const auto& [name, value] : report.losses) line[name] = value;
+  if (report.learning_rate) line["learning_rate"] = *report.learning_rate;
   line["examples"] = report.examples;
   line["seconds"] = Seconds(clock_.now() - start_).count();
   write(line.dump());

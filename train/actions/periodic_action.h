@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@
 namespace troupe {
 
 class Replica;
+struct WeightAverages;
 
 /// A step, seen from outside. The losses are there when an action wanted them: reducing them is a
 /// message.
@@ -28,6 +30,8 @@ struct StepReport {
   std::int64_t epoch = 0;     // from 0
   std::int64_t examples = 0;  // of this step, over all workers
   LossValues losses;          // over all workers; empty when nobody wanted them
+  // Of this step, of the first optimiser's first group; unset where no schedule moves the rates.
+  std::optional<double> learning_rate = std::nullopt;
 };
 
 /// What an action may see of the run, and ask of it.
@@ -39,6 +43,8 @@ class RunControl {
   [[nodiscard]] virtual bool is_chief() const = 0;
   /// This worker's first replica.
   [[nodiscard]] virtual Replica& replica() = 0;
+  /// The averages of its weights, which evaluations use; null: none are kept.
+  [[nodiscard]] virtual const WeightAverages* averages() const { return nullptr; }
   /// Training ends after the present step's actions, on all workers, with a save. `reason` is
   /// logged: "the loss has not decreased for 500 steps".
   virtual void request_stop(const std::string& reason) = 0;

@@ -30,6 +30,7 @@ void StepLog::after_step(const StepReport& report, RunControl& /*run*/) {
   if (report.losses.empty() || !is_logged_step(report.step, first, log_every_)) return;
   std::string line;
   for (const auto& [name, value] : report.losses) line += text(name, " = ", value, ", ");
+  if (report.learning_rate) line += text("learning_rate = ", *report.learning_rate, ", ");
   line += text("step = ", report.step);
   const auto now = clock_.now();
   if (last_step_ >= 0) {

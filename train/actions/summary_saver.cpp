@@ -46,6 +46,7 @@ void SummarySaver::after_step(const StepReport& report, RunControl& run) {
   timer_.mark(report.step);
   std::vector<Scalar> scalars;
   for (const auto& [name, value] : report.losses) scalars.push_back({name, value});
+  if (report.learning_rate) scalars.push_back({"learning_rate", *report.learning_rate});
   if (extra_) {
     for (Scalar& scalar : extra_()) scalars.push_back(std::move(scalar));
   }

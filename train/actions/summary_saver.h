@@ -1,6 +1,6 @@
-// SummarySaver: the losses as summaries, for TensorBoard and for whoever reads summaries.jsonl.
-// Written on the chief; the action stands in every worker's list all the same, since the losses are
-// reduced for it.
+// SummarySaver: the losses, and the learning rate where a schedule moves it, as summaries, for
+// TensorBoard and for whoever reads summaries.jsonl. Written on the chief; the action stands in
+// every worker's list all the same, since the losses are reduced for it.
 #pragma once
 
 #include <cstdint>

@@ -11,6 +11,7 @@
 #include "hooks/replica.h"
 #include "train/checkpoint/checkpoint_index.h"
 #include "train/checkpoint/checkpoint_reader.h"
+#include "train/checkpoint/learning_snapshot.h"
 #include "train/checkpoint/tensor_file.h"
 
 namespace troupe {
@@ -21,6 +22,34 @@ constexpr const char* kModel = "model.safetensors";
 CheckpointError does_not_fit(const std::string& what) {
   return CheckpointError("the checkpoint does not fit the model: " + what + ".",
                          "resume with the hooks that made it, or start in another --model-dir.");
+}
+
+enum class Presence { required, optional };
+
+/// The tensors of one of a checkpoint's files; unset where an optional one is not there.
+std::optional<std::vector<NamedTensor>> read_file(const std::string& checkpoint,
+                                                  const std::string& name, Presence presence) {
+  const CheckpointPath path = split_checkpoint_path(checkpoint);
+  PosixFileSystem files(path.model_dir);
+  CheckpointReader reader(files);
+  const CheckpointInfo info = reader.open(path.step);
+  const bool there = std::any_of(info.files.begin(), info.files.end(),
+                                 [&](const auto& file) { return file.name == name; });
+  if (!there && presence == Presence::optional) return std::nullopt;
+  return read_tensors(reader.read(info, name), checkpoint + "/" + name);
+}
+
+/// The tensors of `all` that have the names of `wanted`.
+std::vector<NamedTensor> named_as(const std::vector<NamedTensor>& wanted,
+                                  const std::vector<NamedTensor>& all) {
+  std::vector<NamedTensor> chosen;
+  for (const auto& [name, value] : wanted) {
+    const auto found = std::find_if(
+        all.begin(), all.end(), [&, &key = name](const NamedTensor& t) { return t.first == key; });
+    if (found == all.end()) throw does_not_fit("the model has no \"" + name + "\" to average");
+    chosen.push_back(*found);
+  }
+  return chosen;
 }
 
 }  // namespace
@@ -63,11 +92,7 @@ std::optional<std::string> newest_good_checkpoint(const std::string& model_dir) 
 }
 
 std::vector<NamedTensor> read_weights(const std::string& checkpoint) {
-  const CheckpointPath path = split_checkpoint_path(checkpoint);
-  PosixFileSystem files(path.model_dir);
-  CheckpointReader reader(files);
-  const CheckpointInfo info = reader.open(path.step);
-  return read_tensors(reader.read(info, kModel), checkpoint + "/" + kModel);
+  return *read_file(checkpoint, kModel, Presence::required);
 }
 
 void copy_weights(const std::vector<NamedTensor>& into, const std::vector<NamedTensor>& from,
@@ -96,7 +121,11 @@ void load_weights(Replica& replica, const std::string& checkpoint) {
   if (saved.size() != present.size()) {
     throw does_not_fit(text("it has ", saved.size(), " tensors, the model ", present.size()));
   }
+  const auto averages = read_file(checkpoint, detail::kAveragesFile, Presence::optional);
   copy_weights(present, saved);
+  if (!averages) return;
+  copy_weights(named_as(*averages, replica.parameters()), *averages);
+  log_info("the averaged weights of ", checkpoint, " are used");
 }
 
 }  // namespace troupe

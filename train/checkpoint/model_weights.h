@@ -27,7 +27,8 @@ struct CheckpointPath {
 /// Throws: CheckpointError where there are some and none is good.
 [[nodiscard]] std::optional<std::string> newest_good_checkpoint(const std::string& model_dir);
 
-/// Parameters and buffers of a checkpoint, by name, on the CPU.
+/// Parameters and buffers of a checkpoint, by name, on the CPU; the parameters as training left
+/// them, not their averages.
 /// Throws: CheckpointError when it is missing or not as it was saved.
 [[nodiscard]] std::vector<NamedTensor> read_weights(const std::string& checkpoint);
 
@@ -36,8 +37,9 @@ struct CheckpointPath {
 void copy_weights(const std::vector<NamedTensor>& into, const std::vector<NamedTensor>& from,
                   const std::string& prefix = "");
 
-/// Gives the replica the checkpoint's parameters and buffers. Throws: CheckpointError as above,
-/// also where the checkpoint has more tensors than the model.
+/// Gives the replica the checkpoint's parameters and buffers to evaluate, predict with or export:
+/// averaged parameters where the checkpoint has them, which the log says. Throws: CheckpointError
+/// as above, also where the checkpoint has more tensors than the model.
 void load_weights(Replica& replica, const std::string& checkpoint);
 
 }  // namespace troupe

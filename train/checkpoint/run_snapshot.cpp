@@ -14,6 +14,7 @@
 #include "core/log.h"
 #include "core/machine.h"
 #include "strategies/optimizer_state.h"
+#include "train/checkpoint/learning_snapshot.h"
 #include "train/checkpoint/model_weights.h"
 #include "train/checkpoint/tensor_file.h"
 
@@ -294,6 +295,7 @@ RunSnapshot capture(Strategy& strategy, const TrainState& state, const DataIdent
   if (!strategy.is_chief()) return {};
 
   RunSnapshot snapshot;
+  detail::capture_learning(state, facts, snapshot);
   snapshot.facts = facts.dump();
   std::vector<NamedTensor> model = replica.parameters();
   for (auto& buffer : common_buffers(replica.buffers(), workers, state.replicas.size()))
@@ -310,9 +312,10 @@ void restore(Strategy& strategy, TrainState& state, const DataIdentity& data,
              const RunSnapshot& chiefs) {
   const RunSnapshot snapshot = broadcast(strategy, chiefs);
   try {
-    const ordered_json facts = ordered_json::parse(snapshot.facts);
+    ordered_json facts = ordered_json::parse(snapshot.facts);
     check_data(facts.at("data"), data);
     if (strategy.is_chief()) warn_of_other_arithmetic(facts.at("arithmetic"));
+    detail::keep_base_rates(strategy, state, facts);
     const auto model = read_tensors(snapshot.files.at(kModel), kModel);
     const auto optimizer_tensors = read_tensors(snapshot.files.at(kOptimizers), kOptimizers);
     for (const auto& replica : state.replicas) {
@@ -322,6 +325,7 @@ void restore(Strategy& strategy, TrainState& state, const DataIdentity& data,
     state.position = {facts.at("position").at("epoch").get<std::int64_t>(),
                       facts.at("position").at("step").get<std::int64_t>()};
     restore_own(strategy, state, facts, snapshot, data.seed);
+    detail::restore_learning(strategy, state, facts, snapshot);
   } catch (const ordered_json::exception& error) {
     throw does_not_fit(text("its description is not complete (", error.what(), ")"));
   } catch (const std::out_of_range&) {

@@ -1,6 +1,7 @@
 // RunSnapshot: a running training as named byte strings, and back. What it holds is what the next
 // step depends on: parameters, optimisers, every replica's buffers, random states, the position in
-// the data, and what the epoch's loss and metrics have added up. docs/checkpoint_format.md has the
+// the data, what the epoch's loss and metrics have added up, the averaged weights, and what a
+// plateau schedule remembers. docs/checkpoint_format.md has the
 // names.
 #pragma once
 

@@ -120,8 +120,11 @@ History Estimator::train_together(const TrainOptions& options, const TrainCall& 
   const auto hooks =
       warm ? with_warm_start(training_hooks_, *options_.warm_start) : training_hooks_;
   TrainState state = strategy_->create_state(*hooks, options.seed);
+  // Validation in training is the schedule's; every other one looks at checkpoints.
+  const bool plateau = options.schedule.name == "plateau";
   const DistributedSplits data =
-      strategy_->distribute({call.input ? call.input() : splits().train, nullptr, nullptr},
+      strategy_->distribute({call.input ? call.input() : splits().train,
+                             plateau ? splits().validation : nullptr, nullptr},
                             {options.batch_size, options.seed});
   History history =
       troupe::train(*strategy_, *training_hooks_, state, data, options, call.companions);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "train/averaged_weights.h"
 
 namespace troupe {
 
@@ -31,6 +32,7 @@ void InMemoryEvaluator::evaluate(RunControl& run) {
   call.input = options_.input;
   call.steps = options_.steps;
   call.name = options_.name;
+  const AveragesInUse averages(run.averages(), run.replica());
   evaluations_.push_back(estimator_.evaluate_live(run.replica(), run.step(), call));
 }
 

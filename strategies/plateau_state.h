@@ -1,0 +1,15 @@
+// PlateauState: what a plateau schedule of the learning rate remembers. Free of LibTorch.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+namespace troupe {
+
+struct PlateauState {
+  std::optional<double> best;  // of the metric; unset: no validation yet
+  std::int64_t since = 0;      // validations without a better one since it, or since the last drop
+  std::int64_t drops = 0;      // of the learning rate
+};
+
+}  // namespace troupe

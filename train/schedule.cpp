@@ -1,0 +1,124 @@
+#include "train/schedule.h"
+
+#include <torch/optim/optimizer.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "core/error.h"
+#include "core/log.h"
+#include "core/text.h"
+#include "train/schedule_factor.h"
+
+namespace troupe {
+namespace {
+
+/// Every optimiser of one replica, in the order of create_model.
+std::vector<torch::optim::Optimizer*> optimizers_of(Replica& replica) {
+  std::vector<torch::optim::Optimizer*> all;
+  for (const auto& name : replica.optimizer_names()) all.push_back(&replica.optimizer(name));
+  return all;
+}
+
+double rate_of(torch::optim::OptimizerParamGroup& group) {
+  try {
+    return group.options().get_lr();
+  } catch (const c10::Error&) {  // the base class has none
+    throw ConfigError("an optimiser is of a kind that has no learning rate.",
+                      "use one of LibTorch's, or train without a learning rate schedule.");
+  }
+}
+
+void set_rates(TrainState& state, double factor) {
+  for (const auto& replica : state.replicas) {
+    const auto optimizers = optimizers_of(*replica);
+    for (std::size_t o = 0; o < optimizers.size(); ++o) {
+      auto& groups = optimizers[o]->param_groups();
+      for (std::size_t g = 0; g < groups.size(); ++g) {
+        groups[g].options().set_lr(state.base_rates.at(o).at(g) * factor);
+      }
+    }
+  }
+}
+
+std::optional<double> value_of(const Report& report, const std::string& name, std::string& known) {
+  for (const auto& [loss, value] : report.losses) {
+    if (loss == name) return value;
+    known += (known.empty() ? "" : ", ") + loss;
+  }
+  for (const MetricValue& metric : report.metrics) {
+    if (metric.name == name) return metric.value;
+    known += (known.empty() ? "" : ", ") + metric.name;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+LearningRateSchedule::LearningRateSchedule(ScheduleOptions options, TrainState& state,
+                                           std::optional<std::int64_t> last_step)
+    : options_(std::move(options)), state_(state) {
+  validate(options_);
+  if (options_.name == "cosine" && options_.decay_steps == 0) {
+    if (!last_step || *last_step == std::numeric_limits<std::int64_t>::max()) {
+      throw ConfigError("--lr-schedule cosine has no end: neither steps nor epochs are limited.",
+                        "set --decay-steps, --max-steps or --epochs.");
+    }
+    // A run that ends in its warm-up has no decay.
+    options_.decay_steps = std::max<std::int64_t>(1, *last_step - options_.warmup_steps);
+  }
+  detail::remember_rates(state_);
+}
+
+LearningRateSchedule::LearningRateSchedule(RateFactor factor, TrainState& state)
+    : factor_(std::move(factor)), state_(state) {
+  detail::remember_rates(state_);
+}
+
+void LearningRateSchedule::apply(std::int64_t step) {
+  const double factor = factor_ ? factor_(step) : schedule_factor(options_, step, state_.plateau);
+  if (!std::isfinite(factor) || factor < 0) {
+    throw ConfigError(text("the learning rate's factor of step ", step, " is ", factor, "."),
+                      "return a finite number of at least 0.");
+  }
+  set_rates(state_, factor);
+  if (!state_.base_rates.empty()) rate_ = state_.base_rates.front().at(0) * factor;
+}
+
+void LearningRateSchedule::observe(const Report& validation) {
+  if (factor_ || options_.name != "plateau") return;
+  std::string known;
+  const auto value = value_of(validation, options_.metric, known);
+  if (!value) {
+    throw ConfigError("--plateau-metric is " + options_.metric +
+                          ", which the validation has no metric or loss of.",
+                      "name one of: " + known + ".");
+  }
+  const auto answer = troupe::observe(options_, *value, state_.plateau);
+  if (answer == PlateauAnswer::none) return;
+  log_info(options_.metric, " has not been below ", state_.plateau.best.value_or(*value), " in ",
+           options_.patience, " validations: the learning rate drops to ",
+           schedule_factor(options_, state_.step + 1, state_.plateau), " of its base");
+}
+
+namespace detail {
+
+void remember_rates(TrainState& state) {
+  if (!state.base_rates.empty()) return;
+  for (auto* optimizer : optimizers_of(*state.replicas.front())) {
+    auto& rates = state.base_rates.emplace_back();
+    for (auto& group : optimizer->param_groups()) rates.push_back(rate_of(group));
+  }
+}
+
+void forget_rates(TrainState& state) {
+  if (state.base_rates.empty()) return;
+  set_rates(state, 1);
+  state.base_rates.clear();
+}
+
+}  // namespace detail
+}  // namespace troupe
