@@ -22,7 +22,10 @@ namespace troupe::testing {
 /// metric "flat" that never improves. 22 examples: with batches of 8 three steps an epoch.
 class GroupHooks final : public TinyHooks {
  public:
-  explicit GroupHooks(double rate = 0.02) : TinyHooks(22), rate_(rate) {}
+  /// Ranks that are threads of one process share LibTorch's random stream: no dropout for them.
+  enum class Dropout { on, off };
+  explicit GroupHooks(double rate = 0.02, Dropout dropout = Dropout::on)
+      : TinyHooks(22), rate_(rate), dropout_(dropout) {}
 
   struct Net final : torch::nn::Module {
     torch::nn::Linear in = register_module("in", torch::nn::Linear(1, 8));
@@ -41,6 +44,7 @@ class GroupHooks final : public TinyHooks {
   [[nodiscard]] Trainable create_model() const override {
     namespace o = torch::optim;
     const auto net = std::make_shared<Net>();
+    if (dropout_ == Dropout::off) net->dropout->options.p(0);
     std::vector<o::OptimizerParamGroup> groups;
     groups.emplace_back(net->in->parameters());
     groups.emplace_back(net->out->parameters(),
@@ -68,6 +72,7 @@ class GroupHooks final : public TinyHooks {
 
  private:
   double rate_;
+  Dropout dropout_;
 };
 
 inline std::vector<double> rates_of(Replica& replica) {

@@ -44,7 +44,7 @@ TEST_SUITE("learning") {
   }
 
   TEST_CASE("learning: the same with two workers, and with two replicas") {
-    const GroupHooks hooks;
+    const GroupHooks hooks(0.02, GroupHooks::Dropout::off);
     for (const ScheduleOptions& schedule : every_schedule()) {
       CAPTURE(schedule.name);
       const TempDir whole;
