@@ -79,6 +79,7 @@ TEST_SUITE("schedule") {
     CHECK(schedule_factor(options, 1, state) == 1);
     CHECK(observe(options, 0.5, state) == PlateauAnswer::none);  // the first is the best
     CHECK(observe(options, 0.5, state) == PlateauAnswer::none);  // equal is not better
+    CHECK(state.since == 1);
     CHECK(observe(options, 0.4, state) == PlateauAnswer::none);  // better: counted anew
     CHECK(observe(options, 0.6, state) == PlateauAnswer::none);
     CHECK(observe(options, 0.41, state) == PlateauAnswer::dropped);
