@@ -45,6 +45,7 @@ class GroupHooks final : public TinyHooks {
     namespace o = torch::optim;
     const auto net = std::make_shared<Net>();
     if (dropout_ == Dropout::off) net->dropout->options.p(0);
+    fill(*net);
     std::vector<o::OptimizerParamGroup> groups;
     groups.emplace_back(net->in->parameters());
     groups.emplace_back(net->out->parameters(),
@@ -71,6 +72,15 @@ class GroupHooks final : public TinyHooks {
   }
 
  private:
+  /// Random initial weights would be drawn from the stream that ranks share, too.
+  static void fill(Net& net) {
+    const torch::NoGradGuard no_grad;
+    for (auto& parameter : net.parameters()) {
+      if (!parameter.requires_grad()) continue;
+      parameter.copy_(torch::linspace(-0.5, 0.7, parameter.numel()).view_as(parameter));
+    }
+  }
+
   double rate_;
   Dropout dropout_;
 };
