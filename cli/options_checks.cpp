@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cli/flags_learning.h"
 #include "core/error.h"
 #include "core/text.h"
 
