@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "core/log.h"
+#include "strategies/central_storage.h"
 #include "strategies/compute_threads.h"
 #include "strategies/mirrored.h"
 #include "strategies/multi_worker.h"
@@ -43,9 +44,10 @@ std::unique_ptr<Strategy> make_strategy(const StrategyOptions& options) {
            replicas == 1 ? "" : " each");
   if (name == "one-device") return make_one_device(options);
   if (name == "mirrored") return make_mirrored(options);
+  if (name == "central-storage") return make_central_storage(options);
   if (name == "multi-worker") return make_multi_worker(options);
   throw ConfigError("--strategy " + name + " is not in this version.",
-                    "use auto, one-device, mirrored or multi-worker.");
+                    "use auto, one-device, mirrored, central-storage or multi-worker.");
 }
 
 }  // namespace troupe

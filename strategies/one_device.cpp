@@ -1,5 +1,7 @@
 #include "strategies/one_device.h"
 
+#include <c10/core/DeviceGuard.h>
+
 #include "core/error.h"
 #include "strategies/device.h"
 #include "strategies/finite_gradients.h"
@@ -34,6 +36,8 @@ class OneDevice final : public Strategy {
 
   [[nodiscard]] std::vector<StepResult> run(const Step& step, TrainState& state,
                                             const DistributedBatch& batch, Phase phase) override {
+    c10::OptionalDeviceGuard device;  // kCUDA without a number means this GPU in the hooks
+    if (!device_.is_cpu()) device.reset_device(device_);
     return {detail::run_on_replica(step, *state.replicas.front(), batch.replicas.front(), phase)};
   }
 

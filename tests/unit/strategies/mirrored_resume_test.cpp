@@ -2,6 +2,7 @@
 // running loss and metrics. Without random layers, which replicas on the CPU do not repeat.
 #include <filesystem>
 
+#include "strategies/central_storage.h"
 #include "strategies/one_device.h"
 #include "tests/support/captured_log.h"
 #include "tests/support/temp_dir.h"
@@ -131,6 +132,29 @@ TEST_SUITE("strategies") {
           (void)train(replicas, hooks, options_in(dir.path(), stop));
           CHECK(train(replicas, hooks, options_in(dir.path(), kSteps)) == expected);
         }
+      }
+    }
+  }
+
+  TEST_CASE("central storage: interrupted at every step equals mirrored and uninterrupted") {
+    constexpr std::int64_t kSteps = 5;
+    const auto train_central = [](const troupe::Hooks& hooks, const troupe::TrainOptions& options) {
+      return train(*troupe::make_central_storage(mirrored_options(3)), hooks, options);
+    };
+    for (const bool adam : {false, true}) {
+      CAPTURE(adam);
+      const NormHooks hooks(adam);
+      const TempDir whole;
+      const Ending expected = train(3, hooks, options_in(whole.path(), kSteps));
+      for (std::int64_t stop = 1; stop < kSteps; ++stop) {
+        CAPTURE(stop);
+        const TempDir dir;
+        (void)train_central(hooks, options_in(dir.path(), stop));
+        CHECK(train_central(hooks, options_in(dir.path(), kSteps)) == expected);
+        // And a checkpoint of one is a checkpoint of the other.
+        const TempDir other;
+        (void)train_central(hooks, options_in(other.path(), stop));
+        CHECK(train(3, hooks, options_in(other.path(), kSteps)) == expected);
       }
     }
   }

@@ -228,9 +228,9 @@ TEST_SUITE("strategies") {
 
   TEST_CASE("make_strategy: names that are none, and one device for a group, are refused") {
     troupe::StrategyOptions options;
-    options.name = "central-storage";
+    options.name = "fastest";
     CHECK_THROWS_WITH_AS((void)troupe::make_strategy(options),
-                         doctest::Contains("central-storage is not in this version"),
+                         doctest::Contains("fastest is not in this version"),
                          troupe::ConfigError);
     options = options_of(0, 2, 1);
     options.name = "one-device";

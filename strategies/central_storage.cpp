@@ -1,0 +1,129 @@
+#include "strategies/central_storage.h"
+
+#include <torch/optim/optimizer.h>
+#include <torch/types.h>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "strategies/local_replicas.h"
+
+namespace troupe {
+namespace {
+
+/// The update that replicas of one process take once for all of them.
+class UpdateOnce final : public ParameterUpdate {
+ public:
+  /// What all replicas' updates share: the first one's parameters of the step under way. Replica 0
+  /// writes it before the meeting, the others read it after; the next step's first meeting, in
+  /// reduce(), comes between that and the next writing.
+  using Central = const std::vector<NamedTensor>*;
+
+  UpdateOnce(GradientBuckets& gradients, detail::ReplicaThreads& threads, int replica,
+             std::shared_ptr<Central> central)
+      : gradients_(gradients), threads_(threads), replica_(replica), central_(std::move(central)) {}
+
+  void reduce(const std::vector<NamedTensor>& parameters) override {
+    gradients_.reduce(parameters);
+  }
+  void sum(const at::Tensor& flat, const std::string& what) override { gradients_.sum(flat, what); }
+
+  void step(const std::string& name, torch::optim::Optimizer& optimizer,
+            const std::vector<NamedTensor>& parameters) override {
+    if (parameters.empty()) return;  // nothing was reduced: the replicas have not met
+    if (replica_ == 0) {
+      optimizer.step();
+      *central_ = &parameters;
+    }
+    if (threads_.size() == 1) return;
+    threads_.meet(replica_, text("the update by optimiser \"", name, "\""));
+    if (replica_ != 0) fetch(**central_, parameters);
+  }
+
+ private:
+  /// The new values, for what is not the same memory.
+  static void fetch(const std::vector<NamedTensor>& central,
+                    const std::vector<NamedTensor>& parameters) {
+    const torch::NoGradGuard no_grad;
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      const at::Tensor& own = parameters[i].second;
+      if (!own.is_alias_of(central[i].second)) own.copy_(central[i].second);
+    }
+  }
+
+  GradientBuckets& gradients_;
+  detail::ReplicaThreads& threads_;
+  int replica_;
+  std::shared_ptr<Central> central_;
+};
+
+detail::LocalReplicas::MakeUpdate update_once() {
+  return [central = std::make_shared<UpdateOnce::Central>(nullptr)](
+             GradientBuckets& gradients, detail::ReplicaThreads& threads, int replica) {
+    return std::make_unique<UpdateOnce>(gradients, threads, replica, central);
+  };
+}
+
+/// Replicas on the first one's device get its parameters' memory in place of their own. The tensors
+/// stay the same objects, which optimisers and gradients are found by.
+void share_parameters(const TrainState& state) {
+  const torch::NoGradGuard no_grad;
+  const Replica& first = *state.replicas.front();
+  const auto central = first.parameters();
+  for (const auto& replica : state.replicas) {
+    if (replica->place().device != first.place().device) continue;
+    const auto own = replica->parameters();
+    for (std::size_t i = 0; i < own.size(); ++i) own[i].second.set_data(central[i].second);
+  }
+}
+
+class CentralStorage final : public Strategy {
+ public:
+  explicit CentralStorage(const StrategyOptions& options)
+      : replicas_(options, nullptr, update_once()) {}
+
+  [[nodiscard]] const char* name() const override { return "central-storage"; }
+  [[nodiscard]] int rank() const override { return 0; }
+  [[nodiscard]] int world_size() const override { return 1; }
+  [[nodiscard]] int local_replicas() const override { return replicas_.size(); }
+
+  [[nodiscard]] TrainState create_state(const Hooks& hooks, std::uint64_t seed) override {
+    TrainState state = replicas_.make(hooks, seed);
+    share_parameters(state);
+    return state;
+  }
+  /// What was restored was restored into every replica's optimisers; one needs it.
+  void publish(TrainState& state, std::int64_t /*last_step*/) override {
+    for (std::size_t i = 1; i < state.replicas.size(); ++i) {
+      Replica& replica = *state.replicas[i];
+      for (const auto& name : replica.optimizer_names()) replica.optimizer(name).state().clear();
+    }
+  }
+  [[nodiscard]] std::vector<StepResult> run(const Step& step, TrainState& state,
+                                            const DistributedBatch& batch, Phase phase) override {
+    return replicas_.run(step, state, batch, phase);
+  }
+  void sum(Span<double>) override {}
+  [[nodiscard]] std::vector<std::string> gather(const std::string& mine) override { return {mine}; }
+  void synchronize_buffers(TrainState& state) override {
+    detail::make_buffers_equal(state, nullptr);
+  }
+  void abort(const std::string&, int) noexcept override {}
+  void close() override {}
+
+ private:
+  detail::LocalReplicas replicas_;
+};
+
+}  // namespace
+
+std::unique_ptr<Strategy> make_central_storage(const StrategyOptions& options) {
+  if (options.cluster.world_size() > 1) {
+    throw ConfigError(text("--strategy central-storage was asked for, and ", options.cluster.origin,
+                           " describes ", options.cluster.world_size(), " workers."),
+                      "use --strategy multi-worker, which takes --replicas and --devices too, or "
+                      "unset the cluster.");
+  }
+  return std::make_unique<CentralStorage>(options);
+}
+
+}  // namespace troupe

@@ -1,0 +1,20 @@
+// CentralStorage: several replicas in one process that train one copy of the variables. Gradients
+// are summed as mirrored does; then one optimiser, the first replica's, takes one step for all.
+//
+// Where the variables are: on the first replica's device. Replicas on that device read and train
+// the very same memory; replicas elsewhere have parameters of their own, which get the new values
+// after every step. The optimiser's state exists once. Buffers stay each replica's own.
+#pragma once
+
+#include <memory>
+
+#include "strategies/options.h"
+#include "strategies/strategy.h"
+
+namespace troupe {
+
+/// Throws: ConfigError for unknown devices or a cluster of more than one worker, EnvironmentError
+/// for devices that are not there.
+[[nodiscard]] std::unique_ptr<Strategy> make_central_storage(const StrategyOptions& options);
+
+}  // namespace troupe
