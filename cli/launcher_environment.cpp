@@ -184,9 +184,10 @@ LauncherPlace read_slurm(const Environment& environment) {
   const char* list =
       any_of(environment, {"SLURM_STEP_NODELIST"}) ? "SLURM_STEP_NODELIST" : "SLURM_JOB_NODELIST";
   const std::string machines = needed(environment, list, "Slurm");
-  // Slurm places task 0 on the first machine of the list.
-  made.chief_address =
-      endpoint(expand_machine_list(machines, list).front(), derived_port(slurm_job(environment)));
+  // Slurm places task 0 on the first machine of the list. A step on one machine needs no name.
+  const std::vector<std::string> names = expand_machine_list(machines, list);
+  const std::string host = names.size() == 1 ? std::string("127.0.0.1") : names.front();
+  made.chief_address = endpoint(host, derived_port(slurm_job(environment)));
   return made;
 }
 
