@@ -2,55 +2,20 @@
 
 #include <sys/random.h>
 
-#include <nlohmann/json.hpp>
-
 #include "core/error.h"
+#include "distributed/json_fields.h"
 #include "net/frame.h"
 
 namespace troupe {
 namespace {
 
-using Json = nlohmann::json;
+using detail::Json;
+using detail::number_in;
+using detail::rank_in;
+using detail::string_in;
 
 // A failure is two sentences of this size at most, in 64 KiB even when every byte is escaped.
 constexpr std::size_t kMaxTextBytes = 4096;
-
-std::string dump(const Json& json) {
-  // A task name or reason that is not UTF-8 must not throw on the way out.
-  return json.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
-}
-
-// Runs `read` on the parsed object; whatever it finds wrong makes the whole message malformed.
-template <class Read>
-auto parse(Span<const std::byte> bytes, Read read) -> std::optional<decltype(read(Json()))> {
-  const auto* begin = reinterpret_cast<const char*>(bytes.data());
-  const Json json = Json::parse(begin, begin + bytes.size(), nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return std::nullopt;
-  try {
-    return read(json);
-  } catch (const Json::exception&) {
-    return std::nullopt;
-  } catch (const Error&) {
-    return std::nullopt;
-  }
-}
-
-std::string string_in(const Json& json, const char* key) {
-  return json.at(key).get_ref<const std::string&>();
-}
-
-// nlohmann converts floats and negative numbers silently; this does not.
-std::uint64_t number_in(const Json& json, const char* key, std::uint64_t limit) {
-  const Json& value = json.at(key);
-  if (!value.is_number_unsigned() || value.get<std::uint64_t>() > limit) {
-    throw DataError("a number is out of range.", "");
-  }
-  return value.get<std::uint64_t>();
-}
-
-int rank_in(const Json& json, const char* key) {
-  return static_cast<int>(number_in(json, key, kMaxWorldSize - 1));
-}
 
 Json json_of(const Endpoint& endpoint) {
   return {{"host", endpoint.host}, {"port", endpoint.port}};
@@ -109,16 +74,16 @@ bool same_session(const Session& session, Span<const std::byte> bytes) {
 }
 
 std::string to_json(const Hello& hello) {
-  return dump({{"rank", hello.rank},
-               {"task", hello.task},
-               {"fingerprint", hello.fingerprint},
-               {"signature_hash", hello.signature_hash},
-               {"must_match", hello.must_match},
-               {"listens", json_of(hello.listens)}});
+  return detail::dump_json({{"rank", hello.rank},
+                            {"task", hello.task},
+                            {"fingerprint", hello.fingerprint},
+                            {"signature_hash", hello.signature_hash},
+                            {"must_match", hello.must_match},
+                            {"listens", json_of(hello.listens)}});
 }
 
 std::optional<Hello> hello_from(Span<const std::byte> bytes) {
-  return parse(bytes, [](const Json& json) {
+  return detail::parse_json(bytes, [](const Json& json) {
     Hello hello;
     hello.rank = rank_in(json, "rank");
     hello.task = string_in(json, "task");
@@ -133,13 +98,13 @@ std::optional<Hello> hello_from(Span<const std::byte> bytes) {
 }
 
 std::string to_json(const Refusal& refusal) {
-  return dump({{"cause", cut_to_fit(refusal.cause)},
-               {"fix", cut_to_fit(refusal.fix)},
-               {"retry", refusal.retry == Retry::yes}});
+  return detail::dump_json({{"cause", cut_to_fit(refusal.cause)},
+                            {"fix", cut_to_fit(refusal.fix)},
+                            {"retry", refusal.retry == Retry::yes}});
 }
 
 std::optional<Refusal> refusal_from(Span<const std::byte> bytes) {
-  return parse(bytes, [](const Json& json) {
+  return detail::parse_json(bytes, [](const Json& json) {
     return Refusal{string_in(json, "cause"), string_in(json, "fix"),
                    json.at("retry").get<bool>() ? Retry::yes : Retry::no};
   });
@@ -148,11 +113,11 @@ std::optional<Refusal> refusal_from(Span<const std::byte> bytes) {
 std::string to_json(const Welcome& welcome) {
   Json endpoints = Json::array();
   for (const Endpoint& endpoint : welcome.endpoints) endpoints.push_back(json_of(endpoint));
-  return dump({{"session", hex_of(welcome.session)}, {"endpoints", endpoints}});
+  return detail::dump_json({{"session", hex_of(welcome.session)}, {"endpoints", endpoints}});
 }
 
 std::optional<Welcome> welcome_from(Span<const std::byte> bytes) {
-  return parse(bytes, [](const Json& json) {
+  return detail::parse_json(bytes, [](const Json& json) {
     Welcome welcome;
     welcome.session = session_in(json);
     for (const Json& endpoint : json.at("endpoints")) {
@@ -163,25 +128,25 @@ std::optional<Welcome> welcome_from(Span<const std::byte> bytes) {
 }
 
 std::string to_json(const Suspicion& suspicion) {
-  return dump({{"peer", suspicion.peer}, {"what", cut_to_fit(suspicion.what)}});
+  return detail::dump_json({{"peer", suspicion.peer}, {"what", cut_to_fit(suspicion.what)}});
 }
 
 std::optional<Suspicion> suspicion_from(Span<const std::byte> bytes) {
-  return parse(bytes, [](const Json& json) {
+  return detail::parse_json(bytes, [](const Json& json) {
     return Suspicion{rank_in(json, "peer"), string_in(json, "what")};
   });
 }
 
 std::string to_json(const Failure& failure) {
-  return dump({{"kind", static_cast<int>(failure.kind)},
-               {"culprit", failure.culprit},
-               {"cause", cut_to_fit(failure.cause)},
-               {"fix", cut_to_fit(failure.fix)},
-               {"exit_code", failure.exit_code}});
+  return detail::dump_json({{"kind", static_cast<int>(failure.kind)},
+                            {"culprit", failure.culprit},
+                            {"cause", cut_to_fit(failure.cause)},
+                            {"fix", cut_to_fit(failure.fix)},
+                            {"exit_code", failure.exit_code}});
 }
 
 std::optional<Failure> failure_from(Span<const std::byte> bytes) {
-  return parse(bytes, [](const Json& json) {
+  return detail::parse_json(bytes, [](const Json& json) {
     Failure failure;
     const auto kind = number_in(json, "kind", static_cast<unsigned>(FailureKind::internal));
     if (kind == 0) throw DataError("a kind is out of range.", "");
@@ -195,13 +160,13 @@ std::optional<Failure> failure_from(Span<const std::byte> bytes) {
 }
 
 std::string to_json(const TermsDifference& difference) {
-  return dump({{"name", cut_to_fit(difference.name)},
-               {"chief", cut_to_fit(difference.chief)},
-               {"worker", cut_to_fit(difference.worker)}});
+  return detail::dump_json({{"name", cut_to_fit(difference.name)},
+                            {"chief", cut_to_fit(difference.chief)},
+                            {"worker", cut_to_fit(difference.worker)}});
 }
 
 std::optional<TermsDifference> difference_from(Span<const std::byte> bytes) {
-  return parse(bytes, [](const Json& json) {
+  return detail::parse_json(bytes, [](const Json& json) {
     return TermsDifference{string_in(json, "name"), string_in(json, "chief"),
                            string_in(json, "worker")};
   });

@@ -5,10 +5,15 @@
 
 namespace troupe {
 
+int number_of(const Cluster& cluster) {
+  return cluster.is_server() ? cluster.world_size() + cluster.server : cluster.rank;
+}
+
 void raise(const Failure& failure, const Cluster& cluster, const std::string& where) {
   std::string cause = failure.cause;
-  if (failure.kind == FailureKind::peer_lost && failure.culprit == cluster.rank) {
-    cause = text("this worker (", cluster.task(), ") was expelled from the group: ", cause);
+  if (failure.kind == FailureKind::peer_lost && failure.culprit == number_of(cluster)) {
+    const char* const what = cluster.is_server() ? "this server (" : "this worker (";
+    cause = text(what, cluster.task(), ") was expelled from the group: ", cause);
   }
   if (!where.empty()) cause += " " + where;
   switch (failure.kind) {
@@ -30,9 +35,11 @@ void raise(const Failure& failure, const Cluster& cluster, const std::string& wh
   throw InternalError(cause, failure.fix);
 }
 
-Failure peer_lost(const Cluster& cluster, int rank, const std::string& how) {
-  const std::string& task = cluster.members[static_cast<std::size_t>(rank)].task;
-  return {FailureKind::peer_lost, rank, text(task, " is gone: ", how, "."),
+Failure peer_lost(const Cluster& cluster, int number, const std::string& how) {
+  const int server = number - cluster.world_size();
+  const std::string& task = server >= 0 ? cluster.servers[static_cast<std::size_t>(server)].task
+                                        : cluster.members[static_cast<std::size_t>(number)].task;
+  return {FailureKind::peer_lost, number, text(task, " is gone: ", how, "."),
           text("look at the log of ", task, ", then start the whole group again."), kExitPeerLost};
 }
 

@@ -20,18 +20,22 @@ enum class FailureKind {
 
 struct Failure {
   FailureKind kind = FailureKind::internal;
-  int culprit = 0;    // rank
+  int culprit = 0;    // rank; a server is number_of()
   std::string cause;  // sentence, ends with '.'
   std::string fix;    // sentence, ends with '.'
   int exit_code = 1;  // of peer_failed; the other kinds have their own
 };
 
-/// Throws the failure as the worker of rank cluster.rank sees it: a worker that the others have
+/// The number by which a failure names this process: a worker's rank; world_size + its index for a
+/// server.
+[[nodiscard]] int number_of(const Cluster& cluster);
+
+/// Throws the failure as the worker or server of `cluster` sees it: one that the others have
 /// given up reads that it was expelled. `where` is a sentence about what this worker was doing,
 /// or empty.
 [[noreturn]] void raise(const Failure& failure, const Cluster& cluster, const std::string& where);
 
-/// The failure "`rank` is gone", with the advice that goes with it.
-[[nodiscard]] Failure peer_lost(const Cluster& cluster, int rank, const std::string& how);
+/// The failure "`number` is gone" (number_of), with the advice that goes with it.
+[[nodiscard]] Failure peer_lost(const Cluster& cluster, int number, const std::string& how);
 
 }  // namespace troupe

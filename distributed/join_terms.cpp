@@ -29,6 +29,11 @@ std::string cluster_fingerprint(const Cluster& cluster) {
     if (member.address) canonical += text(member.address->host, "\t", member.address->port);
     canonical += "\n";
   }
+  for (const Member& server : cluster.servers) {
+    canonical += text("server ", server.task, "\t");
+    if (server.address) canonical += text(server.address->host, "\t", server.address->port);
+    canonical += "\n";
+  }
   return sha256_hex(canonical);
 }
 

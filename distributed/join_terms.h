@@ -11,7 +11,8 @@
 
 namespace troupe {
 
-/// SHA-256 over world size, task names and addresses: equal when both read the same cluster.
+/// SHA-256 over world size, task names and addresses, servers' too: equal when both read the same
+/// cluster.
 [[nodiscard]] std::string cluster_fingerprint(const Cluster& cluster);
 
 /// SHA-256 over the lines of a model signature.

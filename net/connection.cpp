@@ -1,10 +1,10 @@
 #include "net/connection.h"
 
+#include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/read.hpp>
 #include <boost/asio/write.hpp>
-#include <cstring>
 #include <utility>
 
 #include "core/text.h"
@@ -16,6 +16,8 @@ namespace {
 
 // Two signatures of the largest size: no honest use comes near it.
 constexpr std::size_t kMaxQueuedBytes = std::size_t{32} * 1024 * 1024;
+
+constexpr std::size_t kReadPiece = std::size_t{1} << 20;
 
 std::string reason_of(const boost::system::error_code& error) {
   return error == boost::asio::error::eof ? "connection closed" : error.message();
@@ -45,30 +47,46 @@ void Connection::read_header() {
       socket_, boost::asio::buffer(header_bytes_),
       [self = shared_from_this()](const boost::system::error_code& error, std::size_t) {
         if (error) return self->fail(reason_of(error), FrameFault::none);
-        const FrameFault fault =
+        self->received_bytes_ += kFrameHeaderBytes;
+        FrameFault fault =
             decode_frame({self->header_bytes_.data(), self->header_bytes_.size()}, self->header_);
-        if (fault == FrameFault::none && self->header_.type == FrameType::data) {
-          return self->fail("a data frame on a control connection", FrameFault::bad_enum);
-        }
+        if (fault == FrameFault::none) fault = self->check_header();
         if (fault != FrameFault::none) {
           return self->fail(text("a frame was refused: ", describe(fault)), fault);
         }
-        self->read_payload();
+        self->payload_.resize(self->header_.payload_bytes);  // bounded by type and limits
+        self->read_payload(0);
       });
 }
 
-void Connection::read_payload() {
-  payload_.resize(header_.payload_bytes);  // decode_frame has bounded it
-  if (payload_.empty()) return deliver();
-  boost::asio::async_read(
-      socket_, boost::asio::buffer(payload_),
-      [self = shared_from_this()](const boost::system::error_code& error, std::size_t) {
-        if (error) return self->fail(reason_of(error), FrameFault::none);
-        if (crc32_of(Span<const std::byte>(self->payload_)) != self->header_.payload_crc) {
-          return self->fail("a frame's payload was damaged", FrameFault::bad_checksum);
-        }
-        self->deliver();
-      });
+// What decode_frame cannot know: which types this connection carries, and how large.
+FrameFault Connection::check_header() const {
+  if (header_.type == FrameType::data) return FrameFault::bad_enum;
+  if (!is_bulk(header_.type)) return FrameFault::none;
+  const bool is_state = header_.type == FrameType::state;
+  const std::uint64_t limit = is_state ? limits_.state : limits_.rows;
+  return header_.payload_bytes <= limit ? FrameFault::none : FrameFault::too_long;
+}
+
+// In pieces, so that received_bytes() shows a long payload's progress.
+void Connection::read_payload(std::size_t from) {
+  if (from == payload_.size()) return check_payload();
+  const std::size_t piece = std::min(kReadPiece, payload_.size() - from);
+  boost::asio::async_read(socket_, boost::asio::buffer(payload_.data() + from, piece),
+                          [self = shared_from_this(), from, piece](
+                              const boost::system::error_code& error, std::size_t) {
+                            if (error) return self->fail(reason_of(error), FrameFault::none);
+                            self->received_bytes_ += piece;
+                            self->read_payload(from + piece);
+                          });
+}
+
+void Connection::check_payload() {
+  if (!is_bulk(header_.type) && !payload_.empty() &&
+      crc32_of(Span<const std::byte>(payload_)) != header_.payload_crc) {
+    return fail("a frame's payload was damaged", FrameFault::bad_checksum);
+  }
+  deliver();
 }
 
 void Connection::deliver() {
@@ -79,31 +97,57 @@ void Connection::deliver() {
 }
 
 void Connection::send(FrameHeader header, const std::string& payload) {
-  if (!open() || closing_) return;
   const Span<const std::byte> body(reinterpret_cast<const std::byte*>(payload.data()),
                                    payload.size());
   header.payload_bytes = body.size();
   header.payload_crc = body.empty() ? 0 : crc32_of(body);
   const auto head = encode_frame(header);
-  std::vector<std::byte> bytes(head.begin(), head.end());
-  bytes.insert(bytes.end(), body.begin(), body.end());
-  queued_bytes_ += bytes.size();
-  queue_.push_back(std::move(bytes));
-  if (queued_bytes_ > kMaxQueuedBytes) return fail("it does not read", FrameFault::none);
+  Outgoing outgoing;
+  outgoing.head.resize(head.size() + body.size());
+  std::copy(body.begin(), body.end(), std::copy(head.begin(), head.end(), outgoing.head.begin()));
+  enqueue(std::move(outgoing));
+}
+
+void Connection::send_bulk(FrameHeader header,
+                           std::shared_ptr<const std::vector<std::byte>> payload,
+                           std::function<void()> on_written) {
+  header.payload_bytes = payload->size();
+  header.payload_crc = 0;
+  const auto head = encode_frame(header);
+  enqueue({{head.begin(), head.end()}, std::move(payload), std::move(on_written)});
+}
+
+void Connection::set_limits(const BulkLimits& limits) { limits_ = limits; }
+
+void Connection::enqueue(Outgoing outgoing) {
+  if (!open() || closing_) return;
+  queued_bytes_ += outgoing.bytes();
+  queue_.push_back(std::move(outgoing));
+  if (queued_bytes_ > kMaxQueuedBytes + 2 * (limits_.rows + limits_.state)) {
+    return fail("it does not read", FrameFault::none);
+  }
   if (queue_.size() == 1) write_next();
 }
 
 void Connection::write_next() {
+  const Outgoing& next = queue_.front();
+  std::array<boost::asio::const_buffer, 2> parts = {boost::asio::buffer(next.head)};
+  if (next.bulk) parts[1] = boost::asio::buffer(*next.bulk);
   boost::asio::async_write(
-      socket_, boost::asio::buffer(queue_.front()),
+      socket_, parts,
       [self = shared_from_this()](const boost::system::error_code& error, std::size_t) {
         if (!self->open()) return;
         // A failed write is left to the reader: what the peer said before it went comes first.
         if (error) return;
-        self->queued_bytes_ -= self->queue_.front().size();
+        const Outgoing written = std::move(self->queue_.front());
         self->queue_.pop_front();
-        if (!self->queue_.empty()) return self->write_next();
-        if (self->closing_) self->close();
+        self->queued_bytes_ -= written.bytes();
+        if (!self->queue_.empty()) {
+          self->write_next();
+        } else if (self->closing_) {
+          self->close();
+        }
+        if (written.on_written) written.on_written();
       });
 }
 

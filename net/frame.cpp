@@ -29,6 +29,7 @@ constexpr std::uint64_t kKibi = 1024;
 constexpr std::uint64_t kMaxControlBytes = 64 * kKibi;
 constexpr std::uint64_t kMaxWelcomeBytes = 1024 * kKibi;         // kMaxWorldSize endpoints
 constexpr std::uint64_t kMaxSignatureBytes = 16 * 1024 * kKibi;  // a line per tensor
+constexpr std::uint64_t kMaxRankListBytes = 1024 * kKibi;        // kMaxWorldSize ranks and clocks
 constexpr std::uint64_t kMaxLinkHelloBytes = 16;                 // the session
 constexpr std::uint64_t kMaxDataBytes = std::uint64_t{1} << 46;  // never allocated, only counted
 
@@ -110,6 +111,10 @@ const char* describe(FrameFault fault) {
   return "unknown";
 }
 
+bool is_bulk(FrameType type) {
+  return type == FrameType::state || type == FrameType::push || type == FrameType::values;
+}
+
 std::uint64_t max_payload_bytes(FrameType type) {
   switch (type) {
     case FrameType::welcome:
@@ -119,12 +124,30 @@ std::uint64_t max_payload_bytes(FrameType type) {
     case FrameType::link_hello:
       return kMaxLinkHelloBytes;
     case FrameType::data:
+    case FrameType::state:
+    case FrameType::push:
+    case FrameType::values:
       return kMaxDataBytes;
+    case FrameType::begin:
+    case FrameType::begun:
+    case FrameType::pushed:
+    case FrameType::held:
+    case FrameType::collect:
+    case FrameType::statistics:
+      return kMaxRankListBytes;
     case FrameType::ready:
     case FrameType::start:
     case FrameType::heartbeat:
     case FrameType::goodbye:
     case FrameType::link_accept:
+    case FrameType::entry:
+    case FrameType::enter:
+    case FrameType::entered:
+    case FrameType::launched:
+    case FrameType::end:
+    case FrameType::hold:
+    case FrameType::collected:
+    case FrameType::release:
       return 0;
     default:
       return kMaxControlBytes;
@@ -169,7 +192,7 @@ FrameFault decode_frame(Span<const std::byte> bytes, FrameHeader& header) {
   const auto operation = std::to_integer<std::uint8_t>(at[kOperationAt]);
   const auto dtype = std::to_integer<std::uint8_t>(at[kDTypeAt]);
   if (!in_range(type, static_cast<std::uint8_t>(FrameType::hello),
-                static_cast<std::uint8_t>(FrameType::data)) ||
+                static_cast<std::uint8_t>(kLastFrameType)) ||
       !in_range(operation, 0, static_cast<std::uint8_t>(Operation::close)) ||
       !in_range(dtype, 0, static_cast<std::uint8_t>(DType::int64))) {
     return FrameFault::bad_enum;

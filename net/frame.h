@@ -35,7 +35,31 @@ enum class FrameType : std::uint8_t {
   link_hello = 14,           // worker to worker: first frame of a data link
   link_accept = 15,          // the answer to it
   data = 16,                 // worker to worker: a message of a collective
+  // Between a worker and a parameter server, who also use 1, 2, 3, 4, 9, 10, 12 and 13.
+  entry = 17,       // server to worker: welcome; sequence: the clock to start with (server 0's)
+  enter = 18,       // worker to server: I take part; sequence: from this clock on
+  entered = 19,     // server to worker: you do
+  state = 20,       // chief to server, server to chief: what its store holds
+  launch = 21,      // chief to server: training begins with the state before this
+  launched = 22,    // server to worker: it has begun; sequence: the step it is at
+  begin = 23,       // worker to server: may I take the step of this clock, and its values
+  begun = 24,       // server to worker: yes, or training is over
+  push = 25,        // worker to server: gradients
+  pushed = 26,      // server to worker, synchronous: what became of them
+  end = 27,         // worker to server: the step is complete; sequence: my clock now
+  values = 28,      // server to worker: what has changed; before begun, pushed and collected
+  hold = 29,        // chief to server 0: grant no more steps
+  held = 30,        // server 0 to chief: the clocks that workers will get to
+  collect = 31,     // chief to server: your state once workers are at these clocks
+  collected = 32,   // server to chief: the state before this is it; sequence: updates so far
+  release = 33,     // chief to server 0: grant steps again
+  finish = 34,      // chief to server: training is over
+  statistics = 35,  // server 0 to chief: all workers have left; what was counted
 };
+inline constexpr FrameType kLastFrameType = FrameType::statistics;
+
+/// Frames whose payload may be as large as a model: each connection says how large, none by itself.
+[[nodiscard]] bool is_bulk(FrameType type);
 
 enum class Operation : std::uint8_t {
   none = 0,
@@ -63,7 +87,7 @@ struct FrameHeader {
   std::uint64_t sequence = 0;     // which collective of this group, from 1
   std::uint64_t total_bytes = 0;  // of the whole collective, as the caller gave it
   std::uint64_t payload_bytes = 0;
-  std::uint32_t payload_crc = 0;  // of control frames; data frames leave it to TCP
+  std::uint32_t payload_crc = 0;  // of control frames; data and bulk frames leave it to TCP
 };
 
 /// Why a header was not accepted.
@@ -79,7 +103,8 @@ enum class FrameFault {
 };
 [[nodiscard]] const char* describe(FrameFault fault);
 
-/// Largest payload that a frame of this type may announce, in bytes.
+/// Largest payload that a frame of this type may announce, in bytes. Of bulk frames it is only a
+/// bound for arithmetic: a connection's own limit counts.
 [[nodiscard]] std::uint64_t max_payload_bytes(FrameType type);
 
 [[nodiscard]] std::array<std::byte, kFrameHeaderBytes> encode_frame(const FrameHeader& header);

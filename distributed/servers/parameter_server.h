@@ -9,7 +9,6 @@
 #pragma once
 
 #include <memory>
-#include <vector>
 
 #include "distributed/cluster.h"
 #include "distributed/servers/pace.h"
@@ -18,12 +17,6 @@
 #include "distributed/worker_group.h"
 
 namespace troupe {
-
-/// What a server must know of the job, beside the cluster.
-struct ServedModel {
-  std::vector<ServedTensor> tensors;
-  std::vector<Shard> shards;
-};
 
 class ParameterServer {
  public:

@@ -28,6 +28,19 @@ struct Shard {
   std::int64_t rows = 0;
 };
 
+/// What workers and servers must know of the parameters, beside the cluster.
+struct ServedModel {
+  std::vector<ServedTensor> tensors;
+  std::vector<Shard> shards;
+
+  [[nodiscard]] const ServedTensor& tensor_of(const Shard& shard) const {
+    return tensors[static_cast<std::size_t>(shard.tensor)];
+  }
+  [[nodiscard]] std::size_t bytes_of(const Shard& shard) const {
+    return static_cast<std::size_t>(shard.rows) * tensor_of(shard).row_bytes;
+  }
+};
+
 /// `rows` over `parts`, larger parts first, none empty: 13 over 5 is {3, 3, 3, 2, 2}.
 [[nodiscard]] std::vector<std::int64_t> split_rows(std::int64_t rows, int parts);
 

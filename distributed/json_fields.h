@@ -1,0 +1,59 @@
+// Reading the JSON of control frames, which is hostile: what is missing, of the wrong type or out
+// of range makes the whole message malformed, and no exception leaves parse_json().
+//
+// For the .cpp files of messages only: it includes the JSON library.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "core/error.h"
+#include "core/span.h"
+#include "net/frame.h"
+
+namespace troupe::detail {
+
+using Json = nlohmann::json;
+
+inline std::string dump_json(const Json& json) {
+  // A task name or reason that is not UTF-8 must not throw on the way out.
+  return json.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
+}
+
+/// Runs `read` on the parsed object; whatever it finds wrong makes the whole message malformed.
+template <class Read>
+auto parse_json(Span<const std::byte> bytes, Read read) -> std::optional<decltype(read(Json()))> {
+  const auto* begin = reinterpret_cast<const char*>(bytes.data());
+  const Json json = Json::parse(begin, begin + bytes.size(), nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return std::nullopt;
+  try {
+    return read(json);
+  } catch (const Json::exception&) {
+    return std::nullopt;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+inline std::string string_in(const Json& json, const char* key) {
+  return json.at(key).get_ref<const std::string&>();
+}
+
+/// nlohmann converts floats and negative numbers silently; this does not.
+inline std::uint64_t number_of(const Json& value, std::uint64_t limit) {
+  if (!value.is_number_unsigned() || value.get<std::uint64_t>() > limit) {
+    throw DataError("a number is out of range.", "");
+  }
+  return value.get<std::uint64_t>();
+}
+inline std::uint64_t number_in(const Json& json, const char* key, std::uint64_t limit) {
+  return number_of(json.at(key), limit);
+}
+
+inline int rank_in(const Json& json, const char* key) {
+  return static_cast<int>(number_in(json, key, kMaxWorldSize - 1));
+}
+
+}  // namespace troupe::detail

@@ -1,0 +1,109 @@
+// PaceKeeper: which worker may take its next step, which number that has, and when training is
+// over.
+//
+// Server 0 (ServerRole::clock) hands out steps; every server holds a worker back until the values
+// that it would send are fresh enough for the bound. docs/algorithms.md has the rules.
+//
+// Vocabulary: a *ticket* is one step of the job's that a worker has been granted and has not ended.
+// Pure state: no sockets, no time. Thread rule: the server's thread only.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "distributed/servers/pace.h"
+#include "distributed/servers/round_keeper.h"
+#include "distributed/servers/server_messages.h"
+#include "distributed/servers/worker_clocks.h"
+
+namespace troupe {
+
+class PaceKeeper {
+ public:
+  /// `clocks` and `rounds` outlive this object.
+  PaceKeeper(const Pace& pace, ServerRole role, WorkerClocks& clocks, RoundKeeper& rounds);
+
+  /// Server 0, for a worker that joins: the clock that it starts with, the same on all servers;
+  /// from now on nobody passes it. None while a collection runs.
+  [[nodiscard]] std::optional<std::int64_t> assign(int rank);
+  /// The worker takes part from now on.
+  void enter(int rank, std::int64_t clock);
+  /// Lost, or an orderly goodbye: it is waited for no more, its tickets go to others.
+  void leave(int rank);
+
+  /// Training begins; before that nothing is granted.
+  void launch(const Launch& launch);
+  /// Training is over: whoever asks for a step learns why. The first reason stays.
+  void finish(const std::string& reason);
+  [[nodiscard]] bool launched() const { return launch_.has_value(); }
+  [[nodiscard]] bool finished() const { return !finished_.empty(); }
+
+  /// Whether `request` is the next that this worker may make.
+  [[nodiscard]] bool fits(int rank, const StepRequest& request) const;
+  /// Waits here until answers() has it.
+  void ask(int rank, const StepRequest& request);
+  struct Granted {
+    int rank = 0;
+    StepAnswer answer;
+  };
+  /// All requests that can be answered now; they are no longer waiting.
+  [[nodiscard]] std::vector<Granted> answers();
+  /// The worker has ended the step before `clock`. False: it cannot have.
+  [[nodiscard]] bool end(int rank, std::int64_t clock);
+  /// An update of a synchronous round, for the statistics.
+  void count_round() { ++statistics_.staleness[0], ++statistics_.missed[0], ++statistics_.updates; }
+  void count_dropped() { ++statistics_.dropped; }
+  /// The worker now has values of this moment: what it computes next is as fresh as that.
+  void refresh(int rank);
+
+  /// Server 0, for a collection: grants nothing more. The answer says how far workers will get.
+  [[nodiscard]] TargetClocks hold();
+  void release();
+  [[nodiscard]] bool reached(const TargetClocks& targets) const;
+
+  /// Number of the last step that has ended, counted on as launch() says.
+  [[nodiscard]] std::int64_t step() const;
+  [[nodiscard]] PaceStatistics& statistics() { return statistics_; }
+  /// Whom this worker's request is waiting for, as ranks; empty when not for a worker.
+  [[nodiscard]] std::vector<int> waits_for(int rank) const;
+  [[nodiscard]] bool waiting(int rank) const { return requests_.count(rank) != 0; }
+
+ private:
+  /// What a step's values hold.
+  struct Read {
+    std::int64_t slowest = 0;  // clock
+    std::int64_t ended = 0;
+  };
+  struct Ticket {
+    std::int64_t number = 0;
+    Read read;
+  };
+  [[nodiscard]] bool in_pace(const StepRequest& request) const;
+  [[nodiscard]] std::optional<StepAnswer> answer(int rank, const StepRequest& request);
+  [[nodiscard]] std::optional<StepAnswer> grant(int rank, const StepRequest& request);
+  [[nodiscard]] StepAnswer over(const StepRequest& request, const std::string& why) const;
+  [[nodiscard]] std::int64_t steps() const { return launch_->last_step - launch_->step; }
+  [[nodiscard]] std::int64_t ended() const;
+  [[nodiscard]] Read read_now() const;
+
+  const Pace pace_;
+  const ServerRole role_;
+  WorkerClocks& clocks_;
+  RoundKeeper& rounds_;
+  std::optional<Launch> launch_;
+  std::string finished_;
+  bool held_ = false;
+  std::map<int, StepRequest> requests_;                    // by rank
+  std::map<int, std::map<std::int64_t, Ticket>> tickets_;  // by rank and clock
+  std::set<std::int64_t> returned_;                        // numbers of tickets
+  std::int64_t granted_ = 0;                               // numbers so far, asynchronous
+  std::int64_t furthest_ = 0;                              // first clock that nobody was granted
+  std::int64_t ended_ = 0;                                 // steps of single workers
+  PaceStatistics statistics_;
+};
+
+}  // namespace troupe

@@ -1,0 +1,21 @@
+#include "distributed/servers/parameter_server.h"
+
+#include <utility>
+
+#include "distributed/servers/server_process.h"
+
+namespace troupe {
+
+class ParameterServer::Impl final : public ServerProcess {
+ public:
+  using ServerProcess::ServerProcess;
+};
+
+ParameterServer::ParameterServer(Cluster cluster, GroupOptions options, Pace pace,
+                                 ServedModel model, ParameterStore& store)
+    : impl_(std::make_unique<Impl>(std::move(cluster), options, pace, std::move(model), store)) {}
+ParameterServer::~ParameterServer() = default;
+
+void ParameterServer::run(const JoinTerms& terms) { impl_->run(terms); }
+
+}  // namespace troupe

@@ -1,0 +1,449 @@
+#include "distributed/servers/server_client.h"
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <utility>
+
+#include "core/check.h"
+#include "core/error.h"
+#include "core/text.h"
+#include "distributed/chief.h"
+#include "distributed/servers/client_inbox.h"
+#include "distributed/servers/row_messages.h"
+#include "distributed/servers/server_links.h"
+#include "distributed/servers/server_messages.h"
+#include "distributed/servers/server_terms.h"
+#include "net/network_thread.h"
+
+namespace troupe {
+namespace {
+
+constexpr std::chrono::milliseconds kAbortWait{1'000};
+// The servers' own limits end first, and they know who is missing.
+constexpr std::chrono::milliseconds kServersVerdict{2'000};
+
+/// What one server has said that has not been used yet.
+struct Heard {
+  std::optional<std::int64_t> entry;
+  bool entered = false;
+  std::optional<std::int64_t> launched;
+  std::optional<StepAnswer> step;
+  std::optional<PushAnswer> push;
+  std::optional<TargetClocks> held;
+  std::vector<std::byte> state;
+  std::optional<std::int64_t> collected;
+  std::optional<PaceStatistics> statistics;
+  bool goodbye = false;
+};
+
+}  // namespace
+
+class ServerClient::Impl {
+ public:
+  Impl(Cluster cluster, GroupOptions options, Pace pace, ServedModel model)
+      : cluster_(std::move(cluster)),
+        options_(options),
+        pace_(pace),
+        model_(std::move(model)),
+        heard_(cluster_.servers.size()) {
+    check_server_addresses(cluster_, options_);
+  }
+  ~Impl() { network_.stop(); }
+
+  void join(const JoinTerms& terms);
+  void start(const std::vector<std::vector<std::byte>>& states, const Launch& launch);
+  std::int64_t wait_for_start();
+  Begun begin(const Install& install);
+  void push(const Push& push, const Install& install);
+  void end();
+  Collected collect(const Install& install);
+  PaceStatistics finish(const std::string& reason);
+  Traffic traffic() const { return traffic_; }
+  void abort(const std::string& reason, int exit_code);
+  void close();
+
+ private:
+  using Milliseconds = std::chrono::milliseconds;
+  /// Whether a server has answered.
+  using Answered = std::function<bool(int server)>;
+
+  [[nodiscard]] int servers() const { return static_cast<int>(cluster_.servers.size()); }
+  [[nodiscard]] Heard& heard(int server) { return heard_[static_cast<std::size_t>(server)]; }
+  void send(int server, FrameType type, std::int64_t sequence, const std::string& payload = "");
+  void send_bulk(int server, FrameType type, std::vector<std::byte> payload);
+  void ask(int server, const StepRequest& request);
+  void await(const std::string& what, Milliseconds limit, const Install& install,
+             const Answered& answered);
+  [[nodiscard]] std::string unanswered(const Answered& answered) const;
+  void raise_if_failed() const;
+  void take(Arrival arrival, const Install& install);
+  [[nodiscard]] bool record(Heard& from, Arrival& arrival);
+  void install_values(const Arrival& arrival, const Install& install);
+  void send_push(int server, const PushPlace& place, const Push& push);
+  void push_chosen(PushPlace place, const Push& push, const Install& install);
+  void catch_up(const Install& install);
+
+  const Cluster cluster_;
+  const GroupOptions options_;
+  const Pace pace_;
+  const ServedModel model_;
+  ClientInbox inbox_;
+  NetworkThread network_;
+  std::unique_ptr<ServerLinks> links_;
+  std::vector<Heard> heard_;  // by server
+  std::int64_t clock_ = 0;
+  std::int64_t next_clock_ = 0;    // with backup workers, of the step after this one
+  std::vector<int> contributors_;  // with backup workers, to the last update
+  std::uint32_t pushes_ = 0;       // in this step
+  bool dropped_ = false;           // this step's gradients do not count
+  bool asked_ = false;             // for the next step
+  std::string ended_;
+  std::int64_t last_step_ = 0;
+  Traffic traffic_;
+};
+
+void ServerClient::Impl::join(const JoinTerms& terms) {
+  links_ = std::make_unique<ServerLinks>(
+      cluster_, options_, model_, server_terms(terms, pace_, model_), network_.context(), inbox_);
+  network_.start([this](const std::string& what) {
+    links_->fail({FailureKind::internal, cluster_.rank,
+                  text("the network thread of ", cluster_.task(), " failed: ", what, "."),
+                  "start the whole group again.", kExitFailed});
+  });
+  boost::asio::post(network_.context(), [this] { links_->join(); });
+  const Deadline deadline = Deadline::in(options_.start_timeout);
+  const Answered entry = [this](int server) { return heard(server).entry.has_value(); };
+  try {
+    await("let it in", options_.start_timeout, nullptr, entry);
+    clock_ = *heard(0).entry;
+    // Server 0 lets nobody pass our clock until it reads that all others know of us.
+    for (int server = 1; server < servers(); ++server) send(server, FrameType::enter, clock_);
+    const auto entered = [this](int server) { return server == 0 || heard(server).entered; };
+    await("let it in", deadline.remaining(), nullptr, entered);
+    send(0, FrameType::enter, clock_);
+    await("let it in", deadline.remaining(), nullptr,
+          [this](int server) { return heard(server).entered; });
+  } catch (const TimeoutError&) {
+    throw RendezvousError(
+        text(cluster_.task(), " could not join all parameter servers in ", deadline.limit_seconds(),
+             " s (limit --start-timeout): ", unanswered(entry), "."),
+        "start every task, and check that each can reach the parameter servers' addresses.");
+  }
+}
+
+void ServerClient::Impl::start(const std::vector<std::vector<std::byte>>& states,
+                               const Launch& launch) {
+  TROUPE_CHECK_EQ(states.size(), cluster_.servers.size());
+  TROUPE_CHECK(cluster_.rank == 0);
+  for (int server = 0; server < servers(); ++server) {
+    send_bulk(server, FrameType::state, states[static_cast<std::size_t>(server)]);
+    send(server, FrameType::launch, 0, to_json(launch));
+  }
+  static_cast<void>(wait_for_start());
+}
+
+std::int64_t ServerClient::Impl::wait_for_start() {
+  await("begin training", options_.start_timeout + kServersVerdict, nullptr,
+        [this](int server) { return heard(server).launched.has_value(); });
+  return *heard(0).launched;
+}
+
+ServerClient::Begun ServerClient::Impl::begin(const Install& install) {
+  raise_if_failed();
+  if (!ended_.empty()) return {std::nullopt, last_step_, ended_};
+  if (!std::exchange(asked_, false)) {
+    for (int server = 0; server < servers(); ++server) ask(server, {clock_, contributors_});
+  }
+  const auto over = [this] { return heard(0).step && !heard(0).step->ended.empty(); };
+  await("let it take a step", options_.collective_timeout, install,
+        [&](int server) { return heard(server).step || over(); });
+  if (over()) {
+    ended_ = heard(0).step->ended;
+    last_step_ = heard(0).step->last_step;
+    return {std::nullopt, last_step_, ended_};
+  }
+  if (heard(0).step->clock != clock_) catch_up(install);
+  const std::optional<std::int64_t> number = heard(0).step->step;
+  if (!number)
+    throw PeerLost(text(cluster_.servers[0].task, " granted a step without a number."), "");
+  for (Heard& from : heard_) from.step.reset();
+  pushes_ = 0;
+  dropped_ = false;
+  next_clock_ = clock_ + 1;
+  if (pace_.may_prefetch()) {
+    asked_ = true;
+    for (int server = 0; server < servers(); ++server) ask(server, {clock_ + 1, {}});
+  }
+  return {number, 0, ""};
+}
+
+// With backup workers rounds may have ended since the request was made: server 0 grants the newest,
+// and the others' values must hold it, too.
+void ServerClient::Impl::catch_up(const Install& install) {
+  clock_ = heard(0).step->clock;
+  contributors_ = heard(0).step->contributors;
+  for (int server = 1; server < servers(); ++server) {
+    heard(server).step.reset();
+    ask(server, {clock_, contributors_});
+  }
+  await("send the newest values", options_.collective_timeout, install,
+        [this](int server) { return heard(server).step.has_value(); });
+}
+
+void ServerClient::Impl::push(const Push& push, const Install& install) {
+  raise_if_failed();
+  PushPlace place;
+  place.clock = clock_;
+  place.sequence = ++pushes_;
+  if (dropped_) return;
+  if (!pace_.synchronous()) {
+    for (int server = 0; server < servers(); ++server) {
+      if (!inbox_.wait_written(server, Deadline::in(options_.collective_timeout))) {
+        raise_if_failed();
+        throw TimeoutError(
+            text(cluster_.task(), " could not send its gradients to ",
+                 describe_member(cluster_.servers[static_cast<std::size_t>(server)]), " in ",
+                 std::chrono::duration<double>(options_.collective_timeout).count(), " s."),
+            "look at that server's log.");
+      }
+      send_push(server, place, push);
+    }
+    return;
+  }
+  for (Heard& from : heard_) from.push.reset();
+  if (pace_.backup_workers > 0) return push_chosen(place, push, install);
+  for (int server = 0; server < servers(); ++server) send_push(server, place, push);
+  await("take its gradients", options_.collective_timeout, install,
+        [this](int server) { return heard(server).push.has_value(); });
+  dropped_ = heard(0).push->outcome != PushOutcome::applied;
+}
+
+// With backup workers server 0 says first whose gradients count.
+void ServerClient::Impl::push_chosen(PushPlace place, const Push& push, const Install& install) {
+  send_push(0, place, push);
+  await("take its gradients", options_.collective_timeout, install,
+        [this](int server) { return server > 0 || heard(server).push; });
+  const PushAnswer answer = *heard(0).push;
+  dropped_ = answer.outcome != PushOutcome::applied;
+  next_clock_ = std::max(answer.clock, clock_);
+  contributors_ = answer.contributors;
+  if (dropped_) return;
+  place.accepted = answer.contributors;
+  for (int server = 1; server < servers(); ++server) send_push(server, place, push);
+  await("take its gradients", options_.collective_timeout, install,
+        [this](int server) { return heard(server).push.has_value(); });
+}
+
+void ServerClient::Impl::send_push(int server, const PushPlace& place, const Push& push) {
+  auto message = encode_push(place, push, model_, server);
+  traffic_.pushed += static_cast<std::int64_t>(message.size());
+  send_bulk(server, FrameType::push, std::move(message));
+}
+
+void ServerClient::Impl::end() {
+  raise_if_failed();
+  clock_ = next_clock_;
+  for (int server = 0; server < servers(); ++server) send(server, FrameType::end, clock_);
+}
+
+ServerClient::Collected ServerClient::Impl::collect(const Install& install) {
+  raise_if_failed();
+  for (Heard& from : heard_) from.held.reset(), from.collected.reset();
+  send(0, FrameType::hold, 0);
+  await("hold the workers back", options_.collective_timeout, install,
+        [this](int server) { return server > 0 || heard(server).held; });
+  const std::string targets = to_json(*heard(0).held);
+  for (int server = 0; server < servers(); ++server) send(server, FrameType::collect, 0, targets);
+  await("send its state", options_.collective_timeout, install,
+        [this](int server) { return heard(server).collected.has_value(); });
+  send(0, FrameType::release, 0);
+  Collected collected;
+  collected.step = *heard(0).collected;
+  for (Heard& from : heard_) collected.states.push_back(std::exchange(from.state, {}));
+  return collected;
+}
+
+PaceStatistics ServerClient::Impl::finish(const std::string& reason) {
+  raise_if_failed();
+  ended_ = reason;
+  for (int server = 0; server < servers(); ++server) {
+    send(server, FrameType::finish, 0, finish_to_json(reason));
+  }
+  await("see all workers leave", options_.close_timeout + kServersVerdict, nullptr,
+        [this](int server) { return server > 0 || heard(server).statistics; });
+  return *heard(0).statistics;
+}
+
+void ServerClient::Impl::abort(const std::string& reason, int exit_code) {
+  const bool sentence = !reason.empty() && reason.back() == '.';
+  const Failure failure = {FailureKind::peer_failed, cluster_.rank,
+                           text(cluster_.task(), " failed: ", reason, sentence ? "" : "."),
+                           "correct that, then start the whole group again.",
+                           std::clamp(exit_code, 0, 255)};
+  if (links_ && !inbox_.failure()) {
+    boost::asio::post(network_.context(), [this, failure] { links_->fail(failure); });
+    inbox_.wait_failed(Deadline::in(kAbortWait));
+  }
+  inbox_.fail(failure);
+}
+
+void ServerClient::Impl::close() {
+  raise_if_failed();
+  if (!links_) return;
+  boost::asio::post(network_.context(), [this] { links_->goodbye(); });
+  await("say goodbye", options_.close_timeout, nullptr,
+        [this](int server) { return heard(server).goodbye; });
+  network_.stop();
+}
+
+void ServerClient::Impl::ask(int server, const StepRequest& request) {
+  send(server, FrameType::begin, 0, to_json(request));
+}
+
+void ServerClient::Impl::send(int server, FrameType type, std::int64_t sequence,
+                              const std::string& payload) {
+  boost::asio::post(network_.context(), [this, server, type, sequence, payload] {
+    links_->send(server, type, static_cast<std::uint64_t>(sequence), payload);
+  });
+}
+
+void ServerClient::Impl::send_bulk(int server, FrameType type, std::vector<std::byte> payload) {
+  inbox_.push_posted(server);
+  auto shared = std::make_shared<const std::vector<std::byte>>(std::move(payload));
+  boost::asio::post(network_.context(), [this, server, type, shared = std::move(shared)]() mutable {
+    links_->send_bulk(server, type, std::move(shared),
+                      [this, server] { inbox_.push_written(server); });
+  });
+}
+
+// The one place where the calling thread waits for servers.
+void ServerClient::Impl::await(const std::string& what, Milliseconds limit, const Install& install,
+                               const Answered& answered) {
+  const Deadline deadline = Deadline::in(limit);
+  const auto all = [&] {
+    for (int server = 0; server < servers(); ++server) {
+      if (!answered(server)) return false;
+    }
+    return true;
+  };
+  while (!all()) {
+    auto arrival = inbox_.next(deadline);
+    if (arrival) {
+      take(std::move(*arrival), install);
+      continue;
+    }
+    raise_if_failed();
+    throw TimeoutError(text(cluster_.task(), " waited ", deadline.limit_seconds(), " s for ",
+                            unanswered(answered), " to ", what, "."),
+                       "look at the logs of those that it names.");
+  }
+}
+
+std::string ServerClient::Impl::unanswered(const Answered& answered) const {
+  std::string names;
+  for (int server = 0; server < servers(); ++server) {
+    if (answered(server)) continue;
+    const std::string note = inbox_.note_of(server);
+    names += text(names.empty() ? "" : ", ",
+                  describe_member(cluster_.servers[static_cast<std::size_t>(server)]),
+                  note.empty() ? "" : " (" + note + ")");
+  }
+  return names;
+}
+
+void ServerClient::Impl::raise_if_failed() const {
+  if (const auto failure = inbox_.failure()) raise(*failure, cluster_, "");
+}
+
+void ServerClient::Impl::take(Arrival arrival, const Install& install) {
+  const int server = arrival.server;
+  if (arrival.header.type == FrameType::values) return install_values(arrival, install);
+  if (record(heard(server), arrival)) return;
+  boost::asio::post(network_.context(), [this, server] {
+    links_->fail(peer_lost(cluster_, cluster_.world_size() + server,
+                           "it sent a frame that the protocol does not have"));
+  });
+  inbox_.wait_failed(Deadline::in(kAbortWait));
+}
+
+// False: the frame is not what a server sends.
+bool ServerClient::Impl::record(Heard& from, Arrival& arrival) {
+  const Span<const std::byte> body(arrival.payload);
+  const auto sequence = static_cast<std::int64_t>(arrival.header.sequence);
+  if (sequence < 0 || sequence > kMaxClock) return false;
+  switch (arrival.header.type) {
+    case FrameType::entry:
+      from.entry = sequence;
+      return true;
+    case FrameType::entered:
+      from.entered = true;
+      return true;
+    case FrameType::launched:
+      from.launched = sequence;
+      return true;
+    case FrameType::begun:
+      from.step = step_answer_from(body);
+      return from.step.has_value();
+    case FrameType::pushed:
+      from.push = push_answer_from(body);
+      return from.push.has_value();
+    case FrameType::held:
+      from.held = target_clocks_from(body);
+      return from.held.has_value();
+    case FrameType::state:
+      from.state = std::move(arrival.payload);
+      return true;
+    case FrameType::collected:
+      from.collected = sequence;
+      return true;
+    case FrameType::statistics:
+      from.statistics = statistics_from(body);
+      return from.statistics.has_value();
+    case FrameType::goodbye:
+      from.goodbye = true;
+      return true;
+    default:
+      return false;
+  }
+}
+
+void ServerClient::Impl::install_values(const Arrival& arrival, const Install& install) {
+  const auto blocks = decode_values(Span<const std::byte>(arrival.payload), model_, arrival.server);
+  if (!blocks) {
+    throw PeerLost(text(cluster_.servers[static_cast<std::size_t>(arrival.server)].task,
+                        " sent values that do not fit the model."),
+                   "run the same build of Troupe in every process.");
+  }
+  traffic_.pulled += static_cast<std::int64_t>(arrival.payload.size());
+  if (!install) return;
+  for (const RowBlock& block : *blocks) install(block);
+}
+
+ServerClient::ServerClient(Cluster cluster, GroupOptions options, Pace pace, ServedModel model)
+    : impl_(std::make_unique<Impl>(std::move(cluster), options, pace, std::move(model))) {}
+ServerClient::~ServerClient() = default;
+
+void ServerClient::join(const JoinTerms& terms) { impl_->join(terms); }
+void ServerClient::start(const std::vector<std::vector<std::byte>>& states, std::int64_t step,
+                         std::int64_t last_step) {
+  impl_->start(states, {step, last_step});
+}
+std::int64_t ServerClient::wait_for_start() { return impl_->wait_for_start(); }
+ServerClient::Begun ServerClient::begin(const Install& install) { return impl_->begin(install); }
+void ServerClient::push(const Push& push, const Install& install) { impl_->push(push, install); }
+void ServerClient::end() { impl_->end(); }
+ServerClient::Collected ServerClient::collect(const Install& install) {
+  return impl_->collect(install);
+}
+PaceStatistics ServerClient::finish(const std::string& reason) { return impl_->finish(reason); }
+ServerClient::Traffic ServerClient::traffic() const { return impl_->traffic(); }
+void ServerClient::abort(const std::string& reason, int exit_code) noexcept {
+  try {
+    impl_->abort(reason, exit_code);
+  } catch (...) {
+    // Out of memory while failing: the servers see our connections close instead.
+  }
+}
+void ServerClient::close() { impl_->close(); }
+
+}  // namespace troupe

@@ -1,0 +1,163 @@
+#include "distributed/servers/server_messages.h"
+
+#include "distributed/control_messages.h"
+#include "distributed/json_fields.h"
+
+namespace troupe {
+namespace {
+
+using detail::Json;
+using detail::number_in;
+using detail::number_of;
+using detail::string_in;
+
+// Statistics have bins and lines by event; what a frame cannot carry is cut.
+constexpr std::size_t kMaxBins = 4096;
+constexpr std::size_t kMaxLines = 256;
+
+std::int64_t clock_of(const Json& value) {
+  return static_cast<std::int64_t>(number_of(value, static_cast<std::uint64_t>(kMaxClock)));
+}
+std::int64_t clock_in(const Json& json, const char* key) { return clock_of(json.at(key)); }
+
+std::vector<int> ranks_in(const Json& json, const char* key) {
+  std::vector<int> ranks;
+  for (const Json& rank : json.at(key)) {
+    ranks.push_back(static_cast<int>(number_of(rank, kMaxWorldSize - 1)));
+  }
+  if (ranks.size() > kMaxWorldSize) throw DataError("more ranks than workers.", "");
+  return ranks;
+}
+
+// A list of [key, count], because JSON's keys are text.
+Json json_of(const std::map<std::int64_t, std::int64_t>& histogram) {
+  Json pairs = Json::array();
+  for (const auto& [value, count] : histogram) {
+    if (pairs.size() < kMaxBins) pairs.push_back({value, count});
+  }
+  return pairs;
+}
+std::map<std::int64_t, std::int64_t> histogram_in(const Json& json, const char* key) {
+  std::map<std::int64_t, std::int64_t> histogram;
+  for (const Json& pair : json.at(key)) histogram[clock_of(pair.at(0))] = clock_of(pair.at(1));
+  return histogram;
+}
+
+Json json_of(const std::vector<std::string>& lines) {
+  Json array = Json::array();
+  for (const std::string& line : lines) {
+    if (array.size() < kMaxLines) array.push_back(line);
+  }
+  return array;
+}
+std::vector<std::string> lines_in(const Json& json, const char* key) {
+  std::vector<std::string> lines;
+  for (const Json& line : json.at(key)) lines.push_back(line.get_ref<const std::string&>());
+  return lines;
+}
+
+}  // namespace
+
+std::string to_json(const Launch& launch) {
+  return detail::dump_json({{"step", launch.step}, {"last_step", launch.last_step}});
+}
+
+std::optional<Launch> launch_from(Span<const std::byte> bytes) {
+  return detail::parse_json(bytes, [](const Json& json) {
+    return Launch{clock_in(json, "step"), clock_in(json, "last_step")};
+  });
+}
+
+std::string to_json(const StepRequest& request) {
+  return detail::dump_json({{"clock", request.clock}, {"contributors", request.contributors}});
+}
+
+std::optional<StepRequest> step_request_from(Span<const std::byte> bytes) {
+  return detail::parse_json(bytes, [](const Json& json) {
+    return StepRequest{clock_in(json, "clock"), ranks_in(json, "contributors")};
+  });
+}
+
+std::string to_json(const StepAnswer& answer) {
+  Json json = {{"clock", answer.clock},
+               {"last_step", answer.last_step},
+               {"ended", cut_to_fit(answer.ended)},
+               {"contributors", answer.contributors}};
+  if (answer.step) json["step"] = *answer.step;
+  return detail::dump_json(json);
+}
+
+std::optional<StepAnswer> step_answer_from(Span<const std::byte> bytes) {
+  return detail::parse_json(bytes, [](const Json& json) {
+    StepAnswer answer;
+    answer.clock = clock_in(json, "clock");
+    if (json.contains("step")) answer.step = clock_in(json, "step");
+    answer.last_step = clock_in(json, "last_step");
+    answer.ended = string_in(json, "ended");
+    answer.contributors = ranks_in(json, "contributors");
+    return answer;
+  });
+}
+
+std::string to_json(const PushAnswer& answer) {
+  return detail::dump_json({{"outcome", static_cast<int>(answer.outcome)},
+                            {"clock", answer.clock},
+                            {"contributors", answer.contributors}});
+}
+
+std::optional<PushAnswer> push_answer_from(Span<const std::byte> bytes) {
+  return detail::parse_json(bytes, [](const Json& json) {
+    const auto outcome = number_in(json, "outcome", static_cast<unsigned>(PushOutcome::ended));
+    if (outcome == 0) throw DataError("an outcome is out of range.", "");
+    return PushAnswer{static_cast<PushOutcome>(outcome), clock_in(json, "clock"),
+                      ranks_in(json, "contributors")};
+  });
+}
+
+std::string to_json(const TargetClocks& targets) {
+  Json pairs = Json::array();
+  for (const auto& [rank, clock] : targets) pairs.push_back({rank, clock});
+  return detail::dump_json({{"clocks", pairs}});
+}
+
+std::optional<TargetClocks> target_clocks_from(Span<const std::byte> bytes) {
+  return detail::parse_json(bytes, [](const Json& json) {
+    TargetClocks targets;
+    for (const Json& pair : json.at("clocks")) {
+      targets[static_cast<int>(number_of(pair.at(0), kMaxWorldSize - 1))] = clock_of(pair.at(1));
+    }
+    return targets;
+  });
+}
+
+std::string finish_to_json(const std::string& reason) {
+  return detail::dump_json({{"reason", cut_to_fit(reason)}});
+}
+
+std::optional<std::string> finish_from(Span<const std::byte> bytes) {
+  return detail::parse_json(bytes, [](const Json& json) { return string_in(json, "reason"); });
+}
+
+std::string to_json(const PaceStatistics& statistics) {
+  return detail::dump_json({{"updates", statistics.updates},
+                            {"staleness", json_of(statistics.staleness)},
+                            {"missed", json_of(statistics.missed)},
+                            {"dropped", statistics.dropped},
+                            {"lost", json_of(statistics.lost)},
+                            {"joined_again", json_of(statistics.joined_again)}});
+}
+
+std::optional<PaceStatistics> statistics_from(Span<const std::byte> bytes) {
+  return detail::parse_json(bytes, [](const Json& json) {
+    PaceStatistics statistics;
+    statistics.updates = clock_in(json, "updates");
+    statistics.staleness = histogram_in(json, "staleness");
+    statistics.missed = histogram_in(json, "missed");
+    statistics.dropped = clock_in(json, "dropped");
+    statistics.lost = lines_in(json, "lost");
+    statistics.joined_again = lines_in(json, "joined_again");
+    return statistics;
+  });
+}
+
+}  // namespace troupe

@@ -1,0 +1,69 @@
+// Server messages: the JSON between workers and parameter servers. Every from_bytes() treats its
+// input as hostile, as in control_messages.h. docs/wire.md has the table.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/span.h"
+#include "distributed/servers/pace.h"
+
+namespace troupe {
+
+/// No clock, step or number of updates is larger: sums of two stay in range.
+inline constexpr std::int64_t kMaxClock = std::int64_t{1} << 60;
+
+/// What training starts from; the chief's store blob came before it.
+struct Launch {
+  std::int64_t step = 0;
+  std::int64_t last_step = 0;
+};
+[[nodiscard]] std::string to_json(const Launch& launch);
+[[nodiscard]] std::optional<Launch> launch_from(Span<const std::byte> bytes);
+
+/// A worker asks for the step after `clock`.
+struct StepRequest {
+  std::int64_t clock = 0;
+  /// With backup workers: whose update the values must hold, if they are still there.
+  std::vector<int> contributors;
+};
+[[nodiscard]] std::string to_json(const StepRequest& request);
+[[nodiscard]] std::optional<StepRequest> step_request_from(Span<const std::byte> bytes);
+
+/// The answer. Only server 0 numbers steps and ends training.
+struct StepAnswer {
+  std::int64_t clock = 0;  // to go on with; with backup workers it may be later than asked
+  std::optional<std::int64_t> step;
+  std::int64_t last_step = 0;     // updates so far, with `ended`
+  std::string ended;              // why there is no step; "" where there is
+  std::vector<int> contributors;  // to the update before, with backup workers
+};
+[[nodiscard]] std::string to_json(const StepAnswer& answer);
+[[nodiscard]] std::optional<StepAnswer> step_answer_from(Span<const std::byte> bytes);
+
+/// What became of a push in synchronous training.
+enum class PushOutcome { applied = 1, late = 2, ended = 3 };
+struct PushAnswer {
+  PushOutcome outcome = PushOutcome::applied;
+  std::int64_t clock = 0;         // the next step's
+  std::vector<int> contributors;  // whose gradients count
+};
+[[nodiscard]] std::string to_json(const PushAnswer& answer);
+[[nodiscard]] std::optional<PushAnswer> push_answer_from(Span<const std::byte> bytes);
+
+/// The clocks that workers reach with the steps they have been granted, by rank.
+using TargetClocks = std::map<int, std::int64_t>;
+[[nodiscard]] std::string to_json(const TargetClocks& targets);
+[[nodiscard]] std::optional<TargetClocks> target_clocks_from(Span<const std::byte> bytes);
+
+[[nodiscard]] std::string finish_to_json(const std::string& reason);
+[[nodiscard]] std::optional<std::string> finish_from(Span<const std::byte> bytes);
+
+[[nodiscard]] std::string to_json(const PaceStatistics& statistics);
+[[nodiscard]] std::optional<PaceStatistics> statistics_from(Span<const std::byte> bytes);
+
+}  // namespace troupe

@@ -1,0 +1,100 @@
+#include "net/connector.h"
+
+#include <utility>
+
+#include "core/text.h"
+#include "net/socket_options.h"
+
+namespace troupe {
+namespace asio = boost::asio;
+using asio::ip::tcp;
+
+namespace {
+
+using ErrorCode = boost::system::error_code;
+
+// Without an answer to SYN the kernel would try for two minutes; a name may resolve to an address
+// that drops packets while the next one answers.
+constexpr std::chrono::milliseconds kConnectTime{3'000};
+
+}  // namespace
+
+struct Connector::Attempt {
+  explicit Attempt(asio::io_context& context) : socket(context), timer(context) {}
+  tcp::socket socket;
+  asio::steady_timer timer;
+  std::vector<tcp::endpoint> endpoints;
+  std::size_t next = 0;
+};
+
+Connector::Connector(asio::io_context& context, std::string host, std::uint16_t port)
+    : context_(context), host_(std::move(host)), port_(port), resolver_(context), pause_(context) {}
+
+void Connector::start(std::chrono::milliseconds pause, OnConnected on_connected) {
+  on_connected_ = std::move(on_connected);
+  wait(pause);
+}
+
+void Connector::stop() {
+  on_connected_ = nullptr;
+  resolver_.cancel();
+  pause_.cancel();
+  if (!attempt_) return;
+  ErrorCode ignored;
+  attempt_->timer.cancel();
+  attempt_->socket.close(ignored);
+  attempt_ = nullptr;
+}
+
+void Connector::wait(std::chrono::milliseconds pause) {
+  pause_.expires_after(pause);
+  pause_.async_wait([this](const ErrorCode& cancelled) {
+    if (!cancelled && on_connected_) resolve();
+  });
+}
+
+void Connector::resolve() {
+  resolver_.async_resolve(host_, std::to_string(port_), tcp::resolver::numeric_service,
+                          [this](const ErrorCode& error, const tcp::resolver::results_type& found) {
+                            if (error == asio::error::operation_aborted || !on_connected_) return;
+                            if (error)
+                              return again(text("its name cannot be resolved: ", error.message()));
+                            attempt_ = std::make_shared<Attempt>(context_);
+                            for (const auto& entry : found)
+                              attempt_->endpoints.push_back(entry.endpoint());
+                            try_next(attempt_);
+                          });
+}
+
+void Connector::try_next(const std::shared_ptr<Attempt>& attempt) {
+  ErrorCode error;
+  const tcp::endpoint to = attempt->endpoints[attempt->next++];
+  attempt->socket.close(error);
+  attempt->socket.open(to.protocol(), error);
+  if (error) return again(error.message());
+  prepare_socket(attempt->socket.native_handle());
+  attempt->timer.expires_after(kConnectTime);
+  attempt->timer.async_wait([attempt](const ErrorCode& cancelled) {
+    ErrorCode ignored;
+    if (!cancelled) attempt->socket.close(ignored);
+  });
+  attempt->socket.async_connect(to, [this, attempt](const ErrorCode& failed) {
+    attempt->timer.cancel();
+    if (attempt != attempt_) return;  // stopped meanwhile
+    if (!failed) {
+      attempt_ = nullptr;
+      const auto on_connected = std::exchange(on_connected_, nullptr);
+      return on_connected(std::move(attempt->socket));
+    }
+    if (attempt->next < attempt->endpoints.size()) return try_next(attempt);
+    again(failed.message());
+  });
+}
+
+void Connector::again(const std::string& why) {
+  trouble_ = why;
+  attempt_ = nullptr;
+  wait(kRetryPause);
+}
+
+}  // namespace troupe
