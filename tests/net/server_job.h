@@ -245,6 +245,23 @@ class ServerJob {
   std::vector<std::thread> threads_;
 };
 
+/// Takes steps until training is over; `step` makes the pushes.
+using Step = std::function<void(ServerClient&, FloatModel&, std::int64_t number)>;
+inline std::vector<std::int64_t> train(ServerClient& client, FloatModel& model, const Step& step) {
+  std::vector<std::int64_t> numbers;
+  for (;;) {
+    const auto begun = client.begin(model.install());
+    if (!begun.step) return numbers;
+    numbers.push_back(*begun.step);
+    step(client, model, *begun.step);
+    client.end();
+  }
+}
+
+inline void push_one(ServerClient& client, FloatModel& model, std::int64_t) {
+  client.push(model.gradient(1.0F), model.install());
+}
+
 [[nodiscard]] inline Pace synchronous_pace(int backup_workers = 0) {
   Pace pace;
   pace.staleness_bound = 0;

@@ -14,23 +14,6 @@ namespace {
 using namespace troupe;           // NOLINT: a test
 using namespace troupe::testing;  // NOLINT: a test
 
-// Takes steps until training is over; `step` makes the pushes.
-using Step = std::function<void(ServerClient&, FloatModel&, std::int64_t number)>;
-std::vector<std::int64_t> train(ServerClient& client, FloatModel& model, const Step& step) {
-  std::vector<std::int64_t> numbers;
-  for (;;) {
-    const auto begun = client.begin(model.install());
-    if (!begun.step) return numbers;
-    numbers.push_back(*begun.step);
-    step(client, model, *begun.step);
-    client.end();
-  }
-}
-
-void push_one(ServerClient& client, FloatModel& model, std::int64_t) {
-  client.push(model.gradient(1.0F), model.install());
-}
-
 // All workers train; the chief finishes when the last step has ended.
 struct Trained {
   std::vector<std::vector<std::int64_t>> numbers;  // by rank
@@ -127,7 +110,7 @@ TEST_SUITE("net") {
       std::mt19937 random(static_cast<unsigned>(rank) + 7);
       train(*client, model, [&](ServerClient& c, FloatModel& m, std::int64_t number) {
         CHECK(m.values[0][0] == -static_cast<float>(number - 1) * sum);
-        for (auto n = random() % 2000; n > 0; --n) std::this_thread::yield();
+        for (auto n = random() % 200; n > 0; --n) std::this_thread::yield();
         c.push(m.gradient(gradients[static_cast<std::size_t>(rank)]), m.install());
       });
       if (rank == 0) client->finish("done");
