@@ -16,6 +16,7 @@
 #include "hooks/todo.h"
 #include "strategies/make_strategy.h"
 #include "strategies/parameter_hash.h"
+#include "strategies/parameter_server.h"
 #include "strategies/strategy.h"
 #include "train/actions/early_stopping.h"
 #include "train/actions/final_ops.h"

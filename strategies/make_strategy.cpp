@@ -7,6 +7,7 @@
 #include "strategies/mirrored.h"
 #include "strategies/multi_worker.h"
 #include "strategies/one_device.h"
+#include "strategies/parameter_server.h"
 
 namespace troupe {
 namespace {
@@ -28,9 +29,10 @@ int workers_on_this_host(const Cluster& cluster) {
 std::unique_ptr<Strategy> make_strategy(const StrategyOptions& options) {
   const int workers = options.cluster.world_size();
   const int replicas = options.local_replicas();
-  const char* const fitting = workers > 1    ? "multi-worker"
-                              : replicas > 1 ? "mirrored"
-                                             : "one-device";
+  const char* const fitting = !options.cluster.servers.empty() ? "parameter-server"
+                              : workers > 1                    ? "multi-worker"
+                              : replicas > 1                   ? "mirrored"
+                                                               : "one-device";
   const std::string name = options.name == "auto" ? fitting : options.name;
   const int threads =
       configure_compute_threads(options.threads, workers_on_this_host(options.cluster), replicas);
@@ -42,12 +44,19 @@ std::unique_ptr<Strategy> make_strategy(const StrategyOptions& options) {
            options.cluster.origin, "), ", replicas, replicas == 1 ? " replica" : " replicas",
            workers == 1 ? "" : " each", ", device ", devices, ", compute threads ", threads,
            replicas == 1 ? "" : " each");
+  if (name == "parameter-server") return make_parameter_server(options);
+  if (!options.cluster.servers.empty()) {
+    throw ConfigError(text("--strategy ", name, " was asked for, and ", options.cluster.origin,
+                           " lists parameter servers."),
+                      "use --strategy parameter-server, or leave the servers out.");
+  }
   if (name == "one-device") return make_one_device(options);
   if (name == "mirrored") return make_mirrored(options);
   if (name == "central-storage") return make_central_storage(options);
   if (name == "multi-worker") return make_multi_worker(options);
   throw ConfigError("--strategy " + name + " is not in this version.",
-                    "use auto, one-device, mirrored, central-storage or multi-worker.");
+                    "use auto, one-device, mirrored, central-storage, multi-worker or "
+                    "parameter-server.");
 }
 
 }  // namespace troupe

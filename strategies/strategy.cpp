@@ -35,6 +35,10 @@ std::optional<std::int64_t> Strategy::begin_step(TrainState& state) { return sta
 
 void Strategy::collect(TrainState& /*state*/) {}
 
+void Strategy::end_training(TrainState& /*state*/, const std::string& /*reason*/) {}
+
+std::string Strategy::facts() const { return ""; }
+
 DistributedSplits Strategy::distribute(const Splits& splits, const BatchPlan& plan) {
   const std::vector<std::string> sizes = gather(sizes_of(splits));
   for (std::size_t rank = 1; rank < sizes.size(); ++rank) {
@@ -65,7 +69,8 @@ LossValues Strategy::reduce(Reduction reduction, const std::vector<StepResult>& 
     }
   }
   sum(values);
-  const double divisor = reduction == Reduction::mean ? replicas_in_sync() : 1.0;
+  const int summed = in_lockstep() ? replicas_in_sync() : local_replicas();
+  const double divisor = reduction == Reduction::mean ? summed : 1.0;
   for (std::size_t i = 0; i < total.size(); ++i) total[i].second = values[i] / divisor;
   return total;
 }

@@ -55,7 +55,8 @@ class Strategy {
   [[nodiscard]] virtual int rank() const = 0;
   [[nodiscard]] virtual int world_size() const = 0;
   [[nodiscard]] virtual int local_replicas() const = 0;
-  [[nodiscard]] int replicas_in_sync() const { return world_size() * local_replicas(); }
+  /// Replicas whose examples make one update together.
+  [[nodiscard]] virtual int replicas_in_sync() const { return world_size() * local_replicas(); }
   [[nodiscard]] bool is_chief() const { return rank() == 0; }
 
   /// Whether all workers take the same steps together, and collectives connect them. Where not
@@ -83,6 +84,14 @@ class Strategy {
   /// optimisers and step of one moment; other workers must not call it.
   virtual void collect(TrainState& state);
 
+  /// Once, when training has ended on this worker. Without lockstep the chief ends it for all, with
+  /// this reason, and `state` becomes what training came to, unless collect() has seen to that.
+  /// Blocks: at most collective_timeout and close_timeout.
+  virtual void end_training(TrainState& state, const std::string& reason);
+
+  /// What only this strategy counts, a JSON object as text, known after end_training; empty: none.
+  [[nodiscard]] virtual std::string facts() const;
+
   /// Gives every replica its share of each split.
   /// Collective: yes.  Throws: ConfigError when workers see data sets of different sizes.
   [[nodiscard]] virtual DistributedSplits distribute(const Splits& splits, const BatchPlan& plan);
@@ -95,8 +104,8 @@ class Strategy {
                                                     const DistributedBatch& batch,
                                                     Phase phase = Phase::train) = 0;
 
-  /// The losses of all replicas of all workers, summed or averaged. Losses made by
-  /// Replica::global_mean are to be summed.  Collective: yes.
+  /// The losses of all replicas of all workers, summed or averaged; without lockstep, of this
+  /// worker's. Losses made by Replica::global_mean are to be summed.  Collective: yes.
   [[nodiscard]] LossValues reduce(Reduction reduction, const std::vector<StepResult>& results);
 
   /// Sums `values` over all workers, in place. Shapes: the same count everywhere.  Collective: yes.

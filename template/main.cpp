@@ -22,6 +22,9 @@ int main(int argc, char** argv) {
       return 0;
     }
 
+    // A parameter server (troupe run --ps N) has its whole part here, and is done.
+    if (troupe::serve_if_server(hooks, options.strategy)) return 0;
+
     // Strategy: this process's place among the workers. Listens; does not wait for anybody yet.
     const auto strategy = troupe::make_strategy(options.strategy);
 
@@ -38,7 +41,8 @@ int main(int argc, char** argv) {
     // stopped.
     const troupe::History history = troupe::train(*strategy, hooks, state, data, options.train);
 
-    // 7. Test. Every rank computes the same reduced numbers; only the chief prints them.
+    // 7. Test. Only the chief prints the numbers, which all ranks have computed together; with
+    // parameter servers it computes them alone.
     const troupe::Report test = troupe::test(*strategy, hooks, state, data);
     troupe::summarize(*strategy, state, history, test, options.train);
 

@@ -10,6 +10,7 @@
 #include "hooks/replica_scope.h"
 #include "strategies/shared_failure.h"
 #include "train/averaged_weights.h"
+#include "train/own_pace.h"
 
 namespace troupe {
 
@@ -26,7 +27,7 @@ Report evaluate(Strategy& strategy, const Hooks& hooks, TrainState& state,
   LossMeter meter;
   detail::sharing_failure(strategy, [&] {
     for (const DistributedBatch& batch : data.epoch(0)) {
-      meter.add(strategy.run(step, state, batch, phase), batch.global_examples);
+      meter.add(strategy.run(step, state, batch, phase), detail::examples_of(strategy, batch));
     }
   });
   Report report = detail::reduce_report(strategy, state, meter, phase);
@@ -39,6 +40,8 @@ Report test(Strategy& strategy, const Hooks& hooks, TrainState& state,
   if (!data.test) {
     throw ConfigError("there is no test data.", "return a test split from create_datasets.");
   }
+  // The chief alone has what training came to; the others' values are those of their last step.
+  if (!strategy.in_lockstep() && !strategy.is_chief()) return Report();
   return evaluate(strategy, hooks, state, *data.test, Phase::test);
 }
 

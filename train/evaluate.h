@@ -14,7 +14,8 @@ namespace troupe {
 [[nodiscard]] Report evaluate(Strategy& strategy, const Hooks& hooks, TrainState& state,
                               const DistributedDataset& data, Phase phase);
 
-/// The same for the test split.  Throws: ConfigError when create_datasets gave none.
+/// The same for the test split. Without lockstep the chief's report alone has examples: the other
+/// workers do not evaluate.  Throws: ConfigError when create_datasets gave none.
 [[nodiscard]] Report test(Strategy& strategy, const Hooks& hooks, TrainState& state,
                           const DistributedSplits& data);
 

@@ -11,9 +11,11 @@ namespace troupe::detail {
 
 class TrainingLimits {
  public:
-  /// `state` is where training starts, `steps_per_epoch` at least 1.
-  TrainingLimits(const TrainOptions& options, const TrainState& state,
-                 std::int64_t steps_per_epoch);
+  /// `state` is where training starts, `steps_per_epoch` at least 1. Without lockstep
+  /// training ends by the step alone: each worker has a place in the data of its own.
+  enum class EndsBy { place_or_step, step };
+  TrainingLimits(const TrainOptions& options, const TrainState& state, std::int64_t steps_per_epoch,
+                 EndsBy ends_by = EndsBy::place_or_step);
 
   /// Nothing is left to do.
   [[nodiscard]] bool reached(const TrainState& state) const;
@@ -29,6 +31,7 @@ class TrainingLimits {
   std::int64_t epochs_;
   std::int64_t steps_;
   bool relative_;  // to where this run started
+  EndsBy ends_by_;
 };
 
 }  // namespace troupe::detail

@@ -12,6 +12,7 @@
 #include "train/checkpoint/checkpointer.h"
 #include "train/evaluate.h"
 #include "train/limits.h"
+#include "train/own_pace.h"
 #include "train/schedule_factor.h"
 #include "train/stock_actions.h"
 
@@ -79,12 +80,15 @@ class Training final : public RunControl {
         throw ConfigError("saving listeners were given, and nothing is saved without model_dir.",
                           "set model_dir, or leave the listeners out.");
       }
-    } else {
-      const DataIdentity identity{data.train->examples(), options.batch_size, options.seed};
+    } else if (decides()) {
+      const DataIdentity identity{data.train->examples(), options.batch_size, options.seed,
+                                  detail::updates_per_step(strategy)};
       checkpoints_.emplace(strategy, state, identity, options, clock_,
                            std::move(companions.listeners));
     }
-    limits_.emplace(options, state, data.train->steps_per_epoch());
+    using EndsBy = detail::TrainingLimits::EndsBy;
+    limits_.emplace(options, state, detail::updates_per_epoch(strategy, *data.train),
+                    strategy.in_lockstep() ? EndsBy::place_or_step : EndsBy::step);
     make_schedule(companions.rate_factor);
     first_step_ = state.step + 1;
   }
@@ -95,8 +99,9 @@ class Training final : public RunControl {
       const auto start = clock_.now();
       run_steps();
       report_epoch(Seconds(clock_.now() - start).count());
-      if (limits_->reached(state_)) ended_ = true;
+      if (decides() && limits_->reached(state_)) ended_ = true;
     }
+    if (!strategy_.in_lockstep()) settle_for_all();
     log_info("training ends at step ", state_.step, ": ", reason());
     if (history_.steps == 0) log_warning("training took no step.");
     if (checkpoints_) checkpoints_->finish();
@@ -150,9 +155,14 @@ class Training final : public RunControl {
       actions_.insert(actions_.begin(), stock.begin(), stock.end());
     }
     check_same_actions();
-    ended_ = limits_->reached(state_);
-    if (ended_) return;
+    ended_ = decides() && limits_->reached(state_);
+    if (ended_ && strategy_.in_lockstep()) return;
     strategy_.publish(state_, limits_->last_step());
+    if (ended_) return;
+    if (!strategy_.in_lockstep()) {
+      first_step_ = state_.step + 1;
+      state_.position = detail::place_at(state_.step, strategy_, *data_.train);
+    }
     for (auto& action : actions_) action->ready(*this);
     ready_ = true;
     ended_ = detail::agree(strategy_, {false, wants_stop()}).stop;
@@ -173,9 +183,13 @@ class Training final : public RunControl {
   void run_steps() {
     for (const DistributedBatch& batch :
          data_.train->epoch(state_.position.epoch, state_.position.step)) {
+      if (detail::is_others(strategy_, batch)) {
+        ++state_.position.step;
+        continue;
+      }
       const auto number = strategy_.begin_step(state_);
       if (!number) {
-        request_stop(state_.ended);
+        if (!decides() || !limits_->reached(state_)) request_stop(state_.ended);
         ended_ = true;
         return;
       }
@@ -185,13 +199,16 @@ class Training final : public RunControl {
         take_step(batch, *number);
         settle();
       } catch (const NonFiniteError& error) {  // raised on all workers alike
-        if (options_.on_non_finite == OnNonFinite::fail) throw;
+        if (options_.on_non_finite == OnNonFinite::fail) {
+          if (!strategy_.in_lockstep()) strategy_.abort(error.what(), error.exit_code());
+          throw;
+        }
         log_warning("training stops, nothing after step ", state_.step - 1,
                     " is saved: ", error.what());
         request_stop("the loss or a gradient is not finite");
-        ended_ = true;
+        ended_ = spoiled_ = true;
       }
-      if (ended_ || limits_->is_last(state_)) return;
+      if (ended_ || (decides() && limits_->is_last(state_))) return;
     }
   }
 
@@ -204,10 +221,11 @@ class Training final : public RunControl {
     state_.step = number;
     ++state_.position.step;
     ++history_.steps;
-    history_.examples += batch.global_examples;
-    state_.epoch_loss.add(results, batch.global_examples);
+    const std::int64_t examples = detail::examples_of(strategy_, batch);
+    history_.examples += examples;
+    state_.epoch_loss.add(results, examples);
     poisoned_ = !are_finite(results);
-    StepReport report{state_.step, batch.epoch, batch.global_examples, {}};
+    StepReport report{state_.step, batch.epoch, examples, {}};
     if (schedule_) report.learning_rate = schedule_->rate();
     if (wants_losses(report.step)) report.losses = strategy_.reduce(Reduction::sum, results);
     for (auto& action : actions_) action->after_step(report, *this);
@@ -224,6 +242,7 @@ class Training final : public RunControl {
   }
 
   [[nodiscard]] bool wants_losses(std::int64_t step) const {
+    if (!strategy_.in_lockstep()) return true;  // it is no message
     if (detail::stock_wants_losses(options_, step, first_step_)) return true;
     for (const auto& action : given_) {
       if (action->wants_losses(step, step == first_step_)) return true;
@@ -250,11 +269,18 @@ class Training final : public RunControl {
     ended_ = detail::agree(strategy_, {false, wants_stop()}).stop;
   }
 
+  /// Without lockstep: what the chief ends with is everybody's end, and what it saves.
+  void settle_for_all() {
+    if (checkpoints_ && !spoiled_) checkpoints_->save(Checkpointer::Save::last);
+    strategy_.end_training(state_, reason());
+  }
+
   [[noreturn]] void stop_by_signal() {
     checkpoints_->save(Checkpointer::Save::stopping);
     checkpoints_->wait();
     (void)detail::agree(strategy_, {});  // nobody leaves before the chief has saved
     const std::string cause = text("SIGTERM: all workers stopped after step ", state_.step);
+    strategy_.end_training(state_, cause);
     if (!checkpoints_->saves()) {
       throw Stopped(cause + "; checkpoints are switched off, so the state is lost.",
                     "set --save-checkpoints-steps or --save-checkpoints-secs above 0.");
@@ -276,7 +302,8 @@ class Training final : public RunControl {
       for (auto& replica : state_.replicas) replica->metrics(Phase::train).reset();
       ++history_.epochs;
     }
-    if (data_.validation) {
+    if (data_.validation && decides()) {
+      strategy_.collect(state_);
       history_.validation =
           evaluate(strategy_, hooks_, state_, *data_.validation, Phase::validation);
       // A part of an epoch is validated where a run ends, and not where it goes on.
@@ -286,6 +313,8 @@ class Training final : public RunControl {
     for (auto& action : actions_) action->after_epoch(epoch, *history_.train, validation);
   }
 
+  /// Whether this worker sees to saving, validation and the end: all do together, or the chief.
+  [[nodiscard]] bool decides() const { return strategy_.in_lockstep() || is_chief(); }
   [[nodiscard]] bool wants_stop() const { return !stop_reason_.empty(); }
   [[nodiscard]] std::string reason() const {
     if (wants_stop()) return stop_reason_;
@@ -308,6 +337,7 @@ class Training final : public RunControl {
   std::string stop_reason_;
   bool ready_ = false;     // the actions know that the run has begun
   bool poisoned_ = false;  // a loss of the last step is not finite here
+  bool spoiled_ = false;   // what the state holds is not to be saved
   bool ended_ = false;
   History history_;
 };

@@ -13,7 +13,8 @@
 
 namespace troupe {
 
-/// What a run of train() came to; equal on every worker but for the seconds and the reason.
+/// What a run of train() came to; equal on every worker but for the seconds and the reason. Without
+/// lockstep everything is this worker's own, and the chief alone validates.
 struct History {
   std::int64_t epochs = 0;           // complete ones
   std::int64_t steps = 0;            // of this run
@@ -37,9 +38,12 @@ struct Companions {
 /// there is validation data. The order of examples is a function of seed and epoch alone. With
 /// options.model_dir it goes on from the newest checkpoint there, bit for bit as if it had never
 /// stopped, saves as the options say, and the chief writes summaries; SIGTERM then ends it after a
-/// save. The actions that the options ask for (on the chief: log, metrics file, progress bar,
-/// summaries) come first. Learning rates follow options.schedule, and with options.ema_decay the
-/// validations use averaged weights (docs/learning_rate.md).
+/// save. Without lockstep (parameter servers) steps are counted over all workers and alone end
+/// training, also where the limit is epochs; the chief's end is everybody's, and a stop that
+/// another worker's action asks for ends that worker. The actions that the options ask for (on the
+/// chief: log, metrics file, progress bar, summaries) come first. Learning rates follow
+/// options.schedule, and with options.ema_decay the validations use averaged weights
+/// (docs/learning_rate.md).
 /// Collective: yes.  Throws: ConfigError without training data, with both steps and max_steps, or
 /// for a schedule that is wrong or has no validation data to look at;
 /// CheckpointError; NonFiniteError; Stopped after SIGTERM; what hooks and group throw.

@@ -10,6 +10,7 @@
 
 #include "core/error.h"
 #include "core/log.h"
+#include "strategies/parameter_server.h"
 #include "train/train_and_evaluate.h"
 
 namespace troupe {
@@ -125,12 +126,14 @@ void export_mode(Estimator& estimator, const UseOptions& use) {
 void run_mode(Mode mode, Estimator& estimator, const TrainSpec& train_spec,
               const EvalSpec& eval_spec, const UseOptions& use) {
   const bool alone = mode != Mode::train && mode != Mode::train_and_evaluate;
-  if (alone && estimator.options().strategy.cluster.rank > 0) {
+  const Cluster& cluster = estimator.options().strategy.cluster;
+  if (alone && (cluster.rank > 0 || cluster.is_server())) {
     log_info("this mode is the chief's: nothing to do here");
     return;
   }
   switch (mode) {
     case Mode::train: {
+      if (serve_if_server(*estimator.hooks(), estimator.options().strategy)) return;
       TrainCall call;
       call.input = train_spec.input;
       call.max_steps = train_spec.max_steps;

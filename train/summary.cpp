@@ -18,15 +18,21 @@ nlohmann::ordered_json or_null(const std::optional<Report>& report) {
 
 void summarize(Strategy& strategy, const TrainState& state, const History& history,
                const std::optional<Report>& test, const TrainOptions& options) {
+  const bool alone = !strategy.in_lockstep();  // the chief speaks of the servers' parameters
+  if (alone && !strategy.is_chief()) return;
   const std::string hash = common_parameter_hash(strategy, state);
-  log_info("parameter_hash ", hash, ", equal on ", strategy.replicas_in_sync(),
-           strategy.replicas_in_sync() == 1 ? " replica" : " replicas");
+  if (alone) {
+    log_info("parameter_hash ", hash, ", of the parameter servers at step ", state.step);
+  } else {
+    log_info("parameter_hash ", hash, ", equal on ", strategy.replicas_in_sync(),
+             strategy.replicas_in_sync() == 1 ? " replica" : " replicas");
+  }
   if (!strategy.is_chief()) return;
   const double rate =
       history.seconds > 0 ? static_cast<double>(history.examples) / history.seconds : 0;
   if (history.examples > 0)
-    log_info("trained ", history.steps, " steps, ", history.examples, " examples in ",
-             history.seconds, " s (", rate, " examples/sec)");
+    log_info(alone ? "the chief trained " : "trained ", history.steps, " steps, ", history.examples,
+             " examples in ", history.seconds, " s (", rate, " examples/sec)");
   if (test) log_info(to_line(*test));
   if (!options.json_summary) return;
   nlohmann::ordered_json json;
@@ -42,6 +48,10 @@ void summarize(Strategy& strategy, const TrainState& state, const History& histo
   json["validation"] = or_null(history.validation);
   json["test"] = or_null(test);
   json["parameter_hash"] = hash;
+  // What a strategy without lockstep counts over all workers; the numbers above are the chief's.
+  if (const std::string facts = strategy.facts(); !facts.empty()) {
+    json["parameter_servers"] = nlohmann::ordered_json::parse(facts);
+  }
   std::cout << json.dump() << std::endl;
 }
 

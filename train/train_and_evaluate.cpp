@@ -200,10 +200,6 @@ void check(const Estimator& estimator) {
     throw ConfigError(text("this process is evaluator/", task.task_id, "."),
                       "start one evaluator only, with index 0.");
   }
-  if (task.task_type == "ps") {
-    throw ConfigError("this process is a parameter server, which this version does not have.",
-                      "list chief and workers only.");
-  }
   if (!task.is_evaluator() && checkpoint_cadence(estimator.config()).never()) {
     throw ConfigError(
         "train_and_evaluate needs a checkpoint saver, and checkpoints are switched "
@@ -220,6 +216,7 @@ TrainAndEvaluateResult train_and_evaluate(Estimator& estimator, const TrainSpec&
   train_spec.validate();
   check(estimator);
   const Task& task = estimator.config().task;
+  if (serve_if_server(*estimator.hooks(), estimator.options().strategy)) return {};
   if (task.is_evaluator()) return run_as_evaluator(estimator, train_spec, eval_spec);
   if (task.is_alone) return run_alone(estimator, train_spec, eval_spec);
   return run_in_group(estimator, train_spec, eval_spec);

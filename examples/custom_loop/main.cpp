@@ -9,6 +9,7 @@ int main(int argc, char** argv) {
     program.modes = troupe::ProgramInfo::Modes::train_only;  // this loop is all there is
     const troupe::Options options = troupe::parse_options(argc, argv, {}, program);
     const MnistHooks hooks(options);
+    if (troupe::serve_if_server(hooks, options.strategy)) return 0;
     const auto strategy = troupe::make_strategy(options.strategy);
     troupe::TrainState state = strategy->create_state(hooks, options.train.seed);
     const troupe::DistributedSplits data = strategy->distribute(
@@ -29,12 +30,15 @@ int main(int argc, char** argv) {
     for (std::int64_t epoch = 0; epoch < epochs; ++epoch) {
       double total = 0;
       for (const troupe::DistributedBatch& batch : data.train->epoch(epoch)) {
-        schedule.apply(state.step + 1);
+        const auto number = strategy->begin_step(state);  // its own, or none: others have ended it
+        if (!number) break;
+        schedule.apply(*number);
         const auto per_replica = strategy->run(train_step, state, batch);
         troupe::update_averages(state);
         loss = strategy->reduce(troupe::Reduction::sum, per_replica).front().second;
         total += loss * static_cast<double>(batch.global_examples);
-        if (++state.step % 100 == 0) troupe::log_info("step ", state.step, ": loss = ", loss);
+        state.step = *number;
+        if (state.step % 100 == 0) troupe::log_info("step ", state.step, ": loss = ", loss);
       }
       const auto mean = total / static_cast<double>(data.train->examples());
       const auto report =
@@ -42,6 +46,8 @@ int main(int argc, char** argv) {
       schedule.observe(report);
       troupe::log_info("epoch ", epoch + 1, ": loss = ", mean, "; ", troupe::to_line(report));
     }
+
+    strategy->end_training(state, "all epochs are complete");
 
     troupe::History history;
     history.epochs = epochs;

@@ -64,6 +64,7 @@ int main(int argc, char** argv) {
                        troupe::eval_spec(options.eval), options.use);
       return;
     }
+    if (troupe::serve_if_server(hooks, options.strategy)) return;
     const auto strategy = troupe::make_strategy(options.strategy);
     auto state = strategy->create_state(hooks, options.train.seed);
     const auto data = strategy->distribute(hooks.create_datasets(),

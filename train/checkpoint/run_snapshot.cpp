@@ -137,13 +137,20 @@ void warn_of_other_arithmetic(const ordered_json& saved) {
   }
 }
 
+/// Workers whose own state a checkpoint holds: all, or without lockstep the chief.
+int savers(const Strategy& strategy) { return strategy.in_lockstep() ? strategy.world_size() : 1; }
+
 ordered_json facts_of(const Strategy& strategy, const TrainState& state, const DataIdentity& data) {
   ordered_json facts;
   facts["step"] = state.step;
-  facts["position"] = {{"epoch", state.position.epoch}, {"step", state.position.step}};
+  // In batches, so that a run that reads more or fewer at a step goes on at the same examples.
+  const std::int64_t batches = (data.examples + data.global_batch - 1) / data.global_batch;
+  const std::int64_t step = state.position.step * data.batches_per_step;
+  facts["position"] = {{"epoch", state.position.epoch},
+                       {"step", data.batches_per_step == 1 ? step : std::min(step, batches)}};
   facts["data"] = {
       {"train_examples", data.examples}, {"batch_size", data.global_batch}, {"seed", data.seed}};
-  facts["world_size"] = strategy.world_size();
+  facts["world_size"] = savers(strategy);
   facts["local_replicas"] = strategy.local_replicas();
   facts["arithmetic"] = arithmetic();
   ordered_json names = ordered_json::array();
@@ -211,7 +218,7 @@ void add_to(std::vector<double>& sums, const at::Tensor& saved) {
 void restore_own(Strategy& strategy, TrainState& state, const ordered_json& facts,
                  const RunSnapshot& snapshot, std::uint64_t seed) {
   const Layout former{facts.at("world_size").get<int>(), facts.value("local_replicas", 1)};
-  const Layout present{strategy.world_size(), strategy.local_replicas()};
+  const Layout present{savers(strategy), strategy.local_replicas()};
   const auto own = [&](int rank) {
     const std::string name = worker_file(rank);
     return read_tensors(snapshot.files.at(name), name);
@@ -231,7 +238,8 @@ void restore_own(Strategy& strategy, TrainState& state, const ordered_json& fact
       add_to(metrics[i], find(part, replica_prefix(i) + "metrics"));
     }
   } else {
-    log_warning("the checkpoint was made by ", to_text(former), ", this run has ", to_text(present),
+    log_warning("the checkpoint was made by ", to_text(former), ", this run has ",
+                to_text(Layout{strategy.world_size(), strategy.local_replicas()}),
                 ": weights and data position go on, random streams start anew");
     // A stream of its own for every worker and step.
     torch::manual_seed(seed + 1 + static_cast<std::uint64_t>(strategy.rank()) +

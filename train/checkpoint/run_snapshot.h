@@ -20,6 +20,7 @@ struct DataIdentity {
   std::int64_t examples = 0;
   std::int64_t global_batch = 0;
   std::uint64_t seed = 0;
+  std::int64_t batches_per_step = 1;  // that a step of the position reads, of global_batch examples
 };
 
 struct RunSnapshot {

@@ -105,7 +105,9 @@ History Estimator::train(const TrainCall& call) {
                       "call train_and_evaluate, which does what each role is there for.");
   }
   const TrainOptions options = options_of(call);
-  if (options_.strategy.cluster.world_size() == 1 && is_trained_already(options)) {
+  const Cluster& cluster = options_.strategy.cluster;
+  const bool alone = cluster.world_size() == 1 && cluster.servers.empty();
+  if (alone && is_trained_already(options)) {
     History nothing;
     nothing.reason = text("max_steps ", *options.max_steps, " is reached");
     return nothing;

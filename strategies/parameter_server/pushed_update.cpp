@@ -1,0 +1,63 @@
+#include "strategies/parameter_server/pushed_update.h"
+
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include "strategies/finite_gradients.h"
+
+namespace troupe::detail {
+namespace {
+
+/// Every row once, in ascending order: what the rows of a push are.
+void coalesce(const std::vector<NamedTensor>& parameters) {
+  for (const auto& [name, parameter] : parameters) {
+    at::Tensor& gradient = parameter.mutable_grad();
+    if (!gradient.defined() || !gradient.is_sparse()) continue;
+    // Whole rows are what servers know; anything else is pushed dense.
+    gradient = gradient.sparse_dim() == 1 ? gradient.coalesce() : gradient.to_dense();
+  }
+}
+
+/// check_finite_gradients, which sees the values of a sparse gradient.
+void check_finite(const std::vector<NamedTensor>& parameters) {
+  std::vector<NamedTensor> with_values = parameters;
+  for (auto& [name, parameter] : with_values) {
+    const at::Tensor gradient = parameter.grad();
+    if (!gradient.defined() || !gradient.is_sparse()) continue;
+    parameter = torch::zeros_like(gradient.values());
+    parameter.mutable_grad() = gradient.values();
+  }
+  check_finite_gradients(with_values);
+}
+
+}  // namespace
+
+void PushedUpdate::reduce(const std::vector<NamedTensor>& parameters) {
+  if (threads_.size() > 1) {
+    gradients_.reduce(parameters);
+    return;
+  }
+  const torch::NoGradGuard no_grad;
+  coalesce(parameters);
+  check_finite(parameters);
+}
+
+void PushedUpdate::step(const std::string& name, torch::optim::Optimizer& optimizer,
+                        const std::vector<NamedTensor>& parameters) {
+  if (replica_ == 0) {
+    shared_.exchange.push(name, optimizer);
+    shared_.newest = &parameters;
+  }
+  if (threads_.size() == 1 || shared_.arrive == SharedUpdate::Values::with_next_step) return;
+  threads_.meet(replica_, "the values of a push");
+  if (replica_ != 0) {
+    const torch::NoGradGuard no_grad;
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      at::Tensor into = parameters[i].second;
+      into.copy_((*shared_.newest)[i].second);
+    }
+  }
+  threads_.meet(replica_, "the values of a push");
+}
+
+}  // namespace troupe::detail

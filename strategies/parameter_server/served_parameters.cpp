@@ -1,0 +1,106 @@
+#include "strategies/parameter_server/served_parameters.h"
+
+#include <torch/optim/lbfgs.h>
+#include <torch/types.h>
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "core/text.h"
+
+namespace troupe::detail {
+namespace {
+
+void check_optimizer(const std::string& name, torch::optim::Optimizer& optimizer) {
+  if (dynamic_cast<torch::optim::LBFGS*>(&optimizer) == nullptr) return;
+  throw ConfigError("optimiser \"" + name +
+                        "\" is LBFGS, which computes the loss again within its step; parameter "
+                        "servers have no data to do that with.",
+                    "use SGD, Adam, AdamW, RMSprop or Adagrad, or --strategy one-device.");
+}
+
+void check_parameter(const NamedTensor& parameter, bool is_owned) {
+  const auto& [name, tensor] = parameter;
+  if (is_owned) {
+    throw ConfigError("parameter \"" + name + "\" has two optimisers, or one has it twice.",
+                      "give every parameter to one optimiser: a server steps it once per push.");
+  }
+  const auto dtype = tensor.scalar_type();
+  if (dtype == torch::kFloat32 || dtype == torch::kFloat64) return;
+  throw ConfigError(
+      text("parameter \"", name, "\" is ", dtype, "; parameter servers train float32 and float64."),
+      "keep the parameters in float32.");
+}
+
+void add(ServedParameters& served, const NamedTensor& parameter, int optimizer) {
+  const at::Tensor& tensor = parameter.second;
+  if (tensor.numel() == 0) return;  // nothing to hold
+  const std::int64_t rows = tensor.dim() == 0 ? 1 : tensor.size(0);
+  served.model.tensors.push_back(
+      {parameter.first, optimizer, rows, tensor.nbytes() / static_cast<std::size_t>(rows)});
+  served.tensors.push_back(parameter);
+}
+
+}  // namespace
+
+int ServedParameters::number_of(const at::Tensor& parameter) const {
+  const auto found = std::find_if(tensors.begin(), tensors.end(), [&](const NamedTensor& tensor) {
+    return tensor.second.is_same(parameter);
+  });
+  return found == tensors.end() ? -1 : static_cast<int>(found - tensors.begin());
+}
+
+std::string ServedParameters::name_of(int shard) const {
+  const auto tensor =
+      static_cast<std::size_t>(model.shards[static_cast<std::size_t>(shard)].tensor);
+  return text(model.tensors[tensor].name, "#", shard);
+}
+
+std::int64_t ServedParameters::trained_bytes() const {
+  std::int64_t bytes = 0;
+  for (const ServedTensor& tensor : model.tensors) {
+    if (tensor.optimizer >= 0) bytes += tensor.rows * static_cast<std::int64_t>(tensor.row_bytes);
+  }
+  return bytes;
+}
+
+ServedParameters serve(Replica& replica, const ServerOptions& options, int servers) {
+  ServedParameters served;
+  served.optimizers = replica.optimizer_names();
+  const std::vector<NamedTensor> parameters = replica.parameters();
+  for (std::size_t o = 0; o < served.optimizers.size(); ++o) {
+    auto& optimizer = replica.optimizer(served.optimizers[o]);
+    check_optimizer(served.optimizers[o], optimizer);
+    for (const auto& group : optimizer.param_groups()) {
+      for (const at::Tensor& tensor : group.params()) {
+        const auto named =
+            std::find_if(parameters.begin(), parameters.end(),
+                         [&](const NamedTensor& known) { return known.second.is_same(tensor); });
+        check_parameter(*named, served.number_of(tensor) >= 0);
+        add(served, *named, static_cast<int>(o));
+      }
+    }
+  }
+  for (const NamedTensor& parameter : parameters) {
+    if (served.number_of(parameter.second) < 0) add(served, parameter, -1);
+  }
+  served.model.shards =
+      place(served.model.tensors, servers, static_cast<std::size_t>(options.min_shard_bytes));
+  served.shards_of.resize(served.tensors.size());
+  for (std::size_t i = 0; i < served.model.shards.size(); ++i) {
+    const auto tensor = static_cast<std::size_t>(served.model.shards[i].tensor);
+    served.shards_of[tensor].push_back(static_cast<int>(i));
+  }
+  return served;
+}
+
+at::Tensor as_rows(const at::Tensor& tensor) {
+  const at::Tensor plain = tensor.detach();
+  return plain.dim() == 0 ? plain.view({1}) : plain;
+}
+
+at::Tensor rows_of(const at::Tensor& tensor, const Shard& shard) {
+  return as_rows(tensor).narrow(0, shard.first_row, shard.rows);
+}
+
+}  // namespace troupe::detail

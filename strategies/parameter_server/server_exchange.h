@@ -1,0 +1,43 @@
+// ServerExchange: what a worker sends to the parameter servers and takes from them, as tensors of
+// its first replica.
+//
+// Threads: the thread that runs replica 0, which is the training thread.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "distributed/servers/server_client.h"
+#include "hooks/parameter_update.h"
+#include "strategies/parameter_server/served_parameters.h"
+
+namespace troupe::detail {
+
+class ServerExchange {
+ public:
+  /// Before the first of the other functions: whose tensors these are, and the way to the servers.
+  /// Both outlive this object.
+  void attach(const ServedParameters& served, ServerClient& client);
+
+  /// Before each step: the examples of this worker, and those that its losses are divided by.
+  void begin_batch(std::int64_t examples, std::int64_t global_examples);
+
+  /// Pushes the gradients of one optimiser's parameters: the rows of sparse ones, if its step
+  /// changes no others, all of the rest. Sparse gradients are expected coalesced.
+  void push(const std::string& name, torch::optim::Optimizer& optimizer);
+
+  /// Writes values that came into the replica's parameters.
+  void install(const RowBlock& block) const;
+
+ private:
+  void warn_of_dense(const std::string& optimizer, int tensor);
+
+  const ServedParameters* served_ = nullptr;
+  ServerClient* client_ = nullptr;
+  std::int64_t examples_ = 0;
+  std::int64_t global_examples_ = 0;
+  bool warned_ = false;
+};
+
+}  // namespace troupe::detail

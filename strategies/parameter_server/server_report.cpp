@@ -1,0 +1,77 @@
+#include "strategies/parameter_server/server_report.h"
+
+#include <nlohmann/json.hpp>
+
+#include "core/log.h"
+#include "core/text.h"
+
+namespace troupe::detail {
+namespace {
+
+using nlohmann::ordered_json;
+using Histogram = std::map<std::int64_t, std::int64_t>;
+
+/// "0: 120, 1: 31"
+std::string to_line(const Histogram& histogram) {
+  std::string line;
+  for (const auto& [value, count] : histogram) {
+    line += text(line.empty() ? "" : ", ", value, ": ", count);
+  }
+  return line.empty() ? "nothing" : line;
+}
+
+std::string to_line(const std::vector<std::string>& names) {
+  std::string line;
+  for (const std::string& name : names) line += (line.empty() ? "" : ", ") + name;
+  return line;
+}
+
+ordered_json to_json(const Histogram& histogram) {
+  ordered_json json = ordered_json::object();
+  for (const auto& [value, count] : histogram) json[std::to_string(value)] = count;
+  return json;
+}
+
+std::int64_t per_step(std::int64_t bytes, std::int64_t steps) {
+  return steps == 0 ? 0 : bytes / steps;
+}
+
+}  // namespace
+
+void ServerReport::add_step(const ServerClient& client) {
+  const ServerClient::Traffic traffic = client.traffic();
+  ++steps;
+  pushed = traffic.pushed;
+  pulled = traffic.pulled;
+}
+
+void ServerReport::log() const {
+  log_info("staleness in clocks of all ", counted.updates,
+           " updates, as value: count: ", to_line(counted.staleness));
+  log_info("updates between a worker's read and its write, as value: count: ",
+           to_line(counted.missed));
+  if (counted.dropped > 0) log_info("pushes dropped as a backup worker's: ", counted.dropped);
+  if (!counted.lost.empty()) log_warning("workers lost: ", to_line(counted.lost));
+  if (!counted.joined_again.empty()) {
+    log_info("workers that joined again: ", to_line(counted.joined_again));
+  }
+  log_info("bytes per step of the chief: ", per_step(pushed, steps), " pushed, ",
+           per_step(pulled, steps), " pulled; all parameters are ", dense_step);
+}
+
+std::string ServerReport::json() const {
+  ordered_json json;
+  json["updates"] = counted.updates;
+  json["staleness"] = to_json(counted.staleness);
+  json["missed"] = to_json(counted.missed);
+  json["dropped"] = counted.dropped;
+  json["lost"] = counted.lost;
+  json["joined_again"] = counted.joined_again;
+  json["chief"] = {{"steps", steps},
+                   {"pushed_bytes_per_step", per_step(pushed, steps)},
+                   {"pulled_bytes_per_step", per_step(pulled, steps)},
+                   {"dense_bytes_per_step", dense_step}};
+  return json.dump();
+}
+
+}  // namespace troupe::detail

@@ -1,0 +1,28 @@
+// ServerReport: what the chief says of the parameter servers when training has ended.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "distributed/servers/pace.h"
+#include "distributed/servers/server_client.h"
+
+namespace troupe::detail {
+
+struct ServerReport {
+  PaceStatistics counted;       // over all workers
+  std::int64_t steps = 0;       // of this worker, as is what follows
+  std::int64_t pushed = 0;      // bytes
+  std::int64_t pulled = 0;      // bytes
+  std::int64_t dense_step = 0;  // bytes of all trained parameters
+
+  /// After each step of this worker.
+  void add_step(const ServerClient& client);
+  void log() const;
+  /// {"updates": ..., "staleness": {"0": ...}, "missed": {...}, "dropped": ..., "lost": [...],
+  /// "joined_again": [...], "chief": {"steps", "pushed_bytes_per_step", "pulled_bytes_per_step",
+  /// "dense_bytes_per_step"}}
+  [[nodiscard]] std::string json() const;
+};
+
+}  // namespace troupe::detail

@@ -1,0 +1,66 @@
+#include "strategies/parameter_server/server_terms.h"
+
+#include "core/error.h"
+#include "core/text.h"
+#include "strategies/local_replicas.h"
+#include "strategies/tensor_bytes.h"
+
+namespace troupe::detail {
+
+Pace pace_of(const ServerOptions& options) {
+  Pace pace;
+  pace.staleness_bound = options.staleness_bound;
+  pace.backup_workers = options.backup_workers;
+  pace.prefetch = options.prefetch;
+  return pace;
+}
+
+JoinTerms terms_of(const StrategyOptions& options, const Replica& replica) {
+  JoinTerms terms{signature(state_of(replica)), options.must_match};
+  const ServerOptions& servers = options.servers;
+  terms.must_match["--strategy"] = "parameter-server";
+  terms.must_match["--staleness-bound"] =
+      servers.staleness_bound ? text(*servers.staleness_bound) : "none";
+  terms.must_match["--backup-workers"] = text(servers.backup_workers);
+  terms.must_match["--min-shard-bytes"] = text(servers.min_shard_bytes);
+  return terms;
+}
+
+void check_server_options(const StrategyOptions& options) {
+  const Cluster& cluster = options.cluster;
+  const ServerOptions& servers = options.servers;
+  if (cluster.servers.empty()) {
+    throw ConfigError(text("--strategy parameter-server was asked for, and the cluster (",
+                           cluster.origin, ") has no parameter servers."),
+                      "start with troupe run --ps N, or list \"ps\" addresses in TF_CONFIG.");
+  }
+  if (servers.staleness_bound && *servers.staleness_bound < 0) {
+    throw ConfigError(text("--staleness-bound is ", *servers.staleness_bound, "."),
+                      "give 0 (synchronous) or more, or leave it out for no bound.");
+  }
+  if (servers.min_shard_bytes < 1) {
+    throw ConfigError(text("--min-shard-bytes is ", servers.min_shard_bytes, "."),
+                      "give at least 1.");
+  }
+  const bool synchronous = pace_of(servers).synchronous();
+  if (servers.backup_workers < 0 ||
+      (servers.backup_workers > 0 && servers.backup_workers >= cluster.world_size())) {
+    throw ConfigError(text("--backup-workers is ", servers.backup_workers, " of ",
+                           cluster.world_size(), " workers."),
+                      "leave at least one worker that is waited for.");
+  }
+  if (servers.backup_workers > 0 && !synchronous) {
+    throw ConfigError("--backup-workers was given for asynchronous training.",
+                      "add --staleness-bound 0, or leave it out: nobody is waited for then.");
+  }
+  if (synchronous && cluster.world_size() > 1 && options.step.clip_norm > 0) {
+    throw ConfigError(
+        "--clip-norm with --staleness-bound 0 and more than one worker: no process has the sum of "
+        "all gradients, whose norm is the limit.",
+        "use --strategy multi-worker, leave --staleness-bound 0 out (each worker's gradient is "
+        "then "
+        "clipped by itself), or train without clipping.");
+  }
+}
+
+}  // namespace troupe::detail

@@ -1,0 +1,19 @@
+// What workers and parameter servers of one job must agree on.
+#pragma once
+
+#include "distributed/servers/pace.h"
+#include "distributed/worker_group.h"
+#include "hooks/replica.h"
+#include "strategies/options.h"
+
+namespace troupe::detail {
+
+[[nodiscard]] Pace pace_of(const ServerOptions& options);
+
+/// The terms that this process joins with. `replica` is one made by its hooks.
+[[nodiscard]] JoinTerms terms_of(const StrategyOptions& options, const Replica& replica);
+
+/// Throws: ConfigError for options that parameter servers do not do, or a cluster without servers.
+void check_server_options(const StrategyOptions& options);
+
+}  // namespace troupe::detail

@@ -1,0 +1,210 @@
+#include "strategies/parameter_server/tensor_store.h"
+
+#include <torch/optim/optimizer.h>
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "core/check.h"
+#include "core/error.h"
+#include "core/text.h"
+#include "strategies/optimizer_state.h"
+#include "strategies/parameter_server/shard_states.h"
+#include "strategies/parameter_server/state_bytes.h"
+
+namespace troupe::detail {
+namespace {
+
+using nlohmann::ordered_json;
+
+ConfigError does_not_fit(const std::string& what) {
+  return ConfigError("the chief's state does not fit this server: " + what + ".",
+                     "run the same program on every worker and server.");
+}
+
+/// A copy: bytes from the wire may lie anywhere.
+at::Tensor host_tensor(Span<const std::byte> bytes, at::IntArrayRef sizes, at::ScalarType type) {
+  at::Tensor tensor = torch::empty(sizes, torch::TensorOptions().dtype(type));
+  TROUPE_CHECK_EQ(tensor.nbytes(), bytes.size());
+  if (!bytes.empty()) std::memcpy(tensor.data_ptr(), bytes.data(), bytes.size());
+  return tensor;
+}
+
+at::Tensor row_numbers(Span<const std::int64_t> rows) {
+  return host_tensor(as_bytes(rows), {static_cast<std::int64_t>(rows.size())}, torch::kInt64);
+}
+
+/// What is named "<prefix><rest>", as "<rest>".
+std::vector<NamedTensor> named_below(const std::vector<NamedTensor>& tensors,
+                                     const std::string& prefix) {
+  std::vector<NamedTensor> below;
+  for (const auto& [name, tensor] : tensors) {
+    if (name.rfind(prefix, 0) == 0) below.emplace_back(name.substr(prefix.size()), tensor);
+  }
+  return below;
+}
+
+}  // namespace
+
+TensorStore::TensorStore(Replica& replica, const ServedParameters& served, int server)
+    : replica_(replica), served_(served), values_(served.model.shards.size()) {
+  const torch::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < values_.size(); ++i) {
+    const Shard& shard = served.model.shards[i];
+    if (shard.server != server) continue;
+    const auto tensor = static_cast<std::size_t>(shard.tensor);
+    values_[i] = rows_of(served.tensors[tensor].second, shard).clone(at::MemoryFormat::Contiguous);
+    if (served.model.tensors[tensor].optimizer >= 0) values_[i].requires_grad_();
+    named_.emplace_back(served.name_of(static_cast<int>(i)), values_[i]);
+  }
+  for (std::size_t o = 0; o < served.optimizers.size(); ++o) {
+    auto& optimizer = optimizer_at(o);
+    std::vector<NamedTensor> whole;
+    std::vector<NamedTensor> own;
+    const auto description = describe_optimizer(optimizer, replica.parameters(), whole);
+    const auto part = shards_of_optimizer(description, whole, served, server, own);
+    optimizer.state().clear();
+    for (auto& group : optimizer.param_groups()) {
+      std::vector<at::Tensor> shards;
+      for (const at::Tensor& parameter : group.params()) {
+        const int number = served.number_of(parameter);
+        if (number < 0) continue;
+        for (const int shard : served.shards_of[static_cast<std::size_t>(number)]) {
+          const at::Tensor& values = values_[static_cast<std::size_t>(shard)];
+          if (values.defined()) shards.push_back(values);
+        }
+      }
+      group.params() = std::move(shards);
+    }
+    restore_optimizer(optimizer, named_, part, own);
+  }
+  // What other servers hold is not to take memory here.
+  for (const NamedTensor& parameter : served.tensors) {
+    parameter.second.set_data(torch::empty({0}, parameter.second.options()));
+  }
+}
+
+torch::optim::Optimizer& TensorStore::optimizer_at(std::size_t number) {
+  return replica_.optimizer(served_.optimizers.at(number));
+}
+
+const at::Tensor& TensorStore::held(int shard) const {
+  const auto own = static_cast<std::size_t>(shard);
+  TROUPE_CHECK(own < values_.size() && values_[own].defined());
+  return values_[own];
+}
+
+void TensorStore::load(Span<const std::byte> bytes) {
+  const torch::NoGradGuard no_grad;
+  const ShardState state = read_state(bytes);
+  if (state.optimizers.size() != served_.optimizers.size()) {
+    throw does_not_fit("it has another number of optimisers");
+  }
+  const auto found = named_below(state.tensors, "value/");
+  if (found.size() != named_.size()) throw does_not_fit("it has other shards");
+  for (std::size_t i = 0; i < named_.size(); ++i) {
+    const auto& [name, from] = found[i];
+    at::Tensor into = named_[i].second;
+    if (name != named_[i].first || from.sizes() != into.sizes() ||
+        from.scalar_type() != into.scalar_type()) {
+      throw does_not_fit(text(name, " is ", from.scalar_type(), " ", from.sizes(), " where ",
+                              named_[i].first, " is ", into.scalar_type(), " ", into.sizes()));
+    }
+    into.copy_(from);
+  }
+  try {
+    for (std::size_t o = 0; o < served_.optimizers.size(); ++o) {
+      restore_optimizer(optimizer_at(o), named_, state.optimizers[o],
+                        named_below(state.tensors, optimizer_prefix(o)));
+    }
+  } catch (const CheckpointError& error) {
+    throw does_not_fit(error.cause());
+  } catch (const ordered_json::exception& error) {
+    throw does_not_fit(error.what());
+  }
+}
+
+std::vector<std::byte> TensorStore::save() {
+  ShardState state;
+  for (const auto& [name, values] : named_) state.tensors.emplace_back("value/" + name, values);
+  for (std::size_t o = 0; o < served_.optimizers.size(); ++o) {
+    std::vector<NamedTensor> own;
+    state.optimizers.push_back(describe_optimizer(optimizer_at(o), named_, own));
+    for (const auto& [name, tensor] : own) {
+      state.tensors.emplace_back(optimizer_prefix(o) + name,
+                                 tensor.is_sparse() ? tensor.to_dense() : tensor);
+    }
+  }
+  return write_state(state);
+}
+
+at::Tensor TensorStore::gradient_of(const RowBlock& block) const {
+  const at::Tensor& values = held(block.shard);
+  if (block.all_rows) return host_tensor(block.values, values.sizes(), values.scalar_type());
+  auto sizes = values.sizes().vec();
+  sizes[0] = static_cast<std::int64_t>(block.rows.size());
+  const at::Tensor rows = host_tensor(block.values, sizes, values.scalar_type());
+  return torch::sparse_coo_tensor(row_numbers(block.rows).unsqueeze(0), rows, values.sizes());
+}
+
+at::Tensor TensorStore::sum_of(const std::vector<const RowBlock*>& blocks, double scale) const {
+  bool sparse = true;
+  for (const RowBlock* block : blocks) sparse = sparse && !block->all_rows;
+  at::Tensor total;
+  for (const RowBlock* block : blocks) {
+    at::Tensor gradient = gradient_of(*block);
+    if (!sparse && gradient.is_sparse()) gradient = gradient.to_dense();
+    if (total.defined()) {
+      total.add_(gradient);
+    } else {
+      total = gradient;
+    }
+  }
+  if (scale != 1) total.mul_(scale);
+  return sparse ? total.coalesce() : total;
+}
+
+void TensorStore::set_learning_rates(torch::optim::Optimizer& optimizer, const Push& push) const {
+  auto& groups = optimizer.param_groups();
+  if (push.learning_rates.size() != groups.size()) {
+    throw ConfigError(text("a worker pushed ", push.learning_rates.size(),
+                           " learning rates for an optimiser of ", groups.size(), " groups."),
+                      "run the same program on every worker and server.");
+  }
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    groups[g].options().set_lr(push.learning_rates[g]);
+  }
+}
+
+void TensorStore::apply(const std::vector<const Push*>& pushes, double scale) {
+  TROUPE_CHECK(!pushes.empty());
+  const torch::NoGradGuard no_grad;
+  auto& optimizer = optimizer_at(static_cast<std::size_t>(pushes.front()->optimizer));
+  set_learning_rates(optimizer, *pushes.front());
+  std::vector<std::vector<const RowBlock*>> blocks(values_.size());  // by shard, in push order
+  for (const Push* push : pushes) {
+    TROUPE_CHECK_EQ(push->optimizer, pushes.front()->optimizer);
+    for (const RowBlock& block : push->gradients) {
+      blocks.at(static_cast<std::size_t>(block.shard)).push_back(&block);
+    }
+  }
+  for (std::size_t i = 0; i < values_.size(); ++i) {
+    if (!blocks[i].empty()) values_[i].mutable_grad() = sum_of(blocks[i], scale);
+  }
+  optimizer.step();
+  for (const at::Tensor& values : values_) {
+    if (values.defined()) values.mutable_grad() = at::Tensor();
+  }
+}
+
+void TensorStore::read(int shard, Span<const std::int64_t> rows, Span<std::byte> out) const {
+  const torch::NoGradGuard no_grad;
+  const at::Tensor values = held(shard).detach();
+  const at::Tensor wanted = rows.empty() ? values : values.index_select(0, row_numbers(rows));
+  TROUPE_CHECK_EQ(wanted.nbytes(), out.size());
+  if (out.size() > 0) std::memcpy(out.data(), wanted.data_ptr(), out.size());
+}
+
+}  // namespace troupe::detail

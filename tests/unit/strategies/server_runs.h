@@ -1,0 +1,125 @@
+// Whole jobs with parameter servers: chief, workers and servers as threads, over real loopback
+// sockets.
+#pragma once
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "strategies/parameter_server.h"
+#include "tests/unit/strategies/server_hooks.h"
+#include "tests/unit/strategies/strategy_runs.h"
+
+namespace troupe::testing {
+
+struct Job {
+  int workers = 1;
+  int servers = 1;
+  ServerOptions options;
+  int replicas = 1;
+};
+
+/// Synchronous, and with shards so small that every tensor is divided.
+inline Job synchronous(int workers, int servers) {
+  Job job;
+  job.workers = workers;
+  job.servers = servers;
+  job.options.staleness_bound = 0;
+  job.options.min_shard_bytes = 8;
+  return job;
+}
+inline Job asynchronous(int workers, int servers) {
+  Job job = synchronous(workers, servers);
+  job.options.staleness_bound.reset();
+  return job;
+}
+
+/// What the chief of a job ends with.
+struct JobEnd {
+  std::string hash;  // of parameters and buffers
+  std::int64_t step = 0;
+  std::int64_t steps_of_all = 0;
+  Report test;
+  History history;
+  nlohmann::json servers;
+};
+
+/// What one worker does with its strategy.
+using WorkerBody = std::function<void(int rank, Strategy& strategy)>;
+
+/// Errors by process: workers, then servers.
+inline RankErrors try_job(const Job& job, const Hooks& hooks, const WorkerBody& body) {
+  StrategyOptions common;
+  common.name = "parameter-server";
+  common.cluster.members.clear();
+  for (int i = 0; i < job.workers; ++i) {
+    common.cluster.members.push_back({text("worker/", i), Endpoint{"127.0.0.1", free_port()}});
+  }
+  for (int i = 0; i < job.servers; ++i) {
+    common.cluster.servers.push_back({text("ps/", i), Endpoint{"127.0.0.1", free_port()}});
+  }
+  common.group = test_options();
+  common.servers = job.options;
+  common.replicas = job.replicas;
+  return try_ranks(job.workers + job.servers, [&](int process) {
+    StrategyOptions options = common;
+    if (process >= job.workers) {
+      options.cluster.server = process - job.workers;
+      serve_parameters(hooks, options);
+      return;
+    }
+    options.cluster.rank = process;
+    body(process, *make_parameter_server(options));
+  });
+}
+
+inline void run_job(const Job& job, const Hooks& hooks, const WorkerBody& body) {
+  const RankErrors errors = try_job(job, hooks, body);
+  for (std::size_t i = 0; i < errors.size(); ++i) {
+    const std::string message = message_of(errors[i]);
+    if (!message.empty()) throw std::runtime_error(text("process ", i, ": ", message));
+  }
+}
+
+/// A whole training, as template/main.cpp does it.
+inline JobEnd train_job(const Job& job, const Hooks& hooks, const TrainOptions& options,
+                        const std::function<Companions(int rank)>& companions = nullptr) {
+  JobEnd end;
+  std::vector<std::int64_t> steps(static_cast<std::size_t>(job.workers), 0);
+  run_job(job, hooks, [&](int rank, Strategy& strategy) {
+    auto state = strategy.create_state(hooks, options.seed);
+    const auto data =
+        strategy.distribute(hooks.create_datasets(), {options.batch_size, options.seed});
+    const History history =
+        train(strategy, hooks, state, data, options, companions ? companions(rank) : Companions());
+    const Report report = test(strategy, hooks, state, data);
+    steps[static_cast<std::size_t>(rank)] = history.steps;
+    if (rank == 0) {
+      end.hash = common_parameter_hash(strategy, state);
+      end.step = state.step;
+      end.test = report;
+      end.history = history;
+      end.servers = nlohmann::json::parse(strategy.facts());
+    }
+    strategy.close();
+  });
+  for (const std::int64_t own : steps) end.steps_of_all += own;
+  return end;
+}
+
+/// The same training without servers.
+inline JobEnd train_alone(Strategy& strategy, const Hooks& hooks, const TrainOptions& options) {
+  JobEnd end;
+  auto state = strategy.create_state(hooks, options.seed);
+  const auto data =
+      strategy.distribute(hooks.create_datasets(), {options.batch_size, options.seed});
+  end.history = train(strategy, hooks, state, data, options);
+  end.test = test(strategy, hooks, state, data);
+  end.hash = common_parameter_hash(strategy, state);
+  end.step = state.step;
+  strategy.close();
+  return end;
+}
+
+}  // namespace troupe::testing

@@ -1,0 +1,235 @@
+// What a parameter server holds, without a network: its optimisers take the steps of one device on
+// parts of the tensors, and states are divided, put together and refused.
+#include "strategies/parameter_server/tensor_store.h"
+
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+#include "strategies/optimizer_state.h"
+#include "strategies/parameter_hash.h"
+#include "strategies/parameter_server/shard_states.h"
+#include "strategies/parameter_server/state_bytes.h"
+#include "strategies/replica_runner.h"
+#include "tests/support/torch_prelude.h"
+#include "tests/unit/strategies/server_hooks.h"
+
+using troupe::testing::ServerHooks;
+namespace detail = troupe::detail;
+
+namespace {
+
+class NoUpdate final : public troupe::ParameterUpdate {
+ public:
+  void reduce(const std::vector<troupe::NamedTensor>&) override {}
+};
+NoUpdate no_update;
+
+troupe::ServerOptions tiny_shards() {
+  troupe::ServerOptions options;
+  options.min_shard_bytes = 8;
+  return options;
+}
+
+std::unique_ptr<troupe::Replica> make(const troupe::Hooks& hooks) {
+  return detail::make_replica(hooks, {}, 1, no_update, {});
+}
+
+/// One process's part, as workers and servers make it.
+struct Part {
+  Part(const troupe::Hooks& hooks, int servers)
+      : replica(make(hooks)), served(detail::serve(*replica, tiny_shards(), servers)) {}
+  std::unique_ptr<troupe::Replica> replica;
+  detail::ServedParameters served;
+};
+
+struct Server : Part {
+  Server(const troupe::Hooks& hooks, int servers, int index)
+      : Part(hooks, servers), store(*replica, served, index) {}
+  detail::TensorStore store;
+};
+
+/// What a replica's optimisers hold, bit for bit.
+std::string optimizers_of(troupe::Replica& replica) {
+  std::string all;
+  for (const auto& name : replica.optimizer_names()) {
+    std::vector<troupe::NamedTensor> tensors;
+    all +=
+        troupe::describe_optimizer(replica.optimizer(name), replica.parameters(), tensors).dump();
+    for (const auto& [tensor_name, tensor] : tensors) {
+      std::stringstream values;
+      values << tensor_name << std::hexfloat;
+      const auto flat = tensor.contiguous().view(-1);
+      for (std::int64_t i = 0; i < flat.numel(); ++i) values << ' ' << flat[i].item<double>();
+      all += values.str();
+    }
+  }
+  return all;
+}
+
+/// A gradient that depends on the step.
+at::Tensor gradient_of(const at::Tensor& parameter, int step) {
+  const auto flat = torch::arange(parameter.numel(), torch::kFloat32);
+  return torch::sin(flat * (0.7F + static_cast<float>(step))).view_as(parameter);
+}
+
+/// One step of optimiser `o` on one device and on the servers, with two pushes that add up to it.
+void step_both(Part& device, std::vector<std::unique_ptr<Server>>& servers, int o, int step) {
+  auto& optimizer = device.replica->optimizer(device.served.optimizers[static_cast<size_t>(o)]);
+  std::vector<at::Tensor> kept;
+  troupe::Push first;
+  first.optimizer = o;
+  for (auto& group : optimizer.param_groups()) {
+    group.options().set_lr(group.options().get_lr() * 0.9);
+    first.learning_rates.push_back(group.options().get_lr());
+  }
+  troupe::Push second = first;
+  for (std::size_t i = 0; i < device.served.tensors.size(); ++i) {
+    if (device.served.model.tensors[i].optimizer != o) continue;
+    const at::Tensor& parameter = device.served.tensors[i].second;
+    const at::Tensor one = gradient_of(parameter, step);
+    const at::Tensor two = gradient_of(parameter, step + 100);
+    parameter.mutable_grad() = one + two;
+    for (const int shard : device.served.shards_of[i]) {
+      for (auto* push : {&first, &second}) {
+        kept.push_back(detail::rows_of(push == &first ? one : two,
+                                       device.served.model.shards[static_cast<size_t>(shard)]));
+        push->gradients.push_back(
+            {shard,
+             true,
+             {},
+             {static_cast<const std::byte*>(kept.back().data_ptr()), kept.back().nbytes()}});
+      }
+    }
+  }
+  optimizer.step();
+  for (std::size_t s = 0; s < servers.size(); ++s) {
+    const auto own = [&](const troupe::Push& push) {
+      troupe::Push part = push;
+      part.gradients.clear();
+      for (const auto& block : push.gradients) {
+        const auto shard = static_cast<std::size_t>(block.shard);
+        if (device.served.model.shards[shard].server == static_cast<int>(s)) {
+          part.gradients.push_back(block);
+        }
+      }
+      return part;
+    };
+    const troupe::Push a = own(first);
+    const troupe::Push b = own(second);
+    servers[s]->store.apply({&a, &b}, 1.0);
+  }
+}
+
+std::vector<std::vector<std::byte>> states_of(std::vector<std::unique_ptr<Server>>& servers) {
+  std::vector<std::vector<std::byte>> states;
+  for (auto& server : servers) states.push_back(server->store.save());
+  return states;
+}
+
+}  // namespace
+
+TEST_SUITE("strategies") {
+  TEST_CASE("tensor store: optimisers on shards take the steps of one device, bit for bit") {
+    for (const char* kind : {"sgd", "adam", "adamw", "rmsprop", "adagrad", "groups", "two"}) {
+      for (const int count : {1, 2, 3}) {
+        CAPTURE(kind);
+        CAPTURE(count);
+        const ServerHooks hooks(kind);
+        Part device(hooks, count);
+        const int optimizers = static_cast<int>(device.served.optimizers.size());
+        std::vector<std::unique_ptr<Server>> servers;
+        for (int s = 0; s < count; ++s) {
+          servers.push_back(std::make_unique<Server>(hooks, count, s));
+        }
+        for (int step = 0; step < 4; ++step) {
+          if (step == 2) {  // another set of servers takes over from the chief
+            const auto states = detail::split_state(*device.replica, device.served, count);
+            for (int s = 0; s < count; ++s) {
+              const auto own = static_cast<std::size_t>(s);
+              servers[own] = std::make_unique<Server>(hooks, count, s);
+              servers[own]->store.load(states[own]);
+            }
+          }
+          for (int o = 0; o < optimizers; ++o) step_both(device, servers, o, step);
+        }
+        Part back(hooks, count);
+        for (int o = 0; o < optimizers; ++o) {  // options are the worker's own, so its rates, too
+          const auto& name = back.served.optimizers[static_cast<size_t>(o)];
+          auto& groups = device.replica->optimizer(name).param_groups();
+          for (std::size_t g = 0; g < groups.size(); ++g) {
+            back.replica->optimizer(name).param_groups()[g].options().set_lr(
+                groups[g].options().get_lr());
+          }
+        }
+        detail::merge_state(*back.replica, back.served, states_of(servers));
+        CHECK(troupe::parameter_hash(*back.replica) == troupe::parameter_hash(*device.replica));
+        CHECK(optimizers_of(*back.replica) == optimizers_of(*device.replica));
+      }
+    }
+  }
+
+  TEST_CASE("tensor store: rows that changed are read, a scale counts, other gradients do not") {
+    const ServerHooks hooks("groups");  // in.* by SGD with momentum, at 0.03
+    Server server(hooks, 1, 0);
+    const int shard = server.served.shards_of[0].front();
+    REQUIRE(server.served.model.tensors[0].name == "in.weight");
+    const auto values = [&](const std::vector<std::int64_t>& rows) {
+      std::vector<float> out(rows.empty() ? 7 : rows.size());
+      server.store.read(shard, rows, troupe::as_writable_bytes(troupe::Span<float>(out)));
+      return out;
+    };
+    const auto before = values({});
+    std::vector<float> gradient(7, 2.0F);
+    troupe::Push push;
+    push.learning_rates = {0.5, 0.5};
+    push.gradients.push_back(
+        {shard, true, {}, troupe::as_bytes(troupe::Span<const float>(gradient))});
+    server.store.apply({&push}, 0.25);
+    CHECK(values({6, 2}) == std::vector<float>{before[6] - 0.25F, before[2] - 0.25F});
+    push.learning_rates = {0.5};
+    CHECK_THROWS_WITH_AS(server.store.apply({&push}, 1), doctest::Contains("1 learning rates"),
+                         troupe::ConfigError);
+  }
+
+  TEST_CASE("tensor store: states that do not fit are refused, and bytes that are none") {
+    const ServerHooks hooks("adam");
+    Part chief(hooks, 2);
+    const auto states = detail::split_state(*chief.replica, chief.served, 2);
+    Server server(hooks, 2, 0);
+    server.store.load(states[0]);
+    const auto refused = [&](const std::vector<std::byte>& bytes) {
+      CHECK_THROWS_AS(server.store.load(bytes), troupe::ConfigError);
+    };
+    refused(states[1]);
+    Part other(ServerHooks("sgd"), 2);
+    refused(detail::split_state(*other.replica, other.served, 2)[0]);
+    for (std::size_t size = 0; size < states[0].size(); size += 13) {
+      refused({states[0].begin(), states[0].begin() + static_cast<std::ptrdiff_t>(size)});
+    }
+    auto longer = states[0];
+    longer.push_back({});
+    refused(longer);
+    // A tensor that says it is as large as can be.
+    detail::ShardState huge;
+    auto bytes = detail::write_state({huge.optimizers, {{"x", torch::zeros({2, 3})}}});
+    std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    for (const char* shape : {"[4611686018427387904,4]", "[-2,3]", "[9999]", "[\"a\"]"}) {
+      std::string forged = text;
+      const auto at = forged.find("[2,3]");
+      REQUIRE(at != std::string::npos);
+      forged.replace(at, 5, shape);
+      std::uint64_t length = 0;
+      std::memcpy(&length, forged.data() + 8, 8);
+      length += std::string(shape).size() - 5;
+      std::memcpy(forged.data() + 8, &length, 8);
+      const auto* data = reinterpret_cast<const std::byte*>(forged.data());
+      CHECK_THROWS_AS((void)detail::read_state({data, forged.size()}), troupe::ConfigError);
+    }
+  }
+
+  TEST_CASE("tensor store: what servers cannot do is refused by name") {
+    const auto replica = make(ServerHooks("lbfgs"));
+    CHECK_THROWS_WITH_AS((void)detail::serve(*replica, {}, 1), doctest::Contains("is LBFGS"),
+                         troupe::ConfigError);
+  }
+}
