@@ -1,5 +1,6 @@
 #include "strategies/parameter_server.h"
 
+#include <torch/optim/optimizer.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
@@ -71,11 +72,13 @@ class ParameterServerStrategy final : public Strategy {
     client_->join(detail::terms_of(options_, first));
     shared_.exchange.attach(served_, *client_);
     report_.dense_step = served_.trained_bytes();
+    rates_ = rates_of(first);
     return state;
   }
 
   void publish(TrainState& state, std::int64_t last_step) override {
     if (is_chief()) {
+      keep_rates(*state.replicas.front());
       client_->start(detail::split_state(*state.replicas.front(), served_, servers()), state.step,
                      last_step);
     } else {
@@ -153,6 +156,10 @@ class ParameterServerStrategy final : public Strategy {
 
   [[nodiscard]] std::vector<StepResult> train(const Step& step, TrainState& state,
                                               const DistributedBatch& batch);
+  using Rates = std::vector<double>;  // of all optimisers' groups, in order
+  static Rates rates_of(Replica& replica);
+  /// Other workers do not see a checkpoint: their learning rates, create_model's, are the chief's.
+  void keep_rates(Replica& replica) const;
   /// Gives every replica the first one's parameters; buffers are each one's own.
   static void copy_to_all(const TrainState& state);
 
@@ -163,6 +170,7 @@ class ParameterServerStrategy final : public Strategy {
   detail::ServedParameters served_;
   std::unique_ptr<ServerClient> client_;
   detail::ServerReport report_;
+  Rates rates_;  // create_model's
   bool started_ = false;
   bool begun_ = false;   // a step, and it has not ended
   bool newest_ = false;  // the chief has taken no step since it collected
@@ -216,6 +224,25 @@ std::vector<StepResult> ParameterServerStrategy::train(const Step& step, TrainSt
     for (auto& [name, loss] : result.losses) loss = loss * share;
   }
   return results;
+}
+
+ParameterServerStrategy::Rates ParameterServerStrategy::rates_of(Replica& replica) {
+  Rates rates;
+  for (const auto& name : replica.optimizer_names()) {
+    for (const auto& group : replica.optimizer(name).param_groups()) {
+      rates.push_back(group.options().get_lr());
+    }
+  }
+  return rates;
+}
+
+void ParameterServerStrategy::keep_rates(Replica& replica) const {
+  if (rates_of(replica) == rates_) return;
+  log_warning("the learning rates are create_model's, not the checkpoint's: workers set their own");
+  auto rate = rates_.begin();
+  for (const auto& name : replica.optimizer_names()) {
+    for (auto& group : replica.optimizer(name).param_groups()) group.options().set_lr(*rate++);
+  }
 }
 
 void ParameterServerStrategy::copy_to_all(const TrainState& state) {

@@ -36,8 +36,8 @@ void check(const DistributedSplits& data, const TrainOptions& options) {
 }
 
 /// Throws: ConfigError where learning rates or averages cannot be what is asked for.
-void check_learning(const Strategy& strategy, const DistributedSplits& data,
-                    const TrainOptions& options, const RateFactor& factor) {
+void check_learning(const DistributedSplits& data, const TrainOptions& options,
+                    const RateFactor& factor) {
   validate(options.schedule);
   const bool plateau = options.schedule.name == "plateau";
   if (factor && is_scheduled(options.schedule)) {
@@ -48,11 +48,24 @@ void check_learning(const Strategy& strategy, const DistributedSplits& data,
     throw ConfigError("--lr-schedule plateau has no validation to look at.",
                       "return a validation split from create_datasets, or use another schedule.");
   }
-  if (!strategy.in_lockstep() && (plateau || options.ema_decay > 0)) {
+}
+
+/// What needs every worker's weights or results, and what is not the same everywhere without
+/// lockstep.
+void check_without_lockstep(const TrainOptions& options) {
+  const char* const fix =
+      "leave it out, or use --strategy multi-worker, whose workers hold the weights themselves.";
+  if (options.ema_decay > 0) {
     throw ConfigError(
-        text(plateau ? "--lr-schedule plateau" : "--ema-decay", " was given, and with --strategy ",
-             strategy.name(), " workers do not take the same steps."),
-        "leave it out, or use another strategy.");
+        "--ema-decay with parameter servers: averages are taken after every update, "
+        "and no worker sees them all.",
+        fix);
+  }
+  if (options.schedule.name == "plateau") {
+    throw ConfigError(
+        "the plateau schedule with parameter servers: the chief alone validates, and "
+        "the other workers' learning rates would not follow.",
+        fix);
   }
 }
 
@@ -127,7 +140,7 @@ class Training final : public RunControl {
   /// Before a checkpoint is restored: the rates are create_model's still, and whether averages are
   /// kept decides what is taken out of it.
   void prepare_learning(const RateFactor& factor) {
-    check_learning(strategy_, data_, options_, factor);
+    check_learning(data_, options_, factor);
     if (factor || is_scheduled(options_.schedule)) {
       detail::remember_rates(state_);
     } else {
@@ -348,6 +361,7 @@ History train(Strategy& strategy, const Hooks& hooks, TrainState& state,
               const DistributedSplits& data, const TrainOptions& options, Companions companions) {
   return detail::sharing_failure(strategy, [&] {
     check(data, options);
+    if (!strategy.in_lockstep()) check_without_lockstep(options);
     return Training(strategy, hooks, state, data, options, std::move(companions)).run();
   });
 }

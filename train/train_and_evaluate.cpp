@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "core/file_system.h"
 #include "core/log.h"
+#include "strategies/parameter_server.h"
 #include "train/checkpoint/checkpoint_index.h"
 #include "train/checkpoint/checkpoint_manifest.h"
 #include "train/checkpoint/model_weights.h"

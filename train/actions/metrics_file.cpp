@@ -30,9 +30,9 @@ void MetricsFile::write(const std::string& line) {
 }
 
 void MetricsFile::after_step(const StepReport& report, RunControl& /*run*/) {
-  step_ = report.step;
+  const std::int64_t passed = report.step - std::exchange(step_, report.step);
   const bool first = std::exchange(first_, false);
-  if (report.losses.empty() || !is_logged_step(report.step, first, log_every_)) return;
+  if (report.losses.empty() || !is_logged_step(report.step, first, log_every_, passed)) return;
   nlohmann::ordered_json line;
   line["step"] = report.step;
   line["epoch"] = report.epoch;

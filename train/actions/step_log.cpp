@@ -22,12 +22,14 @@ void StepLog::begin() {
   first_ = true;
   last_step_ = -1;
   examples_ = 0;
+  seen_ = 0;
 }
 
 void StepLog::after_step(const StepReport& report, RunControl& /*run*/) {
   examples_ += report.examples;
   const bool first = std::exchange(first_, false);
-  if (report.losses.empty() || !is_logged_step(report.step, first, log_every_)) return;
+  const std::int64_t passed = report.step - std::exchange(seen_, report.step);
+  if (report.losses.empty() || !is_logged_step(report.step, first, log_every_, passed)) return;
   std::string line;
   for (const auto& [name, value] : report.losses) line += text(name, " = ", value, ", ");
   if (report.learning_rate) line += text("learning_rate = ", *report.learning_rate, ", ");

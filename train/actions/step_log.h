@@ -8,9 +8,11 @@
 
 namespace troupe {
 
-/// The first step of a run and every step that is a multiple of `log_every`; 0: none.
-[[nodiscard]] constexpr bool is_logged_step(std::int64_t step, bool first, std::int64_t log_every) {
-  return log_every > 0 && (first || step % log_every == 0);
+/// The first step of a run and every step that is a multiple of `log_every`; 0: none. Where other
+/// workers take some of the steps, `passed` since the one seen before: the first one after that.
+[[nodiscard]] constexpr bool is_logged_step(std::int64_t step, bool first, std::int64_t log_every,
+                                            std::int64_t passed = 1) {
+  return log_every > 0 && (first || step / log_every > (step - passed) / log_every);
 }
 
 class StepLog final : public PeriodicAction {
@@ -31,6 +33,7 @@ class StepLog final : public PeriodicAction {
   Clock::TimePoint last_time_;
   std::int64_t last_step_ = -1;  // of the last line; -1: none yet, so no duration either
   std::int64_t examples_ = 0;    // since the last line
+  std::int64_t seen_ = 0;        // the step before
 };
 
 }  // namespace troupe

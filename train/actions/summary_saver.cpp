@@ -54,7 +54,11 @@ void SummarySaver::after_step(const StepReport& report, RunControl& run) {
 }
 
 bool SummarySaver::is_due(std::int64_t step) const {
-  return every_.steps ? is_summary_step(step, first_step_, *every_.steps) : timer_.due(step);
+  if (!every_.steps) return timer_.due(step);
+  const auto last = timer_.last_step();
+  if (!last || step == first_step_) return *every_.steps > 0 && step >= first_step_;
+  // Where other workers take some of the steps, the first one after.
+  return (step - first_step_) / *every_.steps > (*last - first_step_) / *every_.steps;
 }
 
 }  // namespace troupe
