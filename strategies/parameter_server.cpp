@@ -4,7 +4,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include <limits>
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -79,8 +79,9 @@ class ParameterServerStrategy final : public Strategy {
   void publish(TrainState& state, std::int64_t last_step) override {
     if (is_chief()) {
       keep_rates(*state.replicas.front());
+      // Where training has reached its end already there is nothing left, not less than nothing.
       client_->start(detail::split_state(*state.replicas.front(), served_, servers()), state.step,
-                     last_step);
+                     std::clamp(last_step, state.step, kEndless));
     } else {
       state.step = client_->wait_for_start();
     }
@@ -147,7 +148,7 @@ class ParameterServerStrategy final : public Strategy {
   }
 
  private:
-  static constexpr std::int64_t kEndless = std::numeric_limits<std::int64_t>::max();
+  static constexpr std::int64_t kEndless = std::int64_t{1} << 60;  // as far as servers count
 
   [[nodiscard]] int servers() const { return static_cast<int>(options_.cluster.servers.size()); }
   [[nodiscard]] ServerClient::Install install() {
@@ -209,9 +210,9 @@ std::vector<StepResult> ParameterServerStrategy::train(const Step& step, TrainSt
   std::int64_t examples = 0;
   for (const Batch& share : own.replicas) examples += share.examples();
   if (!pace_.synchronous()) {
-    TROUPE_CHECK(examples > 0);  // the loop leaves batches out where this worker has none
-    own.global_examples = examples;
-    for (Batch& share : own.replicas) share.global_examples = examples;
+    // Without examples all are stand-ins: no gradient is pushed, and nothing is divided by this.
+    own.global_examples = std::max<std::int64_t>(examples, 1);
+    for (Batch& share : own.replicas) share.global_examples = own.global_examples;
   }
   shared_.exchange.begin_batch(examples, own.global_examples);
   auto results = replicas_.run(step, state, own, Phase::train);

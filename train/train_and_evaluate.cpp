@@ -201,6 +201,10 @@ void check(const Estimator& estimator) {
     throw ConfigError(text("this process is evaluator/", task.task_id, "."),
                       "start one evaluator only, with index 0.");
   }
+  if (task.task_type == "ps" && !estimator.options().strategy.cluster.is_server()) {
+    throw ConfigError("this process has the role ps, and its cluster has no such server.",
+                      "give the strategy's options the cluster that the role comes from.");
+  }
   if (!task.is_evaluator() && checkpoint_cadence(estimator.config()).never()) {
     throw ConfigError(
         "train_and_evaluate needs a checkpoint saver, and checkpoints are switched "

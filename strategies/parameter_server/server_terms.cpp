@@ -17,12 +17,9 @@ Pace pace_of(const ServerOptions& options) {
 
 JoinTerms terms_of(const StrategyOptions& options, const Replica& replica) {
   JoinTerms terms{signature(state_of(replica)), options.must_match};
-  const ServerOptions& servers = options.servers;
+  // The servers add their own: pace and placement. Shares of the data are counted by replicas.
   terms.must_match["--strategy"] = "parameter-server";
-  terms.must_match["--staleness-bound"] =
-      servers.staleness_bound ? text(*servers.staleness_bound) : "none";
-  terms.must_match["--backup-workers"] = text(servers.backup_workers);
-  terms.must_match["--min-shard-bytes"] = text(servers.min_shard_bytes);
+  terms.must_match["--replicas"] = text(options.local_replicas());
   return terms;
 }
 

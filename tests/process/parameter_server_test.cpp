@@ -1,0 +1,75 @@
+// Parameter servers through the real command line: `troupe run --ps` and programs as users write
+// them.
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/support/run_process.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/test_prelude.h"
+#include "tests/support/training_runs.h"
+
+using troupe::testing::kBuild;
+using troupe::testing::kLimit;
+using troupe::testing::run_process;
+using troupe::testing::summary;
+using troupe::testing::TempDir;
+using troupe::testing::Words;
+using troupe::testing::operator+;
+
+namespace {
+
+nlohmann::json train(int workers, int servers, const Words& program) {
+  const Words tool = {kBuild + "/troupe",      "run",  "--workers",
+                      std::to_string(workers), "--ps", std::to_string(servers),
+                      "--no-prefix",           "--"};
+  return summary(run_process(tool + program, {}, kLimit));
+}
+
+Words linear(const Words& more) {
+  return Words{kBuild + "/examples/linear_regression", "--batch-size", "40", "--json-summary"} +
+         more;
+}
+
+}  // namespace
+
+TEST_SUITE("process") {
+  TEST_CASE("parameter servers: synchronous processes end with the bits of mirrored replicas") {
+    const Words options = {"--epochs", "2"};
+    const auto mirrored =
+        summary(run_process(linear(options + Words{"--replicas", "2"}), {}, kLimit));
+    const auto served = train(2, 2, linear(options + Words{"--staleness-bound", "0"}));
+    CHECK(served["strategy"] == "parameter-server");
+    CHECK(served["parameter_hash"] == mirrored["parameter_hash"]);
+    CHECK(served["global_step"] == 50);
+    CHECK(served["test"]["examples"] == 200);
+    CHECK(served["parameter_servers"]["staleness"].size() == 1);
+  }
+
+  TEST_CASE("parameter servers: an asynchronous run saves, and goes on without servers") {
+    const TempDir dir;
+    const Words options = {"--model-dir", dir.path().string()};
+    const auto first = train(3, 1, linear(options + Words{"--max-steps", "70"}));
+    CHECK(first["global_step"] == 70);
+    CHECK(first["parameter_servers"]["updates"] == 70);
+    CHECK(first["parameter_servers"]["lost"].empty());
+    const auto second =
+        summary(run_process(linear(options + Words{"--max-steps", "100"}), {}, kLimit));
+    CHECK(second["strategy"] == "one-device");
+    CHECK(second["global_step"] == 100);
+    CHECK(second["test"]["loss"].get<double>() < first["test"]["loss"].get<double>());
+  }
+
+  TEST_CASE("parameter servers: train_and_evaluate and a loop of one's own have servers, too") {
+    const TempDir dir;
+    const auto evaluated =
+        train(2, 1,
+              linear({"--mode", "train_and_evaluate", "--model-dir", dir.path().string(),
+                      "--max-steps", "30", "--throttle-secs", "0"}));
+    CHECK(evaluated["evaluation"]["global_step"] == 30);
+    const auto own = train(2, 1,
+                           {kBuild + "/examples/custom_loop", "--train-examples", "600",
+                            "--batch-size", "100", "--epochs", "1", "--json-summary"});
+    CHECK(own["strategy"] == "parameter-server");
+    CHECK(own["global_step"].get<int>() >= 3);
+  }
+}
