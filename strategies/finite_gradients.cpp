@@ -10,8 +10,10 @@ namespace troupe::detail {
 
 void check_finite_gradients(const std::vector<NamedTensor>& parameters) {
   for (const auto& [name, parameter] : parameters) {
-    const at::Tensor& gradient = parameter.grad();
+    at::Tensor gradient = parameter.grad();
     if (!gradient.defined()) continue;
+    // Of a sparse gradient what is there: the rest is 0, and it has no sum of its own on the CPU.
+    if (gradient.is_sparse()) gradient = gradient._values();
     // A sum is one cheap pass; only when it is not finite do the elements decide, since finite
     // numbers may overflow it.
     if (std::isfinite(gradient.sum().item<double>())) continue;

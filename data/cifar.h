@@ -1,0 +1,33 @@
+// The binary files of CIFAR-10: records of a label and a picture of 32x32 pixels in colour. The
+// byte table is in docs/data.md. Free of LibTorch.
+//
+// A file is hostile until checked: its size is held against that of its records before memory for
+// them is taken.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace troupe {
+
+inline constexpr std::int64_t kCifarSide = 32;
+inline constexpr std::int64_t kCifarPixels = 3 * kCifarSide * kCifarSide;  // of a picture
+inline constexpr std::int64_t kCifarClasses = 10;
+
+/// Pictures and labels; picture i is images[i * kCifarPixels ...]: the red plane row by row, then
+/// green, then blue.
+struct CifarRecords {
+  std::vector<std::uint8_t> images;  // [N * kCifarPixels]
+  std::vector<std::uint8_t> labels;  // [N], 0 .. 9
+};
+
+/// Reads the files called `names` in `dir`, one after the other, each of any number of records from
+/// 1 on.
+/// Throws: DataError naming file and record, if a file is missing, not readable, no regular file,
+/// empty, not a whole number of records or larger than 1 GiB, or a label is above 9.
+[[nodiscard]] CifarRecords read_cifar(const std::filesystem::path& dir,
+                                      const std::vector<std::string>& names);
+
+}  // namespace troupe

@@ -1,0 +1,19 @@
+// Generated pictures of ten coloured shapes, in the form of CIFAR-10's: for those who have no
+// files. Place, size and colours say nothing about the class, and there is noise. Free of LibTorch.
+//
+// The same to the last bit on every machine: integers only.
+#pragma once
+
+#include <cstdint>
+
+#include "data/cifar.h"
+
+namespace troupe {
+
+/// `count` pictures. Picture i depends on (i, seed) alone, so a smaller count gives a prefix. The
+/// classes, 0 to 9: disc, ring, square, frame, triangle, upright cross, diagonal cross, bars that
+/// lie, bars that stand, chequers. Mirrored left to right each stays what it is.
+/// Throws: ConfigError if count is negative.
+[[nodiscard]] CifarRecords generate_shapes(std::int64_t count, std::uint64_t seed);
+
+}  // namespace troupe

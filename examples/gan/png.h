@@ -1,0 +1,27 @@
+// examples/gan/png.h -- grey pictures as PNG files, with zlib and nothing else. Free of LibTorch.
+// Source: W3C, "Portable Network Graphics (PNG) Specification".
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <vector>
+
+namespace pictures {
+
+/// A picture, row by row from the top; 0 black, 255 white.
+struct Grey {
+  std::int64_t width = 0;
+  std::int64_t height = 0;
+  std::vector<std::uint8_t> pixels;  // [height * width]
+};
+
+/// The bytes of a PNG file of 8 bits a pixel.
+/// Throws: troupe::InternalError where sizes and pixels do not agree or a side is not in 1 ..
+/// 65535.
+[[nodiscard]] std::vector<std::uint8_t> encode_png(const Grey& picture);
+
+/// Writes a file, over one that is there: under another name first, so that whoever looks sees a
+/// whole one. Makes the directories above it.  Throws: troupe::EnvironmentError.
+void write_png(const std::filesystem::path& path, const Grey& picture);
+
+}  // namespace pictures
