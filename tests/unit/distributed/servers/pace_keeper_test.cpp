@@ -1,0 +1,230 @@
+#include "distributed/servers/pace_keeper.h"
+
+#include "tests/support/test_prelude.h"
+
+namespace {
+using namespace troupe;  // NOLINT: a test
+
+struct Keeping {
+  Keeping(const Pace& pace, int workers, ServerRole role = ServerRole::clock)
+      : clocks(workers), rounds(pace, role, clocks), keeper(pace, role, clocks, rounds) {
+    for (int rank = 0; rank < workers; ++rank) keeper.enter(rank, 0);
+  }
+  // The steps that are granted now to those who ask, by rank; 0: training is over.
+  std::map<int, std::int64_t> granted() {
+    std::map<int, std::int64_t> numbers;
+    for (const auto& [rank, answer] : keeper.answers()) numbers[rank] = answer.step.value_or(0);
+    return numbers;
+  }
+  void ask(int rank, std::int64_t clock) {
+    REQUIRE(keeper.fits(rank, {clock, {}}));
+    keeper.ask(rank, {clock, {}});
+  }
+  void end(int rank) { REQUIRE(keeper.end(rank, clocks.clock(rank) + 1)); }
+
+  WorkerClocks clocks;
+  RoundKeeper rounds;
+  PaceKeeper keeper;
+};
+using Granted = std::map<int, std::int64_t>;
+
+Pace bounded(std::int64_t bound) {
+  Pace pace;
+  pace.staleness_bound = bound;
+  return pace;
+}
+}  // namespace
+
+TEST_SUITE("distributed") {
+  TEST_CASE("pace_keeper: nothing is granted before training begins") {
+    Keeping k(Pace{}, 1);
+    k.ask(0, 0);
+    CHECK(k.granted().empty());
+    k.keeper.launch({100, 110});
+    CHECK(k.granted() == Granted{{0, 101}});
+  }
+
+  TEST_CASE("pace_keeper: training is over when all steps have ended, not when all are granted") {
+    Keeping k(Pace{}, 2);
+    k.keeper.launch({0, 2});
+    k.ask(0, 0);
+    k.ask(1, 0);
+    CHECK(k.granted() == Granted{{0, 1}, {1, 2}});
+    k.end(0);
+    k.ask(0, 1);
+    CHECK(k.granted().empty());
+    SUBCASE("the other ends its step") {
+      k.end(1);
+      CHECK(k.granted() == Granted{{0, 0}});
+    }
+    SUBCASE("the other is lost: its step goes to who waits") {
+      k.keeper.leave(1);
+      CHECK(k.granted() == Granted{{0, 2}});
+      CHECK(k.keeper.step() == 1);
+      k.end(0);
+      CHECK(k.keeper.step() == 2);
+    }
+  }
+
+  TEST_CASE("pace_keeper: a request that is not the next one does not fit") {
+    Keeping k(Pace{}, 1);
+    k.keeper.launch({0, 9});
+    CHECK_FALSE(k.keeper.fits(0, {2, {}}));
+    k.ask(0, 0);
+    CHECK_FALSE(k.keeper.fits(0, {1, {}}));  // one is waiting
+    CHECK(k.granted().size() == 1);
+    k.ask(0, 1);  // prefetch
+    CHECK(k.granted().size() == 1);
+    CHECK_FALSE(k.keeper.fits(0, {2, {}}));  // two are held
+    CHECK_FALSE(k.keeper.end(0, 2));
+    CHECK(k.keeper.end(0, 1));
+    CHECK(k.keeper.end(0, 2));
+    CHECK_FALSE(k.keeper.end(0, 3));  // never granted
+  }
+
+  TEST_CASE("pace_keeper: a worker is held back by the slowest, and by nobody who is lost") {
+    Keeping k(bounded(2), 2);
+    k.keeper.launch({0, 99});
+    for (std::int64_t clock = 0; clock < 2; ++clock) {
+      k.ask(0, clock);
+      CHECK(k.granted().size() == 1);
+      k.end(0);
+    }
+    k.ask(0, 2);
+    CHECK(k.granted().size() == 1);
+    k.end(0);
+    k.ask(0, 3);
+    CHECK(k.granted().empty());
+    CHECK(k.keeper.waits_for(0) == std::vector<int>{1});
+    SUBCASE("the slowest goes on") {
+      k.ask(1, 0);
+      CHECK(k.granted().count(1) == 1);
+      k.end(1);
+    }
+    SUBCASE("the slowest is lost") { k.keeper.leave(1); }
+    CHECK(k.granted().count(0) == 1);
+  }
+
+  TEST_CASE("pace_keeper: both histograms count what was read and what was missed") {
+    Keeping k(bounded(2), 2);
+    k.keeper.launch({0, 99});
+    k.ask(0, 0);
+    k.ask(1, 0);
+    CHECK(k.granted().size() == 2);
+    k.end(0);  // read nothing ahead, missed nothing
+    k.end(1);  // missed one
+    const auto& counted = k.keeper.statistics();
+    CHECK(counted.staleness == std::map<std::int64_t, std::int64_t>{{0, 2}});
+    CHECK(counted.missed == std::map<std::int64_t, std::int64_t>{{0, 1}, {1, 1}});
+    k.ask(0, 1);
+    k.granted();
+    k.end(0);
+    k.ask(0, 2);  // the other is at 1
+    k.granted();
+    k.end(0);
+    CHECK(counted.staleness == std::map<std::int64_t, std::int64_t>{{0, 3}, {1, 1}});
+  }
+
+  TEST_CASE("pace_keeper: a collection waits for steps that were begun, not for the chief's next") {
+    Keeping k(Pace{}, 3);
+    k.keeper.launch({0, 99});
+    k.ask(0, 0);
+    k.ask(1, 0);
+    CHECK(k.granted().size() == 2);
+    k.ask(1, 1);
+    CHECK(k.granted().size() == 1);
+    const TargetClocks targets = k.keeper.hold();
+    CHECK(targets == TargetClocks{{0, 0}, {1, 2}, {2, 0}});
+    k.ask(2, 0);
+    CHECK(k.granted().empty());
+    CHECK_FALSE(k.keeper.assign(2));
+    CHECK_FALSE(k.keeper.reached(targets));
+    k.end(1);
+    CHECK_FALSE(k.keeper.reached(targets));
+    SUBCASE("it ends them") { k.end(1); }
+    SUBCASE("it is lost") { k.keeper.leave(1); }
+    CHECK(k.keeper.reached(targets));
+    k.keeper.release();
+    CHECK(k.granted().count(2) == 1);
+  }
+
+  TEST_CASE("pace_keeper: who joins a synchronous job starts with a round nobody has begun") {
+    Keeping k(bounded(0), 3);
+    k.keeper.launch({0, 99});
+    k.keeper.leave(2);
+    k.ask(0, 0);
+    CHECK(k.granted().size() == 1);  // round 0 runs
+    CHECK(k.keeper.assign(2) == 1);
+    k.ask(1, 0);
+    CHECK(k.granted().size() == 1);
+    k.end(0);
+    k.end(1);
+    k.ask(0, 1);
+    CHECK(k.granted().empty());  // until all servers know the newcomer
+    SUBCASE("it comes") { k.keeper.enter(2, 1); }
+    SUBCASE("it is lost again") { k.keeper.leave(2); }
+    CHECK(k.granted() == Granted{{0, 2}});
+  }
+
+  TEST_CASE("pace_keeper: the reason given first is the one that all learn") {
+    Keeping k(Pace{}, 1);
+    k.keeper.launch({0, 9});
+    k.keeper.finish("early");
+    k.keeper.finish("late");
+    k.ask(0, 0);
+    const auto answers = k.keeper.answers();
+    REQUIRE(answers.size() == 1);
+    CHECK(answers[0].answer.ended == "early");
+  }
+
+  TEST_CASE("round_keeper: with backup workers the first count, the others are late") {
+    Keeping k(
+        [] {
+          Pace p = bounded(0);
+          p.backup_workers = 1;
+          return p;
+        }(),
+        3);
+    k.rounds.offer({2, 0, 1, 0, {}});
+    CHECK_FALSE(k.rounds.next());
+    k.rounds.offer({0, 0, 1, 0, {}});
+    const auto update = k.rounds.next();
+    REQUIRE(update);
+    CHECK(update->ranks == std::vector<int>{0, 2});
+    k.rounds.offer({1, 0, 1, 0, {}});
+    CHECK_FALSE(k.rounds.next());
+    CHECK(k.rounds.take_late() == std::vector<int>{1});
+    // The second push of the round needs both, and no other.
+    k.rounds.offer({0, 0, 2, 0, {}});
+    CHECK_FALSE(k.rounds.next());
+    SUBCASE("the other contributor pushes") { k.rounds.offer({2, 0, 2, 0, {}}); }
+    SUBCASE("the other contributor is lost") { k.keeper.leave(2); }
+    CHECK(k.rounds.next());
+  }
+
+  TEST_CASE("round_keeper: other servers take those that were chosen, without who is lost") {
+    Keeping k(
+        [] {
+          Pace p = bounded(0);
+          p.backup_workers = 1;
+          return p;
+        }(),
+        3, ServerRole::follower);
+    k.rounds.offer({0, 0, 1, 0, {0, 2}});
+    CHECK_FALSE(k.rounds.next());
+    k.keeper.leave(2);
+    const auto update = k.rounds.next();
+    REQUIRE(update);
+    CHECK(update->ranks == std::vector<int>{0});
+  }
+
+  TEST_CASE("round_keeper: a worker that ended the step is named when others still push") {
+    Keeping k(bounded(0), 2);
+    k.clocks.advance(1, 1);
+    k.rounds.offer({0, 0, 2, 0, {}});
+    const auto conflict = k.rounds.conflict();
+    REQUIRE(conflict);
+    CHECK(conflict->rank == 0);
+    CHECK(conflict->other == 1);
+  }
+}
