@@ -11,6 +11,7 @@
 #include "core/span.h"
 #include "distributed/call.h"
 #include "distributed/reduction.h"
+#include "distributed/rounding.h"
 
 namespace troupe {
 
@@ -30,6 +31,23 @@ void doubling_allreduce(Call& call, Span<std::byte> values, const Reduction& sum
 /// Source: Patarasuk & Yuan 2009, "Bandwidth optimal all-reduce algorithms for clusters of
 /// workstations".
 void ring_allreduce(Call& call, Span<std::byte> values, const Reduction& sum);
+
+/// The chunk of `values` that the ring calls `index`, taken modulo W: rank r starts with chunk r.
+/// Chunks begin at multiples of 64 bytes; those at the end may be short or empty.
+[[nodiscard]] Span<std::byte> ring_chunk(Span<std::byte> values, int world_size, int index);
+
+/// Shapes: all [n].
+struct CompressedValues {
+  Span<float> values;
+  Span<float> errors;
+  Span<std::uint16_t> wire;  // working memory
+};
+
+/// Sum on all ranks around the ring with 16 bits per value; see WorkerGroup::all_reduce.
+/// Source: Seide et al. 2014, "1-bit stochastic gradient descent and its application to
+/// data-parallel distributed training of speech DNNs"; Karimireddy et al. 2019, "Error feedback
+/// fixes SignSGD and other gradient compression schemes".
+void compressed_allreduce(Call& call, const CompressedValues& buffers, const Rounding& rounding);
 
 /// Binomial tree towards the root.
 void tree_reduce(Call& call, Span<std::byte> values, int root, const Reduction& sum);

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 
 #include "net/frame.h"
 
@@ -12,7 +13,7 @@ struct Reduction {
   DType dtype = DType::none;
   std::size_t element_bytes = 1;
   /// into[i] += from[i] for `count` elements; both aligned to the element, not overlapping.
-  void (*add)(std::byte* into, const std::byte* from, std::size_t count) = nullptr;
+  std::function<void(std::byte* into, const std::byte* from, std::size_t count)> add;
 };
 
 /// For T in {float, double, std::int64_t}. Integers wrap around.

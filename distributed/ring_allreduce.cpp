@@ -12,43 +12,35 @@ namespace {
 // Chunks begin at a cache line, so that no two are added to in the same one and loops vectorise.
 constexpr std::size_t kChunkAlignment = 64;
 
-struct Chunks {
-  Chunks(Span<std::byte> all, int world_size) : values(all), count(world_size) {
-    const auto parts = static_cast<std::size_t>(world_size);
-    const std::size_t fair = (all.size() + parts - 1) / parts;
-    stride = (fair + kChunkAlignment - 1) / kChunkAlignment * kChunkAlignment;
-  }
-  // `index` is taken modulo the count; chunks at the end may be short or empty.
-  [[nodiscard]] Span<std::byte> operator[](int index) const {
-    const auto i = static_cast<std::size_t>((index % count + count) % count);
-    const std::size_t begin = std::min(values.size(), stride * i);
-    return values.subspan(begin, std::min(values.size(), begin + stride) - begin);
-  }
-  Span<std::byte> values;
-  int count;
-  std::size_t stride;
-};
-
 }  // namespace
+
+Span<std::byte> ring_chunk(Span<std::byte> values, int world_size, int index) {
+  const auto parts = static_cast<std::size_t>(world_size);
+  const std::size_t fair = (values.size() + parts - 1) / parts;
+  const std::size_t stride = (fair + kChunkAlignment - 1) / kChunkAlignment * kChunkAlignment;
+  const auto i = static_cast<std::size_t>((index % world_size + world_size) % world_size);
+  const std::size_t begin = std::min(values.size(), stride * i);
+  return values.subspan(begin, std::min(values.size(), begin + stride) - begin);
+}
 
 void ring_allreduce(Call& call, Span<std::byte> values, const Reduction& sum) {
   const int world_size = call.world_size();
   const int rank = call.rank();
   const int steps = 2 * (world_size - 1);
-  const Chunks chunks(values, world_size);
+  const auto chunk = [&](int index) { return ring_chunk(values, world_size, index); };
 
   std::uint64_t to_send = 0;
   std::uint64_t to_receive = 0;
   for (int step = 0; step < steps; ++step) {
-    to_send += chunks[rank - step].size();
-    to_receive += chunks[rank - step - 1].size();
+    to_send += chunk(rank - step).size();
+    to_receive += chunk(rank - step - 1).size();
   }
   SendStream next = call.send_to((rank + 1) % world_size, to_send);
   ReceiveStream previous = call.receive_from((rank + world_size - 1) % world_size, to_receive);
   previous.forward_to(next);
-  next.append(chunks[rank]);
+  next.append(chunk(rank));
   for (int step = 0; step < steps; ++step) {
-    previous.expect(chunks[rank - step - 1], step < world_size - 1 ? &sum : nullptr,
+    previous.expect(chunk(rank - step - 1), step < world_size - 1 ? &sum : nullptr,
                     step + 1 < steps ? Forward::yes : Forward::no);
   }
   call.run({&next}, {&previous});

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
+#include <map>
 #include <new>
 #include <optional>
+#include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "core/check.h"
 #include "core/error.h"
@@ -88,6 +91,14 @@ class WorkerGroup::Impl {
     bytes.size() <= kDoublingMaxBytes ? doubling_allreduce(call, bytes, sum)
                                       : ring_allreduce(call, bytes, sum);
   }
+  void all_reduce(Span<float> values, Span<float> errors, WireType wire, const Deadline& deadline) {
+    if (world_size() == 1) return check_alone();
+    const Rounding rounding = rounding_to(wire);
+    wire_.resize(values.size());
+    Call call =
+        enter(Operation::all_reduce, rounding.dtype, wire_.size() * sizeof(wire_[0]), 0, deadline);
+    compressed_allreduce(call, {values, errors, Span<std::uint16_t>(wire_)}, rounding);
+  }
   template <class T>
   void reduce(Span<T> values, int root, const Deadline& deadline) {
     TROUPE_CHECK(root >= 0 && root < world_size());
@@ -119,7 +130,14 @@ class WorkerGroup::Impl {
     dissemination_barrier(call);
   }
 
+  void announce(std::uint64_t total_bytes, const Deadline& deadline) {
+    if (world_size() == 1) return check_alone();
+    Call call = enter(Operation::all_reduce, DType::bytes, total_bytes, 0, deadline);
+    dissemination_barrier(call);
+  }
+
   [[nodiscard]] const GroupState& state() const { return state_; }
+  [[nodiscard]] const std::map<int, Link>& links() const { return links_; }
 
  private:
   struct AlignedDelete {
@@ -144,6 +162,7 @@ class WorkerGroup::Impl {
   LinkContext link_context_;
   std::map<int, Link> links_;
   std::unique_ptr<std::byte[], AlignedDelete> scratch_;
+  std::vector<std::uint16_t> wire_;  // compressed values; kept from call to call
   std::optional<CallEnvironment> environment_;
 };
 
@@ -298,6 +317,22 @@ std::vector<std::vector<std::byte>> WorkerGroup::all_gather(Span<const std::byte
 }
 void WorkerGroup::barrier(const Deadline& deadline) {
   impl_->barrier(Operation::barrier, deadline);
+}
+void WorkerGroup::all_reduce(Span<float> values, Span<float> errors, WireType wire,
+                             const Deadline& deadline) {
+  impl_->all_reduce(values, errors, wire, deadline);
+}
+void WorkerGroup::announce(std::uint64_t total_bytes, const Deadline& deadline) {
+  impl_->announce(total_bytes, deadline);
+}
+void WorkerGroup::check(const std::string& where) const { impl_->state().raise_if_failed(where); }
+std::string WorkerGroup::local_address() const {
+  return impl_->links().empty() ? "127.0.0.1" : impl_->links().begin()->second.local_address();
+}
+std::uint64_t WorkerGroup::sent_bytes() const {
+  std::uint64_t all = 0;
+  for (const auto& [peer, link] : impl_->links()) all += link.sent_bytes();
+  return all;
 }
 void WorkerGroup::abort(const std::string& reason, int exit_code) noexcept {
   try {

@@ -36,6 +36,9 @@ struct GroupOptions {
   bool insecure = false;  // allow addresses outside loopback, unauthenticated and unencrypted
 };
 
+/// Type of values while they travel, where it is not their own.
+enum class WireType { float16, bfloat16 };
+
 /// What all workers must agree on before any of them trains.
 struct JoinTerms {
   /// One line per parameter and buffer in order: "name dtype [shape] requires_grad". The first line
@@ -79,6 +82,14 @@ class WorkerGroup {
   void all_reduce(Span<double> values, const Deadline& deadline);
   void all_reduce(Span<std::int64_t> values, const Deadline& deadline);
 
+  /// The same with 16 bits per value on the wire, half of the bytes. Every addition is made in
+  /// float32, and its result rounded once to be sent on. What the rounding took from the values
+  /// that this worker sent is in `errors` afterwards; what is there before is added to its values:
+  /// given back in the next call, nothing is lost in the long run. With one worker nothing is
+  /// rounded. Shapes: values [n], errors [n].  Source: see compressed_allreduce
+  /// (distributed/collectives.h).
+  void all_reduce(Span<float> values, Span<float> errors, WireType wire, const Deadline& deadline);
+
   /// Sums over all workers into `root`'s values; other ranks' values are unspecified afterwards.
   void reduce(Span<float> values, int root, const Deadline& deadline);
   void reduce(Span<double> values, int root, const Deadline& deadline);
@@ -94,6 +105,19 @@ class WorkerGroup {
 
   /// Returns when every rank has called it.
   void barrier(const Deadline& deadline);
+
+  /// Meets the others before another library sums `total_bytes` over the workers. Who is late, lost
+  /// or in another collective is named here, as by all_reduce; no values move.  Collective: yes.
+  void announce(std::uint64_t total_bytes, const Deadline& deadline);
+  /// For waits that this object does not make: throws the failure that the group has learnt of, if
+  /// any. `where` is a sentence about what this worker was doing.
+  /// Thread: any.  Blocks: no.  Throws: PeerLost, PeerFailed, TimeoutError, DesyncError.
+  void check(const std::string& where) const;
+
+  /// The numeric address at which the others reach this worker; loopback when it is alone.
+  [[nodiscard]] std::string local_address() const;
+  /// What collectives of this worker have sent so far, with their headers.
+  [[nodiscard]] std::uint64_t sent_bytes() const;
 
   /// Tells the group that this worker failed and why; the others raise PeerFailed with `reason` and
   /// `exit_code`. Best effort, bounded by a second; never throws. Collectives fail afterwards.

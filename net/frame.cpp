@@ -85,6 +85,10 @@ const char* name_of(DType dtype) {
       return "float64";
     case DType::int64:
       return "int64";
+    case DType::float16:
+      return "float16";
+    case DType::bfloat16:
+      return "bfloat16";
   }
   return "unknown";
 }
@@ -194,7 +198,7 @@ FrameFault decode_frame(Span<const std::byte> bytes, FrameHeader& header) {
   if (!in_range(type, static_cast<std::uint8_t>(FrameType::hello),
                 static_cast<std::uint8_t>(kLastFrameType)) ||
       !in_range(operation, 0, static_cast<std::uint8_t>(Operation::close)) ||
-      !in_range(dtype, 0, static_cast<std::uint8_t>(DType::int64))) {
+      !in_range(dtype, 0, static_cast<std::uint8_t>(DType::bfloat16))) {
     return FrameFault::bad_enum;
   }
   const bool head_clear = at[kReservedAt] == std::byte{0} && at[kReservedAt + 1] == std::byte{0} &&

@@ -71,7 +71,15 @@ enum class Operation : std::uint8_t {
   close = 6,
 };
 
-enum class DType : std::uint8_t { none = 0, bytes = 1, float32 = 2, float64 = 3, int64 = 4 };
+enum class DType : std::uint8_t {
+  none = 0,
+  bytes = 1,
+  float32 = 2,
+  float64 = 3,
+  int64 = 4,
+  float16 = 5,
+  bfloat16 = 6,
+};
 
 [[nodiscard]] const char* name_of(Operation operation);
 [[nodiscard]] const char* name_of(DType dtype);

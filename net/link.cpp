@@ -71,12 +71,17 @@ Link& Link::operator=(Link&&) noexcept = default;
 
 int Link::fd() const { return socket_->stream.native_handle(); }
 
+std::string Link::local_address() const {
+  return socket_->stream.local_endpoint().address().to_string();
+}
+
 IoResult Link::write_some(Span<const std::byte> first, Span<const std::byte> second) {
   const std::array<asio::const_buffer, 2> buffers = {
       asio::const_buffer(first.data(), first.size()),
       asio::const_buffer(second.data(), second.size())};
   boost::system::error_code error;
   const std::size_t bytes = socket_->stream.write_some(buffers, error);
+  sent_bytes_ += bytes;
   return result_of(error, bytes);
 }
 

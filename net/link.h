@@ -6,7 +6,9 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <string>
 
 #include "core/span.h"
 
@@ -45,6 +47,9 @@ class Link {
 
   [[nodiscard]] int peer() const { return peer_; }
   [[nodiscard]] int fd() const;
+  /// This end's address, numeric: "127.0.0.1".
+  [[nodiscard]] std::string local_address() const;
+  [[nodiscard]] std::uint64_t sent_bytes() const { return sent_bytes_; }
   /// Bytes to give one write: whole TCP segments, each a multiple of 64 bytes. A write that ends
   /// inside a segment leaves a runt, which costs up to a factor three on loopback.
   /// Source: docs/performance.md (65536: 1.04 GB/s, 65408: 3.37 GB/s).
@@ -60,6 +65,7 @@ class Link {
   std::unique_ptr<Socket> socket_;
   int peer_ = -1;
   std::size_t write_bytes_ = 0;
+  std::uint64_t sent_bytes_ = 0;
 };
 
 }  // namespace troupe
