@@ -72,7 +72,8 @@ GradientBuckets::Bucket& GradientBuckets::bucket_of(const std::vector<NamedTenso
   // A model that is gone may have had its first parameter at the same place.
   if (!bucket.flat.defined() || bucket.flat.numel() != size) {
     bucket.flat = torch::empty({size}, first.options().requires_grad(false));
-    bucket.what =
+    bucket.summand.gradients = text(first_name, "/", dtype);
+    bucket.summand.what =
         text("apply_gradients (", parameters.size(), " parameters from \"", first_name, "\" on, ",
              size - static_cast<std::int64_t>(parameters.size()), " ", dtype, " values)");
   }
@@ -87,7 +88,7 @@ bool GradientBuckets::reduce_dtype(const std::vector<NamedTensor>& all, at::Scal
   const torch::NoGradGuard no_grad;
   const Bucket& bucket = bucket_of(parameters, dtype);
   fill(bucket.flat, parameters);
-  const bool finite = sum_.add_up(replica_, bucket.flat, bucket.what);
+  const bool finite = sum_.add_up(replica_, bucket.flat, bucket.summand);
   take(bucket.flat, parameters);
   return finite;
 }

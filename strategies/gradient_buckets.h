@@ -29,7 +29,7 @@ class GradientBuckets final : public ParameterUpdate {
   void reduce(const std::vector<NamedTensor>& parameters) override;
 
   void sum(const at::Tensor& flat, const std::string& what) override {
-    (void)sum_.add_up(replica_, flat, what);
+    (void)sum_.add_up(replica_, flat, {what, ""});
   }
 
   /// Lets the buckets of former models go.
@@ -38,8 +38,8 @@ class GradientBuckets final : public ParameterUpdate {
  private:
   /// Gradients of one optimiser and dtype.
   struct Bucket {
-    at::Tensor flat;   // [values + parameters]
-    std::string what;  // for messages
+    at::Tensor flat;  // [values + parameters]
+    detail::Summand summand;
   };
 
   /// Returns false when a reduced gradient may not be finite.

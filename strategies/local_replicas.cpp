@@ -59,14 +59,13 @@ void warn_of_shared_generator(const TrainState& state) {
 
 }  // namespace
 
-LocalReplicas::LocalReplicas(const StrategyOptions& options, WorkerGroup* group,
-                             const MakeUpdate& make_update)
+LocalReplicas::LocalReplicas(const StrategyOptions& options, const MakeUpdate& make_update)
     : devices_(replica_devices(options)),
       first_(options.cluster.rank * options.local_replicas()),
       count_(options.cluster.world_size() * options.local_replicas()),
       step_(options.step),
       threads_(threads_of(options)),
-      sum_(threads_, group) {
+      sum_(threads_) {
   for (int i = 0; i < size(); ++i) {
     gradients_.push_back(std::make_unique<GradientBuckets>(sum_, i));
     updates_.push_back(make_update ? make_update(*gradients_.back(), threads_, i) : nullptr);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "distributed/worker_group.h"
+#include "strategies/engines/engine.h"
 #include "strategies/gradient_buckets.h"
 #include "strategies/options.h"
 #include "strategies/replica_sum.h"
@@ -23,14 +24,16 @@ class LocalReplicas {
   using MakeUpdate = std::function<std::unique_ptr<ParameterUpdate>(
       GradientBuckets& gradients, ReplicaThreads& threads, int replica)>;
 
-  /// One replica for each device that the options name. `group` outlives this object; null: the
-  /// worker is alone. Throws: ConfigError and EnvironmentError for devices that are none.
+  /// One replica for each device that the options name. The worker is alone until use() is called.
+  /// Throws: ConfigError and EnvironmentError for devices that are none.
   /// `make_update` wraps what each replica does with its gradients; none: they are summed, and
   /// every replica takes the optimiser's step.
-  LocalReplicas(const StrategyOptions& options, WorkerGroup* group,
-                const MakeUpdate& make_update = nullptr);
+  explicit LocalReplicas(const StrategyOptions& options, const MakeUpdate& make_update = nullptr);
 
   [[nodiscard]] int size() const { return threads_.size(); }
+
+  /// See ReplicaSum::use.
+  void use(Engine& engine) { sum_.use(engine); }
 
   /// A state whose replicas have equal weights, if `hooks` make equal models: each then has the
   /// first's parameters and buffers. Throws: ConfigError when the models differ.

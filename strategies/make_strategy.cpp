@@ -4,6 +4,7 @@
 #include "core/log.h"
 #include "strategies/central_storage.h"
 #include "strategies/compute_threads.h"
+#include "strategies/engines/make_engine.h"
 #include "strategies/mirrored.h"
 #include "strategies/multi_worker.h"
 #include "strategies/one_device.h"
@@ -27,6 +28,7 @@ int workers_on_this_host(const Cluster& cluster) {
 }  // namespace
 
 std::unique_ptr<Strategy> make_strategy(const StrategyOptions& options) {
+  (void)detail::choose_engine(options);  // refused before anything starts
   const int workers = options.cluster.world_size();
   const int replicas = options.local_replicas();
   const char* const fitting = !options.cluster.servers.empty() ? "parameter-server"

@@ -9,7 +9,7 @@ namespace {
 
 class Mirrored final : public Strategy {
  public:
-  explicit Mirrored(const StrategyOptions& options) : replicas_(options, nullptr) {}
+  explicit Mirrored(const StrategyOptions& options) : replicas_(options) {}
 
   [[nodiscard]] const char* name() const override { return "mirrored"; }
   [[nodiscard]] int rank() const override { return 0; }

@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "strategies/engines/make_engine.h"
 #include "strategies/local_replicas.h"
 #include "strategies/shared_failure.h"
 #include "strategies/tensor_bytes.h"
@@ -12,11 +13,11 @@ namespace {
 class MultiWorker final : public Strategy {
  public:
   explicit MultiWorker(const StrategyOptions& options)
-      : must_match_(options.must_match),
-        group_(options.cluster, options.group),
-        replicas_(options, &group_) {
+      : options_(options), group_(options.cluster, options.group), replicas_(options) {
     // Shares of the data are counted by it.
-    must_match_["--replicas"] = text(replicas_.size());
+    options_.must_match["--replicas"] = text(replicas_.size());
+    options_.must_match["--communication"] = detail::choose_engine(options).name;
+    options_.must_match["--compress"] = options.compress;
   }
 
   [[nodiscard]] const char* name() const override { return "multi-worker"; }
@@ -30,8 +31,10 @@ class MultiWorker final : public Strategy {
     if (joined_) {
       check_same_model(detail::signature(tensors));
     } else {
-      group_.join({detail::signature(tensors), must_match_});
+      group_.join({detail::signature(tensors), options_.must_match});
       joined_ = true;
+      engine_ = detail::make_engine(options_, group_);
+      replicas_.use(*engine_);
     }
     std::vector<std::byte> bytes = detail::pack(tensors);
     group_.broadcast(bytes, /*root=*/0, deadline());
@@ -63,7 +66,17 @@ class MultiWorker final : public Strategy {
   void abort(const std::string& reason, int exit_code) noexcept override {
     group_.abort(reason, exit_code);
   }
-  void close() override { group_.close(); }
+  void close() override {
+    if (engine_) engine_->close();
+    group_.close();
+  }
+
+  [[nodiscard]] std::vector<NamedTensor> own_state() const override {
+    return engine_ ? engine_->own_state() : std::vector<NamedTensor>();
+  }
+  void restore_own_state(const std::vector<NamedTensor>& tensors) override {
+    if (engine_) engine_->restore_own_state(tensors);
+  }
 
  private:
   [[nodiscard]] Deadline deadline() const {
@@ -83,8 +96,9 @@ class MultiWorker final : public Strategy {
   }
 
   bool joined_ = false;
-  std::map<std::string, std::string> must_match_;
+  StrategyOptions options_;
   WorkerGroup group_;
+  std::unique_ptr<detail::Engine> engine_;  // once joined
   detail::LocalReplicas replicas_;
 };
 

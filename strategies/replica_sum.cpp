@@ -12,19 +12,11 @@
 namespace troupe::detail {
 namespace {
 
-/// Sums a contiguous flat tensor over the group, by way of host memory when it is on a device.
-void all_reduce(WorkerGroup& group, const at::Tensor& flat, const std::string& what) try {
-  at::Tensor host = flat.to(torch::kCPU);  // the same tensor when it is there already
-  const auto deadline = Deadline::in(group.options().collective_timeout);
-  const auto count = static_cast<std::size_t>(host.numel());
-  if (host.scalar_type() == torch::kFloat32) {
-    group.all_reduce(Span<float>(host.data_ptr<float>(), count), deadline);
-  } else {
-    group.all_reduce(Span<double>(host.data_ptr<double>(), count), deadline);
-  }
-  if (!host.is_same(flat)) flat.copy_(host);
-} catch (const DesyncError& error) {  // the group knows sizes, not what they are for
-  throw DesyncError(text(error.cause(), " This worker: ", what, "."), error.fix());
+/// The engine's sum; the group knows sizes, not what they are for.
+void all_reduce(Engine& engine, const at::Tensor& flat, const Summand& summand) try {
+  engine.all_reduce(flat, summand);
+} catch (const DesyncError& error) {
+  throw DesyncError(text(error.cause(), " This worker: ", summand.what, "."), error.fix());
 }
 
 /// One cheap pass; finite numbers may overflow it, so false asks for a closer look.
@@ -32,35 +24,34 @@ bool is_finite(const at::Tensor& values) { return std::isfinite(values.sum().ite
 
 }  // namespace
 
-ReplicaSum::ReplicaSum(ReplicaThreads& threads, WorkerGroup* group)
+ReplicaSum::ReplicaSum(ReplicaThreads& threads)
     : threads_(threads),
-      group_(group),
       flats_(static_cast<std::size_t>(threads.size())),
       finite_(flats_.size(), 1) {}
 
-bool ReplicaSum::add_up(int replica, const at::Tensor& flat, const std::string& what) {
+bool ReplicaSum::add_up(int replica, const at::Tensor& flat, const Summand& summand) {
   const auto own = static_cast<std::size_t>(replica);
   const torch::NoGradGuard no_grad;
   if (threads_.size() == 1) {
-    if (group_ != nullptr) all_reduce(*group_, flat, what);
+    if (engine_ != nullptr) all_reduce(*engine_, flat, summand);
     return is_finite(flat);
   }
   flats_[own] = flat;
-  threads_.meet(replica, what);
+  threads_.meet(replica, summand.what);
   finite_[own] = add_slice(replica) ? 1 : 0;
-  threads_.meet(replica, what);
-  if (group_ == nullptr) {
+  threads_.meet(replica, summand.what);
+  if (engine_ == nullptr) {
     return std::all_of(finite_.begin(), finite_.end(), [](char finite) { return finite != 0; });
   }
   if (replica == 0) {
-    all_reduce(*group_, flat, what);
+    all_reduce(*engine_, flat, summand);
     finite_[0] = is_finite(flat) ? 1 : 0;
   }
-  threads_.meet(replica, what);
+  threads_.meet(replica, summand.what);
   const bool finite = finite_[0] != 0;
   if (replica != 0) flat.copy_(flats_[0]);
   // Nobody may write into its values again before all have read replica 0's.
-  threads_.meet(replica, what);
+  threads_.meet(replica, summand.what);
   return finite;
 }
 
@@ -80,7 +71,7 @@ bool ReplicaSum::add_slice(int replica) {
     TROUPE_CHECK_EQ(flats_[i].numel(), size);
     total.add_(flats_[i].narrow(0, begin, count).to(total.device()));
   }
-  if (group_ != nullptr) return true;  // there are more to come
+  if (engine_ != nullptr) return true;  // there are more to come
   for (std::size_t i = 1; i < flats_.size(); ++i) {
     flats_[i].narrow(0, begin, count).copy_(total);
   }

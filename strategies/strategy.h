@@ -119,6 +119,13 @@ class Strategy {
   /// evaluation, reports and saved weights come after this call.  Collective: yes.
   virtual void synchronize_buffers(TrainState& state) = 0;
 
+  /// What this worker's next step depends on beside its replicas, by name: a part of its
+  /// checkpoint. Default: nothing.
+  [[nodiscard]] virtual std::vector<NamedTensor> own_state() const { return {}; }
+  /// Takes back what own_state() gave on the worker of this rank; empty: start without.
+  /// Throws: CheckpointError.
+  virtual void restore_own_state(const std::vector<NamedTensor>& /*tensors*/) {}
+
   /// Tells the group why this worker fails; best effort, never blocks long, never throws.
   virtual void abort(const std::string& reason, int exit_code) noexcept = 0;
 

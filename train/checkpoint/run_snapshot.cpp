@@ -28,6 +28,7 @@ constexpr const char* kModel = "model.safetensors";
 constexpr const char* kOptimizers = "optimizers.safetensors";
 constexpr const char* kWorker = "worker-";  // worker-<rank>.safetensors
 constexpr const char* kBuffer = "buffer/";
+constexpr const char* kStrategy = "strategy/";  // what Strategy::own_state() gives
 
 /// Before the names of what a replica of a worker has of its own; nothing for the first.
 std::string replica_prefix(std::size_t replica) {
@@ -71,9 +72,9 @@ std::vector<double> to_doubles(const at::Tensor& tensor) {
   return {data, data + tensor.numel()};
 }
 
-/// What this worker has of its own: random state and running loss, and each replica's buffers and
-/// running metrics.
-Bytes own_state(const TrainState& state) {
+/// What this worker has of its own: random state, running loss and what its strategy keeps, and
+/// each replica's buffers and running metrics.
+Bytes own_state(const Strategy& strategy, const TrainState& state) {
   std::vector<double> losses;
   for (const auto& [name, sum] : state.epoch_loss.sums()) losses.push_back(sum);
   std::vector<NamedTensor> tensors = {{"random", random_state()}, {"losses", doubles(losses)}};
@@ -85,7 +86,20 @@ Bytes own_state(const TrainState& state) {
       tensors.emplace_back(prefix + kBuffer + name, buffer);
     }
   }
+  for (const auto& [name, tensor] : strategy.own_state()) {
+    tensors.emplace_back(kStrategy + name, tensor);
+  }
   return write_tensors(tensors);
+}
+
+/// The part of a worker's state that its strategy gave.
+std::vector<NamedTensor> state_of_strategy(const std::vector<NamedTensor>& tensors) {
+  const std::string prefix = kStrategy;
+  std::vector<NamedTensor> found;
+  for (const auto& [name, tensor] : tensors) {
+    if (name.rfind(prefix, 0) == 0) found.emplace_back(name.substr(prefix.size()), tensor);
+  }
+  return found;
 }
 
 const at::Tensor& find(const std::vector<NamedTensor>& tensors, const std::string& name) {
@@ -232,6 +246,7 @@ void restore_own(Strategy& strategy, TrainState& state, const ordered_json& fact
   if (former == present) {
     const auto part = own(strategy.rank());
     set_random_state(find(part, "random"));
+    strategy.restore_own_state(state_of_strategy(part));
     add_to(loss_sums, find(part, "losses"));
     for (std::size_t i = 0; i < state.replicas.size(); ++i) {
       copy_weights(state.replicas[i]->buffers(), part, replica_prefix(i) + kBuffer);
@@ -241,6 +256,7 @@ void restore_own(Strategy& strategy, TrainState& state, const ordered_json& fact
     log_warning("the checkpoint was made by ", to_text(former), ", this run has ",
                 to_text(Layout{strategy.world_size(), strategy.local_replicas()}),
                 ": weights and data position go on, random streams start anew");
+    strategy.restore_own_state({});
     // A stream of its own for every worker and step.
     torch::manual_seed(seed + 1 + static_cast<std::uint64_t>(strategy.rank()) +
                        (static_cast<std::uint64_t>(state.step) << 20));
@@ -297,7 +313,7 @@ RunSnapshot capture(Strategy& strategy, const TrainState& state, const DataIdent
     }
   }
   std::vector<Bytes> workers;
-  for (const std::string& part : strategy.gather(to_text(own_state(state)))) {
+  for (const std::string& part : strategy.gather(to_text(own_state(strategy, state)))) {
     workers.push_back(to_bytes(part));
   }
   if (!strategy.is_chief()) return {};

@@ -1,0 +1,91 @@
+// C10dEngine: everything that Gloo and NCCL share behind LibTorch's c10d. One spelling serves all
+// versions: from 2.0 on back ends derive from Backend instead of ProcessGroup, and handles are
+// c10d::Work instead of ProcessGroup::Work, so neither base is named here.
+//
+// Included by gloo.cpp and nccl.cpp alone, after the header of their back end. nccl.cpp cannot be
+// compiled where LibTorch has no CUDA; what is not in it is tested through gloo.cpp.
+#pragma once
+
+#include <torch/types.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "strategies/engines/engine.h"
+#include "strategies/engines/engine_wait.h"
+#include "strategies/engines/group_store.h"
+
+namespace troupe::detail {
+
+/// What a back end reads and writes.
+enum class Reach { host, device };
+
+/// Its own limit of a collective: ours comes first, and says more.
+inline std::chrono::milliseconds backend_timeout(const WorkerGroup& group) {
+  return 2 * group.options().collective_timeout;
+}
+
+template <class Backend>
+class C10dEngine final : public Engine {
+ public:
+  using Connect = std::function<c10::intrusive_ptr<Backend>(c10::intrusive_ptr<GroupStore>)>;
+  struct Facts {
+    const char* name;
+    Reach reach;
+  };
+
+  /// `connect` makes the back end with the store.  Collective: yes.
+  C10dEngine(WorkerGroup& group, const Facts& facts, const Connect& connect)
+      : group_(group), facts_(facts), store_(c10::make_intrusive<GroupStore>(group)) {
+    try {
+      backend_ = connect(store_);
+    } catch (const Error&) {
+      throw;
+    } catch (const std::exception& error) {
+      library_failed(group_, text("connecting by ", facts_.name), error.what());
+    }
+  }
+
+  ~C10dEngine() override {
+    store_->leave_group();
+    // A back end waits in its destructor for what it has begun. Where that cannot end, because a
+    // peer is gone, its threads end with the process, which is about to.
+    if (stuck_) (void)backend_.release();
+  }
+
+  [[nodiscard]] const char* name() const override { return facts_.name; }
+
+  void all_reduce(const at::Tensor& flat, const Summand& summand) override {
+    if (group_.world_size() == 1) return;
+    const at::Tensor values = facts_.reach == Reach::host ? flat.to(torch::kCPU) : flat;
+    const EngineWait wait(group_, facts_.name, summand.what, values.nbytes());
+    try {
+      std::vector<at::Tensor> tensors = {values};
+      stuck_ = true;
+      const auto work = backend_->allreduce(tensors);
+      wait.until([&] { return work->isCompleted(); }, Pause::growing);
+      stuck_ = false;
+      work->wait();  // throws what went wrong; a device's stream waits here, the host does not
+    } catch (const Error&) {
+      throw;
+    } catch (const std::exception& error) {
+      wait.failed(error.what());
+    }
+    if (!values.is_same(flat)) flat.copy_(values);
+  }
+
+ private:
+  WorkerGroup& group_;
+  const Facts facts_;
+  c10::intrusive_ptr<GroupStore> store_;
+  c10::intrusive_ptr<Backend> backend_;
+  bool stuck_ = false;  // a sum was begun and has not come to an end
+};
+
+}  // namespace troupe::detail

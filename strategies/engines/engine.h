@@ -1,0 +1,47 @@
+// Engine: the bulk data path between workers. It sums flat tensors; membership, heartbeats, abort
+// and the naming of whoever is late or elsewhere stay with the WorkerGroup, whatever the engine.
+//
+// Thread rule: one thread at a time. Engines are made by make_engine.h.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <vector>
+
+#include "hooks/parameter_update.h"
+
+namespace troupe::detail {
+
+/// What is being summed.
+struct Summand {
+  std::string what;       // for messages: "apply_gradients (2 parameters ...)"
+  std::string gradients;  // which gradients, the same in every step; "": other values
+};
+
+class Engine {
+ public:
+  virtual ~Engine() = default;
+  Engine() = default;
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  /// As --communication spells it.
+  [[nodiscard]] virtual const char* name() const = 0;
+
+  /// Replaces `flat` [n], contiguous, float32 or float64, by its sum over all workers; every worker
+  /// ends with the same bits. Only gradients may lose bits on the way (--compress).
+  /// Shapes: the same n on every worker.  Collective: yes.  Blocks: at most collective_timeout.
+  /// Throws: PeerLost, PeerFailed, TimeoutError, DesyncError.
+  virtual void all_reduce(const at::Tensor& flat, const Summand& summand) = 0;
+
+  /// What the next sum depends on beside its values, by name; empty for most.
+  [[nodiscard]] virtual std::vector<NamedTensor> own_state() const { return {}; }
+  /// Throws: CheckpointError when a tensor is none of own_state()'s kind.
+  virtual void restore_own_state(const std::vector<NamedTensor>& /*tensors*/) {}
+
+  /// Collective goodbye, before the group's; nothing but destruction may follow.
+  virtual void close() {}
+};
+
+}  // namespace troupe::detail

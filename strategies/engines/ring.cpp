@@ -1,0 +1,82 @@
+// The ring: WorkerGroup's own all-reduce, by way of host memory for tensors on a device.
+#include <torch/types.h>
+
+#include <map>
+#include <utility>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "strategies/engines/engines.h"
+
+namespace troupe::detail {
+namespace {
+
+Span<float> floats(const at::Tensor& host) {
+  return {host.data_ptr<float>(), static_cast<std::size_t>(host.numel())};
+}
+Span<double> doubles(const at::Tensor& host) {
+  return {host.data_ptr<double>(), static_cast<std::size_t>(host.numel())};
+}
+
+class RingEngine final : public Engine {
+ public:
+  RingEngine(WorkerGroup& group, std::optional<WireType> wire) : group_(group), wire_(wire) {}
+
+  [[nodiscard]] const char* name() const override { return "ring"; }
+
+  void all_reduce(const at::Tensor& flat, const Summand& summand) override {
+    // The same tensor when it is on the host already; else the host waits for the device here.
+    const at::Tensor host = flat.to(torch::kCPU);
+    const auto deadline = Deadline::in(group_.options().collective_timeout);
+    if (host.scalar_type() == torch::kFloat64) {
+      group_.all_reduce(doubles(host), deadline);
+    } else if (wire_ && !summand.gradients.empty() && group_.world_size() > 1) {
+      group_.all_reduce(floats(host), floats(errors_of(summand, host)), *wire_, deadline);
+    } else {
+      group_.all_reduce(floats(host), deadline);
+    }
+    if (!host.is_same(flat)) flat.copy_(host);
+  }
+
+  [[nodiscard]] std::vector<NamedTensor> own_state() const override {
+    return {errors_.begin(), errors_.end()};
+  }
+
+  void restore_own_state(const std::vector<NamedTensor>& tensors) override {
+    errors_.clear();
+    if (!wire_) return;  // a checkpoint of a run that compressed, continued without
+    for (const auto& [name, errors] : tensors) {
+      if (errors.scalar_type() != torch::kFloat32 || errors.dim() != 1) {
+        throw CheckpointError(text("the rounding errors of \"", name, "\" are not float32 [n]."),
+                              "resume from another checkpoint.");
+      }
+      errors_[name] = errors.to(torch::kCPU).clone();
+    }
+  }
+
+ private:
+  /// What rounding has taken from these gradients so far, [n].
+  at::Tensor& errors_of(const Summand& summand, const at::Tensor& values) {
+    const auto [found, made] = errors_.try_emplace(summand.gradients);
+    if (made) found->second = torch::zeros(values.sizes(), torch::kFloat32);
+    if (found->second.numel() != values.numel()) {
+      throw CheckpointError(
+          text("the rounding errors of \"", summand.gradients, "\" are ", found->second.numel(),
+               " values, the gradients ", values.numel(), "."),
+          "resume with the hooks that made the checkpoint.");
+    }
+    return found->second;
+  }
+
+  WorkerGroup& group_;
+  std::optional<WireType> wire_;
+  std::map<std::string, at::Tensor> errors_;  // by Summand::gradients
+};
+
+}  // namespace
+
+std::unique_ptr<Engine> make_ring_engine(WorkerGroup& group, std::optional<WireType> wire) {
+  return std::make_unique<RingEngine>(group, wire);
+}
+
+}  // namespace troupe::detail

@@ -1,0 +1,220 @@
+// Engines and compression: the same training by each of them, ranks as threads over real loopback
+// sockets. MPI, which knows one rank per process, is in tests/process/engine_test.cpp.
+#include "strategies/engines/engines.h"
+
+#include <cmath>
+#include <filesystem>
+
+#include "strategies/engines/make_engine.h"
+#include "strategies/make_strategy.h"
+#include "tests/support/captured_log.h"
+#include "tests/support/temp_dir.h"
+#include "tests/unit/strategies/strategy_runs.h"
+
+using troupe::StrategyOptions;
+using troupe::testing::CapturedLog;
+using troupe::testing::options_of;
+using troupe::testing::Outcome;
+using troupe::testing::TempDir;
+using troupe::testing::TinyHooks;
+using troupe::testing::train_with;
+
+namespace {
+
+constexpr std::int64_t kEpochs = 7;  // of three steps
+
+bool has_gloo() {
+  const std::string lacks = troupe::detail::gloo_lacks();
+  if (!lacks.empty()) MESSAGE("gloo is not tested: ", lacks);
+  return lacks.empty();
+}
+
+struct Wish {
+  std::string communication = "ring";
+  std::string compress = "none";
+  int replicas = 1;
+};
+
+StrategyOptions options_for(const Wish& wish, int rank, int size, std::uint16_t port) {
+  StrategyOptions options = options_of(rank, size, port);
+  options.communication = wish.communication;
+  options.compress = wish.compress;
+  options.replicas = wish.replicas;
+  return options;
+}
+
+/// What every rank ends with.
+std::vector<Outcome> train_by(const Wish& wish, int size, std::int64_t epochs = kEpochs) {
+  const TinyHooks hooks(10);  // batches of 4, 4 and 2
+  std::vector<Outcome> outcomes(static_cast<std::size_t>(size));
+  const auto port = troupe::testing::free_port();
+  troupe::testing::run_ranks(size, [&](int rank) {
+    const auto strategy = troupe::make_multi_worker(options_for(wish, rank, size, port));
+    outcomes[static_cast<std::size_t>(rank)] = train_with(*strategy, hooks, epochs);
+  });
+  return outcomes;
+}
+
+void check_close(const Outcome& outcome, const Outcome& expected) {
+  REQUIRE(outcome.losses.size() == expected.losses.size());
+  for (std::size_t i = 0; i < expected.losses.size(); ++i) {
+    CHECK(outcome.losses[i] == doctest::Approx(expected.losses[i]).epsilon(1e-6));
+  }
+}
+
+std::string refusal_of(const StrategyOptions& options) {
+  try {
+    (void)troupe::make_strategy(options);
+  } catch (const troupe::ConfigError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+bool has(const std::string& whole, const std::string& part) {
+  return whole.find(part) != std::string::npos;
+}
+
+/// The weights at the end of so many steps, in the middle of which one life may end.
+std::string trained_in(const TempDir& dir, std::int64_t steps, const Wish& wish) {
+  const TinyHooks hooks(10);
+  std::vector<std::string> hashes(2);
+  const auto port = troupe::testing::free_port();
+  troupe::testing::run_ranks(2, [&](int rank) {
+    const auto strategy = troupe::make_multi_worker(options_for(wish, rank, 2, port));
+    troupe::TrainOptions options;
+    options.model_dir = dir.path().string();
+    options.max_steps = steps;
+    options.batch_size = 4;
+    options.progress = false;
+    options.log_every = 0;
+    auto state = strategy->create_state(hooks, options.seed);
+    const auto data = strategy->distribute(hooks.create_datasets(), {4, options.seed});
+    (void)troupe::train(*strategy, hooks, state, data, options, {});
+    hashes[static_cast<std::size_t>(rank)] = troupe::common_parameter_hash(*strategy, state);
+    strategy->close();
+  });
+  return hashes[0];
+}
+
+}  // namespace
+
+TEST_SUITE("strategies") {
+  TEST_CASE("engines: gloo gives the losses of the ring, with 2 and 3 workers and 2 x 2 replicas") {
+    if (!has_gloo()) return;
+    struct Row {
+      int size;
+      int replicas;
+    };
+    for (const Row row : {Row{2, 1}, Row{3, 1}, Row{2, 2}}) {
+      CAPTURE(row.size);
+      CAPTURE(row.replicas);
+      const auto ring = train_by({"ring", "none", row.replicas}, row.size);
+      const auto gloo = train_by({"gloo", "none", row.replicas}, row.size);
+      REQUIRE(ring[0].losses.size() == 21);
+      for (const Outcome& outcome : gloo) check_close(outcome, ring[0]);
+    }
+  }
+
+  TEST_CASE("engines: each repeats bit for bit, and all ranks end with the same weights") {
+    for (const Wish& wish : {Wish{"ring", "none"}, Wish{"gloo", "none"}, Wish{"ring", "float16"},
+                             Wish{"ring", "bfloat16"}}) {
+      if (wish.communication == "gloo" && !has_gloo()) continue;
+      CAPTURE(wish.communication);
+      CAPTURE(wish.compress);
+      const auto first = train_by(wish, 3);
+      const auto second = train_by(wish, 3);
+      for (const Outcome& outcome : first) CHECK(outcome.hash == first[0].hash);
+      CHECK(second[0].hash == first[0].hash);
+      CHECK(second[0].losses == first[0].losses);
+    }
+  }
+
+  TEST_CASE("engines: the chief says which one is used and why") {
+    const CapturedLog log;
+    (void)train_by({"auto", "none"}, 2, 1);
+    CHECK(log.count("gradients are summed over workers by ring (the replicas are on the CPU)") ==
+          1);
+  }
+
+  TEST_CASE("engines: names that are none, and what this build has not, are refused with a list") {
+    StrategyOptions options;
+    options.communication = "carrier-pigeon";
+    CHECK(has(refusal_of(options), "--communication carrier-pigeon is no engine."));
+    CHECK(has(refusal_of(options), "use auto, ring"));
+    if (!troupe::detail::nccl_lacks().empty()) {
+      options.communication = "nccl";
+      CHECK(has(refusal_of(options),
+                "--communication nccl is not in this build: " + troupe::detail::nccl_lacks()));
+      CHECK(has(refusal_of(options), "use auto, ring"));
+    }
+    options.communication = "auto";
+    options.compress = "float8";
+    CHECK(has(refusal_of(options), "--compress float8"));
+    if (has_gloo()) {
+      options.communication = "gloo";
+      options.compress = "float16";
+      CHECK(has(refusal_of(options), "--communication gloo do not go together"));
+    }
+  }
+
+  TEST_CASE("engines: workers that were given different ones do not start") {
+    if (!has_gloo()) return;
+    const auto port = troupe::testing::free_port();
+    const auto errors = troupe::testing::try_ranks(2, [&](int rank) {
+      const Wish wish{rank == 0 ? "ring" : "gloo"};
+      const auto strategy = troupe::make_multi_worker(options_for(wish, rank, 2, port));
+      (void)strategy->create_state(TinyHooks(), 1);
+    });
+    for (const auto& error : errors) {
+      CHECK(has(troupe::testing::message_of(error), "--communication"));
+    }
+  }
+
+  TEST_CASE("engines: under gloo a worker that is in another collective is named") {
+    if (!has_gloo()) return;
+    const auto port = troupe::testing::free_port();
+    const auto errors = troupe::testing::try_ranks(2, [&](int rank) {
+      const auto strategy = troupe::make_multi_worker(options_for({"gloo"}, rank, 2, port));
+      const TinyHooks hooks(10);
+      auto state = strategy->create_state(hooks, 1);
+      const auto data = strategy->distribute(hooks.create_datasets(), {4, 1});
+      std::vector<double> one = {1.0};
+      if (rank == 1) strategy->sum(troupe::Span<double>(one));
+      for (const auto& batch : data.train->epoch(0)) {
+        (void)strategy->run([&](auto& r, const auto& b) { return hooks.train_step(r, b); }, state,
+                            batch);
+      }
+    });
+    const std::string message = troupe::testing::message_of(errors[0]);
+    CAPTURE(message);
+    CHECK(has(message, "worker/0 is in all_reduce"));
+    CHECK(has(message, "worker/1 in all_reduce"));
+  }
+
+  TEST_CASE("compress: trains as float32 does") {
+    const auto full = train_by({"ring", "none"}, 3, 60);
+    CHECK(full[0].losses.back() < 0.05 * full[0].losses.front());
+    for (const char* type : {"float16", "bfloat16"}) {
+      CAPTURE(type);
+      const auto half = train_by({"ring", type}, 3, 60);
+      CHECK(half[0].hash != full[0].hash);  // something was rounded
+      CHECK(half[0].losses.back() == doctest::Approx(full[0].losses.back()).epsilon(0.01));
+      CHECK(half[0].test.losses[0].second ==
+            doctest::Approx(full[0].test.losses[0].second).epsilon(0.01));
+    }
+  }
+
+  TEST_CASE("compress: interrupted at every step equals uninterrupted, bit for bit") {
+    const Wish wish{"ring", "bfloat16"};
+    constexpr std::int64_t kSteps = 5;
+    const TempDir whole;
+    const std::string expected = trained_in(whole, kSteps, wish);
+    for (std::int64_t stop = 1; stop < kSteps; ++stop) {
+      CAPTURE(stop);
+      const TempDir dir;
+      (void)trained_in(dir, stop, wish);
+      CHECK(trained_in(dir, kSteps, wish) == expected);
+    }
+  }
+}
