@@ -12,10 +12,9 @@
 namespace troupe::detail {
 namespace {
 
-/// The engine's sum; the group knows sizes, not what they are for.
-void all_reduce(Engine& engine, const at::Tensor& flat, const Summand& summand) try {
+void sum_over_workers(Engine& engine, const at::Tensor& flat, const Summand& summand) try {
   engine.all_reduce(flat, summand);
-} catch (const DesyncError& error) {
+} catch (const DesyncError& error) {  // the group knows sizes, not what they are for
   throw DesyncError(text(error.cause(), " This worker: ", summand.what, "."), error.fix());
 }
 
@@ -33,7 +32,7 @@ bool ReplicaSum::add_up(int replica, const at::Tensor& flat, const Summand& summ
   const auto own = static_cast<std::size_t>(replica);
   const torch::NoGradGuard no_grad;
   if (threads_.size() == 1) {
-    if (engine_ != nullptr) all_reduce(*engine_, flat, summand);
+    if (engine_ != nullptr) sum_over_workers(*engine_, flat, summand);
     return is_finite(flat);
   }
   flats_[own] = flat;
@@ -44,7 +43,7 @@ bool ReplicaSum::add_up(int replica, const at::Tensor& flat, const Summand& summ
     return std::all_of(finite_.begin(), finite_.end(), [](char finite) { return finite != 0; });
   }
   if (replica == 0) {
-    all_reduce(*engine_, flat, summand);
+    sum_over_workers(*engine_, flat, summand);
     finite_[0] = is_finite(flat) ? 1 : 0;
   }
   threads_.meet(replica, summand.what);
