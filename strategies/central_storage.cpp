@@ -79,7 +79,7 @@ void share_parameters(const TrainState& state) {
 class CentralStorage final : public Strategy {
  public:
   explicit CentralStorage(const StrategyOptions& options)
-      : replicas_(options, nullptr, update_once()) {}
+      : replicas_(options, update_once()) {}
 
   [[nodiscard]] const char* name() const override { return "central-storage"; }
   [[nodiscard]] int rank() const override { return 0; }

@@ -42,11 +42,10 @@ class ParameterServerStrategy final : public Strategy {
   explicit ParameterServerStrategy(const StrategyOptions& options)
       : options_(checked(options)),
         pace_(detail::pace_of(options.servers)),
-        replicas_(options, nullptr,
-                  [this](GradientBuckets& gradients, detail::ReplicaThreads& threads, int replica) {
-                    return std::make_unique<detail::PushedUpdate>(gradients, threads, replica,
-                                                                  shared_);
-                  }) {
+        replicas_(options, [this](GradientBuckets& gradients, detail::ReplicaThreads& threads,
+                                  int replica) {
+          return std::make_unique<detail::PushedUpdate>(gradients, threads, replica, shared_);
+        }) {
     if (pace_.synchronous()) shared_.arrive = SharedUpdate::Values::with_push;
   }
 

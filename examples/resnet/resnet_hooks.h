@@ -16,18 +16,24 @@
 struct ResNetOptions {
   std::int64_t width = 16;
   bool augment = true;
+  std::string norm = "batch";  // batch | sync
 
   std::vector<troupe::Flag> flags() {
     return {
         troupe::flag("width", &width, "channels of the first stage; ResNet-18 has 64", {1, 4096}),
-        troupe::flag("augment", &augment, "move and mirror training pictures at random")};
+        troupe::flag("augment", &augment, "move and mirror training pictures at random"),
+        troupe::flag("norm", &norm,
+                     "batch: over the pictures of a replica; sync: of all replicas")};
   }
 };
 
 class ResNetHooks final : public troupe::Hooks {
  public:
   ResNetHooks(const troupe::Options& options, const ResNetOptions& mine)
-      : options_(options), mine_(mine) {}
+      : options_(options), mine_(mine) {
+    if (mine.norm == "batch" || mine.norm == "sync") return;
+    throw troupe::ConfigError("--norm is \"" + mine.norm + "\".", "give batch or sync.");
+  }
 
   troupe::LossSet create_losses() const override {
     return {{"cross_entropy", [](const torch::Tensor& logits, const torch::Tensor& labels) {
@@ -42,7 +48,8 @@ class ResNetHooks final : public troupe::Hooks {
   }
 
   troupe::Trainable create_model() const override {
-    auto net = std::make_shared<ResNet>(mine_.width, troupe::kCifarClasses, batch_norm);
+    auto net = std::make_shared<ResNet>(mine_.width, troupe::kCifarClasses,
+                                        mine_.norm == "sync" ? sync_batch_norm : batch_norm);
     auto sgd = std::make_shared<torch::optim::SGD>(
         net->parameters(), torch::optim::SGDOptions(options_.train.learning_rate)
                                .momentum(options_.train.momentum)
@@ -77,6 +84,10 @@ class ResNetHooks final : public troupe::Hooks {
   /// Over the pictures of one replica in a step.
   static torch::nn::AnyModule batch_norm(std::int64_t channels) {
     return torch::nn::AnyModule(torch::nn::BatchNorm2d(channels));
+  }
+  /// Over the pictures of all replicas in a step; parameters and buffers of the same names.
+  static torch::nn::AnyModule sync_batch_norm(std::int64_t channels) {
+    return torch::nn::AnyModule(troupe::SyncBatchNorm(torch::nn::BatchNormOptions(channels)));
   }
 
   static torch::Tensor forward(troupe::Replica& replica, const torch::Tensor& pictures,
