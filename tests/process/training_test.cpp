@@ -176,6 +176,24 @@ TEST_SUITE("training") {
     CHECK(hash_of({"--max-steps", "8", "--model-dir", parts}) == expected);
   }
 
+  TEST_CASE("training: one device and central storage by name are the steps of auto, bit for bit") {
+    const TempDir dir;
+    const auto hash_of = [&](const Words& more) {
+      const json now = summary(run_on(1, Words{kMnist, "--train-examples", "300", "--batch-size",
+                                               "100", "--threads", "1", "--json-summary"} +
+                                             more));
+      return now["parameter_hash"];
+    };
+    CHECK(hash_of({"--max-steps", "6", "--strategy", "one-device"}) ==
+          hash_of({"--max-steps", "6"}));
+    const Words central = {"--replicas", "3", "--strategy", "central-storage"};
+    const auto expected = hash_of({"--max-steps", "8", "--replicas", "3"});
+    CHECK(hash_of(Words{"--max-steps", "8"} + central) == expected);
+    const std::string parts = (dir.path() / "parts").string();
+    (void)hash_of(Words{"--max-steps", "4", "--model-dir", parts} + central);
+    CHECK(hash_of(Words{"--max-steps", "8", "--model-dir", parts} + central) == expected);
+  }
+
   TEST_CASE(
       "training: an evaluation of the same weights counts the same on any number of workers and "
       "replicas") {
