@@ -14,7 +14,7 @@
 #include "tests/unit/strategies/server_hooks.h"
 
 using troupe::testing::ServerHooks;
-namespace detail = troupe::detail;
+namespace inner = troupe::detail;
 
 namespace {
 
@@ -31,21 +31,21 @@ troupe::ServerOptions tiny_shards() {
 }
 
 std::unique_ptr<troupe::Replica> make(const troupe::Hooks& hooks) {
-  return detail::make_replica(hooks, {}, 1, no_update, {});
+  return inner::make_replica(hooks, {}, 1, no_update, {});
 }
 
 /// One process's part, as workers and servers make it.
 struct Part {
   Part(const troupe::Hooks& hooks, int servers)
-      : replica(make(hooks)), served(detail::serve(*replica, tiny_shards(), servers)) {}
+      : replica(make(hooks)), served(inner::serve(*replica, tiny_shards(), servers)) {}
   std::unique_ptr<troupe::Replica> replica;
-  detail::ServedParameters served;
+  inner::ServedParameters served;
 };
 
 struct Server : Part {
   Server(const troupe::Hooks& hooks, int servers, int index)
       : Part(hooks, servers), store(*replica, served, index) {}
-  detail::TensorStore store;
+  inner::TensorStore store;
 };
 
 /// What a replica's optimisers hold, bit for bit.
@@ -91,8 +91,8 @@ void step_both(Part& device, std::vector<std::unique_ptr<Server>>& servers, int 
     parameter.mutable_grad() = one + two;
     for (const int shard : device.served.shards_of[i]) {
       for (auto* push : {&first, &second}) {
-        kept.push_back(detail::rows_of(push == &first ? one : two,
-                                       device.served.model.shards[static_cast<size_t>(shard)]));
+        kept.push_back(inner::rows_of(push == &first ? one : two,
+                                      device.served.model.shards[static_cast<size_t>(shard)]));
         push->gradients.push_back(
             {shard,
              true,
@@ -143,7 +143,7 @@ TEST_SUITE("strategies") {
         }
         for (int step = 0; step < 4; ++step) {
           if (step == 2) {  // another set of servers takes over from the chief
-            const auto states = detail::split_state(*device.replica, device.served, count);
+            const auto states = inner::split_state(*device.replica, device.served, count);
             for (int s = 0; s < count; ++s) {
               const auto own = static_cast<std::size_t>(s);
               servers[own] = std::make_unique<Server>(hooks, count, s);
@@ -161,7 +161,7 @@ TEST_SUITE("strategies") {
                 groups[g].options().get_lr());
           }
         }
-        detail::merge_state(*back.replica, back.served, states_of(servers));
+        inner::merge_state(*back.replica, back.served, states_of(servers));
         CHECK(troupe::parameter_hash(*back.replica) == troupe::parameter_hash(*device.replica));
         CHECK(optimizers_of(*back.replica) == optimizers_of(*device.replica));
       }
@@ -194,7 +194,7 @@ TEST_SUITE("strategies") {
   TEST_CASE("tensor store: states that do not fit are refused, and bytes that are none") {
     const ServerHooks hooks("adam");
     Part chief(hooks, 2);
-    const auto states = detail::split_state(*chief.replica, chief.served, 2);
+    const auto states = inner::split_state(*chief.replica, chief.served, 2);
     Server server(hooks, 2, 0);
     server.store.load(states[0]);
     const auto refused = [&](const std::vector<std::byte>& bytes) {
@@ -202,7 +202,7 @@ TEST_SUITE("strategies") {
     };
     refused(states[1]);
     Part other(ServerHooks("sgd"), 2);
-    refused(detail::split_state(*other.replica, other.served, 2)[0]);
+    refused(inner::split_state(*other.replica, other.served, 2)[0]);
     for (std::size_t size = 0; size < states[0].size(); size += 13) {
       refused({states[0].begin(), states[0].begin() + static_cast<std::ptrdiff_t>(size)});
     }
@@ -210,8 +210,8 @@ TEST_SUITE("strategies") {
     longer.push_back({});
     refused(longer);
     // A tensor that says it is as large as can be.
-    detail::ShardState huge;
-    auto bytes = detail::write_state({huge.optimizers, {{"x", torch::zeros({2, 3})}}});
+    inner::ShardState huge;
+    auto bytes = inner::write_state({huge.optimizers, {{"x", torch::zeros({2, 3})}}});
     std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     for (const char* shape : {"[4611686018427387904,4]", "[-2,3]", "[9999]", "[\"a\"]"}) {
       std::string forged = text;
@@ -223,13 +223,13 @@ TEST_SUITE("strategies") {
       length += std::string(shape).size() - 5;
       std::memcpy(forged.data() + 8, &length, 8);
       const auto* data = reinterpret_cast<const std::byte*>(forged.data());
-      CHECK_THROWS_AS((void)detail::read_state({data, forged.size()}), troupe::ConfigError);
+      CHECK_THROWS_AS((void)inner::read_state({data, forged.size()}), troupe::ConfigError);
     }
   }
 
   TEST_CASE("tensor store: what servers cannot do is refused by name") {
     const auto replica = make(ServerHooks("lbfgs"));
-    CHECK_THROWS_WITH_AS((void)detail::serve(*replica, {}, 1), doctest::Contains("is LBFGS"),
+    CHECK_THROWS_WITH_AS((void)inner::serve(*replica, {}, 1), doctest::Contains("is LBFGS"),
                          troupe::ConfigError);
   }
 }
