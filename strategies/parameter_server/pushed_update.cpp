@@ -18,18 +18,6 @@ void coalesce(const std::vector<NamedTensor>& parameters) {
   }
 }
 
-/// check_finite_gradients, which sees the values of a sparse gradient.
-void check_finite(const std::vector<NamedTensor>& parameters) {
-  std::vector<NamedTensor> with_values = parameters;
-  for (auto& [name, parameter] : with_values) {
-    const at::Tensor gradient = parameter.grad();
-    if (!gradient.defined() || !gradient.is_sparse()) continue;
-    parameter = torch::zeros_like(gradient.values());
-    parameter.mutable_grad() = gradient.values();
-  }
-  check_finite_gradients(with_values);
-}
-
 }  // namespace
 
 void PushedUpdate::reduce(const std::vector<NamedTensor>& parameters) {
@@ -39,7 +27,7 @@ void PushedUpdate::reduce(const std::vector<NamedTensor>& parameters) {
   }
   const torch::NoGradGuard no_grad;
   coalesce(parameters);
-  check_finite(parameters);
+  check_finite_gradients(parameters);
 }
 
 void PushedUpdate::step(const std::string& name, torch::optim::Optimizer& optimizer,

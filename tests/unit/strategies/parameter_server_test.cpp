@@ -111,7 +111,7 @@ TEST_SUITE("strategies") {
   }
 
   TEST_CASE("parameter servers: three asynchronous workers take exactly so many steps") {
-    const ServerHooks hooks("sgd");
+    const ServerHooks hooks("adam");
     for (const std::int64_t steps : {1, 2, 20}) {
       CAPTURE(steps);
       const auto end = train_job(asynchronous(3, 2), hooks, options_for(steps));
@@ -253,7 +253,7 @@ TEST_SUITE("strategies") {
   }
 
   TEST_CASE("parameter servers: the chief's stop ends all, another worker's itself alone") {
-    const ServerHooks hooks("sgd");
+    const ServerHooks hooks("adam");
     const auto stop_on = [&](int stopping, std::int64_t max_steps) {
       return train_job(asynchronous(3, 1), hooks, options_for(max_steps), [&](int rank) {
         troupe::Companions companions;
@@ -271,7 +271,7 @@ TEST_SUITE("strategies") {
   }
 
   TEST_CASE("parameter servers: a worker that is lost leaves the rest at work") {
-    const ServerHooks hooks("sgd");
+    const ServerHooks hooks("adam");
     for (const bool in_step : {false, true}) {
       CAPTURE(in_step);
       std::int64_t reached = 0;
