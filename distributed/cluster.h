@@ -26,7 +26,7 @@ struct Member {
 
 /// A group of workers and this process's place in it.
 /// Invariants (checked by cli/ before anything starts): members is not empty, 0 <= rank < size,
-/// task names differ, and with more than one member members[0].address is set. A server's rank is 0
+/// task names differ, and with more than one member and no servers members[0].address is set. A server's rank is 0
 /// and means nothing.
 struct Cluster {
   int rank = 0;
