@@ -58,9 +58,7 @@ int main(int argc, char** argv) {
          {"--compute-ms 20 --max-steps 200 --json-summary"},
          troupe::ProgramInfo::Modes::train_only});
     const SimulatedHooks hooks(std::chrono::milliseconds(compute_ms), width);
-#if __has_include("strategies/parameter_server.h")
     if (troupe::serve_if_server(hooks, options.strategy)) return;
-#endif
     const auto strategy = troupe::make_strategy(options.strategy);
     auto state = strategy->create_state(hooks, options.train.seed);
     const auto data = strategy->distribute(hooks.create_datasets(),

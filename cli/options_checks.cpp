@@ -161,6 +161,11 @@ void check_exchange(const StrategyOptions& strategy) {
                            " is given, but parameter servers sum the gradients."),
                       "leave it out, or train without parameter servers.");
   }
+  if (strategy.compress != "none") {
+    throw ConfigError(text("--compress ", strategy.compress,
+                           " is given, but gradients travel to parameter servers as they are."),
+                      "leave it out, or use --strategy multi-worker.");
+  }
 }
 
 /// Strategy, cluster and flags must agree on whether there are parameter servers. The evaluator

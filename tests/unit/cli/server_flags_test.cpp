@@ -66,6 +66,7 @@ TEST_SUITE("cli") {
          "--backup-workers is 3",
          "give at most 2"},
         {{"--communication", "gloo"}, "--communication gloo", "parameter servers sum"},
+        {{"--compress", "bf16"}, "--compress bfloat16", "as they are"},
     };
     for (const Row& row : rows) {
       CAPTURE(row.flag);
