@@ -26,8 +26,8 @@ struct Member {
 
 /// A group of workers and this process's place in it.
 /// Invariants (checked by cli/ before anything starts): members is not empty, 0 <= rank < size,
-/// task names differ, and with more than one member and no servers members[0].address is set. A server's rank is 0
-/// and means nothing.
+/// task names differ, and members[0].address is set where there are more members and no servers. A
+/// server's rank is 0 and means nothing.
 struct Cluster {
   int rank = 0;
   std::vector<Member> members = {{"worker/0", std::nullopt}};  // by rank; [0] is the chief
