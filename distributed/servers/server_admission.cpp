@@ -13,12 +13,32 @@ using ErrorCode = boost::system::error_code;
 
 // As at the chief's door: workers that have yet to come learn the reason instead of finding nobody.
 constexpr std::chrono::milliseconds kTermsGrace{2'000};
+// A worker that was killed and started again at once: the end of its old connection may be read
+// after the hello on its new one.
+constexpr std::chrono::milliseconds kTwinGrace{300};
 constexpr int kMaxRefusalLines = 10;
 
 }  // namespace
 
 void ServerProcess::take(FirstFrame first) {
   if (first.fault == FrameFault::none && first.header.type != FrameType::hello) return;
+  if (first.fault == FrameFault::none && !first.payload.empty()) {
+    const auto hello = hello_from(Span<const std::byte>(first.payload));
+    if (hello && hello->rank < cluster_.world_size() && taken(hello->rank)) {
+      const auto timer = std::make_shared<boost::asio::steady_timer>(context_, kTwinGrace);
+      const auto twin = std::make_shared<FirstFrame>(std::move(first));
+      return timer->async_wait([this, timer, twin](const ErrorCode&) { decide(std::move(*twin)); });
+    }
+  }
+  decide(std::move(first));
+}
+
+bool ServerProcess::taken(int rank) const {
+  const Seat& holder = seat(rank);
+  return holder.connection && holder.connection->open() && !holder.left;
+}
+
+void ServerProcess::decide(FirstFrame first) {
   const auto connection = Connection::make(std::move(first.socket));
   std::optional<Hello> hello;
   if (first.fault == FrameFault::none) hello = hello_from(Span<const std::byte>(first.payload));
@@ -59,7 +79,7 @@ std::optional<Refusal> ServerProcess::objection(const FrameHeader& header,
         "give each process the task that it has in the cluster.", Retry::no};
   }
   const Seat& holder = seat(hello->rank);
-  if (holder.connection && holder.connection->open() && !holder.left) {
+  if (taken(hello->rank)) {
     // A process that was killed with its machine leaves a connection that is only silent.
     const auto silence = liveness_.silence(hello->rank, std::chrono::steady_clock::now());
     const bool silent = silence > 2 * options_.heartbeat_interval;

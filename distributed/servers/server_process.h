@@ -54,6 +54,8 @@ class ServerProcess {
 
   // server_admission.cpp
   void take(FirstFrame first);
+  void decide(FirstFrame first);
+  [[nodiscard]] bool taken(int rank) const;
   [[nodiscard]] std::optional<Refusal> objection(const FrameHeader& header,
                                                  const std::optional<Hello>& hello) const;
   void refuse(const std::shared_ptr<Connection>& connection, const Refusal& refusal);

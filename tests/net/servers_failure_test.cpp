@@ -94,8 +94,13 @@ TEST_SUITE("net") {
           }
           FloatModel fresh(job.model);
           const auto again = job.client(2);
-          again->join({});
-          CHECK(again->wait_for_start() >= 0);
+          try {
+            again->join({});
+            CHECK(again->wait_for_start() >= 0);
+          } catch (...) {
+            rejoined.set_value();  // the others must not wait for ever
+            throw;
+          }
           rejoined.set_value();
           CHECK_FALSE(train(*again, fresh, push_one).empty());
           return again->close();
