@@ -10,6 +10,7 @@
 #include "distributed/chief.h"
 #include "distributed/servers/client_inbox.h"
 #include "distributed/servers/row_messages.h"
+#include "distributed/servers/server_answers.h"
 #include "distributed/servers/server_links.h"
 #include "distributed/servers/server_messages.h"
 #include "distributed/servers/server_terms.h"
@@ -22,20 +23,6 @@ constexpr std::chrono::milliseconds kAbortWait{1'000};
 // The servers' own limits end first, and they know who is missing.
 constexpr std::chrono::milliseconds kServersVerdict{2'000};
 
-/// What one server has said that has not been used yet.
-struct Heard {
-  std::optional<std::int64_t> entry;
-  bool entered = false;
-  std::optional<std::int64_t> launched;
-  std::optional<StepAnswer> step;
-  std::optional<PushAnswer> push;
-  std::optional<TargetClocks> held;
-  std::vector<std::byte> state;
-  std::optional<std::int64_t> collected;
-  std::optional<PaceStatistics> statistics;
-  bool goodbye = false;
-};
-
 }  // namespace
 
 class ServerClient::Impl {
@@ -45,7 +32,7 @@ class ServerClient::Impl {
         options_(options),
         pace_(pace),
         model_(std::move(model)),
-        heard_(cluster_.servers.size()) {
+        answers_(cluster_, model_, inbox_) {
     check_server_addresses(cluster_, options_);
   }
   ~Impl() { network_.stop(); }
@@ -58,27 +45,24 @@ class ServerClient::Impl {
   void end();
   Collected collect(const Install& install);
   PaceStatistics finish(const std::string& reason);
-  Traffic traffic() const { return traffic_; }
+  Traffic traffic() const { return {pushed_, answers_.pulled()}; }
   void abort(const std::string& reason, int exit_code);
   void close();
 
  private:
   using Milliseconds = std::chrono::milliseconds;
-  /// Whether a server has answered.
-  using Answered = std::function<bool(int server)>;
+  using Answered = ServerAnswers::Answered;
 
   [[nodiscard]] int servers() const { return static_cast<int>(cluster_.servers.size()); }
-  [[nodiscard]] Heard& heard(int server) { return heard_[static_cast<std::size_t>(server)]; }
+  [[nodiscard]] Heard& heard(int server) { return answers_.of(server); }
   void send(int server, FrameType type, std::int64_t sequence, const std::string& payload = "");
   void send_bulk(int server, FrameType type, std::vector<std::byte> payload);
   void ask(int server, const StepRequest& request);
   void await(const std::string& what, Milliseconds limit, const Install& install,
-             const Answered& answered);
-  [[nodiscard]] std::string unanswered(const Answered& answered) const;
+             const Answered& answered) {
+    answers_.await(what, Deadline::in(limit), install, answered);
+  }
   void raise_if_failed() const;
-  void take(Arrival arrival, const Install& install);
-  [[nodiscard]] bool record(Heard& from, Arrival& arrival);
-  void install_values(const Arrival& arrival, const Install& install);
   void send_push(int server, const PushPlace& place, const Push& push);
   void push_chosen(PushPlace place, const Push& push, const Install& install);
   void catch_up(const Install& install);
@@ -90,7 +74,7 @@ class ServerClient::Impl {
   ClientInbox inbox_;
   NetworkThread network_;
   std::unique_ptr<ServerLinks> links_;
-  std::vector<Heard> heard_;  // by server
+  ServerAnswers answers_;
   std::int64_t clock_ = 0;
   std::int64_t next_clock_ = 0;    // with backup workers, of the step after this one
   std::vector<int> contributors_;  // with backup workers, to the last update
@@ -99,7 +83,7 @@ class ServerClient::Impl {
   bool asked_ = false;             // for the next step
   std::string ended_;
   std::int64_t last_step_ = 0;
-  Traffic traffic_;
+  std::int64_t pushed_ = 0;
 };
 
 void ServerClient::Impl::join(const JoinTerms& terms) {
@@ -111,6 +95,13 @@ void ServerClient::Impl::join(const JoinTerms& terms) {
                   "start the whole group again.", kExitFailed});
   });
   boost::asio::post(network_.context(), [this] { links_->join(); });
+  answers_.on_malformed([this](int server) {
+    boost::asio::post(network_.context(), [this, server] {
+      links_->fail(peer_lost(cluster_, cluster_.world_size() + server,
+                             "it sent a frame that the protocol does not have"));
+    });
+    inbox_.wait_failed(Deadline::in(kAbortWait));
+  });
   const Deadline deadline = Deadline::in(options_.start_timeout);
   const Answered entry = [this](int server) { return heard(server).entry.has_value(); };
   try {
@@ -126,7 +117,7 @@ void ServerClient::Impl::join(const JoinTerms& terms) {
   } catch (const TimeoutError&) {
     throw RendezvousError(
         text(cluster_.task(), " could not join all parameter servers in ", deadline.limit_seconds(),
-             " s (limit --start-timeout): ", unanswered(entry), "."),
+             " s (limit --start-timeout): ", answers_.unanswered(entry), "."),
         "start every task, and check that each can reach the parameter servers' addresses.");
   }
 }
@@ -166,7 +157,7 @@ ServerClient::Begun ServerClient::Impl::begin(const Install& install) {
   const std::optional<std::int64_t> number = heard(0).step->step;
   if (!number)
     throw PeerLost(text(cluster_.servers[0].task, " granted a step without a number."), "");
-  for (Heard& from : heard_) from.step.reset();
+  for (Heard& from : answers_.all()) from.step.reset();
   pushes_ = 0;
   dropped_ = false;
   next_clock_ = clock_ + 1;
@@ -210,7 +201,7 @@ void ServerClient::Impl::push(const Push& push, const Install& install) {
     }
     return;
   }
-  for (Heard& from : heard_) from.push.reset();
+  for (Heard& from : answers_.all()) from.push.reset();
   if (pace_.backup_workers > 0) return push_chosen(place, push, install);
   for (int server = 0; server < servers(); ++server) send_push(server, place, push);
   await("take its gradients", options_.collective_timeout, install,
@@ -236,7 +227,7 @@ void ServerClient::Impl::push_chosen(PushPlace place, const Push& push, const In
 
 void ServerClient::Impl::send_push(int server, const PushPlace& place, const Push& push) {
   auto message = encode_push(place, push, model_, server);
-  traffic_.pushed += static_cast<std::int64_t>(message.size());
+  pushed_ += static_cast<std::int64_t>(message.size());
   send_bulk(server, FrameType::push, std::move(message));
 }
 
@@ -248,7 +239,7 @@ void ServerClient::Impl::end() {
 
 ServerClient::Collected ServerClient::Impl::collect(const Install& install) {
   raise_if_failed();
-  for (Heard& from : heard_) from.held.reset(), from.collected.reset();
+  for (Heard& from : answers_.all()) from.held.reset(), from.collected.reset();
   send(0, FrameType::hold, 0);
   await("hold the workers back", options_.collective_timeout, install,
         [this](int server) { return server > 0 || heard(server).held; });
@@ -259,7 +250,7 @@ ServerClient::Collected ServerClient::Impl::collect(const Install& install) {
   send(0, FrameType::release, 0);
   Collected collected;
   collected.step = *heard(0).collected;
-  for (Heard& from : heard_) collected.states.push_back(std::exchange(from.state, {}));
+  for (Heard& from : answers_.all()) collected.states.push_back(std::exchange(from.state, {}));
   return collected;
 }
 
@@ -316,107 +307,8 @@ void ServerClient::Impl::send_bulk(int server, FrameType type, std::vector<std::
   });
 }
 
-// The one place where the calling thread waits for servers.
-void ServerClient::Impl::await(const std::string& what, Milliseconds limit, const Install& install,
-                               const Answered& answered) {
-  const Deadline deadline = Deadline::in(limit);
-  const auto all = [&] {
-    for (int server = 0; server < servers(); ++server) {
-      if (!answered(server)) return false;
-    }
-    return true;
-  };
-  while (!all()) {
-    auto arrival = inbox_.next(deadline);
-    if (arrival) {
-      take(std::move(*arrival), install);
-      continue;
-    }
-    raise_if_failed();
-    throw TimeoutError(text(cluster_.task(), " waited ", deadline.limit_seconds(), " s for ",
-                            unanswered(answered), " to ", what, "."),
-                       "look at the logs of those that it names.");
-  }
-}
-
-std::string ServerClient::Impl::unanswered(const Answered& answered) const {
-  std::string names;
-  for (int server = 0; server < servers(); ++server) {
-    if (answered(server)) continue;
-    const std::string note = inbox_.note_of(server);
-    names += text(names.empty() ? "" : ", ",
-                  describe_member(cluster_.servers[static_cast<std::size_t>(server)]),
-                  note.empty() ? "" : " (" + note + ")");
-  }
-  return names;
-}
-
 void ServerClient::Impl::raise_if_failed() const {
   if (const auto failure = inbox_.failure()) raise(*failure, cluster_, "");
-}
-
-void ServerClient::Impl::take(Arrival arrival, const Install& install) {
-  const int server = arrival.server;
-  if (arrival.header.type == FrameType::values) return install_values(arrival, install);
-  if (record(heard(server), arrival)) return;
-  boost::asio::post(network_.context(), [this, server] {
-    links_->fail(peer_lost(cluster_, cluster_.world_size() + server,
-                           "it sent a frame that the protocol does not have"));
-  });
-  inbox_.wait_failed(Deadline::in(kAbortWait));
-}
-
-// False: the frame is not what a server sends.
-bool ServerClient::Impl::record(Heard& from, Arrival& arrival) {
-  const Span<const std::byte> body(arrival.payload);
-  const auto sequence = static_cast<std::int64_t>(arrival.header.sequence);
-  if (sequence < 0 || sequence > kMaxClock) return false;
-  switch (arrival.header.type) {
-    case FrameType::entry:
-      from.entry = sequence;
-      return true;
-    case FrameType::entered:
-      from.entered = true;
-      return true;
-    case FrameType::launched:
-      from.launched = sequence;
-      return true;
-    case FrameType::begun:
-      from.step = step_answer_from(body);
-      return from.step.has_value();
-    case FrameType::pushed:
-      from.push = push_answer_from(body);
-      return from.push.has_value();
-    case FrameType::held:
-      from.held = target_clocks_from(body);
-      return from.held.has_value();
-    case FrameType::state:
-      from.state = std::move(arrival.payload);
-      return true;
-    case FrameType::collected:
-      from.collected = sequence;
-      return true;
-    case FrameType::statistics:
-      from.statistics = statistics_from(body);
-      return from.statistics.has_value();
-    case FrameType::goodbye:
-      from.goodbye = true;
-      return true;
-    default:
-      return false;
-  }
-}
-
-void ServerClient::Impl::install_values(const Arrival& arrival, const Install& install) {
-  const auto blocks = decode_values(Span<const std::byte>(arrival.payload), model_, arrival.server);
-  if (!blocks) {
-    throw PeerLost(text(cluster_.servers[static_cast<std::size_t>(arrival.server)].task,
-                        " sent values that do not fit the model."),
-                   "run the same build of Troupe in every process.");
-  }
-  traffic_.pulled += static_cast<std::int64_t>(arrival.payload.size());
-  if (!install) return;
-  for (const RowBlock& block : *blocks) install(block);
 }
 
 ServerClient::ServerClient(Cluster cluster, GroupOptions options, Pace pace, ServedModel model)
