@@ -151,7 +151,13 @@ at::Tensor TensorStore::gradient_of(const RowBlock& block) const {
 
 at::Tensor TensorStore::sum_of(const std::vector<const RowBlock*>& blocks, double scale) const {
   bool sparse = true;
-  for (const RowBlock* block : blocks) sparse = sparse && !block->all_rows;
+  bool empty = true;
+  for (const RowBlock* block : blocks) {
+    sparse = sparse && !block->all_rows;
+    empty = empty && !block->all_rows && block->rows.empty();
+  }
+  // The step counts here, too; LibTorch 1.13 does not take a sparse gradient without rows.
+  if (empty) return torch::zeros_like(held(blocks.front()->shard));
   at::Tensor total;
   for (const RowBlock* block : blocks) {
     at::Tensor gradient = gradient_of(*block);

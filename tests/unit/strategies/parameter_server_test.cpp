@@ -98,7 +98,8 @@ TEST_SUITE("strategies") {
 
   TEST_CASE("parameter servers: one asynchronous worker takes one device's steps, bit for bit") {
     const auto options = options_for(7);
-    for (const char* kind : {"sgd", "adam", "adamw", "rmsprop", "adagrad", "groups", "two"}) {
+    // Not with two optimisers: the second's gradients are of the values that the step began with.
+    for (const char* kind : {"sgd", "adam", "adamw", "rmsprop", "adagrad", "groups"}) {
       CAPTURE(kind);
       const ServerHooks hooks(kind);
       const auto expected = train_alone(*troupe::make_one_device({}), hooks, options);
