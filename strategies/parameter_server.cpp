@@ -13,6 +13,7 @@
 #include "core/log.h"
 #include "strategies/compute_threads.h"
 #include "strategies/local_replicas.h"
+#include "strategies/parameter_server/implicit_momentum.h"
 #include "strategies/parameter_server/pushed_update.h"
 #include "strategies/parameter_server/server_report.h"
 #include "strategies/parameter_server/server_terms.h"
@@ -72,6 +73,7 @@ class ParameterServerStrategy final : public Strategy {
     shared_.exchange.attach(served_, *client_);
     report_.dense_step = served_.trained_bytes();
     rates_ = rates_of(first);
+    if (is_chief() && !pace_.synchronous()) detail::warn_of_implicit_momentum(first, world_size());
     return state;
   }
 
