@@ -134,14 +134,15 @@ void ServerProcess::examine() {
     if (const auto clock = keeper_.assign(rank)) tell_clock(rank, *clock);
   }
   launch_if_complete();
+  // After the end workers leave a round one by one: that is no conflict.
+  if (keeper_.finished()) {
+    for (const int rank : rounds_.take_all()) answer_push(rank, PushOutcome::ended);
+  }
   fail_on_conflict();
   while (const auto update = failing() ? std::nullopt : rounds_.next()) apply_round(*update);
   for (const int rank : rounds_.take_late()) {
     keeper_.count_dropped();
     answer_push(rank, PushOutcome::late);
-  }
-  if (keeper_.finished()) {
-    for (const int rank : rounds_.take_all()) answer_push(rank, PushOutcome::ended);
   }
   if (failing()) return;
   for (const auto& [rank, answer] : keeper_.answers()) {
