@@ -55,7 +55,8 @@ class Row:
 
 def rows_of(options, mnist, tool):
     training = [mnist, "--batch-size", str(options.batch_size), "--max-steps", str(options.steps),
-                "--data-dir", options.data_dir, "--log-every", "0", "--log-level", "warning"]
+                "--momentum", str(options.momentum), "--data-dir", options.data_dir,
+                "--log-every", "0", "--log-level", "warning"]
     if options.smoke:
         training += ["--train-examples", "500"]
     rows = []
@@ -78,6 +79,7 @@ def main():
     parser.add_argument("--data-dir", default="synthetic", help="MNIST's four files [generated digits]")
     parser.add_argument("--steps", type=int, default=500, help="of every training")
     parser.add_argument("--batch-size", type=int, default=64, help="examples of a step")
+    parser.add_argument("--momentum", type=float, default=0.9, help="of every training's optimiser")
     options = parser.parse_args()
     if options.smoke:
         options.rounds, options.steps = 1, 4
@@ -96,12 +98,12 @@ def main():
         report.append({"strategy": row.strategy.label, "replicas": row.count, "command": row.command,
                        "test_accuracy": trainings.summary_of(accuracies),
                        "examples_per_second": trainings.summary_of(rates), "summaries": summaries})
-    print(f"{options.steps} steps of {options.batch_size} examples, data {options.data_dir}, "
+    print(f"{options.steps} steps of {options.batch_size} examples, momentum {options.momentum}, data {options.data_dir}, "
           f"{options.rounds} rounds: median [min-max]; {facts['cpu']}, {facts['usable_cores']} cores\n")
     trainings.print_table(["strategy", "replicas", "test accuracy", "samples/s"], table)
     trainings.write_json(options.json, {"benchmark": "strategies", "machine": facts,
                                         "steps": options.steps, "batch_size": options.batch_size,
-                                        "data": options.data_dir, "rows": report})
+                                        "momentum": options.momentum, "data": options.data_dir, "rows": report})
 
 
 trainings.run_main(main)
