@@ -19,7 +19,7 @@ std::optional<std::int64_t> PaceKeeper::assign(int rank) {
   } else if (pace_.synchronous()) {
     clock = furthest_;
   } else if (const auto slowest = clocks_.slowest(); launched() && slowest.rank >= 0) {
-    clock = slowest.clock;
+    clock = std::max<std::int64_t>(slowest.clock, 0);  // another newcomer counts as one behind
   }
   clocks_.assign(rank, clock);
   return clock;

@@ -105,6 +105,18 @@ TEST_SUITE("distributed") {
     CHECK(k.granted().count(0) == 1);
   }
 
+  TEST_CASE("pace_keeper: of several who come at once nobody begins before the first step") {
+    Keeping k(bounded(1), 4);
+    k.keeper.launch({0, 99});
+    for (const int rank : {1, 2, 3}) {
+      k.keeper.leave(rank);
+      CHECK(k.keeper.assign(rank) == 0);
+    }
+    for (const int rank : {1, 2, 3}) k.keeper.enter(rank, 0);
+    for (const int rank : {0, 1, 2, 3}) k.ask(rank, 0);
+    CHECK(k.granted().size() == 4);
+  }
+
   TEST_CASE("pace_keeper: both histograms count what was read and what was missed") {
     Keeping k(bounded(2), 2);
     k.keeper.launch({0, 99});
