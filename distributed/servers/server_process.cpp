@@ -142,7 +142,10 @@ void ServerProcess::on_goodbye(int rank) {
   seat(rank).left = true;
   seat(rank).push.reset();
   keeper_.leave(rank);
-  if (rank == 0) keeper_.finish(text(task(0), " has left"));
+  if (rank == 0) {
+    keeper_.finish(text(task(0), " has left"));
+    stop_at(options_.close_timeout);  // for the others
+  }
   examine();
 }
 
@@ -192,14 +195,20 @@ void ServerProcess::stop_at(std::chrono::milliseconds limit) {
   stop_limit_.expires_after(limit);
   stop_limit_.async_wait([this](const ErrorCode& cancelled) {
     if (cancelled) return;
-    if (std::exchange(statistics_sent_, true)) return context_.stop();
+    // The chief says goodbye when it has saved and tested, which may take long: as long as it lives
+    // it finds its servers.
+    const bool chief_is_here = seat(0).connection && !seat(0).left;
+    if (std::exchange(statistics_sent_, true)) {
+      if (sigterm_ || !chief_is_here) return context_.stop();
+      return stop_at(options_.close_timeout);
+    }
     for (int rank = 1; rank < cluster_.world_size(); ++rank) {
       if (!seat(rank).connection || seat(rank).left) continue;
       log_warning(task(rank), " has not left within ", seconds_of(options_.close_timeout),
                   " s after the end of training.");
     }
     if (is_clock()) send(0, FrameType::statistics, 0, to_json(keeper_.statistics()));
-    stop_at(options_.close_timeout);  // for the chief's own goodbye
+    stop_at(options_.close_timeout);
   });
 }
 
