@@ -6,6 +6,7 @@
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "core/text.h"
 #include "strategies/shared_failure.h"
 #include "train/agreement.h"
 #include "train/averaged_weights.h"
@@ -52,7 +53,8 @@ void check_learning(const DistributedSplits& data, const TrainOptions& options,
 
 /// What needs every worker's weights or results, and what is not the same everywhere without
 /// lockstep.
-void check_without_lockstep(const TrainOptions& options) {
+void check_without_lockstep(const Strategy& strategy, const DistributedDataset& data,
+                            const TrainOptions& options) {
   const char* const fix =
       "leave it out, or use --strategy multi-worker, whose workers hold the weights themselves.";
   if (options.ema_decay > 0) {
@@ -66,6 +68,19 @@ void check_without_lockstep(const TrainOptions& options) {
         "the plateau schedule with parameter servers: the chief alone validates, and "
         "the other workers' learning rates would not follow.",
         fix);
+  }
+  if (options.schedule.name == "cosine" && options.schedule.decay_steps == 0 && options.steps) {
+    throw ConfigError(
+        "the cosine schedule with steps and parameter servers: which step is the last one only the "
+        "chief knows, who has the checkpoint.",
+        "set --decay-steps, or limit training by --max-steps or --epochs.");
+  }
+  // Whoever has no examples would never ask for a step, nor learn that training is over.
+  const std::int64_t workers = detail::updates_per_step(strategy);
+  if (detail::updates_per_epoch(strategy, data) < workers) {
+    throw ConfigError(text("there are ", data.examples(), " training examples in batches of ",
+                           options.batch_size, ": some of the ", workers, " workers have none."),
+                      "start fewer workers, or lower --batch-size.");
   }
 }
 
@@ -361,7 +376,7 @@ History train(Strategy& strategy, const Hooks& hooks, TrainState& state,
               const DistributedSplits& data, const TrainOptions& options, Companions companions) {
   return detail::sharing_failure(strategy, [&] {
     check(data, options);
-    if (!strategy.in_lockstep()) check_without_lockstep(options);
+    if (!strategy.in_lockstep()) check_without_lockstep(strategy, *data.train, options);
     return Training(strategy, hooks, state, data, options, std::move(companions)).run();
   });
 }

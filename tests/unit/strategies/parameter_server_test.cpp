@@ -314,6 +314,32 @@ TEST_SUITE("strategies") {
     }
   }
 
+  TEST_CASE("parameter servers: training that not every worker can follow is refused at once") {
+    troupe::StrategyOptions cluster;
+    for (int rank = 1; rank < 7; ++rank) {
+      cluster.cluster.members.push_back(
+          {troupe::text("worker/", rank), troupe::Endpoint{"127.0.0.1", 1}});
+    }
+    cluster.cluster.servers = {{"ps/0", troupe::Endpoint{"127.0.0.1", 1}}};
+    const ServerHooks hooks("sgd");
+    const auto strategy = troupe::make_parameter_server(cluster);
+    const auto refused = [&](const troupe::TrainOptions& options, const char* message) {
+      const auto data =
+          strategy->distribute(hooks.create_datasets(), {options.batch_size, options.seed});
+      troupe::TrainState state;
+      CHECK_THROWS_WITH_AS((void)troupe::train(*strategy, hooks, state, data, options),
+                           doctest::Contains(message), troupe::ConfigError);
+    };
+    // 22 examples over 7 workers are shares of 4, and nothing for the last.
+    refused(options_for(10), "some of the 7 workers have none");
+    troupe::TrainOptions cosine = options_for(10);
+    cosine.batch_size = 3;
+    cosine.max_steps.reset();
+    cosine.steps = 10;
+    cosine.schedule.name = "cosine";
+    refused(cosine, "cosine schedule with steps");
+  }
+
   TEST_CASE("parameter servers: what does not go together is refused, with the way out") {
     const auto refused = [](const troupe::StrategyOptions& options, const char* message) {
       CHECK_THROWS_WITH_AS((void)troupe::make_parameter_server(options), doctest::Contains(message),
