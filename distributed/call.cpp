@@ -8,6 +8,7 @@
 
 #include "core/check.h"
 #include "core/text.h"
+#include "distributed/collective_label.h"
 
 namespace troupe {
 namespace {
@@ -39,6 +40,7 @@ Call::Call(CallEnvironment& environment, const FrameHeader& header, const Deadli
     : environment_(environment), header_(header), deadline_(deadline) {
   header_.type = FrameType::data;
   header_.rank = static_cast<std::uint32_t>(rank());
+  header_.label = collective_label();
   header_.generation = environment.state.cluster.generation;
   header_.sequence = environment.state.entered.fetch_add(1, std::memory_order_relaxed) + 1;
   environment.state.raise_if_failed(where());
@@ -155,7 +157,9 @@ Failure Call::desynchronised(const Mismatch& mismatch) const {
     first = text(task(mismatch.peer), " is in ", describe_message(theirs));
     second = text(task(rank()), " in ", describe_message(mine));
   }
-  return {FailureKind::desync, mismatch.peer, text(first, ", ", second, "."),
+  const bool alike = describe_message(mine) == describe_message(theirs);
+  return {FailureKind::desync, mismatch.peer,
+          text(first, ", ", second, alike ? " for other values." : "."),
           "every worker must call the same collectives in the same order: look for a branch that "
           "depends on the rank or on data.",
           1};

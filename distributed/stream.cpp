@@ -108,6 +108,7 @@ void ReceiveStream::check_header() {
   const bool same = theirs.operation == expected_.operation &&
                     theirs.sequence == expected_.sequence && theirs.dtype == expected_.dtype &&
                     theirs.total_bytes == expected_.total_bytes && theirs.root == expected_.root &&
+                    theirs.label == expected_.label &&
                     theirs.payload_bytes == expected_.payload_bytes;
   if (!same) throw Mismatch{link_->peer(), theirs};
 }

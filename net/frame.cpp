@@ -21,7 +21,7 @@ constexpr std::size_t kTotalAt = 32;
 constexpr std::size_t kPayloadAt = 40;
 constexpr std::size_t kPayloadCrcAt = 48;
 constexpr std::size_t kRootAt = 52;
-constexpr std::size_t kReservedTailAt = 56;  // four bytes
+constexpr std::size_t kLabelAt = 56;
 constexpr std::size_t kHeaderCrcAt = 60;
 
 constexpr std::uint64_t kKibi = 1024;
@@ -179,6 +179,7 @@ std::array<std::byte, kFrameHeaderBytes> encode_frame(const FrameHeader& header)
   put(&bytes[kPayloadAt], header.payload_bytes);
   put(&bytes[kPayloadCrcAt], header.payload_crc);
   put(&bytes[kRootAt], header.root);
+  put(&bytes[kLabelAt], header.label);
   put(&bytes[kHeaderCrcAt], crc32_of({bytes.data(), kHeaderCrcAt}));
   return bytes;
 }
@@ -203,7 +204,9 @@ FrameFault decode_frame(Span<const std::byte> bytes, FrameHeader& header) {
   }
   const bool head_clear = at[kReservedAt] == std::byte{0} && at[kReservedAt + 1] == std::byte{0} &&
                           at[kReservedAt + 2] == std::byte{0};
-  if (!head_clear || get<std::uint32_t>(at + kReservedTailAt) != 0) return FrameFault::bad_reserved;
+  const auto label = get<std::uint32_t>(at + kLabelAt);
+  const bool may_have_label = static_cast<FrameType>(type) == FrameType::data;
+  if (!head_clear || (label != 0 && !may_have_label)) return FrameFault::bad_reserved;
 
   FrameHeader read;
   read.type = static_cast<FrameType>(type);
@@ -216,6 +219,7 @@ FrameFault decode_frame(Span<const std::byte> bytes, FrameHeader& header) {
   read.payload_bytes = get<std::uint64_t>(at + kPayloadAt);
   read.payload_crc = get<std::uint32_t>(at + kPayloadCrcAt);
   read.root = get<std::uint32_t>(at + kRootAt);
+  read.label = label;
   if (read.rank >= kMaxWorldSize || read.root >= kMaxWorldSize) return FrameFault::bad_rank;
   if (read.payload_bytes > max_payload_bytes(read.type)) return FrameFault::too_long;
   header = read;

@@ -96,6 +96,7 @@ struct FrameHeader {
   std::uint64_t total_bytes = 0;  // of the whole collective, as the caller gave it
   std::uint64_t payload_bytes = 0;
   std::uint32_t payload_crc = 0;  // of control frames; data and bulk frames leave it to TCP
+  std::uint32_t label = 0;        // data: what the collective is for; 0: nobody said
 };
 
 /// Why a header was not accepted.

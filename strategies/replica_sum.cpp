@@ -8,13 +8,15 @@
 #include "core/check.h"
 #include "core/error.h"
 #include "core/text.h"
+#include "distributed/collective_label.h"
 
 namespace troupe::detail {
 namespace {
 
 void sum_over_workers(Engine& engine, const at::Tensor& flat, const Summand& summand) try {
+  const CollectiveLabel label(summand.what);
   engine.all_reduce(flat, summand);
-} catch (const DesyncError& error) {  // the group knows sizes, not what they are for
+} catch (const DesyncError& error) {  // the group tells summands apart, and has no words for them
   throw DesyncError(text(error.cause(), " This worker: ", summand.what, "."), error.fix());
 }
 

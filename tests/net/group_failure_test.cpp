@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "distributed/collective_label.h"
 #include "distributed/worker_group.h"
 #include "tests/support/caught.h"
 #include "tests/support/run_ranks.h"
@@ -89,6 +90,33 @@ TEST_SUITE("net") {
           group.barrier(soon());
         },
         "broadcast #1 of 8 bytes with root ", "worker/");
+  }
+
+  TEST_CASE("desync: sums that are alike are told apart by their labels") {
+    const auto sum_for = [](WorkerGroup& group, const std::string& what, int values) {
+      const troupe::CollectiveLabel label(what);
+      sum_of_length(group, values);
+    };
+    for (const int values : {10, 100'000}) {  // doubling, ring
+      const auto errors = try_group(2, [&](WorkerGroup& group) {
+        sum_for(group, "a", values);
+        sum_of_length(group, values);  // the label is gone
+        sum_for(group, group.rank() == 0 ? "a" : "b", values);
+      });
+      for (const auto& error : errors) {
+        const std::string message = message_of(error);
+        CAPTURE(message);
+        CHECK(is<DesyncError>(error));
+        CHECK(has(message, "worker/0 is in all_reduce #3 of"));
+        CHECK(has(message, "for other values."));
+      }
+    }
+    // What another library sums is met for first.
+    const auto errors = try_group(2, [](WorkerGroup& group) {
+      const troupe::CollectiveLabel label(group.rank() == 0 ? "a" : "b");
+      group.announce(40, soon());
+    });
+    for (const auto& error : errors) CHECK(is<DesyncError>(error));
   }
 
   TEST_CASE("desync: a worker that closes while others sum is named") {

@@ -62,7 +62,7 @@ TEST_SUITE("net") {
         0xa0, 0x0f, 0,   0,   0, 0, 0,  0,  // total bytes
         0x34, 0x12, 0,   0,   0, 0, 0,  0,  // payload bytes
         0,    0,    0,   0,   1, 0, 0,  0,  // payload checksum, root
-        0,    0,    0,   0};                // reserved
+        0,    0,    0,   0};                // label
     const Bytes bytes = encode_frame(sample());
     for (std::size_t i = 0; i < golden.size(); ++i) {
       CAPTURE(i);
@@ -104,10 +104,13 @@ TEST_SUITE("net") {
     CHECK(decode(sealed(changed(6, 0))) == FrameFault::bad_enum);
     CHECK(decode(sealed(changed(6, 36))) == FrameFault::bad_enum);
     CHECK(decode(sealed(changed(7, 7))) == FrameFault::bad_enum);
-    CHECK(decode(sealed(changed(8, 5))) == FrameFault::bad_enum);
+    CHECK(decode(sealed(changed(8, 7))) == FrameFault::bad_enum);
     CHECK(decode(sealed(changed(9, 1))) == FrameFault::bad_reserved);
     CHECK(decode(sealed(changed(11, 1))) == FrameFault::bad_reserved);
-    CHECK(decode(sealed(changed(56, 1))) == FrameFault::bad_reserved);
+    Bytes labelled = changed(56, 1);
+    CHECK(decode(sealed(labelled)) == FrameFault::none);  // of data
+    labelled[6] = std::byte{1};
+    CHECK(decode(sealed(labelled)) == FrameFault::bad_reserved);
     CHECK(decode(sealed(changed(14, 1))) == FrameFault::bad_rank);
     CHECK(decode(sealed(changed(54, 1))) == FrameFault::bad_rank);
     CHECK(decode(sealed(changed(47, 0xff))) == FrameFault::too_long);
