@@ -55,6 +55,8 @@ Autocast::Autocast(c10::Device device, const std::string& precision)
   if (!on_) return;
   was_on_ = is_on(device_);
   former_ = dtype_of(device_);
+  kept_casts_ = at::autocast::is_autocast_cache_enabled();
+  at::autocast::set_autocast_cache_enabled(false);
   set_dtype(device_, at::kBFloat16);
   turn(device_, true);
   at::autocast::increment_nesting();
@@ -63,6 +65,7 @@ Autocast::Autocast(c10::Device device, const std::string& precision)
 Autocast::~Autocast() {
   if (!on_) return;
   if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
+  at::autocast::set_autocast_cache_enabled(kept_casts_);
   turn(device_, was_on_);
   set_dtype(device_, former_);
 }

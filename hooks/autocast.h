@@ -11,7 +11,9 @@
 
 namespace troupe::detail {
 
-/// On for a device, as long as it lives. Casts of parameters that autocast kept go with it.
+/// On for a device, as long as it lives. Casts of parameters are not kept: LibTorch would give one
+/// made without gradients (a GAN that draws its pictures so) to a later forward pass, whose
+/// parameters then got no gradient.
 class Autocast {
  public:
   /// `precision`: as StepOptions has it; nothing happens for float32.
@@ -24,6 +26,7 @@ class Autocast {
   const c10::DeviceType device_;
   const bool on_;
   bool was_on_ = false;
+  bool kept_casts_ = true;
   at::ScalarType former_ = at::kFloat;
 };
 

@@ -1,6 +1,7 @@
 // What apply_gradients does with the parts of a step, and with gradients that are too long.
 #include "hooks/gradient_norm.h"
 #include "hooks/replica.h"
+#include "hooks/replica_scope.h"
 #include "tests/support/torch_prelude.h"
 
 namespace {
@@ -151,5 +152,26 @@ TEST_SUITE("hooks") {
     refused([](auto& o) { o.clip_norm = NAN; }, "--clip-norm is");
     refused([](auto& o) { o.precision = "float16"; }, "--precision is \"float16\"");
     CHECK_NOTHROW(troupe::StepOptions().validate());
+  }
+
+  TEST_CASE("autocast: a forward pass without gradients takes none from the next one") {
+    Recorder recorder;
+    torch::nn::Linear line(2, 2);
+    troupe::StepOptions options;
+    options.precision = "bfloat16";
+    const troupe::Trainable made = {line.ptr(),
+                                    std::make_shared<torch::optim::SGD>(line->parameters(), 0.1)};
+    troupe::Replica replica(made, {}, {}, {}, recorder, options);
+    begin(replica, 0, 1);
+    const troupe::detail::ReplicaScope scope(replica);
+    {
+      const torch::NoGradGuard no_grad;
+      (void)line(torch::ones({1, 2}));
+    }
+    const auto y = line(torch::ones({1, 2}, torch::requires_grad()));
+    CHECK((y.scalar_type() == torch::kBFloat16));
+    replica.apply_gradients(y.sum());
+    CHECK(line->weight.grad().defined());
+    CHECK(line->bias.grad().defined());
   }
 }
