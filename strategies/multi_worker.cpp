@@ -30,6 +30,7 @@ class MultiWorker final : public Strategy {
     const std::vector<NamedTensor> tensors = detail::state_of(*state.replicas.front());
     if (joined_) {
       check_same_model(detail::signature(tensors));
+      engine_->restore_own_state({});  // what is there belongs to the former state's steps
     } else {
       group_.join({detail::signature(tensors), options_.must_match});
       joined_ = true;

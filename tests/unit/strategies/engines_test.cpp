@@ -217,4 +217,27 @@ TEST_SUITE("strategies") {
       CHECK(trained_in(dir, kSteps, wish) == expected);
     }
   }
+
+  TEST_CASE("compress: a second training of a strategy begins without the first one's errors") {
+    const TinyHooks hooks(10);
+    std::vector<std::string> hashes;
+    const auto port = troupe::testing::free_port();
+    troupe::testing::run_ranks(2, [&](int rank) {
+      const auto strategy =
+          troupe::make_multi_worker(options_for({"ring", "bfloat16"}, rank, 2, port));
+      for (int training = 0; training < 2; ++training) {
+        auto state = strategy->create_state(hooks, 1);
+        const auto data = strategy->distribute(hooks.create_datasets(), {4, 1});
+        troupe::TrainOptions options;
+        options.max_steps = 5;
+        options.progress = false;
+        options.log_every = 0;
+        (void)troupe::train(*strategy, hooks, state, data, options, {});
+        const std::string hash = troupe::common_parameter_hash(*strategy, state);
+        if (rank == 0) hashes.push_back(hash);
+      }
+      strategy->close();
+    });
+    CHECK(hashes[0] == hashes[1]);
+  }
 }
