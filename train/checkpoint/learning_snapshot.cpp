@@ -79,7 +79,10 @@ void begin_averages(const Strategy& strategy, WeightAverages& averages) {
 
 void capture_learning(const TrainState& state, ordered_json& facts, RunSnapshot& snapshot) {
   each_rate(state, facts, [](ordered_json& described, double base) { described = base; });
-  if (state.plateau.best || state.plateau.since > 0) facts["plateau"] = to_json(state.plateau);
+  const PlateauState& plateau = state.plateau;
+  // Drops alone: so many validations, none of them finite.
+  const bool has_seen = plateau.best || plateau.since > 0 || plateau.drops > 0;
+  if (has_seen) facts["plateau"] = to_json(plateau);
   if (!state.averages) return;
   facts["averages"] = {{"decay", state.averages->decay}, {"updates", state.averages->updates}};
   snapshot.files[kAveragesFile] = write_tensors(state.averages->values);

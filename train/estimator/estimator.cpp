@@ -147,8 +147,7 @@ const Splits& Estimator::splits() {
 std::unique_ptr<LoadedModel> Estimator::make_model(const std::string& checkpoint) const {
   const bool warm = checkpoint.empty() && options_.warm_start;
   const auto hooks = warm ? with_warm_start(hooks_, *options_.warm_start) : hooks_;
-  auto model = std::make_unique<LoadedModel>(*hooks, detail::first_device(options_.strategy),
-                                             options_.train.seed);
+  auto model = std::make_unique<LoadedModel>(*hooks, options_.strategy, options_.train.seed);
   if (!checkpoint.empty()) model->load(checkpoint);
   return model;
 }

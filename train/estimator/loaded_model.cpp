@@ -7,11 +7,12 @@
 
 namespace troupe {
 
-LoadedModel::LoadedModel(const Hooks& hooks, const std::string& device, std::uint64_t seed) {
+LoadedModel::LoadedModel(const Hooks& hooks, const StrategyOptions& training, std::uint64_t seed) {
   StrategyOptions alone;
-  alone.device = device;
+  alone.device = detail::first_device(training);
+  alone.step.precision = training.step.precision;
   strategy_ = make_one_device(alone);  // not make_strategy: the compute threads are set
-  const detail::RandomGuard guard(detail::parse_device(device));
+  const detail::RandomGuard guard(detail::parse_device(alone.device));
   state_ = strategy_->create_state(hooks, seed);
 }
 

@@ -6,14 +6,16 @@
 #include <string>
 
 #include "hooks/hooks.h"
+#include "strategies/options.h"
 #include "strategies/strategy.h"
 
 namespace troupe {
 
 class LoadedModel {
  public:
-  /// Fresh weights, as training with this seed would start from.
-  LoadedModel(const Hooks& hooks, const std::string& device, std::uint64_t seed);
+  /// Fresh weights, as training with these options and this seed would start from, on its first
+  /// device. Its forward passes have training's precision.
+  LoadedModel(const Hooks& hooks, const StrategyOptions& training, std::uint64_t seed);
 
   /// Throws: CheckpointError.
   void load(const std::string& checkpoint);

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/unit/train/learning_runs.h"
+#include "train/checkpoint/learning_snapshot.h"
 #include "train/schedule_factor.h"
 
 using troupe::ScheduleOptions;
@@ -140,6 +141,16 @@ TEST_SUITE("learning") {
     (void)train_alone(GroupHooks(0.04), plain, 7, rates);
     CHECK(rates->set.back().front() == 0.04);
     CHECK_FALSE(has(log.text(), "checkpoint's lr"));
+  }
+
+  TEST_CASE("learning: a plateau's drops are saved where no validation was finite") {
+    troupe::TrainState state;
+    state.plateau.drops = 2;
+    nlohmann::ordered_json facts;
+    troupe::RunSnapshot snapshot;
+    troupe::detail::capture_learning(state, facts, snapshot);
+    REQUIRE(facts.contains("plateau"));
+    CHECK(facts["plateau"]["drops"] == 2);
   }
 
   TEST_CASE("learning: a plateau follows the metric it was given") {
