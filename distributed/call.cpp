@@ -144,8 +144,7 @@ Failure Call::timed_out(const Sends& sends, const Receives& receives) const {
       FailureKind::timeout, peer,
       text(describe_message(header_), ": after ", deadline_.elapsed_seconds(), " s ", task(rank()),
            " ", verb, " ", task(peer), " (limit ", deadline_.limit_seconds(), " s)."),
-      "look for what holds that worker up; raise --collective-timeout if it is only slow.",
-      kExitPeerLost};
+      "look for what holds that worker up; raise --timeout if it is only slow.", kExitPeerLost};
 }
 
 Failure Call::desynchronised(const Mismatch& mismatch) const {

@@ -26,6 +26,7 @@ int main(int argc, char** argv) {
                        options.use);
       return 0;
     }
+    if (troupe::serve_if_server(hooks, options.strategy)) return 0;
     const auto strategy = troupe::make_strategy(options.strategy);
     troupe::TrainState state = strategy->create_state(hooks, options.train.seed);
     const troupe::DistributedSplits data = strategy->distribute(

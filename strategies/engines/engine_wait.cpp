@@ -42,7 +42,7 @@ void EngineWait::until(const std::function<bool()>& done, Pause pause) const {
                deadline_.limit_seconds(), " s), though every worker had entered it.");
       group_.abort(cause, kExitPeerLost);
       throw TimeoutError(cause,
-                         "look at the network between the workers; raise --collective-timeout if "
+                         "look at the network between the workers; raise --timeout if "
                          "it is only slow, or use --communication ring.");
     }
     const auto waited =
