@@ -162,7 +162,7 @@ void add_cluster(std::vector<Flag>& flags, Settings& settings) {
            "JSON file that names every worker (as TF_CONFIG, or its \"cluster\" part)", "FILE"));
   add(with_alias(
       path("task", &settings.task,
-           "which task this is: worker:1 of --cluster, or evaluator, without one", "TASK"),
+           "which task this is: worker:1 or ps:0 of --cluster; evaluator needs none", "TASK"),
       "role"));
   add(whole<std::int64_t>("rank", &settings.rank, "this worker's number, from 0", 0,
                           kMaxWorkers - 1));

@@ -2,6 +2,7 @@
 //
 //   one process    ./my_training --epochs 5
 //   three workers  troupe run --workers 3 -- ./my_training --epochs 5
+//   with servers   troupe run --workers 3 --ps 1 -- ./my_training --epochs 5
 //   by hand        ./my_training --cluster cluster.json --task worker:1     (one per machine)
 //   evaluated      ./my_training --mode train_and_evaluate --model-dir run1 --max-steps 2000
 #include "my_hooks.h"
@@ -28,8 +29,7 @@ int main(int argc, char** argv) {
     // Strategy: this process's place among the workers. Listens; does not wait for anybody yet.
     const auto strategy = troupe::make_strategy(options.strategy);
 
-    // 2.-4. Losses, metrics, models and optimisers: built once per replica by your hooks. The
-    // workers
+    // 2.-4. Losses, metrics, models and optimisers: built once per replica by your hooks. Workers
     //       meet here, check that their models agree, and start from the chief's weights.
     troupe::TrainState state = strategy->create_state(hooks, options.train.seed);
 
@@ -37,8 +37,7 @@ int main(int argc, char** argv) {
     const troupe::DistributedSplits data = strategy->distribute(
         hooks.create_datasets(), {options.train.batch_size, options.train.seed});
 
-    // 6. Train, validating after each epoch. With --model-dir it saves, and goes on where it
-    // stopped.
+    // 6. Train, validating after each epoch. With --model-dir it saves, and goes on where it was.
     const troupe::History history = troupe::train(*strategy, hooks, state, data, options.train);
 
     // 7. Test. Only the chief prints the numbers, which all ranks have computed together; with

@@ -12,8 +12,7 @@ int main(int argc, char** argv) {
          "Learns what users like from ratings, with embedding tables and sparse gradients.",
          {"--batch-size 1024 --learning-rate 0.2",
           "--batch-size 1024 --learning-rate 0.2 --dimension 0",
-          "--users 2000 --items 500 --ratings 60000 --epochs 5 --learning-rate 0.2",
-          "--strategy parameter-server --batch-size 1024 --learning-rate 0.2"}});
+          "--users 2000 --items 500 --ratings 60000 --epochs 5 --learning-rate 0.2"}});
     const EmbeddingHooks hooks(options, mine);
     if (options.mode != troupe::Mode::train) {  // train_and_evaluate, evaluate, predict, export
       troupe::Estimator estimator(hooks, {options.train, options.strategy, kFeatures, {}});
