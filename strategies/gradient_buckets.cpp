@@ -72,7 +72,8 @@ GradientBuckets::Bucket& GradientBuckets::bucket_of(const std::vector<NamedTenso
   // A model that is gone may have had its first parameter at the same place.
   if (!bucket.flat.defined() || bucket.flat.numel() != size) {
     bucket.flat = torch::empty({size}, first.options().requires_grad(false));
-    bucket.summand.gradients = text(first_name, "/", dtype);
+    // With the size: two optimisers may begin with the same parameter.
+    bucket.summand.gradients = text(first_name, "/", dtype, "/", size);
     bucket.summand.what =
         text("apply_gradients (", parameters.size(), " parameters from \"", first_name, "\" on, ",
              size - static_cast<std::int64_t>(parameters.size()), " ", dtype, " values)");

@@ -240,4 +240,35 @@ TEST_SUITE("strategies") {
     });
     CHECK(hashes[0] == hashes[1]);
   }
+
+  TEST_CASE("compress: optimisers that begin with the same parameter keep errors of their own") {
+    class WholeAndPart final : public TinyHooks {
+     public:
+      [[nodiscard]] troupe::Trainable create_model() const override {
+        torch::nn::Linear line(1, 1);
+        const std::vector<at::Tensor> part = {line->weight};
+        return troupe::Trainable()
+            .add_model("model", line.ptr())
+            .add_optimizer("whole", std::make_shared<torch::optim::SGD>(line->parameters(), 0.01))
+            .add_optimizer("part", std::make_shared<torch::optim::SGD>(part, 0.01));
+      }
+      [[nodiscard]] troupe::StepResult train_step(troupe::Replica& replica,
+                                                  const troupe::Batch& batch) const override {
+        replica.apply_gradients(forward(replica, batch), "whole");
+        const auto loss = forward(replica, batch);
+        replica.apply_gradients(loss, "part");
+        return loss;
+      }
+    };
+    const auto port = troupe::testing::free_port();
+    std::vector<std::size_t> kept(2);
+    troupe::testing::run_ranks(2, [&](int rank) {
+      const auto strategy =
+          troupe::make_multi_worker(options_for({"ring", "bfloat16"}, rank, 2, port));
+      const WholeAndPart hooks;
+      (void)train_with(*strategy, hooks, 1);
+      kept[static_cast<std::size_t>(rank)] = strategy->own_state().size();
+    });
+    CHECK(kept == std::vector<std::size_t>{2, 2});
+  }
 }
