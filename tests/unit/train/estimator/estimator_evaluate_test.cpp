@@ -74,6 +74,33 @@ TEST_SUITE("train/estimator") {
     CHECK(estimator.evaluate(call).at("loss") == 6);
   }
 
+  TEST_CASE("evaluate: forward passes have training's precision, and so have predictions") {
+    class Types final : public CounterHooks {
+     public:
+      [[nodiscard]] troupe::StepResult validation_step(troupe::Replica& replica,
+                                                       const troupe::Batch& batch) const override {
+        seen.push_back(torch::mm(batch.fields[0], torch::ones({1, 1})).scalar_type());
+        return replica.global_mean(batch.fields[0].squeeze(1));
+      }
+      [[nodiscard]] troupe::Predictions predict_step(troupe::Replica&,
+                                                     const troupe::Batch& batch) const override {
+        const auto y = torch::mm(batch.fields[0], torch::ones({1, 1}));
+        seen.push_back(y.scalar_type());
+        return {{"y", y}};
+      }
+      mutable std::vector<at::ScalarType> seen;
+    };
+    const TempDir dir;
+    const Types hooks;
+    auto options = options_in(dir.path());
+    options.strategy.step.precision = "bfloat16";
+    troupe::Estimator estimator(hooks, options);
+    (void)estimator.evaluate({});
+    auto stream = estimator.predict({});
+    CHECK((stream.next()->front().second.scalar_type() == torch::kFloat32));
+    CHECK((hooks.seen == std::vector<at::ScalarType>(2, torch::kBFloat16)));
+  }
+
   TEST_CASE("evaluate: T96 two batches weigh the same in the loss, their examples in the average") {
     const TempDir dir;
     const ValueLoss hooks;

@@ -126,22 +126,6 @@ TEST_SUITE("train/estimator") {
     }
   }
 
-  TEST_CASE("predict: forward passes have training's precision, and predictions are float32") {
-    const TempDir dir;
-    auto inside = torch::kFloat64;
-    const Predicting hooks([&](const auto& batch) {
-      const auto product = torch::mm(batch.fields[0], torch::ones({1, 1}));
-      inside = product.scalar_type();
-      return troupe::Predictions{{"y", product}};
-    });
-    auto options = options_in(dir.path());
-    options.strategy.step.precision = "bfloat16";
-    troupe::Estimator estimator(hooks, options);
-    const auto all = all_of(estimator.predict(on_examples(1, 1)));
-    CHECK((inside == torch::kBFloat16));
-    CHECK((all[0][0].second.scalar_type() == torch::kFloat32));
-  }
-
   TEST_CASE("predict: a batch is computed when it is asked for") {
     const TempDir dir;
     const Predicting hooks(two_outputs);
