@@ -63,20 +63,26 @@ void GradientBuckets::reduce(const std::vector<NamedTensor>& parameters) {
   if (!finite) detail::check_finite_gradients(parameters);
 }
 
-GradientBuckets::Bucket& GradientBuckets::bucket_of(const std::vector<NamedTensor>& parameters,
-                                                    at::ScalarType dtype) {
+GradientBuckets::Bucket& GradientBuckets::bucket_of(const std::vector<NamedTensor>& parameters) {
   const auto& [first_name, first] = parameters.front();
-  Bucket& bucket = buckets_[{first.unsafeGetTensorImpl(), dtype}];
+  std::vector<const void*> key;
   auto size = static_cast<std::int64_t>(parameters.size());
-  for (const auto& [name, parameter] : parameters) size += parameter.numel();
-  // A model that is gone may have had its first parameter at the same place.
+  for (const auto& [name, parameter] : parameters) {
+    key.push_back(parameter.unsafeGetTensorImpl());
+    size += parameter.numel();
+  }
+  Bucket& bucket = buckets_[key];
+  const at::ScalarType dtype = first.scalar_type();
+  // A model that is gone may have had its parameters at the same places.
   if (!bucket.flat.defined() || bucket.flat.numel() != size) {
     bucket.flat = torch::empty({size}, first.options().requires_grad(false));
-    // With the size: two optimisers may begin with the same parameter.
-    bucket.summand.gradients = text(first_name, "/", dtype, "/", size);
+    // Two optimisers may begin with the same parameter, and be of the same size.
+    const std::string& last_name = parameters.back().first;
+    bucket.summand.gradients = text(first_name, "/", last_name, "/", dtype, "/", size);
     bucket.summand.what =
-        text("apply_gradients (", parameters.size(), " parameters from \"", first_name, "\" on, ",
-             size - static_cast<std::int64_t>(parameters.size()), " ", dtype, " values)");
+        text("apply_gradients (", parameters.size(), " parameters from \"", first_name, "\" to \"",
+             last_name, "\", ", size - static_cast<std::int64_t>(parameters.size()), " ", dtype,
+             " values)");
   }
   return bucket;
 }
@@ -87,7 +93,7 @@ bool GradientBuckets::reduce_dtype(const std::vector<NamedTensor>& all, at::Scal
     if (parameter.second.scalar_type() == dtype) parameters.push_back(parameter);
   }
   const torch::NoGradGuard no_grad;
-  const Bucket& bucket = bucket_of(parameters, dtype);
+  const Bucket& bucket = bucket_of(parameters);
   fill(bucket.flat, parameters);
   const bool finite = sum_.add_up(replica_, bucket.flat, bucket.summand);
   take(bucket.flat, parameters);

@@ -44,12 +44,12 @@ class GradientBuckets final : public ParameterUpdate {
 
   /// Returns false when a reduced gradient may not be finite.
   [[nodiscard]] bool reduce_dtype(const std::vector<NamedTensor>& parameters, at::ScalarType dtype);
-  [[nodiscard]] Bucket& bucket_of(const std::vector<NamedTensor>& parameters, at::ScalarType dtype);
+  [[nodiscard]] Bucket& bucket_of(const std::vector<NamedTensor>& parameters);
 
   detail::ReplicaSum& sum_;
   int replica_;
-  // By first parameter and dtype: two optimisers' gradients never share memory.
-  std::map<std::pair<const void*, at::ScalarType>, Bucket> buckets_;
+  // By all their parameters: two optimisers' gradients never share memory.
+  std::map<std::vector<const void*>, Bucket> buckets_;
 };
 
 }  // namespace troupe
