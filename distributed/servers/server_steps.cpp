@@ -137,8 +137,9 @@ void ServerProcess::examine() {
   // After the end workers leave a round one by one: that is no conflict.
   if (keeper_.finished()) {
     for (const int rank : rounds_.take_all()) answer_push(rank, PushOutcome::ended);
+  } else {
+    fail_on_conflict();
   }
-  fail_on_conflict();
   while (const auto update = failing() ? std::nullopt : rounds_.next()) apply_round(*update);
   for (const int rank : rounds_.take_late()) {
     keeper_.count_dropped();

@@ -416,4 +416,28 @@ TEST_SUITE("net") {
       for (const auto& error : job.server_errors()) CHECK(message_of(error) == "");
     }
   }
+
+  TEST_CASE("servers: a push that comes after the end is no reason for the others to fail") {
+    ServerJob job(3, 2, synchronous_pace());
+    std::promise<void> all_begun[2];
+    std::promise<void> first_left;
+    run_ranks(3, [&](int rank) {
+      const auto client = job.started(rank, 100);
+      FloatModel model(job.model);
+      if (rank == 0) {
+        for (auto& begun : all_begun) begun.get_future().wait();
+        client->finish("enough");
+        return client->close();
+      }
+      REQUIRE(client->begin(model.install()).step);
+      all_begun[rank - 1].set_value();
+      if (rank == 2) first_left.get_future().wait();
+      push_one(*client, model, 0);
+      client->end();
+      CHECK(client->begin(model.install()).ended == "enough");
+      if (rank == 1) first_left.set_value();
+      client->close();
+    });
+    for (const auto& error : job.server_errors()) CHECK(message_of(error) == "");
+  }
 }
