@@ -1,5 +1,7 @@
 #include "net/connection.h"
 
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/error.hpp>
@@ -115,6 +117,18 @@ void Connection::send_bulk(FrameHeader header,
   header.payload_crc = 0;
   const auto head = encode_frame(header);
   enqueue({{head.begin(), head.end()}, std::move(payload), std::move(on_written)});
+}
+
+// What the socket does not take at once waits for the network thread, as any frame does.
+void Connection::send_beside(FrameHeader header) {
+  if (!open() || closing_ || has_unsent()) return;
+  header.payload_bytes = 0;
+  header.payload_crc = 0;
+  const auto frame = encode_frame(header);
+  const auto taken =
+      ::send(socket_.native_handle(), frame.data(), frame.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (taken <= 0 || static_cast<std::size_t>(taken) == frame.size()) return;
+  enqueue({{frame.begin() + taken, frame.end()}, nullptr, nullptr});
 }
 
 void Connection::set_limits(const BulkLimits& limits) { limits_ = limits; }

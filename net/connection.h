@@ -44,6 +44,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   /// before.
   void send_bulk(FrameHeader header, std::shared_ptr<const std::vector<std::byte>> payload,
                  std::function<void()> on_written = nullptr);
+  /// Sends a frame without payload past the network thread, which is known to do nothing meanwhile;
+  /// where something is on its way already, nothing.
+  void send_beside(FrameHeader header);
   /// Lets bulk frames in, and makes room for two of each in the write queue.
   void set_limits(const BulkLimits& limits);
   /// Closes once everything queued is written.

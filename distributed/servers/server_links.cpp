@@ -196,6 +196,7 @@ void ServerLinks::on_tick() {
 
 void ServerLinks::look_at(int server, std::chrono::steady_clock::time_point now) {
   ServerLink& from = link(server);
+  if (from.stage == Stage::left) return;  // its silence says nothing; another may still be busy
   if (!from.connection) {
     const std::string& trouble = from.connector->trouble();
     if (from.stage == Stage::reaching && !trouble.empty()) inbox_.note(server, trouble);

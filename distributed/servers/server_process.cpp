@@ -44,7 +44,15 @@ ServerProcess::ServerProcess(Cluster cluster, GroupOptions options, Pace pace, S
       keeper_(pace, cluster_.server == 0 ? ServerRole::clock : ServerRole::follower, clocks_,
               rounds_),
       changes_(model_, cluster_.server),
-      seats_(static_cast<std::size_t>(cluster_.world_size())) {
+      seats_(static_cast<std::size_t>(cluster_.world_size())),
+      pulse_(tick_of(options_), [this] {
+        FrameHeader header;
+        header.type = FrameType::heartbeat;
+        header.generation = cluster_.generation;
+        for (const Seat& seat : seats_) {
+          if (seat.connection && !seat.left) seat.connection->send_beside(header);
+        }
+      }) {
   check_server_addresses(cluster_, options_);
   const Endpoint& here = *cluster_.servers.at(static_cast<std::size_t>(cluster_.server)).address;
   acceptor_ = cluster_.listen_fd >= 0 ? std::make_unique<Acceptor>(context_, cluster_.listen_fd)

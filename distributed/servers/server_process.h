@@ -23,6 +23,7 @@
 #include "distributed/control_messages.h"
 #include "distributed/failure.h"
 #include "distributed/liveness.h"
+#include "distributed/servers/busy_pulse.h"
 #include "distributed/servers/change_log.h"
 #include "distributed/servers/pace_keeper.h"
 #include "distributed/servers/parameter_store.h"
@@ -146,6 +147,7 @@ class ServerProcess {
   std::optional<Failure> failing_;  // decided; on its way to the workers
   std::exception_ptr own_error_;    // it came from the store
   std::chrono::steady_clock::time_point flush_limit_;
+  BusyPulse pulse_;  // while the store works; last: it uses the seats
 };
 
 }  // namespace troupe

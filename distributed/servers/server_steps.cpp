@@ -111,7 +111,7 @@ bool ServerProcess::on_launch(Span<const std::byte> payload) {
   const auto launch = launch_from(payload);
   if (!launch || launch->last_step < launch->step) return false;
   if (keeper_.launched() || pending_launch_) return false;
-  store_.load(Span<const std::byte>(initial_state_));
+  pulse_.during([&] { store_.load(Span<const std::byte>(initial_state_)); });
   initial_state_ = {};
   pending_launch_ = launch;
   limit_start();
@@ -171,7 +171,7 @@ void ServerProcess::apply_round(const RoundKeeper::Update& update) {
 }
 
 void ServerProcess::apply(const std::vector<const Push*>& pushes, double scale) {
-  store_.apply(pushes, scale);
+  pulse_.during([&] { store_.apply(pushes, scale); });
   changes_.begin_update();
   for (const Push* push : pushes) {
     for (const RowBlock& block : push->gradients) {
@@ -213,8 +213,8 @@ void ServerProcess::send_values(int rank) {
     const auto changed = changes_.since(to.version);
     encoded_ = {to.version, changes_.version(), nullptr};
     if (!changed.empty()) {
-      encoded_.bytes =
-          std::make_shared<const std::vector<std::byte>>(encode_values(changed, model_, store_));
+      encoded_.bytes = std::make_shared<const std::vector<std::byte>>(
+          pulse_.during([&] { return encode_values(changed, model_, store_); }));
     }
   }
   to.version = changes_.version();
@@ -232,7 +232,8 @@ void ServerProcess::send_state() {
   FrameHeader header;
   header.type = FrameType::state;
   header.generation = cluster_.generation;
-  const auto state = std::make_shared<const std::vector<std::byte>>(store_.save());
+  const auto state =
+      std::make_shared<const std::vector<std::byte>>(pulse_.during([&] { return store_.save(); }));
   if (state->size() > bulk_limits(model_, cluster_.server).state) {
     throw ConfigError(text("the state of ", cluster_.task(), " takes ", state->size(),
                            " bytes, more than the protocol allows for its parameters."),
