@@ -231,8 +231,10 @@ Cluster choose(const ClusterRequest& request, const Environment& environment,
   }
   if (request.task && document == environment.end()) {
     if (request.servers) refuse_missing(request.task->origin, "--world-size");
-    throw ConfigError(text(request.task->origin, " is given, but no cluster is."),
-                      "add --cluster FILE, or set TF_CONFIG.");
+    throw ConfigError(
+        text(request.task->origin, " is given, but no cluster is."),
+        "add --cluster FILE, or set TF_CONFIG; a server (ps:0) may have --servers and "
+        "--world-size instead.");
   }
   for (const Launcher& launcher : launchers()) {
     if (launcher.present(environment)) return from_launcher(launcher, request, environment, out);

@@ -174,17 +174,19 @@ void check_servers(const Options& options) {
   const StrategyOptions& strategy = options.strategy;
   const auto servers = static_cast<int>(strategy.cluster.servers.size());
   if (servers > 0 && !uses_servers(strategy)) {
-    throw ConfigError(text("--strategy ", strategy.name, " trains without parameter servers, but ",
-                           strategy.cluster.origin, " names ", servers, "."),
-                      "use --strategy parameter-server, or describe a cluster without them.");
+    throw ConfigError(
+        text("--strategy ", strategy.name, " trains without parameter servers, but the cluster of ",
+             strategy.cluster.origin, " has ", servers, "."),
+        "use --strategy parameter-server, or describe a cluster without them.");
   }
   const bool training = options.mode == Mode::train || options.mode == Mode::train_and_evaluate;
   if (!training || options.train.task.is_evaluator()) return;
   if (servers == 0 && uses_servers(strategy)) {
     throw ConfigError(
         text("--strategy parameter-server has no parameter server: ",
-             strategy.cluster.origin == "local" ? "no cluster is given"
-                                                : text(strategy.cluster.origin, " names none"),
+             strategy.cluster.origin == "local"
+                 ? "no cluster is given"
+                 : text("the cluster of ", strategy.cluster.origin, " has none"),
              "."),
         "start the program by troupe run --workers N --ps M, add the job \"ps\" to TF_CONFIG or "
         "--cluster, or give --servers HOST:PORT,...");

@@ -113,7 +113,7 @@ TEST_SUITE("cli") {
     CHECK(contains(alone, "no cluster is given"));
     CHECK(contains(alone, "troupe run --workers N --ps M"));
     CHECK(contains(alone, "TF_CONFIG"));
-    CHECK(contains(refusal({"--strategy", "parameter-server"}, kGroup), "TROUPE_RANK names none"));
+    CHECK(contains(refusal({"--strategy", "parameter-server"}, kGroup), "TROUPE_RANK has none"));
   }
 
   TEST_CASE("strategy: a cluster with servers goes with parameter-server or auto alone") {
@@ -122,8 +122,8 @@ TEST_SUITE("cli") {
       CAPTURE(name);
       CHECK(contains(refusal({"--strategy", name}, kThreeWorkers),
                      std::string("--strategy ") + name +
-                         " trains without parameter servers, but TROUPE_RANK names 1. Fix: use "
-                         "--strategy parameter-server"));
+                         " trains without parameter servers, but the cluster of TROUPE_RANK has 1. "
+                         "Fix: use --strategy parameter-server"));
     }
     CHECK(contains(refusal({"--strategy", "central_storage"}, kGroup), "trains with one worker"));
   }
