@@ -80,8 +80,23 @@ void check_mode(const Options& options) {
   }
 }
 
+/// Whose schedule would use them.
+void check_schedule(const ScheduleOptions& given) {
+  const ScheduleOptions unset;
+  const char* const flag = given.decay_steps != unset.decay_steps     ? "--decay-steps"
+                           : given.decay_factor != unset.decay_factor ? "--decay-factor"
+                           : given.final_factor != unset.final_factor ? "--final-factor"
+                           : given.metric != unset.metric             ? "--plateau-metric"
+                           : given.patience != unset.patience         ? "--plateau-patience"
+                                                                      : nullptr;
+  if (given.name != "constant" || flag == nullptr) return;
+  throw ConfigError(text(flag, " is given, but --lr-schedule is constant."),
+                    "name the schedule that it is for, or leave it out.");
+}
+
 void check_training(const Options& options) {
   const TrainOptions& train = options.train;
+  check_schedule(train.schedule);
   if (train.save_checkpoints_steps && train.save_checkpoints_secs) {
     throw ConfigError("--save-checkpoints-steps and --save-checkpoints-secs are both given.",
                       "give one of the two.");

@@ -94,17 +94,16 @@ class ParameterServerStrategy final : public Strategy {
     const ServerClient::Begun begun = client_->begin(install());
     copy_to_all(state);
     begun_ = begun.step.has_value();
-    if (begun_) {
-      newest_ = false;
-      return begun.step;
-    }
+    newest_ = false;
+    if (begun_) return begun.step;
     state.step = begun.last_step;
     state.ended = begun.ended;
     return std::nullopt;
   }
 
   void collect(TrainState& state) override {
-    if (!started_ || finished_) return;
+    // What was validated is what is saved: without a step in between it stays.
+    if (!started_ || finished_ || newest_) return;
     TROUPE_CHECK(is_chief());
     const auto collected = client_->collect(install());
     detail::merge_state(*state.replicas.front(), served_, collected.states);
@@ -115,7 +114,7 @@ class ParameterServerStrategy final : public Strategy {
 
   void end_training(TrainState& state, const std::string& reason) override {
     if (!is_chief() || !started_ || finished_) return;
-    if (!newest_) collect(state);
+    collect(state);
     finished_ = true;
     report_.counted = client_->finish(reason);
     report_.log();
@@ -175,7 +174,7 @@ class ParameterServerStrategy final : public Strategy {
   Rates rates_;  // create_model's
   bool started_ = false;
   bool begun_ = false;   // a step, and it has not ended
-  bool newest_ = false;  // the chief has taken no step since it collected
+  bool newest_ = false;  // the chief has asked for no step since it collected
   bool finished_ = false;
 };
 

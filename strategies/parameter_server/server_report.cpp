@@ -11,13 +11,20 @@ namespace {
 using nlohmann::ordered_json;
 using Histogram = std::map<std::int64_t, std::int64_t>;
 
-/// "0: 120, 1: 31"
+/// "0: 120, 1: 31, 9 to 40: 12": the smallest values one by one, the rest together.
 std::string to_line(const Histogram& histogram) {
+  constexpr std::size_t kSingle = 9;
   std::string line;
-  for (const auto& [value, count] : histogram) {
-    line += text(line.empty() ? "" : ", ", value, ": ", count);
+  std::size_t shown = 0;
+  auto entry = histogram.begin();
+  for (; entry != histogram.end() && shown < kSingle; ++entry, ++shown) {
+    line += text(line.empty() ? "" : ", ", entry->first, ": ", entry->second);
   }
-  return line.empty() ? "nothing" : line;
+  if (entry == histogram.end()) return line.empty() ? "nothing" : line;
+  const std::int64_t from = entry->first;
+  std::int64_t rest = 0;
+  for (; entry != histogram.end(); ++entry) rest += entry->second;
+  return text(line, ", ", from, " to ", histogram.rbegin()->first, ": ", rest);
 }
 
 std::string to_line(const std::vector<std::string>& names) {

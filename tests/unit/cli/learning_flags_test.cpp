@@ -43,6 +43,15 @@ TEST_SUITE("cli") {
     }
   }
 
+  TEST_CASE("learning flags: those of a schedule that is not asked for are refused") {
+    for (const char* given : {"--decay-steps=5", "--decay-factor=0.5", "--final-factor=0.1",
+                              "--plateau-metric=error", "--plateau-patience=2"}) {
+      CAPTURE(given);
+      CHECK(contains(refusal({given}), "--lr-schedule is constant"));
+    }
+    CHECK(parsed({"--warmup-steps", "5"}).train.schedule.warmup_steps == 5);
+  }
+
   TEST_CASE("learning flags: all workers must be told the same") {
     const auto settings = parsed({"--lr-schedule", "cosine"}).strategy.must_match;
     CHECK(settings.at("--lr-schedule") == "cosine");
