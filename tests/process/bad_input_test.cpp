@@ -96,7 +96,7 @@ TEST_SUITE("bad_input") {
         {{"--device", "cuda:7"}, {}, 3, "cuda:7"},
         {{"--devices", "cuda:98,cuda:99"}, {}, 3, "--devices cuda:98"},
         {{"--replicas", "3", "--devices", "cpu:0,cpu:1"}, {}, 2, "--devices names 2"},
-        {{"--strategy", "central_storage"}, {}, 2, "central-storage is not in this version"},
+        {{"--strategy", "parameter_server"}, {}, 2, "has no parameter server"},
         {{"--metrics-file", "/no/such/folder/file"}, {}, 3, "--metrics-file"},
         {{}, {{"TROUPE_EPOCHS", "many"}}, 2, "TROUPE_EPOCHS"},
         {{"--strategy", "multi-worker", "--rank", "0", "--world-size", "2", "--chief-address",

@@ -138,15 +138,14 @@ TEST_SUITE("cli") {
   }
 
   TEST_CASE("must match: what workers and servers have to be told alike") {
-    const auto match =
-        parsed({"--staleness-bound", "0", "--backup-workers", "1", "--compress", "fp16"},
-               kThreeWorkers)
-            .strategy.must_match;
+    const auto match = parsed({"--staleness-bound", "0", "--backup-workers", "1"}, kThreeWorkers)
+                           .strategy.must_match;
     CHECK(match.at("--strategy") == "parameter-server");
     CHECK(match.at("--staleness-bound") == "0");
     CHECK(match.at("--backup-workers") == "1");
     CHECK(match.at("--communication") == "auto");
-    CHECK(match.at("--compress") == "float16");
+    CHECK(match.at("--compress") == "none");
+    CHECK(parsed({"--compress", "fp16"}, kGroup).strategy.must_match.at("--compress") == "float16");
     CHECK(match.at("--min-shard-bytes") == "262144");
     CHECK(match.count("--prefetch") == 0);
     CHECK(parsed({}, kThreeWorkers).strategy.must_match.at("--staleness-bound") == "unset");
