@@ -169,6 +169,7 @@ TrainAndEvaluateResult run_alone(Estimator& estimator, const TrainSpec& train_sp
   return evaluate_at_end(estimator, eval_spec);
 }
 
+/// TODO(T-007): asynchronous workers could begin one after the other, as Estimator's did.
 TrainAndEvaluateResult run_in_group(Estimator& estimator, const TrainSpec& train_spec,
                                     const EvalSpec& eval_spec) {
   const bool chief = estimator.options().strategy.cluster.rank == 0;
