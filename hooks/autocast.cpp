@@ -91,7 +91,7 @@ void check_precision(c10::Device device, const std::string& precision) {
     if (cpu_is_fast()) return;
     log_warning(
         "--precision bfloat16: this CPU has no instructions for it (avx512_bf16), so that "
-        "steps are slower than in float32; memory for activations is saved.");
+        "steps may be slower than in float32; memory for activations is saved.");
     return;
   }
   try {  // the cheapest question that every version of LibTorch answers

@@ -95,7 +95,10 @@ class ParameterServerStrategy final : public Strategy {
     copy_to_all(state);
     begun_ = begun.step.has_value();
     newest_ = false;
-    if (begun_) return begun.step;
+    if (begun_) {
+      report_.begin_step(*client_);
+      return begun.step;
+    }
     state.step = begun.last_step;
     state.ended = begun.ended;
     return std::nullopt;

@@ -45,11 +45,15 @@ std::int64_t per_step(std::int64_t bytes, std::int64_t steps) {
 
 }  // namespace
 
+void ServerReport::begin_step(const ServerClient& client) {
+  if (steps == 0) first = client.traffic().pulled;
+}
+
 void ServerReport::add_step(const ServerClient& client) {
   const ServerClient::Traffic traffic = client.traffic();
   ++steps;
   pushed = traffic.pushed;
-  pulled = traffic.pulled;
+  pulled = traffic.pulled - first;
 }
 
 void ServerReport::log() const {
@@ -63,7 +67,8 @@ void ServerReport::log() const {
     log_info("workers that joined again: ", to_line(counted.joined_again));
   }
   log_info("bytes per step of the chief: ", per_step(pushed, steps), " pushed, ",
-           per_step(pulled, steps), " pulled; all parameters are ", dense_step);
+           per_step(pulled, steps), " pulled, after ", first,
+           " at first; all trained parameters are ", dense_step);
 }
 
 std::string ServerReport::json() const {
@@ -75,6 +80,7 @@ std::string ServerReport::json() const {
   json["lost"] = counted.lost;
   json["joined_again"] = counted.joined_again;
   json["chief"] = {{"steps", steps},
+                   {"first_bytes", first},
                    {"pushed_bytes_per_step", per_step(pushed, steps)},
                    {"pulled_bytes_per_step", per_step(pulled, steps)},
                    {"dense_bytes_per_step", dense_step}};

@@ -13,15 +13,18 @@ struct ServerReport {
   PaceStatistics counted;       // over all workers
   std::int64_t steps = 0;       // of this worker, as is what follows
   std::int64_t pushed = 0;      // bytes
-  std::int64_t pulled = 0;      // bytes
+  std::int64_t pulled = 0;      // bytes, but for the first values
+  std::int64_t first = 0;       // bytes: every parameter, before the first step
   std::int64_t dense_step = 0;  // bytes of all trained parameters
 
-  /// After each step of this worker.
+  /// Before each step of this worker, when its values are there.
+  void begin_step(const ServerClient& client);
+  /// After it.
   void add_step(const ServerClient& client);
   void log() const;
   /// {"updates": ..., "staleness": {"0": ...}, "missed": {...}, "dropped": ..., "lost": [...],
-  /// "joined_again": [...], "chief": {"steps", "pushed_bytes_per_step", "pulled_bytes_per_step",
-  /// "dense_bytes_per_step"}}
+  /// "joined_again": [...], "chief": {"steps", "first_bytes", "pushed_bytes_per_step",
+  /// "pulled_bytes_per_step", "dense_bytes_per_step"}}
   [[nodiscard]] std::string json() const;
 };
 
