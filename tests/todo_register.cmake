@@ -21,7 +21,8 @@ foreach(folder core net distributed data hooks strategies train cli examples ben
     file(STRINGS ${SOURCE}/${file} marks REGEX "(TODO|FIXME)")
     foreach(mark IN LISTS marks)
       string(REGEX MATCH "TODO\\((T-[0-9][0-9][0-9])\\)" found "${mark}")
-      if(mark MATCHES "TODO\\(|FIXME" AND NOT CMAKE_MATCH_1 IN_LIST listed)
+      set(item "${CMAKE_MATCH_1}")  # the next match overwrites it
+      if(mark MATCHES "TODO\\(|FIXME" AND NOT item IN_LIST listed)
         message(FATAL_ERROR "${file}: \"${mark}\" is no item of TODO.md")
       endif()
     endforeach()
