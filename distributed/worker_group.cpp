@@ -318,6 +318,14 @@ std::vector<std::vector<std::byte>> WorkerGroup::all_gather(Span<const std::byte
 void WorkerGroup::barrier(const Deadline& deadline) {
   impl_->barrier(Operation::barrier, deadline);
 }
+std::shared_ptr<std::byte> WorkerGroup::make_buffer(std::size_t bytes,
+                                                    const Deadline& /*deadline*/) {
+  constexpr std::align_val_t kLine{64};
+  auto* const memory =
+      static_cast<std::byte*>(::operator new[](std::max<std::size_t>(bytes, 1), kLine));
+  std::fill_n(memory, bytes, std::byte{0});
+  return {memory, [](std::byte* mine) { ::operator delete[](mine, kLine); }};
+}
 void WorkerGroup::all_reduce(Span<float> values, Span<float> errors, WireType wire,
                              const Deadline& deadline) {
   impl_->all_reduce(values, errors, wire, deadline);

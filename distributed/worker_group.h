@@ -8,8 +8,9 @@
 // drives them itself, so a collective costs no hand-over between threads.
 //
 // Thread rule: collectives from one thread at a time; abort() from any thread.
-// The order of additions depends on world size and length alone: results are bitwise repeatable,
-// and equal on all ranks.
+// Additions are made in the order of ranks, bracketed as a binary tree (docs/algorithms.md),
+// whatever the length, transport and algorithm: results are bitwise repeatable, and equal on all
+// ranks.
 #pragma once
 
 #include <chrono>
@@ -26,6 +27,10 @@
 
 namespace troupe {
 
+/// How bytes travel between workers of one machine; between machines it is always TCP. Automatic is
+/// the fastest that works. Sums have the same bits on all of them.
+enum class Transport { automatic, tcp, unix_socket, shared_memory };
+
 /// Limits of a group. Every wait in it ends by one of these.
 struct GroupOptions {
   std::chrono::milliseconds start_timeout{300'000};       // until every worker has joined
@@ -34,6 +39,7 @@ struct GroupOptions {
   std::chrono::milliseconds heartbeat_timeout{5'000};  // silence after which a worker is lost
   std::chrono::milliseconds close_timeout{10'000};
   bool insecure = false;  // allow addresses outside loopback, unauthenticated and unencrypted
+  Transport transport = Transport::automatic;
 };
 
 /// Type of values while they travel, where it is not their own.
@@ -76,11 +82,16 @@ class WorkerGroup {
   /// Sums `values` over all workers, in place; every rank ends with bit-identical values.
   /// Shapes: [n], the same n on every rank.  Collective: yes.  Blocks: at most `deadline`.
   /// Throws: PeerLost, PeerFailed, TimeoutError, DesyncError.
-  /// Cost: recursive doubling, log2(W) messages of n, up to a threshold; above it the ring of
-  /// Patarasuk & Yuan 2009, 2(W-1) messages of n/W. See docs/algorithms.md.
+  /// Cost: see docs/algorithms.md.
   void all_reduce(Span<float> values, const Deadline& deadline);
   void all_reduce(Span<double> values, const Deadline& deadline);
   void all_reduce(Span<std::int64_t> values, const Deadline& deadline);
+
+  /// Memory for values that are summed in every step, [bytes], zeroed and aligned to 64. Where the
+  /// workers share memory, all_reduce of values inside it copies nothing. It may outlive the group.
+  /// Shapes: the same `bytes` on every rank.  Collective: yes.  Blocks: at most `deadline`.
+  /// Throws: as all_reduce.
+  [[nodiscard]] std::shared_ptr<std::byte> make_buffer(std::size_t bytes, const Deadline& deadline);
 
   /// The same with 16 bits per value on the wire, half of the bytes. Every addition is made in
   /// float32, and its result rounded once to be sent on. What the rounding took from the values

@@ -30,6 +30,18 @@ struct ServerOptions {
   std::int64_t min_shard_bytes = 256 * 1024;
 };
 
+/// When gradients are summed over workers: bucket by bucket while backward still computes, after
+/// it, or as the first steps show to be faster.
+enum class Overlap { automatic, on, off };
+
+/// How gradients travel and become a step. The numbers do not depend on it.
+struct BucketOptions {
+  Overlap overlap = Overlap::automatic;
+  std::int64_t bytes = std::int64_t{25} * 1024 * 1024;       // of a bucket, at most
+  std::int64_t first_bytes = std::int64_t{1} * 1024 * 1024;  // of the first, which starts early
+  bool fused_step = true;  // one optimiser step over all parameters at once, where it is the same
+};
+
 struct StrategyOptions {
   /// auto | one-device | mirrored | central-storage | multi-worker | parameter-server; auto follows
   /// the sizes.
@@ -46,6 +58,7 @@ struct StrategyOptions {
   std::string communication = "auto";
   /// Type of the gradients between workers: none (their own) | float16 | bfloat16.
   std::string compress = "none";
+  BucketOptions buckets;
   StepOptions step;
   ServerOptions servers;
   /// Settings that must be equal on all workers, by the name a user knows ("--batch-size" -> "64").

@@ -6,6 +6,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,12 @@ class Engine {
   /// Shapes: the same n on every worker.  Collective: yes.  Blocks: at most collective_timeout.
   /// Throws: PeerLost, PeerFailed, TimeoutError, DesyncError.
   virtual void all_reduce(const at::Tensor& flat, const Summand& summand) = 0;
+
+  /// Memory for gradients that are summed in every step, [count], zeroed; where the engine can,
+  /// such that all_reduce of it, or of a slice, copies nothing. Default: memory of the device.
+  /// Shapes: the same on every worker.  Collective: yes.
+  [[nodiscard]] virtual at::Tensor make_buffer(std::int64_t count,
+                                               const at::TensorOptions& options);
 
   /// What the next sum depends on beside its values, by name; empty for most.
   [[nodiscard]] virtual std::vector<NamedTensor> own_state() const { return {}; }

@@ -38,6 +38,16 @@ class RingEngine final : public Engine {
     if (!host.is_same(flat)) flat.copy_(host);
   }
 
+  [[nodiscard]] at::Tensor make_buffer(std::int64_t count,
+                                       const at::TensorOptions& options) override {
+    if (!options.device().is_cpu()) return Engine::make_buffer(count, options);
+    const auto bytes = static_cast<std::size_t>(count) * options.dtype().itemsize();
+    const auto memory =
+        group_.make_buffer(bytes, Deadline::in(group_.options().collective_timeout));
+    return torch::from_blob(
+        memory.get(), {count}, [memory](void*) {}, options);
+  }
+
   [[nodiscard]] std::vector<NamedTensor> own_state() const override {
     return {errors_.begin(), errors_.end()};
   }
