@@ -5,7 +5,8 @@
 // goodbye. The chief is the arbiter: the first failure that reaches it is the reason every worker
 // reports. The *data plane* is a set of links between workers whose ranks differ by a power of two
 // (that holds the ring, recursive doubling and binomial trees); the thread that calls a collective
-// drives them itself, so a collective costs no hand-over between threads.
+// drives them itself, so a collective costs no hand-over between threads. Workers that are all on
+// one machine share memory, and sum and meet there (distributed/board.h).
 //
 // Thread rule: collectives from one thread at a time; abort() from any thread.
 // Additions are made in the order of ranks, bracketed as a binary tree (docs/algorithms.md),
@@ -30,6 +31,8 @@ namespace troupe {
 /// How bytes travel between workers of one machine; between machines it is always TCP. Automatic is
 /// the fastest that works. Sums have the same bits on all of them.
 enum class Transport { automatic, tcp, unix_socket, shared_memory };
+/// As --transport spells it: "auto", "tcp", "unix", "shm".
+[[nodiscard]] const char* name_of(Transport transport);
 
 /// Limits of a group. Every wait in it ends by one of these.
 struct GroupOptions {
@@ -40,6 +43,8 @@ struct GroupOptions {
   std::chrono::milliseconds close_timeout{10'000};
   bool insecure = false;  // allow addresses outside loopback, unauthenticated and unencrypted
   Transport transport = Transport::automatic;
+  /// Bytes of one piece of shared memory, for all workers together; beyond it none is shared.
+  std::uint64_t shared_memory_limit = std::uint64_t{1} << 46;
 };
 
 /// Type of values while they travel, where it is not their own.
@@ -127,7 +132,8 @@ class WorkerGroup {
 
   /// The numeric address at which the others reach this worker; loopback when it is alone.
   [[nodiscard]] std::string local_address() const;
-  /// What collectives of this worker have sent so far, with their headers.
+  /// What collectives of this worker have sent so far, with their headers, or written for others
+  /// to read where they share memory.
   [[nodiscard]] std::uint64_t sent_bytes() const;
 
   /// Tells the group that this worker failed and why; the others raise PeerFailed with `reason` and

@@ -4,6 +4,9 @@
 
 namespace troupe {
 
+void ParameterUpdate::begin_backward(const std::vector<NamedTensor>& /*parameters*/,
+                                     const Backward& /*backward*/) {}
+
 void ParameterUpdate::step(const std::string& /*name*/, torch::optim::Optimizer& optimizer,
                            const std::vector<NamedTensor>& /*parameters*/) {
   optimizer.step();

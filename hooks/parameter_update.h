@@ -1,5 +1,6 @@
 // ParameterUpdate: how the gradients of one replica become new values of its parameters. The
-// strategy chooses one; Replica::apply_gradients calls it after backward: reduce(), then step().
+// strategy chooses one; Replica::apply_gradients calls begin_backward() before the backward pass,
+// reduce() and step() after it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,6 +20,17 @@ using NamedTensor = std::pair<std::string, at::Tensor>;
 class ParameterUpdate {
  public:
   virtual ~ParameterUpdate() = default;
+  /// What the backward pass that comes next is for reduce().
+  struct Backward {
+    bool counts = true;        // false: examples are borrowed, and it may leave no gradients
+    bool sums_layers = false;  // it calls sum(), or the forward pass did
+  };
+  /// Before the backward pass that completes the gradients of `parameters`, which reduce() of the
+  /// same parameters follows; none does where the pass throws. Gradients may be taken away as they
+  /// come. Default: nothing.
+  /// Collective: yes.  Throws: as reduce().
+  virtual void begin_backward(const std::vector<NamedTensor>& parameters, const Backward& backward);
+
   /// Replaces every parameter's gradient by its sum over all replicas. A parameter without a
   /// gradient on this replica counts as zero; one without a gradient on any replica keeps none.
   /// Shapes: the same parameters in the same order on every replica.

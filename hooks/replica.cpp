@@ -78,8 +78,10 @@ void Replica::apply_gradients(const at::Tensor& loss, const std::string& optimiz
   const auto& parameters = detail::find_named(owned_, optimizer_name, "optimizer", "create_model");
   const detail::AutocastPause full_precision(place_.device);
   const UpdateKey update(optimizer_name, calls_[optimizer_name]++);
+  const bool last = context_.part + 1 == context_.parts;
+  if (last) update_.begin_backward(parameters, {!context_.stand_in, layer_sums_ > 0});
   accumulate(loss, parameters, std::move(accumulated_[update]));
-  if (context_.part + 1 < context_.parts) {
+  if (!last) {
     auto& kept = accumulated_[update];
     kept.clear();
     for (const auto& [name, parameter] : parameters) {

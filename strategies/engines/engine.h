@@ -7,6 +7,8 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -36,6 +38,12 @@ class Engine {
   /// Throws: PeerLost, PeerFailed, TimeoutError, DesyncError.
   virtual void all_reduce(const at::Tensor& flat, const Summand& summand) = 0;
 
+  /// Whether values keep their type and range on the way: a sum of numbers that are small enough is
+  /// a number.
+  [[nodiscard]] virtual bool is_exact() const { return true; }
+  /// Whether all_reduce works as well on another thread while this one computes.
+  [[nodiscard]] virtual bool can_overlap() const { return false; }
+
   /// Memory for gradients that are summed in every step, [count], zeroed; where the engine can,
   /// such that all_reduce of it, or of a slice, copies nothing. Default: memory of the device.
   /// Shapes: the same on every worker.  Collective: yes.
@@ -50,5 +58,8 @@ class Engine {
   /// Collective goodbye, before the group's; nothing but destruction may follow.
   virtual void close() {}
 };
+
+/// Puts something between a strategy and its engine: a link that is slower, or fails.
+using EngineWrapper = std::function<std::unique_ptr<Engine>(std::unique_ptr<Engine>)>;
 
 }  // namespace troupe::detail
