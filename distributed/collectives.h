@@ -30,7 +30,7 @@ void doubling_allreduce(Call& call, Span<std::byte> values, const Reduction& sum
 /// Bytes are sent on as soon as they are summed.
 /// Source: Patarasuk & Yuan 2009, "Bandwidth optimal all-reduce algorithms for clusters of
 /// workstations".
-void ring_allreduce(Call& call, Span<std::byte> values, const Reduction& sum);
+void ring_allreduce(Call& call, Span<std::byte> values, const Adder& sum);
 
 /// The chunk of `values` that the ring calls `index`, taken modulo W: rank r starts with chunk r.
 /// Chunks begin at multiples of 64 bytes; those at the end may be short or empty.

@@ -20,13 +20,13 @@ void compressed_allreduce(Call& call, const CompressedValues& buffers, const Rou
   const std::size_t first = index_of(own.data());
   rounding.round(values.data() + first, errors.data() + first, wire.data() + first,
                  own.size() / sizeof(std::uint16_t));
-  const Reduction sum{rounding.dtype, sizeof(std::uint16_t),
-                      [&](std::byte* into, const std::byte* from, std::size_t count) {
-                        const std::size_t at = index_of(into);
-                        rounding.add_and_round(values.data() + at, errors.data() + at,
-                                               reinterpret_cast<const std::uint16_t*>(from),
-                                               wire.data() + at, count);
-                      }};
+  const Adder sum{sizeof(std::uint16_t),
+                  [&](std::byte* into, const std::byte* from, std::size_t count) {
+                    const std::size_t at = index_of(into);
+                    rounding.add_and_round(values.data() + at, errors.data() + at,
+                                           reinterpret_cast<const std::uint16_t*>(from),
+                                           wire.data() + at, count);
+                  }};
   ring_allreduce(call, bytes, sum);
   rounding.widen(wire.data(), values.data(), wire.size());
 }

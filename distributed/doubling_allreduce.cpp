@@ -8,7 +8,7 @@ namespace troupe {
 namespace {
 
 void add(Span<std::byte> values, Span<std::byte> from, const Reduction& sum) {
-  sum.add(values.data(), from.data(), values.size() / sum.element_bytes);
+  add_to(values.data(), from.data(), values.size() / sum.element_bytes, sum);
 }
 
 void send_all(Call& call, int peer, Span<std::byte> values) {

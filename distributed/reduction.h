@@ -3,20 +3,26 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 
 #include "net/frame.h"
 
 namespace troupe {
 
+/// Operands that one call of Reduction::add takes.
+inline constexpr int kMaxOperands = 4;
+
+/// Memory is aligned to the element. Integers wrap around.
 struct Reduction {
   DType dtype = DType::none;
   std::size_t element_bytes = 1;
-  /// into[i] += from[i] for `count` elements; both aligned to the element, not overlapping.
-  std::function<void(std::byte* into, const std::byte* from, std::size_t count)> add;
+  /// into[i] = the sum of `operand_count` (1 to kMaxOperands) operands at i, for `count` elements:
+  /// a, a + b, (a + b) + c, (a + b) + (c + d). `into` may be one of the operands, and overlaps none
+  /// in another way.
+  void (*add)(std::byte* into, const std::byte* const* operands, int operand_count,
+              std::size_t count) = nullptr;
 };
 
-/// For T in {float, double, std::int64_t}. Integers wrap around.
+/// For T in {float, double, std::int64_t}.
 template <class T>
 [[nodiscard]] Reduction sum_of();
 template <>
@@ -25,5 +31,14 @@ template <>
 Reduction sum_of<double>();
 template <>
 Reduction sum_of<std::int64_t>();
+/// Each addition is made in float and rounded to the nearest bfloat16, ties to even.
+[[nodiscard]] Reduction sum_of_bfloat16();
+
+/// into[i] += from[i] for `count` elements.
+inline void add_to(std::byte* into, const std::byte* from, std::size_t count,
+                   const Reduction& sum) {
+  const std::byte* const both[] = {into, from};
+  sum.add(into, both, 2, count);
+}
 
 }  // namespace troupe

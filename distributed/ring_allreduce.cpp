@@ -23,7 +23,7 @@ Span<std::byte> ring_chunk(Span<std::byte> values, int world_size, int index) {
   return values.subspan(begin, std::min(values.size(), begin + stride) - begin);
 }
 
-void ring_allreduce(Call& call, Span<std::byte> values, const Reduction& sum) {
+void ring_allreduce(Call& call, Span<std::byte> values, const Adder& sum) {
   const int world_size = call.world_size();
   const int rank = call.rank();
   const int steps = 2 * (world_size - 1);

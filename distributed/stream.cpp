@@ -19,6 +19,12 @@ constexpr std::size_t kMaxReadBytes = std::size_t{256} * 1024;
 
 }  // namespace
 
+Adder adder_of(const Reduction& sum) {
+  return {sum.element_bytes, [sum](std::byte* into, const std::byte* from, std::size_t count) {
+            add_to(into, from, count, sum);
+          }};
+}
+
 SendStream::SendStream(Link& link, const FrameHeader& header)
     : link_(&link),
       head_(encode_frame(header)),
@@ -68,7 +74,7 @@ bool SendStream::advance(Tail tail) {
 ReceiveStream::ReceiveStream(Link& link, const FrameHeader& expected, Span<std::byte> scratch)
     : link_(&link), expected_(expected), scratch_(scratch) {}
 
-void ReceiveStream::expect(Span<std::byte> into, const Reduction* sum, Forward forward) {
+void ReceiveStream::expect(Span<std::byte> into, const Adder* sum, Forward forward) {
   if (!into.empty()) pieces_.push_back({into, sum, forward, 0});
 }
 

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,14 @@ struct LinkBroken {
 /// Whether a write may end inside a TCP segment: only when nothing else can be done (see
 /// Link::write_bytes).
 enum class Tail { hold, flush };
+/// How bytes that arrive are added to what is there.
+struct Adder {
+  std::size_t element_bytes = 1;
+  /// into[i] += from[i] for `count` elements; both aligned to the element, not overlapping.
+  std::function<void(std::byte* into, const std::byte* from, std::size_t count)> add;
+};
+[[nodiscard]] Adder adder_of(const Reduction& sum);
+
 /// Whether received bytes are sent on.
 enum class Forward { no, yes };
 
@@ -65,7 +74,7 @@ class ReceiveStream {
   ReceiveStream(Link& link, const FrameHeader& expected, Span<std::byte> scratch);
 
   /// The next bytes of the message go to `into`; with `sum` they are added to it.
-  void expect(Span<std::byte> into, const Reduction* sum, Forward forward);
+  void expect(Span<std::byte> into, const Adder* sum, Forward forward);
   /// `to` gets every piece expected with Forward::yes, as its bytes become final.
   void forward_to(SendStream& to) { forward_to_.push_back(&to); }
   /// Moves bytes from the socket; true when some came.  Throws: Mismatch, LinkBroken.
@@ -76,7 +85,7 @@ class ReceiveStream {
  private:
   struct Piece {
     Span<std::byte> into;
-    const Reduction* sum;
+    const Adder* sum;
     Forward forward;
     std::size_t done;
   };

@@ -6,6 +6,7 @@ namespace troupe {
 
 void tree_reduce(Call& call, Span<std::byte> values, int root, const Reduction& sum) {
   const int world_size = call.world_size();
+  const Adder adder = adder_of(sum);
   const int from_root = (call.rank() - root + world_size) % world_size;
   for (int distance = 1; distance < world_size; distance *= 2) {
     if ((from_root & distance) != 0) {
@@ -16,7 +17,7 @@ void tree_reduce(Call& call, Span<std::byte> values, int root, const Reduction& 
     }
     if (from_root + distance >= world_size) continue;
     ReceiveStream in = call.receive_from((from_root + distance + root) % world_size, values.size());
-    in.expect(values, &sum, Forward::no);
+    in.expect(values, &adder, Forward::no);
     call.run({}, {&in});
   }
 }

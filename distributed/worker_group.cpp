@@ -89,7 +89,7 @@ class WorkerGroup::Impl {
     const Span<std::byte> bytes = as_writable_bytes(values);
     Call call = enter(Operation::all_reduce, sum.dtype, bytes.size(), 0, deadline);
     bytes.size() <= kDoublingMaxBytes ? doubling_allreduce(call, bytes, sum)
-                                      : ring_allreduce(call, bytes, sum);
+                                      : ring_allreduce(call, bytes, adder_of(sum));
   }
   void all_reduce(Span<float> values, Span<float> errors, WireType wire, const Deadline& deadline) {
     if (world_size() == 1) return check_alone();

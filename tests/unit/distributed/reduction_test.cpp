@@ -17,8 +17,8 @@ TEST_SUITE("distributed") {
         into[i] = static_cast<float>(i) / 3;
         from[i] = 1000.1F;
       }
-      sum.add(troupe::as_writable_bytes(troupe::Span<float>(into)).data(),
-              troupe::as_bytes(troupe::Span<float>(from)).data(), n);
+      troupe::add_to(troupe::as_writable_bytes(troupe::Span<float>(into)).data(),
+                     troupe::as_bytes(troupe::Span<float>(from)).data(), n, sum);
       for (std::size_t i = 0; i < n; ++i) CHECK(into[i] == static_cast<float>(i) / 3 + 1000.1F);
     }
   }
@@ -26,9 +26,9 @@ TEST_SUITE("distributed") {
   TEST_CASE("reduction: an integer sum wraps around") {
     std::vector<std::int64_t> into = {std::numeric_limits<std::int64_t>::max()};
     std::vector<std::int64_t> from = {1};
-    troupe::sum_of<std::int64_t>().add(
-        troupe::as_writable_bytes(troupe::Span<std::int64_t>(into)).data(),
-        troupe::as_bytes(troupe::Span<std::int64_t>(from)).data(), 1);
+    troupe::add_to(troupe::as_writable_bytes(troupe::Span<std::int64_t>(into)).data(),
+                   troupe::as_bytes(troupe::Span<std::int64_t>(from)).data(), 1,
+                   troupe::sum_of<std::int64_t>());
     CHECK(into[0] == std::numeric_limits<std::int64_t>::min());
   }
 }

@@ -1,0 +1,111 @@
+#include "distributed/rank_order.h"
+
+#include <cstdint>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "distributed/half.h"
+#include "tests/support/test_prelude.h"
+
+namespace {
+
+using troupe::Reduction;
+using troupe::Span;
+
+template <class T>
+using Operands = std::vector<std::vector<T>>;
+
+// Written as docs/algorithms.md says it: a branch of 2^k ranks is its lower half plus its upper
+// half, ranks that do not exist left out.
+template <class T, class Add>
+T branch_sum(const Operands<T>& operands, std::size_t i, std::size_t first, std::size_t size,
+             const Add& add) {
+  if (size == 1) return operands[first][i];
+  const std::size_t upper = first + size / 2;
+  const T lower_sum = branch_sum(operands, i, first, size / 2, add);
+  if (upper >= operands.size()) return lower_sum;
+  return add(lower_sum, branch_sum(operands, i, upper, size / 2, add));
+}
+
+// All of the mantissa in use and sizes far apart, so that every other order shows.
+template <class T>
+Operands<T> random_operands(std::size_t ranks, std::size_t count) {
+  std::mt19937_64 random(ranks * 1000 + count);
+  Operands<T> operands(ranks, std::vector<T>(count));
+  for (auto& values : operands) {
+    for (T& value : values) {
+      const auto bits = random();
+      if constexpr (std::is_floating_point_v<T>) {
+        value = static_cast<T>(static_cast<std::int64_t>(bits)) / static_cast<T>(1 << bits % 29);
+      } else if constexpr (sizeof(T) == 2) {
+        value = troupe::BFloat16::from(static_cast<float>(static_cast<std::int64_t>(bits)) /
+                                       static_cast<float>(1 << bits % 9));
+      } else {
+        value = static_cast<T>(bits);
+      }
+    }
+  }
+  return operands;
+}
+
+template <class T, class Add>
+void check_order(const Reduction& sum, const Add& add) {
+  for (const std::size_t ranks : {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17, 31, 64}) {
+    // Blocks of rank_order.cpp hold 4096 bytes; vectors up to 64.
+    for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{77},
+                                    4096 / sizeof(T), 4096 / sizeof(T) * 3 + 5}) {
+      const Operands<T> operands = random_operands<T>(ranks, count);
+      std::vector<T> expected(count);
+      for (std::size_t i = 0; i < count; ++i) {
+        expected[i] = branch_sum(operands, i, 0, 64, add);
+      }
+      // In place of each operand, and beside them all.
+      for (std::size_t place = 0; place <= ranks; ++place) {
+        Operands<T> working = operands;
+        working.emplace_back(count);
+        std::vector<const std::byte*> at;
+        for (std::size_t rank = 0; rank < ranks; ++rank) {
+          at.push_back(reinterpret_cast<const std::byte*>(working[rank].data()));
+        }
+        troupe::add_in_rank_order(reinterpret_cast<std::byte*>(working[place].data()),
+                                  Span<const std::byte* const>(at.data(), at.size()), count, sum);
+        CAPTURE(ranks);
+        CAPTURE(count);
+        CAPTURE(place);
+        const bool same_bits = count == 0 || std::memcmp(working[place].data(), expected.data(),
+                                                         count * sizeof(T)) == 0;
+        CHECK(same_bits);
+        bool others_unchanged = true;
+        for (std::size_t rank = 0; rank < ranks; ++rank) {
+          if (rank != place && working[rank] != operands[rank]) others_unchanged = false;
+        }
+        CHECK(others_unchanged);
+      }
+    }
+  }
+}
+
+template <class T>
+T plain_sum(T a, T b) {
+  return a + b;
+}
+
+}  // namespace
+
+TEST_SUITE("distributed") {
+  TEST_CASE("rank order: float is added along the tree, in place of any operand") {
+    check_order<float>(troupe::sum_of<float>(), plain_sum<float>);
+  }
+  TEST_CASE("rank order: double is added along the tree, in place of any operand") {
+    check_order<double>(troupe::sum_of<double>(), plain_sum<double>);
+  }
+  TEST_CASE("rank order: int64 wraps around") {
+    check_order<std::uint64_t>(troupe::sum_of<std::int64_t>(), plain_sum<std::uint64_t>);
+  }
+  TEST_CASE("rank order: bfloat16 is added in float and rounded once per addition") {
+    check_order<std::uint16_t>(troupe::sum_of_bfloat16(), [](std::uint16_t a, std::uint16_t b) {
+      return troupe::BFloat16::from(troupe::BFloat16::to_float(a) + troupe::BFloat16::to_float(b));
+    });
+  }
+}
