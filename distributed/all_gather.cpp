@@ -22,15 +22,14 @@ void gather_blocks(Call& call, const std::vector<Span<std::byte>>& blocks) {
     to_send += block(rank - step).size();
     to_receive += block(rank - step - 1).size();
   }
-  SendStream next = call.send_to((rank + 1) % world_size, to_send);
-  ReceiveStream previous = call.receive_from((rank + world_size - 1) % world_size, to_receive);
+  SendStream& next = call.send_to((rank + 1) % world_size, to_send);
+  ReceiveStream& previous = call.receive_from((rank + world_size - 1) % world_size, to_receive);
   previous.forward_to(next);
   next.append(block(rank));
   for (int step = 0; step < world_size - 1; ++step) {
-    previous.expect(block(rank - step - 1), nullptr,
-                    step + 2 < world_size ? Forward::yes : Forward::no);
+    previous.expect(block(rank - step - 1), step + 2 < world_size ? Forward::yes : Forward::no);
   }
-  call.run({&next}, {&previous});
+  call.run();
 }
 
 }  // namespace

@@ -7,9 +7,9 @@ namespace troupe {
 void dissemination_barrier(Call& call) {
   const int world_size = call.world_size();
   for (int distance = 1; distance < world_size; distance *= 2) {
-    SendStream out = call.send_to((call.rank() + distance) % world_size, 0);
-    ReceiveStream in = call.receive_from((call.rank() - distance + world_size) % world_size, 0);
-    call.run({&out}, {&in});
+    call.send_to((call.rank() + distance) % world_size, 0);
+    call.receive_from((call.rank() - distance + world_size) % world_size, 0);
+    call.run();
   }
 }
 

@@ -17,6 +17,10 @@ namespace {
 // chief's own grace for a suspicion, and time for two messages on a busy machine.
 constexpr std::chrono::milliseconds kVerdictWait{1'000};
 
+// A spinning worker keeps its core to itself for this long, twice what a message takes over
+// loopback; then it yields on every turn. Source: docs/performance.md.
+constexpr std::chrono::microseconds kAloneSpin{10};
+
 template <class Streams>
 bool all_done(const Streams& streams) {
   return std::all_of(streams.begin(), streams.end(), [](const auto* s) { return s->done(); });
@@ -37,80 +41,109 @@ std::string describe_message(const FrameHeader& header) {
 }  // namespace
 
 Call::Call(CallEnvironment& environment, const FrameHeader& header, const Deadline& deadline)
-    : environment_(environment), header_(header), deadline_(deadline) {
+    : environment_(environment),
+      streams_(environment.streams),
+      header_(header),
+      deadline_(deadline) {
   header_.type = FrameType::data;
   header_.rank = static_cast<std::uint32_t>(rank());
   header_.label = collective_label();
   header_.generation = environment.state.cluster.generation;
   header_.sequence = environment.state.entered.fetch_add(1, std::memory_order_relaxed) + 1;
-  environment.state.raise_if_failed(where());
+  streams_.ports.resize(static_cast<std::size_t>(world_size()));
+  streams_.sends.clear();
+  streams_.receives.clear();
+  if (environment.state.failed()) environment.state.raise_if_failed(where());
 }
 
-SendStream Call::send_to(int peer, std::uint64_t payload_bytes) {
-  FrameHeader header = header_;
-  header.payload_bytes = payload_bytes;
-  return {environment_.links.at(peer), header};
+CallStreams::Port& Call::port(int peer) {
+  CallStreams::Port& port = streams_.ports[static_cast<std::size_t>(peer)];
+  if (port.link == nullptr) port.link = &environment_.links.at(peer);
+  return port;
 }
 
-ReceiveStream Call::receive_from(int peer, std::uint64_t payload_bytes) {
-  FrameHeader header = header_;
-  header.payload_bytes = payload_bytes;
-  return {environment_.links.at(peer), header, environment_.scratch};
+SendStream& Call::send_to(int peer, std::uint64_t payload_bytes) {
+  CallStreams::Port& to = port(peer);
+  header_.payload_bytes = payload_bytes;
+  to.send.begin(*to.link, header_);
+  streams_.sends.push_back(&to.send);
+  return to.send;
 }
 
-void Call::run(Sends sends, Receives receives) {
+ReceiveStream& Call::receive_from(int peer, std::uint64_t payload_bytes) {
+  CallStreams::Port& from = port(peer);
+  header_.payload_bytes = payload_bytes;
+  from.receive.begin(*from.link, header_);
+  streams_.receives.push_back(&from.receive);
+  return from.receive;
+}
+
+void Call::run() {
   try {
-    progress_until_done(sends, receives);
+    progress_until_done();
   } catch (const Mismatch& mismatch) {
     settle(desynchronised(mismatch));
   } catch (const LinkBroken& broken) {
     settle_broken(broken);
   }
+  streams_.sends.clear();
+  streams_.receives.clear();
 }
 
-void Call::progress_until_done(const Sends& sends, const Receives& receives) {
+bool Call::advance() {
+  bool moved = false;
+  for (SendStream* send : streams_.sends) moved = send->advance(Tail::hold) || moved;
+  for (ReceiveStream* receive : streams_.receives) moved = receive->advance() || moved;
+  if (moved) return true;
+  for (SendStream* send : streams_.sends) moved = send->advance(Tail::flush) || moved;
+  return moved;
+}
+
+bool Call::done() const { return all_done(streams_.sends) && all_done(streams_.receives); }
+
+void Call::progress_until_done() {
   using Clock = std::chrono::steady_clock;
   auto idle_since = Clock::time_point::max();
   for (;;) {
-    bool moved = false;
-    for (SendStream* send : sends) moved = send->advance(Tail::hold) || moved;
-    for (ReceiveStream* receive : receives) moved = receive->advance() || moved;
-    if (!moved) {
-      for (SendStream* send : sends) moved = send->advance(Tail::flush) || moved;
-    }
-    if (all_done(sends) && all_done(receives)) return;
-    check(sends, receives);
+    const bool moved = advance();
+    if (done()) return;
+    check();
     if (moved) {
       idle_since = Clock::time_point::max();
       continue;
     }
     const auto now = Clock::now();
     if (idle_since == Clock::time_point::max()) idle_since = now;
-    if (now - idle_since < environment_.spin) {
-      std::this_thread::yield();  // the peer may be waiting for this very core
+    const auto idle = now - idle_since;
+    if (idle < environment_.spin) {
+      // The peer may be waiting for this very core.
+      if (idle > kAloneSpin) std::this_thread::yield();
       continue;
     }
-    sleep(sends, receives);
+    sleep();
     idle_since = Clock::time_point::max();
   }
 }
 
-void Call::sleep(const Sends& sends, const Receives& receives) {
-  std::vector<pollfd> waits = {{environment_.state.wake_fd(), POLLIN, 0}};
-  for (const SendStream* send : sends) {
+void Call::sleep() {
+  std::vector<pollfd>& waits = streams_.waits;
+  waits.assign(1, {environment_.state.wake_fd(), POLLIN, 0});
+  for (const SendStream* send : streams_.sends) {
     if (!send->done() && send->has_bytes()) waits.push_back({send->link().fd(), POLLOUT, 0});
   }
-  for (const ReceiveStream* receive : receives) {
-    if (!receive->done()) waits.push_back({receive->link().fd(), POLLIN, 0});
+  for (const ReceiveStream* receive : streams_.receives) {
+    if (!receive->done() && receive->has_room()) {
+      waits.push_back({receive->link().fd(), POLLIN, 0});
+    }
   }
   constexpr std::chrono::milliseconds kLongest{60'000};  // poll counts in int
   const auto limit = std::min(deadline_.remaining(), kLongest);
   ::poll(waits.data(), waits.size(), static_cast<int>(limit.count()));
 }
 
-void Call::check(const Sends& sends, const Receives& receives) {
-  environment_.state.raise_if_failed(environment_.state.failed() ? where() : std::string());
-  if (deadline_.expired()) settle(timed_out(sends, receives));
+void Call::check() {
+  if (environment_.state.failed()) environment_.state.raise_if_failed(where());
+  if (deadline_.expired()) settle(timed_out());
 }
 
 // The chief decides, so that all workers give the same reason; without its word, ours stands.
@@ -131,13 +164,13 @@ void Call::settle_broken(const LinkBroken& broken) {
   throw InternalError("a broken link left no failure.", "please report this.");
 }
 
-Failure Call::timed_out(const Sends& sends, const Receives& receives) const {
+Failure Call::timed_out() const {
   int peer = rank();
   const char* verb = "waits";
-  for (const SendStream* send : sends) {
+  for (const SendStream* send : streams_.sends) {
     if (!send->done()) peer = send->link().peer(), verb = "could not send all to";
   }
-  for (const ReceiveStream* receive : receives) {
+  for (const ReceiveStream* receive : streams_.receives) {
     if (!receive->done()) peer = receive->link().peer(), verb = "still waits for";
   }
   return {

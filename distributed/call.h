@@ -2,11 +2,12 @@
 // run them; what goes wrong leaves run() as one of Troupe's errors.
 #pragma once
 
+#include <poll.h>
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <initializer_list>
 #include <map>
 #include <string>
 #include <vector>
@@ -18,6 +19,19 @@
 
 namespace troupe {
 
+/// The streams of this worker, kept from message to message.
+struct CallStreams {
+  struct Port {
+    Link* link = nullptr;
+    SendStream send;
+    ReceiveStream receive;
+  };
+  std::vector<Port> ports;  // by peer
+  std::vector<SendStream*> sends;
+  std::vector<ReceiveStream*> receives;
+  std::vector<pollfd> waits;
+};
+
 /// What collectives need of the group; lives as long as the group is joined.
 struct CallEnvironment {
   GroupState& state;
@@ -27,10 +41,11 @@ struct CallEnvironment {
   /// Tells the control plane: what this process found, or whose link broke.
   std::function<void(const Failure&)> report;
   std::function<void(int peer, const std::string& what)> suspect;
+  CallStreams streams = {};
 };
 
-/// Also the largest message of recursive doubling: see kDoublingMaxBytes.
-inline constexpr std::size_t kScratchBytes = std::size_t{256} * 1024;
+/// What has come and is to be added. Half of a core's level-2 cache on the reference machine.
+inline constexpr std::size_t kScratchBytes = std::size_t{1024} * 1024;
 
 class Call {
  public:
@@ -41,27 +56,30 @@ class Call {
   [[nodiscard]] int world_size() const { return environment_.state.cluster.world_size(); }
   [[nodiscard]] Span<std::byte> scratch() const { return environment_.scratch; }
 
-  [[nodiscard]] SendStream send_to(int peer, std::uint64_t payload_bytes);
-  [[nodiscard]] ReceiveStream receive_from(int peer, std::uint64_t payload_bytes);
+  /// A message that the next run() moves; at most one each way and peer.
+  SendStream& send_to(int peer, std::uint64_t payload_bytes);
+  ReceiveStream& receive_from(int peer, std::uint64_t payload_bytes);
 
-  /// Runs until all streams are done.
+  /// Runs until all messages since the last run() have gone and come.
   /// Throws: PeerLost, PeerFailed, TimeoutError, DesyncError.
-  void run(std::vector<SendStream*> sends, std::vector<ReceiveStream*> receives);
+  void run();
 
  private:
-  using Sends = std::vector<SendStream*>;
-  using Receives = std::vector<ReceiveStream*>;
-  void progress_until_done(const Sends& sends, const Receives& receives);
-  void sleep(const Sends& sends, const Receives& receives);
-  void check(const Sends& sends, const Receives& receives);
+  CallStreams::Port& port(int peer);
+  bool advance();
+  [[nodiscard]] bool done() const;
+  void progress_until_done();
+  void sleep();
+  void check();
   [[noreturn]] void settle(const Failure& mine);
   [[noreturn]] void settle_broken(const LinkBroken& broken);
-  [[nodiscard]] Failure timed_out(const Sends& sends, const Receives& receives) const;
+  [[nodiscard]] Failure timed_out() const;
   [[nodiscard]] Failure desynchronised(const Mismatch& mismatch) const;
   [[nodiscard]] std::string where() const;
   [[nodiscard]] const std::string& task(int rank) const;
 
   CallEnvironment& environment_;
+  CallStreams& streams_;
   FrameHeader header_;
   const Deadline& deadline_;
 };

@@ -1,40 +1,66 @@
 // The algorithms behind WorkerGroup's collectives; docs/algorithms.md has steps and costs.
 //
-// Words: W is the world size, r this rank. A *chunk* is what one rank contributes to or owns in a
-// ring; a *round* is one exchange of recursive doubling or of a tree. In every one the order of
-// additions depends on W and the length alone.
+// Words: W is the world size, r this rank. A *slice* is what one rank sums for others (in a ring: a
+// *chunk*); a *round* is one exchange of recursive doubling or of a tree. Every sum is added in
+// rank order (rank_order.h), so all algorithms give the same bits.
 #pragma once
 
 #include <cstddef>
 #include <vector>
 
 #include "core/span.h"
+#include "distributed/adding_sink.h"
 #include "distributed/call.h"
 #include "distributed/reduction.h"
 #include "distributed/rounding.h"
 
 namespace troupe {
 
-/// Up to here recursive doubling is faster than the ring; it needs half of the scratch.
-/// Source: docs/performance.md (128 KiB: 35 us against 38 us for W = 2, 127 us against 216 us
-/// for W = 4).
+/// Up to here recursive doubling is faster than direct reduction; it needs as much scratch.
 inline constexpr std::size_t kDoublingMaxBytes = std::size_t{128} * 1024;
 
-/// Sum on all ranks, log2(W) rounds of all bytes; ranks beyond the largest power of two are folded
-/// onto a partner first.  Shapes: values at most kDoublingMaxBytes.
+/// Sum on all ranks by the algorithm that is fastest for this length and world size, or by
+/// options.sum_route.
+void all_reduce(Call& call, Span<std::byte> values, const Reduction& sum,
+                const GroupOptions& options);
+/// What `automatic` chooses.
+[[nodiscard]] SumRoute route_of(std::size_t bytes, int world_size);
+
+/// Sum on all ranks in ceil(log2(W)) rounds of all bytes.  Shapes: values at most kScratchBytes.
 /// Source: Thakur, Rabenseifner & Gropp 2005, "Optimization of collective communication operations
 /// in MPICH".
 void doubling_allreduce(Call& call, Span<std::byte> values, const Reduction& sum);
 
-/// Sum on all ranks: reduce-scatter, then all-gather, around the ring; 2(W-1) messages of n/W.
-/// Bytes are sent on as soon as they are summed.
-/// Source: Patarasuk & Yuan 2009, "Bandwidth optimal all-reduce algorithms for clusters of
-/// workstations".
-void ring_allreduce(Call& call, Span<std::byte> values, const Adder& sum);
+/// A rank and the values that it sums; both empty and short slices are allowed.
+struct SliceOwner {
+  int rank;
+  Span<std::byte> slice;
+};
+/// In rank order; this rank is one of them, and they are linked with each other.
+using SliceOwners = std::vector<SliceOwner>;
 
-/// The chunk of `values` that the ring calls `index`, taken modulo W: rank r starts with chunk r.
-/// Chunks begin at multiples of 64 bytes; those at the end may be short or empty.
-[[nodiscard]] Span<std::byte> ring_chunk(Span<std::byte> values, int world_size, int index);
+/// Sums all slices over their owners; every owner ends with all sums.
+/// Cost: one message of 2/W of the values each way and peer.
+/// Source: Rabenseifner 2004, "Optimization of collective reduction operations" (reduce-scatter,
+/// then all-gather); here both are one exchange between all, and streamed.
+void direct_allreduce(Call& call, const SliceOwners& owners, const Reduction& sum);
+/// The first half of it: every owner ends with its own slice's sums.
+void direct_reduce_scatter(Call& call, const SliceOwners& owners, const Reduction& sum);
+/// The second half: every owner's slice to all others.
+void direct_all_gather(Call& call, const SliceOwners& owners, const Reduction& sum);
+
+/// Sum on all ranks: reduce-scatter inside groups of `group_size` (a power of two), each slice over
+/// the groups, all-gather inside.
+/// Source: Jia et al. 2018, "Highly scalable deep learning training system with mixed-precision:
+/// training ImageNet in four minutes" (hierarchical all-reduce).
+void two_level_allreduce(Call& call, Span<std::byte> values, const Reduction& sum, int group_size);
+
+/// Values made of `element_bytes` on all ranks around the ring, by any way of adding:
+/// reduce-scatter, then all-gather; 2(W-1) chunks of n/W, sent on as soon as they are summed. Not
+/// in rank order. Source: Patarasuk & Yuan 2009, "Bandwidth optimal all-reduce algorithms for
+/// clusters of workstations".
+void ring_allreduce(Call& call, Span<std::byte> values, std::size_t element_bytes,
+                    const AddingSink::Add& add);
 
 /// Shapes: all [n].
 struct CompressedValues {
@@ -49,7 +75,7 @@ struct CompressedValues {
 /// fixes SignSGD and other gradient compression schemes".
 void compressed_allreduce(Call& call, const CompressedValues& buffers, const Rounding& rounding);
 
-/// Binomial tree towards the root.
+/// Sum at the root, by a binomial tree.
 void tree_reduce(Call& call, Span<std::byte> values, int root, const Reduction& sum);
 
 /// Binomial tree from the root; a rank sends on what it has while the rest arrives.

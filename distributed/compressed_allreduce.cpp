@@ -5,6 +5,7 @@
 // additions' own rounding: values before + errors before = values after + errors after.
 #include "core/check.h"
 #include "distributed/collectives.h"
+#include "distributed/slices.h"
 
 namespace troupe {
 
@@ -16,18 +17,16 @@ void compressed_allreduce(Call& call, const CompressedValues& buffers, const Rou
   const auto index_of = [&](const std::byte* at) {
     return static_cast<std::size_t>(at - bytes.data()) / sizeof(std::uint16_t);
   };
-  const Span<std::byte> own = ring_chunk(bytes, call.world_size(), call.rank());
+  const Span<std::byte> own = slice_of(bytes, call.world_size(), call.rank());
   const std::size_t first = index_of(own.data());
   rounding.round(values.data() + first, errors.data() + first, wire.data() + first,
                  own.size() / sizeof(std::uint16_t));
-  const Adder sum{sizeof(std::uint16_t),
-                  [&](std::byte* into, const std::byte* from, std::size_t count) {
-                    const std::size_t at = index_of(into);
-                    rounding.add_and_round(values.data() + at, errors.data() + at,
-                                           reinterpret_cast<const std::uint16_t*>(from),
-                                           wire.data() + at, count);
-                  }};
-  ring_allreduce(call, bytes, sum);
+  const AddingSink::Add add = [&](std::byte* into, const std::byte* from, std::size_t count) {
+    const std::size_t at = index_of(into);
+    rounding.add_and_round(values.data() + at, errors.data() + at,
+                           reinterpret_cast<const std::uint16_t*>(from), wire.data() + at, count);
+  };
+  ring_allreduce(call, bytes, sizeof(std::uint16_t), add);
   rounding.widen(wire.data(), values.data(), wire.size());
 }
 

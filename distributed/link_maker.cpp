@@ -7,9 +7,9 @@
 #include <boost/asio/read.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/write.hpp>
-#include <set>
 #include <utility>
 
+#include "distributed/topology.h"
 #include "net/socket_options.h"
 
 namespace troupe {
@@ -23,17 +23,13 @@ constexpr std::chrono::milliseconds kRetryPause{100};
 constexpr std::chrono::milliseconds kAttemptTime{2'000};
 constexpr std::size_t kMaxEarly = 64;
 
-}  // namespace
-
-std::vector<int> linked_ranks(int rank, int world_size) {
-  std::set<int> ranks;
-  for (int distance = 1; distance < world_size; distance *= 2) {
-    ranks.insert((rank + distance) % world_size);
-    ranks.insert((rank - distance + world_size) % world_size);
-  }
-  ranks.erase(rank);
-  return {ranks.begin(), ranks.end()};
+std::vector<int> peers_of(const GroupState& state) {
+  const int world_size = state.cluster.world_size();
+  return linked_ranks(state.cluster.rank, world_size,
+                      group_size_for(world_size, state.options.group_size));
 }
+
+}  // namespace
 
 struct LinkMaker::Attempt {
   Attempt(asio::io_context& context, int to) : peer(to), socket(context), timer(context) {}
@@ -58,7 +54,7 @@ void LinkMaker::begin(const Welcome& welcome) {
   made_.workers_on_this_machine =
       static_cast<int>(std::count_if(welcome.endpoints.begin(), welcome.endpoints.end(),
                                      [&](const Endpoint& e) { return e.host == my_host; }));
-  const auto peers = linked_ranks(me, state_.cluster.world_size());
+  const auto peers = peers_of(state_);
   wanted_ = peers.size();
   for (const int peer : peers) {
     if (peer < me) connect(peer);
@@ -141,7 +137,7 @@ void LinkMaker::take(FirstFrame first) {
 }
 
 void LinkMaker::answer(FirstFrame first) {
-  const auto peers = linked_ranks(state_.cluster.rank, state_.cluster.world_size());
+  const auto peers = peers_of(state_);
   const int peer = static_cast<int>(first.header.rank);
   const bool expected = peer > state_.cluster.rank &&
                         std::binary_search(peers.begin(), peers.end(), peer) && !has(peer);

@@ -1,8 +1,7 @@
 // LinkMaker: makes this worker's data links once the group is complete.
 //
-// Linked are ranks whose distance is a power of two modulo the world size. The higher rank
-// connects; the first frame names session, rank and generation, the answer is link_accept.
-// Thread rule: network thread.
+// Who is linked with whom: topology.h. The higher rank connects; the first frame names session,
+// rank and generation, the answer is link_accept. Thread rule: network thread.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -18,9 +17,6 @@
 #include "net/acceptor.h"
 
 namespace troupe {
-
-/// The ranks that `rank` is linked with, ascending: rank +- 2^k modulo world_size.
-[[nodiscard]] std::vector<int> linked_ranks(int rank, int world_size);
 
 class LinkMaker {
  public:

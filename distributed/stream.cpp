@@ -1,16 +1,11 @@
 #include "distributed/stream.h"
 
 #include <algorithm>
-#include <cstring>
 #include <string>
 #include <system_error>
 
 namespace troupe {
 namespace {
-
-// One read takes at most this, so that the bytes are still in the level-2 cache when they are
-// added. Source: docs/performance.md.
-constexpr std::size_t kMaxReadBytes = std::size_t{256} * 1024;
 
 [[noreturn]] void throw_broken(const Link& link, int error) {
   throw LinkBroken{link.peer(), error == 0 ? std::string("connection closed")
@@ -19,21 +14,23 @@ constexpr std::size_t kMaxReadBytes = std::size_t{256} * 1024;
 
 }  // namespace
 
-Adder adder_of(const Reduction& sum) {
-  return {sum.element_bytes, [sum](std::byte* into, const std::byte* from, std::size_t count) {
-            add_to(into, from, count, sum);
-          }};
+void SendStream::begin(Link& link, const FrameHeader& header) {
+  link_ = &link;
+  head_ = encode_frame(header);
+  header_sent_ = 0;
+  ready_.clear();
+  first_ = 0;
+  left_ = header.payload_bytes;
+  unappended_ = header.payload_bytes;
 }
-
-SendStream::SendStream(Link& link, const FrameHeader& header)
-    : link_(&link),
-      head_(encode_frame(header)),
-      left_(header.payload_bytes),
-      unappended_(header.payload_bytes) {}
 
 void SendStream::append(Span<const std::byte> bytes) {
   if (bytes.empty()) return;
   unappended_ -= bytes.size();
+  if (first_ == ready_.size()) {
+    ready_.clear();
+    first_ = 0;
+  }
   if (!ready_.empty() && ready_.back().end() == bytes.begin()) {
     ready_.back() = {ready_.back().data(), ready_.back().size() + bytes.size()};
   } else {
@@ -41,64 +38,86 @@ void SendStream::append(Span<const std::byte> bytes) {
   }
 }
 
-bool SendStream::has_bytes() const { return header_sent_ < head_.size() || !ready_.empty(); }
-
 bool SendStream::advance(Tail tail) {
   bool moved = false;
   while (has_bytes()) {
-    const Span<const std::byte> head(head_.data() + header_sent_, head_.size() - header_sent_);
-    const std::size_t room = link_->write_bytes() - head.size();
-    Span<const std::byte> body;
-    if (!ready_.empty()) body = ready_.front().subspan(0, std::min(room, ready_.front().size()));
+    // Header and first piece, or two pieces: what one write takes.
+    const bool heading = header_sent_ < head_.size();
+    Span<const std::byte> one(head_.data() + header_sent_, head_.size() - header_sent_);
+    Span<const std::byte> two;
+    std::size_t next = first_;
+    if (!heading) one = ready_[next++];
+    const std::size_t most = link_->write_bytes();
+    one = one.subspan(0, std::min(most, one.size()));
+    if (next < ready_.size()) {
+      two = ready_[next].subspan(0, std::min(most - one.size(), ready_[next].size()));
+    }
     // More of this message will follow: wait for a whole write's worth.
-    const bool incomplete = body.size() < room && unappended_ > 0 && ready_.size() <= 1;
-    if (incomplete && tail == Tail::hold) return moved;
-    const IoResult result = link_->write_some(head, body);
+    const bool short_write = one.size() + two.size() < most && next + 1 >= ready_.size();
+    if (short_write && unappended_ > 0 && tail == Tail::hold) return moved;
+    const IoResult result = link_->write_some(one, two);
     if (result.state == IoResult::State::closed) throw_broken(*link_, result.error);
     if (result.state == IoResult::State::would_block) return moved;
     moved = true;
-    const std::size_t of_head = std::min(result.bytes, head.size());
-    const std::size_t of_body = result.bytes - of_head;
+    const std::size_t of_head = heading ? std::min(result.bytes, one.size()) : 0;
     header_sent_ += of_head;
-    left_ -= of_body;
-    if (of_body == 0) continue;
-    Span<const std::byte>& front = ready_.front();
-    front = front.subspan(of_body, front.size() - of_body);
-    if (front.empty()) ready_.pop_front();
+    drop(result.bytes - of_head);
     // Let the receiving side run: it makes the bytes that the next write needs.
-    return true;
+    if (result.bytes > of_head) return true;
   }
   return moved;
 }
 
-ReceiveStream::ReceiveStream(Link& link, const FrameHeader& expected, Span<std::byte> scratch)
-    : link_(&link), expected_(expected), scratch_(scratch) {}
-
-void ReceiveStream::expect(Span<std::byte> into, const Adder* sum, Forward forward) {
-  if (!into.empty()) pieces_.push_back({into, sum, forward, 0});
+void SendStream::drop(std::size_t bytes) {
+  left_ -= bytes;
+  while (bytes > 0) {
+    Span<const std::byte>& front = ready_[first_];
+    const std::size_t of_front = std::min(bytes, front.size());
+    front = front.subspan(of_front, front.size() - of_front);
+    bytes -= of_front;
+    if (front.empty()) ++first_;
+  }
 }
+
+void ReceiveStream::begin(Link& link, const FrameHeader& expected) {
+  link_ = &link;
+  expected_ = expected;
+  header_read_ = 0;
+  pieces_.clear();
+  at_ = 0;
+  forward_to_.clear();
+}
+
+void ReceiveStream::expect(Span<std::byte> into, Forward forward) {
+  if (!into.empty()) pieces_.push_back({into.data(), into.size(), nullptr, forward, 0});
+}
+
+void ReceiveStream::expect(std::uint64_t bytes, Sink& sink) {
+  if (bytes > 0) pieces_.push_back({nullptr, bytes, &sink, Forward::no, 0});
+}
+
+Span<std::byte> ReceiveStream::room() const {
+  if (at_ == pieces_.size()) return {};
+  const Piece& piece = pieces_[at_];
+  if (piece.sink != nullptr) return piece.sink->room();
+  return {piece.into + piece.done, static_cast<std::size_t>(std::min<std::uint64_t>(
+                                       piece.bytes - piece.done, kMaxReadBytes))};
+}
+
+bool ReceiveStream::has_room() const { return header_read_ < head_.size() || !room().empty(); }
 
 bool ReceiveStream::advance() {
   if (done()) return false;
-  Span<std::byte> target;
-  if (at_ < pieces_.size()) {
-    const Piece& piece = pieces_[at_];
-    const std::size_t left = piece.into.size() - piece.done;
-    if (piece.sum == nullptr) {
-      target = piece.into.subspan(piece.done, std::min(left, kMaxReadBytes));
-    } else {
-      const std::size_t room = std::min(scratch_.size(), left) - carried_;
-      target = scratch_.subspan(carried_, room);
-    }
-  }
   const Span<std::byte> head(head_.data() + header_read_, head_.size() - header_read_);
-  const IoResult result = link_->read_some(head, target);
+  const Span<std::byte> body = room();
+  if (head.empty() && body.empty()) return false;
+  const IoResult result = link_->read_some(head, body);
   if (result.state == IoResult::State::closed) throw_broken(*link_, result.error);
   if (result.state == IoResult::State::would_block) return false;
   const std::size_t of_head = std::min(result.bytes, head.size());
   header_read_ += of_head;
   if (of_head > 0 && header_read_ == head_.size()) check_header();
-  if (result.bytes > of_head) absorb(result.bytes - of_head);
+  if (result.bytes > of_head) take(result.bytes - of_head);
   return true;
 }
 
@@ -119,22 +138,13 @@ void ReceiveStream::check_header() {
   if (!same) throw Mismatch{link_->peer(), theirs};
 }
 
-void ReceiveStream::absorb(std::size_t bytes) {
+void ReceiveStream::take(std::size_t bytes) {
   Piece& piece = pieces_[at_];
-  std::size_t final_bytes = bytes;
-  std::byte* const into = piece.into.data() + piece.done;
-  if (piece.sum != nullptr) {
-    const std::size_t have = carried_ + bytes;
-    final_bytes = have / piece.sum->element_bytes * piece.sum->element_bytes;
-    piece.sum->add(into, scratch_.data(), final_bytes / piece.sum->element_bytes);
-    carried_ = have - final_bytes;
-    if (carried_ > 0) std::memmove(scratch_.data(), scratch_.data() + final_bytes, carried_);
-  }
-  piece.done += final_bytes;
-  if (piece.forward == Forward::yes) {
-    for (SendStream* to : forward_to_) to->append({into, final_bytes});
-  }
-  if (piece.done == piece.into.size()) ++at_;
+  piece.done += bytes;
+  if (piece.done == piece.bytes) ++at_;
+  if (piece.sink != nullptr) return piece.sink->take(bytes);
+  if (piece.forward == Forward::no) return;
+  for (SendStream* to : forward_to_) to->append({piece.into + piece.done - bytes, bytes});
 }
 
 }  // namespace troupe

@@ -2,19 +2,18 @@
 //
 // A message is a frame header and then pieces of memory in an order that both ends derive from
 // world size and length. Sending and receiving make progress together: advance() moves what the
-// socket takes and never waits. Thread rule: the thread that calls the collective.
+// socket takes and never waits. A stream is used again for the next message to or from its peer and
+// keeps its memory, so small messages allocate nothing. Thread rule: the thread that calls the
+// collective.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "core/span.h"
-#include "distributed/reduction.h"
 #include "net/frame.h"
 #include "net/link.h"
 
@@ -31,75 +30,88 @@ struct LinkBroken {
   std::string what;
 };
 
+/// One read takes at most this, so that the bytes are still in the level-2 cache when they are
+/// added. Source: docs/performance.md.
+inline constexpr std::size_t kMaxReadBytes = std::size_t{256} * 1024;
+
 /// Whether a write may end inside a TCP segment: only when nothing else can be done (see
 /// Link::write_bytes).
 enum class Tail { hold, flush };
-/// How bytes that arrive are added to what is there.
-struct Adder {
-  std::size_t element_bytes = 1;
-  /// into[i] += from[i] for `count` elements; both aligned to the element, not overlapping.
-  std::function<void(std::byte* into, const std::byte* from, std::size_t count)> add;
-};
-[[nodiscard]] Adder adder_of(const Reduction& sum);
-
 /// Whether received bytes are sent on.
 enum class Forward { no, yes };
 
 class SendStream {
  public:
-  /// `header.payload_bytes` is what append() will have added in the end.
-  SendStream(Link& link, const FrameHeader& header);
-
+  /// The next message; `header.payload_bytes` is what append() will have added in the end.
+  void begin(Link& link, const FrameHeader& header);
   /// Adds bytes that are ready to go; they must stay unchanged until they are sent.
   void append(Span<const std::byte> bytes);
   /// Moves bytes to the socket; true when some went.  Throws: LinkBroken.
   bool advance(Tail tail);
   [[nodiscard]] bool done() const { return header_sent_ == head_.size() && left_ == 0; }
   /// True when only the socket keeps it from going on.
-  [[nodiscard]] bool has_bytes() const;
+  [[nodiscard]] bool has_bytes() const {
+    return header_sent_ < head_.size() || first_ < ready_.size();
+  }
   [[nodiscard]] Link& link() const { return *link_; }
 
  private:
-  Link* link_;
-  std::array<std::byte, kFrameHeaderBytes> head_;
+  void drop(std::size_t bytes);
+
+  Link* link_ = nullptr;
+  std::array<std::byte, kFrameHeaderBytes> head_{};
   std::size_t header_sent_ = 0;
-  std::deque<Span<const std::byte>> ready_;
-  std::uint64_t left_;        // payload bytes not yet sent
-  std::uint64_t unappended_;  // of those, not yet append()ed
+  std::vector<Span<const std::byte>> ready_;
+  std::size_t first_ = 0;         // in ready_
+  std::uint64_t left_ = 0;        // payload bytes not yet sent
+  std::uint64_t unappended_ = 0;  // of those, not yet append()ed
+};
+
+/// Takes the bytes of a piece that are not simply stored.
+class Sink {
+ public:
+  virtual ~Sink() = default;
+  /// Where the next bytes go; empty: nowhere at present.
+  [[nodiscard]] virtual Span<std::byte> room() = 0;
+  /// `bytes` have come to the room that was given last.
+  virtual void take(std::size_t bytes) = 0;
 };
 
 class ReceiveStream {
  public:
-  /// `expected` is compared with what arrives; `scratch` holds bytes that are to be added.
-  ReceiveStream(Link& link, const FrameHeader& expected, Span<std::byte> scratch);
-
-  /// The next bytes of the message go to `into`; with `sum` they are added to it.
-  void expect(Span<std::byte> into, const Adder* sum, Forward forward);
-  /// `to` gets every piece expected with Forward::yes, as its bytes become final.
+  /// The next message; `expected` is compared with what arrives.
+  void begin(Link& link, const FrameHeader& expected);
+  /// The next bytes of the message are stored in `into`.
+  void expect(Span<std::byte> into, Forward forward = Forward::no);
+  /// The next `bytes` bytes of the message go to `sink`, which gives room for no more.
+  void expect(std::uint64_t bytes, Sink& sink);
+  /// `to` gets every piece expected with Forward::yes, as its bytes come.
   void forward_to(SendStream& to) { forward_to_.push_back(&to); }
   /// Moves bytes from the socket; true when some came.  Throws: Mismatch, LinkBroken.
   bool advance();
   [[nodiscard]] bool done() const { return header_read_ == head_.size() && at_ == pieces_.size(); }
+  /// False when what comes could not be taken at present.
+  [[nodiscard]] bool has_room() const;
   [[nodiscard]] Link& link() const { return *link_; }
 
  private:
   struct Piece {
-    Span<std::byte> into;
-    const Adder* sum;
+    std::byte* into;
+    std::uint64_t bytes;
+    Sink* sink;
     Forward forward;
-    std::size_t done;
+    std::uint64_t done;
   };
+  [[nodiscard]] Span<std::byte> room() const;
   void check_header();
-  void absorb(std::size_t bytes);
+  void take(std::size_t bytes);
 
-  Link* link_;
+  Link* link_ = nullptr;
   FrameHeader expected_;
-  Span<std::byte> scratch_;
   std::array<std::byte, kFrameHeaderBytes> head_{};
   std::size_t header_read_ = 0;
   std::vector<Piece> pieces_;
   std::size_t at_ = 0;
-  std::size_t carried_ = 0;  // bytes of an incomplete element at the front of scratch
   std::vector<SendStream*> forward_to_;
 };
 

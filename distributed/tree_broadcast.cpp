@@ -10,21 +10,19 @@ void tree_broadcast(Call& call, Span<std::byte> bytes, int root) {
   int lowest = 1;  // the lowest set bit, or the first power of two >= W at the root
   while (lowest < world_size && (from_root & lowest) == 0) lowest *= 2;
 
-  std::vector<SendStream> children;
+  std::vector<SendStream*> children;
   for (int distance = lowest / 2; distance >= 1; distance /= 2) {
     if (from_root + distance >= world_size) continue;
-    children.push_back(call.send_to((from_root + distance + root) % world_size, bytes.size()));
+    children.push_back(&call.send_to((from_root + distance + root) % world_size, bytes.size()));
   }
-  std::vector<SendStream*> sends;
-  for (SendStream& child : children) sends.push_back(&child);
   if (from_root == 0) {
-    for (SendStream* send : sends) send->append(bytes);
-    return call.run(sends, {});
+    for (SendStream* child : children) child->append(bytes);
+    return call.run();
   }
-  ReceiveStream in = call.receive_from((from_root - lowest + root) % world_size, bytes.size());
-  for (SendStream* send : sends) in.forward_to(*send);
-  in.expect(bytes, nullptr, Forward::yes);
-  call.run(sends, {&in});
+  ReceiveStream& in = call.receive_from((from_root - lowest + root) % world_size, bytes.size());
+  for (SendStream* child : children) in.forward_to(*child);
+  in.expect(bytes, Forward::yes);
+  call.run();
 }
 
 }  // namespace troupe

@@ -88,8 +88,7 @@ class WorkerGroup::Impl {
     const Reduction sum = sum_of<T>();
     const Span<std::byte> bytes = as_writable_bytes(values);
     Call call = enter(Operation::all_reduce, sum.dtype, bytes.size(), 0, deadline);
-    bytes.size() <= kDoublingMaxBytes ? doubling_allreduce(call, bytes, sum)
-                                      : ring_allreduce(call, bytes, adder_of(sum));
+    troupe::all_reduce(call, bytes, sum, state_.options);
   }
   void all_reduce(Span<float> values, Span<float> errors, WireType wire, const Deadline& deadline) {
     if (world_size() == 1) return check_alone();

@@ -34,6 +34,9 @@ enum class Transport { automatic, tcp, unix_socket, shared_memory };
 /// As --transport spells it: "auto", "tcp", "unix", "shm".
 [[nodiscard]] const char* name_of(Transport transport);
 
+/// How an all-reduce goes; automatic is by length and world size. All give the same bits.
+enum class SumRoute { automatic, doubling, direct, two_level };
+
 /// Limits of a group. Every wait in it ends by one of these.
 struct GroupOptions {
   std::chrono::milliseconds start_timeout{300'000};       // until every worker has joined
@@ -45,6 +48,9 @@ struct GroupOptions {
   Transport transport = Transport::automatic;
   /// Bytes of one piece of shared memory, for all workers together; beyond it none is shared.
   std::uint64_t shared_memory_limit = std::uint64_t{1} << 46;
+  // For tests, benchmarks and simulations; the same on every worker.
+  SumRoute sum_route = SumRoute::automatic;
+  int group_size = 0;  // of the two-level all-reduce, a power of two; 0: derived from world size
 };
 
 /// Type of values while they travel, where it is not their own.

@@ -2,23 +2,28 @@
 
 #include <atomic>
 #include <cstring>
-#include <limits>
-#include <mutex>
 #include <string>
 #include <type_traits>
 #include <vector>
 
+#include "core/text.h"
 #include "tests/support/run_ranks.h"
+#include "tests/support/serial_sum.h"
 #include "tests/support/test_prelude.h"
 
 namespace {
 
 using troupe::Deadline;
+using troupe::GroupOptions;
 using troupe::Span;
+using troupe::SumRoute;
 using troupe::WorkerGroup;
 using troupe::testing::run_group;
+using troupe::testing::test_options;
 
 const std::vector<int> kWorldSizes = {1, 2, 3, 4, 7};
+// All small ones, powers of two and their neighbours, and one beyond the mesh.
+const std::vector<int> kSumWorldSizes = {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17};
 
 std::vector<std::size_t> lengths_for(int world_size) {
   const auto w = static_cast<std::size_t>(world_size);
@@ -45,25 +50,6 @@ std::vector<T> values_of(int rank, std::size_t n) {
   return values;
 }
 
-// The sum in long double and the sum of magnitudes; an error bound for any order of additions.
-template <class T>
-bool close_to_serial_sum(const std::vector<T>& got, int world_size) {
-  for (std::size_t i = 0; i < got.size(); ++i) {
-    long double sum = 0;
-    long double magnitude = 0;
-    for (int rank = 0; rank < world_size; ++rank) {
-      const auto value = static_cast<long double>(value_of<T>(rank, i));
-      sum += value;
-      magnitude += value < 0 ? -value : value;
-    }
-    const long double error = static_cast<long double>(got[i]) - sum;
-    const long double epsilon =
-        std::is_integral_v<T> ? 0 : static_cast<long double>(std::numeric_limits<T>::epsilon());
-    if ((error < 0 ? -error : error) > magnitude * epsilon * world_size) return false;
-  }
-  return true;
-}
-
 template <class T>
 bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
   return a.size() == b.size() &&
@@ -71,78 +57,111 @@ bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
 }
 
 template <class T>
+using ByRank = std::vector<std::vector<T>>;
+
+template <class T>
+std::vector<T> sum_of_ranks(int world_size, std::size_t n) {
+  ByRank<T> operands;
+  for (int rank = 0; rank < world_size; ++rank) operands.push_back(values_of<T>(rank, n));
+  return troupe::testing::serial_sum(operands);
+}
+
+/// Twice, so that a repeat with other bits shows.
+template <class T>
+void check_all_reduce(int world_size, const std::vector<std::size_t>& lengths,
+                      const GroupOptions& options) {
+  std::vector<std::vector<T>> expected;
+  for (const std::size_t n : lengths) expected.push_back(sum_of_ranks<T>(world_size, n));
+  run_group(
+      world_size,
+      [&](WorkerGroup& group) {
+        for (std::size_t i = 0; i < lengths.size(); ++i) {
+          for (int repeat = 0; repeat < 2; ++repeat) {
+            auto values = values_of<T>(group.rank(), lengths[i]);
+            group.all_reduce(Span<T>(values), soon());
+            if (!same_bits(values, expected[i])) {
+              throw std::runtime_error(troupe::text("wrong bits: ", lengths[i], " values"));
+            }
+          }
+        }
+      },
+      options);
+}
+
+template <class T>
 void check_all_reduce() {
   for (const int world_size : kWorldSizes) {
-    for (const std::size_t n : lengths_for(world_size)) {
-      std::vector<std::vector<T>> results(static_cast<std::size_t>(world_size));
-      std::vector<std::vector<T>> repeats(static_cast<std::size_t>(world_size));
-      run_group(world_size, [&](WorkerGroup& group) {
-        auto values = values_of<T>(group.rank(), n);
-        group.all_reduce(Span<T>(values), soon());
-        results[static_cast<std::size_t>(group.rank())] = values;
-        values = values_of<T>(group.rank(), n);
-        group.all_reduce(Span<T>(values), soon());
-        repeats[static_cast<std::size_t>(group.rank())] = values;
-      });
-      CAPTURE(world_size);
-      CAPTURE(n);
-      CHECK(close_to_serial_sum(results[0], world_size));
-      for (std::size_t rank = 0; rank < results.size(); ++rank) {
-        CHECK(same_bits(results[rank], results[0]));
-        CHECK(same_bits(repeats[rank], results[0]));
-      }
-    }
+    CAPTURE(world_size);
+    check_all_reduce<T>(world_size, lengths_for(world_size), test_options());
   }
 }
 
 template <class T>
 void check_reduce() {
-  for (const int world_size : kWorldSizes) {
-    for (const std::size_t n : lengths_for(world_size)) {
-      for (const int root : {0, world_size - 1, world_size / 2}) {
-        std::vector<T> result;
-        std::vector<T> repeat;
-        run_group(world_size, [&](WorkerGroup& group) {
-          for (auto* kept : {&result, &repeat}) {
-            auto values = values_of<T>(group.rank(), n);
-            group.reduce(Span<T>(values), root, soon());
-            if (group.rank() == root) *kept = values;
+  for (const int world_size : kSumWorldSizes) {
+    const std::vector<std::size_t> lengths = {0, 1, 1001, 100003};
+    std::vector<std::vector<T>> expected;
+    for (const std::size_t n : lengths) expected.push_back(sum_of_ranks<T>(world_size, n));
+    run_group(world_size, [&](WorkerGroup& group) {
+      for (int root = 0; root < world_size; ++root) {
+        for (std::size_t i = 0; i < lengths.size(); ++i) {
+          auto values = values_of<T>(group.rank(), lengths[i]);
+          group.reduce(Span<T>(values), root, soon());
+          if (group.rank() == root && !same_bits(values, expected[i])) {
+            throw std::runtime_error(troupe::text("wrong bits: ", lengths[i], " values"));
           }
-        });
-        CAPTURE(world_size);
-        CAPTURE(n);
-        CHECK(result.size() == n);
-        CHECK(close_to_serial_sum(result, world_size));
-        CHECK(same_bits(result, repeat));
+        }
       }
-    }
+    });
   }
 }
 
 }  // namespace
 
 TEST_SUITE("net") {
-  TEST_CASE("all_reduce: float is the serial sum, bit-identical on all ranks and repeats") {
+  TEST_CASE("all_reduce: float is the serial sum in rank order, bit for bit") {
     check_all_reduce<float>();
   }
-  TEST_CASE("all_reduce: double is the serial sum, bit-identical on all ranks and repeats") {
+  TEST_CASE("all_reduce: double is the serial sum in rank order, bit for bit") {
     check_all_reduce<double>();
   }
   TEST_CASE("all_reduce: int64 is the serial sum") { check_all_reduce<std::int64_t>(); }
 
-  TEST_CASE("reduce: float is the serial sum at the root") { check_reduce<float>(); }
-  TEST_CASE("reduce: double is the serial sum at the root") { check_reduce<double>(); }
-  TEST_CASE("reduce: int64 is the serial sum at the root") { check_reduce<std::int64_t>(); }
+  TEST_CASE("reduce: float is the serial sum in rank order, bit for bit, at every root") {
+    check_reduce<float>();
+  }
+  TEST_CASE("reduce: double is the serial sum in rank order, bit for bit, at every root") {
+    check_reduce<double>();
+  }
+  TEST_CASE("reduce: int64 is the serial sum at every root") { check_reduce<std::int64_t>(); }
 
-  TEST_CASE("all_reduce: lengths around the change from doubling to ring") {
-    const std::size_t edge = troupe::kDoublingMaxBytes / sizeof(float);
-    run_group(3, [&](WorkerGroup& group) {
-      for (const std::size_t n : {edge - 1, edge, edge + 1, edge + 17}) {
-        auto values = values_of<float>(group.rank(), n);
-        group.all_reduce(Span<float>(values), soon());
-        if (!close_to_serial_sum(values, 3)) throw std::runtime_error("wrong sum");
+  TEST_CASE("all_reduce: every algorithm gives the same bits at every world size") {
+    for (const int world_size : kSumWorldSizes) {
+      for (const SumRoute route : {SumRoute::doubling, SumRoute::direct, SumRoute::two_level}) {
+        for (const int group_size : {1, 2, 4, 8, 32}) {
+          // Of more than kMaxMesh ranks, only a group is linked with all.
+          const bool mesh_wanted = route != SumRoute::two_level;
+          if (mesh_wanted != (group_size == 32)) continue;
+          GroupOptions options = test_options();
+          options.sum_route = route;
+          options.group_size = group_size;
+          CAPTURE(world_size);
+          CAPTURE(route);
+          CAPTURE(group_size);
+          check_all_reduce<float>(world_size, {0, 1, 63, 1001, 70001}, options);
+        }
       }
-    });
+    }
+  }
+
+  TEST_CASE("all_reduce: lengths around the change of algorithm and beyond every window") {
+    const std::size_t edge = troupe::kDoublingMaxBytes / sizeof(float);
+    for (const int world_size : {2, 3, 5, 17}) {
+      CAPTURE(world_size);
+      check_all_reduce<float>(world_size, {edge - 1, edge, edge + 1, edge + 17, 3000017},
+                              test_options());
+    }
+    check_all_reduce<double>(3, {1000003}, test_options());
   }
 
   TEST_CASE("broadcast: every rank ends with the root's bytes") {

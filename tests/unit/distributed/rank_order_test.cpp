@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "distributed/half.h"
+#include "tests/support/serial_sum.h"
 #include "tests/support/test_prelude.h"
 
 namespace {
@@ -15,18 +16,6 @@ using troupe::Span;
 
 template <class T>
 using Operands = std::vector<std::vector<T>>;
-
-// Written as docs/algorithms.md says it: a branch of 2^k ranks is its lower half plus its upper
-// half, ranks that do not exist left out.
-template <class T, class Add>
-T branch_sum(const Operands<T>& operands, std::size_t i, std::size_t first, std::size_t size,
-             const Add& add) {
-  if (size == 1) return operands[first][i];
-  const std::size_t upper = first + size / 2;
-  const T lower_sum = branch_sum(operands, i, first, size / 2, add);
-  if (upper >= operands.size()) return lower_sum;
-  return add(lower_sum, branch_sum(operands, i, upper, size / 2, add));
-}
 
 // All of the mantissa in use and sizes far apart, so that every other order shows.
 template <class T>
@@ -56,10 +45,7 @@ void check_order(const Reduction& sum, const Add& add) {
     for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{77},
                                     4096 / sizeof(T), 4096 / sizeof(T) * 3 + 5}) {
       const Operands<T> operands = random_operands<T>(ranks, count);
-      std::vector<T> expected(count);
-      for (std::size_t i = 0; i < count; ++i) {
-        expected[i] = branch_sum(operands, i, 0, 64, add);
-      }
+      const std::vector<T> expected = troupe::testing::serial_sum(operands, add);
       // In place of each operand, and beside them all.
       for (std::size_t place = 0; place <= ranks; ++place) {
         Operands<T> working = operands;
@@ -86,22 +72,18 @@ void check_order(const Reduction& sum, const Add& add) {
   }
 }
 
-template <class T>
-T plain_sum(T a, T b) {
-  return a + b;
-}
-
 }  // namespace
 
 TEST_SUITE("distributed") {
   TEST_CASE("rank order: float is added along the tree, in place of any operand") {
-    check_order<float>(troupe::sum_of<float>(), plain_sum<float>);
+    check_order<float>(troupe::sum_of<float>(), troupe::testing::plain_add<float>);
   }
   TEST_CASE("rank order: double is added along the tree, in place of any operand") {
-    check_order<double>(troupe::sum_of<double>(), plain_sum<double>);
+    check_order<double>(troupe::sum_of<double>(), troupe::testing::plain_add<double>);
   }
   TEST_CASE("rank order: int64 wraps around") {
-    check_order<std::uint64_t>(troupe::sum_of<std::int64_t>(), plain_sum<std::uint64_t>);
+    check_order<std::uint64_t>(troupe::sum_of<std::int64_t>(),
+                               troupe::testing::plain_add<std::uint64_t>);
   }
   TEST_CASE("rank order: bfloat16 is added in float and rounded once per addition") {
     check_order<std::uint16_t>(troupe::sum_of_bfloat16(), [](std::uint16_t a, std::uint16_t b) {

@@ -1,0 +1,176 @@
+// Direct reduction: each rank owns a slice of the values. It gets this slice from every other rank,
+// adds up in rank order what has come from all, block by block, and sends the sums to all while
+// more comes. One message each way and peer: the peer's slice as it is here, then the sums of mine.
+//
+// What has come from one peer and not yet from all waits in that peer's *window*, a ring of bytes
+// in the scratch. A full window is not read, so a peer that is ahead is held back by its socket.
+// Nothing waits in a circle: slices as they are depend on nobody, sums on slices alone.
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "core/check.h"
+#include "distributed/collectives.h"
+#include "distributed/rank_order.h"
+#include "distributed/slices.h"
+
+namespace troupe {
+namespace {
+
+class OwnSlice;
+
+// One peer's values of this rank's slice, on their way into the sum.
+class Window final : public Sink {
+ public:
+  Window(OwnSlice& slice, Span<std::byte> bytes) : slice_(&slice), bytes_(bytes) {}
+
+  [[nodiscard]] Span<std::byte> room() override;
+  void take(std::size_t bytes) override;
+
+  [[nodiscard]] std::size_t received() const { return received_; }
+  [[nodiscard]] std::size_t offset_of(std::size_t position) const {
+    return (position - base_) % bytes_.size();
+  }
+  /// Where the bytes from `position` on are, and how many until the window wraps.
+  [[nodiscard]] const std::byte* at(std::size_t position) const {
+    return bytes_.data() + offset_of(position);
+  }
+  [[nodiscard]] std::size_t until_wrap(std::size_t position) const {
+    return bytes_.size() - offset_of(position);
+  }
+  void rewind_if_empty();
+
+ private:
+  OwnSlice* slice_;
+  Span<std::byte> bytes_;
+  std::size_t received_ = 0;
+  std::size_t base_ = 0;  // the position that is at the front of bytes_
+};
+
+class OwnSlice {
+ public:
+  /// `rank_index` is this rank's place among those whose values are added.
+  OwnSlice(Span<std::byte> values, const Reduction& sum, std::size_t rank_index,
+           std::size_t rank_count, Span<std::byte> scratch)
+      : values_(values), sum_(sum), rank_index_(rank_index), operands_(rank_count) {
+    const std::size_t share = scratch.size() / (rank_count - 1);
+    const std::size_t room = std::min(share / kSliceAlignment * kSliceAlignment, kMaxReadBytes);
+    windows_.reserve(rank_count - 1);
+    for (std::size_t i = 0; i + 1 < rank_count; ++i) {
+      windows_.emplace_back(*this, scratch.subspan(i * room, room));
+    }
+  }
+  OwnSlice(const OwnSlice&) = delete;
+  OwnSlice& operator=(const OwnSlice&) = delete;
+
+  /// The window of the rank at `index`, which is another one.
+  [[nodiscard]] Window& window(std::size_t index) {
+    return windows_[index < rank_index_ ? index : index - 1];
+  }
+  void send_sums_to(SendStream& to) { sends_.push_back(&to); }
+  [[nodiscard]] Span<std::byte> values() const { return values_; }
+  [[nodiscard]] std::size_t summed() const { return summed_; }
+  [[nodiscard]] std::size_t element_bytes() const { return sum_.element_bytes; }
+  /// Adds up what has come from all.
+  void add_up();
+
+ private:
+  Span<std::byte> values_;
+  const Reduction& sum_;
+  std::size_t rank_index_;
+  std::vector<const std::byte*> operands_;
+  std::vector<Window> windows_;
+  std::vector<SendStream*> sends_;
+  std::size_t summed_ = 0;
+};
+
+Span<std::byte> Window::room() {
+  const std::size_t waiting = received_ - slice_->summed();
+  const std::size_t left = slice_->values().size() - received_;
+  const std::size_t room = std::min({bytes_.size() - waiting, until_wrap(received_), left});
+  return bytes_.subspan(offset_of(received_), room);
+}
+
+void Window::take(std::size_t bytes) {
+  received_ += bytes;
+  slice_->add_up();
+}
+
+// At the front again, reads are as long as they can be, into memory that the cache still holds. Of
+// an element that has come in part, the part is moved there.
+void Window::rewind_if_empty() {
+  const std::size_t waiting = received_ - slice_->summed();
+  if (waiting >= slice_->element_bytes()) return;
+  std::memmove(bytes_.data(), at(slice_->summed()), waiting);
+  base_ = slice_->summed();
+}
+
+void OwnSlice::add_up() {
+  std::size_t common = values_.size();
+  for (const Window& window : windows_) common = std::min(common, window.received());
+  common -= common % sum_.element_bytes;
+  if (common == summed_) return;
+  while (summed_ < common) {
+    std::size_t bytes = common - summed_;
+    for (std::size_t i = 0; i < operands_.size(); ++i) {
+      if (i == rank_index_) {
+        operands_[i] = values_.data() + summed_;
+        continue;
+      }
+      bytes = std::min(bytes, window(i).until_wrap(summed_));
+      operands_[i] = window(i).at(summed_);
+    }
+    std::byte* const into = values_.data() + summed_;
+    add_in_rank_order(into, Span<const std::byte* const>(operands_.data(), operands_.size()),
+                      bytes / sum_.element_bytes, sum_);
+    for (SendStream* send : sends_) send->append({into, bytes});
+    summed_ += bytes;
+  }
+  for (Window& window : windows_) window.rewind_if_empty();
+}
+
+enum class Half { both, slices, sums };
+
+void exchange(Call& call, const SliceOwners& owners, const Reduction& sum, Half half) {
+  const bool slices = half != Half::sums;
+  const bool sums = half != Half::slices;
+  const auto count = owners.size();
+  const auto mine = static_cast<std::size_t>(
+      std::find_if(owners.begin(), owners.end(),
+                   [&](const SliceOwner& owner) { return owner.rank == call.rank(); }) -
+      owners.begin());
+  TROUPE_CHECK(mine < count);
+  if (count == 1) return;
+  const Span<std::byte> own = owners[mine].slice;
+  OwnSlice slice(own, sum, mine, count, call.scratch());
+  for (std::size_t step = 1; step < count; ++step) {  // nobody is everybody's first
+    const std::size_t index = (mine + step) % count;
+    const SliceOwner& peer = owners[index];
+    const std::uint64_t out_bytes = (slices ? peer.slice.size() : 0) + (sums ? own.size() : 0);
+    const std::uint64_t in_bytes = (slices ? own.size() : 0) + (sums ? peer.slice.size() : 0);
+    SendStream& out = call.send_to(peer.rank, out_bytes);
+    ReceiveStream& in = call.receive_from(peer.rank, in_bytes);
+    if (slices) {
+      out.append(peer.slice);
+      in.expect(own.size(), slice.window(index));
+    }
+    if (!sums) continue;
+    in.expect(peer.slice);
+    slices ? slice.send_sums_to(out) : out.append(own);
+  }
+  call.run();
+}
+
+}  // namespace
+
+void direct_allreduce(Call& call, const SliceOwners& owners, const Reduction& sum) {
+  exchange(call, owners, sum, Half::both);
+}
+void direct_reduce_scatter(Call& call, const SliceOwners& owners, const Reduction& sum) {
+  exchange(call, owners, sum, Half::slices);
+}
+void direct_all_gather(Call& call, const SliceOwners& owners, const Reduction& sum) {
+  exchange(call, owners, sum, Half::sums);
+}
+
+}  // namespace troupe

@@ -1,0 +1,52 @@
+// Topology: who exchanges sums with whom, as functions of ranks alone, so that all ranks agree.
+//
+// A *branch* is 2^k aligned ranks, a node of the tree in which values are added (rank_order.h); the
+// last one may be short. A *group* is a branch inside which the two-level all-reduce works first.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+namespace troupe {
+
+/// Where branches of `branch` ranks (a power of two) are joined in pairs: the rank of the other
+/// branch whose sum `rank` takes, or -1 where there is no other branch. It is `branch` ranks away,
+/// except beside a short branch, whose ranks serve several.
+[[nodiscard]] int partner_of(int rank, int branch, int world_size);
+/// The ranks that take the sum of this rank's branch from it, as their partner: begin, begin +
+/// step,
+/// ... below end.
+struct Served {
+  int begin = 0;
+  int end = 0;
+  int step = 1;
+};
+[[nodiscard]] Served served_by(int rank, int branch, int world_size);
+
+/// Up to here every rank is linked with every other one: 16 ranks of a machine make 120 links, and
+/// a rank that sums a slice adds 16 operands of a scratch that fits into the level-2 cache.
+inline constexpr int kMaxMesh = 16;
+
+/// Ranks of one group of the two-level all-reduce: `wanted` if it is a power of two, else the
+/// smallest power of two whose square is not below world_size, so that a rank has as many links
+/// inside its group as across groups.
+[[nodiscard]] int group_size_for(int world_size, int wanted);
+
+/// The ranks of `rank`'s group, in order.
+[[nodiscard]] std::vector<int> group_of(int rank, int group_size, int world_size);
+
+/// A group's values are cut into group_size slices; a rank of it owns those from `begin` to `end`,
+/// one in a full group, several in a short one.
+struct OwnedSlices {
+  int begin = 0;
+  int end = 0;
+};
+[[nodiscard]] OwnedSlices owned_slices(int rank, int group_size, int world_size);
+/// The owners of one slice, one of each group, in order.
+[[nodiscard]] std::vector<int> slice_owners(int slice, int group_size, int world_size);
+
+/// The ranks that `rank` is linked with, ascending: all up to kMaxMesh ranks; beyond, those at
+/// distances of powers of two, partners, its group, and the other owners of its slices.
+[[nodiscard]] std::vector<int> linked_ranks(int rank, int world_size, int group_size);
+
+}  // namespace troupe
