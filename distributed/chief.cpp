@@ -57,11 +57,13 @@ Chief::Chief(GroupState& state, boost::asio::io_context& context, Acceptor& acce
       terms_(terms),
       fingerprint_(cluster_fingerprint(state.cluster)),
       signature_hash_(signature_hash(terms.model_signature)),
-      links_(state, context,
-             [this] {
-               peer(0).ready = true;
-               start_if_ready();
-             }),
+      links_(
+          state, context,
+          [this] {
+            peer(0).ready = true;
+            start_if_ready();
+          },
+          [this](const Failure& failure) { report(failure); }),
       liveness_(state.cluster.world_size(), state.options.heartbeat_timeout,
                 std::chrono::steady_clock::now()),
       tick_(context),
@@ -74,6 +76,7 @@ Chief::Chief(GroupState& state, boost::asio::io_context& context, Acceptor& acce
 void Chief::join() {
   began_ = std::chrono::steady_clock::now();
   acceptor_.start([this](FirstFrame first) { take(std::move(first)); });
+  links_.listen(acceptor_.endpoint());
   start_limit_.expires_after(state_.options.start_timeout);
   start_limit_.async_wait([this](const ErrorCode& cancelled) {
     if (!cancelled) on_start_timeout();

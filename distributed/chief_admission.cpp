@@ -19,7 +19,7 @@ constexpr int kMaxRefusalLines = 10;
 
 void Chief::take(FirstFrame first) {
   if (first.fault == FrameFault::none && first.header.type == FrameType::link_hello) {
-    return links_.take(std::move(first));
+    return links_.take({std::move(first.socket), first.header, std::move(first.payload)});
   }
   const auto connection = Connection::make(std::move(first.socket));
   std::optional<Hello> hello;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "core/deadline.h"
@@ -31,6 +32,8 @@ struct PeerSocket {
 struct JoinedLinks {
   std::vector<PeerSocket> sockets;
   int workers_on_this_machine = 1;
+  std::string address;  // numeric: where the others reach this worker
+  std::string no_unix;  // why a link within this machine is TCP; "": none is
 };
 
 class GroupState {

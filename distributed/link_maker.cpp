@@ -10,11 +10,14 @@
 #include <utility>
 
 #include "distributed/topology.h"
+#include "core/error.h"
+#include "core/log.h"
+#include "core/text.h"
+#include "net/address.h"
 #include "net/socket_options.h"
 
 namespace troupe {
 namespace asio = boost::asio;
-using asio::ip::tcp;
 
 namespace {
 
@@ -22,6 +25,7 @@ constexpr std::chrono::milliseconds kRetryPause{100};
 // A peer that accepts but does not answer may be a stranger on a reused port: try again.
 constexpr std::chrono::milliseconds kAttemptTime{2'000};
 constexpr std::size_t kMaxEarly = 64;
+const std::string kNoAnswer = "it does not answer as a worker of this group";
 
 std::vector<int> peers_of(const GroupState& state) {
   const int world_size = state.cluster.world_size();
@@ -34,61 +38,90 @@ std::vector<int> peers_of(const GroupState& state) {
 struct LinkMaker::Attempt {
   Attempt(asio::io_context& context, int to) : peer(to), socket(context), timer(context) {}
   int peer;
-  tcp::socket socket;
+  LinkSocket socket;
+  bool local = false;
   asio::steady_timer timer;
   std::vector<std::byte> out;
   std::array<std::byte, kFrameHeaderBytes> in{};
 };
 
-LinkMaker::LinkMaker(GroupState& state, asio::io_context& context, std::function<void()> on_done)
-    : state_(state), context_(context), on_done_(std::move(on_done)) {}
+LinkMaker::LinkMaker(GroupState& state, asio::io_context& context, std::function<void()> on_done,
+                     std::function<void(const Failure&)> on_failure)
+    : state_(state),
+      context_(context),
+      on_done_(std::move(on_done)),
+      on_failure_(std::move(on_failure)) {}
 
 LinkMaker::~LinkMaker() {
   for (const PeerSocket& socket : made_.sockets) ::close(socket.fd);
 }
 
+void LinkMaker::listen(const asio::ip::tcp::endpoint& endpoint) {
+  if (listener_ || state_.options.transport == Transport::tcp) return;
+  listener_ = std::make_unique<LinkListener>(context_, endpoint,
+                                             [this](LinkHello hello) { take(std::move(hello)); });
+  if (!listener_->problem().empty()) log_debug(listener_->problem());
+}
+
 void LinkMaker::begin(const Welcome& welcome) {
   welcome_ = welcome;
   const int me = state_.cluster.rank;
-  const auto my_host = welcome.endpoints[static_cast<std::size_t>(me)].host;
-  made_.workers_on_this_machine =
-      static_cast<int>(std::count_if(welcome.endpoints.begin(), welcome.endpoints.end(),
-                                     [&](const Endpoint& e) { return e.host == my_host; }));
+  made_.address = welcome.endpoints[static_cast<std::size_t>(me)].host;
+  made_.workers_on_this_machine = static_cast<int>(
+      std::count_if(welcome.endpoints.begin(), welcome.endpoints.end(),
+                    [this](const Endpoint& e) { return e.host == made_.address; }));
   const auto peers = peers_of(state_);
   wanted_ = peers.size();
   for (const int peer : peers) {
     if (peer < me) connect(peer);
   }
   while (!early_.empty()) {
-    FirstFrame first = std::move(early_.front());
+    LinkHello hello = std::move(early_.front());
     early_.pop_front();
-    answer(std::move(first));
+    answer(std::move(hello));
   }
+}
+
+bool LinkMaker::shares_machine(int peer) const {
+  const auto& all = welcome_->endpoints;
+  return all[static_cast<std::size_t>(peer)].host ==
+         all[static_cast<std::size_t>(state_.cluster.rank)].host;
 }
 
 void LinkMaker::connect(int peer) {
   const Endpoint& to = welcome_->endpoints[static_cast<std::size_t>(peer)];
-  boost::system::error_code error;
-  const auto address = asio::ip::make_address(to.host, error);
   const auto attempt = std::make_shared<Attempt>(context_, peer);
   attempts_.push_back(attempt);
-  const tcp::endpoint endpoint(address, to.port);
-  if (!error) attempt->socket.open(endpoint.protocol(), error);
+  boost::system::error_code error;
+  const auto address = asio::ip::make_address(to.host, error);
   if (error) return retry_later(attempt);
+  const asio::ip::tcp::endpoint endpoint(address, to.port);
+  attempt->local = state_.options.transport != Transport::tcp && shares_machine(peer) &&
+                   by_tcp_.count(peer) == 0;
+  const auto target = attempt->local ? LinkSocket::endpoint_type(local_endpoint_of(endpoint))
+                                     : LinkSocket::endpoint_type(endpoint);
+  attempt->socket.open(target.protocol(), error);
+  if (error) return give_up(attempt, error.message());
   prepare_socket(attempt->socket.native_handle());
   attempt->timer.expires_after(kAttemptTime);
   attempt->timer.async_wait([attempt](const boost::system::error_code& cancelled) {
     boost::system::error_code ignored;
     if (!cancelled) attempt->socket.close(ignored);
   });
-  attempt->socket.async_connect(endpoint, [this, attempt](const boost::system::error_code& failed) {
+  attempt->socket.async_connect(target, [this, attempt](const boost::system::error_code& failed) {
     if (stopped_) return;
-    failed ? retry_later(attempt) : say_hello(attempt);
+    failed ? give_up(attempt, failed.message()) : say_hello(attempt);
   });
 }
 
 void LinkMaker::say_hello(const std::shared_ptr<Attempt>& attempt) {
-  tune_connected(attempt->socket);
+  const int fd = attempt->socket.native_handle();
+  if (attempt->local) {
+    const std::string objection = peer_objection(fd);
+    if (!objection.empty()) return give_up(attempt, objection);
+  } else {
+    tune_connected(fd);
+  }
   FrameHeader header;
   header.type = FrameType::link_hello;
   header.rank = static_cast<std::uint32_t>(state_.cluster.rank);
@@ -111,11 +144,39 @@ void LinkMaker::say_hello(const std::shared_ptr<Attempt>& attempt) {
                          answer.type == FrameType::link_accept &&
                          answer.rank == static_cast<std::uint32_t>(attempt->peer) &&
                          answer.generation == state_.cluster.generation;
-                     if (!accepted) return retry_later(attempt);
+                     if (!accepted) return give_up(attempt, kNoAnswer);
                      attempt->timer.cancel();
                      attempts_.remove(attempt);
                      add(attempt->peer, attempt->socket);
                    });
+}
+
+// Another Unix socket would fare no better; TCP may, if it may be used.
+void LinkMaker::give_up(const std::shared_ptr<Attempt>& attempt, const std::string& why) {
+  const bool silent = why == kNoAnswer;
+  if (!attempt->local || (silent && state_.options.transport == Transport::unix_socket)) {
+    return retry_later(attempt);
+  }
+  const auto task_of = [this](int rank) -> const std::string& {
+    return state_.cluster.members[static_cast<std::size_t>(rank)].task;
+  };
+  const std::string cause = text("no Unix socket leads from ", task_of(state_.cluster.rank), " to ",
+                                 task_of(attempt->peer), ": ", why);
+  if (state_.options.transport == Transport::unix_socket) {
+    stop();
+    return on_failure_({FailureKind::config, attempt->peer, cause + ".",
+                        "use --transport auto, or let both run in one network namespace as one "
+                        "user.",
+                        kExitUsage});
+  }
+  if (made_.no_unix.empty()) made_.no_unix = cause;
+  log_debug(cause, "; TCP is used");
+  by_tcp_.insert(attempt->peer);
+  boost::system::error_code ignored;
+  attempt->timer.cancel();
+  attempt->socket.close(ignored);
+  attempts_.remove(attempt);
+  connect(attempt->peer);
 }
 
 void LinkMaker::retry_later(const std::shared_ptr<Attempt>& attempt) {
@@ -129,20 +190,20 @@ void LinkMaker::retry_later(const std::shared_ptr<Attempt>& attempt) {
   });
 }
 
-void LinkMaker::take(FirstFrame first) {
+void LinkMaker::take(LinkHello hello) {
   if (stopped_) return;
-  if (welcome_) return answer(std::move(first));
+  if (welcome_) return answer(std::move(hello));
   if (early_.size() >= kMaxEarly) early_.pop_front();  // an honest one tries again
-  early_.push_back(std::move(first));
+  early_.push_back(std::move(hello));
 }
 
-void LinkMaker::answer(FirstFrame first) {
+void LinkMaker::answer(LinkHello hello) {
   const auto peers = peers_of(state_);
-  const int peer = static_cast<int>(first.header.rank);
+  const int peer = static_cast<int>(hello.header.rank);
   const bool expected = peer > state_.cluster.rank &&
                         std::binary_search(peers.begin(), peers.end(), peer) && !has(peer);
-  const bool knows_session = same_session(welcome_->session, Span<const std::byte>(first.payload));
-  if (!expected || !knows_session || first.header.generation != state_.cluster.generation) return;
+  const bool knows_session = same_session(welcome_->session, Span<const std::byte>(hello.payload));
+  if (!expected || !knows_session || hello.header.generation != state_.cluster.generation) return;
   FrameHeader header;
   header.type = FrameType::link_accept;
   header.rank = static_cast<std::uint32_t>(state_.cluster.rank);
@@ -150,11 +211,11 @@ void LinkMaker::answer(FirstFrame first) {
   const auto bytes = encode_frame(header);
   // 64 bytes always fit into the empty send buffer of a new socket, so this does not block.
   boost::system::error_code failed;
-  asio::write(first.socket, asio::buffer(bytes), failed);
-  if (!failed) add(peer, first.socket);
+  asio::write(hello.socket, asio::buffer(bytes), failed);
+  if (!failed) add(peer, hello.socket);
 }
 
-void LinkMaker::add(int peer, tcp::socket& socket) {
+void LinkMaker::add(int peer, LinkSocket& socket) {
   boost::system::error_code error;
   const int fd = socket.release(error);
   if (error) return;
@@ -171,6 +232,7 @@ bool LinkMaker::has(int peer) const {
 
 void LinkMaker::stop() {
   stopped_ = true;
+  listener_.reset();
   early_.clear();
   for (const auto& attempt : attempts_) {
     boost::system::error_code ignored;

@@ -1,7 +1,9 @@
 // LinkMaker: makes this worker's data links once the group is complete.
 //
 // Who is linked with whom: topology.h. The higher rank connects; the first frame names session,
-// rank and generation, the answer is link_accept. Thread rule: network thread.
+// rank and generation, the answer is link_accept. Within a machine (the same address in the
+// welcome) a Unix socket is tried first, unless GroupOptions::transport forbids it.
+// Thread rule: network thread.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -9,43 +11,54 @@
 #include <list>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "distributed/control_messages.h"
 #include "distributed/group_state.h"
-#include "net/acceptor.h"
+#include "net/link_listener.h"
 
 namespace troupe {
 
 class LinkMaker {
  public:
-  /// `on_done` runs once, when every link is made.
-  LinkMaker(GroupState& state, boost::asio::io_context& context, std::function<void()> on_done);
+  /// `on_done` runs once, when every link is made; `on_failure` when one cannot be made as
+  /// GroupOptions::transport asks.
+  LinkMaker(GroupState& state, boost::asio::io_context& context, std::function<void()> on_done,
+            std::function<void(const Failure&)> on_failure);
   ~LinkMaker();
   LinkMaker(const LinkMaker&) = delete;
   LinkMaker& operator=(const LinkMaker&) = delete;
 
+  /// Lets workers of this machine connect beside the TCP endpoint that this worker is known by; to
+  /// be called before anybody is told of that endpoint.
+  void listen(const boost::asio::ip::tcp::endpoint& endpoint);
   /// Connects to the lower ranks; retries until the links are made or stop().
   void begin(const Welcome& welcome);
   /// A higher rank's link hello; it may come before begin().
-  void take(FirstFrame first);
+  void take(LinkHello hello);
   void stop();
 
  private:
   struct Attempt;
   void connect(int peer);
   void say_hello(const std::shared_ptr<Attempt>& attempt);
+  void give_up(const std::shared_ptr<Attempt>& attempt, const std::string& why);
   void retry_later(const std::shared_ptr<Attempt>& attempt);
-  void answer(FirstFrame first);
-  void add(int peer, boost::asio::ip::tcp::socket& socket);
+  void answer(LinkHello hello);
+  void add(int peer, LinkSocket& socket);
+  [[nodiscard]] bool shares_machine(int peer) const;
   [[nodiscard]] bool has(int peer) const;
 
   GroupState& state_;
   boost::asio::io_context& context_;
   std::function<void()> on_done_;
+  std::function<void(const Failure&)> on_failure_;
+  std::unique_ptr<LinkListener> listener_;
   std::optional<Welcome> welcome_;
-  std::list<FirstFrame> early_;  // link hellos that came before the welcome; bounded
+  std::set<int> by_tcp_;        // peers of this machine that no Unix socket reaches
+  std::list<LinkHello> early_;  // link hellos that came before the welcome; bounded
   std::list<std::shared_ptr<Attempt>> attempts_;
   JoinedLinks made_;
   std::size_t wanted_ = 0;

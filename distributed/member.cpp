@@ -49,7 +49,9 @@ MemberPlane::MemberPlane(GroupState& state, asio::io_context& context,
       terms_(terms),
       hello_fingerprint_(cluster_fingerprint(state.cluster)),
       hello_signature_(signature_hash(terms.model_signature)),
-      links_(state, context, [this] { send(FrameType::ready, ""); }),
+      links_(
+          state, context, [this] { send(FrameType::ready, ""); },
+          [this](const Failure& failure) { report(failure); }),
       liveness_(1, state.options.heartbeat_timeout, std::chrono::steady_clock::now()),
       resolver_(context),
       tick_(context),
@@ -131,10 +133,12 @@ void MemberPlane::ensure_acceptor() {
     acceptor_ = std::make_unique<Acceptor>(context_, local, std::uint16_t{0});
   }
   if (std::exchange(accepting_, true)) return;
+  links_.listen(acceptor_->endpoint());
   acceptor_->start([this](FirstFrame first) {
     const bool is_link =
         first.fault == FrameFault::none && first.header.type == FrameType::link_hello;
-    if (is_link) links_.take(std::move(first));  // anything else is closed with its socket
+    if (!is_link) return;  // it is closed with its socket
+    links_.take({std::move(first.socket), first.header, std::move(first.payload)});
   });
 }
 

@@ -137,6 +137,12 @@ class WorkerGroup::Impl {
 
   [[nodiscard]] const GroupState& state() const { return state_; }
   [[nodiscard]] const std::map<int, Link>& links() const { return links_; }
+  [[nodiscard]] std::string address() const {
+    for (const auto& [peer, link] : links_) {
+      if (!link.is_local()) return link.local_address();
+    }
+    return address_;
+  }
 
  private:
   struct AlignedDelete {
@@ -160,6 +166,7 @@ class WorkerGroup::Impl {
   std::unique_ptr<ControlPlane> plane_;
   LinkContext link_context_;
   std::map<int, Link> links_;
+  std::string address_ = "127.0.0.1";  // as the others know it
   std::unique_ptr<std::byte[], AlignedDelete> scratch_;
   std::vector<std::uint16_t> wire_;  // compressed values; kept from call to call
   std::optional<CallEnvironment> environment_;
@@ -215,6 +222,7 @@ void WorkerGroup::Impl::join(const JoinTerms& terms) {
 
 void WorkerGroup::Impl::make_links() {
   JoinedLinks joined = state_.take_links();
+  address_ = joined.address;
   for (const PeerSocket& socket : joined.sockets) {
     links_.emplace(socket.peer, Link(link_context_, socket.fd, socket.peer));
   }
@@ -333,9 +341,7 @@ void WorkerGroup::announce(std::uint64_t total_bytes, const Deadline& deadline) 
   impl_->announce(total_bytes, deadline);
 }
 void WorkerGroup::check(const std::string& where) const { impl_->state().raise_if_failed(where); }
-std::string WorkerGroup::local_address() const {
-  return impl_->links().empty() ? "127.0.0.1" : impl_->links().begin()->second.local_address();
-}
+std::string WorkerGroup::local_address() const { return impl_->address(); }
 std::uint64_t WorkerGroup::sent_bytes() const {
   std::uint64_t all = 0;
   for (const auto& [peer, link] : impl_->links()) all += link.sent_bytes();

@@ -7,8 +7,10 @@
 #include <array>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/error.hpp>
+#include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
+#include <cerrno>
+#include <cstring>
 
 #include "net/socket_options.h"
 
@@ -21,6 +23,8 @@ namespace {
 // 262144 halved the rate. Source: docs/performance.md.
 constexpr std::size_t kMaxWriteBytes = std::size_t{64} * 1024;
 constexpr std::size_t kSegmentAlignment = 64;  // a cache line
+// Source: docs/performance.md.
+constexpr std::size_t kUnixWriteBytes = std::size_t{256} * 1024;
 
 std::size_t write_bytes_of(int fd) {
   int segment = 0;
@@ -54,15 +58,16 @@ LinkContext::~LinkContext() = default;
 
 struct Link::Socket {
   explicit Socket(asio::io_context& context) : stream(context) {}
-  asio::ip::tcp::socket stream;
+  asio::generic::stream_protocol::socket stream;
 };
 
 Link::Link(LinkContext& context, int connected_fd, int peer)
     : socket_(std::make_unique<Socket>(context.state_->context)), peer_(peer) {
-  const bool v6 = is_ipv6_socket(connected_fd);
-  socket_->stream.assign(v6 ? asio::ip::tcp::v6() : asio::ip::tcp::v4(), connected_fd);
+  const int family = socket_family(connected_fd);
+  local_ = family == AF_UNIX;
+  socket_->stream.assign({family, local_ ? 0 : IPPROTO_TCP}, connected_fd);
   socket_->stream.non_blocking(true);
-  write_bytes_ = write_bytes_of(connected_fd);
+  write_bytes_ = local_ ? kUnixWriteBytes : write_bytes_of(connected_fd);
 }
 
 Link::~Link() = default;
@@ -72,7 +77,7 @@ Link& Link::operator=(Link&&) noexcept = default;
 int Link::fd() const { return socket_->stream.native_handle(); }
 
 std::string Link::local_address() const {
-  return socket_->stream.local_endpoint().address().to_string();
+  return local_ ? "" : numeric_address(socket_->stream.native_handle());
 }
 
 IoResult Link::write_some(Span<const std::byte> first, Span<const std::byte> second) {
@@ -92,6 +97,59 @@ IoResult Link::read_some(Span<std::byte> first, Span<std::byte> second) {
   boost::system::error_code error;
   const std::size_t bytes = socket_->stream.read_some(buffers, error);
   return result_of(error, bytes);
+}
+
+namespace {
+
+// One byte and room for one descriptor, as sendmsg(2) and recvmsg(2) want them.
+struct FileMessage {
+  FileMessage() {
+    header.msg_iov = &part;
+    header.msg_iovlen = 1;
+    header.msg_control = control.data();
+    header.msg_controllen = control.size();
+  }
+  char byte = 0;
+  iovec part{&byte, 1};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+  msghdr header{};
+};
+
+IoResult result_of_call(ssize_t moved) {
+  using State = IoResult::State;
+  if (moved > 0) return {State::moved, static_cast<std::size_t>(moved), 0};
+  if (moved == 0) return {State::closed, 0, 0};
+  const bool again = errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+  return again ? IoResult{State::would_block, 0, 0} : IoResult{State::closed, 0, errno};
+}
+
+}  // namespace
+
+IoResult Link::send_file(int fd) {
+  FileMessage message;
+  cmsghdr* const control = CMSG_FIRSTHDR(&message.header);
+  control->cmsg_level = SOL_SOCKET;
+  control->cmsg_type = SCM_RIGHTS;
+  control->cmsg_len = CMSG_LEN(sizeof(fd));
+  std::memcpy(CMSG_DATA(control), &fd, sizeof(fd));
+  const IoResult result =
+      result_of_call(::sendmsg(this->fd(), &message.header, MSG_DONTWAIT | MSG_NOSIGNAL));
+  sent_bytes_ += result.bytes;
+  return result;
+}
+
+IoResult Link::receive_file(int& fd) {
+  FileMessage message;
+  const IoResult result =
+      result_of_call(::recvmsg(this->fd(), &message.header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC));
+  fd = -1;
+  if (result.state != IoResult::State::moved) return result;
+  const cmsghdr* const control = CMSG_FIRSTHDR(&message.header);
+  const bool has_file = control != nullptr && control->cmsg_level == SOL_SOCKET &&
+                        control->cmsg_type == SCM_RIGHTS &&
+                        control->cmsg_len == CMSG_LEN(sizeof(fd));
+  if (has_file) std::memcpy(&fd, CMSG_DATA(control), sizeof(fd));
+  return result;
 }
 
 }  // namespace troupe

@@ -1,4 +1,5 @@
-// Link: one data connection between two workers, driven by the thread that calls a collective.
+// Link: one data connection between two workers, TCP or a Unix socket, driven by the thread that
+// calls a collective.
 //
 // Non-blocking throughout: write_some and read_some move what the socket takes now; the caller
 // polls fd() when neither moves. Thread rule: one thread at a time.
@@ -39,7 +40,7 @@ struct IoResult {
 
 class Link {
  public:
-  /// Takes over a connected TCP socket. `context` must outlive the link.
+  /// Takes over a connected TCP or Unix socket. `context` must outlive the link.
   Link(LinkContext& context, int connected_fd, int peer);
   ~Link();
   Link(Link&&) noexcept;
@@ -47,12 +48,14 @@ class Link {
 
   [[nodiscard]] int peer() const { return peer_; }
   [[nodiscard]] int fd() const;
-  /// This end's address, numeric: "127.0.0.1".
+  /// Whether it is a Unix socket: then the peer runs on this machine, as the same user.
+  [[nodiscard]] bool is_local() const { return local_; }
+  /// This end's address, numeric: "127.0.0.1"; "" of a Unix socket.
   [[nodiscard]] std::string local_address() const;
   [[nodiscard]] std::uint64_t sent_bytes() const { return sent_bytes_; }
   /// Bytes to give one write: whole TCP segments, each a multiple of 64 bytes. A write that ends
-  /// inside a segment leaves a runt, which costs up to a factor three on loopback.
-  /// Source: docs/performance.md (65536: 1.04 GB/s, 65408: 3.37 GB/s).
+  /// inside a segment leaves a runt, which costs up to a factor three on loopback. Unix sockets
+  /// have no segments.  Source: docs/performance.md (65536: 1.04 GB/s, 65408: 3.37 GB/s).
   [[nodiscard]] std::size_t write_bytes() const { return write_bytes_; }
 
   /// Writes from `first`, then `second`; either may be empty, not both.
@@ -60,10 +63,17 @@ class Link {
   /// Reads into `first`, then `second`; either may be empty, not both.
   [[nodiscard]] IoResult read_some(Span<std::byte> first, Span<std::byte> second);
 
+  /// Hands the peer a copy of the open file `fd`, in place of one byte of the stream: it must
+  /// receive exactly there. Unix sockets only.
+  [[nodiscard]] IoResult send_file(int fd);
+  /// `fd` gets what the peer handed over, -1 where its byte came without a file; the caller closes.
+  [[nodiscard]] IoResult receive_file(int& fd);
+
  private:
   struct Socket;
   std::unique_ptr<Socket> socket_;
   int peer_ = -1;
+  bool local_ = false;
   std::size_t write_bytes_ = 0;
   std::uint64_t sent_bytes_ = 0;
 };

@@ -1,6 +1,7 @@
 #include "net/socket_options.h"
 
 #include <fcntl.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 namespace troupe {
@@ -15,16 +16,30 @@ void prepare_socket(int fd) noexcept {
 }
 
 void tune_connected(boost::asio::ip::tcp::socket& socket) noexcept {
-  boost::system::error_code ignored;
-  socket.set_option(boost::asio::ip::tcp::no_delay(true), ignored);
-  set_close_on_exec(socket.native_handle());
+  tune_connected(socket.native_handle());
 }
 
-bool is_ipv6_socket(int fd) noexcept {
+void tune_connected(int fd) noexcept {
+  const int yes = 1;
+  ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
+  set_close_on_exec(fd);
+}
+
+int socket_family(int fd) noexcept {
   sockaddr_storage address{};
   socklen_t size = sizeof(address);
-  return ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0 &&
-         address.ss_family == AF_INET6;
+  const bool found = ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0;
+  return found ? address.ss_family : AF_UNSPEC;
+}
+
+bool is_ipv6_socket(int fd) noexcept { return socket_family(fd) == AF_INET6; }
+
+std::string numeric_address(int fd) {
+  boost::asio::ip::tcp::endpoint endpoint;
+  socklen_t size = static_cast<socklen_t>(endpoint.capacity());
+  if (::getsockname(fd, endpoint.data(), &size) != 0) return "";
+  endpoint.resize(size);
+  return endpoint.address().to_string();
 }
 
 }  // namespace troupe

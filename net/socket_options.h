@@ -2,6 +2,7 @@
 #pragma once
 
 #include <boost/asio/ip/tcp.hpp>
+#include <string>
 
 namespace troupe {
 
@@ -18,7 +19,12 @@ void prepare_socket(int fd) noexcept;
 
 /// TCP_NODELAY and close-on-exec, for a connected socket: a header must not wait for more bytes.
 void tune_connected(boost::asio::ip::tcp::socket& socket) noexcept;
+void tune_connected(int fd) noexcept;
 
+/// AF_INET, AF_INET6, AF_UNIX, or AF_UNSPEC when `fd` is no socket.
+[[nodiscard]] int socket_family(int fd) noexcept;
 [[nodiscard]] bool is_ipv6_socket(int fd) noexcept;
+/// The numeric IP address that a TCP socket has at this end: "127.0.0.1", "::1".
+[[nodiscard]] std::string numeric_address(int fd);
 
 }  // namespace troupe
