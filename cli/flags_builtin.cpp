@@ -190,6 +190,14 @@ void add_exchange(std::vector<Flag>& flags, StrategyOptions& strategy) {
       "communication", &strategy.communication,
       "what sums gradients over workers: auto, ring, gloo, nccl or mpi", "NAME",
       {{"auto", "auto"}, {"ring", "ring"}, {"gloo", "gloo"}, {"nccl", "nccl"}, {"mpi", "mpi"}}));
+  add(choice<Transport>("transport", &strategy.group.transport,
+                        "how bytes travel between workers of one machine: auto, tcp, unix or shm "
+                        "(shared memory)",
+                        "NAME",
+                        {{"auto", Transport::automatic},
+                         {"tcp", Transport::tcp},
+                         {"unix", Transport::unix_socket},
+                         {"shm", Transport::shared_memory}}));
   add(choice<std::string>("compress", &strategy.compress,
                           "type of gradients on their way: none, float16 or bfloat16", "TYPE",
                           {{"none", "none"},

@@ -176,6 +176,11 @@ void check_exchange(const StrategyOptions& strategy) {
                            " is given, but parameter servers sum the gradients."),
                       "leave it out, or train without parameter servers.");
   }
+  if (strategy.group.transport != Transport::automatic) {
+    throw ConfigError(text("--transport ", name_of(strategy.group.transport),
+                           " is given, but workers reach parameter servers by TCP."),
+                      "leave it out, or train without parameter servers.");
+  }
   if (strategy.compress != "none") {
     throw ConfigError(text("--compress ", strategy.compress,
                            " is given, but gradients travel to parameter servers as they are."),
@@ -283,6 +288,7 @@ std::map<std::string, std::string> common_settings(const FlagTable& table,
                            "stop-if-higher",
                            "min-steps",
                            "communication",
+                           "transport",
                            "compress",
                            "staleness-bound",
                            "backup-workers",

@@ -14,6 +14,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/text.h"
+#include "distributed/board_maker.h"
 #include "distributed/call.h"
 #include "distributed/chief.h"
 #include "distributed/collectives.h"
@@ -78,7 +79,7 @@ class WorkerGroup::Impl {
   }
   ~Impl() { network_.stop(); }
 
-  void join(const JoinTerms& terms);
+  void join(const JoinTerms& given);
   void abort(const std::string& reason, int exit_code);
   void close();
 
@@ -87,6 +88,7 @@ class WorkerGroup::Impl {
     if (world_size() == 1) return check_alone();
     const Reduction sum = sum_of<T>();
     const Span<std::byte> bytes = as_writable_bytes(values);
+    if (board_) return board_->all_reduce(bytes, sum, deadline);
     Call call = enter(Operation::all_reduce, sum.dtype, bytes.size(), 0, deadline);
     troupe::all_reduce(call, bytes, sum, state_.options);
   }
@@ -125,18 +127,26 @@ class WorkerGroup::Impl {
   }
   void barrier(Operation operation, const Deadline& deadline) {
     if (world_size() == 1) return check_alone();
+    if (board_) return board_->meet(operation, DType::none, 0, deadline);
     Call call = enter(operation, DType::none, 0, 0, deadline);
     dissemination_barrier(call);
   }
 
   void announce(std::uint64_t total_bytes, const Deadline& deadline) {
     if (world_size() == 1) return check_alone();
+    if (board_) return board_->meet(Operation::all_reduce, DType::bytes, total_bytes, deadline);
     Call call = enter(Operation::all_reduce, DType::bytes, total_bytes, 0, deadline);
     dissemination_barrier(call);
   }
 
+  [[nodiscard]] std::shared_ptr<std::byte> make_buffer(std::size_t bytes, const Deadline& deadline);
+
   [[nodiscard]] const GroupState& state() const { return state_; }
-  [[nodiscard]] const std::map<int, Link>& links() const { return links_; }
+  [[nodiscard]] std::uint64_t sent_bytes() const {
+    std::uint64_t all = board_ ? board_->written_bytes() : 0;
+    for (const auto& [peer, link] : links_) all += link.sent_bytes();
+    return all;
+  }
   [[nodiscard]] std::string address() const {
     for (const auto& [peer, link] : links_) {
       if (!link.is_local()) return link.local_address();
@@ -153,7 +163,7 @@ class WorkerGroup::Impl {
   [[nodiscard]] int world_size() const { return state_.cluster.world_size(); }
   void check_alone() const { state_.raise_if_failed(""); }
   void listen();
-  void make_links();
+  [[nodiscard]] Neighbourhood make_links();
   Call enter(Operation operation, DType dtype, std::size_t total_bytes, int root,
              const Deadline& deadline);
   void tell(const Failure& failure) {
@@ -170,6 +180,7 @@ class WorkerGroup::Impl {
   std::unique_ptr<std::byte[], AlignedDelete> scratch_;
   std::vector<std::uint16_t> wire_;  // compressed values; kept from call to call
   std::optional<CallEnvironment> environment_;
+  std::unique_ptr<Board> board_;  // where the workers share memory
 };
 
 void WorkerGroup::Impl::listen() {
@@ -195,8 +206,12 @@ void WorkerGroup::Impl::listen() {
   }
 }
 
-void WorkerGroup::Impl::join(const JoinTerms& terms) {
+void WorkerGroup::Impl::join(const JoinTerms& given) {
   TROUPE_CHECK(plane_ == nullptr && !environment_);
+  JoinTerms terms = given;
+  if (state_.options.transport != Transport::automatic) {
+    terms.must_match["--transport"] = name_of(state_.options.transport);
+  }
   check_hello_fits(terms);
   if (world_size() == 1) return state_.advance(GroupPhase::started);
   if (state_.cluster.rank == 0) {
@@ -217,10 +232,12 @@ void WorkerGroup::Impl::join(const JoinTerms& terms) {
   const bool in_time = state_.wait_for(GroupPhase::started, limit);
   state_.raise_if_failed("");
   TROUPE_CHECK(in_time);
-  make_links();
+  const Neighbourhood neighbourhood = make_links();
+  board_ = make_board(*environment_, neighbourhood, Deadline::in(state_.options.start_timeout));
+  state_.entered.store(0, std::memory_order_relaxed);  // what callers call counts from 1
 }
 
-void WorkerGroup::Impl::make_links() {
+Neighbourhood WorkerGroup::Impl::make_links() {
   JoinedLinks joined = state_.take_links();
   address_ = joined.address;
   for (const PeerSocket& socket : joined.sockets) {
@@ -239,6 +256,7 @@ void WorkerGroup::Impl::make_links() {
                                            plane_->suspect(peer, what);
                                          });
                                        }});
+  return {joined.workers_on_this_machine, joined.no_unix};
 }
 
 Call WorkerGroup::Impl::enter(Operation operation, DType dtype, std::size_t total_bytes, int root,
@@ -250,6 +268,10 @@ Call WorkerGroup::Impl::enter(Operation operation, DType dtype, std::size_t tota
   header.dtype = dtype;
   header.total_bytes = total_bytes;
   header.root = static_cast<std::uint32_t>(root);
+  if (board_) {
+    header.sequence = state_.entered.load(std::memory_order_relaxed) + 1;  // that it will have
+    board_->note(header);
+  }
   return {*environment_, header, deadline};
 }
 
@@ -282,7 +304,20 @@ void WorkerGroup::Impl::close() {
   state_.raise_if_failed("");
   state_.advance(GroupPhase::closed);
   network_.stop();
+  board_.reset();
   links_.clear();
+}
+
+std::shared_ptr<std::byte> WorkerGroup::Impl::make_buffer(std::size_t bytes,
+                                                          const Deadline& deadline) {
+  if (board_) {
+    if (auto shared = make_shared_buffer(*board_, *environment_, bytes, deadline)) return shared;
+  }
+  constexpr std::align_val_t kLine{64};
+  auto* const memory =
+      static_cast<std::byte*>(::operator new[](std::max<std::size_t>(bytes, 1), kLine));
+  std::fill_n(memory, bytes, std::byte{0});
+  return {memory, [](std::byte* mine) { ::operator delete[](mine, kLine); }};
 }
 
 WorkerGroup::WorkerGroup(Cluster cluster, GroupOptions options)
@@ -325,13 +360,8 @@ std::vector<std::vector<std::byte>> WorkerGroup::all_gather(Span<const std::byte
 void WorkerGroup::barrier(const Deadline& deadline) {
   impl_->barrier(Operation::barrier, deadline);
 }
-std::shared_ptr<std::byte> WorkerGroup::make_buffer(std::size_t bytes,
-                                                    const Deadline& /*deadline*/) {
-  constexpr std::align_val_t kLine{64};
-  auto* const memory =
-      static_cast<std::byte*>(::operator new[](std::max<std::size_t>(bytes, 1), kLine));
-  std::fill_n(memory, bytes, std::byte{0});
-  return {memory, [](std::byte* mine) { ::operator delete[](mine, kLine); }};
+std::shared_ptr<std::byte> WorkerGroup::make_buffer(std::size_t bytes, const Deadline& deadline) {
+  return impl_->make_buffer(bytes, deadline);
 }
 void WorkerGroup::all_reduce(Span<float> values, Span<float> errors, WireType wire,
                              const Deadline& deadline) {
@@ -342,11 +372,7 @@ void WorkerGroup::announce(std::uint64_t total_bytes, const Deadline& deadline) 
 }
 void WorkerGroup::check(const std::string& where) const { impl_->state().raise_if_failed(where); }
 std::string WorkerGroup::local_address() const { return impl_->address(); }
-std::uint64_t WorkerGroup::sent_bytes() const {
-  std::uint64_t all = 0;
-  for (const auto& [peer, link] : impl_->links()) all += link.sent_bytes();
-  return all;
-}
+std::uint64_t WorkerGroup::sent_bytes() const { return impl_->sent_bytes(); }
 void WorkerGroup::abort(const std::string& reason, int exit_code) noexcept {
   try {
     impl_->abort(reason, exit_code);

@@ -32,7 +32,10 @@ namespace troupe {
 /// the fastest that works. Sums have the same bits on all of them.
 enum class Transport { automatic, tcp, unix_socket, shared_memory };
 /// As --transport spells it: "auto", "tcp", "unix", "shm".
-[[nodiscard]] const char* name_of(Transport transport);
+[[nodiscard]] constexpr const char* name_of(Transport transport) {
+  constexpr const char* kNames[] = {"auto", "tcp", "unix", "shm"};
+  return kNames[static_cast<int>(transport)];
+}
 
 /// How an all-reduce goes; automatic is by length and world size. All give the same bits.
 enum class SumRoute { automatic, doubling, direct, two_level };

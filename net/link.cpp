@@ -23,7 +23,8 @@ namespace {
 // 262144 halved the rate. Source: docs/performance.md.
 constexpr std::size_t kMaxWriteBytes = std::size_t{64} * 1024;
 constexpr std::size_t kSegmentAlignment = 64;  // a cache line
-// Source: docs/performance.md.
+// A Unix socket has no segments: what matters is that few calls move what fits into its buffer, and
+// that both sides work at the same time. Source: docs/performance.md.
 constexpr std::size_t kUnixWriteBytes = std::size_t{256} * 1024;
 
 std::size_t write_bytes_of(int fd) {
@@ -127,11 +128,15 @@ IoResult result_of_call(ssize_t moved) {
 
 IoResult Link::send_file(int fd) {
   FileMessage message;
-  cmsghdr* const control = CMSG_FIRSTHDR(&message.header);
-  control->cmsg_level = SOL_SOCKET;
-  control->cmsg_type = SCM_RIGHTS;
-  control->cmsg_len = CMSG_LEN(sizeof(fd));
-  std::memcpy(CMSG_DATA(control), &fd, sizeof(fd));
+  if (fd < 0) {
+    message.header.msg_controllen = 0;
+  } else {
+    cmsghdr* const control = CMSG_FIRSTHDR(&message.header);
+    control->cmsg_level = SOL_SOCKET;
+    control->cmsg_type = SCM_RIGHTS;
+    control->cmsg_len = CMSG_LEN(sizeof(fd));
+    std::memcpy(CMSG_DATA(control), &fd, sizeof(fd));
+  }
   const IoResult result =
       result_of_call(::sendmsg(this->fd(), &message.header, MSG_DONTWAIT | MSG_NOSIGNAL));
   sent_bytes_ += result.bytes;

@@ -63,7 +63,7 @@ class Link {
   /// Reads into `first`, then `second`; either may be empty, not both.
   [[nodiscard]] IoResult read_some(Span<std::byte> first, Span<std::byte> second);
 
-  /// Hands the peer a copy of the open file `fd`, in place of one byte of the stream: it must
+  /// Hands the peer a copy of the open file `fd` (-1: none) with one byte of the stream: it must
   /// receive exactly there. Unix sockets only.
   [[nodiscard]] IoResult send_file(int fd);
   /// `fd` gets what the peer handed over, -1 where its byte came without a file; the caller closes.

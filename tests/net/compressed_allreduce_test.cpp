@@ -65,20 +65,30 @@ bool nothing_is_lost(const std::vector<RankResult>& results) {
   return true;
 }
 
+// Links alone, whose bytes are counted.
+troupe::GroupOptions by_tcp() {
+  auto options = troupe::testing::test_options();
+  options.transport = troupe::Transport::tcp;
+  return options;
+}
+
 /// Bytes that all ranks send for one sum of `n` values, with 32 and with 16 bits each.
 std::pair<std::uint64_t, std::uint64_t> bytes_of_both(int world_size, std::size_t n) {
   std::vector<std::uint64_t> full(static_cast<std::size_t>(world_size));
   std::vector<std::uint64_t> half(full.size());
-  run_group(world_size, [&](WorkerGroup& group) {
-    std::vector<float> values(n, 1.0F);
-    std::vector<float> errors(n, 0.0F);
-    const auto own = static_cast<std::size_t>(group.rank());
-    const std::uint64_t start = group.sent_bytes();
-    group.all_reduce(Span<float>(values), soon());
-    full[own] = group.sent_bytes() - start;
-    group.all_reduce(Span<float>(values), Span<float>(errors), WireType::bfloat16, soon());
-    half[own] = group.sent_bytes() - start - full[own];
-  });
+  run_group(
+      world_size,
+      [&](WorkerGroup& group) {
+        std::vector<float> values(n, 1.0F);
+        std::vector<float> errors(n, 0.0F);
+        const auto own = static_cast<std::size_t>(group.rank());
+        const std::uint64_t start = group.sent_bytes();
+        group.all_reduce(Span<float>(values), soon());
+        full[own] = group.sent_bytes() - start;
+        group.all_reduce(Span<float>(values), Span<float>(errors), WireType::bfloat16, soon());
+        half[own] = group.sent_bytes() - start - full[own];
+      },
+      by_tcp());
   std::uint64_t full_bytes = 0;
   std::uint64_t half_bytes = 0;
   for (const std::uint64_t bytes : full) full_bytes += bytes;

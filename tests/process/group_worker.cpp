@@ -16,6 +16,7 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "distributed/worker_group.h"
+#include "tests/support/run_ranks.h"
 
 namespace {
 
@@ -45,6 +46,8 @@ troupe::Cluster cluster_from(char** argv) {
 void work(troupe::WorkerGroup& group) {
   group.join({});
   say("joined");
+  const auto buffer =
+      group.make_buffer(100'000 * sizeof(float), troupe::Deadline::in(std::chrono::seconds(60)));
   for (std::int64_t step = 0;; ++step) {
     // The loop ends on all workers after the same step: when any of them was told to.
     std::vector<std::int64_t> end = {told_to_end() ? 1 : 0};
@@ -52,6 +55,8 @@ void work(troupe::WorkerGroup& group) {
                      troupe::Deadline::in(std::chrono::seconds(60)));
     std::vector<float> values(100'000, 1.0F);
     group.all_reduce(troupe::Span<float>(values), troupe::Deadline::in(std::chrono::seconds(60)));
+    group.all_reduce(troupe::Span<float>(reinterpret_cast<float*>(buffer.get()), values.size()),
+                     troupe::Deadline::in(std::chrono::seconds(60)));
     if (step == 2) say("looping");
     if (end[0] > 0) break;
   }
@@ -67,6 +72,7 @@ int main(int argc, char** argv) {
   options.heartbeat_timeout = std::chrono::milliseconds(std::atoi(argv[5]));
   options.heartbeat_interval = options.heartbeat_timeout / 4;
   options.start_timeout = std::chrono::milliseconds(std::atoi(argv[6]));
+  options.transport = troupe::testing::transport_under_test();
   try {
     troupe::WorkerGroup group(cluster_from(argv), options);
     work(group);

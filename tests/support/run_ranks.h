@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <exception>
 #include <functional>
 #include <stdexcept>
@@ -66,6 +67,16 @@ inline std::vector<Cluster> make_clusters(int world_size, LoopbackListener& list
   return clusters;
 }
 
+/// The transport that TROUPE_TEST_TRANSPORT names, as --transport spells it; automatic without.
+inline Transport transport_under_test() {
+  const char* const wanted = std::getenv("TROUPE_TEST_TRANSPORT");
+  for (const Transport transport :
+       {Transport::automatic, Transport::tcp, Transport::unix_socket, Transport::shared_memory}) {
+    if (wanted == nullptr || std::string(wanted) == name_of(transport)) return transport;
+  }
+  throw std::runtime_error(text("TROUPE_TEST_TRANSPORT=", wanted, " is no transport"));
+}
+
 /// Limits for tests: a failure shows in seconds, and a busy machine does not look like one.
 inline GroupOptions test_options() {
   GroupOptions options;
@@ -73,6 +84,7 @@ inline GroupOptions test_options() {
   options.collective_timeout = std::chrono::seconds(20);
   options.heartbeat_interval = std::chrono::milliseconds(200);
   options.heartbeat_timeout = std::chrono::seconds(5);
+  options.transport = transport_under_test();
   return options;
 }
 

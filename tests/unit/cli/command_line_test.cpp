@@ -111,6 +111,7 @@ const std::vector<BadLine> kBadLines = {
     {{"--data-dir", ""}, "--data-dir", "give a folder"},
     {{"--strategy", "tpu"}, "--strategy", "tpu is not in this version"},
     {{"--communication", "smoke"}, "--communication", "give auto, ring, gloo, nccl or mpi"},
+    {{"--transport", "pigeon"}, "--transport", "give auto, tcp, unix or shm"},
     {{"--compress", "int8"}, "--compress", "give none, float16"},
     {{"--strategy", "fast"}, "--strategy", "multi-worker or parameter-server"},
     {{"--strategy", ""}, "--strategy", "multi-worker or parameter-server"},
@@ -262,6 +263,8 @@ TEST_SUITE("cli") {
                                             "2",
                                             "--communication",
                                             "gloo",
+                                            "--transport",
+                                            "shm",
                                             "--compress",
                                             "bf16",
                                             "--generation",
@@ -298,6 +301,7 @@ TEST_SUITE("cli") {
     CHECK(options.strategy.replicas == 3);
     CHECK(options.strategy.threads == 2);
     CHECK(options.strategy.communication == "gloo");
+    CHECK(options.strategy.group.transport == troupe::Transport::shared_memory);
     CHECK(options.strategy.compress == "bfloat16");
     CHECK(options.strategy.cluster.generation == 4);
     CHECK(options.strategy.group.insecure);

@@ -66,6 +66,7 @@ TEST_SUITE("cli") {
          "--backup-workers is 3",
          "give at most 2"},
         {{"--communication", "gloo"}, "--communication gloo", "parameter servers sum"},
+        {{"--transport", "unix"}, "--transport unix", "by TCP"},
         {{"--compress", "bf16"}, "--compress bfloat16", "as they are"},
     };
     for (const Row& row : rows) {
@@ -144,6 +145,7 @@ TEST_SUITE("cli") {
     CHECK(match.at("--staleness-bound") == "0");
     CHECK(match.at("--backup-workers") == "1");
     CHECK(match.at("--communication") == "auto");
+    CHECK(match.at("--transport") == "auto");
     CHECK(match.at("--compress") == "none");
     CHECK(parsed({"--compress", "fp16"}, kGroup).strategy.must_match.at("--compress") == "float16");
     CHECK(match.at("--min-shard-bytes") == "262144");

@@ -1,0 +1,182 @@
+// The three ways in which workers that share memory sum. Each adds in rank order, so the bits are
+// those of every other way.
+//   small      every rank writes its values beside its entry and adds up those of all
+//   by parts   values go through slots, part by part: in step s a rank writes part s, adds its
+//              share of part s-1 over all ranks, and copies the others' shares of part s-2
+//   in place   values lie in a buffer that all have mapped: a rank adds its share of all copies and
+//              writes it into all of them; nothing is copied before or after
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "distributed/board.h"
+#include "distributed/collectives.h"
+#include "distributed/rank_order.h"
+
+namespace troupe {
+namespace {
+
+// Shorter values are written out faster than it takes to learn that all have them in place.
+constexpr std::size_t kInPlaceMinBytes = 512;
+// Two reads of all values by everybody cost more than the two more meetings of shares.
+// Source: docs/performance.md.
+constexpr std::size_t kSmallMaxReads = kSmallSlotBytes;
+// As long as both its reads and its writes stay in the level-2 cache.
+constexpr std::size_t kInPlaceBlock = std::size_t{32} * 1024;
+constexpr std::size_t kShortestPart = std::size_t{128} * 1024;  // Source: docs/performance.md
+constexpr std::size_t kAlignment = 64;
+
+bool is_small(std::size_t bytes, int world_size) {
+  return bytes * static_cast<std::size_t>(world_size - 1) <= kSmallMaxReads;
+}
+
+// A quarter, so that writing, adding and reading overlap; as long as a slot at most.
+std::size_t part_bytes_of(std::size_t bytes, std::size_t slot_bytes) {
+  const std::size_t quarter = (bytes / 4 + kAlignment - 1) / kAlignment * kAlignment;
+  return std::min(std::max(quarter, kShortestPart), slot_bytes);
+}
+
+}  // namespace
+
+void Board::all_reduce(Span<std::byte> values, const Reduction& sum, const Deadline& deadline) {
+  begin(Operation::all_reduce, sum.dtype, values.size(), deadline);
+  const bool small = is_small(values.size(), world_size_);
+  const Place place = values.size() < kInPlaceMinBytes ? Place{} : place_of(values);
+  const bool by_parts = !small && place.buffer == 0;
+  if (by_parts) {
+    const std::size_t first = part_bytes_of(values.size(), layout_.part_bytes);
+    write_part(values.subspan(0, std::min(first, values.size())), next_slot_);
+  }
+  enter(place,
+        small && place.buffer == 0 ? Span<const std::byte>(values) : Span<const std::byte>());
+  await_entries();
+  const Agreement all = agreement(place);
+  if (all == Agreement::in_place) return add_in_place(place, values.size(), sum);
+  if (all == Agreement::on_board && small) return add_small(values, sum);
+  add_by_parts(values, sum, all == Agreement::on_board);
+}
+
+Board::Agreement Board::agreement(const Place& place) const {
+  bool alike = true;
+  bool none = place.buffer == 0;
+  for_peers([&](int peer) {
+    const Entry& theirs = entry(peer);
+    alike = alike && theirs.buffer == place.buffer && theirs.offset == place.offset;
+    none = none && theirs.buffer == 0;
+  });
+  if (none) return Agreement::on_board;
+  return alike ? Agreement::in_place : Agreement::mixed;
+}
+
+std::shared_ptr<std::byte> Board::add_buffer(std::shared_ptr<SharedSegment> segment,
+                                             std::size_t stride) {
+  std::byte* const memory = segment->memory().data();
+  std::byte* const mine = memory + stride * static_cast<std::size_t>(rank_);
+  buffers_.push_back({next_buffer_++, segment, memory, mine, stride});
+  return {std::move(segment), mine};
+}
+
+// A range that is no longer in use may be somebody else's memory by now.
+Board::Place Board::place_of(Span<std::byte> values) {
+  const auto address = reinterpret_cast<std::uintptr_t>(values.data());
+  for (std::size_t i = 0; i < buffers_.size(); ++i) {
+    const Buffer& buffer = buffers_[i];
+    const auto begin = reinterpret_cast<std::uintptr_t>(buffer.mine);
+    if (address < begin || address + values.size() > begin + buffer.stride) continue;
+    if (!buffer.segment.expired()) {
+      const std::uint64_t offset = address - begin;
+      return {buffer.id, offset, buffer.memory + offset, buffer.stride};
+    }
+    buffers_.erase(buffers_.begin() + static_cast<std::ptrdiff_t>(i--));
+  }
+  return {};
+}
+
+void Board::add_small(Span<std::byte> values, const Reduction& sum) {
+  if (values.empty()) return;
+  const bool beside = values.size() > sizeof(Entry::values);
+  for (int rank = 0; rank < world_size_; ++rank) {
+    operands_[static_cast<std::size_t>(rank)] = beside ? small_slot(rank) : entry(rank).values;
+  }
+  operands_[static_cast<std::size_t>(rank_)] = values.data();
+  add_in_rank_order(values.data(), operands_, values.size() / sum.element_bytes, sum);
+}
+
+void Board::add_in_place(const Place& place, std::size_t bytes, const Reduction& sum) {
+  const auto copy_of = [&](int rank) {
+    return place.memory + place.stride * static_cast<std::size_t>(rank);
+  };
+  const Span<std::byte> share = ring_chunk({copy_of(rank_), bytes}, world_size_, rank_);
+  for (std::size_t done = 0; done < share.size(); done += kInPlaceBlock) {
+    const Span<std::byte> block = share.subspan(done, std::min(kInPlaceBlock, share.size() - done));
+    const auto offset = static_cast<std::size_t>(block.data() - copy_of(rank_));
+    for (int rank = 0; rank < world_size_; ++rank) {
+      operands_[static_cast<std::size_t>(rank)] = copy_of(rank) + offset;
+    }
+    add_in_rank_order(block.data(), operands_, block.size() / sum.element_bytes, sum);
+    for_peers([&](int peer) { std::memcpy(copy_of(peer) + offset, block.data(), block.size()); });
+  }
+  written_bytes_ += share.size() * static_cast<std::size_t>(world_size_ - 1);
+  finish_step();
+  await_step();
+}
+
+// Where `first_is_written`, the entry told everybody that this rank has made its first step. Four
+// slots are enough: before a rank writes part s, all have ended step s-2, and so have read part s-4
+// out of the slot.
+void Board::add_by_parts(Span<std::byte> values, const Reduction& sum, bool first_is_written) {
+  const std::size_t length = part_bytes_of(values.size(), layout_.part_bytes);
+  const std::size_t parts = (values.size() + length - 1) / length;
+  const auto part = [&](std::size_t index) {
+    const std::size_t begin = index * length;
+    return values.subspan(begin, std::min(length, values.size() - begin));
+  };
+  for (std::size_t step = first_is_written ? 1 : 0; step < parts + 2; ++step) {
+    if (step < parts) write_part(part(step), next_slot_ + step);
+    await_step();
+    if (step >= 1 && step <= parts) add_share(part(step - 1), next_slot_ + step - 1, sum);
+    if (step >= 2) read_part(part(step - 2), next_slot_ + step - 2);
+    if (step <= parts) finish_step();
+  }
+  next_slot_ = (next_slot_ + parts) % kPartSlots;
+}
+
+// All but this rank's own share, which nobody else reads.
+void Board::write_part(Span<std::byte> part, std::size_t slot) {
+  std::byte* const into = part_slot(rank_, slot);
+  const Span<std::byte> own = ring_chunk(part, world_size_, rank_);
+  const auto before = static_cast<std::size_t>(own.begin() - part.begin());
+  const auto until = static_cast<std::size_t>(own.end() - part.begin());
+  std::memcpy(into, part.data(), before);
+  std::memcpy(into + until, own.end(), part.size() - until);
+  written_bytes_ += part.size();
+}
+
+void Board::add_share(Span<std::byte> part, std::size_t slot, const Reduction& sum) {
+  const Span<std::byte> share = ring_chunk(part, world_size_, rank_);
+  if (share.empty()) return;
+  const auto offset = static_cast<std::size_t>(share.begin() - part.begin());
+  for (int rank = 0; rank < world_size_; ++rank) {
+    operands_[static_cast<std::size_t>(rank)] = part_slot(rank, slot) + offset;
+  }
+  operands_[static_cast<std::size_t>(rank_)] = share.data();
+  add_in_rank_order(share.data(), operands_, share.size() / sum.element_bytes, sum);
+  std::memcpy(part_slot(rank_, slot) + offset, share.data(), share.size());
+}
+
+void Board::read_part(Span<std::byte> part, std::size_t slot) {
+  for_peers([&](int peer) {
+    const Span<std::byte> share = ring_chunk(part, world_size_, peer);
+    const auto offset = share.begin() - part.begin();
+    if (!share.empty()) std::memcpy(share.data(), part_slot(peer, slot) + offset, share.size());
+  });
+}
+
+void Board::finish_step() { post(block(rank_).steps, ++steps_); }
+
+void Board::await_step() {
+  for_peers([this](int peer) { await(peer, block(peer).steps, steps_); });
+  wake_sleepers();
+}
+
+}  // namespace troupe

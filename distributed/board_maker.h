@@ -1,0 +1,33 @@
+// Whether the workers of a group share memory, by options and machines, and the memory they share.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "core/deadline.h"
+#include "distributed/board.h"
+
+namespace troupe {
+
+/// What links say about the machines that the workers run on.
+struct Neighbourhood {
+  int workers_on_this_machine = 1;
+  std::string no_unix;  // why a link within the machine is TCP; "": none is
+};
+
+/// The board of the group, or null where it has none; the same on every rank. The chief logs what
+/// was chosen and why.  Collective: yes.  Blocks: at most `deadline`.
+/// Throws: ConfigError where Transport::shared_memory is asked for and cannot be; as a collective.
+[[nodiscard]] std::unique_ptr<Board> make_board(CallEnvironment& environment,
+                                                const Neighbourhood& neighbourhood,
+                                                const Deadline& deadline);
+
+/// This rank's part of a buffer of `bytes` per rank, or null where not all can have it.
+/// Collective: yes.  Blocks: at most `deadline`.  Throws: as a collective.
+[[nodiscard]] std::shared_ptr<std::byte> make_shared_buffer(Board& board,
+                                                            CallEnvironment& environment,
+                                                            std::size_t bytes,
+                                                            const Deadline& deadline);
+
+}  // namespace troupe

@@ -1,0 +1,104 @@
+#include "distributed/shared_segment.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <boost/interprocess/exceptions.hpp>
+#include <boost/interprocess/mapped_region.hpp>
+#include <cerrno>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "core/error.h"
+#include "core/text.h"
+
+namespace troupe {
+namespace ipc = boost::interprocess;
+
+namespace {
+
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+// What mapped_region asks of memory that it is to map.
+class OpenFile {
+ public:
+  explicit OpenFile(int fd) : fd_(fd) {}
+  [[nodiscard]] ipc::mapping_handle_t get_mapping_handle() const {
+    return ipc::ipcdetail::mapping_handle_from_file_handle(fd_);
+  }
+  [[nodiscard]] ipc::mode_t get_mode() const { return ipc::read_write; }
+
+ private:
+  int fd_;
+};
+
+[[noreturn]] void throw_not_granted(const char* what, std::uint64_t bytes, int error) {
+  throw EnvironmentError(text("the system grants no ", bytes, " bytes of shared memory (", what,
+                              ": ", std::generic_category().message(error), ")."),
+                         "free memory, or raise the limit of this container.");
+}
+
+// Without this a page that is missing later would be a SIGBUS in the middle of a sum.
+void reserve(int fd, std::uint64_t bytes) {
+  int error = EINTR;
+  while (error == EINTR) error = ::posix_fallocate(fd, 0, static_cast<off_t>(bytes));
+  if (error != 0) throw_not_granted("posix_fallocate", bytes, error);
+}
+
+}  // namespace
+
+struct SharedSegment::Mapping {
+  ipc::mapped_region region;
+};
+
+SharedSegment::SharedSegment(int fd) : fd_(fd) {}
+
+std::shared_ptr<SharedSegment> SharedSegment::make(std::uint64_t bytes) {
+  const int fd = ::memfd_create("troupe", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (fd < 0) throw_not_granted("memfd_create", bytes, errno);
+  std::shared_ptr<SharedSegment> made(new SharedSegment(fd));
+  if (::fchmod(fd, S_IRUSR | S_IWUSR) != 0) throw_not_granted("fchmod", bytes, errno);
+  reserve(fd, bytes);
+  if (::fcntl(fd, F_ADD_SEALS, kSeals) != 0) throw_not_granted("F_ADD_SEALS", bytes, errno);
+  made->map(bytes);
+  return made;
+}
+
+std::shared_ptr<SharedSegment> SharedSegment::adopt(int fd, std::uint64_t bytes) {
+  std::shared_ptr<SharedSegment> taken(new SharedSegment(fd));
+  struct stat facts {};
+  const bool fits =
+      ::fstat(fd, &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_uid == ::geteuid() &&
+      static_cast<std::uint64_t>(facts.st_size) == bytes && ::fcntl(fd, F_GET_SEALS) == kSeals;
+  if (!fits) {
+    throw DataError(text("what was handed over is no sealed memory of ", bytes, " bytes."),
+                    "run the same build of Troupe on every worker.");
+  }
+  taken->map(bytes);
+  return taken;
+}
+
+void SharedSegment::map(std::uint64_t bytes) {
+  try {
+    // All pages at once, not one fault after the other in the first sums.
+    mapping_ = std::make_unique<Mapping>(Mapping{ipc::mapped_region(
+        OpenFile(fd_), ipc::read_write, 0, bytes, nullptr, MAP_SHARED | MAP_POPULATE)});
+  } catch (const ipc::interprocess_exception& error) {
+    throw_not_granted("mmap", bytes, error.get_native_error());
+  }
+}
+
+SharedSegment::~SharedSegment() { close_fd(); }
+
+Span<std::byte> SharedSegment::memory() const {
+  return {static_cast<std::byte*>(mapping_->region.get_address()), mapping_->region.get_size()};
+}
+
+void SharedSegment::close_fd() {
+  if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+}
+
+}  // namespace troupe

@@ -1,0 +1,70 @@
+#include "distributed/verdict.h"
+
+#include "core/error.h"
+#include "core/text.h"
+
+namespace troupe {
+namespace {
+
+// How long a worker waits to hear the chief's verdict before it reports what it saw itself: the
+// chief's own grace for a suspicion, and time for two messages on a busy machine.
+constexpr std::chrono::milliseconds kVerdictWait{1'000};
+
+const std::string& task_of(const Cluster& cluster, int rank) {
+  return cluster.members[static_cast<std::size_t>(rank)].task;
+}
+
+}  // namespace
+
+std::string describe_collective(const FrameHeader& header) {
+  std::string what = text(name_of(header.operation), " #", header.sequence);
+  const bool has_root =
+      header.operation == Operation::broadcast || header.operation == Operation::reduce;
+  if (header.dtype != DType::none) {
+    what += text(" of ", header.total_bytes, " bytes");
+    if (header.dtype != DType::bytes) what += text(" of ", name_of(header.dtype));
+  }
+  if (has_root) what += text(" with root ", header.root);
+  return what;
+}
+
+std::string place_of_failure(const Cluster& cluster, const FrameHeader& header) {
+  return text(cluster.task(), " was in ", describe_collective(header), ".");
+}
+
+Failure desynchronised(const Cluster& cluster, const FrameHeader& mine, int peer,
+                       const FrameHeader& theirs) {
+  const std::string here = describe_collective(mine);
+  const std::string there = describe_collective(theirs);
+  const std::string& me = cluster.task();
+  const std::string& other = task_of(cluster, peer);
+  // One wording, whichever side saw it.
+  const std::string both = peer < cluster.rank
+                               ? text(other, " is in ", there, ", ", me, " in ", here)
+                               : text(me, " is in ", here, ", ", other, " in ", there);
+  return {FailureKind::desync, peer, both + (here == there ? " for other values." : "."),
+          "every worker must call the same collectives in the same order: look for a branch that "
+          "depends on the rank or on data.",
+          kExitFailed};
+}
+
+void settle(CallEnvironment& environment, const Failure& mine, const std::string& where) {
+  environment.report(mine);
+  if (!environment.state.wait_failed(kVerdictWait)) environment.state.fail(mine);
+  environment.state.raise_if_failed(where);
+  throw InternalError("a failed collective left no failure.", "please report this.");
+}
+
+void settle_broken(CallEnvironment& environment, const LinkBroken& broken,
+                   const std::string& where) {
+  const Cluster& cluster = environment.state.cluster;
+  environment.suspect(broken.peer, broken.what);
+  if (!environment.state.wait_failed(kVerdictWait)) {
+    environment.state.fail(peer_lost(
+        cluster, broken.peer, text("its link to ", cluster.task(), " broke: ", broken.what)));
+  }
+  environment.state.raise_if_failed(where);
+  throw InternalError("a broken link left no failure.", "please report this.");
+}
+
+}  // namespace troupe
