@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "distributed/board.h"
-#include "distributed/collectives.h"
 #include "distributed/rank_order.h"
+#include "distributed/slices.h"
 
 namespace troupe {
 namespace {
@@ -106,7 +106,7 @@ void Board::add_in_place(const Place& place, std::size_t bytes, const Reduction&
   const auto copy_of = [&](int rank) {
     return place.memory + place.stride * static_cast<std::size_t>(rank);
   };
-  const Span<std::byte> share = ring_chunk({copy_of(rank_), bytes}, world_size_, rank_);
+  const Span<std::byte> share = slice_of({copy_of(rank_), bytes}, world_size_, rank_);
   for (std::size_t done = 0; done < share.size(); done += kInPlaceBlock) {
     const Span<std::byte> block = share.subspan(done, std::min(kInPlaceBlock, share.size() - done));
     const auto offset = static_cast<std::size_t>(block.data() - copy_of(rank_));
@@ -144,7 +144,7 @@ void Board::add_by_parts(Span<std::byte> values, const Reduction& sum, bool firs
 // All but this rank's own share, which nobody else reads.
 void Board::write_part(Span<std::byte> part, std::size_t slot) {
   std::byte* const into = part_slot(rank_, slot);
-  const Span<std::byte> own = ring_chunk(part, world_size_, rank_);
+  const Span<std::byte> own = slice_of(part, world_size_, rank_);
   const auto before = static_cast<std::size_t>(own.begin() - part.begin());
   const auto until = static_cast<std::size_t>(own.end() - part.begin());
   std::memcpy(into, part.data(), before);
@@ -153,7 +153,7 @@ void Board::write_part(Span<std::byte> part, std::size_t slot) {
 }
 
 void Board::add_share(Span<std::byte> part, std::size_t slot, const Reduction& sum) {
-  const Span<std::byte> share = ring_chunk(part, world_size_, rank_);
+  const Span<std::byte> share = slice_of(part, world_size_, rank_);
   if (share.empty()) return;
   const auto offset = static_cast<std::size_t>(share.begin() - part.begin());
   for (int rank = 0; rank < world_size_; ++rank) {
@@ -166,7 +166,7 @@ void Board::add_share(Span<std::byte> part, std::size_t slot, const Reduction& s
 
 void Board::read_part(Span<std::byte> part, std::size_t slot) {
   for_peers([&](int peer) {
-    const Span<std::byte> share = ring_chunk(part, world_size_, peer);
+    const Span<std::byte> share = slice_of(part, world_size_, peer);
     const auto offset = share.begin() - part.begin();
     if (!share.empty()) std::memcpy(share.data(), part_slot(peer, slot) + offset, share.size());
   });
