@@ -23,10 +23,18 @@ constexpr std::chrono::milliseconds kGoodbyeLinger{1'000};
 // An abort frame normally leaves at once; a worker that does not read must not hold up the others.
 constexpr std::chrono::milliseconds kAbortFlush{200};
 constexpr std::chrono::milliseconds kFlushPoll{1};
+// Who is missing changes with everyone who comes. Told each time, W workers would cost W^2 messages
+// of up to W names: on a link of 1.25 MB/s 128 workers took 4 s for that, and 256 lost each other.
+// Source: docs/scale.md.
+constexpr std::chrono::milliseconds kAnnouncePause{50};
+constexpr std::size_t kMaxNames = 16;  // in one sentence
 
 std::string join_names(const std::vector<std::string>& names) {
   std::string joined;
-  for (const std::string& name : names) joined += (joined.empty() ? "" : ", ") + name;
+  for (std::size_t i = 0; i < std::min(names.size(), kMaxNames); ++i) {
+    joined += (i == 0 ? "" : ", ") + names[i];
+  }
+  if (names.size() > kMaxNames) joined += text(" and ", names.size() - kMaxNames, " more");
   return joined;
 }
 
@@ -68,6 +76,7 @@ Chief::Chief(GroupState& state, boost::asio::io_context& context, Acceptor& acce
                 std::chrono::steady_clock::now()),
       tick_(context),
       start_limit_(context),
+      announce_(context),
       progress_(context),
       grace_(context),
       began_(std::chrono::steady_clock::now()),
@@ -160,7 +169,7 @@ void Chief::on_closed(int rank, const std::string& reason) {
   if (stage_ == Stage::gathering) {
     log_warning(task(rank), " left before the group was complete (", reason,
                 "); waiting for it again.");
-    return announce_missing();
+    return announce_soon();
   }
   fail(peer_lost(state_.cluster, rank, reason + " without a goodbye"));
 }
@@ -208,6 +217,15 @@ void Chief::on_start_timeout() {
   }
   const double limit = std::chrono::duration<double>(state_.options.start_timeout).count();
   fail(start_timeout_failure(late.empty() ? 0 : late.front(), join_names(names), limit));
+}
+
+void Chief::announce_soon() {
+  if (std::exchange(announcing_, true)) return;
+  announce_.expires_after(kAnnouncePause);
+  announce_.async_wait([this](const ErrorCode& cancelled) {
+    announcing_ = false;
+    if (!cancelled) announce_missing();
+  });
 }
 
 void Chief::announce_missing() {

@@ -60,6 +60,7 @@ class Chief final : public ControlPlane {
   void on_closed(int rank, const std::string& reason);
   void on_tick();
   void on_start_timeout();
+  void announce_soon();
   void announce_missing();
   void finish_goodbye();
 
@@ -84,11 +85,13 @@ class Chief final : public ControlPlane {
   Liveness liveness_;
   boost::asio::steady_timer tick_;
   boost::asio::steady_timer start_limit_;
+  boost::asio::steady_timer announce_;
   boost::asio::steady_timer progress_;
   boost::asio::steady_timer grace_;
   std::chrono::steady_clock::time_point began_;
   std::vector<Peer> peers_;  // by rank; [0] is this process
   Stage stage_ = Stage::gathering;
+  bool announcing_ = false;  // announce_ is about to
   std::optional<Failure> terms_failure_;
   std::optional<Failure> suspicion_;
   std::optional<Failure> failing_;  // decided; on its way to the workers

@@ -100,7 +100,7 @@ void Chief::admit(const std::shared_ptr<Connection>& connection, const Hello& he
       [this, rank](const std::string& reason, FrameFault) { on_closed(rank, reason); });
   log_debug(task(rank), " joined from ", connection->peer_text());
   compare_terms(rank);
-  announce_missing();
+  announce_soon();
   proceed_if_complete();
 }
 
