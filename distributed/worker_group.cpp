@@ -28,10 +28,6 @@
 namespace troupe {
 namespace {
 
-// Longer than a message takes to come back over loopback, shorter than what a sleep costs; only
-// when every worker of this machine can have a core.
-// Source: docs/performance.md (10x at 4 B; never when oversubscribed).
-constexpr std::chrono::microseconds kSpin{50};
 constexpr std::chrono::milliseconds kAbortWait{1'000};
 // The chief's verdict on a join that timed out is about to arrive; see Chief::on_start_timeout.
 constexpr std::chrono::milliseconds kJoinSlack{2'000};
@@ -249,7 +245,7 @@ Neighbourhood WorkerGroup::Impl::make_links() {
   environment_.emplace(CallEnvironment{state_,
                                        links_,
                                        {scratch_.get(), kScratchBytes},
-                                       core_each ? kSpin : std::chrono::microseconds(0),
+                                       core_each ? state_.options.spin : std::chrono::microseconds(0),
                                        [this](const Failure& failure) { tell(failure); },
                                        [this](int peer, const std::string& what) {
                                          boost::asio::post(network_.context(), [this, peer, what] {
