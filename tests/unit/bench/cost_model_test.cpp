@@ -1,0 +1,40 @@
+#include "bench/scale/cost_model.h"
+
+#include "tests/support/test_prelude.h"
+
+using namespace troupe::bench;  // NOLINT: a test
+
+TEST_SUITE("bench") {
+  TEST_CASE("cost model: ring, direct and doubling as in the literature") {
+    const Parameters link{1e-3, 1e6, 0};
+    CHECK(seconds_of(ring_cost(8, 800'000), link) == doctest::Approx(14e-3 + 1.4));
+    CHECK(seconds_of(direct_cost(8, 800'000), link) == doctest::Approx(2e-3 + 1.4));
+    CHECK(seconds_of(doubling_cost(8, 1000), link) == doctest::Approx(6e-3));
+    CHECK(seconds_of(doubling_cost(6, 1000), link) == doctest::Approx(8e-3));  // 2 more rounds
+    CHECK(barrier_cost(5).alphas == 3);
+  }
+  TEST_CASE("cost model: a message's cost to its sender counts for the direct exchange") {
+    CHECK(seconds_of(direct_cost(4, 0), {0, 0, 1e-3}) == doctest::Approx(6e-3));
+  }
+  TEST_CASE("cost model: a pipelined ring is as slow as the slower of delay and chunk") {
+    CHECK(pipelined_ring_seconds(4, 4000, {1e-2, 1e6, 0}) == doctest::Approx(6e-2 + 1e-3));
+    CHECK(pipelined_ring_seconds(4, 4'000'000, {1e-2, 1e6, 0}) == doctest::Approx(6 + 1e-2));
+  }
+  TEST_CASE("cost model: the fit finds the parameters that made the times") {
+    const Parameters made{2e-3, 5e6, 0};
+    std::vector<Observation> seen;
+    for (const int ranks : {8, 64}) {
+      for (const Cost& cost : {barrier_cost(ranks), doubling_cost(ranks, 65'536)}) {
+        seen.push_back({cost, seconds_of(cost, made)});
+      }
+    }
+    const Parameters found = fit(seen);
+    CHECK(found.alpha == doctest::Approx(made.alpha));
+    CHECK(found.beta == doctest::Approx(made.beta));
+  }
+  TEST_CASE("cost model: what the chief sends at a rendezvous grows with the square of the ranks") {
+    const double ratio = rendezvous_cost(256).bytes / rendezvous_cost(64).bytes;
+    CHECK(ratio > 12);
+    CHECK(ratio < 17);
+  }
+}
