@@ -21,13 +21,9 @@ constexpr std::int64_t kGeneratedTest = 2'000;
 constexpr std::uint64_t kTrainSeed = 1;
 constexpr std::uint64_t kTestSeed = 2;
 
-// {uint8 [B, 3, 32, 32], uint8 [B]} to {float32 [B, 3, 32, 32] normalised, int64 [B]}. One middle
-// and one width for all colours: the first layer learns the rest.
-std::vector<at::Tensor> normalise(std::vector<at::Tensor> batch) {
-  batch[0] = batch[0].to(at::kFloat).mul_(4.0 / 255).sub_(2.0);
-  batch[1] = batch[1].to(at::kLong);
-  return batch;
-}
+// uint8 [B, 3, 32, 32] to float32, normalised. One middle and one width for all colours: the first
+// layer learns the rest.
+constexpr ByteScale kNormalised{4.0 / 255, 2.0};
 
 // A tensor over the memory of `values`, which it keeps alive; nothing is copied.
 at::Tensor adopt_bytes(std::vector<std::uint8_t> values, at::IntArrayRef shape) {
@@ -41,8 +37,8 @@ std::shared_ptr<const Dataset> make_dataset(CifarRecords records) {
   return std::make_shared<TensorDataset>(
       std::vector<at::Tensor>{
           adopt_bytes(std::move(records.images), {count, 3, kCifarSide, kCifarSide}),
-          adopt_bytes(std::move(records.labels), {count})},
-      normalise);
+          adopt_bytes(std::move(records.labels), {count}).to(at::kLong)},
+      kNormalised);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/span.h"
 #include "core/text.h"
 
 namespace troupe {
@@ -20,6 +21,9 @@ class Subset final : public Dataset {
   [[nodiscard]] std::vector<at::Tensor> get(const at::Tensor& indices) const override {
     return dataset_->get(indices.add(begin_));
   }
+  void get_into(const at::Tensor& indices, std::vector<at::Tensor>& fields) const override {
+    dataset_->get_into(indices.add(begin_), fields);
+  }
 
  private:
   std::shared_ptr<const Dataset> dataset_;
@@ -27,7 +31,45 @@ class Subset final : public Dataset {
   std::int64_t count_;
 };
 
+/// Memory that can be copied byte by byte.
+bool is_plain(const at::Tensor& field) {
+  return field.is_cpu() && field.layout() == at::kStrided && !field.is_quantized() &&
+         !field.is_conj() && !field.is_neg();
+}
+
+/// Makes `out` a contiguous tensor of `rows` examples of `field`, keeping it where it is one.
+void make_room(const at::Tensor& field, at::ScalarType type, std::int64_t rows, at::Tensor& out) {
+  const at::IntArrayRef example = field.sizes().slice(1);
+  const bool fits = out.defined() && out.scalar_type() == type && out.is_cpu() &&
+                    out.is_contiguous() && out.dim() == field.dim() && out.size(0) == rows &&
+                    out.sizes().slice(1) == example;
+  if (fits) return;
+  std::vector<std::int64_t> shape(field.sizes().begin(), field.sizes().end());
+  shape[0] = rows;
+  out = at::empty(shape, field.options().dtype(type));
+}
+
+Span<const std::int64_t> checked(const at::Tensor& indices, std::int64_t size) {
+  if (indices.dim() != 1) {
+    throw DataError(text("A batch was asked for by indices of ", indices.dim(), " dimensions."),
+                    "give indices [B].");
+  }
+  const Span<const std::int64_t> rows(indices.data_ptr<std::int64_t>(),
+                                      static_cast<std::size_t>(indices.size(0)));
+  for (const std::int64_t row : rows) {
+    if (row >= 0 && row < size) continue;
+    throw DataError(text("Example ", row, " was asked for, of a data set of ", size, "."),
+                    "ask for examples from 0 on that the data set has.");
+  }
+  return rows;
+}
+
 }  // namespace
+
+void Dataset::get_into(const at::Tensor& indices, std::vector<at::Tensor>& fields) const {
+  fields.clear();  // their memory can be had again for what is made now
+  fields = get(indices);
+}
 
 TensorDataset::TensorDataset(std::vector<at::Tensor> fields, BatchTransform transform)
     : fields_(std::move(fields)), transform_(std::move(transform)) {
@@ -52,11 +94,50 @@ TensorDataset::TensorDataset(std::vector<at::Tensor> fields, BatchTransform tran
 
 std::int64_t TensorDataset::size() const { return fields_[0].size(0); }
 
+TensorDataset::TensorDataset(std::vector<at::Tensor> fields, ByteScale scale)
+    : TensorDataset(std::move(fields)) {
+  scale_ = scale;
+}
+
 std::vector<at::Tensor> TensorDataset::get(const at::Tensor& indices) const {
   std::vector<at::Tensor> batch;
-  batch.reserve(fields_.size());
-  for (const at::Tensor& field : fields_) batch.push_back(field.index_select(0, indices));
-  return transform_ ? transform_(std::move(batch)) : batch;
+  get_into(indices, batch);
+  return batch;
+}
+
+void TensorDataset::get_into(const at::Tensor& indices, std::vector<at::Tensor>& fields) const {
+  const bool usual = indices.scalar_type() == at::kLong && indices.is_contiguous();
+  if (!usual) return get_into(indices.to(at::kLong).contiguous(), fields);
+  fields.resize(fields_.size());
+  for (std::size_t i = 0; i < fields_.size(); ++i) gather(fields_[i], indices, fields[i]);
+  if (transform_) fields = transform_(std::move(fields));
+}
+
+void TensorDataset::gather(const at::Tensor& field, const at::Tensor& indices,
+                           at::Tensor& out) const {
+  const auto rows = checked(indices, size());
+  const bool scaled = scale_ && field.scalar_type() == at::kByte;
+  if (!is_plain(field)) {
+    out = field.index_select(0, indices);
+    return;
+  }
+  make_room(field, scaled ? at::kFloat : field.scalar_type(), indices.size(0), out);
+  const auto row_length = static_cast<std::size_t>(size() == 0 ? 0 : field.numel() / size());
+  if (scaled) {
+    detail::scale_rows(field.data_ptr<std::uint8_t>(), row_length, rows, *scale_,
+                       out.data_ptr<float>());
+  } else {
+    detail::copy_rows(static_cast<const std::byte*>(field.data_ptr()),
+                      row_length * field.element_size(), rows,
+                      static_cast<std::byte*>(out.data_ptr()));
+  }
+}
+
+std::shared_ptr<const TensorDataset> TensorDataset::part(std::int64_t begin,
+                                                         std::int64_t count) const {
+  auto result = std::make_shared<TensorDataset>(*this);
+  for (at::Tensor& field : result->fields_) field = field.narrow(0, begin, count);
+  return result;
 }
 
 std::shared_ptr<const Dataset> take(std::shared_ptr<const Dataset> dataset, std::int64_t begin,
@@ -67,6 +148,9 @@ std::shared_ptr<const Dataset> take(std::shared_ptr<const Dataset> dataset, std:
         text("take() asks for ", count, " examples from example ", begin, " of a ",
              dataset ? text("data set of ", size) : std::string("null data set"), "."),
         "ask for examples that the data set has.");
+  }
+  if (const auto* const tensors = dynamic_cast<const TensorDataset*>(dataset.get())) {
+    return tensors->part(begin, count);  // saves an addition and its tensor in every batch
   }
   return std::make_shared<Subset>(std::move(dataset), begin, count);
 }

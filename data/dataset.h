@@ -9,7 +9,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
+
+#include "data/gather_rows.h"
 
 namespace troupe {
 
@@ -31,25 +34,43 @@ class Dataset {
   /// Blocks: as long as it takes; the loader warns every 30 s, it cannot interrupt it.
   /// Throws: whatever it likes; the training thread sees the exception with its type.
   [[nodiscard]] virtual std::vector<at::Tensor> get(const at::Tensor& indices) const = 0;
+
+  /// get() into `fields`: what the loader calls. Override it where a batch can be written into
+  /// tensors that are there already; by default it is get().
+  /// Shapes: as get()'s. On entry `fields` is empty, or what an earlier call left there, whose
+  /// values and memory nobody needs any more; undefined where somebody still does.
+  virtual void get_into(const at::Tensor& indices, std::vector<at::Tensor>& fields) const;
 };
 
 /// Turns the gathered fields of a batch into the fields that the hooks see, in bulk.
 using BatchTransform = std::function<std::vector<at::Tensor>(std::vector<at::Tensor>)>;
 
-/// A data set held in memory: one tensor per field, one index_select per field and batch.
+/// A data set held in memory: one tensor per field. Batches are gathered into the tensors of
+/// earlier ones, without any allocation, unless a transform makes new ones.
 class TensorDataset final : public Dataset {
  public:
   /// Shapes: fields[i] [N, ...], any dtype, the same N in all. The tensors are kept by reference.
   /// `transform`, if set, is called like get() and under its rules; it may change its argument.
   /// Throws: DataError if there is no field, one is undefined or 0-dimensional, or N differs.
   explicit TensorDataset(std::vector<at::Tensor> fields, BatchTransform transform = {});
+  /// Fields of bytes (uint8) become float32 while they are gathered: pictures that stay a byte a
+  /// pixel in memory. The others are as they are.
+  TensorDataset(std::vector<at::Tensor> fields, ByteScale scale);
 
   [[nodiscard]] std::int64_t size() const override;
+  /// Throws: DataError if an index is not in [0, N), or they are not [B].
   [[nodiscard]] std::vector<at::Tensor> get(const at::Tensor& indices) const override;
+  void get_into(const at::Tensor& indices, std::vector<at::Tensor>& fields) const override;
+  /// The `count` examples from `begin` on, which are all there; shares the memory.
+  [[nodiscard]] std::shared_ptr<const TensorDataset> part(std::int64_t begin,
+                                                          std::int64_t count) const;
 
  private:
+  void gather(const at::Tensor& field, const at::Tensor& indices, at::Tensor& out) const;
+
   std::vector<at::Tensor> fields_;  // contiguous, [N, ...]
   BatchTransform transform_;
+  std::optional<ByteScale> scale_;
 };
 
 /// The `count` examples of `dataset` from `begin` on, as a data set; copies no example.

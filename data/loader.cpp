@@ -3,10 +3,11 @@
 #include <ATen/Functions.h>
 #include <c10/core/GradMode.h>
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
-#include <deque>
 #include <exception>
+#include <list>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -18,6 +19,7 @@
 #include "core/log.h"
 #include "core/text.h"
 #include "data/one_compute_thread.h"
+#include "data/owned_tensor.h"
 
 namespace troupe {
 namespace {
@@ -33,41 +35,64 @@ struct Reading {
   std::int64_t first_step;
 };
 
-std::vector<at::Tensor> gather(const Dataset& dataset, const at::Tensor& indices) {
-  std::vector<at::Tensor> fields = dataset.get(indices);
+// Steps that go from the prefetch thread to the training thread and back, without being copied.
+using Steps = std::list<DistributedBatch>;
+
+void check_fields(const std::vector<at::Tensor>& fields, std::int64_t examples) {
   if (fields.empty()) {
     throw DataError("Dataset::get() returned no field.", "return one tensor per field.");
   }
   for (std::size_t i = 0; i < fields.size(); ++i) {
     const at::Tensor& field = fields[i];
     const bool has_examples = field.defined() && field.dim() >= 1;
-    if (has_examples && field.size(0) == indices.size(0)) continue;
+    if (has_examples && field.size(0) == examples) continue;
     throw DataError(
-        text("Dataset::get() was asked for ", indices.size(0), " examples, field ", i,
+        text("Dataset::get() was asked for ", examples, " examples, field ", i,
              " of its result has ",
              has_examples ? text(field.size(0)) : std::string("no first dimension"), "."),
         "return tensors [B, ...] for B indices; a batch transform must keep B too.");
   }
-  return fields;
 }
 
-DistributedBatch gather_step(const Reading& reading, const at::Tensor& order, std::int64_t step) {
-  DistributedBatch result;
-  result.global_examples = reading.plan.global_examples(step);
-  result.epoch = reading.epoch;
-  result.step = step;
-  result.replicas.resize(static_cast<std::size_t>(reading.local_replicas));
-  for (int i = 0; i < reading.local_replicas; ++i) {
-    Share share = reading.plan.share(step, reading.first_replica + i);
-    Batch& batch = result.replicas[static_cast<std::size_t>(i)];
-    batch.global_examples = result.global_examples;
-    batch.stand_in = share.count == 0;
-    // Gathered again even where replica 0 is local too: a step may change its fields in place.
-    if (batch.stand_in) share = reading.plan.share(step, 0);
-    batch.fields = gather(*reading.dataset, order.narrow(0, share.offset, share.count));
+// Gathers one step after the other; prefetch thread only.
+class Gatherer {
+ public:
+  explicit Gatherer(const Reading& reading)
+      : reading_(reading), order_(reading.plan.order(reading.epoch)) {}
+
+  /// Makes `batch`, which may be an earlier step, step `step`.
+  void gather(std::int64_t step, DistributedBatch& batch) {
+    batch.global_examples = reading_.plan.global_examples(step);
+    batch.epoch = reading_.epoch;
+    batch.step = step;
+    batch.replicas.resize(static_cast<std::size_t>(reading_.local_replicas));
+    for (int i = 0; i < reading_.local_replicas; ++i) {
+      Share share = reading_.plan.share(step, reading_.first_replica + i);
+      Batch& mine = batch.replicas[static_cast<std::size_t>(i)];
+      mine.global_examples = batch.global_examples;
+      mine.stand_in = share.count == 0;
+      // Gathered again even where replica 0 is local too: a step may change its fields in place.
+      if (mine.stand_in) share = reading_.plan.share(step, 0);
+      for (at::Tensor& field : mine.fields) {
+        if (!detail::is_ours_alone(field)) field.reset();
+      }
+      reading_.dataset->get_into(indices_of(share), mine.fields);
+      check_fields(mine.fields, share.count);
+    }
   }
-  return result;
-}
+
+ private:
+  const at::Tensor& indices_of(const Share& share) {
+    const bool fits = detail::is_ours_alone(indices_) && indices_.size(0) == share.count;
+    if (!fits) indices_ = at::empty({share.count}, at::kLong);
+    std::copy_n(order_.begin() + share.offset, share.count, indices_.data_ptr<std::int64_t>());
+    return indices_;
+  }
+
+  const Reading& reading_;
+  const std::vector<std::int64_t> order_;
+  at::Tensor indices_;  // [B] of the last batch
+};
 
 void warn_of_waiting(const Reading& reading, const char* who, int waits) {
   const auto waited = std::chrono::duration<double>(reading.options.warn_after * waits).count();
@@ -80,7 +105,11 @@ void warn_of_waiting(const Reading& reading, const char* who, int waits) {
 // The queue between the prefetch thread and the training thread. Everything below `mutex` is
 // guarded by it, except `current`, which is the training thread's.
 struct Epoch::State {
-  explicit State(Reading what) : reading(std::move(what)), thread([this] { prefetch(); }) {}
+  explicit State(Reading what)
+      : reading(std::move(what)),
+        used(static_cast<std::size_t>(1 + std::min<std::int64_t>(reading.options.prefetch_steps,
+                                                                 reading.plan.steps_per_epoch()))),
+        thread([this] { prefetch(); }) {}
   ~State() { stop(); }
   State(const State&) = delete;
   State& operator=(const State&) = delete;
@@ -91,12 +120,13 @@ struct Epoch::State {
   void stop();
 
   const Reading reading;
-  bool begun = false;        // training thread's
-  DistributedBatch current;  // training thread's
+  bool begun = false;  // training thread's
+  Steps current;       // training thread's; one, or none before the first
 
   std::mutex mutex;
   std::condition_variable changed;
-  std::deque<DistributedBatch> ready;
+  Steps ready;               // gathered, in order
+  Steps used;                // read, or not yet anything: to be gathered into
   std::exception_ptr error;  // what ended the prefetch thread, after the steps in `ready`
   bool finished = false;     // the prefetch thread adds nothing more
   bool stopped = false;      // the training thread wants nothing more
@@ -106,8 +136,8 @@ struct Epoch::State {
  private:
   void prefetch() noexcept;
   void prefetch_steps();
-  // Prefetch thread: waits for room; false if nobody wants more.
-  bool wait_for_room();
+  // Prefetch thread: waits for room and gives a step to gather into; none if nobody wants more.
+  Steps wait_for_room();
   // Training thread, holding `lock`: waits until `done`, with a warning now and then.
   template <class Done>
   void wait(std::unique_lock<std::mutex>& lock, const char* who, Done done);
@@ -129,9 +159,8 @@ bool Epoch::State::advance() {
     if (error) std::rethrow_exception(error);
     return false;
   }
-  std::swap(current, ready.front());
-  DistributedBatch old = std::move(ready.front());  // freed outside the lock
-  ready.pop_front();
+  used.splice(used.end(), current);
+  current.splice(current.end(), ready, ready.begin());
   lock.unlock();
   changed.notify_all();
   return true;
@@ -146,25 +175,29 @@ void Epoch::State::stop() {
   thread.join();
 }
 
-bool Epoch::State::wait_for_room() {
+Steps Epoch::State::wait_for_room() {
   std::unique_lock<std::mutex> lock(mutex);
   const auto room = static_cast<std::size_t>(reading.options.prefetch_steps);
   // No deadline: the training thread either takes a step or stops us, in State's destructor.
   changed.wait(lock, [this, room] { return stopped || ready.size() < room; });
-  return !stopped;
+  Steps next;
+  if (stopped) return next;
+  // The others are at most: the current one, and one less than there is room for.
+  next.splice(next.end(), used, used.begin());
+  return next;
 }
 
 void Epoch::State::prefetch_steps() {
   if (reading.first_step == reading.plan.steps_per_epoch()) return;
   detail::use_one_compute_thread_here();
   const at::NoGradGuard no_gradients;
-  const std::vector<std::int64_t> order = reading.plan.order(reading.epoch);
-  const at::Tensor indices = at::tensor(order, at::kLong);  // [examples]
+  Gatherer gatherer(reading);
   for (auto step = reading.first_step; step < reading.plan.steps_per_epoch(); ++step) {
-    if (!wait_for_room()) return;
-    DistributedBatch batch = gather_step(reading, indices, step);
+    Steps next = wait_for_room();
+    if (next.empty()) return;
+    gatherer.gather(step, next.front());
     const std::lock_guard<std::mutex> lock(mutex);
-    ready.push_back(std::move(batch));
+    ready.splice(ready.end(), next);
     changed.notify_all();
   }
 }
@@ -198,7 +231,7 @@ Epoch::Iterator Epoch::begin() {
 
 Epoch::Iterator Epoch::end() { return Iterator(); }
 
-Epoch::Iterator::reference Epoch::Iterator::operator*() const { return state_->current; }
+Epoch::Iterator::reference Epoch::Iterator::operator*() const { return state_->current.front(); }
 
 Epoch::Iterator& Epoch::Iterator::operator++() {
   if (!state_->advance()) state_ = nullptr;

@@ -1,8 +1,10 @@
 // DistributedDataset: a data set as the replicas of this worker read it, epoch by epoch, one step
 // ahead of the training thread.
 //
-// Threads: each Epoch owns one prefetch thread, which calls Dataset::get(), and a queue of at most
-// LoaderOptions::prefetch_steps finished steps. The Epoch itself belongs to one thread. ATen runs
+// Threads: each Epoch owns one prefetch thread, which calls Dataset::get_into(), and a queue of at
+// most LoaderOptions::prefetch_steps finished steps. The Epoch itself belongs to one thread. A step
+// that was read goes back to the prefetch thread, which gathers another one into its tensors,
+// unless somebody still has them: in the steady state nothing is allocated. ATen runs
 // single-threaded on the prefetch thread, so a gather does not compete with the training thread's
 // compute threads.
 #pragma once

@@ -34,11 +34,8 @@ at::Tensor adopt_bytes(std::vector<T> values, at::IntArrayRef shape) {
       owner->data(), shape, [owner](void*) { delete owner; }, at::kByte);
 }
 
-// {uint8 [B, 1, 28, 28], int64 [B]} to {float32 [B, 1, 28, 28] normalised, int64 [B]}.
-std::vector<at::Tensor> normalise(std::vector<at::Tensor> batch) {
-  batch[0] = batch[0].to(at::kFloat).mul_(1 / (255 * kDeviation)).sub_(kMean / kDeviation);
-  return batch;
-}
+// uint8 [B, 1, 28, 28] to float32, normalised.
+constexpr ByteScale kNormalised{1 / (255 * kDeviation), kMean / kDeviation};
 
 template <class T>
 std::shared_ptr<const Dataset> make_dataset(std::vector<T> images, const std::vector<T>& labels) {
@@ -49,7 +46,7 @@ std::shared_ptr<const Dataset> make_dataset(std::vector<T> images, const std::ve
   at::Tensor image_tensor =
       adopt_bytes(std::move(images), {count, 1, kDigitSide, kDigitSide});  // [N, 1, 28, 28]
   return std::make_shared<TensorDataset>(
-      std::vector<at::Tensor>{std::move(image_tensor), std::move(label_tensor)}, normalise);
+      std::vector<at::Tensor>{std::move(image_tensor), std::move(label_tensor)}, kNormalised);
 }
 
 std::string describe(const IdxArray& array) {

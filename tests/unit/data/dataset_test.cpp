@@ -1,11 +1,13 @@
 #include "data/dataset.h"
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "core/error.h"
 #include "data/batch.h"
 #include "tests/support/torch_prelude.h"
+#include "tests/unit/data/numbers_dataset.h"
 
 namespace {
 
@@ -47,6 +49,56 @@ TEST_SUITE("data") {
     CHECK(torch::equal(values, torch::arange(4, torch::kFloat)));  // in the batch, not in the set
   }
 
+  TEST_CASE("tensor_dataset: bytes are scaled to the bit as tensor operations do it") {
+    const at::Tensor bytes = torch::arange(256, torch::kByte).view({128, 2});
+    const at::Tensor labels = torch::arange(128, torch::kInt);
+    for (const auto& [factor, shift] :
+         {std::pair(1 / (255 * 0.3081), 0.1307 / 0.3081), std::pair(4.0 / 255, 2.0)}) {
+      const TensorDataset dataset({bytes, labels}, {factor, shift});
+      const at::Tensor order = torch::arange(127, -1, -1);
+      const auto batch = dataset.get(order);
+      const at::Tensor expected =
+          bytes.index_select(0, order).to(torch::kFloat).mul_(factor).sub_(shift);
+      CHECK((batch[0].scalar_type() == torch::kFloat));
+      CHECK(torch::equal(batch[0], expected));
+      CHECK(torch::equal(batch[1], labels.index_select(0, order)));
+    }
+  }
+
+  TEST_CASE(
+      "tensor_dataset: gathers into tensors that fit, and makes new ones of those that do not") {
+    const TensorDataset dataset({torch::arange(8).view({4, 2}), torch::arange(4, torch::kFloat)});
+    std::vector<at::Tensor> fields;
+    dataset.get_into(indices({0, 1}), fields);
+    REQUIRE(fields.size() == 2);
+    const void* const first = fields[0].data_ptr();
+    dataset.get_into(indices({3, 2}), fields);
+    CHECK(fields[0].data_ptr() == first);
+    CHECK(torch::equal(fields[0], torch::tensor({{6, 7}, {4, 5}})));
+    fields[1] = torch::zeros({2}, torch::kDouble);                   // another type
+    fields[0] = torch::zeros({2, 2}, torch::kLong).transpose(0, 1);  // not in order
+    dataset.get_into(indices({1, 2}), fields);
+    CHECK(torch::equal(fields[0], torch::tensor({{2, 3}, {4, 5}})));
+    CHECK(torch::equal(fields[1], torch::tensor({1.0F, 2.0F})));
+    dataset.get_into(indices({1}), fields);  // fewer examples
+    CHECK(torch::equal(fields[0], torch::tensor({{2, 3}})));
+    fields = {torch::zeros(3)};  // another number of fields
+    dataset.get_into(indices({2}), fields);
+    REQUIRE(fields.size() == 2);
+    CHECK(torch::equal(fields[1], torch::tensor({2.0F})));
+  }
+
+  TEST_CASE("tensor_dataset: indices may be of any integer type and layout, and must be in range") {
+    const TensorDataset dataset({torch::arange(4)});
+    CHECK(torch::equal(dataset.get(torch::tensor({3, 1}, torch::kInt))[0], indices({3, 1})));
+    CHECK(torch::equal(dataset.get(indices({3, 9, 1}).slice(0, 0, 3, 2))[0], indices({3, 1})));
+    CHECK_THROWS_WITH_AS((void)dataset.get(indices({1, 4})),
+                         doctest::Contains("Example 4 was asked for, of a data set of 4."),
+                         troupe::DataError);
+    CHECK_THROWS_AS((void)dataset.get(indices({-1})), troupe::DataError);
+    CHECK_THROWS_AS((void)dataset.get(indices({1, 2}).view({2, 1})), troupe::DataError);
+  }
+
   TEST_CASE("tensor_dataset: fields that do not fit together are refused") {
     using Fields = std::vector<at::Tensor>;
     CHECK_THROWS_AS(TensorDataset(Fields{}), troupe::DataError);
@@ -67,6 +119,12 @@ TEST_SUITE("data") {
     const auto fewer = troupe::take(some, 1, 2);  // 5, 6
     CHECK(torch::equal(fewer->get(indices({1, 0}))[0], indices({6, 5})));
     CHECK(troupe::take(all, 10, 0)->size() == 0);
+    CHECK_THROWS_AS((void)some->get(indices({5})), troupe::DataError);  // 9 is not of that part
+    const auto numbers = troupe::take(std::make_shared<troupe::testing::NumbersDataset>(10), 4, 5);
+    CHECK(torch::equal(numbers->get(indices({0, 4}))[0], indices({4, 8})));
+    std::vector<at::Tensor> fields;
+    numbers->get_into(indices({1}), fields);
+    CHECK(torch::equal(fields.at(0), indices({5})));
   }
 
   TEST_CASE("take: examples that are not there are refused") {
