@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "core/freed_memory.h"
+
 namespace troupe {
 namespace {
 
@@ -20,6 +22,7 @@ int usable_cores() {
 }  // namespace
 
 int configure_compute_threads(int requested, int workers_here, int replicas) {
+  keep_freed_memory();
   int threads = requested;
   // LibTorch's own choice: OMP_NUM_THREADS, else the physical cores. A thread per logical core wins
   // little and loses much as soon as anybody else wants one, because waiting threads spin.
