@@ -18,6 +18,7 @@
 #include "distributed/liveness.h"
 #include "net/acceptor.h"
 #include "net/connection.h"
+#include "net/retry_pause.h"
 
 namespace troupe {
 
@@ -34,14 +35,14 @@ class MemberPlane final : public ControlPlane {
   void goodbye() override;
 
  private:
-  static constexpr std::chrono::milliseconds kRetryPause{100};
   enum class Stage { reaching, waiting, linking, running, leaving };
   struct Attempt;
 
   void reach();
   void try_next(const std::shared_ptr<Attempt>& attempt);
   void on_connected(const std::shared_ptr<Attempt>& attempt);
-  void try_again(const std::string& why, std::chrono::milliseconds pause = kRetryPause);
+  void try_again(const std::string& why) { try_again(why, pauses_.next()); }
+  void try_again(const std::string& why, std::chrono::milliseconds pause);
   void ensure_acceptor();
   void on_frame(const FrameHeader& header, const std::vector<std::byte>& payload);
   void on_refused(const Refusal& refusal);
@@ -73,6 +74,7 @@ class MemberPlane final : public ControlPlane {
   Stage stage_ = Stage::reaching;
   bool accepting_ = false;
   bool awaits_verdict_ = false;
+  RetryPause pauses_;
   std::string last_trouble_;  // why the chief could not be reached last time
   std::string missing_;       // who the chief is waiting for, by its word
 };

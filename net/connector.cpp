@@ -94,7 +94,7 @@ void Connector::try_next(const std::shared_ptr<Attempt>& attempt) {
 void Connector::again(const std::string& why) {
   trouble_ = why;
   attempt_ = nullptr;
-  wait(kRetryPause);
+  wait(pauses_.next());
 }
 
 }  // namespace troupe

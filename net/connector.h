@@ -14,12 +14,15 @@
 #include <string>
 #include <vector>
 
+#include "net/retry_pause.h"
+
 namespace troupe {
 
 class Connector {
  public:
   using OnConnected = std::function<void(boost::asio::ip::tcp::socket)>;
-  static constexpr std::chrono::milliseconds kRetryPause{100};
+  /// Before an attempt to reach somebody who answered, and then failed.
+  static constexpr std::chrono::milliseconds kRetryPause = RetryPause::kMost;
 
   Connector(boost::asio::io_context& context, std::string host, std::uint16_t port);
   Connector(const Connector&) = delete;
@@ -43,6 +46,7 @@ class Connector {
   const std::uint16_t port_;
   boost::asio::ip::tcp::resolver resolver_;
   boost::asio::steady_timer pause_;
+  RetryPause pauses_;
   OnConnected on_connected_;
   std::shared_ptr<Attempt> attempt_;  // the one that counts; null: none
   std::string trouble_;

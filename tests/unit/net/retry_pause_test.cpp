@@ -1,0 +1,14 @@
+#include "net/retry_pause.h"
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+TEST_SUITE("net") {
+  TEST_CASE("retry_pause: short at first, then longer, never above its most") {
+    troupe::RetryPause pauses;
+    std::vector<long> milliseconds;
+    for (int i = 0; i < 8; ++i) milliseconds.push_back(pauses.next().count());
+    CHECK(milliseconds == std::vector<long>{5, 10, 20, 40, 80, 100, 100, 100});
+  }
+}
