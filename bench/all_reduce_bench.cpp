@@ -1,18 +1,19 @@
-// All-reduce of float32 over loopback TCP: Troupe's worker group against c10d over Gloo, in the
-// same processes and the same rounds. Prints a Markdown table; see docs/performance.md.
-#include <boost/program_options/value_semantic.hpp>
-#include <cstdlib>
+// One rank of the all-reduce benchmark; bench/all_reduce.py starts the ranks and says what to
+// measure. Requests: "check ENGINE BYTES", "time ENGINE BYTES REPETITIONS", "end".
+//   bench_all_reduce PLACE     PLACE: an AllReducePlace as JSON
+//   bench_all_reduce --facts   prints what the numbers depend on, as JSON
+#include <chrono>
+#include <cmath>
+#include <cstdint>
 #include <iostream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
-#include "bench/all_reduce_rank.h"
-#include "bench/bench_options.h"
+#include "bench/all_reduce_engines.h"
+#include "bench/control.h"
 #include "bench/gloo_group.h"
 #include "bench/machine_facts.h"
-#include "bench/markdown_table.h"
-#include "bench/summary.h"
 #include "cli/run_main.h"
+#include "core/clock.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "core/text.h"
@@ -20,106 +21,111 @@
 namespace troupe::bench {
 namespace {
 
-constexpr std::chrono::milliseconds kLimit{120'000};
-constexpr std::size_t kMaxBytes = std::size_t{1} << 30;
+AllReducePlace place_of(const std::string& written) {
+  const auto json = nlohmann::json::parse(written);
+  AllReducePlace place;
+  json.at("rank").get_to(place.rank);
+  json.at("ranks").get_to(place.ranks);
+  json.at("ports").get_to(place.ports);
+  json.at("listen_fds").get_to(place.listen_fds);
+  json.at("folder").get_to(place.folder);
+  json.at("most_bytes").get_to(place.most_bytes);
+  return place;
+}
 
-/// "4", "16K", "64M"
-std::size_t parse_size(const std::string& written) {
-  char* end = nullptr;
-  const unsigned long long number = std::strtoull(written.c_str(), &end, 10);
-  const std::string unit = end;
-  const std::size_t factor = unit == "K" ? 1024 : (unit == "M" ? 1024 * 1024 : 1);
-  const bool known = end != written.c_str() && (unit.empty() || factor > 1);
-  if (!known || number == 0 || number > kMaxBytes / factor || number * factor % 4 != 0) {
-    throw ConfigError(text("--sizes: '", written, "' is no size of float32 values up to 1024M."),
-                      "write bytes, a multiple of 4, with K or M behind if you like: 4,16K,64M.");
+/// Rank `rank`'s value at `index` for the check: fractions, so that a lost addend shows, and so
+/// does an addition in another order.
+float check_value(std::size_t index, int rank) {
+  return static_cast<float>((index * 31 + static_cast<std::size_t>(rank) * 17) % 1009) / 1013.0F;
+}
+
+/// FNV-1a over the words of `values`.
+std::uint64_t digest_of(Span<const float> values) {
+  std::uint64_t digest = 14695981039346656037U;
+  for (const float value : values) {
+    std::uint32_t bits = 0;
+    std::memcpy(&bits, &value, sizeof bits);
+    digest = (digest ^ bits) * 1099511628211U;
   }
-  return number * factor;
+  return digest;
 }
 
-std::vector<std::size_t> parse_sizes(const std::string& list) {
-  std::vector<std::size_t> sizes;
-  std::istringstream words(list);
-  for (std::string word; std::getline(words, word, ',');) sizes.push_back(parse_size(word));
-  if (sizes.empty()) throw ConfigError("--sizes is empty.", "write for example 4,16K,64M.");
-  return sizes;
-}
+class Rank {
+ public:
+  explicit Rank(const AllReducePlace& place) : place_(place), engines_(place) {}
 
-AllReducePlan plan_of(const BenchOptions& options, const std::string& sizes) {
-  const bool smoke = options.effort == Effort::smoke;
-  const char* usual = smoke ? "4,1K,128K" : "4,1K,16K,128K,1M,8M,64M";
-  return {parse_sizes(sizes.empty() ? usual : sizes),
-          options.rounds > 0 ? options.rounds : (smoke ? 3 : 15),
-          std::chrono::milliseconds(smoke ? 2 : 60)};
-}
-
-std::vector<double> seconds_of(const nlohmann::ordered_json& result, const char* engine) {
-  return result.at(engine).at("seconds").get<std::vector<double>>();
-}
-
-std::string rate_text(std::size_t bytes, const std::vector<double>& seconds) {
-  return number_text(summarize(rates(static_cast<double>(bytes) * 1e-9, seconds)).median);
-}
-
-std::string table(const nlohmann::ordered_json& results) {
-  MarkdownTable rows(
-      {"size", "Troupe", "GB/s", "Gloo", "GB/s", "memcpy GB/s", "t(Gloo) / t(Troupe)"});
-  for (const auto& result : results) {
-    const auto bytes = result.at("bytes").get<std::size_t>();
-    const auto ours = seconds_of(result, "troupe");
-    std::vector<std::string> row = {bytes_text(bytes),
-                                    time_text(summarize(ours)),
-                                    rate_text(bytes, ours),
-                                    "-",
-                                    "-",
-                                    rate_text(bytes, seconds_of(result, "memcpy")),
-                                    "-"};
-    if (result.contains("gloo")) {
-      const auto theirs = seconds_of(result, "gloo");
-      row[3] = time_text(summarize(theirs));
-      row[4] = rate_text(bytes, theirs);
-      row[6] = ratio_text(summarize(ratios(theirs, ours)));
+  void serve() {
+    Control control;
+    nlohmann::ordered_json greeting = {{"rank", place_.rank}, {"gloo", gloo_status()}};
+    for (const Engine& engine : engines_.all()) greeting["engines"].push_back(engine.name);
+    control.answer(greeting);
+    for (auto words = control.next(); words.front() != "end"; words = control.next()) {
+      const Engine& engine = engines_.named(words.at(1));
+      const Span<float> values(engine.memory, std::stoull(words.at(2)) / sizeof(float));
+      if (values.size_bytes() > place_.most_bytes) {
+        throw ConfigError("a size is larger than was said.", "say the largest size.");
+      }
+      if (words.front() == "check") {
+        control.answer({{"digest", text(check(engine, values))}});
+      } else {
+        control.answer({{"seconds", time(engine, values, std::stoll(words.at(3)))}});
+      }
     }
-    rows.add(std::move(row));
+    engines_.close();
+    control.answer(farewell());
   }
-  return rows.text();
+
+ private:
+  std::uint64_t check(const Engine& engine, Span<float> values);
+  double time(const Engine& engine, Span<float> values, std::int64_t repetitions);
+
+  AllReducePlace place_;
+  Engines engines_;
+};
+
+std::uint64_t Rank::check(const Engine& engine, Span<float> values) {
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = check_value(i, place_.rank);
+  engine.run(values);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    double expected = 0;
+    for (int rank = 0; rank < place_.ranks; ++rank) expected += check_value(i, rank);
+    if (std::fabs(values[i] - expected) <= 1e-6 * place_.ranks) continue;
+    throw InternalError(text(engine.name, " all-reduce of ", values.size(), " values: value ", i,
+                             " is ", values[i], ", not ", expected, "."),
+                        "measure nothing before this is right.");
+  }
+  const std::uint64_t digest = digest_of(values);
+  // Sums of zeros stay zeros, however often they are added up.
+  std::fill(values.begin(), values.end(), 0.0F);
+  return digest;
 }
 
-void run_as_parent(const BenchOptions& options, const AllReducePlan& plan) {
-  nlohmann::ordered_json report = {{"benchmark", "all_reduce"}, {"machine", machine_facts()}};
-  report["ranks"] = options.place.count;
-  report["rounds"] = plan.rounds;
-  report["results"] =
-      nlohmann::ordered_json::parse(run_ranks(options.place.count, options.arguments, kLimit));
-  report["load_average_after"] = load_average();
-  std::cout << "## All-reduce, float32, " << options.place.count << " ranks, loopback TCP, "
-            << plan.rounds << " rounds\n\n"
-            << machine_line(report["machine"]) << "\n\nGloo: " << gloo_status() << "\n\n"
-            << table(report["results"]) << std::flush;
-  if (!options.json_file.empty()) write_report(options.json_file, report);
+/// Seconds of one of `repetitions` calls that all ranks begin together. Calls before them bring
+/// code, memory and the engine's threads back from the other engine.
+double Rank::time(const Engine& engine, Span<float> values, std::int64_t repetitions) {
+  const SteadyClock clock;
+  engines_.barrier();
+  for (std::int64_t i = 0; i < 1 + repetitions / 10; ++i) engine.run(values);
+  const auto start = clock.now();
+  for (std::int64_t i = 0; i < repetitions; ++i) engine.run(values);
+  return Seconds(clock.now() - start).count() / static_cast<double>(repetitions);
 }
 
-int run(int argc, const char* const* argv) {
-  std::string sizes;
-  boost::program_options::options_description extra;
-  extra.add_options()("sizes", boost::program_options::value(&sizes)->value_name("LIST"),
-                      "bytes, for example 4,16K,64M");
-  const BenchOptions options = parse_bench_options(
-      argc, argv, "Measures all-reduce over loopback: Troupe against Gloo, interleaved.", extra);
-  const AllReducePlan plan = plan_of(options, sizes);
+void run(int argc, const char* const* argv) {
   configure_log(LogLevel::warning, "");
-  if (options.place.rank < 0) {
-    run_as_parent(options, plan);
+  const std::string argument = argc == 2 ? argv[1] : "";
+  if (argument == "--facts") {
+    std::cout << machine_facts() << "\n";
+  } else if (argument.empty() || argument.front() != '{') {
+    throw ConfigError("this program is one rank of a benchmark.", "run bench/all_reduce.py.");
   } else {
-    const nlohmann::ordered_json results = measure_all_reduce(options.place, plan);
-    if (options.place.rank == 0) std::cout << results << std::flush;
+    Rank(place_of(argument)).serve();
   }
-  return 0;
 }
 
 }  // namespace
 }  // namespace troupe::bench
 
 int main(int argc, char** argv) {
-  return troupe::run_main([&] { return troupe::bench::run(argc, argv); });
+  return troupe::run_main([&] { troupe::bench::run(argc, argv); });
 }

@@ -14,7 +14,6 @@ namespace po = boost::program_options;
 
 namespace {
 
-constexpr int kMaxRanks = 64;
 constexpr int kMaxRounds = 10'000;
 
 void check(const char* flag, int value, int lowest, int highest) {
@@ -28,30 +27,20 @@ void check(const char* flag, int value, int lowest, int highest) {
 BenchOptions parse_bench_options(int argc, const char* const* argv, const std::string& purpose,
                                  const po::options_description& extra) {
   BenchOptions options;
-  RankPlace& place = options.place;
   po::options_description shown("Options");
   // clang-format off
   shown.add_options()
       ("help,h", "print this and leave")
-      ("ranks", po::value(&place.count)->value_name("N"), "processes (default 2)")
       ("rounds", po::value(&options.rounds)->value_name("N"), "rounds of alternating blocks")
       ("smoke", "a short run that shows that everything works; its numbers mean nothing")
       ("json", po::value(&options.json_file)->value_name("FILE"), "write every number to FILE");
-  po::options_description hidden;
-  hidden.add_options()
-      ("rank", po::value(&place.rank))
-      ("port", po::value(&place.port))
-      ("listen-fd", po::value(&place.listen_fd))
-      ("store-file", po::value(&place.store_file));
   // clang-format on
   shown.add(extra);
-  po::options_description all;
-  all.add(shown).add(hidden);
   po::variables_map given;
   try {
     po::store(
         po::command_line_parser(argc, argv)
-            .options(all)
+            .options(shown)
             .positional({})
             .style(po::command_line_style::default_style & ~po::command_line_style::allow_guessing)
             .run(),
@@ -65,9 +54,7 @@ BenchOptions parse_bench_options(int argc, const char* const* argv, const std::s
     throw detail::CleanExit{};
   }
   if (given.count("smoke") > 0) options.effort = Effort::smoke;
-  check("--ranks", place.count, 2, kMaxRanks);
   check("--rounds", options.rounds, 0, kMaxRounds);
-  options.arguments.assign(argv + 1, argv + argc);
   return options;
 }
 

@@ -1,11 +1,8 @@
-// What both benchmarks are told on their command lines.
+// What a benchmark that is one program is told on its command line.
 #pragma once
 
 #include <boost/program_options/options_description.hpp>
 #include <string>
-#include <vector>
-
-#include "bench/rank_processes.h"
 
 namespace troupe::bench {
 
@@ -16,8 +13,6 @@ struct BenchOptions {
   int rounds = 0;  // 0: as the effort suggests
   Effort effort = Effort::full;
   std::string json_file;  // empty: none
-  RankPlace place;
-  std::vector<std::string> arguments;  // as given, for the ranks
 };
 
 /// Reads the command line; `extra` are the benchmark's own options, stored where they say.

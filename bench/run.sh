@@ -1,22 +1,35 @@
 #!/usr/bin/env bash
-# Runs the benchmarks of a build and prints their tables: bench/run.sh [BUILD_DIR] [ARGS...]
-# BUILD_DIR defaults to build/release; ARGS go to both, for example --smoke. Every number is kept
-# in BUILD_DIR/bench/*.json.
+# Runs the benchmarks of a build, prints their tables, and then what is promised beside what was measured:
+# bench/run.sh [BUILD_DIR] [--smoke] [PART...]; PARTs: all_reduce training; without any, all of them.
+# BUILD_DIR defaults to build/release. Every number is kept in BUILD_DIR/bench/*.json; parts that are not run again
+# keep the numbers of their last run.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.."
+export PYTHONDONTWRITEBYTECODE=1
 
+parts=(all_reduce training)
 build=build/release
-if [[ ${1:-} != "" && $1 != -* ]]; then
-  build=$1
-  shift
-fi
-for name in all_reduce training; do
-  program=$build/bench/bench_$name
-  if [[ ! -x $program ]]; then
-    echo "bench: error: $program is missing. Fix: build it (./dev build), with TROUPE_BUILD_BENCH on." >&2
-    exit 3
+chosen=()
+smoke=()
+json_of() { echo "$build/bench/$1.json"; }
+for argument in "$@"; do
+  if [[ $argument == --smoke ]]; then
+    smoke=(--smoke)
+    json_of() { echo "$build/bench/$1_smoke.json"; } # a verdict on numbers that mean nothing is none
+  elif [[ " ${parts[*]} " == *" $argument "* ]]; then
+    chosen+=("$argument")
+  elif [[ -d $argument ]]; then
+    build=$argument
+  else
+    echo "bench: error: '$argument' is neither a build folder nor a part. Fix: give ${parts[*]}, or --smoke." >&2
+    exit 2
   fi
-  "$program" --json "$build/bench/$name.json" "$@"
+done
+((${#chosen[@]} > 0)) || chosen=("${parts[@]}")
+
+for part in "${chosen[@]}"; do
+  "bench/$part.py" --build "$build" --json "$(json_of "$part")" "${smoke[@]}"
   echo
 done
+((${#smoke[@]} > 0)) || bench/verdict.py --build "$build" --json "$build/bench/verdict.json"
 echo "Every number: $build/bench/*.json. How to read them: docs/performance.md."

@@ -1,6 +1,6 @@
 # Runs a script of tables briefly: it must end with 0, print a row for everything that this build has,
 # and write its JSON. No time is judged.
-#   cmake -D PYTHON=... -D SCRIPT=strategies|server_steps -D BUILD=... -D JSON=... -P tables_test.cmake
+#   cmake -D PYTHON=... -D SCRIPT=all_reduce|training|strategies|server_steps -D BUILD=... -D JSON=... -P tables_test.cmake
 cmake_minimum_required(VERSION 3.23)
 get_filename_component(folder ${CMAKE_CURRENT_LIST_FILE} DIRECTORY)
 file(REMOVE ${JSON})
@@ -16,7 +16,26 @@ endif()
 
 set(number "[0-9]+\\.?[0-9]*")
 set(range "${number} \\[${number}-${number}\\]")
-if(SCRIPT STREQUAL "strategies")
+set(time "-?${number} [um]s \\[-?${number}(-| to )-?${number}\\]")
+if(SCRIPT STREQUAL "all_reduce")
+  foreach(size "4 B" "1 KiB" "128 KiB" "1 MiB")
+    list(APPEND expected "\\| ${size} +\\| ${time} +\\| ${time} +\\| ${time} +\\| ${time} +\\| ${time} +\\|")
+  endforeach()
+  foreach(title "size +\\| Troupe, TCP" "Troupe, in place" "memcpy" "both ways, TCP / Troupe, TCP" "3 ranks")
+    list(APPEND expected "${title}")
+  endforeach()
+  find_program(mpirun mpirun)
+  if(EXISTS ${BUILD}/bench/mpi_all_reduce AND mpirun)
+    list(APPEND expected "MPI, default / Troupe, automatic")
+  endif()
+elseif(SCRIPT STREQUAL "training")
+  foreach(row "2 workers, Troupe multi-worker, automatic transport" "2 replicas, Troupe mirrored"
+              "1 worker, half of the batch, by hand" "1 worker, Troupe one-device" "1 worker, by hand")
+    list(APPEND expected "\\| ${row} +\\| ${number} \\[${number}-${number}\\] +\\| ${time} +\\| ${number}")
+  endforeach()
+  list(APPEND expected "\\| efficiency, 2 replicas, Troupe mirrored / \\(2 x alone\\) +\\| ${number} %"
+                       "\\| added to a step, Troupe one-device - by hand +\\| -?${number} us")
+elseif(SCRIPT STREQUAL "strategies")
   set(expected "\\| one-device +\\| 1 +\\| ${range} +\\| ${range} +\\|")
   foreach(count 1 2 4)
     foreach(strategy mirrored multi-worker)

@@ -1,4 +1,4 @@
-"""What strategies.py and server_steps.py share: starting trainings, reading what they report, summing
+"""What the scripts of this folder share: starting trainings, reading what they report, summing
 up, and writing tables. Python's standard library only."""
 
 import argparse
@@ -37,6 +37,13 @@ def machine_facts(program):
         "system": platform.platform(),
         "program": output_of([program, "--version"]).strip(),
     }
+
+
+def machine_line(facts):
+    """Of the facts that a benchmark program prints."""
+    return (f"{facts['cpu']}, {facts['cores_usable']} cores, {facts['kernel']}, LibTorch {facts['libtorch']}, "
+            f"{facts['blas']}, {facts['compiler']}, {facts['build_type']}, {facts['date']}, "
+            f"load {facts['load_average']}")
 
 
 def parser_for(purpose, build_help="folder of the build"):

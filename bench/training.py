@@ -1,0 +1,219 @@
+#!/usr/bin/env python3
+"""Training steps: Troupe through its whole framework against loops written by hand and Python's
+DistributedDataParallel, three models, in the same rounds. One compute thread for each worker.
+
+    bench/training.py [--models cnn mlp resnet paced] [--build build/release] [--json FILE]
+
+Before the measurement Troupe's first losses are compared with those of the loop by hand. "paced" is the mlp on a
+link that carries 1.2 GB/s; it, and the rows with overlap forced, are there where this build can do them."""
+
+import dataclasses
+import json
+import subprocess
+import sys
+
+import ensemble
+import trainings
+
+# glibc keeps freed memory instead of giving it back and faulting it in again in every step.
+MALLOC = {"MALLOC_MMAP_THRESHOLD_": "33554432", "MALLOC_TRIM_THRESHOLD_": "4294967296",
+          "MALLOC_TOP_PAD_": "33554432"}
+PYTHON = "/usr/bin/python3"  # the one that has Debian's python3-torch
+LEARNING_RATE = 1e-4
+GIGABYTES_PER_SECOND = 1.2  # of the paced link
+
+
+@dataclasses.dataclass(frozen=True)
+class Model:
+    name: str  # as the programs know it
+    title: str
+    batch: int  # of a step, over both workers
+    rounds: int
+    steps: int  # of a round
+    untimed: int = 1
+    same_losses: float = 1e-4  # relative
+
+
+MODELS = {
+    "cnn": Model("cnn", "MNIST CNN of the article, global batch 64", 64, rounds=15, steps=40, untimed=2),
+    "mlp": Model("mlp", "MLP of 25 million parameters, 16 examples for each worker", 32, rounds=5, steps=4),
+    "resnet": Model("resnet", "ResNet-18, 32 examples for each worker", 64, rounds=3, steps=2),
+    "paced": Model("mlp", f"The MLP on a link paced to {GIGABYTES_PER_SECOND} GB/s", 32, rounds=5, steps=4),
+}
+LABELS = {
+    "tcp": "2 workers, Troupe multi-worker, TCP", "tcp_on": "the same, overlap on",
+    "tcp_off": "the same, overlap off", "automatic": "2 workers, Troupe multi-worker, automatic transport",
+    "mirrored": "2 replicas, Troupe mirrored", "gloo": "2 workers, by hand, Gloo",
+    "ddp": "2 workers, Python DDP, Gloo", "ddp_malloc": "the same, allocator set",
+    "alone": "1 worker, half of the batch, by hand", "pair": "2 of them beside each other, not connected",
+    "one_device": "1 worker, Troupe one-device", "bare": "1 worker, by hand",
+    "paced": "2 workers, overlap automatic", "paced_on": "2 workers, overlap on",
+    "paced_off": "2 workers, overlap off"}
+SHORT = {"ddp": "Python DDP", "ddp_malloc": "Python DDP, allocator set", "gloo": "by hand, Gloo",
+         "pair": "two not connected", "tcp": "Troupe, TCP", "automatic": "Troupe, automatic",
+         "mirrored": "Troupe, mirrored"}
+TWO_WORKERS = ("tcp", "tcp_on", "tcp_off", "automatic", "mirrored", "gloo", "paced", "paced_on", "paced_off")
+
+
+class Cast:
+    """Starts the ways to train one model. Troupe has its own memory settings where the build knows them."""
+
+    def __init__(self, stage, options, model, has_gloo):
+        self.stage, self.model, self.has_gloo, self.smoke = stage, model, has_gloo, options.smoke
+        self.program = trainings.need(options.build / "bench/bench_training")
+        self.loop = trainings.need(options.build / "bench/bench_loop")
+        self.tool = trainings.need(options.build / "troupe")
+        self.flags = trainings.output_of([self.program, "--help-all"])
+        self.ways = {}
+
+    def troupe(self, name, *flags, workers=1):
+        """Left out where this build lacks a flag."""
+        lacks = [flag for flag in flags if f"{flag.split('=')[0]} " not in self.flags]
+        if lacks:
+            print(f"left out, no {lacks[0]} in this build: {LABELS[name]} ({name})", file=sys.stderr)
+            return
+        command = [self.program, "--model", self.model.name, "--batch-size", str(self.model.batch), "--epochs",
+                   "100000", "--learning-rate", str(LEARNING_RATE), "--momentum", "0", "--threads", "1", *flags]
+        self.ways[name] = self.stage.start(
+            LABELS[name], [ensemble.Command(trainings.on_workers(self.tool, workers, command))], workers,
+            **({} if "--allocator " in self.flags else MALLOC))
+
+    def by_hand(self, name, batch, processes=1, connected=False):
+        """Not connected, each of them trains by itself."""
+        store = str(self.stage.folder / f"store_{name}") if connected else "-"
+        commands = [ensemble.Command([self.loop, self.model.name, batch, LEARNING_RATE, rank if connected else 0,
+                                      processes if connected else 1, store]) for rank in range(processes)]
+        self.ways[name] = self.stage.start(LABELS[name], commands, **MALLOC)
+
+    def python(self, name, variables):
+        if subprocess.run([PYTHON, "-c", "import torch.distributed"], capture_output=True, check=False).returncode:
+            print(f"left out, no python3-torch: {LABELS[name]} ({name})", file=sys.stderr)
+            return
+        store = str(self.stage.folder / f"store_{name}")
+        script = trainings.ROOT / "bench/peers/ddp.py"
+        self.ways[name] = self.stage.start(
+            LABELS[name], [ensemble.Command([PYTHON, script, self.model.name, self.model.batch, LEARNING_RATE, rank,
+                                             2, store]) for rank in range(2)], **variables)
+
+    def everyone(self):
+        half = self.model.batch // 2
+        self.troupe("tcp", "--transport=tcp", workers=2)
+        self.troupe("tcp_on", "--transport=tcp", "--overlap=on", workers=2)
+        self.troupe("tcp_off", "--transport=tcp", "--overlap=off", workers=2)
+        self.troupe("automatic", workers=2)
+        self.troupe("mirrored", "--strategy=mirrored", "--replicas=2")
+        if self.has_gloo:
+            self.by_hand("gloo", self.model.batch, 2, connected=True)
+        self.python("ddp", {})
+        if self.model.name == "cnn":
+            if not self.smoke:
+                self.python("ddp_malloc", MALLOC)
+            self.troupe("one_device", "--strategy=one-device")
+            self.by_hand("bare", self.model.batch)
+        self.by_hand("alone", half)
+        self.by_hand("pair", half, 2)
+        return self.ways
+
+    def on_a_paced_link(self):
+        pace = f"--pace={GIGABYTES_PER_SECOND}"
+        self.troupe("paced", pace, "--transport=tcp", workers=2)
+        self.troupe("paced_on", pace, "--transport=tcp", "--overlap=on", workers=2)
+        self.troupe("paced_off", pace, "--transport=tcp", "--overlap=off", workers=2)
+        return self.ways
+
+
+def check(model, ways):
+    """All have as many parameters; those that train alike have the same losses."""
+    counts = {name: way.hello[0]["parameters"] for name, way in ways.items()}
+    if len(set(counts.values())) != 1:
+        raise trainings.Failed(f"{model.title}: these are not the same model: {counts}")
+    same = [name for name in ways if name in TWO_WORKERS]
+    losses = {name: ways[name].ask("losses", 4)[0]["losses"] for name in same}
+    for name in same[1:]:
+        for ours, theirs in zip(losses[name], losses[same[0]]):
+            if abs(ours - theirs) > model.same_losses * (1 + abs(theirs)):
+                raise trainings.Failed(f"{model.title}: {name} and {same[0]} train differently: {losses}")
+
+
+def comparisons(seconds):
+    """(what, values by round, unit) of what was measured."""
+    rows = []
+
+    def faster(name, other, label):
+        if name in seconds and other in seconds:
+            rows.append((f"samples/s, {label}", ensemble.ratios(seconds[other], seconds[name]), "x"))
+
+    for name in ("tcp", "automatic", "mirrored"):
+        for other in ("ddp", "ddp_malloc", "gloo"):
+            faster(name, other, f"{SHORT[name]} / {SHORT.get(other)}")
+    for name in ("pair", "tcp", "automatic", "mirrored", "gloo", "ddp", "ddp_malloc"):
+        if name in seconds and "alone" in seconds:
+            percent = [100 * ratio for ratio in ensemble.ratios(seconds["alone"], seconds[name])]
+            rows.append((f"efficiency, {SHORT[name]} / (2 x alone)", percent, " %"))
+    faster("one_device", "bare", "Troupe one-device / by hand")
+    if "one_device" in seconds and "bare" in seconds:
+        rows.append(("added to a step, Troupe one-device - by hand",
+                     [1e6 * (ours - bare) for ours, bare in zip(seconds["one_device"], seconds["bare"])], " us"))
+    for name in ("tcp", "paced"):
+        faster(name, f"{name}_off", "overlap automatic / off")
+        faster(name, f"{name}_on", "overlap automatic / on")
+    return rows
+
+
+def print_tables(model, seconds, peaks):
+    print(f"\n### {model.title}\n")
+    rows = []
+    for name, values in seconds.items():
+        examples = model.batch // 2 if name == "alone" else model.batch
+        rows.append([LABELS[name], ensemble.range_text([examples / value for value in values]),
+                     ensemble.time_text(values), f"{max(peaks[name]) >> 20}"])
+    trainings.print_table(["what trains", "samples/s", "time of a step", "peak MiB of a process"], rows)
+    rows = [[label, ensemble.range_text(values, unit)] for label, values, unit in comparisons(seconds)]
+    if rows:
+        print()
+        trainings.print_table(["compared", "median of the rounds [min-max]"], rows)
+    sys.stdout.flush()
+
+
+def measure(options, key, has_gloo):
+    model = MODELS[key]
+    if options.smoke:
+        model = dataclasses.replace(model, rounds=1, steps=1, untimed=0)
+    elif options.rounds:
+        model = dataclasses.replace(model, rounds=options.rounds)
+    with ensemble.Stage() as stage:
+        cast = Cast(stage, options, model, has_gloo)
+        ways = cast.on_a_paced_link() if key == "paced" else cast.everyone()
+        if not ways:
+            return None
+        stage.ready()
+        check(model, ways)
+        turns = [(name, lambda way=way: way.slowest("time", model.steps, model.untimed))
+                 for name, way in ways.items()]
+        if not options.smoke:
+            ensemble.measure(turns, 1)  # warms up
+        seconds = ensemble.measure(turns, model.rounds)
+        peaks = {name: [farewell["peak_rss_bytes"] for farewell in way.end()] for name, way in ways.items()}
+    print_tables(model, seconds, peaks)
+    return {"model": key, "title": model.title, "global_batch": model.batch, "rounds": model.rounds,
+            "steps_of_a_round": model.steps, "seconds_per_step": seconds, "peak_rss_bytes": peaks}
+
+
+def main():
+    parser = trainings.parser_for(__doc__.split("\n", maxsplit=1)[0])
+    parser.set_defaults(rounds=0)
+    parser.add_argument("--models", nargs="+", choices=list(MODELS), default=list(MODELS))
+    options = parser.parse_args()
+    if options.smoke and options.models == list(MODELS):
+        options.models = ["cnn"]
+    facts = json.loads(trainings.output_of(
+        [trainings.need(options.build / "bench/bench_all_reduce"), "--facts"]))
+    has_gloo = "c10d" in facts["gloo"]
+    print(f"## Training, one compute thread for each worker\n\n{trainings.machine_line(facts)}\n\n"
+          f"Gloo: {facts['gloo']}")
+    reports = [measure(options, key, has_gloo) for key in options.models]
+    trainings.write_json(options.json, {"benchmark": "training", "machine": facts,
+                                        "models": [report for report in reports if report]})
+
+
+trainings.run_main(main)
