@@ -33,7 +33,7 @@ elseif(SCRIPT STREQUAL "training")
               "1 worker, half of the batch, by hand" "1 worker, Troupe one-device" "1 worker, by hand")
     list(APPEND expected "\\| ${row} +\\| ${number} \\[${number}-${number}\\] +\\| ${time} +\\| ${number}")
   endforeach()
-  list(APPEND expected "\\| efficiency, 2 replicas, Troupe mirrored / \\(2 x alone\\) +\\| ${number} %"
+  list(APPEND expected "\\| efficiency, Troupe, mirrored / \\(2 x alone\\) +\\| ${number} %"
                        "\\| added to a step, Troupe one-device - by hand +\\| -?${number} us")
 elseif(SCRIPT STREQUAL "strategies")
   set(expected "\\| one-device +\\| 1 +\\| ${range} +\\| ${range} +\\|")
