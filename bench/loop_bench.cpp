@@ -8,13 +8,13 @@
 
 #include "bench/control.h"
 #include "bench/gloo_group.h"
+#include "bench/step_clock.h"
 #include "bench/training_models.h"
 #include "core/text.h"
 
 namespace troupe::bench {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kLimit{60'000};
 constexpr std::size_t kBatches = 16;
 
@@ -61,10 +61,10 @@ class Loop {
         continue;
       }
       run(std::stoll(words.at(2)));
-      const auto start = Clock::now();
+      StepClock clock;
+      clock.start();
       run(steps);
-      const std::chrono::duration<double> seconds = Clock::now() - start;
-      control.answer({{"seconds", seconds.count() / static_cast<double>(steps)}});
+      control.answer(clock.stop(steps));
     }
     gloo_.reset();
     control.answer(farewell());

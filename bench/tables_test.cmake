@@ -31,7 +31,7 @@ if(SCRIPT STREQUAL "all_reduce")
 elseif(SCRIPT STREQUAL "training")
   foreach(row "2 workers, Troupe multi-worker, automatic transport" "2 replicas, Troupe mirrored"
               "1 worker, half of the batch, by hand" "1 worker, Troupe one-device" "1 worker, by hand")
-    list(APPEND expected "\\| ${row} +\\| ${number} \\[${number}-${number}\\] +\\| ${time} +\\| ${number}")
+    list(APPEND expected "\\| ${row} +\\| ${number} \\[${number}-${number}\\] +\\| ${time} +\\| ${number} +\\| ${number} +\\| ${number} +\\|")
   endforeach()
   list(APPEND expected "\\| efficiency, Troupe, mirrored / \\(2 x alone\\) +\\| ${number} %"
                        "\\| added to a step, Troupe one-device - by hand +\\| -?${number} us")

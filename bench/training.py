@@ -9,6 +9,7 @@ link that carries 1.2 GB/s; it, and the rows with overlap forced, are there wher
 
 import dataclasses
 import json
+import statistics
 import subprocess
 import sys
 
@@ -160,14 +161,18 @@ def comparisons(seconds):
     return rows
 
 
-def print_tables(model, seconds, peaks):
+def print_tables(model, seconds, kernel, peaks):
     print(f"\n### {model.title}\n")
     rows = []
     for name, values in seconds.items():
         examples = model.batch // 2 if name == "alone" else model.batch
         rows.append([LABELS[name], ensemble.range_text([examples / value for value in values]),
-                     ensemble.time_text(values), f"{max(peaks[name]) >> 20}"])
-    trainings.print_table(["what trains", "samples/s", "time of a step", "peak MiB of a process"], rows)
+                     ensemble.time_text(values),
+                     *(ensemble.number_text(statistics.median(kernel[name][what]) * factor)
+                       for what, factor in (("cpu_seconds", 1e3), ("page_faults", 1))),
+                     f"{max(peaks[name]) >> 20}"])
+    trainings.print_table(["what trains", "samples/s", "time of a step", "its processor ms", "page faults",
+                           "peak MiB of a process"], rows)
     rows = [[label, ensemble.range_text(values, unit)] for label, values, unit in comparisons(seconds)]
     if rows:
         print()
@@ -188,15 +193,18 @@ def measure(options, key, has_gloo):
             return None
         stage.ready()
         check(model, ways)
-        turns = [(name, lambda way=way: way.slowest("time", model.steps, model.untimed))
-                 for name, way in ways.items()]
+        turns = [(name, lambda way=way: max(way.ask("time", model.steps, model.untimed),
+                                            key=lambda answer: answer["seconds"])) for name, way in ways.items()]
         if not options.smoke:
             ensemble.measure(turns, 1)  # warms up
-        seconds = ensemble.measure(turns, model.rounds)
+        answers = ensemble.measure(turns, model.rounds)
         peaks = {name: [farewell["peak_rss_bytes"] for farewell in way.end()] for name, way in ways.items()}
-    print_tables(model, seconds, peaks)
+    seconds = {name: [answer["seconds"] for answer in rounds] for name, rounds in answers.items()}
+    kernel = {name: {what: [answer[what] for answer in rounds] for what in ("cpu_seconds", "page_faults")}
+              for name, rounds in answers.items()}
+    print_tables(model, seconds, kernel, peaks)
     return {"model": key, "title": model.title, "global_batch": model.batch, "rounds": model.rounds,
-            "steps_of_a_round": model.steps, "seconds_per_step": seconds, "peak_rss_bytes": peaks}
+            "steps_of_a_round": model.steps, "seconds_per_step": seconds, "kernel_per_step": kernel, "peak_rss_bytes": peaks}
 
 
 def main():

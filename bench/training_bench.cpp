@@ -1,17 +1,15 @@
 // A training through the whole framework, as a user's program is: options, strategy, data pipeline,
 // train() with its metrics and log. An action in that loop measures; bench/training.py says when.
 // Requests: "time STEPS UNTIMED", "losses STEPS", "end".
-#include <chrono>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "bench/control.h"
+#include "bench/step_clock.h"
 #include "bench/training_models.h"
 
 namespace troupe::bench {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 /// Steps in turns: between two requests every worker stands still after the same step.
 class Turns final : public PeriodicAction {
@@ -27,13 +25,12 @@ class Turns final : public PeriodicAction {
   void after_step(const StepReport& report, RunControl& run) override {
     --left_;
     if (with_losses_) losses_.push_back(report.losses.front().second);
-    if (left_ == timed_) start_ = Clock::now();
+    if (left_ == timed_) clock_.start();
     if (left_ > 0) return;
     if (with_losses_) {
       control_.answer({{"losses", losses_}});
     } else {
-      const std::chrono::duration<double> seconds = Clock::now() - start_;
-      control_.answer({{"seconds", seconds.count() / static_cast<double>(timed_)}});
+      control_.answer(clock_.stop(timed_));
     }
     take_request(run);
   }
@@ -46,7 +43,7 @@ class Turns final : public PeriodicAction {
     losses_.clear();
     timed_ = std::stoll(words.at(1));
     left_ = timed_ + (with_losses_ ? 0 : std::stoll(words.at(2)));
-    start_ = Clock::now();
+    clock_.start();
   }
 
   Control& control_;
@@ -55,7 +52,7 @@ class Turns final : public PeriodicAction {
   std::int64_t timed_ = 0;
   bool with_losses_ = false;
   std::vector<double> losses_;
-  Clock::time_point start_;
+  StepClock clock_;
 };
 
 std::int64_t parameters_of(const TrainState& state) {

@@ -87,9 +87,12 @@ def main():
         if words[0] == "end":
             break
         run(int(words[2]))
-        start = time.perf_counter()
+        before, start = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
         run(int(words[1]))
-        answer({"seconds": (time.perf_counter() - start) / int(words[1])})
+        seconds, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF)
+        cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        answer({"seconds": seconds / int(words[1]), "cpu_seconds": cpu / int(words[1]),
+                "page_faults": (after.ru_minflt - before.ru_minflt) / int(words[1])})
     distributed.destroy_process_group()
     answer({"peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024})
     stream.close()
