@@ -1,6 +1,5 @@
 #include "bench/scale/cost_model.h"
 
-#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -16,8 +15,6 @@ int ceil_log2(int ranks) {
   while ((1 << rounds) < ranks) ++rounds;
   return rounds;
 }
-
-bool is_power_of_two(int ranks) { return (ranks & (ranks - 1)) == 0; }
 
 /// What the chief sends to each of `ranks`, as large as it is with addresses of average length.
 std::size_t welcome_bytes(int ranks) {
@@ -47,20 +44,19 @@ Cost ring_cost(int ranks, std::size_t bytes) {
   return {steps, steps / ranks * static_cast<double>(bytes), steps};
 }
 
-double pipelined_ring_seconds(int ranks, std::size_t bytes, const Parameters& parameters) {
-  const double chunk = seconds_of({0, static_cast<double>(bytes) / ranks, 0}, parameters);
-  return 2.0 * (ranks - 1) * std::max(parameters.alpha, chunk) + std::min(parameters.alpha, chunk);
-}
-
 Cost direct_cost(int ranks, std::size_t bytes) {
   const double messages = 2.0 * (ranks - 1);
   return {2, messages / ranks * static_cast<double>(bytes), messages};
 }
 
+Cost two_level_cost(int ranks, int group_size, std::size_t bytes) {
+  const int groups = (ranks + group_size - 1) / group_size;
+  const double all = 2.0 * (ranks - 1) / ranks * static_cast<double>(bytes);
+  return {4, all, 2.0 * (group_size - 1 + groups - 1)};
+}
+
 Cost doubling_cost(int ranks, std::size_t bytes) {
-  int whole = ranks;
-  while (!is_power_of_two(whole)) --whole;
-  const double rounds = ceil_log2(whole) + (whole == ranks ? 0 : 2);
+  const double rounds = ceil_log2(ranks);
   return {rounds, rounds * static_cast<double>(bytes), rounds};
 }
 

@@ -30,13 +30,11 @@ struct Parameters {
 
 /// 2(W-1) steps of n/W.
 [[nodiscard]] Cost ring_cost(int ranks, std::size_t bytes);
-/// The ring whose ranks send every byte on as it comes: a step takes alpha or the time of a chunk,
-/// the longer of both, and the last chunk is still on its way at the end.
-[[nodiscard]] double pipelined_ring_seconds(int ranks, std::size_t bytes,
-                                            const Parameters& parameters);
 /// Every rank owns n/W: all send it theirs at once, and it sends the sum to all.
 [[nodiscard]] Cost direct_cost(int ranks, std::size_t bytes);
-/// ceil(log2(W)) exchanges of n; two more where W is no power of two.
+/// Direct within groups of G, direct over the groups by the owners of a slice, back within groups.
+[[nodiscard]] Cost two_level_cost(int ranks, int group_size, std::size_t bytes);
+/// ceil(log2(W)) exchanges of n.
 [[nodiscard]] Cost doubling_cost(int ranks, std::size_t bytes);
 /// ceil(log2(W)) rounds of a message without payload.
 [[nodiscard]] Cost barrier_cost(int ranks);

@@ -15,6 +15,7 @@
 #include "core/log.h"
 #include "core/text.h"
 #include "distributed/collectives.h"
+#include "distributed/topology.h"
 
 namespace troupe::bench {
 namespace {
@@ -33,15 +34,15 @@ class Report {
  public:
   explicit Report(const ScaleOptions& options)
       : options_(options),
-        rows_({"ranks", "what", "measured", "CPU", "model", "measured / model", "pipelined",
+        rows_({"ranks", "what", "measured", "CPU", "model", "measured / model", "ring's model",
                "simulated"}) {}
 
   void add(const Json& world) {
     const int ranks = world.at("ranks");
-    add_row({ranks, "rendezvous", rendezvous_cost(ranks)}, world.at("rendezvous"));
-    Row barrier{ranks, "barrier", barrier_cost(ranks)};
-    barrier.fitted = true;
-    add_row(barrier, world.at("barrier"));
+    Row rendezvous{ranks, "rendezvous", rendezvous_cost(ranks)};
+    rendezvous.fitted = false;
+    add_row(rendezvous, world.at("rendezvous"));
+    add_row({ranks, "barrier", barrier_cost(ranks)}, world.at("barrier"));
     for (const Json& one : world.at("all_reduce")) {
       add_row(all_reduce_row(ranks, one.at("bytes").get<std::size_t>()), one);
     }
@@ -51,7 +52,8 @@ class Report {
     if (!options_.network || seen_.size() < 2) return;
     const Parameters fitted = fit(seen_);
     const NetworkShape& network = *options_.network;
-    std::cout << "\nbarrier and recursive doubling fit alpha = " << number_text(fitted.alpha * 1e3)
+    std::cout << "\nbarrier and all-reduce with at most half of the CPU busy fit alpha = "
+              << number_text(fitted.alpha * 1e3)
               << " ms and beta = " << number_text(fitted.beta * 1e-6) << " MB/s; the network has "
               << number_text(std::chrono::duration<double>(network.delay).count() * 1e3)
               << " ms and " << number_text(network.port_rate * 1e-6) << " MB/s\n";
@@ -62,9 +64,9 @@ class Report {
     int ranks;
     std::string what;
     Cost cost;
-    bool fitted = false;  // what its model says is all that happens
     std::optional<Schedule> schedule = std::nullopt;
-    std::optional<double> pipelined = std::nullopt;  // seconds
+    std::optional<Cost> ring = std::nullopt;
+    bool fitted = true;
   };
 
   [[nodiscard]] Parameters parameters() const {
@@ -73,16 +75,23 @@ class Report {
   }
   /// Of what WorkerGroup::all_reduce runs for this length.
   [[nodiscard]] Row all_reduce_row(int ranks, std::size_t bytes) const {
-    const bool ring = bytes > kDoublingMaxBytes;
-    Row row{ranks, text("all-reduce ", bytes_text(bytes), ring ? ", ring" : ", doubling"),
-            ring ? ring_cost(ranks, bytes) : doubling_cost(ranks, bytes)};
-    row.fitted = !ring;
-    if (ring) {
-      row.schedule = ring_schedule(ranks, bytes);
-      row.pipelined = pipelined_ring_seconds(ranks, bytes, parameters());
-    } else if ((ranks & (ranks - 1)) == 0) {
-      row.schedule = doubling_schedule(ranks, bytes);
+    const bool forced = options_.route != SumRoute::automatic;
+    const SumRoute route = forced ? options_.route : route_of(bytes, ranks);
+    const int group = group_size_for(ranks, options_.sum_group);
+    const std::string what = text("all-reduce ", bytes_text(bytes));
+    Row row{ranks, what + ", direct", direct_cost(ranks, bytes)};
+    if (route == SumRoute::direct) {
+      row.schedule = direct_schedule(ranks, bytes);
+    } else if (route == SumRoute::two_level) {
+      row.what = text(what, ", groups of ", group);
+      row.cost = two_level_cost(ranks, group, bytes);
+      if (ranks % group == 0) row.schedule = two_level_schedule(ranks, group, bytes);
+    } else {
+      row.what = what + ", doubling";
+      row.cost = doubling_cost(ranks, bytes);
+      if ((ranks & (ranks - 1)) == 0) row.schedule = doubling_schedule(ranks, bytes);
     }
+    row.ring = ring_cost(ranks, bytes);
     return row;
   }
   void add_row(const Row& row, const Json& series) {
@@ -96,15 +105,17 @@ class Report {
                                       "-",
                                       "-"};
     if (options_.network) {
+      const bool one_switch = options_.network->group_size == 0;
       const double predicted = seconds_of(row.cost, parameters());
-      cells[4] = one_time(predicted);
-      cells[5] = number_text(measured.median / predicted);
-      if (row.pipelined) cells[6] = one_time(*row.pipelined);
+      if (one_switch) cells[4] = one_time(predicted);
+      if (one_switch) cells[5] = number_text(measured.median / predicted);
+      if (row.ring && one_switch) cells[6] = one_time(seconds_of(*row.ring, parameters()));
       if (row.schedule) {
         cells[7] =
             one_time(simulate(*row.schedule, *options_.network, std::chrono::nanoseconds(0)));
       }
-      if (row.fitted) seen_.push_back({row.cost, measured.median});
+      const bool network_bound = series.at("cpu_share").get<double>() <= 0.5;
+      if (row.fitted && network_bound && one_switch) seen_.push_back({row.cost, measured.median});
     }
     rows_.add(std::move(cells));
   }
@@ -165,7 +176,13 @@ Json measure(const ScaleOptions& options) {
   Json worlds = Json::array();
   Report report(options);
   for (const int ranks : options.ranks) {
-    const WorldPlan plan{ranks, options.sizes, options.rounds, options.compute, options.network};
+    WorldPlan plan{ranks, options.sizes, options.rounds, options.compute, options.network};
+    plan.route = options.route;
+    plan.sum_group = options.sum_group;
+    if (options.route == SumRoute::direct) {  // one group: then all are linked with all
+      plan.sum_group = 1;
+      while (plan.sum_group < ranks) plan.sum_group *= 2;
+    }
     worlds.push_back(measured_in_child(plan));
     report.add(worlds.back());
   }

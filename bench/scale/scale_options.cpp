@@ -38,7 +38,17 @@ struct Given {
   double uplink_delay_us = 0;
   double uplink_rate = 0;
   double message_us = 0;
+  std::string route = "automatic";
 };
+
+SumRoute route_named(const std::string& name) {
+  if (name == "automatic") return SumRoute::automatic;
+  if (name == "doubling") return SumRoute::doubling;
+  if (name == "direct") return SumRoute::direct;
+  if (name == "two-level") return SumRoute::two_level;
+  throw ConfigError(text("--route is '", name, "'."),
+                    "write automatic, doubling, direct or two-level.");
+}
 
 /// "8,16K,1M": whole numbers from `lowest` to `highest`.
 std::vector<std::size_t> numbers(const char* flag, const std::string& list, double lowest,
@@ -108,6 +118,8 @@ po::options_description shown_options(Given& given, ScaleOptions& options) {
       ("uplink-delay-us", po::value(&given.uplink_delay_us)->value_name("US"), "more, between groups")
       ("uplink-rate", po::value(&given.uplink_rate)->value_name("MB/S"), "of a group's uplink, each way")
       ("message-us", po::value(&given.message_us)->value_name("US"), "with --two-level: a message's cost to its sender")
+      ("route", po::value(&given.route)->value_name("NAME"), "automatic, doubling, direct or two-level")
+      ("sum-group", po::value(&options.sum_group)->value_name("N"), "groups of the two-level all-reduce, a power of two")
       ("two-level", "simulate flat and two-level all-reduce on that network; nothing is sent")
       ("smoke", "a short run that shows that everything works; its numbers mean nothing")
       ("json", po::value(&options.json_file)->value_name("FILE"), "write every number to FILE");
@@ -151,6 +163,8 @@ ScaleOptions parse_scale_options(int argc, const char* const* argv) {
   check("--uplink-delay-us", given.uplink_delay_us, 0, 1e6);
   check("--uplink-rate", given.uplink_rate, 0, 1e6);
   check("--message-us", given.message_us, 0, 1e6);
+  check("--sum-group", options.sum_group, 0, kMaxRanks);
+  options.route = route_named(given.route);
   options.rounds = given.rounds > 0 ? given.rounds : (smoke ? 2 : 5);
   options.compute = std::chrono::milliseconds(given.compute_ms);
   options.per_message = microseconds(given.message_us);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bench/scale/network_model.h"
+#include "distributed/worker_group.h"
 
 namespace troupe::bench {
 
@@ -19,7 +20,9 @@ struct ScaleOptions {
   std::chrono::milliseconds compute{5};
   std::optional<NetworkShape> network;      // unset: loopback
   std::chrono::nanoseconds per_message{0};  // simulated cost of a message to its sender
-  bool two_level = false;
+  bool two_level = false;                   // simulate only
+  SumRoute route = SumRoute::automatic;
+  int sum_group = 0;      // of the two-level all-reduce; 0: derived from the number of ranks
   std::string json_file;  // empty: none
   std::vector<std::string> arguments;
 };

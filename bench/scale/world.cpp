@@ -19,7 +19,6 @@
 #include "core/error.h"
 #include "core/machine.h"
 #include "core/text.h"
-#include "distributed/worker_group.h"
 
 namespace troupe::bench {
 namespace {
@@ -222,6 +221,8 @@ std::unique_ptr<WorkerGroup> World::join(int rank, std::size_t round) {
   options.transport = Transport::tcp;
   options.insecure = plan_.network.has_value();  // nobody else is on that network
   options.spin = std::chrono::microseconds(0);   // all of these machines are this one
+  options.sum_route = plan_.route;
+  options.group_size = plan_.sum_group;
   gate_.pass(kLimit);
   if (rank == 0 && !plan_.network) listener_ = std::make_unique<LaunchListener>();
   gate_.pass(kLimit);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bench/scale/network_model.h"
+#include "distributed/worker_group.h"
 
 namespace troupe::bench {
 
@@ -18,6 +19,8 @@ struct WorldPlan {
   int rounds = 5;                        // of everything, the rendezvous too
   std::chrono::milliseconds compute{5};  // every rank sleeps this long before each all-reduce
   std::optional<NetworkShape> network;   // unset: loopback
+  SumRoute route = SumRoute::automatic;
+  int sum_group = 0;  // of the two-level all-reduce; 0: derived from the number of ranks
 };
 
 /// Builds the group, lets it work, takes it down. The result: {"ranks", "rendezvous": {"seconds":

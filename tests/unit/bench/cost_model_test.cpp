@@ -10,15 +10,13 @@ TEST_SUITE("bench") {
     CHECK(seconds_of(ring_cost(8, 800'000), link) == doctest::Approx(14e-3 + 1.4));
     CHECK(seconds_of(direct_cost(8, 800'000), link) == doctest::Approx(2e-3 + 1.4));
     CHECK(seconds_of(doubling_cost(8, 1000), link) == doctest::Approx(6e-3));
-    CHECK(seconds_of(doubling_cost(6, 1000), link) == doctest::Approx(8e-3));  // 2 more rounds
+    CHECK(seconds_of(doubling_cost(6, 1000), link) == doctest::Approx(6e-3));
+    CHECK(seconds_of(two_level_cost(8, 4, 800'000), link) == doctest::Approx(4e-3 + 1.4));
+    CHECK(two_level_cost(64, 8, 0).messages == 28);
     CHECK(barrier_cost(5).alphas == 3);
   }
   TEST_CASE("cost model: a message's cost to its sender counts for the direct exchange") {
     CHECK(seconds_of(direct_cost(4, 0), {0, 0, 1e-3}) == doctest::Approx(6e-3));
-  }
-  TEST_CASE("cost model: a pipelined ring is as slow as the slower of delay and chunk") {
-    CHECK(pipelined_ring_seconds(4, 4000, {1e-2, 1e6, 0}) == doctest::Approx(6e-2 + 1e-3));
-    CHECK(pipelined_ring_seconds(4, 4'000'000, {1e-2, 1e6, 0}) == doctest::Approx(6 + 1e-2));
   }
   TEST_CASE("cost model: the fit finds the parameters that made the times") {
     const Parameters made{2e-3, 5e6, 0};
