@@ -22,6 +22,7 @@ namespace {
 constexpr std::uint32_t kNetwork = 0x0A4D0000;  // 10.77.0.0/16
 constexpr std::uint32_t kMask = 0xFFFF0000;
 // Packets that the interface keeps until they are read; what comes beyond is dropped by the kernel.
+// Only root may ask for so many; others have the kernel's 500.
 constexpr int kQueuedPackets = 4'000;
 
 [[noreturn]] void fail(const char* what) {
@@ -47,6 +48,7 @@ class ControlSocket {
   void set(unsigned long request, ifreq& what, const char* name) const {
     if (::ioctl(fd_, request, &what) != 0) fail(name);
   }
+  void ask(unsigned long request, ifreq& what) const { ::ioctl(fd_, request, &what); }
 
  private:
   int fd_;
@@ -122,7 +124,7 @@ int enter_network(int number) {
     control.set(SIOCSIFNETMASK, address, "SIOCSIFNETMASK");
     ifreq queue = request_for("port0");
     queue.ifr_qlen = kQueuedPackets;
-    control.set(SIOCSIFTXQLEN, queue, "SIOCSIFTXQLEN");
+    control.ask(SIOCSIFTXQLEN, queue);
     bring_up("lo", control);
     bring_up("port0", control);
     settle_tcp();

@@ -164,6 +164,9 @@ ScaleOptions parse_scale_options(int argc, const char* const* argv) {
   check("--uplink-rate", given.uplink_rate, 0, 1e6);
   check("--message-us", given.message_us, 0, 1e6);
   check("--sum-group", options.sum_group, 0, kMaxRanks);
+  if (options.sum_group > 0 && (options.sum_group & (options.sum_group - 1)) != 0) {
+    throw ConfigError(text("--sum-group is ", options.sum_group, "."), "give a power of two.");
+  }
   options.route = route_named(given.route);
   options.rounds = given.rounds > 0 ? given.rounds : (smoke ? 2 : 5);
   options.compute = std::chrono::milliseconds(given.compute_ms);

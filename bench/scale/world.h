@@ -33,8 +33,8 @@ struct WorldPlan {
 
 /// The same in a child process, so that every number of ranks begins with fresh memory and
 /// descriptors, of which the child may have as many as the system grants. This process must have
-/// one thread.  Throws: EnvironmentError; PeerFailed where the child ends with an error, which it
-/// has printed.
+/// one thread. Where the child ends with an error, which it has printed, this process leaves with
+/// its exit code.  Throws: EnvironmentError; PeerFailed where a signal ended it.
 [[nodiscard]] nlohmann::ordered_json measured_in_child(const WorldPlan& plan);
 
 }  // namespace troupe::bench

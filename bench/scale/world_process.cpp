@@ -65,10 +65,12 @@ nlohmann::ordered_json measured_in_child(const WorldPlan& plan) {
   ::close(ends[0]);
   int status = 0;
   ::waitpid(pid, &status, 0);
-  if (status != 0) {
-    throw PeerFailed(text("the run with ", plan.ranks, " ranks did not end well."),
-                     "see its message above.", kExitFailed);
+  if (WIFSIGNALED(status)) {
+    throw PeerFailed(
+        text("the run with ", plan.ranks, " ranks ended by signal ", WTERMSIG(status), "."),
+        "use fewer ranks, if memory is short.", kExitFailed);
   }
+  if (status != 0) throw detail::CleanExit{WEXITSTATUS(status)};  // it has said why
   return nlohmann::ordered_json::parse(json);
 }
 
