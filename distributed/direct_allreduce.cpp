@@ -1,10 +1,13 @@
 // Direct reduction: each rank owns a slice of the values. It gets this slice from every other rank,
 // adds up in rank order what has come from all, block by block, and sends the sums to all while
-// more comes. One message each way and peer: the peer's slice as it is here, then the sums of mine.
+// more comes. One message each way and peer: the peer's slice as it is here, and the sums of mine.
+// They alternate block by block, so that sums leave while the cache still holds them; the slice is
+// ahead by what sockets hold, so that nobody waits for sums that are on their way.
 //
 // What has come from one peer and not yet from all waits in that peer's *window*, a ring of bytes
 // in the scratch. A full window is not read, so a peer that is ahead is held back by its socket.
-// Nothing waits in a circle: slices as they are depend on nobody, sums on slices alone.
+// Nothing waits in a circle: sums of a block need everybody's values of it, and those follow, in
+// each message, on sums of earlier blocks alone.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -16,6 +19,64 @@
 
 namespace troupe {
 namespace {
+
+// Source: docs/algorithms.md, "Why it is done so".
+constexpr std::size_t kAlternateBytes = std::size_t{256} * 1024;
+constexpr std::size_t kLeadBytes = std::size_t{512} * 1024;
+
+// Calls `next_slice` and `next_sums` with the bytes of each piece of a message, in their order.
+template <class NextSlice, class NextSums>
+void for_pieces(std::size_t slice_bytes, std::size_t sum_bytes, const NextSlice& next_slice,
+                const NextSums& next_sums) {
+  const auto slice = [&](std::size_t most) {
+    const std::size_t bytes = std::min(most, slice_bytes);
+    next_slice(bytes);
+    slice_bytes -= bytes;
+  };
+  slice(kLeadBytes);
+  while (sum_bytes > 0) {
+    const std::size_t sums = std::min(sum_bytes, kAlternateBytes);
+    next_sums(sums);
+    sum_bytes -= sums;
+    if (sum_bytes > 0) slice(kAlternateBytes);
+  }
+  slice(slice_bytes);
+}
+
+// One peer's message on its way out: its pieces go as the sums in them are made.
+class Outgoing {
+ public:
+  Outgoing(SendStream& stream, Span<const std::byte> slice, std::size_t sum_bytes)
+      : stream_(&stream), slice_(slice), sums_left_(sum_bytes) {
+    append_slice(sum_bytes == 0 ? slice.size() : kLeadBytes);
+  }
+  /// More sums, in order.
+  void append_sums(Span<const std::byte> sums) {
+    while (!sums.empty()) {
+      const std::size_t bytes = std::min(sums.size(), until_slice_);
+      stream_->append(sums.subspan(0, bytes));
+      sums = sums.subspan(bytes, sums.size() - bytes);
+      sums_left_ -= bytes;
+      until_slice_ -= bytes;
+      if (sums_left_ == 0) return append_slice(slice_.size());
+      if (until_slice_ > 0) continue;
+      append_slice(kAlternateBytes);
+      until_slice_ = kAlternateBytes;
+    }
+  }
+
+ private:
+  void append_slice(std::size_t most) {
+    const std::size_t bytes = std::min(most, slice_.size());
+    stream_->append(slice_.subspan(0, bytes));
+    slice_ = slice_.subspan(bytes, slice_.size() - bytes);
+  }
+
+  SendStream* stream_;
+  Span<const std::byte> slice_;  // what has not been appended
+  std::size_t sums_left_;
+  std::size_t until_slice_ = kAlternateBytes;
+};
 
 class OwnSlice;
 
@@ -67,7 +128,7 @@ class OwnSlice {
   [[nodiscard]] Window& window(std::size_t index) {
     return windows_[index < rank_index_ ? index : index - 1];
   }
-  void send_sums_to(SendStream& to) { sends_.push_back(&to); }
+  void send_sums_to(const Outgoing& to) { sends_.push_back(to); }
   [[nodiscard]] Span<std::byte> values() const { return values_; }
   [[nodiscard]] std::size_t summed() const { return summed_; }
   [[nodiscard]] std::size_t element_bytes() const { return sum_.element_bytes; }
@@ -80,7 +141,7 @@ class OwnSlice {
   std::size_t rank_index_;
   std::vector<const std::byte*> operands_;
   std::vector<Window> windows_;
-  std::vector<SendStream*> sends_;
+  std::vector<Outgoing> sends_;
   std::size_t summed_ = 0;
 };
 
@@ -123,7 +184,7 @@ void OwnSlice::add_up() {
     std::byte* const into = values_.data() + summed_;
     add_in_rank_order(into, Span<const std::byte* const>(operands_.data(), operands_.size()),
                       bytes / sum_.element_bytes, sum_);
-    for (SendStream* send : sends_) send->append({into, bytes});
+    for (Outgoing& send : sends_) send.append_sums({into, bytes});
     summed_ += bytes;
   }
   for (Window& window : windows_) window.rewind_if_empty();
@@ -132,8 +193,6 @@ void OwnSlice::add_up() {
 enum class Half { both, slices, sums };
 
 void exchange(Call& call, const SliceOwners& owners, const Reduction& sum, Half half) {
-  const bool slices = half != Half::sums;
-  const bool sums = half != Half::slices;
   const auto count = owners.size();
   const auto mine = static_cast<std::size_t>(
       std::find_if(owners.begin(), owners.end(),
@@ -143,20 +202,27 @@ void exchange(Call& call, const SliceOwners& owners, const Reduction& sum, Half 
   if (count == 1) return;
   const Span<std::byte> own = owners[mine].slice;
   OwnSlice slice(own, sum, mine, count, call.scratch());
+  const bool slices = half != Half::sums;
+  const bool sums = half != Half::slices;
   for (std::size_t step = 1; step < count; ++step) {  // nobody is everybody's first
     const std::size_t index = (mine + step) % count;
-    const SliceOwner& peer = owners[index];
-    const std::uint64_t out_bytes = (slices ? peer.slice.size() : 0) + (sums ? own.size() : 0);
-    const std::uint64_t in_bytes = (slices ? own.size() : 0) + (sums ? peer.slice.size() : 0);
-    SendStream& out = call.send_to(peer.rank, out_bytes);
-    ReceiveStream& in = call.receive_from(peer.rank, in_bytes);
-    if (slices) {
-      out.append(peer.slice);
-      in.expect(own.size(), slice.window(index));
+    Span<std::byte> theirs = owners[index].slice;
+    const int peer = owners[index].rank;
+    SendStream& out = call.send_to(peer, (slices ? theirs.size() : 0) + (sums ? own.size() : 0));
+    ReceiveStream& in =
+        call.receive_from(peer, (slices ? own.size() : 0) + (sums ? theirs.size() : 0));
+    if (half == Half::both) {
+      slice.send_sums_to(Outgoing(out, theirs, own.size()));
+    } else {
+      out.append(slices ? theirs : own);
     }
-    if (!sums) continue;
-    in.expect(peer.slice);
-    slices ? slice.send_sums_to(out) : out.append(own);
+    for_pieces(
+        slices ? own.size() : 0, sums ? theirs.size() : 0,
+        [&](std::size_t bytes) { in.expect(bytes, slice.window(index)); },
+        [&](std::size_t bytes) {
+          in.expect(theirs.subspan(0, bytes));
+          theirs = theirs.subspan(bytes, theirs.size() - bytes);
+        });
   }
   call.run();
 }

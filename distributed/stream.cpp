@@ -99,9 +99,13 @@ void ReceiveStream::expect(std::uint64_t bytes, Sink& sink) {
 Span<std::byte> ReceiveStream::room() const {
   if (at_ == pieces_.size()) return {};
   const Piece& piece = pieces_[at_];
-  if (piece.sink != nullptr) return piece.sink->room();
-  return {piece.into + piece.done, static_cast<std::size_t>(std::min<std::uint64_t>(
-                                       piece.bytes - piece.done, kMaxReadBytes))};
+  const std::uint64_t left = piece.bytes - piece.done;
+  if (piece.sink != nullptr) {
+    const Span<std::byte> room = piece.sink->room();
+    return room.subspan(0, static_cast<std::size_t>(std::min<std::uint64_t>(room.size(), left)));
+  }
+  return {piece.into + piece.done,
+          static_cast<std::size_t>(std::min<std::uint64_t>(left, kMaxReadBytes))};
 }
 
 bool ReceiveStream::has_room() const { return header_read_ < head_.size() || !room().empty(); }

@@ -83,7 +83,7 @@ class ReceiveStream {
   void begin(Link& link, const FrameHeader& expected);
   /// The next bytes of the message are stored in `into`.
   void expect(Span<std::byte> into, Forward forward = Forward::no);
-  /// The next `bytes` bytes of the message go to `sink`, which gives room for no more.
+  /// The next `bytes` bytes of the message go to `sink`.
   void expect(std::uint64_t bytes, Sink& sink);
   /// `to` gets every piece expected with Forward::yes, as its bytes come.
   void forward_to(SendStream& to) { forward_to_.push_back(&to); }

@@ -3,10 +3,10 @@
 // Two planes. The *control plane* is a star: every worker keeps one connection to the chief, owned
 // by this object's network thread; it carries the hello, heartbeats, the abort frame and the
 // goodbye. The chief is the arbiter: the first failure that reaches it is the reason every worker
-// reports. The *data plane* is a set of links between workers whose ranks differ by a power of two
-// (that holds the ring, recursive doubling and binomial trees); the thread that calls a collective
-// drives them itself, so a collective costs no hand-over between threads. Workers that are all on
-// one machine share memory, and sum and meet there (distributed/board.h).
+// reports. The *data plane* is a set of links between workers, all with all where there are few
+// (distributed/topology.h); the thread that calls a collective drives them itself, so a collective
+// costs no hand-over between threads. Workers that are all on one machine share memory, and sum
+// and meet there (distributed/board.h).
 //
 // Thread rule: collectives from one thread at a time; abort() from any thread.
 // Additions are made in the order of ranks, bracketed as a binary tree (docs/algorithms.md),

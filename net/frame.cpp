@@ -1,7 +1,5 @@
 #include "net/frame.h"
 
-#include <boost/crc.hpp>
-
 #include "core/check.h"
 
 namespace troupe {
@@ -156,12 +154,6 @@ std::uint64_t max_payload_bytes(FrameType type) {
     default:
       return kMaxControlBytes;
   }
-}
-
-std::uint32_t crc32_of(Span<const std::byte> bytes) {
-  boost::crc_32_type crc;
-  crc.process_bytes(bytes.data(), bytes.size());
-  return crc.checksum();
 }
 
 std::array<std::byte, kFrameHeaderBytes> encode_frame(const FrameHeader& header) {

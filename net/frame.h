@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "core/span.h"
+#include "net/crc32.h"
 
 namespace troupe {
 
@@ -121,8 +122,5 @@ enum class FrameFault {
 /// Reads a header; `header` is changed only when the result is FrameFault::none.
 /// Shapes: bytes [kFrameHeaderBytes].
 [[nodiscard]] FrameFault decode_frame(Span<const std::byte> bytes, FrameHeader& header);
-
-/// CRC-32 (ISO-HDLC, as in zlib and IEEE 802.3) of `bytes`.
-[[nodiscard]] std::uint32_t crc32_of(Span<const std::byte> bytes);
 
 }  // namespace troupe

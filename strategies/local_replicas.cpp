@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <mutex>
 #include <set>
+#include <utility>
 
 #include "core/check.h"
 #include "core/log.h"
@@ -17,6 +18,7 @@
 #include "strategies/random_layers.h"
 #include "strategies/replica_runner.h"
 #include "strategies/tensor_bytes.h"
+#include "strategies/tensor_sum.h"
 
 namespace troupe::detail {
 namespace {
@@ -152,8 +154,11 @@ void make_buffers_equal(const TrainState& state, WorkerGroup* group) {
       firsts.push_back(buffers.front()[k]);
       continue;
     }
-    at::Tensor total = torch::zeros(first.sizes(), torch::kFloat64);
-    for (const auto& own : buffers) total.add_(own[k].second.to(torch::kCPU, torch::kFloat64));
+    std::vector<at::Tensor> values;
+    for (const auto& own : buffers) {
+      values.push_back(torch::empty(first.sizes(), torch::kFloat64).copy_(own[k].second));
+    }
+    const at::Tensor total = sum_in_rank_order(std::move(values));
     if (group != nullptr) {
       group->all_reduce(
           Span<double>(total.data_ptr<double>(), static_cast<std::size_t>(total.numel())),

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "core/check.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "distributed/collective_label.h"
+#include "strategies/tensor_sum.h"
 
 namespace troupe::detail {
 namespace {
@@ -67,11 +69,12 @@ bool ReplicaSum::add_slice(int replica) {
   const std::int64_t begin = std::min(size, replica * chunk);
   const std::int64_t count = std::min(size - begin, chunk);
   if (count == 0) return true;
-  const at::Tensor total = flats_[0].narrow(0, begin, count);
-  for (std::size_t i = 1; i < flats_.size(); ++i) {
-    TROUPE_CHECK_EQ(flats_[i].numel(), size);
-    total.add_(flats_[i].narrow(0, begin, count).to(total.device()));
+  std::vector<at::Tensor> slices;
+  for (const at::Tensor& flat : flats_) {
+    TROUPE_CHECK_EQ(flat.numel(), size);
+    slices.push_back(flat.narrow(0, begin, count));
   }
+  const at::Tensor total = sum_in_rank_order(std::move(slices));
   if (engine_ != nullptr) return true;  // there are more to come
   for (std::size_t i = 1; i < flats_.size(); ++i) {
     flats_[i].narrow(0, begin, count).copy_(total);

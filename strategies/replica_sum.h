@@ -23,8 +23,10 @@ class ReplicaSum {
   void use(Engine& engine) { engine_ = &engine; }
 
   /// Replaces `flat` [n], contiguous, float32 or float64, by its sum over all replicas of all
-  /// workers; every replica ends with the same bits. Replicas are added in their order, whatever
-  /// thread is first, so a run repeats bit for bit. `summand` says what the values are.
+  /// workers; every replica ends with the same bits. Replicas are added in their order as
+  /// distributed/rank_order.h says, whatever thread is first, so a run repeats bit for bit; where
+  /// every worker has the same power of two of them, the sum over the workers goes on in that order
+  /// over all replicas. `summand` says what the values are.
   /// Returns false when a value of the sum is not finite, or the sum of all values is not: the same
   /// answer on every replica. Shapes: the same n on every replica. Collective: yes. Throws: as
   /// ReplicaThreads::meet and Engine::all_reduce.

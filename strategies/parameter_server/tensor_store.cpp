@@ -6,6 +6,7 @@
 
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "core/check.h"
 #include "core/error.h"
@@ -13,6 +14,7 @@
 #include "strategies/optimizer_state.h"
 #include "strategies/parameter_server/shard_states.h"
 #include "strategies/parameter_server/state_bytes.h"
+#include "strategies/tensor_sum.h"
 
 namespace troupe::detail {
 namespace {
@@ -158,16 +160,12 @@ at::Tensor TensorStore::sum_of(const std::vector<const RowBlock*>& blocks, doubl
   }
   // The step counts here, too; LibTorch 1.13 does not take a sparse gradient without rows.
   if (empty) return torch::zeros_like(held(blocks.front()->shard));
-  at::Tensor total;
+  std::vector<at::Tensor> gradients;
   for (const RowBlock* block : blocks) {
     at::Tensor gradient = gradient_of(*block);
-    if (!sparse && gradient.is_sparse()) gradient = gradient.to_dense();
-    if (total.defined()) {
-      total.add_(gradient);
-    } else {
-      total = gradient;
-    }
+    gradients.push_back(!sparse && gradient.is_sparse() ? gradient.to_dense() : gradient);
   }
+  at::Tensor total = sum_in_rank_order(std::move(gradients));
   if (scale != 1) total.mul_(scale);
   return sparse ? total.coalesce() : total;
 }

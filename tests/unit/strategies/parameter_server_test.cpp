@@ -60,7 +60,7 @@ TEST_SUITE("strategies") {
     const auto options = options_for(8);
     for (const char* kind : {"sgd", "adam", "groups", "two"}) {
       const ServerHooks hooks(kind);
-      for (const auto& layout : {std::pair(2, 1), {3, 2}, {2, 3}}) {
+      for (const auto& layout : {std::pair(2, 1), {3, 2}, {2, 3}, {5, 2}}) {
         CAPTURE(kind);
         const auto workers = layout.first;
         const auto servers = layout.second;
@@ -75,6 +75,31 @@ TEST_SUITE("strategies") {
         CHECK(job.test.losses[0].second ==
               doctest::Approx(expected.test.losses[0].second).epsilon(1e-6));
         CHECK(job.servers["staleness"].size() == 1);  // all of them 0
+      }
+    }
+  }
+
+  TEST_CASE("parameter servers: four replicas end with the same bits however they are spread") {
+    const auto options = options_for(6);
+    for (const char* kind : {"sgd", "adam", "two"}) {
+      CAPTURE(kind);
+      const ServerHooks hooks(kind);
+      const auto mirrored = troupe::make_mirrored(mirrored_options(4));
+      const std::string expected = train_alone(*mirrored, hooks, options).hash;
+      for (const int workers : {4, 2}) {
+        CAPTURE(workers);
+        const auto port = troupe::testing::free_port();
+        std::vector<std::string> hashes(static_cast<std::size_t>(workers));
+        troupe::testing::run_ranks(workers, [&](int rank) {
+          auto group = troupe::testing::options_of(rank, workers, port);
+          group.replicas = 4 / workers;
+          const auto strategy = troupe::make_multi_worker(group);
+          hashes[static_cast<std::size_t>(rank)] = train_alone(*strategy, hooks, options).hash;
+        });
+        for (const std::string& hash : hashes) CHECK(hash == expected);
+        Job job = synchronous(workers, 2);
+        job.replicas = 4 / workers;
+        CHECK(train_job(job, hooks, options).hash == expected);
       }
     }
   }
