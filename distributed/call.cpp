@@ -9,13 +9,10 @@
 #include "core/check.h"
 #include "core/text.h"
 #include "distributed/collective_label.h"
+#include "distributed/verdict.h"
 
 namespace troupe {
 namespace {
-
-// How long a worker waits to hear the chief's verdict before it reports what it saw itself: the
-// chief's own grace for a suspicion, and time for two messages on a busy machine.
-constexpr std::chrono::milliseconds kVerdictWait{1'000};
 
 // A spinning worker keeps its core to itself for this long, twice what a message takes over
 // loopback; then it yields on every turn. Source: docs/performance.md.
@@ -24,18 +21,6 @@ constexpr std::chrono::microseconds kAloneSpin{10};
 template <class Streams>
 bool all_done(const Streams& streams) {
   return std::all_of(streams.begin(), streams.end(), [](const auto* s) { return s->done(); });
-}
-
-std::string describe_message(const FrameHeader& header) {
-  std::string what = text(name_of(header.operation), " #", header.sequence);
-  const bool has_root =
-      header.operation == Operation::broadcast || header.operation == Operation::reduce;
-  if (header.dtype != DType::none) {
-    what += text(" of ", header.total_bytes, " bytes");
-    if (header.dtype != DType::bytes) what += text(" of ", name_of(header.dtype));
-  }
-  if (has_root) what += text(" with root ", header.root);
-  return what;
 }
 
 }  // namespace
@@ -82,9 +67,11 @@ void Call::run() {
   try {
     progress_until_done();
   } catch (const Mismatch& mismatch) {
-    settle(desynchronised(mismatch));
+    settle(environment_,
+           desynchronised(environment_.state.cluster, header_, mismatch.peer, mismatch.theirs),
+           where());
   } catch (const LinkBroken& broken) {
-    settle_broken(broken);
+    settle_broken(environment_, broken, where());
   }
   streams_.sends.clear();
   streams_.receives.clear();
@@ -143,25 +130,7 @@ void Call::sleep() {
 
 void Call::check() {
   if (environment_.state.failed()) environment_.state.raise_if_failed(where());
-  if (deadline_.expired()) settle(timed_out());
-}
-
-// The chief decides, so that all workers give the same reason; without its word, ours stands.
-void Call::settle(const Failure& mine) {
-  environment_.report(mine);
-  if (!environment_.state.wait_failed(kVerdictWait)) environment_.state.fail(mine);
-  environment_.state.raise_if_failed(where());
-  throw InternalError("a failed collective left no failure.", "please report this.");
-}
-
-void Call::settle_broken(const LinkBroken& broken) {
-  environment_.suspect(broken.peer, broken.what);
-  if (!environment_.state.wait_failed(kVerdictWait)) {
-    environment_.state.fail(peer_lost(environment_.state.cluster, broken.peer,
-                                      text("its link to ", task(rank()), " broke: ", broken.what)));
-  }
-  environment_.state.raise_if_failed(where());
-  throw InternalError("a broken link left no failure.", "please report this.");
+  if (deadline_.expired()) settle(environment_, timed_out(), where());
 }
 
 Failure Call::timed_out() const {
@@ -175,31 +144,12 @@ Failure Call::timed_out() const {
   }
   return {
       FailureKind::timeout, peer,
-      text(describe_message(header_), ": after ", deadline_.elapsed_seconds(), " s ", task(rank()),
-           " ", verb, " ", task(peer), " (limit ", deadline_.limit_seconds(), " s)."),
+      text(describe_collective(header_), ": after ", deadline_.elapsed_seconds(), " s ",
+           task(rank()), " ", verb, " ", task(peer), " (limit ", deadline_.limit_seconds(), " s)."),
       "look for what holds that worker up; raise --timeout if it is only slow.", kExitPeerLost};
 }
 
-Failure Call::desynchronised(const Mismatch& mismatch) const {
-  FrameHeader mine = header_;
-  const FrameHeader& theirs = mismatch.theirs;
-  std::string first = text(task(rank()), " is in ", describe_message(mine));
-  std::string second = text(task(mismatch.peer), " in ", describe_message(theirs));
-  if (mismatch.peer < rank()) {  // one wording, whichever side saw it
-    first = text(task(mismatch.peer), " is in ", describe_message(theirs));
-    second = text(task(rank()), " in ", describe_message(mine));
-  }
-  const bool alike = describe_message(mine) == describe_message(theirs);
-  return {FailureKind::desync, mismatch.peer,
-          text(first, ", ", second, alike ? " for other values." : "."),
-          "every worker must call the same collectives in the same order: look for a branch that "
-          "depends on the rank or on data.",
-          1};
-}
-
-std::string Call::where() const {
-  return text(task(rank()), " was in ", describe_message(header_), ".");
-}
+std::string Call::where() const { return place_of_failure(environment_.state.cluster, header_); }
 
 const std::string& Call::task(int rank) const {
   return environment_.state.cluster.members[static_cast<std::size_t>(rank)].task;

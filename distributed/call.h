@@ -71,10 +71,7 @@ class Call {
   void progress_until_done();
   void sleep();
   void check();
-  [[noreturn]] void settle(const Failure& mine);
-  [[noreturn]] void settle_broken(const LinkBroken& broken);
   [[nodiscard]] Failure timed_out() const;
-  [[nodiscard]] Failure desynchronised(const Mismatch& mismatch) const;
   [[nodiscard]] std::string where() const;
   [[nodiscard]] const std::string& task(int rank) const;
 

@@ -9,10 +9,10 @@
 #include <boost/asio/write.hpp>
 #include <utility>
 
-#include "distributed/topology.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "core/text.h"
+#include "distributed/topology.h"
 #include "net/address.h"
 #include "net/socket_options.h"
 

@@ -89,9 +89,10 @@ class Sharing {
   FrameHeader header_;
 };
 
+// Whoever connected objects: it may know why, and one of both is enough.
 std::string link_objection(const CallEnvironment& environment) {
   for (const auto& [peer, link] : environment.links) {
-    if (link.is_local()) continue;
+    if (link.is_local() || peer > environment.state.cluster.rank) continue;
     return text("its link to ",
                 environment.state.cluster.members[static_cast<std::size_t>(peer)].task,
                 " is no Unix socket");
