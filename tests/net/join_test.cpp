@@ -29,6 +29,9 @@ void sum_once(WorkerGroup& group) {
 // A hello as an honest worker of `cluster` would send it.
 Hello hello_of(const Cluster& cluster) {
   Hello hello;
+  if (transport_under_test() != Transport::automatic) {
+    hello.must_match["--transport"] = name_of(transport_under_test());
+  }
   hello.rank = cluster.rank;
   hello.task = cluster.task();
   hello.fingerprint = cluster_fingerprint(cluster);

@@ -56,6 +56,7 @@ class GroupChild {
   GroupChild(const GroupChild&) = delete;
   GroupChild& operator=(const GroupChild&) = delete;
 
+  [[nodiscard]] pid_t pid() const { return pid_; }
   void signal(int number) const { ::kill(pid_, number); }
   void tell_to_end() { ::close(std::exchange(input_, -1)); }
 

@@ -1,6 +1,10 @@
 // What the others see when a worker is killed or stopped: who is named, by all, and how soon.
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <memory>
+#include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -47,6 +51,13 @@ class Group {
   void start_all() {
     for (int rank = 0; rank < world_size_; ++rank) start(rank);
     for (const auto& child : children_) child->wait_for("looping");
+  }
+  /// Whether rank `rank` has a nameless shared file mapped.
+  bool maps_shared_memory(int rank) {
+    std::ifstream maps(text("/proc/", (*this)[rank].pid(), "/maps"));
+    std::stringstream all;
+    all << maps.rdbuf();
+    return has(all.str(), "/memfd:troupe");
   }
   GroupChild& operator[](int rank) { return *children_[static_cast<std::size_t>(rank)]; }
 
@@ -96,6 +107,24 @@ TEST_SUITE("process") {
       group[lost].signal(SIGKILL);
       group.check_survivors(lost, begin, seconds(2));
     }
+  }
+
+  TEST_CASE("group: killed all at once, it leaves nothing in shared memory") {
+    const auto entries = [] {
+      std::set<std::string> names;
+      for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
+        if (has(entry.path().string(), "troupe")) names.insert(entry.path().string());
+      }
+      return names;
+    };
+    const auto before = entries();
+    Group group(3, kLongHeartbeat);
+    group.start_all();
+    const bool shares = transport_under_test() == troupe::Transport::automatic;
+    CHECK(group.maps_shared_memory(0) == shares);  // else this test shows nothing
+    for (int rank = 0; rank < 3; ++rank) group[rank].signal(SIGKILL);
+    for (int rank = 0; rank < 3; ++rank) CHECK(group[rank].wait_exit() == -SIGKILL);
+    CHECK(entries() == before);
   }
 
   TEST_CASE("group: a stopped worker is named within the heartbeat timeout, and stays out") {

@@ -1,0 +1,367 @@
+// How bytes travel between workers of one machine: the same bits by every transport, what happens
+// where one does not work, and memory that outlives its group.
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+#include "distributed/worker_group.h"
+#include "net/link_listener.h"
+#include "tests/support/captured_log.h"
+#include "tests/support/caught.h"
+#include "tests/support/run_ranks.h"
+#include "tests/support/test_prelude.h"
+
+namespace {
+
+using namespace troupe;           // NOLINT: a test
+using namespace troupe::testing;  // NOLINT: a test
+
+Deadline soon() { return Deadline::in(std::chrono::seconds(20)); }
+
+GroupOptions by(Transport transport) {
+  GroupOptions options = test_options();
+  options.transport = transport;
+  return options;
+}
+
+// All of the mantissa in use, so that the order of additions shows.
+template <class T>
+std::vector<T> values_of(int rank, std::size_t n) {
+  std::vector<T> values(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    const auto mixed = static_cast<std::uint32_t>((i + 1) * 2654435761U +
+                                                  40503U * (1U + static_cast<unsigned>(rank)));
+    values[i] = static_cast<T>(mixed) / static_cast<T>(3) - static_cast<T>(7e8);
+  }
+  return values;
+}
+
+// The tree over ranks, written down once more: the sum of ranks begin to end at i.
+template <class T>
+T tree_sum(std::size_t i, int begin, int end) {
+  if (end - begin == 1) return values_of<T>(begin, i + 1)[i];
+  int left = 1;
+  while (left * 2 < end - begin) left *= 2;
+  return tree_sum<T>(i, begin, begin + left) + tree_sum<T>(i, begin + left, end);
+}
+
+template <class T>
+bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
+}
+
+// Sums of all lengths, one after the other, as every rank gets them; in a buffer, or not.
+template <class T>
+std::vector<std::vector<T>> sums_by(Transport transport, int world_size,
+                                    const std::vector<std::size_t>& lengths,
+                                    const std::function<bool(int rank)>& in_buffer) {
+  std::vector<std::vector<std::vector<T>>> all(static_cast<std::size_t>(world_size));
+  run_group(
+      world_size,
+      [&](WorkerGroup& group) {
+        const auto buffer = group.make_buffer(lengths.back() * sizeof(T) + 4096, soon());
+        for (const std::size_t n : lengths) {
+          const std::vector<T> mine = values_of<T>(group.rank(), n);
+          std::vector<T> own = mine;
+          // Somewhere inside, not at its beginning.
+          T* const shared = reinterpret_cast<T*>(buffer.get()) + 5;
+          Span<T> values = in_buffer(group.rank()) ? Span<T>(shared, n) : Span<T>(own);
+          std::copy(mine.begin(), mine.end(), values.begin());
+          group.all_reduce(values, soon());
+          all[static_cast<std::size_t>(group.rank())].emplace_back(values.begin(), values.end());
+        }
+      },
+      by(transport));
+  for (const auto& of_rank : all) {
+    for (std::size_t i = 0; i < lengths.size(); ++i) CHECK(same_bits(of_rank[i], all[0][i]));
+  }
+  return all[0];
+}
+
+template <class T>
+void check_all_transports(int world_size, const std::vector<std::size_t>& lengths) {
+  CAPTURE(world_size);
+  const auto nowhere = [](int) { return false; };
+  const auto everywhere = [](int) { return true; };
+  const auto one_rank = [](int rank) { return rank == 0; };
+  const auto expected = sums_by<T>(Transport::tcp, world_size, lengths, nowhere);
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    for (const std::size_t at : {std::size_t{0}, lengths[i] / 2, lengths[i] - 1}) {
+      if (at < lengths[i] && at < 4000) CHECK(expected[i][at] == tree_sum<T>(at, 0, world_size));
+    }
+  }
+  const auto check = [&](Transport transport, const std::function<bool(int)>& in_buffer) {
+    CAPTURE(name_of(transport));
+    const auto got = sums_by<T>(transport, world_size, lengths, in_buffer);
+    for (std::size_t i = 0; i < lengths.size(); ++i) {
+      CAPTURE(lengths[i]);
+      CHECK(same_bits(got[i], expected[i]));
+    }
+  };
+  check(Transport::unix_socket, nowhere);
+  check(Transport::unix_socket, everywhere);
+  check(Transport::shared_memory, nowhere);
+  check(Transport::shared_memory, everywhere);
+  check(Transport::shared_memory, one_rank);
+  check(Transport::automatic, everywhere);
+}
+
+// Around the changes from beside the entry to a slot, to parts, to several parts, and in place.
+const std::vector<std::size_t> kLengths = {0,    1,     3,     4,     5,      127,    128,   129,
+                                           1000, 10923, 32768, 32769, 100003, 262144, 700001};
+
+std::vector<std::exception_ptr> join_all(int world_size, const std::vector<GroupOptions>& options,
+                                         const std::function<void(WorkerGroup&)>& fn) {
+  LoopbackListener listener;
+  const auto clusters = make_clusters(world_size, listener);
+  return try_ranks(world_size, [&](int rank) {
+    const auto i = static_cast<std::size_t>(rank);
+    WorkerGroup group(clusters[i], options[i]);
+    group.join({});
+    fn(group);
+    group.close();
+  });
+}
+
+void sum_once(WorkerGroup& group) {
+  const auto buffer = group.make_buffer(4000, soon());
+  const Span<float> values(reinterpret_cast<float*>(buffer.get()), 1000);
+  std::fill(values.begin(), values.end(), 1.0F);
+  group.all_reduce(values, soon());
+  for (const float value : values) {
+    if (value != static_cast<float>(group.world_size())) throw std::runtime_error("wrong sum");
+  }
+}
+
+// A Unix socket on the name that belongs to 127.0.0.1:port; nobody answers there.
+int squat(std::uint16_t port) {
+  const boost::asio::ip::tcp::endpoint tcp(boost::asio::ip::make_address("127.0.0.1"), port);
+  const auto name = local_endpoint_of(tcp);
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  REQUIRE(fd >= 0);
+  REQUIRE(::bind(fd, name.data(), static_cast<socklen_t>(name.size())) == 0);
+  return fd;
+}
+
+}  // namespace
+
+TEST_SUITE("net") {
+  TEST_CASE("transport: all give the same bits, in buffers and out of them") {
+    for (const int world_size : {2, 3, 4, 5, 8}) check_all_transports<float>(world_size, kLengths);
+    check_all_transports<double>(3, {0, 1, 2, 3, 1000, 50001});
+  }
+
+  TEST_CASE("transport: integers in place wrap around as elsewhere") {
+    run_group(
+        3,
+        [](WorkerGroup& group) {
+          const auto buffer = group.make_buffer(8000, soon());
+          const Span<std::int64_t> values(reinterpret_cast<std::int64_t*>(buffer.get()), 1000);
+          std::fill(values.begin(), values.end(), std::int64_t{1} << 62);
+          group.all_reduce(values, soon());
+          for (const auto value : values) {
+            if (value != std::int64_t{-1} * (std::int64_t{1} << 62))
+              throw std::runtime_error("sum");
+          }
+        },
+        by(Transport::shared_memory));
+  }
+
+  TEST_CASE("transport: a buffer is zeroed, aligned, and outlives its group") {
+    for (const Transport transport : {Transport::tcp, Transport::shared_memory}) {
+      std::vector<std::shared_ptr<std::byte>> kept(2);
+      run_group(
+          2,
+          [&](WorkerGroup& group) {
+            auto& mine = kept[static_cast<std::size_t>(group.rank())];
+            mine = group.make_buffer(100'000, soon());
+            if (reinterpret_cast<std::uintptr_t>(mine.get()) % 64 != 0) {
+              throw std::runtime_error("not aligned");
+            }
+            for (int i = 0; i < 100'000; ++i) {
+              if (mine.get()[i] != std::byte{0}) throw std::runtime_error("not zeroed");
+            }
+            // One that is given back at once, so that its place may be used again.
+            (void)group.make_buffer(100'000, soon());
+            std::vector<float> values(25'000, 2.0F);
+            group.all_reduce(Span<float>(values), soon());
+            if (values[24'999] != 4.0F) throw std::runtime_error("wrong sum");
+          },
+          by(transport));
+      for (const auto& buffer : kept) std::memset(buffer.get(), 1, 100'000);
+      CHECK(kept[1].get()[99'999] == std::byte{1});
+    }
+  }
+
+  TEST_CASE(
+      "transport: where one worker cannot share memory, none does, and shm says who and why") {
+    for (const int culprit : {0, 2}) {
+      std::vector<GroupOptions> options(3, by(Transport::automatic));
+      options[static_cast<std::size_t>(culprit)].shared_memory_limit = 1000;
+      {
+        const CapturedLog log;
+        for (const auto& error : join_all(3, options, sum_once)) CHECK(message_of(error) == "");
+        CHECK(has(log.text(),
+                  "by Unix sockets; they do not share memory: worker/" + std::to_string(culprit)));
+      }
+      for (auto& option : options) option.transport = Transport::shared_memory;
+      for (const auto& error : join_all(3, options, sum_once)) {
+        const std::string message = message_of(error);
+        CAPTURE(message);
+        CHECK(is<ConfigError>(error));
+        CHECK(has(message, text("--transport shm: the workers cannot share memory: worker/",
+                                culprit, ": ")));
+        CHECK(has(message, "are more than the 1000 that may be shared"));
+      }
+    }
+  }
+
+  TEST_CASE("transport: a buffer that one worker cannot map is memory of its own on all") {
+    std::vector<GroupOptions> options(3, by(Transport::shared_memory));
+    options[1].shared_memory_limit = std::uint64_t{16} << 20;
+    const auto errors = join_all(3, options, [](WorkerGroup& group) {
+      sum_once(group);  // small enough
+      const auto buffer = group.make_buffer(std::size_t{8} << 20, soon());
+      const Span<float> values(reinterpret_cast<float*>(buffer.get()), std::size_t{2} << 20);
+      std::fill(values.begin(), values.end(), 1.0F);
+      group.all_reduce(values, soon());
+      for (const float value : values) {
+        if (value != 3.0F) throw std::runtime_error("wrong sum");
+      }
+    });
+    for (const auto& error : errors) CHECK(message_of(error) == "");
+  }
+
+  TEST_CASE("transport: without its Unix socket a worker is reached by TCP; unix names it") {
+    for (const Transport transport :
+         {Transport::automatic, Transport::unix_socket, Transport::shared_memory}) {
+      LoopbackListener listener;
+      const int squatter = squat(listener.port());
+      const auto clusters = make_clusters(2, listener);
+      const auto errors = try_ranks(2, [&](int rank) {
+        WorkerGroup group(clusters[static_cast<std::size_t>(rank)], by(transport));
+        group.join({});
+        sum_once(group);
+        group.close();
+      });
+      ::close(squatter);
+      for (const auto& error : errors) {
+        const std::string message = message_of(error);
+        CAPTURE(message);
+        if (transport == Transport::automatic) {
+          CHECK(message == "");
+          continue;
+        }
+        CHECK(is<ConfigError>(error));
+        CHECK(has(message, "no Unix socket leads from worker/1 to worker/0: Connection refused"));
+        CHECK(has(message, "use --transport auto"));
+      }
+    }
+  }
+
+  TEST_CASE("transport: a process of another user on the name learns nothing") {
+    if (::geteuid() != 0) {
+      MESSAGE("needs root, to be another user for once");
+      return;
+    }
+    LoopbackListener listener;
+    int heard[2];
+    REQUIRE(::pipe(heard) == 0);
+    int ready[2];
+    REQUIRE(::pipe(ready) == 0);
+    const std::uint16_t port = listener.port();
+    const pid_t stranger = ::fork();
+    if (stranger == 0) {
+      if (::setgid(65534) != 0 || ::setuid(65534) != 0) ::_exit(1);
+      const int fd = squat(port);
+      ::listen(fd, 8);
+      (void)!::write(ready[1], "r", 1);
+      for (;;) {
+        const int guest = ::accept(fd, nullptr, nullptr);
+        char bytes[64];
+        const auto got = ::read(guest, bytes, sizeof(bytes));
+        if (got > 0) (void)!::write(heard[1], bytes, static_cast<std::size_t>(got));
+      }
+    }
+    char byte = 0;
+    REQUIRE(::read(ready[0], &byte, 1) == 1);
+    ::close(heard[1]);
+    const auto clusters = make_clusters(2, listener);
+    const auto errors = try_ranks(2, [&](int rank) {
+      WorkerGroup group(clusters[static_cast<std::size_t>(rank)], by(Transport::unix_socket));
+      group.join({});
+    });
+    ::kill(stranger, SIGKILL);
+    ::waitpid(stranger, nullptr, 0);
+    for (const auto& error : errors) {
+      CAPTURE(message_of(error));
+      CHECK(has(message_of(error), "there belongs to user 65534"));
+    }
+    CHECK(::read(heard[0], &byte, 1) == 0);  // not one byte of the session
+    for (const int fd : {heard[0], ready[0], ready[1]}) ::close(fd);
+  }
+
+  TEST_CASE("transport: workers at two addresses do not share memory") {
+    for (const Transport transport : {Transport::automatic, Transport::shared_memory}) {
+      LoopbackListener listener;
+      auto clusters = make_clusters(2, listener);
+      for (Cluster& cluster : clusters) cluster.members[1].address = Endpoint{"127.0.0.2", 0};
+      const auto errors = try_ranks(2, [&](int rank) {
+        WorkerGroup group(clusters[static_cast<std::size_t>(rank)], by(transport));
+        group.join({});
+        sum_once(group);
+        group.close();
+      });
+      for (const auto& error : errors) {
+        const std::string message = message_of(error);
+        CAPTURE(message);
+        if (transport == Transport::automatic) {
+          CHECK(message == "");
+        } else {
+          CHECK(has(message, "only 1 of the 2 workers are on its machine"));
+        }
+      }
+    }
+  }
+
+  TEST_CASE("transport: workers that were given different ones do not start") {
+    const auto errors = join_all(2, {by(Transport::tcp), by(Transport::shared_memory)}, sum_once);
+    for (const auto& error : errors) {
+      CHECK(is<ConfigError>(error));
+      CHECK(has(message_of(error), "differ in the setting --transport: 'tcp' on worker/0, 'shm'"));
+    }
+  }
+
+  TEST_CASE("desync: a buffer is made while others sum, or of another length") {
+    const auto errors = try_group(
+        3,
+        [](WorkerGroup& group) {
+          std::vector<float> values(1000);
+          group.rank() == 1 ? (void)group.make_buffer(4000, soon())
+                            : group.all_reduce(Span<float>(values), soon());
+          group.barrier(soon());
+        },
+        by(Transport::shared_memory));
+    for (const auto& error : errors) {
+      CAPTURE(message_of(error));
+      CHECK(is<DesyncError>(error));
+      CHECK(has(message_of(error), "worker/1"));
+    }
+    const auto lengths = try_group(
+        2,
+        [](WorkerGroup& group) {
+          (void)group.make_buffer(group.rank() == 0 ? 4000 : 400'000, soon());
+        },
+        by(Transport::shared_memory));
+    for (const auto& error : lengths) CHECK(is<DesyncError>(error));
+  }
+}
