@@ -80,21 +80,24 @@ Digits generate_digits(DigitsSplit split, std::int64_t count, std::uint64_t seed
   Digits digits;
   digits.images.resize(static_cast<std::size_t>(count * kDigitPixels));
   digits.labels.resize(static_cast<std::size_t>(count));
-  detail::WriterStyle style;
   for (std::int64_t i = 0; i < count; ++i) {
-    if (i % kDigitsPerWriter == 0) {
-      const auto writer = static_cast<std::uint64_t>(i / kDigitsPerWriter);
-      detail::SplitMix random = make_stream(split, Stream::writer, writer, seed);
-      style = detail::draw_style(random);
-    }
-    detail::SplitMix random =
-        make_stream(split, Stream::image, static_cast<std::uint64_t>(i), seed);
-    const int label = static_cast<int>(random.below(10));
-    digits.labels[static_cast<std::size_t>(i)] = static_cast<std::uint8_t>(label);
-    const auto path = detail::draw_path(label, style, random);
-    detail::draw_image(path, style.pen_radius, random, digits.images.data() + i * kDigitPixels);
+    digits.labels[static_cast<std::size_t>(i)] =
+        generate_digit(split, i, seed, digits.images.data() + i * kDigitPixels);
   }
   return digits;
+}
+
+std::uint8_t generate_digit(DigitsSplit split, std::int64_t number, std::uint64_t seed,
+                            std::uint8_t* pixels) {
+  const auto writer = static_cast<std::uint64_t>(number / kDigitsPerWriter);
+  detail::SplitMix style_random = make_stream(split, Stream::writer, writer, seed);
+  const detail::WriterStyle style = detail::draw_style(style_random);
+  detail::SplitMix random =
+      make_stream(split, Stream::image, static_cast<std::uint64_t>(number), seed);
+  const int label = static_cast<int>(random.below(10));
+  const auto path = detail::draw_path(label, style, random);
+  detail::draw_image(path, style.pen_radius, random, pixels);
+  return static_cast<std::uint8_t>(label);
 }
 
 void write_digits(const std::filesystem::path& dir, std::int64_t train_count,

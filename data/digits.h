@@ -35,6 +35,11 @@ struct Digits {
 /// Throws: ConfigError if count is negative.
 [[nodiscard]] Digits generate_digits(DigitsSplit split, std::int64_t count, std::uint64_t seed);
 
+/// Image `number` (>= 0) of generate_digits(split, ...) alone: writes its pixels, returns its
+/// label. Shapes: pixels [kDigitPixels].
+std::uint8_t generate_digit(DigitsSplit split, std::int64_t number, std::uint64_t seed,
+                            std::uint8_t* pixels);
+
 /// Writes the four IDX files with MNIST's names into `dir`, which must be empty or not exist:
 /// into a temporary directory beside it, then renamed, so all four are there or none.
 /// Throws: ConfigError if `dir` is not empty or a count is negative; EnvironmentError.

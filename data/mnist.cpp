@@ -14,6 +14,7 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "data/digits.h"
+#include "data/generated_digits.h"
 #include "data/idx.h"
 
 namespace troupe {
@@ -102,36 +103,53 @@ std::shared_ptr<const Dataset> read_split(const std::filesystem::path& dir,
   return make_dataset(std::move(images.bytes), labels.bytes);
 }
 
-std::shared_ptr<const Dataset> generate_split(DigitsSplit split, std::int64_t count) {
-  Digits digits = generate_digits(split, count, kDefaultDigitsSeed);
-  return make_dataset(std::move(digits.images), digits.labels);
+std::shared_ptr<const Dataset> generated(DigitsSplit split, std::int64_t begin,
+                                         std::int64_t count) {
+  return std::make_shared<GeneratedDigits>(split, begin, count, kDefaultDigitsSeed, kNormalised);
+}
+
+void check_train_examples(std::int64_t asked, std::int64_t available) {
+  if (asked >= 0 && asked <= available) return;
+  throw ConfigError(
+      text("--train-examples asks for ", asked, " of ", available, " training examples."),
+      text("give 1 to ", available, ", or leave it out to use all."));
+}
+
+void check_held_out(std::int64_t asked, std::int64_t held_out, std::int64_t available) {
+  if (asked >= 0 && held_out <= available) return;
+  throw ConfigError(text("load_mnist() is to hold out ", asked, " of ", available,
+                         " training examples for validation."),
+                    "hold out at least 0 and at most as many as there are.");
+}
+
+Splits generate(const DataOptions& options, std::int64_t validation_examples) {
+  check_held_out(validation_examples, 0, kDefaultTrainDigits + kDefaultValidationDigits);
+  check_train_examples(options.train_examples, kDefaultTrainDigits);
+  Splits splits;
+  splits.train =
+      generated(DigitsSplit::train, 0,
+                options.train_examples > 0 ? options.train_examples : kDefaultTrainDigits);
+  if (validation_examples > 0) {
+    splits.validation =
+        generated(DigitsSplit::train, kDefaultTrainDigits, kDefaultValidationDigits);
+  }
+  splits.test = generated(DigitsSplit::test, 0, kDefaultTestDigits);
+  return splits;
 }
 
 }  // namespace
 
 Splits load_mnist(const DataOptions& options, std::int64_t validation_examples) {
-  const bool generated = options.data_dir.empty();
-  const std::int64_t generated_count = kDefaultTrainDigits + kDefaultValidationDigits;
-  const auto train_file = generated ? generate_split(DigitsSplit::train, generated_count)
-                                    : read_split(options.data_dir, "train");
-  const std::int64_t held_out = generated ? kDefaultValidationDigits : validation_examples;
-  if (validation_examples < 0 || held_out > train_file->size()) {
-    throw ConfigError(text("load_mnist() is to hold out ", validation_examples, " of ",
-                           train_file->size(), " training examples for validation."),
-                      "hold out at least 0 and at most as many as there are.");
-  }
-  const std::int64_t available = train_file->size() - held_out;
-  if (options.train_examples < 0 || options.train_examples > available) {
-    throw ConfigError(text("--train-examples asks for ", options.train_examples, " of ", available,
-                           " training examples."),
-                      text("give 1 to ", available, ", or leave it out to use all."));
-  }
+  if (options.data_dir.empty()) return generate(options, validation_examples);
+  const auto train_file = read_split(options.data_dir, "train");
+  check_held_out(validation_examples, validation_examples, train_file->size());
+  const std::int64_t available = train_file->size() - validation_examples;
+  check_train_examples(options.train_examples, available);
   Splits splits;
   splits.train =
       take(train_file, 0, options.train_examples > 0 ? options.train_examples : available);
-  if (validation_examples > 0) splits.validation = take(train_file, available, held_out);
-  splits.test = generated ? generate_split(DigitsSplit::test, kDefaultTestDigits)
-                          : read_split(options.data_dir, "t10k");
+  if (validation_examples > 0) splits.validation = take(train_file, available, validation_examples);
+  splits.test = read_split(options.data_dir, "t10k");
   return splits;
 }
 

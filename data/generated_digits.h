@@ -1,0 +1,55 @@
+// GeneratedDigits: digits that are drawn when somebody reads them, so that training begins at once
+// and not after half a second of drawing.
+//
+// Threads: the first get() starts one that draws all others in order; whoever needs one that is not
+// there yet draws it himself. An atomic flag per image says who does. The destructor stops the
+// thread after the image that it is at, and joins it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "data/dataset.h"
+#include "data/digits.h"
+
+namespace troupe {
+
+/// Fields: images [B, 1, 28, 28] float32, byte * factor - shift; labels [B] int64 in 0 .. 9.
+class GeneratedDigits final : public Dataset {
+ public:
+  /// Images `begin` to `begin + count - 1` of generate_digits(split, ..., seed), the same to the
+  /// bit.
+  GeneratedDigits(DigitsSplit split, std::int64_t begin, std::int64_t count, std::uint64_t seed,
+                  ByteScale scale);
+  ~GeneratedDigits() override;
+  GeneratedDigits(const GeneratedDigits&) = delete;
+  GeneratedDigits& operator=(const GeneratedDigits&) = delete;
+
+  [[nodiscard]] std::int64_t size() const override { return count_; }
+  /// Throws: as TensorDataset::get().
+  [[nodiscard]] std::vector<at::Tensor> get(const at::Tensor& indices) const override;
+  void get_into(const at::Tensor& indices, std::vector<at::Tensor>& fields) const override;
+
+ private:
+  enum class Image : std::uint8_t { missing, being_drawn, drawn };
+  void draw_if_missing(std::int64_t index) const;
+  void draw_all() const;
+
+  const DigitsSplit split_;
+  const std::int64_t begin_;
+  const std::int64_t count_;
+  const std::uint64_t seed_;
+  const at::Tensor images_;  // [N, 1, 28, 28] uint8; an image is written once, then read
+  const at::Tensor labels_;  // [N] int64
+  const TensorDataset digits_;
+  const std::unique_ptr<std::atomic<Image>[]> state_;  // [N]
+  mutable std::once_flag begun_;
+  mutable std::thread thread_;
+  std::atomic<bool> stopped_{false};
+};
+
+}  // namespace troupe
