@@ -1,6 +1,5 @@
 #include "core/freed_memory.h"
 
-#include <doctest/doctest.h>
 #include <sys/resource.h>
 
 #include <cstdlib>
@@ -9,6 +8,8 @@
 #include <memory>
 #include <thread>
 #include <vector>
+
+#include "tests/support/test_prelude.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define OTHER_ALLOCATOR 1

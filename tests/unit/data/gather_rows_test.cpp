@@ -1,12 +1,11 @@
 #include "data/gather_rows.h"
 
-#include <doctest/doctest.h>
-
 #include <cstdint>
 #include <cstring>
 #include <vector>
 
 #include "core/span.h"
+#include "tests/support/test_prelude.h"
 
 namespace {
 

@@ -1,8 +1,8 @@
 #include "net/retry_pause.h"
 
-#include <doctest/doctest.h>
-
 #include <vector>
+
+#include "tests/support/test_prelude.h"
 
 TEST_SUITE("net") {
   TEST_CASE("retry_pause: short at first, then longer, never above its most") {
