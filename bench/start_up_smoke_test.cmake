@@ -1,0 +1,36 @@
+# Runs start_up.py briefly: it must end with 0, print a row for everything that this machine has, and
+# write its JSON. No time is judged.
+#   cmake -D PYTHON=... -D BUILD=... -D JSON=... -P start_up_smoke_test.cmake
+cmake_minimum_required(VERSION 3.23)
+get_filename_component(folder ${CMAKE_CURRENT_LIST_FILE} DIRECTORY)
+file(REMOVE ${JSON})
+execute_process(COMMAND ${PYTHON} ${folder}/start_up.py --smoke --build ${BUILD} --json ${JSON}
+                OUTPUT_VARIABLE out ERROR_VARIABLE err RESULT_VARIABLE code)
+if(NOT code EQUAL 0)
+  message(FATAL_ERROR "start_up.py ended with ${code}\n${out}\n${err}")
+endif()
+
+set(range "[0-9]+\\.?[0-9]* \\[[0-9.]+-[0-9.]+\\]")
+set(timed "troupe --help" "troupe run, 1 x /bin/true" "group of 4 ready, troupe run"
+          "group of 4 ready, started by hand")
+set(with_memory "examples/linear_regression, first step" "examples/mnist, first step")
+if(NOT err MATCHES "left out")
+  list(APPEND timed "group, Gloo")
+  list(APPEND with_memory "import torch")
+endif()
+foreach(row IN LISTS timed)
+  if(NOT out MATCHES "\\| ${row} +\\| ${range} +\\|")
+    message(FATAL_ERROR "no row of ${row} in\n${out}")
+  endif()
+endforeach()
+foreach(row IN LISTS with_memory)
+  if(NOT out MATCHES "\\| ${row} +\\| ${range} +\\| [0-9. ]*\\| ${range} +\\|")
+    message(FATAL_ERROR "no row of ${row} in\n${out}")
+  endif()
+endforeach()
+file(READ ${JSON} json)
+string(JSON name GET "${json}" benchmark)
+string(JSON cpu GET "${json}" machine cpu)
+if(NOT name STREQUAL "start_up" OR cpu STREQUAL "")
+  message(FATAL_ERROR "${JSON} is not the report of start_up.py")
+endif()
