@@ -1,0 +1,54 @@
+// BucketThread: sums buckets one after the other while the caller computes the next ones. Free of
+// LibTorch.
+//
+// Thread rule: all members from one thread, the caller's; only `reduce` runs on the other, which is
+// at rest between finish() or cancel() and the next begin().
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+namespace troupe::detail {
+
+class BucketThread {
+ public:
+  BucketThread() = default;
+  /// Waits for the bucket under way; its own deadline ends it.
+  ~BucketThread();
+  BucketThread(const BucketThread&) = delete;
+  BucketThread& operator=(const BucketThread&) = delete;
+
+  /// From now on buckets are reduced, in order, as release() allows it. What an earlier begin() has
+  /// left is cancelled. Throws: EnvironmentError when the system gives no thread.
+  void begin(std::function<void(std::size_t)> reduce);
+  /// Buckets 0 .. count-1 are complete. `count` never gets smaller.
+  void release(std::size_t count);
+  /// Takes no further bucket, waits for the one under way and returns how many are reduced: the
+  /// rest is the caller's. Blocks: as long as reduce. Throws: what reduce threw.
+  [[nodiscard]] std::size_t finish();
+  /// The same where nobody wants to know: a backward pass has failed. finish() then returns 0.
+  void cancel() noexcept;
+  /// Whether a bucket is under way, or may still be taken.
+  [[nodiscard]] bool is_open() const;
+
+ private:
+  void loop();
+  void close_and_wait();
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::function<void(std::size_t)> reduce_;
+  std::size_t released_ = 0;
+  std::size_t reduced_ = 0;
+  bool open_ = false;  // further buckets may be taken
+  bool busy_ = false;
+  bool stopped_ = false;
+  std::exception_ptr error_;
+  std::thread thread_;  // from the first begin() on
+};
+
+}  // namespace troupe::detail
