@@ -22,6 +22,10 @@ class UpdateOnce final : public ParameterUpdate {
              std::shared_ptr<Central> central)
       : gradients_(gradients), threads_(threads), replica_(replica), central_(std::move(central)) {}
 
+  void begin_backward(const std::vector<NamedTensor>& parameters,
+                      const Backward& backward) override {
+    gradients_.begin_backward(parameters, backward);
+  }
   void reduce(const std::vector<NamedTensor>& parameters) override {
     gradients_.reduce(parameters);
   }
@@ -78,8 +82,7 @@ void share_parameters(const TrainState& state) {
 
 class CentralStorage final : public Strategy {
  public:
-  explicit CentralStorage(const StrategyOptions& options)
-      : replicas_(options, update_once()) {}
+  explicit CentralStorage(const StrategyOptions& options) : replicas_(options, update_once()) {}
 
   [[nodiscard]] const char* name() const override { return "central-storage"; }
   [[nodiscard]] int rank() const override { return 0; }

@@ -9,7 +9,7 @@ namespace troupe::detail {
 
 /// Throws: NonFiniteError naming the first parameter whose gradient holds an infinity or a NaN.
 /// Given the reduced gradients, which are equal on all replicas, all replicas decide alike.
-/// Cost: one sum per parameter.
+/// Cost: one pass over each gradient.
 void check_finite_gradients(const std::vector<NamedTensor>& parameters);
 
 }  // namespace troupe::detail

@@ -8,6 +8,7 @@
 #include <torch/utils.h>
 
 #include <algorithm>
+#include <chrono>
 #include <mutex>
 #include <set>
 #include <utility>
@@ -69,7 +70,8 @@ LocalReplicas::LocalReplicas(const StrategyOptions& options, const MakeUpdate& m
       threads_(threads_of(options)),
       sum_(threads_) {
   for (int i = 0; i < size(); ++i) {
-    gradients_.push_back(std::make_unique<GradientBuckets>(sum_, i));
+    const GradientBuckets::Place place{i, first_, count_};
+    gradients_.push_back(std::make_unique<GradientBuckets>(sum_, place, options.buckets));
     updates_.push_back(make_update ? make_update(*gradients_.back(), threads_, i) : nullptr);
   }
 }
@@ -114,6 +116,7 @@ std::vector<StepResult> LocalReplicas::run(const Step& step, TrainState& state,
   std::vector<StepResult> results(state.replicas.size());
   // Modes and profilers that the caller has switched on are switched on for its replicas.
   const at::ThreadLocalState callers;
+  const auto start = std::chrono::steady_clock::now();
   threads_.run([&](int replica) {
     const auto own = static_cast<std::size_t>(replica);
     std::optional<at::ThreadLocalStateGuard> guard;
@@ -122,6 +125,10 @@ std::vector<StepResult> LocalReplicas::run(const Step& step, TrainState& state,
     if (!devices_[own].is_cpu()) device.reset_device(devices_[own]);
     results[own] = run_on_replica(step, *state.replicas[own], batch.replicas[own], phase);
   });
+  if (phase == Phase::train && size() == 1) {
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+    gradients_.front()->end_step(taken.count());
+  }
   return results;
 }
 

@@ -35,6 +35,9 @@ class LocalReplicas {
   /// See ReplicaSum::use.
   void use(Engine& engine) { sum_.use(engine); }
 
+  /// Whether a step has thrown while its gradients were on their way: the other workers wait.
+  [[nodiscard]] bool has_abandoned_a_sum() const { return gradients_.front()->is_abandoned(); }
+
   /// A state whose replicas have equal weights, if `hooks` make equal models: each then has the
   /// first's parameters and buffers. Throws: ConfigError when the models differ.
   [[nodiscard]] TrainState make(const Hooks& hooks, std::uint64_t seed);

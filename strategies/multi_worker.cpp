@@ -1,23 +1,49 @@
 #include "strategies/multi_worker.h"
 
+#include <utility>
+
 #include "core/error.h"
 #include "core/text.h"
+#include "strategies/device.h"
 #include "strategies/engines/make_engine.h"
 #include "strategies/local_replicas.h"
+#include "strategies/overlap_choice.h"
 #include "strategies/shared_failure.h"
 #include "strategies/tensor_bytes.h"
 
 namespace troupe {
 namespace {
 
+/// What was asked for and cannot be is refused; automatic goes without.
+void check_overlap(const StrategyOptions& options) {
+  if (options.buckets.overlap != Overlap::on) return;
+  std::string lacks;
+  if (options.local_replicas() > 1) lacks = "there are several replicas in a worker";
+  if (detail::replica_devices(options).front().is_cuda()) lacks = "the replicas are on GPUs";
+  const std::string engine = detail::choose_engine(options).name;
+  if (engine != "ring") lacks = "--communication is " + engine;
+  if (options.compress != "none") lacks = "--compress is " + options.compress;
+  if (lacks.empty()) return;
+  throw ConfigError("--overlap on was asked for, and " + lacks + ".",
+                    "use --overlap auto, or one replica on the CPU and the ring without "
+                    "--compress.");
+}
+
 class MultiWorker final : public Strategy {
  public:
-  explicit MultiWorker(const StrategyOptions& options)
-      : options_(options), group_(options.cluster, options.group), replicas_(options) {
+  MultiWorker(const StrategyOptions& options, detail::EngineWrapper wrap)
+      : options_(options),
+        wrap_(std::move(wrap)),
+        group_(options.cluster, options.group),
+        replicas_(options) {
+    check_overlap(options);
     // Shares of the data are counted by it.
     options_.must_match["--replicas"] = text(replicas_.size());
     options_.must_match["--communication"] = detail::choose_engine(options).name;
     options_.must_match["--compress"] = options.compress;
+    options_.must_match["--overlap"] = detail::to_string(options.buckets.overlap);
+    options_.must_match["--bucket-mb"] =
+        text(static_cast<double>(options.buckets.bytes) / (1 << 20));
   }
 
   [[nodiscard]] const char* name() const override { return "multi-worker"; }
@@ -35,6 +61,7 @@ class MultiWorker final : public Strategy {
       group_.join({detail::signature(tensors), options_.must_match});
       joined_ = true;
       engine_ = detail::make_engine(options_, group_);
+      if (wrap_) engine_ = wrap_(std::move(engine_));
       replicas_.use(*engine_);
     }
     std::vector<std::byte> bytes = detail::pack(tensors);
@@ -46,7 +73,15 @@ class MultiWorker final : public Strategy {
 
   [[nodiscard]] std::vector<StepResult> run(const Step& step, TrainState& state,
                                             const DistributedBatch& batch, Phase phase) override {
-    return detail::sharing_failure(*this, [&] { return replicas_.run(step, state, batch, phase); });
+    return detail::sharing_failure(*this, [&] {
+      try {
+        return replicas_.run(step, state, batch, phase);
+      } catch (const Error& error) {
+        // A failure that all would see alike, if some were not in the midst of a sum with us.
+        if (replicas_.has_abandoned_a_sum()) group_.abort(error.what(), error.exit_code());
+        throw;
+      }
+    });
   }
 
   void sum(Span<double> values) override { group_.all_reduce(values, deadline()); }
@@ -98,6 +133,7 @@ class MultiWorker final : public Strategy {
 
   bool joined_ = false;
   StrategyOptions options_;
+  const detail::EngineWrapper wrap_;
   WorkerGroup group_;
   std::unique_ptr<detail::Engine> engine_;  // once joined
   detail::LocalReplicas replicas_;
@@ -106,7 +142,12 @@ class MultiWorker final : public Strategy {
 }  // namespace
 
 std::unique_ptr<Strategy> make_multi_worker(const StrategyOptions& options) {
-  return std::make_unique<MultiWorker>(options);
+  return make_multi_worker(options, nullptr);
+}
+
+std::unique_ptr<Strategy> make_multi_worker(const StrategyOptions& options,
+                                            const detail::EngineWrapper& wrap) {
+  return std::make_unique<MultiWorker>(options, wrap);
 }
 
 }  // namespace troupe

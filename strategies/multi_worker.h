@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "strategies/engines/engine.h"
 #include "strategies/options.h"
 #include "strategies/strategy.h"
 
@@ -13,5 +14,9 @@ namespace troupe {
 /// workers must agree on is known.
 /// Throws: ConfigError for unknown devices, EnvironmentError when the port is taken.
 [[nodiscard]] std::unique_ptr<Strategy> make_multi_worker(const StrategyOptions& options);
+
+/// The same with another engine around its own, for tests and measurements.
+[[nodiscard]] std::unique_ptr<Strategy> make_multi_worker(const StrategyOptions& options,
+                                                          const detail::EngineWrapper& wrap);
 
 }  // namespace troupe

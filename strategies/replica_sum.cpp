@@ -3,7 +3,6 @@
 #include <torch/types.h>
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "core/check.h"
@@ -15,50 +14,52 @@
 namespace troupe::detail {
 namespace {
 
-void sum_over_workers(Engine& engine, const at::Tensor& flat, const Summand& summand) try {
-  const CollectiveLabel label(summand.what);
-  engine.all_reduce(flat, summand);
-} catch (const DesyncError& error) {  // the group tells summands apart, and has no words for them
+/// The group tells summands apart, and has no words for them.
+[[noreturn]] void throw_named(const DesyncError& error, const Summand& summand) {
   throw DesyncError(text(error.cause(), " This worker: ", summand.what, "."), error.fix());
 }
 
-/// One cheap pass; finite numbers may overflow it, so false asks for a closer look.
-bool is_finite(const at::Tensor& values) { return std::isfinite(values.sum().item<double>()); }
+void sum_over_workers(Engine& engine, const at::Tensor& flat, const Summand& summand) try {
+  const CollectiveLabel label(summand.what);
+  engine.all_reduce(flat, summand);
+} catch (const DesyncError& error) {
+  throw_named(error, summand);
+}
 
 }  // namespace
 
 ReplicaSum::ReplicaSum(ReplicaThreads& threads)
-    : threads_(threads),
-      flats_(static_cast<std::size_t>(threads.size())),
-      finite_(flats_.size(), 1) {}
+    : threads_(threads), flats_(static_cast<std::size_t>(threads.size())) {}
 
-bool ReplicaSum::add_up(int replica, const at::Tensor& flat, const Summand& summand) {
+at::Tensor ReplicaSum::make_buffer(int replica, std::int64_t count,
+                                   const at::TensorOptions& options, const Summand& summand) try {
+  if (replica != 0 || engine_ == nullptr) return torch::zeros({count}, options);
+  const CollectiveLabel label(summand.what);
+  return engine_->make_buffer(count, options);
+} catch (const DesyncError& error) {
+  throw_named(error, summand);
+}
+
+void ReplicaSum::add_up(int replica, const at::Tensor& flat, const Summand& summand) {
   const auto own = static_cast<std::size_t>(replica);
-  const torch::NoGradGuard no_grad;
   if (threads_.size() == 1) {
     if (engine_ != nullptr) sum_over_workers(*engine_, flat, summand);
-    return is_finite(flat);
+    return;
   }
+  const torch::NoGradGuard no_grad;
   flats_[own] = flat;
   threads_.meet(replica, summand.what);
-  finite_[own] = add_slice(replica) ? 1 : 0;
+  add_slice(replica);
   threads_.meet(replica, summand.what);
-  if (engine_ == nullptr) {
-    return std::all_of(finite_.begin(), finite_.end(), [](char finite) { return finite != 0; });
-  }
-  if (replica == 0) {
-    sum_over_workers(*engine_, flat, summand);
-    finite_[0] = is_finite(flat) ? 1 : 0;
-  }
+  if (engine_ == nullptr) return;
+  if (replica == 0) sum_over_workers(*engine_, flat, summand);
   threads_.meet(replica, summand.what);
-  const bool finite = finite_[0] != 0;
   if (replica != 0) flat.copy_(flats_[0]);
   // Nobody may write into its values again before all have read replica 0's.
   threads_.meet(replica, summand.what);
-  return finite;
 }
 
-bool ReplicaSum::add_slice(int replica) {
+void ReplicaSum::add_slice(int replica) {
   const std::int64_t size = flats_[0].numel();
   const bool on_host =
       std::all_of(flats_.begin(), flats_.end(), [](const at::Tensor& t) { return t.is_cpu(); });
@@ -68,18 +69,17 @@ bool ReplicaSum::add_slice(int replica) {
   const std::int64_t chunk = (size + parts * line - 1) / (parts * line) * line;
   const std::int64_t begin = std::min(size, replica * chunk);
   const std::int64_t count = std::min(size - begin, chunk);
-  if (count == 0) return true;
+  if (count == 0) return;
   std::vector<at::Tensor> slices;
   for (const at::Tensor& flat : flats_) {
     TROUPE_CHECK_EQ(flat.numel(), size);
     slices.push_back(flat.narrow(0, begin, count));
   }
   const at::Tensor total = sum_in_rank_order(std::move(slices));
-  if (engine_ != nullptr) return true;  // there are more to come
+  if (engine_ != nullptr) return;  // there are more to come
   for (std::size_t i = 1; i < flats_.size(); ++i) {
     flats_[i].narrow(0, begin, count).copy_(total);
   }
-  return is_finite(total);
 }
 
 }  // namespace troupe::detail

@@ -6,7 +6,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <string>
+#include <cstdint>
 #include <vector>
 
 #include "strategies/engines/engine.h"
@@ -27,21 +27,31 @@ class ReplicaSum {
   /// distributed/rank_order.h says, whatever thread is first, so a run repeats bit for bit; where
   /// every worker has the same power of two of them, the sum over the workers goes on in that order
   /// over all replicas. `summand` says what the values are.
-  /// Returns false when a value of the sum is not finite, or the sum of all values is not: the same
-  /// answer on every replica. Shapes: the same n on every replica. Collective: yes. Throws: as
-  /// ReplicaThreads::meet and Engine::all_reduce.
+  /// Shapes: the same n on every replica. Collective: yes. Throws: as ReplicaThreads::meet and
+  /// Engine::all_reduce.
   /// Cost: each replica adds one slice for all; two meetings, four with an engine.
-  [[nodiscard]] bool add_up(int replica, const at::Tensor& flat, const Summand& summand);
+  void add_up(int replica, const at::Tensor& flat, const Summand& summand);
+
+  /// Memory for a replica's values of `summand`, [count], as Engine::make_buffer gives it to the
+  /// replica that speaks for the worker. Collective: yes.  Throws: as Engine::make_buffer.
+  [[nodiscard]] at::Tensor make_buffer(int replica, std::int64_t count,
+                                       const at::TensorOptions& options, const Summand& summand);
+
+  /// See Engine::is_exact.
+  [[nodiscard]] bool is_exact() const { return engine_ == nullptr || engine_->is_exact(); }
+  /// Whether one replica is alone in its worker, and add_up() works on another thread.
+  [[nodiscard]] bool can_overlap() const {
+    return threads_.size() == 1 && engine_ != nullptr && engine_->can_overlap();
+  }
 
  private:
-  /// The part of the values that this replica adds for all. Returns whether the sum is finite.
-  bool add_slice(int replica);
+  /// The part of the values that this replica adds for all.
+  void add_slice(int replica);
 
   ReplicaThreads& threads_;
   Engine* engine_ = nullptr;
   // By replica; each writes its own entry before a meeting and reads the others' after it.
   std::vector<at::Tensor> flats_;
-  std::vector<char> finite_;
 };
 
 }  // namespace troupe::detail

@@ -38,6 +38,9 @@ class RingEngine final : public Engine {
     if (!host.is_same(flat)) flat.copy_(host);
   }
 
+  [[nodiscard]] bool is_exact() const override { return !wire_; }
+  [[nodiscard]] bool can_overlap() const override { return !wire_; }
+
   [[nodiscard]] at::Tensor make_buffer(std::int64_t count,
                                        const at::TensorOptions& options) override {
     if (!options.device().is_cpu()) return Engine::make_buffer(count, options);

@@ -1,0 +1,173 @@
+#include "strategies/flat_gradients.h"
+
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/utils/lambda_post_hook.h>
+#include <torch/csrc/autograd/variable.h>
+#include <torch/types.h>
+
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "core/check.h"
+#include "strategies/gradient_values.h"
+
+namespace troupe::detail {
+namespace {
+
+/// Half of what the largest number allows: partial sums are rounded.
+double limit_of(at::ScalarType dtype, int replicas) {
+  const double largest = dtype == torch::kFloat64
+                             ? std::numeric_limits<double>::max()
+                             : static_cast<double>(std::numeric_limits<float>::max());
+  return replicas == 1 ? largest : largest / 2 / replicas;
+}
+
+template <class Value>
+bool copy_plain(const at::Tensor& from, const at::Tensor& into, double limit) {
+  return copy_within(from.data_ptr<Value>(), into.data_ptr<Value>(),
+                     static_cast<std::size_t>(from.numel()), static_cast<Value>(limit));
+}
+
+/// Returns whether no value is beyond the limit; false also where that is not looked at.
+bool copy_into(const at::Tensor& place, const at::Tensor& gradient, double limit) {
+  if (!place.is_cpu()) {
+    place.copy_(gradient.is_sparse() ? gradient.to_dense() : gradient);
+    return false;
+  }
+  const at::Tensor dense = (gradient.is_sparse() ? gradient.to_dense() : gradient).contiguous();
+  return place.scalar_type() == torch::kFloat64 ? copy_plain<double>(dense, place, limit)
+                                                : copy_plain<float>(dense, place, limit);
+}
+
+}  // namespace
+
+FlatGradients::FlatGradients(std::vector<NamedTensor> parameters, int replicas, bool exact)
+    : parameters_(std::move(parameters)),
+      exact_(exact && parameters_.front().second.is_cpu()),
+      limit_(limit_of(parameters_.front().second.scalar_type(), replicas)),
+      plan_(plan_of_one(sizes())),
+      filled_(parameters_.size()) {}
+
+std::vector<std::int64_t> FlatGradients::sizes() const {
+  std::vector<std::int64_t> sizes;
+  for (const auto& [name, parameter] : parameters_) sizes.push_back(parameter.numel());
+  return sizes;
+}
+
+std::int64_t FlatGradients::values() const { return plan_.buckets.back().end; }
+
+std::int64_t FlatGradients::size() const {
+  return values() + static_cast<std::int64_t>(parameters_.size()) + (exact_ ? 1 : 0);
+}
+
+void FlatGradients::use(const at::Tensor& flat) {
+  TROUPE_CHECK_EQ(flat.numel(), size());
+  flat_ = flat;
+  use(std::move(plan_));
+  if (flat_.is_cpu()) watch();
+}
+
+void FlatGradients::use(GradientPlan plan) {
+  plan_ = std::move(plan);
+  // Below what tracks views: optimisers detach and zero gradients in place.
+  const at::AutoDispatchBelowADInplaceOrView untracked;
+  places_.clear();
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const at::Tensor& parameter = parameters_[i].second;
+    places_.push_back(flat_.narrow(0, plan_.offsets[i], parameter.numel()).view(parameter.sizes()));
+  }
+  buckets_.clear();
+  for (const auto& bucket : plan_.buckets) {
+    const std::int64_t end = bucket.end == values() ? size() : bucket.end;
+    buckets_.push_back(flat_.narrow(0, bucket.begin, end - bucket.begin));
+  }
+}
+
+void FlatGradients::watch() {
+  using torch::autograd::variable_list;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const at::Tensor& parameter = parameters_[i].second;
+    if (!parameter.requires_grad()) continue;
+    nodes_.push_back(torch::autograd::impl::grad_accumulator(parameter));
+    // A graph may live longer than this object.
+    nodes_.back()->add_post_hook(std::make_unique<torch::autograd::utils::LambdaPostHook>(
+        [self = weak_from_this(), i](const variable_list& outputs, const variable_list&) {
+          if (const auto here = self.lock()) here->arrived(i);
+          return outputs;
+        }));
+  }
+}
+
+void FlatGradients::arm(OnBuckets on_buckets) {
+  disarm();
+  on_buckets_ = std::move(on_buckets);
+  armed_ = true;
+}
+
+void FlatGradients::disarm() {
+  armed_ = false;
+  on_buckets_ = nullptr;
+  filled_.assign(filled_.size(), 0);
+  missing_.clear();
+  for (const auto& bucket : plan_.buckets) missing_.push_back(bucket.parameters);
+  complete_ = 0;
+  order_.clear();
+  in_pieces_.clear();
+  suspect_ = false;
+}
+
+void FlatGradients::arrived(std::size_t parameter) {
+  if (!armed_ || !parameters_[parameter].second.grad().defined()) return;
+  if (filled_[parameter] != 0) {  // backward has added to the values in their place
+    suspect_ = true;
+    if (in_pieces_.empty()) in_pieces_ = parameters_[parameter].first;
+    return;
+  }
+  copy(parameter);
+  order_.push_back(parameter);
+  --missing_[plan_.bucket_of[parameter]];
+  const std::size_t before = complete_;
+  while (complete_ < missing_.size() && missing_[complete_] == 0) ++complete_;
+  if (on_buckets_ && complete_ > before) on_buckets_(complete_);
+}
+
+void FlatGradients::copy(std::size_t parameter) {
+  const torch::NoGradGuard no_grad;
+  at::Tensor& gradient = parameters_[parameter].second.mutable_grad();
+  if (!copy_into(places_[parameter], gradient, limit_)) suspect_ = true;
+  gradient = places_[parameter];
+  filled_[parameter] = 1;
+}
+
+void FlatGradients::fill() {
+  const torch::NoGradGuard no_grad;
+  std::vector<double> flags;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const bool used = parameters_[i].second.grad().defined();
+    if (!used) places_[i].zero_();
+    if (used && filled_[i] == 0) copy(i);
+    flags.push_back(used ? 1 : 0);
+  }
+  if (exact_) flags.push_back(std::exchange(suspect_, false) ? 1 : 0);
+  const auto count = static_cast<std::int64_t>(flags.size());
+  const at::Tensor own = torch::from_blob(flags.data(), {count}, torch::kFloat64);
+  flat_.narrow(0, values(), count).copy_(own);
+  armed_ = false;
+  on_buckets_ = nullptr;
+}
+
+bool FlatGradients::give_back() {
+  const torch::NoGradGuard no_grad;
+  const at::Tensor flags =
+      flat_.narrow(0, values(), size() - values()).to(torch::kCPU, torch::kFloat64);
+  const double* flag = flags.data_ptr<double>();
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    parameters_[i].second.mutable_grad() = *flag++ == 0 ? at::Tensor() : places_[i];
+  }
+  filled_.assign(filled_.size(), 0);
+  if (exact_) return *flag == 0;
+  return std::isfinite(flat_.narrow(0, 0, values()).sum().item<double>());
+}
+
+}  // namespace troupe::detail
