@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "cli/flags_evaluation.h"
+#include "cli/flags_exchange.h"
 #include "cli/flags_learning.h"
 #include "cli/flags_making.h"
 #include "cli/flags_servers.h"
@@ -182,31 +183,6 @@ void add_cluster(std::vector<Flag>& flags, Settings& settings) {
                           "compute threads of each replica; 0: as the machine allows", 0, 4096));
 }
 
-void add_exchange(std::vector<Flag>& flags, StrategyOptions& strategy) {
-  const auto add = [&](Flag made) {
-    flags.push_back(in_group(std::move(made), "Exchange of gradients"));
-  };
-  add(choice<std::string>(
-      "communication", &strategy.communication,
-      "what sums gradients over workers: auto, ring, gloo, nccl or mpi", "NAME",
-      {{"auto", "auto"}, {"ring", "ring"}, {"gloo", "gloo"}, {"nccl", "nccl"}, {"mpi", "mpi"}}));
-  add(choice<Transport>("transport", &strategy.group.transport,
-                        "how bytes travel between workers of one machine: auto, tcp, unix or shm "
-                        "(shared memory)",
-                        "NAME",
-                        {{"auto", Transport::automatic},
-                         {"tcp", Transport::tcp},
-                         {"unix", Transport::unix_socket},
-                         {"shm", Transport::shared_memory}}));
-  add(choice<std::string>("compress", &strategy.compress,
-                          "type of gradients on their way: none, float16 or bfloat16", "TYPE",
-                          {{"none", "none"},
-                           {"float16", "float16"},
-                           {"bfloat16", "bfloat16"},
-                           {"fp16", "float16"},
-                           {"bf16", "bfloat16"}}));
-}
-
 void add_limits(std::vector<Flag>& flags, Settings& settings) {
   const auto add = [&](Flag made) {
     flags.push_back(in_group(std::move(made), "Cluster limits", Flag::Shown::in_help_all));
@@ -274,7 +250,7 @@ std::vector<Flag> builtin_flags(Settings& settings) {
   add_use_flags(flags, options.use);
   add_cluster(flags, settings);
   add_server_flags(flags, settings.servers, options.strategy.servers);
-  add_exchange(flags, options.strategy);
+  add_exchange_flags(flags, options.strategy);
   add_limits(flags, settings);
   add_logging(flags, options);
   add_general(flags, settings);

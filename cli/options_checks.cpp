@@ -186,6 +186,10 @@ void check_exchange(const StrategyOptions& strategy) {
                            " is given, but gradients travel to parameter servers as they are."),
                       "leave it out, or use --strategy multi-worker.");
   }
+  if (strategy.buckets.overlap == Overlap::on) {
+    throw ConfigError("--overlap on is given, but parameter servers sum the gradients.",
+                      "leave it out, or use --strategy multi-worker.");
+  }
 }
 
 /// Strategy, cluster and flags must agree on whether there are parameter servers. The evaluator
@@ -290,6 +294,8 @@ std::map<std::string, std::string> common_settings(const FlagTable& table,
                            "communication",
                            "transport",
                            "compress",
+                           "overlap",
+                           "bucket-mb",
                            "staleness-bound",
                            "backup-workers",
                            "min-shard-bytes"}) {

@@ -113,6 +113,11 @@ const std::vector<BadLine> kBadLines = {
     {{"--communication", "smoke"}, "--communication", "give auto, ring, gloo, nccl or mpi"},
     {{"--transport", "pigeon"}, "--transport", "give auto, tcp, unix or shm"},
     {{"--compress", "int8"}, "--compress", "give none, float16"},
+    {{"--overlap", "maybe"}, "--overlap", "give auto, on or off"},
+    {{"--bucket-mb", "0"}, "--bucket-mb", "greater than 0"},
+    {{"--bucket-mb", "-1"}, "--bucket-mb", "greater than 0"},
+    {{"--bucket-mb", "25MB"}, "--bucket-mb", "greater than 0"},
+    {{"--bucket-mb", "1048577"}, "--bucket-mb", "at most"},
     {{"--strategy", "fast"}, "--strategy", "multi-worker or parameter-server"},
     {{"--strategy", ""}, "--strategy", "multi-worker or parameter-server"},
     {{"--device", "gpu"}, "--device", "cuda:N"},
@@ -267,6 +272,10 @@ TEST_SUITE("cli") {
                                             "shm",
                                             "--compress",
                                             "bf16",
+                                            "--overlap",
+                                            "off",
+                                            "--bucket-mb",
+                                            "0.5",
                                             "--generation",
                                             "4",
                                             "--insecure",
@@ -303,6 +312,8 @@ TEST_SUITE("cli") {
     CHECK(options.strategy.communication == "gloo");
     CHECK(options.strategy.group.transport == troupe::Transport::shared_memory);
     CHECK(options.strategy.compress == "bfloat16");
+    CHECK(options.strategy.buckets.overlap == troupe::Overlap::off);
+    CHECK(options.strategy.buckets.bytes == 512 * 1024);
     CHECK(options.strategy.cluster.generation == 4);
     CHECK(options.strategy.group.insecure);
     CHECK(options.strategy.group.collective_timeout.count() == 1500);

@@ -68,6 +68,7 @@ TEST_SUITE("cli") {
         {{"--communication", "gloo"}, "--communication gloo", "parameter servers sum"},
         {{"--transport", "unix"}, "--transport unix", "by TCP"},
         {{"--compress", "bf16"}, "--compress bfloat16", "as they are"},
+        {{"--overlap", "on"}, "--overlap on", "parameter servers sum"},
     };
     for (const Row& row : rows) {
       CAPTURE(row.flag);

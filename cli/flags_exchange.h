@@ -1,0 +1,14 @@
+// The built-in flags about the exchange of gradients between workers.
+#pragma once
+
+#include <vector>
+
+#include "cli/flags.h"
+#include "strategies/options.h"
+
+namespace troupe::detail {
+
+/// Appends the flags, in the order of --help. `strategy` must outlive them.
+void add_exchange_flags(std::vector<Flag>& flags, StrategyOptions& strategy);
+
+}  // namespace troupe::detail
