@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Runs the benchmarks of a build, prints their tables, and then what is promised beside what was measured:
-# bench/run.sh [BUILD_DIR] [--smoke] [PART...]; PARTs: all_reduce training; without any, all of them.
-# BUILD_DIR defaults to build/release. Every number is kept in BUILD_DIR/bench/*.json; parts that are not run again
+# bench/run.sh [BUILD_DIR] [--smoke] [PART...]; PARTs: all_reduce training data start_up; without any, all of
+# them. BUILD_DIR defaults to build/release. Every number is kept in BUILD_DIR/bench/*.json; parts that are not run again
 # keep the numbers of their last run.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.."
 export PYTHONDONTWRITEBYTECODE=1
 
-parts=(all_reduce training)
+parts=(all_reduce training data start_up)
 build=build/release
 chosen=()
 smoke=()
@@ -28,7 +28,15 @@ done
 ((${#chosen[@]} > 0)) || chosen=("${parts[@]}")
 
 for part in "${chosen[@]}"; do
-  "bench/$part.py" --build "$build" --json "$(json_of "$part")" "${smoke[@]}"
+  json=$(json_of "$part")
+  if [[ -x bench/$part.py ]]; then
+    "bench/$part.py" --build "$build" --json "$json" "${smoke[@]}"
+  elif [[ -x $build/bench/bench_$part ]]; then
+    "$build/bench/bench_$part" --json "$json" "${smoke[@]}"
+  else
+    echo "bench: error: $build/bench/bench_$part is missing. Fix: build it (./dev build), with TROUPE_BUILD_BENCH on." >&2
+    exit 3
+  fi
   echo
 done
 ((${#smoke[@]} > 0)) || bench/verdict.py --build "$build" --json "$build/bench/verdict.json"

@@ -57,7 +57,7 @@ TWO_WORKERS = ("tcp", "tcp_on", "tcp_off", "automatic", "mirrored", "gloo", "pac
 
 
 class Cast:
-    """Starts the ways to train one model. Troupe has its own memory settings where the build knows them."""
+    """Starts the ways to train one model. Troupe sets its memory up by itself; the loops by hand are told."""
 
     def __init__(self, stage, options, model, has_gloo):
         self.stage, self.model, self.has_gloo, self.smoke = stage, model, has_gloo, options.smoke
@@ -76,8 +76,7 @@ class Cast:
         command = [self.program, "--model", self.model.name, "--batch-size", str(self.model.batch), "--epochs",
                    "100000", "--learning-rate", str(LEARNING_RATE), "--momentum", "0", "--threads", "1", *flags]
         self.ways[name] = self.stage.start(
-            LABELS[name], [ensemble.Command(trainings.on_workers(self.tool, workers, command))], workers,
-            **({} if "--allocator " in self.flags else MALLOC))
+            LABELS[name], [ensemble.Command(trainings.on_workers(self.tool, workers, command))], workers)
 
     def by_hand(self, name, batch, processes=1, connected=False):
         """Not connected, each of them trains by itself."""

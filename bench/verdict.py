@@ -53,6 +53,17 @@ class Results:
                 return part["seconds_per_step"]
         raise KeyError(model)
 
+    def pipeline(self):
+        rates = {name: result["samples_per_second"] for name, result in self._reports["data"]["results"].items()}
+        return {"": ensemble.ratios(rates["troupe"], rates["torch_data"])}
+
+    def started(self, what, key="seconds"):
+        """By round, of a row of start_up.py whose label begins so."""
+        for row in self._reports["start_up"]["rows"]:
+            if row["what"].startswith(what):
+                return [run[key] for run in row["runs"]]
+        raise KeyError(what)
+
     def faster(self, model, ours, theirs):
         seconds = self.training(model)
         return {model: ensemble.ratios(seconds[theirs], seconds[ours])}
@@ -98,7 +109,24 @@ def added_microseconds(results):
     return {"cnn": [1e6 * (ours - bare) for ours, bare in zip(seconds["one_device"], seconds["bare"])]}
 
 
+def milliseconds(what, but=None):
+    """Of what begins so; without those of `but`, a process that does nothing."""
+    def values(results):
+        rest = results.started(but) if but else [0] * len(results.started(what))
+        return {"": [1e3 * (ours - other) for ours, other in zip(results.started(what), rest)]}
+    return values
+
+
+def started(ours, theirs, key="seconds", faster_is_more=False):
+    def values(results):
+        pair = [results.started(what, key) for what in (ours, theirs)]
+        return {"": ensemble.ratios(*(reversed(pair) if faster_is_more else pair))}
+    return values
+
+
 GLOO = "c10d Gloo"
+FIRST_STEP = "examples/mnist, first step"
+IMPORT = "import torch"
 PROMISES = (
     all_reduce("all-reduce 4 B to 16 KiB, 2 ranks, TCP", GLOO, 20, 2, SMALL, "tcp", "gloo"),
     all_reduce("128 KiB to 1 MiB, 2 ranks, TCP", GLOO, 5, 2, (128 * KIB, MIB), "tcp", "gloo"),
@@ -130,6 +158,14 @@ PROMISES = (
     faster("MLP 25 M at 1.2 GB/s, overlap automatic", "no overlap", 1.3, "paced", "paced", "paced_off"),
     Promise("overlap automatic, every model", "the better of on and off", 98,
             lambda results: results.better_choice(("cnn", "mlp", "resnet", "paced")), " %"),
+    Promise("group of 4 ready after process start", "Python, Gloo", 20,
+            started("group of 4 ready, troupe run", "group, Gloo", faster_is_more=True)),
+    Promise("the same", "-", 50, milliseconds("group of 4 ready, troupe run"), " ms", most=True),
+    Promise("shuffled, normalised MNIST, 1 thread", "torch::data", 10, Results.pipeline),
+    Promise("process start to first step", "python3 -c 'import torch'", 0.5, started(FIRST_STEP, IMPORT), most=True),
+    Promise("peak memory of it", "python3 -c 'import torch'", 0.75, started(FIRST_STEP, IMPORT, "peak_mib"), most=True),
+    Promise("troupe --help", "-", 10, milliseconds("troupe --help"), " ms", most=True),
+    Promise("troupe run, 1 x /bin/true", "/bin/true", 10, milliseconds("troupe run", "/bin/true"), " ms", most=True),
 )
 
 
