@@ -27,11 +27,12 @@ COMPARED = (("gloo", "tcp"), ("gloo", "unix_socket"), ("gloo", "shared_memory"),
 MOST_REPETITIONS = 5000
 
 
-def rounds_of(size, options):
-    """Fewer for large sizes, whose calls are long enough to tell apart."""
+def rounds_of(size, ranks, options):
+    """Fewer for large sizes and many ranks, whose calls are long enough to tell apart."""
     if options.smoke:
         return 2
-    return options.rounds or (15 if size <= MIB else 9 if size <= 64 * MIB else 5)
+    rounds = 15 if size <= MIB else 9 if size <= 64 * MIB else 5
+    return options.rounds or (rounds if ranks == 2 else rounds // 2 + 1)
 
 
 def start_ranks(stage, program, ranks, most_bytes):
@@ -65,6 +66,7 @@ class Contest:
     """All engines of one number of ranks."""
 
     def __init__(self, stage, options, ranks, sizes):
+        self.ranks = ranks
         here = start_ranks(stage, trainings.need(options.build / "bench/bench_all_reduce"), ranks, max(sizes))
         self.mpi = start_mpi(stage, options.build, ranks)
         stage.ready()
@@ -89,7 +91,7 @@ class Contest:
             once = where.slowest("time", name, size, 20 if size <= 16 * KIB else 1)
             repetitions[name] = max(1, min(MOST_REPETITIONS, int(block / once)))
             ways.append((name, lambda name=name, where=where: where.slowest("time", name, size, repetitions[name])))
-        seconds = ensemble.measure(ways, rounds_of(size, options))
+        seconds = ensemble.measure(ways, rounds_of(size, self.ranks, options))
         return {"bytes": size, "repetitions": repetitions, "seconds": seconds}
 
     def end(self):

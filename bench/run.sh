@@ -7,7 +7,8 @@ set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.."
 export PYTHONDONTWRITEBYTECODE=1
 
-parts=(all_reduce training data start_up)
+parts=(all_reduce training data)
+[[ ! -x bench/start_up.py ]] || parts+=(start_up)
 build=build/release
 chosen=()
 smoke=()
