@@ -53,6 +53,8 @@ LABELS = {
 SHORT = {"ddp": "Python DDP", "ddp_malloc": "Python DDP, allocator set", "gloo": "by hand, Gloo",
          "pair": "two not connected", "tcp": "Troupe, TCP", "automatic": "Troupe, automatic",
          "mirrored": "Troupe, mirrored"}
+CHOOSING = {"tcp", "automatic", "paced"}  # they take their first steps with and without overlap
+CHOOSING_STEPS = 40
 TWO_WORKERS = ("tcp", "tcp_on", "tcp_off", "automatic", "mirrored", "gloo", "paced", "paced_on", "paced_off")
 
 
@@ -115,10 +117,10 @@ class Cast:
         return self.ways
 
     def on_a_paced_link(self):
-        pace = f"--pace={GIGABYTES_PER_SECOND}"
-        self.troupe("paced", pace, "--transport=tcp", workers=2)
-        self.troupe("paced_on", pace, "--transport=tcp", "--overlap=on", workers=2)
-        self.troupe("paced_off", pace, "--transport=tcp", "--overlap=off", workers=2)
+        pace = f"--pace={GIGABYTES_PER_SECOND}"  # what sums cost beside it: as little as this machine can
+        self.troupe("paced", pace, workers=2)
+        self.troupe("paced_on", pace, "--overlap=on", workers=2)
+        self.troupe("paced_off", pace, "--overlap=off", workers=2)
         return self.ways
 
 
@@ -195,6 +197,8 @@ def measure(options, key, has_gloo):
         turns = [(name, lambda way=way: max(way.ask("time", model.steps, model.untimed),
                                             key=lambda answer: answer["seconds"])) for name, way in ways.items()]
         if not options.smoke:
+            for name in ways.keys() & CHOOSING:
+                ways[name].ask("time", 1, CHOOSING_STEPS)
             ensemble.measure(turns, 1)  # warms up
         answers = ensemble.measure(turns, model.rounds)
         peaks = {name: [farewell["peak_rss_bytes"] for farewell in way.end()] for name, way in ways.items()}

@@ -5,8 +5,10 @@
 #include <optional>
 
 #include "bench/control.h"
+#include "bench/paced_engine.h"
 #include "bench/step_clock.h"
 #include "bench/training_models.h"
+#include "strategies/multi_worker.h"
 
 namespace troupe::bench {
 namespace {
@@ -65,14 +67,18 @@ std::int64_t parameters_of(const TrainState& state) {
 
 void run(int argc, const char* const* argv) {
   std::string model = "cnn";
+  double pace = 0;
   const Options options =
-      parse_options(argc, argv, {flag("model", &model, "cnn, mlp or resnet")},
+      parse_options(argc, argv,
+                    {flag("model", &model, "cnn, mlp or resnet"),
+                     flag("pace", &pace, "GB/s of the link between workers; 0: as it is")},
                     {"bench_training",
                      "One process of the training benchmark; bench/training.py starts it.",
                      {"--model cnn --batch-size 64"},
                      ProgramInfo::Modes::train_only});
   const ModelHooks hooks(model, options);
-  const auto strategy = make_strategy(options.strategy);
+  const auto strategy = pace > 0 ? make_multi_worker(options.strategy, paced(pace * 1e9))
+                                 : make_strategy(options.strategy);
   TrainState state = strategy->create_state(hooks, options.train.seed);
   const DistributedSplits data =
       strategy->distribute(hooks.create_datasets(), {options.train.batch_size, options.train.seed});
