@@ -22,8 +22,11 @@ namespace asio = boost::asio;
 namespace {
 
 constexpr std::chrono::milliseconds kRetryPause{100};
-// A peer that accepts but does not answer may be a stranger on a reused port: try again.
-constexpr std::chrono::milliseconds kAttemptTime{2'000};
+// A peer that accepts but does not answer may be a stranger on a reused port: try again. It may
+// also be busy with hundreds of workers on a slow network: so each silence is borne for twice as
+// long.
+constexpr std::chrono::milliseconds kFirstPatience{2'000};
+constexpr std::chrono::milliseconds kLongestPatience{16'000};
 constexpr std::size_t kMaxEarly = 64;
 const std::string kNoAnswer = "it does not answer as a worker of this group";
 
@@ -36,9 +39,11 @@ std::vector<int> peers_of(const GroupState& state) {
 }  // namespace
 
 struct LinkMaker::Attempt {
-  Attempt(asio::io_context& context, int to) : peer(to), socket(context), timer(context) {}
+  Attempt(int with, LinkSocket connected)
+      : peer(with), socket(std::move(connected)), timer(socket.get_executor()) {}
   int peer;
   LinkSocket socket;
+  std::chrono::milliseconds patience = kFirstPatience;
   bool local = false;
   asio::steady_timer timer;
   std::vector<std::byte> out;
@@ -73,7 +78,7 @@ void LinkMaker::begin(const Welcome& welcome) {
   const auto peers = peers_of(state_);
   wanted_ = peers.size();
   for (const int peer : peers) {
-    if (peer < me) connect(peer);
+    if (peer < me) connect(peer, kFirstPatience);
   }
   while (!early_.empty()) {
     LinkHello hello = std::move(early_.front());
@@ -88,9 +93,10 @@ bool LinkMaker::shares_machine(int peer) const {
          all[static_cast<std::size_t>(state_.cluster.rank)].host;
 }
 
-void LinkMaker::connect(int peer) {
+void LinkMaker::connect(int peer, std::chrono::milliseconds patience) {
   const Endpoint& to = welcome_->endpoints[static_cast<std::size_t>(peer)];
-  const auto attempt = std::make_shared<Attempt>(context_, peer);
+  const auto attempt = std::make_shared<Attempt>(peer, LinkSocket(context_));
+  attempt->patience = patience;
   attempts_.push_back(attempt);
   boost::system::error_code error;
   const auto address = asio::ip::make_address(to.host, error);
@@ -103,10 +109,12 @@ void LinkMaker::connect(int peer) {
   attempt->socket.open(target.protocol(), error);
   if (error) return give_up(attempt, error.message());
   prepare_socket(attempt->socket.native_handle());
-  attempt->timer.expires_after(kAttemptTime);
+  attempt->timer.expires_after(patience);
   attempt->timer.async_wait([attempt](const boost::system::error_code& cancelled) {
     boost::system::error_code ignored;
-    if (!cancelled) attempt->socket.close(ignored);
+    if (cancelled) return;
+    attempt->patience = std::min(2 * attempt->patience, kLongestPatience);
+    attempt->socket.close(ignored);
   });
   attempt->socket.async_connect(target, [this, attempt](const boost::system::error_code& failed) {
     if (stopped_) return;
@@ -136,18 +144,12 @@ void LinkMaker::say_hello(const std::shared_ptr<Attempt>& attempt) {
   asio::async_read(attempt->socket, asio::buffer(attempt->in),
                    [this, attempt](const boost::system::error_code& failed, std::size_t) {
                      if (stopped_) return;
-                     FrameHeader answer;
-                     const bool accepted =
-                         !failed &&
-                         decode_frame({attempt->in.data(), attempt->in.size()}, answer) ==
-                             FrameFault::none &&
-                         answer.type == FrameType::link_accept &&
-                         answer.rank == static_cast<std::uint32_t>(attempt->peer) &&
-                         answer.generation == state_.cluster.generation;
-                     if (!accepted) return give_up(attempt, kNoAnswer);
+                     const bool accepted = !failed && is_accept(*attempt);
+                     if (!accepted || !send_accept(attempt->socket)) {
+                       return give_up(attempt, kNoAnswer);
+                     }
                      attempt->timer.cancel();
-                     attempts_.remove(attempt);
-                     add(attempt->peer, attempt->socket);
+                     add(attempt);
                    });
 }
 
@@ -176,7 +178,7 @@ void LinkMaker::give_up(const std::shared_ptr<Attempt>& attempt, const std::stri
   attempt->timer.cancel();
   attempt->socket.close(ignored);
   attempts_.remove(attempt);
-  connect(attempt->peer);
+  connect(attempt->peer, attempt->patience);
 }
 
 void LinkMaker::retry_later(const std::shared_ptr<Attempt>& attempt) {
@@ -186,7 +188,7 @@ void LinkMaker::retry_later(const std::shared_ptr<Attempt>& attempt) {
   attempt->timer.async_wait([this, attempt](const boost::system::error_code& cancelled) {
     if (cancelled || stopped_) return;
     attempts_.remove(attempt);
-    connect(attempt->peer);
+    connect(attempt->peer, attempt->patience);
   });
 }
 
@@ -204,23 +206,46 @@ void LinkMaker::answer(LinkHello hello) {
                         std::binary_search(peers.begin(), peers.end(), peer) && !has(peer);
   const bool knows_session = same_session(welcome_->session, Span<const std::byte>(hello.payload));
   if (!expected || !knows_session || hello.header.generation != state_.cluster.generation) return;
+  if (!send_accept(hello.socket)) return;
+  // The peer may have given this socket up: it is a link once the peer has said so.
+  const auto attempt = std::make_shared<Attempt>(peer, std::move(hello.socket));
+  attempts_.push_back(attempt);
+  asio::async_read(attempt->socket, asio::buffer(attempt->in),
+                   [this, attempt](const boost::system::error_code& failed, std::size_t) {
+                     if (stopped_) return;
+                     const bool confirmed = !failed && is_accept(*attempt) && !has(attempt->peer);
+                     confirmed ? add(attempt) : attempts_.remove(attempt);
+                   });
+}
+
+// 64 bytes always fit into the nearly empty send buffer of a new socket, so this does not block.
+bool LinkMaker::send_accept(LinkSocket& socket) const {
   FrameHeader header;
   header.type = FrameType::link_accept;
   header.rank = static_cast<std::uint32_t>(state_.cluster.rank);
   header.generation = state_.cluster.generation;
   const auto bytes = encode_frame(header);
-  // 64 bytes always fit into the empty send buffer of a new socket, so this does not block.
   boost::system::error_code failed;
-  asio::write(hello.socket, asio::buffer(bytes), failed);
-  if (!failed) add(peer, hello.socket);
+  asio::write(socket, asio::buffer(bytes), failed);
+  return !failed;
 }
 
-void LinkMaker::add(int peer, LinkSocket& socket) {
+bool LinkMaker::is_accept(const Attempt& attempt) const {
+  FrameHeader header;
+  return decode_frame({attempt.in.data(), attempt.in.size()}, header) == FrameFault::none &&
+         header.type == FrameType::link_accept &&
+         header.rank == static_cast<std::uint32_t>(attempt.peer) &&
+         header.generation == state_.cluster.generation;
+}
+
+void LinkMaker::add(const std::shared_ptr<Attempt>& attempt) {
   boost::system::error_code error;
-  const int fd = socket.release(error);
+  const int fd = attempt->socket.release(error);
+  attempts_.remove(attempt);
   if (error) return;
-  made_.sockets.push_back({peer, fd});
+  made_.sockets.push_back({attempt->peer, fd});
   if (made_.sockets.size() != wanted_) return;
+  close_attempts();  // those that peers have given up
   state_.set_links(std::exchange(made_, {}));
   on_done_();
 }
@@ -234,6 +259,10 @@ void LinkMaker::stop() {
   stopped_ = true;
   listener_.reset();
   early_.clear();
+  close_attempts();
+}
+
+void LinkMaker::close_attempts() {
   for (const auto& attempt : attempts_) {
     boost::system::error_code ignored;
     attempt->timer.cancel();

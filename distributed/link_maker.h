@@ -1,12 +1,14 @@
 // LinkMaker: makes this worker's data links once the group is complete.
 //
 // Who is linked with whom: topology.h. The higher rank connects; the first frame names session,
-// rank and generation, the answer is link_accept. Within a machine (the same address in the
-// welcome) a Unix socket is tried first, unless GroupOptions::transport forbids it.
-// Thread rule: network thread.
+// rank and generation, the answer is link_accept, and the connecting side, which may have given the
+// socket up meanwhile, says link_accept too: only then is it a link for both. Within a machine (the
+// same address in the welcome) a Unix socket is tried first, unless GroupOptions::transport forbids
+// it. Thread rule: network thread.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
+#include <chrono>
 #include <functional>
 #include <list>
 #include <memory>
@@ -42,12 +44,15 @@ class LinkMaker {
 
  private:
   struct Attempt;
-  void connect(int peer);
+  void connect(int peer, std::chrono::milliseconds patience);
   void say_hello(const std::shared_ptr<Attempt>& attempt);
   void give_up(const std::shared_ptr<Attempt>& attempt, const std::string& why);
   void retry_later(const std::shared_ptr<Attempt>& attempt);
   void answer(LinkHello hello);
-  void add(int peer, LinkSocket& socket);
+  [[nodiscard]] bool send_accept(LinkSocket& socket) const;
+  [[nodiscard]] bool is_accept(const Attempt& attempt) const;
+  void add(const std::shared_ptr<Attempt>& attempt);
+  void close_attempts();
   [[nodiscard]] bool shares_machine(int peer) const;
   [[nodiscard]] bool has(int peer) const;
 
