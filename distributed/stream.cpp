@@ -7,6 +7,11 @@
 namespace troupe {
 namespace {
 
+// One advance() sends at most about this before others have their turn: what a socket's buffer
+// takes, so that one that drains as fast as it is filled holds nobody up. After each write of
+// 64 KiB, sums took 1.1 to 1.5 times as long. Source: docs/algorithms.md, "Why it is done so".
+constexpr std::size_t kMaxTurnBytes = std::size_t{1024} * 1024;
+
 [[noreturn]] void throw_broken(const Link& link, int error) {
   throw LinkBroken{link.peer(), error == 0 ? std::string("connection closed")
                                            : std::generic_category().message(error)};
@@ -40,7 +45,8 @@ void SendStream::append(Span<const std::byte> bytes) {
 
 bool SendStream::advance(Tail tail) {
   bool moved = false;
-  while (has_bytes()) {
+  std::size_t sent = 0;
+  while (has_bytes() && sent < kMaxTurnBytes) {
     // Header and first piece, or two pieces: what one write takes.
     const bool heading = header_sent_ < head_.size();
     Span<const std::byte> one(head_.data() + header_sent_, head_.size() - header_sent_);
@@ -59,11 +65,10 @@ bool SendStream::advance(Tail tail) {
     if (result.state == IoResult::State::closed) throw_broken(*link_, result.error);
     if (result.state == IoResult::State::would_block) return moved;
     moved = true;
+    sent += result.bytes;
     const std::size_t of_head = heading ? std::min(result.bytes, one.size()) : 0;
     header_sent_ += of_head;
     drop(result.bytes - of_head);
-    // Let the receiving side run: it makes the bytes that the next write needs.
-    if (result.bytes > of_head) return true;
   }
   return moved;
 }
