@@ -9,7 +9,7 @@ namespace {
 
 // One advance() sends at most about this before others have their turn: what a socket's buffer
 // takes, so that one that drains as fast as it is filled holds nobody up. After each write of
-// 64 KiB, sums took 1.1 to 1.5 times as long. Source: docs/algorithms.md, "Why it is done so".
+// 64 KiB, sums took up to 1.5 times as long. Source: docs/algorithms.md, "Why it is done so".
 constexpr std::size_t kMaxTurnBytes = std::size_t{1024} * 1024;
 
 [[noreturn]] void throw_broken(const Link& link, int error) {
