@@ -8,7 +8,9 @@
 namespace troupe::detail {
 
 void add_step_flags(std::vector<Flag>& flags, StrategyOptions& strategy) {
-  const auto add = [&](Flag made) { flags.push_back(in_group(std::move(made), "Training step")); };
+  const auto add = [&](Flag made, Flag::Shown shown = Flag::Shown::always) {
+    flags.push_back(in_group(std::move(made), "Training step", shown));
+  };
   auto& step = strategy.step;
   constexpr std::int64_t most = 1'000'000;
   add(whole<std::int64_t>("accumulate", &step.accumulate,
@@ -22,6 +24,9 @@ void add_step_flags(std::vector<Flag>& flags, StrategyOptions& strategy) {
   add(choice<std::string>("precision", &step.precision,
                           "of forward passes: float32, or bfloat16 with parameters in float32",
                           "TYPE", {{"float32", "float32"}, {"bfloat16", "bfloat16"}}));
+  add(flag("fused-optimizer", &strategy.buckets.fused_step,
+           "do not take Adam's step through large parameters block by block; same numbers"),
+      Flag::Shown::in_help_all);
 }
 
 }  // namespace troupe::detail

@@ -35,7 +35,7 @@ class UpdateOnce final : public ParameterUpdate {
             const std::vector<NamedTensor>& parameters) override {
     if (parameters.empty()) return;  // nothing was reduced: the replicas have not met
     if (replica_ == 0) {
-      optimizer.step();
+      gradients_.step(name, optimizer, parameters);
       *central_ = &parameters;
     }
     if (threads_.size() == 1) return;

@@ -9,6 +9,7 @@
 #include "core/log.h"
 #include "core/text.h"
 #include "strategies/finite_gradients.h"
+#include "strategies/optimizer_step.h"
 
 namespace troupe {
 namespace {
@@ -155,6 +156,11 @@ void GradientBuckets::plan(Set& set) {
     order.push_back(static_cast<std::size_t>(values[2 + i]));
   }
   gradients.use(detail::plan_buckets(sizes, order, limits));
+}
+
+void GradientBuckets::step(const std::string& /*name*/, torch::optim::Optimizer& optimizer,
+                           const std::vector<NamedTensor>& /*parameters*/) {
+  detail::take_step(optimizer, options_.fused_step);
 }
 
 void GradientBuckets::sum(const at::Tensor& flat, const std::string& what) {

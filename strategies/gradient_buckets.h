@@ -43,6 +43,10 @@ class GradientBuckets final : public ParameterUpdate {
   /// Throws: also ConfigError for a dtype other than float32 and float64.
   void reduce(const std::vector<NamedTensor>& parameters) override;
 
+  /// As BucketOptions::fused_step says.
+  void step(const std::string& name, torch::optim::Optimizer& optimizer,
+            const std::vector<NamedTensor>& parameters) override;
+
   /// Throws: ConfigError while buckets are reduced.
   void sum(const at::Tensor& flat, const std::string& what) override;
 

@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "strategies/device.h"
 #include "strategies/finite_gradients.h"
+#include "strategies/optimizer_step.h"
 #include "strategies/replica_runner.h"
 
 namespace troupe {
@@ -13,15 +14,26 @@ namespace {
 /// One replica: its gradients are the step's already.
 class OwnGradients final : public ParameterUpdate {
  public:
+  explicit OwnGradients(bool fused_step) : fused_step_(fused_step) {}
+
   void reduce(const std::vector<NamedTensor>& parameters) override {
     detail::check_finite_gradients(parameters);
   }
+  void step(const std::string& /*name*/, torch::optim::Optimizer& optimizer,
+            const std::vector<NamedTensor>& /*parameters*/) override {
+    detail::take_step(optimizer, fused_step_);
+  }
+
+ private:
+  bool fused_step_;
 };
 
 class OneDevice final : public Strategy {
  public:
   explicit OneDevice(const StrategyOptions& options)
-      : device_(detail::replica_devices(options).front()), step_(options.step) {}
+      : device_(detail::replica_devices(options).front()),
+        step_(options.step),
+        gradients_(options.buckets.fused_step) {}
 
   [[nodiscard]] const char* name() const override { return "one-device"; }
   [[nodiscard]] int rank() const override { return 0; }

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -14,10 +13,12 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/text.h"
+#include "strategies/state_key.h"
 
 namespace troupe {
 namespace {
 
+using detail::state_key;
 using nlohmann::ordered_json;
 using torch::optim::Optimizer;
 
@@ -124,20 +125,6 @@ void with_kind(Optimizer& optimizer, F&& use) {
   } else {
     throw ConfigError("an optimiser is of a kind whose state Troupe does not know how to save.",
                       "use SGD, Adam, AdamW, RMSprop or Adagrad, or train without --model-dir.");
-  }
-}
-
-using StateMap = std::decay_t<decltype(std::declval<Optimizer&>().state())>;
-
-/// LibTorch's key of a parameter's state: its address, before 2.0 as the text a stream makes of it.
-template <class Key = StateMap::key_type>
-Key state_key(const at::Tensor& parameter) {
-  if constexpr (std::is_same_v<Key, std::string>) {
-    std::ostringstream address;
-    address << static_cast<const void*>(parameter.unsafeGetTensorImpl());
-    return address.str();
-  } else {
-    return static_cast<Key>(parameter.unsafeGetTensorImpl());
   }
 }
 

@@ -118,6 +118,8 @@ const std::vector<BadLine> kBadLines = {
     {{"--bucket-mb", "-1"}, "--bucket-mb", "greater than 0"},
     {{"--bucket-mb", "25MB"}, "--bucket-mb", "greater than 0"},
     {{"--bucket-mb", "1048577"}, "--bucket-mb", "at most"},
+    {{"--fused-optimizer=maybe"}, "--fused-optimizer", "true or false"},
+    {{"--no-fused-optimizer=true"}, "--no-fused-optimizer", "takes no value"},
     {{"--strategy", "fast"}, "--strategy", "multi-worker or parameter-server"},
     {{"--strategy", ""}, "--strategy", "multi-worker or parameter-server"},
     {{"--device", "gpu"}, "--device", "cuda:N"},
@@ -405,6 +407,9 @@ TEST_SUITE("cli") {
     CHECK_FALSE(parsed({"--json-summary=false"}).train.json_summary);
     CHECK_FALSE(parsed({"--no-json-summary"}).train.json_summary);
     CHECK(parsed({"--progress"}).train.progress);
+    CHECK(parsed({}).strategy.buckets.fused_step);
+    CHECK(parsed({"--fused-optimizer"}).strategy.buckets.fused_step);
+    CHECK_FALSE(parsed({"--no-fused-optimizer"}).strategy.buckets.fused_step);
   }
 
   TEST_CASE("command line: what follows -- belongs to the program") {
@@ -472,6 +477,7 @@ TEST_SUITE("cli") {
       CHECK(match.count(name) == 1);
     }
     CHECK(match.count("--task") == 0);
+    CHECK(match.count("--fused-optimizer") == 0);
   }
 
   TEST_CASE("command line: --master-addr and --master-port are --chief-address in two parts") {

@@ -1,0 +1,77 @@
+// Adam's step, LibTorch's and the fused one by turns, on the parameters of the MLP that
+// training_models.h trains: 25 million, in ten tensors. Prints the medians of both.
+//   bench_optimizer THREADS STEPS
+#include <ATen/Parallel.h>
+#include <torch/optim.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <iostream>
+#include <vector>
+
+#include "bench/summary.h"
+#include "strategies/optimizer_step.h"
+
+namespace {
+
+std::vector<at::Tensor> make_parameters() {
+  torch::manual_seed(1);
+  std::vector<at::Tensor> parameters;
+  std::int64_t in = 784;
+  for (const std::int64_t out : {3072, 3072, 3072, 1024, 10}) {
+    for (const at::Tensor& values : {torch::randn({out, in}), torch::randn({out})}) {
+      parameters.push_back(values.detach().set_requires_grad(true));
+      parameters.back().mutable_grad() = torch::randn(values.sizes());
+    }
+    in = out;
+  }
+  return parameters;
+}
+
+/// Seconds of one step.
+double time_step(torch::optim::Optimizer& optimizer, bool fused) {
+  const auto start = std::chrono::steady_clock::now();
+  troupe::detail::take_step(optimizer, fused);
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+int measure(int threads, int steps) {
+  at::set_num_threads(threads);
+  const auto by_operation = make_parameters();
+  const auto by_block = make_parameters();
+  torch::optim::Adam plain(by_operation, torch::optim::AdamOptions(1e-3));
+  torch::optim::Adam fused(by_block, torch::optim::AdamOptions(1e-3));
+  (void)time_step(plain, false);  // makes the state
+  (void)time_step(fused, true);
+  std::vector<double> plain_seconds;
+  std::vector<double> fused_seconds;
+  for (int i = 0; i < steps; ++i) {
+    plain_seconds.push_back(time_step(plain, false));
+    fused_seconds.push_back(time_step(fused, true));
+  }
+  bool same = true;
+  for (std::size_t i = 0; i < by_block.size(); ++i) {
+    same = same && by_block[i].equal(by_operation[i]);
+  }
+  using namespace troupe::bench;
+  std::cout << "Adam, 25 million parameters, " << threads << " threads: LibTorch "
+            << time_text(summarize(plain_seconds)) << ", fused "
+            << time_text(summarize(fused_seconds)) << ", "
+            << ratio_text(summarize(ratios(plain_seconds, fused_seconds))) << ", "
+            << (same ? "same bits" : "DIFFERENT BITS") << "\n";
+  return same ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int threads = argc == 3 ? std::atoi(argv[1]) : 0;
+  const int steps = argc == 3 ? std::atoi(argv[2]) : 0;
+  if (threads < 1 || steps < 1) {
+    std::cerr << "usage: bench_optimizer THREADS STEPS, both at least 1\n";
+    return 2;
+  }
+  return measure(threads, steps);
+}

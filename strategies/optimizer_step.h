@@ -1,0 +1,19 @@
+// One step of an optimiser: LibTorch's own, or the same operations in an order that reads memory
+// once instead of once per operation (docs/training_step.md).
+#pragma once
+
+namespace torch::optim {
+class Optimizer;
+}  // namespace torch::optim
+
+namespace troupe::detail {
+
+/// As optimizer.step(), with the same bits in parameters and state. `fused`: Adam and AdamW without
+/// amsgrad go through large parameters on the CPU block by block, so that what one operation of
+/// LibTorch's leaves is still in the cache for the next.
+/// Throws: what optimizer.step() throws.
+/// Source: Kingma and Ba 2015, "Adam: a method for stochastic optimization"; Loshchilov and Hutter
+/// 2019, "Decoupled weight decay regularization".
+void take_step(torch::optim::Optimizer& optimizer, bool fused);
+
+}  // namespace troupe::detail
