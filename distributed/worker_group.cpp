@@ -242,16 +242,15 @@ Neighbourhood WorkerGroup::Impl::make_links() {
   scratch_.reset(static_cast<std::byte*>(::operator new[](kScratchBytes, kScratchAlignment)));
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
   const bool core_each = joined.workers_on_this_machine <= cores;
-  environment_.emplace(CallEnvironment{state_,
-                                       links_,
-                                       {scratch_.get(), kScratchBytes},
-                                       core_each ? state_.options.spin : std::chrono::microseconds(0),
-                                       [this](const Failure& failure) { tell(failure); },
-                                       [this](int peer, const std::string& what) {
-                                         boost::asio::post(network_.context(), [this, peer, what] {
-                                           plane_->suspect(peer, what);
-                                         });
-                                       }});
+  environment_.emplace(CallEnvironment{
+      state_,
+      links_,
+      {scratch_.get(), kScratchBytes},
+      core_each ? state_.options.spin : std::chrono::microseconds(0),
+      [this](const Failure& failure) { tell(failure); },
+      [this](int peer, const std::string& what) {
+        boost::asio::post(network_.context(), [this, peer, what] { plane_->suspect(peer, what); });
+      }});
   return {joined.workers_on_this_machine, joined.no_unix};
 }
 

@@ -1,5 +1,5 @@
-// What a process sets once, before it computes: how many threads a replica computes with, LibTorch's
-// and the BLAS library's, and what becomes of the memory of a step.
+// What a process sets once, before it computes: how many threads a replica computes with,
+// LibTorch's and the BLAS library's, and what becomes of the memory of a step.
 #pragma once
 
 namespace troupe {

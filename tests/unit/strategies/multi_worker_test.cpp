@@ -230,8 +230,7 @@ TEST_SUITE("strategies") {
     troupe::StrategyOptions options;
     options.name = "fastest";
     CHECK_THROWS_WITH_AS((void)troupe::make_strategy(options),
-                         doctest::Contains("fastest is not in this version"),
-                         troupe::ConfigError);
+                         doctest::Contains("fastest is not in this version"), troupe::ConfigError);
     options = options_of(0, 2, 1);
     options.name = "one-device";
     CHECK_THROWS_AS((void)troupe::make_strategy(options), troupe::ConfigError);
