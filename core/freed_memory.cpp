@@ -10,7 +10,6 @@
 namespace troupe {
 namespace {
 
-constexpr int kLargestFromHeap = 32 << 20;  // the most that glibc accepts
 constexpr int kGrowth = 32 << 20;  // of a heap at a time; pages count when they are touched
 
 bool environment_decides() {
@@ -32,9 +31,11 @@ bool environment_decides() {
 bool keep_freed_memory() {
 #ifdef __GLIBC__
   if (environment_decides()) return false;
-  // All three: each of them ends glibc's own adaptation, so that one alone makes things worse.
-  return mallopt(M_MMAP_THRESHOLD, kLargestFromHeap) == 1 &&
-         mallopt(M_TRIM_THRESHOLD, INT_MAX) == 1 && mallopt(M_TOP_PAD, kGrowth) == 1;
+  // All three: either of the last two alone would only end glibc's own adaptation. No mappings at
+  // all instead of a higher M_MMAP_THRESHOLD: that ends at 32 MiB, and a
+  // gradient of 3072 x 3072 floats is larger.
+  return mallopt(M_MMAP_MAX, 0) == 1 && mallopt(M_TRIM_THRESHOLD, INT_MAX) == 1 &&
+         mallopt(M_TOP_PAD, kGrowth) == 1;
 #else
   return false;
 #endif

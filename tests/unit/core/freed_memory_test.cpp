@@ -17,17 +17,17 @@
 
 namespace {
 
-/// Pages that the kernel had to give for `steps` steps that allocate, write and free 80 MiB each.
-long faults_of(int steps) {
-  constexpr std::size_t kBytes = std::size_t{20} << 20;
+/// Pages that the kernel had to give for `steps` steps that allocate, write and free four blocks.
+long faults_of(int steps, std::size_t mebibytes) {
+  const std::size_t bytes = mebibytes << 20;
   rusage before{};
   rusage after{};
   getrusage(RUSAGE_SELF, &before);
   for (int step = 0; step < steps; ++step) {
     std::vector<std::unique_ptr<char[]>> tensors;
     for (int i = 0; i < 4; ++i) {
-      tensors.emplace_back(new char[kBytes]);
-      std::memset(tensors.back().get(), step, kBytes);
+      tensors.emplace_back(new char[bytes]);
+      std::memset(tensors.back().get(), step, bytes);
     }
   }
   getrusage(RUSAGE_SELF, &after);
@@ -52,14 +52,16 @@ TEST_SUITE("core") {
 
 #ifndef OTHER_ALLOCATOR
   TEST_CASE("freed_memory: a step's memory serves the next step, on every thread") {
-    // Without it each step is given up to 20480 pages (of 4 KiB), or as many huge ones.
+    // Without it each step is given up to 40960 pages (of 4 KiB), or as many huge ones. 40 MiB are
+    // more than the largest M_MMAP_THRESHOLD; a thread's heap has 64 MiB, and goes when it is
+    // empty.
     REQUIRE(troupe::keep_freed_memory());
-    (void)faults_of(2);
-    CHECK(faults_of(5) < 200);
+    (void)faults_of(2, 40);
+    CHECK(faults_of(5, 40) < 200);
     long on_a_thread = -1;
     std::thread([&] {
-      (void)faults_of(2);
-      on_a_thread = faults_of(5);
+      (void)faults_of(2, 20);
+      on_a_thread = faults_of(5, 20);
     }).join();
     CHECK(on_a_thread < 200);
   }
