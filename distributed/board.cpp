@@ -215,14 +215,16 @@ bool Board::spin(const std::atomic<std::uint32_t>& word, std::uint32_t target) c
     }
     return reached(word, target);
   }
-  const auto end = Clock::now() + environment_.spin;
-  do {
+  const auto begin = Clock::now();
+  for (;;) {
     for (int i = 0; i < kLooksPerClock; ++i) {
       if (reached(word, target)) return true;
       pause_core();
     }
-  } while (Clock::now() < end);
-  return false;
+    const auto waited = Clock::now() - begin;
+    if (waited >= environment_.spin) return false;
+    if (waited > kAloneSpin) std::this_thread::yield();  // the peer may be waiting for this core
+  }
 }
 
 void Board::sleep(RankBlock& peer, std::atomic<std::uint32_t>& word, std::uint32_t target) {

@@ -14,10 +14,6 @@
 namespace troupe {
 namespace {
 
-// A spinning worker keeps its core to itself for this long, twice what a message takes over
-// loopback; then it yields on every turn. Source: docs/performance.md.
-constexpr std::chrono::microseconds kAloneSpin{10};
-
 template <class Streams>
 bool all_done(const Streams& streams) {
   return std::all_of(streams.begin(), streams.end(), [](const auto* s) { return s->done(); });

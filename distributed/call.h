@@ -35,14 +35,18 @@ struct CallStreams {
 /// What collectives need of the group; lives as long as the group is joined.
 struct CallEnvironment {
   GroupState& state;
-  std::map<int, Link>& links;  // by peer
-  Span<std::byte> scratch;     // kScratchBytes, aligned to 64
-  std::chrono::microseconds spin;
+  std::map<int, Link>& links;      // by peer
+  Span<std::byte> scratch;         // kScratchBytes, aligned to 64
+  std::chrono::microseconds spin;  // as in GroupOptions; 0 where cores are shared
   /// Tells the control plane: what this process found, or whose link broke.
   std::function<void(const Failure&)> report;
   std::function<void(int peer, const std::string& what)> suspect;
   CallStreams streams = {};
 };
+
+/// A spinning worker keeps its core to itself for this long, twice what a message takes over
+/// loopback; then it yields on every turn. Source: docs/performance.md.
+inline constexpr std::chrono::microseconds kAloneSpin{10};
 
 /// What has come and is to be added. Half of a core's level-2 cache on the reference machine.
 inline constexpr std::size_t kScratchBytes = std::size_t{1024} * 1024;

@@ -15,7 +15,6 @@ namespace {
 
 using ErrorCode = boost::system::error_code;
 
-constexpr std::chrono::seconds kProgressEvery{5};
 // A broken link is seen by a neighbour and by us at about the same time; the worker's own word or
 // its own closed connection says more than the neighbour's, so it gets this long to arrive.
 constexpr std::chrono::milliseconds kSuspicionGrace{200};
@@ -23,27 +22,7 @@ constexpr std::chrono::milliseconds kGoodbyeLinger{1'000};
 // An abort frame normally leaves at once; a worker that does not read must not hold up the others.
 constexpr std::chrono::milliseconds kAbortFlush{200};
 constexpr std::chrono::milliseconds kFlushPoll{1};
-// Who is missing changes with everyone who comes. Told each time, W workers would cost W^2 messages
-// of up to W names: on a link of 1.25 MB/s 128 workers took 4 s for that, and 256 lost each other.
-// Source: docs/scale.md.
-constexpr std::chrono::milliseconds kAnnouncePause{50};
 constexpr std::size_t kMaxNames = 16;  // in one sentence
-
-std::string join_names(const std::vector<std::string>& names) {
-  std::string joined;
-  for (std::size_t i = 0; i < std::min(names.size(), kMaxNames); ++i) {
-    joined += (i == 0 ? "" : ", ") + names[i];
-  }
-  if (names.size() > kMaxNames) joined += text(" and ", names.size() - kMaxNames, " more");
-  return joined;
-}
-
-Failure start_timeout_failure(int culprit, const std::string& who, double limit) {
-  return {FailureKind::rendezvous, culprit,
-          text("the group did not come together in ", limit, " s (limit --start-timeout): ", who,
-               " did not join."),
-          "start every task, and check that each can reach the chief's address.", kExitPeerLost};
-}
 
 }  // namespace
 
@@ -55,6 +34,15 @@ std::chrono::milliseconds tick_of(const GroupOptions& options) {
 std::string describe_member(const Member& member) {
   if (!member.address) return member.task;
   return text(member.task, " at ", to_text(member.address->host, member.address->port));
+}
+
+std::string join_names(const std::vector<std::string>& names) {
+  std::string joined;
+  for (std::size_t i = 0; i < std::min(names.size(), kMaxNames); ++i) {
+    joined += (i == 0 ? "" : ", ") + names[i];
+  }
+  if (names.size() > kMaxNames) joined += text(" and ", names.size() - kMaxNames, " more");
+  return joined;
 }
 
 Chief::Chief(GroupState& state, boost::asio::io_context& context, Acceptor& acceptor,
@@ -205,50 +193,6 @@ void Chief::on_tick() {
   });
 }
 
-void Chief::on_start_timeout() {
-  if (stage_ == Stage::running || failing()) return;
-  std::vector<std::string> names;
-  std::vector<int> late = missing();
-  for (int rank = 0; late.empty() && rank < state_.cluster.world_size(); ++rank) {
-    if (!peer(rank).ready) late.push_back(rank);
-  }
-  for (const int rank : late) {
-    names.push_back(describe_member(state_.cluster.members[static_cast<std::size_t>(rank)]));
-  }
-  const double limit = std::chrono::duration<double>(state_.options.start_timeout).count();
-  fail(start_timeout_failure(late.empty() ? 0 : late.front(), join_names(names), limit));
-}
-
-void Chief::announce_soon() {
-  if (std::exchange(announcing_, true)) return;
-  announce_.expires_after(kAnnouncePause);
-  announce_.async_wait([this](const ErrorCode& cancelled) {
-    announcing_ = false;
-    if (!cancelled) announce_missing();
-  });
-}
-
-void Chief::announce_missing() {
-  if (stage_ != Stage::gathering || failing()) return;
-  std::vector<std::string> names;
-  for (const int rank : missing()) {
-    names.push_back(describe_member(state_.cluster.members[static_cast<std::size_t>(rank)]));
-  }
-  if (names.empty()) return;
-  const std::string list = cut_to_fit(join_names(names));
-  send_all(FrameType::waiting, list);
-  progress_.expires_after(kProgressEvery);
-  progress_.async_wait([this, list](const ErrorCode& cancelled) {
-    if (cancelled) return;
-    using std::chrono::duration_cast;
-    using std::chrono::seconds;
-    const auto waited = duration_cast<seconds>(std::chrono::steady_clock::now() - began_).count();
-    const auto limit = duration_cast<seconds>(state_.options.start_timeout).count();
-    log_info("waiting for ", list, " (", waited, " s of ", limit, " s)");
-    announce_missing();
-  });
-}
-
 void Chief::report(const Failure& failure) {
   fail(blame_the_late(failure, state_.entered.load(std::memory_order_relaxed)));
 }
@@ -346,15 +290,6 @@ void Chief::send(int rank, FrameType type, const std::string& payload) {
 
 void Chief::send_all(FrameType type, const std::string& payload) {
   for (int rank = 1; rank < state_.cluster.world_size(); ++rank) send(rank, type, payload);
-}
-
-std::vector<int> Chief::missing() const {
-  std::vector<int> ranks;
-  for (int rank = 1; rank < state_.cluster.world_size(); ++rank) {
-    const auto& connection = peers_[static_cast<std::size_t>(rank)].connection;
-    if (!connection || !connection->open()) ranks.push_back(rank);
-  }
-  return ranks;
 }
 
 const std::string& Chief::task(int rank) const {

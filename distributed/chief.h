@@ -107,4 +107,7 @@ class Chief final : public ControlPlane {
 /// "worker/1 at 127.0.0.1:2223"
 [[nodiscard]] std::string describe_member(const Member& member);
 
+/// "a, b and 7 more"
+[[nodiscard]] std::string join_names(const std::vector<std::string>& names);
+
 }  // namespace troupe

@@ -1,4 +1,4 @@
-// The chief's door: who may join, and whether all that joined train the same thing.
+// The chief's door: who may join, whether all that joined train the same thing, and who is missing.
 #include <algorithm>
 #include <utility>
 
@@ -10,10 +10,24 @@
 namespace troupe {
 namespace {
 
+using ErrorCode = boost::system::error_code;
+
 // Workers that have yet to come are waited for this long after terms were found to differ, so that
 // they too learn the reason instead of finding nobody.
 constexpr std::chrono::milliseconds kTermsGrace{2'000};
 constexpr int kMaxRefusalLines = 10;
+constexpr std::chrono::seconds kProgressEvery{5};
+// Who is missing changes with everyone who comes. Told each time, W workers would cost W^2 messages
+// of up to W names: on a link of 1.25 MB/s 128 workers took 4 s for that, and 256 lost each other.
+// Source: docs/scale.md.
+constexpr std::chrono::milliseconds kAnnouncePause{50};
+
+Failure start_timeout_failure(int culprit, const std::string& who, double limit) {
+  return {FailureKind::rendezvous, culprit,
+          text("the group did not come together in ", limit, " s (limit --start-timeout): ", who,
+               " did not join."),
+          "start every task, and check that each can reach the chief's address.", kExitPeerLost};
+}
 
 }  // namespace
 
@@ -140,6 +154,59 @@ void Chief::proceed_if_complete() {
   if (awaits) return;
   if (terms_failure_) return fail(*terms_failure_);
   welcome_all();
+}
+
+void Chief::on_start_timeout() {
+  if (stage_ == Stage::running || failing()) return;
+  std::vector<std::string> names;
+  std::vector<int> late = missing();
+  for (int rank = 0; late.empty() && rank < state_.cluster.world_size(); ++rank) {
+    if (!peer(rank).ready) late.push_back(rank);
+  }
+  for (const int rank : late) {
+    names.push_back(describe_member(state_.cluster.members[static_cast<std::size_t>(rank)]));
+  }
+  const double limit = std::chrono::duration<double>(state_.options.start_timeout).count();
+  fail(start_timeout_failure(late.empty() ? 0 : late.front(), join_names(names), limit));
+}
+
+void Chief::announce_soon() {
+  if (std::exchange(announcing_, true)) return;
+  announce_.expires_after(kAnnouncePause);
+  announce_.async_wait([this](const ErrorCode& cancelled) {
+    announcing_ = false;
+    if (!cancelled) announce_missing();
+  });
+}
+
+void Chief::announce_missing() {
+  if (stage_ != Stage::gathering || failing()) return;
+  std::vector<std::string> names;
+  for (const int rank : missing()) {
+    names.push_back(describe_member(state_.cluster.members[static_cast<std::size_t>(rank)]));
+  }
+  if (names.empty()) return;
+  const std::string list = cut_to_fit(join_names(names));
+  send_all(FrameType::waiting, list);
+  progress_.expires_after(kProgressEvery);
+  progress_.async_wait([this, list](const ErrorCode& cancelled) {
+    if (cancelled) return;
+    using std::chrono::duration_cast;
+    using std::chrono::seconds;
+    const auto waited = duration_cast<seconds>(std::chrono::steady_clock::now() - began_).count();
+    const auto limit = duration_cast<seconds>(state_.options.start_timeout).count();
+    log_info("waiting for ", list, " (", waited, " s of ", limit, " s)");
+    announce_missing();
+  });
+}
+
+std::vector<int> Chief::missing() const {
+  std::vector<int> ranks;
+  for (int rank = 1; rank < state_.cluster.world_size(); ++rank) {
+    const auto& connection = peers_[static_cast<std::size_t>(rank)].connection;
+    if (!connection || !connection->open()) ranks.push_back(rank);
+  }
+  return ranks;
 }
 
 }  // namespace troupe

@@ -50,11 +50,11 @@ struct GroupOptions {
   bool insecure = false;  // allow addresses outside loopback, unauthenticated and unencrypted
   Transport transport = Transport::automatic;
   /// How long a collective looks again and again before it sleeps, where every worker of this
-  /// machine can have a core. Longer than a message takes to come back over loopback, shorter than
-  /// what a sleep costs. 0: it sleeps at once, for containers with addresses of their own that
-  /// share a machine's cores.
+  /// machine can have a core. Longer than a piece of a long sum keeps a peer busy; short enough for
+  /// a host that runs two virtual cores by turns on one. 0: it sleeps at once, for containers with
+  /// addresses of their own that share a machine's cores.
   /// Source: docs/performance.md (10x at 4 B; never when oversubscribed).
-  std::chrono::microseconds spin{50};
+  std::chrono::microseconds spin{250};
   /// Bytes of one piece of shared memory, for all workers together; beyond it none is shared.
   std::uint64_t shared_memory_limit = std::uint64_t{1} << 46;
   // For tests, benchmarks and simulations; the same on every worker.

@@ -1,0 +1,198 @@
+#include "distributed/worker_group_impl.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "core/error.h"
+#include "core/log.h"
+#include "core/text.h"
+#include "distributed/chief.h"
+#include "distributed/member.h"
+#include "net/address.h"
+
+namespace troupe {
+namespace {
+
+constexpr std::chrono::milliseconds kAbortWait{1'000};
+// The chief's verdict on a join that timed out is about to arrive; see Chief::on_start_timeout.
+constexpr std::chrono::milliseconds kJoinSlack{2'000};
+
+void check_hello_fits(const JoinTerms& terms) {
+  std::size_t bytes = 0;
+  for (const auto& [name, value] : terms.must_match) bytes += name.size() + value.size();
+  constexpr std::size_t kMaxTermsBytes = std::size_t{32} * 1024;  // half of a control frame
+  if (bytes > kMaxTermsBytes) {
+    throw ConfigError(text("the settings that all workers must agree on take ", bytes,
+                           " bytes (limit ", kMaxTermsBytes, ")."),
+                      "compare a digest of the long ones instead.");
+  }
+}
+
+void check_addresses(const Cluster& cluster, const GroupOptions& options) {
+  const bool alone = cluster.world_size() == 1;
+  if (alone) return;
+  TROUPE_CHECK(cluster.rank >= 0 && cluster.rank < cluster.world_size());
+  TROUPE_CHECK(cluster.members[0].address.has_value());
+  if (static_cast<std::uint32_t>(cluster.world_size()) > kMaxWorldSize) {
+    throw ConfigError(
+        text("the cluster has ", cluster.world_size(), " workers (limit ", kMaxWorldSize, ")."),
+        "use fewer workers.");
+  }
+  for (const Member& member : cluster.members) {
+    if (!member.address || is_loopback_host(member.address->host)) continue;
+    if (!options.insecure) {
+      throw ConfigError(
+          text(describe_member(member), " (from ", cluster.origin,
+               ") is outside loopback, and traffic between workers is neither authenticated nor "
+               "encrypted."),
+          "pass --insecure if you trust everybody on that network.");
+    }
+  }
+}
+
+}  // namespace
+
+WorkerGroup::Impl::Impl(Cluster cluster, const GroupOptions& options)
+    : state_(std::move(cluster), options) {
+  check_addresses(state_.cluster, options);
+  if (world_size() > 1) listen();
+}
+
+void WorkerGroup::Impl::listen() {
+  const Cluster& cluster = state_.cluster;
+  const auto& own = cluster.members[static_cast<std::size_t>(cluster.rank)].address;
+  if (cluster.listen_fd >= 0) {
+    acceptor_ = std::make_unique<Acceptor>(network_.context(), cluster.listen_fd);
+  } else if (own) {
+    acceptor_ = std::make_unique<Acceptor>(network_.context(), own->host, own->port);
+  } else {
+    return;  // a member without an address listens where its connection to the chief begins
+  }
+  const auto address = acceptor_->endpoint().address();
+  if (!address.is_loopback() && !state_.options.insecure) {
+    throw ConfigError(text("the listening socket ", to_text(acceptor_->endpoint()),
+                           " is outside loopback, and traffic between workers is neither "
+                           "authenticated nor encrypted."),
+                      "pass --insecure if you trust everybody on that network.");
+  }
+  if (!address.is_loopback()) {
+    log_warning("listening on ", to_text(acceptor_->endpoint()),
+                ": traffic between workers is neither authenticated nor encrypted (--insecure)");
+  }
+}
+
+void WorkerGroup::Impl::join(const JoinTerms& given) {
+  TROUPE_CHECK(plane_ == nullptr && !environment_);
+  JoinTerms terms = given;
+  if (state_.options.transport != Transport::automatic) {
+    terms.must_match["--transport"] = name_of(state_.options.transport);
+  }
+  check_hello_fits(terms);
+  if (world_size() == 1) return state_.advance(GroupPhase::started);
+  if (state_.cluster.rank == 0) {
+    plane_ = std::make_unique<Chief>(state_, network_.context(), *acceptor_, terms);
+  } else {
+    plane_ = std::make_unique<MemberPlane>(state_, network_.context(), acceptor_, terms);
+  }
+  network_.start([this](const std::string& what) {
+    const Failure failure = {
+        FailureKind::internal, state_.cluster.rank,
+        text("the network thread of ", state_.cluster.task(), " failed: ", what, "."),
+        "start the whole group again.", kExitFailed};
+    plane_->report(failure);
+    state_.fail(failure);
+  });
+  boost::asio::post(network_.context(), [this] { plane_->join(); });
+  const Deadline limit = Deadline::in(state_.options.start_timeout + kJoinSlack);
+  const bool in_time = state_.wait_for(GroupPhase::started, limit);
+  state_.raise_if_failed("");
+  TROUPE_CHECK(in_time);
+  const Neighbourhood neighbourhood = make_links();
+  board_ = make_board(*environment_, neighbourhood, Deadline::in(state_.options.start_timeout));
+  state_.entered.store(0, std::memory_order_relaxed);  // what callers call counts from 1
+}
+
+Neighbourhood WorkerGroup::Impl::make_links() {
+  JoinedLinks joined = state_.take_links();
+  address_ = joined.address;
+  for (const PeerSocket& socket : joined.sockets) {
+    links_.emplace(socket.peer, Link(link_context_, socket.fd, socket.peer));
+  }
+  scratch_.reset(static_cast<std::byte*>(::operator new[](kScratchBytes, kScratchAlignment)));
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  const bool core_each = joined.workers_on_this_machine <= cores;
+  environment_.emplace(CallEnvironment{
+      state_,
+      links_,
+      {scratch_.get(), kScratchBytes},
+      core_each ? state_.options.spin : std::chrono::microseconds(0),
+      [this](const Failure& failure) { tell(failure); },
+      [this](int peer, const std::string& what) {
+        boost::asio::post(network_.context(), [this, peer, what] { plane_->suspect(peer, what); });
+      }});
+  return {joined.workers_on_this_machine, joined.no_unix};
+}
+
+Call WorkerGroup::Impl::enter(Operation operation, DType dtype, std::size_t total_bytes, int root,
+                              const Deadline& deadline) {
+  if (!environment_) state_.raise_if_failed("");  // failed before or while joining
+  TROUPE_CHECK(environment_.has_value() && state_.phase() != GroupPhase::closed);
+  FrameHeader header;
+  header.operation = operation;
+  header.dtype = dtype;
+  header.total_bytes = total_bytes;
+  header.root = static_cast<std::uint32_t>(root);
+  if (board_) {
+    header.sequence = state_.entered.load(std::memory_order_relaxed) + 1;  // that it will have
+    board_->note(header);
+  }
+  return {*environment_, header, deadline};
+}
+
+void WorkerGroup::Impl::abort(const std::string& reason, int exit_code) {
+  const bool sentence = !reason.empty() && reason.back() == '.';
+  const Failure failure = {FailureKind::peer_failed, state_.cluster.rank,
+                           text(state_.cluster.task(), " failed: ", reason, sentence ? "" : "."),
+                           "correct that, then start the whole group again.",
+                           std::clamp(exit_code, 0, 255)};
+  if (plane_ && !state_.failed() && state_.phase() != GroupPhase::closed) {
+    tell(failure);
+    state_.wait_failed(kAbortWait);  // comes back from the chief when all have been told
+  }
+  state_.fail(failure);
+}
+
+void WorkerGroup::Impl::close() {
+  if (state_.phase() == GroupPhase::closed) return;
+  const Deadline deadline = Deadline::in(state_.options.close_timeout);
+  if (plane_) {
+    barrier(Operation::close, deadline);
+    boost::asio::post(network_.context(), [this] { plane_->goodbye(); });
+    const bool in_time = state_.wait_for(GroupPhase::closed, deadline);
+    if (state_.phase() != GroupPhase::closed) state_.raise_if_failed("");
+    if (!in_time) {
+      throw TimeoutError(text("the group did not close within ", deadline.limit_seconds(), " s."),
+                         "look for a worker that hangs; all work was done before.");
+    }
+  }
+  state_.raise_if_failed("");
+  state_.advance(GroupPhase::closed);
+  network_.stop();
+  board_.reset();
+  links_.clear();
+}
+
+std::shared_ptr<std::byte> WorkerGroup::Impl::make_buffer(std::size_t bytes,
+                                                          const Deadline& deadline) {
+  if (board_) {
+    if (auto shared = make_shared_buffer(*board_, *environment_, bytes, deadline)) return shared;
+  }
+  constexpr std::align_val_t kLine{64};
+  auto* const memory =
+      static_cast<std::byte*>(::operator new[](std::max<std::size_t>(bytes, 1), kLine));
+  std::fill_n(memory, bytes, std::byte{0});
+  return {memory, [](std::byte* mine) { ::operator delete[](mine, kLine); }};
+}
+
+}  // namespace troupe
