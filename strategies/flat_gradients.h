@@ -59,6 +59,7 @@ class FlatGradients : public std::enable_shared_from_this<FlatGradients> {
   [[nodiscard]] const at::Tensor& bucket(std::size_t k) const { return buckets_[k]; }
   [[nodiscard]] const GradientPlan& plan() const { return plan_; }
   [[nodiscard]] const std::vector<NamedTensor>& parameters() const { return parameters_; }
+  [[nodiscard]] std::int64_t values() const;  // of all parameters
   /// Values by parameter.
   [[nodiscard]] std::vector<std::int64_t> sizes() const;
   /// Parameters in the order in which the last backward pass made their gradients.
@@ -71,7 +72,6 @@ class FlatGradients : public std::enable_shared_from_this<FlatGradients> {
   void watch();
   void arrived(std::size_t parameter);
   void copy(std::size_t parameter);
-  [[nodiscard]] std::int64_t values() const;
 
   const std::vector<NamedTensor> parameters_;
   const bool exact_;

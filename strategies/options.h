@@ -39,7 +39,7 @@ struct BucketOptions {
   Overlap overlap = Overlap::automatic;
   std::int64_t bytes = std::int64_t{25} * 1024 * 1024;       // of a bucket, at most
   std::int64_t first_bytes = std::int64_t{1} * 1024 * 1024;  // of the first, which starts early
-  bool fused_step = true;  // one optimiser step over all parameters at once, where it is the same
+  bool fused_step = true;  // Adam and AdamW step block by block, with the same bits
 };
 
 struct StrategyOptions {

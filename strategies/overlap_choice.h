@@ -27,13 +27,14 @@ class OverlapChoice {
   /// Whether enough steps have been seen, so that decide() must follow. Like on(), the same on
   /// every worker that made the same calls.
   [[nodiscard]] bool is_due() const { return is_measuring() && taken_ == kWarmUp + kMeasured; }
-  /// Seconds of a step of this worker, {after backward, overlapped}: medians.
-  [[nodiscard]] std::array<double, 2> medians() const;
-  /// Given the sum of medians() over all workers. Returns what there is to say about it.
-  std::string decide(const std::array<double, 2>& sums, int workers);
+  /// What this worker found: the median seconds of a step after backward, of one that overlapped,
+  /// and of how many pairs of neighbours, one of each kind, the latter was the faster one.
+  [[nodiscard]] std::array<double, 3> findings() const;
+  /// Given the sum of findings() over all workers. Returns what there is to say about it.
+  std::string decide(const std::array<double, 3>& sums, int workers);
 
   static constexpr std::size_t kWarmUp = 2;     // one of each kind
-  static constexpr std::size_t kMeasured = 32;  // half of each kind
+  static constexpr std::size_t kMeasured = 32;  // half of each kind, neighbours in pairs
 
  private:
   [[nodiscard]] bool is_measuring() const { return wish_ == Overlap::automatic && !decided_; }

@@ -174,15 +174,15 @@ TEST_SUITE("strategies") {
   TEST_CASE("overlap_choice: after 35 steps the faster way stays, alike on all workers") {
     OverlapChoice choice(Overlap::automatic);
     CHECK(measure(choice, [](bool on) { return on ? 0.8 : 1.0; }) == 35);
-    CHECK(choice.medians() == std::array<double, 2>{1.0, 0.8});
-    CHECK(choice.decide({2.0, 1.6}, 2).find("while backward computes") != std::string::npos);
+    CHECK(choice.findings() == std::array<double, 3>{1.0, 0.8, 16});
+    CHECK(choice.decide({2.0, 1.6, 32}, 2).find("while backward computes") != std::string::npos);
     CHECK(choice.on());
     CHECK_FALSE(choice.is_due());
 
     OverlapChoice slower(Overlap::automatic);
     (void)measure(slower, [](bool on) { return on ? 0.8 : 1.0; });
     // The other workers lose more than this one gains.
-    const std::string verdict = slower.decide({2.0, 2.2}, 2);
+    const std::string verdict = slower.decide({2.0, 2.2, 16}, 2);
     CHECK(verdict.find("after backward") != std::string::npos);
     CHECK(verdict.find("1100 ms overlapped, 1000 ms without") != std::string::npos);
     CHECK_FALSE(slower.on());
@@ -196,9 +196,21 @@ TEST_SUITE("strategies") {
       static double seconds = 1.0;
       return seconds += 0.01;
     });
-    const auto [off, on] = choice.medians();
+    const auto [off, on, faster] = choice.findings();
     CHECK(std::fabs(off - on) < 0.03);
-    (void)choice.decide({1.0, 0.995}, 1);
+    CHECK(faster == 8);
+    (void)choice.decide({1.0, 0.985, 16}, 1);
     CHECK_FALSE(choice.on());
+  }
+
+  TEST_CASE("overlap_choice: medians that differ by a few pairs' luck decide nothing") {
+    const std::array<double, 3> lucky{2.0, 1.4, 22};  // two workers, 11 of 16 pairs
+    const std::array<double, 3> sure{2.0, 1.4, 24};
+    OverlapChoice choice(Overlap::automatic);
+    (void)choice.decide(lucky, 2);
+    CHECK_FALSE(choice.on());
+    OverlapChoice other(Overlap::automatic);
+    CHECK(other.decide(sure, 2).find("12 of 16 pairs") != std::string::npos);
+    CHECK(other.on());
   }
 }

@@ -1,119 +1,24 @@
-// Gradients that travel while backward computes: the same bits as after it, whatever the buckets,
-// and the same failures. Ranks as threads over real loopback sockets.
-#include <limits>
-#include <mutex>
-
-#include "strategies/one_device.h"
+// Gradients that travel while backward computes: the same bits as after it, whatever the buckets.
 #include "tests/support/captured_log.h"
 #include "tests/support/temp_dir.h"
-#include "tests/unit/strategies/strategy_runs.h"
+#include "tests/unit/strategies/overlap_runs.h"
 
 using troupe::Batch;
 using troupe::Overlap;
 using troupe::Replica;
 using troupe::StepResult;
-using troupe::StrategyOptions;
 using troupe::text;
 using troupe::testing::CapturedLog;
-using troupe::testing::message_of;
-using troupe::testing::options_of;
+using troupe::testing::check_equal;
+using troupe::testing::Deep;
+using troupe::testing::options_for;
 using troupe::testing::Outcome;
 using troupe::testing::TempDir;
+using troupe::testing::train_deep;
 using troupe::testing::train_with;
+using troupe::testing::Wish;
 
 namespace {
-
-struct Wish {
-  Overlap overlap = Overlap::on;
-  std::int64_t bytes = 256;
-  int size = 2;
-  std::int64_t accumulate = 1;
-};
-
-StrategyOptions options_for(const Wish& wish, int rank, std::uint16_t port) {
-  StrategyOptions options = options_of(rank, wish.size, port);
-  options.buckets.overlap = wish.overlap;
-  options.buckets.bytes = wish.bytes;
-  options.buckets.first_bytes = 64;
-  options.step.accumulate = wish.accumulate;
-  return options;
-}
-
-/// Four layers, so several buckets; beside them one that the loss uses where `uses_side` says.
-class Deep : public troupe::testing::TinyHooks {
- public:
-  struct Net final : torch::nn::Module {
-    Net() {
-      const std::array<std::int64_t, 5> widths = {1, 7, 9, 5, 1};
-      for (std::size_t i = 0; i < 4; ++i) {
-        layers.push_back(
-            register_module(text("layer", i), torch::nn::Linear(widths[i], widths[i + 1])));
-      }
-      side = register_module("side", torch::nn::Linear(1, 1));
-      const torch::NoGradGuard no_grad;
-      double value = 0;
-      for (auto& parameter : parameters()) {
-        auto flat = parameter.view(-1);
-        for (std::int64_t i = 0; i < flat.numel(); ++i) flat[i] = std::sin(value += 0.7) / 3;
-      }
-    }
-    at::Tensor forward(at::Tensor x) {
-      for (auto& layer : layers) x = torch::tanh(layer->forward(x));
-      return x;
-    }
-    std::vector<torch::nn::Linear> layers;
-    torch::nn::Linear side{nullptr};
-  };
-
-  Deep() : TinyHooks(10) {}
-  [[nodiscard]] troupe::Trainable create_model() const override {
-    const auto net = std::make_shared<Net>();
-    return {net, std::make_shared<torch::optim::SGD>(net->parameters(),
-                                                     torch::optim::SGDOptions(0.05).momentum(0.9))};
-  }
-  [[nodiscard]] StepResult train_step(Replica& replica, const Batch& batch) const override {
-    const auto loss = loss_of(replica, batch);
-    replica.apply_gradients(loss);
-    return loss;
-  }
-  [[nodiscard]] StepResult validation_step(Replica& replica, const Batch& batch) const override {
-    return loss_of(replica, batch);
-  }
-
- protected:
-  [[nodiscard]] virtual bool uses_side(const Replica&) const { return false; }
-  [[nodiscard]] at::Tensor loss_of(Replica& replica, const Batch& batch) const {
-    const auto [x, target] = batch.unpack<2>();
-    auto& net = replica.model<Net>();
-    auto y = net.forward(x);
-    if (uses_side(replica)) y = y + net.side(x);
-    replica.metric("absolute_error").update((y - target).abs());
-    return replica.global_mean(replica.loss("squared_error")(y, target));
-  }
-};
-
-/// What every rank ends with.
-std::vector<Outcome> train_deep(const Wish& wish, const troupe::Hooks& hooks = Deep(),
-                                std::int64_t epochs = 4) {
-  std::vector<Outcome> outcomes(static_cast<std::size_t>(wish.size));
-  const auto port = troupe::testing::free_port();
-  troupe::testing::run_ranks(wish.size, [&](int rank) {
-    const auto strategy = troupe::make_multi_worker(options_for(wish, rank, port));
-    outcomes[static_cast<std::size_t>(rank)] = train_with(*strategy, hooks, epochs);
-  });
-  return outcomes;
-}
-
-void check_equal(const Wish& wish, const Outcome& expected, const troupe::Hooks& hooks = Deep(),
-                 std::int64_t epochs = 4) {
-  CAPTURE(static_cast<int>(wish.overlap));
-  CAPTURE(wish.bytes);
-  CAPTURE(wish.size);
-  for (const Outcome& outcome : train_deep(wish, hooks, epochs)) {
-    CHECK(outcome.hash == expected.hash);
-    CHECK(outcome.losses == expected.losses);
-  }
-}
 
 /// Counts the sums of gradients by bucket.
 class Counting final : public troupe::detail::Engine {
@@ -177,6 +82,30 @@ TEST_SUITE("strategies") {
     (void)train_deep({Overlap::automatic}, Deep(), 13);
     CHECK(log.count("gradients are summed ") == 2);  // by ring; and the verdict, by the chief
     CHECK(log.count(" ms overlapped, ") == 1);
+  }
+
+  TEST_CASE("overlap: automatic does not try with gradients below four first buckets, on does") {
+    const auto sums_with = [](Overlap overlap, std::int64_t first_bytes) {
+      std::vector<std::string> sums;
+      const auto port = troupe::testing::free_port();
+      troupe::testing::run_ranks(2, [&](int rank) {
+        std::vector<std::string> others;
+        std::vector<std::string>& own = rank == 0 ? sums : others;
+        const Wish wish{overlap, 256, 2, 1, first_bytes};
+        const auto strategy = troupe::make_multi_worker(
+            options_for(wish, rank, port), [&own](std::unique_ptr<troupe::detail::Engine> engine) {
+              return std::make_unique<Counting>(std::move(engine), own);
+            });
+        (void)train_with(*strategy, Deep(), 2);
+      });
+      return std::count_if(sums.begin(), sums.end(), [](const std::string& what) {
+        return what.find("bucket 1 of ") != std::string::npos;
+      });
+    };
+    // 144 values of 4 bytes: 14 + 72 + 50 + 6 of the layers, 2 of the one beside them.
+    CHECK(sums_with(Overlap::automatic, 144) > 0);
+    CHECK(sums_with(Overlap::automatic, 148) == 0);
+    CHECK(sums_with(Overlap::on, 148) > 0);
   }
 
   TEST_CASE("overlap: in parts, with a part that has no example, too") {
@@ -248,118 +177,6 @@ TEST_SUITE("strategies") {
     check_equal({Overlap::on, 64}, expected, Gan());
   }
 
-  TEST_CASE("overlap: a gradient that is not finite stops all workers before the step") {
-    for (const Overlap overlap : {Overlap::on, Overlap::off}) {
-      for (const float bad : {std::nanf(""), 3e38F}) {  // the second one overflows in the sum
-        CAPTURE(bad);
-        class Poisoned final : public Deep {
-         public:
-          explicit Poisoned(float bad) : bad_(bad) {}
-          [[nodiscard]] StepResult train_step(Replica& replica, const Batch& batch) const override {
-            auto loss = loss_of(replica, batch);
-            auto& weight = replica.model<Net>().layers[3]->weight;
-            const bool mine = std::isfinite(bad_) || replica.place().index == 1;
-            const bool third = ++calls_ > 4;  // of two ranks, which meet in every step
-            if (third && mine) loss = loss + (weight * bad_).sum();
-            const auto before = weight.detach().clone();
-            try {
-              replica.apply_gradients(loss);
-            } catch (const troupe::NonFiniteError&) {
-              if (!torch::equal(before, weight)) throw std::runtime_error("a step was taken");
-              throw;
-            }
-            return loss;
-          }
-
-         private:
-          float bad_;
-          mutable std::atomic<int> calls_{0};
-        };
-        const auto port = troupe::testing::free_port();
-        const Poisoned hooks(bad);
-        const auto errors = troupe::testing::try_ranks(2, [&](int rank) {
-          const auto strategy = troupe::make_multi_worker(options_for({overlap, 64}, rank, port));
-          (void)train_with(*strategy, hooks);
-        });
-        for (const auto& error : errors) {
-          const std::string message = message_of(error);
-          CAPTURE(message);
-          CHECK(message.find("the gradient of parameter \"layer3.weight\" is not finite") !=
-                std::string::npos);
-        }
-      }
-    }
-  }
-
-  TEST_CASE("overlap: an exception in the midst of backward is everybody's reason, at once") {
-    class Throws final : public Deep {
-     public:
-      [[nodiscard]] StepResult train_step(Replica& replica, const Batch& batch) const override {
-        auto& net = replica.model<Net>();
-        // The last layers' gradients are under way by then.
-        auto hidden = torch::tanh(net.layers[0](batch.fields[0]));
-        if (replica.place().index == 1 && ++steps_ == 3) {
-          hidden.register_hook([](const at::Tensor& gradient) -> at::Tensor {
-            if (gradient.defined()) throw std::runtime_error("no further");
-            return gradient;
-          });
-        }
-        for (std::size_t i = 1; i < 4; ++i) hidden = torch::tanh(net.layers[i](hidden));
-        const auto loss =
-            replica.global_mean(replica.loss("squared_error")(hidden, batch.fields[1]));
-        replica.apply_gradients(loss);
-        return loss;
-      }
-
-     private:
-      mutable int steps_ = 0;  // rank 1's
-    };
-    const auto start = std::chrono::steady_clock::now();
-    const auto port = troupe::testing::free_port();
-    const Throws hooks;
-    const auto errors = troupe::testing::try_ranks(2, [&](int rank) {
-      const auto strategy = troupe::make_multi_worker(options_for({Overlap::on, 64}, rank, port));
-      (void)train_with(*strategy, hooks);
-    });
-    CHECK(message_of(errors[1]).find("no further") != std::string::npos);
-    CHECK(message_of(errors[0]).find("no further") != std::string::npos);
-    CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(15));  // the limit is 20
-  }
-
-  TEST_CASE(
-      "overlap: a failure that is no abort, with a bucket under way, does not make the "
-      "others wait") {
-    class Stops final : public Deep {
-     public:
-      [[nodiscard]] StepResult train_step(Replica& replica, const Batch& batch) const override {
-        if (replica.place().index == 0 && ++steps_ == 3) {
-          auto& net = replica.model<Net>();
-          auto hidden = torch::tanh(net.layers[0](batch.fields[0]));
-          hidden.register_hook([](const at::Tensor& gradient) -> at::Tensor {
-            if (gradient.defined()) throw troupe::NonFiniteError("seen by this worker.", "look.");
-            return gradient;
-          });
-          for (std::size_t i = 1; i < 4; ++i) hidden = torch::tanh(net.layers[i](hidden));
-          replica.apply_gradients(replica.global_mean(hidden.squeeze(1)));
-        }
-        return Deep::train_step(replica, batch);
-      }
-
-     private:
-      mutable int steps_ = 0;  // rank 0's
-    };
-    const auto start = std::chrono::steady_clock::now();
-    const auto port = troupe::testing::free_port();
-    const Stops hooks;
-    const auto errors = troupe::testing::try_ranks(2, [&](int rank) {
-      const auto strategy = troupe::make_multi_worker(options_for({Overlap::on, 64}, rank, port));
-      (void)train_with(*strategy, hooks);
-    });
-    CHECK(message_of(errors[0]).find("seen by this worker") != std::string::npos);
-    CHECK(message_of(errors[1]).find("seen by this worker") != std::string::npos);
-    CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(15));
-  }
-
   TEST_CASE("overlap: interrupted at every step equals uninterrupted, bit for bit") {
     const auto trained_in = [](const TempDir& dir, std::int64_t steps, Overlap overlap) {
       std::vector<std::string> hashes(2);
@@ -388,18 +205,6 @@ TEST_SUITE("strategies") {
       const TempDir dir;
       (void)trained_in(dir, stop, Overlap::on);
       CHECK(trained_in(dir, 5, Overlap::on) == expected);
-    }
-  }
-
-  TEST_CASE("overlap: workers that were given different ways do not start") {
-    const auto port = troupe::testing::free_port();
-    const auto errors = troupe::testing::try_ranks(2, [&](int rank) {
-      const Wish wish{rank == 0 ? Overlap::on : Overlap::off};
-      const auto strategy = troupe::make_multi_worker(options_for(wish, rank, port));
-      (void)strategy->create_state(Deep(), 1);
-    });
-    for (const auto& error : errors) {
-      CHECK(message_of(error).find("--overlap") != std::string::npos);
     }
   }
 }
