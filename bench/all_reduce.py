@@ -91,8 +91,9 @@ class Contest:
             once = where.slowest("time", name, size, 20 if size <= 16 * KIB else 1)
             repetitions[name] = max(1, min(MOST_REPETITIONS, int(block / once)))
             ways.append((name, lambda name=name, where=where: where.slowest("time", name, size, repetitions[name])))
-        seconds = ensemble.measure(ways, rounds_of(size, self.ranks, options))
-        return {"bytes": size, "repetitions": repetitions, "seconds": seconds}
+        seconds, stolen = ensemble.measure(ways, rounds_of(size, self.ranks, options),
+                                           0 if options.smoke else trainings.RETAKES)
+        return {"bytes": size, "repetitions": repetitions, "seconds": seconds, "stolen_percent": stolen}
 
     def end(self):
         for where in {id(where): where for where in self.engines.values()}.values():
@@ -106,7 +107,8 @@ def rate(size, seconds):
 def print_tables(ranks, results):
     names = [name for name in LABELS if name in results[0]["seconds"]]
     halves = [[name for name in names if name in OURS], [name for name in names if name not in OURS]]
-    print(f"\nTime of a call, {ranks} ranks: median [min-max] of the rounds")
+    print(f"\nTime of a call, {ranks} ranks: median [min-max] of the rounds. "
+          f"{ensemble.stolen_line([result['stolen_percent'] for result in results])}")
     for half in halves:
         print()
         trainings.print_table(["size", *(LABELS[name] for name in half)], [

@@ -160,15 +160,26 @@ def listening_socket():
     return listener
 
 
-def measure(ways, rounds):
+def one_round(ways, first):
+    result = {}
+    for name, way in ways[first:] + ways[:first]:
+        result[name] = way()
+    return result
+
+
+def measure(ways, rounds, retakes=trainings.RETAKES):
     """ways: (name, function that gives seconds). By name the seconds of every round; every round does all ways,
-    each round beginning with another."""
-    seconds = {name: [] for name, _ in ways}
-    for number in range(rounds):
-        start = number % len(ways)
-        for name, way in ways[start:] + ways[:start]:
-            seconds[name].append(way())
-    return seconds
+    each round beginning with another. And what trainings.quietest() says of the rounds."""
+    kept, stolen = trainings.quietest(rounds, retakes, lambda number: one_round(ways, number % len(ways)))
+    return {name: [result[name] for result in kept] for name, _ in ways}, stolen
+
+
+def stolen_line(reports):
+    """About all rounds of some calls of trainings.quietest()."""
+    kept = [percent for report in reports for percent in report["kept"]]
+    taken = [percent for report in reports for percent in report["taken"]]
+    return (f"The machine's host took {range_text(kept, ' %')} of the processors' time in the {len(kept)} rounds shown; "
+            f"of {len(taken)} that were measured ({range_text(taken, ' %')}) it took least in these.")
 
 
 def number_text(value):

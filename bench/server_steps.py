@@ -48,7 +48,7 @@ def main():
                    "--threads", "1", "--log-every", "0", "--log-level", "warning"]
         rows.append(Row(workers, options.servers,
                         trainings.on_workers(tool, workers, command, options.servers)))
-    results = trainings.interleaved(rows, options.rounds, lambda row: trainings.train(row.command))
+    results, _ = trainings.interleaved(rows, options.rounds, lambda row: trainings.train(row.command))
 
     rates = [[summary["global_step"] / summary["seconds"] for summary in summaries] for summaries in results]
     table, report = [], []

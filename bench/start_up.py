@@ -18,6 +18,7 @@ import sys
 import time
 import typing
 
+import ensemble
 import trainings
 
 LIMIT_SECONDS = 60  # of one start
@@ -175,7 +176,8 @@ def main():
         options.rounds = 1
     facts = trainings.machine_facts(trainings.need(options.build / "examples/mnist"))
     rows = rows_of(options)
-    results = trainings.interleaved(rows, options.rounds, lambda row: row.measure())
+    results, stolen = trainings.interleaved(rows, options.rounds, lambda row: row.measure(),
+                                            0 if options.smoke else trainings.RETAKES)
 
     by_label = {row.label: result for row, result in zip(rows, results)}
     table, report = [], []
@@ -190,11 +192,12 @@ def main():
                        "seconds": trainings.summary_of([one["seconds"] for one in result])})
     print(f"{options.rounds} rounds: median [min-max]; {facts['cpu']}, {facts['usable_cores']} cores\n")
     trainings.print_table(["from process start to", "ms", "/ Python's", "peak MiB", "/ Python's", "wanted"], table)
+    print(f"\n{ensemble.stolen_line([stolen])}")
     joining = [one["joining_seconds"] for one in by_label.get("group, Gloo", []) if "joining_seconds" in one]
     if joining:
         print(f"\nGloo's ranks, all having imported torch, need {1000 * statistics.median(joining):.1f} ms of it.")
     trainings.write_json(options.json, {"benchmark": "start_up", "machine": facts, "workers": options.workers,
-                                        "rows": report})
+                                        "rows": report, "stolen_percent": stolen})
 
 
 trainings.run_main(main)

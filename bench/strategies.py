@@ -87,7 +87,7 @@ def main():
     tool = trainings.need(options.build / "troupe")
     facts = trainings.machine_facts(mnist)
     rows = rows_of(options, mnist, tool)
-    results = trainings.interleaved(rows, options.rounds, lambda row: trainings.train(row.command))
+    results, _ = trainings.interleaved(rows, options.rounds, lambda row: trainings.train(row.command))
 
     table, report = [], []
     for row, summaries in zip(rows, results):

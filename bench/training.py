@@ -17,7 +17,7 @@ import ensemble
 import trainings
 
 # glibc keeps freed memory instead of giving it back and faulting it in again in every step.
-MALLOC = {"MALLOC_MMAP_THRESHOLD_": "33554432", "MALLOC_TRIM_THRESHOLD_": "4294967296",
+MALLOC = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "4294967296",
           "MALLOC_TOP_PAD_": "33554432"}
 PYTHON = "/usr/bin/python3"  # the one that has Debian's python3-torch
 LEARNING_RATE = 1e-4
@@ -199,15 +199,17 @@ def measure(options, key, has_gloo):
         if not options.smoke:
             for name in ways.keys() & CHOOSING:
                 ways[name].ask("time", 1, CHOOSING_STEPS)
-            ensemble.measure(turns, 1)  # warms up
-        answers = ensemble.measure(turns, model.rounds)
+            ensemble.one_round(turns, 0)  # warms up
+        answers, stolen = ensemble.measure(turns, model.rounds, 0 if options.smoke else trainings.RETAKES)
         peaks = {name: [farewell["peak_rss_bytes"] for farewell in way.end()] for name, way in ways.items()}
     seconds = {name: [answer["seconds"] for answer in rounds] for name, rounds in answers.items()}
     kernel = {name: {what: [answer[what] for answer in rounds] for what in ("cpu_seconds", "page_faults")}
               for name, rounds in answers.items()}
     print_tables(model, seconds, kernel, peaks)
+    print(f"\n{ensemble.stolen_line([stolen])}", flush=True)
     return {"model": key, "title": model.title, "global_batch": model.batch, "rounds": model.rounds,
-            "steps_of_a_round": model.steps, "seconds_per_step": seconds, "kernel_per_step": kernel, "peak_rss_bytes": peaks}
+            "steps_of_a_round": model.steps, "seconds_per_step": seconds, "kernel_per_step": kernel, "peak_rss_bytes": peaks,
+            "stolen_percent": stolen}
 
 
 def main():

@@ -13,6 +13,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LIMIT_SECONDS = 1800  # of one training
+QUIET_PERCENT = 2  # of the processors' time that the host may take in a round
+RETAKES = 3  # times the rounds wanted, at most, for short ones
 
 
 class Failed(Exception):
@@ -90,17 +92,52 @@ def train(command):
     return json.loads(lines[-1])
 
 
-def interleaved(rows, rounds, measure):
+class StolenTime:
+    """How much of the processors' time the host of a virtual machine has given to others, since this was made."""
+
+    def __init__(self):
+        self._before = self._ticks()
+
+    def percent(self):
+        stolen, total = (now - before for now, before in zip(self._ticks(), self._before))
+        return 100 * stolen / max(total, 1)
+
+    @staticmethod
+    def _ticks():
+        # user nice system idle iowait irq softirq steal; guests are within user and nice (proc(5))
+        ticks = [int(word) for word in pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+        return ticks[7], sum(ticks)
+
+
+def quietest(rounds, retakes, take):
+    """take(number) is one round. Those in which the machine's host took more than QUIET_PERCENT of its time are
+    disturbed: until there are `rounds` quiet ones up to `retakes` times as many are added, and in the end those are
+    kept in which it took least. Nothing that was measured has a say in which. Returns the results of the rounds
+    kept, and {"kept", "taken"}: the percent by round."""
+    results, stolen = [], []
+    while (sum(percent <= QUIET_PERCENT for percent in stolen) < rounds and
+           len(results) < rounds * (1 + retakes)):
+        clock = StolenTime()
+        results.append(take(len(results)))
+        stolen.append(clock.percent())
+    kept = sorted(sorted(range(len(results)), key=stolen.__getitem__)[:rounds])
+    return [results[number] for number in kept], {"kept": [stolen[number] for number in kept], "taken": stolen}
+
+
+def interleaved(rows, rounds, measure, retakes=0):
     """measure(row), `rounds` times for each row: every round does all rows, each round starting with
     another one, so that a slow minute of the machine does not fall on one row. Returns the results by
-    row."""
-    results = [[] for _ in rows]
-    for number in range(rounds):
+    row, and what quietest() says of the rounds."""
+    def take(number):
+        results = [None] * len(rows)
         for offset in range(len(rows)):
             at = (number + offset) % len(rows)
-            print(f"round {number + 1} of {rounds}: {rows[at].label}", file=sys.stderr)
-            results[at].append(measure(rows[at]))
-    return results
+            print(f"round {number + 1}, {rounds} are wanted: {rows[at].label}", file=sys.stderr)
+            results[at] = measure(rows[at])
+        return results
+
+    kept, stolen = quietest(rounds, retakes, take)
+    return [[results[at] for results in kept] for at in range(len(rows))], stolen
 
 
 def summary_of(values):
