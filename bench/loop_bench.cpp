@@ -1,13 +1,15 @@
 // The same training by hand, as short as LibTorch allows: forward, backward, one all-reduce over
 // Gloo where there are several ranks, the optimiser's step. No data pipeline, metric or log.
 //   bench_loop MODEL GLOBAL_BATCH LEARNING_RATE RANK RANKS STORE
-// STORE: a file for Gloo's ranks; "-": this rank's gradients stay its own. bench/training.py starts
-// it. Requests: "time STEPS UNTIMED", "losses STEPS", "end".
+// STORE: a file for Gloo's ranks; "-": this rank's gradients stay its own; "in-step:INDEX:FILE":
+// they do, but each of the two loops waits in every step for the other one. bench/training.py
+// starts it. Requests: "time STEPS UNTIMED", "losses STEPS", "end".
 #include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "bench/control.h"
 #include "bench/gloo_group.h"
+#include "bench/in_step.h"
 #include "bench/step_clock.h"
 #include "bench/training_models.h"
 #include "core/text.h"
@@ -45,6 +47,12 @@ class Loop {
     begin_as_troupe();
     for (const auto& parameter : parameters_) count_ += parameter.numel();
     if (plan.store == "-") return;
+    const std::string in_step = "in-step:";
+    if (plan.store.rfind(in_step, 0) == 0) {
+      const std::string where = plan.store.substr(in_step.size());
+      in_step_ = std::make_unique<InStep>(where.substr(2), where.front() == '1' ? 1 : 0);
+      return;
+    }
     gloo_ = GlooGroup::make(plan.rank, plan.ranks, plan.store, kLimit);
     if (!gloo_)
       throw ConfigError("this build has no Gloo.", "install libgloo-dev and build again.");
@@ -86,6 +94,7 @@ class Loop {
   torch::optim::SGD sgd_;
   std::int64_t count_ = 0;
   std::unique_ptr<GlooGroup> gloo_;
+  std::unique_ptr<InStep> in_step_;
   at::Tensor flat_;  // all gradients, end to end
   std::vector<std::vector<at::Tensor>> batches_;
   std::size_t next_ = 0;
@@ -122,6 +131,7 @@ at::Tensor Loop::step() {
       losses_of(model_.forward(batch[0]), batch[1]).sum() / static_cast<double>(plan_.global_batch);
   loss.backward();
   if (gloo_) sum_gradients();
+  if (in_step_) in_step_->meet();
   sgd_.step();
   return loss.detach();
 }

@@ -47,11 +47,12 @@ LABELS = {
     "mirrored": "2 replicas, Troupe mirrored", "gloo": "2 workers, by hand, Gloo",
     "ddp": "2 workers, Python DDP, Gloo", "ddp_malloc": "the same, allocator set",
     "alone": "1 worker, half of the batch, by hand", "pair": "2 of them beside each other, not connected",
+    "in_step": "the same, each waits for the other",
     "one_device": "1 worker, Troupe one-device", "bare": "1 worker, by hand",
     "paced": "2 workers, overlap automatic", "paced_on": "2 workers, overlap on",
     "paced_off": "2 workers, overlap off"}
 SHORT = {"ddp": "Python DDP", "ddp_malloc": "Python DDP, allocator set", "gloo": "by hand, Gloo",
-         "pair": "two not connected", "tcp": "Troupe, TCP", "automatic": "Troupe, automatic",
+         "pair": "two not connected", "in_step": "two in step", "tcp": "Troupe, TCP", "automatic": "Troupe, automatic",
          "mirrored": "Troupe, mirrored"}
 CHOOSING = {"tcp", "automatic", "paced"}  # they take their first steps with and without overlap
 CHOOSING_STEPS = 40
@@ -80,11 +81,13 @@ class Cast:
         self.ways[name] = self.stage.start(
             LABELS[name], [ensemble.Command(trainings.on_workers(self.tool, workers, command))], workers)
 
-    def by_hand(self, name, batch, processes=1, connected=False):
-        """Not connected, each of them trains by itself."""
-        store = str(self.stage.folder / f"store_{name}") if connected else "-"
+    def by_hand(self, name, batch, processes=1, connected=False, in_step=False):
+        """Not connected, each of them trains by itself; in step, two wait for each other in every step."""
+        store = str(self.stage.folder / f"store_{name}")
         commands = [ensemble.Command([self.loop, self.model.name, batch, LEARNING_RATE, rank if connected else 0,
-                                      processes if connected else 1, store]) for rank in range(processes)]
+                                      processes if connected else 1,
+                                      store if connected else f"in-step:{rank}:{store}" if in_step else "-"])
+                    for rank in range(processes)]
         self.ways[name] = self.stage.start(LABELS[name], commands, **MALLOC)
 
     def python(self, name, variables):
@@ -114,6 +117,7 @@ class Cast:
             self.by_hand("bare", self.model.batch)
         self.by_hand("alone", half)
         self.by_hand("pair", half, 2)
+        self.by_hand("in_step", half, 2, in_step=True)
         return self.ways
 
     def on_a_paced_link(self):
@@ -148,7 +152,7 @@ def comparisons(seconds):
     for name in ("tcp", "automatic", "mirrored"):
         for other in ("ddp", "ddp_malloc", "gloo"):
             faster(name, other, f"{SHORT[name]} / {SHORT.get(other)}")
-    for name in ("pair", "tcp", "automatic", "mirrored", "gloo", "ddp", "ddp_malloc"):
+    for name in ("pair", "in_step", "tcp", "automatic", "mirrored", "gloo", "ddp", "ddp_malloc"):
         if name in seconds and "alone" in seconds:
             percent = [100 * ratio for ratio in ensemble.ratios(seconds["alone"], seconds[name])]
             rows.append((f"efficiency, {SHORT[name]} / (2 x alone)", percent, " %"))
