@@ -1,11 +1,8 @@
 #include "bench/bench_options.h"
 
-#include <boost/program_options/parsers.hpp>
 #include <boost/program_options/value_semantic.hpp>
-#include <boost/program_options/variables_map.hpp>
-#include <iostream>
 
-#include "cli/run_main.h"
+#include "bench/parse_options.h"
 #include "core/error.h"
 #include "core/text.h"
 
@@ -36,23 +33,7 @@ BenchOptions parse_bench_options(int argc, const char* const* argv, const std::s
       ("json", po::value(&options.json_file)->value_name("FILE"), "write every number to FILE");
   // clang-format on
   shown.add(extra);
-  po::variables_map given;
-  try {
-    po::store(
-        po::command_line_parser(argc, argv)
-            .options(shown)
-            .positional({})
-            .style(po::command_line_style::default_style & ~po::command_line_style::allow_guessing)
-            .run(),
-        given);
-    po::notify(given);
-  } catch (const po::error& error) {
-    throw ConfigError(text(error.what(), "."), "see --help.");
-  }
-  if (given.count("help") > 0) {
-    std::cout << purpose << "\n\n" << shown;
-    throw detail::CleanExit{};
-  }
+  const po::variables_map given = parse_options(argc, argv, purpose, shown);
   if (given.count("smoke") > 0) options.effort = Effort::smoke;
   check("--rounds", options.rounds, 0, kMaxRounds);
   return options;

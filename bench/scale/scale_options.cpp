@@ -1,19 +1,15 @@
 #include "bench/scale/scale_options.h"
 
-#include <boost/program_options/options_description.hpp>
-#include <boost/program_options/parsers.hpp>
 #include <boost/program_options/value_semantic.hpp>
-#include <boost/program_options/variables_map.hpp>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
-#include <iostream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "bench/parse_options.h"
 #include "bench/summary.h"
-#include "cli/run_main.h"
 #include "core/error.h"
 #include "core/machine.h"
 #include "core/text.h"
@@ -133,26 +129,12 @@ ScaleOptions parse_scale_options(int argc, const char* const* argv) {
   Given given;
   ScaleOptions options;
   const po::options_description shown = shown_options(given, options);
-  po::variables_map map;
-  try {
-    po::store(
-        po::command_line_parser(argc, argv)
-            .options(shown)
-            .positional({})
-            .style(po::command_line_style::default_style & ~po::command_line_style::allow_guessing)
-            .run(),
-        map);
-    po::notify(map);
-  } catch (const po::error& error) {
-    throw ConfigError(text(error.what(), "."), "see --help.");
-  }
-  if (map.count("help") > 0) {
-    std::cout << "Measures rendezvous, barrier and all-reduce at growing numbers of ranks: over\n"
-                 "loopback, or with --delay-us and --rate over an emulated network of namespaces\n"
-                 "(Linux, /dev/net/tun; as root, or where users may make namespaces).\n\n"
-              << shown;
-    throw detail::CleanExit{};
-  }
+  const po::variables_map map = parse_options(
+      argc, argv,
+      "Measures rendezvous, barrier and all-reduce at growing numbers of ranks: over\n"
+      "loopback, or with --delay-us and --rate over an emulated network of namespaces\n"
+      "(Linux, /dev/net/tun; as root, or where users may make namespaces).",
+      shown);
   const bool smoke = map.count("smoke") > 0;
   options.two_level = map.count("two-level") > 0;
   check("--rounds", given.rounds, 0, 1000);
