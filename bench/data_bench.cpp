@@ -19,7 +19,7 @@
 #include "bench/summary.h"
 #include "cli/run_main.h"
 #include "core/error.h"
-#include "core/freed_memory.h"
+#include "core/heap.h"
 #include "core/log.h"
 #include "core/text.h"
 #include "data/digits.h"
@@ -201,7 +201,7 @@ int run(int argc, const char* const* argv) {
   const bool smoke = options.effort == Effort::smoke;
   const int rounds = options.rounds > 0 ? options.rounds : (smoke ? 2 : 9);
   configure_log(LogLevel::warning, "");
-  keep_freed_memory();
+  prepare_heap(1);
   at::set_num_threads(1);
   nlohmann::ordered_json report = {{"benchmark", "data"}, {"machine", machine_facts()}};
   stay_on_one_core();

@@ -64,7 +64,7 @@ class Ensemble:
         self._listener.listen(count)
         self._listener.settimeout(0.2)
         environment = {key: value for key, value in os.environ.items()
-                       if not key.startswith(("TROUPE_", "MALLOC_"))}
+                       if not key.startswith(("TROUPE_", "MALLOC_", "GLIBC_TUNABLES"))}
         environment.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", BENCH_CONTROL=control, **variables)
         for number, command in enumerate(commands):
             with open(folder / f"{number}.log", "wb") as log:

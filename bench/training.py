@@ -16,9 +16,10 @@ import sys
 import ensemble
 import trainings
 
-# glibc keeps freed memory instead of giving it back and faulting it in again in every step.
+# glibc keeps freed memory instead of giving it back and faulting it in again in every step, and
+# asks for huge pages.
 MALLOC = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "4294967296",
-          "MALLOC_TOP_PAD_": "33554432"}
+          "MALLOC_TOP_PAD_": "33554432", "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 PYTHON = "/usr/bin/python3"  # the one that has Debian's python3-torch
 LEARNING_RATE = 1e-4
 GIGABYTES_PER_SECOND = 1.2  # of the paced link

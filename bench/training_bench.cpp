@@ -8,7 +8,7 @@
 #include "bench/paced_engine.h"
 #include "bench/step_clock.h"
 #include "bench/training_models.h"
-#include "core/freed_memory.h"
+#include "core/heap.h"
 #include "strategies/multi_worker.h"
 
 namespace troupe::bench {
@@ -78,7 +78,7 @@ void run(int argc, const char* const* argv) {
                      {"--model cnn --batch-size 64"},
                      ProgramInfo::Modes::train_only});
   const ModelHooks hooks(model, options);
-  keep_freed_memory();  // as make_strategy() does
+  prepare_heap(options.strategy.local_replicas());  // as make_strategy() does
   const auto strategy = pace > 0 ? make_multi_worker(options.strategy, paced(pace * 1e9))
                                  : make_strategy(options.strategy);
   TrainState state = strategy->create_state(hooks, options.train.seed);

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "core/freed_memory.h"
+#include "core/heap.h"
 
 namespace troupe {
 namespace {
@@ -22,7 +22,7 @@ int usable_cores() {
 }  // namespace
 
 int configure_compute_threads(int requested, int workers_here, int replicas) {
-  keep_freed_memory();
+  prepare_heap(replicas);
   int threads = requested;
   // LibTorch's own choice: OMP_NUM_THREADS, else the physical cores. A thread per logical core wins
   // little and loses much as soon as anybody else wants one, because waiting threads spin.

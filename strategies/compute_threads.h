@@ -9,8 +9,7 @@ namespace troupe {
 /// `requested` 0: OMP_NUM_THREADS where set, else LibTorch's default (the physical cores), but at
 /// most the usable cores divided by `workers_here`; then divided by the `replicas` of this worker,
 /// whose threads compute side by side with a pool each. Call before the first tensor operation.
-/// Freed memory is kept for the next step, unless the environment says otherwise
-/// (core/freed_memory.h).
+/// Malloc is set up for training, unless the environment says otherwise (core/heap.h).
 /// Returns the number of LibTorch's threads for one replica.
 int configure_compute_threads(int requested, int workers_here, int replicas);
 

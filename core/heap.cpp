@@ -1,0 +1,76 @@
+#include "core/heap.h"
+
+#include <malloc.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <climits>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <initializer_list>
+
+namespace troupe {
+namespace {
+
+#ifdef __GLIBC__
+constexpr int kGrowth = 32 << 20;  // of a heap at a time; pages count when they are touched
+constexpr std::size_t kInHugePages = std::size_t{1} << 30;
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+
+struct Setting {
+  const char* variable;  // null: it has none
+  const char* tunable;
+};
+
+bool environment_has(std::initializer_list<Setting> settings) {
+  const char* const tunables = std::getenv("GLIBC_TUNABLES");
+  for (const Setting& setting : settings) {
+    if (setting.variable != nullptr && std::getenv(setting.variable) != nullptr) return true;
+    if (tunables != nullptr && std::strstr(tunables, setting.tunable) != nullptr) return true;
+  }
+  return false;
+}
+
+// The heap is made to grow, and all of what it grew by stays in it: nothing is touched. Where the
+// kernel does not grow it, or has no huge pages, nothing changes.
+void ask_for_huge_pages() {
+  const auto end_of_heap = [] { return reinterpret_cast<std::uintptr_t>(::sbrk(0)); };
+  const std::uintptr_t before = end_of_heap();
+  void* volatile reserve = std::malloc(kInHugePages);
+  std::free(reserve);
+  const std::uintptr_t begin = (before + kHugePage - 1) / kHugePage * kHugePage;
+  const std::uintptr_t end = end_of_heap();
+  if (begin < end) (void)::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+}
+#endif
+
+}  // namespace
+
+bool prepare_heap(int computing_threads) {
+#ifdef __GLIBC__
+  if (environment_has({{"MALLOC_MMAP_THRESHOLD_", "glibc.malloc.mmap_threshold"},
+                       {"MALLOC_MMAP_MAX_", "glibc.malloc.mmap_max"},
+                       {"MALLOC_TRIM_THRESHOLD_", "glibc.malloc.trim_threshold"},
+                       {"MALLOC_TOP_PAD_", "glibc.malloc.top_pad"}})) {
+    return false;
+  }
+  // All three: either of the last two alone would only end glibc's own adaptation. No mappings at
+  // all instead of a higher M_MMAP_THRESHOLD: that ends at 32 MiB, and a
+  // gradient of 3072 x 3072 floats is larger.
+  const bool keeps = mallopt(M_MMAP_MAX, 0) == 1 && mallopt(M_TRIM_THRESHOLD, INT_MAX) == 1 &&
+                     mallopt(M_TOP_PAD, kGrowth) == 1;
+  if (!keeps) return false;
+  if (computing_threads > 1 && !environment_has({{"MALLOC_ARENA_MAX", "glibc.malloc.arena_max"}})) {
+    mallopt(M_ARENA_MAX, 1);
+  }
+  if (!environment_has({{nullptr, "glibc.malloc.hugetlb"}})) ask_for_huge_pages();
+  return true;
+#else
+  (void)computing_threads;
+  return false;
+#endif
+}
+
+}  // namespace troupe
