@@ -2,30 +2,28 @@
 #include "strategies/gradient_values.h"
 
 #include <cmath>
-#include <cstring>
 
 namespace troupe::detail {
 namespace {
 
-// Copied values are looked at again while they are in the first-level cache.
-constexpr std::size_t kBlock = 2048;
+// One pass: 347 thousand float32 out of the level-2 cache took 114 us, memcpy alone 103, and
+// memcpy block by block with a look at each block after it 180. AVX2 did not take less.
+template <class Value>
+bool copied_within(const Value* __restrict from, Value* __restrict into, std::size_t count,
+                   Value limit) {
+  int beyond = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    into[i] = from[i];
+    beyond |= std::fabs(from[i]) <= limit ? 0 : 1;
+  }
+  return beyond == 0;
+}
 
 template <class Value>
 bool within(const Value* values, std::size_t count, Value limit) {
   int beyond = 0;
   for (std::size_t i = 0; i < count; ++i) beyond |= std::fabs(values[i]) <= limit ? 0 : 1;
   return beyond == 0;
-}
-
-template <class Value>
-bool copied_within(const Value* from, Value* into, std::size_t count, Value limit) {
-  bool good = true;
-  for (std::size_t first = 0; first < count; first += kBlock) {
-    const std::size_t size = count - first < kBlock ? count - first : kBlock;
-    std::memcpy(into + first, from + first, size * sizeof(Value));
-    good = within(from + first, size, limit) && good;
-  }
-  return good;
 }
 
 }  // namespace
