@@ -13,14 +13,13 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/spin.h"
 #include "core/text.h"
 #include "distributed/collective_label.h"
 #include "distributed/verdict.h"
 
 namespace troupe {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // A sleeper looks at the group's failure and the deadline this often; a peer that comes wakes it at
 // once.
@@ -29,15 +28,6 @@ constexpr std::chrono::milliseconds kSleepSlice{50};
 // often before the wait becomes a sleep. Source: docs/performance.md.
 constexpr int kYields = 20;
 constexpr int kFirstLooks = 32;  // about as long as a line takes from another core's cache
-constexpr int kLooksPerClock = 64;
-
-void pause_core() {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
 
 // Stamps and steps wrap around; no two that are compared are far apart.
 bool reached(const std::atomic<std::uint32_t>& word, std::uint32_t target) {
@@ -215,16 +205,7 @@ bool Board::spin(const std::atomic<std::uint32_t>& word, std::uint32_t target) c
     }
     return reached(word, target);
   }
-  const auto begin = Clock::now();
-  for (;;) {
-    for (int i = 0; i < kLooksPerClock; ++i) {
-      if (reached(word, target)) return true;
-      pause_core();
-    }
-    const auto waited = Clock::now() - begin;
-    if (waited >= environment_.spin) return false;
-    if (waited > kAloneSpin) std::this_thread::yield();  // the peer may be waiting for this core
-  }
+  return spin_until([&] { return reached(word, target); }, environment_.spin);
 }
 
 void Board::sleep(RankBlock& peer, std::atomic<std::uint32_t>& word, std::uint32_t target) {

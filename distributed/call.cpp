@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/check.h"
+#include "core/spin.h"
 #include "core/text.h"
 #include "distributed/collective_label.h"
 #include "distributed/verdict.h"

@@ -44,10 +44,6 @@ struct CallEnvironment {
   CallStreams streams = {};
 };
 
-/// A spinning worker keeps its core to itself for this long, twice what a message takes over
-/// loopback; then it yields on every turn. Source: docs/performance.md.
-inline constexpr std::chrono::microseconds kAloneSpin{10};
-
 /// What has come and is to be added. Half of a core's level-2 cache on the reference machine.
 inline constexpr std::size_t kScratchBytes = std::size_t{1024} * 1024;
 

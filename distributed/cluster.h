@@ -5,6 +5,8 @@
 // the name a cluster file gives a worker ("chief/0", "worker/1").
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -38,6 +40,14 @@ struct Cluster {
   std::string origin = "local";  // where this came from, for messages: "TF_CONFIG", "torchrun", ...
 
   [[nodiscard]] int world_size() const { return static_cast<int>(members.size()); }
+  /// Workers of the group on this machine, as far as the addresses tell: those that name the host
+  /// this one names, and those without an address, which a launcher started beside it.
+  [[nodiscard]] int workers_here() const {
+    const auto& own = members[static_cast<std::size_t>(rank)].address;
+    return static_cast<int>(std::count_if(members.begin(), members.end(), [&](const Member& other) {
+      return !own || !other.address || other.address->host == own->host;
+    }));
+  }
   [[nodiscard]] bool is_server() const { return server >= 0; }
   [[nodiscard]] const std::string& task() const {
     return is_server() ? servers[static_cast<std::size_t>(server)].task

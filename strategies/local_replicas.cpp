@@ -15,6 +15,7 @@
 
 #include "core/check.h"
 #include "core/log.h"
+#include "core/machine.h"
 #include "strategies/device.h"
 #include "strategies/random_layers.h"
 #include "strategies/replica_runner.h"
@@ -29,6 +30,8 @@ ReplicaThreads::Options threads_of(const StrategyOptions& options) {
   threads.replicas = options.local_replicas();
   threads.first = options.cluster.rank * threads.replicas;
   threads.timeout = options.group.collective_timeout;
+  const int here = threads.replicas * options.cluster.workers_here();
+  if (here <= inspect_cores().usable) threads.spin = options.group.spin;
   // OpenMP keeps a pool and a number per thread. With LibTorch 1.13 a new thread takes over the
   // process's number at its first operation; not every build promises that.
   threads.start_thread = [count = at::get_num_threads()] { at::set_num_threads(count); };

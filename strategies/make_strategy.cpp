@@ -11,21 +11,6 @@
 #include "strategies/parameter_server.h"
 
 namespace troupe {
-namespace {
-
-/// Workers of the group on this machine, as far as the addresses tell: those that name the host
-/// this worker names, and those without an address, which a launcher started beside it.
-int workers_on_this_host(const Cluster& cluster) {
-  const auto& own = cluster.members[static_cast<std::size_t>(cluster.rank)].address;
-  int count = 0;
-  for (const Member& member : cluster.members) {
-    const bool same = !own || !member.address || member.address->host == own->host;
-    count += same ? 1 : 0;
-  }
-  return count;
-}
-
-}  // namespace
 
 std::unique_ptr<Strategy> make_strategy(const StrategyOptions& options) {
   (void)detail::choose_engine(options);  // refused before anything starts
@@ -37,7 +22,7 @@ std::unique_ptr<Strategy> make_strategy(const StrategyOptions& options) {
                                                                : "one-device";
   const std::string name = options.name == "auto" ? fitting : options.name;
   const int threads =
-      configure_compute_threads(options.threads, workers_on_this_host(options.cluster), replicas);
+      configure_compute_threads(options.threads, options.cluster.workers_here(), replicas);
   std::string devices = options.device;
   for (std::size_t i = 0; i < options.devices.size(); ++i) {
     devices = i == 0 ? options.devices[0] : text(devices, ",", options.devices[i]);

@@ -5,6 +5,7 @@
 
 #include "core/check.h"
 #include "core/log.h"
+#include "core/spin.h"
 
 namespace troupe::detail {
 
@@ -31,7 +32,7 @@ void ReplicaThreads::stop() {
     const std::lock_guard<std::mutex> lock(mutex_);
     stopped_ = true;
   }
-  changed_.notify_all();
+  announce();
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
 }
@@ -40,8 +41,10 @@ void ReplicaThreads::loop(int replica) {
   if (options_.start_thread) options_.start_thread();
   for (std::uint64_t done = 0;;) {
     std::unique_lock<std::mutex> lock(mutex_);
+    const auto called = [&] { return stopped_ || run_ != done; };
+    spin(lock, called);
     // No deadline: the caller either runs something or stops us, in the destructor.
-    changed_.wait(lock, [&] { return stopped_ || run_ != done; });
+    changed_.wait(lock, called);
     if (stopped_) return;
     done = run_;
     lock.unlock();
@@ -65,7 +68,7 @@ void ReplicaThreads::run(const std::function<void(int)>& work) {
     where_.assign(where_.size(), Where::working);
     let_go_.assign(let_go_.size(), 0);
   }
-  changed_.notify_all();
+  announce();
   execute(0);
 
   std::vector<std::exception_ptr> errors(errors_.size());
@@ -85,6 +88,7 @@ void ReplicaThreads::run(const std::function<void(int)>& work) {
 
 void ReplicaThreads::wait_for_all(std::unique_lock<std::mutex>& lock) {
   const auto all_ended = [this] { return ended_ == size(); };
+  spin(lock, all_ended);
   // A thread cannot be stopped from outside, and its replica must outlive it: there is no way on
   // without it. Say who it is.
   while (!changed_.wait_for(lock, options_.timeout, all_ended)) {
@@ -123,7 +127,7 @@ void ReplicaThreads::execute(int replica) {
                          kExitFailed};
     }
   }
-  changed_.notify_all();
+  announce();
 }
 
 void ReplicaThreads::fail_with(int replica, const std::exception& error) {
@@ -141,7 +145,7 @@ void ReplicaThreads::fail_with(int replica, const std::exception& error) {
 
 void ReplicaThreads::fail(Failure failure) {
   if (!failure_) failure_ = std::move(failure);  // the first one is the reason
-  changed_.notify_all();
+  announce();
 }
 
 void ReplicaThreads::let_go(int replica) {
@@ -188,11 +192,12 @@ void ReplicaThreads::meet(int replica, const std::string& where) {
     ++meeting_;
     where_.assign(where_.size(), Where::working);
     lock.unlock();
-    changed_.notify_all();
+    announce();
     return;
   }
-  const bool over =
-      changed_.wait_for(lock, options_.timeout, [&] { return meeting_ != mine || failure_; });
+  const auto met = [&] { return meeting_ != mine || failure_; };
+  spin(lock, met);
+  const bool over = changed_.wait_for(lock, options_.timeout, met);
   if (meeting_ != mine) return;
   if (!over) {
     fail({Failure::Kind::timeout,
@@ -201,6 +206,25 @@ void ReplicaThreads::meet(int replica, const std::string& where) {
           "look where its step spends the time, or raise --timeout.", kExitPeerLost});
   }
   let_go(replica);
+}
+
+void ReplicaThreads::announce() {
+  changes_.fetch_add(1, std::memory_order_release);
+  changed_.notify_all();
+}
+
+/// Returns, holding `lock`, when `done` or when it is time to sleep.
+template <class Done>
+void ReplicaThreads::spin(std::unique_lock<std::mutex>& lock, const Done& done) {
+  bool worth_it = options_.spin.count() > 0;
+  while (worth_it && !done()) {
+    // What changes `done` does so under the lock and is announced after that.
+    const std::uint64_t seen = changes_.load(std::memory_order_acquire);
+    lock.unlock();
+    worth_it =
+        spin_until([&] { return changes_.load(std::memory_order_acquire) != seen; }, options_.spin);
+    lock.lock();
+  }
 }
 
 std::string ReplicaThreads::name(int replica) const {

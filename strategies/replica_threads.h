@@ -3,9 +3,10 @@
 //
 // Threads: replica 0 runs on the caller's thread, every other one on a thread of its own that lives
 // as long as this object, so what LibTorch keeps per thread is made once. All state is guarded by
-// one mutex.
+// one mutex. Who waits looks for a while whether `changes_` grows, and then sleeps.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -25,6 +26,7 @@ class ReplicaThreads {
     int replicas = 1;
     int first = 0;  // replica 0's number among those of all workers, for messages
     std::chrono::milliseconds timeout{300'000};  // of one meeting
+    std::chrono::microseconds spin{0};           // as in GroupOptions; 0 where cores are shared
     std::function<void()> start_thread;          // called first on each thread; must not throw
   };
 
@@ -66,6 +68,9 @@ class ReplicaThreads {
   void fail_with(int replica, const std::exception& error);
   [[noreturn]] void let_go(int replica);
   void wait_for_all(std::unique_lock<std::mutex>& lock);
+  void announce();
+  template <class Done>
+  void spin(std::unique_lock<std::mutex>& lock, const Done& done);
   [[nodiscard]] std::string name(int replica) const;
   /// Replicas that are in a state, for messages: "replica 1", "replicas 1 and 2".
   enum class Where { working, meeting, ended };
@@ -74,6 +79,7 @@ class ReplicaThreads {
   const Options options_;
   std::mutex mutex_;
   std::condition_variable changed_;
+  std::atomic<std::uint64_t> changes_{0};  // counts what changed_ is told, for those that spin
   const std::function<void(int)>* work_ = nullptr;
   std::uint64_t run_ = 0;      // counts run()
   std::uint64_t meeting_ = 0;  // counts complete meetings

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/error.h"
@@ -14,9 +15,13 @@ using troupe::detail::ReplicaThreads;
 
 namespace {
 
-ReplicaThreads::Options replicas(int count) {
+constexpr std::chrono::microseconds kSleep{0};
+constexpr std::chrono::microseconds kSpin{1000};
+
+ReplicaThreads::Options replicas(int count, std::chrono::microseconds spin = kSleep) {
   ReplicaThreads::Options options;
   options.replicas = count;
+  options.spin = spin;
   options.timeout = std::chrono::seconds(20);
   return options;
 }
@@ -49,8 +54,9 @@ TEST_SUITE("strategies") {
 
   TEST_CASE("replica_threads: what was done before a meeting is seen after it") {
     // Plain memory: the thread sanitizer is the judge of the order.
-    for (const int count : {1, 2, 3, 7}) {
-      ReplicaThreads threads(replicas(count));
+    for (const auto& [count, spin] :
+         {std::pair(1, kSleep), {2, kSleep}, {3, kSleep}, {7, kSleep}, {2, kSpin}, {3, kSpin}}) {
+      ReplicaThreads threads(replicas(count, spin));
       std::vector<int> values(static_cast<std::size_t>(count));
       std::vector<int> sums(values.size());
       for (int round = 0; round < 50; ++round) {
@@ -83,6 +89,8 @@ TEST_SUITE("strategies") {
   TEST_CASE(
       "replica_threads: a replica's exception comes out with its type, the others are let go") {
     auto options = replicas(4);
+    SUBCASE("asleep") {}
+    SUBCASE("spinning") { options.spin = kSpin; }
     options.first = 8;
     ReplicaThreads threads(options);
     std::vector<std::string> let_go(4);
@@ -133,8 +141,9 @@ TEST_SUITE("strategies") {
   }
 
   TEST_CASE("replica_threads: a replica that ends while others meet is named at once") {
-    for (const int leaving : {0, 1, 2}) {
-      ReplicaThreads threads(replicas(3));
+    for (const auto& [leaving, spin] :
+         {std::pair(0, kSleep), {1, kSleep}, {2, kSleep}, {0, kSpin}, {2, kSpin}}) {
+      ReplicaThreads threads(replicas(3, spin));
       const auto message = failure_of<troupe::DesyncError>(threads, [&](int i) {
         if (i != leaving) threads.meet(i, "the sum");
       });
