@@ -147,7 +147,7 @@ void Board::enter(const Place& place, Span<const std::byte> small) {
 
 void Board::await_entries() {
   for_peers([this](int peer) {
-    await(peer, entry(peer).stamp, stamp_);
+    await(peer, entry(peer).stamp, stamp_, environment_.arrival_spin);
     compare(peer);
   });
   wake_sleepers();
@@ -185,27 +185,29 @@ void Board::wake_sleepers() {
   if (block(rank_).sleepers.load(std::memory_order_relaxed) != 0) futex_wake(*word);
 }
 
-void Board::await(int peer, std::atomic<std::uint32_t>& word, std::uint32_t target) {
+void Board::await(int peer, std::atomic<std::uint32_t>& word, std::uint32_t target,
+                  std::chrono::microseconds limit) {
   for (int i = 0; i < kFirstLooks; ++i) {
     if (reached(word, target)) return;
     pause_core();
   }
   wake_sleepers();
-  while (!reached(word, target) && !spin(word, target)) {
+  while (!reached(word, target) && !spin(word, target, limit)) {
     check(peer, word, target);
     sleep(block(peer), word, target);
   }
 }
 
-bool Board::spin(const std::atomic<std::uint32_t>& word, std::uint32_t target) const {
-  if (environment_.spin.count() == 0) {
+bool Board::spin(const std::atomic<std::uint32_t>& word, std::uint32_t target,
+                 std::chrono::microseconds limit) {
+  if (limit.count() == 0) {
     for (int i = 0; i < kYields; ++i) {
       if (reached(word, target)) return true;
       std::this_thread::yield();
     }
     return reached(word, target);
   }
-  return spin_until([&] { return reached(word, target); }, environment_.spin);
+  return spin_until([&] { return reached(word, target); }, limit);
 }
 
 void Board::sleep(RankBlock& peer, std::atomic<std::uint32_t>& word, std::uint32_t target) {

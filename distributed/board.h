@@ -86,8 +86,11 @@ class Board {
 
   void post(std::atomic<std::uint32_t>& word, std::uint32_t value);
   void wake_sleepers();
-  void await(int peer, std::atomic<std::uint32_t>& word, std::uint32_t target);
-  bool spin(const std::atomic<std::uint32_t>& word, std::uint32_t target) const;
+  /// Spins up to `limit` before it sleeps.
+  void await(int peer, std::atomic<std::uint32_t>& word, std::uint32_t target,
+             std::chrono::microseconds limit);
+  static bool spin(const std::atomic<std::uint32_t>& word, std::uint32_t target,
+                   std::chrono::microseconds limit);
   void sleep(RankBlock& peer, std::atomic<std::uint32_t>& word, std::uint32_t target);
   void check(int peer, const std::atomic<std::uint32_t>& word, std::uint32_t target);
   [[noreturn]] void time_out(int peer);

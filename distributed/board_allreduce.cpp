@@ -175,7 +175,7 @@ void Board::read_part(Span<std::byte> part, std::size_t slot) {
 void Board::finish_step() { post(block(rank_).steps, ++steps_); }
 
 void Board::await_step() {
-  for_peers([this](int peer) { await(peer, block(peer).steps, steps_); });
+  for_peers([this](int peer) { await(peer, block(peer).steps, steps_, environment_.spin); });
   wake_sleepers();
 }
 

@@ -99,7 +99,7 @@ void Call::progress_until_done() {
     const auto now = Clock::now();
     if (idle_since == Clock::time_point::max()) idle_since = now;
     const auto idle = now - idle_since;
-    if (idle < environment_.spin) {
+    if (idle < (has_arrived() ? environment_.spin : environment_.arrival_spin)) {
       // The peer may be waiting for this very core.
       if (idle > kAloneSpin) std::this_thread::yield();
       continue;
@@ -107,6 +107,12 @@ void Call::progress_until_done() {
     sleep();
     idle_since = Clock::time_point::max();
   }
+}
+
+bool Call::has_arrived() const {
+  const auto begun = [](const ReceiveStream* stream) { return stream->begun(); };
+  return streams_.receives.empty() ||
+         std::any_of(streams_.receives.begin(), streams_.receives.end(), begun);
 }
 
 void Call::sleep() {

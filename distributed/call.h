@@ -35,9 +35,10 @@ struct CallStreams {
 /// What collectives need of the group; lives as long as the group is joined.
 struct CallEnvironment {
   GroupState& state;
-  std::map<int, Link>& links;      // by peer
-  Span<std::byte> scratch;         // kScratchBytes, aligned to 64
-  std::chrono::microseconds spin;  // as in GroupOptions; 0 where cores are shared
+  std::map<int, Link>& links;              // by peer
+  Span<std::byte> scratch;                 // kScratchBytes, aligned to 64
+  std::chrono::microseconds spin;          // as in GroupOptions; 0 where cores are shared
+  std::chrono::microseconds arrival_spin;  // the same
   /// Tells the control plane: what this process found, or whose link broke.
   std::function<void(const Failure&)> report;
   std::function<void(int peer, const std::string& what)> suspect;
@@ -69,6 +70,8 @@ class Call {
   bool advance();
   [[nodiscard]] bool done() const;
   void progress_until_done();
+  /// Whether a peer has come to what this run() is for.
+  [[nodiscard]] bool has_arrived() const;
   void sleep();
   void check();
   [[nodiscard]] Failure timed_out() const;

@@ -89,6 +89,8 @@ class ReceiveStream {
   void forward_to(SendStream& to) { forward_to_.push_back(&to); }
   /// Moves bytes from the socket; true when some came.  Throws: Mismatch, LinkBroken.
   bool advance();
+  /// Whether anything of it has come.
+  [[nodiscard]] bool begun() const { return header_read_ > 0; }
   [[nodiscard]] bool done() const { return header_read_ == head_.size() && at_ == pieces_.size(); }
   /// False when what comes could not be taken at present.
   [[nodiscard]] bool has_room() const;

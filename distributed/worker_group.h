@@ -55,6 +55,10 @@ struct GroupOptions {
   /// addresses of their own that share a machine's cores.
   /// Source: docs/performance.md (10x at 4 B; never when oversubscribed).
   std::chrono::microseconds spin{250};
+  /// The same for a peer that has not come to the collective yet, and computes: no two workers take
+  /// equally long, and on a machine that others share, who has slept waits for a core.
+  /// Source: docs/performance.md.
+  std::chrono::microseconds arrival_spin{3'000};
   /// Bytes of one piece of shared memory, for all workers together; beyond it none is shared.
   std::uint64_t shared_memory_limit = std::uint64_t{1} << 46;
   // For tests, benchmarks and simulations; the same on every worker.

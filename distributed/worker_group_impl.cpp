@@ -127,6 +127,7 @@ Neighbourhood WorkerGroup::Impl::make_links() {
       links_,
       {scratch_.get(), kScratchBytes},
       core_each ? state_.options.spin : std::chrono::microseconds(0),
+      core_each ? state_.options.arrival_spin : std::chrono::microseconds(0),
       [this](const Failure& failure) { tell(failure); },
       [this](int peer, const std::string& what) {
         boost::asio::post(network_.context(), [this, peer, what] { plane_->suspect(peer, what); });

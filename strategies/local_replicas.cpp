@@ -31,7 +31,7 @@ ReplicaThreads::Options threads_of(const StrategyOptions& options) {
   threads.first = options.cluster.rank * threads.replicas;
   threads.timeout = options.group.collective_timeout;
   const int here = threads.replicas * options.cluster.workers_here();
-  if (here <= inspect_cores().usable) threads.spin = options.group.spin;
+  if (here <= inspect_cores().usable) threads.spin = options.group.arrival_spin;
   // OpenMP keeps a pool and a number per thread. With LibTorch 1.13 a new thread takes over the
   // process's number at its first operation; not every build promises that.
   threads.start_thread = [count = at::get_num_threads()] { at::set_num_threads(count); };

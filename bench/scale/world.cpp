@@ -220,7 +220,8 @@ std::unique_ptr<WorkerGroup> World::join(int rank, std::size_t round) {
   options.collective_timeout = kLimit;
   options.transport = Transport::tcp;
   options.insecure = plan_.network.has_value();  // nobody else is on that network
-  options.spin = std::chrono::microseconds(0);   // all of these machines are this one
+  // All of these machines are this one.
+  options.spin = options.arrival_spin = std::chrono::microseconds(0);
   options.sum_route = plan_.route;
   options.group_size = plan_.sum_group;
   gate_.pass(kLimit);

@@ -211,8 +211,8 @@ TEST_SUITE("process") {
     const Marker marker;
     // More than pipes and the launcher keep; the worker cannot get rid of it before it is stopped.
     Process process(run_command({"--workers", "1", "--grace", "3000"},
-                                "trap 'exit 143' TERM; yes | head -c 100000000 & "
-                                "echo ready; wait; wait"),
+                                "trap 'exit 143' TERM; (echo ready; yes) | head -c 100000000 & "
+                                "wait; wait"),
                     marker.options());
     REQUIRE(process.wait_for_output("ready\n"));
     REQUIRE(marker.stands_still());  // from here on nobody reads, and nothing moves any more

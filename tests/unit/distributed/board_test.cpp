@@ -35,7 +35,8 @@ struct Rank {
         environment{state,
                     links,
                     {},
-                    std::chrono::microseconds(50),
+                    /*spin=*/std::chrono::microseconds(50),
+                    /*arrival_spin=*/std::chrono::microseconds(100),
                     [this](const Failure& failure) { state.fail(failure); },
                     [this](int peer, const std::string& what) {
                       state.fail(peer_lost(state.cluster, peer, what));
