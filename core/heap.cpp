@@ -36,13 +36,16 @@ bool environment_has(std::initializer_list<Setting> settings) {
 // The heap is made to grow, and all of what it grew by stays in it: nothing is touched. Where the
 // kernel does not grow it, or has no huge pages, nothing changes.
 void ask_for_huge_pages() {
-  const auto end_of_heap = [] { return reinterpret_cast<std::uintptr_t>(::sbrk(0)); };
-  const std::uintptr_t before = end_of_heap();
+  const auto end_of_heap = [] { return static_cast<char*>(::sbrk(0)); };
+  char* const before = end_of_heap();
   void* volatile reserve = std::malloc(kInHugePages);
   std::free(reserve);
-  const std::uintptr_t begin = (before + kHugePage - 1) / kHugePage * kHugePage;
-  const std::uintptr_t end = end_of_heap();
-  if (begin < end) (void)::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+  const std::size_t beyond = reinterpret_cast<std::uintptr_t>(before) % kHugePage;
+  char* const begin = before + (beyond == 0 ? 0 : kHugePage - beyond);
+  char* const end = end_of_heap();
+  if (begin < end) {
+    (void)::madvise(begin, static_cast<std::size_t>(end - begin), MADV_HUGEPAGE);
+  }
 }
 #endif
 
