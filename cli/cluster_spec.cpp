@@ -194,6 +194,7 @@ Cluster from_launcher(const Launcher& launcher, const ClusterRequest& request,
   }
   Cluster cluster = numbered_cluster(place.rank, place.world_size, chief, launcher.name);
   cluster.generation = place.generation;
+  cluster.on_this_machine = std::min(place.on_this_machine, place.world_size);
   add_servers(cluster, request, ServerRole::worker);
   out.task = task_by_rank(cluster, environment);
   return cluster;

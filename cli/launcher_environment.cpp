@@ -69,6 +69,12 @@ LauncherPlace place(const Environment& environment, const std::string& launcher,
   return made;
 }
 
+/// Workers on this machine from a variable that may be missing.
+int workers_in(const Environment& environment, const std::string& name) {
+  const auto value = value_of(environment, name);
+  return value ? static_cast<int>(number_in(*value, name, 1, kMaxWorkers)) : 0;
+}
+
 Endpoint endpoint(const std::string& machine, std::uint16_t port) { return {machine, port}; }
 
 /// A host and a port from two variables.
@@ -107,6 +113,7 @@ LauncherPlace read_pet(const Environment& environment) {
   if (made.world_size > 1) {
     made.chief_address = main_address(environment, launcher, "PET_MASTER_ADDR", "PET_MASTER_PORT");
   }
+  made.on_this_machine = 1;
   return made;
 }
 
@@ -118,6 +125,7 @@ LauncherPlace read_torchrun(const Environment& environment) {
         static_cast<std::uint64_t>(number_in(*count, "TORCHELASTIC_RESTART_COUNT", 0, INT64_MAX));
   }
   if (made.world_size == 1) return made;
+  made.on_this_machine = workers_in(environment, "LOCAL_WORLD_SIZE");
   made.chief_address = main_address(environment, "torchrun", "MASTER_ADDR", "MASTER_PORT");
   // torchrun's agent may itself serve its store at that port; then ours is another one.
   if (value_of(environment, "TORCHELASTIC_USE_AGENT_STORE") == "True") {
@@ -159,6 +167,13 @@ std::string slurm_job(const Environment& environment) {
               first_of(environment, {"SLURM_STEP_ID", "SLURM_STEPID"}).value_or(""));
 }
 
+int slurm_tasks_here(const Environment& environment) {
+  const auto counts = first_of(environment, {"SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"});
+  const auto machine =
+      parse_integer<std::int64_t>(value_of(environment, "SLURM_NODEID").value_or(""));
+  return counts && machine ? tasks_on_machine(*counts, *machine).value_or(0) : 0;
+}
+
 LauncherPlace read_slurm_shell(const Environment& environment) {
   const std::int64_t tasks = number_in(value_of(environment, "SLURM_NTASKS").value_or("1"),
                                        "SLURM_NTASKS", 1, kMaxWorkers);
@@ -179,6 +194,7 @@ LauncherPlace read_slurm(const Environment& environment) {
   if (!slurm_step(environment)) return read_slurm_shell(environment);
   LauncherPlace made = place(environment, "Slurm", "SLURM_PROCID", slurm_size_name(environment));
   if (made.world_size == 1) return made;
+  made.on_this_machine = slurm_tasks_here(environment);
   made.chief_address = exported_address(environment, "Slurm");
   if (made.chief_address) return made;
   const char* list =
@@ -202,10 +218,10 @@ LauncherPlace read_open_mpi(const Environment& environment) {
       place(environment, "Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE");
   if (made.world_size == 1) return made;
   made.chief_address = exported_address(environment, "Open MPI");
-  const auto local = value_of(environment, "OMPI_COMM_WORLD_LOCAL_SIZE");
+  made.on_this_machine = workers_in(environment, "OMPI_COMM_WORLD_LOCAL_SIZE");
   const auto job =
       first_of(environment, {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_hnp_uri"});
-  if (!made.chief_address && job && local == text(made.world_size)) {
+  if (!made.chief_address && job && made.on_this_machine == made.world_size) {
     made.chief_address = endpoint("127.0.0.1", derived_port(text("open-mpi/", *job)));
   }
   return made;
@@ -217,6 +233,7 @@ bool mpich_present(const Environment& environment) {
 
 LauncherPlace read_mpich(const Environment& environment) {
   LauncherPlace made = place(environment, "MPICH", "PMI_RANK", "PMI_SIZE");
+  made.on_this_machine = workers_in(environment, "MPI_LOCALNRANKS");
   if (made.world_size > 1) made.chief_address = exported_address(environment, "MPICH");
   return made;
 }

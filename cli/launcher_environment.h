@@ -18,6 +18,7 @@ struct LauncherPlace {
   int world_size = 1;
   std::optional<Endpoint> chief_address;  // unset: one worker, or the variables do not tell
   std::uint64_t generation = 0;
+  int on_this_machine = 0;  // workers, this one among them; 0: the variables do not tell
 };
 
 /// A launcher whose variables are known.

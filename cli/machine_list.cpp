@@ -84,4 +84,23 @@ std::vector<std::string> expand_machine_list(const std::string& list, const std:
   return Expander(list, where).run();
 }
 
+std::optional<int> tasks_on_machine(const std::string& counts, std::int64_t machine) {
+  for (std::size_t begin = 0; begin <= counts.size() && machine >= 0;) {
+    const std::size_t end = std::min(counts.find(',', begin), counts.size());
+    std::string tasks = counts.substr(begin, end - begin);
+    std::optional<std::int64_t> machines = 1;
+    if (const std::size_t open = tasks.find("(x"); open != std::string::npos) {
+      if (tasks.back() != ')') return std::nullopt;
+      machines = parse_integer<std::int64_t>(tasks.substr(open + 2, tasks.size() - open - 3));
+      tasks.resize(open);
+    }
+    const auto count = parse_integer<int>(tasks);
+    if (!count || *count < 1 || !machines || *machines < 1) return std::nullopt;
+    if (machine < *machines) return count;
+    machine -= *machines;
+    begin = end + 1;
+  }
+  return std::nullopt;
+}
+
 }  // namespace troupe

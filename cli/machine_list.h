@@ -1,7 +1,10 @@
-// Slurm's short form of machine names: "gnode[10,20,25-27],login" and the names it stands for.
+// Slurm's short forms: of machine names, "gnode[10,20,25-27],login", and of tasks on each of them,
+// "2(x3),1".
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,5 +17,9 @@ inline constexpr std::size_t kMaxMachines = 65'536;
 /// Throws: ConfigError for an unbalanced bracket, a range that is not one, more than kMaxMachines.
 [[nodiscard]] std::vector<std::string> expand_machine_list(const std::string& list,
                                                            const std::string& where);
+
+/// Tasks on the machine that is number `machine` of a step, from 0: 2, 2, 2 and 1 for "2(x3),1".
+/// Unset where `counts` does not reach that far, or does not look like this: it is but a hint.
+[[nodiscard]] std::optional<int> tasks_on_machine(const std::string& counts, std::int64_t machine);
 
 }  // namespace troupe

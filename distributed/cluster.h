@@ -5,7 +5,6 @@
 // the name a cluster file gives a worker ("chief/0", "worker/1").
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -37,17 +36,14 @@ struct Cluster {
   int server = -1;               // this process's index among them; -1: it is a worker
   std::uint64_t generation = 0;  // which start of this job it is; a stale process is refused
   int listen_fd = -1;            // a listening socket inherited from the launcher; -1: none
+  int on_this_machine = 0;       // workers of the group, as the launcher says; 0: it does not
   std::string origin = "local";  // where this came from, for messages: "TF_CONFIG", "torchrun", ...
 
   [[nodiscard]] int world_size() const { return static_cast<int>(members.size()); }
-  /// Workers of the group on this machine, as far as the addresses tell: those that name the host
-  /// this one names, and those without an address, which a launcher started beside it.
-  [[nodiscard]] int workers_here() const {
-    const auto& own = members[static_cast<std::size_t>(rank)].address;
-    return static_cast<int>(std::count_if(members.begin(), members.end(), [&](const Member& other) {
-      return !own || !other.address || other.address->host == own->host;
-    }));
-  }
+  /// Workers of the group on this machine, as far as can be told before they meet: what the
+  /// launcher says; all, where they meet on loopback; else those whose address names the host that
+  /// this worker's names. Others, without an address, do not count.
+  [[nodiscard]] int workers_here() const;
   [[nodiscard]] bool is_server() const { return server >= 0; }
   [[nodiscard]] const std::string& task() const {
     return is_server() ? servers[static_cast<std::size_t>(server)].task

@@ -1,11 +1,11 @@
 #include "distributed/worker_group_impl.h"
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 
 #include "core/error.h"
 #include "core/log.h"
+#include "core/machine.h"
 #include "core/text.h"
 #include "distributed/chief.h"
 #include "distributed/member.h"
@@ -120,8 +120,7 @@ Neighbourhood WorkerGroup::Impl::make_links() {
     links_.emplace(socket.peer, Link(link_context_, socket.fd, socket.peer));
   }
   scratch_.reset(static_cast<std::byte*>(::operator new[](kScratchBytes, kScratchAlignment)));
-  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
-  const bool core_each = joined.workers_on_this_machine <= cores;
+  const bool core_each = joined.workers_on_this_machine <= inspect_cores().usable;
   environment_.emplace(CallEnvironment{
       state_,
       links_,

@@ -2,24 +2,14 @@
 
 #include <ATen/Parallel.h>
 #include <dlfcn.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <cstdlib>
 
 #include "core/heap.h"
+#include "core/machine.h"
 
 namespace troupe {
-namespace {
-
-int usable_cores() {
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  if (sched_getaffinity(0, sizeof(cores), &cores) != 0) return 1;
-  return std::max(1, CPU_COUNT(&cores));
-}
-
-}  // namespace
 
 int configure_compute_threads(int requested, int workers_here, int replicas) {
   prepare_heap(replicas);
@@ -28,7 +18,7 @@ int configure_compute_threads(int requested, int workers_here, int replicas) {
   // little and loses much as soon as anybody else wants one, because waiting threads spin.
   if (threads == 0) threads = at::get_num_threads();
   if (requested == 0 && std::getenv("OMP_NUM_THREADS") == nullptr) {
-    threads = std::min(threads, std::max(1, usable_cores() / std::max(1, workers_here)));
+    threads = std::min(threads, std::max(1, inspect_cores().usable / std::max(1, workers_here)));
   }
   if (requested == 0) threads = std::max(1, threads / replicas);
   at::set_num_threads(threads);

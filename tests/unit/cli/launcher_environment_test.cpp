@@ -77,6 +77,33 @@ TEST_SUITE("cli") {
     CHECK(cluster({{"RANK", "0"}, {"WORLD_SIZE", "1"}}).world_size() == 1);
   }
 
+  TEST_CASE("launchers: how many workers share this machine") {
+    const auto here = [](const Environment& environment) {
+      return cluster(environment).workers_here();
+    };
+    CHECK(here(kTorchrun) == 1);  // four, and nothing but the chief's machine is known
+    CHECK(here(with(kTorchrun, {{"LOCAL_WORLD_SIZE", "2"}})) == 2);
+    CHECK(here(with(kTorchrun, {{"MASTER_ADDR", "localhost"}})) == 4);
+    CHECK(here(kPet) == 1);
+    CHECK(here(with(kSlurm, {{"SLURM_STEP_TASKS_PER_NODE", "1(x2),2"}, {"SLURM_NODEID", "1"}})) ==
+          1);
+    CHECK(here(with(kSlurm, {{"SLURM_STEP_TASKS_PER_NODE", "1(x2),2"}, {"SLURM_NODEID", "2"}})) ==
+          2);
+    CHECK(here(with(kSlurm, {{"SLURM_TASKS_PER_NODE", "2(x2)"}, {"SLURM_NODEID", "1"}})) == 2);
+    CHECK(here(with(kSlurm, {{"SLURM_STEP_TASKS_PER_NODE", "4"}})) == 1);
+    CHECK(here(kOpenMpi) == 2);
+    const Environment mpich = {{"PMI_RANK", "1"},
+                               {"PMI_SIZE", "4"},
+                               {"MPI_LOCALNRANKS", "2"},
+                               {"MASTER_ADDR", "m0"},
+                               {"MASTER_PORT", "5"}};
+    CHECK(here(mpich) == 2);
+    CHECK(here(with(kTorchrun, {{"LOCAL_WORLD_SIZE", "9"}})) == 4);  // there are no more
+    for (const char* bad : {"x", "0", "4097"}) {
+      CHECK(contains(refusal(with(kTorchrun, {{"LOCAL_WORLD_SIZE", bad}})), "LOCAL_WORLD_SIZE is"));
+    }
+  }
+
   TEST_CASE("launchers: where torchrun's agent holds the port, another one is derived") {
     const Environment agent = with(
         kTorchrun, {{"TORCHELASTIC_USE_AGENT_STORE", "True"}, {"TORCHELASTIC_RUN_ID", "none"}});

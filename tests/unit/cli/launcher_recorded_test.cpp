@@ -41,6 +41,7 @@ Cluster cluster_of(const std::string& start, const Words& flags = {}) {
     CHECK(each->world_size() == 2);
     CHECK(each->origin == first.origin);
     CHECK(each->generation == first.generation);
+    CHECK(each->on_this_machine == 2);
     REQUIRE(each->members[0].address);
     CHECK(troupe::address_text(*each->members[0].address) ==
           troupe::address_text(*first.members[0].address));

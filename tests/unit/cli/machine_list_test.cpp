@@ -57,4 +57,20 @@ TEST_SUITE("cli") {
       CHECK(troupe::testing::contains(message, "SLURM_JOB_NODELIST is"));
     }
   }
+
+  TEST_CASE("machine_list: tasks on each machine, and none where the list does not say") {
+    using troupe::tasks_on_machine;
+    CHECK(tasks_on_machine("4", 0) == 4);
+    for (std::int64_t machine = 0; machine < 3; ++machine) {
+      CHECK(tasks_on_machine("2(x3),1", machine) == 2);
+    }
+    CHECK(tasks_on_machine("2(x3),1", 3) == 1);
+    CHECK(tasks_on_machine("1(x9223372036854775807)", 5) == 1);
+    for (const char* none : {"2(x3),1", "", ",", "x", "2(x3", "2(x)", "(x5)", "2(x-1)", "0(x9)",
+                             "99999999999999999999", "2(x99999999999999999999)"}) {
+      CAPTURE(none);
+      CHECK_FALSE(tasks_on_machine(none, 4));
+    }
+    CHECK_FALSE(tasks_on_machine("2", -1));
+  }
 }
