@@ -15,7 +15,8 @@ namespace troupe {
 namespace {
 
 // In units of a first bucket. Within a machine less than that gains nothing: the MNIST network, of
-// 1.4 MB, took 14.0 ms a step overlapped, 13.3 ms without (docs/performance.md).
+// 1.4 MB, took 14.0 ms a step overlapped, 13.3 ms without (docs/performance.md). Between machines
+// it is the network that decides, so it is tried.
 constexpr std::int64_t kWorthTrying = 4;
 
 void check_dtypes(const std::vector<NamedTensor>& parameters) {
@@ -144,23 +145,25 @@ void GradientBuckets::plan(Set& set) {
   const bool pays =
       set.parts.size() == 1 && detail::plan_buckets(sizes, {}, limits).buckets.size() > 1;
   if (options_.overlap == Overlap::off || !pays || !sum_.can_overlap()) return;
-  if (options_.overlap == Overlap::automatic && gradients.values() < kWorthTrying * limits.first) {
-    return;
-  }
-  // What the first worker saw is everybody's order; a stand-in saw nothing.
+  // What the first worker saw is everybody's order, a stand-in saw nothing; and what it takes the
+  // machines for decides for all.
+  const bool worth_it = options_.overlap == Overlap::on || !place_.one_machine ||
+                        gradients.values() >= kWorthTrying * limits.first;
   const auto count = static_cast<std::int64_t>(sizes.size());
-  const at::Tensor seen = torch::zeros({2 + count}, torch::kFloat64);
+  const at::Tensor seen = torch::zeros({3 + count}, torch::kFloat64);
   double* values = seen.data_ptr<double>();
   values[0] = gradients.in_pieces().empty() ? 0 : 1;
   if (place_.first == 0) {
-    values[1] = static_cast<double>(gradients.order().size());
-    std::copy(gradients.order().begin(), gradients.order().end(), values + 2);
+    values[1] = worth_it ? 1 : 0;
+    values[2] = static_cast<double>(gradients.order().size());
+    std::copy(gradients.order().begin(), gradients.order().end(), values + 3);
   }
   sum_.add_up(place_.replica, seen, {text("the order of ", set.parts.front().summand.what), ""});
   set.in_pieces = values[0] != 0;
+  if (values[1] == 0) return;
   std::vector<std::size_t> order;
-  for (std::int64_t i = 0; i < static_cast<std::int64_t>(values[1]); ++i) {
-    order.push_back(static_cast<std::size_t>(values[2 + i]));
+  for (std::int64_t i = 0; i < static_cast<std::int64_t>(values[2]); ++i) {
+    order.push_back(static_cast<std::size_t>(values[3 + i]));
   }
   gradients.use(detail::plan_buckets(sizes, order, limits));
 }

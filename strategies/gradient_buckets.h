@@ -26,9 +26,10 @@ namespace troupe {
 class GradientBuckets final : public ParameterUpdate {
  public:
   struct Place {
-    int replica = 0;  // among those of this worker
-    int first = 0;    // replica 0's number among those of all workers
-    int count = 1;    // replicas of all workers
+    int replica = 0;          // among those of this worker
+    int first = 0;            // replica 0's number among those of all workers
+    int count = 1;            // replicas of all workers
+    bool one_machine = true;  // where all workers are, as far as this one can tell
   };
 
   /// `sum` outlives this object.

@@ -72,8 +72,9 @@ LocalReplicas::LocalReplicas(const StrategyOptions& options, const MakeUpdate& m
       step_(options.step),
       threads_(threads_of(options)),
       sum_(threads_) {
+  const bool one_machine = options.cluster.workers_here() == options.cluster.world_size();
   for (int i = 0; i < size(); ++i) {
-    const GradientBuckets::Place place{i, first_, count_};
+    const GradientBuckets::Place place{i, first_, count_, one_machine};
     gradients_.push_back(std::make_unique<GradientBuckets>(sum_, place, options.buckets));
     updates_.push_back(make_update ? make_update(*gradients_.back(), threads_, i) : nullptr);
   }

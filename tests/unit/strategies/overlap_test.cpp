@@ -84,16 +84,19 @@ TEST_SUITE("strategies") {
     CHECK(log.count(" ms overlapped, ") == 1);
   }
 
-  TEST_CASE("overlap: automatic does not try with gradients below four first buckets, on does") {
-    const auto sums_with = [](Overlap overlap, std::int64_t first_bytes) {
+  TEST_CASE(
+      "overlap: automatic does not try with gradients below four first buckets within a machine") {
+    const auto sums_with = [](Overlap overlap, std::int64_t first_bytes, int together = 2) {
       std::vector<std::string> sums;
       const auto port = troupe::testing::free_port();
       troupe::testing::run_ranks(2, [&](int rank) {
         std::vector<std::string> others;
         std::vector<std::string>& own = rank == 0 ? sums : others;
-        const Wish wish{overlap, 256, 2, 1, first_bytes};
+        troupe::StrategyOptions options =
+            options_for({overlap, 256, 2, 1, first_bytes}, rank, port);
+        if (rank == 0) options.cluster.on_this_machine = together;
         const auto strategy = troupe::make_multi_worker(
-            options_for(wish, rank, port), [&own](std::unique_ptr<troupe::detail::Engine> engine) {
+            options, [&own](std::unique_ptr<troupe::detail::Engine> engine) {
               return std::make_unique<Counting>(std::move(engine), own);
             });
         (void)train_with(*strategy, Deep(), 2);
@@ -106,6 +109,8 @@ TEST_SUITE("strategies") {
     CHECK(sums_with(Overlap::automatic, 144) > 0);
     CHECK(sums_with(Overlap::automatic, 148) == 0);
     CHECK(sums_with(Overlap::on, 148) > 0);
+    // Between machines it does; what the first worker takes them for is everybody's word.
+    CHECK(sums_with(Overlap::automatic, 148, 1) > 0);
   }
 
   TEST_CASE("overlap: in parts, with a part that has no example, too") {
