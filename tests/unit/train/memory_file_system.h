@@ -21,13 +21,13 @@
 #include "core/error.h"
 #include "core/file_system.h"
 #include "core/text.h"
+#include "tests/unit/train/memory_node.h"
 
 namespace troupe::testing {
 
 class MemoryFileSystem final : public FileSystem {
  public:
   enum class Drop { nothing, file_sync, directory_sync };
-  enum class Unsynced { kept, gone, half, zeros };
 
   Drop drop = Drop::nothing;
   std::vector<std::string> calls;      // "fsync model.ckpt-1.tmp-7/manifest.json"
@@ -41,7 +41,7 @@ class MemoryFileSystem final : public FileSystem {
   /// Every state that a crash at this moment may leave, for `visit`.
   void crash_states(const std::function<void(std::unique_ptr<MemoryFileSystem>)>& visit) const {
     std::vector<bool> reachable(nodes_.size(), false);
-    mark_reachable(0, reachable);
+    mark_reachable(nodes_, 0, reachable);
     std::size_t pending = 0;
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       if (reachable[i]) pending += nodes_[i].pending.size();
@@ -58,7 +58,7 @@ class MemoryFileSystem final : public FileSystem {
     }
   }
   /// Names and content below the root, for telling states apart.
-  [[nodiscard]] std::string fingerprint() const { return fingerprint(0); }
+  [[nodiscard]] std::string fingerprint() const { return fingerprint_of(nodes_, 0); }
 
   [[nodiscard]] std::string shown(const std::string& path) const override { return "/m/" + path; }
   void create_root() override {}
@@ -83,7 +83,7 @@ class MemoryFileSystem final : public FileSystem {
   }
   void sync_directory(const std::string& path) override {
     begin("fsync-dir", path);
-    Node& node = nodes_[find(path).value()];
+    MemoryNode& node = nodes_[find(path).value()];
     if (drop == Drop::directory_sync) return;
     node.pending.clear();
     node.sure_names = node.names;
@@ -136,16 +136,6 @@ class MemoryFileSystem final : public FileSystem {
 
  private:
   static constexpr std::size_t kMaxSubsetChanges = 9;
-  using Changes = std::vector<std::pair<std::string, std::optional<std::size_t>>>;
-  struct Node {
-    bool is_directory = false;
-    std::string content;
-    std::string sure_content;
-    std::map<std::string, std::size_t> names;
-    std::map<std::string, std::size_t> sure_names;
-    std::vector<Changes> pending;  // each happens as one
-  };
-
   class Writer final : public FileWriter {
    public:
     Writer(MemoryFileSystem& files, std::size_t node, std::string path)
@@ -219,8 +209,7 @@ class MemoryFileSystem final : public FileSystem {
     return *parent;
   }
   static std::string name_of(const std::string& path) {
-    const std::size_t slash = path.rfind('/');
-    return slash == std::string::npos ? path : path.substr(slash + 1);
+    return path.substr(path.rfind('/') + 1);  // all of it where there is none
   }
   std::size_t add_node(bool is_directory) {
     nodes_.emplace_back();
@@ -231,33 +220,9 @@ class MemoryFileSystem final : public FileSystem {
     if (find(path)) fail("create", path, EEXIST);
     change_names(parent_of(path), {{name_of(path), node}});
   }
-  static void apply(const Changes& changes, std::map<std::string, std::size_t>& names) {
-    for (const auto& [name, node] : changes) {
-      names.erase(name);
-      if (node) names[name] = *node;
-    }
-  }
-  void change_names(std::size_t directory, const Changes& changes) {
+  void change_names(std::size_t directory, const NameChanges& changes) {
     apply(changes, nodes_[directory].names);
     nodes_[directory].pending.push_back(changes);
-  }
-  [[nodiscard]] static std::string left_of(const Node& node, Unsynced unsynced) {
-    const std::string& sure = node.sure_content;
-    if (node.content.compare(0, sure.size(), sure) != 0) {  // rewritten: only the lock's record
-      return unsynced == Unsynced::kept ? node.content : sure;
-    }
-    const std::size_t unsure = node.content.size() - sure.size();
-    switch (unsynced) {
-      case Unsynced::kept:
-        return node.content;
-      case Unsynced::gone:
-        return sure;
-      case Unsynced::half:
-        return node.content.substr(0, sure.size() + unsure / 2);
-      case Unsynced::zeros:
-        return sure + std::string(unsure, '\0');
-    }
-    return sure;
   }
   [[nodiscard]] std::unique_ptr<MemoryFileSystem> crashed(const std::vector<bool>& chosen,
                                                           const std::vector<bool>& reachable,
@@ -266,10 +231,10 @@ class MemoryFileSystem final : public FileSystem {
     state->nodes_ = nodes_;
     std::size_t change = 0;
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
-      Node& node = state->nodes_[i];
+      MemoryNode& node = state->nodes_[i];
       node.content = left_of(node, unsynced);
       node.sure_content = node.content;
-      for (const Changes& changes : node.pending) {
+      for (const NameChanges& changes : node.pending) {
         if (reachable[i] && chosen[change++]) apply(changes, node.sure_names);
       }
       node.pending.clear();
@@ -277,27 +242,8 @@ class MemoryFileSystem final : public FileSystem {
     }
     return state;
   }
-  /// What a name may still lead to after a crash; directories whose removal is sure are not.
-  void mark_reachable(std::size_t node, std::vector<bool>& reachable) const {
-    if (reachable[node]) return;
-    reachable[node] = true;
-    for (const auto& [name, child] : nodes_[node].sure_names) mark_reachable(child, reachable);
-    for (const Changes& changes : nodes_[node].pending) {
-      for (const auto& [name, child] : changes) {
-        if (child) mark_reachable(*child, reachable);
-      }
-    }
-  }
-  [[nodiscard]] std::string fingerprint(std::size_t node) const {
-    std::string result;
-    for (const auto& [name, child] : nodes_[node].names) {
-      result += name + (nodes_[child].is_directory ? "{" + fingerprint(child) + "}"
-                                                   : "=" + nodes_[child].content + ";");
-    }
-    return result;
-  }
 
-  std::vector<Node> nodes_;
+  MemoryNodes nodes_;
   std::set<std::string> locked_;
 };
 
