@@ -160,17 +160,14 @@ def listening_socket():
     return listener
 
 
-def one_round(ways, first):
-    result = {}
-    for name, way in ways[first:] + ways[:first]:
-        result[name] = way()
-    return result
+def one_round(ways, number):
+    return {name: way() for name, way in trainings.shuffled(ways, number)}
 
 
 def measure(ways, rounds, retakes=trainings.RETAKES):
-    """ways: (name, function that gives seconds). By name the seconds of every round; every round does all ways,
-    each round beginning with another. And what trainings.quietest() says of the rounds."""
-    kept, stolen = trainings.quietest(rounds, retakes, lambda number: one_round(ways, number % len(ways)))
+    """ways: (name, function that gives seconds). By name the seconds of every round; every round does all ways.
+    And what trainings.quietest() says of the rounds."""
+    kept, stolen = trainings.quietest(rounds, retakes, lambda number: one_round(ways, number))
     return {name: [result[name] for result in kept] for name, _ in ways}, stolen
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import platform
+import random
 import re
 import statistics
 import subprocess
@@ -124,14 +125,19 @@ def quietest(rounds, retakes, take):
     return [results[number] for number in kept], {"kept": [stolen[number] for number in kept], "taken": stolen}
 
 
+def shuffled(rows, number):
+    """In an order of this round's own: what a core did before shows in what it does next, so that nobody may always
+    follow the same one."""
+    return random.Random(number).sample(rows, len(rows))
+
+
 def interleaved(rows, rounds, measure, retakes=0):
-    """measure(row), `rounds` times for each row: every round does all rows, each round starting with
-    another one, so that a slow minute of the machine does not fall on one row. Returns the results by
-    row, and what quietest() says of the rounds."""
+    """measure(row), `rounds` times for each row: every round does all rows, each round in another order,
+    so that a slow minute of the machine does not fall on one row. Returns the results by row, and what
+    quietest() says of the rounds."""
     def take(number):
         results = [None] * len(rows)
-        for offset in range(len(rows)):
-            at = (number + offset) % len(rows)
+        for at in shuffled(range(len(rows)), number):
             print(f"round {number + 1}, {rounds} are wanted: {rows[at].label}", file=sys.stderr)
             results[at] = measure(rows[at])
         return results
