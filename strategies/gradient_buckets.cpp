@@ -14,9 +14,9 @@
 namespace troupe {
 namespace {
 
-// In units of a first bucket. Within a machine less than that gains nothing: the MNIST network, of
-// 1.4 MB, took 14.0 ms a step overlapped, 13.3 ms without (docs/performance.md). Between machines
-// it is the network that decides, so it is tried.
+// In units of a first bucket. Within a machine less than that gains nothing: a step of the MNIST
+// network, of 1.4 MB, took 13.2 ms overlapped and 13.4 without (docs/performance.md). Between
+// machines the network decides, so it is tried.
 constexpr std::int64_t kWorthTrying = 4;
 
 void check_dtypes(const std::vector<NamedTensor>& parameters) {
