@@ -171,10 +171,14 @@ void LaunchGroup::wait_for_signal() {
 
 void LaunchGroup::on_signal(int number) {
   if (number == SIGCHLD) return reap_children();
-  if (phase_ == Phase::reporting) return io_.stop();  // whoever reads our output does not
+  if (phase_ == Phase::reporting) {  // whoever reads our output does not
+    close_streams();
+    return io_.stop();
+  }
   if (phase_ == Phase::stopping) {
-    if (number != SIGHUP) kill_all();
-    return;
+    if (number == SIGHUP) return;
+    told_twice_ = true;
+    return kill_all();
   }
   interrupted_by_ = number;
   say(text(number == SIGINT ? "interrupted" : text("got signal ", number), "; the workers have ",

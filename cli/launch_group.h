@@ -70,6 +70,7 @@ class LaunchGroup {
 
   void finish_if_all_ended();
   void limit_draining();
+  void close_streams();
   void sweep_strays();
   void report();
   void report_unclean_stops();
@@ -102,6 +103,7 @@ class LaunchGroup {
   bool closing_limited_ = false;
   bool servers_overdue_ = false;  // a server did not end after the training
   int interrupted_by_ = 0;
+  bool told_twice_ = false;  // a signal came while processes were being stopped
   bool killing_ = false;
   bool reported_ = false;
   const bool one_output_;  // stdout and stderr are the same file: 2>&1

@@ -72,15 +72,22 @@ void LaunchGroup::finish_if_all_ended() {
 }
 
 /// A stream that stays open after the sweep is held by a process that is not ours. A reader that is
-/// slow to take what is there has all the time it wants.
+/// slow to take what is there has all the time it wants, unless we were told twice to end.
 void LaunchGroup::limit_draining() {
   phase_timer_.expires_after(kDrainLimit);
   phase_timer_.async_wait([this](const boost::system::error_code& error) {
-    if (error || reported_) return;
-    if (out_.pending_bytes() > 0 || err_.pending_bytes() > 0) return limit_draining();
-    for (const auto& process : processes_) process->close_streams();
-    finish_if_all_ended();
+    if (error) return;
+    const bool unread = out_.pending_bytes() > 0 || err_.pending_bytes() > 0;
+    if (unread && !told_twice_) return limit_draining();
+    close_streams();
+    if (told_twice_) io_.stop();
   });
+}
+
+/// Ends the wait for output, and reports if that was all that was left to wait for.
+void LaunchGroup::close_streams() {
+  for (const auto& process : processes_) process->close_streams();
+  finish_if_all_ended();
 }
 
 /// Kills and reaps what the workers left behind outside their process groups, the children that

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/process/launch_support.h"
+#include "tests/support/eventually.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 
@@ -23,6 +24,11 @@ const std::string kDeaf = "trap '' INT TERM HUP; echo ready $TROUPE_RANK; sleep 
 
 bool both_ready(Process& process) {
   return process.wait_for_output("ready 0") && process.wait_for_output("ready 1");
+}
+
+/// Whether there is a file `path` before the limit.
+bool appears(const std::string& path) {
+  return troupe::testing::eventually([&] { return std::filesystem::exists(path); }, kProcessLimit);
 }
 
 }  // namespace
@@ -198,9 +204,7 @@ TEST_SUITE("process") {
     // worker's pipe: the worker ends while nobody reads, and its own pipe still holds a part.
     Process process({kTool, "run", "--workers", "1", "--no-prefix", "--", "/bin/sh", "-c",
                      "yes 123456789012345 | head -c 1152000; : > " + done});
-    const troupe::Deadline deadline = troupe::Deadline::in(kProcessLimit);
-    while (!std::filesystem::exists(done) && !deadline.expired()) poll(nullptr, 0, 5);
-    REQUIRE(std::filesystem::exists(done));
+    REQUIRE(appears(done));
     poll(nullptr, 0, 2500);  // longer than the launcher waits for the output of an ended worker
     const ProcessResult result = process.wait();
     CHECK(result.exit_code == 0);
@@ -221,5 +225,31 @@ TEST_SUITE("process") {
     process.signal(SIGTERM);    // and ends without it when it is told to
     CHECK(marker.falls_to(0));
     CHECK(process.wait().exit_code == 143);
+  }
+
+  TEST_CASE("troupe run: told twice, it does not wait for a reader either, and still reports") {
+    const Marker marker;
+    const TempDir folder;
+    const std::string told = (folder / "told").string();
+    Process process(
+        run_command({"--workers", "2", "--grace", "3000"},
+                    "if [ $TROUPE_RANK = 1 ]; then trap 'exit 9' TERM; sleep 1000 & wait; fi; "
+                    "trap ': > " +
+                        told +
+                        "' TERM; "
+                        "(trap '' TERM; (echo ready; yes) | head -c 100000000) & "
+                        "while :; do wait; done"),
+        marker.options());
+    REQUIRE(process.wait_for_output("ready\n"));
+    REQUIRE(marker.stands_still());
+    const int alive = marker.alive();
+    process.signal(SIGTERM);
+    REQUIRE(appears(told));
+    REQUIRE(marker.falls_to(alive - 2));  // without worker/1 and its sleep
+    process.signal(SIGTERM);  // while worker/0, which stays, still has its grace period
+    CHECK(marker.falls_to(0));
+    const ProcessResult result = process.wait();
+    CHECK(result.exit_code == 143);
+    CHECK(has(result.err, "troupe: worker/1 exited with code 9 instead of stopping cleanly."));
   }
 }
