@@ -1,6 +1,5 @@
 #include "distributed/member.h"
 
-#include <boost/asio/connect.hpp>
 #include <utility>
 
 #include "core/error.h"
@@ -8,7 +7,6 @@
 #include "core/text.h"
 #include "distributed/chief.h"
 #include "net/address.h"
-#include "net/socket_options.h"
 
 namespace troupe {
 namespace asio = boost::asio;
@@ -18,9 +16,6 @@ namespace {
 
 using ErrorCode = boost::system::error_code;
 
-// Without an answer to SYN the kernel would try for two minutes; a name may resolve to an address
-// that drops packets while the next one answers.
-constexpr std::chrono::milliseconds kConnectTime{3'000};
 // After a refusal that may pass, such as a chief that is about to be restarted.
 constexpr std::chrono::milliseconds kRefusedPause{1'000};
 constexpr std::chrono::seconds kProgressEvery{5};
@@ -32,14 +27,6 @@ double seconds_of(std::chrono::milliseconds time) {
 }
 
 }  // namespace
-
-struct MemberPlane::Attempt {
-  explicit Attempt(asio::io_context& context) : socket(context), timer(context) {}
-  tcp::socket socket;
-  asio::steady_timer timer;
-  std::vector<tcp::endpoint> endpoints;
-  std::size_t next = 0;
-};
 
 MemberPlane::MemberPlane(GroupState& state, asio::io_context& context,
                          std::unique_ptr<Acceptor>& acceptor, const JoinTerms& terms)
@@ -53,10 +40,10 @@ MemberPlane::MemberPlane(GroupState& state, asio::io_context& context,
           state, context, [this] { send(FrameType::ready, ""); },
           [this](const Failure& failure) { report(failure); }),
       liveness_(1, state.options.heartbeat_timeout, std::chrono::steady_clock::now()),
-      resolver_(context),
+      connector_(context, state.cluster.members[0].address->host,
+                 state.cluster.members[0].address->port),
       tick_(context),
       start_limit_(context),
-      retry_(context),
       progress_(context) {}
 
 MemberPlane::~MemberPlane() = default;
@@ -68,46 +55,21 @@ void MemberPlane::join() {
     if (!cancelled) on_start_timeout();
   });
   log_progress();
-  reach();
+  reach("", std::chrono::milliseconds(0));
   on_tick();
 }
 
-void MemberPlane::reach() {
+void MemberPlane::reach(const std::string& why, std::chrono::milliseconds pause) {
   stage_ = Stage::reaching;
-  const Endpoint& chief = *state_.cluster.members[0].address;
-  resolver_.async_resolve(
-      chief.host, std::to_string(chief.port), tcp::resolver::numeric_service,
-      [this](const ErrorCode& error, const tcp::resolver::results_type& found) {
-        if (error) return try_again(text("its name cannot be resolved: ", error.message()));
-        attempt_ = std::make_shared<Attempt>(context_);
-        for (const auto& entry : found) attempt_->endpoints.push_back(entry.endpoint());
-        try_next(attempt_);
-      });
-}
-
-void MemberPlane::try_next(const std::shared_ptr<Attempt>& attempt) {
-  ErrorCode error;
-  const tcp::endpoint to = attempt->endpoints[attempt->next++];
-  attempt->socket.close(error);
-  attempt->socket.open(to.protocol(), error);
-  if (error) return try_again(error.message());
-  prepare_socket(attempt->socket.native_handle());
-  attempt->timer.expires_after(kConnectTime);
-  attempt->timer.async_wait([attempt](const ErrorCode& cancelled) {
-    ErrorCode ignored;
-    if (!cancelled) attempt->socket.close(ignored);
-  });
-  attempt->socket.async_connect(to, [this, attempt](const ErrorCode& failed) {
-    attempt->timer.cancel();
-    if (!failed) return on_connected(attempt);
-    if (attempt->next < attempt->endpoints.size()) return try_next(attempt);
-    try_again(failed.message());
+  if (connection_) connection_->close();
+  connection_ = nullptr;
+  connector_.start(pause, why, [this](tcp::socket socket) {
+    if (!state_.failed()) on_connected(std::move(socket));
   });
 }
 
-void MemberPlane::on_connected(const std::shared_ptr<Attempt>& attempt) {
-  connection_ = Connection::make(std::move(attempt->socket));
-  attempt_.reset();
+void MemberPlane::on_connected(tcp::socket socket) {
+  connection_ = Connection::make(std::move(socket));
   ensure_acceptor();
   Hello hello;
   hello.rank = state_.cluster.rank;
@@ -139,17 +101,6 @@ void MemberPlane::ensure_acceptor() {
         first.fault == FrameFault::none && first.header.type == FrameType::link_hello;
     if (!is_link) return;  // it is closed with its socket
     links_.take({std::move(first.socket), first.header, std::move(first.payload)});
-  });
-}
-
-void MemberPlane::try_again(const std::string& why, std::chrono::milliseconds pause) {
-  last_trouble_ = why;
-  stage_ = Stage::reaching;
-  if (connection_) connection_->close();
-  connection_ = nullptr;
-  retry_.expires_after(pause);
-  retry_.async_wait([this](const ErrorCode& cancelled) {
-    if (!cancelled && !state_.failed()) reach();
   });
 }
 
@@ -195,7 +146,7 @@ void MemberPlane::on_frame(const FrameHeader& header, const std::vector<std::byt
 }
 
 void MemberPlane::on_refused(const Refusal& refusal) {
-  if (refusal.retry == Retry::yes) return try_again("it refused: " + refusal.cause, kRefusedPause);
+  if (refusal.retry == Retry::yes) return reach("it refused: " + refusal.cause, kRefusedPause);
   const std::string where =
       to_text(state_.cluster.members[0].address->host, state_.cluster.members[0].address->port);
   state_.fail({FailureKind::config, state_.cluster.rank,
@@ -231,7 +182,8 @@ void MemberPlane::on_closed(const std::string& reason, FrameFault fault) {
                  "run the same build of Troupe on every worker.", kExitUsage});
     return;
   }
-  if (stage_ == Stage::reaching || stage_ == Stage::waiting) return try_again(reason);
+  if (stage_ == Stage::reaching || stage_ == Stage::waiting)
+    return reach(reason, Connector::kRetryPause);
   lose_chief(reason + " without a goodbye");
 }
 
@@ -243,7 +195,7 @@ void MemberPlane::on_tick() {
     const std::string how = text("no heartbeat for ", silent, " s (limit ",
                                  seconds_of(state_.options.heartbeat_timeout), " s)");
     if (stage_ == Stage::waiting) {
-      try_again(how);
+      reach(how, Connector::kRetryPause);
     } else {
       lose_chief(how);
     }
@@ -274,7 +226,7 @@ void MemberPlane::on_start_timeout() {
           ? text("the group did not come together in ", limit,
                  " s (limit --start-timeout): ", missing_, " did not join.")
           : text(state_.cluster.task(), " could not join the chief ", chief, " in ", limit,
-                 " s (limit --start-timeout): ", last_trouble_, ".");
+                 " s (limit --start-timeout): ", connector_.trouble(), ".");
   state_.fail({FailureKind::rendezvous, 0, cause,
                "start every task, and check that each can reach the chief's address.",
                kExitPeerLost});
@@ -288,10 +240,10 @@ void MemberPlane::log_progress() {
         std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - began_)
             .count();
     const bool reached = stage_ != Stage::reaching;
-    const std::string whom =
-        reached
-            ? missing_
-            : text("the chief ", describe_member(state_.cluster.members[0]), ": ", last_trouble_);
+    const std::string whom = reached
+                                 ? missing_
+                                 : text("the chief ", describe_member(state_.cluster.members[0]),
+                                        ": ", connector_.trouble());
     log_info("waiting for ", whom, " (", waited, " s of ", seconds_of(state_.options.start_timeout),
              " s)");
     log_progress();

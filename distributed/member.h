@@ -18,7 +18,7 @@
 #include "distributed/liveness.h"
 #include "net/acceptor.h"
 #include "net/connection.h"
-#include "net/retry_pause.h"
+#include "net/connector.h"
 
 namespace troupe {
 
@@ -36,13 +36,9 @@ class MemberPlane final : public ControlPlane {
 
  private:
   enum class Stage { reaching, waiting, linking, running, leaving };
-  struct Attempt;
 
-  void reach();
-  void try_next(const std::shared_ptr<Attempt>& attempt);
-  void on_connected(const std::shared_ptr<Attempt>& attempt);
-  void try_again(const std::string& why) { try_again(why, pauses_.next()); }
-  void try_again(const std::string& why, std::chrono::milliseconds pause);
+  void reach(const std::string& why, std::chrono::milliseconds pause);
+  void on_connected(boost::asio::ip::tcp::socket socket);
   void ensure_acceptor();
   void on_frame(const FrameHeader& header, const std::vector<std::byte>& payload);
   void on_refused(const Refusal& refusal);
@@ -63,20 +59,16 @@ class MemberPlane final : public ControlPlane {
   const std::string hello_signature_;
   LinkMaker links_;
   Liveness liveness_;
-  boost::asio::ip::tcp::resolver resolver_;
+  Connector connector_;  // to the chief
   boost::asio::steady_timer tick_;
   boost::asio::steady_timer start_limit_;
-  boost::asio::steady_timer retry_;
   boost::asio::steady_timer progress_;
   std::chrono::steady_clock::time_point began_;
-  std::shared_ptr<Attempt> attempt_;
   std::shared_ptr<Connection> connection_;
   Stage stage_ = Stage::reaching;
   bool accepting_ = false;
   bool awaits_verdict_ = false;
-  RetryPause pauses_;
-  std::string last_trouble_;  // why the chief could not be reached last time
-  std::string missing_;       // who the chief is waiting for, by its word
+  std::string missing_;  // who the chief is waiting for, by its word
 };
 
 }  // namespace troupe

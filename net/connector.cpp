@@ -17,6 +17,21 @@ using ErrorCode = boost::system::error_code;
 // that drops packets while the next one answers.
 constexpr std::chrono::milliseconds kConnectTime{3'000};
 
+bool is_connected_to_itself(const tcp::socket& socket) {
+  ErrorCode no_local;
+  ErrorCode no_remote;
+  return socket.local_endpoint(no_local) == socket.remote_endpoint(no_remote) && !no_local &&
+         !no_remote;
+}
+
+/// Closes the socket so that its port may be listened on at once: an ordinary end would keep it for
+/// a minute (TIME_WAIT).
+void abandon(tcp::socket& socket) {
+  ErrorCode ignored;
+  socket.set_option(asio::socket_base::linger(true, 0), ignored);
+  socket.close(ignored);
+}
+
 }  // namespace
 
 struct Connector::Attempt {
@@ -30,7 +45,9 @@ struct Connector::Attempt {
 Connector::Connector(asio::io_context& context, std::string host, std::uint16_t port)
     : context_(context), host_(std::move(host)), port_(port), resolver_(context), pause_(context) {}
 
-void Connector::start(std::chrono::milliseconds pause, OnConnected on_connected) {
+void Connector::start(std::chrono::milliseconds pause, const std::string& why,
+                      OnConnected on_connected) {
+  trouble_ = why;
   on_connected_ = std::move(on_connected);
   wait(pause);
 }
@@ -78,9 +95,13 @@ void Connector::try_next(const std::shared_ptr<Attempt>& attempt) {
     ErrorCode ignored;
     if (!cancelled) attempt->socket.close(ignored);
   });
-  attempt->socket.async_connect(to, [this, attempt](const ErrorCode& failed) {
+  attempt->socket.async_connect(to, [this, attempt](ErrorCode failed) {
     attempt->timer.cancel();
     if (attempt != attempt_) return;  // stopped meanwhile
+    if (!failed && is_connected_to_itself(attempt->socket)) {
+      abandon(attempt->socket);
+      failed = asio::error::connection_refused;
+    }
     if (!failed) {
       attempt_ = nullptr;
       const auto on_connected = std::exchange(on_connected_, nullptr);

@@ -1,7 +1,9 @@
 // Connector: connects to an address again and again until somebody answers or stop() is called.
 //
-// A name may resolve to several addresses: each is tried, with a limit of its own.
-// Thread rule: the network thread only.
+// A name may resolve to several addresses: each is tried, with a limit of its own. Where nobody
+// listens yet on a port of this machine, the kernel may give that very port to the socket that
+// tries it, which is then connected to itself (RFC 9293, 3.5: simultaneous open): that is nobody,
+// too. Thread rule: the network thread only.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -28,10 +30,11 @@ class Connector {
   Connector(const Connector&) = delete;
   Connector& operator=(const Connector&) = delete;
 
-  /// Tries until it has a connection, first after `pause`; one attempt at a time.
-  void start(std::chrono::milliseconds pause, OnConnected on_connected);
+  /// Tries until it has a connection, first after `pause`; one attempt at a time. `why`: what is
+  /// known of those before, "" for nothing.
+  void start(std::chrono::milliseconds pause, const std::string& why, OnConnected on_connected);
   void stop();
-  /// Why the last attempt failed; "" before one has.
+  /// Why the last attempt failed; before one has, what start() was told.
   [[nodiscard]] const std::string& trouble() const { return trouble_; }
 
  private:

@@ -63,7 +63,7 @@ void ServerLinks::reach(int server, std::chrono::milliseconds pause, const std::
   to.connection = nullptr;
   to.stage = Stage::reaching;
   inbox_.note(server, why);
-  to.connector->start(pause, [this, server](boost::asio::ip::tcp::socket socket) {
+  to.connector->start(pause, why, [this, server](boost::asio::ip::tcp::socket socket) {
     on_connected(server, std::move(socket));
   });
 }
