@@ -241,7 +241,7 @@ TEST_SUITE("net") {
     for (const auto& error : errors) CHECK(message_of(error) == "");
   }
 
-  TEST_CASE("transport: without its Unix socket a worker is reached by TCP; unix names it") {
+  TEST_CASE("transport: without its Unix socket a worker is reached by TCP, and unix names it") {
     for (const Transport transport :
          {Transport::automatic, Transport::unix_socket, Transport::shared_memory}) {
       LoopbackListener listener;

@@ -112,7 +112,7 @@ TEST_SUITE("training") {
     }
   }
 
-  TEST_CASE("training: a step in parts is the same step; clipped, it is on any layout") {
+  TEST_CASE("training: a step in parts is the same step, and clipped it is on any layout") {
     const TempDir dir;
     const auto losses_of = [&](int workers, const Words& more) {
       const std::string file = (dir.path() / "losses.jsonl").string();

@@ -111,7 +111,7 @@ TEST_SUITE("cli") {
     CHECK(contains(refusal({}, {{"TROUPE_PROGRESS", "1"}, {"TROUPE_NO_PROGRESS", "1"}}), "twice"));
   }
 
-  TEST_CASE("configuration: a variable that nearly names a flag is warned of; others are not") {
+  TEST_CASE("configuration: a variable that nearly names a flag is warned of, and others are not") {
     const auto notes = [](const char* variable) {
       return troupe::parse_command_line({}, {{variable, "1"}}).notes;
     };

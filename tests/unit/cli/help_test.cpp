@@ -93,7 +93,7 @@ TEST_SUITE("cli") {
     }
   }
 
-  TEST_CASE("help: --help-all names every flag and alias; --help leaves the limits out") {
+  TEST_CASE("help: --help-all names every flag and alias, and --help leaves the limits out") {
     troupe::detail::Settings settings;
     const std::string all = printed({"--help-all"});
     for (const troupe::Flag& flag : troupe::detail::builtin_flags(settings)) {

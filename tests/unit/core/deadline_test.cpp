@@ -11,7 +11,7 @@ TEST_SUITE("core") {
     CHECK(deadline.remaining() == 0ms);
   }
 
-  TEST_CASE("deadline: an hour has not expired; the limit is kept for messages") {
+  TEST_CASE("deadline: an hour has not expired, and the limit is kept for messages") {
     const auto deadline = troupe::Deadline::in(3'600'000ms);
     CHECK_FALSE(deadline.expired());
     CHECK(deadline.remaining() > 3'500'000ms);

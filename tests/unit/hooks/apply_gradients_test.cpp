@@ -40,7 +40,7 @@ void begin(troupe::Replica& replica, std::int64_t part, std::int64_t parts, bool
 
 TEST_SUITE("hooks") {
   TEST_CASE(
-      "apply_gradients: one reduction for all parts; the n-th calls of parts belong together") {
+      "apply_gradients: one reduction for all parts, and the n-th calls of parts belong together") {
     Recorder recorder;
     troupe::Replica replica(one_weight(), {}, {}, {}, recorder, parts_of(3));
     for (const int step : {0, 1}) {
@@ -75,7 +75,7 @@ TEST_SUITE("hooks") {
   }
 
   TEST_CASE(
-      "apply_gradients: a failed step leaves nothing to the next; a forgotten call is named") {
+      "apply_gradients: a failed step leaves nothing to the next, and a forgotten call is named") {
     Recorder recorder;
     troupe::Replica replica(one_weight(), {}, {}, {}, recorder, parts_of(2));
     begin(replica, 0, 2);
@@ -108,7 +108,8 @@ TEST_SUITE("hooks") {
     CHECK(gradient() == 1.5F);
   }
 
-  TEST_CASE("gradient_norm: LibTorch's number, whatever the threads; sparse rows add up first") {
+  TEST_CASE(
+      "gradient_norm: LibTorch's number, whatever the threads, and sparse rows add up first") {
     torch::manual_seed(3);
     std::vector<troupe::NamedTensor> parameters;
     std::vector<at::Tensor> tensors;

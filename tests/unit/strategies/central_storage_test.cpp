@@ -242,7 +242,7 @@ TEST_SUITE("strategies") {
     CHECK(state.replicas[2]->parameters()[0].second.item<float>() == 0.5F);
   }
 
-  TEST_CASE("central storage: by name; a cluster is refused") {
+  TEST_CASE("central storage: by name, and a cluster is refused") {
     auto options = mirrored_options(2);
     options.name = "central-storage";
     const auto strategy = troupe::make_strategy(options);

@@ -146,7 +146,7 @@ TEST_SUITE("strategies") {
     }
   }
 
-  TEST_CASE("make_strategy: auto follows workers and replicas; what contradicts is refused") {
+  TEST_CASE("make_strategy: auto follows workers and replicas, and what contradicts is refused") {
     troupe::StrategyOptions options;
     CHECK(std::string(troupe::make_strategy(options)->name()) == "one-device");
     options.devices = {"cpu:0", "cpu:1", "cpu"};

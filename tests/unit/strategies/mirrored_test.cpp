@@ -201,7 +201,7 @@ TEST_SUITE("strategies") {
     CHECK(shares(30) == std::vector<std::int64_t>{8, 8, 8, 6});
   }
 
-  TEST_CASE("mirrored: all replicas hold the same bits after training; another is named") {
+  TEST_CASE("mirrored: all replicas hold the same bits after training, and another is named") {
     const TinyHooks hooks(10);
     const auto strategy = troupe::make_mirrored(mirrored_options(3));
     auto state = strategy->create_state(hooks, 1);

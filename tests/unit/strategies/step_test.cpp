@@ -245,7 +245,7 @@ TEST_SUITE("strategies") {
     CHECK(train_group(2, 1, step, OncePerStep())[0].hash == used.hash);
   }
 
-  TEST_CASE("precision: forward in bfloat16; loss, gradients and parameters in float32") {
+  TEST_CASE("precision: forward in bfloat16, and loss, gradients and parameters in float32") {
     class Types final : public Classifier {
      private:
       void seen(troupe::Replica& replica, const troupe::Batch& batch,

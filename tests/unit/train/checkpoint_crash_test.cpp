@@ -136,7 +136,7 @@ TEST_SUITE("train") {
   }
 
   TEST_CASE(
-      "checkpoint: any call may fail for any reason; the last one stays, the next try works") {
+      "checkpoint: any call may fail for any reason, the last one stays, and the next try works") {
     const Silence silence;
     for (const int error : {ENOSPC, EIO, EDQUOT, EROFS, EMFILE}) {
       CAPTURE(error);

@@ -289,7 +289,7 @@ TEST_SUITE("train") {
     CHECK_FALSE(fs::exists(store.dir / "model.ckpt-9.tmp-7"));
   }
 
-  TEST_CASE("checkpoint: one process writes; the other is told who") {
+  TEST_CASE("checkpoint: one process writes, and the other is told who") {
     const TempDir dir;
     PosixFileSystem files(dir.path().string());
     {

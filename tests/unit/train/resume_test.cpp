@@ -124,7 +124,7 @@ TEST_SUITE("train") {
   }
 
   TEST_CASE(
-      "resume: five steps leave checkpoints 0 and 5; trained to the end, nothing is written") {
+      "resume: five steps leave checkpoints 0 and 5, and trained to the end nothing is written") {
     const TempDir dir;
     const TinyHooks hooks(10);
     const Ending first = train(hooks, options_in(dir.path(), 5));
@@ -189,7 +189,7 @@ TEST_SUITE("train") {
                          troupe::CheckpointError);
   }
 
-  TEST_CASE("resume: SIGTERM saves and stops; the next start goes on as if nothing had been") {
+  TEST_CASE("resume: SIGTERM saves and stops, and the next start goes on as if nothing had been") {
     class Terminated final : public troupe::testing::TinyHooks {
      public:
       using TinyHooks::TinyHooks;

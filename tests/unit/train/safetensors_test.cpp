@@ -89,7 +89,7 @@ TEST_SUITE("train") {
     CHECK(text.substr(8 + padded) == "\x01\x02");
   }
 
-  TEST_CASE("safetensors: what is written is read; wide types come first, data starts at 8") {
+  TEST_CASE("safetensors: what is written is read, and wide types come first, data starts at 8") {
     const Bytes file = written(small());
     const SafetensorsContent content = troupe::read_safetensors(file, "f");
     REQUIRE(content.tensors.size() == 3);

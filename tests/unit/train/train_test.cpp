@@ -45,7 +45,7 @@ class Recorder final : public troupe::PeriodicAction {
 }  // namespace
 
 TEST_SUITE("train") {
-  TEST_CASE("train: epochs and max_steps, whichever is first; max_steps alone spans epochs") {
+  TEST_CASE("train: epochs and max_steps, whichever is first, and max_steps alone spans epochs") {
     troupe::TrainOptions options;
     options.epochs = 2;
     Run two_epochs(10, 4);
@@ -142,7 +142,7 @@ TEST_SUITE("train") {
     CHECK(all[0].front().second[1][0].item<float>() == doctest::Approx(0.5 * 0.1 - 0.25));
   }
 
-  TEST_CASE("report_json: sums beside values; no JSON for what is not a number") {
+  TEST_CASE("report_json: sums beside values, and no JSON for what is not a number") {
     troupe::Report report;
     report.examples = 4;
     report.losses = {{"loss", std::numeric_limits<double>::quiet_NaN()}};

@@ -146,7 +146,7 @@ TEST_SUITE("train/actions") {
     CHECK(files_in(folder.path()).empty());
   }
 
-  TEST_CASE("profiler: runs on the chief; a bad period or directory is refused") {
+  TEST_CASE("profiler: runs on the chief, and a bad period or directory is refused") {
     const TempDir folder;
     FakeClock clock;
     FakeRun run;

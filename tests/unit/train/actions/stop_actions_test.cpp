@@ -65,7 +65,7 @@ TEST_SUITE("train/actions") {
     CHECK_THROWS_AS(StopAtStep({std::nullopt, 0}), ConfigError);
   }
 
-  TEST_CASE("stop_after_seconds: T72 stops 1000 s after begin; time before begin is ignored") {
+  TEST_CASE("stop_after_seconds: T72 stops 1000 s after begin, and time before begin is ignored") {
     FakeClock clock;
     FakeRun run;
     StopAfterSeconds action(Seconds(1000), clock);
@@ -82,7 +82,7 @@ TEST_SUITE("train/actions") {
     CHECK(run.stops());
   }
 
-  TEST_CASE("stop_after_seconds: the chief decides; a limit of 0 is refused") {
+  TEST_CASE("stop_after_seconds: the chief decides, and a limit of 0 is refused") {
     const FakeClock clock;
     CHECK(StopAfterSeconds(Seconds(1), clock).chief_only());
     CHECK_THROWS_AS(StopAfterSeconds(Seconds(0), clock), ConfigError);

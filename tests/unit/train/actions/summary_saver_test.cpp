@@ -114,7 +114,7 @@ TEST_SUITE("train/actions") {
     CHECK(written.steps == std::vector<std::int64_t>{1, 4, 7});
   }
 
-  TEST_CASE("summary_saver: extra scalars follow the losses; without any there is no summary") {
+  TEST_CASE("summary_saver: extra scalars follow the losses, and without any there is no summary") {
     const FakeClock clock;
     FakeRun run;
     Written written;

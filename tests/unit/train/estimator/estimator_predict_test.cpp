@@ -163,7 +163,7 @@ TEST_SUITE("train/estimator") {
     CHECK_THROWS_AS((void)other.predict(call).next(), troupe::ConfigError);
   }
 
-  TEST_CASE("predict: T103 keys choose outputs; one of them at least must be there") {
+  TEST_CASE("predict: T103 keys choose outputs, and one of them at least must be there") {
     const TempDir dir;
     const Predicting hooks(two_outputs);
     troupe::Estimator estimator(hooks, options_in(dir.path()));
@@ -279,7 +279,7 @@ TEST_SUITE("train/estimator") {
     CHECK_THROWS_AS((void)plain.evaluate().at("mean_x"), troupe::ConfigError);
   }
 
-  TEST_CASE("extenders: T110 an added metric replaces one of its name; extenders compose") {
+  TEST_CASE("extenders: T110 an added metric replaces one of its name, and extenders compose") {
     const TempDir dir;
     const Scored hooks;
     troupe::Estimator plain(hooks, scored_in(dir));

@@ -90,7 +90,7 @@ TEST_SUITE("train/estimator") {
     CHECK(latest_step(estimator) == 15);
   }
 
-  TEST_CASE("train: T85 max_steps is absolute; once reached, nothing is made or written") {
+  TEST_CASE("train: T85 max_steps is absolute, and once reached nothing is made or written") {
     const TempDir dir;
     class OneModel final : public CounterHooks {
      public:

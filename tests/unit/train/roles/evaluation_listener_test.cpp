@@ -111,7 +111,7 @@ TEST_SUITE("train/roles") {
     CHECK(run.job.evaluated.size() == 6);
   }
 
-  TEST_CASE("evaluation_listener: after_evaluation stops training; that evaluation is final") {
+  TEST_CASE("evaluation_listener: after_evaluation stops training, and that evaluation is final") {
     Run run;
     run.options.throttle = Seconds(0);
     run.options.after_evaluation = [](const EvaluationRound& round) {

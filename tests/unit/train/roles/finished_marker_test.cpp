@@ -51,7 +51,7 @@ TEST_SUITE("train/roles") {
     CHECK(files.list("").size() == 1);
   }
 
-  TEST_CASE("finished_marker: cleared, it is not there; where none is, nothing happens") {
+  TEST_CASE("finished_marker: cleared, it is not there, and where none is nothing happens") {
     MemoryFileSystem files;
     troupe::clear_finished(files);
     troupe::write_finished(files, kEarly);
