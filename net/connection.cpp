@@ -1,12 +1,14 @@
 #include "net/connection.h"
 
 #include <sys/socket.h>
+#include <sys/uio.h>
 
 #include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/error.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/read.hpp>
-#include <boost/asio/write.hpp>
+#include <cerrno>
 #include <utility>
 
 #include "core/text.h"
@@ -20,6 +22,24 @@ namespace {
 constexpr std::size_t kMaxQueuedBytes = std::size_t{32} * 1024 * 1024;
 
 constexpr std::size_t kReadPiece = std::size_t{1} << 20;
+constexpr std::size_t kWritePiece = std::size_t{1} << 20;  // then others have their turn
+
+/// As ::send, of `first` and then `second` without the `from` bytes that have left already.
+ssize_t send_from(int fd, Span<const std::byte> first, Span<const std::byte> second,
+                  std::size_t from) {
+  std::array<iovec, 2> parts{};
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const Span<const std::byte> part = i == 0 ? first : second;
+    const std::size_t gone = std::min(from, part.size());
+    from -= gone;
+    parts[i].iov_base = const_cast<std::byte*>(part.data() + gone);  // NOLINT: it is only read
+    parts[i].iov_len = part.size() - gone;
+  }
+  msghdr message{};
+  message.msg_iov = parts.data();
+  message.msg_iovlen = parts.size();
+  return ::sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
 
 std::string reason_of(const boost::system::error_code& error) {
   return error == boost::asio::error::eof ? "connection closed" : error.message();
@@ -119,16 +139,11 @@ void Connection::send_bulk(FrameHeader header,
   enqueue({{head.begin(), head.end()}, std::move(payload), std::move(on_written)});
 }
 
-// What the socket does not take at once waits for the network thread, as any frame does.
 void Connection::send_beside(FrameHeader header) {
-  if (!open() || closing_ || has_unsent()) return;
-  header.payload_bytes = 0;
-  header.payload_crc = 0;
-  const auto frame = encode_frame(header);
-  const auto taken =
-      ::send(socket_.native_handle(), frame.data(), frame.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-  if (taken <= 0 || static_cast<std::size_t>(taken) == frame.size()) return;
-  enqueue({{frame.begin() + taken, frame.end()}, nullptr, nullptr});
+  if (!open() || closing_) return;
+  write_some();
+  if (has_unsent()) return;
+  send(header, "");
 }
 
 void Connection::set_limits(const BulkLimits& limits) { limits_ = limits; }
@@ -140,29 +155,52 @@ void Connection::enqueue(Outgoing outgoing) {
   if (queued_bytes_ > kMaxQueuedBytes + 2 * (limits_.rows + limits_.state)) {
     return fail("it does not read", FrameFault::none);
   }
-  if (queue_.size() == 1) write_next();
+  if (queue_.size() == 1) write_some();
+  go_on_writing();
 }
 
-void Connection::write_next() {
-  const Outgoing& next = queue_.front();
-  std::array<boost::asio::const_buffer, 2> parts = {boost::asio::buffer(next.head)};
-  if (next.bulk) parts[1] = boost::asio::buffer(*next.bulk);
-  boost::asio::async_write(
-      socket_, parts,
-      [self = shared_from_this()](const boost::system::error_code& error, std::size_t) {
-        if (!self->open()) return;
-        // A failed write is left to the reader: what the peer said before it went comes first.
-        if (error) return;
-        const Outgoing written = std::move(self->queue_.front());
-        self->queue_.pop_front();
-        self->queued_bytes_ -= written.bytes();
-        if (!self->queue_.empty()) {
-          self->write_next();
-        } else if (self->closing_) {
-          self->close();
-        }
-        if (written.on_written) written.on_written();
-      });
+// Without Asio's own writing: that tells only its handler how far it came, and the handler runs on
+// the network thread. Until that has time, what has left would look unsent to send_beside.
+void Connection::write_some() {
+  for (std::size_t budget = kWritePiece; !queue_.empty() && !is_broken_ && budget > 0;) {
+    Outgoing& next = queue_.front();
+    Span<const std::byte> bulk;
+    if (next.bulk) bulk = Span<const std::byte>(*next.bulk);
+    const ssize_t taken =
+        send_from(socket_.native_handle(), Span<const std::byte>(next.head), bulk, sent_bytes_);
+    if (taken < 0) {
+      // A failed write is left to the reader: what the peer said before it went comes first.
+      is_broken_ = errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR;
+      return;
+    }
+    sent_bytes_ += static_cast<std::size_t>(taken);
+    budget -= std::min(budget, static_cast<std::size_t>(taken));
+    if (sent_bytes_ < next.bytes()) continue;
+    queued_bytes_ -= next.bytes();
+    sent_bytes_ = 0;
+    if (next.on_written) written_.push_back(std::move(next.on_written));
+    queue_.pop_front();
+  }
+}
+
+void Connection::go_on_writing() {
+  if (is_awaiting_ || !open()) return;
+  const auto go_on = [self = shared_from_this()](const boost::system::error_code& error) {
+    self->is_awaiting_ = false;
+    if (error || !self->open()) return;
+    self->write_some();
+    for (const auto& on_written : std::exchange(self->written_, {})) on_written();
+    self->go_on_writing();
+  };
+  if (!queue_.empty() && !is_broken_) {
+    is_awaiting_ = true;
+    socket_.async_wait(boost::asio::ip::tcp::socket::wait_write, go_on);
+  } else if (!written_.empty()) {
+    is_awaiting_ = true;
+    boost::asio::post(socket_.get_executor(), [go_on] { go_on({}); });
+  } else if (queue_.empty() && closing_) {
+    close();
+  }
 }
 
 void Connection::close_after_writes() {

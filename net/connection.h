@@ -44,8 +44,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   /// before.
   void send_bulk(FrameHeader header, std::shared_ptr<const std::vector<std::byte>> payload,
                  std::function<void()> on_written = nullptr);
-  /// Sends a frame without payload past the network thread, which is known to do nothing meanwhile;
-  /// where something is on its way already, nothing.
+  /// Past the network thread, which is known to do nothing meanwhile: what is queued goes on as far
+  /// as the socket takes it, and when nothing is left so does `header`, a frame without payload.
   void send_beside(FrameHeader header);
   /// Lets bulk frames in, and makes room for two of each in the write queue.
   void set_limits(const BulkLimits& limits);
@@ -75,7 +75,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void check_payload();
   void enqueue(Outgoing outgoing);
   void deliver();
-  void write_next();
+  void write_some();
+  void go_on_writing();
   void fail(const std::string& reason, FrameFault fault);
 
   boost::asio::ip::tcp::socket socket_;
@@ -89,6 +90,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::uint64_t received_bytes_ = 0;
   std::deque<Outgoing> queue_;
   std::size_t queued_bytes_ = 0;
+  std::size_t sent_bytes_ = 0;                  // of the queue's first frame
+  std::vector<std::function<void()>> written_;  // of frames that have left the queue
+  bool is_awaiting_ = false;                    // a handler will go on writing
+  bool is_broken_ = false;                      // the socket takes no more
   bool closing_ = false;
 };
 

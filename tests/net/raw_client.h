@@ -60,6 +60,18 @@ class RawClient {
     }
   }
 
+  /// `count` bytes; fewer when the other side closes or is silent for too long.
+  [[nodiscard]] std::string read(std::size_t count) {
+    std::string all(count, '\0');
+    std::size_t have = 0;
+    while (have < count) {
+      const auto got = ::recv(fd_, all.data() + have, count - have, 0);
+      if (got <= 0) break;
+      have += static_cast<std::size_t>(got);
+    }
+    all.resize(have);
+    return all;
+  }
   /// What comes next; "" when the other side closes or is silent for too long.
   [[nodiscard]] std::string read_some() {
     char buffer[4096];

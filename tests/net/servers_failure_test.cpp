@@ -282,7 +282,7 @@ TEST_SUITE("net") {
     CapturedLog log;
     GroupOptions options = test_options();
     options.heartbeat_interval = std::chrono::milliseconds(100);
-    options.heartbeat_timeout = std::chrono::milliseconds(1000);
+    options.heartbeat_timeout = std::chrono::milliseconds(2500);
     ServerJob job(2, 1, synchronous_pace(), options);
     Hello hello;
     hello.rank = 1;

@@ -88,7 +88,7 @@ TEST_SUITE("strategies") {
   TEST_CASE("engine_wait: an error that no lost worker explains is shown, in one line") {
     auto options = test_options();
     options.heartbeat_interval = std::chrono::milliseconds(50);
-    options.heartbeat_timeout = std::chrono::milliseconds(1000);
+    options.heartbeat_timeout = std::chrono::milliseconds(2500);
     const auto errors = try_group(
         2,
         [](WorkerGroup& group) {
