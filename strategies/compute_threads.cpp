@@ -8,6 +8,7 @@
 
 #include "core/heap.h"
 #include "core/machine.h"
+#include "core/text.h"
 
 namespace troupe {
 
@@ -30,6 +31,14 @@ int configure_compute_threads(int requested, int workers_here, int replicas) {
     }
   }
   return threads;
+}
+
+std::string crowding(int found, int counted, int replicas) {
+  const int cores = inspect_cores().usable;
+  const int threads = at::get_num_threads() * replicas;
+  if (found <= counted || found * threads <= cores) return "";
+  return text(found, " workers share this machine, and each computes with ", threads, " of its ",
+              cores, " cores: give every worker --threads ", std::max(1, cores / found / replicas));
 }
 
 }  // namespace troupe

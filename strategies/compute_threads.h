@@ -2,6 +2,8 @@
 // LibTorch's and the BLAS library's, and what becomes of the memory of a step.
 #pragma once
 
+#include <string>
+
 namespace troupe {
 
 /// Sets LibTorch's intra-op threads, and OpenBLAS's to one unless OPENBLAS_NUM_THREADS says
@@ -12,5 +14,10 @@ namespace troupe {
 /// Malloc is set up for training, unless the environment says otherwise (core/heap.h).
 /// Returns the number of LibTorch's threads for one replica.
 int configure_compute_threads(int requested, int workers_here, int replicas);
+
+/// What to warn of where `found` workers turn out to share this machine when they have met, and
+/// only `counted` did when its cores were divided: "" if the threads of all fit its cores all the
+/// same.
+[[nodiscard]] std::string crowding(int found, int counted, int replicas);
 
 }  // namespace troupe

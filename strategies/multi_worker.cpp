@@ -1,9 +1,12 @@
 #include "strategies/multi_worker.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/error.h"
+#include "core/log.h"
 #include "core/text.h"
+#include "strategies/compute_threads.h"
 #include "strategies/device.h"
 #include "strategies/engines/make_engine.h"
 #include "strategies/local_replicas.h"
@@ -63,6 +66,7 @@ class MultiWorker final : public Strategy {
       engine_ = detail::make_engine(options_, group_);
       if (wrap_) engine_ = wrap_(std::move(engine_));
       replicas_.use(*engine_);
+      warn_of_crowding();
     }
     std::vector<std::byte> bytes = detail::pack(tensors);
     group_.broadcast(bytes, /*root=*/0, deadline());
@@ -129,6 +133,16 @@ class MultiWorker final : public Strategy {
       throw ConfigError(text("the model of worker ", other, " differs from the chief's."),
                         "make create_model a function of the options alone.");
     }
+  }
+
+  /// Workers that were started by hand learn here who is on their machine.
+  void warn_of_crowding() {
+    const std::string mine = group_.local_address();
+    const auto all = gather(mine);
+    const auto found = std::count(all.begin(), all.end(), mine);
+    const std::string warning =
+        crowding(static_cast<int>(found), options_.cluster.workers_here(), replicas_.size());
+    if (!warning.empty()) log_warning(warning);
   }
 
   bool joined_ = false;

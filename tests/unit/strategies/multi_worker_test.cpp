@@ -4,10 +4,13 @@
 
 #include <mutex>
 
+#include "core/machine.h"
 #include "strategies/make_strategy.h"
 #include "strategies/one_device.h"
+#include "tests/support/captured_log.h"
 #include "tests/unit/strategies/strategy_runs.h"
 
+using troupe::testing::CapturedLog;
 using troupe::testing::options_of;
 using troupe::testing::Outcome;
 using troupe::testing::SideLayer;
@@ -153,6 +156,24 @@ TEST_SUITE("strategies") {
       CHECK(message.find("weight Float [1, 1]") != std::string::npos);
       CHECK(message.find("weight Float [2, 1]") != std::string::npos);
     }
+  }
+
+  TEST_CASE(
+      "multi_worker: more workers of this machine than its cores were divided among are named") {
+    const auto join = [](int counted) {
+      const CapturedLog log;
+      const auto port = troupe::testing::free_port();
+      troupe::testing::run_ranks(2, [&](int rank) {
+        at::set_num_threads(troupe::inspect_cores().usable);
+        auto options = options_of(rank, 2, port);
+        options.cluster.on_this_machine = counted;
+        (void)troupe::make_multi_worker(options)->create_state(TinyHooks(), 1);
+      });
+      at::set_num_threads(1);
+      return log.text();
+    };
+    CHECK(join(1).find("2 workers share this machine") != std::string::npos);
+    CHECK(join(2).find("share this machine") == std::string::npos);
   }
 
   TEST_CASE("multi_worker: data sets of different sizes are refused with both sizes") {
