@@ -167,7 +167,9 @@ TEST_SUITE("strategies") {
         at::set_num_threads(troupe::inspect_cores().usable);
         auto options = options_of(rank, 2, port);
         options.cluster.on_this_machine = counted;
-        (void)troupe::make_multi_worker(options)->create_state(TinyHooks(), 1);
+        const auto strategy = troupe::make_multi_worker(options);
+        (void)strategy->create_state(TinyHooks(), 1);
+        strategy->close();
       });
       at::set_num_threads(1);
       return log.text();
