@@ -130,8 +130,9 @@ class MultiWorker final : public Strategy {
     const auto all = gather(mine);
     for (std::size_t other = 0; other < all.size(); ++other) {
       if (all[other] == all.front()) continue;
-      throw ConfigError(text("the model of worker ", other, " differs from the chief's."),
-                        "make create_model a function of the options alone.");
+      detail::fail_alike(
+          *this, ConfigError(text("the model of worker ", other, " differs from the chief's."),
+                             "make create_model a function of the options alone."));
     }
   }
 

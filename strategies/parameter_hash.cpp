@@ -2,6 +2,7 @@
 
 #include "core/sha256.h"
 #include "core/text.h"
+#include "strategies/shared_failure.h"
 #include "strategies/tensor_bytes.h"
 
 namespace troupe {
@@ -31,10 +32,12 @@ std::string common_parameter_hash(Strategy& strategy, const TrainState& state) {
     const std::string hash = all.substr(i * length, length);
     if (hash == chiefs) continue;
     const std::size_t rank = i / state.replicas.size();
-    throw DesyncError(text("the weights of replica ", i, " (rank ", rank, ", ", hash.substr(0, 12),
-                           ") differ from the chief's (", chiefs.substr(0, 12), ")."),
-                      "look in the hooks for a change of weights that depends on the replica or "
-                      "happens outside apply_gradients.");
+    detail::fail_alike(
+        strategy,
+        DesyncError(text("the weights of replica ", i, " (rank ", rank, ", ", hash.substr(0, 12),
+                         ") differ from the chief's (", chiefs.substr(0, 12), ")."),
+                    "look in the hooks for a change of weights that depends on the replica or "
+                    "happens outside apply_gradients."));
   }
   return chiefs;
 }

@@ -33,4 +33,13 @@ auto sharing_failure(Strategy& strategy, Body&& body) {
   }
 }
 
+/// Throws what every worker finds for itself in the same collective. Whoever is first tells the
+/// group all the same: one that is still on its way out of that collective would else see no more
+/// than a connection that closed.
+template <class Failure>
+[[noreturn]] void fail_alike(Strategy& strategy, const Failure& error) {
+  strategy.abort(error.what(), error.exit_code());
+  throw error;
+}
+
 }  // namespace troupe::detail

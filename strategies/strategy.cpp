@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "strategies/shared_failure.h"
 
 namespace troupe {
 namespace {
@@ -42,12 +43,13 @@ std::string Strategy::facts() const { return ""; }
 DistributedSplits Strategy::distribute(const Splits& splits, const BatchPlan& plan) {
   const std::vector<std::string> sizes = gather(sizes_of(splits));
   for (std::size_t rank = 1; rank < sizes.size(); ++rank) {
-    if (sizes[rank] != sizes[0]) {
-      throw ConfigError(
-          text("rank ", rank, " has ", sizes[rank],
-               " training, validation and test examples, the chief ", sizes[0], " (-1: none)."),
-          "give every worker the same data: compare --data-dir on both machines.");
-    }
+    if (sizes[rank] == sizes[0]) continue;
+    detail::fail_alike(
+        *this,
+        ConfigError(
+            text("rank ", rank, " has ", sizes[rank],
+                 " training, validation and test examples, the chief ", sizes[0], " (-1: none)."),
+            "give every worker the same data: compare --data-dir on both machines."));
   }
   return {share(splits.train, *this, plan, Shuffle::yes),
           share(splits.validation, *this, plan, Shuffle::no),

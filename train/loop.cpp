@@ -228,7 +228,7 @@ class Training final : public RunControl {
         settle();
       } catch (const NonFiniteError& error) {  // raised on all workers alike
         if (options_.on_non_finite == OnNonFinite::fail) {
-          if (!strategy_.in_lockstep()) strategy_.abort(error.what(), error.exit_code());
+          strategy_.abort(error.what(), error.exit_code());
           throw;
         }
         log_warning("training stops, nothing after step ", state_.step - 1,
