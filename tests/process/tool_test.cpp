@@ -30,7 +30,7 @@ TEST_SUITE("process") {
     REQUIRE(result.exit_code == 0);
     CHECK(has(result.out, "libc.so"));
     CHECK(!has(result.out, "torch"));
-    CHECK(!has(result.out, "c10"));
+    CHECK(!has(result.out, "libc10"));  // c10 alone may be in an address
   }
 
   TEST_CASE("troupe run: does not load LibTorch or a BLAS either") {
