@@ -246,7 +246,7 @@ TEST_SUITE("process") {
     process.signal(SIGTERM);
     REQUIRE(appears(told));
     REQUIRE(marker.falls_to(alive - 2));  // without worker/1 and its sleep
-    process.signal(SIGTERM);  // while worker/0, which stays, still has its grace period
+    process.signal(SIGTERM);              // while worker/0, which stays, still has its grace period
     CHECK(marker.falls_to(0));
     const ProcessResult result = process.wait();
     CHECK(result.exit_code == 143);
