@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "bench/summary.h"
-#include "strategies/optimizer_step.h"
+#include "strategies/gradients/optimizer_step.h"
 
 namespace {
 

@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "cli/json_document.h"
+#include "cluster/json_document.h"
 #include "core/error.h"
 #include "core/text.h"
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "cli/numbers.h"
+#include "cluster/numbers.h"
 #include "core/text.h"
 
 namespace troupe {

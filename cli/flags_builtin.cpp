@@ -10,7 +10,7 @@
 #include "cli/flags_servers.h"
 #include "cli/flags_step.h"
 #include "cli/flags_table.h"
-#include "cli/numbers.h"
+#include "cluster/numbers.h"
 #include "core/text.h"
 
 namespace troupe::detail {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "cli/cluster_spec.h"
 #include "cli/flags.h"
 #include "cli/options.h"
+#include "cluster/cluster_spec.h"
 
 namespace troupe::detail {
 

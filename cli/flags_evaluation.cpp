@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "cli/flags_making.h"
-#include "cli/numbers.h"
+#include "cluster/numbers.h"
 #include "core/text.h"
 
 namespace troupe::detail {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "cli/flags.h"
-#include "train/options.h"
+#include "options/train_options.h"
 
 namespace troupe::detail {
 

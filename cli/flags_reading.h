@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/environment.h"
 #include "cli/flags_table.h"
+#include "cluster/environment.h"
 
 namespace troupe::detail {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cli/flags.h"
-#include "strategies/options.h"
+#include "options/strategy_options.h"
 
 namespace troupe::detail {
 

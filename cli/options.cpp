@@ -6,9 +6,6 @@
 #include <map>
 #include <utility>
 
-#include "cli/address.h"
-#include "cli/cluster_servers.h"
-#include "cli/cluster_spec.h"
 #include "cli/config_file.h"
 #include "cli/flags_builtin.h"
 #include "cli/flags_reading.h"
@@ -16,6 +13,9 @@
 #include "cli/help.h"
 #include "cli/options_checks.h"
 #include "cli/run_main.h"
+#include "cluster/address.h"
+#include "cluster/cluster_servers.h"
+#include "cluster/cluster_spec.h"
 #include "core/error.h"
 #include "core/text.h"
 

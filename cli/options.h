@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "cli/environment.h"
 #include "cli/flags.h"
+#include "cluster/environment.h"
 #include "core/log.h"
-#include "data/options.h"
-#include "strategies/options.h"
-#include "train/options.h"
+#include "options/data_options.h"
+#include "options/strategy_options.h"
+#include "options/train_options.h"
 
 namespace troupe {
 

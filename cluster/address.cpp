@@ -1,9 +1,9 @@
-#include "cli/address.h"
+#include "cluster/address.h"
 
 #include <algorithm>
 #include <string_view>
 
-#include "cli/numbers.h"
+#include "cluster/numbers.h"
 #include "core/error.h"
 #include "core/text.h"
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "distributed/cluster.h"
+#include "options/cluster.h"
 
 namespace troupe {
 

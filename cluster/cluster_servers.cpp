@@ -1,11 +1,11 @@
-#include "cli/cluster_servers.h"
+#include "cluster/cluster_servers.h"
 
 #include <algorithm>
 #include <optional>
 #include <set>
 
-#include "cli/address.h"
-#include "cli/numbers.h"
+#include "cluster/address.h"
+#include "cluster/numbers.h"
 #include "core/error.h"
 #include "core/text.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/cluster_spec.h"
+#include "cluster/cluster_spec.h"
 
 namespace troupe {
 

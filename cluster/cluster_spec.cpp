@@ -1,11 +1,11 @@
-#include "cli/cluster_spec.h"
+#include "cluster/cluster_spec.h"
 
 #include <algorithm>
 
-#include "cli/address.h"
-#include "cli/cluster_servers.h"
-#include "cli/launcher_environment.h"
-#include "cli/numbers.h"
+#include "cluster/address.h"
+#include "cluster/cluster_servers.h"
+#include "cluster/launcher_environment.h"
+#include "cluster/numbers.h"
 #include "core/error.h"
 #include "core/text.h"
 

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "cli/environment.h"
-#include "cli/tf_config.h"
-#include "distributed/cluster.h"
-#include "distributed/task.h"
+#include "cluster/environment.h"
+#include "cluster/tf_config.h"
+#include "options/cluster.h"
+#include "options/task.h"
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "cli/environment.h"
+#include "cluster/environment.h"
 
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-#include "cli/json_document.h"
+#include "cluster/json_document.h"
 
 #include <fstream>
 #include <set>

@@ -1,11 +1,11 @@
-#include "cli/launcher_environment.h"
+#include "cluster/launcher_environment.h"
 
 #include <initializer_list>
 
-#include "cli/address.h"
-#include "cli/cluster_spec.h"
-#include "cli/machine_list.h"
-#include "cli/numbers.h"
+#include "cluster/address.h"
+#include "cluster/cluster_spec.h"
+#include "cluster/machine_list.h"
+#include "cluster/numbers.h"
 #include "core/error.h"
 #include "core/text.h"
 

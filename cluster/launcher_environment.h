@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/environment.h"
-#include "distributed/cluster.h"
+#include "cluster/environment.h"
+#include "options/cluster.h"
 
 namespace troupe {
 

@@ -1,10 +1,10 @@
-#include "cli/machine_list.h"
+#include "cluster/machine_list.h"
 
 #include <algorithm>
 #include <cstdint>
 #include <utility>
 
-#include "cli/numbers.h"
+#include "cluster/numbers.h"
 #include "core/error.h"
 #include "core/text.h"
 

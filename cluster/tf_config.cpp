@@ -1,9 +1,9 @@
-#include "cli/tf_config.h"
+#include "cluster/tf_config.h"
 
 #include <algorithm>
 
-#include "cli/json_document.h"
-#include "cli/numbers.h"
+#include "cluster/json_document.h"
+#include "cluster/numbers.h"
 #include "core/error.h"
 #include "core/text.h"
 

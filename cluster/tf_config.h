@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "distributed/cluster.h"
-#include "distributed/task.h"
+#include "options/cluster.h"
+#include "options/task.h"
 
 namespace troupe {
 

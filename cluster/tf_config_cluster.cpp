@@ -3,8 +3,8 @@
 #include <optional>
 #include <vector>
 
-#include "cli/address.h"
-#include "cli/tf_config.h"
+#include "cluster/address.h"
+#include "cluster/tf_config.h"
 #include "core/error.h"
 #include "core/text.h"
 

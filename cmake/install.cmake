@@ -8,7 +8,7 @@ install(TARGETS ${libraries} troupe EXPORT troupe_targets
 if(TARGET troupe_tool)
   install(TARGETS troupe_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
-foreach(folder core net distributed data hooks strategies train cli)
+foreach(folder core net options tensors summaries cluster cli data hooks distributed strategies servers train estimator)
   install(DIRECTORY ${folder}/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe/${folder}
           FILES_MATCHING PATTERN "*.h")
 endforeach()

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "data/dataset.h"
-#include "data/options.h"
+#include "options/data_options.h"
 
 namespace troupe {
 

@@ -4,9 +4,9 @@
 // by this object's network thread; it carries the hello, heartbeats, the abort frame and the
 // goodbye. The chief is the arbiter: the first failure that reaches it is the reason every worker
 // reports. The *data plane* is a set of links between workers, all with all where there are few
-// (distributed/topology.h); the thread that calls a collective drives them itself, so a collective
-// costs no hand-over between threads. Workers that are all on one machine share memory, and sum
-// and meet there (distributed/board.h).
+// (distributed/collectives/topology.h); the thread that calls a collective drives them itself, so a
+// collective costs no hand-over between threads. Workers that are all on one machine share memory,
+// and sum and meet there (distributed/shared_memory/board.h).
 //
 // Thread rule: collectives from one thread at a time; abort() from any thread.
 // Additions are made in the order of ranks, bracketed as a binary tree (docs/algorithms.md),
@@ -14,7 +14,6 @@
 // ranks.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -24,47 +23,10 @@
 
 #include "core/deadline.h"
 #include "core/span.h"
-#include "distributed/cluster.h"
+#include "options/cluster.h"
+#include "options/group_options.h"
 
 namespace troupe {
-
-/// How bytes travel between workers of one machine; between machines it is always TCP. Automatic is
-/// the fastest that works. Sums have the same bits on all of them.
-enum class Transport { automatic, tcp, unix_socket, shared_memory };
-/// As --transport spells it: "auto", "tcp", "unix", "shm".
-[[nodiscard]] constexpr const char* name_of(Transport transport) {
-  constexpr const char* kNames[] = {"auto", "tcp", "unix", "shm"};
-  return kNames[static_cast<int>(transport)];
-}
-
-/// How an all-reduce goes; automatic is by length and world size. All give the same bits.
-enum class SumRoute { automatic, doubling, direct, two_level };
-
-/// Limits of a group. Every wait in it ends by one of these.
-struct GroupOptions {
-  std::chrono::milliseconds start_timeout{300'000};       // until every worker has joined
-  std::chrono::milliseconds collective_timeout{300'000};  // for one collective
-  std::chrono::milliseconds heartbeat_interval{1'000};
-  std::chrono::milliseconds heartbeat_timeout{5'000};  // silence after which a worker is lost
-  std::chrono::milliseconds close_timeout{10'000};
-  bool insecure = false;  // allow addresses outside loopback, unauthenticated and unencrypted
-  Transport transport = Transport::automatic;
-  /// How long a collective looks again and again before it sleeps, where every worker of this
-  /// machine can have a core. Longer than a piece of a long sum keeps a peer busy; short enough for
-  /// a host that runs two virtual cores by turns on one. 0: it sleeps at once, for containers with
-  /// addresses of their own that share a machine's cores.
-  /// Source: docs/performance.md (10x at 4 B; never when oversubscribed).
-  std::chrono::microseconds spin{250};
-  /// The same for a peer that has not come to the collective yet, and computes: no two workers take
-  /// equally long, and on a machine that others share, who has slept waits for a core.
-  /// Source: docs/performance.md.
-  std::chrono::microseconds arrival_spin{3'000};
-  /// Bytes of one piece of shared memory, for all workers together; beyond it none is shared.
-  std::uint64_t shared_memory_limit = std::uint64_t{1} << 46;
-  // For tests, benchmarks and simulations; the same on every worker.
-  SumRoute sum_route = SumRoute::automatic;
-  int group_size = 0;  // of the two-level all-reduce, a power of two; 0: derived from world size
-};
 
 /// Type of values while they travel, where it is not their own.
 enum class WireType { float16, bfloat16 };
@@ -122,7 +84,7 @@ class WorkerGroup {
   /// that this worker sent is in `errors` afterwards; what is there before is added to its values:
   /// given back in the next call, nothing is lost in the long run. With one worker nothing is
   /// rounded. Shapes: values [n], errors [n].  Source: see compressed_allreduce
-  /// (distributed/collectives.h).
+  /// (distributed/collectives/collectives.h).
   void all_reduce(Span<float> values, Span<float> errors, WireType wire, const Deadline& deadline);
 
   /// Sums over all workers into `root`'s values; other ranks' values are unspecified afterwards.

@@ -7,8 +7,8 @@
 #include "core/log.h"
 #include "core/machine.h"
 #include "core/text.h"
-#include "distributed/chief.h"
-#include "distributed/member.h"
+#include "distributed/membership/chief.h"
+#include "distributed/membership/member.h"
 #include "net/address.h"
 
 namespace troupe {

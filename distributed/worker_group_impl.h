@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "core/check.h"
-#include "distributed/board_maker.h"
-#include "distributed/call.h"
-#include "distributed/collectives.h"
-#include "distributed/control_plane.h"
-#include "distributed/group_state.h"
+#include "distributed/collectives/call.h"
+#include "distributed/collectives/collectives.h"
+#include "distributed/membership/control_plane.h"
+#include "distributed/membership/group_state.h"
+#include "distributed/shared_memory/board_maker.h"
 #include "distributed/worker_group.h"
 #include "net/acceptor.h"
 #include "net/link.h"

@@ -1,4 +1,4 @@
-#include "train/estimator/estimator.h"
+#include "estimator/estimator.h"
 
 #include <torch/types.h>
 
@@ -9,15 +9,15 @@
 #include "core/error.h"
 #include "core/file_system.h"
 #include "core/log.h"
+#include "estimator/evaluation_pass.h"
+#include "estimator/export/export_directory.h"
+#include "estimator/export/model_export.h"
+#include "estimator/features.h"
 #include "strategies/device.h"
-#include "strategies/make_strategy.h"
 #include "strategies/shared_failure.h"
 #include "train/checkpoint/checkpoint_manifest.h"
 #include "train/checkpoint/model_weights.h"
-#include "train/estimator/evaluation_pass.h"
-#include "train/estimator/features.h"
-#include "train/export/export_directory.h"
-#include "train/export/model_export.h"
+#include "train/make_strategy.h"
 #include "train/random_guard.h"
 #include "train/summary.h"
 

@@ -19,15 +19,15 @@
 #include <string>
 #include <vector>
 
-#include "strategies/options.h"
+#include "estimator/export/model_export.h"
+#include "estimator/loaded_model.h"
+#include "estimator/prediction_stream.h"
+#include "estimator/roles/evaluation.h"
+#include "estimator/specs.h"
+#include "estimator/warm_start.h"
+#include "options/strategy_options.h"
 #include "strategies/strategy.h"
-#include "train/estimator/loaded_model.h"
-#include "train/estimator/prediction_stream.h"
-#include "train/estimator/warm_start.h"
-#include "train/export/model_export.h"
-#include "train/roles/evaluation.h"
-#include "train/specs.h"
-#include "train/summaries/summary_writer.h"
+#include "summaries/summary_writer.h"
 
 namespace troupe {
 

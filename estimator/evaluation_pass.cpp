@@ -1,4 +1,4 @@
-#include "train/estimator/evaluation_pass.h"
+#include "estimator/evaluation_pass.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -8,7 +8,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "hooks/loss_meter.h"
-#include "strategies/replica_runner.h"
+#include "strategies/replicas/replica_runner.h"
 #include "train/random_guard.h"
 
 namespace troupe::detail {

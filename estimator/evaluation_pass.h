@@ -5,9 +5,9 @@
 #include <optional>
 
 #include "data/loader.h"
+#include "estimator/roles/evaluation.h"
 #include "hooks/hooks.h"
-#include "train/actions/periodic_action.h"
-#include "train/roles/evaluation.h"
+#include "train/callbacks/periodic_action.h"
 
 namespace troupe::detail {
 

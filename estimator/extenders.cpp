@@ -1,11 +1,11 @@
-#include "train/estimator/extenders.h"
+#include "estimator/extenders.h"
 
 #include <algorithm>
 
 #include "core/error.h"
-#include "train/estimator/evaluation_pass.h"
-#include "train/estimator/features.h"
-#include "train/estimator/wrapped_hooks.h"
+#include "estimator/evaluation_pass.h"
+#include "estimator/features.h"
+#include "estimator/wrapped_hooks.h"
 
 namespace troupe {
 namespace {

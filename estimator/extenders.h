@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "train/estimator/estimator.h"
+#include "estimator/estimator.h"
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "train/estimator/features.h"
+#include "estimator/features.h"
 
 #include <set>
 

@@ -1,9 +1,9 @@
-#include "train/estimator/in_memory_evaluator.h"
+#include "estimator/in_memory_evaluator.h"
 
 #include <utility>
 
 #include "core/error.h"
-#include "train/averaged_weights.h"
+#include "train/learning/averaged_weights.h"
 
 namespace troupe {
 

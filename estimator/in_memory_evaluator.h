@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "core/clock.h"
+#include "estimator/estimator.h"
 #include "hooks/hooks.h"
-#include "train/actions/periodic_action.h"
-#include "train/actions/step_timer.h"
-#include "train/estimator/estimator.h"
+#include "train/callbacks/periodic_action.h"
+#include "train/callbacks/step_timer.h"
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "train/estimator/loaded_model.h"
+#include "estimator/loaded_model.h"
 
 #include "strategies/device.h"
 #include "strategies/one_device.h"

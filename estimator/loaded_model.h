@@ -6,7 +6,7 @@
 #include <string>
 
 #include "hooks/hooks.h"
-#include "strategies/options.h"
+#include "options/strategy_options.h"
 #include "strategies/strategy.h"
 
 namespace troupe {

@@ -1,4 +1,4 @@
-#include "train/estimator/prediction_stream.h"
+#include "estimator/prediction_stream.h"
 
 #include <torch/types.h>
 #include <torch/utils.h>

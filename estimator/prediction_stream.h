@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "data/loader.h"
+#include "estimator/loaded_model.h"
 #include "hooks/hooks.h"
-#include "train/estimator/loaded_model.h"
 
 namespace troupe {
 

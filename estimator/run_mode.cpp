@@ -1,4 +1,4 @@
-#include "train/run_mode.h"
+#include "estimator/run_mode.h"
 
 #include <torch/types.h>
 
@@ -10,8 +10,8 @@
 
 #include "core/error.h"
 #include "core/log.h"
-#include "strategies/parameter_server.h"
-#include "train/train_and_evaluate.h"
+#include "estimator/train_and_evaluate.h"
+#include "servers/parameter_server.h"
 
 namespace troupe {
 namespace {

@@ -1,9 +1,9 @@
 // run_mode: --mode, carried out on an estimator.
 #pragma once
 
-#include "train/estimator/estimator.h"
-#include "train/options.h"
-#include "train/specs.h"
+#include "estimator/estimator.h"
+#include "estimator/specs.h"
+#include "options/train_options.h"
 
 namespace troupe {
 

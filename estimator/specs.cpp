@@ -1,4 +1,4 @@
-#include "train/specs.h"
+#include "estimator/specs.h"
 
 #include "core/error.h"
 #include "core/text.h"

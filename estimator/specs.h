@@ -9,9 +9,9 @@
 #include <string>
 
 #include "data/dataset.h"
-#include "train/export/exporter.h"
+#include "estimator/export/exporter.h"
+#include "options/train_options.h"
 #include "train/loop.h"
-#include "train/options.h"
 
 namespace troupe {
 

@@ -4,9 +4,9 @@
 
 #include "core/error.h"
 #include "core/text.h"
-#include "train/actions/early_stopping.h"
-#include "train/specs.h"
-#include "train/summaries/summary_reader.h"
+#include "estimator/specs.h"
+#include "summaries/summary_reader.h"
+#include "train/callbacks/early_stopping.h"
 
 namespace troupe {
 namespace {

@@ -1,19 +1,19 @@
-#include "train/train_and_evaluate.h"
+#include "estimator/train_and_evaluate.h"
 
 #include <utility>
 
 #include "core/error.h"
 #include "core/file_system.h"
 #include "core/log.h"
-#include "strategies/parameter_server.h"
+#include "estimator/roles/evaluation_listener.h"
+#include "estimator/roles/evaluator.h"
+#include "estimator/roles/evaluator_presence.h"
+#include "estimator/roles/marker_reader.h"
+#include "servers/parameter_server.h"
+#include "summaries/summary_reader.h"
 #include "train/checkpoint/checkpoint_index.h"
 #include "train/checkpoint/checkpoint_manifest.h"
 #include "train/checkpoint/model_weights.h"
-#include "train/roles/evaluation_listener.h"
-#include "train/roles/evaluator.h"
-#include "train/roles/evaluator_presence.h"
-#include "train/roles/marker_reader.h"
-#include "train/summaries/summary_reader.h"
 
 namespace troupe {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "train/estimator/estimator.h"
-#include "train/specs.h"
+#include "estimator/estimator.h"
+#include "estimator/specs.h"
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "train/estimator/warm_start.h"
+#include "estimator/warm_start.h"
 
 #include <torch/nn/module.h>
 
@@ -10,9 +10,9 @@
 #include "core/file_system.h"
 #include "core/log.h"
 #include "core/text.h"
+#include "estimator/wrapped_hooks.h"
+#include "tensors/tensor_file.h"
 #include "train/checkpoint/model_weights.h"
-#include "train/checkpoint/tensor_file.h"
-#include "train/estimator/wrapped_hooks.h"
 
 namespace troupe {
 namespace {

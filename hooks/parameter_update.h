@@ -6,16 +6,15 @@
 #include <ATen/core/Tensor.h>
 
 #include <string>
-#include <utility>
 #include <vector>
+
+#include "tensors/named_tensor.h"
 
 namespace torch::optim {
 class Optimizer;
 }  // namespace torch::optim
 
 namespace troupe {
-
-using NamedTensor = std::pair<std::string, at::Tensor>;
 
 class ParameterUpdate {
  public:

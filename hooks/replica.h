@@ -21,8 +21,8 @@
 #include "hooks/metric_set.h"
 #include "hooks/parameter_update.h"
 #include "hooks/phase.h"
-#include "hooks/step_options.h"
 #include "hooks/trainable.h"
+#include "options/step_options.h"
 
 namespace troupe {
 

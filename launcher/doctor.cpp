@@ -1,4 +1,4 @@
-#include "cli/doctor.h"
+#include "launcher/doctor.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -8,8 +8,8 @@
 #include <optional>
 #include <sstream>
 
-#include "cli/cluster_spec.h"
-#include "cli/numbers.h"
+#include "cluster/cluster_spec.h"
+#include "cluster/numbers.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "core/version.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/environment.h"
+#include "cluster/environment.h"
 #include "core/machine.h"
 
 namespace troupe {

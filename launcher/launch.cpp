@@ -1,6 +1,6 @@
-#include "cli/launch.h"
+#include "launcher/launch.h"
 
-#include "cli/launch_group.h"
+#include "launcher/launch_group.h"
 
 namespace troupe {
 

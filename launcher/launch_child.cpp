@@ -1,4 +1,4 @@
-#include "cli/launch_child.h"
+#include "launcher/launch_child.h"
 
 #include <fcntl.h>
 #include <sys/prctl.h>

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/environment.h"
+#include "cluster/environment.h"
 
 namespace troupe {
 

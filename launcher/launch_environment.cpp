@@ -1,11 +1,11 @@
-#include "cli/launch_environment.h"
+#include "launcher/launch_environment.h"
 
 #include <algorithm>
 
 namespace troupe {
 namespace {
 
-/// Names by which other launchers tell a process its place (cli/cluster_spec.h reads them).
+/// Names by which other launchers tell a process its place (cluster/cluster_spec.h reads them).
 bool names_a_cluster(const std::string& name) {
   for (const char* exact :
        {"TF_CONFIG", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK",

@@ -1,4 +1,4 @@
-#include "cli/launch_group.h"
+#include "launcher/launch_group.h"
 
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -9,12 +9,12 @@
 #include <csignal>
 #include <system_error>
 
-#include "cli/environment.h"
-#include "cli/launch_listener.h"
-#include "cli/launch_report.h"
+#include "cluster/environment.h"
 #include "core/error.h"
 #include "core/machine.h"
 #include "core/text.h"
+#include "launcher/launch_listener.h"
+#include "launcher/launch_report.h"
 
 namespace troupe {
 namespace {

@@ -17,12 +17,12 @@
 #include <string>
 #include <vector>
 
-#include "cli/launch.h"
-#include "cli/launch_environment.h"
-#include "cli/launch_guard.h"
-#include "cli/launch_output.h"
-#include "cli/launch_policy.h"
-#include "cli/launch_worker.h"
+#include "launcher/launch.h"
+#include "launcher/launch_environment.h"
+#include "launcher/launch_guard.h"
+#include "launcher/launch_output.h"
+#include "launcher/launch_policy.h"
+#include "launcher/launch_worker.h"
 
 namespace troupe {
 

@@ -8,11 +8,11 @@
 #include <csignal>
 #include <fstream>
 
-#include "cli/launch_group.h"
-#include "cli/launch_report.h"
 #include "core/deadline.h"
 #include "core/error.h"
 #include "core/text.h"
+#include "launcher/launch_group.h"
+#include "launcher/launch_report.h"
 
 namespace troupe {
 namespace {

@@ -1,4 +1,4 @@
-#include "cli/launch_guard.h"
+#include "launcher/launch_guard.h"
 
 #include <fcntl.h>
 #include <sys/prctl.h>
@@ -9,9 +9,9 @@
 #include <csignal>
 #include <cstring>
 
-#include "cli/launch.h"
 #include "core/error.h"
 #include "core/text.h"
+#include "launcher/launch.h"
 
 namespace troupe {
 namespace {

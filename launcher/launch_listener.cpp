@@ -1,4 +1,4 @@
-#include "cli/launch_listener.h"
+#include "launcher/launch_listener.h"
 
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -7,9 +7,9 @@
 #include <cerrno>
 #include <cstring>
 
-#include "cli/launch.h"
 #include "core/error.h"
 #include "core/text.h"
+#include "launcher/launch.h"
 
 namespace troupe {
 

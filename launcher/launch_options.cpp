@@ -1,11 +1,11 @@
-#include "cli/launch_options.h"
+#include "launcher/launch_options.h"
 
 #include <algorithm>
 #include <cstdint>
 
-#include "cli/tool_flags.h"
 #include "core/error.h"
 #include "core/text.h"
+#include "launcher/tool_flags.h"
 
 namespace troupe {
 namespace {

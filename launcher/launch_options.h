@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/launch.h"
+#include "launcher/launch.h"
 
 namespace troupe {
 

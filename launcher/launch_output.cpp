@@ -1,4 +1,4 @@
-#include "cli/launch_output.h"
+#include "launcher/launch_output.h"
 
 #include <poll.h>
 #include <unistd.h>

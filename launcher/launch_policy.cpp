@@ -1,4 +1,4 @@
-#include "cli/launch_policy.h"
+#include "launcher/launch_policy.h"
 
 #include "core/error.h"
 #include "core/text.h"

@@ -9,7 +9,7 @@
 #include <map>
 #include <string>
 
-#include "cli/launch_child.h"
+#include "launcher/launch_child.h"
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "cli/launch_report.h"
+#include "launcher/launch_report.h"
 
 #include <csignal>
 #include <cstdio>

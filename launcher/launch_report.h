@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/launch_child.h"
+#include "launcher/launch_child.h"
 
 namespace troupe {
 

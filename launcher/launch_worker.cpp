@@ -1,4 +1,4 @@
-#include "cli/launch_worker.h"
+#include "launcher/launch_worker.h"
 
 #include <fcntl.h>
 #include <sys/wait.h>

@@ -14,10 +14,10 @@
 #include <string>
 #include <string_view>
 
-#include "cli/launch_child.h"
-#include "cli/launch_output.h"
-#include "cli/launch_policy.h"
-#include "cli/launch_report.h"
+#include "launcher/launch_child.h"
+#include "launcher/launch_output.h"
+#include "launcher/launch_policy.h"
+#include "launcher/launch_report.h"
 
 namespace troupe {
 

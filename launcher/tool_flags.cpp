@@ -1,12 +1,12 @@
-#include "cli/tool_flags.h"
+#include "launcher/tool_flags.h"
 
 #include <boost/program_options/errors.hpp>
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/parsers.hpp>
 #include <boost/program_options/positional_options.hpp>
 
-#include "cli/numbers.h"
 #include "cli/suggestion.h"
+#include "cluster/numbers.h"
 #include "core/error.h"
 #include "core/text.h"
 

@@ -6,15 +6,15 @@
 #include <string>
 #include <vector>
 
-#include "cli/doctor.h"
-#include "cli/launch_options.h"
 #include "cli/run_main.h"
 #include "cli/suggestion.h"
-#include "cli/tool_flags.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "core/version.h"
 #include "data/digits.h"
+#include "launcher/doctor.h"
+#include "launcher/launch_options.h"
+#include "launcher/tool_flags.h"
 
 namespace {
 

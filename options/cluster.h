@@ -40,10 +40,6 @@ struct Cluster {
   std::string origin = "local";  // where this came from, for messages: "TF_CONFIG", "torchrun", ...
 
   [[nodiscard]] int world_size() const { return static_cast<int>(members.size()); }
-  /// Workers of the group on this machine, as far as can be told before they meet: what the
-  /// launcher says; all, where they meet on loopback; else those whose address names the host that
-  /// this worker's names. Others, without an address, do not count.
-  [[nodiscard]] int workers_here() const;
   [[nodiscard]] bool is_server() const { return server >= 0; }
   [[nodiscard]] const std::string& task() const {
     return is_server() ? servers[static_cast<std::size_t>(server)].task

@@ -1,4 +1,4 @@
-#include "train/run_config.h"
+#include "options/run_config.h"
 
 #include <cmath>
 

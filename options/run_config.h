@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "distributed/task.h"
+#include "options/task.h"
 
 namespace troupe {
 

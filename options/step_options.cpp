@@ -1,4 +1,4 @@
-#include "hooks/step_options.h"
+#include "options/step_options.h"
 
 #include <cmath>
 

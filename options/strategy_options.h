@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "distributed/cluster.h"
-#include "distributed/worker_group.h"
-#include "hooks/step_options.h"
+#include "options/cluster.h"
+#include "options/group_options.h"
+#include "options/step_options.h"
 
 namespace troupe {
 

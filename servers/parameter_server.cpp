@@ -1,4 +1,4 @@
-#include "strategies/parameter_server.h"
+#include "servers/parameter_server.h"
 
 #include <torch/optim/optimizer.h>
 #include <torch/types.h>
@@ -11,15 +11,15 @@
 #include "core/check.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "servers/tensors/implicit_momentum.h"
+#include "servers/tensors/pushed_update.h"
+#include "servers/tensors/server_report.h"
+#include "servers/tensors/server_terms.h"
+#include "servers/tensors/shard_states.h"
+#include "servers/tensors/tensor_store.h"
 #include "strategies/compute_threads.h"
-#include "strategies/local_replicas.h"
-#include "strategies/parameter_server/implicit_momentum.h"
-#include "strategies/parameter_server/pushed_update.h"
-#include "strategies/parameter_server/server_report.h"
-#include "strategies/parameter_server/server_terms.h"
-#include "strategies/parameter_server/shard_states.h"
-#include "strategies/parameter_server/tensor_store.h"
-#include "strategies/replica_runner.h"
+#include "strategies/replicas/local_replicas.h"
+#include "strategies/replicas/replica_runner.h"
 #include "strategies/shared_failure.h"
 
 namespace troupe {

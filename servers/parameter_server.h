@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "strategies/options.h"
+#include "options/strategy_options.h"
 #include "strategies/strategy.h"
 
 namespace troupe {

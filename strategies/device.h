@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "strategies/options.h"
+#include "options/strategy_options.h"
 
 namespace troupe::detail {
 

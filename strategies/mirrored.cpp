@@ -2,7 +2,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
-#include "strategies/local_replicas.h"
+#include "strategies/replicas/local_replicas.h"
 
 namespace troupe {
 namespace {

@@ -6,13 +6,14 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/text.h"
+#include "distributed/workers_here.h"
 #include "strategies/compute_threads.h"
 #include "strategies/device.h"
 #include "strategies/engines/make_engine.h"
-#include "strategies/local_replicas.h"
-#include "strategies/overlap_choice.h"
+#include "strategies/gradients/overlap_choice.h"
+#include "strategies/replicas/local_replicas.h"
 #include "strategies/shared_failure.h"
-#include "strategies/tensor_bytes.h"
+#include "tensors/tensor_bytes.h"
 
 namespace troupe {
 namespace {
@@ -142,7 +143,7 @@ class MultiWorker final : public Strategy {
     const auto all = gather(mine);
     const auto found = std::count(all.begin(), all.end(), mine);
     const std::string warning =
-        crowding(static_cast<int>(found), options_.cluster.workers_here(), replicas_.size());
+        crowding(static_cast<int>(found), workers_here(options_.cluster), replicas_.size());
     if (!warning.empty()) log_warning(warning);
   }
 

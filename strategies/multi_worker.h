@@ -4,8 +4,8 @@
 
 #include <memory>
 
+#include "options/strategy_options.h"
 #include "strategies/engines/engine.h"
-#include "strategies/options.h"
 #include "strategies/strategy.h"
 
 namespace troupe {

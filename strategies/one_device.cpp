@@ -4,9 +4,9 @@
 
 #include "core/error.h"
 #include "strategies/device.h"
-#include "strategies/finite_gradients.h"
-#include "strategies/optimizer_step.h"
-#include "strategies/replica_runner.h"
+#include "strategies/gradients/finite_gradients.h"
+#include "strategies/gradients/optimizer_step.h"
+#include "strategies/replicas/replica_runner.h"
 
 namespace troupe {
 namespace {

@@ -3,7 +3,7 @@
 #include "core/sha256.h"
 #include "core/text.h"
 #include "strategies/shared_failure.h"
-#include "strategies/tensor_bytes.h"
+#include "tensors/tensor_bytes.h"
 
 namespace troupe {
 

@@ -14,7 +14,8 @@
 
 namespace troupe {
 
-/// Averages of the trainable parameters over the steps; train/averaged_weights.h keeps them.
+/// Averages of the trainable parameters over the steps; train/learning/averaged_weights.h keeps
+/// them.
 struct WeightAverages {
   double decay = 0;
   std::int64_t updates = 0;         // steps since the averages began

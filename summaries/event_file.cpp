@@ -1,4 +1,4 @@
-#include "train/summaries/event_file.h"
+#include "summaries/event_file.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -9,9 +9,9 @@
 
 #include "core/error.h"
 #include "core/text.h"
-#include "train/summaries/event_file_name.h"
-#include "train/summaries/event_message.h"
-#include "train/summaries/event_record.h"
+#include "summaries/event_file_name.h"
+#include "summaries/event_message.h"
+#include "summaries/event_record.h"
 
 namespace troupe {
 namespace {

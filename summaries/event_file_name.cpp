@@ -1,4 +1,4 @@
-#include "train/summaries/event_file_name.h"
+#include "summaries/event_file_name.h"
 
 #include <unistd.h>
 

@@ -1,10 +1,10 @@
-#include "train/summaries/event_message.h"
+#include "summaries/event_message.h"
 
 #include <cmath>
 #include <limits>
 #include <optional>
 
-#include "train/summaries/protobuf_wire.h"
+#include "summaries/protobuf_wire.h"
 
 namespace troupe {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "train/summaries/event_file.h"
+#include "summaries/event_file.h"
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "train/summaries/event_record.h"
+#include "summaries/event_record.h"
 
 #include <boost/crc.hpp>
 #include <cerrno>
@@ -6,7 +6,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
-#include "train/summaries/little_endian.h"
+#include "summaries/little_endian.h"
 
 namespace troupe {
 namespace {

@@ -1,9 +1,9 @@
-#include "train/summaries/protobuf_wire.h"
+#include "summaries/protobuf_wire.h"
 
 #include <cstring>
 
 #include "core/error.h"
-#include "train/summaries/little_endian.h"
+#include "summaries/little_endian.h"
 
 namespace troupe {
 namespace {

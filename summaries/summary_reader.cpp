@@ -1,10 +1,10 @@
-#include "train/summaries/summary_reader.h"
+#include "summaries/summary_reader.h"
 
 #include "core/error.h"
 #include "core/log.h"
-#include "train/summaries/event_file_name.h"
-#include "train/summaries/event_message.h"
-#include "train/summaries/event_record.h"
+#include "summaries/event_file_name.h"
+#include "summaries/event_message.h"
+#include "summaries/event_record.h"
 
 namespace troupe {
 namespace {

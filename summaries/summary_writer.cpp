@@ -1,4 +1,4 @@
-#include "train/summaries/summary_writer.h"
+#include "summaries/summary_writer.h"
 
 #include <chrono>
 #include <filesystem>

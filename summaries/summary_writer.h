@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "train/summaries/event_file.h"
+#include "summaries/event_file.h"
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "train/checkpoint/safetensors.h"
+#include "tensors/safetensors.h"
 
 #include <algorithm>
 #include <limits>
@@ -7,8 +7,8 @@
 #include <set>
 
 #include "core/error.h"
+#include "core/strict_json.h"
 #include "core/text.h"
-#include "train/checkpoint/strict_json.h"
 
 namespace troupe {
 namespace {

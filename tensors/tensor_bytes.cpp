@@ -1,4 +1,4 @@
-#include "strategies/tensor_bytes.h"
+#include "tensors/tensor_bytes.h"
 
 #include <torch/types.h>
 

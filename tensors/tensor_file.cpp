@@ -1,4 +1,4 @@
-#include "train/checkpoint/tensor_file.h"
+#include "tensors/tensor_file.h"
 
 #include <torch/types.h>
 
@@ -8,7 +8,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
-#include "train/checkpoint/safetensors.h"
+#include "tensors/safetensors.h"
 
 namespace troupe {
 namespace {

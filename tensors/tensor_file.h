@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/span.h"
-#include "hooks/parameter_update.h"
+#include "tensors/named_tensor.h"
 
 namespace troupe {
 

@@ -9,7 +9,7 @@
 #include "core/error.h"
 #include "hooks/replica_scope.h"
 #include "strategies/shared_failure.h"
-#include "train/averaged_weights.h"
+#include "train/learning/averaged_weights.h"
 #include "train/own_pace.h"
 
 namespace troupe {

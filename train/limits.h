@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "options/train_options.h"
 #include "strategies/train_state.h"
-#include "train/options.h"
 
 namespace troupe::detail {
 

@@ -9,12 +9,12 @@
 #include "core/text.h"
 #include "strategies/shared_failure.h"
 #include "train/agreement.h"
-#include "train/averaged_weights.h"
 #include "train/checkpoint/checkpointer.h"
 #include "train/evaluate.h"
+#include "train/learning/averaged_weights.h"
+#include "train/learning/schedule_factor.h"
 #include "train/limits.h"
 #include "train/own_pace.h"
-#include "train/schedule_factor.h"
 #include "train/stock_actions.h"
 
 namespace troupe {

@@ -4,12 +4,12 @@
 #include <optional>
 #include <string>
 
+#include "options/train_options.h"
 #include "strategies/strategy.h"
-#include "train/actions/periodic_action.h"
+#include "train/callbacks/periodic_action.h"
 #include "train/checkpoint/saving_listener.h"
-#include "train/options.h"
+#include "train/learning/schedule.h"
 #include "train/report.h"
-#include "train/schedule.h"
 
 namespace troupe {
 

@@ -1,14 +1,15 @@
-#include "strategies/make_strategy.h"
+#include "train/make_strategy.h"
 
 #include "core/error.h"
 #include "core/log.h"
+#include "distributed/workers_here.h"
+#include "servers/parameter_server.h"
 #include "strategies/central_storage.h"
 #include "strategies/compute_threads.h"
 #include "strategies/engines/make_engine.h"
 #include "strategies/mirrored.h"
 #include "strategies/multi_worker.h"
 #include "strategies/one_device.h"
-#include "strategies/parameter_server.h"
 
 namespace troupe {
 
@@ -22,7 +23,7 @@ std::unique_ptr<Strategy> make_strategy(const StrategyOptions& options) {
                                                                : "one-device";
   const std::string name = options.name == "auto" ? fitting : options.name;
   const int threads =
-      configure_compute_threads(options.threads, options.cluster.workers_here(), replicas);
+      configure_compute_threads(options.threads, workers_here(options.cluster), replicas);
   std::string devices = options.device;
   for (std::size_t i = 0; i < options.devices.size(); ++i) {
     devices = i == 0 ? options.devices[0] : text(devices, ",", options.devices[i]);

@@ -2,12 +2,12 @@
 
 #include <memory>
 
-#include "train/actions/metrics_file.h"
-#include "train/actions/progress_bar.h"
-#include "train/actions/step_counter.h"
-#include "train/actions/step_log.h"
-#include "train/actions/summary_saver.h"
-#include "train/summaries/summary_writer.h"
+#include "summaries/summary_writer.h"
+#include "train/callbacks/metrics_file.h"
+#include "train/callbacks/progress_bar.h"
+#include "train/callbacks/step_counter.h"
+#include "train/callbacks/step_log.h"
+#include "train/callbacks/summary_saver.h"
 
 namespace troupe::detail {
 namespace {

@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "core/clock.h"
-#include "train/actions/periodic_action.h"
-#include "train/options.h"
+#include "options/train_options.h"
+#include "train/callbacks/periodic_action.h"
 
 namespace troupe::detail {
 

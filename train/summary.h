@@ -3,9 +3,9 @@
 
 #include <optional>
 
+#include "options/train_options.h"
 #include "strategies/strategy.h"
 #include "train/loop.h"
-#include "train/options.h"
 #include "train/report.h"
 
 namespace troupe {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "core/check.h"
-#include "distributed/control_messages.h"
+#include "distributed/membership/control_messages.h"
 #include "net/frame.h"
 
 namespace troupe::bench {

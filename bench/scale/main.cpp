@@ -14,8 +14,8 @@
 #include "cli/run_main.h"
 #include "core/log.h"
 #include "core/text.h"
-#include "distributed/collectives.h"
-#include "distributed/topology.h"
+#include "distributed/collectives/collectives.h"
+#include "distributed/collectives/topology.h"
 
 namespace troupe::bench {
 namespace {

@@ -15,10 +15,10 @@
 #include "bench/scale/emulated_network.h"
 #include "bench/scale/gate.h"
 #include "bench/scale/network_port.h"
-#include "cli/launch_listener.h"
 #include "core/error.h"
 #include "core/machine.h"
 #include "core/text.h"
+#include "launcher/launch_listener.h"
 
 namespace troupe::bench {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <functional>
 
-#include "distributed/stream.h"
+#include "distributed/collectives/stream.h"
 
 namespace troupe {
 

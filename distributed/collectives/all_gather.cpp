@@ -4,7 +4,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
-#include "distributed/collectives.h"
+#include "distributed/collectives/collectives.h"
 
 namespace troupe {
 namespace {

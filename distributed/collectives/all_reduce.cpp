@@ -1,7 +1,7 @@
 // Which algorithm sums: by length and world size alone, so that all ranks agree.
-#include "distributed/collectives.h"
-#include "distributed/slices.h"
-#include "distributed/topology.h"
+#include "distributed/collectives/collectives.h"
+#include "distributed/collectives/slices.h"
+#include "distributed/collectives/topology.h"
 
 namespace troupe {
 namespace {

@@ -1,6 +1,6 @@
 // Dissemination: in round k rank r tells r + 2^k that it is here and hears from r - 2^k; after
 // ceil(log2(W)) rounds every rank has heard, directly or not, from all.
-#include "distributed/collectives.h"
+#include "distributed/collectives/collectives.h"
 
 namespace troupe {
 

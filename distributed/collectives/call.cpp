@@ -1,4 +1,4 @@
-#include "distributed/call.h"
+#include "distributed/collectives/call.h"
 
 #include <poll.h>
 
@@ -9,8 +9,8 @@
 #include "core/check.h"
 #include "core/spin.h"
 #include "core/text.h"
-#include "distributed/collective_label.h"
-#include "distributed/verdict.h"
+#include "distributed/collectives/collective_label.h"
+#include "distributed/membership/verdict.h"
 
 namespace troupe {
 namespace {

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "core/deadline.h"
-#include "distributed/group_state.h"
-#include "distributed/stream.h"
+#include "distributed/collectives/stream.h"
+#include "distributed/membership/group_state.h"
 #include "net/link.h"
 
 namespace troupe {

@@ -1,4 +1,4 @@
-#include "distributed/collective_label.h"
+#include "distributed/collectives/collective_label.h"
 
 #include "core/span.h"
 #include "net/frame.h"

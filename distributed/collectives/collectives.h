@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "core/span.h"
-#include "distributed/adding_sink.h"
-#include "distributed/call.h"
-#include "distributed/reduction.h"
-#include "distributed/rounding.h"
+#include "distributed/collectives/adding_sink.h"
+#include "distributed/collectives/call.h"
+#include "distributed/collectives/reduction.h"
+#include "distributed/collectives/rounding.h"
 
 namespace troupe {
 

@@ -4,8 +4,8 @@
 // to add rounds the whole sum, and all take these bits. So, over all ranks and up to the float
 // additions' own rounding: values before + errors before = values after + errors after.
 #include "core/check.h"
-#include "distributed/collectives.h"
-#include "distributed/slices.h"
+#include "distributed/collectives/collectives.h"
+#include "distributed/collectives/slices.h"
 
 namespace troupe {
 

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "core/check.h"
-#include "distributed/collectives.h"
-#include "distributed/rank_order.h"
-#include "distributed/slices.h"
+#include "distributed/collectives/collectives.h"
+#include "distributed/collectives/rank_order.h"
+#include "distributed/collectives/slices.h"
 
 namespace troupe {
 namespace {

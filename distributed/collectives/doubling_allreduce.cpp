@@ -2,8 +2,8 @@
 // branch's sum from its partner and adds it; a + b and b + a round alike, so both sides get the
 // same bits. Ranks of a short branch serve several of the other one.
 #include "core/check.h"
-#include "distributed/collectives.h"
-#include "distributed/topology.h"
+#include "distributed/collectives/collectives.h"
+#include "distributed/collectives/topology.h"
 
 namespace troupe {
 

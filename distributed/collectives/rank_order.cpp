@@ -1,4 +1,4 @@
-#include "distributed/rank_order.h"
+#include "distributed/collectives/rank_order.h"
 
 #include <algorithm>
 #include <array>

@@ -9,7 +9,7 @@
 #include <cstddef>
 
 #include "core/span.h"
-#include "distributed/reduction.h"
+#include "distributed/collectives/reduction.h"
 
 namespace troupe {
 

@@ -1,9 +1,9 @@
 // Compiled with -O3 in every build type (distributed/CMakeLists.txt): g++ vectorises these loops,
 // and element-wise sums of vectors round as the scalar ones do, whatever the vectors' length.
-#include "distributed/reduction.h"
+#include "distributed/collectives/reduction.h"
 
 #include "core/check.h"
-#include "distributed/half.h"
+#include "distributed/collectives/half.h"
 
 // The same loops for the longest vectors of this processor; chosen once, when a Reduction is made.
 #if defined(__x86_64__)

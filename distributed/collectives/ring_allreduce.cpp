@@ -2,8 +2,8 @@
 // receives chunk r-s-1 from r-1; the first W-1 steps add what arrives, the others replace it. After
 // the first half rank r holds the whole sum of chunk r+1. All steps of one rank are one message to
 // the next rank: what step s receives is what step s+1 sends.
-#include "distributed/collectives.h"
-#include "distributed/slices.h"
+#include "distributed/collectives/collectives.h"
+#include "distributed/collectives/slices.h"
 
 namespace troupe {
 

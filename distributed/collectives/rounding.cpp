@@ -1,8 +1,8 @@
 // Compiled with -O3 in every build type, as reduction.cpp is.
-#include "distributed/rounding.h"
+#include "distributed/collectives/rounding.h"
 
 #include "core/check.h"
-#include "distributed/half.h"
+#include "distributed/collectives/half.h"
 
 namespace troupe {
 namespace {

@@ -1,4 +1,4 @@
-#include "distributed/stream.h"
+#include "distributed/collectives/stream.h"
 
 #include <algorithm>
 #include <string>

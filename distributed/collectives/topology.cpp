@@ -1,4 +1,4 @@
-#include "distributed/topology.h"
+#include "distributed/collectives/topology.h"
 
 #include <algorithm>
 #include <set>

@@ -1,6 +1,6 @@
 // Binomial tree: with ranks counted from the root, a rank receives from the rank without its lowest
 // set bit and sends to those that set one of the bits below it, the farthest first.
-#include "distributed/collectives.h"
+#include "distributed/collectives/collectives.h"
 
 namespace troupe {
 

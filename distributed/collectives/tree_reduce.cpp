@@ -1,9 +1,9 @@
 // Tree towards the root: where branches are joined in pairs, one rank of each holds its sum, and
 // those are partners; on the way up from `root` to the whole tree the root holds every branch that
 // it is in.
-#include "distributed/adding_sink.h"
-#include "distributed/collectives.h"
-#include "distributed/topology.h"
+#include "distributed/collectives/adding_sink.h"
+#include "distributed/collectives/collectives.h"
+#include "distributed/collectives/topology.h"
 
 namespace troupe {
 namespace {

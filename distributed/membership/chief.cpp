@@ -1,4 +1,4 @@
-#include "distributed/chief.h"
+#include "distributed/membership/chief.h"
 
 #include <algorithm>
 #include <boost/asio/buffer.hpp>

@@ -12,11 +12,11 @@
 #include <string>
 #include <vector>
 
-#include "distributed/control_messages.h"
-#include "distributed/control_plane.h"
-#include "distributed/group_state.h"
-#include "distributed/link_maker.h"
-#include "distributed/liveness.h"
+#include "distributed/membership/control_messages.h"
+#include "distributed/membership/control_plane.h"
+#include "distributed/membership/group_state.h"
+#include "distributed/membership/link_maker.h"
+#include "distributed/membership/liveness.h"
 #include "net/acceptor.h"
 #include "net/connection.h"
 

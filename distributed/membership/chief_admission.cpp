@@ -5,7 +5,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/text.h"
-#include "distributed/chief.h"
+#include "distributed/membership/chief.h"
 
 namespace troupe {
 namespace {

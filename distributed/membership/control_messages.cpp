@@ -1,9 +1,9 @@
-#include "distributed/control_messages.h"
+#include "distributed/membership/control_messages.h"
 
 #include <sys/random.h>
 
 #include "core/error.h"
-#include "distributed/json_fields.h"
+#include "distributed/membership/json_fields.h"
 #include "net/frame.h"
 
 namespace troupe {

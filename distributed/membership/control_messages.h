@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "core/span.h"
-#include "distributed/cluster.h"
-#include "distributed/failure.h"
-#include "distributed/join_terms.h"
+#include "distributed/membership/failure.h"
+#include "distributed/membership/join_terms.h"
+#include "options/cluster.h"
 
 namespace troupe {
 

@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "distributed/failure.h"
+#include "distributed/membership/failure.h"
 #include "net/acceptor.h"
 
 namespace troupe {

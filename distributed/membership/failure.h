@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "distributed/cluster.h"
+#include "options/cluster.h"
 
 namespace troupe {
 

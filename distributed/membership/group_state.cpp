@@ -1,4 +1,4 @@
-#include "distributed/group_state.h"
+#include "distributed/membership/group_state.h"
 
 #include <unistd.h>
 

@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "core/deadline.h"
-#include "distributed/cluster.h"
-#include "distributed/failure.h"
+#include "distributed/membership/failure.h"
 #include "distributed/worker_group.h"
 #include "net/wake_event.h"
+#include "options/cluster.h"
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "distributed/join_terms.h"
+#include "distributed/membership/join_terms.h"
 
 #include <algorithm>
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "distributed/cluster.h"
+#include "options/cluster.h"
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "distributed/link_maker.h"
+#include "distributed/membership/link_maker.h"
 
 #include <unistd.h>
 
@@ -12,7 +12,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/text.h"
-#include "distributed/topology.h"
+#include "distributed/collectives/topology.h"
 #include "net/address.h"
 #include "net/socket_options.h"
 

@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
-#include "distributed/control_messages.h"
-#include "distributed/group_state.h"
+#include "distributed/membership/control_messages.h"
+#include "distributed/membership/group_state.h"
 #include "net/link_listener.h"
 
 namespace troupe {

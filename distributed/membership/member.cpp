@@ -1,11 +1,11 @@
-#include "distributed/member.h"
+#include "distributed/membership/member.h"
 
 #include <utility>
 
 #include "core/error.h"
 #include "core/log.h"
 #include "core/text.h"
-#include "distributed/chief.h"
+#include "distributed/membership/chief.h"
 #include "net/address.h"
 
 namespace troupe {

@@ -1,4 +1,4 @@
-#include "distributed/verdict.h"
+#include "distributed/membership/verdict.h"
 
 #include "core/error.h"
 #include "core/text.h"

@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "distributed/call.h"
-#include "distributed/failure.h"
+#include "distributed/collectives/call.h"
+#include "distributed/membership/failure.h"
 #include "net/frame.h"
 
 namespace troupe {

@@ -1,4 +1,4 @@
-#include "distributed/board.h"
+#include "distributed/shared_memory/board.h"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -15,8 +15,8 @@
 #include "core/error.h"
 #include "core/spin.h"
 #include "core/text.h"
-#include "distributed/collective_label.h"
-#include "distributed/verdict.h"
+#include "distributed/collectives/collective_label.h"
+#include "distributed/membership/verdict.h"
 
 namespace troupe {
 namespace {

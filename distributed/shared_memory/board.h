@@ -20,10 +20,10 @@
 
 #include "core/deadline.h"
 #include "core/span.h"
-#include "distributed/board_layout.h"
-#include "distributed/call.h"
-#include "distributed/reduction.h"
-#include "distributed/shared_segment.h"
+#include "distributed/collectives/call.h"
+#include "distributed/collectives/reduction.h"
+#include "distributed/shared_memory/board_layout.h"
+#include "distributed/shared_memory/shared_segment.h"
 
 namespace troupe {
 

@@ -9,9 +9,9 @@
 #include <cstring>
 #include <utility>
 
-#include "distributed/board.h"
-#include "distributed/rank_order.h"
-#include "distributed/slices.h"
+#include "distributed/collectives/rank_order.h"
+#include "distributed/collectives/slices.h"
+#include "distributed/shared_memory/board.h"
 
 namespace troupe {
 namespace {

@@ -1,12 +1,12 @@
-#include "distributed/board_maker.h"
+#include "distributed/shared_memory/board_maker.h"
 
 #include <utility>
 
 #include "core/error.h"
 #include "core/log.h"
 #include "core/text.h"
-#include "distributed/share_memory.h"
-#include "distributed/verdict.h"
+#include "distributed/membership/verdict.h"
+#include "distributed/shared_memory/share_memory.h"
 
 namespace troupe {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "core/deadline.h"
-#include "distributed/board.h"
+#include "distributed/shared_memory/board.h"
 
 namespace troupe {
 

@@ -1,6 +1,6 @@
 // Descriptors go along a binomial tree from rank 0, as a broadcast's bytes do: a rank receives from
 // the rank without its lowest set bit and hands on to those that set one of the bits below it.
-#include "distributed/share_memory.h"
+#include "distributed/shared_memory/share_memory.h"
 
 #include <poll.h>
 
@@ -9,9 +9,9 @@
 
 #include "core/error.h"
 #include "core/text.h"
-#include "distributed/collective_label.h"
-#include "distributed/collectives.h"
-#include "distributed/verdict.h"
+#include "distributed/collectives/collective_label.h"
+#include "distributed/collectives/collectives.h"
+#include "distributed/membership/verdict.h"
 
 namespace troupe {
 namespace {

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "core/deadline.h"
-#include "distributed/call.h"
-#include "distributed/shared_segment.h"
+#include "distributed/collectives/call.h"
+#include "distributed/shared_memory/shared_segment.h"
 
 namespace troupe {
 

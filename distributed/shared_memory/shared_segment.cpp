@@ -1,4 +1,4 @@
-#include "distributed/shared_segment.h"
+#include "distributed/shared_memory/shared_segment.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

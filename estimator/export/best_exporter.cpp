@@ -6,10 +6,10 @@
 #include "core/error.h"
 #include "core/file_system.h"
 #include "core/text.h"
-#include "train/export/best_record.h"
-#include "train/export/export_directory.h"
-#include "train/export/exporter.h"
-#include "train/export/exporter_parts.h"
+#include "estimator/export/best_record.h"
+#include "estimator/export/export_directory.h"
+#include "estimator/export/exporter.h"
+#include "estimator/export/exporter_parts.h"
 
 namespace troupe {
 namespace {

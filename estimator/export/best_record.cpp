@@ -1,4 +1,4 @@
-#include "train/export/best_record.h"
+#include "estimator/export/best_record.h"
 
 #include <cmath>
 #include <cstdint>
@@ -7,10 +7,10 @@
 
 #include "core/error.h"
 #include "core/log.h"
+#include "core/strict_json.h"
 #include "core/text.h"
+#include "estimator/export/exporter_parts.h"
 #include "train/checkpoint/checkpoint_manifest.h"
-#include "train/checkpoint/strict_json.h"
-#include "train/export/exporter_parts.h"
 
 namespace troupe {
 namespace {

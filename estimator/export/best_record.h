@@ -7,7 +7,7 @@
 #include <string>
 
 #include "core/file_system.h"
-#include "train/roles/evaluation.h"
+#include "estimator/roles/evaluation.h"
 
 namespace troupe {
 

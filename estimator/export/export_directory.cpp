@@ -1,4 +1,4 @@
-#include "train/export/export_directory.h"
+#include "estimator/export/export_directory.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -13,7 +13,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/text.h"
-#include "train/export/exporter_parts.h"
+#include "estimator/export/exporter_parts.h"
 
 namespace troupe {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "core/file_system.h"
-#include "train/export/exporter.h"
-#include "train/roles/sleeper.h"
+#include "estimator/export/exporter.h"
+#include "estimator/roles/sleeper.h"
 
 namespace troupe {
 

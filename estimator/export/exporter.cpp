@@ -1,4 +1,4 @@
-#include "train/export/exporter.h"
+#include "estimator/export/exporter.h"
 
 #include <cmath>
 #include <set>
@@ -7,9 +7,9 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/text.h"
+#include "estimator/export/export_directory.h"
+#include "estimator/export/exporter_parts.h"
 #include "train/checkpoint/checkpoint_manifest.h"
-#include "train/export/export_directory.h"
-#include "train/export/exporter_parts.h"
 
 namespace troupe {
 namespace {

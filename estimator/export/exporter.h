@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "train/roles/evaluation.h"
-#include "train/summaries/summary_reader.h"
+#include "estimator/roles/evaluation.h"
+#include "summaries/summary_reader.h"
 
 namespace troupe {
 

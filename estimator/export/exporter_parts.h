@@ -7,10 +7,10 @@
 #include <string>
 
 #include "core/error.h"
-#include "train/export/export_directory.h"
-#include "train/export/exporter.h"
-#include "train/roles/sleeper.h"
-#include "train/summaries/summary_reader.h"
+#include "estimator/export/export_directory.h"
+#include "estimator/export/exporter.h"
+#include "estimator/roles/sleeper.h"
+#include "summaries/summary_reader.h"
 
 namespace troupe::detail {
 

@@ -1,4 +1,4 @@
-#include "train/export/model_export.h"
+#include "estimator/export/model_export.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -10,9 +10,9 @@
 #include "core/error.h"
 #include "core/span.h"
 #include "core/text.h"
-#include "train/checkpoint/tensor_file.h"
-#include "train/export/torch_script.h"
-#include "train/export/triton_config.h"
+#include "estimator/export/torch_script.h"
+#include "estimator/export/triton_config.h"
+#include "tensors/tensor_file.h"
 
 namespace troupe {
 namespace {

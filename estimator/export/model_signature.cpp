@@ -1,4 +1,4 @@
-#include "train/export/model_signature.h"
+#include "estimator/export/model_signature.h"
 
 #include <array>
 #include <nlohmann/json.hpp>

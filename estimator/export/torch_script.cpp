@@ -1,4 +1,4 @@
-#include "train/export/torch_script.h"
+#include "estimator/export/torch_script.h"
 
 #include <torch/csrc/jit/serialization/import.h>
 #include <torch/nn/module.h>
@@ -12,7 +12,7 @@
 
 #include "core/check.h"
 #include "core/error.h"
-#include "train/export/traced_module.h"
+#include "estimator/export/traced_module.h"
 #include "train/random_guard.h"
 
 namespace troupe {

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "estimator/export/model_signature.h"
 #include "hooks/hooks.h"
-#include "train/export/model_signature.h"
 
 namespace troupe {
 

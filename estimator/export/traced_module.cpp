@@ -1,4 +1,4 @@
-#include "train/export/traced_module.h"
+#include "estimator/export/traced_module.h"
 
 #include <torch/csrc/jit/frontend/tracer.h>
 #include <torch/csrc/jit/passes/dead_code_elimination.h>

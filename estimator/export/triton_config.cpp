@@ -1,4 +1,4 @@
-#include "train/export/triton_config.h"
+#include "estimator/export/triton_config.h"
 
 #include <algorithm>
 

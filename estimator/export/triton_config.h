@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "train/export/model_signature.h"
+#include "estimator/export/model_signature.h"
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "train/roles/evaluation.h"
+#include "estimator/roles/evaluation.h"
 
 #include <algorithm>
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "train/roles/evaluation.h"
-#include "train/roles/finished_marker.h"
+#include "estimator/roles/evaluation.h"
+#include "estimator/roles/finished_marker.h"
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "train/roles/evaluation_listener.h"
+#include "estimator/roles/evaluation_listener.h"
 
 #include <cmath>
 #include <utility>

@@ -7,10 +7,10 @@
 #include <optional>
 
 #include "core/clock.h"
-#include "train/actions/step_timer.h"
+#include "estimator/roles/evaluation_job.h"
+#include "estimator/roles/evaluator.h"
+#include "train/callbacks/step_timer.h"
 #include "train/checkpoint/saving_listener.h"
-#include "train/roles/evaluation_job.h"
-#include "train/roles/evaluator.h"
 
 namespace troupe {
 

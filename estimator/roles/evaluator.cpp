@@ -1,4 +1,4 @@
-#include "train/roles/evaluator.h"
+#include "estimator/roles/evaluator.h"
 
 #include <algorithm>
 #include <cmath>

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "core/clock.h"
-#include "train/roles/evaluation_job.h"
-#include "train/roles/sleeper.h"
+#include "estimator/roles/evaluation_job.h"
+#include "estimator/roles/sleeper.h"
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "train/roles/evaluator_presence.h"
+#include "estimator/roles/evaluator_presence.h"
 
 #include "core/error.h"
 

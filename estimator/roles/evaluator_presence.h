@@ -6,7 +6,7 @@
 #include <string>
 
 #include "core/file_system.h"
-#include "train/roles/sleeper.h"
+#include "estimator/roles/sleeper.h"
 
 namespace troupe {
 

@@ -1,11 +1,11 @@
-#include "train/roles/finished_marker.h"
+#include "estimator/roles/finished_marker.h"
 
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
 #include "core/log.h"
+#include "core/strict_json.h"
 #include "core/text.h"
-#include "train/checkpoint/strict_json.h"
 
 namespace troupe {
 namespace {

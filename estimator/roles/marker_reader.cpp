@@ -1,4 +1,4 @@
-#include "train/roles/marker_reader.h"
+#include "estimator/roles/marker_reader.h"
 
 #include <cstddef>
 

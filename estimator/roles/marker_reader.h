@@ -5,7 +5,7 @@
 #include <string>
 
 #include "core/clock.h"
-#include "train/roles/finished_marker.h"
+#include "estimator/roles/finished_marker.h"
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "train/roles/sleeper.h"
+#include "estimator/roles/sleeper.h"
 
 #include <algorithm>
 #include <chrono>

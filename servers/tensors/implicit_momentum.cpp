@@ -1,4 +1,4 @@
-#include "strategies/parameter_server/implicit_momentum.h"
+#include "servers/tensors/implicit_momentum.h"
 
 #include <torch/optim/rmsprop.h>
 #include <torch/optim/sgd.h>

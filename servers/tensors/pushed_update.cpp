@@ -1,9 +1,9 @@
-#include "strategies/parameter_server/pushed_update.h"
+#include "servers/tensors/pushed_update.h"
 
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include "strategies/finite_gradients.h"
+#include "strategies/gradients/finite_gradients.h"
 
 namespace troupe::detail {
 namespace {

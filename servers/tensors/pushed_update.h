@@ -3,9 +3,9 @@
 
 #include <memory>
 
-#include "strategies/gradient_buckets.h"
-#include "strategies/parameter_server/server_exchange.h"
-#include "strategies/replica_threads.h"
+#include "servers/tensors/server_exchange.h"
+#include "strategies/gradients/gradient_buckets.h"
+#include "strategies/replicas/replica_threads.h"
 
 namespace troupe::detail {
 

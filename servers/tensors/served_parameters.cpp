@@ -1,4 +1,4 @@
-#include "strategies/parameter_server/served_parameters.h"
+#include "servers/tensors/served_parameters.h"
 
 #include <torch/optim/lbfgs.h>
 #include <torch/types.h>

@@ -1,16 +1,16 @@
 // ServedParameters: which tensors of a replica the parameter servers hold, and which rows of them
 // are where. The same on every worker and server, since all make their models with the same hooks.
 //
-// Vocabulary: as distributed/servers/placement.h. A tensor's rows are its slices along axis 0; a
+// Vocabulary: as servers/wire/placement.h. A tensor's rows are its slices along axis 0; a
 // scalar is one row.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "distributed/servers/parameter_server.h"
 #include "hooks/replica.h"
-#include "strategies/options.h"
+#include "options/strategy_options.h"
+#include "servers/wire/parameter_server.h"
 
 namespace troupe::detail {
 

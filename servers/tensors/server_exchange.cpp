@@ -1,4 +1,4 @@
-#include "strategies/parameter_server/server_exchange.h"
+#include "servers/tensors/server_exchange.h"
 
 #include <torch/optim/adagrad.h>
 #include <torch/optim/sgd.h>

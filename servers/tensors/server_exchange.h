@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "distributed/servers/server_client.h"
 #include "hooks/parameter_update.h"
-#include "strategies/parameter_server/served_parameters.h"
+#include "servers/tensors/served_parameters.h"
+#include "servers/wire/server_client.h"
 
 namespace troupe::detail {
 

@@ -1,4 +1,4 @@
-#include "strategies/parameter_server/server_report.h"
+#include "servers/tensors/server_report.h"
 
 #include <nlohmann/json.hpp>
 

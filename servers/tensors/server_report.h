@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string>
 
-#include "distributed/servers/pace.h"
-#include "distributed/servers/server_client.h"
+#include "servers/wire/pace.h"
+#include "servers/wire/server_client.h"
 
 namespace troupe::detail {
 

@@ -1,9 +1,9 @@
-#include "strategies/parameter_server/server_terms.h"
+#include "servers/tensors/server_terms.h"
 
 #include "core/error.h"
 #include "core/text.h"
-#include "strategies/local_replicas.h"
-#include "strategies/tensor_bytes.h"
+#include "strategies/replicas/local_replicas.h"
+#include "tensors/tensor_bytes.h"
 
 namespace troupe::detail {
 

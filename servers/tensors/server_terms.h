@@ -1,10 +1,10 @@
 // What workers and parameter servers of one job must agree on.
 #pragma once
 
-#include "distributed/servers/pace.h"
 #include "distributed/worker_group.h"
 #include "hooks/replica.h"
-#include "strategies/options.h"
+#include "options/strategy_options.h"
+#include "servers/wire/pace.h"
 
 namespace troupe::detail {
 

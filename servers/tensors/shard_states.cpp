@@ -1,4 +1,4 @@
-#include "strategies/parameter_server/shard_states.h"
+#include "servers/tensors/shard_states.h"
 
 #include <torch/types.h>
 #include <torch/utils.h>
@@ -9,8 +9,8 @@
 
 #include "core/error.h"
 #include "core/text.h"
-#include "strategies/optimizer_state.h"
-#include "strategies/parameter_server/state_bytes.h"
+#include "servers/tensors/state_bytes.h"
+#include "strategies/gradients/optimizer_state.h"
 
 namespace troupe::detail {
 namespace {

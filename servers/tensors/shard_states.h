@@ -7,7 +7,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <vector>
 
-#include "strategies/parameter_server/served_parameters.h"
+#include "servers/tensors/served_parameters.h"
 
 namespace troupe::detail {
 

@@ -1,4 +1,4 @@
-#include "strategies/parameter_server/state_bytes.h"
+#include "servers/tensors/state_bytes.h"
 
 #include <torch/types.h>
 

@@ -1,4 +1,4 @@
-#include "strategies/parameter_server/tensor_store.h"
+#include "servers/tensors/tensor_store.h"
 
 #include <torch/optim/optimizer.h>
 #include <torch/types.h>
@@ -11,10 +11,10 @@
 #include "core/check.h"
 #include "core/error.h"
 #include "core/text.h"
-#include "strategies/optimizer_state.h"
-#include "strategies/parameter_server/shard_states.h"
-#include "strategies/parameter_server/state_bytes.h"
-#include "strategies/tensor_sum.h"
+#include "servers/tensors/shard_states.h"
+#include "servers/tensors/state_bytes.h"
+#include "strategies/gradients/optimizer_state.h"
+#include "strategies/gradients/tensor_sum.h"
 
 namespace troupe::detail {
 namespace {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "distributed/servers/parameter_store.h"
-#include "strategies/parameter_server/served_parameters.h"
+#include "servers/tensors/served_parameters.h"
+#include "servers/wire/parameter_store.h"
 
 namespace troupe::detail {
 
@@ -22,8 +22,8 @@ class TensorStore final : public ParameterStore {
 
   void load(Span<const std::byte> state) override;
   [[nodiscard]] std::vector<std::byte> save() override;
-  /// Additions are made in float32 or float64, as strategies/replica_sum.cpp does. A gradient that
-  /// all pushes give by rows is a sparse tensor to the optimiser, as on one device.
+  /// Additions are made in float32 or float64, as strategies/gradients/replica_sum.cpp does. A
+  /// gradient that all pushes give by rows is a sparse tensor to the optimiser, as on one device.
   void apply(const std::vector<const Push*>& pushes, double scale) override;
   void read(int shard, Span<const std::int64_t> rows, Span<std::byte> out) const override;
 

@@ -1,4 +1,4 @@
-#include "distributed/servers/busy_pulse.h"
+#include "servers/wire/busy_pulse.h"
 
 #include <utility>
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/span.h"
-#include "distributed/servers/placement.h"
+#include "servers/wire/placement.h"
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "distributed/servers/client_inbox.h"
+#include "servers/wire/client_inbox.h"
 
 #include <utility>
 

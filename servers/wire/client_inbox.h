@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "core/deadline.h"
-#include "distributed/failure.h"
+#include "distributed/membership/failure.h"
 #include "net/frame.h"
 
 namespace troupe {

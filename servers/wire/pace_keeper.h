@@ -15,10 +15,10 @@
 #include <string>
 #include <vector>
 
-#include "distributed/servers/pace.h"
-#include "distributed/servers/round_keeper.h"
-#include "distributed/servers/server_messages.h"
-#include "distributed/servers/worker_clocks.h"
+#include "servers/wire/pace.h"
+#include "servers/wire/round_keeper.h"
+#include "servers/wire/server_messages.h"
+#include "servers/wire/worker_clocks.h"
 
 namespace troupe {
 

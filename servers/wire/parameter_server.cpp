@@ -1,8 +1,8 @@
-#include "distributed/servers/parameter_server.h"
+#include "servers/wire/parameter_server.h"
 
 #include <utility>
 
-#include "distributed/servers/server_process.h"
+#include "servers/wire/server_process.h"
 
 namespace troupe {
 

@@ -10,11 +10,11 @@
 
 #include <memory>
 
-#include "distributed/cluster.h"
-#include "distributed/servers/pace.h"
-#include "distributed/servers/parameter_store.h"
-#include "distributed/servers/placement.h"
 #include "distributed/worker_group.h"
+#include "options/cluster.h"
+#include "servers/wire/pace.h"
+#include "servers/wire/parameter_store.h"
+#include "servers/wire/placement.h"
 
 namespace troupe {
 

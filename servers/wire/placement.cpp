@@ -1,4 +1,4 @@
-#include "distributed/servers/placement.h"
+#include "servers/wire/placement.h"
 
 #include <algorithm>
 #include <numeric>

@@ -1,4 +1,4 @@
-#include "distributed/servers/round_keeper.h"
+#include "servers/wire/round_keeper.h"
 
 #include <algorithm>
 

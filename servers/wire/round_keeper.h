@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "distributed/servers/pace.h"
-#include "distributed/servers/worker_clocks.h"
+#include "servers/wire/pace.h"
+#include "servers/wire/worker_clocks.h"
 
 namespace troupe {
 

@@ -1,11 +1,11 @@
-#include "distributed/servers/row_messages.h"
+#include "servers/wire/row_messages.h"
 
 #include <algorithm>
 #include <cstring>
 
 #include "core/check.h"
-#include "distributed/servers/server_messages.h"
 #include "net/frame.h"
+#include "servers/wire/server_messages.h"
 
 namespace troupe {
 namespace {

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "core/span.h"
-#include "distributed/servers/change_log.h"
-#include "distributed/servers/parameter_store.h"
-#include "distributed/servers/placement.h"
 #include "net/connection.h"
+#include "servers/wire/change_log.h"
+#include "servers/wire/parameter_store.h"
+#include "servers/wire/placement.h"
 
 namespace troupe {
 

@@ -4,7 +4,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/text.h"
-#include "distributed/servers/server_process.h"
+#include "servers/wire/server_process.h"
 
 namespace troupe {
 namespace {

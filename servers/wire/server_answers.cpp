@@ -1,11 +1,11 @@
-#include "distributed/servers/server_answers.h"
+#include "servers/wire/server_answers.h"
 
 #include <utility>
 
 #include "core/error.h"
 #include "core/text.h"
-#include "distributed/chief.h"
-#include "distributed/servers/row_messages.h"
+#include "distributed/membership/chief.h"
+#include "servers/wire/row_messages.h"
 
 namespace troupe {
 namespace {

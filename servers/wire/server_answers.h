@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "core/deadline.h"
-#include "distributed/cluster.h"
-#include "distributed/servers/client_inbox.h"
-#include "distributed/servers/parameter_store.h"
-#include "distributed/servers/placement.h"
-#include "distributed/servers/server_messages.h"
+#include "options/cluster.h"
+#include "servers/wire/client_inbox.h"
+#include "servers/wire/parameter_store.h"
+#include "servers/wire/placement.h"
+#include "servers/wire/server_messages.h"
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "distributed/servers/server_client.h"
+#include "servers/wire/server_client.h"
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
@@ -7,14 +7,14 @@
 #include "core/check.h"
 #include "core/error.h"
 #include "core/text.h"
-#include "distributed/chief.h"
-#include "distributed/servers/client_inbox.h"
-#include "distributed/servers/row_messages.h"
-#include "distributed/servers/server_answers.h"
-#include "distributed/servers/server_links.h"
-#include "distributed/servers/server_messages.h"
-#include "distributed/servers/server_terms.h"
+#include "distributed/membership/chief.h"
 #include "net/network_thread.h"
+#include "servers/wire/client_inbox.h"
+#include "servers/wire/row_messages.h"
+#include "servers/wire/server_answers.h"
+#include "servers/wire/server_links.h"
+#include "servers/wire/server_messages.h"
+#include "servers/wire/server_terms.h"
 
 namespace troupe {
 namespace {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "core/deadline.h"
-#include "distributed/servers/parameter_server.h"
+#include "servers/wire/parameter_server.h"
 
 namespace troupe {
 

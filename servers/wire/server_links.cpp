@@ -1,4 +1,4 @@
-#include "distributed/servers/server_links.h"
+#include "servers/wire/server_links.h"
 
 #include <algorithm>
 #include <utility>
@@ -6,11 +6,11 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/text.h"
-#include "distributed/chief.h"
-#include "distributed/control_messages.h"
-#include "distributed/join_terms.h"
-#include "distributed/servers/row_messages.h"
+#include "distributed/membership/chief.h"
+#include "distributed/membership/control_messages.h"
+#include "distributed/membership/join_terms.h"
 #include "net/address.h"
+#include "servers/wire/row_messages.h"
 
 namespace troupe {
 namespace {

@@ -15,14 +15,14 @@
 #include <string>
 #include <vector>
 
-#include "distributed/cluster.h"
-#include "distributed/failure.h"
-#include "distributed/liveness.h"
-#include "distributed/servers/client_inbox.h"
-#include "distributed/servers/placement.h"
+#include "distributed/membership/failure.h"
+#include "distributed/membership/liveness.h"
 #include "distributed/worker_group.h"
 #include "net/connection.h"
 #include "net/connector.h"
+#include "options/cluster.h"
+#include "servers/wire/client_inbox.h"
+#include "servers/wire/placement.h"
 
 namespace troupe {
 

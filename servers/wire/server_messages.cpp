@@ -1,7 +1,7 @@
-#include "distributed/servers/server_messages.h"
+#include "servers/wire/server_messages.h"
 
-#include "distributed/control_messages.h"
-#include "distributed/json_fields.h"
+#include "distributed/membership/control_messages.h"
+#include "distributed/membership/json_fields.h"
 
 namespace troupe {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/span.h"
-#include "distributed/servers/pace.h"
+#include "servers/wire/pace.h"
 
 namespace troupe {
 

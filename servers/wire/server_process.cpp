@@ -1,4 +1,4 @@
-#include "distributed/servers/server_process.h"
+#include "servers/wire/server_process.h"
 
 #include <algorithm>
 #include <csignal>
@@ -7,8 +7,8 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/text.h"
-#include "distributed/chief.h"
-#include "distributed/servers/server_terms.h"
+#include "distributed/membership/chief.h"
+#include "servers/wire/server_terms.h"
 
 namespace troupe {
 namespace {

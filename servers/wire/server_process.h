@@ -19,19 +19,19 @@
 #include <string>
 #include <vector>
 
-#include "distributed/cluster.h"
-#include "distributed/control_messages.h"
-#include "distributed/failure.h"
-#include "distributed/liveness.h"
-#include "distributed/servers/busy_pulse.h"
-#include "distributed/servers/change_log.h"
-#include "distributed/servers/pace_keeper.h"
-#include "distributed/servers/parameter_store.h"
-#include "distributed/servers/placement.h"
-#include "distributed/servers/row_messages.h"
+#include "distributed/membership/control_messages.h"
+#include "distributed/membership/failure.h"
+#include "distributed/membership/liveness.h"
 #include "distributed/worker_group.h"
 #include "net/acceptor.h"
 #include "net/connection.h"
+#include "options/cluster.h"
+#include "servers/wire/busy_pulse.h"
+#include "servers/wire/change_log.h"
+#include "servers/wire/pace_keeper.h"
+#include "servers/wire/parameter_store.h"
+#include "servers/wire/placement.h"
+#include "servers/wire/row_messages.h"
 
 namespace troupe {
 

@@ -5,7 +5,7 @@
 #include "core/check.h"
 #include "core/error.h"
 #include "core/text.h"
-#include "distributed/servers/server_process.h"
+#include "servers/wire/server_process.h"
 
 namespace troupe {
 

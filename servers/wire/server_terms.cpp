@@ -1,10 +1,10 @@
-#include "distributed/servers/server_terms.h"
+#include "servers/wire/server_terms.h"
 
 #include "core/check.h"
 #include "core/error.h"
 #include "core/sha256.h"
 #include "core/text.h"
-#include "distributed/chief.h"
+#include "distributed/membership/chief.h"
 #include "net/address.h"
 #include "net/frame.h"
 

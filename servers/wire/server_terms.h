@@ -1,10 +1,10 @@
 // What a worker and a server must agree on beside JoinTerms, and where servers may listen.
 #pragma once
 
-#include "distributed/cluster.h"
-#include "distributed/servers/pace.h"
-#include "distributed/servers/placement.h"
 #include "distributed/worker_group.h"
+#include "options/cluster.h"
+#include "servers/wire/pace.h"
+#include "servers/wire/placement.h"
 
 namespace troupe {
 

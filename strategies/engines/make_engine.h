@@ -6,8 +6,8 @@
 #include <string>
 
 #include "distributed/worker_group.h"
+#include "options/strategy_options.h"
 #include "strategies/engines/engine.h"
-#include "strategies/options.h"
 
 namespace troupe::detail {
 

@@ -1,4 +1,4 @@
-#include "strategies/bucket_thread.h"
+#include "strategies/gradients/bucket_thread.h"
 
 #include <system_error>
 #include <utility>

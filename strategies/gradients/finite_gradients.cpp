@@ -1,4 +1,4 @@
-#include "strategies/finite_gradients.h"
+#include "strategies/gradients/finite_gradients.h"
 
 #include <torch/types.h>
 
@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "core/error.h"
-#include "strategies/gradient_values.h"
+#include "strategies/gradients/gradient_values.h"
 
 namespace troupe::detail {
 

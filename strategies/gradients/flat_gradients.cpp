@@ -1,4 +1,4 @@
-#include "strategies/flat_gradients.h"
+#include "strategies/gradients/flat_gradients.h"
 
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/utils/lambda_post_hook.h>
@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "core/check.h"
-#include "strategies/gradient_values.h"
+#include "strategies/gradients/gradient_values.h"
 
 namespace troupe::detail {
 namespace {

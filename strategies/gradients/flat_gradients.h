@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "hooks/parameter_update.h"
-#include "strategies/gradient_plan.h"
+#include "strategies/gradients/gradient_plan.h"
 
 namespace torch::autograd {
 struct Node;

@@ -1,4 +1,4 @@
-#include "strategies/gradient_buckets.h"
+#include "strategies/gradients/gradient_buckets.h"
 
 #include <torch/types.h>
 
@@ -8,8 +8,8 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/text.h"
-#include "strategies/finite_gradients.h"
-#include "strategies/optimizer_step.h"
+#include "strategies/gradients/finite_gradients.h"
+#include "strategies/gradients/optimizer_step.h"
 
 namespace troupe {
 namespace {

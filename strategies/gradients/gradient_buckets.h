@@ -14,11 +14,11 @@
 #include <vector>
 
 #include "hooks/parameter_update.h"
-#include "strategies/bucket_thread.h"
-#include "strategies/flat_gradients.h"
-#include "strategies/options.h"
-#include "strategies/overlap_choice.h"
-#include "strategies/replica_sum.h"
+#include "options/strategy_options.h"
+#include "strategies/gradients/bucket_thread.h"
+#include "strategies/gradients/flat_gradients.h"
+#include "strategies/gradients/overlap_choice.h"
+#include "strategies/gradients/replica_sum.h"
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "strategies/gradient_plan.h"
+#include "strategies/gradients/gradient_plan.h"
 
 #include "core/check.h"
 

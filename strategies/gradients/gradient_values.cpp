@@ -1,5 +1,5 @@
 // Compiled with -O3 in every build type (strategies/CMakeLists.txt): g++ vectorises these loops.
-#include "strategies/gradient_values.h"
+#include "strategies/gradients/gradient_values.h"
 
 #include <cmath>
 

@@ -1,4 +1,4 @@
-#include "strategies/optimizer_state.h"
+#include "strategies/gradients/optimizer_state.h"
 
 #include <torch/optim.h>
 
@@ -13,7 +13,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/text.h"
-#include "strategies/state_key.h"
+#include "strategies/gradients/state_key.h"
 
 namespace troupe {
 namespace {

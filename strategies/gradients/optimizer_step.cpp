@@ -1,4 +1,4 @@
-#include "strategies/optimizer_step.h"
+#include "strategies/gradients/optimizer_step.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/TensorIterator.h>
@@ -11,7 +11,7 @@
 #include <tuple>
 #include <typeinfo>
 
-#include "strategies/state_key.h"
+#include "strategies/gradients/state_key.h"
 
 namespace troupe::detail {
 namespace {

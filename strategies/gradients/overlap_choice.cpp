@@ -1,4 +1,4 @@
-#include "strategies/overlap_choice.h"
+#include "strategies/gradients/overlap_choice.h"
 
 #include <algorithm>
 

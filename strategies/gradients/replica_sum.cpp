@@ -1,4 +1,4 @@
-#include "strategies/replica_sum.h"
+#include "strategies/gradients/replica_sum.h"
 
 #include <torch/types.h>
 
@@ -8,8 +8,8 @@
 #include "core/check.h"
 #include "core/error.h"
 #include "core/text.h"
-#include "distributed/collective_label.h"
-#include "strategies/tensor_sum.h"
+#include "distributed/collectives/collective_label.h"
+#include "strategies/gradients/tensor_sum.h"
 
 namespace troupe::detail {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "strategies/engines/engine.h"
-#include "strategies/replica_threads.h"
+#include "strategies/replicas/replica_threads.h"
 
 namespace troupe::detail {
 
@@ -24,12 +24,11 @@ class ReplicaSum {
 
   /// Replaces `flat` [n], contiguous, float32 or float64, by its sum over all replicas of all
   /// workers; every replica ends with the same bits. Replicas are added in their order as
-  /// distributed/rank_order.h says, whatever thread is first, so a run repeats bit for bit; where
-  /// every worker has the same power of two of them, the sum over the workers goes on in that order
-  /// over all replicas. `summand` says what the values are.
-  /// Shapes: the same n on every replica. Collective: yes. Throws: as ReplicaThreads::meet and
-  /// Engine::all_reduce.
-  /// Cost: each replica adds one slice for all; two meetings, four with an engine.
+  /// distributed/collectives/rank_order.h says, whatever thread is first, so a run repeats bit for
+  /// bit; where every worker has the same power of two of them, the sum over the workers goes on in
+  /// that order over all replicas. `summand` says what the values are. Shapes: the same n on every
+  /// replica. Collective: yes. Throws: as ReplicaThreads::meet and Engine::all_reduce. Cost: each
+  /// replica adds one slice for all; two meetings, four with an engine.
   void add_up(int replica, const at::Tensor& flat, const Summand& summand);
 
   /// Memory for a replica's values of `summand`, [count], as Engine::make_buffer gives it to the

@@ -1,4 +1,4 @@
-#include "strategies/tensor_sum.h"
+#include "strategies/gradients/tensor_sum.h"
 
 #include <torch/types.h>
 

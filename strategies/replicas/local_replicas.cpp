@@ -1,4 +1,4 @@
-#include "strategies/local_replicas.h"
+#include "strategies/replicas/local_replicas.h"
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
@@ -16,11 +16,12 @@
 #include "core/check.h"
 #include "core/log.h"
 #include "core/machine.h"
+#include "distributed/workers_here.h"
 #include "strategies/device.h"
-#include "strategies/random_layers.h"
-#include "strategies/replica_runner.h"
-#include "strategies/tensor_bytes.h"
-#include "strategies/tensor_sum.h"
+#include "strategies/gradients/tensor_sum.h"
+#include "strategies/replicas/random_layers.h"
+#include "strategies/replicas/replica_runner.h"
+#include "tensors/tensor_bytes.h"
 
 namespace troupe::detail {
 namespace {
@@ -30,7 +31,7 @@ ReplicaThreads::Options threads_of(const StrategyOptions& options) {
   threads.replicas = options.local_replicas();
   threads.first = options.cluster.rank * threads.replicas;
   threads.timeout = options.group.collective_timeout;
-  const int here = threads.replicas * options.cluster.workers_here();
+  const int here = threads.replicas * workers_here(options.cluster);
   if (here <= inspect_cores().usable) threads.spin = options.group.arrival_spin;
   // OpenMP keeps a pool and a number per thread. With LibTorch 1.13 a new thread takes over the
   // process's number at its first operation; not every build promises that.
@@ -72,7 +73,7 @@ LocalReplicas::LocalReplicas(const StrategyOptions& options, const MakeUpdate& m
       step_(options.step),
       threads_(threads_of(options)),
       sum_(threads_) {
-  const bool one_machine = options.cluster.workers_here() == options.cluster.world_size();
+  const bool one_machine = workers_here(options.cluster) == options.cluster.world_size();
   for (int i = 0; i < size(); ++i) {
     const GradientBuckets::Place place{i, first_, count_, one_machine};
     gradients_.push_back(std::make_unique<GradientBuckets>(sum_, place, options.buckets));

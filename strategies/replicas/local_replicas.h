@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "distributed/worker_group.h"
+#include "options/strategy_options.h"
 #include "strategies/engines/engine.h"
-#include "strategies/gradient_buckets.h"
-#include "strategies/options.h"
-#include "strategies/replica_sum.h"
-#include "strategies/replica_threads.h"
+#include "strategies/gradients/gradient_buckets.h"
+#include "strategies/gradients/replica_sum.h"
+#include "strategies/replicas/replica_threads.h"
 #include "strategies/strategy.h"
 
 namespace troupe::detail {

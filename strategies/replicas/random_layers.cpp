@@ -1,4 +1,4 @@
-#include "strategies/random_layers.h"
+#include "strategies/replicas/random_layers.h"
 
 #include <torch/nn/module.h>
 

@@ -1,4 +1,4 @@
-#include "strategies/replica_runner.h"
+#include "strategies/replicas/replica_runner.h"
 
 #include <torch/types.h>
 #include <torch/utils.h>

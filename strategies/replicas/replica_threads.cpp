@@ -1,4 +1,4 @@
-#include "strategies/replica_threads.h"
+#include "strategies/replicas/replica_threads.h"
 
 #include <system_error>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "distributed/collectives.h"
+#include "distributed/collectives/collectives.h"
 
 #include <atomic>
 #include <cstring>

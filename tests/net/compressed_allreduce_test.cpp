@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include "distributed/half.h"
+#include "distributed/collectives/half.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/test_prelude.h"
 

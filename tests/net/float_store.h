@@ -10,8 +10,8 @@
 
 #include "core/error.h"
 #include "core/span.h"
-#include "distributed/servers/parameter_server.h"
-#include "distributed/servers/server_client.h"
+#include "servers/wire/parameter_server.h"
+#include "servers/wire/server_client.h"
 
 namespace troupe::testing {
 

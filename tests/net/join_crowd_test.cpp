@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "distributed/control_messages.h"
-#include "distributed/join_terms.h"
+#include "distributed/membership/control_messages.h"
+#include "distributed/membership/join_terms.h"
 #include "distributed/worker_group.h"
 #include "tests/net/raw_client.h"
 #include "tests/support/run_ranks.h"

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "core/error.h"
-#include "distributed/control_messages.h"
-#include "distributed/join_terms.h"
+#include "distributed/membership/control_messages.h"
+#include "distributed/membership/join_terms.h"
 #include "distributed/worker_group.h"
 #include "net/acceptor.h"
 #include "tests/net/raw_client.h"

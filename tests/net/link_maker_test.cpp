@@ -1,4 +1,4 @@
-#include "distributed/link_maker.h"
+#include "distributed/membership/link_maker.h"
 
 #include <poll.h>
 #include <sys/socket.h>

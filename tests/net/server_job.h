@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "core/text.h"
-#include "distributed/servers/parameter_server.h"
-#include "distributed/servers/server_client.h"
+#include "servers/wire/parameter_server.h"
+#include "servers/wire/server_client.h"
 #include "tests/net/float_store.h"
 #include "tests/support/run_ranks.h"
 

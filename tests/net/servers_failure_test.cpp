@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "core/error.h"
-#include "distributed/control_messages.h"
-#include "distributed/servers/server_messages.h"
-#include "distributed/servers/server_terms.h"
+#include "distributed/membership/control_messages.h"
 #include "net/acceptor.h"
 #include "net/connection.h"
 #include "net/network_thread.h"
+#include "servers/wire/server_messages.h"
+#include "servers/wire/server_terms.h"
 #include "tests/net/raw_client.h"
 #include "tests/net/server_job.h"
 #include "tests/support/captured_log.h"

@@ -1,9 +1,9 @@
 // A program whose step throws on rank 1: what do the other workers say?
 #include "cli/options.h"
 #include "cli/run_main.h"
-#include "strategies/make_strategy.h"
 #include "tests/support/tiny_hooks.h"
 #include "train/loop.h"
+#include "train/make_strategy.h"
 
 class FailingHooks final : public troupe::testing::TinyHooks {
  public:

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "cli/launch_environment.h"
-#include "cli/launch_options.h"
 #include "core/error.h"
+#include "launcher/launch_environment.h"
+#include "launcher/launch_options.h"
 #include "tests/process/launch_support.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"

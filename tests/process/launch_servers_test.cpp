@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/launch_options.h"
 #include "core/error.h"
+#include "launcher/launch_options.h"
 #include "tests/process/launch_support.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "cli/launch_child.h"
-#include "cli/launch_environment.h"
 #include "core/error.h"
 #include "core/machine.h"
+#include "launcher/launch_child.h"
+#include "launcher/launch_environment.h"
 #include "tests/process/launch_support.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"

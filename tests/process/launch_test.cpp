@@ -1,4 +1,4 @@
-#include "cli/launch.h"
+#include "launcher/launch.h"
 
 #include <sys/stat.h>
 

@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/doctor.h"
 #include "core/version.h"
+#include "launcher/doctor.h"
 #include "tests/process/launch_support.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"

@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
+#include "estimator/estimator.h"
 #include "hooks/hooks.h"
 #include "hooks/metrics.h"
 #include "train/checkpoint/model_weights.h"
-#include "train/estimator/estimator.h"
 
 namespace troupe::testing {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "train/actions/periodic_action.h"
+#include "train/callbacks/periodic_action.h"
 
 namespace troupe::testing {
 

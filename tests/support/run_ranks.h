@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "core/text.h"
-#include "distributed/cluster.h"
 #include "distributed/worker_group.h"
+#include "options/cluster.h"
 
 namespace troupe::testing {
 

@@ -1,4 +1,4 @@
-#include "train/actions/early_stopping.h"
+#include "train/callbacks/early_stopping.h"
 
 #include <utility>
 

@@ -12,9 +12,9 @@
 #include <functional>
 #include <memory>
 
-#include "train/actions/periodic_action.h"
-#include "train/actions/step_timer.h"
-#include "train/actions/stop_conditions.h"
+#include "train/callbacks/periodic_action.h"
+#include "train/callbacks/step_timer.h"
+#include "train/callbacks/stop_conditions.h"
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "train/actions/final_ops.h"
+#include "train/callbacks/final_ops.h"
 
 #include <stdexcept>
 #include <utility>

@@ -5,8 +5,8 @@
 #include <functional>
 #include <optional>
 
-#include "train/actions/named_values.h"
-#include "train/actions/periodic_action.h"
+#include "train/callbacks/named_values.h"
+#include "train/callbacks/periodic_action.h"
 
 namespace troupe {
 

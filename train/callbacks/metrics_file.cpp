@@ -1,10 +1,10 @@
-#include "train/actions/metrics_file.h"
+#include "train/callbacks/metrics_file.h"
 
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "core/error.h"
-#include "train/actions/step_log.h"
+#include "train/callbacks/step_log.h"
 #include "train/report_json.h"
 
 namespace troupe {

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "train/actions/profiler.h"
+#include "train/callbacks/profiler.h"
 
 namespace troupe {
 

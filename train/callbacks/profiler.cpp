@@ -1,4 +1,4 @@
-#include "train/actions/profiler.h"
+#include "train/callbacks/profiler.h"
 
 #include <filesystem>
 #include <utility>

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "train/actions/periodic_action.h"
-#include "train/actions/step_timer.h"
-#include "train/actions/trace_file.h"
+#include "train/callbacks/periodic_action.h"
+#include "train/callbacks/step_timer.h"
+#include "train/callbacks/trace_file.h"
 
 namespace troupe {
 

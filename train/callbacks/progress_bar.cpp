@@ -1,4 +1,4 @@
-#include "train/actions/progress_bar.h"
+#include "train/callbacks/progress_bar.h"
 
 #include <unistd.h>
 

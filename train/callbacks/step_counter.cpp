@@ -1,4 +1,4 @@
-#include "train/actions/step_counter.h"
+#include "train/callbacks/step_counter.h"
 
 #include <utility>
 

@@ -5,8 +5,8 @@
 #include <functional>
 #include <optional>
 
-#include "train/actions/periodic_action.h"
-#include "train/actions/step_timer.h"
+#include "train/callbacks/periodic_action.h"
+#include "train/callbacks/step_timer.h"
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "train/actions/step_log.h"
+#include "train/callbacks/step_log.h"
 
 #include <iomanip>
 #include <sstream>

@@ -1,4 +1,4 @@
-#include "train/actions/step_timer.h"
+#include "train/callbacks/step_timer.h"
 
 #include "core/error.h"
 #include "core/text.h"

@@ -1,4 +1,4 @@
-#include "train/actions/stop_after_seconds.h"
+#include "train/callbacks/stop_after_seconds.h"
 
 #include "core/error.h"
 #include "core/text.h"

@@ -1,4 +1,4 @@
-#include "train/actions/stop_at_checkpoint_step.h"
+#include "train/callbacks/stop_at_checkpoint_step.h"
 
 #include <algorithm>
 #include <string>

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "core/clock.h"
-#include "train/actions/periodic_action.h"
+#include "train/callbacks/periodic_action.h"
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "train/actions/stop_at_step.h"
+#include "train/callbacks/stop_at_step.h"
 
 #include "core/error.h"
 #include "core/text.h"

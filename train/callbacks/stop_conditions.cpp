@@ -1,4 +1,4 @@
-#include "train/actions/stop_conditions.h"
+#include "train/callbacks/stop_conditions.h"
 
 #include <cmath>
 #include <set>

@@ -10,7 +10,7 @@
 #include <optional>
 #include <string>
 
-#include "train/summaries/summary_reader.h"
+#include "summaries/summary_reader.h"
 
 namespace troupe {
 

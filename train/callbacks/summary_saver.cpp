@@ -1,8 +1,8 @@
-#include "train/actions/summary_saver.h"
+#include "train/callbacks/summary_saver.h"
 
 #include <utility>
 
-#include "train/summaries/summary_writer.h"
+#include "summaries/summary_writer.h"
 
 namespace troupe {
 namespace {

@@ -7,9 +7,9 @@
 #include <functional>
 #include <vector>
 
-#include "train/actions/periodic_action.h"
-#include "train/actions/step_timer.h"
-#include "train/summaries/event_file.h"
+#include "summaries/event_file.h"
+#include "train/callbacks/periodic_action.h"
+#include "train/callbacks/step_timer.h"
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "train/actions/trace_file.h"
+#include "train/callbacks/trace_file.h"
 
 #include <unistd.h>
 

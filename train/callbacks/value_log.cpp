@@ -1,4 +1,4 @@
-#include "train/actions/value_log.h"
+#include "train/callbacks/value_log.h"
 
 #include <iomanip>
 #include <utility>

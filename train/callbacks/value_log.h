@@ -8,9 +8,9 @@
 #include <optional>
 #include <string>
 
-#include "train/actions/named_values.h"
-#include "train/actions/periodic_action.h"
-#include "train/actions/step_timer.h"
+#include "train/callbacks/named_values.h"
+#include "train/callbacks/periodic_action.h"
+#include "train/callbacks/step_timer.h"
 
 namespace troupe {
 

@@ -4,9 +4,9 @@
 #include <string>
 
 #include "core/error.h"
+#include "core/strict_json.h"
 #include "core/text.h"
 #include "train/checkpoint/checkpoint_manifest.h"
-#include "train/checkpoint/strict_json.h"
 
 namespace troupe {
 namespace {

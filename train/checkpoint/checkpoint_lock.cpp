@@ -8,8 +8,8 @@
 
 #include "core/error.h"
 #include "core/log.h"
+#include "core/strict_json.h"
 #include "core/text.h"
-#include "train/checkpoint/strict_json.h"
 
 namespace troupe {
 namespace {

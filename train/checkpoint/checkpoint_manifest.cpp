@@ -7,9 +7,9 @@
 
 #include "core/error.h"
 #include "core/sha256.h"
+#include "core/strict_json.h"
 #include "core/text.h"
 #include "core/version.h"
-#include "train/checkpoint/strict_json.h"
 
 namespace troupe {
 namespace {

@@ -13,10 +13,10 @@
 
 #include "core/clock.h"
 #include "core/file_system.h"
+#include "tensors/safetensors.h"
 #include "train/checkpoint/checkpoint_lock.h"
 #include "train/checkpoint/checkpoint_manifest.h"
 #include "train/checkpoint/checkpoint_reader.h"
-#include "train/checkpoint/safetensors.h"
 
 namespace troupe {
 

@@ -7,10 +7,10 @@
 #include <optional>
 
 #include "core/clock.h"
+#include "options/train_options.h"
 #include "train/checkpoint/run_snapshot.h"
 #include "train/checkpoint/saving_listener.h"
 #include "train/checkpoint/stop_signal.h"
-#include "train/options.h"
 
 namespace troupe {
 

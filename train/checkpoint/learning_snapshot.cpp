@@ -9,8 +9,8 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/text.h"
+#include "tensors/tensor_file.h"
 #include "train/checkpoint/model_weights.h"
-#include "train/checkpoint/tensor_file.h"
 
 namespace troupe::detail {
 namespace {

@@ -9,10 +9,10 @@
 #include "core/file_system.h"
 #include "core/log.h"
 #include "hooks/replica.h"
+#include "tensors/tensor_file.h"
 #include "train/checkpoint/checkpoint_index.h"
 #include "train/checkpoint/checkpoint_reader.h"
 #include "train/checkpoint/learning_snapshot.h"
-#include "train/checkpoint/tensor_file.h"
 
 namespace troupe {
 namespace {

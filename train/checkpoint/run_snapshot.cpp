@@ -13,10 +13,10 @@
 #include "core/check.h"
 #include "core/log.h"
 #include "core/machine.h"
-#include "strategies/optimizer_state.h"
+#include "strategies/gradients/optimizer_state.h"
+#include "tensors/tensor_file.h"
 #include "train/checkpoint/learning_snapshot.h"
 #include "train/checkpoint/model_weights.h"
-#include "train/checkpoint/tensor_file.h"
 
 namespace troupe {
 namespace {

@@ -1,4 +1,4 @@
-#include "train/averaged_weights.h"
+#include "train/learning/averaged_weights.h"
 
 #include <torch/types.h>
 #include <torch/utils.h>

@@ -1,4 +1,4 @@
-#include "train/schedule.h"
+#include "train/learning/schedule.h"
 
 #include <torch/optim/optimizer.h>
 
@@ -11,7 +11,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/text.h"
-#include "train/schedule_factor.h"
+#include "train/learning/schedule_factor.h"
 
 namespace troupe {
 namespace {

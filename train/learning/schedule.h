@@ -10,8 +10,8 @@
 #include <functional>
 #include <optional>
 
+#include "options/train_options.h"
 #include "strategies/train_state.h"
-#include "train/options.h"
 #include "train/report.h"
 
 namespace troupe {

@@ -1,4 +1,4 @@
-#include "train/schedule_factor.h"
+#include "train/learning/schedule_factor.h"
 
 #include <algorithm>
 #include <cmath>

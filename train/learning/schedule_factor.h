@@ -1,5 +1,5 @@
 // Factors of the learning rate as functions of the step. Free of LibTorch, so that every value can
-// be checked by hand; train/schedule.h gives them to optimisers.
+// be checked by hand; train/learning/schedule.h gives them to optimisers.
 //
 // `step` is the number of the step about to be taken, from 1, as the log shows it. With w warm-up
 // steps the factor of step s <= w is s / w; a decay counts t = s - w - 1 = 0, 1, 2, ... from the
@@ -14,8 +14,8 @@
 
 #include <cstdint>
 
+#include "options/train_options.h"
 #include "strategies/plateau_state.h"
-#include "train/options.h"
 
 namespace troupe {
 

@@ -2,8 +2,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/cluster_spec.h"
 #include "cli/options.h"
+#include "cluster/cluster_spec.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/cli/parsing.h"

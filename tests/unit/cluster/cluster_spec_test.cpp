@@ -1,9 +1,9 @@
-#include "cli/cluster_spec.h"
+#include "cluster/cluster_spec.h"
 
 #include <string>
 #include <vector>
 
-#include "cli/address.h"
+#include "cluster/address.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/cli/parsing.h"

@@ -1,9 +1,9 @@
-#include "cli/launcher_environment.h"
+#include "cluster/launcher_environment.h"
 
 #include <string>
 #include <vector>
 
-#include "cli/address.h"
+#include "cluster/address.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/cli/parsing.h"
 

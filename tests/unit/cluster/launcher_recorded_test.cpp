@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/address.h"
+#include "cluster/address.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/cli/parsing.h"
 

@@ -1,4 +1,4 @@
-#include "cli/machine_list.h"
+#include "cluster/machine_list.h"
 
 #include <string>
 #include <vector>

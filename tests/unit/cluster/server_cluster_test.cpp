@@ -3,10 +3,10 @@
 #include <string>
 #include <vector>
 
-#include "cli/address.h"
-#include "cli/cluster_spec.h"
 #include "cli/options.h"
-#include "cli/tf_config.h"
+#include "cluster/address.h"
+#include "cluster/cluster_spec.h"
+#include "cluster/tf_config.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/cli/parsing.h"

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/tf_config.h"
+#include "cluster/tf_config.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/cli/parsing.h"
 

@@ -1,5 +1,5 @@
 // The numbers T01-T22 are those of the behavioural cases of TF_CONFIG that users of Estimator know.
-#include "cli/tf_config.h"
+#include "cluster/tf_config.h"
 
 #include <string>
 

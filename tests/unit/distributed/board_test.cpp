@@ -1,6 +1,6 @@
 // The board itself, on threads that share one piece of memory, and what becomes of a peer that
 // writes anything it likes.
-#include "distributed/board.h"
+#include "distributed/shared_memory/board.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -1,4 +1,4 @@
-#include "distributed/control_messages.h"
+#include "distributed/membership/control_messages.h"
 
 #include "tests/support/test_prelude.h"
 

@@ -1,4 +1,4 @@
-#include "distributed/failure.h"
+#include "distributed/membership/failure.h"
 
 #include "core/error.h"
 #include "tests/support/test_prelude.h"

@@ -1,5 +1,5 @@
 // Every pattern of both formats, and every place where the nearest number changes.
-#include "distributed/half.h"
+#include "distributed/collectives/half.h"
 
 #include <cmath>
 #include <initializer_list>

@@ -1,4 +1,4 @@
-#include "distributed/liveness.h"
+#include "distributed/membership/liveness.h"
 
 #include "tests/support/test_prelude.h"
 

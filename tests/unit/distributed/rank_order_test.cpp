@@ -1,11 +1,11 @@
-#include "distributed/rank_order.h"
+#include "distributed/collectives/rank_order.h"
 
 #include <cstdint>
 #include <cstring>
 #include <random>
 #include <vector>
 
-#include "distributed/half.h"
+#include "distributed/collectives/half.h"
 #include "tests/support/serial_sum.h"
 #include "tests/support/test_prelude.h"
 

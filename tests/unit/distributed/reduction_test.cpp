@@ -1,4 +1,4 @@
-#include "distributed/reduction.h"
+#include "distributed/collectives/reduction.h"
 
 #include <cstdint>
 #include <limits>

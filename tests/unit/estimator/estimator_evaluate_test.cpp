@@ -1,13 +1,13 @@
 // Estimator::evaluate: what is measured, of which weights, and where it is written.
 #include <fstream>
 
+#include "estimator/estimator.h"
+#include "summaries/summary_reader.h"
 #include "tests/support/captured_log.h"
 #include "tests/support/counter_hooks.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_hooks.h"
 #include "tests/support/torch_prelude.h"
-#include "train/estimator/estimator.h"
-#include "train/summaries/summary_reader.h"
 
 using namespace troupe::testing;
 namespace fs = std::filesystem;
@@ -60,7 +60,7 @@ class WithLosses final : public CounterHooks {
 
 }  // namespace
 
-TEST_SUITE("train/estimator") {
+TEST_SUITE("estimator") {
   TEST_CASE("evaluate: T95 the loss is the mean of the batches' losses") {
     const TempDir dir;
     const ValueLoss hooks;

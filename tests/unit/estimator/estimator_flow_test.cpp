@@ -4,13 +4,13 @@
 #include <fstream>
 
 #include "core/clock.h"
+#include "estimator/in_memory_evaluator.h"
+#include "estimator/train_and_evaluate.h"
+#include "summaries/summary_reader.h"
 #include "tests/support/counter_hooks.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_hooks.h"
 #include "tests/support/torch_prelude.h"
-#include "train/estimator/in_memory_evaluator.h"
-#include "train/summaries/summary_reader.h"
-#include "train/train_and_evaluate.h"
 
 using namespace troupe::testing;
 namespace fs = std::filesystem;
@@ -154,7 +154,7 @@ bool holds_exports(const fs::path& dir) {
 
 }  // namespace
 
-TEST_SUITE("train/estimator") {
+TEST_SUITE("estimator") {
   TEST_CASE("flow: T71 a linear classifier, from training to predictions") {
     const TempDir dir;
     const Classifier hooks;

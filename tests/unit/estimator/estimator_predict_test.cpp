@@ -2,12 +2,12 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "estimator/extenders.h"
 #include "tests/support/captured_log.h"
 #include "tests/support/counter_hooks.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_hooks.h"
 #include "tests/support/torch_prelude.h"
-#include "train/estimator/extenders.h"
 
 using namespace troupe::testing;
 namespace fs = std::filesystem;
@@ -108,7 +108,7 @@ nlohmann::json json_in(const fs::path& path) {
 
 }  // namespace
 
-TEST_SUITE("train/estimator") {
+TEST_SUITE("estimator") {
   TEST_CASE("predict: T96 one prediction per example, over batches") {
     const TempDir dir;
     const Predicting hooks([](const auto& batch) {

@@ -9,7 +9,7 @@
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_hooks.h"
 #include "tests/support/torch_prelude.h"
-#include "train/actions/stop_at_step.h"
+#include "train/callbacks/stop_at_step.h"
 
 using namespace troupe::testing;
 namespace fs = std::filesystem;
@@ -65,7 +65,7 @@ bool all_finite(const troupe::Estimator& estimator) {
 
 }  // namespace
 
-TEST_SUITE("train/estimator") {
+TEST_SUITE("estimator") {
   TEST_CASE("train: T126 a listener that asks to stop at the third save ends training there") {
     const TempDir dir;
     const CounterHooks hooks;

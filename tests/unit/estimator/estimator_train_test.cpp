@@ -75,7 +75,7 @@ class ChiefOnly final : public troupe::PeriodicAction {
 
 }  // namespace
 
-TEST_SUITE("train/estimator") {
+TEST_SUITE("estimator") {
   TEST_CASE("train: T84 steps are relative: 5, and 5 more, are 10") {
     const TempDir dir;
     const CounterHooks hooks;

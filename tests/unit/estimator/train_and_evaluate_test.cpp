@@ -1,15 +1,15 @@
 // The specifications, and train_and_evaluate in one process, end to end.
-#include "train/train_and_evaluate.h"
+#include "estimator/train_and_evaluate.h"
 
 #include <cmath>
 
+#include "summaries/summary_reader.h"
 #include "tests/support/captured_log.h"
 #include "tests/support/counter_hooks.h"
 #include "tests/support/silence.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_hooks.h"
 #include "tests/support/torch_prelude.h"
-#include "train/summaries/summary_reader.h"
 
 using namespace troupe::testing;
 namespace fs = std::filesystem;
@@ -77,7 +77,7 @@ void check_refused(const Change& change, const char* words) {
 
 }  // namespace
 
-TEST_SUITE("train/estimator") {
+TEST_SUITE("estimator") {
   TEST_CASE("specs: T29 a TrainSpec's defaults") {
     const troupe::TrainSpec spec;
     CHECK_FALSE(spec.input);

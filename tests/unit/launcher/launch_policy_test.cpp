@@ -1,10 +1,10 @@
-#include "cli/launch_policy.h"
+#include "launcher/launch_policy.h"
 
 #include <csignal>
 
-#include "cli/launch_environment.h"
-#include "cli/launch_report.h"
 #include "core/error.h"
+#include "launcher/launch_environment.h"
+#include "launcher/launch_report.h"
 #include "tests/support/test_prelude.h"
 
 using troupe::ChildEnd;

@@ -1,4 +1,4 @@
-#include "distributed/servers/change_log.h"
+#include "servers/wire/change_log.h"
 
 #include "tests/support/test_prelude.h"
 

@@ -1,4 +1,4 @@
-#include "distributed/servers/pace_keeper.h"
+#include "servers/wire/pace_keeper.h"
 
 #include "tests/support/test_prelude.h"
 

@@ -1,5 +1,5 @@
 // Parameter servers: what a whole job comes to, against the same training without servers.
-#include "strategies/parameter_server.h"
+#include "servers/parameter_server.h"
 
 #include "strategies/one_device.h"
 #include "tests/support/captured_log.h"

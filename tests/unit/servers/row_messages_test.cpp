@@ -1,4 +1,4 @@
-#include "distributed/servers/row_messages.h"
+#include "servers/wire/row_messages.h"
 
 #include <cstring>
 #include <random>

@@ -1,4 +1,4 @@
-#include "distributed/servers/server_messages.h"
+#include "servers/wire/server_messages.h"
 
 #include <random>
 

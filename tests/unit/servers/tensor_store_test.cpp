@@ -1,15 +1,15 @@
 // What a parameter server holds, without a network: its optimisers take the steps of one device on
 // parts of the tensors, and states are divided, put together and refused.
-#include "strategies/parameter_server/tensor_store.h"
+#include "servers/tensors/tensor_store.h"
 
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
-#include "strategies/optimizer_state.h"
+#include "servers/tensors/shard_states.h"
+#include "servers/tensors/state_bytes.h"
+#include "strategies/gradients/optimizer_state.h"
 #include "strategies/parameter_hash.h"
-#include "strategies/parameter_server/shard_states.h"
-#include "strategies/parameter_server/state_bytes.h"
-#include "strategies/replica_runner.h"
+#include "strategies/replicas/replica_runner.h"
 #include "tests/support/torch_prelude.h"
 #include "tests/unit/strategies/server_hooks.h"
 

@@ -6,10 +6,10 @@
 #include <filesystem>
 
 #include "strategies/engines/make_engine.h"
-#include "strategies/make_strategy.h"
 #include "tests/support/captured_log.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/strategies/strategy_runs.h"
+#include "train/make_strategy.h"
 
 using troupe::StrategyOptions;
 using troupe::testing::CapturedLog;

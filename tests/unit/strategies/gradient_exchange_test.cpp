@@ -7,10 +7,10 @@
 #include <thread>
 #include <vector>
 
-#include "strategies/bucket_thread.h"
-#include "strategies/gradient_plan.h"
-#include "strategies/gradient_values.h"
-#include "strategies/overlap_choice.h"
+#include "strategies/gradients/bucket_thread.h"
+#include "strategies/gradients/gradient_plan.h"
+#include "strategies/gradients/gradient_values.h"
+#include "strategies/gradients/overlap_choice.h"
 #include "tests/support/test_prelude.h"
 
 using troupe::Overlap;

@@ -5,10 +5,10 @@
 #include <mutex>
 
 #include "core/machine.h"
-#include "strategies/make_strategy.h"
 #include "strategies/one_device.h"
 #include "tests/support/captured_log.h"
 #include "tests/unit/strategies/strategy_runs.h"
+#include "train/make_strategy.h"
 
 using troupe::testing::CapturedLog;
 using troupe::testing::options_of;

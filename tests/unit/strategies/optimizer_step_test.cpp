@@ -1,4 +1,4 @@
-#include "strategies/optimizer_step.h"
+#include "strategies/gradients/optimizer_step.h"
 
 #include <ATen/Parallel.h>
 #include <torch/optim.h>
@@ -7,8 +7,8 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "strategies/optimizer_state.h"
-#include "strategies/state_key.h"
+#include "strategies/gradients/optimizer_state.h"
+#include "strategies/gradients/state_key.h"
 #include "tests/support/torch_prelude.h"
 
 using torch::optim::Adam;

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "strategies/parameter_server.h"
+#include "servers/parameter_server.h"
 #include "tests/unit/strategies/server_hooks.h"
 #include "tests/unit/strategies/strategy_runs.h"
 

@@ -1,6 +1,6 @@
 // The features of one step on any strategy: accumulation, clipping, precision.
-#include "strategies/make_strategy.h"
 #include "tests/unit/strategies/strategy_runs.h"
+#include "train/make_strategy.h"
 
 using troupe::StepOptions;
 using troupe::StrategyOptions;

@@ -1,5 +1,5 @@
 // Event files as they are written: bytes and names.
-#include "train/summaries/event_file.h"
+#include "summaries/event_file.h"
 
 #include <signal.h>
 #include <sys/resource.h>
@@ -11,10 +11,10 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "summaries/event_message.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
-#include "tests/unit/train/summaries/summary_samples.h"
-#include "train/summaries/event_message.h"
+#include "tests/unit/summaries/summary_samples.h"
 
 namespace {
 
@@ -56,7 +56,7 @@ class FileSizeLimit {
 
 }  // namespace
 
-TEST_SUITE("train/summaries") {
+TEST_SUITE("summaries") {
   // docs/summaries.md explains these bytes.
   TEST_CASE("event_file: the format is pinned") {
     const TempDir dir;

@@ -1,16 +1,16 @@
 // Records of event files: framing, and what is refused before memory is taken.
-#include "train/summaries/event_record.h"
+#include "summaries/event_record.h"
 
 #include <filesystem>
 #include <fstream>
 #include <string>
 
 #include "core/error.h"
+#include "summaries/little_endian.h"
 #include "tests/support/caught.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
-#include "tests/unit/train/summaries/summary_samples.h"
-#include "train/summaries/little_endian.h"
+#include "tests/unit/summaries/summary_samples.h"
 
 namespace {
 
@@ -29,7 +29,7 @@ std::string header(std::uint64_t length) {
 
 }  // namespace
 
-TEST_SUITE("train/summaries") {
+TEST_SUITE("summaries") {
   TEST_CASE("event_record: the checksum is CRC-32C, masked") {
     // The check value of the CRC catalogue is E3069283.
     const std::uint32_t sum = 0xE3069283;

@@ -2,14 +2,14 @@
 #include <cmath>
 #include <string>
 
+#include "summaries/event_file.h"
 #include "tests/support/run_process.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
-#include "train/summaries/event_file.h"
 
 using namespace troupe::testing;  // NOLINT: a test
 
-TEST_SUITE("train/summaries") {
+TEST_SUITE("summaries") {
   TEST_CASE("event_file: Python reads what was written") {
     if (run_process({"python3", "-c", ""}).exit_code != 0) {
       MESSAGE("skipped: python3 does not run here");

@@ -1,5 +1,5 @@
 // The wire format by hand: bytes from its public description, and bytes that are no message.
-#include "train/summaries/protobuf_wire.h"
+#include "summaries/protobuf_wire.h"
 
 #include <limits>
 #include <string>
@@ -26,7 +26,7 @@ int count_fields(const std::string& message) {
 
 }  // namespace
 
-TEST_SUITE("train/summaries") {
+TEST_SUITE("summaries") {
   TEST_CASE("protobuf_wire: the bytes are those of the format's description") {
     WireWriter writer;
     writer.put_integer(1, 150);

@@ -1,5 +1,5 @@
 // Reading scalars back: what was written, what another writer wrote, and damaged files.
-#include "train/summaries/summary_reader.h"
+#include "summaries/summary_reader.h"
 
 #include <filesystem>
 #include <random>
@@ -7,14 +7,14 @@
 #include <vector>
 
 #include "core/error.h"
+#include "summaries/event_file.h"
+#include "summaries/event_message.h"
+#include "summaries/event_record.h"
+#include "summaries/protobuf_wire.h"
 #include "tests/support/silence.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
-#include "tests/unit/train/summaries/summary_samples.h"
-#include "train/summaries/event_file.h"
-#include "train/summaries/event_message.h"
-#include "train/summaries/event_record.h"
-#include "train/summaries/protobuf_wire.h"
+#include "tests/unit/summaries/summary_samples.h"
 
 namespace {
 
@@ -87,7 +87,7 @@ struct Sample {
 
 }  // namespace
 
-TEST_SUITE("train/summaries") {
+TEST_SUITE("summaries") {
   TEST_CASE("summary_reader: a directory that is missing or has no event file gives nothing") {
     const TempDir dir;
     CHECK(read_scalars((dir / "none").string()).empty());

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "train/summaries/event_file_name.h"
+#include "summaries/event_file_name.h"
 
 namespace troupe::testing {
 

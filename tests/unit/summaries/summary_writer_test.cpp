@@ -1,5 +1,5 @@
 // SummaryWriter: both files, what a later run adds to them, and what a killed one left.
-#include "train/summaries/summary_writer.h"
+#include "summaries/summary_writer.h"
 
 #include <cmath>
 #include <filesystem>
@@ -7,10 +7,10 @@
 #include <string>
 
 #include "core/error.h"
+#include "summaries/summary_reader.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
-#include "tests/unit/train/summaries/summary_samples.h"
-#include "train/summaries/summary_reader.h"
+#include "tests/unit/summaries/summary_samples.h"
 
 namespace {
 
@@ -28,7 +28,7 @@ std::string lines_of(const fs::path& directory) {
 
 }  // namespace
 
-TEST_SUITE("train/summaries") {
+TEST_SUITE("summaries") {
   TEST_CASE("summary_writer: makes the directory at once and the files with the first value") {
     const TempDir dir;
     const fs::path directory = dir / "model" / "eval";

@@ -1,4 +1,4 @@
-#include "train/checkpoint/safetensors.h"
+#include "tensors/safetensors.h"
 
 #include <cstring>
 #include <map>

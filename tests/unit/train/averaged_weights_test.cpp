@@ -2,10 +2,10 @@
 #include <algorithm>
 
 #include "core/clock.h"
+#include "estimator/estimator.h"
+#include "estimator/in_memory_evaluator.h"
 #include "tests/unit/train/learning_runs.h"
 #include "train/checkpoint/model_weights.h"
-#include "train/estimator/estimator.h"
-#include "train/estimator/in_memory_evaluator.h"
 
 using troupe::testing::CapturedLog;
 using troupe::testing::Ending;

@@ -13,8 +13,8 @@
 #include "tests/support/captured_log.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/strategies/strategy_runs.h"
-#include "train/actions/stop_at_step.h"
-#include "train/averaged_weights.h"
+#include "train/callbacks/stop_at_step.h"
+#include "train/learning/averaged_weights.h"
 
 namespace troupe::testing {
 

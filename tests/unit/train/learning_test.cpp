@@ -5,7 +5,7 @@
 
 #include "tests/unit/train/learning_runs.h"
 #include "train/checkpoint/learning_snapshot.h"
-#include "train/schedule_factor.h"
+#include "train/learning/schedule_factor.h"
 
 using troupe::ScheduleOptions;
 using troupe::testing::CapturedLog;

@@ -1,4 +1,4 @@
-#include "train/actions/profiler.h"
+#include "train/callbacks/profiler.h"
 
 #include <fstream>
 #include <map>
@@ -10,7 +10,7 @@
 #include "tests/support/fake_run.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/torch_prelude.h"
-#include "train/actions/operator_recorder.h"
+#include "train/callbacks/operator_recorder.h"
 
 using troupe::make_operator_recorder;
 using troupe::TraceSpan;

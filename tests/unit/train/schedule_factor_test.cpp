@@ -1,5 +1,5 @@
 // The learning rate's factors against values worked out by hand.
-#include "train/schedule_factor.h"
+#include "train/learning/schedule_factor.h"
 
 #include <cmath>
 #include <limits>

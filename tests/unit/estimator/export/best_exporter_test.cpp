@@ -2,13 +2,13 @@
 #include <utility>
 
 #include "core/error.h"
+#include "estimator/export/best_record.h"
+#include "estimator/export/exporter.h"
 #include "tests/support/caught.h"
 #include "tests/support/silence.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
-#include "tests/unit/train/export/export_samples.h"
-#include "train/export/best_record.h"
-#include "train/export/exporter.h"
+#include "tests/unit/estimator/export/export_samples.h"
 
 using namespace troupe;
 using namespace troupe::testing;
@@ -41,7 +41,7 @@ struct Process {
 
 }  // namespace
 
-TEST_SUITE("train/export") {
+TEST_SUITE("estimator/export") {
   TEST_CASE("best exporter: T78 losses 0.5, 0.6, 0.4 are exported, not, exported") {
     const TempDir directory;
     Process process(directory);

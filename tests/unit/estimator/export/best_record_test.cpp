@@ -1,4 +1,4 @@
-#include "train/export/best_record.h"
+#include "estimator/export/best_record.h"
 
 #include <cmath>
 #include <functional>
@@ -8,13 +8,13 @@
 #include "tests/support/silence.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
-#include "tests/unit/train/export/export_samples.h"
+#include "tests/unit/estimator/export/export_samples.h"
 #include "tests/unit/train/memory_file_system.h"
 
 using namespace troupe;
 using namespace troupe::testing;
 
-TEST_SUITE("train/export") {
+TEST_SUITE("estimator/export") {
   TEST_CASE("best record: what is written is read back, every bit and NaN") {
     const TempDir directory;
     PosixFileSystem files(directory.path().string());

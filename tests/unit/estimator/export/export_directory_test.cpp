@@ -1,4 +1,4 @@
-#include "train/export/export_directory.h"
+#include "estimator/export/export_directory.h"
 
 #include <algorithm>
 #include <functional>
@@ -10,7 +10,7 @@
 #include "tests/support/silence.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
-#include "tests/unit/train/export/export_samples.h"
+#include "tests/unit/estimator/export/export_samples.h"
 #include "tests/unit/train/memory_file_system.h"
 
 using namespace troupe;
@@ -75,7 +75,7 @@ std::string publish(MemoryFileSystem& files, UnsyncedModel& model, FakeTime& tim
 
 }  // namespace
 
-TEST_SUITE("train/export") {
+TEST_SUITE("estimator/export") {
   TEST_CASE("publish: the directory is named by the clock, made where missing, and whole") {
     const TempDir directory;
     const fs::path base = directory / "a/b/latest";

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "core/text.h"
-#include "train/export/exporter_parts.h"
+#include "estimator/export/exporter_parts.h"
 
 namespace troupe::testing {
 

@@ -1,4 +1,4 @@
-#include "train/export/exporter.h"
+#include "estimator/export/exporter.h"
 
 #include <limits>
 
@@ -6,13 +6,13 @@
 #include "tests/support/caught.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
-#include "tests/unit/train/export/export_samples.h"
+#include "tests/unit/estimator/export/export_samples.h"
 
 using namespace troupe;
 using namespace troupe::testing;
 using Names = std::set<std::string>;
 
-TEST_SUITE("train/export") {
+TEST_SUITE("estimator/export") {
   TEST_CASE("exporter: T73 keeping no exports is refused") {
     const auto positive = [](const auto& make, const std::string& number) {
       try {

@@ -1,4 +1,4 @@
-#include "train/export/model_export.h"
+#include "estimator/export/model_export.h"
 
 #include <torch/script.h>
 
@@ -6,13 +6,13 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "estimator/export/triton_config.h"
+#include "tensors/tensor_file.h"
 #include "tests/support/caught.h"
 #include "tests/support/run_process.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/torch_prelude.h"
-#include "tests/unit/train/export/export_hooks.h"
-#include "train/checkpoint/tensor_file.h"
-#include "train/export/triton_config.h"
+#include "tests/unit/estimator/export/export_hooks.h"
 
 namespace {
 
@@ -91,7 +91,7 @@ troupe::testing::ProcessResult check_in_python(const TempDir& dir,
 
 }  // namespace
 
-TEST_SUITE_BEGIN("train/export");
+TEST_SUITE_BEGIN("estimator/export");
 
 TEST_CASE("model_export: the folder has every file, and the model under both of its names") {
   const TempDir dir;

@@ -1,4 +1,4 @@
-#include "train/export/torch_script.h"
+#include "estimator/export/torch_script.h"
 
 #include <torch/script.h>
 #include <torch/version.h>
@@ -10,7 +10,7 @@
 #include "tests/support/caught.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/torch_prelude.h"
-#include "tests/unit/train/export/export_hooks.h"
+#include "tests/unit/estimator/export/export_hooks.h"
 
 namespace {
 
@@ -160,7 +160,7 @@ void check_same_tensors(const std::string& path, Replica& replica) {
 
 }  // namespace
 
-TEST_SUITE_BEGIN("train/export");
+TEST_SUITE_BEGIN("estimator/export");
 
 TEST_CASE("torch_script: LibTorch alone gives the bits of predict_step at any batch size") {
   const TempDir dir;

@@ -1,5 +1,5 @@
 // Evaluation in the process that trains: which checkpoints, when, and which one is the final one.
-#include "train/roles/evaluation_listener.h"
+#include "estimator/roles/evaluation_listener.h"
 
 #include <string>
 
@@ -7,7 +7,7 @@
 #include "core/text.h"
 #include "tests/support/captured_log.h"
 #include "tests/support/test_prelude.h"
-#include "tests/unit/train/roles/fake_evaluation_job.h"
+#include "tests/unit/estimator/roles/fake_evaluation_job.h"
 
 namespace {
 
@@ -50,7 +50,7 @@ struct Run {
 
 }  // namespace
 
-TEST_SUITE("train/roles") {
+TEST_SUITE("estimator/roles") {
   TEST_CASE("evaluation_listener: T62 throttle 0 evaluates every checkpoint but the first") {
     Run run;
     run.options.throttle = Seconds(0);

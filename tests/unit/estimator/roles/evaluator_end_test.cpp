@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "core/error.h"
+#include "estimator/roles/evaluator.h"
 #include "tests/support/test_prelude.h"
-#include "tests/unit/train/roles/evaluator_bench.h"
-#include "train/roles/evaluator.h"
+#include "tests/unit/estimator/roles/evaluator_bench.h"
 
 namespace {
 
@@ -18,7 +18,7 @@ using Status = EvaluationRound::Status;
 
 }  // namespace
 
-TEST_SUITE("train/roles") {
+TEST_SUITE("estimator/roles") {
   TEST_CASE("evaluator: T51 one evaluation of the explicit checkpoint, at max_steps it ends") {
     Bench bench;
     bench.options.throttle = Seconds(600);

@@ -1,5 +1,5 @@
 // Which checkpoints the evaluator evaluates, when, and how it waits.
-#include "train/roles/evaluator.h"
+#include "estimator/roles/evaluator.h"
 
 #include <deque>
 #include <optional>
@@ -8,7 +8,7 @@
 
 #include "core/error.h"
 #include "tests/support/test_prelude.h"
-#include "tests/unit/train/roles/evaluator_bench.h"
+#include "tests/unit/estimator/roles/evaluator_bench.h"
 
 namespace {
 
@@ -23,7 +23,7 @@ constexpr const char* kWarning = " W ";
 
 }  // namespace
 
-TEST_SUITE("train/roles") {
+TEST_SUITE("estimator/roles") {
   TEST_CASE("evaluator: T52 every checkpoint is exported and only the last one is final") {
     Bench bench;
     bench.options.goal.max_steps = 200;

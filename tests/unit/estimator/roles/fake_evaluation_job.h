@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "estimator/roles/evaluation_job.h"
+#include "estimator/roles/sleeper.h"
 #include "tests/support/fake_clock.h"
-#include "train/roles/evaluation_job.h"
-#include "train/roles/sleeper.h"
 
 namespace troupe::testing {
 

@@ -1,5 +1,5 @@
 // The chief's marker: there and back, over a loss of power, and when it is damaged.
-#include "train/roles/finished_marker.h"
+#include "estimator/roles/finished_marker.h"
 
 #include <algorithm>
 #include <memory>
@@ -36,7 +36,7 @@ std::string content_of(MemoryFileSystem& files) {
 
 }  // namespace
 
-TEST_SUITE("train/roles") {
+TEST_SUITE("estimator/roles") {
   TEST_CASE("finished_marker: what was written is read, and replaces the former") {
     MemoryFileSystem files;
     CHECK_FALSE(troupe::read_finished(files).has_value());

@@ -1,4 +1,4 @@
-#include "train/roles/marker_reader.h"
+#include "estimator/roles/marker_reader.h"
 
 #include "tests/support/captured_log.h"
 #include "tests/support/fake_clock.h"
@@ -11,7 +11,7 @@ using troupe::Seconds;
 using troupe::testing::FakeClock;
 using troupe::testing::MemoryFileSystem;
 
-TEST_SUITE("train/roles") {
+TEST_SUITE("estimator/roles") {
   TEST_CASE("marker_reader: a marker that appears is believed at once") {
     MemoryFileSystem files;
     files.create_root();

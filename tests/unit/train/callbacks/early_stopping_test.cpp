@@ -1,4 +1,4 @@
-#include "train/actions/early_stopping.h"
+#include "train/callbacks/early_stopping.h"
 
 #include <cmath>
 #include <limits>
@@ -35,7 +35,7 @@ ScalarHistory evaluations() {
 
 }  // namespace
 
-TEST_SUITE("train/actions") {
+TEST_SUITE("train/callbacks") {
   TEST_CASE("stop_conditions: T112 a value above the threshold, from min_steps on") {
     const auto history = evaluations();
     CHECK_FALSE(stop_if_higher(history, "accuracy", .8));

@@ -1,4 +1,4 @@
-#include "train/actions/final_ops.h"
+#include "train/callbacks/final_ops.h"
 
 #include <stdexcept>
 
@@ -25,7 +25,7 @@ NamedValues weight_of(Replica& replica) { return {{"weight", replica.weight}}; }
 
 }  // namespace
 
-TEST_SUITE("train/actions") {
+TEST_SUITE("train/callbacks") {
   TEST_CASE("final_ops: runs once, at the end, with the replica as it is then") {
     FakeRun run;
     Replica replica;

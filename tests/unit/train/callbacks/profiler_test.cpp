@@ -1,4 +1,4 @@
-#include "train/actions/profiler.h"
+#include "train/callbacks/profiler.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -63,7 +63,7 @@ void take(Profiler& profiler, FakeRun& run, FakeClock& clock, int steps) {
 
 }  // namespace
 
-TEST_SUITE("train/actions") {
+TEST_SUITE("train/callbacks") {
   TEST_CASE("profiler: every 2 captures steps 2, 4, 6, a file each") {
     const TempDir folder;
     FakeClock clock;

@@ -1,5 +1,5 @@
 // The numbers T23-T27 are those of the behavioural cases of RunConfig that users of Estimator know.
-#include "train/run_config.h"
+#include "options/run_config.h"
 
 #include <cmath>
 #include <functional>

@@ -1,4 +1,4 @@
-#include "train/actions/step_counter.h"
+#include "train/callbacks/step_counter.h"
 
 #include <utility>
 #include <vector>
@@ -26,7 +26,7 @@ StepCounter::Output into(Speeds& speeds) {
 
 }  // namespace
 
-TEST_SUITE("train/actions") {
+TEST_SUITE("train/callbacks") {
   TEST_CASE("step_counter: T129 every 10 over 30 steps gives 2 records, at 11 and 21") {
     FakeClock clock;
     FakeRun run;

@@ -1,5 +1,5 @@
 // The chief's log line and its JSON sibling: which steps, and what they say.
-#include "train/actions/step_log.h"
+#include "train/callbacks/step_log.h"
 
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -11,8 +11,8 @@
 #include "tests/support/fake_run.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
-#include "train/actions/metrics_file.h"
-#include "train/actions/progress_bar.h"
+#include "train/callbacks/metrics_file.h"
+#include "train/callbacks/progress_bar.h"
 
 using troupe::is_logged_step;
 using troupe::MetricsFile;
@@ -22,7 +22,7 @@ using troupe::testing::CapturedLog;
 using troupe::testing::FakeClock;
 using troupe::testing::FakeRun;
 
-TEST_SUITE("train/actions") {
+TEST_SUITE("train/callbacks") {
   TEST_CASE("step_log: the first line has no speed, later ones have") {
     FakeClock clock;
     FakeRun run;

@@ -1,4 +1,4 @@
-#include "train/actions/step_timer.h"
+#include "train/callbacks/step_timer.h"
 
 #include <cmath>
 #include <string>
@@ -27,7 +27,7 @@ std::string refusal(const Every& every) {
 
 }  // namespace
 
-TEST_SUITE("train/actions") {
+TEST_SUITE("train/callbacks") {
   TEST_CASE("step_timer: T118 every 3 steps") {
     const FakeClock clock;
     StepTimer timer(Every::n_steps(3), clock);

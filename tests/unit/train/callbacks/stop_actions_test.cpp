@@ -7,9 +7,9 @@
 #include "tests/support/fake_clock.h"
 #include "tests/support/fake_run.h"
 #include "tests/support/test_prelude.h"
-#include "train/actions/stop_after_seconds.h"
-#include "train/actions/stop_at_checkpoint_step.h"
-#include "train/actions/stop_at_step.h"
+#include "train/callbacks/stop_after_seconds.h"
+#include "train/callbacks/stop_at_checkpoint_step.h"
+#include "train/callbacks/stop_at_step.h"
 
 using troupe::ConfigError;
 using troupe::Seconds;
@@ -30,7 +30,7 @@ bool stops_at(StopAtStep& action, std::int64_t start, std::int64_t step) {
 
 }  // namespace
 
-TEST_SUITE("train/actions") {
+TEST_SUITE("train/callbacks") {
   TEST_CASE("stop_at_step: T122 num_steps 10 from step 5 stops at 15 and later") {
     StopAtStep action({10, std::nullopt});
     CHECK_FALSE(stops_at(action, 5, 13));

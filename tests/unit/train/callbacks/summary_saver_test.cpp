@@ -1,15 +1,15 @@
-#include "train/actions/summary_saver.h"
+#include "train/callbacks/summary_saver.h"
 
 #include <utility>
 #include <vector>
 
 #include "core/error.h"
+#include "summaries/summary_reader.h"
+#include "summaries/summary_writer.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/fake_run.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
-#include "train/summaries/summary_reader.h"
-#include "train/summaries/summary_writer.h"
 
 using troupe::Every;
 using troupe::is_summary_step;
@@ -46,7 +46,7 @@ struct Written {
 
 }  // namespace
 
-TEST_SUITE("train/actions") {
+TEST_SUITE("train/callbacks") {
   TEST_CASE("summary_saver: T130 every 8 of 30 steps writes 1, 9, 17 and 25") {
     const FakeClock clock;
     FakeRun run;

@@ -1,4 +1,4 @@
-#include "train/actions/value_log.h"
+#include "train/callbacks/value_log.h"
 
 #include <string>
 #include <vector>
@@ -38,7 +38,7 @@ struct Asked {
 
 }  // namespace
 
-TEST_SUITE("train/actions") {
+TEST_SUITE("train/callbacks") {
   TEST_CASE("value_log: T127 every 10 of 32 steps logs the 1st, 11th, 21st and 31st") {
     const FakeClock clock;
     Asked asked;

@@ -1,4 +1,4 @@
-#include "distributed/cluster.h"
+#include "distributed/workers_here.h"
 
 #include <optional>
 #include <string>
@@ -28,30 +28,30 @@ Cluster cluster_at(const std::vector<std::string>& hosts, int rank = 0) {
 
 TEST_SUITE("distributed") {
   TEST_CASE("cluster: workers on this machine, by the addresses") {
-    CHECK(Cluster().workers_here() == 1);
-    CHECK(cluster_at({"a", "b", "a"}, 0).workers_here() == 2);
-    CHECK(cluster_at({"a", "b", "a"}, 1).workers_here() == 1);
+    CHECK(workers_here(Cluster()) == 1);
+    CHECK(workers_here(cluster_at({"a", "b", "a"}, 0)) == 2);
+    CHECK(workers_here(cluster_at({"a", "b", "a"}, 1)) == 1);
     // Who meets on loopback is on one machine, by whatever name.
-    CHECK(cluster_at({"127.0.0.1", "", ""}, 2).workers_here() == 3);
-    CHECK(cluster_at({"localhost", "127.0.0.1"}, 1).workers_here() == 2);
+    CHECK(workers_here(cluster_at({"127.0.0.1", "", ""}, 2)) == 3);
+    CHECK(workers_here(cluster_at({"localhost", "127.0.0.1"}, 1)) == 2);
     Cluster served = cluster_at({"", "", ""});
     served.servers.push_back({"ps/0", Endpoint{"127.0.0.1", 2223}});
-    CHECK(served.workers_here() == 3);
+    CHECK(workers_here(served) == 3);
   }
 
   TEST_CASE("cluster: workers whose machine nobody knows are not taken for neighbours") {
-    CHECK(cluster_at({"10.0.0.1", "", "", ""}, 0).workers_here() == 1);
-    CHECK(cluster_at({"10.0.0.1", "", "", ""}, 2).workers_here() == 1);
+    CHECK(workers_here(cluster_at({"10.0.0.1", "", "", ""}, 0)) == 1);
+    CHECK(workers_here(cluster_at({"10.0.0.1", "", "", ""}, 2)) == 1);
     Cluster served = cluster_at({"", ""}, 1);
     served.servers.push_back({"ps/0", Endpoint{"10.0.0.9", 2223}});
-    CHECK(served.workers_here() == 1);
+    CHECK(workers_here(served) == 1);
   }
 
   TEST_CASE("cluster: what the launcher says goes before addresses") {
     Cluster cluster = cluster_at({"10.0.0.1", "", "", ""}, 2);
     cluster.on_this_machine = 2;
-    CHECK(cluster.workers_here() == 2);
+    CHECK(workers_here(cluster) == 2);
     cluster.members[0].address->host = "127.0.0.1";
-    CHECK(cluster.workers_here() == 2);
+    CHECK(workers_here(cluster) == 2);
   }
 }

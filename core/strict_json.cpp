@@ -1,4 +1,4 @@
-#include "train/checkpoint/strict_json.h"
+#include "core/strict_json.h"
 
 #include <set>
 #include <vector>

@@ -1,0 +1,47 @@
+// Limits and transports of a worker group. Plain data.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+namespace troupe {
+
+/// How bytes travel between workers of one machine; between machines it is always TCP. Automatic is
+/// the fastest that works. Sums have the same bits on all of them.
+enum class Transport { automatic, tcp, unix_socket, shared_memory };
+/// As --transport spells it: "auto", "tcp", "unix", "shm".
+[[nodiscard]] constexpr const char* name_of(Transport transport) {
+  constexpr const char* kNames[] = {"auto", "tcp", "unix", "shm"};
+  return kNames[static_cast<int>(transport)];
+}
+
+/// How an all-reduce goes; automatic is by length and world size. All give the same bits.
+enum class SumRoute { automatic, doubling, direct, two_level };
+
+/// Limits of a group. Every wait in it ends by one of these.
+struct GroupOptions {
+  std::chrono::milliseconds start_timeout{300'000};       // until every worker has joined
+  std::chrono::milliseconds collective_timeout{300'000};  // for one collective
+  std::chrono::milliseconds heartbeat_interval{1'000};
+  std::chrono::milliseconds heartbeat_timeout{5'000};  // silence after which a worker is lost
+  std::chrono::milliseconds close_timeout{10'000};
+  bool insecure = false;  // allow addresses outside loopback, unauthenticated and unencrypted
+  Transport transport = Transport::automatic;
+  /// How long a collective looks again and again before it sleeps, where every worker of this
+  /// machine can have a core. Longer than a piece of a long sum keeps a peer busy; short enough for
+  /// a host that runs two virtual cores by turns on one. 0: it sleeps at once, for containers with
+  /// addresses of their own that share a machine's cores.
+  /// Source: docs/performance.md (10x at 4 B; never when oversubscribed).
+  std::chrono::microseconds spin{250};
+  /// The same for a peer that has not come to the collective yet, and computes: no two workers take
+  /// equally long, and on a machine that others share, who has slept waits for a core.
+  /// Source: docs/performance.md.
+  std::chrono::microseconds arrival_spin{3'000};
+  /// Bytes of one piece of shared memory, for all workers together; beyond it none is shared.
+  std::uint64_t shared_memory_limit = std::uint64_t{1} << 46;
+  // For tests, benchmarks and simulations; the same on every worker.
+  SumRoute sum_route = SumRoute::automatic;
+  int group_size = 0;  // of the two-level all-reduce, a power of two; 0: derived from world size
+};
+
+}  // namespace troupe
