@@ -28,7 +28,7 @@ Cluster cluster_of(const AllReducePlace& place, std::size_t group) {
     cluster.members.push_back({text("worker/", rank), std::nullopt});
   }
   cluster.members.front().address = Endpoint{"127.0.0.1", place.ports.at(group)};
-  cluster.listen_fd = place.listen_fds.at(group);
+  cluster.listener = InheritedSocket(place.listen_fds.at(group));
   cluster.origin = "benchmark";
   return cluster;
 }

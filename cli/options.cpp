@@ -122,18 +122,19 @@ std::map<std::string, detail::ConfigLine> config_lines(const GivenTexts& given,
 }
 
 /// TF_CONFIG's model_dir, where no flag gives one.
-/// Returns the document's name if it gave it.
+/// Returns the document's name if it gave it.  Throws: ConfigError where both speak and differ.
 std::string take_model_dir(const ResolvedCluster& resolved, std::string& model_dir,
                            Outcome& outcome) {
-  if (!resolved.document) return "";
-  std::optional<std::string> given;
-  if (!model_dir.empty()) given = model_dir;
-  const auto agreed = agreed_model_dir(*resolved.document, given);
-  if (!agreed || given) return "";
-  model_dir = *agreed;
+  if (!resolved.model_dir || model_dir == *resolved.model_dir) return "";
+  if (!model_dir.empty()) {
+    throw ConfigError(text(resolved.model_dir_of, ".model_dir is \"", *resolved.model_dir,
+                           "\", but the program was given \"", model_dir, "\"."),
+                      "give one of them, or the same twice.");
+  }
+  model_dir = *resolved.model_dir;
   outcome.notes.push_back(
-      {LogLevel::info, text("--model-dir: ", model_dir, ", from ", resolved.document->name)});
-  return resolved.document->name;
+      {LogLevel::info, text("--model-dir: ", model_dir, ", from ", resolved.model_dir_of)});
+  return resolved.model_dir_of;
 }
 
 /// The model directory that a checkpoint's path names; "" for none.
@@ -157,7 +158,6 @@ Outcome complete(Settings& settings, const detail::FlagTable& table, const Given
   }
   settings.options.strategy.cluster = std::move(resolved.cluster);
   settings.options.strategy.must_match = detail::common_settings(table, settings.options.strategy);
-  settings.options.train.task = resolved.task;
   const std::string model_dir_of =
       take_model_dir(resolved, settings.options.train.model_dir, outcome);
   settings.options.train.generation = settings.options.strategy.cluster.generation;
@@ -211,8 +211,8 @@ Options parse_options(int argc, const char* const* argv, std::vector<Flag> extra
     throw detail::CleanExit{0};
   }
   const Cluster& cluster = outcome.options->strategy.cluster;
-  const bool one_of_many = cluster.world_size() > 1 || !cluster.servers.empty() ||
-                           outcome.options->train.task.is_evaluator();
+  const bool one_of_many =
+      cluster.world_size() > 1 || !cluster.servers.empty() || cluster.is_evaluator();
   configure_log(outcome.options->log_level, one_of_many ? cluster.task() : "");
   for (const ParseNote& note : outcome.notes) log(note.level, note.text);
   return std::move(*outcome.options);

@@ -37,17 +37,18 @@ void check_mode(const Options& options) {
   const std::string mode = text("--mode ", mode_name(options.mode));
   const bool no_folder = options.train.model_dir.empty();
   const bool no_checkpoint = options.use.checkpoint.empty();
-  if (options.train.task.is_evaluator() && options.mode == Mode::train) {
+  if (options.strategy.cluster.is_evaluator() && options.mode == Mode::train) {
     throw ConfigError(text(options.strategy.cluster.origin,
                            " makes this process the evaluator, but --mode is train."),
                       "give every process of the job --mode train-and-evaluate.");
   }
   const bool launched = options.strategy.cluster.origin.rfind("TF_CONFIG", 0) != 0;
-  if (options.train.task.evaluator_expected && launched && options.mode == Mode::train) {
+  if (options.strategy.cluster.evaluator == Evaluator::expected && launched &&
+      options.mode == Mode::train) {
     throw ConfigError("troupe run --evaluator started an evaluator, but --mode is train.",
                       "give the program --mode train-and-evaluate, or leave --evaluator out.");
   }
-  if (options.train.task.is_evaluator() && uses_model) {
+  if (options.strategy.cluster.is_evaluator() && uses_model) {
     throw ConfigError(text(options.strategy.cluster.origin,
                            " makes this process the evaluator, but ", mode, " needs none."),
                       "start this process alone, or give the job --mode train-and-evaluate.");
@@ -204,7 +205,7 @@ void check_servers(const Options& options) {
         "use --strategy parameter-server, or describe a cluster without them.");
   }
   const bool training = options.mode == Mode::train || options.mode == Mode::train_and_evaluate;
-  if (!training || options.train.task.is_evaluator()) return;
+  if (!training || options.strategy.cluster.is_evaluator()) return;
   if (servers == 0 && uses_servers(strategy)) {
     throw ConfigError(
         text("--strategy parameter-server has no parameter server: ",

@@ -6,6 +6,7 @@
 #include "cluster/cluster_servers.h"
 #include "cluster/launcher_environment.h"
 #include "cluster/numbers.h"
+#include "cluster/tf_config.h"
 #include "core/error.h"
 #include "core/text.h"
 
@@ -40,15 +41,22 @@ std::optional<Endpoint> requested_chief(const ClusterRequest& request) {
 }
 
 /// A socket that `troupe run` opened for rank 0 before it started the workers.
-int inherited_socket(const Environment& environment) {
+InheritedSocket inherited_socket(const Environment& environment) {
   const auto found = environment.find("TROUPE_LISTEN_FD");
-  if (found == environment.end()) return -1;
+  if (found == environment.end()) return {};
   const auto descriptor = parse_integer<std::int32_t>(found->second);
   if (!descriptor || *descriptor < 3) {
     throw ConfigError(text("TROUPE_LISTEN_FD is \"", found->second.substr(0, 80), "\"."),
                       "leave it to troupe run, or unset it.");
   }
-  return *descriptor;
+  return InheritedSocket(*descriptor);
+}
+
+/// `troupe run --evaluator` tells its workers of the evaluator by a variable.
+Evaluator evaluator_beside(const Cluster& cluster, const Environment& environment) {
+  if (environment.count("TROUPE_EVALUATOR") != 0) return Evaluator::expected;
+  const bool alone = cluster.world_size() == 1 && cluster.servers.empty();
+  return alone ? Evaluator::none : Evaluator::possible;
 }
 
 Cluster from_numbers(const ClusterRequest& request, const Environment& environment,
@@ -72,29 +80,32 @@ Cluster from_numbers(const ClusterRequest& request, const Environment& environme
   add_servers(cluster, request, serves ? ServerRole::server : ServerRole::worker);
   const bool placed_by_launcher =
       serves ? request.task->level == 1 : request.rank && request.rank->level == 1 && rank == 0;
-  if (placed_by_launcher) cluster.listen_fd = inherited_socket(environment);
+  if (placed_by_launcher) cluster.listener = inherited_socket(environment);
+  cluster.evaluator = evaluator_beside(cluster, environment);
   return cluster;
 }
 
-/// The place that a document gives this process.
-Cluster place_in(TfConfig config, const ClusterRequest& request, ResolvedCluster& out) {
-  if (request.servers && !config.is_evaluator()) {
+/// The place that a document gives this process; unset where it names no cluster.
+std::optional<Cluster> place_in(const TfConfig& config, const ClusterRequest& request,
+                                ResolvedCluster& out) {
+  out.model_dir = config.model_dir;
+  out.model_dir_of = config.name;
+  if (!config.cluster) return std::nullopt;
+  if (request.servers && !config.cluster->is_evaluator()) {
     out.warnings.push_back(
         text(request.servers->origin, " is ignored: ", config.name, " describes the cluster"));
   }
-  out.warnings.insert(out.warnings.end(), config.warnings.begin(), config.warnings.end());
-  out.task = static_cast<const Task&>(config);
-  Cluster cluster = config.is_evaluator() ? evaluator_cluster(config) : to_cluster(config);
-  out.document = std::move(config);
-  return cluster;
+  if (config.cluster->evaluator == Evaluator::expected) {
+    out.warnings.push_back(
+        text(config.cluster_path,
+             ".evaluator does not count as a worker: an evaluator takes no part in training"));
+  }
+  return config.cluster;
 }
 
-Cluster from_file(const ClusterRequest& request, ResolvedCluster& out) {
-  std::optional<std::string> task;
-  if (request.task) task = request.task->value;
-  return place_in(read_cluster_file(request.cluster_file->value, request.cluster_file->origin, task,
-                                    ChiefRule::optional),
-                  request, out);
+std::optional<std::string> requested_task(const ClusterRequest& request) {
+  if (!request.task) return std::nullopt;
+  return request.task->value;
 }
 
 bool asks_for_evaluator(const ClusterRequest& request) {
@@ -143,16 +154,11 @@ Named named_by(const ClusterRequest& request, ResolvedCluster& out) {
 /// TF_CONFIG's cluster; unset where it names none.
 std::optional<Cluster> from_tf_config(const ClusterRequest& request, const std::string& document,
                                       ResolvedCluster& out) {
-  TfConfig config = request.task
-                        ? parse_tf_config_as(document, request.task->value, ChiefRule::optional)
-                        : parse_tf_config(document, ChiefRule::optional);
+  const TfConfig config = parse_tf_config(document, requested_task(request));
   if (document != "{}") {
     out.information.push_back(text("TF_CONFIG: ", document.substr(0, kEchoedCharacters)));
   }
-  if (!config.is_local() || config.is_evaluator()) return place_in(std::move(config), request, out);
-  out.task = static_cast<const Task&>(config);
-  out.document = std::move(config);
-  return std::nullopt;
+  return place_in(config, request, out);
 }
 
 /// The evaluator as --task asks for it: it needs no cluster, but a TF_CONFIG may say more.
@@ -160,29 +166,12 @@ Cluster from_evaluator_task(const ClusterRequest& request, const Environment& en
                             ResolvedCluster& out) {
   const auto document = environment.find("TF_CONFIG");
   if (document != environment.end()) return from_tf_config(request, document->second, out).value();
-  return place_in(
-      parse_tf_config_as("{}", request.task->value, ChiefRule::optional, request.task->origin),
-      request, out);
-}
-
-/// The role where no document says it: as in a TF_CONFIG without a chief. `troupe run --evaluator`
-/// tells its workers of the evaluator by a variable.
-Task task_by_rank(const Cluster& cluster, const Environment& environment) {
-  Task task;
-  const bool serves = cluster.is_server();
-  if (serves) task.task_type = "ps";
-  task.task_id = serves ? cluster.server : cluster.rank;
-  task.is_chief = !serves && cluster.rank == 0;
-  task.num_worker_replicas = cluster.world_size();
-  task.num_ps_replicas = static_cast<std::int64_t>(cluster.servers.size());
-  task.global_id_in_cluster = serves ? cluster.world_size() + cluster.server : cluster.rank;
-  task.evaluator_expected = environment.count("TROUPE_EVALUATOR") != 0;
-  task.is_alone = cluster.world_size() == 1 && cluster.servers.empty() && !task.evaluator_expected;
-  return task;
+  const TfConfig config = parse_tf_config("{}", requested_task(request), request.task->origin);
+  return place_in(config, request, out).value();
 }
 
 Cluster from_launcher(const Launcher& launcher, const ClusterRequest& request,
-                      const Environment& environment, ResolvedCluster& out) {
+                      const Environment& environment) {
   const LauncherPlace place = launcher.read(environment);
   std::optional<Endpoint> chief = requested_chief(request);
   if (!chief) chief = place.chief_address;
@@ -196,7 +185,7 @@ Cluster from_launcher(const Launcher& launcher, const ClusterRequest& request,
   cluster.generation = place.generation;
   cluster.on_this_machine = std::min(place.on_this_machine, place.world_size);
   add_servers(cluster, request, ServerRole::worker);
-  out.task = task_by_rank(cluster, environment);
+  cluster.evaluator = evaluator_beside(cluster, environment);
   return cluster;
 }
 
@@ -213,12 +202,11 @@ std::vector<std::string> present_sources(const Environment& environment) {
 Cluster choose(const ClusterRequest& request, const Environment& environment,
                ResolvedCluster& out) {
   const Named named = named_by(request, out);
-  if (named == Named::numbers) {
-    Cluster cluster = from_numbers(request, environment, out);
-    out.task = task_by_rank(cluster, environment);
-    return cluster;
+  if (named == Named::numbers) return from_numbers(request, environment, out);
+  if (named == Named::file) {
+    const auto& [path, flag, level] = *request.cluster_file;
+    return place_in(read_cluster_file(path, flag, requested_task(request)), request, out).value();
   }
-  if (named == Named::file) return from_file(request, out);
   if (asks_for_evaluator(request)) return from_evaluator_task(request, environment, out);
   const auto document = environment.find("TF_CONFIG");
   if (document != environment.end()) {
@@ -238,7 +226,7 @@ Cluster choose(const ClusterRequest& request, const Environment& environment,
         "--world-size instead.");
   }
   for (const Launcher& launcher : launchers()) {
-    if (launcher.present(environment)) return from_launcher(launcher, request, environment, out);
+    if (launcher.present(environment)) return from_launcher(launcher, request, environment);
   }
   if (request.chief_address) refuse_missing(request.chief_address->origin, "--rank");
   if (request.servers) refuse_missing(request.servers->origin, "--world-size");
@@ -246,9 +234,8 @@ Cluster choose(const ClusterRequest& request, const Environment& environment,
 }
 
 /// "worker/1, rank 1 of 3": this process's place, for the log.
-std::string place_text(const ResolvedCluster& resolved) {
-  const Cluster& cluster = resolved.cluster;
-  if (resolved.task.is_evaluator()) return "evaluator/0, beside the group";
+std::string place_text(const Cluster& cluster) {
+  if (cluster.is_evaluator()) return "evaluator/0, beside the group";
   const std::size_t servers = cluster.servers.size();
   const std::string of_servers = text(servers, servers == 1 ? " server" : " servers");
   const int workers = cluster.world_size();
@@ -269,7 +256,7 @@ ResolvedCluster resolve_cluster(const ClusterRequest& request, const Environment
   std::vector<std::string> ignored = present_sources(environment);
   ignored.erase(std::remove(ignored.begin(), ignored.end(), out.cluster.origin), ignored.end());
   if (out.cluster.origin == "local" && ignored.empty()) return out;
-  std::string line = text("cluster: ", place_text(out), ", from ", out.cluster.origin);
+  std::string line = text("cluster: ", place_text(out.cluster), ", from ", out.cluster.origin);
   for (std::size_t i = 0; i < ignored.size(); ++i) {
     line += (i == 0 ? "; not used: " : ", ") + ignored[i];
   }

@@ -9,9 +9,7 @@
 #include <vector>
 
 #include "cluster/environment.h"
-#include "cluster/tf_config.h"
 #include "options/cluster.h"
-#include "options/task.h"
 
 namespace troupe {
 
@@ -39,9 +37,9 @@ struct ClusterRequest {
 
 /// The group, and what to tell the log about where it came from.
 struct ResolvedCluster {
-  Cluster cluster;                   // of one for the evaluator, which belongs to no group
-  Task task;                         // this process's role
-  std::optional<TfConfig> document;  // the TF_CONFIG or --cluster that was read, used or not
+  Cluster cluster;
+  std::optional<std::string> model_dir;  // as a TF_CONFIG or --cluster file names it
+  std::string model_dir_of;              // the document that does
   std::vector<std::string> information;
   std::vector<std::string> warnings;
 };

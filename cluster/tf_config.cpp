@@ -1,7 +1,10 @@
 #include "cluster/tf_config.h"
 
-#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <vector>
 
+#include "cluster/address.h"
 #include "cluster/json_document.h"
 #include "cluster/numbers.h"
 #include "core/error.h"
@@ -37,21 +40,36 @@ std::string address_of(const json& value, const std::string& where) {
   return value.get<std::string>();
 }
 
-TfJob parse_list(const json& list, const std::string& where) {
-  TfJob job;
+/// The addresses of one job, by task index: ["a:1", "b:2"] or {"0": "a:1", "1": "b:2"}.
+using Job = std::map<std::int64_t, std::string>;
+
+/// A document's cluster and task, before they are judged.
+struct Document {
+  std::string name;
+  std::string cluster_path;
+  std::map<std::string, Job> jobs;
+  std::optional<std::string> stated_type;
+  const json* stated_index = nullptr;
+  std::string task_type = "worker";
+  std::int64_t task_id = 0;
+
+  [[nodiscard]] bool is_evaluator() const { return task_type == "evaluator"; }
+};
+
+Job parse_list(const json& list, const std::string& where) {
+  Job job;
   if (list.empty()) refuse(where, "is an empty list", "name an address, or remove the job.");
   if (list.size() > static_cast<std::size_t>(kMaxTasks)) {
     refuse(where, text("has more than ", kMaxTasks, " addresses"), "name fewer.");
   }
   for (std::size_t i = 0; i < list.size(); ++i) {
-    job.addresses[static_cast<std::int64_t>(i)] = address_of(list[i], text(where, '[', i, ']'));
+    job[static_cast<std::int64_t>(i)] = address_of(list[i], text(where, '[', i, ']'));
   }
   return job;
 }
 
-TfJob parse_sparse(const json& object, const std::string& where) {
-  TfJob job;
-  job.form = TfJob::Form::sparse;
+Job parse_sparse(const json& object, const std::string& where) {
+  Job job;
   if (object.empty()) refuse(where, "is an empty object", "name an address, or remove the job.");
   for (const auto& [key, value] : object.items()) {
     const auto index = parse_integer<std::int64_t>(key);
@@ -59,61 +77,53 @@ TfJob parse_sparse(const json& object, const std::string& where) {
       refuse(text(where, ".\"", key, '"'), "is not an index",
              "use keys \"0\", \"1\" and so on, in quotes.");
     }
-    if (!job.addresses.emplace(*index, address_of(value, text(where, '[', *index, ']'))).second) {
+    if (!job.emplace(*index, address_of(value, text(where, '[', *index, ']'))).second) {
       refuse(text(where, '[', *index, ']'), "appears twice", "keep one of the two.");
     }
   }
   return job;
 }
 
-TfJob parse_job(const json& value, const std::string& where) {
+Job parse_job(const json& value, const std::string& where) {
   if (value.is_array()) return parse_list(value, where);
   if (value.is_object()) return parse_sparse(value, where);
   refuse(where, text("is ", json_kind(value)), "write a list of addresses: [\"host:port\"].");
 }
 
-/// Jobs at `config.cluster_path`.
-void read_jobs(TfConfig& config, const json& cluster) {
+/// Jobs at `document.cluster_path`.
+void read_jobs(Document& document, const json& cluster) {
   if (!cluster.is_object()) {
-    refuse(config.cluster_path, text("is ", json_kind(cluster)),
+    refuse(document.cluster_path, text("is ", json_kind(cluster)),
            "write {\"worker\": [\"host:port\"]}.");
   }
   for (const auto& [job, value] : cluster.items()) {
-    config.cluster[job] = parse_job(value, config.cluster_path + "." + job);
+    document.jobs[job] = parse_job(value, document.cluster_path + "." + job);
   }
 }
 
-void read_cluster(TfConfig& config, const json& document) {
-  const bool dense = document.contains("cluster") && !document["cluster"].is_null();
-  const bool sparse = document.contains("sparseCluster") && !document["sparseCluster"].is_null();
+void read_cluster(Document& document, const json& given) {
+  const bool dense = given.contains("cluster") && !given["cluster"].is_null();
+  const bool sparse = given.contains("sparseCluster") && !given["sparseCluster"].is_null();
   if (dense && sparse) {
-    refuse(config.name + ".sparseCluster", "stands beside a \"cluster\"", "keep one of the two.");
+    refuse(document.name + ".sparseCluster", "stands beside a \"cluster\"", "keep one of the two.");
   }
   if (!dense && !sparse) return;
   const char* const key = sparse ? "sparseCluster" : "cluster";
-  config.cluster_path = config.name + "." + key;
-  read_jobs(config, document[key]);
+  document.cluster_path = document.name + "." + key;
+  read_jobs(document, given[key]);
 }
 
-/// The task as the document states it, before it is judged.
-struct StatedTask {
-  std::optional<std::string> type;
-  const json* index = nullptr;
-};
-
-StatedTask read_task(const json& document, const std::string& name) {
-  StatedTask task;
-  const auto found = document.find("task");
-  if (found == document.end() || found->is_null()) return task;
+void read_task(Document& document, const json& given) {
+  const auto found = given.find("task");
+  if (found == given.end() || found->is_null()) return;
   if (!found->is_object()) {
-    refuse(name + ".task", text("is ", json_kind(*found)),
+    refuse(document.name + ".task", text("is ", json_kind(*found)),
            "write {\"type\": \"worker\", \"index\": 0}.");
   }
-  task.type = string_member(*found, "type", name + ".task");
-  if (task.type && task.type->empty()) task.type.reset();
+  document.stated_type = string_member(*found, "type", document.name + ".task");
+  if (document.stated_type == "") document.stated_type.reset();
   const auto index = found->find("index");
-  if (index != found->end() && !index->is_null()) task.index = &*index;
-  return task;
+  if (index != found->end() && !index->is_null()) document.stated_index = &*index;
 }
 
 /// JSON's numbers convert silently (1.9 to 1, 2^32 + 1 to 1): only whole numbers in range pass.
@@ -137,212 +147,203 @@ std::int64_t parse_index(const json& index, const std::string& where) {
   return *value;
 }
 
-std::string job_list(const TfConfig& config) {
+std::string job_list(const Document& document) {
   std::string names;
-  for (const auto& [job, tasks] : config.cluster) names += (names.empty() ? "" : ", ") + job;
+  for (const auto& [job, tasks] : document.jobs) names += (names.empty() ? "" : ", ") + job;
   return names;
 }
 
 /// Estimator's rule refuses an evaluator without a cluster; it needs none, so we do not insist.
-void check_local(TfConfig& config, const StatedTask& stated, ChiefRule rule) {
-  config.task_type = stated.type.value_or("worker");
-  const bool evaluates = config.is_evaluator() && rule == ChiefRule::optional;
-  if (config.task_type != "worker" && !evaluates) {
-    refuse(config.name + ".task.type",
-           text("is \"", config.task_type,
+void check_local(Document& document) {
+  document.task_type = document.stated_type.value_or("worker");
+  if (document.task_type != "worker" && !document.is_evaluator()) {
+    refuse(document.name + ".task.type",
+           text("is \"", document.task_type,
                 "\", but without a cluster the task type must be worker (WORKER)"),
            "add the cluster, or remove the task to run alone.");
   }
-  if (stated.index != nullptr) {
-    config.task_id = parse_index(*stated.index, config.name + ".task.index");
+  if (document.stated_index != nullptr) {
+    document.task_id = parse_index(*document.stated_index, document.name + ".task.index");
   }
-  if (config.task_id != 0 && !evaluates) {
-    refuse(config.name + ".task.index",
-           text("is ", config.task_id, ", but without a cluster the index must be 0"),
+  if (document.task_id != 0 && !document.is_evaluator()) {
+    refuse(document.name + ".task.index",
+           text("is ", document.task_id, ", but without a cluster the index must be 0"),
            "add the cluster, or remove the task to run alone.");
   }
 }
 
-void refuse_master(const TfConfig& config, const StatedTask& stated) {
+void refuse_master(const Document& document) {
   const std::string fix = "rename \"master\" to \"chief\", in cluster and task.";
-  if (config.cluster.count("master") != 0) {
-    refuse(config.cluster_path + ".master",
-           config.cluster.count("chief") != 0 ? "stands beside a \"chief\", which is its newer name"
-                                              : "is the old name of \"chief\"",
-           config.cluster.count("chief") != 0 ? "remove the job \"master\"." : fix);
+  if (document.jobs.count("master") != 0) {
+    const bool both = document.jobs.count("chief") != 0;
+    refuse(document.cluster_path + ".master",
+           both ? "stands beside a \"chief\", which is its newer name"
+                : "is the old name of \"chief\"",
+           both ? "remove the job \"master\"." : fix);
   }
-  if (stated.type == "master") {
-    refuse(config.name + ".task.type", "is \"master\", the old name of \"chief\"", fix);
+  if (document.stated_type == "master") {
+    refuse(document.name + ".task.type", "is \"master\", the old name of \"chief\"", fix);
   }
 }
 
-void check_chief(const TfConfig& config, ChiefRule rule) {
-  const std::string& where = config.cluster_path;
-  const auto chief = config.cluster.find("chief");
-  const bool serves = config.cluster.count("ps") != 0;  // which is not synchronous training
-  if (chief == config.cluster.end() && (serves || rule == ChiefRule::required)) {
-    refuse(where, serves ? "has parameter servers and must have one chief" : "must have one chief",
+/// The jobs are known, and chief and evaluator are one process each. Synchronous training needs no
+/// chief by name.
+void check_jobs(const Document& document) {
+  const std::string& where = document.cluster_path;
+  if (document.jobs.count("ps") != 0 && document.jobs.count("chief") == 0) {
+    refuse(where, "has parameter servers and must have one chief",
            "add \"chief\": [\"host:port\"].");
   }
-  if (chief != config.cluster.end() && chief->second.addresses.size() > 1) {
-    refuse(where + ".chief",
-           text("has ", chief->second.addresses.size(), " addresses: only one chief is allowed"),
-           "keep one; list the others as workers.");
-  }
-  if (rule == ChiefRule::required) return;
-  for (const auto& [job, tasks] : config.cluster) {
-    if (job != "chief" && job != "worker" && job != "ps" && job != "evaluator") {
+  for (const auto& [job, tasks] : document.jobs) {
+    const bool single = job == "chief" || job == "evaluator";
+    if (!single && job != "worker" && job != "ps") {
       refuse(where + "." + job, "is not a known job", "use chief, worker, ps and evaluator.");
     }
-    if (job == "evaluator" && tasks.addresses.size() > 1) {
-      refuse(where + ".evaluator",
-             text("has ", tasks.addresses.size(), " addresses: only one evaluator is allowed"),
-             "keep one.");
+    if (single && tasks.size() > 1) {
+      refuse(where + "." + job,
+             text("has ", tasks.size(), " addresses: only one ", job, " is allowed"),
+             job == "chief" ? "keep one; list the others as workers." : "keep one.");
     }
   }
 }
 
-void check_task(TfConfig& config, const StatedTask& stated) {
-  const std::string where = config.name + ".task";
-  if (!stated.type) {
+void check_task(Document& document) {
+  const std::string where = document.name + ".task";
+  if (!document.stated_type) {
     refuse(where + ".type", "is missing: the task type must be set beside a cluster",
-           text("add \"task\": {\"type\": ..., \"index\": ...} with one of ", job_list(config),
+           text("add \"task\": {\"type\": ..., \"index\": ...} with one of ", job_list(document),
                 ", or remove the cluster to run alone."));
   }
-  config.task_type = *stated.type;
-  if (stated.index == nullptr) {
+  document.task_type = *document.stated_type;
+  if (document.stated_index == nullptr) {
     refuse(where + ".index", "is missing: the task index must be set beside a cluster",
            "add the number of this task, from 0.");
   }
-  config.task_id = parse_index(*stated.index, where + ".index");
-  if (config.is_evaluator()) return;
-  const auto job = config.cluster.find(config.task_type);
-  if (job == config.cluster.end()) {
-    const bool local = config.task_type == "local";
+  document.task_id = parse_index(*document.stated_index, where + ".index");
+  if (document.is_evaluator()) return;
+  const auto job = document.jobs.find(document.task_type);
+  if (job == document.jobs.end()) {
+    const bool local = document.task_type == "local";
     refuse(where + ".type",
-           text("is \"", config.task_type, "\", not a valid task_type of this cluster"),
+           text("is \"", document.task_type, "\", not a valid task_type of this cluster"),
            local ? "leave cluster and task out to run locally."
-                 : text("use one of ", job_list(config), "."));
+                 : text("use one of ", job_list(document), "."));
   }
-  if (job->second.addresses.count(config.task_id) == 0) {
+  if (job->second.count(document.task_id) == 0) {
     refuse(where + ".index",
-           text("is ", config.task_id, ", not a valid task_id: ", config.cluster_path, '.',
-                config.task_type, " has ", job->second.addresses.size(), " address(es)"),
+           text("is ", document.task_id, ", not a valid task_id: ", document.cluster_path, '.',
+                document.task_type, " has ", job->second.size(), " address(es)"),
            "count tasks from 0, or add this one's address.");
   }
 }
 
-std::int64_t count_of(const TfConfig& config, const char* job) {
-  const auto found = config.cluster.find(job);
-  return found == config.cluster.end() ? 0
-                                       : static_cast<std::int64_t>(found->second.addresses.size());
-}
-
-/// Place of a job in the order of global ids: chief, the others by name, ps last.
-int global_rank(const std::string& job) { return job == "chief" ? 0 : job == "ps" ? 2 : 1; }
-
-std::int64_t global_id(const TfConfig& config) {
-  std::int64_t before = 0;
-  for (const auto& [job, tasks] : config.cluster) {
-    if (job == "evaluator" || job == config.task_type) continue;
-    const int mine = global_rank(config.task_type);
-    const int its = global_rank(job);
-    if (its < mine || (its == mine && job < config.task_type)) {
-      before += static_cast<std::int64_t>(tasks.addresses.size());
+/// Appends the tasks of one job, by index. `seen` holds where each address was named.
+/// Returns this process's place in `members`; unset where it is none of them.
+std::optional<int> append_job(std::vector<Member>& members, const Document& document,
+                              const std::string& job, std::map<std::string, std::string>& seen) {
+  const auto found = document.jobs.find(job);
+  if (found == document.jobs.end()) return std::nullopt;
+  std::optional<int> own;
+  std::int64_t expected = 0;
+  for (const auto& [index, address] : found->second) {
+    const std::string place = text(document.cluster_path, '.', job);
+    const std::string where = text(place, '[', index, ']');
+    if (index != expected) {
+      refuse(text(place, '[', expected, ']'), "is missing",
+             "name every task: training connects all of them.");
     }
+    ++expected;
+    const Endpoint endpoint = parse_address(address, where);
+    const auto [first, fresh] = seen.emplace(address_text(endpoint), where);
+    if (!fresh) {
+      refuse(where, text("is ", first->first, ", and so is ", first->second),
+             "give every task an address of its own.");
+    }
+    if (job == document.task_type && index == document.task_id) {
+      own = static_cast<int>(members.size());
+    }
+    members.push_back({text(job, '/', index), endpoint});
   }
-  const auto& own = config.cluster.at(config.task_type).addresses;
-  return before + std::distance(own.begin(), own.find(config.task_id));
+  return own;
 }
 
-void derive_local(TfConfig& config) {
-  config.master = config.session_master.value_or("");
-  config.evaluation_master = config.eval_session_master.value_or("");
+Cluster group_of(const Document& document) {
+  Cluster cluster;
+  cluster.members.clear();
+  cluster.origin = document.name;
+  std::map<std::string, std::string> seen;
+  const auto chief = append_job(cluster.members, document, "chief", seen);
+  const auto worker = append_job(cluster.members, document, "worker", seen);
+  const auto server = append_job(cluster.servers, document, "ps", seen);
+  cluster.rank = chief ? *chief : worker.value_or(0);
+  cluster.server = server.value_or(-1);
+  // Also with one address: an evaluator need not be listed.
+  cluster.evaluator =
+      document.jobs.count("evaluator") != 0 ? Evaluator::expected : Evaluator::possible;
+  return cluster;
 }
 
-/// To itself an evaluator has no cluster: it reads checkpoints and talks to nobody.
-void derive_evaluator(TfConfig& config) {
-  config.cluster.clear();
-  config.is_chief = false;
-  config.is_alone = false;
-  config.num_worker_replicas = 0;
-  config.evaluation_master = config.eval_session_master.value_or("");
-  config.global_id_in_cluster.reset();
+/// An evaluator reads checkpoints and talks to nobody, whatever the cluster.
+Cluster evaluators_place(const Document& document) {
+  if (document.task_id != 0) {
+    throw ConfigError(text(document.name, " names evaluator/", document.task_id,
+                           ", but there is only one evaluator."),
+                      "give it index 0, and start it once.");
+  }
+  Cluster cluster;
+  cluster.members = {{"evaluator/0", std::nullopt}};
+  cluster.origin = document.name;
+  cluster.evaluator = Evaluator::self;
+  return cluster;
 }
 
-void derive_member(TfConfig& config) {
-  config.is_alone = false;  // also with one address: an evaluator need not be listed
-  config.evaluator_expected = config.cluster.count("evaluator") != 0;
-  const bool has_chief = config.cluster.count("chief") != 0;
-  config.is_chief =
-      has_chief ? config.task_type == "chief" : config.task_type == "worker" && config.task_id == 0;
-  config.num_worker_replicas = count_of(config, "chief") + count_of(config, "worker");
-  config.num_ps_replicas = count_of(config, "ps");
-  config.global_id_in_cluster = global_id(config);
-  std::size_t tasks = 0;
-  for (const auto& [job, each] : config.cluster) {
-    if (job != "evaluator") tasks += each.addresses.size();
+/// The model_dir; what else Estimator knows must have its type, and is not needed here.
+std::optional<std::string> read_others(const json& given, const std::string& name) {
+  for (const char* key : {"session_master", "eval_session_master", "environment", "rpc_layer"}) {
+    (void)string_member(given, key, name);
   }
-  const std::string& own = config.cluster.at(config.task_type).addresses.at(config.task_id);
-  config.master = config.session_master.value_or(tasks == 1 ? "" : "grpc://" + own);
-  if (config.evaluator_expected) {
-    config.warnings.push_back(
-        text(config.cluster_path,
-             ".evaluator does not count as a worker: an evaluator takes no part in training"));
+  auto model_dir = string_member(given, "model_dir", name);
+  if (model_dir == "") {
+    refuse(name + ".model_dir", "is empty", "name a folder, or remove the key.");
   }
-}
-
-void read_texts(TfConfig& config, const json& document) {
-  config.session_master = string_member(document, "session_master", config.name);
-  config.eval_session_master = string_member(document, "eval_session_master", config.name);
-  config.environment = string_member(document, "environment", config.name);
-  config.rpc_layer = string_member(document, "rpc_layer", config.name);
-  config.model_dir = string_member(document, "model_dir", config.name);
-  if (config.model_dir == "") {
-    refuse(config.name + ".model_dir", "is empty", "name a folder, or remove the key.");
+  const auto service = given.find("service");
+  if (service != given.end() && !service->is_null() && !service->is_object()) {
+    refuse(name + ".service", text("is ", json_kind(*service)), "write an object: {...}.");
   }
-  const auto service = document.find("service");
-  if (service == document.end() || service->is_null()) return;
-  if (!service->is_object()) {
-    refuse(config.name + ".service", text("is ", json_kind(*service)), "write an object: {...}.");
-  }
-  config.service = service->dump();
+  return model_dir;
 }
 
 enum class Layout { whole, bare_cluster };  // the jobs under "cluster", or at the top
 
-TfConfig interpret(const json& document, ChiefRule rule, const std::string& name,
-                   Layout layout = Layout::whole) {
-  TfConfig config;
-  config.name = name;
-  config.cluster_path = name + ".cluster";
-  if (!document.is_object()) {
-    throw ConfigError(text(name, " is ", json_kind(document), ", not a JSON object."),
+TfConfig interpret(const json& given, const std::string& name, Layout layout = Layout::whole) {
+  if (!given.is_object()) {
+    throw ConfigError(text(name, " is ", json_kind(given), ", not a JSON object."),
                       "write {\"cluster\": {...}, \"task\": {...}}, or remove it.");
   }
+  Document document;
+  document.name = name;
+  document.cluster_path = layout == Layout::bare_cluster ? name : name + ".cluster";
   if (layout == Layout::bare_cluster) {
-    config.cluster_path = name;
-    json jobs = document;
+    json jobs = given;
     jobs.erase("task");
-    read_jobs(config, jobs);
+    read_jobs(document, jobs);
   } else {
-    read_cluster(config, document);
+    read_cluster(document, given);
   }
-  const StatedTask stated = read_task(document, name);
-  refuse_master(config, stated);
-  if (config.is_local()) {
-    check_local(config, stated, rule);
+  read_task(document, given);
+  refuse_master(document);
+  const bool local = document.jobs.empty();
+  if (local) {
+    check_local(document);
   } else {
-    check_chief(config, rule);
-    check_task(config, stated);
+    check_jobs(document);
+    check_task(document);
   }
-  read_texts(config, document);
-  if (config.is_evaluator()) {
-    derive_evaluator(config);
-  } else if (config.is_local()) {
-    derive_local(config);
-  } else {
-    derive_member(config);
+  TfConfig config{name, document.cluster_path, std::nullopt, read_others(given, name)};
+  if (document.is_evaluator()) {
+    config.cluster = evaluators_place(document);
+  } else if (!local) {
+    config.cluster = group_of(document);
   }
   return config;
 }
@@ -363,19 +364,15 @@ json task_object(const std::string& task, const std::string& flag) {
 
 }  // namespace
 
-TfConfig parse_tf_config(const std::string& document, ChiefRule rule, const std::string& name) {
-  return interpret(parse_json(document, name), rule, name);
-}
-
-TfConfig parse_tf_config_as(const std::string& document, const std::string& task, ChiefRule rule,
-                            const std::string& name) {
+TfConfig parse_tf_config(const std::string& document, const std::optional<std::string>& task,
+                         const std::string& name) {
   json parsed = parse_json(document, name);
-  if (parsed.is_object()) parsed["task"] = task_object(task, "--task");
-  return interpret(parsed, rule, name);
+  if (task && parsed.is_object()) parsed["task"] = task_object(*task, "--task");
+  return interpret(parsed, name);
 }
 
 TfConfig read_cluster_file(const std::string& path, const std::string& flag,
-                           const std::optional<std::string>& task, ChiefRule rule) {
+                           const std::optional<std::string>& task) {
   json document = parse_json_file(path, flag);
   if (!document.is_object()) {
     throw ConfigError(text(path, " is ", json_kind(document), ", not a JSON object."),
@@ -388,8 +385,8 @@ TfConfig read_cluster_file(const std::string& path, const std::string& flag,
     throw ConfigError(text(path, " does not say which of its tasks this worker is."),
                       "add --task worker:1.");
   }
-  TfConfig config = interpret(document, rule, path, whole ? Layout::whole : Layout::bare_cluster);
-  if (config.is_local() && !config.is_evaluator()) {
+  TfConfig config = interpret(document, path, whole ? Layout::whole : Layout::bare_cluster);
+  if (!config.cluster) {
     refuse(config.cluster_path, "names no worker", "add \"worker\": [\"host:port\"].");
   }
   return config;

@@ -62,8 +62,8 @@ WorkerGroup::Impl::Impl(Cluster cluster, const GroupOptions& options)
 void WorkerGroup::Impl::listen() {
   const Cluster& cluster = state_.cluster;
   const auto& own = cluster.members[static_cast<std::size_t>(cluster.rank)].address;
-  if (cluster.listen_fd >= 0) {
-    acceptor_ = std::make_unique<Acceptor>(network_.context(), cluster.listen_fd);
+  if (const int inherited = cluster.listener.take(); inherited >= 0) {
+    acceptor_ = std::make_unique<Acceptor>(network_.context(), inherited);
   } else if (own) {
     acceptor_ = std::make_unique<Acceptor>(network_.context(), own->host, own->port);
   } else {

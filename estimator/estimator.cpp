@@ -99,13 +99,13 @@ bool Estimator::is_trained_already(const TrainOptions& options) const {
 }
 
 History Estimator::train(const TrainCall& call) {
-  const std::string& role = options_.train.task.task_type;
-  if (role == "evaluator" || role == "ps") {
-    throw ConfigError("train was called in the role \"" + role + "\", which does not train.",
+  const Cluster& cluster = options_.strategy.cluster;
+  if (cluster.is_evaluator() || cluster.is_server()) {
+    const char* const role = cluster.is_server() ? "ps" : "evaluator";
+    throw ConfigError(text("train was called in the role \"", role, "\", which does not train."),
                       "call train_and_evaluate, which does what each role is there for.");
   }
   const TrainOptions options = options_of(call);
-  const Cluster& cluster = options_.strategy.cluster;
   const bool alone = cluster.world_size() == 1 && cluster.servers.empty();
   if (alone && is_trained_already(options)) {
     History nothing;

@@ -197,16 +197,8 @@ TrainAndEvaluateResult run_as_evaluator(Estimator& estimator, const TrainSpec& t
 }
 
 void check(const Estimator& estimator) {
-  const Task& task = estimator.config().task;
-  if (task.is_evaluator() && task.task_id > 0) {
-    throw ConfigError(text("this process is evaluator/", task.task_id, "."),
-                      "start one evaluator only, with index 0.");
-  }
-  if (task.task_type == "ps" && !estimator.options().strategy.cluster.is_server()) {
-    throw ConfigError("this process has the role ps, and its cluster has no such server.",
-                      "give the strategy's options the cluster that the role comes from.");
-  }
-  if (!task.is_evaluator() && checkpoint_cadence(estimator.config()).never()) {
+  const bool evaluates = estimator.options().strategy.cluster.is_evaluator();
+  if (!evaluates && checkpoint_cadence(estimator.config()).never()) {
     throw ConfigError(
         "train_and_evaluate needs a checkpoint saver, and checkpoints are switched "
         "off.",
@@ -221,10 +213,10 @@ TrainAndEvaluateResult train_and_evaluate(Estimator& estimator, const TrainSpec&
   eval_spec.validate();
   train_spec.validate();
   check(estimator);
-  const Task& task = estimator.config().task;
+  const Cluster& cluster = estimator.options().strategy.cluster;
   if (serve_if_server(*estimator.hooks(), estimator.options().strategy)) return {};
-  if (task.is_evaluator()) return run_as_evaluator(estimator, train_spec, eval_spec);
-  if (task.is_alone) return run_alone(estimator, train_spec, eval_spec);
+  if (cluster.is_evaluator()) return run_as_evaluator(estimator, train_spec, eval_spec);
+  if (cluster.evaluator == Evaluator::none) return run_alone(estimator, train_spec, eval_spec);
   return run_in_group(estimator, train_spec, eval_spec);
 }
 

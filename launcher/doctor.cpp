@@ -152,9 +152,8 @@ ClusterRequest cluster_request(const Environment& environment) {
 
 Finding cluster_finding(const Environment& environment) {
   try {
-    const ResolvedCluster resolved = resolve_cluster(cluster_request(environment), environment);
-    const Cluster& cluster = resolved.cluster;
-    if (resolved.task.is_evaluator())
+    const Cluster cluster = resolve_cluster(cluster_request(environment), environment).cluster;
+    if (cluster.is_evaluator())
       return {Level::good, "cluster", text("the evaluator (", cluster.origin, ")"), ""};
     if (cluster.is_server())
       return {Level::good, "cluster",

@@ -7,8 +7,6 @@
 #include <optional>
 #include <string>
 
-#include "options/task.h"
-
 namespace troupe {
 
 struct RunConfig {
@@ -22,7 +20,6 @@ struct RunConfig {
   double keep_checkpoint_every_n_hours = 10'000;  // and one of every N hours for ever
   std::int64_t log_every = 100;                   // steps between log lines; 0: none
   std::uint64_t generation = 0;  // which start of the job; a later one takes over a model_dir
-  Task task;                     // who this process is among the job's
 
   /// Throws: ConfigError that names the field and its limits.
   void validate() const;

@@ -209,7 +209,7 @@ Cluster World::cluster(int rank) {
   }
   cluster.members[0].address = plan_.network ? Endpoint{address_of_port(0), kChiefPort}
                                              : Endpoint{"127.0.0.1", listener_->port()};
-  if (listener_ && rank == 0) cluster.listen_fd = ::dup(listener_->fd());
+  if (listener_ && rank == 0) cluster.listener = InheritedSocket(::dup(listener_->fd()));
   cluster.origin = "benchmark";
   return cluster;
 }

@@ -55,8 +55,9 @@ ServerProcess::ServerProcess(Cluster cluster, GroupOptions options, Pace pace, S
       }) {
   check_server_addresses(cluster_, options_);
   const Endpoint& here = *cluster_.servers.at(static_cast<std::size_t>(cluster_.server)).address;
-  acceptor_ = cluster_.listen_fd >= 0 ? std::make_unique<Acceptor>(context_, cluster_.listen_fd)
-                                      : std::make_unique<Acceptor>(context_, here.host, here.port);
+  const int inherited = cluster_.listener.take();
+  acceptor_ = inherited >= 0 ? std::make_unique<Acceptor>(context_, inherited)
+                             : std::make_unique<Acceptor>(context_, here.host, here.port);
 }
 
 void ServerProcess::run(const JoinTerms& terms) {

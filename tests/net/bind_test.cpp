@@ -45,7 +45,7 @@ TEST_SUITE("net") {
 
   TEST_CASE("bind: an inherited descriptor that does not listen is refused") {
     Cluster cluster = cluster_at("127.0.0.1", 1);
-    cluster.listen_fd = 0;
+    cluster.listener = InheritedSocket(0);
     CHECK_THROWS_WITH_AS(WorkerGroup(cluster, {}), doctest::Contains("descriptor 0"),
                          EnvironmentError);
   }
@@ -54,7 +54,20 @@ TEST_SUITE("net") {
     const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     REQUIRE(::listen(fd, 1) == 0);  // binds 0.0.0.0 and a free port
     Cluster cluster = cluster_at("127.0.0.1", 1);
-    cluster.listen_fd = fd;
+    cluster.listener = InheritedSocket(fd);
     CHECK_THROWS_WITH_AS(WorkerGroup(cluster, {}), doctest::Contains("0.0.0.0"), ConfigError);
+  }
+
+  TEST_CASE("bind: an inherited socket belongs to the first group; the next one binds its address") {
+    LoopbackListener listener;
+    const auto clusters = make_clusters(2, listener);
+    for (int group_number = 0; group_number < 2; ++group_number) {
+      CAPTURE(group_number);
+      CHECK_NOTHROW(run_ranks(2, [&](int rank) {
+        WorkerGroup group(clusters[static_cast<std::size_t>(rank)], test_options());
+        group.join({});
+        group.close();
+      }));
+    }
   }
 }

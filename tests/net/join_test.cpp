@@ -138,7 +138,7 @@ TEST_SUITE("net") {
     {
       LoopbackListener listener;
       clusters = make_clusters(2, listener);
-      ::close(clusters[0].listen_fd);
+      ::close(clusters[0].listener.take());
     }
     GroupOptions options = test_options();
     options.start_timeout = std::chrono::milliseconds(300);

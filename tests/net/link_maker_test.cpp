@@ -39,7 +39,7 @@ class Between {
     LoopbackListener listener;
     const std::uint16_t port = listener.port();
     const auto clusters = make_clusters(2, listener);
-    listen_fd_ = clusters[0].listen_fd;
+    listen_fd_ = clusters[0].listener.take();
     GroupOptions options = test_options();
     options.transport = Transport::tcp;
     lower = std::make_unique<Maker>(clusters[0], options, context);

@@ -216,7 +216,7 @@ TEST_SUITE("net") {
     FloatStore store(model, 0);
     Cluster zero = cluster;
     zero.server = 0;
-    zero.listen_fd = first.release();
+    zero.listener = InheritedSocket(first.release());
     ParameterServer server(zero, job.options, Pace{}, model, store);
     auto served = std::async(std::launch::async, [&] { server.run({}); });
     ServerThatDies dies(listener.release());

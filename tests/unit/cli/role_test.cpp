@@ -8,9 +8,10 @@
 #include "tests/support/test_prelude.h"
 #include "tests/unit/cli/parsing.h"
 
+using troupe::Cluster;
 using troupe::Environment;
+using troupe::Evaluator;
 using troupe::Options;
-using troupe::Task;
 using troupe::testing::contains;
 using troupe::testing::parsed;
 using troupe::testing::refusal;
@@ -33,12 +34,8 @@ Environment tf_config(const std::string& type, int index, const std::string& mor
 }
 
 void check_evaluator(const Options& options, const std::string& origin) {
-  CHECK(options.train.task.is_evaluator());
-  CHECK(options.train.task.task_id == 0);
-  CHECK_FALSE(options.train.task.is_chief);
-  CHECK_FALSE(options.train.task.is_alone);
-  CHECK(options.train.task.num_worker_replicas == 0);
-  CHECK_FALSE(options.train.task.global_id_in_cluster.has_value());
+  CHECK(options.strategy.cluster.is_evaluator());
+  CHECK_FALSE(options.strategy.cluster.is_chief());
   CHECK(options.strategy.cluster.world_size() == 1);
   CHECK(options.strategy.cluster.task() == "evaluator/0");
   CHECK(options.strategy.cluster.origin == origin);
@@ -58,7 +55,6 @@ TEST_SUITE("cli") {
   TEST_CASE("role: T05 T06 TF_CONFIG's evaluator is a group of one, beside the others") {
     const Environment environment = tf_config("evaluator", 0, R"(, "eval_session_master": "X")");
     check_evaluator(parsed(kBoth, environment), "TF_CONFIG");
-    CHECK(parsed(kBoth, environment).train.task.evaluation_master == "X");
     CHECK(contains(notes(kBoth, environment),
                    "cluster: evaluator/0, beside the group, from TF_CONFIG"));
   }
@@ -89,7 +85,7 @@ TEST_SUITE("cli") {
                     "--task");
     CHECK(contains(refusal(with(evaluator, {"--rank", "0"})), "--task asks for the evaluator"));
     CHECK(parsed(with(kBoth, {"--world-size", "1"}), {{"TROUPE_TASK", "evaluator"}})
-              .train.task.task_type == "worker");
+              .strategy.cluster.task() == "worker/0");
     const troupe::testing::TempDir folder;
     const std::string file =
         write_file(folder / "c.json", R"({"worker": ["a:1", "b:1"], "evaluator": ["e:1"]})");
@@ -97,46 +93,42 @@ TEST_SUITE("cli") {
   }
 
   TEST_CASE("role: a TF_CONFIG's task, and what follows from it, reach the options") {
-    const Task chief = parsed({}, tf_config("chief", 0)).train.task;
-    CHECK(chief.task_type == "chief");
-    CHECK(chief.is_chief);
-    const Task worker = parsed({}, tf_config("worker", 1)).train.task;
-    CHECK(worker.task_type == "worker");
-    CHECK(worker.task_id == 1);
-    CHECK_FALSE(worker.is_chief);
-    CHECK_FALSE(worker.is_alone);
-    CHECK(worker.num_worker_replicas == 3);
-    CHECK(worker.global_id_in_cluster == 2);
-    CHECK(worker.master == "grpc://w1:1");
-    const Task local = parsed({}, {{"TF_CONFIG", R"({"session_master": "M"})"}}).train.task;
-    CHECK(local.master == "M");
-    CHECK(local.is_chief);
-    CHECK(local.is_alone);
+    const Cluster chief = parsed({}, tf_config("chief", 0)).strategy.cluster;
+    CHECK(chief.task() == "chief/0");
+    CHECK(chief.is_chief());
+    const Cluster worker = parsed({}, tf_config("worker", 1)).strategy.cluster;
+    CHECK(worker.task() == "worker/1");
+    CHECK_FALSE(worker.is_chief());
+    CHECK(worker.evaluator == Evaluator::possible);
+    CHECK(worker.world_size() == 3);
+    CHECK(worker.rank == 2);
+    const Cluster local =
+        parsed({}, {{"TF_CONFIG", R"({"session_master": "M"})"}}).strategy.cluster;
+    CHECK(local.is_chief());
+    CHECK(local.evaluator == Evaluator::none);
   }
 
   TEST_CASE("role: ranks without a document are workers, of which the first is the chief") {
     const Environment torchrun = {
         {"RANK", "2"}, {"WORLD_SIZE", "4"}, {"MASTER_ADDR", "a"}, {"MASTER_PORT", "1"}};
-    for (const Task& task :
-         {parsed({}, torchrun).train.task,
-          parsed({"--rank", "2", "--world-size", "4", "--chief-address", "a:1"}).train.task}) {
-      CHECK(task.task_type == "worker");
-      CHECK(task.task_id == 2);
-      CHECK_FALSE(task.is_chief);
-      CHECK_FALSE(task.is_alone);
-      CHECK(task.num_worker_replicas == 4);
-      CHECK(task.global_id_in_cluster == 2);
+    for (const Cluster& cluster :
+         {parsed({}, torchrun).strategy.cluster,
+          parsed({"--rank", "2", "--world-size", "4", "--chief-address", "a:1"})
+              .strategy.cluster}) {
+      CHECK(cluster.task() == "worker/2");
+      CHECK_FALSE(cluster.is_chief());
+      CHECK(cluster.evaluator == Evaluator::possible);
+      CHECK(cluster.world_size() == 4);
     }
-    CHECK(parsed({"--world-size", "1"}).train.task.is_chief);
-    CHECK(parsed({"--world-size", "1"}).train.task.is_alone);
-    CHECK(parsed({}).train.task.is_alone);
+    CHECK(parsed({"--world-size", "1"}).strategy.cluster.is_chief());
+    CHECK(parsed({"--world-size", "1"}).strategy.cluster.evaluator == Evaluator::none);
+    CHECK(parsed({}).strategy.cluster.evaluator == Evaluator::none);
   }
 
   TEST_CASE("role: a worker of troupe run --evaluator knows that it does not evaluate") {
     const Environment one = {
         {"TROUPE_RANK", "0"}, {"TROUPE_WORLD_SIZE", "1"}, {"TROUPE_EVALUATOR", "1"}};
-    CHECK(parsed(kBoth, one).train.task.evaluator_expected);
-    CHECK_FALSE(parsed(kBoth, one).train.task.is_alone);
+    CHECK(parsed(kBoth, one).strategy.cluster.evaluator == Evaluator::expected);
     CHECK_FALSE(contains(notes(kBoth, one), "TROUPE_EVALUATOR"));
   }
 

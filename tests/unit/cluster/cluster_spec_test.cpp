@@ -106,21 +106,21 @@ TEST_SUITE("cli") {
     CHECK(found.members[0].task == "worker/0");
     CHECK(troupe::address_text(*found.members[0].address) == "127.0.0.1:4000");
     CHECK_FALSE(found.members[1].address.has_value());
-    CHECK(found.listen_fd == -1);
+    CHECK(found.listener.take() == -1);
   }
 
   TEST_CASE("cluster_spec: rank 0 of troupe run inherits its listening socket") {
     Environment environment = kTroupe;
     environment["TROUPE_RANK"] = "0";
     environment["TROUPE_LISTEN_FD"] = "7";
-    CHECK(cluster({}, environment).listen_fd == 7);
-    CHECK(cluster({"--rank", "0"}, environment).listen_fd == -1);
+    CHECK(cluster({}, environment).listener.take() == 7);
+    CHECK(cluster({"--rank", "0"}, environment).listener.take() == -1);
     for (const char* bad : {"", "x", "2", "-1", "7 "}) {
       environment["TROUPE_LISTEN_FD"] = bad;
       CHECK(contains(refusal({}, environment), "TROUPE_LISTEN_FD is"));
     }
     environment["TROUPE_RANK"] = "1";
-    CHECK(cluster({}, environment).listen_fd == -1);
+    CHECK(cluster({}, environment).listener.take() == -1);
   }
 
   TEST_CASE("cluster_spec: TROUPE_ variables must be complete") {

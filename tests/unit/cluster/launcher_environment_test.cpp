@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "cluster/address.h"
+#include "distributed/workers_here.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/cli/parsing.h"
 
@@ -79,7 +80,7 @@ TEST_SUITE("cli") {
 
   TEST_CASE("launchers: how many workers share this machine") {
     const auto here = [](const Environment& environment) {
-      return cluster(environment).workers_here();
+      return troupe::workers_here(cluster(environment));
     };
     CHECK(here(kTorchrun) == 1);  // four, and nothing but the chief's machine is known
     CHECK(here(with(kTorchrun, {{"LOCAL_WORLD_SIZE", "2"}})) == 2);

@@ -19,7 +19,7 @@ using troupe::testing::Words;
 namespace {
 
 Environment recorded(const std::string& name) {
-  std::ifstream in(std::string(TROUPE_SOURCE_DIR) + "/tests/unit/cli/launcher_variables/" + name +
+  std::ifstream in(std::string(TROUPE_SOURCE_DIR) + "/tests/unit/cluster/launcher_variables/" + name +
                    ".env");
   REQUIRE(in.good());
   Environment variables;

@@ -14,7 +14,6 @@
 using troupe::Cluster;
 using troupe::Environment;
 using troupe::Options;
-using troupe::Task;
 using troupe::testing::contains;
 using troupe::testing::parsed;
 using troupe::testing::refusal;
@@ -65,11 +64,9 @@ TEST_SUITE("cli") {
       int index;
       int rank;
       int server;
-      int global_id;
     };
-    for (const Row& row :
-         {Row{"chief", 0, 0, -1, 0}, Row{"worker", 0, 1, -1, 1}, Row{"worker", 2, 3, -1, 3},
-          Row{"ps", 0, 0, 0, 4}, Row{"ps", 1, 0, 1, 5}}) {
+    for (const Row& row : {Row{"chief", 0, 0, -1}, Row{"worker", 0, 1, -1}, Row{"worker", 2, 3, -1},
+                           Row{"ps", 0, 0, 0}, Row{"ps", 1, 0, 1}}) {
       CAPTURE(row.type);
       CAPTURE(row.index);
       const Options options = parsed({}, tf_config(row.type, row.index));
@@ -83,11 +80,8 @@ TEST_SUITE("cli") {
       CHECK(cluster.is_server() == (row.server >= 0));
       CHECK(cluster.task() == std::string(row.type) + "/" + std::to_string(row.index));
       CHECK(cluster.origin == "TF_CONFIG");
-      CHECK(options.train.task.is_chief == (std::string(row.type) == "chief"));
-      CHECK(options.train.task.num_worker_replicas == 4);
-      CHECK(options.train.task.num_ps_replicas == 2);
-      CHECK(options.train.task.global_id_in_cluster == row.global_id);
-      CHECK_FALSE(options.train.task.is_alone);
+      CHECK(cluster.is_chief() == (std::string(row.type) == "chief"));
+      CHECK(cluster.evaluator == troupe::Evaluator::possible);
     }
   }
 
@@ -96,7 +90,6 @@ TEST_SUITE("cli") {
                         "/m",     "--strategy",         "parameter_server"};
     const Options options = parsed(both, tf_config("evaluator", 0));
     CHECK(options.strategy.cluster.servers.empty());
-    CHECK(options.train.task.num_ps_replicas == 0);
   }
 
   TEST_CASE("server cluster: with parameter servers a chief is required, without it is not") {
@@ -133,10 +126,9 @@ TEST_SUITE("cli") {
     Environment worker = launched("TROUPE_RANK", "2");
     Options options = parsed({"--strategy", "parameter_server"}, worker);
     CHECK(options.strategy.cluster.task() == "worker/2");
-    CHECK(options.strategy.cluster.listen_fd == -1);
+    CHECK(options.strategy.cluster.listener.take() == -1);
     CHECK(options.strategy.cluster.servers.size() == 2);
-    CHECK(options.train.task.num_ps_replicas == 2);
-    CHECK_FALSE(options.train.task.is_alone);
+    CHECK(options.strategy.cluster.evaluator == troupe::Evaluator::possible);
 
     Environment server = launched("TROUPE_TASK", "ps:1");
     server["TROUPE_LISTEN_FD"] = "7";
@@ -144,23 +136,18 @@ TEST_SUITE("cli") {
     const Cluster& cluster = options.strategy.cluster;
     CHECK(cluster.task() == "ps/1");
     CHECK(cluster.server == 1);
-    CHECK(cluster.listen_fd == 7);
+    CHECK(cluster.listener.take() == 7);
     CHECK(cluster.generation == 9);
     CHECK(cluster.world_size() == 3);
     CHECK(addresses(cluster.servers) ==
           std::vector<std::string>{"ps/0=127.0.0.1:4000", "ps/1=127.0.0.1:4001"});
-    const Task& task = options.train.task;
-    CHECK(task.task_type == "ps");
-    CHECK(task.task_id == 1);
-    CHECK_FALSE(task.is_chief);
-    CHECK(task.num_worker_replicas == 3);
-    CHECK(task.global_id_in_cluster == 4);
+    CHECK_FALSE(cluster.is_chief());
   }
 
   TEST_CASE("server cluster: one worker with servers is not alone") {
-    const Task task = parsed({"--world-size", "1", "--servers", "a:1"}).train.task;
-    CHECK_FALSE(task.is_alone);
-    CHECK(task.is_chief);
+    const Cluster cluster = parsed({"--world-size", "1", "--servers", "a:1"}).strategy.cluster;
+    CHECK(cluster.evaluator == troupe::Evaluator::possible);
+    CHECK(cluster.is_chief());
   }
 
   TEST_CASE("server cluster: --servers says where, beside rank and size") {

@@ -263,9 +263,15 @@ TEST_SUITE("estimator") {
   TEST_CASE("train: T92 an evaluator or a parameter server does not train") {
     const TempDir dir;
     const CounterHooks hooks;
-    for (const char* role : {"evaluator", "ps"}) {
+    for (const bool serves : {false, true}) {
       auto options = options_in(dir.path());
-      options.train.task.task_type = role;
+      troupe::Cluster& cluster = options.strategy.cluster;
+      if (serves) {
+        cluster.servers = {{"ps/0", troupe::Endpoint{"127.0.0.1", 1}}};
+        cluster.server = 0;
+      } else {
+        cluster.evaluator = troupe::Evaluator::self;
+      }
       troupe::Estimator estimator(hooks, options);
       CHECK_THROWS_WITH_AS((void)estimator.train(for_steps(1)),
                            doctest::Contains("train_and_evaluate"), troupe::ConfigError);

@@ -356,19 +356,4 @@ TEST_SUITE("estimator") {
     CHECK(exporter->steps() == Steps{5, 5});
     CHECK(exporter->final_steps() == Steps{5});
   }
-
-  TEST_CASE("train_and_evaluate: roles that do not fit are refused") {
-    const TempDir dir;
-    const CounterHooks hooks;
-    auto options = options_in(dir / "run");
-    options.train.task.task_type = "ps";
-    troupe::Estimator server(hooks, options);
-    CHECK_THROWS_AS((void)troupe::train_and_evaluate(server, until(2), {}), troupe::ConfigError);
-    options.train.task.task_type = "evaluator";
-    options.train.task.task_id = 1;
-    troupe::Estimator second(hooks, options);
-    CHECK_THROWS_WITH_AS((void)troupe::train_and_evaluate(second, until(2), {}),
-                         doctest::Contains("evaluator/1"), troupe::ConfigError);
-    CHECK_FALSE(fs::exists(dir / "run"));
-  }
 }
