@@ -1,0 +1,63 @@
+// What a launch comes to: which process caused its end, which were lost on the way, and what the
+// report and the exit code say of it.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "launcher/launch_worker.h"
+
+namespace troupe {
+
+class LaunchOutcome {
+ public:
+  /// The process whose end is everybody's.
+  void blame(const LaunchedWorker& culprit) { culprit_ = &culprit; }
+  /// It lost another one. The first of them stands for the others.
+  void add_victim(const LaunchedWorker& victim) {
+    if (first_victim_ == nullptr) first_victim_ = &victim;
+  }
+  /// Names of those that still ran when the victims gave up.
+  void set_unresponsive(std::string names) { unresponsive_ = std::move(names); }
+  /// It failed before anything stopped it.
+  void add_failed_evaluator(const LaunchedWorker& evaluator) { failed_evaluator_ = &evaluator; }
+  void interrupt(int signal_number) { interrupted_by_ = signal_number; }
+  /// A server did not end after the training.
+  void set_servers_overdue() { servers_overdue_ = true; }
+
+  /// A worker that training continues without. `now` says what follows from it, `later` the same
+  /// in the report. Returns its number, for tell().
+  std::size_t add_loss(const LaunchedWorker& worker, std::string now, std::string later);
+  /// The sentence about a loss; empty: it has been told.
+  [[nodiscard]] std::string tell(std::size_t loss);
+
+  [[nodiscard]] bool has_culprit() const { return culprit_ != nullptr; }
+  [[nodiscard]] bool servers_overdue() const { return servers_overdue_; }
+  /// See launch().
+  [[nodiscard]] int exit_code() const;
+  /// The sentences to end with. All processes have ended.
+  [[nodiscard]] std::vector<std::string> report(
+      const std::vector<std::unique_ptr<LaunchedWorker>>& processes) const;
+
+ private:
+  struct Loss {
+    const LaunchedWorker* worker = nullptr;
+    std::string now;
+    std::string later;
+    bool told = false;
+  };
+
+  [[nodiscard]] bool stopped_uncleanly(const LaunchedWorker& process) const;
+
+  const LaunchedWorker* culprit_ = nullptr;
+  const LaunchedWorker* first_victim_ = nullptr;
+  const LaunchedWorker* failed_evaluator_ = nullptr;
+  std::string unresponsive_;
+  std::vector<Loss> losses_;
+  int interrupted_by_ = 0;
+  bool servers_overdue_ = false;
+};
+
+}  // namespace troupe

@@ -1,0 +1,70 @@
+// The processes of a group: makes and starts them, knows which still run, and reaps and kills what
+// they leave behind. What an end means for the others is not decided here.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "launcher/launch.h"
+#include "launcher/launch_console.h"
+#include "launcher/launch_environment.h"
+#include "launcher/launch_guard.h"
+#include "launcher/launch_policy.h"
+#include "launcher/launch_worker.h"
+
+namespace troupe {
+
+class LaunchProcesses {
+ public:
+  /// All of the arguments must outlive the processes. `on_closed` is called when both streams of a
+  /// process have ended.
+  LaunchProcesses(boost::asio::io_context& io, const LaunchOptions& options, LaunchGuard& guard,
+                  LaunchConsole& console, std::function<void()> on_closed);
+
+  /// Finds the program and opens the logs; nothing is started.
+  /// Throws: ConfigError, EnvironmentError.
+  void prepare();
+  /// Throws: EnvironmentError.
+  void start_all();
+  /// Another process for a worker that ended. Throws: EnvironmentError.
+  void start_again(int rank);
+
+  /// Those that have ended since the last call.
+  [[nodiscard]] std::vector<LaunchedWorker*> reap();
+  /// To the process groups of all that run.
+  void signal(int number) const;
+  /// Reads on where the console was full and is no longer.
+  void resume() const;
+  /// Gives up what may still come from streams that stay open.
+  void close_streams() const;
+  /// Kills and reaps what the workers left behind outside their process groups, the children that
+  /// those leave to us included.
+  void sweep_strays() const;
+
+  /// As they were started; a process that took another's place stands beside it.
+  [[nodiscard]] const std::vector<std::unique_ptr<LaunchedWorker>>& all() const {
+    return processes_;
+  }
+  [[nodiscard]] int running(LaunchRole role) const;
+  [[nodiscard]] int trainers_running() const;  // workers and servers
+  [[nodiscard]] bool streams_open() const;
+
+ private:
+  LaunchedWorker& make(LaunchRole role, int index, LaunchedWorker::Log::Start log);
+  void start(LaunchedWorker& process, int listen_fd);
+  void announce(int usable_cores) const;
+
+  boost::asio::io_context& io_;
+  const LaunchOptions& options_;
+  LaunchGuard& guard_;
+  LaunchConsole& console_;
+  std::function<void()> on_closed_;
+  std::string program_;
+  LaunchEnvironment environment_;
+  std::vector<std::unique_ptr<LaunchedWorker>> processes_;
+};
+
+}  // namespace troupe
