@@ -28,7 +28,7 @@ constexpr std::chrono::milliseconds kRetryPause{100};
 constexpr std::chrono::milliseconds kFirstPatience{2'000};
 constexpr std::chrono::milliseconds kLongestPatience{16'000};
 constexpr std::size_t kMaxEarly = 64;
-const std::string kNoAnswer = "it does not answer as a worker of this group";
+constexpr const char* kNoAnswer = "it does not answer as a worker of this group";
 
 std::vector<int> peers_of(const GroupState& state) {
   const int world_size = state.cluster.world_size();
@@ -107,7 +107,7 @@ void LinkMaker::connect(int peer, std::chrono::milliseconds patience) {
   const auto target = attempt->local ? LinkSocket::endpoint_type(local_endpoint_of(endpoint))
                                      : LinkSocket::endpoint_type(endpoint);
   attempt->socket.open(target.protocol(), error);
-  if (error) return give_up(attempt, error.message());
+  if (error) return give_up(attempt, Obstacle::no_way, error.message());
   prepare_socket(attempt->socket.native_handle());
   attempt->timer.expires_after(patience);
   attempt->timer.async_wait([attempt](const boost::system::error_code& cancelled) {
@@ -118,7 +118,7 @@ void LinkMaker::connect(int peer, std::chrono::milliseconds patience) {
   });
   attempt->socket.async_connect(target, [this, attempt](const boost::system::error_code& failed) {
     if (stopped_) return;
-    failed ? give_up(attempt, failed.message()) : say_hello(attempt);
+    failed ? give_up(attempt, Obstacle::no_way, failed.message()) : say_hello(attempt);
   });
 }
 
@@ -126,7 +126,7 @@ void LinkMaker::say_hello(const std::shared_ptr<Attempt>& attempt) {
   const int fd = attempt->socket.native_handle();
   if (attempt->local) {
     const std::string objection = peer_objection(fd);
-    if (!objection.empty()) return give_up(attempt, objection);
+    if (!objection.empty()) return give_up(attempt, Obstacle::no_way, objection);
   } else {
     tune_connected(fd);
   }
@@ -146,7 +146,7 @@ void LinkMaker::say_hello(const std::shared_ptr<Attempt>& attempt) {
                      if (stopped_) return;
                      const bool accepted = !failed && is_accept(*attempt);
                      if (!accepted || !send_accept(attempt->socket)) {
-                       return give_up(attempt, kNoAnswer);
+                       return give_up(attempt, Obstacle::silence, kNoAnswer);
                      }
                      attempt->timer.cancel();
                      add(attempt);
@@ -154,8 +154,9 @@ void LinkMaker::say_hello(const std::shared_ptr<Attempt>& attempt) {
 }
 
 // Another Unix socket would fare no better; TCP may, if it may be used.
-void LinkMaker::give_up(const std::shared_ptr<Attempt>& attempt, const std::string& why) {
-  const bool silent = why == kNoAnswer;
+void LinkMaker::give_up(const std::shared_ptr<Attempt>& attempt, Obstacle obstacle,
+                        const std::string& why) {
+  const bool silent = obstacle == Obstacle::silence;
   if (!attempt->local || (silent && state_.options.transport == Transport::unix_socket)) {
     return retry_later(attempt);
   }

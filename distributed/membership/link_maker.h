@@ -46,7 +46,9 @@ class LinkMaker {
   struct Attempt;
   void connect(int peer, std::chrono::milliseconds patience);
   void say_hello(const std::shared_ptr<Attempt>& attempt);
-  void give_up(const std::shared_ptr<Attempt>& attempt, const std::string& why);
+  /// Why a link was not made: the peer was silent, or nothing leads to it.
+  enum class Obstacle { silence, no_way };
+  void give_up(const std::shared_ptr<Attempt>& attempt, Obstacle obstacle, const std::string& why);
   void retry_later(const std::shared_ptr<Attempt>& attempt);
   void answer(LinkHello hello);
   [[nodiscard]] bool send_accept(LinkSocket& socket) const;
