@@ -17,6 +17,7 @@
 #include "cluster/cluster_servers.h"
 #include "cluster/cluster_spec.h"
 #include "core/error.h"
+#include "core/heap.h"
 #include "core/text.h"
 
 namespace troupe {
@@ -215,6 +216,10 @@ Options parse_options(int argc, const char* const* argv, std::vector<Flag> extra
       cluster.world_size() > 1 || !cluster.servers.empty() || cluster.is_evaluator();
   configure_log(outcome.options->log_level, one_of_many ? cluster.task() : "");
   for (const ParseNote& note : outcome.notes) log(note.level, note.text);
+  if (outcome.options->tune_malloc && prepare_heap(outcome.options->strategy.local_replicas())) {
+    log_debug(
+        "malloc keeps the memory of a step for the next one; --no-tune-malloc leaves it alone");
+  }
   return std::move(*outcome.options);
 }
 

@@ -1,4 +1,4 @@
-// Options: everything a run is told, and parse_options, which collects it. For every setting:
+// parse_options: collects everything a run is told (options/options.h). For every setting:
 // flag > TROUPE_* environment > --config file > the cluster's environment (cluster facts only) >
 // default. Defaults live in the options structs alone. See docs/configuration.md.
 #pragma once
@@ -10,22 +10,9 @@
 #include "cli/flags.h"
 #include "cluster/environment.h"
 #include "core/log.h"
-#include "options/data_options.h"
-#include "options/strategy_options.h"
-#include "options/train_options.h"
+#include "options/options.h"
 
 namespace troupe {
-
-struct Options {
-  Mode mode = Mode::train;
-  TrainOptions train;
-  EvalOptions eval;  // --mode train_and_evaluate and evaluate
-  UseOptions use;    // --mode evaluate, predict and export
-  DataOptions data;
-  StrategyOptions strategy;
-  LogLevel log_level = LogLevel::info;
-  std::vector<std::string> extra;  // what follows `--`
-};
 
 /// How --help introduces the program.
 struct ProgramInfo {
@@ -59,7 +46,8 @@ struct Outcome {
                                          std::vector<Flag> extra_flags = {},
                                          const ProgramInfo& program = {});
 
-/// Options of this process; sets the log's level and this worker's name in it.
+/// Options of this process; sets the log's level and this worker's name in it, and malloc for
+/// training (core/heap.h) unless options.tune_malloc is off.
 /// --help, --help-all, --version and --print-config print and leave through an exception that
 /// run_main turns into exit code 0.
 /// Throws: ConfigError. Call it once, inside run_main, before any other thread runs.

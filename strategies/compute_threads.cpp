@@ -6,14 +6,12 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "core/heap.h"
 #include "core/machine.h"
 #include "core/text.h"
 
 namespace troupe {
 
 int configure_compute_threads(int requested, int workers_here, int replicas) {
-  prepare_heap(replicas);
   int threads = requested;
   // LibTorch's own choice: OMP_NUM_THREADS, else the physical cores. A thread per logical core wins
   // little and loses much as soon as anybody else wants one, because waiting threads spin.

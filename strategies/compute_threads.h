@@ -1,5 +1,5 @@
 // What a process sets once, before it computes: how many threads a replica computes with,
-// LibTorch's and the BLAS library's, and what becomes of the memory of a step.
+// LibTorch's and the BLAS library's.
 #pragma once
 
 #include <string>
@@ -11,7 +11,6 @@ namespace troupe {
 /// `requested` 0: OMP_NUM_THREADS where set, else LibTorch's default (the physical cores), but at
 /// most the usable cores divided by `workers_here`; then divided by the `replicas` of this worker,
 /// whose threads compute side by side with a pool each. Call before the first tensor operation.
-/// Malloc is set up for training, unless the environment says otherwise (core/heap.h).
 /// Returns the number of LibTorch's threads for one replica.
 int configure_compute_threads(int requested, int workers_here, int replicas);
 
