@@ -22,10 +22,10 @@
 #include "core/heap.h"
 #include "core/log.h"
 #include "core/text.h"
-#include "data/digits.h"
 #include "data/idx.h"
 #include "data/loader.h"
-#include "data/mnist.h"
+#include "examples/digits/digits.h"
+#include "examples/digits/example_data.h"
 
 namespace troupe::bench {
 namespace {
@@ -96,7 +96,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 DistributedDataset our_data(const std::string& directory) {
   DataOptions options;
   options.data_dir = directory;
-  const auto dataset = load_mnist(options, 0).train;
+  const auto dataset = mnist_or_digits(options, 0).train;
   ShardPlanOptions plan;
   plan.examples = dataset->size();
   plan.global_batch = kBatch;

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "examples/digits/example_data.h"
 #include "examples/mnist/mnist_hooks.h"
 #include "examples/resnet/resnet.h"
 #include "troupe.h"
@@ -76,7 +77,7 @@ class ModelHooks final : public Hooks {
   }
   /// Training data alone: nothing interrupts the steps.
   Splits create_datasets() const override {
-    if (name_ == "cnn") return {load_mnist(options_.data, 0).train, nullptr, nullptr};
+    if (name_ == "cnn") return {mnist_or_digits(options_.data, 0).train, nullptr, nullptr};
     const std::int64_t count = 4096;
     const auto shape = name_ == "mlp" ? std::vector<std::int64_t>{count, 784}
                                       : std::vector<std::int64_t>{count, 3, 32, 32};

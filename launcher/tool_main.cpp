@@ -1,4 +1,4 @@
-// troupe: starts groups of workers, says what a machine is ready for, writes the demo data.
+// troupe: starts groups of workers, says what a machine is ready for.
 // Free of LibTorch: it starts in milliseconds and runs where LibTorch does not.
 //
 //   troupe run --workers 2 -- build/release/examples/mnist --epochs 3
@@ -11,7 +11,6 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "core/version.h"
-#include "data/digits.h"
 #include "launcher/doctor.h"
 #include "launcher/launch_options.h"
 #include "launcher/tool_flags.h"
@@ -28,7 +27,6 @@ constexpr const char* kHelp = R"(Usage: troupe VERB [options]
 
   run       start N workers of a program on this machine
   doctor    say what this machine is ready for
-  digits    write a data set of handwritten digits, in MNIST's file format
   help      this text; `troupe help run`: a verb's own
   version   Troupe's version
 
@@ -43,21 +41,6 @@ is wrong. Exit code: 0 if training can run, 3 if it cannot.
   --json    one JSON object on one line instead
 )";
 
-constexpr const char* kDigitsHelp = R"(Usage: troupe digits --out DIR [options]
-
-Writes generated handwritten digits into DIR, which must be empty or not exist,
-as the four files of MNIST: train-images-idx3-ubyte and its kin.
-
-  --out DIR    where to write
-  --train N    training images [11000]
-  --test N     test images [2000]
-  --seed N     another number, other digits [1]
-)";
-
-constexpr std::int64_t kDefaultTrain =
-    troupe::kDefaultTrainDigits + troupe::kDefaultValidationDigits;
-constexpr std::int64_t kMostDigits = 10'000'000;  // 7.8 GB of pixels
-
 int print(const std::string& help) {
   return std::fputs(help.c_str(), stdout) < 0 || std::fflush(stdout) != 0 ? troupe::kExitFailed : 0;
 }
@@ -67,7 +50,6 @@ int print_help(const Words& arguments) {
   const std::string& verb = arguments[0];
   if (verb == "run") return print(troupe::launch_help());
   if (verb == "doctor") return print(kDoctorHelp);
-  if (verb == "digits") return print(kDigitsHelp);
   return print(kHelp);
 }
 
@@ -78,24 +60,6 @@ int run_doctor(const Words& arguments) {
   const int printed =
       print(flags.given("json") ? troupe::to_json(diagnosis) : troupe::to_text(diagnosis));
   return diagnosis.ready() ? printed : troupe::kExitEnvironment;
-}
-
-int write_digits(const Words& arguments) {
-  const ToolFlags flags("digits", arguments,
-                        {{"out", ToolFlag::Kind::value},
-                         {"train", ToolFlag::Kind::value},
-                         {"test", ToolFlag::Kind::value},
-                         {"seed", ToolFlag::Kind::value}},
-                        "write `troupe digits --out DIR`.");
-  const std::string out = flags.word("out", "");
-  if (out.empty())
-    throw ConfigError("`troupe digits` was not told where to write.",
-                      "write `troupe digits --out DIR`.");
-  const std::int64_t train = flags.integer("train", kDefaultTrain, {0, kMostDigits});
-  const std::int64_t test = flags.integer("test", troupe::kDefaultTestDigits, {0, kMostDigits});
-  const std::int64_t seed = flags.integer("seed", troupe::kDefaultDigitsSeed, {0, INT64_MAX});
-  troupe::write_digits(out, train, test, static_cast<std::uint64_t>(seed));
-  return print(text("wrote ", train, " training and ", test, " test digits into ", out, "\n"));
 }
 
 /// Whether a verb is asked for its help; what follows `--` belongs to somebody else.
@@ -117,14 +81,16 @@ int run_tool(const Words& words) {
   if (verb == "help" || verb == "--help" || verb == "-h") return print_help(arguments);
   if (verb == "version" || verb == "--version")
     return print(text("troupe ", troupe::kVersion, "\n"));
-  if (verb == "run" || verb == "doctor" || verb == "digits") {
+  if (verb == "run" || verb == "doctor") {
     if (asks_for_help(arguments)) return print_help({verb});
     if (verb == "run") return troupe::launch(troupe::parse_launch_options(arguments));
-    if (verb == "doctor") return run_doctor(arguments);
-    return write_digits(arguments);
+    return run_doctor(arguments);
   }
-  const std::string near =
-      troupe::nearest_name(verb, {"run", "doctor", "digits", "help", "version"});
+  if (verb == "digits") {
+    throw ConfigError("troupe digits has moved to the program examples/digits.",
+                      "run build/release/examples/digits --out DIR.");
+  }
+  const std::string near = troupe::nearest_name(verb, {"run", "doctor", "help", "version"});
   throw ConfigError(text("troupe has no verb \"", verb, "\"."),
                     near.empty() ? "`troupe help` lists them." : text("did you mean ", near, "?"));
 }

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "examples/digits/example_data.h"
 #include "examples/gan/networks.h"
 #include "troupe.h"
 
@@ -90,7 +91,8 @@ class GanHooks final : public troupe::Hooks {
   }
 
   troupe::Splits create_datasets() const override {
-    const troupe::Splits digits = troupe::load_mnist(options_.data, /*validation_examples=*/1000);
+    const troupe::Splits digits =
+        troupe::mnist_or_digits(options_.data, /*validation_examples=*/1000);
     const auto drawn_from = [&](const std::shared_ptr<const troupe::Dataset>& split) {
       return std::make_shared<PictureDataset>(
           split, fixed_noise(split->size(), mine_.noise_size, /*seed=*/1));

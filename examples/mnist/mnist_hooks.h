@@ -2,6 +2,7 @@
 // Shapes: B = examples in this replica's batch. Result: see README.md (recorded run, with command).
 #pragma once
 
+#include "examples/digits/example_data.h"
 #include "troupe.h"
 
 struct Net final : torch::nn::Module {
@@ -46,7 +47,7 @@ class MnistHooks final : public troupe::Hooks {
   }
 
   troupe::Splits create_datasets() const override {
-    return troupe::load_mnist(options_.data, /*validation_examples=*/5000);
+    return troupe::mnist_or_digits(options_.data, /*validation_examples=*/5000);
   }
 
   troupe::StepResult train_step(troupe::Replica& replica,

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "data/cifar.h"
-#include "data/cifar10.h"
+#include "examples/digits/example_data.h"
 #include "examples/resnet/augment.h"
 #include "examples/resnet/resnet.h"
 #include "troupe.h"
@@ -58,7 +58,7 @@ class ResNetHooks final : public troupe::Hooks {
   }
 
   troupe::Splits create_datasets() const override {
-    return troupe::load_cifar10(options_.data, /*validation_examples=*/5000);
+    return troupe::cifar10_or_shapes(options_.data, /*validation_examples=*/5000);
   }
 
   troupe::StepResult train_step(troupe::Replica& replica,

@@ -73,18 +73,31 @@ TEST_SUITE("process") {
     CHECK(has(run_process({kTool, "zzzzz"}).err, "`troupe help` lists them."));
   }
 
-  TEST_CASE("troupe digits: writes four files, refuses what is there") {
+  TEST_CASE("troupe digits: says where it has gone") {
+    const ProcessResult result = run_process({kTool, "digits", "--out", "nowhere"});
+    CHECK(result.exit_code == 2);
+    CHECK(has(result.err, "troupe digits has moved to the program examples/digits"));
+  }
+
+  TEST_CASE("digits: writes four files, refuses what is there") {
+    const std::string digits = std::string(TROUPE_BINARY_DIR) + "/examples/digits";
     const TempDir folder;
     const std::string out = (folder / "digits").string();
-    const std::vector<std::string> command = {kTool,     "digits", "--out",  out,
-                                              "--train", "20",     "--test", "10"};
+    const std::vector<std::string> command = {digits, "--out",  out, "--train",
+                                              "20",   "--test", "10"};
     const ProcessResult result = run_process(command);
     CHECK(result.exit_code == 0);
     CHECK(has(result.out, "wrote 20 training and 10 test digits"));
     CHECK(std::distance(std::filesystem::directory_iterator(out), {}) == 4);
     CHECK(run_process(command).exit_code == 2);
-    CHECK(run_process({kTool, "digits"}).exit_code == 2);
-    CHECK(run_process({kTool, "digits", "--out", out, "--train", "-1"}).exit_code == 2);
+    for (const auto& wrong :
+         std::vector<std::vector<std::string>>{{digits},
+                                               {digits, "--out"},
+                                               {digits, "--to", out},
+                                               {digits, "--out", out, "--train", "-1"}}) {
+      CHECK(run_process(wrong).exit_code == 2);
+    }
+    CHECK(has(run_process({digits, "--help"}).out, "Usage: digits --out DIR"));
   }
 
   TEST_CASE("troupe doctor: this machine can train, in words and as JSON") {

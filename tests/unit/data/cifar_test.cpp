@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "data/shapes.h"
+#include "examples/digits/shapes.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 

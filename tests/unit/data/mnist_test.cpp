@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "core/error.h"
-#include "data/digits.h"
 #include "data/idx.h"
+#include "examples/digits/digits.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/torch_prelude.h"
 #include "tests/unit/data/idx_files.h"
@@ -54,27 +54,9 @@ std::string complaint_about(const fs::path& dir) {
 }  // namespace
 
 TEST_SUITE("data") {
-  TEST_CASE("mnist: without a directory, the generated digits") {
-    const Splits splits = troupe::load_mnist({}, 5000);
-    CHECK(splits.train->size() == 10'000);
-    CHECK(splits.validation->size() == 1'000);
-    CHECK(splits.test->size() == 2'000);
-
-    const auto digits =
-        troupe::generate_digits(troupe::DigitsSplit::train, 11'000, troupe::kDefaultDigitsSeed);
-    const auto batch = range(*splits.validation, 0, 1000);  // the last 1,000
-    REQUIRE(batch.size() == 2);
-    CHECK(batch[0].sizes() == at::IntArrayRef({1000, 1, 28, 28}));
-    CHECK(batch[0].dtype() == torch::kFloat);
-    CHECK(batch[1].sizes() == at::IntArrayRef({1000}));
-    CHECK(batch[1].dtype() == torch::kLong);
-    const auto pixels = torch::tensor(digits.images, torch::kByte).view({11'000, 1, 28, 28});
-    const auto expected = (pixels.slice(0, 10'000).to(torch::kDouble) / 255 - 0.1307) / 0.3081;
-    CHECK((batch[0].to(torch::kDouble) - expected).abs().max().item<double>() < 1e-6);
-    const auto labels = torch::tensor(digits.labels, torch::kByte);
-    CHECK(torch::equal(batch[1], labels.slice(0, 10'000).to(torch::kLong)));
-    // Reading does not change what is in memory.
-    CHECK(torch::equal(range(*splits.validation, 0, 1000)[0], batch[0]));
+  TEST_CASE("mnist: without a directory there is nothing to read") {
+    CHECK_THROWS_WITH_AS((void)troupe::load_mnist({}, 0), doctest::Contains("--data-dir"),
+                         troupe::ConfigError);
   }
 
   TEST_CASE("mnist: from files, plain and gzip, validation is the end of the training file") {

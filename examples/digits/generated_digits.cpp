@@ -1,4 +1,4 @@
-#include "data/generated_digits.h"
+#include "examples/digits/generated_digits.h"
 
 #include <ATen/Functions.h>
 

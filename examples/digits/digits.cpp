@@ -1,4 +1,4 @@
-#include "data/digits.h"
+#include "examples/digits/digits.h"
 
 #include <unistd.h>
 
@@ -12,10 +12,10 @@
 
 #include "core/error.h"
 #include "core/text.h"
-#include "data/digit_pen.h"
-#include "data/digit_random.h"
-#include "data/digit_shape.h"
 #include "data/idx.h"
+#include "examples/digits/digit_pen.h"
+#include "examples/digits/digit_random.h"
+#include "examples/digits/digit_shape.h"
 
 namespace troupe {
 namespace {

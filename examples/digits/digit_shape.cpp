@@ -1,4 +1,4 @@
-#include "data/digit_shape.h"
+#include "examples/digits/digit_shape.h"
 
 #include <algorithm>
 #include <array>

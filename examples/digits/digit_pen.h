@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "data/digit_random.h"
-#include "data/digit_templates.h"
+#include "examples/digits/digit_random.h"
+#include "examples/digits/digit_templates.h"
 
 namespace troupe::detail {
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "data/dataset.h"
-#include "data/digits.h"
+#include "examples/digits/digits.h"
 
 namespace troupe {
 

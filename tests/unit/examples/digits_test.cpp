@@ -1,4 +1,4 @@
-#include "data/digits.h"
+#include "examples/digits/digits.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,8 +11,8 @@
 
 #include "core/error.h"
 #include "core/sha256.h"
-#include "data/digit_random.h"
 #include "data/idx.h"
+#include "examples/digits/digit_random.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 

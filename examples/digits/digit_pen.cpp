@@ -1,11 +1,11 @@
-#include "data/digit_pen.h"
+#include "examples/digits/digit_pen.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
 
-#include "data/digits.h"
+#include "examples/digits/digits.h"
 
 namespace troupe::detail {
 namespace {

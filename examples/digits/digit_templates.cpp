@@ -1,4 +1,4 @@
-#include "data/digit_templates.h"
+#include "examples/digits/digit_templates.h"
 
 #include <array>
 #include <cstddef>
@@ -6,6 +6,7 @@
 namespace troupe::detail {
 namespace {
 
+// Data table: the strokes of each digit.
 std::array<std::vector<Glyph>, 10> make_templates() {
   return {{
       // 0

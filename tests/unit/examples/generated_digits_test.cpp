@@ -1,10 +1,11 @@
-#include "data/generated_digits.h"
+#include "examples/digits/generated_digits.h"
 
 #include <memory>
 #include <thread>
 #include <vector>
 
 #include "core/error.h"
+#include "examples/digits/example_data.h"
 #include "tests/support/torch_prelude.h"
 
 namespace {
@@ -72,5 +73,31 @@ TEST_SUITE("data") {
     CHECK_THROWS_AS((void)digits.get(torch::tensor({std::int64_t{10}})), troupe::DataError);
     CHECK_THROWS_AS((void)digits.get(torch::tensor({std::int64_t{-1}})), troupe::DataError);
     CHECK(GeneratedDigits(DigitsSplit::test, 0, 0, kSeed, kScale).size() == 0);
+  }
+
+  TEST_CASE("mnist_or_digits: without a directory, the generated digits") {
+    const troupe::Splits splits = troupe::mnist_or_digits({}, 5000);
+    CHECK(splits.train->size() == 10'000);
+    CHECK(splits.validation->size() == 1'000);
+    CHECK(splits.test->size() == 2'000);
+
+    const auto digits =
+        troupe::generate_digits(troupe::DigitsSplit::train, 11'000, troupe::kDefaultDigitsSeed);
+    const auto batch = splits.validation->get(torch::arange(1000));  // the last 1,000
+    REQUIRE(batch.size() == 2);
+    CHECK(batch[0].sizes() == at::IntArrayRef({1000, 1, 28, 28}));
+    CHECK(batch[0].dtype() == torch::kFloat);
+    CHECK(batch[1].sizes() == at::IntArrayRef({1000}));
+    CHECK(batch[1].dtype() == torch::kLong);
+    const auto pixels = torch::tensor(digits.images, torch::kByte).view({11'000, 1, 28, 28});
+    const auto expected = (pixels.slice(0, 10'000).to(torch::kDouble) / 255 - 0.1307) / 0.3081;
+    CHECK((batch[0].to(torch::kDouble) - expected).abs().max().item<double>() < 1e-6);
+    const auto labels = torch::tensor(digits.labels, torch::kByte);
+    CHECK(torch::equal(batch[1], labels.slice(0, 10'000).to(torch::kLong)));
+    CHECK_THROWS_WITH_AS((void)troupe::mnist_or_digits({"", 10'001}, 5000),
+                         doctest::Contains("--train-examples asks for 10001 of 10000"),
+                         troupe::ConfigError);
+    // Reading does not change what is in memory.
+    CHECK(torch::equal(splits.validation->get(torch::arange(1000))[0], batch[0]));
   }
 }

@@ -1,4 +1,4 @@
-#include "data/shapes.h"
+#include "examples/digits/shapes.h"
 
 #include <algorithm>
 #include <array>
@@ -6,7 +6,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
-#include "data/digit_random.h"
+#include "examples/digits/digit_random.h"
 
 namespace troupe {
 namespace {

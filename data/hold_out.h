@@ -1,0 +1,17 @@
+// Which examples of one data set train, and which validate.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "data/dataset.h"
+
+namespace troupe {
+
+/// The last `validation_examples` of `all` validate (0: none, null); of the others the first
+/// `train_examples` train (0: all of them).
+/// Throws: ConfigError if there are fewer than asked for.
+[[nodiscard]] Splits hold_out(const std::shared_ptr<const Dataset>& all,
+                              std::int64_t validation_examples, std::int64_t train_examples);
+
+}  // namespace troupe
