@@ -135,8 +135,8 @@ void add_checkpoints(std::vector<Flag>& flags, TrainOptions& train) {
       "keep-checkpoint-every-n-hours", &train.keep_checkpoint_every_n_hours,
       "and one of every N hours for ever", [](double x) { return x > 0; },
       "give a number greater than 0."));
-  add(choice<std::string>("resume", &train.resume, "auto: if there is a checkpoint; must; never",
-                          "WHEN", {{"auto", "auto"}, {"must", "must"}, {"never", "never"}}));
+  add(choice("resume", &train.resume, "auto: if there is a checkpoint; must; never", "WHEN",
+             named<Resume>({Resume::automatic, Resume::must, Resume::never})));
 }
 
 void add_data(std::vector<Flag>& flags, DataOptions& data) {

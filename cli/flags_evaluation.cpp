@@ -116,9 +116,9 @@ void add_evaluation_flags(std::vector<Flag>& flags, EvalOptions& eval) {
                    "keep the newest N exports of each exporter; 0: all"),
       rare);
   add(path("best-metric", &eval.best_metric, "what the exporter best compares", "METRIC"));
-  add(choice<std::string>("best-mode", &eval.best_mode,
-                          "min: a smaller --best-metric is better; max: a larger one", "MODE",
-                          {{"min", "min"}, {"max", "max"}}));
+  add(choice("best-mode", &eval.best_mode,
+             "min: a smaller --best-metric is better; max: a larger one", "MODE",
+             named<BestMode>({BestMode::min, BestMode::max})));
 }
 
 void add_early_stopping_flags(std::vector<Flag>& flags, EvalOptions& eval) {

@@ -44,10 +44,8 @@ void add_exchange_flags(std::vector<Flag>& flags, StrategyOptions& strategy) {
                         "how bytes travel between workers of one machine: auto, tcp, unix or shm "
                         "(shared memory)",
                         "NAME",
-                        {{"auto", Transport::automatic},
-                         {"tcp", Transport::tcp},
-                         {"unix", Transport::unix_socket},
-                         {"shm", Transport::shared_memory}}));
+                        named<Transport>({Transport::automatic, Transport::tcp,
+                                          Transport::unix_socket, Transport::shared_memory})));
   add(choice<std::string>("compress", &strategy.compress,
                           "type of gradients on their way: none, float16 or bfloat16", "TYPE",
                           {{"none", "none"},

@@ -10,10 +10,10 @@ namespace troupe::detail {
 namespace {
 
 Flag schedule_name(ScheduleOptions& schedule) {
-  return choice<std::string>(
-      "lr-schedule", &schedule.name,
+  return choice(
+      "lr-schedule", &schedule.kind,
       "how the learning rate falls: constant, step, cosine or plateau", "NAME",
-      {{"constant", "constant"}, {"step", "step"}, {"cosine", "cosine"}, {"plateau", "plateau"}});
+      named<Schedule>({Schedule::constant, Schedule::step, Schedule::cosine, Schedule::plateau}));
 }
 
 }  // namespace

@@ -79,6 +79,14 @@ template <class Integer, class Target>
 [[nodiscard]] Flag whole_or_all(const char* name, std::optional<std::int64_t>* target,
                                 const char* help);
 
+/// The names of an enumeration's values, for choice().
+template <class Value>
+[[nodiscard]] std::vector<std::pair<const char*, Value>> named(std::vector<Value> values) {
+  std::vector<std::pair<const char*, Value>> names;
+  for (const Value value : values) names.emplace_back(name_of(value), value);
+  return names;
+}
+
 /// One of several names, for a value each; `Value` is an enumeration or std::string.
 template <class Value>
 [[nodiscard]] Flag choice(const char* name, Value* target, const char* help, const char* value_name,

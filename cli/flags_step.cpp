@@ -21,9 +21,9 @@ void add_step_flags(std::vector<Flag>& flags, StrategyOptions& strategy) {
       "clip-norm", &step.clip_norm,
       "limit of the gradients' global norm, after their sum over replicas; 0: none",
       [](double x) { return x >= 0; }, "give a number greater than 0, or 0 for no limit."));
-  add(choice<std::string>("precision", &step.precision,
-                          "of forward passes: float32, or bfloat16 with parameters in float32",
-                          "TYPE", {{"float32", "float32"}, {"bfloat16", "bfloat16"}}));
+  add(choice("precision", &step.precision,
+             "of forward passes: float32, or bfloat16 with parameters in float32", "TYPE",
+             named<Precision>({Precision::float32, Precision::bfloat16})));
   add(flag("fused-optimizer", &strategy.buckets.fused_step,
            "do not take Adam's step through large parameters block by block; same numbers"),
       Flag::Shown::in_help_all);

@@ -106,7 +106,7 @@ void check_training(const Options& options) {
     throw ConfigError("--steps and --max-steps are both given.",
                       "give --max-steps for a last step, or --steps for so many more.");
   }
-  if (train.model_dir.empty() && train.resume == "must") {
+  if (train.model_dir.empty() && train.resume == Resume::must) {
     throw ConfigError("--resume must is given without --model-dir.",
                       "name the folder of the checkpoints by --model-dir.");
   }

@@ -90,7 +90,7 @@ TrainOptions Estimator::options_of(const TrainCall& call) const {
 
 bool Estimator::is_trained_already(const TrainOptions& options) const {
   const auto newest = latest_checkpoint();
-  if (!options.max_steps || !newest || options.resume == "never") return false;
+  if (!options.max_steps || !newest || options.resume == Resume::never) return false;
   const std::int64_t step = split_checkpoint_path(*newest).step;
   if (step < *options.max_steps) return false;
   log_info("nothing to train: ", *newest, " has reached max_steps ", *options.max_steps,
@@ -123,7 +123,7 @@ History Estimator::train_together(const TrainOptions& options, const TrainCall& 
       warm ? with_warm_start(training_hooks_, *options_.warm_start) : training_hooks_;
   TrainState state = strategy_->create_state(*hooks, options.seed);
   // Validation in training is the schedule's; every other one looks at checkpoints.
-  const bool plateau = options.schedule.name == "plateau";
+  const bool plateau = options.schedule.kind == Schedule::plateau;
   const DistributedSplits data =
       strategy_->distribute({call.input ? call.input() : splits().train,
                              plateau ? splits().validation : nullptr, nullptr},

@@ -107,7 +107,8 @@ EvalSpec eval_spec(const EvalOptions& eval) {
       spec.exporters.push_back(make_final_exporter(name));
     } else if (name == "best") {
       spec.exporters.push_back(make_best_exporter(
-          name, eval.best_mode == "max" ? larger(eval.best_metric) : smaller(eval.best_metric),
+          name,
+          eval.best_mode == BestMode::max ? larger(eval.best_metric) : smaller(eval.best_metric),
           keep));
     } else {
       throw ConfigError("there is no exporter \"" + name + "\".", "use latest, final or best.");

@@ -50,8 +50,8 @@ bool cpu_is_fast() {
 
 }  // namespace
 
-Autocast::Autocast(c10::Device device, const std::string& precision)
-    : device_(device.type()), on_(precision == "bfloat16") {
+Autocast::Autocast(c10::Device device, Precision precision)
+    : device_(device.type()), on_(precision == Precision::bfloat16) {
   if (!on_) return;
   was_on_ = is_on(device_);
   former_ = dtype_of(device_);
@@ -85,8 +85,8 @@ at::Tensor in_float32(const at::Tensor& value) {
   return small ? value.to(at::kFloat) : value;
 }
 
-void check_precision(c10::Device device, const std::string& precision) {
-  if (precision != "bfloat16") return;
+void check_precision(c10::Device device, Precision precision) {
+  if (precision != Precision::bfloat16) return;
   if (device.is_cpu()) {
     if (cpu_is_fast()) return;
     log_warning(

@@ -7,7 +7,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
-#include <string>
+#include "options/step_options.h"
 
 namespace troupe::detail {
 
@@ -16,8 +16,8 @@ namespace troupe::detail {
 /// parameters then got no gradient.
 class Autocast {
  public:
-  /// `precision`: as StepOptions has it; nothing happens for float32.
-  Autocast(c10::Device device, const std::string& precision);
+  /// Nothing happens for float32.
+  Autocast(c10::Device device, Precision precision);
   ~Autocast();
   Autocast(const Autocast&) = delete;
   Autocast& operator=(const Autocast&) = delete;
@@ -48,6 +48,6 @@ class AutocastPause {
 [[nodiscard]] at::Tensor in_float32(const at::Tensor& value);
 
 /// Warns when the device has no fast bfloat16. Throws: ConfigError when it has none at all.
-void check_precision(c10::Device device, const std::string& precision);
+void check_precision(c10::Device device, Precision precision);
 
 }  // namespace troupe::detail

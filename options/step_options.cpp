@@ -16,9 +16,6 @@ void StepOptions::validate() const {
     throw ConfigError(text("--clip-norm is ", clip_norm, "."),
                       "give a number greater than 0, or 0 for no limit.");
   }
-  if (precision != "float32" && precision != "bfloat16") {
-    throw ConfigError(text("--precision is \"", precision, "\"."), "give float32 or bfloat16.");
-  }
 }
 
 }  // namespace troupe

@@ -2,9 +2,15 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 
 namespace troupe {
+
+/// Type of the forward passes. bfloat16: they run under LibTorch's autocast, and parameters stay
+/// float32.
+enum class Precision { float32, bfloat16 };
+[[nodiscard]] constexpr const char* name_of(Precision precision) {
+  return precision == Precision::float32 ? "float32" : "bfloat16";
+}
 
 struct StepOptions {
   /// Parts in which each replica computes its share of a step, one after the other: their gradients
@@ -12,8 +18,7 @@ struct StepOptions {
   std::int64_t accumulate = 1;
   /// Limit of the gradients' global 2-norm, after the reduction; 0: none.
   double clip_norm = 0;
-  /// float32, or bfloat16: forward passes run under LibTorch's autocast, parameters stay float32.
-  std::string precision = "float32";
+  Precision precision = Precision::float32;
 
   /// Throws: ConfigError naming the flag whose value is out of range.
   void validate() const;

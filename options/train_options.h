@@ -17,9 +17,15 @@ enum class OnNonFinite {
   stop   // a warning; training ends cleanly
 };
 
+enum class Schedule { constant, step, cosine, plateau };
+[[nodiscard]] constexpr const char* name_of(Schedule schedule) {
+  constexpr const char* kNames[] = {"constant", "step", "cosine", "plateau"};
+  return kNames[static_cast<int>(schedule)];
+}
+
 /// How the learning rate moves: the optimisers' own rates times a factor of the step.
 struct ScheduleOptions {
-  std::string name = "constant";  // constant | step | cosine | plateau
+  Schedule kind = Schedule::constant;
   std::int64_t warmup_steps = 0;  // the factor rises linearly to 1 first
   std::int64_t decay_steps = 0;   // step: between two drops; cosine: to the end, 0: max_steps
   double decay_factor = 0.1;      // step and plateau: of each drop
@@ -27,6 +33,14 @@ struct ScheduleOptions {
   std::string metric = "loss";    // plateau: of the validation; smaller is better
   std::int64_t patience = 10;     // plateau: validations without improvement before a drop
 };
+
+/// Whether training continues from a checkpoint in its model directory. automatic: where there is
+/// one; must: there is one, or it is an error; never: there is none, or it is an error.
+enum class Resume { automatic, must, never };
+[[nodiscard]] constexpr const char* name_of(Resume resume) {
+  constexpr const char* kNames[] = {"auto", "must", "never"};
+  return kNames[static_cast<int>(resume)];
+}
 
 struct TrainOptions : RunConfig {
   std::optional<std::int64_t> epochs;     // unset: 1, or as many as max_steps or steps need
@@ -37,13 +51,19 @@ struct TrainOptions : RunConfig {
   double momentum = 0.9;
   double weight_decay = 0;
   ScheduleOptions schedule;
-  double ema_decay = 0;         // of averaged weights, which evaluations use; 0: none are kept
-  std::string metrics_file;     // one JSON object a line per logged step; empty: none
-  bool json_summary = false;    // the chief's last stdout line is one JSON object
-  bool progress = true;         // a progress bar, on a terminal only
-  std::string resume = "auto";  // auto: if there is a checkpoint; must: or fail; never: or fail
+  double ema_decay = 0;       // of averaged weights, which evaluations use; 0: none are kept
+  std::string metrics_file;   // one JSON object a line per logged step; empty: none
+  bool json_summary = false;  // the chief's last stdout line is one JSON object
+  bool progress = true;       // a progress bar, on a terminal only
+  Resume resume = Resume::automatic;
   OnNonFinite on_non_finite = OnNonFinite::fail;
 };
+
+/// Which best_metric is the better one: the smaller or the larger.
+enum class BestMode { min, max };
+[[nodiscard]] constexpr const char* name_of(BestMode mode) {
+  return mode == BestMode::min ? "min" : "max";
+}
 
 /// What train_and_evaluate and evaluate are told.
 struct EvalOptions {
@@ -56,7 +76,7 @@ struct EvalOptions {
   std::vector<std::string> exporters = {"latest"};  // of latest, final, best
   std::optional<std::int64_t> exports_to_keep = 5;  // unset: all
   std::string best_metric = "loss";
-  std::string best_mode = "min";  // min: a smaller best_metric is better; max: a larger one
+  BestMode best_mode = BestMode::min;
   // Early stopping, each "metric:number" (see docs/train_and_evaluate.md); empty: not.
   std::string stop_if_no_decrease, stop_if_no_increase, stop_if_lower, stop_if_higher;
   std::int64_t min_steps = 0;  // no early stop before it

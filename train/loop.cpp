@@ -40,7 +40,7 @@ void check(const DistributedSplits& data, const TrainOptions& options) {
 void check_learning(const DistributedSplits& data, const TrainOptions& options,
                     const RateFactor& factor) {
   validate(options.schedule);
-  const bool plateau = options.schedule.name == "plateau";
+  const bool plateau = options.schedule.kind == Schedule::plateau;
   if (factor && is_scheduled(options.schedule)) {
     throw ConfigError("the options and the companions both bring a learning rate schedule.",
                       "leave --lr-schedule and --warmup-steps out, or Companions::rate_factor.");
@@ -63,13 +63,14 @@ void check_without_lockstep(const Strategy& strategy, const DistributedDataset& 
         "and no worker sees them all.",
         fix);
   }
-  if (options.schedule.name == "plateau") {
+  if (options.schedule.kind == Schedule::plateau) {
     throw ConfigError(
         "the plateau schedule with parameter servers: the chief alone validates, and "
         "the other workers' learning rates would not follow.",
         fix);
   }
-  if (options.schedule.name == "cosine" && options.schedule.decay_steps == 0 && options.steps) {
+  if (options.schedule.kind == Schedule::cosine && options.schedule.decay_steps == 0 &&
+      options.steps) {
     throw ConfigError(
         "the cosine schedule with steps and parameter servers: which step is the last one only the "
         "chief knows, who has the checkpoint.",

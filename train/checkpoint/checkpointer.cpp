@@ -115,12 +115,12 @@ void Checkpointer::resume() {
     found = files_->load();
   }
   const bool there = strategy_.gather(found ? "checkpoint" : "").front() == "checkpoint";
-  if (!there && options_.resume == "must") {
+  if (!there && options_.resume == Resume::must) {
     throw ConfigError(
         "--resume must was given, and " + options_.model_dir + " holds no checkpoint.",
         "check --model-dir, or leave --resume out to start anew.");
   }
-  if (there && options_.resume == "never") {
+  if (there && options_.resume == Resume::never) {
     throw ConfigError("--resume never was given, and " + options_.model_dir + " holds checkpoints.",
                       "choose another --model-dir, or remove them yourself.");
   }

@@ -62,7 +62,7 @@ LearningRateSchedule::LearningRateSchedule(ScheduleOptions options, TrainState& 
                                            std::optional<std::int64_t> last_step)
     : options_(std::move(options)), state_(state) {
   validate(options_);
-  if (options_.name == "cosine" && options_.decay_steps == 0) {
+  if (options_.kind == Schedule::cosine && options_.decay_steps == 0) {
     if (!last_step || *last_step == std::numeric_limits<std::int64_t>::max()) {
       throw ConfigError("--lr-schedule cosine has no end: neither steps nor epochs are limited.",
                         "set --decay-steps, --max-steps or --epochs.");
@@ -89,7 +89,7 @@ void LearningRateSchedule::apply(std::int64_t step) {
 }
 
 void LearningRateSchedule::observe(const Report& validation) {
-  if (factor_ || options_.name != "plateau") return;
+  if (factor_ || options_.kind != Schedule::plateau) return;
   std::string known;
   const auto value = value_of(validation, options_.metric, known);
   if (!value) {

@@ -22,13 +22,13 @@ double power(double factor, std::int64_t exponent) {
 
 /// Without the warm-up. `t`: steps after the warm-up before this one.
 double decay(const ScheduleOptions& options, std::int64_t t, const PlateauState& plateau) {
-  if (options.name == "step") {
+  if (options.kind == Schedule::step) {
     return std::max(options.final_factor, power(options.decay_factor, t / options.decay_steps));
   }
-  if (options.name == "plateau") {
+  if (options.kind == Schedule::plateau) {
     return std::max(options.final_factor, power(options.decay_factor, plateau.drops));
   }
-  if (options.name == "cosine") {
+  if (options.kind == Schedule::cosine) {
     const double part =
         std::min(1.0, static_cast<double>(t) / static_cast<double>(options.decay_steps));
     return options.final_factor + (1 - options.final_factor) * (1 + std::cos(kPi * part)) / 2;
@@ -39,19 +39,15 @@ double decay(const ScheduleOptions& options, std::int64_t t, const PlateauState&
 }  // namespace
 
 bool is_scheduled(const ScheduleOptions& options) {
-  return options.name != "constant" || options.warmup_steps > 0;
+  return options.kind != Schedule::constant || options.warmup_steps > 0;
 }
 
 void validate(const ScheduleOptions& options) {
-  const std::string& name = options.name;
-  require(name == "constant" || name == "step" || name == "cosine" || name == "plateau",
-          "there is no learning rate schedule \"" + name + "\".",
-          "set --lr-schedule to constant, step, cosine or plateau.");
   require(options.warmup_steps >= 0, text("--warmup-steps is ", options.warmup_steps, "."),
           "give a number of at least 0.");
   require(options.decay_steps >= 0, text("--decay-steps is ", options.decay_steps, "."),
           "give a number of at least 0.");
-  require(name != "step" || options.decay_steps > 0,
+  require(options.kind != Schedule::step || options.decay_steps > 0,
           "--lr-schedule step does not say after how many steps the rate drops.",
           "set --decay-steps.");
   require(options.decay_factor > 0 && options.decay_factor < 1,

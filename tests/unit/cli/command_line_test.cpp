@@ -303,7 +303,7 @@ TEST_SUITE("cli") {
     CHECK(options.train.weight_decay == 1e-4);
     CHECK(options.strategy.step.accumulate == 4);
     CHECK(options.strategy.step.clip_norm == 0.5);
-    CHECK(options.strategy.step.precision == "bfloat16");
+    CHECK(options.strategy.step.precision == troupe::Precision::bfloat16);
     CHECK(options.train.seed == UINT64_MAX);
     CHECK(options.data.data_dir == "/d");
     CHECK(options.data.train_examples == 10);
@@ -356,7 +356,7 @@ TEST_SUITE("cli") {
     CHECK(eval.exporters == Words{"final", "best"});
     CHECK_FALSE(eval.exports_to_keep.has_value());
     CHECK(eval.best_metric == "accuracy");
-    CHECK(eval.best_mode == "max");
+    CHECK(eval.best_mode == troupe::BestMode::max);
     CHECK(eval.min_steps == 10);
     CHECK(options.use.checkpoint == "model.ckpt-0");
     CHECK(options.use.require_checkpoint);

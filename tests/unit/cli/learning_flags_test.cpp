@@ -18,7 +18,7 @@ TEST_SUITE("cli") {
                 "--decay-factor", "0.25", "--final-factor", "0.125", "--plateau-metric", "error",
                 "--plateau-patience", "3", "--ema-decay", "0.999"})
             .train;
-    CHECK(train.schedule.name == "plateau");
+    CHECK(train.schedule.kind == troupe::Schedule::plateau);
     CHECK(train.schedule.warmup_steps == 5);
     CHECK(train.schedule.decay_steps == 7);
     CHECK(train.schedule.decay_factor == 0.25);
@@ -26,7 +26,7 @@ TEST_SUITE("cli") {
     CHECK(train.schedule.metric == "error");
     CHECK(train.schedule.patience == 3);
     CHECK(train.ema_decay == 0.999);
-    CHECK(parsed({}).train.schedule.name == "constant");
+    CHECK(parsed({}).train.schedule.kind == troupe::Schedule::constant);
     CHECK(parsed({}).train.ema_decay == 0);
   }
 

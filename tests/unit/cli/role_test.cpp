@@ -139,7 +139,7 @@ TEST_SUITE("cli") {
     CHECK(parsed({"--model-dir", "/m"}, some).train.model_dir == "/m");
     CHECK(contains(refusal({"--model-dir", "/other"}, some), "TF_CONFIG.model_dir is \"/m\""));
     CHECK(parsed({}, tf_config("worker", 0, R"(, "model_dir": "/m")")).train.model_dir == "/m");
-    CHECK(parsed({"--resume", "must"}, some).train.resume == "must");
+    CHECK(parsed({"--resume", "must"}, some).train.resume == troupe::Resume::must);
     const std::string shown = troupe::parse_command_line({"--print-config"}, some).text;
     const std::size_t line = shown.find("\nmodel-dir ");
     REQUIRE(line != std::string::npos);

@@ -93,7 +93,7 @@ TEST_SUITE("estimator") {
     const TempDir dir;
     const Types hooks;
     auto options = options_in(dir.path());
-    options.strategy.step.precision = "bfloat16";
+    options.strategy.step.precision = troupe::Precision::bfloat16;
     troupe::Estimator estimator(hooks, options);
     (void)estimator.evaluate({});
     auto stream = estimator.predict({});

@@ -361,7 +361,7 @@ TEST_SUITE("strategies") {
     cosine.batch_size = 3;
     cosine.max_steps.reset();
     cosine.steps = 10;
-    cosine.schedule.name = "cosine";
+    cosine.schedule.kind = troupe::Schedule::cosine;
     refused(cosine, "cosine schedule with steps");
   }
 

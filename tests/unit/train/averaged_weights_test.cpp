@@ -12,7 +12,7 @@ using troupe::testing::Ending;
 using troupe::testing::has;
 using troupe::testing::options_in;
 using troupe::testing::Rates;
-using troupe::testing::schedule_named;
+using troupe::testing::schedule_of;
 using troupe::testing::TempDir;
 using troupe::testing::TinyHooks;
 using troupe::testing::train_alone;
@@ -60,8 +60,10 @@ TEST_SUITE("learning") {
 
   TEST_CASE("learning: two workers have one worker's averages, up to rounding") {
     const TempDir one, two;
-    const auto alone = train_alone(TinyHooks(), options_in(one.path(), schedule_named("cosine")));
-    const auto both = train_two(TinyHooks(), options_in(two.path(), schedule_named("cosine")));
+    const auto alone =
+        train_alone(TinyHooks(), options_in(one.path(), schedule_of(troupe::Schedule::cosine)));
+    const auto both =
+        train_two(TinyHooks(), options_in(two.path(), schedule_of(troupe::Schedule::cosine)));
     CHECK(both.validation.front().second ==
           doctest::Approx(alone.validation.front().second).epsilon(1e-5));
     CHECK(both.rates == alone.rates);
@@ -71,7 +73,7 @@ TEST_SUITE("learning") {
     const TempDir dir;
     const TinyHooks hooks;
     troupe::EstimatorOptions options;
-    options.train = options_in(dir.path(), schedule_named("constant", 2));
+    options.train = options_in(dir.path(), schedule_of(troupe::Schedule::constant, 2));
     troupe::Estimator estimator(hooks, options);
     const troupe::SteadyClock clock;
     const auto evaluator = std::make_shared<troupe::InMemoryEvaluator>(

@@ -179,20 +179,20 @@ inline Ending train_two(const Hooks& hooks, const TrainOptions& options, std::in
   return endings[0];
 }
 
-inline ScheduleOptions schedule_named(const char* name, std::int64_t warmup_steps = 0) {
+inline ScheduleOptions schedule_of(Schedule kind, std::int64_t warmup_steps = 0) {
   ScheduleOptions schedule;
-  schedule.name = name;
+  schedule.kind = kind;
   schedule.warmup_steps = warmup_steps;
   schedule.decay_factor = 0.5;
-  if (schedule.name == "step") schedule.decay_steps = 2;
+  if (kind == Schedule::step) schedule.decay_steps = 2;
   schedule.patience = 1;
   schedule.metric = "flat";
   return schedule;
 }
 
 inline std::vector<ScheduleOptions> every_schedule() {
-  return {schedule_named("constant", 7), schedule_named("step", 2), schedule_named("cosine", 2),
-          schedule_named("plateau")};
+  return {schedule_of(Schedule::constant, 7), schedule_of(Schedule::step, 2),
+          schedule_of(Schedule::cosine, 2), schedule_of(Schedule::plateau)};
 }
 
 inline std::string message_of(const std::function<void()>& call) {

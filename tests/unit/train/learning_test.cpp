@@ -18,7 +18,7 @@ using troupe::testing::mirrored_options;
 using troupe::testing::options_in;
 using troupe::testing::Rates;
 using troupe::testing::rates_of;
-using troupe::testing::schedule_named;
+using troupe::testing::schedule_of;
 using troupe::testing::TempDir;
 using troupe::testing::TinyHooks;
 using troupe::testing::train_alone;
@@ -28,12 +28,12 @@ TEST_SUITE("learning") {
   TEST_CASE("learning: interrupted at every step equals uninterrupted, with every schedule") {
     const GroupHooks hooks;
     for (const ScheduleOptions& schedule : every_schedule()) {
-      CAPTURE(schedule.name);
+      CAPTURE(name_of(schedule.kind));
       const TempDir whole;
       const Ending expected = train_alone(hooks, options_in(whole.path(), schedule));
       CHECK(expected.averages != expected.hash);
       // Epochs end at 3, 6 and 9; the first validation is the best. Step 10 begins an epoch.
-      CHECK(expected.drops == (schedule.name == "plateau" ? 2 : 0));
+      CHECK(expected.drops == (schedule.kind == troupe::Schedule::plateau ? 2 : 0));
       for (std::int64_t stop = 1; stop < 10; ++stop) {
         CAPTURE(stop);
         const TempDir dir;
@@ -47,7 +47,7 @@ TEST_SUITE("learning") {
   TEST_CASE("learning: the same with two workers, and with two replicas") {
     const GroupHooks hooks(0.02, GroupHooks::Dropout::off);
     for (const ScheduleOptions& schedule : every_schedule()) {
-      CAPTURE(schedule.name);
+      CAPTURE(name_of(schedule.kind));
       const TempDir whole;
       const Ending expected = train_two(hooks, options_in(whole.path(), schedule));
       for (const std::int64_t stop : {2, 6, 7}) {
@@ -60,7 +60,7 @@ TEST_SUITE("learning") {
     }
     const TempDir dir;
     const auto rates = std::make_shared<Rates>();
-    auto options = options_in(dir.path(), schedule_named("step"));
+    auto options = options_in(dir.path(), schedule_of(troupe::Schedule::step));
     const auto strategy = troupe::make_mirrored(mirrored_options(2));
     auto state = strategy->create_state(TinyHooks(), 1);
     const auto data = strategy->distribute(TinyHooks().create_datasets(), {8, 1});
@@ -76,7 +76,7 @@ TEST_SUITE("learning") {
 
   TEST_CASE("learning: every group of every optimiser moves by the factor of the step") {
     const TempDir dir;
-    const ScheduleOptions schedule = schedule_named("step", 2);
+    const ScheduleOptions schedule = schedule_of(troupe::Schedule::step, 2);
     const auto rates = std::make_shared<Rates>();
     (void)train_alone(GroupHooks(), options_in(dir.path(), schedule), 0, rates);
     REQUIRE(rates->set.size() == 10);
@@ -101,7 +101,7 @@ TEST_SUITE("learning") {
 
   TEST_CASE("learning: the rate is in the log and in the metrics file") {
     const TempDir dir;
-    auto options = options_in(dir.path(), schedule_named("constant", 4));
+    auto options = options_in(dir.path(), schedule_of(troupe::Schedule::constant, 4));
     options.log_every = 1;
     options.max_steps = 2;
     options.metrics_file = (dir / "metrics.jsonl").string();
@@ -116,7 +116,7 @@ TEST_SUITE("learning") {
 
   TEST_CASE("learning: a changed --learning-rate counts after a resume, without a warning") {
     const TempDir dir;
-    const auto options = options_in(dir.path(), schedule_named("constant", 8));
+    const auto options = options_in(dir.path(), schedule_of(troupe::Schedule::constant, 8));
     (void)train_alone(GroupHooks(0.02), options, 4);
     const auto rates = std::make_shared<Rates>();
     {
@@ -155,7 +155,7 @@ TEST_SUITE("learning") {
 
   TEST_CASE("learning: a plateau follows the metric it was given") {
     const TempDir dir;
-    auto schedule = schedule_named("plateau");
+    auto schedule = schedule_of(troupe::Schedule::plateau);
     schedule.metric = "loss";  // falls in every epoch of this task
     CHECK(train_alone(TinyHooks(), options_in(dir.path(), schedule)).drops == 0);
   }
@@ -173,15 +173,20 @@ TEST_SUITE("learning") {
       return message_of(
           [&] { (void)troupe::train(*strategy, hooks, state, data, options, companions); });
     };
-    CHECK(has(train_with(schedule_named("plateau"), nullptr), "name one of: loss, absolute_error"));
+    CHECK(has(train_with(schedule_of(troupe::Schedule::plateau), nullptr),
+              "name one of: loss, absolute_error"));
     CHECK(state.step == 2);  // the first validation told
     const auto twice = [](std::int64_t) { return 2.0; };
-    CHECK(has(train_with(schedule_named("step"), twice), "both bring a learning rate schedule"));
+    CHECK(has(train_with(schedule_of(troupe::Schedule::step), twice),
+              "both bring a learning rate schedule"));
     CHECK(has(train_with({}, [](std::int64_t) { return -1.0; }), "factor of step 3 is -1"));
     data.validation.reset();
-    CHECK(has(train_with(schedule_named("plateau"), nullptr), "no validation to look at"));
+    CHECK(has(train_with(schedule_of(troupe::Schedule::plateau), nullptr),
+              "no validation to look at"));
     CHECK(has(message_of([&] { troupe::keep_averages(state, 1); }), "--ema-decay is 1"));
-    CHECK(has(message_of([&] { troupe::LearningRateSchedule(schedule_named("cosine"), state); }),
+    CHECK(has(message_of([&] {
+                troupe::LearningRateSchedule(schedule_of(troupe::Schedule::cosine), state);
+              }),
               "cosine has no end"));
     CHECK(state.step == 2);
     CHECK(train_with({}, twice).empty());
@@ -192,7 +197,7 @@ TEST_SUITE("learning") {
   TEST_CASE("learning: a loop of one's own needs no train()") {
     const auto strategy = troupe::make_one_device({});
     auto state = strategy->create_state(GroupHooks(), 1);
-    troupe::LearningRateSchedule schedule(schedule_named("cosine"), state, 4);
+    troupe::LearningRateSchedule schedule(schedule_of(troupe::Schedule::cosine), state, 4);
     schedule.apply(3);
     CHECK(*schedule.rate() == doctest::Approx(0.01));
     CHECK(rates_of(*state.replicas.front())[1] == doctest::Approx(0.0025));

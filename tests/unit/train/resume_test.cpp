@@ -169,12 +169,12 @@ TEST_SUITE("train") {
                          troupe::ConfigError);
     CHECK_THROWS_WITH_AS((void)train(StatefulHooks("SGD", 10), options_in(dir.path(), 6)),
                          doctest::Contains("does not fit the model"), troupe::CheckpointError);
-    options.resume = "never";
+    options.resume = troupe::Resume::never;
     CHECK_THROWS_WITH_AS((void)train(TinyHooks(10), options), doctest::Contains("--resume never"),
                          troupe::ConfigError);
     const TempDir empty;
     options = options_in(empty.path(), 6);
-    options.resume = "must";
+    options.resume = troupe::Resume::must;
     CHECK_THROWS_WITH_AS((void)train(TinyHooks(10), options), doctest::Contains("--resume must"),
                          troupe::ConfigError);
     CHECK_THROWS_WITH_AS((void)train(StatefulHooks("LBFGS"), options_in(empty.path(), 6)),

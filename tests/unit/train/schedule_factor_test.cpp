@@ -12,14 +12,15 @@
 using troupe::observe;
 using troupe::PlateauAnswer;
 using troupe::PlateauState;
+using troupe::Schedule;
 using troupe::schedule_factor;
 using troupe::ScheduleOptions;
 
 namespace {
 
-ScheduleOptions named(const char* name) {
+ScheduleOptions schedule_of(Schedule kind) {
   ScheduleOptions options;
-  options.name = name;
+  options.kind = kind;
   return options;
 }
 
@@ -36,13 +37,13 @@ void check_factors(const ScheduleOptions& options, const std::vector<double>& ex
 
 TEST_SUITE("schedule") {
   TEST_CASE("schedule: constant is 1, and not called a schedule") {
-    check_factors(named("constant"), {1, 1, 1});
-    CHECK_FALSE(troupe::is_scheduled(named("constant")));
-    CHECK(troupe::is_scheduled(named("cosine")));
+    check_factors(schedule_of(Schedule::constant), {1, 1, 1});
+    CHECK_FALSE(troupe::is_scheduled(schedule_of(Schedule::constant)));
+    CHECK(troupe::is_scheduled(schedule_of(Schedule::cosine)));
   }
 
   TEST_CASE("schedule: the warm-up rises linearly and its last step is exactly 1") {
-    ScheduleOptions options = named("constant");
+    ScheduleOptions options = schedule_of(Schedule::constant);
     options.warmup_steps = 4;
     CHECK(troupe::is_scheduled(options));
     check_factors(options, {0.25, 0.5, 0.75, 1, 1, 1});
@@ -51,7 +52,7 @@ TEST_SUITE("schedule") {
   }
 
   TEST_CASE("schedule: step drops after every decay_steps, down to final_factor") {
-    ScheduleOptions options = named("step");
+    ScheduleOptions options = schedule_of(Schedule::step);
     options.decay_steps = 2;
     options.decay_factor = 0.5;
     check_factors(options, {1, 1, 0.5, 0.5, 0.25, 0.25, 0.125});
@@ -62,7 +63,7 @@ TEST_SUITE("schedule") {
   }
 
   TEST_CASE("schedule: cosine falls over decay_steps and stays") {
-    ScheduleOptions options = named("cosine");
+    ScheduleOptions options = schedule_of(Schedule::cosine);
     options.decay_steps = 4;
     const double eighth = std::sqrt(0.5);  // cos(pi / 4)
     check_factors(options, {1, (1 + eighth) / 2, 0.5, (1 - eighth) / 2, 0, 0, 0});
@@ -73,7 +74,7 @@ TEST_SUITE("schedule") {
   }
 
   TEST_CASE("schedule: a plateau drops at the patience-th validation without improvement") {
-    ScheduleOptions options = named("plateau");
+    ScheduleOptions options = schedule_of(Schedule::plateau);
     options.patience = 2;
     PlateauState state;
     CHECK(schedule_factor(options, 1, state) == 1);
@@ -96,7 +97,7 @@ TEST_SUITE("schedule") {
   }
 
   TEST_CASE("schedule: a metric that is not finite is no improvement") {
-    ScheduleOptions options = named("plateau");
+    ScheduleOptions options = schedule_of(Schedule::plateau);
     options.patience = 3;
     PlateauState state;
     CHECK(observe(options, std::nan(""), state) == PlateauAnswer::none);
@@ -117,8 +118,7 @@ TEST_SUITE("schedule") {
       return "";
     };
     CHECK(message({}).empty());
-    CHECK(message(named("linear")).find("\"linear\"") != std::string::npos);
-    CHECK(message(named("step")).find("--decay-steps") != std::string::npos);
+    CHECK(message(schedule_of(Schedule::step)).find("--decay-steps") != std::string::npos);
     ScheduleOptions options;
     options.warmup_steps = -1;
     CHECK(message(options).find("--warmup-steps") != std::string::npos);
