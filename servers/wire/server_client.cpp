@@ -57,15 +57,13 @@ class ServerClient::Impl {
   [[nodiscard]] Heard& heard(int server) { return answers_.of(server); }
   void send(int server, FrameType type, std::int64_t sequence, const std::string& payload = "");
   void send_bulk(int server, FrameType type, std::vector<std::byte> payload);
-  void ask(int server, const StepRequest& request);
+  void ask(std::int64_t clock);
   void await(const std::string& what, Milliseconds limit, const Install& install,
              const Answered& answered) {
     answers_.await(what, Deadline::in(limit), install, answered);
   }
   void raise_if_failed() const;
   void send_push(int server, const PushPlace& place, const Push& push);
-  void push_chosen(PushPlace place, const Push& push, const Install& install);
-  void catch_up(const Install& install);
 
   const Cluster cluster_;
   const GroupOptions options_;
@@ -76,11 +74,9 @@ class ServerClient::Impl {
   std::unique_ptr<ServerLinks> links_;
   ServerAnswers answers_;
   std::int64_t clock_ = 0;
-  std::int64_t next_clock_ = 0;    // with backup workers, of the step after this one
-  std::vector<int> contributors_;  // with backup workers, to the last update
-  std::uint32_t pushes_ = 0;       // in this step
-  bool dropped_ = false;           // this step's gradients do not count
-  bool asked_ = false;             // for the next step
+  std::uint32_t pushes_ = 0;  // in this step
+  bool dropped_ = false;      // training has ended: this step's gradients do not count
+  bool asked_ = false;        // for the next step
   std::string ended_;
   std::int64_t last_step_ = 0;
   std::int64_t pushed_ = 0;
@@ -142,9 +138,7 @@ std::int64_t ServerClient::Impl::wait_for_start() {
 ServerClient::Begun ServerClient::Impl::begin(const Install& install) {
   raise_if_failed();
   if (!ended_.empty()) return {std::nullopt, last_step_, ended_};
-  if (!std::exchange(asked_, false)) {
-    for (int server = 0; server < servers(); ++server) ask(server, {clock_, contributors_});
-  }
+  if (!std::exchange(asked_, false)) ask(clock_);
   const auto over = [this] { return heard(0).step && !heard(0).step->ended.empty(); };
   await("let it take a step", options_.collective_timeout, install,
         [&](int server) { return heard(server).step || over(); });
@@ -153,32 +147,17 @@ ServerClient::Begun ServerClient::Impl::begin(const Install& install) {
     last_step_ = heard(0).step->last_step;
     return {std::nullopt, last_step_, ended_};
   }
-  if (heard(0).step->clock != clock_) catch_up(install);
   const std::optional<std::int64_t> number = heard(0).step->step;
   if (!number)
     throw PeerLost(text(cluster_.servers[0].task, " granted a step without a number."), "");
   for (Heard& from : answers_.all()) from.step.reset();
   pushes_ = 0;
   dropped_ = false;
-  next_clock_ = clock_ + 1;
   if (pace_.may_prefetch()) {
     asked_ = true;
-    for (int server = 0; server < servers(); ++server) ask(server, {clock_ + 1, {}});
+    ask(clock_ + 1);
   }
   return {number, 0, ""};
-}
-
-// With backup workers rounds may have ended since the request was made: server 0 grants the newest,
-// and the others' values must hold it, too.
-void ServerClient::Impl::catch_up(const Install& install) {
-  clock_ = heard(0).step->clock;
-  contributors_ = heard(0).step->contributors;
-  for (int server = 1; server < servers(); ++server) {
-    heard(server).step.reset();
-    ask(server, {clock_, contributors_});
-  }
-  await("send the newest values", options_.collective_timeout, install,
-        [this](int server) { return heard(server).step.has_value(); });
 }
 
 void ServerClient::Impl::push(const Push& push, const Install& install) {
@@ -202,27 +181,10 @@ void ServerClient::Impl::push(const Push& push, const Install& install) {
     return;
   }
   for (Heard& from : answers_.all()) from.push.reset();
-  if (pace_.backup_workers > 0) return push_chosen(place, push, install);
   for (int server = 0; server < servers(); ++server) send_push(server, place, push);
   await("take its gradients", options_.collective_timeout, install,
         [this](int server) { return heard(server).push.has_value(); });
-  dropped_ = heard(0).push->outcome != PushOutcome::applied;
-}
-
-// With backup workers server 0 says first whose gradients count.
-void ServerClient::Impl::push_chosen(PushPlace place, const Push& push, const Install& install) {
-  send_push(0, place, push);
-  await("take its gradients", options_.collective_timeout, install,
-        [this](int server) { return server > 0 || heard(server).push; });
-  const PushAnswer answer = *heard(0).push;
-  dropped_ = answer.outcome != PushOutcome::applied;
-  next_clock_ = std::max(answer.clock, clock_);
-  contributors_ = answer.contributors;
-  if (dropped_) return;
-  place.accepted = answer.contributors;
-  for (int server = 1; server < servers(); ++server) send_push(server, place, push);
-  await("take its gradients", options_.collective_timeout, install,
-        [this](int server) { return heard(server).push.has_value(); });
+  dropped_ = *heard(0).push != PushOutcome::applied;
 }
 
 void ServerClient::Impl::send_push(int server, const PushPlace& place, const Push& push) {
@@ -233,7 +195,7 @@ void ServerClient::Impl::send_push(int server, const PushPlace& place, const Pus
 
 void ServerClient::Impl::end() {
   raise_if_failed();
-  clock_ = next_clock_;
+  ++clock_;
   for (int server = 0; server < servers(); ++server) send(server, FrameType::end, clock_);
 }
 
@@ -287,8 +249,8 @@ void ServerClient::Impl::close() {
   network_.stop();
 }
 
-void ServerClient::Impl::ask(int server, const StepRequest& request) {
-  send(server, FrameType::begin, 0, to_json(request));
+void ServerClient::Impl::ask(std::int64_t clock) {
+  for (int server = 0; server < servers(); ++server) send(server, FrameType::begin, clock);
 }
 
 void ServerClient::Impl::send(int server, FrameType type, std::int64_t sequence,

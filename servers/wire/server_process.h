@@ -73,7 +73,7 @@ class ServerProcess {
                                   std::vector<std::byte> payload);
   [[nodiscard]] bool take_chief_request(const FrameHeader& header, std::vector<std::byte> payload);
   [[nodiscard]] bool on_report(int rank, Span<const std::byte> payload);
-  [[nodiscard]] bool on_begin(int rank, Span<const std::byte> payload);
+  [[nodiscard]] bool on_begin(int rank, std::int64_t clock);
   [[nodiscard]] bool on_push(int rank, std::vector<std::byte> payload);
   [[nodiscard]] bool on_launch(Span<const std::byte> payload);
   [[nodiscard]] bool on_finish(Span<const std::byte> payload);

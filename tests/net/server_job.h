@@ -122,10 +122,9 @@ inline void push_one(ServerClient& client, FloatModel& model, std::int64_t) {
   client.push(model.gradient(1.0F), model.install());
 }
 
-[[nodiscard]] inline Pace synchronous_pace(int backup_workers = 0) {
+[[nodiscard]] inline Pace synchronous_pace() {
   Pace pace;
   pace.staleness_bound = 0;
-  pace.backup_workers = backup_workers;
   return pace;
 }
 [[nodiscard]] inline Pace bounded_pace(std::int64_t bound) {
