@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "core/text.h"
-#include "servers/wire/parameter_server.h"
 #include "servers/wire/server_client.h"
+#include "servers/wire/server_process.h"
 #include "tests/net/float_store.h"
 #include "tests/support/run_ranks.h"
 
@@ -39,7 +39,7 @@ class ServerJob {
       mine.server = server;
       mine.listen_fd = listeners[static_cast<std::size_t>(server)].release();
       servers_.push_back(
-          std::make_unique<ParameterServer>(mine, options, pace, model, *stores.back()));
+          std::make_unique<ServerProcess>(mine, options, pace, model, *stores.back()));
     }
     for (int server = 0; server < servers; ++server) {
       threads_.emplace_back([this, server, terms] {
@@ -100,7 +100,7 @@ class ServerJob {
     }
   }
 
-  std::vector<std::unique_ptr<ParameterServer>> servers_;
+  std::vector<std::unique_ptr<ServerProcess>> servers_;
   RankErrors errors_;
   std::vector<std::thread> threads_;
 };

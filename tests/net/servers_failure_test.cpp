@@ -185,7 +185,7 @@ TEST_SUITE("net") {
     Cluster zero = cluster;
     zero.server = 0;
     zero.listen_fd = first.release();
-    ParameterServer server(zero, job.options, Pace{}, model, store);
+    ServerProcess server(zero, job.options, Pace{}, model, store);
     auto served = std::async(std::launch::async, [&] { server.run({}); });
     ServerThatDies dies(listener.release());
     const auto errors = try_ranks(2, [&](int rank) {

@@ -236,7 +236,7 @@ TEST_SUITE("net") {
                          doctest::Contains("ps/0 at 192.0.2.1:2222"), ConfigError);
     cluster.server = 0;
     FloatStore store(model, 0);
-    CHECK_THROWS_WITH_AS(ParameterServer(cluster, test_options(), Pace{}, model, store),
+    CHECK_THROWS_WITH_AS(ServerProcess(cluster, test_options(), Pace{}, model, store),
                          doctest::Contains("--insecure"), ConfigError);
   }
 }
