@@ -57,8 +57,6 @@ const char* name_of(Operation operation) {
       return "nothing";
     case Operation::all_reduce:
       return "all_reduce";
-    case Operation::reduce:
-      return "reduce";
     case Operation::broadcast:
       return "broadcast";
     case Operation::all_gather:

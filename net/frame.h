@@ -65,8 +65,7 @@ inline constexpr FrameType kLastFrameType = FrameType::statistics;
 enum class Operation : std::uint8_t {
   none = 0,
   all_reduce = 1,
-  reduce = 2,
-  broadcast = 3,
+  broadcast = 3,  // 2 is free
   all_gather = 4,
   barrier = 5,
   close = 6,
@@ -91,7 +90,7 @@ struct FrameHeader {
   Operation operation = Operation::none;
   DType dtype = DType::none;
   std::uint32_t rank = 0;  // the sender
-  std::uint32_t root = 0;  // of a broadcast or reduce
+  std::uint32_t root = 0;  // of a broadcast
   std::uint64_t generation = 0;
   std::uint64_t sequence = 0;     // which collective of this group, from 1
   std::uint64_t total_bytes = 0;  // of the whole collective, as the caller gave it
