@@ -8,7 +8,6 @@ namespace troupe::detail {
 namespace {
 
 constexpr std::int64_t kMostClocks = 1'000'000'000;
-constexpr std::int32_t kMostBackups = 4095;
 constexpr std::int64_t kMostShardBytes = std::int64_t{1} << 40;
 
 }  // namespace
@@ -25,10 +24,6 @@ void add_server_flags(std::vector<Flag>& flags, std::string& addresses, ServerOp
                           "steps that a worker may be ahead of the slowest; 0: synchronous; unset: "
                           "no bound",
                           0, kMostClocks));
-  add(whole<std::int32_t>("backup-workers", &servers.backup_workers,
-                          "the slowest N workers of each step are not waited for; needs "
-                          "--staleness-bound 0",
-                          0, kMostBackups));
   add(flag("prefetch", &servers.prefetch,
            "do not fetch the next step's values while this one computes"),
       Flag::Shown::in_help_all);

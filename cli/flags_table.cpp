@@ -80,7 +80,12 @@ std::vector<std::string> FlagTable::spellings() const {
 }
 
 std::string FlagTable::suggestion(const std::string& spelling) const {
-  const std::string nearest = nearest_name(with_dashes(spelling), spellings());
+  const std::string name = with_dashes(spelling);
+  if (name == "backup-workers") {
+    return "it was removed: synchronous training waits for every worker; --staleness-bound S lets "
+           "workers be S steps apart; ";
+  }
+  const std::string nearest = nearest_name(name, spellings());
   return nearest.empty() ? "" : text("did you mean --", nearest, "? ");
 }
 

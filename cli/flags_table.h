@@ -36,7 +36,7 @@ class FlagTable {
   [[nodiscard]] const std::vector<Flag>& flags() const { return flags_; }
   /// By name, alias or --no- form of a toggle; underscores count as dashes. Unset: unknown.
   [[nodiscard]] std::optional<FlagMatch> find(const std::string& spelling) const;
-  /// "did you mean --batch-size? ", or "" where nothing is near.
+  /// "did you mean --batch-size? ", why a flag was removed, or "" where nothing is near.
   [[nodiscard]] std::string suggestion(const std::string& spelling) const;
   /// Every spelling that find() knows and that users are told about.
   [[nodiscard]] std::vector<std::string> spellings() const;

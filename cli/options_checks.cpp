@@ -147,27 +147,9 @@ bool uses_servers(const StrategyOptions& strategy) {
 const char* server_flag(const ServerOptions& servers) {
   const ServerOptions unset;
   if (servers.staleness_bound) return "--staleness-bound";
-  if (servers.backup_workers != unset.backup_workers) return "--backup-workers";
   if (servers.prefetch != unset.prefetch) return "--no-prefetch";
   if (servers.min_shard_bytes != unset.min_shard_bytes) return "--min-shard-bytes";
   return nullptr;
-}
-
-void check_pace(const ServerOptions& servers, int workers) {
-  if (servers.backup_workers == 0) return;
-  if (servers.staleness_bound != 0) {
-    throw ConfigError(
-        text("--backup-workers is ", servers.backup_workers, ", but --staleness-bound is ",
-             servers.staleness_bound ? text(*servers.staleness_bound) : "unset", "."),
-        "give --staleness-bound 0: only synchronous training waits for workers.");
-  }
-  if (servers.backup_workers >= workers) {
-    throw ConfigError(text("--backup-workers is ", servers.backup_workers, ", but there ",
-                           workers == 1 ? "is 1 worker." : text("are ", workers, " workers.")),
-                      workers == 1
-                          ? "leave the flag out."
-                          : text("give at most ", workers - 1, ": one must be waited for."));
-  }
 }
 
 /// Workers and parameter servers exchange gradients by a protocol of their own.
@@ -216,10 +198,7 @@ void check_servers(const Options& options) {
         "start the program by troupe run --workers N --ps M, add the job \"ps\" to TF_CONFIG or "
         "--cluster, or give --servers HOST:PORT,...");
   }
-  if (uses_servers(strategy)) {
-    check_exchange(strategy);
-    return check_pace(strategy.servers, strategy.cluster.world_size());
-  }
+  if (uses_servers(strategy)) return check_exchange(strategy);
   if (const char* const given = server_flag(strategy.servers)) {
     throw ConfigError(text(given, " is given, but no parameter server takes part."),
                       "use --strategy parameter-server, or leave it out.");
@@ -298,7 +277,6 @@ std::map<std::string, std::string> common_settings(const FlagTable& table,
                            "overlap",
                            "bucket-mb",
                            "staleness-bound",
-                           "backup-workers",
                            "min-shard-bytes"}) {
     put(name);
   }

@@ -1,71 +1,179 @@
 #include "distributed/worker_group.h"
 
+#include <algorithm>
 #include <utility>
 
-#include "distributed/worker_group_impl.h"
+#include "core/check.h"
+#include "core/machine.h"
+#include "distributed/collectives/collectives.h"
+#include "distributed/membership/membership.h"
+#include "distributed/shared_memory/make_shared_memory_group.h"
 
 namespace troupe {
+namespace {
+
+constexpr std::align_val_t kLine{64};
+
+std::shared_ptr<std::byte> aligned_memory(std::size_t bytes) {
+  auto* const memory =
+      static_cast<std::byte*>(::operator new[](std::max<std::size_t>(bytes, 1), kLine));
+  return {memory, [](std::byte* mine) { ::operator delete[](mine, kLine); }};
+}
+
+}  // namespace
 
 WorkerGroup::WorkerGroup(Cluster cluster, GroupOptions options)
-    : impl_(std::make_unique<Impl>(std::move(cluster), options)) {}
-WorkerGroup::~WorkerGroup() = default;
+    : membership_(std::make_unique<Membership>(std::move(cluster), options)),
+      state_(membership_->state()) {}
+WorkerGroup::~WorkerGroup() { membership_.reset(); }  // its thread uses nothing of what follows
 
-void WorkerGroup::join(const JoinTerms& terms) { impl_->join(terms); }
-int WorkerGroup::rank() const { return impl_->state().cluster.rank; }
-int WorkerGroup::world_size() const { return impl_->state().cluster.world_size(); }
+void WorkerGroup::join(const JoinTerms& terms) {
+  JoinedLinks joined = membership_->join(terms);
+  if (world_size() == 1) return;
+  address_ = joined.address;
+  for (PeerSocket& socket : joined.sockets) {
+    links_.emplace(socket.peer, Link(link_context_, std::move(socket.fd), socket.peer));
+  }
+  scratch_ = aligned_memory(kScratchBytes);
+  const bool core_each = joined.workers_on_this_machine <= inspect_cores().usable;
+  const std::chrono::microseconds no_spin(0);
+  environment_.reset(new CallEnvironment{
+      state_,
+      links_,
+      {scratch_.get(), kScratchBytes},
+      core_each ? state_.options.spin : no_spin,
+      core_each ? state_.options.arrival_spin : no_spin,
+      [this](const Failure& failure) { membership_->report(failure); },
+      [this](int peer, const std::string& what) { membership_->suspect(peer, what); }});
+  shared_memory_ =
+      make_shared_memory_group(*environment_, {joined.workers_on_this_machine, joined.no_unix},
+                               Deadline::in(state_.options.start_timeout));
+  state_.entered.store(0, std::memory_order_relaxed);  // what callers call counts from 1
+}
+
+int WorkerGroup::rank() const { return state_.cluster.rank; }
+int WorkerGroup::world_size() const { return state_.cluster.world_size(); }
 const std::string& WorkerGroup::task(int rank) const {
-  return impl_->state().cluster.members.at(static_cast<std::size_t>(rank)).task;
+  return state_.cluster.members.at(static_cast<std::size_t>(rank)).task;
 }
-const GroupOptions& WorkerGroup::options() const { return impl_->state().options; }
+const GroupOptions& WorkerGroup::options() const { return state_.options; }
 
-void WorkerGroup::all_reduce(Span<float> values, const Deadline& deadline) {
-  impl_->all_reduce(values, deadline);
+bool WorkerGroup::is_alone() const {
+  if (world_size() > 1) return false;
+  state_.raise_if_failed("");
+  return true;
 }
-void WorkerGroup::all_reduce(Span<double> values, const Deadline& deadline) {
-  impl_->all_reduce(values, deadline);
+
+Call WorkerGroup::enter(Operation operation, DType dtype, std::size_t total_bytes, int root,
+                        const Deadline& deadline) {
+  TROUPE_CHECK(root >= 0 && root < world_size());
+  if (!environment_) state_.raise_if_failed("");  // failed before or while joining
+  TROUPE_CHECK(environment_ != nullptr && state_.phase() != GroupPhase::closed);
+  FrameHeader header;
+  header.operation = operation;
+  header.dtype = dtype;
+  header.total_bytes = total_bytes;
+  header.root = static_cast<std::uint32_t>(root);
+  if (shared_memory_) {
+    header.sequence = state_.entered.load(std::memory_order_relaxed) + 1;  // that it will have
+    shared_memory_->record(header);
+  }
+  return {*environment_, header, deadline};
 }
-void WorkerGroup::all_reduce(Span<std::int64_t> values, const Deadline& deadline) {
-  impl_->all_reduce(values, deadline);
+
+template <class T>
+void WorkerGroup::all_reduce(Span<T> values, const Deadline& deadline) {
+  if (is_alone()) return;
+  const Reduction sum = sum_of<T>();
+  const Span<std::byte> bytes = as_writable_bytes(values);
+  if (shared_memory_) return shared_memory_->all_reduce(bytes, sum, deadline);
+  Call call = enter(Operation::all_reduce, sum.dtype, bytes.size(), 0, deadline);
+  troupe::all_reduce(call, bytes, sum, state_.options);
 }
-void WorkerGroup::reduce(Span<float> values, int root, const Deadline& deadline) {
-  impl_->reduce(values, root, deadline);
-}
-void WorkerGroup::reduce(Span<double> values, int root, const Deadline& deadline) {
-  impl_->reduce(values, root, deadline);
-}
-void WorkerGroup::reduce(Span<std::int64_t> values, int root, const Deadline& deadline) {
-  impl_->reduce(values, root, deadline);
-}
-void WorkerGroup::broadcast(Span<std::byte> bytes, int root, const Deadline& deadline) {
-  impl_->broadcast(bytes, root, deadline);
-}
-std::vector<std::vector<std::byte>> WorkerGroup::all_gather(Span<const std::byte> mine,
-                                                            const Deadline& deadline) {
-  return impl_->all_gather(mine, deadline);
-}
-void WorkerGroup::barrier(const Deadline& deadline) {
-  impl_->barrier(Operation::barrier, deadline);
-}
-std::shared_ptr<std::byte> WorkerGroup::make_buffer(std::size_t bytes, const Deadline& deadline) {
-  return impl_->make_buffer(bytes, deadline);
-}
+template void WorkerGroup::all_reduce(Span<float>, const Deadline&);
+template void WorkerGroup::all_reduce(Span<double>, const Deadline&);
+template void WorkerGroup::all_reduce(Span<std::int64_t>, const Deadline&);
+
 void WorkerGroup::all_reduce(Span<float> values, Span<float> errors, WireType wire,
                              const Deadline& deadline) {
-  impl_->all_reduce(values, errors, wire, deadline);
+  if (is_alone()) return;
+  const Rounding rounding = rounding_to(wire);
+  rounded_.resize(values.size());
+  const std::size_t bytes = rounded_.size() * sizeof(rounded_[0]);
+  Call call = enter(Operation::all_reduce, rounding.dtype, bytes, 0, deadline);
+  compressed_allreduce(call, {values, errors, Span<std::uint16_t>(rounded_)}, rounding);
 }
+
+std::shared_ptr<std::byte> WorkerGroup::make_buffer(std::size_t bytes, const Deadline& deadline) {
+  if (shared_memory_) {
+    auto shared = make_shared_buffer(*shared_memory_, *environment_, bytes, deadline);
+    if (shared) return shared;
+  }
+  auto own = aligned_memory(bytes);
+  std::fill_n(own.get(), bytes, std::byte{0});
+  return own;
+}
+
+void WorkerGroup::broadcast(Span<std::byte> bytes, int root, const Deadline& deadline) {
+  if (is_alone()) return;
+  Call call = enter(Operation::broadcast, DType::bytes, bytes.size(), root, deadline);
+  tree_broadcast(call, bytes, root);
+}
+
+std::vector<std::vector<std::byte>> WorkerGroup::all_gather(Span<const std::byte> mine,
+                                                            const Deadline& deadline) {
+  if (is_alone()) return {std::vector<std::byte>(mine.begin(), mine.end())};
+  // Lengths differ by rank, so the header names none.
+  Call call = enter(Operation::all_gather, DType::none, 0, 0, deadline);
+  return ring_all_gather(call, mine, kMaxGatherBytes);
+}
+
+void WorkerGroup::meet(Operation operation, DType dtype, std::uint64_t total_bytes,
+                       const Deadline& deadline) {
+  if (is_alone()) return;
+  if (shared_memory_) return shared_memory_->meet(operation, dtype, total_bytes, deadline);
+  Call call = enter(operation, dtype, total_bytes, 0, deadline);
+  dissemination_barrier(call);
+}
+
+void WorkerGroup::barrier(const Deadline& deadline) {
+  meet(Operation::barrier, DType::none, 0, deadline);
+}
+
 void WorkerGroup::announce(std::uint64_t total_bytes, const Deadline& deadline) {
-  impl_->announce(total_bytes, deadline);
+  meet(Operation::all_reduce, DType::bytes, total_bytes, deadline);
 }
-void WorkerGroup::check(const std::string& where) const { impl_->state().raise_if_failed(where); }
-std::string WorkerGroup::local_address() const { return impl_->address(); }
-std::uint64_t WorkerGroup::sent_bytes() const { return impl_->sent_bytes(); }
+
+void WorkerGroup::check(const std::string& where) const { state_.raise_if_failed(where); }
+
+std::string WorkerGroup::local_address() const {
+  for (const auto& [peer, link] : links_) {
+    if (!link.is_local()) return link.local_address();
+  }
+  return address_;
+}
+
+std::uint64_t WorkerGroup::sent_bytes() const {
+  std::uint64_t all = shared_memory_ ? shared_memory_->written_bytes() : 0;
+  for (const auto& [peer, link] : links_) all += link.sent_bytes();
+  return all;
+}
+
 void WorkerGroup::abort(const std::string& reason, int exit_code) noexcept {
   try {
-    impl_->abort(reason, exit_code);
+    membership_->abort(reason, exit_code);
   } catch (...) {
     // Out of memory or descriptors while failing: the others see our connections close instead.
   }
 }
-void WorkerGroup::close() { impl_->close(); }
+
+void WorkerGroup::close() {
+  if (state_.phase() == GroupPhase::closed) return;
+  const Deadline deadline = Deadline::in(state_.options.close_timeout);
+  if (environment_) meet(Operation::close, DType::none, 0, deadline);
+  membership_->leave(deadline);
+  shared_memory_.reset();
+  links_.clear();
+}
 
 }  // namespace troupe

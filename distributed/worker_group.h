@@ -6,7 +6,7 @@
 // reports. The *data plane* is a set of links between workers, all with all where there are few
 // (distributed/collectives/topology.h); the thread that calls a collective drives them itself, so a
 // collective costs no hand-over between threads. Workers that are all on one machine share memory,
-// and sum and meet there (distributed/shared_memory/board.h).
+// and sum and meet there (distributed/shared_memory/shared_memory_group.h).
 //
 // Thread rule: collectives from one thread at a time; abort() from any thread.
 // Additions are made in the order of ranks, bracketed as a binary tree (docs/algorithms.md),
@@ -23,10 +23,19 @@
 
 #include "core/deadline.h"
 #include "core/span.h"
+#include "net/link.h"
 #include "options/cluster.h"
 #include "options/group_options.h"
 
 namespace troupe {
+
+class Call;
+class GroupState;
+class Membership;
+class SharedMemoryGroup;
+enum class DType : std::uint8_t;
+enum class Operation : std::uint8_t;
+struct CallEnvironment;
 
 /// Type of values while they travel, where it is not their own.
 enum class WireType { float16, bfloat16 };
@@ -65,13 +74,13 @@ class WorkerGroup {
   [[nodiscard]] const std::string& task(int rank) const;
   [[nodiscard]] const GroupOptions& options() const;
 
-  /// Sums `values` over all workers, in place; every rank ends with bit-identical values.
+  /// Sums `values` over all workers, in place; every rank ends with bit-identical values. T is
+  /// float, double or std::int64_t.
   /// Shapes: [n], the same n on every rank.  Collective: yes.  Blocks: at most `deadline`.
   /// Throws: PeerLost, PeerFailed, TimeoutError, DesyncError.
   /// Cost: see docs/algorithms.md.
-  void all_reduce(Span<float> values, const Deadline& deadline);
-  void all_reduce(Span<double> values, const Deadline& deadline);
-  void all_reduce(Span<std::int64_t> values, const Deadline& deadline);
+  template <class T>
+  void all_reduce(Span<T> values, const Deadline& deadline);
 
   /// Memory for values that are summed in every step, [bytes], zeroed and aligned to 64. Where the
   /// workers share memory, all_reduce of values inside it copies nothing. It may outlive the group.
@@ -86,11 +95,6 @@ class WorkerGroup {
   /// rounded. Shapes: values [n], errors [n].  Source: see compressed_allreduce
   /// (distributed/collectives/collectives.h).
   void all_reduce(Span<float> values, Span<float> errors, WireType wire, const Deadline& deadline);
-
-  /// Sums over all workers into `root`'s values; other ranks' values are unspecified afterwards.
-  void reduce(Span<float> values, int root, const Deadline& deadline);
-  void reduce(Span<double> values, int root, const Deadline& deadline);
-  void reduce(Span<std::int64_t> values, int root, const Deadline& deadline);
 
   /// Copies `root`'s bytes to every rank (binomial tree).  Shapes: the same n on every rank.
   void broadcast(Span<std::byte> bytes, int root, const Deadline& deadline);
@@ -126,8 +130,21 @@ class WorkerGroup {
   void close();
 
  private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  /// With one worker a collective has nothing to do.  Throws: what abort() said before.
+  [[nodiscard]] bool is_alone() const;
+  [[nodiscard]] Call enter(Operation operation, DType dtype, std::size_t total_bytes, int root,
+                           const Deadline& deadline);
+  void meet(Operation operation, DType dtype, std::uint64_t total_bytes, const Deadline& deadline);
+
+  std::unique_ptr<Membership> membership_;
+  GroupState& state_;  // membership_'s
+  LinkContext link_context_;
+  std::map<int, Link> links_;          // by peer
+  std::string address_ = "127.0.0.1";  // as the others know it
+  std::shared_ptr<std::byte> scratch_;
+  std::vector<std::uint16_t> rounded_;                // compressed values; kept from call to call
+  std::unique_ptr<CallEnvironment> environment_;      // null: alone, or not joined
+  std::unique_ptr<SharedMemoryGroup> shared_memory_;  // null: the workers share none
 };
 
 }  // namespace troupe

@@ -57,8 +57,6 @@ const char* name_of(Operation operation) {
       return "nothing";
     case Operation::all_reduce:
       return "all_reduce";
-    case Operation::reduce:
-      return "reduce";
     case Operation::broadcast:
       return "broadcast";
     case Operation::all_gather:
@@ -130,9 +128,7 @@ std::uint64_t max_payload_bytes(FrameType type) {
     case FrameType::push:
     case FrameType::values:
       return kMaxDataBytes;
-    case FrameType::begin:
     case FrameType::begun:
-    case FrameType::pushed:
     case FrameType::held:
     case FrameType::collect:
     case FrameType::statistics:
@@ -146,6 +142,8 @@ std::uint64_t max_payload_bytes(FrameType type) {
     case FrameType::enter:
     case FrameType::entered:
     case FrameType::launched:
+    case FrameType::begin:
+    case FrameType::pushed:
     case FrameType::end:
     case FrameType::hold:
     case FrameType::collected:

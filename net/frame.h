@@ -15,7 +15,7 @@ namespace troupe {
 
 inline constexpr std::size_t kFrameHeaderBytes = 64;
 inline constexpr std::uint32_t kFrameMagic = 0x50555254;  // "TRUP", little endian
-inline constexpr std::uint16_t kProtocolVersion = 1;
+inline constexpr std::uint16_t kProtocolVersion = 2;
 inline constexpr std::uint32_t kMaxWorldSize = 4096;
 
 /// Every kind of frame. The numbers are the protocol: new kinds get new numbers.
@@ -43,10 +43,10 @@ enum class FrameType : std::uint8_t {
   state = 20,       // chief to server, server to chief: what its store holds
   launch = 21,      // chief to server: training begins with the state before this
   launched = 22,    // server to worker: it has begun; sequence: the step it is at
-  begin = 23,       // worker to server: may I take the step of this clock, and its values
+  begin = 23,       // worker to server: may I take the step after this clock, and its values
   begun = 24,       // server to worker: yes, or training is over
   push = 25,        // worker to server: gradients
-  pushed = 26,      // server to worker, synchronous: what became of them
+  pushed = 26,      // server to worker, synchronous: what became of them, in sequence
   end = 27,         // worker to server: the step is complete; sequence: my clock now
   values = 28,      // server to worker: what has changed; before begun, pushed and collected
   hold = 29,        // chief to server 0: grant no more steps
@@ -65,8 +65,7 @@ inline constexpr FrameType kLastFrameType = FrameType::statistics;
 enum class Operation : std::uint8_t {
   none = 0,
   all_reduce = 1,
-  reduce = 2,
-  broadcast = 3,
+  broadcast = 3,  // 2 is free
   all_gather = 4,
   barrier = 5,
   close = 6,
@@ -91,7 +90,7 @@ struct FrameHeader {
   Operation operation = Operation::none;
   DType dtype = DType::none;
   std::uint32_t rank = 0;  // the sender
-  std::uint32_t root = 0;  // of a broadcast or reduce
+  std::uint32_t root = 0;  // of a broadcast
   std::uint64_t generation = 0;
   std::uint64_t sequence = 0;     // which collective of this group, from 1
   std::uint64_t total_bytes = 0;  // of the whole collective, as the caller gave it

@@ -62,13 +62,14 @@ struct Link::Socket {
   asio::generic::stream_protocol::socket stream;
 };
 
-Link::Link(LinkContext& context, int connected_fd, int peer)
+Link::Link(LinkContext& context, UniqueFd connected, int peer)
     : socket_(std::make_unique<Socket>(context.state_->context)), peer_(peer) {
-  const int family = socket_family(connected_fd);
+  const int family = socket_family(connected.get());
   local_ = family == AF_UNIX;
-  socket_->stream.assign({family, local_ ? 0 : IPPROTO_TCP}, connected_fd);
+  socket_->stream.assign({family, local_ ? 0 : IPPROTO_TCP}, connected.get());
+  static_cast<void>(connected.release());  // the stream has it
   socket_->stream.non_blocking(true);
-  write_bytes_ = local_ ? kUnixWriteBytes : write_bytes_of(connected_fd);
+  write_bytes_ = local_ ? kUnixWriteBytes : write_bytes_of(fd());
 }
 
 Link::~Link() = default;
@@ -143,17 +144,19 @@ IoResult Link::send_file(int fd) {
   return result;
 }
 
-IoResult Link::receive_file(int& fd) {
+IoResult Link::receive_file(UniqueFd& file) {
   FileMessage message;
   const IoResult result =
       result_of_call(::recvmsg(this->fd(), &message.header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC));
-  fd = -1;
+  file.reset();
   if (result.state != IoResult::State::moved) return result;
   const cmsghdr* const control = CMSG_FIRSTHDR(&message.header);
   const bool has_file = control != nullptr && control->cmsg_level == SOL_SOCKET &&
                         control->cmsg_type == SCM_RIGHTS &&
-                        control->cmsg_len == CMSG_LEN(sizeof(fd));
+                        control->cmsg_len == CMSG_LEN(sizeof(int));
+  int fd = -1;
   if (has_file) std::memcpy(&fd, CMSG_DATA(control), sizeof(fd));
+  file.reset(fd);
   return result;
 }
 

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "core/span.h"
+#include "core/unique_fd.h"
 
 namespace troupe {
 
@@ -40,8 +41,9 @@ struct IoResult {
 
 class Link {
  public:
-  /// Takes over a connected TCP or Unix socket. `context` must outlive the link.
-  Link(LinkContext& context, int connected_fd, int peer);
+  /// Takes over a connected TCP or Unix socket; where this throws it is closed. `context` must
+  /// outlive the link.
+  Link(LinkContext& context, UniqueFd connected, int peer);
   ~Link();
   Link(Link&&) noexcept;
   Link& operator=(Link&&) noexcept;
@@ -66,8 +68,8 @@ class Link {
   /// Hands the peer a copy of the open file `fd` (-1: none) with one byte of the stream: it must
   /// receive exactly there. Unix sockets only.
   [[nodiscard]] IoResult send_file(int fd);
-  /// `fd` gets what the peer handed over, -1 where its byte came without a file; the caller closes.
-  [[nodiscard]] IoResult receive_file(int& fd);
+  /// `file` gets what the peer handed over, nothing where its byte came without a file.
+  [[nodiscard]] IoResult receive_file(UniqueFd& file);
 
  private:
   struct Socket;

@@ -70,12 +70,15 @@ LinkListener::LinkListener(asio::io_context& context, const asio::ip::tcp::endpo
   accept_next();
 }
 
-LinkListener::~LinkListener() = default;
+LinkListener::~LinkListener() {
+  while (!guests_.empty()) dismiss(guests_.front());
+}
 
 void LinkListener::accept_next() {
   acceptor_.async_accept(
-      [this](const boost::system::error_code& error, stream_protocol::socket socket) {
-        if (error == asio::error::operation_aborted) return;
+      [this, alive = std::weak_ptr<char>(alive_)](const boost::system::error_code& error,
+                                                  stream_protocol::socket socket) {
+        if (error == asio::error::operation_aborted || alive.expired()) return;
         if (!error) {
           admit(std::move(socket));
           return accept_next();
@@ -119,7 +122,8 @@ void LinkListener::read_hello(const std::shared_ptr<Guest>& guest) {
       });
 }
 
-void LinkListener::dismiss(const std::shared_ptr<Guest>& guest) {
+// A handler of a dismissed guest touches nothing but the guest: the listener may be gone.
+void LinkListener::dismiss(std::shared_ptr<Guest> guest) {
   guest->dismissed = true;
   guest->timer.cancel();
   boost::system::error_code ignored;

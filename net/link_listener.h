@@ -55,13 +55,15 @@ class LinkListener {
   void accept_next();
   void admit(LinkSocket socket);
   void read_hello(const std::shared_ptr<Guest>& guest);
-  void dismiss(const std::shared_ptr<Guest>& guest);
+  void dismiss(std::shared_ptr<Guest> guest);
 
   boost::asio::io_context& context_;
   boost::asio::local::stream_protocol::acceptor acceptor_;
   std::function<void(LinkHello)> on_hello_;
   std::list<std::shared_ptr<Guest>> guests_;  // longest waiting first
   std::string problem_;
+  // Gone with this object: a handler that runs later, because it was queued before, sees that.
+  const std::shared_ptr<char> alive_ = std::make_shared<char>();
 };
 
 }  // namespace troupe

@@ -21,9 +21,6 @@ struct ServerOptions {
   /// Source: Ho et al. 2013, "More effective distributed ML via a stale synchronous parallel
   /// parameter server".
   std::optional<std::int64_t> staleness_bound;
-  /// Synchronous only: the slowest so many workers of each step are not waited for.
-  /// Source: Chen et al. 2016, "Revisiting distributed synchronous SGD".
-  int backup_workers = 0;
   /// Fetch the values of the next step while this one computes, where the bound allows it.
   bool prefetch = true;
   /// No shard of a tensor that is split over servers is smaller.

@@ -17,6 +17,7 @@
 #include "servers/tensors/server_terms.h"
 #include "servers/tensors/shard_states.h"
 #include "servers/tensors/tensor_store.h"
+#include "servers/wire/server_process.h"
 #include "strategies/compute_threads.h"
 #include "strategies/replicas/local_replicas.h"
 #include "strategies/replicas/replica_runner.h"
@@ -284,8 +285,8 @@ void serve_parameters(const Hooks& hooks, const StrategyOptions& options) {
   const auto served =
       detail::serve(*replica, options.servers, static_cast<int>(cluster.servers.size()));
   detail::TensorStore store(*replica, served, cluster.server);
-  ParameterServer server(cluster, options.group, detail::pace_of(options.servers), served.model,
-                         store);
+  ServerProcess server(cluster, options.group, detail::pace_of(options.servers), served.model,
+                       store);
   log_info("parameter server ", cluster.server + 1, " of ", cluster.servers.size(), ": ",
            served.model.shards.size(), " shards in all");
   server.run(terms);

@@ -15,7 +15,7 @@ namespace troupe {
 [[nodiscard]] std::unique_ptr<Strategy> make_parameter_server(const StrategyOptions& options);
 
 /// A server's whole part: makes the model with the hooks for its optimisers, and serves until the
-/// chief is done. Blocks: as long as training. Throws: as ParameterServer; ConfigError for hooks
+/// chief is done. Blocks: as long as training. Throws: as ServerProcess; ConfigError for hooks
 /// that cannot be served.
 void serve_parameters(const Hooks& hooks, const StrategyOptions& options);
 

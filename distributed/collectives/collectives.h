@@ -78,9 +78,6 @@ struct CompressedValues {
 /// fixes SignSGD and other gradient compression schemes".
 void compressed_allreduce(Call& call, const CompressedValues& buffers, const Rounding& rounding);
 
-/// Sum at the root, by a binomial tree.
-void tree_reduce(Call& call, Span<std::byte> values, int root, const Reduction& sum);
-
 /// Binomial tree from the root; a rank sends on what it has while the rest arrives.
 void tree_broadcast(Call& call, Span<std::byte> bytes, int root);
 

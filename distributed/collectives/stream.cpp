@@ -1,6 +1,7 @@
 #include "distributed/collectives/stream.h"
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 #include <system_error>
 
@@ -117,16 +118,32 @@ bool ReceiveStream::has_room() const { return header_read_ < head_.size() || !ro
 
 bool ReceiveStream::advance() {
   if (done()) return false;
+  if (header_read_ < head_.size()) return advance_head();
+  const Span<std::byte> body = room();
+  if (body.empty()) return false;
+  const IoResult result = link_->read_some(body, {});
+  if (result.state == IoResult::State::closed) throw_broken(*link_, result.error);
+  if (result.state == IoResult::State::would_block) return false;
+  take(result.bytes);
+  return true;
+}
+
+bool ReceiveStream::advance_head() {
   const Span<std::byte> head(head_.data() + header_read_, head_.size() - header_read_);
   const Span<std::byte> body = room();
-  if (head.empty() && body.empty()) return false;
-  const IoResult result = link_->read_some(head, body);
+  const IoResult result =
+      link_->read_some(head, {early_.data(), std::min(body.size(), early_.size())});
   if (result.state == IoResult::State::closed) throw_broken(*link_, result.error);
   if (result.state == IoResult::State::would_block) return false;
   const std::size_t of_head = std::min(result.bytes, head.size());
   header_read_ += of_head;
-  if (of_head > 0 && header_read_ == head_.size()) check_header();
-  if (result.bytes > of_head) take(result.bytes - of_head);
+  if (header_read_ < head_.size()) return true;
+  check_header();
+  const std::size_t early = result.bytes - of_head;
+  if (early > 0) {
+    std::memcpy(body.data(), early_.data(), early);
+    take(early);
+  }
   return true;
 }
 

@@ -33,6 +33,9 @@ struct LinkBroken {
 /// One read takes at most this, so that the bytes are still in the level-2 cache when they are
 /// added. Source: docs/performance.md.
 inline constexpr std::size_t kMaxReadBytes = std::size_t{256} * 1024;
+/// So much of a message is read together with its header, and kept apart until the header has been
+/// checked: short messages cost one call, and what is refused has overwritten nothing.
+inline constexpr std::size_t kEarlyBytes = 4096;
 
 /// Whether a write may end inside a TCP segment: only when nothing else can be done (see
 /// Link::write_bytes).
@@ -105,6 +108,7 @@ class ReceiveStream {
     std::uint64_t done;
   };
   [[nodiscard]] Span<std::byte> room() const;
+  bool advance_head();
   void check_header();
   void take(std::size_t bytes);
 
@@ -112,6 +116,7 @@ class ReceiveStream {
   FrameHeader expected_;
   std::array<std::byte, kFrameHeaderBytes> head_{};
   std::size_t header_read_ = 0;
+  std::array<std::byte, kEarlyBytes> early_;
   std::vector<Piece> pieces_;
   std::size_t at_ = 0;
   std::vector<SendStream*> forward_to_;

@@ -1,14 +1,8 @@
 #include "distributed/membership/group_state.h"
 
-#include <unistd.h>
-
 #include <utility>
 
 namespace troupe {
-
-GroupState::~GroupState() {
-  for (const PeerSocket& socket : links_.sockets) ::close(socket.fd);
-}
 
 bool GroupState::fail(const Failure& failure) {
   {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/deadline.h"
+#include "core/unique_fd.h"
 #include "distributed/membership/failure.h"
 #include "distributed/worker_group.h"
 #include "net/wake_event.h"
@@ -22,10 +23,10 @@ namespace troupe {
 /// How far a group has come; it only moves forward.
 enum class GroupPhase { joining, started, closed };
 
-/// A connected socket to another worker, not yet a Link. The owner closes it.
+/// A connected socket to another worker, not yet a Link.
 struct PeerSocket {
   int peer = -1;
-  int fd = -1;
+  UniqueFd fd;
 };
 
 /// What join() hands from the network thread to the calling thread.
@@ -40,7 +41,6 @@ class GroupState {
  public:
   GroupState(Cluster cluster_in, GroupOptions options_in)
       : cluster(std::move(cluster_in)), options(options_in) {}
-  ~GroupState();
 
   const Cluster cluster;
   const GroupOptions options;

@@ -57,10 +57,6 @@ LinkMaker::LinkMaker(GroupState& state, asio::io_context& context, std::function
       on_done_(std::move(on_done)),
       on_failure_(std::move(on_failure)) {}
 
-LinkMaker::~LinkMaker() {
-  for (const PeerSocket& socket : made_.sockets) ::close(socket.fd);
-}
-
 void LinkMaker::listen(const asio::ip::tcp::endpoint& endpoint) {
   if (listener_ || state_.options.transport == Transport::tcp) return;
   listener_ = std::make_unique<LinkListener>(context_, endpoint,
@@ -241,10 +237,10 @@ bool LinkMaker::is_accept(const Attempt& attempt) const {
 
 void LinkMaker::add(const std::shared_ptr<Attempt>& attempt) {
   boost::system::error_code error;
-  const int fd = attempt->socket.release(error);
+  UniqueFd fd(attempt->socket.release(error));
   attempts_.remove(attempt);
   if (error) return;
-  made_.sockets.push_back({attempt->peer, fd});
+  made_.sockets.push_back({attempt->peer, std::move(fd)});
   if (made_.sockets.size() != wanted_) return;
   close_attempts();  // those that peers have given up
   state_.set_links(std::exchange(made_, {}));

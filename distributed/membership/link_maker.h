@@ -29,7 +29,6 @@ class LinkMaker {
   /// GroupOptions::transport asks.
   LinkMaker(GroupState& state, boost::asio::io_context& context, std::function<void()> on_done,
             std::function<void(const Failure&)> on_failure);
-  ~LinkMaker();
   LinkMaker(const LinkMaker&) = delete;
   LinkMaker& operator=(const LinkMaker&) = delete;
 

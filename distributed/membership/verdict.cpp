@@ -18,13 +18,11 @@ const std::string& task_of(const Cluster& cluster, int rank) {
 
 std::string describe_collective(const FrameHeader& header) {
   std::string what = text(name_of(header.operation), " #", header.sequence);
-  const bool has_root =
-      header.operation == Operation::broadcast || header.operation == Operation::reduce;
   if (header.dtype != DType::none) {
     what += text(" of ", header.total_bytes, " bytes");
     if (header.dtype != DType::bytes) what += text(" of ", name_of(header.dtype));
   }
-  if (has_root) what += text(" with root ", header.root);
+  if (header.operation == Operation::broadcast) what += text(" with root ", header.root);
   return what;
 }
 

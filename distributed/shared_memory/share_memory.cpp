@@ -48,11 +48,11 @@ class Sharing {
     until_moved(link, POLLOUT, [&] { return link.send_file(fd); });
   }
 
-  [[nodiscard]] int receive(int peer) {
+  [[nodiscard]] UniqueFd receive(int peer) {
     Link& link = environment_.links.at(peer);
-    int fd = -1;
-    until_moved(link, POLLIN, [&] { return link.receive_file(fd); });
-    return fd;
+    UniqueFd file;
+    until_moved(link, POLLIN, [&] { return link.receive_file(file); });
+    return file;
   }
 
  private:
@@ -89,7 +89,7 @@ class Sharing {
   FrameHeader header_;
 };
 
-// Whoever connected objects: it may know why, and one of both is enough.
+// The end that connected objects: it may know why, and one of both is enough.
 std::string link_objection(const CallEnvironment& environment) {
   for (const auto& [peer, link] : environment.links) {
     if (link.is_local() || peer > environment.state.cluster.rank) continue;
@@ -138,14 +138,14 @@ SharedMemory share_memory(CallEnvironment& environment, const SharingTerms& term
   int lowest = 1;  // the lowest set bit, or the first power of two >= W at rank 0
   while (lowest < world_size && (rank & lowest) == 0) lowest *= 2;
   if (rank != 0) {
-    const int fd = sharing.receive(rank - lowest);
+    UniqueFd file = sharing.receive(rank - lowest);
     problem = try_to_get(shared.segment, [&] {
-      if (fd < 0) throw DataError("nothing was handed over.", "");
-      return SharedSegment::adopt(fd, bytes);
+      if (file.get() < 0) throw DataError("nothing was handed over.", "");
+      return SharedSegment::adopt(std::move(file), bytes);
     });
   }
-  // Whoever waits for it must get something, if only a byte without a file: nobody hands on what
-  // it has not.
+  // A rank that waits for it must get something, if only a byte without a file: none hands on what
+  // it lacks.
   for (int distance = lowest / 2; distance >= 1; distance /= 2) {
     if (rank + distance < world_size) {
       sharing.hand_over(shared.segment ? shared.segment->fd() : -1, rank + distance);

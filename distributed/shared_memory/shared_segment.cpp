@@ -54,12 +54,13 @@ struct SharedSegment::Mapping {
   ipc::mapped_region region;
 };
 
-SharedSegment::SharedSegment(int fd) : fd_(fd) {}
+SharedSegment::SharedSegment(UniqueFd fd) : fd_(std::move(fd)) {}
 
 std::shared_ptr<SharedSegment> SharedSegment::make(std::uint64_t bytes) {
-  const int fd = ::memfd_create("troupe", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  UniqueFd created(::memfd_create("troupe", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  const int fd = created.get();
   if (fd < 0) throw_not_granted("memfd_create", bytes, errno);
-  std::shared_ptr<SharedSegment> made(new SharedSegment(fd));
+  std::shared_ptr<SharedSegment> made(new SharedSegment(std::move(created)));
   if (::fchmod(fd, S_IRUSR | S_IWUSR) != 0) throw_not_granted("fchmod", bytes, errno);
   reserve(fd, bytes);
   if (::fcntl(fd, F_ADD_SEALS, kSeals) != 0) throw_not_granted("F_ADD_SEALS", bytes, errno);
@@ -67,8 +68,9 @@ std::shared_ptr<SharedSegment> SharedSegment::make(std::uint64_t bytes) {
   return made;
 }
 
-std::shared_ptr<SharedSegment> SharedSegment::adopt(int fd, std::uint64_t bytes) {
-  std::shared_ptr<SharedSegment> taken(new SharedSegment(fd));
+std::shared_ptr<SharedSegment> SharedSegment::adopt(UniqueFd handed, std::uint64_t bytes) {
+  const int fd = handed.get();
+  std::shared_ptr<SharedSegment> taken(new SharedSegment(std::move(handed)));
   struct stat facts {};
   const bool fits =
       ::fstat(fd, &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_uid == ::geteuid() &&
@@ -85,20 +87,16 @@ void SharedSegment::map(std::uint64_t bytes) {
   try {
     // All pages at once, not one fault after the other in the first sums.
     mapping_ = std::make_unique<Mapping>(Mapping{ipc::mapped_region(
-        OpenFile(fd_), ipc::read_write, 0, bytes, nullptr, MAP_SHARED | MAP_POPULATE)});
+        OpenFile(fd_.get()), ipc::read_write, 0, bytes, nullptr, MAP_SHARED | MAP_POPULATE)});
   } catch (const ipc::interprocess_exception& error) {
     throw_not_granted("mmap", bytes, error.get_native_error());
   }
 }
 
-SharedSegment::~SharedSegment() { close_fd(); }
+SharedSegment::~SharedSegment() = default;
 
 Span<std::byte> SharedSegment::memory() const {
   return {static_cast<std::byte*>(mapping_->region.get_address()), mapping_->region.get_size()};
-}
-
-void SharedSegment::close_fd() {
-  if (fd_ >= 0) ::close(std::exchange(fd_, -1));
 }
 
 }  // namespace troupe

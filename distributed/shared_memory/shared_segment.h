@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "core/span.h"
+#include "core/unique_fd.h"
 
 namespace troupe {
 
@@ -19,9 +20,9 @@ class SharedSegment {
   /// Zeroed memory, so far this process's alone.  Throws: EnvironmentError naming what the system
   /// does not grant.
   [[nodiscard]] static std::shared_ptr<SharedSegment> make(std::uint64_t bytes);
-  /// Maps what another process made and handed over; takes `fd` over.
+  /// Maps what another process made and handed over.
   /// Throws: DataError when the file is not such a segment of exactly `bytes`, made by this user.
-  [[nodiscard]] static std::shared_ptr<SharedSegment> adopt(int fd, std::uint64_t bytes);
+  [[nodiscard]] static std::shared_ptr<SharedSegment> adopt(UniqueFd fd, std::uint64_t bytes);
   ~SharedSegment();
   SharedSegment(const SharedSegment&) = delete;
   SharedSegment& operator=(const SharedSegment&) = delete;
@@ -29,16 +30,16 @@ class SharedSegment {
   /// Aligned to a page.
   [[nodiscard]] Span<std::byte> memory() const;
   /// To hand over; -1 after close_fd().
-  [[nodiscard]] int fd() const { return fd_; }
+  [[nodiscard]] int fd() const { return fd_.get(); }
   /// The memory stays mapped; nobody can be handed it any more.
-  void close_fd();
+  void close_fd() { fd_.reset(); }
 
  private:
   struct Mapping;
-  explicit SharedSegment(int fd);
+  explicit SharedSegment(UniqueFd fd);
   void map(std::uint64_t bytes);
 
-  int fd_;
+  UniqueFd fd_;
   std::unique_ptr<Mapping> mapping_;
 };
 

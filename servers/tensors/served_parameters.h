@@ -10,7 +10,7 @@
 
 #include "hooks/replica.h"
 #include "options/strategy_options.h"
-#include "servers/wire/parameter_server.h"
+#include "servers/wire/placement.h"
 
 namespace troupe::detail {
 

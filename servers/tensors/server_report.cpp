@@ -61,7 +61,6 @@ void ServerReport::log() const {
            " updates, as value: count: ", to_line(counted.staleness));
   log_info("updates between a worker's read and its write, as value: count: ",
            to_line(counted.missed));
-  if (counted.dropped > 0) log_info("pushes dropped as a backup worker's: ", counted.dropped);
   if (!counted.lost.empty()) log_warning("workers lost: ", to_line(counted.lost));
   if (!counted.joined_again.empty()) {
     log_info("workers that joined again: ", to_line(counted.joined_again));
@@ -76,7 +75,6 @@ std::string ServerReport::json() const {
   json["updates"] = counted.updates;
   json["staleness"] = to_json(counted.staleness);
   json["missed"] = to_json(counted.missed);
-  json["dropped"] = counted.dropped;
   json["lost"] = counted.lost;
   json["joined_again"] = counted.joined_again;
   json["chief"] = {{"steps", steps},

@@ -22,7 +22,7 @@ struct ServerReport {
   /// After it.
   void add_step(const ServerClient& client);
   void log() const;
-  /// {"updates": ..., "staleness": {"0": ...}, "missed": {...}, "dropped": ..., "lost": [...],
+  /// {"updates": ..., "staleness": {"0": ...}, "missed": {...}, "lost": [...],
   /// "joined_again": [...], "chief": {"steps", "first_bytes", "pushed_bytes_per_step",
   /// "pulled_bytes_per_step", "dense_bytes_per_step"}}
   [[nodiscard]] std::string json() const;

@@ -10,7 +10,6 @@ namespace troupe::detail {
 Pace pace_of(const ServerOptions& options) {
   Pace pace;
   pace.staleness_bound = options.staleness_bound;
-  pace.backup_workers = options.backup_workers;
   pace.prefetch = options.prefetch;
   return pace;
 }
@@ -40,16 +39,6 @@ void check_server_options(const StrategyOptions& options) {
                       "give at least 1.");
   }
   const bool synchronous = pace_of(servers).synchronous();
-  if (servers.backup_workers < 0 ||
-      (servers.backup_workers > 0 && servers.backup_workers >= cluster.world_size())) {
-    throw ConfigError(text("--backup-workers is ", servers.backup_workers, " of ",
-                           cluster.world_size(), " workers."),
-                      "leave at least one worker that is waited for.");
-  }
-  if (servers.backup_workers > 0 && !synchronous) {
-    throw ConfigError("--backup-workers was given for asynchronous training.",
-                      "add --staleness-bound 0, or leave it out: nobody is waited for then.");
-  }
   if (synchronous && cluster.world_size() > 1 && options.step.clip_norm > 0) {
     throw ConfigError(
         "--clip-norm with --staleness-bound 0 and more than one worker: no process has the sum of "

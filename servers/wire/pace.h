@@ -16,7 +16,6 @@ namespace troupe {
 
 struct Pace {
   std::optional<std::int64_t> staleness_bound;  // 0: synchronous; unset: no bound
-  int backup_workers = 0;                       // synchronous: so many are not waited for
   bool prefetch = true;  // fetch the values of the next step while this one computes
 
   [[nodiscard]] bool synchronous() const { return staleness_bound && *staleness_bound == 0; }
@@ -28,9 +27,12 @@ struct PaceStatistics {
   std::int64_t updates = 0;
   std::map<std::int64_t, std::int64_t> staleness;  // in clocks: how often, over all updates
   std::map<std::int64_t, std::int64_t> missed;     // updates between read and write: how often
-  std::int64_t dropped = 0;                        // pushes of backup workers
   std::vector<std::string> lost;                   // "worker/2 at step 700", in order
   std::vector<std::string> joined_again;
+
+  void count(std::int64_t clocks_behind, std::int64_t updates_between) {
+    ++updates, ++staleness[clocks_behind], ++missed[updates_between];
+  }
 };
 
 }  // namespace troupe

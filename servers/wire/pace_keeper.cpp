@@ -9,14 +9,12 @@ namespace troupe {
 PaceKeeper::PaceKeeper(const Pace& pace, ServerRole role, WorkerClocks& clocks, RoundKeeper& rounds)
     : pace_(pace), role_(role), clocks_(clocks), rounds_(rounds) {}
 
-// In a synchronous job without backup workers that is a round which nobody has been granted, so no
-// server can have ended it; server 0 grants it only when the newcomer is known everywhere.
+// In a synchronous job that is a round which nobody has been granted, so no server can have ended
+// it; server 0 grants it only when the newcomer is known everywhere.
 std::optional<std::int64_t> PaceKeeper::assign(int rank) {
   if (held_) return std::nullopt;
   std::int64_t clock = 0;
-  if (rounds_.has_backups()) {
-    clock = rounds_.decided();
-  } else if (pace_.synchronous()) {
+  if (pace_.synchronous()) {
     clock = furthest_;
   } else if (const auto slowest = clocks_.slowest(); launched() && slowest.rank >= 0) {
     clock = std::max<std::int64_t>(slowest.clock, 0);  // another newcomer counts as one behind
@@ -24,8 +22,6 @@ std::optional<std::int64_t> PaceKeeper::assign(int rank) {
   clocks_.assign(rank, clock);
   return clock;
 }
-
-void PaceKeeper::enter(int rank, std::int64_t clock) { clocks_.enter(rank, clock); }
 
 void PaceKeeper::leave(int rank) {
   clocks_.leave(rank);
@@ -43,17 +39,10 @@ void PaceKeeper::finish(const std::string& reason) {
   if (!finished()) finished_ = reason.empty() ? "training is over" : reason;
 }
 
-bool PaceKeeper::fits(int rank, const StepRequest& request) const {
+bool PaceKeeper::fits(int rank, std::int64_t clock) const {
   if (waiting(rank)) return false;
-  const std::int64_t clock = clocks_.clock(rank);
-  if (rounds_.has_backups()) return request.clock >= clock;
-  return request.clock == clock || (pace_.may_prefetch() && request.clock == clock + 1);
-}
-
-void PaceKeeper::ask(int rank, const StepRequest& request) {
-  // A worker that was late skips the rounds that were decided without it.
-  if (rounds_.has_backups()) clocks_.advance(rank, request.clock);
-  requests_[rank] = request;
+  const std::int64_t ended = clocks_.clock(rank);
+  return clock == ended || (pace_.may_prefetch() && clock == ended + 1);
 }
 
 std::vector<PaceKeeper::Granted> PaceKeeper::answers() {
@@ -69,48 +58,30 @@ std::vector<PaceKeeper::Granted> PaceKeeper::answers() {
   return granted;
 }
 
-std::optional<StepAnswer> PaceKeeper::answer(int rank, const StepRequest& request) {
+std::optional<StepAnswer> PaceKeeper::answer(int rank, std::int64_t clock) {
   if (!launched()) return std::nullopt;
-  if (finished()) return over(request, finished_);
-  if (role_ == ServerRole::clock && !pace_.synchronous() && ended_ >= steps()) {
-    return over(request, text("step ", launch_->last_step, ", the last one, has ended"));
+  if (finished()) return over(finished_);
+  const bool numbers_steps = role_ == ServerRole::clock;
+  if (numbers_steps && !pace_.synchronous() && ended_ >= steps()) {
+    return over(text("step ", launch_->last_step, ", the last one, has ended"));
   }
-  if (!in_pace(request)) return std::nullopt;
-  if (role_ == ServerRole::clock) return grant(rank, request);
-  StepAnswer values;
-  values.clock = request.clock;
-  return values;
+  if (!in_pace(clock)) return std::nullopt;
+  return numbers_steps ? grant(rank, clock) : StepAnswer();
 }
 
-bool PaceKeeper::in_pace(const StepRequest& request) const {
-  if (rounds_.has_backups()) {
-    const bool decides = role_ == ServerRole::clock;
-    const std::int64_t clock = decides ? rounds_.decided() : request.clock;
-    const auto& awaited = decides ? rounds_.contributors() : request.contributors;
-    return std::all_of(awaited.begin(), awaited.end(), [&](int rank) {
-      const bool known = rank < clocks_.world_size() && clocks_.takes_part(rank, clock - 1);
-      return !known || clocks_.clock(rank) >= clock;
-    });
-  }
-  if (!pace_.staleness_bound) return true;
-  return clocks_.slowest().clock >= request.clock - *pace_.staleness_bound;
+bool PaceKeeper::in_pace(std::int64_t clock) const {
+  return !pace_.staleness_bound || clocks_.slowest().clock >= clock - *pace_.staleness_bound;
 }
 
-std::optional<StepAnswer> PaceKeeper::grant(int rank, const StepRequest& request) {
+std::optional<StepAnswer> PaceKeeper::grant(int rank, std::int64_t clock) {
   StepAnswer answer;
-  answer.clock = request.clock;
   answer.last_step = launch_->last_step;
   if (pace_.synchronous()) {
-    if (rounds_.has_backups()) {
-      answer.clock = rounds_.decided();
-      answer.contributors = rounds_.contributors();
-      clocks_.advance(rank, answer.clock);
+    if (clock >= steps()) {
+      return over(text("step ", launch_->last_step, ", the last one, has ended"));
     }
-    if (answer.clock >= steps()) {
-      return over(request, text("step ", launch_->last_step, ", the last one, has ended"));
-    }
-    furthest_ = std::max(furthest_, answer.clock + 1);
-    answer.step = launch_->step + answer.clock + 1;
+    furthest_ = std::max(furthest_, clock + 1);
+    answer.step = launch_->step + clock + 1;
     return answer;
   }
   if (held_ || (returned_.empty() && granted_ >= steps())) return std::nullopt;
@@ -122,14 +93,13 @@ std::optional<StepAnswer> PaceKeeper::grant(int rank, const StepRequest& request
     ticket.number = ++granted_;
   }
   ticket.read = read_now();
-  tickets_[rank][request.clock] = ticket;
+  tickets_[rank][clock] = ticket;
   answer.step = launch_->step + ticket.number;
   return answer;
 }
 
-StepAnswer PaceKeeper::over(const StepRequest& request, const std::string& why) const {
+StepAnswer PaceKeeper::over(const std::string& why) const {
   StepAnswer answer;
-  answer.clock = request.clock;
   answer.last_step = step();
   answer.ended = why;
   return answer;
@@ -137,15 +107,13 @@ StepAnswer PaceKeeper::over(const StepRequest& request, const std::string& why) 
 
 bool PaceKeeper::end(int rank, std::int64_t clock) {
   const std::int64_t former = clocks_.clock(rank);
-  if (rounds_.has_backups() ? clock < former : clock != former + 1) return false;
+  if (clock != former + 1) return false;
   if (role_ == ServerRole::clock && !pace_.synchronous()) {
     auto& tickets = tickets_[rank];
     const auto ticket = tickets.find(former);
     if (ticket == tickets.end()) return false;
     const Read& read = ticket->second.read;
-    ++statistics_.updates;
-    ++statistics_.staleness[former - read.slowest];
-    ++statistics_.missed[ended_ - read.ended];
+    statistics_.count(former - read.slowest, ended_ - read.ended);
     tickets.erase(ticket);
   }
   ++ended_;
@@ -166,14 +134,7 @@ void PaceKeeper::refresh(int rank) {
 
 TargetClocks PaceKeeper::hold() {
   held_ = true;
-  rounds_.hold();
   TargetClocks targets;
-  if (rounds_.has_backups()) {
-    for (const int rank : rounds_.contributors()) {
-      if (clocks_.takes_part(rank, rounds_.decided() - 1)) targets[rank] = rounds_.decided();
-    }
-    return targets;
-  }
   for (const int rank : clocks_.live_ranks()) {
     if (pace_.synchronous()) {
       targets[rank] = clocks_.clock(0);  // the round after it cannot end without the chief
@@ -187,27 +148,12 @@ TargetClocks PaceKeeper::hold() {
   return targets;
 }
 
-void PaceKeeper::release() {
-  held_ = false;
-  rounds_.release();
-}
-
-bool PaceKeeper::reached(const TargetClocks& targets) const {
-  return std::all_of(targets.begin(), targets.end(), [&](const auto& target) {
-    const auto& [rank, clock] = target;
-    const bool known = rank < clocks_.world_size() && clocks_.live(rank);
-    return !known || clocks_.clock(rank) >= clock;
-  });
-}
-
-std::int64_t PaceKeeper::ended() const {
-  if (rounds_.has_backups() && role_ == ServerRole::clock) return rounds_.decided();
-  if (!pace_.synchronous()) return ended_;
+std::int64_t PaceKeeper::step() const {
+  if (!launched()) return 0;
+  if (!pace_.synchronous()) return launch_->step + ended_;
   const auto slowest = clocks_.slowest();
-  return slowest.rank < 0 ? 0 : slowest.clock;
+  return launch_->step + (slowest.rank < 0 ? 0 : slowest.clock);
 }
-
-std::int64_t PaceKeeper::step() const { return launched() ? launch_->step + ended() : 0; }
 
 std::vector<int> PaceKeeper::waits_for(int rank) const {
   std::vector<int> ranks;
@@ -217,8 +163,7 @@ std::vector<int> PaceKeeper::waits_for(int rank) const {
   for (const int other : clocks_.live_ranks()) {
     const auto tickets = tickets_.find(other);
     const bool has_ticket = tickets != tickets_.end() && !tickets->second.empty();
-    const bool behind = pace_.staleness_bound && !rounds_.has_backups() &&
-                        clocks_.clock(other) < request->second.clock - bound;
+    const bool behind = pace_.staleness_bound && clocks_.clock(other) < request->second - bound;
     if (other != rank && (behind || (in_pace(request->second) && has_ticket))) {
       ranks.push_back(other);
     }

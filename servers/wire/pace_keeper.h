@@ -22,6 +22,9 @@
 
 namespace troupe {
 
+/// Server 0 numbers the steps; the others follow.
+enum class ServerRole { clock, follower };
+
 class PaceKeeper {
  public:
   /// `clocks` and `rounds` outlive this object.
@@ -30,8 +33,6 @@ class PaceKeeper {
   /// Server 0, for a worker that joins: the clock that it starts with, the same on all servers;
   /// from now on nobody passes it. None while a collection runs.
   [[nodiscard]] std::optional<std::int64_t> assign(int rank);
-  /// The worker takes part from now on.
-  void enter(int rank, std::int64_t clock);
   /// Lost, or an orderly goodbye: it is waited for no more, its tickets go to others.
   void leave(int rank);
 
@@ -42,10 +43,10 @@ class PaceKeeper {
   [[nodiscard]] bool launched() const { return launch_.has_value(); }
   [[nodiscard]] bool finished() const { return !finished_.empty(); }
 
-  /// Whether `request` is the next that this worker may make.
-  [[nodiscard]] bool fits(int rank, const StepRequest& request) const;
+  /// Whether the step after `clock` is the next that this worker may ask for.
+  [[nodiscard]] bool fits(int rank, std::int64_t clock) const;
   /// Waits here until answers() has it.
-  void ask(int rank, const StepRequest& request);
+  void ask(int rank, std::int64_t clock) { requests_[rank] = clock; }
   struct Granted {
     int rank = 0;
     StepAnswer answer;
@@ -54,16 +55,12 @@ class PaceKeeper {
   [[nodiscard]] std::vector<Granted> answers();
   /// The worker has ended the step before `clock`. False: it cannot have.
   [[nodiscard]] bool end(int rank, std::int64_t clock);
-  /// An update of a synchronous round, for the statistics.
-  void count_round() { ++statistics_.staleness[0], ++statistics_.missed[0], ++statistics_.updates; }
-  void count_dropped() { ++statistics_.dropped; }
   /// The worker now has values of this moment: what it computes next is as fresh as that.
   void refresh(int rank);
 
   /// Server 0, for a collection: grants nothing more. The answer says how far workers will get.
   [[nodiscard]] TargetClocks hold();
-  void release();
-  [[nodiscard]] bool reached(const TargetClocks& targets) const;
+  void release() { held_ = false; }
 
   /// Number of the last step that has ended, counted on as launch() says.
   [[nodiscard]] std::int64_t step() const;
@@ -82,12 +79,11 @@ class PaceKeeper {
     std::int64_t number = 0;
     Read read;
   };
-  [[nodiscard]] bool in_pace(const StepRequest& request) const;
-  [[nodiscard]] std::optional<StepAnswer> answer(int rank, const StepRequest& request);
-  [[nodiscard]] std::optional<StepAnswer> grant(int rank, const StepRequest& request);
-  [[nodiscard]] StepAnswer over(const StepRequest& request, const std::string& why) const;
+  [[nodiscard]] bool in_pace(std::int64_t clock) const;
+  [[nodiscard]] std::optional<StepAnswer> answer(int rank, std::int64_t clock);
+  [[nodiscard]] std::optional<StepAnswer> grant(int rank, std::int64_t clock);
+  [[nodiscard]] StepAnswer over(const std::string& why) const;
   [[nodiscard]] std::int64_t steps() const { return launch_->last_step - launch_->step; }
-  [[nodiscard]] std::int64_t ended() const;
   [[nodiscard]] Read read_now() const;
 
   const Pace pace_;
@@ -97,7 +93,7 @@ class PaceKeeper {
   std::optional<Launch> launch_;
   std::string finished_;
   bool held_ = false;
-  std::map<int, StepRequest> requests_;                    // by rank
+  std::map<int, std::int64_t> requests_;                   // clocks by rank
   std::map<int, std::map<std::int64_t, Ticket>> tickets_;  // by rank and clock
   std::set<std::int64_t> returned_;                        // numbers of tickets
   std::int64_t granted_ = 0;                               // numbers so far, asynchronous

@@ -12,9 +12,9 @@ namespace {
 
 constexpr std::size_t kAlignment = 8;
 constexpr std::size_t kBlockHeadBytes = 16;
-constexpr std::size_t kPushHeadBytes = 48;
+constexpr std::size_t kPushHeadBytes = 40;
 constexpr std::size_t kMaxLearningRates = 65536;
-constexpr std::size_t kSlackBytes = std::size_t{1} << 20;  // heads, ranks, learning rates
+constexpr std::size_t kSlackBytes = std::size_t{1} << 20;  // heads, learning rates
 // Two moments, a master copy in a wider type and what names them: no known optimiser keeps more.
 constexpr std::size_t kStateCopies = 8;
 constexpr std::size_t kStateSlackBytes = std::size_t{64} << 20;
@@ -141,8 +141,7 @@ BulkLimits bulk_limits(const ServedModel& model, int server) {
 std::vector<std::byte> encode_push(const PushPlace& place, const Push& push,
                                    const ServedModel& model, int server) {
   std::vector<const RowBlock*> blocks;
-  std::size_t bytes = kPushHeadBytes + push.learning_rates.size() * sizeof(double) +
-                      padded(place.accepted.size() * sizeof(std::uint32_t));
+  std::size_t bytes = kPushHeadBytes + push.learning_rates.size() * sizeof(double);
   for (const RowBlock& block : push.gradients) {
     const Shard& shard = model.shards.at(static_cast<std::size_t>(block.shard));
     if (shard.server != server) continue;
@@ -159,12 +158,8 @@ std::vector<std::byte> encode_push(const PushPlace& place, const Push& push,
   writer.number(place.sequence);
   writer.number(static_cast<std::uint32_t>(push.optimizer));
   writer.number(static_cast<std::uint32_t>(push.learning_rates.size()));
-  writer.number(static_cast<std::uint32_t>(place.accepted.size()));
   writer.number(static_cast<std::uint32_t>(blocks.size()));
-  writer.pad();
   for (const double rate : push.learning_rates) writer.number(rate);
-  for (const int rank : place.accepted) writer.number(static_cast<std::uint32_t>(rank));
-  writer.pad();
   for (const RowBlock* block : blocks) {
     const Shard& shard = model.shards[static_cast<std::size_t>(block->shard)];
     writer.block_head(block->shard, block->all_rows,
@@ -189,23 +184,15 @@ std::optional<ReceivedPush> decode_push(std::vector<std::byte> message, const Se
   place.sequence = reader.number<std::uint32_t>();
   const auto optimizer = reader.number<std::uint32_t>();
   const auto rates = reader.number<std::uint32_t>();
-  const auto accepted = reader.number<std::uint32_t>();
   const auto blocks = reader.number<std::uint32_t>();
-  reader.require(reader.number<std::uint32_t>() == 0);  // padding of the head
   const auto countable = [](std::int64_t n) { return n >= 0 && n <= kMaxClock; };
   reader.require(countable(place.clock) && countable(push.examples) &&
                  countable(push.global_examples) && place.sequence >= 1 &&
-                 rates <= kMaxLearningRates && accepted <= kMaxWorldSize);
+                 rates <= kMaxLearningRates);
   if (!reader.good()) return std::nullopt;
   push.optimizer = static_cast<int>(optimizer & 0x7FFFFFFFU);
   const auto given_rates = reader.numbers<double>(rates);
   push.learning_rates.assign(given_rates.begin(), given_rates.end());
-  const auto ranks = reader.numbers<std::uint32_t>(accepted);
-  for (const std::uint32_t rank : ranks) {
-    reader.require(rank < kMaxWorldSize);
-    place.accepted.push_back(static_cast<int>(rank % kMaxWorldSize));
-  }
-  reader.skip_padding(ranks.size() * sizeof(std::uint32_t));
   push.gradients = read_blocks(reader, blocks, model, server);
   bool owned = optimizer <= 0x7FFFFFFFU;
   for (const RowBlock& block : push.gradients) {

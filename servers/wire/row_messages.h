@@ -21,11 +21,10 @@ namespace troupe {
 /// The largest bulk frames between a worker and `server`.
 [[nodiscard]] BulkLimits bulk_limits(const ServedModel& model, int server);
 
-/// Which step and which of its updates a push is for, and whose pushes are taken with it.
+/// Which step and which of its updates a push is for.
 struct PushPlace {
   std::int64_t clock = 0;
   std::uint32_t sequence = 1;  // of the step's pushes, from 1
-  std::vector<int> accepted;   // ranks; with backup workers, to servers other than 0
 };
 
 /// Those of `push`'s gradients whose shards are on `server`.

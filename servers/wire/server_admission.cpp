@@ -164,7 +164,7 @@ void ServerProcess::tell_clock(int rank, std::int64_t clock) {
 }
 
 void ServerProcess::on_enter(int rank, const FrameHeader& header) {
-  keeper_.enter(rank, static_cast<std::int64_t>(header.sequence));
+  clocks_.enter(rank, static_cast<std::int64_t>(header.sequence));
   send(rank, FrameType::entered, 0, "");
   if (!keeper_.launched()) return examine();
   const auto step = keeper_.step();

@@ -29,8 +29,8 @@ bool record(Heard& from, Arrival& arrival) {
       from.step = step_answer_from(body);
       return from.step.has_value();
     case FrameType::pushed:
-      from.push = push_answer_from(body);
-      return from.push.has_value();
+      from.push = sequence == 1 ? PushOutcome::applied : PushOutcome::ended;
+      return sequence == 1 || sequence == 2;
     case FrameType::held:
       from.held = target_clocks_from(body);
       return from.held.has_value();

@@ -26,7 +26,7 @@ struct Heard {
   bool entered = false;
   std::optional<std::int64_t> launched;
   std::optional<StepAnswer> step;
-  std::optional<PushAnswer> push;
+  std::optional<PushOutcome> push;
   std::optional<TargetClocks> held;
   std::vector<std::byte> state;
   std::optional<std::int64_t> collected;

@@ -25,78 +25,29 @@ constexpr std::chrono::milliseconds kServersVerdict{2'000};
 
 }  // namespace
 
-class ServerClient::Impl {
- public:
-  Impl(Cluster cluster, GroupOptions options, Pace pace, ServedModel model)
-      : cluster_(std::move(cluster)),
-        options_(options),
-        pace_(pace),
-        model_(std::move(model)),
-        answers_(cluster_, model_, inbox_) {
-    check_server_addresses(cluster_, options_);
-  }
-  ~Impl() { network_.stop(); }
+ServerClient::ServerClient(Cluster cluster, GroupOptions options, Pace pace, ServedModel model)
+    : cluster_(std::move(cluster)),
+      options_(options),
+      pace_(pace),
+      model_(std::move(model)),
+      network_(std::make_unique<NetworkThread>()),
+      answers_(cluster_, model_, inbox_) {
+  check_server_addresses(cluster_, options_);
+}
 
-  void join(const JoinTerms& terms);
-  void start(const std::vector<std::vector<std::byte>>& states, const Launch& launch);
-  std::int64_t wait_for_start();
-  Begun begin(const Install& install);
-  void push(const Push& push, const Install& install);
-  void end();
-  Collected collect(const Install& install);
-  PaceStatistics finish(const std::string& reason);
-  Traffic traffic() const { return {pushed_, answers_.pulled()}; }
-  void abort(const std::string& reason, int exit_code);
-  void close();
+ServerClient::~ServerClient() { network_->stop(); }
 
- private:
-  using Milliseconds = std::chrono::milliseconds;
-  using Answered = ServerAnswers::Answered;
-
-  [[nodiscard]] int servers() const { return static_cast<int>(cluster_.servers.size()); }
-  [[nodiscard]] Heard& heard(int server) { return answers_.of(server); }
-  void send(int server, FrameType type, std::int64_t sequence, const std::string& payload = "");
-  void send_bulk(int server, FrameType type, std::vector<std::byte> payload);
-  void ask(int server, const StepRequest& request);
-  void await(const std::string& what, Milliseconds limit, const Install& install,
-             const Answered& answered) {
-    answers_.await(what, Deadline::in(limit), install, answered);
-  }
-  void raise_if_failed() const;
-  void send_push(int server, const PushPlace& place, const Push& push);
-  void push_chosen(PushPlace place, const Push& push, const Install& install);
-  void catch_up(const Install& install);
-
-  const Cluster cluster_;
-  const GroupOptions options_;
-  const Pace pace_;
-  const ServedModel model_;
-  ClientInbox inbox_;
-  NetworkThread network_;
-  std::unique_ptr<ServerLinks> links_;
-  ServerAnswers answers_;
-  std::int64_t clock_ = 0;
-  std::int64_t next_clock_ = 0;    // with backup workers, of the step after this one
-  std::vector<int> contributors_;  // with backup workers, to the last update
-  std::uint32_t pushes_ = 0;       // in this step
-  bool dropped_ = false;           // this step's gradients do not count
-  bool asked_ = false;             // for the next step
-  std::string ended_;
-  std::int64_t last_step_ = 0;
-  std::int64_t pushed_ = 0;
-};
-
-void ServerClient::Impl::join(const JoinTerms& terms) {
+void ServerClient::join(const JoinTerms& terms) {
   links_ = std::make_unique<ServerLinks>(
-      cluster_, options_, model_, server_terms(terms, pace_, model_), network_.context(), inbox_);
-  network_.start([this](const std::string& what) {
+      cluster_, options_, model_, server_terms(terms, pace_, model_), network_->context(), inbox_);
+  network_->start([this](const std::string& what) {
     links_->fail({FailureKind::internal, cluster_.rank,
                   text("the network thread of ", cluster_.task(), " failed: ", what, "."),
                   "start the whole group again.", kExitFailed});
   });
-  boost::asio::post(network_.context(), [this] { links_->join(); });
+  boost::asio::post(network_->context(), [this] { links_->join(); });
   answers_.on_malformed([this](int server) {
-    boost::asio::post(network_.context(), [this, server] {
+    boost::asio::post(network_->context(), [this, server] {
       links_->fail(peer_lost(cluster_, cluster_.world_size() + server,
                              "it sent a frame that the protocol does not have"));
     });
@@ -122,29 +73,27 @@ void ServerClient::Impl::join(const JoinTerms& terms) {
   }
 }
 
-void ServerClient::Impl::start(const std::vector<std::vector<std::byte>>& states,
-                               const Launch& launch) {
+void ServerClient::start(const std::vector<std::vector<std::byte>>& states, std::int64_t step,
+                         std::int64_t last_step) {
   TROUPE_CHECK_EQ(states.size(), cluster_.servers.size());
   TROUPE_CHECK(cluster_.rank == 0);
   for (int server = 0; server < servers(); ++server) {
     send_bulk(server, FrameType::state, states[static_cast<std::size_t>(server)]);
-    send(server, FrameType::launch, 0, to_json(launch));
+    send(server, FrameType::launch, 0, to_json(Launch{step, last_step}));
   }
   static_cast<void>(wait_for_start());
 }
 
-std::int64_t ServerClient::Impl::wait_for_start() {
+std::int64_t ServerClient::wait_for_start() {
   await("begin training", options_.start_timeout + kServersVerdict, nullptr,
         [this](int server) { return heard(server).launched.has_value(); });
   return *heard(0).launched;
 }
 
-ServerClient::Begun ServerClient::Impl::begin(const Install& install) {
+ServerClient::Begun ServerClient::begin(const Install& install) {
   raise_if_failed();
   if (!ended_.empty()) return {std::nullopt, last_step_, ended_};
-  if (!std::exchange(asked_, false)) {
-    for (int server = 0; server < servers(); ++server) ask(server, {clock_, contributors_});
-  }
+  if (!std::exchange(asked_, false)) send_to_all(FrameType::begin, clock_);
   const auto over = [this] { return heard(0).step && !heard(0).step->ended.empty(); };
   await("let it take a step", options_.collective_timeout, install,
         [&](int server) { return heard(server).step || over(); });
@@ -153,35 +102,20 @@ ServerClient::Begun ServerClient::Impl::begin(const Install& install) {
     last_step_ = heard(0).step->last_step;
     return {std::nullopt, last_step_, ended_};
   }
-  if (heard(0).step->clock != clock_) catch_up(install);
   const std::optional<std::int64_t> number = heard(0).step->step;
   if (!number)
     throw PeerLost(text(cluster_.servers[0].task, " granted a step without a number."), "");
   for (Heard& from : answers_.all()) from.step.reset();
   pushes_ = 0;
   dropped_ = false;
-  next_clock_ = clock_ + 1;
   if (pace_.may_prefetch()) {
     asked_ = true;
-    for (int server = 0; server < servers(); ++server) ask(server, {clock_ + 1, {}});
+    send_to_all(FrameType::begin, clock_ + 1);
   }
   return {number, 0, ""};
 }
 
-// With backup workers rounds may have ended since the request was made: server 0 grants the newest,
-// and the others' values must hold it, too.
-void ServerClient::Impl::catch_up(const Install& install) {
-  clock_ = heard(0).step->clock;
-  contributors_ = heard(0).step->contributors;
-  for (int server = 1; server < servers(); ++server) {
-    heard(server).step.reset();
-    ask(server, {clock_, contributors_});
-  }
-  await("send the newest values", options_.collective_timeout, install,
-        [this](int server) { return heard(server).step.has_value(); });
-}
-
-void ServerClient::Impl::push(const Push& push, const Install& install) {
+void ServerClient::push(const Push& push, const Install& install) {
   raise_if_failed();
   PushPlace place;
   place.clock = clock_;
@@ -202,49 +136,31 @@ void ServerClient::Impl::push(const Push& push, const Install& install) {
     return;
   }
   for (Heard& from : answers_.all()) from.push.reset();
-  if (pace_.backup_workers > 0) return push_chosen(place, push, install);
   for (int server = 0; server < servers(); ++server) send_push(server, place, push);
   await("take its gradients", options_.collective_timeout, install,
         [this](int server) { return heard(server).push.has_value(); });
-  dropped_ = heard(0).push->outcome != PushOutcome::applied;
+  dropped_ = *heard(0).push != PushOutcome::applied;
 }
 
-// With backup workers server 0 says first whose gradients count.
-void ServerClient::Impl::push_chosen(PushPlace place, const Push& push, const Install& install) {
-  send_push(0, place, push);
-  await("take its gradients", options_.collective_timeout, install,
-        [this](int server) { return server > 0 || heard(server).push; });
-  const PushAnswer answer = *heard(0).push;
-  dropped_ = answer.outcome != PushOutcome::applied;
-  next_clock_ = std::max(answer.clock, clock_);
-  contributors_ = answer.contributors;
-  if (dropped_) return;
-  place.accepted = answer.contributors;
-  for (int server = 1; server < servers(); ++server) send_push(server, place, push);
-  await("take its gradients", options_.collective_timeout, install,
-        [this](int server) { return heard(server).push.has_value(); });
-}
-
-void ServerClient::Impl::send_push(int server, const PushPlace& place, const Push& push) {
+void ServerClient::send_push(int server, const PushPlace& place, const Push& push) {
   auto message = encode_push(place, push, model_, server);
   pushed_ += static_cast<std::int64_t>(message.size());
   send_bulk(server, FrameType::push, std::move(message));
 }
 
-void ServerClient::Impl::end() {
+void ServerClient::end() {
   raise_if_failed();
-  clock_ = next_clock_;
-  for (int server = 0; server < servers(); ++server) send(server, FrameType::end, clock_);
+  ++clock_;
+  send_to_all(FrameType::end, clock_);
 }
 
-ServerClient::Collected ServerClient::Impl::collect(const Install& install) {
+ServerClient::Collected ServerClient::collect(const Install& install) {
   raise_if_failed();
   for (Heard& from : answers_.all()) from.held.reset(), from.collected.reset();
   send(0, FrameType::hold, 0);
   await("hold the workers back", options_.collective_timeout, install,
         [this](int server) { return server > 0 || heard(server).held; });
-  const std::string targets = to_json(*heard(0).held);
-  for (int server = 0; server < servers(); ++server) send(server, FrameType::collect, 0, targets);
+  send_to_all(FrameType::collect, 0, to_json(*heard(0).held));
   await("send its state", options_.collective_timeout, install,
         [this](int server) { return heard(server).collected.has_value(); });
   send(0, FrameType::release, 0);
@@ -254,88 +170,67 @@ ServerClient::Collected ServerClient::Impl::collect(const Install& install) {
   return collected;
 }
 
-PaceStatistics ServerClient::Impl::finish(const std::string& reason) {
+PaceStatistics ServerClient::finish(const std::string& reason) {
   raise_if_failed();
   ended_ = reason;
-  for (int server = 0; server < servers(); ++server) {
-    send(server, FrameType::finish, 0, finish_to_json(reason));
-  }
+  send_to_all(FrameType::finish, 0, finish_to_json(reason));
   await("see all workers leave", options_.close_timeout + kServersVerdict, nullptr,
         [this](int server) { return server > 0 || heard(server).statistics; });
   return *heard(0).statistics;
 }
 
-void ServerClient::Impl::abort(const std::string& reason, int exit_code) {
+void ServerClient::abort(const std::string& reason, int exit_code) noexcept try {
   const bool sentence = !reason.empty() && reason.back() == '.';
   const Failure failure = {FailureKind::peer_failed, cluster_.rank,
                            text(cluster_.task(), " failed: ", reason, sentence ? "" : "."),
                            "correct that, then start the whole group again.",
                            std::clamp(exit_code, 0, 255)};
   if (links_ && !inbox_.failure()) {
-    boost::asio::post(network_.context(), [this, failure] { links_->fail(failure); });
+    boost::asio::post(network_->context(), [this, failure] { links_->fail(failure); });
     inbox_.wait_failed(Deadline::in(kAbortWait));
   }
   inbox_.fail(failure);
+} catch (...) {
+  // Out of memory while failing: the servers see our connections close instead.
 }
 
-void ServerClient::Impl::close() {
+void ServerClient::close() {
   raise_if_failed();
   if (!links_) return;
-  boost::asio::post(network_.context(), [this] { links_->goodbye(); });
+  boost::asio::post(network_->context(), [this] { links_->goodbye(); });
   await("say goodbye", options_.close_timeout, nullptr,
         [this](int server) { return heard(server).goodbye; });
-  network_.stop();
+  network_->stop();
 }
 
-void ServerClient::Impl::ask(int server, const StepRequest& request) {
-  send(server, FrameType::begin, 0, to_json(request));
+void ServerClient::await(const std::string& what, std::chrono::milliseconds limit,
+                         const Install& install, const Answered& answered) {
+  answers_.await(what, Deadline::in(limit), install, answered);
 }
 
-void ServerClient::Impl::send(int server, FrameType type, std::int64_t sequence,
-                              const std::string& payload) {
-  boost::asio::post(network_.context(), [this, server, type, sequence, payload] {
+void ServerClient::send_to_all(FrameType type, std::int64_t sequence, const std::string& payload) {
+  for (int server = 0; server < servers(); ++server) send(server, type, sequence, payload);
+}
+
+void ServerClient::send(int server, FrameType type, std::int64_t sequence,
+                        const std::string& payload) {
+  boost::asio::post(network_->context(), [this, server, type, sequence, payload] {
     links_->send(server, type, static_cast<std::uint64_t>(sequence), payload);
   });
 }
 
-void ServerClient::Impl::send_bulk(int server, FrameType type, std::vector<std::byte> payload) {
+void ServerClient::send_bulk(int server, FrameType type, std::vector<std::byte> payload) {
   inbox_.push_posted(server);
   auto shared = std::make_shared<const std::vector<std::byte>>(std::move(payload));
-  boost::asio::post(network_.context(), [this, server, type, shared = std::move(shared)]() mutable {
-    links_->send_bulk(server, type, std::move(shared),
-                      [this, server] { inbox_.push_written(server); });
-  });
+  boost::asio::post(network_->context(),
+                    [this, server, type, shared = std::move(shared)]() mutable {
+                      links_->send_bulk(server, type, std::move(shared),
+                                        [this, server] { inbox_.push_written(server); });
+                    });
 }
 
-void ServerClient::Impl::raise_if_failed() const {
+void ServerClient::raise_if_failed() const {
   if (const auto failure = inbox_.failure()) raise(*failure, cluster_, "");
 }
-
-ServerClient::ServerClient(Cluster cluster, GroupOptions options, Pace pace, ServedModel model)
-    : impl_(std::make_unique<Impl>(std::move(cluster), options, pace, std::move(model))) {}
-ServerClient::~ServerClient() = default;
-
-void ServerClient::join(const JoinTerms& terms) { impl_->join(terms); }
-void ServerClient::start(const std::vector<std::vector<std::byte>>& states, std::int64_t step,
-                         std::int64_t last_step) {
-  impl_->start(states, {step, last_step});
-}
-std::int64_t ServerClient::wait_for_start() { return impl_->wait_for_start(); }
-ServerClient::Begun ServerClient::begin(const Install& install) { return impl_->begin(install); }
-void ServerClient::push(const Push& push, const Install& install) { impl_->push(push, install); }
-void ServerClient::end() { impl_->end(); }
-ServerClient::Collected ServerClient::collect(const Install& install) {
-  return impl_->collect(install);
-}
-PaceStatistics ServerClient::finish(const std::string& reason) { return impl_->finish(reason); }
-ServerClient::Traffic ServerClient::traffic() const { return impl_->traffic(); }
-void ServerClient::abort(const std::string& reason, int exit_code) noexcept {
-  try {
-    impl_->abort(reason, exit_code);
-  } catch (...) {
-    // Out of memory while failing: the servers see our connections close instead.
-  }
-}
-void ServerClient::close() { impl_->close(); }
 
 }  // namespace troupe

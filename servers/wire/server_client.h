@@ -7,6 +7,7 @@
 // alive meanwhile.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -14,10 +15,20 @@
 #include <string>
 #include <vector>
 
-#include "core/deadline.h"
-#include "servers/wire/parameter_server.h"
+#include "distributed/worker_group.h"
+#include "net/frame.h"
+#include "options/cluster.h"
+#include "servers/wire/client_inbox.h"
+#include "servers/wire/pace.h"
+#include "servers/wire/parameter_store.h"
+#include "servers/wire/placement.h"
+#include "servers/wire/server_answers.h"
 
 namespace troupe {
+
+class NetworkThread;
+class ServerLinks;
+struct PushPlace;
 
 class ServerClient {
  public:
@@ -75,7 +86,7 @@ class ServerClient {
     std::int64_t pushed = 0;
     std::int64_t pulled = 0;
   };
-  [[nodiscard]] Traffic traffic() const;
+  [[nodiscard]] Traffic traffic() const { return {pushed_, answers_.pulled()}; }
 
   /// Tells the servers why this worker fails, and they everybody. Bounded by a second; never
   /// throws.
@@ -84,8 +95,33 @@ class ServerClient {
   void close();
 
  private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  using Answered = ServerAnswers::Answered;
+
+  [[nodiscard]] int servers() const { return static_cast<int>(cluster_.servers.size()); }
+  [[nodiscard]] Heard& heard(int server) { return answers_.of(server); }
+  void send(int server, FrameType type, std::int64_t sequence, const std::string& payload = "");
+  void send_to_all(FrameType type, std::int64_t sequence, const std::string& payload = "");
+  void send_bulk(int server, FrameType type, std::vector<std::byte> payload);
+  void send_push(int server, const PushPlace& place, const Push& push);
+  void await(const std::string& what, std::chrono::milliseconds limit, const Install& install,
+             const Answered& answered);
+  void raise_if_failed() const;
+
+  const Cluster cluster_;
+  const GroupOptions options_;
+  const Pace pace_;
+  const ServedModel model_;
+  ClientInbox inbox_;
+  std::unique_ptr<NetworkThread> network_;
+  std::unique_ptr<ServerLinks> links_;  // null: not yet joining
+  ServerAnswers answers_;
+  std::int64_t clock_ = 0;
+  std::uint32_t pushes_ = 0;  // in this step
+  bool dropped_ = false;      // training has ended: this step's gradients do not count
+  bool asked_ = false;        // for the next step
+  std::string ended_;
+  std::int64_t last_step_ = 0;
+  std::int64_t pushed_ = 0;
 };
 
 }  // namespace troupe

@@ -7,7 +7,6 @@ namespace troupe {
 namespace {
 
 using detail::Json;
-using detail::number_in;
 using detail::number_of;
 using detail::string_in;
 
@@ -19,15 +18,6 @@ std::int64_t clock_of(const Json& value) {
   return static_cast<std::int64_t>(number_of(value, static_cast<std::uint64_t>(kMaxClock)));
 }
 std::int64_t clock_in(const Json& json, const char* key) { return clock_of(json.at(key)); }
-
-std::vector<int> ranks_in(const Json& json, const char* key) {
-  std::vector<int> ranks;
-  for (const Json& rank : json.at(key)) {
-    ranks.push_back(static_cast<int>(number_of(rank, kMaxWorldSize - 1)));
-  }
-  if (ranks.size() > kMaxWorldSize) throw DataError("more ranks than workers.", "");
-  return ranks;
-}
 
 // A list of [key, count], because JSON's keys are text.
 Json json_of(const std::map<std::int64_t, std::int64_t>& histogram) {
@@ -68,21 +58,8 @@ std::optional<Launch> launch_from(Span<const std::byte> bytes) {
   });
 }
 
-std::string to_json(const StepRequest& request) {
-  return detail::dump_json({{"clock", request.clock}, {"contributors", request.contributors}});
-}
-
-std::optional<StepRequest> step_request_from(Span<const std::byte> bytes) {
-  return detail::parse_json(bytes, [](const Json& json) {
-    return StepRequest{clock_in(json, "clock"), ranks_in(json, "contributors")};
-  });
-}
-
 std::string to_json(const StepAnswer& answer) {
-  Json json = {{"clock", answer.clock},
-               {"last_step", answer.last_step},
-               {"ended", cut_to_fit(answer.ended)},
-               {"contributors", answer.contributors}};
+  Json json = {{"last_step", answer.last_step}, {"ended", cut_to_fit(answer.ended)}};
   if (answer.step) json["step"] = *answer.step;
   return detail::dump_json(json);
 }
@@ -90,27 +67,10 @@ std::string to_json(const StepAnswer& answer) {
 std::optional<StepAnswer> step_answer_from(Span<const std::byte> bytes) {
   return detail::parse_json(bytes, [](const Json& json) {
     StepAnswer answer;
-    answer.clock = clock_in(json, "clock");
     if (json.contains("step")) answer.step = clock_in(json, "step");
     answer.last_step = clock_in(json, "last_step");
     answer.ended = string_in(json, "ended");
-    answer.contributors = ranks_in(json, "contributors");
     return answer;
-  });
-}
-
-std::string to_json(const PushAnswer& answer) {
-  return detail::dump_json({{"outcome", static_cast<int>(answer.outcome)},
-                            {"clock", answer.clock},
-                            {"contributors", answer.contributors}});
-}
-
-std::optional<PushAnswer> push_answer_from(Span<const std::byte> bytes) {
-  return detail::parse_json(bytes, [](const Json& json) {
-    const auto outcome = number_in(json, "outcome", static_cast<unsigned>(PushOutcome::ended));
-    if (outcome == 0) throw DataError("an outcome is out of range.", "");
-    return PushAnswer{static_cast<PushOutcome>(outcome), clock_in(json, "clock"),
-                      ranks_in(json, "contributors")};
   });
 }
 
@@ -142,7 +102,6 @@ std::string to_json(const PaceStatistics& statistics) {
   return detail::dump_json({{"updates", statistics.updates},
                             {"staleness", json_of(statistics.staleness)},
                             {"missed", json_of(statistics.missed)},
-                            {"dropped", statistics.dropped},
                             {"lost", json_of(statistics.lost)},
                             {"joined_again", json_of(statistics.joined_again)}});
 }
@@ -153,7 +112,6 @@ std::optional<PaceStatistics> statistics_from(Span<const std::byte> bytes) {
     statistics.updates = clock_in(json, "updates");
     statistics.staleness = histogram_in(json, "staleness");
     statistics.missed = histogram_in(json, "missed");
-    statistics.dropped = clock_in(json, "dropped");
     statistics.lost = lines_in(json, "lost");
     statistics.joined_again = lines_in(json, "joined_again");
     return statistics;

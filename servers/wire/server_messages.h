@@ -25,35 +25,17 @@ struct Launch {
 [[nodiscard]] std::string to_json(const Launch& launch);
 [[nodiscard]] std::optional<Launch> launch_from(Span<const std::byte> bytes);
 
-/// A worker asks for the step after `clock`.
-struct StepRequest {
-  std::int64_t clock = 0;
-  /// With backup workers: whose update the values must hold, if they are still there.
-  std::vector<int> contributors;
-};
-[[nodiscard]] std::string to_json(const StepRequest& request);
-[[nodiscard]] std::optional<StepRequest> step_request_from(Span<const std::byte> bytes);
-
-/// The answer. Only server 0 numbers steps and ends training.
+/// The answer to a worker that asks for a step. Only server 0 numbers steps and ends training.
 struct StepAnswer {
-  std::int64_t clock = 0;  // to go on with; with backup workers it may be later than asked
   std::optional<std::int64_t> step;
-  std::int64_t last_step = 0;     // updates so far, with `ended`
-  std::string ended;              // why there is no step; "" where there is
-  std::vector<int> contributors;  // to the update before, with backup workers
+  std::int64_t last_step = 0;  // updates so far, with `ended`
+  std::string ended;           // why there is no step; "" where there is
 };
 [[nodiscard]] std::string to_json(const StepAnswer& answer);
 [[nodiscard]] std::optional<StepAnswer> step_answer_from(Span<const std::byte> bytes);
 
-/// What became of a push in synchronous training.
-enum class PushOutcome { applied = 1, late = 2, ended = 3 };
-struct PushAnswer {
-  PushOutcome outcome = PushOutcome::applied;
-  std::int64_t clock = 0;         // the next step's
-  std::vector<int> contributors;  // whose gradients count
-};
-[[nodiscard]] std::string to_json(const PushAnswer& answer);
-[[nodiscard]] std::optional<PushAnswer> push_answer_from(Span<const std::byte> bytes);
+/// What became of a push in synchronous training: the sequence of the frame that answers it.
+enum class PushOutcome : std::uint8_t { applied = 1, ended = 2 };
 
 /// The clocks that workers reach with the steps they have been granted, by rank.
 using TargetClocks = std::map<int, std::int64_t>;

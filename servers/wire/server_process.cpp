@@ -40,7 +40,7 @@ ServerProcess::ServerProcess(Cluster cluster, GroupOptions options, Pace pace, S
       stop_limit_(context_),
       liveness_(cluster_.world_size(), options.heartbeat_timeout, std::chrono::steady_clock::now()),
       clocks_(cluster_.world_size()),
-      rounds_(pace, cluster_.server == 0 ? ServerRole::clock : ServerRole::follower, clocks_),
+      rounds_(clocks_),
       keeper_(pace, cluster_.server == 0 ? ServerRole::clock : ServerRole::follower, clocks_,
               rounds_),
       changes_(model_, cluster_.server),

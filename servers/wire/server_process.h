@@ -1,5 +1,9 @@
-// ServerProcess: what ParameterServer hides. Sockets and timers around PaceKeeper, RoundKeeper,
-// ChangeLog and the store.
+// ServerProcess: one parameter server: admits workers, keeps their pace, hands updates to the store
+// and new values back. docs/algorithms.md has the protocol, docs/wire.md its bytes.
+//
+// Server 0 is the clock of the job: it numbers the steps and holds workers back before the last
+// step and during a collection. A worker that is lost is dropped and may join again; the chief or a
+// server that is lost ends the job.
 //
 // A frame changes what the keepers know; examine() then does all that has become possible. Requests
 // that must wait lie in the keepers until then, so there is one place that answers.
@@ -37,8 +41,16 @@ namespace troupe {
 
 class ServerProcess {
  public:
+  /// Binds this server's address. `store` outlives this object.
+  /// Throws: EnvironmentError (port taken, address not ours), ConfigError (an address outside
+  /// loopback without `insecure`).
   ServerProcess(Cluster cluster, GroupOptions options, Pace pace, ServedModel model,
                 ParameterStore& store);
+  /// Serves until the chief has ended training and the workers have left. SIGTERM is a request that
+  /// waits for the chief's end, at most close_timeout after it.
+  /// Blocks: as long as training; for the chief's first sign at most start_timeout.
+  /// Throws: RendezvousError (the chief did not come), PeerLost naming the chief or the server that
+  /// is lost, PeerFailed with the reason of a worker that failed, Stopped after SIGTERM.
   void run(const JoinTerms& terms);
 
  private:
@@ -73,7 +85,7 @@ class ServerProcess {
                                   std::vector<std::byte> payload);
   [[nodiscard]] bool take_chief_request(const FrameHeader& header, std::vector<std::byte> payload);
   [[nodiscard]] bool on_report(int rank, Span<const std::byte> payload);
-  [[nodiscard]] bool on_begin(int rank, Span<const std::byte> payload);
+  [[nodiscard]] bool on_begin(int rank, std::int64_t clock);
   [[nodiscard]] bool on_push(int rank, std::vector<std::byte> payload);
   [[nodiscard]] bool on_launch(Span<const std::byte> payload);
   [[nodiscard]] bool on_finish(Span<const std::byte> payload);

@@ -39,7 +39,8 @@ bool ServerProcess::take_request(int rank, const FrameHeader& header,
                                  std::vector<std::byte> payload) {
   switch (header.type) {
     case FrameType::begin:
-      return on_begin(rank, Span<const std::byte>(payload));
+      return header.sequence <= std::uint64_t{kMaxClock} &&
+             on_begin(rank, static_cast<std::int64_t>(header.sequence));
     case FrameType::push:
       return on_push(rank, std::move(payload));
     case FrameType::end:
@@ -86,10 +87,9 @@ bool ServerProcess::on_report(int rank, Span<const std::byte> payload) {
   return true;
 }
 
-bool ServerProcess::on_begin(int rank, Span<const std::byte> payload) {
-  const auto request = step_request_from(payload);
-  if (!request || !keeper_.fits(rank, *request)) return false;
-  keeper_.ask(rank, *request);
+bool ServerProcess::on_begin(int rank, std::int64_t clock) {
+  if (!keeper_.fits(rank, clock)) return false;
+  keeper_.ask(rank, clock);
   return true;
 }
 
@@ -101,8 +101,7 @@ bool ServerProcess::on_push(int rank, std::vector<std::byte> payload) {
     apply({&received->push}, 1.0);
     return true;
   }
-  rounds_.offer({rank, received->place.clock, received->place.sequence, received->push.optimizer,
-                 received->place.accepted});
+  rounds_.offer({rank, received->place.clock, received->place.sequence, received->push.optimizer});
   seat(rank).push = std::move(*received);
   return true;
 }
@@ -141,16 +140,12 @@ void ServerProcess::examine() {
     fail_on_conflict();
   }
   while (const auto update = failing() ? std::nullopt : rounds_.next()) apply_round(*update);
-  for (const int rank : rounds_.take_late()) {
-    keeper_.count_dropped();
-    answer_push(rank, PushOutcome::late);
-  }
   if (failing()) return;
   for (const auto& [rank, answer] : keeper_.answers()) {
     if (answer.ended.empty()) send_values(rank);
     send(rank, FrameType::begun, 0, to_json(answer));
   }
-  if (collecting_ && keeper_.reached(*collecting_)) send_state();
+  if (collecting_ && clocks_.reached(*collecting_)) send_state();
   end_if_left();
 }
 
@@ -166,7 +161,7 @@ void ServerProcess::apply_round(const RoundKeeper::Update& update) {
   const auto global = static_cast<double>(pushes.front()->global_examples);
   const double scale = all || examples == 0 ? 1.0 : global / static_cast<double>(examples);
   apply(pushes, scale);
-  if (update.sequence == 1) keeper_.count_round();
+  if (update.sequence == 1) keeper_.statistics().count(0, 0);
   for (const int rank : update.ranks) answer_push(rank, PushOutcome::applied);
 }
 
@@ -185,16 +180,9 @@ void ServerProcess::apply(const std::vector<const Push*>& pushes, double scale) 
 }
 
 void ServerProcess::answer_push(int rank, PushOutcome outcome) {
-  PushAnswer answer;
-  answer.outcome = outcome;
-  answer.clock = clocks_.clock(rank) + 1;
-  if (rounds_.has_backups() && is_clock()) {
-    answer.clock = rounds_.decided();
-    answer.contributors = rounds_.contributors();
-  }
   seat(rank).push.reset();
   send_values(rank);
-  send(rank, FrameType::pushed, 0, to_json(answer));
+  send(rank, FrameType::pushed, static_cast<std::uint64_t>(outcome), "");
 }
 
 void ServerProcess::fail_on_conflict() {

@@ -13,7 +13,6 @@ namespace troupe {
 JoinTerms server_terms(JoinTerms terms, const Pace& pace, const ServedModel& model) {
   terms.must_match["staleness bound"] =
       pace.staleness_bound ? text(*pace.staleness_bound) : "(none)";
-  terms.must_match["backup workers"] = text(pace.backup_workers);
   terms.must_match["prefetch"] = pace.prefetch ? "yes" : "no";
   std::string placement;
   for (const Shard& shard : model.shards) {

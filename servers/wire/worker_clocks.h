@@ -5,9 +5,11 @@
 // of it yet. Until then it counts as one clock behind, so that nobody passes it.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <vector>
 
 namespace troupe {
@@ -34,6 +36,13 @@ class WorkerClocks {
       if (live(rank)) ranks.push_back(rank);
     }
     return ranks;
+  }
+  /// Whether each of these ranks has come to its clock or is no longer live.
+  [[nodiscard]] bool reached(const std::map<int, std::int64_t>& targets) const {
+    return std::all_of(targets.begin(), targets.end(), [this](const auto& target) {
+      const auto& [rank, clock] = target;
+      return rank >= world_size() || !live(rank) || at(rank).clock >= clock;
+    });
   }
   /// Who takes part and is the furthest behind; its clock, or the largest number when nobody does.
   struct Slowest {

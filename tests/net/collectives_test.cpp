@@ -96,26 +96,6 @@ void check_all_reduce() {
   }
 }
 
-template <class T>
-void check_reduce() {
-  for (const int world_size : kSumWorldSizes) {
-    const std::vector<std::size_t> lengths = {0, 1, 1001, 100003};
-    std::vector<std::vector<T>> expected;
-    for (const std::size_t n : lengths) expected.push_back(sum_of_ranks<T>(world_size, n));
-    run_group(world_size, [&](WorkerGroup& group) {
-      for (int root = 0; root < world_size; ++root) {
-        for (std::size_t i = 0; i < lengths.size(); ++i) {
-          auto values = values_of<T>(group.rank(), lengths[i]);
-          group.reduce(Span<T>(values), root, soon());
-          if (group.rank() == root && !same_bits(values, expected[i])) {
-            throw std::runtime_error(troupe::text("wrong bits: ", lengths[i], " values"));
-          }
-        }
-      }
-    });
-  }
-}
-
 }  // namespace
 
 TEST_SUITE("net") {
@@ -126,14 +106,6 @@ TEST_SUITE("net") {
     check_all_reduce<double>();
   }
   TEST_CASE("all_reduce: int64 is the serial sum") { check_all_reduce<std::int64_t>(); }
-
-  TEST_CASE("reduce: float is the serial sum in rank order, bit for bit, at every root") {
-    check_reduce<float>();
-  }
-  TEST_CASE("reduce: double is the serial sum in rank order, bit for bit, at every root") {
-    check_reduce<double>();
-  }
-  TEST_CASE("reduce: int64 is the serial sum at every root") { check_reduce<std::int64_t>(); }
 
   TEST_CASE("all_reduce: every algorithm gives the same bits at every world size") {
     for (const int world_size : kSumWorldSizes) {

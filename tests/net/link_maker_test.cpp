@@ -107,7 +107,7 @@ class Between {
 int only_socket(Maker& maker) {
   JoinedLinks links = maker.state.take_links();
   REQUIRE(links.sockets.size() == 1);
-  return links.sockets[0].fd;
+  return links.sockets[0].fd.release();
 }
 
 }  // namespace

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "core/text.h"
-#include "servers/wire/parameter_server.h"
 #include "servers/wire/server_client.h"
+#include "servers/wire/server_process.h"
 #include "tests/net/float_store.h"
 #include "tests/support/run_ranks.h"
 
@@ -39,7 +39,7 @@ class ServerJob {
       mine.server = server;
       mine.listener = InheritedSocket(listeners[static_cast<std::size_t>(server)].release());
       servers_.push_back(
-          std::make_unique<ParameterServer>(mine, options, pace, model, *stores.back()));
+          std::make_unique<ServerProcess>(mine, options, pace, model, *stores.back()));
     }
     for (int server = 0; server < servers; ++server) {
       threads_.emplace_back([this, server, terms] {
@@ -100,7 +100,7 @@ class ServerJob {
     }
   }
 
-  std::vector<std::unique_ptr<ParameterServer>> servers_;
+  std::vector<std::unique_ptr<ServerProcess>> servers_;
   RankErrors errors_;
   std::vector<std::thread> threads_;
 };
@@ -122,10 +122,9 @@ inline void push_one(ServerClient& client, FloatModel& model, std::int64_t) {
   client.push(model.gradient(1.0F), model.install());
 }
 
-[[nodiscard]] inline Pace synchronous_pace(int backup_workers = 0) {
+[[nodiscard]] inline Pace synchronous_pace() {
   Pace pace;
   pace.staleness_bound = 0;
-  pace.backup_workers = backup_workers;
   return pace;
 }
 [[nodiscard]] inline Pace bounded_pace(std::int64_t bound) {

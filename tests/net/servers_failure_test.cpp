@@ -1,6 +1,5 @@
 #include <sys/types.h>
 
-#include <atomic>
 #include <boost/asio/post.hpp>
 #include <csignal>
 #include <future>
@@ -71,9 +70,8 @@ class ServerThatDies {
 
 TEST_SUITE("net") {
   TEST_CASE("servers: a worker that is lost is dropped, and may join again") {
-    for (const Pace& pace : {Pace{}, bounded_pace(1), synchronous_pace(), synchronous_pace(1)}) {
+    for (const Pace& pace : {Pace{}, bounded_pace(1), synchronous_pace()}) {
       CAPTURE(pace.staleness_bound.value_or(-1));
-      CAPTURE(pace.backup_workers);
       CapturedLog log;
       ServerJob job(3, 2, pace);
       std::promise<void> rejoined;
@@ -153,36 +151,6 @@ TEST_SUITE("net") {
     CHECK(scales == std::vector<double>{1.0, 1.0, 1.5, 1.5});
   }
 
-  TEST_CASE("servers: the slowest workers are not waited for, their pushes are dropped") {
-    ServerJob job(3, 2, synchronous_pace(1));
-    std::promise<void> others_done;
-    auto may_push = others_done.get_future().share();
-    std::atomic<int> done{0};
-    PaceStatistics statistics;
-    run_ranks(3, [&](int rank) {
-      const auto client = job.started(rank, 20);
-      FloatModel model(job.model);
-      int steps = 0;
-      const auto numbers =
-          train(*client, model, [&](ServerClient& c, FloatModel& m, std::int64_t number) {
-            // Worker 2 computes its first step until the others have taken ten.
-            if (rank == 2 && ++steps == 1) may_push.wait();
-            if (rank != 2 && number == 11 && ++done == 2) others_done.set_value();
-            Push push = m.gradient(1.0F);
-            push.global_examples = 3;
-            c.push(push, m.install());
-            if (rank == 2 && steps == 1) CHECK(m.values[0][0] <= -10 * 3.0F);  // current values
-          });
-      if (rank == 2) CHECK(numbers.size() <= 11);
-      if (rank == 0) statistics = client->finish("done");
-      client->close();
-    });
-    for (const auto& error : job.server_errors()) CHECK(message_of(error) == "");
-    CHECK(statistics.updates == 20);
-    CHECK(statistics.dropped >= 1);
-    for (const auto& store : job.stores) CHECK(store->updates == 20);
-  }
-
   TEST_CASE("servers: when the chief is lost, everybody stops and names it") {
     for (const Pace& pace : {Pace{}, synchronous_pace()}) {
       ServerJob job(2, 2, pace);
@@ -217,7 +185,7 @@ TEST_SUITE("net") {
     Cluster zero = cluster;
     zero.server = 0;
     zero.listener = InheritedSocket(first.release());
-    ParameterServer server(zero, job.options, Pace{}, model, store);
+    ServerProcess server(zero, job.options, Pace{}, model, store);
     auto served = std::async(std::launch::async, [&] { server.run({}); });
     ServerThatDies dies(listener.release());
     const auto errors = try_ranks(2, [&](int rank) {
@@ -374,7 +342,7 @@ TEST_SUITE("net") {
   }
 
   TEST_CASE("servers: workers learn why training ended, also within a round") {
-    for (const Pace& pace : {Pace{}, bounded_pace(1), synchronous_pace(), synchronous_pace(1)}) {
+    for (const Pace& pace : {Pace{}, bounded_pace(1), synchronous_pace()}) {
       ServerJob job(3, 2, pace);
       run_ranks(3, [&](int rank) {
         const auto client = job.started(rank, 1'000'000);

@@ -164,8 +164,8 @@ TEST_SUITE("net") {
     std::string other_clock = push;
     other_clock[0] = 9;
     const std::vector<std::pair<FrameHeader, std::string>> frames = {
-        {header_of(FrameType::begin, 1), "{\"clock\":0"},
-        {header_of(FrameType::begin, 1), to_json(StepRequest{7, {}})},
+        {header_of(FrameType::begin, 1, 7), ""},
+        {header_of(FrameType::begin, 1, ~std::uint64_t{0}), ""},
         {header_of(FrameType::push, 1), push.substr(0, 50)},
         {header_of(FrameType::push, 1), other_clock},
         {header_of(FrameType::push, 1), std::string(2 << 20, 'x')},  // beyond the limit
@@ -236,7 +236,7 @@ TEST_SUITE("net") {
                          doctest::Contains("ps/0 at 192.0.2.1:2222"), ConfigError);
     cluster.server = 0;
     FloatStore store(model, 0);
-    CHECK_THROWS_WITH_AS(ParameterServer(cluster, test_options(), Pace{}, model, store),
+    CHECK_THROWS_WITH_AS(ServerProcess(cluster, test_options(), Pace{}, model, store),
                          doctest::Contains("--insecure"), ConfigError);
   }
 }

@@ -46,7 +46,7 @@ bool waits_awake(Transport transport, std::chrono::microseconds arrival_spin, mi
       [&](WorkerGroup& group) {
         std::vector<float> values(64, 1.0F);
         const Deadline deadline = Deadline::in(std::chrono::seconds(20));
-        group.all_reduce(values, deadline);
+        group.all_reduce(Span<float>(values), deadline);
         if (group.rank() == 0) {
           clockid_t clock{};
           REQUIRE(pthread_getcpuclockid(pthread_self(), &clock) == 0);
@@ -54,7 +54,7 @@ bool waits_awake(Transport transport, std::chrono::microseconds arrival_spin, mi
         } else {
           awake = is_awake(waiting.get_future().get(), limit);
         }
-        group.all_reduce(values, deadline);
+        group.all_reduce(Span<float>(values), deadline);
         CHECK(values.front() == 4.0F);
       },
       options);

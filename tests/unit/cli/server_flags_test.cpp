@@ -31,18 +31,16 @@ TEST_SUITE("cli") {
   TEST_CASE("server flags: unset, they are the defaults of the struct") {
     const ServerOptions servers = parsed({}, kThreeWorkers).strategy.servers;
     CHECK_FALSE(servers.staleness_bound.has_value());
-    CHECK(servers.backup_workers == 0);
     CHECK(servers.prefetch);
     CHECK(servers.min_shard_bytes == ServerOptions().min_shard_bytes);
   }
 
   TEST_CASE("server flags: each reaches its option") {
-    const ServerOptions servers = parsed({"--staleness-bound", "0", "--backup-workers", "2",
-                                          "--no-prefetch", "--min-shard-bytes", "4096"},
-                                         kThreeWorkers)
-                                      .strategy.servers;
+    const ServerOptions servers =
+        parsed({"--staleness-bound", "0", "--no-prefetch", "--min-shard-bytes", "4096"},
+               kThreeWorkers)
+            .strategy.servers;
     CHECK(servers.staleness_bound == 0);
-    CHECK(servers.backup_workers == 2);
     CHECK_FALSE(servers.prefetch);
     CHECK(servers.min_shard_bytes == 4096);
     CHECK(parsed({"--staleness_bound=7"}, kThreeWorkers).strategy.servers.staleness_bound == 7);
@@ -58,13 +56,7 @@ TEST_SUITE("cli") {
         {{"--staleness-bound", "-1"}, "--staleness-bound", "from 0"},
         {{"--staleness-bound", "1.5"}, "--staleness-bound", "from 0"},
         {{"--min-shard-bytes", "0"}, "--min-shard-bytes", "from 1"},
-        {{"--backup-workers", "1"}, "--staleness-bound is unset", "--staleness-bound 0"},
-        {{"--backup-workers", "1", "--staleness-bound", "2"},
-         "--staleness-bound is 2",
-         "--staleness-bound 0"},
-        {{"--backup-workers", "3", "--staleness-bound", "0"},
-         "--backup-workers is 3",
-         "give at most 2"},
+        {{"--backup-workers", "1"}, "unknown flag --backup-workers", "it was removed: synchronous"},
         {{"--communication", "gloo"}, "--communication gloo", "parameter servers sum"},
         {{"--transport", "unix"}, "--transport unix", "by TCP"},
         {{"--compress", "bf16"}, "--compress bfloat16", "as they are"},
@@ -79,8 +71,8 @@ TEST_SUITE("cli") {
   }
 
   TEST_CASE("server flags: without parameter servers each of them is refused") {
-    for (const Words& words : {Words{"--staleness-bound", "0"}, Words{"--backup-workers", "1"},
-                               Words{"--no-prefetch"}, Words{"--min-shard-bytes", "1"}}) {
+    for (const Words& words : {Words{"--staleness-bound", "0"}, Words{"--no-prefetch"},
+                               Words{"--min-shard-bytes", "1"}}) {
       CAPTURE(words.front());
       for (const Environment& environment : {Environment(), kGroup}) {
         CHECK(contains(refusal(words, environment),
@@ -140,11 +132,9 @@ TEST_SUITE("cli") {
   }
 
   TEST_CASE("must match: what workers and servers have to be told alike") {
-    const auto match = parsed({"--staleness-bound", "0", "--backup-workers", "1"}, kThreeWorkers)
-                           .strategy.must_match;
+    const auto match = parsed({"--staleness-bound", "0"}, kThreeWorkers).strategy.must_match;
     CHECK(match.at("--strategy") == "parameter-server");
     CHECK(match.at("--staleness-bound") == "0");
-    CHECK(match.at("--backup-workers") == "1");
     CHECK(match.at("--communication") == "auto");
     CHECK(match.at("--transport") == "auto");
     CHECK(match.at("--compress") == "none");

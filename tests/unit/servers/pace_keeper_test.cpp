@@ -7,8 +7,8 @@ using namespace troupe;  // NOLINT: a test
 
 struct Keeping {
   Keeping(const Pace& pace, int workers, ServerRole role = ServerRole::clock)
-      : clocks(workers), rounds(pace, role, clocks), keeper(pace, role, clocks, rounds) {
-    for (int rank = 0; rank < workers; ++rank) keeper.enter(rank, 0);
+      : clocks(workers), rounds(clocks), keeper(pace, role, clocks, rounds) {
+    for (int rank = 0; rank < workers; ++rank) clocks.enter(rank, 0);
   }
   // The steps that are granted now to those who ask, by rank; 0: training is over.
   std::map<int, std::int64_t> granted() {
@@ -17,8 +17,8 @@ struct Keeping {
     return numbers;
   }
   void ask(int rank, std::int64_t clock) {
-    REQUIRE(keeper.fits(rank, {clock, {}}));
-    keeper.ask(rank, {clock, {}});
+    REQUIRE(keeper.fits(rank, clock));
+    keeper.ask(rank, clock);
   }
   void end(int rank) { REQUIRE(keeper.end(rank, clocks.clock(rank) + 1)); }
 
@@ -69,13 +69,13 @@ TEST_SUITE("distributed") {
   TEST_CASE("pace_keeper: a request that is not the next one does not fit") {
     Keeping k(Pace{}, 1);
     k.keeper.launch({0, 9});
-    CHECK_FALSE(k.keeper.fits(0, {2, {}}));
+    CHECK_FALSE(k.keeper.fits(0, 2));
     k.ask(0, 0);
-    CHECK_FALSE(k.keeper.fits(0, {1, {}}));  // one is waiting
+    CHECK_FALSE(k.keeper.fits(0, 1));  // one is waiting
     CHECK(k.granted().size() == 1);
     k.ask(0, 1);  // prefetch
     CHECK(k.granted().size() == 1);
-    CHECK_FALSE(k.keeper.fits(0, {2, {}}));  // two are held
+    CHECK_FALSE(k.keeper.fits(0, 2));  // two are held
     CHECK_FALSE(k.keeper.end(0, 2));
     CHECK(k.keeper.end(0, 1));
     CHECK(k.keeper.end(0, 2));
@@ -112,7 +112,7 @@ TEST_SUITE("distributed") {
       k.keeper.leave(rank);
       CHECK(k.keeper.assign(rank) == 0);
     }
-    for (const int rank : {1, 2, 3}) k.keeper.enter(rank, 0);
+    for (const int rank : {1, 2, 3}) k.clocks.enter(rank, 0);
     for (const int rank : {0, 1, 2, 3}) k.ask(rank, 0);
     CHECK(k.granted().size() == 4);
   }
@@ -150,12 +150,12 @@ TEST_SUITE("distributed") {
     k.ask(2, 0);
     CHECK(k.granted().empty());
     CHECK_FALSE(k.keeper.assign(2));
-    CHECK_FALSE(k.keeper.reached(targets));
+    CHECK_FALSE(k.clocks.reached(targets));
     k.end(1);
-    CHECK_FALSE(k.keeper.reached(targets));
+    CHECK_FALSE(k.clocks.reached(targets));
     SUBCASE("it ends them") { k.end(1); }
     SUBCASE("it is lost") { k.keeper.leave(1); }
-    CHECK(k.keeper.reached(targets));
+    CHECK(k.clocks.reached(targets));
     k.keeper.release();
     CHECK(k.granted().count(2) == 1);
   }
@@ -173,7 +173,7 @@ TEST_SUITE("distributed") {
     k.end(1);
     k.ask(0, 1);
     CHECK(k.granted().empty());  // until all servers know the newcomer
-    SUBCASE("it comes") { k.keeper.enter(2, 1); }
+    SUBCASE("it comes") { k.clocks.enter(2, 1); }
     SUBCASE("it is lost again") { k.keeper.leave(2); }
     CHECK(k.granted() == Granted{{0, 2}});
   }
@@ -189,51 +189,31 @@ TEST_SUITE("distributed") {
     CHECK(answers[0].answer.ended == "early");
   }
 
-  TEST_CASE("round_keeper: with backup workers the first count, the others are late") {
-    Keeping k(
-        [] {
-          Pace p = bounded(0);
-          p.backup_workers = 1;
-          return p;
-        }(),
-        3);
-    k.rounds.offer({2, 0, 1, 0, {}});
+  TEST_CASE("round_keeper: an update is made of all who take part, without those who are lost") {
+    Keeping k(bounded(0), 3);
+    k.rounds.offer({2, 0, 1, 0});
+    CHECK(k.rounds.missing() == std::vector<int>{0, 1});
+    k.rounds.offer({0, 0, 1, 0});
     CHECK_FALSE(k.rounds.next());
-    k.rounds.offer({0, 0, 1, 0, {}});
-    const auto update = k.rounds.next();
-    REQUIRE(update);
-    CHECK(update->ranks == std::vector<int>{0, 2});
-    k.rounds.offer({1, 0, 1, 0, {}});
+    SUBCASE("the third pushes") {
+      k.rounds.offer({1, 0, 1, 0});
+      const auto update = k.rounds.next();
+      REQUIRE(update);
+      CHECK(update->ranks == std::vector<int>{0, 1, 2});
+    }
+    SUBCASE("the third is lost") {
+      k.keeper.leave(1);
+      const auto update = k.rounds.next();
+      REQUIRE(update);
+      CHECK(update->ranks == std::vector<int>{0, 2});
+    }
     CHECK_FALSE(k.rounds.next());
-    CHECK(k.rounds.take_late() == std::vector<int>{1});
-    // The second push of the round needs both, and no other.
-    k.rounds.offer({0, 0, 2, 0, {}});
-    CHECK_FALSE(k.rounds.next());
-    SUBCASE("the other contributor pushes") { k.rounds.offer({2, 0, 2, 0, {}}); }
-    SUBCASE("the other contributor is lost") { k.keeper.leave(2); }
-    CHECK(k.rounds.next());
-  }
-
-  TEST_CASE("round_keeper: other servers take those that were chosen, without who is lost") {
-    Keeping k(
-        [] {
-          Pace p = bounded(0);
-          p.backup_workers = 1;
-          return p;
-        }(),
-        3, ServerRole::follower);
-    k.rounds.offer({0, 0, 1, 0, {0, 2}});
-    CHECK_FALSE(k.rounds.next());
-    k.keeper.leave(2);
-    const auto update = k.rounds.next();
-    REQUIRE(update);
-    CHECK(update->ranks == std::vector<int>{0});
   }
 
   TEST_CASE("round_keeper: a worker that ended the step is named when others still push") {
     Keeping k(bounded(0), 2);
     k.clocks.advance(1, 1);
-    k.rounds.offer({0, 0, 2, 0, {}});
+    k.rounds.offer({0, 0, 2, 0});
     const auto conflict = k.rounds.conflict();
     REQUIRE(conflict);
     CHECK(conflict->rank == 0);

@@ -379,13 +379,6 @@ TEST_SUITE("strategies") {
     (void)troupe::make_parameter_server(clip);  // asynchronous: each worker's own gradient
     clip.servers.staleness_bound = 0;
     refused(clip, "--clip-norm with --staleness-bound 0");
-    auto backup = options;
-    backup.servers.backup_workers = 1;
-    refused(backup, "--backup-workers was given for asynchronous");
-    backup.servers.staleness_bound = 0;
-    (void)troupe::make_parameter_server(backup);
-    backup.servers.backup_workers = 2;
-    refused(backup, "--backup-workers is 2 of 2");
     auto server = options;
     server.cluster.server = 0;
     refused(server, "serve_if_server");

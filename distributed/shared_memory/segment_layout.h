@@ -1,6 +1,6 @@
 // What lies in the memory that the workers of one machine share (byte tables: docs/wire.md).
 //
-// Everybody can write all of it: what a peer has written is compared with what this rank expects,
+// Every rank can write all of it: what a peer has written is compared with what this rank expects,
 // and never used as a length, an offset or an address.
 #pragma once
 
@@ -11,11 +11,11 @@
 
 namespace troupe {
 
-inline constexpr std::uint32_t kBoardMagic = 0x42555254;  // "TRUB", little endian
-inline constexpr std::uint32_t kBoardVersion = 1;
-inline constexpr int kMaxBoardRanks = 256;
+inline constexpr std::uint32_t kSegmentMagic = 0x42555254;  // "TRUB", little endian
+inline constexpr std::uint32_t kSegmentVersion = 1;
+inline constexpr int kMaxSharingRanks = 256;
 
-/// Values of a collective up to here are written beside the entry; see Board.
+/// Values of a collective up to here are written beside the entry; see SharedMemoryGroup.
 inline constexpr std::size_t kSmallSlotBytes = std::size_t{128} * 1024;
 /// Parts of long values are in flight in this many slots: while one is written the one before is
 /// summed and the one before that copied out, and the last may still be read by a slower peer.
@@ -34,7 +34,7 @@ struct EntryWords {
 
 /// How a rank says that it is in a collective: one cache line.
 struct alignas(64) Entry {
-  std::atomic<std::uint32_t> stamp;  // which collective of the board, from 1; written last
+  std::atomic<std::uint32_t> stamp;  // which collective in shared memory, from 1; written last
   std::uint32_t buffer;              // that the values lie in; 0: none
   std::uint64_t offset;              // of the values in that buffer
   EntryWords words;
@@ -43,7 +43,7 @@ struct alignas(64) Entry {
 static_assert(sizeof(Entry) == 64);
 
 /// The last collective that a rank has entered over links.
-struct alignas(64) LinkNote {
+struct alignas(64) LinkRecord {
   std::atomic<std::uint64_t> sequence;
   std::atomic<std::uint64_t> total_bytes;
   std::atomic<std::uint32_t> operation;
@@ -55,10 +55,10 @@ struct RankBlock {
   Entry entries[2];  // by the parity of stamp: a slow peer may still read the one before
   alignas(128) std::atomic<std::uint32_t> steps;  // of long sums, over all collectives
   std::atomic<std::uint32_t> sleepers;            // processes asleep on a word of this block
-  alignas(128) LinkNote note;
+  alignas(128) LinkRecord over_links;
 };
 
-struct alignas(128) BoardHeader {
+struct alignas(128) SegmentHeader {
   std::uint32_t magic;
   std::uint32_t version;
   std::uint32_t world_size;
@@ -66,8 +66,8 @@ struct alignas(128) BoardHeader {
 };
 
 /// Where everything is, from the world size alone.
-struct BoardLayout {
-  explicit BoardLayout(int world_size_in) : world_size(static_cast<std::size_t>(world_size_in)) {
+struct SegmentLayout {
+  explicit SegmentLayout(int world_size_in) : world_size(static_cast<std::size_t>(world_size_in)) {
     constexpr std::size_t kMostSlots = std::size_t{32} * 1024 * 1024;  // of all ranks
     constexpr std::size_t kLongestPart = std::size_t{256} * 1024;      // Source: performance.md
     const std::size_t fair = kMostSlots / (kPartSlots * world_size) / 4096 * 4096;
@@ -77,7 +77,7 @@ struct BoardLayout {
   std::size_t part_bytes;  // of one slot
 
   [[nodiscard]] std::size_t block(std::size_t rank) const {
-    return sizeof(BoardHeader) + rank * sizeof(RankBlock);
+    return sizeof(SegmentHeader) + rank * sizeof(RankBlock);
   }
   [[nodiscard]] std::size_t small_slot(std::size_t rank, std::size_t parity) const {
     return aligned(block(world_size)) + (2 * rank + parity) * kSmallSlotBytes;

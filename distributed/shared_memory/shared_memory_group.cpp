@@ -5,20 +5,21 @@
 //              share of part s-1 over all ranks, and copies the others' shares of part s-2
 //   in place   values lie in a buffer that all have mapped: a rank adds its share of all copies and
 //              writes it into all of them; nothing is copied before or after
+#include "distributed/shared_memory/shared_memory_group.h"
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "distributed/collectives/rank_order.h"
 #include "distributed/collectives/slices.h"
-#include "distributed/shared_memory/board.h"
 
 namespace troupe {
 namespace {
 
 // Shorter values are written out faster than it takes to learn that all have them in place.
 constexpr std::size_t kInPlaceMinBytes = 512;
-// Two reads of all values by everybody cost more than the two more meetings of shares.
+// Two reads of all values by every rank cost more than the two more meetings of shares.
 // Source: docs/performance.md.
 constexpr std::size_t kSmallMaxReads = kSmallSlotBytes;
 // As long as both its reads and its writes stay in the level-2 cache.
@@ -38,46 +39,67 @@ std::size_t part_bytes_of(std::size_t bytes, std::size_t slot_bytes) {
 
 }  // namespace
 
-void Board::all_reduce(Span<std::byte> values, const Reduction& sum, const Deadline& deadline) {
-  begin(Operation::all_reduce, sum.dtype, values.size(), deadline);
+SharedMemoryGroup::SharedMemoryGroup(CallEnvironment& environment,
+                                     std::shared_ptr<SharedSegment> segment)
+    : segment_(std::move(segment), environment.state.cluster.world_size()),
+      rank_(environment.state.cluster.rank),
+      world_size_(segment_.world_size()),
+      meeting_(environment, segment_),
+      operands_(static_cast<std::size_t>(world_size_)) {}
+
+void SharedMemoryGroup::meet(Operation operation, DType dtype, std::uint64_t total_bytes,
+                             const Deadline& deadline) {
+  meeting_.begin(operation, dtype, total_bytes, deadline);
+  enter({}, {});
+}
+
+void SharedMemoryGroup::enter(const Place& place, Span<const std::byte> small) {
+  meeting_.enter(place.buffer, place.offset, small);
+  written_bytes_ += sizeof(Entry) + small.size();
+  meeting_.await_entries();
+}
+
+void SharedMemoryGroup::all_reduce(Span<std::byte> values, const Reduction& sum,
+                                   const Deadline& deadline) {
+  meeting_.begin(Operation::all_reduce, sum.dtype, values.size(), deadline);
   const bool small = is_small(values.size(), world_size_);
   const Place place = values.size() < kInPlaceMinBytes ? Place{} : place_of(values);
   const bool by_parts = !small && place.buffer == 0;
   if (by_parts) {
-    const std::size_t first = part_bytes_of(values.size(), layout_.part_bytes);
+    const std::size_t first = part_bytes_of(values.size(), segment_.part_bytes());
     write_part(values.subspan(0, std::min(first, values.size())), next_slot_);
   }
   enter(place,
         small && place.buffer == 0 ? Span<const std::byte>(values) : Span<const std::byte>());
-  await_entries();
   const Agreement all = agreement(place);
   if (all == Agreement::in_place) return add_in_place(place, values.size(), sum);
-  if (all == Agreement::on_board && small) return add_small(values, sum);
-  add_by_parts(values, sum, all == Agreement::on_board);
+  if (all == Agreement::in_slots && small) return add_small(values, sum);
+  add_by_parts(values, sum, all == Agreement::in_slots ? FirstPart::written : FirstPart::to_write);
 }
 
-Board::Agreement Board::agreement(const Place& place) const {
+SharedMemoryGroup::Agreement SharedMemoryGroup::agreement(const Place& place) const {
   bool alike = true;
   bool none = place.buffer == 0;
-  for_peers([&](int peer) {
-    const Entry& theirs = entry(peer);
+  for (int peer = 0; peer < world_size_; ++peer) {
+    if (peer == rank_) continue;
+    const Entry& theirs = meeting_.entry(peer);
     alike = alike && theirs.buffer == place.buffer && theirs.offset == place.offset;
     none = none && theirs.buffer == 0;
-  });
-  if (none) return Agreement::on_board;
+  }
+  if (none) return Agreement::in_slots;
   return alike ? Agreement::in_place : Agreement::mixed;
 }
 
-std::shared_ptr<std::byte> Board::add_buffer(std::shared_ptr<SharedSegment> segment,
-                                             std::size_t stride) {
+std::shared_ptr<std::byte> SharedMemoryGroup::add_buffer(std::shared_ptr<SharedSegment> segment,
+                                                         std::size_t stride) {
   std::byte* const memory = segment->memory().data();
   std::byte* const mine = memory + stride * static_cast<std::size_t>(rank_);
   buffers_.push_back({next_buffer_++, segment, memory, mine, stride});
   return {std::move(segment), mine};
 }
 
-// A range that is no longer in use may be somebody else's memory by now.
-Board::Place Board::place_of(Span<std::byte> values) {
+// A range that is no longer in use may be other memory by now.
+SharedMemoryGroup::Place SharedMemoryGroup::place_of(Span<std::byte> values) {
   const auto address = reinterpret_cast<std::uintptr_t>(values.data());
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
     const Buffer& buffer = buffers_[i];
@@ -92,17 +114,16 @@ Board::Place Board::place_of(Span<std::byte> values) {
   return {};
 }
 
-void Board::add_small(Span<std::byte> values, const Reduction& sum) {
+void SharedMemoryGroup::add_small(Span<std::byte> values, const Reduction& sum) {
   if (values.empty()) return;
-  const bool beside = values.size() > sizeof(Entry::values);
   for (int rank = 0; rank < world_size_; ++rank) {
-    operands_[static_cast<std::size_t>(rank)] = beside ? small_slot(rank) : entry(rank).values;
+    operands_[static_cast<std::size_t>(rank)] = meeting_.small_values(rank, values.size());
   }
   operands_[static_cast<std::size_t>(rank_)] = values.data();
   add_in_rank_order(values.data(), operands_, values.size() / sum.element_bytes, sum);
 }
 
-void Board::add_in_place(const Place& place, std::size_t bytes, const Reduction& sum) {
+void SharedMemoryGroup::add_in_place(const Place& place, std::size_t bytes, const Reduction& sum) {
   const auto copy_of = [&](int rank) {
     return place.memory + place.stride * static_cast<std::size_t>(rank);
   };
@@ -114,36 +135,39 @@ void Board::add_in_place(const Place& place, std::size_t bytes, const Reduction&
       operands_[static_cast<std::size_t>(rank)] = copy_of(rank) + offset;
     }
     add_in_rank_order(block.data(), operands_, block.size() / sum.element_bytes, sum);
-    for_peers([&](int peer) { std::memcpy(copy_of(peer) + offset, block.data(), block.size()); });
+    for (int peer = 0; peer < world_size_; ++peer) {
+      if (peer != rank_) std::memcpy(copy_of(peer) + offset, block.data(), block.size());
+    }
   }
   written_bytes_ += share.size() * static_cast<std::size_t>(world_size_ - 1);
-  finish_step();
-  await_step();
+  meeting_.finish_step();
+  meeting_.await_steps();
 }
 
-// Where `first_is_written`, the entry told everybody that this rank has made its first step. Four
+// Where the first part is written, the entry told all that this rank has made its first step. Four
 // slots are enough: before a rank writes part s, all have ended step s-2, and so have read part s-4
 // out of the slot.
-void Board::add_by_parts(Span<std::byte> values, const Reduction& sum, bool first_is_written) {
-  const std::size_t length = part_bytes_of(values.size(), layout_.part_bytes);
+void SharedMemoryGroup::add_by_parts(Span<std::byte> values, const Reduction& sum,
+                                     FirstPart first) {
+  const std::size_t length = part_bytes_of(values.size(), segment_.part_bytes());
   const std::size_t parts = (values.size() + length - 1) / length;
   const auto part = [&](std::size_t index) {
     const std::size_t begin = index * length;
     return values.subspan(begin, std::min(length, values.size() - begin));
   };
-  for (std::size_t step = first_is_written ? 1 : 0; step < parts + 2; ++step) {
+  for (std::size_t step = first == FirstPart::written ? 1 : 0; step < parts + 2; ++step) {
     if (step < parts) write_part(part(step), next_slot_ + step);
-    await_step();
+    meeting_.await_steps();
     if (step >= 1 && step <= parts) add_share(part(step - 1), next_slot_ + step - 1, sum);
     if (step >= 2) read_part(part(step - 2), next_slot_ + step - 2);
-    if (step <= parts) finish_step();
+    if (step <= parts) meeting_.finish_step();
   }
   next_slot_ = (next_slot_ + parts) % kPartSlots;
 }
 
 // All but this rank's own share, which nobody else reads.
-void Board::write_part(Span<std::byte> part, std::size_t slot) {
-  std::byte* const into = part_slot(rank_, slot);
+void SharedMemoryGroup::write_part(Span<std::byte> part, std::size_t slot) {
+  std::byte* const into = segment_.part_slot(rank_, slot);
   const Span<std::byte> own = slice_of(part, world_size_, rank_);
   const auto before = static_cast<std::size_t>(own.begin() - part.begin());
   const auto until = static_cast<std::size_t>(own.end() - part.begin());
@@ -152,31 +176,26 @@ void Board::write_part(Span<std::byte> part, std::size_t slot) {
   written_bytes_ += part.size();
 }
 
-void Board::add_share(Span<std::byte> part, std::size_t slot, const Reduction& sum) {
+void SharedMemoryGroup::add_share(Span<std::byte> part, std::size_t slot, const Reduction& sum) {
   const Span<std::byte> share = slice_of(part, world_size_, rank_);
   if (share.empty()) return;
   const auto offset = static_cast<std::size_t>(share.begin() - part.begin());
   for (int rank = 0; rank < world_size_; ++rank) {
-    operands_[static_cast<std::size_t>(rank)] = part_slot(rank, slot) + offset;
+    operands_[static_cast<std::size_t>(rank)] = segment_.part_slot(rank, slot) + offset;
   }
   operands_[static_cast<std::size_t>(rank_)] = share.data();
   add_in_rank_order(share.data(), operands_, share.size() / sum.element_bytes, sum);
-  std::memcpy(part_slot(rank_, slot) + offset, share.data(), share.size());
+  std::memcpy(segment_.part_slot(rank_, slot) + offset, share.data(), share.size());
 }
 
-void Board::read_part(Span<std::byte> part, std::size_t slot) {
-  for_peers([&](int peer) {
+void SharedMemoryGroup::read_part(Span<std::byte> part, std::size_t slot) {
+  for (int peer = 0; peer < world_size_; ++peer) {
+    if (peer == rank_) continue;
     const Span<std::byte> share = slice_of(part, world_size_, peer);
     const auto offset = share.begin() - part.begin();
-    if (!share.empty()) std::memcpy(share.data(), part_slot(peer, slot) + offset, share.size());
-  });
-}
-
-void Board::finish_step() { post(block(rank_).steps, ++steps_); }
-
-void Board::await_step() {
-  for_peers([this](int peer) { await(peer, block(peer).steps, steps_, environment_.spin); });
-  wake_sleepers();
+    if (!share.empty())
+      std::memcpy(share.data(), segment_.part_slot(peer, slot) + offset, share.size());
+  }
 }
 
 }  // namespace troupe

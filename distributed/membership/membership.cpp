@@ -1,11 +1,12 @@
-#include "distributed/worker_group_impl.h"
+#include "distributed/membership/membership.h"
 
 #include <algorithm>
+#include <boost/asio/post.hpp>
 #include <utility>
 
+#include "core/check.h"
 #include "core/error.h"
 #include "core/log.h"
-#include "core/machine.h"
 #include "core/text.h"
 #include "distributed/membership/chief.h"
 #include "distributed/membership/member.h"
@@ -53,13 +54,13 @@ void check_addresses(const Cluster& cluster, const GroupOptions& options) {
 
 }  // namespace
 
-WorkerGroup::Impl::Impl(Cluster cluster, const GroupOptions& options)
+Membership::Membership(Cluster cluster, const GroupOptions& options)
     : state_(std::move(cluster), options) {
   check_addresses(state_.cluster, options);
-  if (world_size() > 1) listen();
+  if (state_.cluster.world_size() > 1) listen();
 }
 
-void WorkerGroup::Impl::listen() {
+void Membership::listen() {
   const Cluster& cluster = state_.cluster;
   const auto& own = cluster.members[static_cast<std::size_t>(cluster.rank)].address;
   if (const int inherited = cluster.listener.take(); inherited >= 0) {
@@ -82,14 +83,16 @@ void WorkerGroup::Impl::listen() {
   }
 }
 
-void WorkerGroup::Impl::join(const JoinTerms& given) {
-  TROUPE_CHECK(plane_ == nullptr && !environment_);
-  JoinTerms terms = given;
+JoinedLinks Membership::join(JoinTerms terms) {
+  TROUPE_CHECK(plane_ == nullptr);
   if (state_.options.transport != Transport::automatic) {
     terms.must_match["--transport"] = name_of(state_.options.transport);
   }
   check_hello_fits(terms);
-  if (world_size() == 1) return state_.advance(GroupPhase::started);
+  if (state_.cluster.world_size() == 1) {
+    state_.advance(GroupPhase::started);
+    return {};
+  }
   if (state_.cluster.rank == 0) {
     plane_ = std::make_unique<Chief>(state_, network_.context(), *acceptor_, terms);
   } else {
@@ -108,66 +111,32 @@ void WorkerGroup::Impl::join(const JoinTerms& given) {
   const bool in_time = state_.wait_for(GroupPhase::started, limit);
   state_.raise_if_failed("");
   TROUPE_CHECK(in_time);
-  const Neighbourhood neighbourhood = make_links();
-  board_ = make_board(*environment_, neighbourhood, Deadline::in(state_.options.start_timeout));
-  state_.entered.store(0, std::memory_order_relaxed);  // what callers call counts from 1
+  return state_.take_links();
 }
 
-Neighbourhood WorkerGroup::Impl::make_links() {
-  JoinedLinks joined = state_.take_links();
-  address_ = joined.address;
-  for (const PeerSocket& socket : joined.sockets) {
-    links_.emplace(socket.peer, Link(link_context_, socket.fd, socket.peer));
-  }
-  scratch_.reset(static_cast<std::byte*>(::operator new[](kScratchBytes, kScratchAlignment)));
-  const bool core_each = joined.workers_on_this_machine <= inspect_cores().usable;
-  environment_.emplace(CallEnvironment{
-      state_,
-      links_,
-      {scratch_.get(), kScratchBytes},
-      core_each ? state_.options.spin : std::chrono::microseconds(0),
-      core_each ? state_.options.arrival_spin : std::chrono::microseconds(0),
-      [this](const Failure& failure) { tell(failure); },
-      [this](int peer, const std::string& what) {
-        boost::asio::post(network_.context(), [this, peer, what] { plane_->suspect(peer, what); });
-      }});
-  return {joined.workers_on_this_machine, joined.no_unix};
+void Membership::report(const Failure& failure) {
+  boost::asio::post(network_.context(), [this, failure] { plane_->report(failure); });
 }
 
-Call WorkerGroup::Impl::enter(Operation operation, DType dtype, std::size_t total_bytes, int root,
-                              const Deadline& deadline) {
-  if (!environment_) state_.raise_if_failed("");  // failed before or while joining
-  TROUPE_CHECK(environment_.has_value() && state_.phase() != GroupPhase::closed);
-  FrameHeader header;
-  header.operation = operation;
-  header.dtype = dtype;
-  header.total_bytes = total_bytes;
-  header.root = static_cast<std::uint32_t>(root);
-  if (board_) {
-    header.sequence = state_.entered.load(std::memory_order_relaxed) + 1;  // that it will have
-    board_->note(header);
-  }
-  return {*environment_, header, deadline};
+void Membership::suspect(int peer, const std::string& what) {
+  boost::asio::post(network_.context(), [this, peer, what] { plane_->suspect(peer, what); });
 }
 
-void WorkerGroup::Impl::abort(const std::string& reason, int exit_code) {
+void Membership::abort(const std::string& reason, int exit_code) {
   const bool sentence = !reason.empty() && reason.back() == '.';
   const Failure failure = {FailureKind::peer_failed, state_.cluster.rank,
                            text(state_.cluster.task(), " failed: ", reason, sentence ? "" : "."),
                            "correct that, then start the whole group again.",
                            std::clamp(exit_code, 0, 255)};
   if (plane_ && !state_.failed() && state_.phase() != GroupPhase::closed) {
-    tell(failure);
+    report(failure);
     state_.wait_failed(kAbortWait);  // comes back from the chief when all have been told
   }
   state_.fail(failure);
 }
 
-void WorkerGroup::Impl::close() {
-  if (state_.phase() == GroupPhase::closed) return;
-  const Deadline deadline = Deadline::in(state_.options.close_timeout);
+void Membership::leave(const Deadline& deadline) {
   if (plane_) {
-    barrier(Operation::close, deadline);
     boost::asio::post(network_.context(), [this] { plane_->goodbye(); });
     const bool in_time = state_.wait_for(GroupPhase::closed, deadline);
     if (state_.phase() != GroupPhase::closed) state_.raise_if_failed("");
@@ -179,20 +148,6 @@ void WorkerGroup::Impl::close() {
   state_.raise_if_failed("");
   state_.advance(GroupPhase::closed);
   network_.stop();
-  board_.reset();
-  links_.clear();
-}
-
-std::shared_ptr<std::byte> WorkerGroup::Impl::make_buffer(std::size_t bytes,
-                                                          const Deadline& deadline) {
-  if (board_) {
-    if (auto shared = make_shared_buffer(*board_, *environment_, bytes, deadline)) return shared;
-  }
-  constexpr std::align_val_t kLine{64};
-  auto* const memory =
-      static_cast<std::byte*>(::operator new[](std::max<std::size_t>(bytes, 1), kLine));
-  std::fill_n(memory, bytes, std::byte{0});
-  return {memory, [](std::byte* mine) { ::operator delete[](mine, kLine); }};
 }
 
 }  // namespace troupe

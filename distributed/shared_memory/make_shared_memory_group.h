@@ -6,7 +6,7 @@
 #include <string>
 
 #include "core/deadline.h"
-#include "distributed/shared_memory/board.h"
+#include "distributed/shared_memory/shared_memory_group.h"
 
 namespace troupe {
 
@@ -16,16 +16,15 @@ struct Neighbourhood {
   std::string no_unix;  // why a link within the machine is TCP; "": none is
 };
 
-/// The board of the group, or null where it has none; the same on every rank. The chief logs what
+/// The group's, or null where it shares no memory; the same on every rank. The chief logs what
 /// was chosen and why.  Collective: yes.  Blocks: at most `deadline`.
 /// Throws: ConfigError where Transport::shared_memory is asked for and cannot be; as a collective.
-[[nodiscard]] std::unique_ptr<Board> make_board(CallEnvironment& environment,
-                                                const Neighbourhood& neighbourhood,
-                                                const Deadline& deadline);
+[[nodiscard]] std::unique_ptr<SharedMemoryGroup> make_shared_memory_group(
+    CallEnvironment& environment, const Neighbourhood& neighbourhood, const Deadline& deadline);
 
 /// This rank's part of a buffer of `bytes` per rank, or null where not all can have it.
 /// Collective: yes.  Blocks: at most `deadline`.  Throws: as a collective.
-[[nodiscard]] std::shared_ptr<std::byte> make_shared_buffer(Board& board,
+[[nodiscard]] std::shared_ptr<std::byte> make_shared_buffer(SharedMemoryGroup& group,
                                                             CallEnvironment& environment,
                                                             std::size_t bytes,
                                                             const Deadline& deadline);

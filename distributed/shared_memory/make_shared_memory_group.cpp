@@ -1,4 +1,4 @@
-#include "distributed/shared_memory/board_maker.h"
+#include "distributed/shared_memory/make_shared_memory_group.h"
 
 #include <utility>
 
@@ -22,8 +22,8 @@ std::string objection_of(const GroupState& state, const Neighbourhood& neighbour
     return text("only ", neighbourhood.workers_on_this_machine, " of the ", all,
                 " workers are on its machine");
   }
-  if (all > kMaxBoardRanks) {
-    return text("more than ", kMaxBoardRanks, " workers do not share memory");
+  if (all > kMaxSharingRanks) {
+    return text("more than ", kMaxSharingRanks, " workers do not share memory");
   }
   return neighbourhood.no_unix;
 }
@@ -50,13 +50,14 @@ std::string links_in_words(const GroupState& state, const Neighbourhood& neighbo
 
 }  // namespace
 
-std::unique_ptr<Board> make_board(CallEnvironment& environment, const Neighbourhood& neighbourhood,
-                                  const Deadline& deadline) {
+std::unique_ptr<SharedMemoryGroup> make_shared_memory_group(CallEnvironment& environment,
+                                                            const Neighbourhood& neighbourhood,
+                                                            const Deadline& deadline) {
   const GroupState& state = environment.state;
   const Transport transport = state.options.transport;
   const std::string objection = objection_of(state, neighbourhood);
   const bool all_here = neighbourhood.workers_on_this_machine == state.cluster.world_size() &&
-                        state.cluster.world_size() <= kMaxBoardRanks;  // as every rank sees it
+                        state.cluster.world_size() <= kMaxSharingRanks;  // as every rank sees it
   if (transport == Transport::shared_memory && !all_here) {
     refuse(environment, state.cluster.rank, text(state.cluster.task(), ": ", objection));
   }
@@ -67,9 +68,9 @@ std::unique_ptr<Board> make_board(CallEnvironment& environment, const Neighbourh
   }
   const int world_size = state.cluster.world_size();
   SharingTerms terms;
-  terms.bytes = Board::bytes_for(world_size);
+  terms.bytes = GroupSegment::bytes_for(world_size);
   terms.objection = objection;
-  terms.lay_out = [world_size](SharedSegment& made) { Board::lay_out(made, world_size); };
+  terms.lay_out = [world_size](SharedSegment& made) { GroupSegment::lay_out(made, world_size); };
   SharedMemory shared = share_memory(environment, terms, deadline);
   if (!shared.segment && transport == Transport::shared_memory) {
     refuse(environment, shared.culprit, shared.problem);
@@ -80,18 +81,19 @@ std::unique_ptr<Board> make_board(CallEnvironment& environment, const Neighbourh
     return nullptr;
   }
   log_choice(state, text("shared memory (all ", world_size, " are on this machine)"));
-  return std::make_unique<Board>(environment, std::move(shared.segment));
+  return std::make_unique<SharedMemoryGroup>(environment, std::move(shared.segment));
 }
 
-std::shared_ptr<std::byte> make_shared_buffer(Board& board, CallEnvironment& environment,
-                                              std::size_t bytes, const Deadline& deadline) {
+std::shared_ptr<std::byte> make_shared_buffer(SharedMemoryGroup& group,
+                                              CallEnvironment& environment, std::size_t bytes,
+                                              const Deadline& deadline) {
   const auto world_size = static_cast<std::size_t>(environment.state.cluster.world_size());
   const std::size_t stride = (bytes + kPage - 1) / kPage * kPage + kStagger;
   SharingTerms terms;
   terms.bytes = stride * world_size;
-  terms.on_enter = [&board](const FrameHeader& header) { board.note(header); };
+  terms.on_enter = [&group](const FrameHeader& header) { group.record(header); };
   SharedMemory shared = share_memory(environment, terms, deadline);
-  if (shared.segment) return board.add_buffer(std::move(shared.segment), stride);
+  if (shared.segment) return group.add_buffer(std::move(shared.segment), stride);
   log_choice(environment.state,
              text("copies where they lie outside shared memory: ", shared.problem));
   return nullptr;

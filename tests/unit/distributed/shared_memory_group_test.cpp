@@ -1,6 +1,6 @@
-// The board itself, on threads that share one piece of memory, and what becomes of a peer that
-// writes anything it likes.
-#include "distributed/shared_memory/board.h"
+// Shared-memory collectives, on threads that share one piece of memory, and what becomes of a peer
+// that writes anything it likes.
+#include "distributed/shared_memory/shared_memory_group.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -41,23 +41,23 @@ struct Rank {
                     [this](int peer, const std::string& what) {
                       state.fail(peer_lost(state.cluster, peer, what));
                     }},
-        board(environment, std::move(segment)) {}
+        group(environment, std::move(segment)) {}
   std::map<int, Link> links;
   GroupState state;
   CallEnvironment environment;
-  Board board;
+  SharedMemoryGroup group;
 };
 
 class Pair {
  public:
-  Pair() : segment_(SharedSegment::make(Board::bytes_for(2))) {
-    Board::lay_out(*segment_, 2);
+  Pair() : segment_(SharedSegment::make(GroupSegment::bytes_for(2))) {
+    GroupSegment::lay_out(*segment_, 2);
     for (int rank = 0; rank < 2; ++rank) ranks_[rank] = std::make_unique<Rank>(2, rank, segment_);
   }
-  Board& operator[](int rank) { return ranks_[rank]->board; }
+  SharedMemoryGroup& operator[](int rank) { return ranks_[rank]->group; }
   /// What rank 1 is to have written.
   RankBlock& block_of_1() {
-    std::byte* const at = segment_->memory().data() + BoardLayout(2).block(1);
+    std::byte* const at = segment_->memory().data() + SegmentLayout(2).block(1);
     return *reinterpret_cast<RankBlock*>(at);
   }
   /// Rank 0 sums alone, with what stands in rank 1's block; what it throws.
@@ -93,7 +93,8 @@ EntryWords words_of_a_sum(std::uint64_t bytes) {
 }  // namespace
 
 TEST_SUITE("distributed") {
-  TEST_CASE("board: two ranks sum, thousands of times, over the wrap of every counter's parity") {
+  TEST_CASE(
+      "shared memory: two ranks sum, thousands of times, over the wrap of every counter's parity") {
     Pair pair;
     const auto work = [&](int rank) {
       for (int i = 0; i < 3000; ++i) {
@@ -110,7 +111,8 @@ TEST_SUITE("distributed") {
     other.join();
   }
 
-  TEST_CASE("board: entries and notes that say nonsense end the wait, and name their rank") {
+  TEST_CASE(
+      "shared memory: entries and records that say nonsense end the wait, and name their rank") {
     SUBCASE("an operation that does not exist") {
       Pair pair;
       pair.block_of_1().entries[1].words = words_of_a_sum(16);
@@ -143,17 +145,17 @@ TEST_SUITE("distributed") {
       CHECK(has(message, "timeout: all_reduce #1 of 16 bytes of float32"));
       CHECK(has(message, "worker/0 still waits for worker/1 (limit 0.2 s)"));
     }
-    SUBCASE("a note of a collective over links") {
+    SUBCASE("a record of a collective over links") {
       Pair pair;
-      pair.block_of_1().note.operation = static_cast<std::uint32_t>(Operation::broadcast);
-      pair.block_of_1().note.sequence = 1;
+      pair.block_of_1().over_links.operation = static_cast<std::uint32_t>(Operation::broadcast);
+      pair.block_of_1().over_links.sequence = 1;
       CHECK(has(pair.sum_alone(), "desync: worker/0 is in all_reduce #1"));
     }
-    SUBCASE("a note full of nonsense") {
+    SUBCASE("a record full of nonsense") {
       Pair pair;
-      pair.block_of_1().note.operation = 77777;
-      pair.block_of_1().note.dtype = 88888;
-      pair.block_of_1().note.sequence = UINT64_MAX;
+      pair.block_of_1().over_links.operation = 77777;
+      pair.block_of_1().over_links.dtype = 88888;
+      pair.block_of_1().over_links.sequence = UINT64_MAX;
       CHECK(has(pair.sum_alone(), "desync: worker/0 is in all_reduce #1"));
     }
     SUBCASE("a buffer that rank 0 has not: it is no address") {
@@ -176,20 +178,21 @@ TEST_SUITE("distributed") {
   TEST_CASE("shared segment: only sealed memory of the right length is taken") {
     const auto made = SharedSegment::make(8192);
     CHECK(made->memory().size() == 8192);
-    CHECK(SharedSegment::adopt(::dup(made->fd()), 8192)->memory().size() == 8192);
-    CHECK_THROWS_AS((void)SharedSegment::adopt(::dup(made->fd()), 4096), DataError);
+    CHECK(SharedSegment::adopt(UniqueFd(::dup(made->fd())), 8192)->memory().size() == 8192);
+    CHECK_THROWS_AS((void)SharedSegment::adopt(UniqueFd(::dup(made->fd())), 4096), DataError);
     // A peer could cut a file without seals while it is in use: every access a SIGBUS.
     const int loose = ::memfd_create("loose", MFD_CLOEXEC);
     REQUIRE(::ftruncate(loose, 8192) == 0);
-    CHECK_THROWS_AS((void)SharedSegment::adopt(loose, 8192), DataError);
+    CHECK_THROWS_AS((void)SharedSegment::adopt(UniqueFd(loose), 8192), DataError);
     CHECK(::ftruncate(made->fd(), 0) != 0);
-    CHECK_THROWS_AS((void)SharedSegment::adopt(::open("/dev/null", O_RDWR), 8192), DataError);
+    CHECK_THROWS_AS((void)SharedSegment::adopt(UniqueFd(::open("/dev/null", O_RDWR)), 8192),
+                    DataError);
     CHECK_THROWS_AS((void)SharedSegment::make(UINT64_MAX), EnvironmentError);
   }
 
-  TEST_CASE("board: memory that was laid out for another world size is refused") {
-    const auto segment = SharedSegment::make(Board::bytes_for(2));
-    Board::lay_out(*segment, 2);
+  TEST_CASE("shared memory: memory that was laid out for another world size is refused") {
+    const auto segment = SharedSegment::make(GroupSegment::bytes_for(2));
+    GroupSegment::lay_out(*segment, 2);
     CHECK_THROWS_AS(Rank(3, 0, segment), DataError);
   }
 }

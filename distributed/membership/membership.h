@@ -1,0 +1,50 @@
+// Membership: this process's place in a group: its listening socket, its end of the control plane
+// and the thread that serves it. The data plane is WorkerGroup's.
+//
+// Thread rule: report() and suspect() from any thread, the rest from one thread at a time.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "core/deadline.h"
+#include "distributed/membership/control_plane.h"
+#include "distributed/membership/group_state.h"
+#include "distributed/worker_group.h"
+#include "net/acceptor.h"
+#include "net/network_thread.h"
+
+namespace troupe {
+
+class Membership {
+ public:
+  /// Binds this worker's listening socket.  Throws: as WorkerGroup's constructor.
+  Membership(Cluster cluster, const GroupOptions& options);
+  ~Membership() { network_.stop(); }
+  Membership(const Membership&) = delete;
+  Membership& operator=(const Membership&) = delete;
+
+  [[nodiscard]] GroupState& state() { return state_; }
+  /// Meets the other workers; the sockets of this worker's data links. Alone it has none.
+  /// Blocks and throws: as WorkerGroup::join.
+  [[nodiscard]] JoinedLinks join(JoinTerms terms);
+
+  /// Tells the group of a failure, or that the link to `peer` broke; the chief decides.
+  void report(const Failure& failure);
+  void suspect(int peer, const std::string& what);
+  /// As WorkerGroup::abort, but may throw.
+  void abort(const std::string& reason, int exit_code);
+  /// All have passed the closing barrier; returns when all have said goodbye.
+  /// Throws: TimeoutError at the deadline; the group's failure.
+  void leave(const Deadline& deadline);
+
+ private:
+  void listen();
+
+  GroupState state_;
+  NetworkThread network_;
+  std::unique_ptr<Acceptor> acceptor_;
+  std::unique_ptr<ControlPlane> plane_;  // null: alone, or not yet joining
+};
+
+}  // namespace troupe

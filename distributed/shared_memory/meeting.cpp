@@ -1,0 +1,249 @@
+#include "distributed/shared_memory/meeting.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstring>
+#include <ctime>
+#include <thread>
+#include <utility>
+
+#include "core/error.h"
+#include "core/spin.h"
+#include "core/text.h"
+#include "distributed/collectives/collective_label.h"
+#include "distributed/membership/verdict.h"
+
+namespace troupe {
+namespace {
+
+// A sleeper looks at the group's failure and the deadline this often; a peer that comes wakes it at
+// once.
+constexpr std::chrono::milliseconds kSleepSlice{50};
+// Without a core for each worker the one that is waited for may need this one: it is given away so
+// often before the wait becomes a sleep. Source: docs/performance.md.
+constexpr int kYields = 20;
+constexpr int kFirstLooks = 32;  // about as long as a line takes from another core's cache
+
+using Word = PostedWords::Word;
+
+// Stamps and steps wrap around; no two that are compared are far apart.
+bool reached(const Word& word, std::uint32_t target) {
+  return static_cast<std::int32_t>(word.load(std::memory_order_acquire) - target) >= 0;
+}
+
+// Not FUTEX_PRIVATE: the word is another process's, too.
+void futex_wait(Word& word, std::uint32_t seen, const timespec& limit) {
+  ::syscall(SYS_futex, &word, FUTEX_WAIT, seen, &limit, nullptr, 0);
+}
+void futex_wake(Word& word) {
+  ::syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+std::uint64_t mix(std::uint64_t digest, std::uint64_t word) {
+  digest = (digest ^ word) * 0x9E3779B97F4A7C15U;  // a bijection of each, so no word is lost
+  return digest ^ (digest >> 32U);
+}
+
+bool same(const EntryWords& a, const EntryWords& b) {
+  return a.operation == b.operation && a.dtype == b.dtype && a.label == b.label &&
+         a.sequence == b.sequence && a.total_bytes == b.total_bytes &&
+         a.links_digest == b.links_digest;
+}
+
+FrameHeader header_of(const EntryWords& words) {
+  FrameHeader header;
+  header.operation = static_cast<Operation>(words.operation);
+  header.dtype = static_cast<DType>(words.dtype);
+  header.sequence = words.sequence;
+  header.total_bytes = words.total_bytes;
+  return header;
+}
+
+bool spin(const Word& word, std::uint32_t target, std::chrono::microseconds limit) {
+  if (limit.count() == 0) {
+    for (int i = 0; i < kYields; ++i) {
+      if (reached(word, target)) return true;
+      std::this_thread::yield();
+    }
+    return reached(word, target);
+  }
+  return spin_until([&] { return reached(word, target); }, limit);
+}
+
+}  // namespace
+
+void PostedWords::post(Word& word, std::uint32_t value) {
+  word.store(value, std::memory_order_release);
+  posted_ = &word;
+}
+
+// Either this rank sees the sleeper, or the sleeper, who looks once more, sees the word. The fence
+// would wait for everything written before the word to leave this core; so it comes when that has
+// happened anyway, after this rank's own wait.
+void PostedWords::wake_sleepers() {
+  Word* const word = std::exchange(posted_, nullptr);
+  if (word == nullptr) return;
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (own_.sleepers.load(std::memory_order_relaxed) != 0) futex_wake(*word);
+}
+
+void PostedWords::sleep(RankBlock& peer, Word& word, std::uint32_t target,
+                        std::chrono::nanoseconds limit) {
+  const timespec slice = {
+      0, static_cast<long>(std::min<std::chrono::nanoseconds>(kSleepSlice, limit).count())};
+  peer.sleepers.fetch_add(1, std::memory_order_seq_cst);
+  const std::uint32_t seen = word.load(std::memory_order_seq_cst);
+  if (static_cast<std::int32_t>(seen - target) < 0) futex_wait(word, seen, slice);
+  peer.sleepers.fetch_sub(1, std::memory_order_relaxed);
+}
+
+Meeting::Meeting(CallEnvironment& environment, GroupSegment& segment)
+    : environment_(environment),
+      segment_(segment),
+      rank_(environment.state.cluster.rank),
+      posted_(segment.block(rank_)) {}
+
+void Meeting::record(const FrameHeader& header) {
+  const auto root_and_types = std::uint64_t{header.root} << 32U |
+                              static_cast<std::uint64_t>(header.operation) << 8U |
+                              static_cast<std::uint64_t>(header.dtype);
+  for (const std::uint64_t word :
+       {header.sequence, header.total_bytes, root_and_types, std::uint64_t{collective_label()}}) {
+    links_digest_ = mix(links_digest_, word);
+  }
+  LinkRecord& mine = segment_.block(rank_).over_links;
+  constexpr auto kRelaxed = std::memory_order_relaxed;
+  mine.total_bytes.store(header.total_bytes, kRelaxed);
+  mine.operation.store(static_cast<std::uint32_t>(header.operation), kRelaxed);
+  mine.dtype.store(static_cast<std::uint32_t>(header.dtype), kRelaxed);
+  mine.root.store(header.root, kRelaxed);
+  mine.sequence.store(header.sequence, std::memory_order_release);
+}
+
+void Meeting::begin(Operation operation, DType dtype, std::uint64_t total_bytes,
+                    const Deadline& deadline) {
+  deadline_ = &deadline;
+  words_.operation = static_cast<std::uint8_t>(operation);
+  words_.dtype = static_cast<std::uint8_t>(dtype);
+  words_.label = collective_label();
+  words_.sequence = environment_.state.entered.fetch_add(1, std::memory_order_relaxed) + 1;
+  words_.total_bytes = total_bytes;
+  words_.links_digest = links_digest_;
+  if (environment_.state.failed()) environment_.state.raise_if_failed(where());
+}
+
+void Meeting::enter(std::uint32_t buffer, std::uint64_t offset, Span<const std::byte> small) {
+  ++stamp_;
+  Entry& mine = segment_.block(rank_).entries[stamp_ & 1U];
+  mine.buffer = buffer;
+  mine.offset = offset;
+  mine.words = words_;
+  if (!small.empty()) {
+    const bool beside = small.size() > sizeof(mine.values);
+    std::byte* const into = beside ? segment_.small_slot(rank_, stamp_ & 1U) : mine.values;
+    std::memcpy(into, small.data(), small.size());
+  }
+  posted_.post(mine.stamp, stamp_);
+}
+
+void Meeting::await_entries() {
+  for (int peer = 0; peer < segment_.world_size(); ++peer) {
+    if (peer == rank_) continue;
+    Entry& theirs = segment_.block(peer).entries[stamp_ & 1U];
+    await(peer, theirs.stamp, stamp_, environment_.arrival_spin);
+    compare(peer);
+  }
+  posted_.wake_sleepers();
+}
+
+void Meeting::await_steps() {
+  for (int peer = 0; peer < segment_.world_size(); ++peer) {
+    if (peer != rank_) await(peer, segment_.block(peer).steps, steps_, environment_.spin);
+  }
+  posted_.wake_sleepers();
+}
+
+void Meeting::compare(int peer) {
+  const EntryWords theirs = entry(peer).words;
+  if (same(theirs, words_)) return;
+  const bool known = theirs.operation >= static_cast<std::uint8_t>(Operation::all_reduce) &&
+                     theirs.operation <= static_cast<std::uint8_t>(Operation::close) &&
+                     theirs.dtype <= static_cast<std::uint8_t>(DType::bfloat16);
+  if (!known) {
+    settle_broken(environment_, {peer, "its entry in shared memory was refused"}, where());
+  }
+  const bool alike_here = theirs.operation == words_.operation && theirs.dtype == words_.dtype &&
+                          theirs.label == words_.label && theirs.sequence == words_.sequence &&
+                          theirs.total_bytes == words_.total_bytes;
+  // They parted before, in a collective over links where nobody waited for the other.
+  if (alike_here) desynchronise(peer, recorded_header(rank_), recorded_header(peer));
+  desynchronise(peer, header_of(words_), header_of(theirs));
+}
+
+void Meeting::await(int peer, Word& word, std::uint32_t target,
+                    std::chrono::microseconds spin_limit) {
+  for (int i = 0; i < kFirstLooks; ++i) {
+    if (reached(word, target)) return;
+    pause_core();
+  }
+  posted_.wake_sleepers();
+  while (!reached(word, target) && !spin(word, target, spin_limit)) {
+    check(peer, word, target);
+    PostedWords::sleep(segment_.block(peer), word, target, deadline_->remaining());
+  }
+}
+
+void Meeting::check(int peer, const Word& word, std::uint32_t target) {
+  GroupState& state = environment_.state;
+  if (state.failed()) state.raise_if_failed(where());
+  // A peer that is in a later collective over links has left this one out. It may have been here
+  // and gone on: its word is looked at again after its record.
+  const bool beyond =
+      segment_.block(peer).over_links.sequence.load(std::memory_order_acquire) >= words_.sequence;
+  if (beyond && !reached(word, target))
+    desynchronise(peer, header_of(words_), recorded_header(peer));
+  if (deadline_->expired()) time_out(peer);
+}
+
+void Meeting::time_out(int waited_for) {
+  const Cluster& cluster = environment_.state.cluster;
+  std::string late;
+  for (int peer = 0; peer < segment_.world_size(); ++peer) {
+    if (peer == rank_ || reached(entry(peer).stamp, stamp_)) continue;
+    late += (late.empty() ? "" : ", ") + cluster.members[static_cast<std::size_t>(peer)].task;
+  }
+  if (late.empty()) late = cluster.members[static_cast<std::size_t>(waited_for)].task;
+  settle(environment_,
+         {FailureKind::timeout, waited_for,
+          text(describe_collective(header_of(words_)), ": after ", deadline_->elapsed_seconds(),
+               " s ", cluster.task(), " still waits for ", late, " (limit ",
+               deadline_->limit_seconds(), " s)."),
+          "look for what holds that worker up; raise --timeout if it is only slow.", kExitPeerLost},
+         where());
+}
+
+void Meeting::desynchronise(int peer, const FrameHeader& mine, const FrameHeader& theirs) {
+  settle(environment_, desynchronised(environment_.state.cluster, mine, peer, theirs), where());
+}
+
+// Words of another collective may be among them while the peer goes on; they only make a message.
+FrameHeader Meeting::recorded_header(int peer) const {
+  const LinkRecord& record = segment_.block(peer).over_links;
+  FrameHeader header;
+  header.operation = static_cast<Operation>(record.operation.load(std::memory_order_relaxed));
+  header.dtype = static_cast<DType>(record.dtype.load(std::memory_order_relaxed));
+  header.sequence = record.sequence.load(std::memory_order_relaxed);
+  header.total_bytes = record.total_bytes.load(std::memory_order_relaxed);
+  header.root = record.root.load(std::memory_order_relaxed);
+  return header;
+}
+
+std::string Meeting::where() const {
+  return place_of_failure(environment_.state.cluster, header_of(words_));
+}
+
+}  // namespace troupe
