@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "strategies/replicas/local_replicas.h"
 #include "strategies/shared_failure.h"
 
 namespace troupe {
@@ -30,16 +31,6 @@ std::optional<DistributedDataset> share(const std::shared_ptr<const Dataset>& da
 
 }  // namespace
 
-void Strategy::publish(TrainState& /*state*/, std::int64_t /*last_step*/) {}
-
-std::optional<std::int64_t> Strategy::begin_step(TrainState& state) { return state.step + 1; }
-
-void Strategy::collect(TrainState& /*state*/) {}
-
-void Strategy::end_training(TrainState& /*state*/, const std::string& /*reason*/) {}
-
-std::string Strategy::facts() const { return ""; }
-
 DistributedSplits Strategy::distribute(const Splits& splits, const BatchPlan& plan) {
   const std::vector<std::string> sizes = gather(sizes_of(splits));
   for (std::size_t rank = 1; rank < sizes.size(); ++rank) {
@@ -54,6 +45,10 @@ DistributedSplits Strategy::distribute(const Splits& splits, const BatchPlan& pl
   return {share(splits.train, *this, plan, Shuffle::yes),
           share(splits.validation, *this, plan, Shuffle::no),
           share(splits.test, *this, plan, Shuffle::no)};
+}
+
+void Strategy::synchronize_buffers(TrainState& state) {
+  if (state.replicas.size() > 1) detail::make_buffers_equal(state, nullptr);
 }
 
 LossValues Strategy::reduce(Reduction reduction, const std::vector<StepResult>& results) {
@@ -71,7 +66,7 @@ LossValues Strategy::reduce(Reduction reduction, const std::vector<StepResult>& 
     }
   }
   sum(values);
-  const int summed = in_lockstep() ? replicas_in_sync() : local_replicas();
+  const int summed = pace().voices() * local_replicas();
   const double divisor = reduction == Reduction::mean ? summed : 1.0;
   for (std::size_t i = 0; i < total.size(); ++i) total[i].second = values[i] / divisor;
   return total;

@@ -7,8 +7,8 @@
 
 namespace troupe::detail {
 
-Pace pace_of(const ServerOptions& options) {
-  Pace pace;
+Staleness staleness_of(const ServerOptions& options) {
+  Staleness pace;
   pace.staleness_bound = options.staleness_bound;
   pace.backup_workers = options.backup_workers;
   pace.prefetch = options.prefetch;
@@ -39,7 +39,7 @@ void check_server_options(const StrategyOptions& options) {
     throw ConfigError(text("--min-shard-bytes is ", servers.min_shard_bytes, "."),
                       "give at least 1.");
   }
-  const bool synchronous = pace_of(servers).synchronous();
+  const bool synchronous = staleness_of(servers).synchronous();
   if (servers.backup_workers < 0 ||
       (servers.backup_workers > 0 && servers.backup_workers >= cluster.world_size())) {
     throw ConfigError(text("--backup-workers is ", servers.backup_workers, " of ",

@@ -11,7 +11,7 @@ class ParameterServer::Impl final : public ServerProcess {
   using ServerProcess::ServerProcess;
 };
 
-ParameterServer::ParameterServer(Cluster cluster, GroupOptions options, Pace pace,
+ParameterServer::ParameterServer(Cluster cluster, GroupOptions options, Staleness pace,
                                  ServedModel model, ParameterStore& store)
     : impl_(std::make_unique<Impl>(std::move(cluster), options, pace, std::move(model), store)) {}
 ParameterServer::~ParameterServer() = default;

@@ -12,9 +12,9 @@
 
 #include "distributed/worker_group.h"
 #include "options/cluster.h"
-#include "servers/wire/pace.h"
 #include "servers/wire/parameter_store.h"
 #include "servers/wire/placement.h"
+#include "servers/wire/staleness.h"
 
 namespace troupe {
 
@@ -23,7 +23,7 @@ class ParameterServer {
   /// Binds this server's address. `store` outlives the server.
   /// Throws: EnvironmentError (port taken, address not ours), ConfigError (an address outside
   /// loopback without `insecure`).
-  ParameterServer(Cluster cluster, GroupOptions options, Pace pace, ServedModel model,
+  ParameterServer(Cluster cluster, GroupOptions options, Staleness pace, ServedModel model,
                   ParameterStore& store);
   ~ParameterServer();
   ParameterServer(const ParameterServer&) = delete;

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "servers/wire/pace.h"
+#include "servers/wire/staleness.h"
 #include "servers/wire/worker_clocks.h"
 
 namespace troupe {
@@ -23,7 +23,7 @@ enum class ServerRole { clock, follower };
 class RoundKeeper {
  public:
   /// `clocks` outlives this object.
-  RoundKeeper(const Pace& pace, ServerRole role, const WorkerClocks& clocks)
+  RoundKeeper(const Staleness& pace, ServerRole role, const WorkerClocks& clocks)
       : backup_workers_(pace.backup_workers), role_(role), clocks_(clocks) {}
 
   struct Offer {

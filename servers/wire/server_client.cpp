@@ -27,7 +27,7 @@ constexpr std::chrono::milliseconds kServersVerdict{2'000};
 
 class ServerClient::Impl {
  public:
-  Impl(Cluster cluster, GroupOptions options, Pace pace, ServedModel model)
+  Impl(Cluster cluster, GroupOptions options, Staleness pace, ServedModel model)
       : cluster_(std::move(cluster)),
         options_(options),
         pace_(pace),
@@ -69,7 +69,7 @@ class ServerClient::Impl {
 
   const Cluster cluster_;
   const GroupOptions options_;
-  const Pace pace_;
+  const Staleness pace_;
   const ServedModel model_;
   ClientInbox inbox_;
   NetworkThread network_;
@@ -311,7 +311,7 @@ void ServerClient::Impl::raise_if_failed() const {
   if (const auto failure = inbox_.failure()) raise(*failure, cluster_, "");
 }
 
-ServerClient::ServerClient(Cluster cluster, GroupOptions options, Pace pace, ServedModel model)
+ServerClient::ServerClient(Cluster cluster, GroupOptions options, Staleness pace, ServedModel model)
     : impl_(std::make_unique<Impl>(std::move(cluster), options, pace, std::move(model))) {}
 ServerClient::~ServerClient() = default;
 

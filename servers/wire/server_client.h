@@ -24,7 +24,7 @@ class ServerClient {
   /// Takes new values into the model; the block is valid during the call.
   using Install = std::function<void(const RowBlock&)>;
 
-  ServerClient(Cluster cluster, GroupOptions options, Pace pace, ServedModel model);
+  ServerClient(Cluster cluster, GroupOptions options, Staleness pace, ServedModel model);
   ~ServerClient();
   ServerClient(const ServerClient&) = delete;
   ServerClient& operator=(const ServerClient&) = delete;

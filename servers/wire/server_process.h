@@ -37,7 +37,7 @@ namespace troupe {
 
 class ServerProcess {
  public:
-  ServerProcess(Cluster cluster, GroupOptions options, Pace pace, ServedModel model,
+  ServerProcess(Cluster cluster, GroupOptions options, Staleness pace, ServedModel model,
                 ParameterStore& store);
   void run(const JoinTerms& terms);
 
@@ -110,7 +110,7 @@ class ServerProcess {
 
   const Cluster cluster_;
   const GroupOptions options_;
-  const Pace pace_;
+  const Staleness pace_;
   const ServedModel model_;
   ParameterStore& store_;
   JoinTerms terms_;
