@@ -95,7 +95,6 @@ class Training final : public RunControl {
     }
     limits_.emplace(options, state, counts_);
     make_schedule(companions.rate_factor);
-    first_step_ = state.step + 1;
   }
 
   History run() {
@@ -163,7 +162,8 @@ class Training final : public RunControl {
     ended_ = pace_.coordinates() && limits_->reached(state_);
     pace_.start(state_, *data_.train, limits_->last_step());
     if (ended_) return;
-    first_step_ = state_.step + 1;
+    seen_step_ = state_.step;
+    first_step_ = seen_step_ + 1;
     for (auto& action : actions_) action->ready(*this);
     ready_ = true;
     ended_ = detail::agree(strategy_, {false, wants_stop()}).stop;
@@ -229,6 +229,7 @@ class Training final : public RunControl {
     StepReport report{state_.step, batch.epoch, examples, {}};
     if (schedule_) report.learning_rate = schedule_->rate();
     if (wants_losses(report.step)) report.losses = strategy_.reduce(Reduction::sum, results);
+    seen_step_ = report.step;
     for (auto& action : actions_) action->after_step(report, *this);
   }
 
@@ -242,11 +243,13 @@ class Training final : public RunControl {
     return true;
   }
 
+  /// At an own pace numbers skip: what wants one of those between gets this step's losses.
   [[nodiscard]] bool wants_losses(std::int64_t step) const {
-    if (!counts_.ends_by_place) return true;  // it is no message
-    if (detail::stock_wants_losses(options_, step, first_step_)) return true;
-    for (const auto& action : given_) {
-      if (action->wants_losses(step, step == first_step_)) return true;
+    for (std::int64_t number = seen_step_ + 1; number <= step; ++number) {
+      if (detail::stock_wants_losses(options_, number, first_step_)) return true;
+      for (const auto& action : given_) {
+        if (action->wants_losses(number, number == first_step_)) return true;
+      }
     }
     return false;
   }
@@ -336,6 +339,7 @@ class Training final : public RunControl {
   std::optional<detail::TrainingLimits> limits_;
   std::optional<LearningRateSchedule> schedule_;
   std::int64_t first_step_ = 1;  // of this run
+  std::int64_t seen_step_ = 0;   // the last one that this worker took
   std::string stop_reason_;
   bool ready_ = false;     // the actions know that the run has begun
   bool poisoned_ = false;  // a loss of the last step is not finite here
