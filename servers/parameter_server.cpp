@@ -3,7 +3,6 @@
 #include <torch/types.h>
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "core/check.h"
@@ -63,8 +62,6 @@ class ParameterServerStrategy final : public Strategy {
     return state;
   }
 
-  [[nodiscard]] DistributedSplits distribute(const Splits& splits, const BatchPlan& plan) override;
-
   [[nodiscard]] std::vector<StepResult> run(const Step& step, TrainState& state,
                                             const DistributedBatch& batch, Phase phase) override {
     if (phase != Phase::train) return replicas_.run(step, state, batch, phase);
@@ -85,27 +82,6 @@ class ParameterServerStrategy final : public Strategy {
   detail::ServerPace pace_;
   detail::LocalReplicas replicas_;
 };
-
-DistributedSplits ParameterServerStrategy::distribute(const Splits& splits, const BatchPlan& plan) {
-  const int local = local_replicas();
-  const auto whole = [&](const std::shared_ptr<const Dataset>& dataset) {
-    std::optional<DistributedDataset> data;
-    if (dataset == nullptr) return data;
-    const ShardPlan shards({dataset->size(), plan.global_batch, local, plan.seed, Shuffle::no});
-    data.emplace(dataset, shards, 0, local);
-    return data;
-  };
-  DistributedSplits data{std::nullopt, whole(splits.validation), whole(splits.test)};
-  if (splits.train != nullptr) {
-    // Asynchronous: a step of the plan is one batch for each worker, which takes it in its own
-    // time.
-    const std::int64_t batches = pace_.synchronous() ? 1 : world_size();
-    const ShardPlan shards({splits.train->size(), plan.global_batch * batches, world_size() * local,
-                            plan.seed, Shuffle::yes});
-    data.train.emplace(splits.train, shards, rank() * local, local);
-  }
-  return data;
-}
 
 std::vector<StepResult> ParameterServerStrategy::train(const Step& step, TrainState& state,
                                                        const DistributedBatch& batch) {

@@ -19,16 +19,6 @@ std::string sizes_of(const Splits& splits) {
   return text(size_of(splits.train), " ", size_of(splits.validation), " ", size_of(splits.test));
 }
 
-std::optional<DistributedDataset> share(const std::shared_ptr<const Dataset>& dataset,
-                                        const Strategy& strategy, const BatchPlan& plan,
-                                        Shuffle shuffle) {
-  if (dataset == nullptr) return std::nullopt;
-  const ShardPlan shards(
-      {dataset->size(), plan.global_batch, strategy.replicas_in_sync(), plan.seed, shuffle});
-  return DistributedDataset(dataset, shards, strategy.rank() * strategy.local_replicas(),
-                            strategy.local_replicas());
-}
-
 }  // namespace
 
 DistributedSplits Strategy::distribute(const Splits& splits, const BatchPlan& plan) {
@@ -42,9 +32,22 @@ DistributedSplits Strategy::distribute(const Splits& splits, const BatchPlan& pl
                  " training, validation and test examples, the chief ", sizes[0], " (-1: none)."),
             "give every worker the same data: compare --data-dir on both machines."));
   }
-  return {share(splits.train, *this, plan, Shuffle::yes),
-          share(splits.validation, *this, plan, Shuffle::no),
-          share(splits.test, *this, plan, Shuffle::no)};
+  const auto share = [&](const std::shared_ptr<const Dataset>& dataset, std::int64_t batch,
+                         int workers, Shuffle shuffle) {
+    std::optional<DistributedDataset> data;
+    if (dataset == nullptr) return data;
+    const int local = local_replicas();
+    const ShardPlan shards({dataset->size(), batch, workers * local, plan.seed, shuffle});
+    data.emplace(dataset, shards, workers == 1 ? 0 : rank() * local, local);
+    return data;
+  };
+  // Where replicas make updates apart, a step of the plan is one batch for each worker, which takes
+  // it in its own time. Who coordinates alone evaluates alone.
+  const int batches = world_size() * local_replicas() / replicas_in_sync();
+  const int voices = pace().voices();
+  return {share(splits.train, plan.global_batch * batches, world_size(), Shuffle::yes),
+          share(splits.validation, plan.global_batch, voices, Shuffle::no),
+          share(splits.test, plan.global_batch, voices, Shuffle::no)};
 }
 
 void Strategy::synchronize_buffers(TrainState& state) {
