@@ -37,6 +37,8 @@ class UpdateOnce final : public ParameterUpdate {
     if (replica_ == 0) {
       gradients_.step(name, optimizer, parameters);
       *central_ = &parameters;
+    } else {
+      optimizer.state().clear();  // a checkpoint is restored into all, and one needs it
     }
     if (threads_.size() == 1) return;
     threads_.meet(replica_, text("the update by optimiser \"", name, "\""));
@@ -82,36 +84,19 @@ void share_parameters(const TrainState& state) {
 
 class CentralStorage final : public Strategy {
  public:
-  explicit CentralStorage(const StrategyOptions& options) : replicas_(options, update_once()) {}
-
-  [[nodiscard]] const char* name() const override { return "central-storage"; }
-  [[nodiscard]] int rank() const override { return 0; }
-  [[nodiscard]] int world_size() const override { return 1; }
-  [[nodiscard]] int local_replicas() const override { return replicas_.size(); }
+  explicit CentralStorage(const StrategyOptions& options)
+      : Strategy({"central-storage", 0, 1, options.local_replicas(), options.local_replicas()}),
+        replicas_(options, update_once()) {}
 
   [[nodiscard]] TrainState create_state(const Hooks& hooks, std::uint64_t seed) override {
     TrainState state = replicas_.make(hooks, seed);
     share_parameters(state);
     return state;
   }
-  /// What was restored was restored into every replica's optimisers; one needs it.
-  void publish(TrainState& state, std::int64_t /*last_step*/) override {
-    for (std::size_t i = 1; i < state.replicas.size(); ++i) {
-      Replica& replica = *state.replicas[i];
-      for (const auto& name : replica.optimizer_names()) replica.optimizer(name).state().clear();
-    }
-  }
   [[nodiscard]] std::vector<StepResult> run(const Step& step, TrainState& state,
                                             const DistributedBatch& batch, Phase phase) override {
     return replicas_.run(step, state, batch, phase);
   }
-  void sum(Span<double>) override {}
-  [[nodiscard]] std::vector<std::string> gather(const std::string& mine) override { return {mine}; }
-  void synchronize_buffers(TrainState& state) override {
-    detail::make_buffers_equal(state, nullptr);
-  }
-  void abort(const std::string&, int) noexcept override {}
-  void close() override {}
 
  private:
   detail::LocalReplicas replicas_;

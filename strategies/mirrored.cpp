@@ -9,12 +9,9 @@ namespace {
 
 class Mirrored final : public Strategy {
  public:
-  explicit Mirrored(const StrategyOptions& options) : replicas_(options) {}
-
-  [[nodiscard]] const char* name() const override { return "mirrored"; }
-  [[nodiscard]] int rank() const override { return 0; }
-  [[nodiscard]] int world_size() const override { return 1; }
-  [[nodiscard]] int local_replicas() const override { return replicas_.size(); }
+  explicit Mirrored(const StrategyOptions& options)
+      : Strategy({"mirrored", 0, 1, options.local_replicas(), options.local_replicas()}),
+        replicas_(options) {}
 
   [[nodiscard]] TrainState create_state(const Hooks& hooks, std::uint64_t seed) override {
     return replicas_.make(hooks, seed);
@@ -23,13 +20,6 @@ class Mirrored final : public Strategy {
                                             const DistributedBatch& batch, Phase phase) override {
     return replicas_.run(step, state, batch, phase);
   }
-  void sum(Span<double>) override {}
-  [[nodiscard]] std::vector<std::string> gather(const std::string& mine) override { return {mine}; }
-  void synchronize_buffers(TrainState& state) override {
-    detail::make_buffers_equal(state, nullptr);
-  }
-  void abort(const std::string&, int) noexcept override {}
-  void close() override {}
 
  private:
   detail::LocalReplicas replicas_;

@@ -36,7 +36,10 @@ void check_overlap(const StrategyOptions& options) {
 class MultiWorker final : public Strategy {
  public:
   MultiWorker(const StrategyOptions& options, detail::EngineWrapper wrap)
-      : options_(options),
+      : Strategy({"multi-worker", options.cluster.rank, options.cluster.world_size(),
+                  options.local_replicas(),
+                  options.cluster.world_size() * options.local_replicas()}),
+        options_(options),
         wrap_(std::move(wrap)),
         group_(options.cluster, options.group),
         replicas_(options) {
@@ -49,11 +52,6 @@ class MultiWorker final : public Strategy {
     options_.must_match["--bucket-mb"] =
         text(static_cast<double>(options.buckets.bytes) / (1 << 20));
   }
-
-  [[nodiscard]] const char* name() const override { return "multi-worker"; }
-  [[nodiscard]] int rank() const override { return group_.rank(); }
-  [[nodiscard]] int world_size() const override { return group_.world_size(); }
-  [[nodiscard]] int local_replicas() const override { return replicas_.size(); }
 
   [[nodiscard]] TrainState create_state(const Hooks& hooks, std::uint64_t seed) override {
     TrainState state = replicas_.make(hooks, seed);

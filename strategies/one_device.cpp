@@ -31,14 +31,10 @@ class OwnGradients final : public ParameterUpdate {
 class OneDevice final : public Strategy {
  public:
   explicit OneDevice(const StrategyOptions& options)
-      : device_(detail::replica_devices(options).front()),
+      : Strategy({"one-device"}),
+        device_(detail::replica_devices(options).front()),
         step_(options.step),
         gradients_(options.buckets.fused_step) {}
-
-  [[nodiscard]] const char* name() const override { return "one-device"; }
-  [[nodiscard]] int rank() const override { return 0; }
-  [[nodiscard]] int world_size() const override { return 1; }
-  [[nodiscard]] int local_replicas() const override { return 1; }
 
   [[nodiscard]] TrainState create_state(const Hooks& hooks, std::uint64_t seed) override {
     TrainState state;
@@ -52,12 +48,6 @@ class OneDevice final : public Strategy {
     if (!device_.is_cpu()) device.reset_device(device_);
     return {detail::run_on_replica(step, *state.replicas.front(), batch.replicas.front(), phase)};
   }
-
-  void sum(Span<double>) override {}
-  [[nodiscard]] std::vector<std::string> gather(const std::string& mine) override { return {mine}; }
-  void synchronize_buffers(TrainState&) override {}
-  void abort(const std::string&, int) noexcept override {}
-  void close() override {}
 
  private:
   c10::Device device_;

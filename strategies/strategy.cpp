@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "strategies/replicas/local_replicas.h"
 #include "strategies/shared_failure.h"
 
 namespace troupe {
@@ -18,27 +19,7 @@ std::string sizes_of(const Splits& splits) {
   return text(size_of(splits.train), " ", size_of(splits.validation), " ", size_of(splits.test));
 }
 
-std::optional<DistributedDataset> share(const std::shared_ptr<const Dataset>& dataset,
-                                        const Strategy& strategy, const BatchPlan& plan,
-                                        Shuffle shuffle) {
-  if (dataset == nullptr) return std::nullopt;
-  const ShardPlan shards(
-      {dataset->size(), plan.global_batch, strategy.replicas_in_sync(), plan.seed, shuffle});
-  return DistributedDataset(dataset, shards, strategy.rank() * strategy.local_replicas(),
-                            strategy.local_replicas());
-}
-
 }  // namespace
-
-void Strategy::publish(TrainState& /*state*/, std::int64_t /*last_step*/) {}
-
-std::optional<std::int64_t> Strategy::begin_step(TrainState& state) { return state.step + 1; }
-
-void Strategy::collect(TrainState& /*state*/) {}
-
-void Strategy::end_training(TrainState& /*state*/, const std::string& /*reason*/) {}
-
-std::string Strategy::facts() const { return ""; }
 
 DistributedSplits Strategy::distribute(const Splits& splits, const BatchPlan& plan) {
   const std::vector<std::string> sizes = gather(sizes_of(splits));
@@ -51,9 +32,26 @@ DistributedSplits Strategy::distribute(const Splits& splits, const BatchPlan& pl
                  " training, validation and test examples, the chief ", sizes[0], " (-1: none)."),
             "give every worker the same data: compare --data-dir on both machines."));
   }
-  return {share(splits.train, *this, plan, Shuffle::yes),
-          share(splits.validation, *this, plan, Shuffle::no),
-          share(splits.test, *this, plan, Shuffle::no)};
+  const auto share = [&](const std::shared_ptr<const Dataset>& dataset, std::int64_t batch,
+                         int workers, Shuffle shuffle) {
+    std::optional<DistributedDataset> data;
+    if (dataset == nullptr) return data;
+    const int local = local_replicas();
+    const ShardPlan shards({dataset->size(), batch, workers * local, plan.seed, shuffle});
+    data.emplace(dataset, shards, workers == 1 ? 0 : rank() * local, local);
+    return data;
+  };
+  // Where replicas make updates apart, a step of the plan is one batch for each worker, which takes
+  // it in its own time. Who coordinates alone evaluates alone.
+  const int batches = world_size() * local_replicas() / replicas_in_sync();
+  const int voices = pace().voices();
+  return {share(splits.train, plan.global_batch * batches, world_size(), Shuffle::yes),
+          share(splits.validation, plan.global_batch, voices, Shuffle::no),
+          share(splits.test, plan.global_batch, voices, Shuffle::no)};
+}
+
+void Strategy::synchronize_buffers(TrainState& state) {
+  if (state.replicas.size() > 1) detail::make_buffers_equal(state, nullptr);
 }
 
 LossValues Strategy::reduce(Reduction reduction, const std::vector<StepResult>& results) {
@@ -71,7 +69,7 @@ LossValues Strategy::reduce(Reduction reduction, const std::vector<StepResult>& 
     }
   }
   sum(values);
-  const int summed = in_lockstep() ? replicas_in_sync() : local_replicas();
+  const int summed = pace().voices() * local_replicas();
   const double divisor = reduction == Reduction::mean ? summed : 1.0;
   for (std::size_t i = 0; i < total.size(); ++i) total[i].second = values[i] / divisor;
   return total;

@@ -24,6 +24,7 @@
 #include "data/loader.h"
 #include "hooks/hooks.h"
 #include "hooks/values.h"
+#include "strategies/pace.h"
 #include "strategies/train_state.h"
 
 namespace troupe {
@@ -47,50 +48,36 @@ struct DistributedSplits {
   std::optional<DistributedDataset> test;
 };
 
+/// What a strategy is from its construction on.
+struct Standing {
+  const char* name = "";  // as --strategy spells it
+  int rank = 0;
+  int world_size = 1;
+  int local_replicas = 1;
+  int replicas_in_sync = 1;  // replicas whose examples make one update together
+};
+
 class Strategy {
  public:
+  explicit Strategy(const Standing& standing)
+      : standing_(standing), lockstep_(standing.world_size) {}
   virtual ~Strategy() = default;
 
-  [[nodiscard]] virtual const char* name() const = 0;  // as --strategy spells it
-  [[nodiscard]] virtual int rank() const = 0;
-  [[nodiscard]] virtual int world_size() const = 0;
-  [[nodiscard]] virtual int local_replicas() const = 0;
-  /// Replicas whose examples make one update together.
-  [[nodiscard]] virtual int replicas_in_sync() const { return world_size() * local_replicas(); }
+  [[nodiscard]] const char* name() const { return standing_.name; }
+  [[nodiscard]] int rank() const { return standing_.rank; }
+  [[nodiscard]] int world_size() const { return standing_.world_size; }
+  [[nodiscard]] int local_replicas() const { return standing_.local_replicas; }
+  [[nodiscard]] int replicas_in_sync() const { return standing_.replicas_in_sync; }
   [[nodiscard]] bool is_chief() const { return rank() == 0; }
 
-  /// Whether all workers take the same steps together, and collectives connect them. Where not
-  /// (parameter servers), each worker trains at its own pace, what is collective elsewhere concerns
-  /// this worker alone, and the chief alone evaluates and saves.
-  [[nodiscard]] virtual bool in_lockstep() const { return true; }
+  /// Default: lockstep. Where it is not, collectives concern this worker alone.
+  [[nodiscard]] virtual Pace& pace() { return lockstep_; }
 
   /// Makes this worker's replicas with the hooks, joins the group (at the first call), and copies
   /// the chief's parameters and buffers to all. `seed` starts LibTorch's generators, another stream
   /// on each replica. Collective: yes.  Blocks: at most start_timeout. Throws: ConfigError (models
   /// differ between workers: names the first tensor), RendezvousError.
   [[nodiscard]] virtual TrainState create_state(const Hooks& hooks, std::uint64_t seed) = 0;
-
-  /// Once, when `state` is what training starts from: restored, or fresh. `last_step`: where it
-  /// ends, if nobody stops it. Without lockstep the chief's state becomes everybody's.
-  /// Collective: yes.  Blocks: at most start_timeout.
-  virtual void publish(TrainState& state, std::int64_t last_step);
-
-  /// Before every training step: the number that state.step takes after it; unset when training is
-  /// over for all, with the reason in state.ended. Without lockstep the step counts the updates of
-  /// all workers, and new parameters arrive here.
-  [[nodiscard]] virtual std::optional<std::int64_t> begin_step(TrainState& state);
-
-  /// Makes `state` what a checkpoint is to hold. Without lockstep the chief fetches parameters,
-  /// optimisers and step of one moment; other workers must not call it.
-  virtual void collect(TrainState& state);
-
-  /// Once, when training has ended on this worker. Without lockstep the chief ends it for all, with
-  /// this reason, and `state` becomes what training came to, unless collect() has seen to that.
-  /// Blocks: at most collective_timeout and close_timeout.
-  virtual void end_training(TrainState& state, const std::string& reason);
-
-  /// What only this strategy counts, a JSON object as text, known after end_training; empty: none.
-  [[nodiscard]] virtual std::string facts() const;
 
   /// Gives every replica its share of each split.
   /// Collective: yes.  Throws: ConfigError when workers see data sets of different sizes.
@@ -104,20 +91,22 @@ class Strategy {
                                                     const DistributedBatch& batch,
                                                     Phase phase = Phase::train) = 0;
 
-  /// The losses of all replicas of all workers, summed or averaged; without lockstep, of this
+  /// The losses of all replicas of all workers, summed or averaged; at an own pace, of this
   /// worker's. Losses made by Replica::global_mean are to be summed.  Collective: yes.
   [[nodiscard]] LossValues reduce(Reduction reduction, const std::vector<StepResult>& results);
 
-  /// Sums `values` over all workers, in place. Shapes: the same count everywhere.  Collective: yes.
-  virtual void sum(Span<double> values) = 0;
+  /// Sums `values` over all workers, in place. Shapes: the same count everywhere. Default: they are
+  /// this worker's alone.  Collective: yes.
+  virtual void sum(Span<double> /*values*/) {}
 
-  /// Every worker's text, by rank.  Collective: yes.
-  [[nodiscard]] virtual std::vector<std::string> gather(const std::string& mine) = 0;
+  /// Every worker's text, by rank. Default: this worker's alone.  Collective: yes.
+  [[nodiscard]] virtual std::vector<std::string> gather(const std::string& mine) { return {mine}; }
 
   /// Makes buffers (batch-norm statistics) equal on all replicas: floating point ones become their
   /// mean, others the chief's first replica's. Each replica keeps its own while it trains;
-  /// evaluation, reports and saved weights come after this call.  Collective: yes.
-  virtual void synchronize_buffers(TrainState& state) = 0;
+  /// evaluation, reports and saved weights come after this call. Default: on this worker's
+  /// replicas.  Collective: yes.
+  virtual void synchronize_buffers(TrainState& state);
 
   /// What this worker's next step depends on beside its replicas, by name: a part of its
   /// checkpoint. Default: nothing.
@@ -127,10 +116,14 @@ class Strategy {
   virtual void restore_own_state(const std::vector<NamedTensor>& /*tensors*/) {}
 
   /// Tells the group why this worker fails; best effort, never blocks long, never throws.
-  virtual void abort(const std::string& reason, int exit_code) noexcept = 0;
+  virtual void abort(const std::string& /*reason*/, int /*exit_code*/) noexcept {}
 
   /// Collective goodbye; nothing but destruction may follow.  Blocks: at most close_timeout.
-  virtual void close() = 0;
+  virtual void close() {}
+
+ private:
+  const Standing standing_;
+  LockstepPace lockstep_;
 };
 
 }  // namespace troupe

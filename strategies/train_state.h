@@ -28,7 +28,7 @@ struct TrainState {
   std::int64_t step = 0;                           // optimiser updates so far
   DataPosition position;                           // the next step to read
   LossMeter epoch_loss;                            // of the epoch's steps so far
-  std::string ended;                               // why Strategy::begin_step gave no further step
+  std::string ended;                               // why Pace::next_step gave no further step
   // The learning rates of create_model by optimiser and parameter group, where a schedule moves
   // them: the optimisers have those of the present step. Empty: no schedule.
   std::vector<std::vector<double>> base_rates;

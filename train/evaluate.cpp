@@ -10,7 +10,6 @@
 #include "hooks/replica_scope.h"
 #include "strategies/shared_failure.h"
 #include "train/learning/averaged_weights.h"
-#include "train/own_pace.h"
 
 namespace troupe {
 
@@ -27,7 +26,8 @@ Report evaluate(Strategy& strategy, const Hooks& hooks, TrainState& state,
   LossMeter meter;
   detail::sharing_failure(strategy, [&] {
     for (const DistributedBatch& batch : data.epoch(0)) {
-      meter.add(strategy.run(step, state, batch, phase), detail::examples_of(strategy, batch));
+      const std::int64_t examples = strategy.pace().examples_of(batch).value_or(0);
+      meter.add(strategy.run(step, state, batch, phase), examples);
     }
   });
   Report report = detail::reduce_report(strategy, state, meter, phase);
@@ -40,8 +40,8 @@ Report test(Strategy& strategy, const Hooks& hooks, TrainState& state,
   if (!data.test) {
     throw ConfigError("there is no test data.", "return a test split from create_datasets.");
   }
-  // The chief alone has what training came to; the others' values are those of their last step.
-  if (!strategy.in_lockstep() && !strategy.is_chief()) return Report();
+  // What training came to, the others lack: their values are those of their last step.
+  if (!strategy.pace().coordinates()) return Report();
   return evaluate(strategy, hooks, state, *data.test, Phase::test);
 }
 

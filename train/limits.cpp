@@ -18,27 +18,27 @@ std::int64_t step_limit(const TrainOptions& options, const TrainState& state) {
 }  // namespace
 
 TrainingLimits::TrainingLimits(const TrainOptions& options, const TrainState& state,
-                               std::int64_t steps_per_epoch, EndsBy ends_by)
-    : steps_per_epoch_(steps_per_epoch),
+                               const Pace::Counts& counts)
+    : updates_per_epoch_(counts.updates_per_epoch),
       epochs_(options.epochs.value_or(options.max_steps || options.steps ? kNoLimit : 1)),
       steps_(step_limit(options, state)),
       relative_(options.steps.has_value()),
-      ends_by_(ends_by) {}
+      ends_by_place_(counts.ends_by_place) {}
 
 bool TrainingLimits::reached(const TrainState& state) const {
-  if (ends_by_ == EndsBy::step) return state.step >= last_step();
+  if (!ends_by_place_) return state.step >= last_step();
   return state.position.epoch >= epochs_ || state.step >= steps_;
 }
 
 bool TrainingLimits::is_last(const TrainState& state) const {
-  if (ends_by_ == EndsBy::step) return reached(state);
-  const bool epoch_done = state.position.step == steps_per_epoch_;
+  if (!ends_by_place_) return reached(state);
+  const bool epoch_done = state.position.step == updates_per_epoch_;
   return state.step >= steps_ || (epoch_done && state.position.epoch + 1 >= epochs_);
 }
 
 std::int64_t TrainingLimits::last_step() const {
-  return epochs_ > steps_ / steps_per_epoch_ ? steps_
-                                             : std::min(steps_, epochs_ * steps_per_epoch_);
+  return epochs_ > steps_ / updates_per_epoch_ ? steps_
+                                               : std::min(steps_, epochs_ * updates_per_epoch_);
 }
 
 std::string TrainingLimits::reason(const TrainState& state) const {

@@ -5,17 +5,14 @@
 #include <string>
 
 #include "options/train_options.h"
-#include "strategies/train_state.h"
+#include "strategies/pace.h"
 
 namespace troupe::detail {
 
 class TrainingLimits {
  public:
-  /// `state` is where training starts, `steps_per_epoch` at least 1. Without lockstep
-  /// training ends by the step alone: each worker has a place in the data of its own.
-  enum class EndsBy { place_or_step, step };
-  TrainingLimits(const TrainOptions& options, const TrainState& state, std::int64_t steps_per_epoch,
-                 EndsBy ends_by = EndsBy::place_or_step);
+  /// `state` is where training starts, `counts.updates_per_epoch` at least 1.
+  TrainingLimits(const TrainOptions& options, const TrainState& state, const Pace::Counts& counts);
 
   /// Nothing is left to do.
   [[nodiscard]] bool reached(const TrainState& state) const;
@@ -27,11 +24,11 @@ class TrainingLimits {
   [[nodiscard]] std::string reason(const TrainState& state) const;
 
  private:
-  std::int64_t steps_per_epoch_;
+  std::int64_t updates_per_epoch_;
   std::int64_t epochs_;
   std::int64_t steps_;
   bool relative_;  // to where this run started
-  EndsBy ends_by_;
+  bool ends_by_place_;
 };
 
 }  // namespace troupe::detail

@@ -14,7 +14,6 @@
 #include "train/learning/averaged_weights.h"
 #include "train/learning/schedule_factor.h"
 #include "train/limits.h"
-#include "train/own_pace.h"
 #include "train/stock_actions.h"
 
 namespace troupe {
@@ -51,37 +50,14 @@ void check_learning(const DistributedSplits& data, const TrainOptions& options,
   }
 }
 
-/// What needs every worker's weights or results, and what is not the same everywhere without
-/// lockstep.
-void check_without_lockstep(const Strategy& strategy, const DistributedDataset& data,
-                            const TrainOptions& options) {
-  const char* const fix =
-      "leave it out, or use --strategy multi-worker, whose workers hold the weights themselves.";
-  if (options.ema_decay > 0) {
-    throw ConfigError(
-        "--ema-decay with parameter servers: averages are taken after every update, "
-        "and no worker sees them all.",
-        fix);
-  }
+/// Throws: ConfigError for options that training at this pace cannot carry out.
+void check_pace(const Pace& pace, const TrainOptions& options) {
+  if (options.ema_decay > 0) pace.require(Pace::Need::every_update, "--ema-decay");
   if (options.schedule.kind == Schedule::plateau) {
-    throw ConfigError(
-        "the plateau schedule with parameter servers: the chief alone validates, and "
-        "the other workers' learning rates would not follow.",
-        fix);
+    pace.require(Pace::Need::shared_validation, "the plateau schedule");
   }
-  if (options.schedule.kind == Schedule::cosine && options.schedule.decay_steps == 0 &&
-      options.steps) {
-    throw ConfigError(
-        "the cosine schedule with steps and parameter servers: which step is the last one only the "
-        "chief knows, who has the checkpoint.",
-        "set --decay-steps, or limit training by --max-steps or --epochs.");
-  }
-  // Whoever has no examples would never ask for a step, nor learn that training is over.
-  const std::int64_t workers = detail::updates_per_step(strategy);
-  if (detail::updates_per_epoch(strategy, data) < workers) {
-    throw ConfigError(text("there are ", data.examples(), " training examples in batches of ",
-                           options.batch_size, ": some of the ", workers, " workers have none."),
-                      "start fewer workers, or lower --batch-size.");
+  if (options.schedule.kind == Schedule::cosine && options.schedule.decay_steps == 0 && options.steps) {
+    pace.require(Pace::Need::last_step, "the cosine schedule with steps");
   }
 }
 
@@ -95,6 +71,8 @@ class Training final : public RunControl {
         state_(state),
         data_(data),
         options_(options),
+        pace_(strategy.pace()),
+        counts_(pace_.counts(*data.train)),
         step_([&hooks](Replica& replica, const Batch& batch) {
           return hooks.train_step(replica, batch);
         }),
@@ -109,17 +87,14 @@ class Training final : public RunControl {
         throw ConfigError("saving listeners were given, and nothing is saved without model_dir.",
                           "set model_dir, or leave the listeners out.");
       }
-    } else if (decides()) {
+    } else if (pace_.coordinates()) {
       const DataIdentity identity{data.train->examples(), options.batch_size, options.seed,
-                                  detail::updates_per_step(strategy)};
+                                  counts_.updates_per_step};
       checkpoints_.emplace(strategy, state, identity, options, clock_,
                            std::move(companions.listeners));
     }
-    using EndsBy = detail::TrainingLimits::EndsBy;
-    limits_.emplace(options, state, detail::updates_per_epoch(strategy, *data.train),
-                    strategy.in_lockstep() ? EndsBy::place_or_step : EndsBy::step);
+    limits_.emplace(options, state, counts_);
     make_schedule(companions.rate_factor);
-    first_step_ = state.step + 1;
   }
 
   History run() {
@@ -128,9 +103,9 @@ class Training final : public RunControl {
       const auto start = clock_.now();
       run_steps();
       report_epoch(Seconds(clock_.now() - start).count());
-      if (decides() && limits_->reached(state_)) ended_ = true;
+      if (pace_.coordinates() && limits_->reached(state_)) ended_ = true;
     }
-    if (!strategy_.in_lockstep()) settle_for_all();
+    settle_for_all();
     log_info("training ends at step ", state_.step, ": ", reason());
     if (history_.steps == 0) log_warning("training took no step.");
     if (checkpoints_) checkpoints_->finish();
@@ -184,14 +159,11 @@ class Training final : public RunControl {
       actions_.insert(actions_.begin(), stock.begin(), stock.end());
     }
     check_same_actions();
-    ended_ = decides() && limits_->reached(state_);
-    if (ended_ && strategy_.in_lockstep()) return;
-    strategy_.publish(state_, limits_->last_step());
+    ended_ = pace_.coordinates() && limits_->reached(state_);
+    pace_.start(state_, *data_.train, limits_->last_step());
     if (ended_) return;
-    if (!strategy_.in_lockstep()) {
-      first_step_ = state_.step + 1;
-      state_.position = detail::place_at(state_.step, strategy_, *data_.train);
-    }
+    seen_step_ = state_.step;
+    first_step_ = seen_step_ + 1;
     for (auto& action : actions_) action->ready(*this);
     ready_ = true;
     ended_ = detail::agree(strategy_, {false, wants_stop()}).stop;
@@ -212,13 +184,13 @@ class Training final : public RunControl {
   void run_steps() {
     for (const DistributedBatch& batch :
          data_.train->epoch(state_.position.epoch, state_.position.step)) {
-      if (detail::is_others(strategy_, batch)) {
+      if (!pace_.examples_of(batch)) {
         ++state_.position.step;
         continue;
       }
-      const auto number = strategy_.begin_step(state_);
+      const auto number = pace_.next_step(state_);
       if (!number) {
-        if (!decides() || !limits_->reached(state_)) request_stop(state_.ended);
+        if (!pace_.coordinates() || !limits_->reached(state_)) request_stop(state_.ended);
         ended_ = true;
         return;
       }
@@ -237,7 +209,7 @@ class Training final : public RunControl {
         request_stop("the loss or a gradient is not finite");
         ended_ = spoiled_ = true;
       }
-      if (ended_ || (decides() && limits_->is_last(state_))) return;
+      if (ended_ || (pace_.coordinates() && limits_->is_last(state_))) return;
     }
   }
 
@@ -250,13 +222,14 @@ class Training final : public RunControl {
     state_.step = number;
     ++state_.position.step;
     ++history_.steps;
-    const std::int64_t examples = detail::examples_of(strategy_, batch);
+    const std::int64_t examples = pace_.examples_of(batch).value_or(0);
     history_.examples += examples;
     state_.epoch_loss.add(results, examples);
     poisoned_ = !are_finite(results);
     StepReport report{state_.step, batch.epoch, examples, {}};
     if (schedule_) report.learning_rate = schedule_->rate();
     if (wants_losses(report.step)) report.losses = strategy_.reduce(Reduction::sum, results);
+    seen_step_ = report.step;
     for (auto& action : actions_) action->after_step(report, *this);
   }
 
@@ -270,11 +243,13 @@ class Training final : public RunControl {
     return true;
   }
 
+  /// At an own pace numbers skip: what wants one of those between gets this step's losses.
   [[nodiscard]] bool wants_losses(std::int64_t step) const {
-    if (!strategy_.in_lockstep()) return true;  // it is no message
-    if (detail::stock_wants_losses(options_, step, first_step_)) return true;
-    for (const auto& action : given_) {
-      if (action->wants_losses(step, step == first_step_)) return true;
+    for (std::int64_t number = seen_step_ + 1; number <= step; ++number) {
+      if (detail::stock_wants_losses(options_, number, first_step_)) return true;
+      for (const auto& action : given_) {
+        if (action->wants_losses(number, number == first_step_)) return true;
+      }
     }
     return false;
   }
@@ -298,10 +273,11 @@ class Training final : public RunControl {
     ended_ = detail::agree(strategy_, {false, wants_stop()}).stop;
   }
 
-  /// Without lockstep: what the chief ends with is everybody's end, and what it saves.
+  /// At an own pace what the chief ends with is everybody's end, and what it saves; in lockstep
+  /// that is settled already.
   void settle_for_all() {
     if (checkpoints_ && !spoiled_) checkpoints_->save(Checkpointer::Save::last);
-    strategy_.end_training(state_, reason());
+    pace_.end(state_, reason());
   }
 
   [[noreturn]] void stop_by_signal() {
@@ -309,7 +285,7 @@ class Training final : public RunControl {
     checkpoints_->wait();
     (void)detail::agree(strategy_, {});  // nobody leaves before the chief has saved
     const std::string cause = text("SIGTERM: all workers stopped after step ", state_.step);
-    strategy_.end_training(state_, cause);
+    pace_.end(state_, cause);
     if (!checkpoints_->saves()) {
       throw Stopped(cause + "; checkpoints are switched off, so the state is lost.",
                     "set --save-checkpoints-steps or --save-checkpoints-secs above 0.");
@@ -331,8 +307,8 @@ class Training final : public RunControl {
       for (auto& replica : state_.replicas) replica->metrics(Phase::train).reset();
       ++history_.epochs;
     }
-    if (data_.validation && decides()) {
-      strategy_.collect(state_);
+    if (data_.validation && pace_.coordinates()) {
+      pace_.collect(state_);
       history_.validation =
           evaluate(strategy_, hooks_, state_, *data_.validation, Phase::validation);
       // A part of an epoch is validated where a run ends, and not where it goes on.
@@ -342,8 +318,6 @@ class Training final : public RunControl {
     for (auto& action : actions_) action->after_epoch(epoch, *history_.train, validation);
   }
 
-  /// Whether this worker sees to saving, validation and the end: all do together, or the chief.
-  [[nodiscard]] bool decides() const { return strategy_.in_lockstep() || is_chief(); }
   [[nodiscard]] bool wants_stop() const { return !stop_reason_.empty(); }
   [[nodiscard]] std::string reason() const {
     if (wants_stop()) return stop_reason_;
@@ -355,6 +329,8 @@ class Training final : public RunControl {
   TrainState& state_;
   const DistributedSplits& data_;
   const TrainOptions& options_;
+  Pace& pace_;
+  const Pace::Counts counts_;
   const Step step_;
   const Actions given_;  // the user's, the same on every worker
   Actions actions_;      // those that act here, the stock ones first
@@ -363,6 +339,7 @@ class Training final : public RunControl {
   std::optional<detail::TrainingLimits> limits_;
   std::optional<LearningRateSchedule> schedule_;
   std::int64_t first_step_ = 1;  // of this run
+  std::int64_t seen_step_ = 0;   // the last one that this worker took
   std::string stop_reason_;
   bool ready_ = false;     // the actions know that the run has begun
   bool poisoned_ = false;  // a loss of the last step is not finite here
@@ -377,7 +354,7 @@ History train(Strategy& strategy, const Hooks& hooks, TrainState& state,
               const DistributedSplits& data, const TrainOptions& options, Companions companions) {
   return detail::sharing_failure(strategy, [&] {
     check(data, options);
-    if (!strategy.in_lockstep()) check_without_lockstep(strategy, *data.train, options);
+    check_pace(strategy.pace(), options);
     return Training(strategy, hooks, state, data, options, std::move(companions)).run();
   });
 }

@@ -18,8 +18,9 @@ nlohmann::ordered_json or_null(const std::optional<Report>& report) {
 
 void summarize(Strategy& strategy, const TrainState& state, const History& history,
                const std::optional<Report>& test, const TrainOptions& options) {
-  const bool alone = !strategy.in_lockstep();  // the chief speaks of the servers' parameters
-  if (alone && !strategy.is_chief()) return;
+  if (!strategy.pace().coordinates()) return;
+  const std::string facts = strategy.pace().facts();
+  const bool alone = !facts.empty();  // the chief speaks of the servers' parameters
   const std::string hash = common_parameter_hash(strategy, state);
   if (alone) {
     log_info("parameter_hash ", hash, ", of the parameter servers at step ", state.step);
@@ -48,10 +49,8 @@ void summarize(Strategy& strategy, const TrainState& state, const History& histo
   json["validation"] = or_null(history.validation);
   json["test"] = or_null(test);
   json["parameter_hash"] = hash;
-  // What a strategy without lockstep counts over all workers; the numbers above are the chief's.
-  if (const std::string facts = strategy.facts(); !facts.empty()) {
-    json["parameter_servers"] = nlohmann::ordered_json::parse(facts);
-  }
+  // Counted over all workers; the numbers above are the chief's.
+  if (alone) json["parameter_servers"] = nlohmann::ordered_json::parse(facts);
   std::cout << json.dump() << std::endl;
 }
 

@@ -22,15 +22,17 @@ int main(int argc, char** argv) {
 
     // What train() makes of --lr-schedule and --ema-decay. Leave out what you do not need.
     const std::int64_t epochs = options.train.epochs.value_or(1);
+    troupe::Pace& pace = strategy->pace();  // in step with other workers, or at its own
     troupe::LearningRateSchedule schedule(options.train.schedule, state,
                                           epochs * data.train->steps_per_epoch());
     troupe::keep_averages(state, options.train.ema_decay);
 
+    pace.start(state, *data.train, epochs * pace.counts(*data.train).updates_per_epoch);
     double loss = 0;
     for (std::int64_t epoch = 0; epoch < epochs; ++epoch) {
       double total = 0;
       for (const troupe::DistributedBatch& batch : data.train->epoch(epoch)) {
-        const auto number = strategy->begin_step(state);  // its own, or none: others have ended it
+        const auto number = pace.next_step(state);  // none: others have ended it
         if (!number) break;
         schedule.apply(*number);
         const auto per_replica = strategy->run(train_step, state, batch);
@@ -47,7 +49,7 @@ int main(int argc, char** argv) {
       troupe::log_info("epoch ", epoch + 1, ": loss = ", mean, "; ", troupe::to_line(report));
     }
 
-    strategy->end_training(state, "all epochs are complete");
+    pace.end(state, "all epochs are complete");
 
     troupe::History history;
     history.epochs = epochs;

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string>
 
-#include "servers/wire/pace.h"
 #include "servers/wire/server_client.h"
+#include "servers/wire/staleness.h"
 
 namespace troupe::detail {
 

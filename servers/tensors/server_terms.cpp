@@ -7,8 +7,8 @@
 
 namespace troupe::detail {
 
-Pace pace_of(const ServerOptions& options) {
-  Pace pace;
+Staleness staleness_of(const ServerOptions& options) {
+  Staleness pace;
   pace.staleness_bound = options.staleness_bound;
   pace.prefetch = options.prefetch;
   return pace;
@@ -38,7 +38,7 @@ void check_server_options(const StrategyOptions& options) {
     throw ConfigError(text("--min-shard-bytes is ", servers.min_shard_bytes, "."),
                       "give at least 1.");
   }
-  const bool synchronous = pace_of(servers).synchronous();
+  const bool synchronous = staleness_of(servers).synchronous();
   if (synchronous && cluster.world_size() > 1 && options.step.clip_norm > 0) {
     throw ConfigError(
         "--clip-norm with --staleness-bound 0 and more than one worker: no process has the sum of "

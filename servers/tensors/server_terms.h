@@ -4,11 +4,11 @@
 #include "distributed/worker_group.h"
 #include "hooks/replica.h"
 #include "options/strategy_options.h"
-#include "servers/wire/pace.h"
+#include "servers/wire/staleness.h"
 
 namespace troupe::detail {
 
-[[nodiscard]] Pace pace_of(const ServerOptions& options);
+[[nodiscard]] Staleness staleness_of(const ServerOptions& options);
 
 /// The terms that this process joins with. `replica` is one made by its hooks.
 [[nodiscard]] JoinTerms terms_of(const StrategyOptions& options, const Replica& replica);

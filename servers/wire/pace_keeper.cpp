@@ -6,7 +6,8 @@
 
 namespace troupe {
 
-PaceKeeper::PaceKeeper(const Pace& pace, ServerRole role, WorkerClocks& clocks, RoundKeeper& rounds)
+PaceKeeper::PaceKeeper(const Staleness& pace, ServerRole role, WorkerClocks& clocks,
+                       RoundKeeper& rounds)
     : pace_(pace), role_(role), clocks_(clocks), rounds_(rounds) {}
 
 // In a synchronous job that is a round which nobody has been granted, so no server can have ended

@@ -15,9 +15,9 @@
 #include <string>
 #include <vector>
 
-#include "servers/wire/pace.h"
 #include "servers/wire/round_keeper.h"
 #include "servers/wire/server_messages.h"
+#include "servers/wire/staleness.h"
 #include "servers/wire/worker_clocks.h"
 
 namespace troupe {
@@ -28,7 +28,7 @@ enum class ServerRole { clock, follower };
 class PaceKeeper {
  public:
   /// `clocks` and `rounds` outlive this object.
-  PaceKeeper(const Pace& pace, ServerRole role, WorkerClocks& clocks, RoundKeeper& rounds);
+  PaceKeeper(const Staleness& pace, ServerRole role, WorkerClocks& clocks, RoundKeeper& rounds);
 
   /// Server 0, for a worker that joins: the clock that it starts with, the same on all servers;
   /// from now on nobody passes it. None while a collection runs.
@@ -86,7 +86,7 @@ class PaceKeeper {
   [[nodiscard]] std::int64_t steps() const { return launch_->last_step - launch_->step; }
   [[nodiscard]] Read read_now() const;
 
-  const Pace pace_;
+  const Staleness pace_;
   const ServerRole role_;
   WorkerClocks& clocks_;
   RoundKeeper& rounds_;

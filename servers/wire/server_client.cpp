@@ -25,7 +25,7 @@ constexpr std::chrono::milliseconds kServersVerdict{2'000};
 
 }  // namespace
 
-ServerClient::ServerClient(Cluster cluster, GroupOptions options, Pace pace, ServedModel model)
+ServerClient::ServerClient(Cluster cluster, GroupOptions options, Staleness pace, ServedModel model)
     : cluster_(std::move(cluster)),
       options_(options),
       pace_(pace),

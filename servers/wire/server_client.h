@@ -19,7 +19,7 @@
 #include "net/frame.h"
 #include "options/cluster.h"
 #include "servers/wire/client_inbox.h"
-#include "servers/wire/pace.h"
+#include "servers/wire/staleness.h"
 #include "servers/wire/parameter_store.h"
 #include "servers/wire/placement.h"
 #include "servers/wire/server_answers.h"
@@ -35,7 +35,7 @@ class ServerClient {
   /// Takes new values into the model; the block is valid during the call.
   using Install = std::function<void(const RowBlock&)>;
 
-  ServerClient(Cluster cluster, GroupOptions options, Pace pace, ServedModel model);
+  ServerClient(Cluster cluster, GroupOptions options, Staleness pace, ServedModel model);
   ~ServerClient();
   ServerClient(const ServerClient&) = delete;
   ServerClient& operator=(const ServerClient&) = delete;
@@ -109,7 +109,7 @@ class ServerClient {
 
   const Cluster cluster_;
   const GroupOptions options_;
-  const Pace pace_;
+  const Staleness pace_;
   const ServedModel model_;
   ClientInbox inbox_;
   std::unique_ptr<NetworkThread> network_;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/span.h"
-#include "servers/wire/pace.h"
+#include "servers/wire/staleness.h"
 
 namespace troupe {
 

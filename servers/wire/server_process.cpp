@@ -26,8 +26,8 @@ double seconds_of(std::chrono::steady_clock::duration time) {
 
 }  // namespace
 
-ServerProcess::ServerProcess(Cluster cluster, GroupOptions options, Pace pace, ServedModel model,
-                             ParameterStore& store)
+ServerProcess::ServerProcess(Cluster cluster, GroupOptions options, Staleness pace,
+                             ServedModel model, ParameterStore& store)
     : cluster_(std::move(cluster)),
       options_(options),
       pace_(pace),

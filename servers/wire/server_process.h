@@ -44,7 +44,7 @@ class ServerProcess {
   /// Binds this server's address. `store` outlives this object.
   /// Throws: EnvironmentError (port taken, address not ours), ConfigError (an address outside
   /// loopback without `insecure`).
-  ServerProcess(Cluster cluster, GroupOptions options, Pace pace, ServedModel model,
+  ServerProcess(Cluster cluster, GroupOptions options, Staleness pace, ServedModel model,
                 ParameterStore& store);
   /// Serves until the chief has ended training and the workers have left. SIGTERM is a request that
   /// waits for the chief's end, at most close_timeout after it.
@@ -122,7 +122,7 @@ class ServerProcess {
 
   const Cluster cluster_;
   const GroupOptions options_;
-  const Pace pace_;
+  const Staleness pace_;
   const ServedModel model_;
   ParameterStore& store_;
   JoinTerms terms_;

@@ -10,7 +10,7 @@
 
 namespace troupe {
 
-JoinTerms server_terms(JoinTerms terms, const Pace& pace, const ServedModel& model) {
+JoinTerms server_terms(JoinTerms terms, const Staleness& pace, const ServedModel& model) {
   terms.must_match["staleness bound"] =
       pace.staleness_bound ? text(*pace.staleness_bound) : "(none)";
   terms.must_match["prefetch"] = pace.prefetch ? "yes" : "no";

@@ -3,13 +3,14 @@
 
 #include "distributed/worker_group.h"
 #include "options/cluster.h"
-#include "servers/wire/pace.h"
 #include "servers/wire/placement.h"
+#include "servers/wire/staleness.h"
 
 namespace troupe {
 
 /// `terms`, with pace and placement among the settings that must match.
-[[nodiscard]] JoinTerms server_terms(JoinTerms terms, const Pace& pace, const ServedModel& model);
+[[nodiscard]] JoinTerms server_terms(JoinTerms terms, const Staleness& pace,
+                                     const ServedModel& model);
 
 /// Throws: ConfigError for an address outside loopback without `insecure`, and for more processes
 /// than the protocol has numbers.

@@ -50,7 +50,7 @@ std::string bytes_of(const std::vector<std::byte>& bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-std::string joining(const ServerJob& job, const Cluster& cluster, const Pace& pace,
+std::string joining(const ServerJob& job, const Cluster& cluster, const Staleness& pace,
                     const ServedModel& model, const JoinTerms& terms) {
   ServerClient client(cluster, job.options, pace, model);
   try {
@@ -66,35 +66,35 @@ std::string joining(const ServerJob& job, const Cluster& cluster, const Pace& pa
 TEST_SUITE("net") {
   TEST_CASE("servers: what differs is named, with both values, on the worker and on the server") {
     const JoinTerms ours = {{"w float32 [3]", "b float32 [1]"}, {{"--batch-size", "64"}}};
-    const auto check = [&](const std::string& part, const std::string& there,
-                           const std::string& here,
-                           const std::function<void(Pace&, ServedModel&, JoinTerms&)>& change) {
-      ServerJob job(2, 1, bounded_pace(3), test_options(), [&](int) { return ours; });
-      Pace pace = job.pace;
-      ServedModel model = job.model;
-      JoinTerms terms = ours;
-      change(pace, model, terms);
-      const std::string message = joining(job, job.cluster_of(1), pace, model, terms);
-      CAPTURE(message);
-      CHECK(has(message, part));
-      CHECK(has(message, there + "' on ps/0"));
-      CHECK(has(message, here + "' on worker/1"));
-      CHECK(is<ConfigError>(job.server_errors()[0]));
-      CHECK(message_of(job.server_errors()[0]) == message);
-    };
+    const auto check =
+        [&](const std::string& part, const std::string& there, const std::string& here,
+            const std::function<void(Staleness&, ServedModel&, JoinTerms&)>& change) {
+          ServerJob job(2, 1, bounded_pace(3), test_options(), [&](int) { return ours; });
+          Staleness pace = job.pace;
+          ServedModel model = job.model;
+          JoinTerms terms = ours;
+          change(pace, model, terms);
+          const std::string message = joining(job, job.cluster_of(1), pace, model, terms);
+          CAPTURE(message);
+          CHECK(has(message, part));
+          CHECK(has(message, there + "' on ps/0"));
+          CHECK(has(message, here + "' on worker/1"));
+          CHECK(is<ConfigError>(job.server_errors()[0]));
+          CHECK(message_of(job.server_errors()[0]) == message);
+        };
     check("the setting --batch-size", "64", "32",
-          [](Pace&, ServedModel&, JoinTerms& t) { t.must_match["--batch-size"] = "32"; });
+          [](Staleness&, ServedModel&, JoinTerms& t) { t.must_match["--batch-size"] = "32"; });
     check("the setting staleness bound", "3", "(none)",
-          [](Pace& p, ServedModel&, JoinTerms&) { p.staleness_bound.reset(); });
+          [](Staleness& p, ServedModel&, JoinTerms&) { p.staleness_bound.reset(); });
     check("the setting placement of the parameters", "", "",
-          [](Pace&, ServedModel& m, JoinTerms&) { m.shards[0].rows += 1; });
+          [](Staleness&, ServedModel& m, JoinTerms&) { m.shards[0].rows += 1; });
     check("the model at line 2", "b float32 [1]", "b float64 [1]",
-          [](Pace&, ServedModel&, JoinTerms& t) { t.model_signature[1] = "b float64 [1]"; });
+          [](Staleness&, ServedModel&, JoinTerms& t) { t.model_signature[1] = "b float64 [1]"; });
   }
 
   TEST_CASE("servers: strays are refused and do the job no harm") {
     CapturedLog log;
-    ServerJob job(2, 2, Pace{});
+    ServerJob job(2, 2, Staleness{});
     const auto chief = job.client(0);
     const auto worker = job.client(1);
     chief->join({});
@@ -123,7 +123,7 @@ TEST_SUITE("net") {
 
   TEST_CASE("servers: a leftover of an earlier start is refused") {
     CapturedLog log;
-    ServerJob job(1, 1, Pace{});  // generation 0
+    ServerJob job(1, 1, Staleness{});  // generation 0
     Cluster newer = job.cluster_of(0);
     newer.generation = 1;
     GroupOptions options = test_options();
@@ -135,7 +135,7 @@ TEST_SUITE("net") {
   }
 
   TEST_CASE("servers: first frames of strangers are closed without a word") {
-    ServerJob job(1, 1, Pace{});
+    ServerJob job(1, 1, Staleness{});
     const std::uint16_t port = job.cluster.servers[0].address->port;
     for (const std::string& word :
          {std::string("GET / HTTP/1.1\r\n") + std::string(64, ' '), std::string(4096, '\xff')}) {
@@ -158,7 +158,7 @@ TEST_SUITE("net") {
 
   TEST_CASE("servers: a worker that breaks the protocol is lost, the others go on") {
     CapturedLog log;
-    ServerJob job(2, 1, Pace{});
+    ServerJob job(2, 1, Staleness{});
     const std::string push =
         bytes_of(encode_push({}, FloatModel(job.model).gradient(1.0F), job.model, 0));
     std::string other_clock = push;
@@ -202,7 +202,7 @@ TEST_SUITE("net") {
   TEST_CASE("servers: workers that do not come are named when start_timeout is over") {
     GroupOptions options = test_options();
     options.start_timeout = std::chrono::milliseconds(500);
-    ServerJob job(3, 1, Pace{}, options);
+    ServerJob job(3, 1, Staleness{}, options);
     const auto client = job.client(0);
     client->join({});
     CHECK_THROWS_WITH_AS(client->start(job.zero_states(), 0, 1),
@@ -213,7 +213,7 @@ TEST_SUITE("net") {
   TEST_CASE("servers: a chief that does not come is named") {
     GroupOptions options = test_options();
     options.start_timeout = std::chrono::milliseconds(200);
-    ServerJob job(2, 1, Pace{}, options);
+    ServerJob job(2, 1, Staleness{}, options);
     CHECK(is<RendezvousError>(job.server_errors()[0]));
     CHECK(has(message_of(job.server_errors()[0]), "worker/0 did not join"));
   }
@@ -223,7 +223,7 @@ TEST_SUITE("net") {
     cluster.servers = {{"ps/0", Endpoint{"127.0.0.1", free_port()}}};
     GroupOptions options = test_options();
     options.start_timeout = std::chrono::milliseconds(300);
-    ServerClient client(cluster, options, Pace{}, small_model(1));
+    ServerClient client(cluster, options, Staleness{}, small_model(1));
     const std::string where = text("ps/0 at 127.0.0.1:", cluster.servers[0].address->port);
     CHECK_THROWS_WITH_AS(client.join({}), doctest::Contains(where.c_str()), RendezvousError);
   }
@@ -232,11 +232,11 @@ TEST_SUITE("net") {
     Cluster cluster;
     cluster.servers = {{"ps/0", Endpoint{"192.0.2.1", 2222}}};
     const ServedModel model = small_model(1);
-    CHECK_THROWS_WITH_AS(ServerClient(cluster, test_options(), Pace{}, model),
+    CHECK_THROWS_WITH_AS(ServerClient(cluster, test_options(), Staleness{}, model),
                          doctest::Contains("ps/0 at 192.0.2.1:2222"), ConfigError);
     cluster.server = 0;
     FloatStore store(model, 0);
-    CHECK_THROWS_WITH_AS(ServerProcess(cluster, test_options(), Pace{}, model, store),
+    CHECK_THROWS_WITH_AS(ServerProcess(cluster, test_options(), Staleness{}, model, store),
                          doctest::Contains("--insecure"), ConfigError);
   }
 }

@@ -153,7 +153,7 @@ void Checkpointer::tell_saved(Save which) {
 
 void Checkpointer::save(Save which) {
   if (cadence_.never() || saved_step_ == state_.step) return;
-  strategy_.collect(state_);
+  strategy_.pace().collect(state_);
   const bool told = which != Save::stopping && !listeners_.empty();
   if (told) {
     for (auto& listener : listeners_) listener->before_save(state_.step);

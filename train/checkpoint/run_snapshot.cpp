@@ -151,10 +151,7 @@ void warn_of_other_arithmetic(const ordered_json& saved) {
   }
 }
 
-/// Workers whose own state a checkpoint holds: all, or without lockstep the chief.
-int savers(const Strategy& strategy) { return strategy.in_lockstep() ? strategy.world_size() : 1; }
-
-ordered_json facts_of(const Strategy& strategy, const TrainState& state, const DataIdentity& data) {
+ordered_json facts_of(Strategy& strategy, const TrainState& state, const DataIdentity& data) {
   ordered_json facts;
   facts["step"] = state.step;
   // In batches, so that a run that reads more or fewer at a step goes on at the same examples.
@@ -164,7 +161,7 @@ ordered_json facts_of(const Strategy& strategy, const TrainState& state, const D
                        {"step", data.batches_per_step == 1 ? step : std::min(step, batches)}};
   facts["data"] = {
       {"train_examples", data.examples}, {"batch_size", data.global_batch}, {"seed", data.seed}};
-  facts["world_size"] = savers(strategy);
+  facts["world_size"] = strategy.pace().voices();
   facts["local_replicas"] = strategy.local_replicas();
   facts["arithmetic"] = arithmetic();
   ordered_json names = ordered_json::array();
@@ -232,7 +229,7 @@ void add_to(std::vector<double>& sums, const at::Tensor& saved) {
 void restore_own(Strategy& strategy, TrainState& state, const ordered_json& facts,
                  const RunSnapshot& snapshot, std::uint64_t seed) {
   const Layout former{facts.at("world_size").get<int>(), facts.value("local_replicas", 1)};
-  const Layout present{savers(strategy), strategy.local_replicas()};
+  const Layout present{strategy.pace().voices(), strategy.local_replicas()};
   const auto own = [&](int rank) {
     const std::string name = worker_file(rank);
     return read_tensors(snapshot.files.at(name), name);

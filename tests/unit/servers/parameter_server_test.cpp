@@ -313,9 +313,9 @@ TEST_SUITE("strategies") {
             auto state = strategy.create_state(hooks, 1);
             const auto data = strategy.distribute(hooks.create_datasets(), {8, 1});
             if (rank == 2) {  // two steps, then it is gone without a word
-              strategy.publish(state, 0);
+              strategy.pace().start(state, *data.train, 0);
               for (int step = 0; step < 2; ++step) {
-                if (!strategy.begin_step(state)) return;
+                if (!strategy.pace().next_step(state)) return;
                 (void)strategy.run(
                     [&](auto& replica, const auto& batch) {
                       return hooks.train_step(replica, batch);
@@ -327,7 +327,7 @@ TEST_SUITE("strategies") {
             const auto history = troupe::train(strategy, hooks, state, data, options);
             if (rank == 0) {
               reached = state.step;
-              facts = nlohmann::json::parse(strategy.facts());
+              facts = nlohmann::json::parse(strategy.pace().facts());
             }
             strategy.close();
           });

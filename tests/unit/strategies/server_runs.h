@@ -100,7 +100,7 @@ inline JobEnd train_job(const Job& job, const Hooks& hooks, const TrainOptions& 
       end.step = state.step;
       end.test = report;
       end.history = history;
-      end.servers = nlohmann::json::parse(strategy.facts());
+      end.servers = nlohmann::json::parse(strategy.pace().facts());
     }
     strategy.close();
   });

@@ -1,4 +1,4 @@
-// Pace: what keeps workers together that train through parameter servers. Plain data.
+// Staleness: what keeps workers together that train through parameter servers. Plain data.
 //
 // Vocabulary: a worker's *clock* counts the steps that it has ended. With a bound of S, a worker
 // may begin a step with parameters that hold all updates of all live workers up to its own clock -
@@ -14,7 +14,7 @@
 
 namespace troupe {
 
-struct Pace {
+struct Staleness {
   std::optional<std::int64_t> staleness_bound;  // 0: synchronous; unset: no bound
   bool prefetch = true;  // fetch the values of the next step while this one computes
 
