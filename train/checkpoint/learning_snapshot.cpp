@@ -35,7 +35,8 @@ void each_rate(const TrainState& state, ordered_json& facts, V&& visit) {
 ordered_json to_json(const PlateauState& plateau) {
   return {{"best", plateau.best ? ordered_json(*plateau.best) : ordered_json()},
           {"since", plateau.since},
-          {"drops", plateau.drops}};
+          {"drops", plateau.drops},
+          {"observed_epoch", plateau.observed_epoch}};
 }
 
 PlateauState plateau_of(const ordered_json& facts) {
@@ -45,6 +46,7 @@ PlateauState plateau_of(const ordered_json& facts) {
   if (!saved->at("best").is_null()) plateau.best = saved->at("best").get<double>();
   plateau.since = saved->at("since").get<std::int64_t>();
   plateau.drops = saved->at("drops").get<std::int64_t>();
+  plateau.observed_epoch = saved->value("observed_epoch", plateau.observed_epoch);
   return plateau;
 }
 
@@ -81,7 +83,8 @@ void capture_learning(const TrainState& state, ordered_json& facts, RunSnapshot&
   each_rate(state, facts, [](ordered_json& described, double base) { described = base; });
   const PlateauState& plateau = state.plateau;
   // Drops alone: so many validations, none of them finite.
-  const bool has_seen = plateau.best || plateau.since > 0 || plateau.drops > 0;
+  const bool has_seen =
+      plateau.best || plateau.since > 0 || plateau.drops > 0 || plateau.observed_epoch >= 0;
   if (has_seen) facts["plateau"] = to_json(plateau);
   if (!state.averages) return;
   facts["averages"] = {{"decay", state.averages->decay}, {"updates", state.averages->updates}};

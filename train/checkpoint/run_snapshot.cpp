@@ -7,6 +7,8 @@
 #include <torch/version.h>
 
 #include <algorithm>
+#include <cmath>
+#include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
 
@@ -76,7 +78,7 @@ std::vector<double> to_doubles(const at::Tensor& tensor) {
 /// each replica's buffers and running metrics.
 Bytes own_state(const Strategy& strategy, const TrainState& state) {
   std::vector<double> losses;
-  for (const auto& [name, sum] : state.epoch_loss.sums()) losses.push_back(sum);
+  for (const LossSum& loss : state.epoch_loss.sums()) losses.push_back(loss.total);
   std::vector<NamedTensor> tensors = {{"random", random_state()}, {"losses", doubles(losses)}};
   for (std::size_t i = 0; i < state.replicas.size(); ++i) {
     Replica& replica = *state.replicas[i];
@@ -151,6 +153,33 @@ void warn_of_other_arithmetic(const ordered_json& saved) {
   }
 }
 
+/// JSON has no infinity and nothing that is not a number: those are texts.
+ordered_json exactly(double value) {
+  return std::isfinite(value) ? ordered_json(value) : ordered_json(std::to_string(value));
+}
+std::map<std::string, double> kept_of(const ordered_json& facts) {
+  std::map<std::string, double> kept;
+  const auto saved = facts.find("kept");
+  if (saved == facts.end()) return kept;
+  for (const auto& [name, value] : saved->items()) {
+    kept[name] = value.is_string() ? std::stod(value.get<std::string>()) : value.get<double>();
+  }
+  return kept;
+}
+
+/// The losses of the epoch so far; in version 1 all were counted together.
+std::vector<LossSum> losses_of(const ordered_json& saved, std::int64_t& all_examples) {
+  const ordered_json& examples = saved.at("examples");
+  all_examples = (examples.is_array() ? saved.at("all_examples") : examples).get<std::int64_t>();
+  std::vector<LossSum> losses;
+  for (const auto& name : saved.at("names")) {
+    const std::size_t i = losses.size();
+    losses.push_back(
+        {name, 0, examples.is_array() ? examples.at(i).get<std::int64_t>() : all_examples});
+  }
+  return losses;
+}
+
 /// Workers whose own state a checkpoint holds: all, or without lockstep the chief.
 int savers(const Strategy& strategy) { return strategy.in_lockstep() ? strategy.world_size() : 1; }
 
@@ -168,8 +197,15 @@ ordered_json facts_of(const Strategy& strategy, const TrainState& state, const D
   facts["local_replicas"] = strategy.local_replicas();
   facts["arithmetic"] = arithmetic();
   ordered_json names = ordered_json::array();
-  for (const auto& [name, sum] : state.epoch_loss.sums()) names.push_back(name);
-  facts["epoch_loss"] = {{"names", names}, {"examples", state.epoch_loss.examples()}};
+  ordered_json examples = ordered_json::array();
+  for (const LossSum& loss : state.epoch_loss.sums()) {
+    names.push_back(loss.name);
+    examples.push_back(loss.examples);
+  }
+  facts["epoch_loss"] = {{"names", names},
+                         {"examples", examples},
+                         {"all_examples", state.epoch_loss.examples()}};
+  for (const auto& [name, value] : state.kept) facts["kept"][name] = exactly(value);
   return facts;
 }
 
@@ -238,8 +274,8 @@ void restore_own(Strategy& strategy, TrainState& state, const ordered_json& fact
     return read_tensors(snapshot.files.at(name), name);
   };
   const std::size_t metric_sums = state.replicas.front()->metrics(Phase::train).sums().size();
-  LossValues losses;
-  for (const auto& name : facts.at("epoch_loss").at("names")) losses.emplace_back(name, 0.0);
+  std::int64_t all_examples = 0;
+  std::vector<LossSum> losses = losses_of(facts.at("epoch_loss"), all_examples);
   std::vector<double> loss_sums(losses.size(), 0.0);
   std::vector<std::vector<double>> metrics(state.replicas.size(),
                                            std::vector<double>(metric_sums, 0.0));
@@ -268,8 +304,8 @@ void restore_own(Strategy& strategy, TrainState& state, const ordered_json& fact
       }
     }
   }
-  for (std::size_t i = 0; i < losses.size(); ++i) losses[i].second = loss_sums[i];
-  state.epoch_loss.restore(losses, facts.at("epoch_loss").at("examples").get<std::int64_t>());
+  for (std::size_t i = 0; i < losses.size(); ++i) losses[i].total = loss_sums[i];
+  state.epoch_loss.restore(losses, all_examples);
   for (std::size_t i = 0; i < metrics.size(); ++i) {
     state.replicas[i]->metrics(Phase::train).set_sums(metrics[i]);
   }
@@ -348,6 +384,7 @@ void restore(Strategy& strategy, TrainState& state, const DataIdentity& data,
     state.step = facts.at("step").get<std::int64_t>();
     state.position = {facts.at("position").at("epoch").get<std::int64_t>(),
                       facts.at("position").at("step").get<std::int64_t>()};
+    state.kept = kept_of(facts);
     restore_own(strategy, state, facts, snapshot, data.seed);
     detail::restore_learning(strategy, state, facts, snapshot);
   } catch (const ordered_json::exception& error) {
