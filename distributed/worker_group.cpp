@@ -43,6 +43,9 @@ std::vector<std::vector<std::byte>> WorkerGroup::all_gather(Span<const std::byte
                                                             const Deadline& deadline) {
   return impl_->all_gather(mine, deadline);
 }
+std::vector<std::vector<std::byte>> WorkerGroup::gather(Span<const std::byte> mine) {
+  return impl_->gather(mine);
+}
 void WorkerGroup::barrier(const Deadline& deadline) {
   impl_->barrier(Operation::barrier, deadline);
 }

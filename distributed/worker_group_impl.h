@@ -75,6 +75,16 @@ class WorkerGroup::Impl {
     Call call = enter(Operation::all_gather, DType::none, 0, 0, deadline);
     return ring_all_gather(call, mine, kMaxGatherBytes);
   }
+  std::vector<std::vector<std::byte>> gather(Span<const std::byte> mine) {
+    if (world_size() == 1) {
+      check_alone();
+      return {std::vector<std::byte>(mine.begin(), mine.end())};
+    }
+    const auto enter_gather = [this](const Deadline& deadline) {
+      return enter(Operation::gather, DType::bytes, 0, 0, deadline);
+    };
+    return tree_gather(enter_gather, mine, state_.options.collective_timeout);
+  }
   void barrier(Operation operation, const Deadline& deadline) {
     if (world_size() == 1) return check_alone();
     if (board_) return board_->meet(operation, DType::none, 0, deadline);

@@ -40,6 +40,10 @@ void Strategy::end_training(TrainState& /*state*/, const std::string& /*reason*/
 
 std::string Strategy::facts() const { return ""; }
 
+std::vector<std::vector<std::byte>> Strategy::gather_to_chief(Span<const std::byte> mine) {
+  return {{mine.begin(), mine.end()}};
+}
+
 DistributedSplits Strategy::distribute(const Splits& splits, const BatchPlan& plan) {
   const std::vector<std::string> sizes = gather(sizes_of(splits));
   for (std::size_t rank = 1; rank < sizes.size(); ++rank) {
