@@ -128,6 +128,14 @@ std::vector<std::vector<std::byte>> WorkerGroup::all_gather(Span<const std::byte
   return ring_all_gather(call, mine, kMaxGatherBytes);
 }
 
+std::vector<std::vector<std::byte>> WorkerGroup::gather(Span<const std::byte> mine) {
+  if (is_alone()) return {std::vector<std::byte>(mine.begin(), mine.end())};
+  const auto enter_gather = [this](const Deadline& deadline) {
+    return enter(Operation::gather, DType::bytes, 0, 0, deadline);
+  };
+  return tree_gather(enter_gather, mine, state_.options.collective_timeout);
+}
+
 void WorkerGroup::meet(Operation operation, DType dtype, std::uint64_t total_bytes,
                        const Deadline& deadline) {
   if (is_alone()) return;

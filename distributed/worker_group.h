@@ -99,10 +99,15 @@ class WorkerGroup {
   /// Copies `root`'s bytes to every rank (binomial tree).  Shapes: the same n on every rank.
   void broadcast(Span<std::byte> bytes, int root, const Deadline& deadline);
 
-  /// Every rank's bytes, by rank; lengths may differ (each at most kMaxGatherBytes).
+  /// Every rank's bytes, by rank, for short ones: lengths may differ (each at most
+  /// kMaxGatherBytes).
   [[nodiscard]] std::vector<std::vector<std::byte>> all_gather(Span<const std::byte> mine,
                                                                const Deadline& deadline);
-  static constexpr std::size_t kMaxGatherBytes = std::size_t{1} << 30;
+  static constexpr std::size_t kMaxGatherBytes = std::size_t{16} << 20;
+  /// Every rank's bytes at rank 0, by rank, however long; nothing elsewhere.
+  /// Collective: yes.  Blocks: at most collective_timeout for each MiB of every rank's.
+  /// Throws: as all_reduce.
+  [[nodiscard]] std::vector<std::vector<std::byte>> gather(Span<const std::byte> mine);
 
   /// Returns when every rank has called it.
   void barrier(const Deadline& deadline);

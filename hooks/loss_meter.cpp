@@ -3,38 +3,41 @@
 #include <torch/types.h>
 
 #include <algorithm>
+#include <set>
 
 namespace troupe {
 
 void LossMeter::add(const std::vector<StepResult>& results, std::int64_t global_examples) {
   examples_ += global_examples;
+  std::set<std::string> counted;
   for (const StepResult& result : results) {
     for (const auto& [name, loss] : result.losses) {
       const at::Tensor weighted =
           loss.to(torch::kFloat64).reshape({}) * static_cast<double>(global_examples);
-      const auto known = std::find_if(sums_.begin(), sums_.end(),
-                                      [&](const auto& sum) { return sum.first == name; });
-      if (known == sums_.end()) {
-        sums_.emplace_back(name, weighted);
-      } else {
-        known->second = known->second + weighted.to(known->second.device());
-      }
+      const auto known = std::find_if(entries_.begin(), entries_.end(),
+                                      [&, &key = name](const Entry& e) { return e.name == key; });
+      const bool is_new = known == entries_.end();
+      Entry& entry = is_new ? entries_.emplace_back(Entry{name, weighted}) : *known;
+      if (!is_new) entry.total = entry.total + weighted.to(entry.total.device());
+      if (counted.insert(name).second) entry.examples += global_examples;
     }
   }
 }
 
-void LossMeter::restore(const LossValues& sums, std::int64_t examples) {
-  sums_.clear();
-  for (const auto& [name, sum] : sums) {
-    sums_.emplace_back(name, torch::tensor(sum, torch::kFloat64));
+void LossMeter::restore(const std::vector<LossSum>& sums, std::int64_t examples) {
+  entries_.clear();
+  for (const LossSum& sum : sums) {
+    entries_.push_back({sum.name, torch::tensor(sum.total, torch::kFloat64), sum.examples});
   }
   examples_ = examples;
 }
 
-LossValues LossMeter::sums() const {
-  LossValues values;
-  for (const auto& [name, sum] : sums_) values.emplace_back(name, sum.item<double>());
-  return values;
+std::vector<LossSum> LossMeter::sums() const {
+  std::vector<LossSum> sums;
+  for (const Entry& entry : entries_) {
+    sums.push_back({entry.name, entry.total.item<double>(), entry.examples});
+  }
+  return sums;
 }
 
 }  // namespace troupe

@@ -1,16 +1,22 @@
 // LossMeter: the mean loss over the examples of many steps. It adds up loss times examples of the
-// step, so a short last batch weighs what it holds; a mean of step means would not.
+// step, so a short last batch weighs what it holds; a mean of step means would not. A loss that
+// only some steps return is the mean over the examples of those.
 #pragma once
 
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "hooks/step_result.h"
-#include "hooks/values.h"
 
 namespace troupe {
+
+/// One loss added up over steps.
+struct LossSum {
+  std::string name;
+  double total = 0;           // of loss * examples
+  std::int64_t examples = 0;  // of the steps that returned it, over all workers
+};
 
 class LossMeter {
  public:
@@ -18,15 +24,20 @@ class LossMeter {
   /// No communication; on a device, the host does not wait.
   void add(const std::vector<StepResult>& results, std::int64_t global_examples);
 
-  /// Sum over this worker's replicas of loss * examples, by name, in the order of the first step.
-  [[nodiscard]] LossValues sums() const;
-  /// Goes on from what sums() and examples() gave.
-  void restore(const LossValues& sums, std::int64_t examples);
-  /// Examples of all steps, over all workers.
+  /// Over this worker's replicas, in the order in which the losses first came.
+  [[nodiscard]] std::vector<LossSum> sums() const;
+  /// Continues from what sums() and examples() gave.
+  void restore(const std::vector<LossSum>& sums, std::int64_t examples);
+  /// Of all steps, over all workers.
   [[nodiscard]] std::int64_t examples() const { return examples_; }
 
  private:
-  std::vector<std::pair<std::string, at::Tensor>> sums_;  // scalars, float64
+  struct Entry {
+    std::string name;
+    at::Tensor total;  // scalar, float64
+    std::int64_t examples = 0;
+  };
+  std::vector<Entry> entries_;
   std::int64_t examples_ = 0;
 };
 

@@ -65,6 +65,8 @@ const char* name_of(Operation operation) {
       return "barrier";
     case Operation::close:
       return "close";
+    case Operation::gather:
+      return "gather";
   }
   return "unknown";
 }
@@ -188,7 +190,7 @@ FrameFault decode_frame(Span<const std::byte> bytes, FrameHeader& header) {
   const auto dtype = std::to_integer<std::uint8_t>(at[kDTypeAt]);
   if (!in_range(type, static_cast<std::uint8_t>(FrameType::hello),
                 static_cast<std::uint8_t>(kLastFrameType)) ||
-      !in_range(operation, 0, static_cast<std::uint8_t>(Operation::close)) ||
+      !in_range(operation, 0, static_cast<std::uint8_t>(kLastOperation)) ||
       !in_range(dtype, 0, static_cast<std::uint8_t>(DType::bfloat16))) {
     return FrameFault::bad_enum;
   }

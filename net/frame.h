@@ -69,7 +69,9 @@ enum class Operation : std::uint8_t {
   all_gather = 4,
   barrier = 5,
   close = 6,
+  gather = 7,
 };
+inline constexpr Operation kLastOperation = Operation::gather;
 
 enum class DType : std::uint8_t {
   none = 0,

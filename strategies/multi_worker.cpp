@@ -13,7 +13,6 @@
 #include "strategies/gradients/overlap_choice.h"
 #include "strategies/replicas/local_replicas.h"
 #include "strategies/shared_failure.h"
-#include "tensors/tensor_bytes.h"
 
 namespace troupe {
 namespace {
@@ -67,9 +66,7 @@ class MultiWorker final : public Strategy {
       replicas_.use(*engine_);
       warn_of_crowding();
     }
-    std::vector<std::byte> bytes = detail::pack(tensors);
-    group_.broadcast(bytes, /*root=*/0, deadline());
-    detail::unpack(bytes, tensors);
+    detail::change_on_host(tensors, [this](Span<std::byte> bytes) { broadcast(bytes); });
     detail::copy_first_to_all(state);
     return state;
   }
@@ -96,6 +93,19 @@ class MultiWorker final : public Strategy {
       all.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     }
     return all;
+  }
+
+  [[nodiscard]] std::vector<std::vector<std::byte>> gather_to_chief(
+      Span<const std::byte> mine) override {
+    return group_.gather(mine);
+  }
+
+  void broadcast(Span<std::byte> bytes) override {
+    constexpr std::size_t kPiece = std::size_t{64} << 20;  // what a deadline is for
+    for (std::size_t begin = 0; begin < bytes.size(); begin += kPiece) {
+      const std::size_t size = std::min(kPiece, bytes.size() - begin);
+      group_.broadcast(bytes.subspan(begin, size), /*root=*/0, deadline());
+    }
   }
 
   void synchronize_buffers(TrainState& state) override {

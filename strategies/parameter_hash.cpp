@@ -3,7 +3,6 @@
 #include "core/sha256.h"
 #include "core/text.h"
 #include "strategies/shared_failure.h"
-#include "tensors/tensor_bytes.h"
 
 namespace troupe {
 
@@ -15,8 +14,7 @@ std::string parameter_hash(const Replica& replica) {
   for (const NamedTensor& tensor : tensors) {
     digest.update(
         text(tensor.first, " ", tensor.second.scalar_type(), " ", tensor.second.sizes(), "\n"));
-    const std::vector<std::byte> bytes = detail::pack({tensor});
-    digest.update(Span<const std::byte>(bytes));
+    digest.update(detail::host_bytes(tensor.second.detach().to(at::kCPU).contiguous()));
   }
   return digest.hex();
 }

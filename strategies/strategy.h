@@ -99,8 +99,17 @@ class Strategy {
   /// this worker's alone.  Collective: yes.
   virtual void sum(Span<double> /*values*/) {}
 
-  /// Every worker's text, by rank. Default: this worker's alone.  Collective: yes.
+  /// Every worker's text, by rank, for short ones. Default: this worker's alone.  Collective: yes.
   [[nodiscard]] virtual std::vector<std::string> gather(const std::string& mine) { return {mine}; }
+
+  /// Every worker's bytes on the chief, by rank, however long; nothing on the others. What travels
+  /// passes no worker's memory in more than a piece. Collective: yes.  Blocks: at most
+  /// collective_timeout a piece. Default: there is one worker.
+  [[nodiscard]] virtual std::vector<std::vector<std::byte>> gather_to_chief(
+      Span<const std::byte> mine);
+  /// Copies the chief's bytes to all workers, piece by piece. Shapes: the same count everywhere.
+  /// Collective: yes.  Blocks: at most collective_timeout a piece. Default: there is one worker.
+  virtual void broadcast(Span<std::byte> /*bytes*/) {}
 
   /// Makes buffers (batch-norm statistics) equal on all replicas: floating point ones become their
   /// mean, others the chief's first replica's. Each replica keeps its own while it trains;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,6 +34,7 @@ struct TrainState {
   // them: the optimisers have those of the present step. Empty: no schedule.
   std::vector<std::vector<double>> base_rates;
   PlateauState plateau;
+  std::map<std::string, double> kept;      // numbers of the user's loop; any value, names in UTF-8
   std::optional<WeightAverages> averages;  // unset: none are kept
 };
 

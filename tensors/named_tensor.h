@@ -3,11 +3,33 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <string>
 #include <utility>
+#include <vector>
+
+#include "core/span.h"
 
 namespace troupe {
 
 using NamedTensor = std::pair<std::string, at::Tensor>;
 
+/// What is named "<prefix><rest>", as "<rest>".
+[[nodiscard]] std::vector<NamedTensor> named_below(const std::vector<NamedTensor>& tensors,
+                                                   const std::string& prefix);
+
+namespace detail {
+
+/// The elements of a contiguous tensor on the host, as they lie in memory.
+[[nodiscard]] Span<std::byte> host_bytes(const at::Tensor& tensor);
+
+/// Calls `change` with each tensor's elements on the host, and puts back what it made of them.
+void change_on_host(const std::vector<NamedTensor>& tensors,
+                    const std::function<void(Span<std::byte>)>& change);
+
+/// One line per tensor, "conv1.weight Float [32, 1, 3, 3] requires_grad": what workers must agree
+/// on.
+[[nodiscard]] std::vector<std::string> signature(const std::vector<NamedTensor>& tensors);
+
+}  // namespace detail
 }  // namespace troupe

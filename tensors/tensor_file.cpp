@@ -3,12 +3,13 @@
 #include <torch/types.h>
 
 #include <array>
+#include <cstdint>
 #include <cstring>
+#include <memory>
 #include <utility>
 
 #include "core/error.h"
 #include "core/text.h"
-#include "tensors/safetensors.h"
 
 namespace troupe {
 namespace {
@@ -43,32 +44,50 @@ at::ScalarType to_torch(TensorType type) {
 
 }  // namespace
 
-std::vector<std::byte> write_tensors(const std::vector<NamedTensor>& tensors) {
-  SafetensorsContent content;
+void write_tensors(const std::vector<NamedTensor>& tensors, const ByteSink& sink,
+                   const TensorTexts& texts) {
+  SafetensorsContent content{{}, texts};
   std::vector<at::Tensor> on_host;  // keeps the bytes alive
   for (const auto& [name, tensor] : tensors) {
     on_host.push_back(tensor.detach().to(at::kCPU).contiguous());
     const at::Tensor& host = on_host.back();
-    content.tensors.push_back({name,
-                               to_file(name, host.scalar_type()),
-                               host.sizes().vec(),
-                               {static_cast<const std::byte*>(host.data_ptr()), host.nbytes()}});
+    content.tensors.push_back(
+        {name, to_file(name, host.scalar_type()), host.sizes().vec(), detail::host_bytes(host)});
   }
+  write_safetensors(content, sink);
+}
+
+std::vector<std::byte> write_tensors(const std::vector<NamedTensor>& tensors,
+                                     const TensorTexts& texts) {
+  std::size_t bytes = 0;
+  for (const auto& [name, tensor] : tensors) bytes += tensor.nbytes();
   std::vector<std::byte> file;
-  write_safetensors(content, [&](Span<const std::byte> bytes) {
-    file.insert(file.end(), bytes.begin(), bytes.end());
-  });
+  const auto append = [&](Span<const std::byte> piece) {
+    if (file.empty()) file.reserve(piece.size() + bytes);  // the header comes first
+    file.insert(file.end(), piece.begin(), piece.end());
+  };
+  write_tensors(tensors, append, texts);
   return file;
 }
 
-std::vector<NamedTensor> read_tensors(Span<const std::byte> file, const std::string& shown) {
+std::vector<NamedTensor> read_tensors(std::vector<std::byte> file, const std::string& shown,
+                                      TensorTexts* texts) {
+  const auto owner = std::make_shared<std::vector<std::byte>>(std::move(file));
+  SafetensorsContent content = read_safetensors(*owner, shown);
+  if (texts != nullptr) *texts = std::move(content.metadata);
   std::vector<NamedTensor> tensors;
-  for (const TensorView& view : read_safetensors(file, shown).tensors) {
-    at::Tensor tensor = torch::empty(view.shape, at::TensorOptions(to_torch(view.dtype)));
-    if (view.bytes.size() > 0) {
-      std::memcpy(tensor.data_ptr(), view.bytes.data(), view.bytes.size());
+  for (const TensorView& view : content.tensors) {
+    const at::TensorOptions type(to_torch(view.dtype));
+    auto* const data = owner->data() + (view.bytes.data() - owner->data());
+    const bool aligned = reinterpret_cast<std::uintptr_t>(data) % bytes_of(view.dtype) == 0;
+    if (aligned && !view.bytes.empty()) {
+      tensors.emplace_back(view.name, torch::from_blob(
+                                          data, view.shape, [owner](void*) {}, type));
+      continue;
     }
-    tensors.emplace_back(view.name, std::move(tensor));
+    at::Tensor copy = torch::empty(view.shape, type);  // as another writer may have placed it
+    if (!view.bytes.empty()) std::memcpy(copy.data_ptr(), data, view.bytes.size());
+    tensors.emplace_back(view.name, std::move(copy));
   }
   return tensors;
 }

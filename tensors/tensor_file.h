@@ -2,21 +2,31 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <string>
 #include <vector>
 
-#include "core/span.h"
 #include "tensors/named_tensor.h"
+#include "tensors/safetensors.h"
 
 namespace troupe {
 
-/// The tensors' values, wherever they are; gradients and views are not kept.
-/// Throws: ConfigError for a dtype that the format does not have (complex, quantised).
-[[nodiscard]] std::vector<std::byte> write_tensors(const std::vector<NamedTensor>& tensors);
+/// The file's own texts, by name.
+using TensorTexts = std::map<std::string, std::string>;
 
-/// Tensors on the host that own their memory. `shown` names the file in messages.
+/// Gives `sink` the file, tensor by tensor, without a copy of those that are contiguous on the
+/// host; gradients and views are not kept.
+/// Throws: ConfigError for a dtype that the format does not have (complex, quantised).
+void write_tensors(const std::vector<NamedTensor>& tensors, const ByteSink& sink,
+                   const TensorTexts& texts = {});
+/// The same in one piece.
+[[nodiscard]] std::vector<std::byte> write_tensors(const std::vector<NamedTensor>& tensors,
+                                                   const TensorTexts& texts = {});
+
+/// Tensors on the host, which own the file's memory together. `shown` names the file in messages.
 /// Throws: CheckpointError when the bytes are no such file.
-[[nodiscard]] std::vector<NamedTensor> read_tensors(Span<const std::byte> file,
-                                                    const std::string& shown);
+[[nodiscard]] std::vector<NamedTensor> read_tensors(std::vector<std::byte> file,
+                                                    const std::string& shown,
+                                                    TensorTexts* texts = nullptr);
 
 }  // namespace troupe

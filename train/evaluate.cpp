@@ -72,12 +72,11 @@ Report reduce_report(Strategy& strategy, TrainState& state, const LossMeter& met
   Report report;
   report.phase = phase;
   report.examples = meter.examples();
-  report.losses = meter.sums();
 
   // One reduction for everything: losses, then the metrics' sums of all local replicas.
   std::vector<double> values;
-  for (const auto& [name, sum] : report.losses) values.push_back(sum);
-  const std::size_t loss_count = values.size();
+  const std::vector<LossSum> losses = meter.sums();
+  for (const LossSum& loss : losses) values.push_back(loss.total);
   MetricSet metrics = state.replicas.front()->metrics(phase);  // a copy
   std::vector<double> sums = metrics.sums();
   for (std::size_t i = 1; i < state.replicas.size(); ++i) {
@@ -87,10 +86,11 @@ Report reduce_report(Strategy& strategy, TrainState& state, const LossMeter& met
   values.insert(values.end(), sums.begin(), sums.end());
   strategy.sum(values);
 
-  for (std::size_t i = 0; i < loss_count; ++i) {
-    report.losses[i].second = values[i] / static_cast<double>(report.examples);
+  for (std::size_t i = 0; i < losses.size(); ++i) {
+    report.losses.emplace_back(losses[i].name, values[i] / static_cast<double>(losses[i].examples));
   }
-  metrics.set_sums(Span<const double>(values).subspan(loss_count, values.size() - loss_count));
+  metrics.set_sums(
+      Span<const double>(values).subspan(losses.size(), values.size() - losses.size()));
   report.metrics = metrics.compute();
   return report;
 }

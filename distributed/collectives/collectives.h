@@ -5,7 +5,9 @@
 // rank order (rank_order.h), so all algorithms give the same bits.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
+#include <functional>
 #include <vector>
 
 #include "core/span.h"
@@ -86,6 +88,12 @@ void tree_broadcast(Call& call, Span<std::byte> bytes, int root);
 [[nodiscard]] std::vector<std::vector<std::byte>> ring_all_gather(Call& call,
                                                                   Span<const std::byte> mine,
                                                                   std::size_t max_bytes);
+
+/// Every rank's bytes at rank 0, by rank; elsewhere nothing. Up a binomial tree in pieces of
+/// kScratchBytes, each a call of its own that may take `limit`.
+[[nodiscard]] std::vector<std::vector<std::byte>> tree_gather(
+    const std::function<Call(const Deadline&)>& enter, Span<const std::byte> mine,
+    std::chrono::milliseconds limit);
 
 /// Dissemination barrier: ceil(log2(W)) rounds.
 /// Source: Hensgen, Finkel & Manber 1988, "Two algorithms for barrier synchronization".

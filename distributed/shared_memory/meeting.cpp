@@ -171,7 +171,7 @@ void Meeting::compare(int peer) {
   const EntryWords theirs = entry(peer).words;
   if (same(theirs, words_)) return;
   const bool known = theirs.operation >= static_cast<std::uint8_t>(Operation::all_reduce) &&
-                     theirs.operation <= static_cast<std::uint8_t>(Operation::close) &&
+                     theirs.operation <= static_cast<std::uint8_t>(kLastOperation) &&
                      theirs.dtype <= static_cast<std::uint8_t>(DType::bfloat16);
   if (!known) {
     settle_broken(environment_, {peer, "its entry in shared memory was refused"}, where());

@@ -26,10 +26,6 @@ bool changes_given_rows_only(torch::optim::OptimizerOptions& options) {
   return adagrad != nullptr && adagrad->weight_decay() == 0;
 }
 
-Span<const std::byte> bytes_of(const at::Tensor& host) {
-  return {static_cast<const std::byte*>(host.data_ptr()), host.nbytes()};
-}
-
 /// A push under construction: the blocks point into what is kept here.
 class PushBuilder {
  public:
@@ -50,7 +46,7 @@ class PushBuilder {
     const at::Tensor whole = keep(as_rows(gradient));
     for (const int shard : shards_of(number)) {
       const at::Tensor part = whole.narrow(0, shard_at(shard).first_row, shard_at(shard).rows);
-      push.gradients.push_back({shard, true, {}, bytes_of(part)});
+      push.gradients.push_back({shard, true, {}, host_bytes(part)});
     }
   }
 
@@ -68,7 +64,7 @@ class PushBuilder {
       rows_.emplace_back(from, to);
       for (std::int64_t& row : rows_.back()) row -= first_row;
       push.gradients.push_back(
-          {shard, false, rows_.back(), bytes_of(values.narrow(0, from - begin, to - from))});
+          {shard, false, rows_.back(), host_bytes(values.narrow(0, from - begin, to - from))});
     }
   }
 

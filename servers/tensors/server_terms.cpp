@@ -3,7 +3,6 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "strategies/replicas/local_replicas.h"
-#include "tensors/tensor_bytes.h"
 
 namespace troupe::detail {
 

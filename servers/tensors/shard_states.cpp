@@ -5,17 +5,18 @@
 
 #include <functional>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "core/error.h"
 #include "core/text.h"
-#include "servers/tensors/state_bytes.h"
 #include "strategies/gradients/optimizer_state.h"
+#include "tensors/tensor_file.h"
 
 namespace troupe::detail {
 namespace {
 
-using nlohmann::ordered_json;
+using nlohmann::json;
+
+constexpr char kOptimizers[] = "optimizers";
 
 ConfigError does_not_fit(const std::string& what) {
   return ConfigError("the parameter servers' state does not fit: " + what + ".",
@@ -26,21 +27,14 @@ const Shard& shard_at(const ServedParameters& served, int shard) {
   return served.model.shards[static_cast<std::size_t>(shard)];
 }
 
-/// A parameter's number by its name; -1: it is not served.
-int number_of(const ServedParameters& served, const std::string& name) {
-  for (std::size_t i = 0; i < served.model.tensors.size(); ++i) {
-    if (served.model.tensors[i].name == name) return static_cast<int>(i);
-  }
-  return -1;
-}
-
-/// The shards of a parameter that `server` holds; of a parameter that is not served, none.
-std::vector<int> held_by(const ServedParameters& served, const std::string& parameter, int server) {
-  std::vector<int> held;
-  const int number = number_of(served, parameter);
-  if (number < 0) return held;
-  for (const int shard : served.shards_of[static_cast<std::size_t>(number)]) {
-    if (shard_at(served, shard).server == server) held.push_back(shard);
+/// The shards that `server` holds, by parameter.
+std::map<std::string, std::vector<int>> held_by(const ServedParameters& served, int server) {
+  std::map<std::string, std::vector<int>> held;
+  for (std::size_t i = 0; i < served.model.shards.size(); ++i) {
+    const Shard& shard = served.model.shards[i];
+    if (shard.server != server) continue;
+    const auto& parameter = served.model.tensors[static_cast<std::size_t>(shard.tensor)];
+    held[parameter.name].push_back(static_cast<int>(i));
   }
   return held;
 }
@@ -48,7 +42,7 @@ std::vector<int> held_by(const ServedParameters& served, const std::string& para
 /// What all servers hold, by name.
 struct Pieces {
   std::map<std::string, at::Tensor> tensors;
-  std::vector<ordered_json> counters;  // by optimiser, of all shards
+  std::vector<json> counters;  // by optimiser, of all shards
 
   const at::Tensor& at(const std::string& name) const {
     const auto found = tensors.find(name);
@@ -60,7 +54,7 @@ struct Pieces {
 Pieces read_pieces(const ServedParameters& served,
                    const std::vector<std::vector<std::byte>>& states) {
   Pieces pieces;
-  pieces.counters.assign(served.optimizers.size(), ordered_json::object());
+  pieces.counters.assign(served.optimizers.size(), json::object());
   for (const auto& bytes : states) {
     ShardState state = read_state(bytes);
     for (auto& [name, tensor] : state.tensors) pieces.tensors[name] = tensor;
@@ -93,8 +87,8 @@ void merge_optimizer(Replica& replica, const ServedParameters& served, std::size
                      const Pieces& pieces) {
   auto& optimizer = replica.optimizer(served.optimizers[o]);
   std::vector<NamedTensor> former;
-  ordered_json description = describe_optimizer(optimizer, replica.parameters(), former);
-  description["counters"] = ordered_json::object();
+  json description = describe_optimizer(optimizer, replica.parameters(), former);
+  description["counters"] = json::object();
   std::vector<NamedTensor> tensors;
   for (std::size_t i = 0; i < served.model.tensors.size(); ++i) {
     if (served.model.tensors[i].optimizer != static_cast<int>(o)) continue;
@@ -118,36 +112,53 @@ void merge_optimizer(Replica& replica, const ServedParameters& served, std::size
 
 }  // namespace
 
+std::vector<std::byte> write_state(const ShardState& state) {
+  return write_tensors(state.tensors, {{kOptimizers, state.optimizers.dump()}});
+}
+
+ShardState read_state(Span<const std::byte> bytes) {
+  ShardState state;
+  TensorTexts texts;
+  try {
+    state.tensors =
+        read_tensors({bytes.begin(), bytes.end()}, "a parameter server's state", &texts);
+    state.optimizers = json::parse(texts[kOptimizers]);
+  } catch (const CheckpointError& error) {  // it is no file of the user's
+    throw does_not_fit(error.cause());
+  } catch (const json::exception& error) {
+    throw does_not_fit(error.what());
+  }
+  return state;
+}
+
 std::string optimizer_prefix(std::size_t optimizer) { return text("optimizer-", optimizer, "/"); }
 
 std::string value_name(const ServedParameters& served, int shard) {
   return "value/" + served.name_of(shard);
 }
 
-ordered_json shards_of_optimizer(const ordered_json& description,
-                                 const std::vector<NamedTensor>& tensors,
-                                 const ServedParameters& served, int server,
-                                 std::vector<NamedTensor>& own) {
-  ordered_json part = description;
-  part["counters"] = ordered_json::object();
-  for (std::size_t g = 0; g < part.at("groups").size(); ++g) {
-    ordered_json names = ordered_json::array();
-    for (const auto& parameter : description["groups"][g]["parameters"]) {
-      const auto name = parameter.get<std::string>();
-      for (const int shard : held_by(served, name, server)) {
+json shards_of_optimizer(const json& description, const std::vector<NamedTensor>& tensors,
+                         const ServedParameters& served, int server,
+                         std::vector<NamedTensor>& own) {
+  auto held = held_by(served, server);
+  json part = description;
+  for (json& group : part["groups"]) {
+    json names = json::array();
+    for (const json& parameter : group["parameters"]) {
+      for (const int shard : held[parameter.get<std::string>()]) {
         names.push_back(served.name_of(shard));
-        const auto counters = description["counters"].find(name);
-        if (counters != description["counters"].end()) {
-          part["counters"][served.name_of(shard)] = *counters;
-        }
       }
     }
-    part["groups"][g]["parameters"] = names;
+    group["parameters"] = names;
+  }
+  part["counters"] = json::object();
+  for (const auto& [parameter, counters] : description["counters"].items()) {
+    for (const int shard : held[parameter]) part["counters"][served.name_of(shard)] = counters;
   }
   for (const auto& [name, tensor] : tensors) {
     const auto slash = name.rfind('/');
     const at::Tensor dense = tensor.is_sparse() ? tensor.to_dense() : tensor;
-    for (const int shard : held_by(served, name.substr(0, slash), server)) {
+    for (const int shard : held[name.substr(0, slash)]) {
       own.emplace_back(served.name_of(shard) + name.substr(slash),
                        rows_of(dense, shard_at(served, shard)));
     }
@@ -195,7 +206,7 @@ void merge_state(Replica& replica, const ServedParameters& served,
     for (std::size_t o = 0; o < served.optimizers.size(); ++o) {
       merge_optimizer(replica, served, o, pieces);
     }
-  } catch (const ordered_json::exception& error) {
+  } catch (const json::exception& error) {
     throw does_not_fit(error.what());
   }
 }

@@ -4,20 +4,30 @@
 #pragma once
 
 #include <cstddef>
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "servers/tensors/served_parameters.h"
 
 namespace troupe::detail {
 
+/// Values and optimiser states of one server's shards. Between the chief and the servers it travels
+/// as a safetensors file, the descriptions in its text "optimizers".
+struct ShardState {
+  nlohmann::json optimizers = nlohmann::json::array();  // as describe_optimizer
+  std::vector<NamedTensor> tensors;
+};
+[[nodiscard]] std::vector<std::byte> write_state(const ShardState& state);
+/// Bytes are hostile. Throws: ConfigError where they are no such state.
+[[nodiscard]] ShardState read_state(Span<const std::byte> bytes);
+
 /// An optimiser as one server is to have it: its description, and the tensors of its state.
 /// `description` and `tensors` are those of describe_optimizer; the result names shards where they
 /// name parameters, and holds the server's alone.
-[[nodiscard]] nlohmann::ordered_json shards_of_optimizer(const nlohmann::ordered_json& description,
-                                                         const std::vector<NamedTensor>& tensors,
-                                                         const ServedParameters& served, int server,
-                                                         std::vector<NamedTensor>& own);
+[[nodiscard]] nlohmann::json shards_of_optimizer(const nlohmann::json& description,
+                                                 const std::vector<NamedTensor>& tensors,
+                                                 const ServedParameters& served, int server,
+                                                 std::vector<NamedTensor>& own);
 
 /// Before the names of an optimiser's tensors in a ShardState, and the name of a shard's values.
 [[nodiscard]] std::string optimizer_prefix(std::size_t optimizer);

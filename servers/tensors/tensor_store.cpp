@@ -5,21 +5,20 @@
 #include <torch/utils.h>
 
 #include <cstring>
-#include <nlohmann/json.hpp>
+#include <map>
 #include <utility>
 
 #include "core/check.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "servers/tensors/shard_states.h"
-#include "servers/tensors/state_bytes.h"
 #include "strategies/gradients/optimizer_state.h"
 #include "strategies/gradients/tensor_sum.h"
 
 namespace troupe::detail {
 namespace {
 
-using nlohmann::ordered_json;
+using nlohmann::json;
 
 ConfigError does_not_fit(const std::string& what) {
   return ConfigError("the chief's state does not fit this server: " + what + ".",
@@ -36,16 +35,6 @@ at::Tensor host_tensor(Span<const std::byte> bytes, at::IntArrayRef sizes, at::S
 
 at::Tensor row_numbers(Span<const std::int64_t> rows) {
   return host_tensor(as_bytes(rows), {static_cast<std::int64_t>(rows.size())}, torch::kInt64);
-}
-
-/// What is named "<prefix><rest>", as "<rest>".
-std::vector<NamedTensor> named_below(const std::vector<NamedTensor>& tensors,
-                                     const std::string& prefix) {
-  std::vector<NamedTensor> below;
-  for (const auto& [name, tensor] : tensors) {
-    if (name.rfind(prefix, 0) == 0) below.emplace_back(name.substr(prefix.size()), tensor);
-  }
-  return below;
 }
 
 }  // namespace
@@ -104,15 +93,17 @@ void TensorStore::load(Span<const std::byte> bytes) {
   if (state.optimizers.size() != served_.optimizers.size()) {
     throw does_not_fit("it has another number of optimisers");
   }
-  const auto found = named_below(state.tensors, "value/");
-  if (found.size() != named_.size()) throw does_not_fit("it has other shards");
-  for (std::size_t i = 0; i < named_.size(); ++i) {
-    const auto& [name, from] = found[i];
-    at::Tensor into = named_[i].second;
-    if (name != named_[i].first || from.sizes() != into.sizes() ||
-        from.scalar_type() != into.scalar_type()) {
+  const auto values = named_below(state.tensors, "value/");
+  const std::map<std::string, at::Tensor> by_name(values.begin(), values.end());
+  if (by_name.size() != named_.size()) throw does_not_fit("it has other shards");
+  for (const auto& [name, tensor] : named_) {
+    const auto found = by_name.find(name);
+    if (found == by_name.end()) throw does_not_fit("it lacks " + name);
+    const at::Tensor& from = found->second;
+    at::Tensor into = tensor;
+    if (from.sizes() != into.sizes() || from.scalar_type() != into.scalar_type()) {
       throw does_not_fit(text(name, " is ", from.scalar_type(), " ", from.sizes(), " where ",
-                              named_[i].first, " is ", into.scalar_type(), " ", into.sizes()));
+                              into.scalar_type(), " ", into.sizes(), " is held"));
     }
     into.copy_(from);
   }
@@ -123,7 +114,7 @@ void TensorStore::load(Span<const std::byte> bytes) {
     }
   } catch (const CheckpointError& error) {
     throw does_not_fit(error.cause());
-  } catch (const ordered_json::exception& error) {
+  } catch (const json::exception& error) {
     throw does_not_fit(error.what());
   }
 }

@@ -19,7 +19,7 @@ namespace troupe {
 namespace {
 
 using detail::state_key;
-using nlohmann::ordered_json;
+using nlohmann::json;
 using torch::optim::Optimizer;
 
 // The fields of each kind of optimiser. A visitor is called with each field's name and a reference.
@@ -140,10 +140,10 @@ const std::string& name_of(const at::Tensor& tensor, const std::vector<NamedTens
 }
 
 /// What the optimiser would save now; also the shape that a saved description must have.
-ordered_json group_names(Optimizer& optimizer, const std::vector<NamedTensor>& parameters) {
-  ordered_json groups = ordered_json::array();
+json group_names(Optimizer& optimizer, const std::vector<NamedTensor>& parameters) {
+  json groups = json::array();
   for (auto& group : optimizer.param_groups()) {
-    ordered_json names = ordered_json::array();
+    json names = json::array();
     for (const auto& tensor : group.params()) names.push_back(name_of(tensor, parameters));
     groups.push_back({{"parameters", names}});
   }
@@ -158,25 +158,25 @@ CheckpointError does_not_fit(const std::string& what) {
 
 }  // namespace
 
-ordered_json describe_optimizer(Optimizer& optimizer, const std::vector<NamedTensor>& parameters,
-                                std::vector<NamedTensor>& tensors) {
-  ordered_json description;
+json describe_optimizer(Optimizer& optimizer, const std::vector<NamedTensor>& parameters,
+                        std::vector<NamedTensor>& tensors) {
+  json description;
   with_kind(optimizer, [&](auto kind) {
     using Options = typename decltype(kind)::OptionsType;
     using State = typename decltype(kind)::StateType;
     description["type"] = kind.name;
     description["groups"] = group_names(optimizer, parameters);
-    description["counters"] = ordered_json::object();
+    description["counters"] = json::object();
     for (std::size_t g = 0; g < optimizer.param_groups().size(); ++g) {
       auto& group = optimizer.param_groups()[g];
-      ordered_json& options = description["groups"][g]["options"];
+      json& options = description["groups"][g]["options"];
       each_option(static_cast<Options&>(group.options()),
                   [&](const char* field, auto& value) { options[field] = value; });
       for (const auto& tensor : group.params()) {
         const auto state = optimizer.state().find(state_key(tensor));
         if (state == optimizer.state().end()) continue;
         const std::string& name = name_of(tensor, parameters);
-        description["counters"][name] = ordered_json::object();
+        description["counters"][name] = json::object();
         each_state(static_cast<State&>(*state->second), [&](const char* field, auto& value) {
           if constexpr (std::is_same_v<std::decay_t<decltype(value)>, at::Tensor>) {
             if (value.defined()) tensors.emplace_back(name + "/" + field, value);
@@ -191,7 +191,7 @@ ordered_json describe_optimizer(Optimizer& optimizer, const std::vector<NamedTen
 }
 
 void restore_optimizer(Optimizer& optimizer, const std::vector<NamedTensor>& parameters,
-                       const ordered_json& description, const std::vector<NamedTensor>& tensors) {
+                       const json& description, const std::vector<NamedTensor>& tensors) {
   std::map<std::string, at::Tensor> by_name(tensors.begin(), tensors.end());
   with_kind(optimizer, [&](auto kind) {
     using Options = typename decltype(kind)::OptionsType;
@@ -199,12 +199,12 @@ void restore_optimizer(Optimizer& optimizer, const std::vector<NamedTensor>& par
     if (description.at("type") != kind.name) {
       throw does_not_fit(text("it is ", description.at("type"), ", create_model made ", kind.name));
     }
-    const ordered_json present = group_names(optimizer, parameters);
+    const json present = group_names(optimizer, parameters);
     if (present.size() != description.at("groups").size()) {
       throw does_not_fit("it has another number of parameter groups");
     }
     for (std::size_t g = 0; g < present.size(); ++g) {
-      const ordered_json& saved = description.at("groups").at(g);
+      const json& saved = description.at("groups").at(g);
       if (saved.at("parameters") != present[g]["parameters"]) {
         throw does_not_fit(text("its parameters are ", saved.at("parameters"),
                                 ", create_model's are ", present[g]["parameters"]));

@@ -18,16 +18,15 @@ namespace troupe {
 /// "parameters": [...]}], "counters": {...}}; the tensors are named "<parameter>/<field>".
 /// `parameters` names every tensor that the optimiser owns.
 /// Throws: ConfigError for an optimiser other than SGD, Adam, AdamW, RMSprop and Adagrad.
-[[nodiscard]] nlohmann::ordered_json describe_optimizer(torch::optim::Optimizer& optimizer,
-                                                        const std::vector<NamedTensor>& parameters,
-                                                        std::vector<NamedTensor>& tensors);
+[[nodiscard]] nlohmann::json describe_optimizer(torch::optim::Optimizer& optimizer,
+                                                const std::vector<NamedTensor>& parameters,
+                                                std::vector<NamedTensor>& tensors);
 
 /// Puts options and state back into an optimiser over the same parameters; options that differ from
 /// the optimiser's present ones are logged, the saved ones win.
 /// Throws: CheckpointError when type, groups, names or shapes do not fit.
 void restore_optimizer(torch::optim::Optimizer& optimizer,
                        const std::vector<NamedTensor>& parameters,
-                       const nlohmann::ordered_json& description,
-                       const std::vector<NamedTensor>& tensors);
+                       const nlohmann::json& description, const std::vector<NamedTensor>& tensors);
 
 }  // namespace troupe

@@ -21,7 +21,6 @@
 #include "strategies/gradients/tensor_sum.h"
 #include "strategies/replicas/random_layers.h"
 #include "strategies/replicas/replica_runner.h"
-#include "tensors/tensor_bytes.h"
 
 namespace troupe::detail {
 namespace {
@@ -178,9 +177,10 @@ void make_buffers_equal(const TrainState& state, WorkerGroup* group) {
     }
     first.copy_(total / replicas);
   }
-  if (std::vector<std::byte> bytes = pack(firsts); group != nullptr && !bytes.empty()) {
-    group->broadcast(bytes, /*root=*/0, Deadline::in(group->options().collective_timeout));
-    unpack(bytes, firsts);
+  if (group != nullptr) {
+    change_on_host(firsts, [&](Span<std::byte> bytes) {
+      group->broadcast(bytes, /*root=*/0, Deadline::in(group->options().collective_timeout));
+    });
   }
   for (std::size_t i = 1; i < buffers.size(); ++i) {
     for (std::size_t k = 0; k < buffers[i].size(); ++k) {

@@ -174,6 +174,34 @@ TEST_SUITE("net") {
     }
   }
 
+  TEST_CASE("gather: blocks of any length reach rank 0 alone, and no other rank's traffic") {
+    constexpr std::size_t kPiece = troupe::kScratchBytes;
+    for (const int world_size : kWorldSizes) {
+      run_group(world_size, [&](WorkerGroup& group) {
+        for (const std::size_t n : {std::size_t{0}, std::size_t{1}, kPiece, 2 * kPiece + 3}) {
+          const auto block_of = [n](int rank) {
+            const std::size_t bytes = rank % 3 == 2 ? n / 2 : n;
+            return std::vector<std::byte>(bytes, static_cast<std::byte>(rank + 1));
+          };
+          const auto mine = block_of(group.rank());
+          const std::uint64_t before = group.sent_bytes();
+          const auto all = group.gather(mine);
+          if (all.size() != (group.rank() == 0 ? static_cast<std::size_t>(world_size) : 0)) {
+            throw std::runtime_error("size");
+          }
+          for (std::size_t rank = 0; rank < all.size(); ++rank) {
+            if (all[rank] != block_of(static_cast<int>(rank))) throw std::runtime_error("block");
+          }
+          // An odd rank is a leaf of the tree: it sends its own block, once.
+          const std::uint64_t sent = group.sent_bytes() - before;
+          const std::uint64_t own = group.rank() == 0 ? 0 : mine.size();
+          const bool is_leaf = group.rank() == 0 || group.rank() % 2 == 1;
+          if (is_leaf && sent > own + 4096) throw std::runtime_error("it sent more than its own");
+        }
+      });
+    }
+  }
+
   TEST_CASE("barrier: nobody leaves before the last has come") {
     for (const int world_size : kWorldSizes) {
       std::atomic<int> arrived{0};

@@ -98,9 +98,9 @@ CheckpointInfo read_manifest(Span<const std::byte> bytes, const std::string& sho
   const auto is_format = [](const json& value) { return value == kFormat; };
   member(manifest, "format", shown, is_format);
   const json& version = member(manifest, "version", shown, is_int64);
-  if (version != kManifestVersion) {
+  if (version < 1 || version > kManifestVersion) {
     throw CheckpointError(text("'", shown, "' is of version ", version.dump(),
-                               ", this program reads version ", kManifestVersion, "."),
+                               ", this program reads versions 1 to ", kManifestVersion, "."),
                           "use the Troupe that wrote it, or another checkpoint.");
   }
   if (member(manifest, "sha256", shown, is_digest) != digest_of(manifest)) {

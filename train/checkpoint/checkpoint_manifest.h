@@ -18,7 +18,7 @@ namespace troupe {
 inline constexpr const char* kManifestName = "manifest.json";
 /// An empty file, made first and removed last: the directory is Troupe's to delete.
 inline constexpr const char* kMarkerName = ".troupe";
-inline constexpr int kManifestVersion = 1;
+inline constexpr int kManifestVersion = 2;  // version 1 is read, too
 inline constexpr std::uint64_t kMaxManifestBytes = std::uint64_t{16} << 20;
 
 struct CheckpointFileInfo {
@@ -48,8 +48,7 @@ struct CheckpointInfo {
 [[nodiscard]] std::string write_manifest(const CheckpointInfo& info);
 
 /// Reads a manifest; `shown` names it in messages.
-/// Throws: CheckpointError if it is damaged, of another format or of a version other than
-/// kManifestVersion.
+/// Throws: CheckpointError if it is damaged, of another format or of a version that is not known.
 [[nodiscard]] CheckpointInfo read_manifest(Span<const std::byte> bytes, const std::string& shown);
 
 }  // namespace troupe

@@ -2,12 +2,12 @@
 
 #include <chrono>
 #include <future>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "core/error.h"
 #include "core/file_system.h"
 #include "core/log.h"
+#include "tensors/tensor_file.h"
 #include "train/checkpoint/checkpoint_reader.h"
 #include "train/checkpoint/checkpoint_writer.h"
 
@@ -38,18 +38,21 @@ class Checkpointer::Files {
     CheckpointReader reader(files_);
     const auto found = reader.load_latest([&](const CheckpointInfo& info) {
       snapshot = {};
-      snapshot.facts = info.extras.dump();
-      for (const auto& file : info.files) snapshot.files[file.name] = reader.read(info, file.name);
+      snapshot.facts = info.extras;
+      for (const auto& file : info.files) {
+        snapshot.files[file.name] = read_tensors(reader.read(info, file.name), file.name);
+      }
     });
     if (!found) return std::nullopt;
     return snapshot;
   }
 
-  /// Writes the snapshot while training goes on. One at a time: a slow disk is waited for here.
+  /// Writes the snapshot while training goes on, and lets go of it. Follows a wait().
   void start_saving(std::int64_t step, RunSnapshot snapshot) {
-    wait();
-    saving_ = std::async(std::launch::async,
-                         [this, step, snapshot = std::move(snapshot)] { save(step, snapshot); });
+    saving_ =
+        std::async(std::launch::async, [this, step, snapshot = std::move(snapshot)]() mutable {
+          save(step, std::exchange(snapshot, {}));
+        });
   }
   void wait() {
     if (saving_.valid()) saving_.get();
@@ -66,10 +69,11 @@ class Checkpointer::Files {
     const SteadyClock clock;
     const auto start = clock.now();
     std::vector<CheckpointFile> contents;
-    for (const auto& [name, bytes] : snapshot.files) {
-      contents.push_back({name, [&content = bytes](const ByteSink& sink) { sink(content); }});
+    for (const auto& [name, tensors] : snapshot.files) {
+      contents.push_back(
+          {name, [&content = tensors](const ByteSink& sink) { write_tensors(content, sink); }});
     }
-    writer_.save(step, contents, nlohmann::json::parse(snapshot.facts));
+    writer_.save(step, contents, snapshot.facts);
     log_info("saved ", directory_, "/", checkpoint_name(step), " (",
              Seconds(clock.now() - start).count(), " sec)");
   }
@@ -158,6 +162,7 @@ void Checkpointer::save(Save which) {
   if (told) {
     for (auto& listener : listeners_) listener->before_save(state_.step);
   }
+  wait();  // one copy of the state at a time: a slow disk is waited for here
   RunSnapshot snapshot = capture(strategy_, state_, data_);
   saved_step_ = state_.step;
   saved_at_ = clock_.now();

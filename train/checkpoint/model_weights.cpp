@@ -5,24 +5,18 @@
 
 #include <algorithm>
 
-#include "core/error.h"
 #include "core/file_system.h"
 #include "core/log.h"
 #include "hooks/replica.h"
 #include "tensors/tensor_file.h"
 #include "train/checkpoint/checkpoint_index.h"
 #include "train/checkpoint/checkpoint_reader.h"
-#include "train/checkpoint/learning_snapshot.h"
+#include "train/checkpoint/snapshot_parts.h"
 
 namespace troupe {
 namespace {
 
-constexpr const char* kModel = "model.safetensors";
-
-CheckpointError does_not_fit(const std::string& what) {
-  return CheckpointError("the checkpoint does not fit the model: " + what + ".",
-                         "resume with the hooks that made it, or start in another --model-dir.");
-}
+using detail::does_not_fit;
 
 enum class Presence { required, optional };
 
@@ -92,7 +86,7 @@ std::optional<std::string> newest_good_checkpoint(const std::string& model_dir) 
 }
 
 std::vector<NamedTensor> read_weights(const std::string& checkpoint) {
-  return *read_file(checkpoint, kModel, Presence::required);
+  return *read_file(checkpoint, detail::kModelFile, Presence::required);
 }
 
 void copy_weights(const std::vector<NamedTensor>& into, const std::vector<NamedTensor>& from,
@@ -114,15 +108,18 @@ void copy_weights(const std::vector<NamedTensor>& into, const std::vector<NamedT
   }
 }
 
-void load_weights(Replica& replica, const std::string& checkpoint) {
-  const auto saved = read_weights(checkpoint);
+void copy_model(Replica& replica, const std::vector<NamedTensor>& saved) {
   std::vector<NamedTensor> present = replica.parameters();
   for (auto& buffer : replica.buffers()) present.push_back(buffer);
   if (saved.size() != present.size()) {
     throw does_not_fit(text("it has ", saved.size(), " tensors, the model ", present.size()));
   }
-  const auto averages = read_file(checkpoint, detail::kAveragesFile, Presence::optional);
   copy_weights(present, saved);
+}
+
+void load_weights(Replica& replica, const std::string& checkpoint) {
+  const auto averages = read_file(checkpoint, detail::kAveragesFile, Presence::optional);
+  copy_model(replica, read_weights(checkpoint));
   if (!averages) return;
   copy_weights(named_as(*averages, replica.parameters()), *averages);
   log_info("the averaged weights of ", checkpoint, " are used");

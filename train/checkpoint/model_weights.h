@@ -37,9 +37,13 @@ struct CheckpointPath {
 void copy_weights(const std::vector<NamedTensor>& into, const std::vector<NamedTensor>& from,
                   const std::string& prefix = "");
 
+/// Copies a model's parameters and buffers into the replica.
+/// Throws: CheckpointError as copy_weights, also where there are more tensors than the model has.
+void copy_model(Replica& replica, const std::vector<NamedTensor>& saved);
+
 /// Gives the replica the checkpoint's parameters and buffers to evaluate, predict with or export:
-/// averaged parameters where the checkpoint has them, which the log says. Throws: CheckpointError
-/// as above, also where the checkpoint has more tensors than the model.
+/// averaged parameters where the checkpoint has them, which the log says.
+/// Throws: CheckpointError as above.
 void load_weights(Replica& replica, const std::string& checkpoint);
 
 }  // namespace troupe

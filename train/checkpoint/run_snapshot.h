@@ -1,13 +1,13 @@
-// RunSnapshot: a running training as named byte strings, and back. What it holds is what the next
+// RunSnapshot: a running training as files of tensors, and back. What it holds is what the next
 // step depends on: parameters, optimisers, every replica's buffers, random states, the position in
 // the data, what the epoch's loss and metrics have added up, the averaged weights, and what a
 // plateau schedule remembers. docs/checkpoint_format.md has the
 // names.
 #pragma once
 
-#include <cstddef>
+#include <cstdint>
 #include <map>
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -24,12 +24,12 @@ struct DataIdentity {
 };
 
 struct RunSnapshot {
-  std::map<std::string, std::vector<std::byte>> files;  // "model.safetensors", ...
-  std::string facts;                                    // JSON: step, position, optimisers, ...
+  std::map<std::string, std::vector<NamedTensor>> files;  // "model.safetensors", ...; on the host
+  nlohmann::json facts;                                   // step, position, optimisers, ...
 };
 
-/// The state of all workers, complete on the chief; other ranks get an empty one. Changes nothing.
-/// Collective: yes.  Throws: ConfigError for an optimiser that cannot be saved.
+/// A copy of the state of all workers, complete on the chief; other ranks get an empty one. Changes
+/// nothing. Collective: yes.  Throws: ConfigError for an optimiser that cannot be saved.
 [[nodiscard]] RunSnapshot capture(Strategy& strategy, const TrainState& state,
                                   const DataIdentity& data);
 

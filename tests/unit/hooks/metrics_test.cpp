@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "hooks/loss_meter.h"
 #include "hooks/loss_set.h"
 #include "hooks/metric_set.h"
 #include "tests/support/torch_prelude.h"
@@ -10,6 +11,32 @@
 using troupe::MetricSet;
 
 TEST_SUITE("hooks") {
+  TEST_CASE("losses: one that every second step returns is the mean over those steps") {
+    const auto loss = [](const char* name, double value) {
+      troupe::StepResult result;
+      result.losses.emplace_back(name, torch::tensor(value));
+      return result;
+    };
+    troupe::LossMeter meter;
+    // Two replicas; their parts of the global mean are to be added up.
+    meter.add({loss("critic", 1.0), loss("critic", 2.0)}, 8);
+    meter.add({loss("generator", 0.5), loss("generator", 0.25)}, 4);
+    meter.add({loss("critic", 2.0), loss("critic", 3.0)}, 8);
+    const auto sums = meter.sums();
+    REQUIRE(sums.size() == 2);
+    CHECK(meter.examples() == 20);
+    CHECK(sums[0].examples == 16);
+    CHECK(sums[0].total / static_cast<double>(sums[0].examples) == 4.0);
+    CHECK(sums[1].examples == 4);
+    CHECK(sums[1].total / static_cast<double>(sums[1].examples) == 0.75);
+    troupe::LossMeter again;
+    again.restore(sums, meter.examples());
+    again.add({loss("generator", 1.5)}, 4);
+    CHECK(again.sums()[1].examples == 8);
+    CHECK(again.sums()[1].total == 9.0);
+    CHECK(again.examples() == 24);
+  }
+
   TEST_CASE("metrics: accuracy counts whole examples") {
     MetricSet set;
     set.add<troupe::Accuracy>("accuracy");

@@ -103,7 +103,7 @@ TEST_SUITE("net") {
     CHECK(decode(changed(24, 42)) == FrameFault::bad_checksum);
     CHECK(decode(sealed(changed(6, 0))) == FrameFault::bad_enum);
     CHECK(decode(sealed(changed(6, 36))) == FrameFault::bad_enum);
-    CHECK(decode(sealed(changed(7, 7))) == FrameFault::bad_enum);
+    CHECK(decode(sealed(changed(7, 8))) == FrameFault::bad_enum);
     CHECK(decode(sealed(changed(8, 7))) == FrameFault::bad_enum);
     CHECK(decode(sealed(changed(9, 1))) == FrameFault::bad_reserved);
     CHECK(decode(sealed(changed(11, 1))) == FrameFault::bad_reserved);

@@ -6,7 +6,6 @@
 
 #include "core/error.h"
 #include "servers/tensors/shard_states.h"
-#include "servers/tensors/state_bytes.h"
 #include "strategies/gradients/optimizer_state.h"
 #include "strategies/parameter_hash.h"
 #include "strategies/replicas/replica_runner.h"
@@ -219,9 +218,9 @@ TEST_SUITE("strategies") {
       REQUIRE(at != std::string::npos);
       forged.replace(at, 5, shape);
       std::uint64_t length = 0;
-      std::memcpy(&length, forged.data() + 8, 8);
+      std::memcpy(&length, forged.data(), 8);
       length += std::string(shape).size() - 5;
-      std::memcpy(forged.data() + 8, &length, 8);
+      std::memcpy(forged.data(), &length, 8);
       const auto* data = reinterpret_cast<const std::byte*>(forged.data());
       CHECK_THROWS_AS((void)inner::read_state({data, forged.size()}), troupe::ConfigError);
     }

@@ -52,6 +52,37 @@ class NormHooks final : public TinyHooks {
   bool adam_;
 };
 
+/// Tensors that are larger than what a gather of texts carries, in each file of a checkpoint:
+/// parameters, momentum, and with compression the rounding errors.
+class LargeHooks final : public TinyHooks {
+ public:
+  static constexpr std::int64_t kValues =
+      static_cast<std::int64_t>(troupe::WorkerGroup::kMaxGatherBytes / sizeof(float)) + 1;
+  struct Net final : torch::nn::Module {
+    torch::Tensor weights = register_parameter("weights", torch::full({kValues}, 0.5F));
+    torch::Tensor forward(const torch::Tensor& x) { return x * weights.slice(0, 7, 8); }
+  };
+
+  [[nodiscard]] troupe::Trainable create_model() const override {
+    auto net = std::make_shared<Net>();
+    return {net, std::make_shared<torch::optim::SGD>(net->parameters(),
+                                                     torch::optim::SGDOptions(0.02).momentum(0.9))};
+  }
+  [[nodiscard]] troupe::StepResult train_step(troupe::Replica& replica,
+                                              const troupe::Batch& batch) const override {
+    const auto loss = validation_step(replica, batch);
+    replica.apply_gradients(loss.losses.front().second);
+    return loss;
+  }
+  [[nodiscard]] troupe::StepResult validation_step(troupe::Replica& replica,
+                                                   const troupe::Batch& batch) const override {
+    const auto [x, target] = batch.unpack<2>();
+    const auto y = replica.model<Net>().forward(x);
+    replica.metric("absolute_error").update((y - target).abs());
+    return replica.global_mean(replica.loss("squared_error")(y, target));
+  }
+};
+
 /// What a run ends with; compared bit for bit.
 struct Ending {
   std::string hash;
@@ -177,6 +208,33 @@ TEST_SUITE("strategies") {
     const TempDir dir;
     (void)train_group(dir, 2);
     const auto resumed = train_group(dir, 5);
+    for (const std::size_t rank : {0U, 1U}) CHECK(resumed[rank] == expected[rank]);
+  }
+
+  TEST_CASE("multi_worker: files and workers' own states of any size are saved and resumed") {
+    const LargeHooks hooks;
+    const auto train_group = [&](const TempDir& dir, std::int64_t steps) {
+      std::vector<Ending> endings(2);
+      const auto port = troupe::testing::free_port();
+      troupe::testing::run_ranks(2, [&](int rank) {
+        auto options = troupe::testing::options_of(rank, 2, port);
+        options.compress = "float16";
+        endings[static_cast<std::size_t>(rank)] =
+            train(*troupe::make_multi_worker(options), hooks, options_in(dir.path(), steps));
+      });
+      return endings;
+    };
+    const TempDir whole;
+    const auto expected = train_group(whole, 2);
+    const TempDir dir;
+    (void)train_group(dir, 1);
+    for (const char* file : {"model", "optimizers", "worker-0", "worker-1"}) {
+      CAPTURE(file);
+      CHECK(
+          std::filesystem::file_size(dir / "model.ckpt-1" / (file + std::string(".safetensors"))) >
+          troupe::WorkerGroup::kMaxGatherBytes);
+    }
+    const auto resumed = train_group(dir, 2);
     for (const std::size_t rank : {0U, 1U}) CHECK(resumed[rank] == expected[rank]);
   }
 

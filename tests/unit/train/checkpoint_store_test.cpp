@@ -12,6 +12,7 @@
 
 #include "core/error.h"
 #include "core/log.h"
+#include "core/sha256.h"
 #include "tests/support/silence.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
@@ -41,6 +42,15 @@ std::string content_of(const fs::path& path) {
 }
 void replace(const fs::path& path, const std::string& content) {
   std::ofstream(path, std::ios::binary | std::ios::trunc) << content;
+}
+
+/// As another version would have written it, with a digest that is right.
+void set_version(const fs::path& checkpoint, int version) {
+  nlohmann::json manifest = nlohmann::json::parse(content_of(checkpoint / "manifest.json"));
+  manifest["version"] = version;
+  manifest.erase("sha256");
+  manifest["sha256"] = troupe::sha256_hex(manifest.dump());
+  replace(checkpoint / "manifest.json", manifest.dump());
 }
 
 // A model directory with steps 1 and 2.
@@ -152,12 +162,8 @@ TEST_SUITE("train") {
            replace(d, "x");
          }},
         {"no manifest", [](const fs::path& d) { fs::remove(d / "manifest.json"); }},
-        {"older format",
-         [](const fs::path& d) {
-           std::string manifest = content_of(d / "manifest.json");
-           manifest.replace(manifest.find("\"version\": 1"), 12, "\"version\": 0");
-           replace(d / "manifest.json", manifest);
-         }},
+        {"newer format", [](const fs::path& d) { set_version(d, 3); }},
+        {"no format", [](const fs::path& d) { set_version(d, 0); }},
     };
     for (const Row& row : rows) {
       CAPTURE(row.what);
@@ -166,6 +172,13 @@ TEST_SUITE("train") {
       PosixFileSystem files(store.dir.path().string());
       CHECK(newest(files) == 1);
     }
+  }
+
+  TEST_CASE("checkpoint: what version 1 wrote is read") {
+    const Store store;
+    set_version(store.dir / "model.ckpt-2", 1);
+    PosixFileSystem files(store.dir.path().string());
+    CHECK(newest(files) == 2);
   }
 
   TEST_CASE("checkpoint: any flipped bit of a manifest or a file is found") {

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/unit/train/learning_runs.h"
-#include "train/checkpoint/learning_snapshot.h"
+#include "train/checkpoint/run_snapshot.h"
 #include "train/learning/schedule_factor.h"
 
 using troupe::ScheduleOptions;
@@ -144,11 +144,10 @@ TEST_SUITE("learning") {
   }
 
   TEST_CASE("learning: a plateau's drops are saved where no validation was finite") {
-    troupe::TrainState state;
+    const auto strategy = troupe::make_one_device({});
+    auto state = strategy->create_state(TinyHooks(), 1);
     state.plateau.drops = 2;
-    nlohmann::ordered_json facts;
-    troupe::RunSnapshot snapshot;
-    troupe::detail::capture_learning(state, facts, snapshot);
+    const auto facts = troupe::capture(*strategy, state, {10, 2, 1}).facts;
     REQUIRE(facts.contains("plateau"));
     CHECK(facts["plateau"]["drops"] == 2);
   }

@@ -1,0 +1,44 @@
+#include "tensors/named_tensor.h"
+
+#include "core/check.h"
+#include "core/text.h"
+
+namespace troupe {
+
+std::vector<NamedTensor> named_below(const std::vector<NamedTensor>& tensors,
+                                     const std::string& prefix) {
+  std::vector<NamedTensor> below;
+  for (const auto& [name, tensor] : tensors) {
+    if (name.rfind(prefix, 0) == 0) below.emplace_back(name.substr(prefix.size()), tensor);
+  }
+  return below;
+}
+
+namespace detail {
+
+Span<std::byte> host_bytes(const at::Tensor& tensor) {
+  TROUPE_CHECK(tensor.is_cpu() && tensor.is_contiguous());
+  return {static_cast<std::byte*>(tensor.data_ptr()), tensor.nbytes()};
+}
+
+void change_on_host(const std::vector<NamedTensor>& tensors,
+                    const std::function<void(Span<std::byte>)>& change) {
+  for (const auto& [name, tensor] : tensors) {
+    const at::Tensor value = tensor.detach();
+    const at::Tensor host = value.to(at::kCPU).contiguous();
+    change(host_bytes(host));
+    if (host.data_ptr() != value.data_ptr()) value.copy_(host);
+  }
+}
+
+std::vector<std::string> signature(const std::vector<NamedTensor>& tensors) {
+  std::vector<std::string> lines;
+  for (const auto& [name, tensor] : tensors) {
+    lines.push_back(text(name, " ", tensor.scalar_type(), " ", tensor.sizes(),
+                         tensor.requires_grad() ? " requires_grad" : ""));
+  }
+  return lines;
+}
+
+}  // namespace detail
+}  // namespace troupe

@@ -1,0 +1,199 @@
+// RunSnapshot, the way out: from the workers' memory to the chief's copy.
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Parallel.h>
+#include <torch/types.h>
+#include <torch/version.h>
+
+#include <algorithm>
+#include <cmath>
+#include <mutex>
+#include <utility>
+
+#include "core/machine.h"
+#include "strategies/gradients/optimizer_state.h"
+#include "tensors/tensor_file.h"
+#include "train/checkpoint/run_snapshot.h"
+#include "train/checkpoint/snapshot_parts.h"
+
+namespace troupe {
+namespace detail {
+
+const at::Tensor& find(const std::vector<NamedTensor>& tensors, const std::string& name) {
+  const auto found = std::find_if(tensors.begin(), tensors.end(),
+                                  [&](const NamedTensor& t) { return t.first == name; });
+  if (found == tensors.end()) throw does_not_fit("it has no \"" + name + "\"");
+  return found->second;
+}
+
+nlohmann::json arithmetic() {
+  static const Machine machine = inspect_machine();  // looked at once; it does not change
+  return {{"libtorch", TORCH_VERSION},
+          {"cpu_capability", machine.cpu_capability},
+          {"blas", machine.blas.path},
+          {"compute_threads", at::get_num_threads()}};
+}
+
+}  // namespace detail
+
+namespace {
+
+using namespace detail;  // NOLINT: the other half of the same unit
+using nlohmann::json;
+
+/// LibTorch's random state, [5056] uint8.
+at::Tensor random_state() {
+  auto generator = at::detail::getDefaultCPUGenerator();
+  const std::lock_guard<std::mutex> lock(generator.mutex());
+  return generator.get_state();
+}
+
+at::Tensor doubles(const std::vector<double>& values) {
+  return torch::tensor(values, torch::kFloat64);
+}
+
+/// What this worker has of its own: random state, running loss and what its strategy keeps, and
+/// each replica's buffers and running metrics.
+std::vector<NamedTensor> own_state(const Strategy& strategy, const TrainState& state) {
+  std::vector<double> losses;
+  for (const LossSum& loss : state.epoch_loss.sums()) losses.push_back(loss.total);
+  std::vector<NamedTensor> tensors = {{"random", random_state()}, {"losses", doubles(losses)}};
+  for (std::size_t i = 0; i < state.replicas.size(); ++i) {
+    Replica& replica = *state.replicas[i];
+    const std::string prefix = replica_prefix(i);
+    tensors.emplace_back(prefix + "metrics", doubles(replica.metrics(Phase::train).sums()));
+    for (const auto& [name, buffer] : replica.buffers()) {
+      tensors.emplace_back(prefix + kBuffer + name, buffer);
+    }
+  }
+  for (const auto& [name, tensor] : strategy.own_state()) {
+    tensors.emplace_back(kStrategy + name, tensor);
+  }
+  return tensors;
+}
+
+/// All replicas' buffers as one: floating point ones are their mean, others the chief's.
+std::vector<NamedTensor> common_buffers(const std::vector<NamedTensor>& buffers,
+                                        const std::vector<std::vector<NamedTensor>>& workers,
+                                        std::size_t local_replicas) {
+  std::vector<NamedTensor> common;
+  for (const auto& [name, buffer] : buffers) {
+    at::Tensor value = find(workers.front(), kBuffer + name);
+    if (value.is_floating_point()) {
+      at::Tensor total = torch::zeros(value.sizes(), torch::kFloat64);
+      for (const auto& worker : workers) {
+        for (std::size_t i = 0; i < local_replicas; ++i) {
+          total += find(worker, replica_prefix(i) + kBuffer + name);
+        }
+      }
+      value =
+          (total / static_cast<double>(workers.size() * local_replicas)).to(value.scalar_type());
+    }
+    common.emplace_back(name, value);
+  }
+  return common;
+}
+
+/// JSON has no infinity and nothing that is not a number: those are texts.
+json exactly(double value) {
+  return std::isfinite(value) ? json(value) : json(std::to_string(value));
+}
+
+void describe_learning(const TrainState& state, json& facts) {
+  each_rate(state, facts, [](json& described, double base) { described = base; });
+  const PlateauState& plateau = state.plateau;
+  // Drops alone: so many validations, none of them finite.
+  const bool has_seen =
+      plateau.best || plateau.since > 0 || plateau.drops > 0 || plateau.observed_epoch >= 0;
+  if (has_seen) {
+    facts["plateau"] = {{"best", plateau.best ? json(*plateau.best) : json()},
+                        {"since", plateau.since},
+                        {"drops", plateau.drops},
+                        {"observed_epoch", plateau.observed_epoch}};
+  }
+  if (!state.averages) return;
+  facts["averages"] = {{"decay", state.averages->decay}, {"updates", state.averages->updates}};
+}
+
+json facts_of(Strategy& strategy, const TrainState& state, const DataIdentity& data) {
+  json facts;
+  facts["step"] = state.step;
+  // In batches, so that a run that reads more or fewer at a step continues at the same examples.
+  const std::int64_t batches = (data.examples + data.global_batch - 1) / data.global_batch;
+  const std::int64_t step = state.position.step * data.batches_per_step;
+  facts["position"] = {{"epoch", state.position.epoch},
+                       {"step", data.batches_per_step == 1 ? step : std::min(step, batches)}};
+  facts["data"] = {
+      {"train_examples", data.examples}, {"batch_size", data.global_batch}, {"seed", data.seed}};
+  facts["world_size"] = strategy.pace().voices();
+  facts["local_replicas"] = strategy.local_replicas();
+  facts["arithmetic"] = arithmetic();
+  json names = json::array();
+  json examples = json::array();
+  for (const LossSum& loss : state.epoch_loss.sums()) {
+    names.push_back(loss.name);
+    examples.push_back(loss.examples);
+  }
+  facts["epoch_loss"] = {
+      {"names", names}, {"examples", examples}, {"all_examples", state.epoch_loss.examples()}};
+  for (const auto& [name, value] : state.kept) facts["kept"][name] = exactly(value);
+  return facts;
+}
+
+/// On the host, and no longer the run's: training goes on while files are written.
+std::vector<NamedTensor> copied(const std::vector<NamedTensor>& tensors) {
+  std::vector<NamedTensor> copies;
+  for (const auto& [name, tensor] : tensors) {
+    const at::Tensor host = tensor.detach().to(at::kCPU);
+    copies.emplace_back(
+        name, tensor.is_cpu() ? host.clone(at::MemoryFormat::Contiguous) : host.contiguous());
+  }
+  return copies;
+}
+
+/// The workers' own states, by rank, on the chief.
+std::vector<std::vector<NamedTensor>> gather_own(Strategy& strategy, const TrainState& state) {
+  const std::vector<NamedTensor> mine = own_state(strategy, state);
+  std::vector<std::byte> file;
+  if (!strategy.is_chief()) file = write_tensors(mine);
+  auto files = strategy.gather_to_chief(file);
+  file = {};
+  std::vector<std::vector<NamedTensor>> workers;
+  for (auto& bytes : files) {
+    workers.push_back(workers.empty() ? copied(mine)
+                                      : read_tensors(std::move(bytes), "a worker's state"));
+  }
+  return workers;
+}
+
+}  // namespace
+
+RunSnapshot capture(Strategy& strategy, const TrainState& state, const DataIdentity& data) {
+  Replica& replica = *state.replicas.front();
+  RunSnapshot snapshot;
+  snapshot.facts = facts_of(strategy, state, data);
+  std::vector<NamedTensor> optimizer_tensors;
+  json& optimizers = snapshot.facts["optimizers"] = json::object();
+  for (const auto& name : replica.optimizer_names()) {
+    std::vector<NamedTensor> own;
+    optimizers[name] = describe_optimizer(replica.optimizer(name), replica.parameters(), own);
+    for (auto& [tensor_name, tensor] : own) {
+      optimizer_tensors.emplace_back(text(name, "/", tensor_name), tensor);
+    }
+  }
+  auto workers = gather_own(strategy, state);
+  if (!strategy.is_chief()) return {};
+
+  describe_learning(state, snapshot.facts);
+  if (state.averages) snapshot.files[kAveragesFile] = copied(state.averages->values);
+  std::vector<NamedTensor>& model = snapshot.files[kModelFile] = copied(replica.parameters());
+  for (auto& buffer : common_buffers(replica.buffers(), workers, state.replicas.size())) {
+    model.push_back(std::move(buffer));
+  }
+  snapshot.files[kOptimizersFile] = copied(optimizer_tensors);
+  for (std::size_t rank = 0; rank < workers.size(); ++rank) {
+    snapshot.files[worker_file(static_cast<int>(rank))] = std::move(workers[rank]);
+  }
+  return snapshot;
+}
+
+}  // namespace troupe

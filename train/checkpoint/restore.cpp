@@ -1,0 +1,310 @@
+// RunSnapshot, the way back: from the chief's copy into every worker's replicas, one file after the
+// other, so that no other worker has more of it in memory than a file.
+#include <ATen/CPUGeneratorImpl.h>
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "core/log.h"
+#include "strategies/gradients/optimizer_state.h"
+#include "train/checkpoint/model_weights.h"
+#include "train/checkpoint/run_snapshot.h"
+#include "train/checkpoint/snapshot_parts.h"
+
+namespace troupe {
+namespace {
+
+using namespace detail;  // NOLINT: the other half of the same unit
+using nlohmann::json;
+
+void set_random_state(const at::Tensor& state) {
+  auto generator = at::detail::getDefaultCPUGenerator();
+  const std::lock_guard<std::mutex> lock(generator.mutex());
+  generator.set_state(state);
+}
+
+/// What the chief read, as every worker comes to see it.
+class ChiefsSnapshot {
+ public:
+  /// Collective: yes.
+  ChiefsSnapshot(Strategy& strategy, const RunSnapshot& snapshot)
+      : strategy_(strategy), snapshot_(snapshot) {
+    json names = json::array();
+    for (const auto& [name, tensors] : snapshot.files) names.push_back(name);
+    const json known = from_chief({{"facts", snapshot.facts}, {"files", names}});
+    facts = known.at("facts");
+    names_ = known.at("files").get<std::vector<std::string>>();
+  }
+
+  /// The tensors of one file; they are the caller's but on the chief.
+  /// Collective: yes.  Throws: CheckpointError where it is missing, on every worker.
+  [[nodiscard]] std::vector<NamedTensor> file(const std::string& name) const {
+    if (std::find(names_.begin(), names_.end(), name) == names_.end()) {
+      throw does_not_fit("its file " + name + " is missing");
+    }
+    const auto chiefs = snapshot_.files.find(name);
+    json shapes = json::array();
+    if (chiefs != snapshot_.files.end()) {
+      for (const auto& [tensor_name, tensor] : chiefs->second) {
+        shapes.push_back({tensor_name, tensor.scalar_type(), tensor.sizes().vec()});
+      }
+    }
+    std::vector<NamedTensor> tensors;
+    for (const json& shape : from_chief(shapes)) {
+      const at::Tensor tensor =
+          strategy_.is_chief()
+              ? chiefs->second[tensors.size()].second
+              : torch::empty(shape.at(2).get<std::vector<std::int64_t>>(),
+                             torch::TensorOptions(shape.at(1).get<at::ScalarType>()));
+      strategy_.broadcast(host_bytes(tensor));
+      tensors.emplace_back(shape.at(0).get<std::string>(), tensor);
+    }
+    return tensors;
+  }
+
+  json facts;
+
+ private:
+  [[nodiscard]] json from_chief(const json& mine) const {
+    std::string text = mine.dump();
+    std::uint64_t size = text.size();
+    strategy_.broadcast(as_writable_bytes(Span<std::uint64_t>(&size, 1)));
+    text.resize(size);
+    strategy_.broadcast(as_writable_bytes(Span<char>(text.data(), text.size())));
+    return json::parse(text);
+  }
+
+  Strategy& strategy_;
+  const RunSnapshot& snapshot_;  // empty but on the chief
+  std::vector<std::string> names_;
+};
+
+void warn_of_other_arithmetic(const json& saved) {
+  const json present = arithmetic();
+  for (const auto& [key, now] : present.items()) {
+    const auto then = saved.find(key);
+    if (then == saved.end() || *then == now) continue;
+    log_warning("the checkpoint was made with ", key, " ", *then, ", now it is ", now,
+                ": the run goes on, but rounds differently than it would have");
+  }
+}
+
+void check_data(const json& saved, const DataIdentity& data) {
+  const auto check = [&](const char* key, const char* flag, const std::string& now) {
+    const std::string then = saved.at(key).dump();
+    if (then == now) return;
+    throw ConfigError(
+        text("the checkpoint was made with ", flag, " ", then, ", now it is ", now, "."),
+        "a position in the data means other examples then: use the former value, or "
+        "another --model-dir.");
+  };
+  check("train_examples", "a number of training examples of", text(data.examples));
+  check("batch_size", "--batch-size", text(data.global_batch));
+  check("seed", "--seed", text(data.seed));
+}
+
+/// Before the optimisers are restored: where a schedule moves the rates, those of create_model take
+/// the place of the saved ones.
+void keep_base_rates(const Strategy& strategy, const TrainState& state, json& facts) {
+  each_rate(state, facts, [&](json& saved, double base) {
+    if (saved != base && strategy.is_chief()) {
+      log_info("the learning rate is scheduled from create_model's ", base,
+               "; the checkpoint was made with ", saved);
+    }
+    saved = base;
+  });
+}
+
+/// Parameters and buffers of all, and optimisers.
+void restore_replicas(const TrainState& state, const ChiefsSnapshot& chiefs) {
+  const auto model = chiefs.file(kModelFile);
+  for (const auto& replica : state.replicas) copy_model(*replica, model);
+}
+
+void restore_optimizers(const TrainState& state, const ChiefsSnapshot& chiefs) {
+  const auto tensors = chiefs.file(kOptimizersFile);
+  for (const auto& replica : state.replicas) {
+    for (const auto& name : replica->optimizer_names()) {
+      restore_optimizer(replica->optimizer(name), replica->parameters(),
+                        chiefs.facts.at("optimizers").at(name), named_below(tensors, name + "/"));
+    }
+  }
+}
+
+/// How many workers, and replicas of each, something was or is made by.
+struct Layout {
+  int workers = 1;
+  int replicas = 1;  // of each worker
+  bool operator==(const Layout& other) const {
+    return workers == other.workers && replicas == other.replicas;
+  }
+};
+
+std::string to_text(const Layout& layout) {
+  return text(layout.workers, layout.workers == 1 ? " worker" : " workers", " with ",
+              layout.replicas, layout.replicas == 1 ? " replica" : " replicas",
+              layout.workers == 1 ? "" : " each");
+}
+
+void add_to(std::vector<double>& sums, const at::Tensor& saved) {
+  if (saved.numel() != static_cast<std::int64_t>(sums.size())) {
+    throw does_not_fit("its metrics or losses are not those of the hooks");
+  }
+  for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += saved.data_ptr<double>()[i];
+}
+
+/// What a worker had of its own goes on: running sums, and in the same layout all the rest.
+struct RunningSums {
+  std::vector<double> losses;
+  std::vector<std::vector<double>> metrics;  // by replica
+};
+
+void restore_own(Strategy& strategy, TrainState& state, const ChiefsSnapshot& chiefs, int workers,
+                 RunningSums& sums) {
+  std::vector<NamedTensor> own;
+  for (int rank = 0; rank < workers; ++rank) {
+    auto file = chiefs.file(worker_file(rank));
+    if (rank == strategy.rank()) own = std::move(file);
+  }
+  set_random_state(find(own, "random"));
+  strategy.restore_own_state(named_below(own, kStrategy));
+  add_to(sums.losses, find(own, "losses"));
+  for (std::size_t i = 0; i < state.replicas.size(); ++i) {
+    copy_weights(state.replicas[i]->buffers(), own, replica_prefix(i) + kBuffer);
+    add_to(sums.metrics[i], find(own, replica_prefix(i) + "metrics"));
+  }
+}
+
+/// In another layout the chief takes all workers' sums, and the rest starts anew.
+void restore_for_others(Strategy& strategy, const TrainState& state, const RunSnapshot& snapshot,
+                        const Layout& former, std::uint64_t seed, RunningSums& sums) {
+  log_warning("the checkpoint was made by ", to_text(former), ", this run has ",
+              to_text(Layout{strategy.world_size(), strategy.local_replicas()}),
+              ": weights and data position go on, random streams start anew");
+  strategy.restore_own_state({});
+  // A stream of its own for every worker and step.
+  torch::manual_seed(seed + 1 + static_cast<std::uint64_t>(strategy.rank()) +
+                     (static_cast<std::uint64_t>(state.step) << 20));
+  for (int rank = 0; strategy.is_chief() && rank < former.workers; ++rank) {
+    const auto file = snapshot.files.find(worker_file(rank));
+    if (file == snapshot.files.end()) throw does_not_fit("a worker's file is missing");
+    add_to(sums.losses, find(file->second, "losses"));
+    for (int i = 0; i < former.replicas; ++i) {
+      add_to(sums.metrics[0],
+             find(file->second, replica_prefix(static_cast<std::size_t>(i)) + "metrics"));
+    }
+  }
+}
+
+/// The epoch's running losses and metrics, and each worker's and replica's own state.
+void restore_workers(Strategy& strategy, TrainState& state, const ChiefsSnapshot& chiefs,
+                     const RunSnapshot& snapshot, std::uint64_t seed) {
+  const json& saved = chiefs.facts.at("epoch_loss");
+  const json& examples = saved.at("examples");
+  const bool is_list = examples.is_array();  // in version 1 all losses were counted together
+  const auto all_examples = (is_list ? saved.at("all_examples") : examples).get<std::int64_t>();
+  std::vector<LossSum> losses;
+  for (const auto& name : saved.at("names")) {
+    const json& own = is_list ? examples.at(losses.size()) : examples;
+    losses.push_back({name.get<std::string>(), 0, own.get<std::int64_t>()});
+  }
+  const std::size_t metric_sums = state.replicas.front()->metrics(Phase::train).sums().size();
+  RunningSums sums{std::vector<double>(losses.size(), 0.0),
+                   {state.replicas.size(), std::vector<double>(metric_sums, 0.0)}};
+  const Layout former{chiefs.facts.at("world_size").get<int>(),
+                      chiefs.facts.value("local_replicas", 1)};
+  if (former == Layout{strategy.pace().voices(), strategy.local_replicas()}) {
+    restore_own(strategy, state, chiefs, former.workers, sums);
+  } else {
+    restore_for_others(strategy, state, snapshot, former, seed, sums);
+  }
+  for (std::size_t i = 0; i < losses.size(); ++i) losses[i].total = sums.losses[i];
+  state.epoch_loss.restore(losses, all_examples);
+  for (std::size_t i = 0; i < sums.metrics.size(); ++i) {
+    state.replicas[i]->metrics(Phase::train).set_sums(sums.metrics[i]);
+  }
+}
+
+void restore_numbers(TrainState& state, const json& facts) {
+  state.step = facts.at("step").get<std::int64_t>();
+  state.position = {facts.at("position").at("epoch").get<std::int64_t>(),
+                    facts.at("position").at("step").get<std::int64_t>()};
+  state.kept.clear();
+  for (const auto& [name, value] : facts.value("kept", json::object()).items()) {
+    state.kept[name] =
+        value.is_string() ? std::stod(value.get<std::string>()) : value.get<double>();
+  }
+  state.plateau = {};
+  const auto saved = facts.find("plateau");
+  if (saved == facts.end()) return;
+  if (!saved->at("best").is_null()) state.plateau.best = saved->at("best").get<double>();
+  state.plateau.since = saved->at("since").get<std::int64_t>();
+  state.plateau.drops = saved->at("drops").get<std::int64_t>();
+  state.plateau.observed_epoch = saved->value("observed_epoch", std::int64_t{-1});
+}
+
+void begin_averages(const Strategy& strategy, WeightAverages& averages) {
+  const torch::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < averages.values.size(); ++i) {
+    averages.values[i].second.copy_(averages.weights[i]);
+  }
+  averages.updates = 0;
+  if (strategy.is_chief()) {
+    log_info("the checkpoint has no averaged weights: they begin at its weights");
+  }
+}
+
+/// After the weights. The chief's log says where averages begin anew, go on with another decay, or
+/// are dropped.
+void restore_averages(const Strategy& strategy, TrainState& state, const ChiefsSnapshot& chiefs) {
+  const auto saved = chiefs.facts.find("averages");
+  if (saved == chiefs.facts.end()) {
+    if (state.averages) begin_averages(strategy, *state.averages);
+    return;
+  }
+  const auto tensors = chiefs.file(kAveragesFile);
+  if (!state.averages) {
+    if (!strategy.is_chief()) return;
+    log_warning(
+        "the checkpoint's averaged weights are dropped, since --ema-decay is 0: from now "
+        "on evaluations use the weights themselves");
+    return;
+  }
+  WeightAverages& averages = *state.averages;
+  if (tensors.size() != averages.values.size()) {
+    throw CheckpointError(text("the checkpoint has averages of ", tensors.size(),
+                               " parameters, and the model trains ", averages.values.size(), "."),
+                          "resume with the hooks that made it, or start in another --model-dir.");
+  }
+  copy_weights(averages.values, tensors);
+  averages.updates = saved->at("updates").get<std::int64_t>();
+  const auto decay = saved->at("decay").get<double>();
+  if (decay == averages.decay || !strategy.is_chief()) return;
+  log_info("the averaged weights go on with --ema-decay ", averages.decay, "; so far it was ",
+           decay);
+}
+
+}  // namespace
+
+void restore(Strategy& strategy, TrainState& state, const DataIdentity& data,
+             const RunSnapshot& snapshot) {
+  try {
+    ChiefsSnapshot chiefs(strategy, snapshot);
+    check_data(chiefs.facts.at("data"), data);
+    if (strategy.is_chief()) warn_of_other_arithmetic(chiefs.facts.at("arithmetic"));
+    keep_base_rates(strategy, state, chiefs.facts);
+    restore_replicas(state, chiefs);
+    restore_optimizers(state, chiefs);
+    restore_numbers(state, chiefs.facts);
+    restore_workers(strategy, state, chiefs, snapshot, data.seed);
+    restore_averages(strategy, state, chiefs);
+  } catch (const json::exception& error) {
+    throw does_not_fit(text("its description is not complete (", error.what(), ")"));
+  }
+}
+
+}  // namespace troupe
