@@ -229,10 +229,6 @@ void add_general(std::vector<Flag>& flags, Settings& settings) {
   add(path("config", &settings.config_file, "read settings from a JSON file: {\"epochs\": 5}",
            "FILE"));
   add(flag("print-config", &settings.print_config, "print every value and its origin, and stop"));
-  flags.push_back(
-      in_group(flag("tune-malloc", &settings.options.tune_malloc,
-                    "leave the C library's malloc as it is; by default it keeps freed memory"),
-               "General", Flag::Shown::in_help_all));
   add(flag("help", &settings.help, "this text"));
   add(flag("help-all", &settings.help_all, "this text with every flag"));
   add(flag("version", &settings.version, "print the versions, and stop"));
@@ -246,6 +242,10 @@ std::vector<Flag> builtin_flags(Settings& settings) {
   add_mode(flags, options);
   add_training(flags, options.train);
   add_step_flags(flags, options.strategy);
+  flags.push_back(
+      in_group(flag("tune-malloc", &options.tune_malloc,
+                    "leave the C library's malloc as it is; by default it keeps freed memory"),
+               "Training step", Flag::Shown::in_help_all));
   add_learning_flags(flags, options.train);
   add_data(flags, options.data);
   add_checkpoints(flags, options.train);

@@ -90,7 +90,7 @@ void check_schedule(const ScheduleOptions& given) {
                            : given.metric != unset.metric             ? "--plateau-metric"
                            : given.patience != unset.patience         ? "--plateau-patience"
                                                                       : nullptr;
-  if (given.name != "constant" || flag == nullptr) return;
+  if (given.kind != Schedule::constant || flag == nullptr) return;
   throw ConfigError(text(flag, " is given, but --lr-schedule is constant."),
                     "name the schedule that it is for, or leave it out.");
 }

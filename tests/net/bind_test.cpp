@@ -58,7 +58,8 @@ TEST_SUITE("net") {
     CHECK_THROWS_WITH_AS(WorkerGroup(cluster, {}), doctest::Contains("0.0.0.0"), ConfigError);
   }
 
-  TEST_CASE("bind: an inherited socket belongs to the first group; the next one binds its address") {
+  TEST_CASE(
+      "bind: an inherited socket belongs to the first group; the next one binds its address") {
     LoopbackListener listener;
     const auto clusters = make_clusters(2, listener);
     for (int group_number = 0; group_number < 2; ++group_number) {

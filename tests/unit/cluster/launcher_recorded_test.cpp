@@ -19,8 +19,8 @@ using troupe::testing::Words;
 namespace {
 
 Environment recorded(const std::string& name) {
-  std::ifstream in(std::string(TROUPE_SOURCE_DIR) + "/tests/unit/cluster/launcher_variables/" + name +
-                   ".env");
+  std::ifstream in(std::string(TROUPE_SOURCE_DIR) + "/tests/unit/cluster/launcher_variables/" +
+                   name + ".env");
   REQUIRE(in.good());
   Environment variables;
   for (std::string line; std::getline(in, line);) {
