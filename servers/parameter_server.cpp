@@ -43,10 +43,11 @@ class ParameterServerStrategy final : public Strategy {
   explicit ParameterServerStrategy(const StrategyOptions& options)
       : options_(checked(options)),
         pace_(detail::pace_of(options.servers)),
-        replicas_(options, [this](GradientBuckets& gradients, detail::ReplicaThreads& threads,
-                                  int replica) {
-          return std::make_unique<detail::PushedUpdate>(gradients, threads, replica, shared_);
-        }) {
+        replicas_(options,
+                  [this](detail::ReplicaSum& sum, const detail::OverlappedSum::Place& place,
+                         const BucketOptions& buckets) {
+                    return std::make_unique<detail::PushedUpdate>(sum, place, buckets, shared_);
+                  }) {
     if (pace_.synchronous()) shared_.arrive = SharedUpdate::Values::with_push;
   }
 

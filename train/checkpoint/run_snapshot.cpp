@@ -13,6 +13,7 @@
 #include "core/check.h"
 #include "core/log.h"
 #include "core/machine.h"
+#include "hooks/replica_driver.h"
 #include "strategies/gradients/optimizer_state.h"
 #include "tensors/tensor_file.h"
 #include "train/checkpoint/learning_snapshot.h"
@@ -81,7 +82,8 @@ Bytes own_state(const Strategy& strategy, const TrainState& state) {
   for (std::size_t i = 0; i < state.replicas.size(); ++i) {
     Replica& replica = *state.replicas[i];
     const std::string prefix = replica_prefix(i);
-    tensors.emplace_back(prefix + "metrics", doubles(replica.metrics(Phase::train).sums()));
+    tensors.emplace_back(prefix + "metrics",
+                         doubles(detail::ReplicaDriver(replica).metrics(Phase::train).sums()));
     for (const auto& [name, buffer] : replica.buffers()) {
       tensors.emplace_back(prefix + kBuffer + name, buffer);
     }
@@ -237,7 +239,8 @@ void restore_own(Strategy& strategy, TrainState& state, const ordered_json& fact
     const std::string name = worker_file(rank);
     return read_tensors(snapshot.files.at(name), name);
   };
-  const std::size_t metric_sums = state.replicas.front()->metrics(Phase::train).sums().size();
+  const std::size_t metric_sums =
+      detail::ReplicaDriver(*state.replicas.front()).metrics(Phase::train).sums().size();
   LossValues losses;
   for (const auto& name : facts.at("epoch_loss").at("names")) losses.emplace_back(name, 0.0);
   std::vector<double> loss_sums(losses.size(), 0.0);
@@ -271,7 +274,7 @@ void restore_own(Strategy& strategy, TrainState& state, const ordered_json& fact
   for (std::size_t i = 0; i < losses.size(); ++i) losses[i].second = loss_sums[i];
   state.epoch_loss.restore(losses, facts.at("epoch_loss").at("examples").get<std::int64_t>());
   for (std::size_t i = 0; i < metrics.size(); ++i) {
-    state.replicas[i]->metrics(Phase::train).set_sums(metrics[i]);
+    detail::ReplicaDriver(*state.replicas[i]).metrics(Phase::train).set_sums(metrics[i]);
   }
 }
 
