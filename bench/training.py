@@ -50,14 +50,11 @@ LABELS = {
     "alone": "1 worker, half of the batch, by hand", "pair": "2 of them beside each other, not connected",
     "in_step": "the same, each waits for the other",
     "one_device": "1 worker, Troupe one-device", "bare": "1 worker, by hand",
-    "paced": "2 workers, overlap automatic", "paced_on": "2 workers, overlap on",
-    "paced_off": "2 workers, overlap off"}
+    "paced_on": "2 workers, overlap on", "paced_off": "2 workers, overlap off"}
 SHORT = {"ddp": "Python DDP", "ddp_malloc": "Python DDP, allocator set", "gloo": "by hand, Gloo",
          "pair": "two not connected", "in_step": "two in step", "tcp": "Troupe, TCP", "automatic": "Troupe, automatic",
          "mirrored": "Troupe, mirrored"}
-CHOOSING = {"tcp", "automatic", "paced"}  # they take their first steps with and without overlap
-CHOOSING_STEPS = 40
-TWO_WORKERS = ("tcp", "tcp_on", "tcp_off", "automatic", "mirrored", "gloo", "paced", "paced_on", "paced_off")
+TWO_WORKERS = ("tcp", "tcp_on", "tcp_off", "automatic", "mirrored", "gloo", "paced_on", "paced_off")
 
 
 class Cast:
@@ -123,7 +120,6 @@ class Cast:
 
     def on_a_paced_link(self):
         pace = f"--pace={GIGABYTES_PER_SECOND}"  # what sums cost beside it: as little as this machine can
-        self.troupe("paced", pace, workers=2)
         self.troupe("paced_on", pace, "--overlap=on", workers=2)
         self.troupe("paced_off", pace, "--overlap=off", workers=2)
         return self.ways
@@ -162,8 +158,7 @@ def comparisons(seconds):
         rows.append(("added to a step, Troupe one-device - by hand",
                      [1e6 * (ours - bare) for ours, bare in zip(seconds["one_device"], seconds["bare"])], " us"))
     for name in ("tcp", "paced"):
-        faster(name, f"{name}_off", "overlap automatic / off")
-        faster(name, f"{name}_on", "overlap automatic / on")
+        faster(f"{name}_on", f"{name}_off", "overlap on / off")
     return rows
 
 
@@ -202,8 +197,6 @@ def measure(options, key, has_gloo):
         turns = [(name, lambda way=way: max(way.ask("time", model.steps, model.untimed),
                                             key=lambda answer: answer["seconds"])) for name, way in ways.items()]
         if not options.smoke:
-            for name in ways.keys() & CHOOSING:
-                ways[name].ask("time", 1, CHOOSING_STEPS)
             ensemble.one_round(turns, 0)  # warms up
         answers, stolen = ensemble.measure(turns, model.rounds, 0 if options.smoke else trainings.RETAKES)
         peaks = {name: [farewell["peak_rss_bytes"] for farewell in way.end()] for name, way in ways.items()}

@@ -36,10 +36,15 @@ void add_exchange_flags(std::vector<Flag>& flags, StrategyOptions& strategy) {
   const auto add = [&](Flag made) {
     flags.push_back(in_group(std::move(made), "Exchange of gradients"));
   };
-  add(choice<std::string>(
-      "communication", &strategy.communication,
-      "what sums gradients over workers: auto, ring, gloo, nccl or mpi", "NAME",
-      {{"auto", "auto"}, {"ring", "ring"}, {"gloo", "gloo"}, {"nccl", "nccl"}, {"mpi", "mpi"}}));
+  add(choice<std::string>("communication", &strategy.communication,
+                          "what sums gradients over workers: auto, native, gloo, nccl or mpi",
+                          "NAME",
+                          {{"auto", "auto"},
+                           {"native", "native"},
+                           {"gloo", "gloo"},
+                           {"nccl", "nccl"},
+                           {"mpi", "mpi"},
+                           {"ring", "native"}}));
   add(choice<Transport>("transport", &strategy.group.transport,
                         "how bytes travel between workers of one machine: auto, tcp, unix or shm "
                         "(shared memory)",
@@ -55,7 +60,7 @@ void add_exchange_flags(std::vector<Flag>& flags, StrategyOptions& strategy) {
                            {"bf16", "bfloat16"}}));
   add(choice<Overlap>(
       "overlap", &strategy.buckets.overlap,
-      "sum gradients while backward computes: on, off, or auto, which times both at the start",
+      "sum gradients while backward computes: on, off, or auto, which does so between machines",
       "WHEN", {{"auto", Overlap::automatic}, {"on", Overlap::on}, {"off", Overlap::off}}));
   add(mebibytes("bucket-mb", &strategy.buckets.bytes,
                 "gradients that are summed in one go while backward computes, in MiB"));

@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "hooks/loss_meter.h"
+#include "hooks/replica_driver.h"
 #include "strategies/replicas/replica_runner.h"
 #include "train/random_guard.h"
 
@@ -110,7 +111,8 @@ Evaluation run_evaluation(const Hooks& hooks, Replica& replica, const Distribute
     return pass.phase == Phase::test ? hooks.test_step(on, batch)
                                      : hooks.validation_step(on, batch);
   };
-  replica.metrics(pass.phase).reset();
+  MetricSet& metrics = detail::ReplicaDriver(replica).metrics(pass.phase);
+  metrics.reset();
   EvaluationRun run(replica);
   BatchMeans batches;
   LossMeter meter;
@@ -131,7 +133,7 @@ Evaluation run_evaluation(const Hooks& hooks, Replica& replica, const Distribute
     if (run.stopped || run.batches == pass.steps) break;
   }
   for (const auto& action : pass.actions) action->end(run);
-  Evaluation evaluation = result_of(batches, meter, replica.metrics(pass.phase));
+  Evaluation evaluation = result_of(batches, meter, metrics);
   evaluation.global_step = pass.global_step;
   return evaluation;
 }

@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "hooks/replica_driver.h"
 #include "hooks/replica_scope.h"
 #include "train/random_guard.h"
 
@@ -73,8 +74,8 @@ bool PredictionStream::read_batch() {
   Batch batch = next_batch_->replicas.front();
   if (options_.features > 0) batch.fields.resize(options_.features);
   for (at::Tensor& field : batch.fields) field = field.to(replica.place().device);
-  replica.set_training_mode(Phase::predict);
-  replica.begin_step({Phase::predict, batch.global_examples, batch.examples(), false});
+  detail::ReplicaDriver(replica).begin_step(
+      {Phase::predict, batch.global_examples, batch.examples()});
   const detail::ReplicaScope scope(replica);
   batch_ = wanted(hooks_->predict_step(replica, batch), options_.keys);
   for (auto& [name, value] : batch_) value = detail::in_float32(value);

@@ -47,10 +47,9 @@ torch::optim::Optimizer& Replica::optimizer(const std::string& name) {
   return *detail::find_named(trainable_.optimizers, name, "optimizer", "create_model");
 }
 
-MetricSet& Replica::metrics(Phase phase) { return metrics_[static_cast<std::size_t>(phase)]; }
-
 MetricSum& Replica::metric(const std::string& name) {
-  return context_.stand_in ? discarded_.at(name) : metrics(context_.phase).at(name);
+  MetricSet& own = metrics_[static_cast<std::size_t>(context_.phase)];
+  return context_.is_padding() ? discarded_.at(name) : own.at(name);
 }
 
 at::Tensor Replica::global_mean(const at::Tensor& per_example) const {
@@ -79,7 +78,7 @@ void Replica::apply_gradients(const at::Tensor& loss, const std::string& optimiz
   const detail::AutocastPause full_precision(place_.device);
   const UpdateKey update(optimizer_name, calls_[optimizer_name]++);
   const bool last = context_.part + 1 == context_.parts;
-  if (last) update_.begin_backward(parameters, {!context_.stand_in, layer_sums_ > 0});
+  if (last) update_.begin_backward(parameters, {!context_.is_padding(), layer_sums_ > 0});
   accumulate(loss, parameters, std::move(accumulated_[update]));
   if (!last) {
     auto& kept = accumulated_[update];
@@ -102,15 +101,15 @@ void Replica::accumulate(const at::Tensor& loss, const std::vector<NamedTensor>&
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const at::Tensor& parameter = parameters[i].second;
     // Undefined in the first part, so that backward moves its result in.
-    parameter.mutable_grad() = context_.stand_in ? at::Tensor() : std::move(earlier[i]);
+    parameter.mutable_grad() = context_.is_padding() ? at::Tensor() : std::move(earlier[i]);
     inputs.push_back(parameter);
   }
-  // Layers that add up over replicas do so in backward too, and wait for stand-ins there.
-  if (!context_.stand_in || layer_sums_ > 0) {
+  // Layers that add up over replicas do so in backward too, and wait for padding batches there.
+  if (!context_.is_padding() || layer_sums_ > 0) {
     torch::autograd::backward({loss}, {}, /*retain_graph=*/c10::nullopt, /*create_graph=*/false,
                               inputs);
   }
-  if (!context_.stand_in) return;
+  if (!context_.is_padding()) return;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     parameters[i].second.mutable_grad() = std::move(earlier[i]);
   }
@@ -126,30 +125,6 @@ std::optional<double> Replica::gradient_norm(const std::string& optimizer) const
   const auto norm = norms_.find(optimizer);
   if (norm == norms_.end()) return std::nullopt;
   return norm->second;
-}
-
-void Replica::begin_step(const StepContext& context) {
-  context_ = context;
-  calls_.clear();
-  layer_sums_ = 0;
-  if (context.part == 0) accumulated_.clear();
-}
-
-void Replica::end_step() {
-  if (accumulated_.empty()) return;
-  throw ConfigError(
-      text("train_step called apply_gradients for optimizer \"", accumulated_.begin()->first.first,
-           "\" in an earlier part of the step and not in the last of ", context_.parts, "."),
-      "with --accumulate, call it equally often in every part.");
-}
-
-void Replica::sum_over_replicas(const at::Tensor& flat, const std::string& what) {
-  ++layer_sums_;
-  update_.sum(flat, text("sum ", layer_sums_, " of the step's layers, ", what));
-}
-
-void Replica::set_training_mode(Phase phase) {
-  for (auto& [name, model] : trainable_.models) model->train(phase == Phase::train);
 }
 
 std::vector<NamedTensor> Replica::parameters() const {
@@ -179,20 +154,19 @@ std::vector<std::string> Replica::optimizer_names() const {
 }
 
 std::vector<NamedTensor> Replica::parameters_of(torch::optim::Optimizer& optimizer) const {
-  const std::vector<NamedTensor> known = parameters();
+  std::map<const void*, std::string> names;
+  for (const auto& [name, tensor] : parameters()) names.emplace(tensor.unsafeGetTensorImpl(), name);
   std::vector<NamedTensor> owned;
   for (const auto& group : optimizer.param_groups()) {
     for (const at::Tensor& tensor : group.params()) {
-      const auto match = std::find_if(
-          known.begin(), known.end(),
-          [&](const NamedTensor& candidate) { return candidate.second.is_same(tensor); });
-      if (match == known.end()) {
+      const auto name = names.find(tensor.unsafeGetTensorImpl());
+      if (name == names.end()) {
         throw ConfigError(text("an optimiser owns a tensor of shape ", tensor.sizes(),
                                " that is a parameter of no model."),
                           "make the optimiser from the parameters of the models that create_model "
                           "returns.");
       }
-      owned.push_back(*match);
+      owned.emplace_back(name->second, tensor);
     }
   }
   return owned;

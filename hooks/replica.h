@@ -21,6 +21,7 @@
 #include "hooks/metric_set.h"
 #include "hooks/parameter_update.h"
 #include "hooks/phase.h"
+#include "hooks/step_context.h"
 #include "hooks/trainable.h"
 #include "options/step_options.h"
 
@@ -33,15 +34,9 @@ struct ReplicaPlace {
   c10::Device device = c10::Device(c10::DeviceType::CPU);
 };
 
-/// What the framework tells a replica before each step, or each part of one that is accumulated.
-struct StepContext {
-  Phase phase = Phase::train;
-  std::int64_t global_examples = 0;  // of the step over all replicas; global_mean divides by it
-  std::int64_t examples = 0;         // B
-  bool stand_in = false;             // borrowed examples: nothing of this step may count
-  std::int64_t part = 0;             // of `parts`, which are one step
-  std::int64_t parts = 1;
-};
+namespace detail {
+class ReplicaDriver;
+}  // namespace detail
 
 class Replica {
  public:
@@ -53,8 +48,6 @@ class Replica {
   Replica(const Replica&) = delete;
   Replica& operator=(const Replica&) = delete;
   ~Replica();
-
-  // --- for hooks ---
 
   /// The model that create_model made, as its own type.
   /// Throws: ConfigError on a wrong name or type.
@@ -90,15 +83,6 @@ class Replica {
       const std::string& optimizer = "optimizer") const;
   [[nodiscard]] Phase phase() const { return context_.phase; }
 
-  // --- for the framework ---
-
-  void begin_step(const StepContext& context);
-  /// After the last part. Throws: ConfigError when gradients were accumulated that no update took.
-  void end_step();
-  [[nodiscard]] const StepContext& context() const { return context_; }
-  [[nodiscard]] MetricSet& metrics(Phase phase);
-  /// Training mode on or off, for every model.
-  void set_training_mode(Phase phase);
   /// Parameters, then buffers, of all models in order; names as registered, preceded by the model's
   /// name and a dot unless that is "model".
   [[nodiscard]] std::vector<NamedTensor> parameters() const;
@@ -110,12 +94,9 @@ class Replica {
   }
   /// In the order of create_model.
   [[nodiscard]] std::vector<std::string> optimizer_names() const;
-  /// For layers: replaces `flat` [n], contiguous, float32 or float64, by its sum over the replicas
-  /// of the step. `what` names the layer in messages. Collective: yes, in Phase::train only; also
-  /// in backward passes.  Throws: DesyncError, NetError.
-  void sum_over_replicas(const at::Tensor& flat, const std::string& what);
 
  private:
+  friend class detail::ReplicaDriver;  // what the framework does with a replica
   // An optimiser, and how many times train_step has called apply_gradients for it before.
   using UpdateKey = std::pair<std::string, int>;
 
@@ -132,11 +113,11 @@ class Replica {
   std::vector<std::pair<std::string, std::vector<NamedTensor>>> owned_;
   LossSet losses_;
   std::array<MetricSet, 4> metrics_;  // by phase
-  MetricSet discarded_;               // what a stand-in adds up
+  MetricSet discarded_;               // what a padding batch adds up
   ReplicaPlace place_;
   ParameterUpdate& update_;
   const StepOptions options_;
-  StepContext context_;
+  detail::StepContext context_;
   std::map<std::string, int> calls_;  // of apply_gradients in this part, by optimiser
   std::map<UpdateKey, std::vector<at::Tensor>> accumulated_;  // gradients of the earlier parts
   std::map<std::string, double> norms_;                       // by optimiser, if it clips

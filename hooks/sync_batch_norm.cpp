@@ -20,6 +20,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "hooks/replica_driver.h"
 #include "hooks/replica_scope.h"
 
 namespace troupe {
@@ -45,12 +46,13 @@ Replica* partner() {
   return replica != nullptr && replica->phase() == Phase::train ? replica : nullptr;
 }
 
-/// What a replica adds to its step counts nothing if its examples are borrowed.
-void sum_over_replicas(Replica* replica, bool stand_in, at::Tensor& flat, const char* what,
+void sum_over_replicas(Replica* replica, const at::Tensor& flat, const char* what,
                        std::int64_t channels) {
   if (replica == nullptr) return;
-  if (stand_in) flat.zero_();
-  replica->sum_over_replicas(flat, text(what, " (", channels, " channels)"));
+  detail::ReplicaDriver driver(*replica);
+  // Backward runs in the same step, or part of one, as the forward pass.
+  if (driver.context().is_padding()) flat.zero_();
+  driver.sum_over_replicas(flat, text(what, " (", channels, " channels)"));
 }
 
 struct Statistics {
@@ -69,11 +71,10 @@ Statistics statistics_of(const at::Tensor& x, Replica* replica) {
   at::Tensor flat =
       torch::cat({mean64 * count, (variance.to(torch::kFloat64) + mean64.square()) * count,
                   torch::full({1}, count, mean64.options())});
-  sum_over_replicas(replica, replica != nullptr && replica->context().stand_in, flat,
-                    "SyncBatchNorm forward", channels);
+  sum_over_replicas(replica, flat, "SyncBatchNorm forward", channels);
   Statistics all;
   all.count = flat[2 * channels].item<double>();  // the host waits for the device here
-  if (all.count == 0) {  // stand-ins everywhere: this counts nothing, and must only be finite
+  if (all.count == 0) {  // padding everywhere: this counts nothing, and must only be finite
     return {mean64, variance.to(torch::kFloat64), 0};
   }
   if (all.count < 2) {
@@ -96,7 +97,6 @@ class Normalise final : public torch::autograd::Function<Normalise> {
     context->save_for_backward({x, weight, mean, scale});
     context->saved_data["count"] = count;
     context->saved_data["replica"] = reinterpret_cast<std::int64_t>(replica);
-    context->saved_data["stand_in"] = replica != nullptr && replica->context().stand_in;
     const at::Tensor y = hat(x, mean, scale) * per_channel(weight, x) + per_channel(bias, x);
     return y.to(x.scalar_type());
   }
@@ -119,8 +119,7 @@ class Normalise final : public torch::autograd::Function<Normalise> {
     const std::int64_t channels = x.size(1);
     auto* replica = reinterpret_cast<Replica*>(context->saved_data["replica"].toInt());
     at::Tensor flat = torch::cat({db, dw}).to(torch::kFloat64);
-    sum_over_replicas(replica, context->saved_data["stand_in"].toBool(), flat,
-                      "SyncBatchNorm backward", channels);
+    sum_over_replicas(replica, flat, "SyncBatchNorm backward", channels);
     flat = (flat / context->saved_data["count"].toDouble()).to(h.scalar_type());
     const at::Tensor dx = (dy - per_channel(flat.narrow(0, 0, channels), x) -
                            h * per_channel(flat.narrow(0, channels, channels), x)) *

@@ -27,8 +27,9 @@ struct ServerOptions {
   std::int64_t min_shard_bytes = 256 * 1024;
 };
 
-/// When gradients are summed over workers: bucket by bucket while backward still computes, after
-/// it, or as the first steps show to be faster.
+/// When gradients are summed over workers: bucket by bucket while backward still computes, or after
+/// it. Automatic: after it where all workers are on one machine, while it computes between
+/// machines.
 enum class Overlap { automatic, on, off };
 
 /// How gradients travel and become a step. The numbers do not depend on it.
@@ -51,7 +52,7 @@ struct StrategyOptions {
   int replicas = 0;
   std::vector<std::string> devices;  // one per replica: {"cuda:0", "cuda:1"} or {"cpu:0", "cpu:1"}
   int threads = 0;                   // compute threads of each replica; 0: as the machine allows
-  /// Engine that sums gradients over workers: auto | ring | gloo | nccl | mpi.
+  /// Engine that sums gradients over workers: auto | native | gloo | nccl | mpi.
   std::string communication = "auto";
   /// Type of the gradients between workers: none (their own) | float16 | bfloat16.
   std::string compress = "none";

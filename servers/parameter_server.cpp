@@ -48,10 +48,11 @@ class ParameterServerStrategy final : public Strategy {
       : Strategy(standing_of(checked(options))),
         options_(options),
         pace_(options_, shared_.exchange),
-        replicas_(options, [this](GradientBuckets& gradients, detail::ReplicaThreads& threads,
-                                  int replica) {
-          return std::make_unique<detail::PushedUpdate>(gradients, threads, replica, shared_);
-        }) {
+        replicas_(options,
+                  [this](detail::ReplicaSum& sum, const detail::OverlappedSum::Place& place,
+                         const BucketOptions& buckets) {
+                    return std::make_unique<detail::PushedUpdate>(sum, place, buckets, shared_);
+                  }) {
     if (pace_.synchronous()) shared_.arrive = SharedUpdate::Values::with_push;
   }
 

@@ -11,38 +11,29 @@ namespace troupe {
 namespace {
 
 /// The update that replicas of one process take once for all of them.
-class UpdateOnce final : public ParameterUpdate {
+class UpdateOnce final : public detail::OverlappedSum {
  public:
   /// What all replicas' updates share: the first one's parameters of the step under way. Replica 0
   /// writes it before the meeting, the others read it after; the next step's first meeting, in
   /// reduce(), comes between that and the next writing.
   using Central = const std::vector<NamedTensor>*;
 
-  UpdateOnce(GradientBuckets& gradients, detail::ReplicaThreads& threads, int replica,
+  UpdateOnce(detail::ReplicaSum& sum, const Place& place, const BucketOptions& options,
              std::shared_ptr<Central> central)
-      : gradients_(gradients), threads_(threads), replica_(replica), central_(std::move(central)) {}
-
-  void begin_backward(const std::vector<NamedTensor>& parameters,
-                      const Backward& backward) override {
-    gradients_.begin_backward(parameters, backward);
-  }
-  void reduce(const std::vector<NamedTensor>& parameters) override {
-    gradients_.reduce(parameters);
-  }
-  void sum(const at::Tensor& flat, const std::string& what) override { gradients_.sum(flat, what); }
+      : OverlappedSum(sum, place, options), central_(std::move(central)) {}
 
   void step(const std::string& name, torch::optim::Optimizer& optimizer,
             const std::vector<NamedTensor>& parameters) override {
     if (parameters.empty()) return;  // nothing was reduced: the replicas have not met
-    if (replica_ == 0) {
-      gradients_.step(name, optimizer, parameters);
+    if (is_first()) {
+      OverlappedSum::step(name, optimizer, parameters);
       *central_ = &parameters;
     } else {
       optimizer.state().clear();  // a checkpoint is restored into all, and one needs it
     }
-    if (threads_.size() == 1) return;
-    threads_.meet(replica_, text("the update by optimiser \"", name, "\""));
-    if (replica_ != 0) fetch(**central_, parameters);
+    if (is_alone()) return;
+    meet(text("the update by optimiser \"", name, "\""));
+    if (!is_first()) fetch(**central_, parameters);
   }
 
  private:
@@ -56,16 +47,14 @@ class UpdateOnce final : public ParameterUpdate {
     }
   }
 
-  GradientBuckets& gradients_;
-  detail::ReplicaThreads& threads_;
-  int replica_;
   std::shared_ptr<Central> central_;
 };
 
 detail::LocalReplicas::MakeUpdate update_once() {
   return [central = std::make_shared<UpdateOnce::Central>(nullptr)](
-             GradientBuckets& gradients, detail::ReplicaThreads& threads, int replica) {
-    return std::make_unique<UpdateOnce>(gradients, threads, replica, central);
+             detail::ReplicaSum& sum, const detail::OverlappedSum::Place& place,
+             const BucketOptions& options) {
+    return std::make_unique<UpdateOnce>(sum, place, options, central);
   };
 }
 

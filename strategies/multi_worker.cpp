@@ -10,26 +10,31 @@
 #include "strategies/compute_threads.h"
 #include "strategies/device.h"
 #include "strategies/engines/make_engine.h"
-#include "strategies/gradients/overlap_choice.h"
 #include "strategies/replicas/local_replicas.h"
 #include "strategies/shared_failure.h"
 
 namespace troupe {
 namespace {
 
-/// What was asked for and cannot be is refused; automatic goes without.
+/// As --overlap spells it.
+const char* name_of(Overlap overlap) {
+  if (overlap == Overlap::automatic) return "auto";
+  return overlap == Overlap::on ? "on" : "off";
+}
+
+/// An overlap that is impossible is refused where it is asked for; automatic does without.
 void check_overlap(const StrategyOptions& options) {
   if (options.buckets.overlap != Overlap::on) return;
   std::string lacks;
   if (options.local_replicas() > 1) lacks = "there are several replicas in a worker";
   if (detail::replica_devices(options).front().is_cuda()) lacks = "the replicas are on GPUs";
   const std::string engine = detail::choose_engine(options).name;
-  if (engine != "ring") lacks = "--communication is " + engine;
+  if (engine != "native") lacks = "--communication is " + engine;
   if (options.compress != "none") lacks = "--compress is " + options.compress;
   if (lacks.empty()) return;
-  throw ConfigError("--overlap on was asked for, and " + lacks + ".",
-                    "use --overlap auto, or one replica on the CPU and the ring without "
-                    "--compress.");
+  throw ConfigError("--overlap on is given, but " + lacks + ".",
+                    "use --overlap auto, or one replica on the CPU and --communication native "
+                    "without --compress.");
 }
 
 class MultiWorker final : public Strategy {
@@ -47,7 +52,7 @@ class MultiWorker final : public Strategy {
     options_.must_match["--replicas"] = text(replicas_.size());
     options_.must_match["--communication"] = detail::choose_engine(options).name;
     options_.must_match["--compress"] = options.compress;
-    options_.must_match["--overlap"] = detail::to_string(options.buckets.overlap);
+    options_.must_match["--overlap"] = name_of(options.buckets.overlap);
     options_.must_match["--bucket-mb"] =
         text(static_cast<double>(options.buckets.bytes) / (1 << 20));
   }
@@ -63,8 +68,10 @@ class MultiWorker final : public Strategy {
       joined_ = true;
       engine_ = detail::make_engine(options_, group_);
       if (wrap_) engine_ = wrap_(std::move(engine_));
-      replicas_.use(*engine_);
-      warn_of_crowding();
+      const int found = count_workers_here();
+      warn_of_crowding(found);
+      replicas_.use(*engine_, sum_time(found));
+      if (rank() == 0 && replicas_.overlaps()) log_info("gradients travel while backward computes");
     }
     detail::change_on_host(tensors, [this](Span<std::byte> bytes) { broadcast(bytes); });
     detail::copy_first_to_all(state);
@@ -145,14 +152,26 @@ class MultiWorker final : public Strategy {
     }
   }
 
-  /// Workers that were started by hand learn here who is on their machine.
-  void warn_of_crowding() {
-    const std::string mine = group_.local_address();
-    const auto all = gather(mine);
-    const auto found = std::count(all.begin(), all.end(), mine);
-    const std::string warning =
-        crowding(static_cast<int>(found), workers_here(options_.cluster), replicas_.size());
+  /// Workers that share this one's address. All gather the same addresses, so it is the number of
+  /// all workers on every worker or on none, whatever each was told about the others before.
+  [[nodiscard]] int count_workers_here() {
+    const auto all = gather(group_.local_address());
+    const std::string& mine = all[static_cast<std::size_t>(rank())];
+    return static_cast<int>(std::count(all.begin(), all.end(), mine));
+  }
+
+  /// Workers that were started by hand learn here how many are on their machine.
+  void warn_of_crowding(int found) const {
+    const std::string warning = crowding(found, workers_here(options_.cluster), replicas_.size());
     if (!warning.empty()) log_warning(warning);
+  }
+
+  /// The same on every worker. Within a machine moving bytes takes the cores that compute.
+  [[nodiscard]] detail::SumTime sum_time(int found) const {
+    const Overlap wish = options_.buckets.overlap;
+    const bool overlaps =
+        wish == Overlap::on || (wish == Overlap::automatic && found < world_size());
+    return overlaps ? detail::SumTime::during_backward : detail::SumTime::after_backward;
   }
 
   bool joined_ = false;

@@ -1,6 +1,7 @@
 #include "strategies/one_device.h"
 
 #include <c10/core/DeviceGuard.h>
+#include <torch/optim/optimizer.h>
 
 #include "core/error.h"
 #include "strategies/device.h"
@@ -14,18 +15,22 @@ namespace {
 /// One replica: its gradients are the step's already.
 class OwnGradients final : public ParameterUpdate {
  public:
-  explicit OwnGradients(bool fused_step) : fused_step_(fused_step) {}
+  explicit OwnGradients(const BucketOptions& buckets) : buckets_(buckets) {}
 
   void reduce(const std::vector<NamedTensor>& parameters) override {
     detail::check_finite_gradients(parameters);
   }
   void step(const std::string& /*name*/, torch::optim::Optimizer& optimizer,
             const std::vector<NamedTensor>& /*parameters*/) override {
-    detail::take_step(optimizer, fused_step_);
+    if (buckets_.fused_step) {
+      detail::step_by_blocks(optimizer);
+    } else {
+      optimizer.step();
+    }
   }
 
  private:
-  bool fused_step_;
+  const BucketOptions buckets_;
 };
 
 class OneDevice final : public Strategy {
@@ -34,7 +39,7 @@ class OneDevice final : public Strategy {
       : Strategy({"one-device"}),
         device_(detail::replica_devices(options).front()),
         step_(options.step),
-        gradients_(options.buckets.fused_step) {}
+        gradients_(options.buckets) {}
 
   [[nodiscard]] TrainState create_state(const Hooks& hooks, std::uint64_t seed) override {
     TrainState state;

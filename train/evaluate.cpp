@@ -7,6 +7,7 @@
 
 #include "core/clock.h"
 #include "core/error.h"
+#include "hooks/replica_driver.h"
 #include "hooks/replica_scope.h"
 #include "strategies/shared_failure.h"
 #include "train/learning/averaged_weights.h"
@@ -18,7 +19,7 @@ Report evaluate(Strategy& strategy, const Hooks& hooks, TrainState& state,
   const auto start = SteadyClock().now();
   strategy.synchronize_buffers(state);
   const AveragesInUse averages(state);
-  for (auto& replica : state.replicas) replica->metrics(phase).reset();
+  for (auto& replica : state.replicas) detail::ReplicaDriver(*replica).metrics(phase).reset();
   const Step step = [&](Replica& replica, const Batch& batch) {
     return phase == Phase::test ? hooks.test_step(replica, batch)
                                 : hooks.validation_step(replica, batch);
@@ -52,14 +53,14 @@ std::vector<Predictions> predict(const Hooks& hooks, TrainState& state,
   const DistributedDataset data(std::move(dataset),
                                 ShardPlan({examples, batch_size, 1, 0, Shuffle::no}), 0, 1);
   const AveragesInUse averages(state);
-  replica.set_training_mode(Phase::predict);
   const torch::NoGradGuard no_grad;
   const detail::ReplicaScope scope(replica);
   std::vector<Predictions> all;
   for (const DistributedBatch& batch : data.epoch(0)) {
     Batch on_device = batch.replicas.front();
     for (at::Tensor& field : on_device.fields) field = field.to(replica.place().device);
-    replica.begin_step({Phase::predict, batch.global_examples, on_device.examples(), false});
+    detail::ReplicaDriver(replica).begin_step(
+        {Phase::predict, batch.global_examples, on_device.examples()});
     all.push_back(hooks.predict_step(replica, on_device));
     for (auto& [name, value] : all.back()) value = detail::in_float32(value);
   }
@@ -77,10 +78,10 @@ Report reduce_report(Strategy& strategy, TrainState& state, const LossMeter& met
   std::vector<double> values;
   const std::vector<LossSum> losses = meter.sums();
   for (const LossSum& loss : losses) values.push_back(loss.total);
-  MetricSet metrics = state.replicas.front()->metrics(phase);  // a copy
+  MetricSet metrics = detail::ReplicaDriver(*state.replicas.front()).metrics(phase);  // a copy
   std::vector<double> sums = metrics.sums();
   for (std::size_t i = 1; i < state.replicas.size(); ++i) {
-    const auto more = state.replicas[i]->metrics(phase).sums();
+    const auto more = detail::ReplicaDriver(*state.replicas[i]).metrics(phase).sums();
     for (std::size_t k = 0; k < sums.size(); ++k) sums[k] += more[k];
   }
   values.insert(values.end(), sums.begin(), sums.end());

@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/text.h"
+#include "hooks/replica_driver.h"
 #include "strategies/shared_failure.h"
 #include "train/agreement.h"
 #include "train/checkpoint/checkpointer.h"
@@ -304,7 +305,8 @@ class Training final : public RunControl {
     if (complete) {
       state_.position = {epoch + 1, 0};
       state_.epoch_loss = {};
-      for (auto& replica : state_.replicas) replica->metrics(Phase::train).reset();
+      for (auto& replica : state_.replicas)
+        detail::ReplicaDriver(*replica).metrics(Phase::train).reset();
       ++history_.epochs;
     }
     if (data_.validation && pace_.coordinates()) {

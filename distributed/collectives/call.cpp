@@ -29,7 +29,7 @@ Call::Call(CallEnvironment& environment, const FrameHeader& header, const Deadli
       deadline_(deadline) {
   header_.type = FrameType::data;
   header_.rank = static_cast<std::uint32_t>(rank());
-  header_.label = collective_label();
+  header_.label = CollectiveLabel::of_this_thread();
   header_.generation = environment.state.cluster.generation;
   header_.sequence = environment.state.entered.fetch_add(1, std::memory_order_relaxed) + 1;
   streams_.ports.resize(static_cast<std::size_t>(world_size()));

@@ -7,23 +7,29 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 namespace troupe {
+
+/// 32 bits of what a collective is for.
+[[nodiscard]] std::uint32_t label_of(const std::string& what);
 
 /// While it lives, collectives that this thread enters are for `what`, the same on every rank; 32
 /// bits of it travel with them.  Throws, by those collectives: DesyncError where ranks differ.
 class CollectiveLabel {
  public:
-  explicit CollectiveLabel(const std::string& what);
-  ~CollectiveLabel();
+  explicit CollectiveLabel(std::uint32_t label) : former_(std::exchange(present, label)) {}
+  explicit CollectiveLabel(const std::string& what) : CollectiveLabel(label_of(what)) {}
+  ~CollectiveLabel() { present = former_; }
   CollectiveLabel(const CollectiveLabel&) = delete;
   CollectiveLabel& operator=(const CollectiveLabel&) = delete;
 
+  /// This thread's; 0 where there is none.
+  [[nodiscard]] static std::uint32_t of_this_thread() { return present; }
+
  private:
+  static inline thread_local std::uint32_t present = 0;
   const std::uint32_t former_;
 };
-
-/// This thread's; 0 where there is none.
-[[nodiscard]] std::uint32_t collective_label();
 
 }  // namespace troupe

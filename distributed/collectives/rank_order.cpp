@@ -50,12 +50,9 @@ class BlockSum {
 
 }  // namespace
 
-void add_in_rank_order(std::byte* into, Span<const std::byte* const> operands, std::size_t count,
-                       const Reduction& sum) {
-  TROUPE_CHECK(!operands.empty() && operands.size() <= kMaxWorldSize);
-  if (operands.size() <= kFew) {
-    return sum.add(into, operands.data(), static_cast<int>(operands.size()), count);
-  }
+void add_branches(std::byte* into, Span<const std::byte* const> operands, std::size_t count,
+                  const Reduction& sum) {
+  TROUPE_CHECK(operands.size() <= kMaxWorldSize);
   std::array<Block, kDepth> partial;
   const std::size_t in_block = kBlockBytes / sum.element_bytes;
   for (std::size_t done = 0; done < count; done += in_block) {

@@ -8,16 +8,25 @@
 
 #include <cstddef>
 
+#include "core/check.h"
 #include "core/span.h"
 #include "distributed/collectives/reduction.h"
 
 namespace troupe {
 
+/// add_in_rank_order of more operands than Reduction::add takes.
+void add_branches(std::byte* into, Span<const std::byte* const> operands, std::size_t count,
+                  const Reduction& sum);
+
 /// into[i] = the sum of all operands at i in rank order, for `count` elements. `operands` are by
 /// rank, at least one. `into` may be one of the operands, and overlaps none in another way.
 /// Thread: any.  Blocks: no.  Throws: nothing.
-void add_in_rank_order(std::byte* into, Span<const std::byte* const> operands, std::size_t count,
-                       const Reduction& sum);
+inline void add_in_rank_order(std::byte* into, Span<const std::byte* const> operands,
+                              std::size_t count, const Reduction& sum) {
+  TROUPE_CHECK(!operands.empty());
+  if (operands.size() > kMaxOperands) return add_branches(into, operands, count, sum);
+  sum.add(into, operands.data(), static_cast<int>(operands.size()), count);
+}
 
 /// The largest power of two below `rank_count` (at least 2): ranks under the tree's left branch.
 [[nodiscard]] constexpr std::size_t left_branch(std::size_t rank_count) {

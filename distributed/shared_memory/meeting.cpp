@@ -112,7 +112,7 @@ void Meeting::record(const FrameHeader& header) {
                               static_cast<std::uint64_t>(header.operation) << 8U |
                               static_cast<std::uint64_t>(header.dtype);
   for (const std::uint64_t word :
-       {header.sequence, header.total_bytes, root_and_types, std::uint64_t{collective_label()}}) {
+       {header.sequence, header.total_bytes, root_and_types, std::uint64_t{CollectiveLabel::of_this_thread()}}) {
     links_digest_ = mix(links_digest_, word);
   }
   LinkRecord& mine = segment_.block(rank_).over_links;
@@ -129,7 +129,7 @@ void Meeting::begin(Operation operation, DType dtype, std::uint64_t total_bytes,
   deadline_ = &deadline;
   words_.operation = static_cast<std::uint8_t>(operation);
   words_.dtype = static_cast<std::uint8_t>(dtype);
-  words_.label = collective_label();
+  words_.label = CollectiveLabel::of_this_thread();
   words_.sequence = environment_.state.entered.fetch_add(1, std::memory_order_relaxed) + 1;
   words_.total_bytes = total_bytes;
   words_.links_digest = links_digest_;

@@ -13,6 +13,7 @@
 #include "core/check.h"
 #include "core/error.h"
 #include "estimator/export/traced_module.h"
+#include "hooks/replica_driver.h"
 #include "train/random_guard.h"
 
 namespace troupe {
@@ -23,17 +24,14 @@ constexpr double kTolerance = 1e-6;  // absolute plus relative
 /// Puts the replica back into the step that its caller is in.
 class StepGuard {
  public:
-  explicit StepGuard(Replica& replica) : replica_(replica), context_(replica.context()) {}
-  ~StepGuard() {
-    replica_.begin_step(context_);
-    replica_.set_training_mode(context_.phase);
-  }
+  explicit StepGuard(Replica& replica) : driver_(replica), context_(driver_.context()) {}
+  ~StepGuard() { driver_.begin_step(context_); }
   StepGuard(const StepGuard&) = delete;
   StepGuard& operator=(const StepGuard&) = delete;
 
  private:
-  Replica& replica_;
-  StepContext context_;
+  detail::ReplicaDriver driver_;
+  const detail::StepContext context_;
 };
 
 class NoReduction final : public ParameterUpdate {
@@ -125,9 +123,9 @@ class Predictor {
 
   [[nodiscard]] Predictions run(const std::vector<at::Tensor>& fields) const {
     const std::int64_t count = fields.front().size(0);
-    // A stand-in's metrics count nowhere.
-    replica_.begin_step({Phase::predict, count, count, /*stand_in=*/true});
-    replica_.set_training_mode(Phase::predict);
+    // A padding batch's metrics count nowhere.
+    detail::ReplicaDriver(replica_).begin_step(
+        {Phase::predict, count, count, detail::StepContext::Batch::padding});
     Predictions predictions = hooks_.predict_step(replica_, {fields, count, false});
     const std::string fix = "return {{\"name\", tensor [B, ...]}} from predict_step.";
     check_names(predictions, "prediction", fix);

@@ -40,10 +40,9 @@ class SampleGrids final : public troupe::PeriodicAction, public troupe::SavingLi
   void draw(std::int64_t step) {
     if (replica_ == nullptr) return;  // the checkpoint that training starts from
     const torch::NoGradGuard no_gradients;
-    replica_->set_training_mode(troupe::Phase::predict);  // each step sets it as it needs it
-    auto pictures = replica_->model<Generator>("generator")
-                        .forward(noise_.to(replica_->place().device))
-                        .to(torch::kCPU);
+    auto& generator = replica_->model<Generator>("generator");
+    generator.eval();  // each step sets the mode as it needs it
+    auto pictures = generator.forward(noise_.to(replica_->place().device)).to(torch::kCPU);
     pictures = torch::constant_pad_nd(pictures, {kMargin, kMargin, kMargin, kMargin}, -0.5);
     const std::int64_t side = pictures.size(3);  // with margins
     const auto grid = pictures.view({kSide, kSide, side, side}).permute({0, 2, 1, 3});

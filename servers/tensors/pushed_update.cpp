@@ -21,8 +21,8 @@ void coalesce(const std::vector<NamedTensor>& parameters) {
 }  // namespace
 
 void PushedUpdate::reduce(const std::vector<NamedTensor>& parameters) {
-  if (threads_.size() > 1) {
-    gradients_.reduce(parameters);
+  if (!is_alone()) {
+    OverlappedSum::reduce(parameters);
     return;
   }
   const torch::NoGradGuard no_grad;
@@ -32,20 +32,20 @@ void PushedUpdate::reduce(const std::vector<NamedTensor>& parameters) {
 
 void PushedUpdate::step(const std::string& name, torch::optim::Optimizer& optimizer,
                         const std::vector<NamedTensor>& parameters) {
-  if (replica_ == 0) {
+  if (is_first()) {
     shared_.exchange.push(name, optimizer);
     shared_.newest = &parameters;
   }
-  if (threads_.size() == 1 || shared_.arrive == SharedUpdate::Values::with_next_step) return;
-  threads_.meet(replica_, "the values of a push");
-  if (replica_ != 0) {
+  if (is_alone() || shared_.arrive == SharedUpdate::Values::with_next_step) return;
+  meet("the values of a push");
+  if (!is_first()) {
     const torch::NoGradGuard no_grad;
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       at::Tensor into = parameters[i].second;
       into.copy_((*shared_.newest)[i].second);
     }
   }
-  threads_.meet(replica_, "the values of a push");
+  meet("the values of a push");
 }
 
 }  // namespace troupe::detail

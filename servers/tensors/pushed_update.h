@@ -4,8 +4,7 @@
 #include <memory>
 
 #include "servers/tensors/server_exchange.h"
-#include "strategies/gradients/gradient_buckets.h"
-#include "strategies/replicas/replica_threads.h"
+#include "strategies/gradients/overlapped_sum.h"
 
 namespace troupe::detail {
 
@@ -17,25 +16,24 @@ struct SharedUpdate {
   const std::vector<NamedTensor>* newest = nullptr;  // replica 0's
 };
 
-/// Gradients are summed over this worker's replicas; replica 0 pushes them for all. A replica alone
+/// Gradients are summed over this worker's replicas, as values of its layers are: a layer that
+/// normalises does not see other workers. Replica 0 pushes the gradients for all. A replica alone
 /// keeps sparse gradients sparse; of several, they are made dense.
-class PushedUpdate final : public ParameterUpdate {
+class PushedUpdate final : public OverlappedSum {
  public:
-  /// All arguments outlive this object.
-  PushedUpdate(GradientBuckets& gradients, ReplicaThreads& threads, int replica,
+  /// `sum` and `shared` outlive this object.
+  PushedUpdate(ReplicaSum& sum, const Place& place, const BucketOptions& options,
                SharedUpdate& shared)
-      : gradients_(gradients), threads_(threads), replica_(replica), shared_(shared) {}
+      : OverlappedSum(sum, place, options), shared_(shared) {}
 
+  /// Nothing is taken while backward makes it.
+  void begin_backward(const std::vector<NamedTensor>& /*parameters*/,
+                      const Backward& /*backward*/) override {}
   void reduce(const std::vector<NamedTensor>& parameters) override;
   void step(const std::string& name, torch::optim::Optimizer& optimizer,
             const std::vector<NamedTensor>& parameters) override;
-  /// Over this worker's replicas alone: a layer that normalises does not see other workers.
-  void sum(const at::Tensor& flat, const std::string& what) override { gradients_.sum(flat, what); }
 
  private:
-  GradientBuckets& gradients_;
-  ReplicaThreads& threads_;
-  int replica_;
   SharedUpdate& shared_;
 };
 

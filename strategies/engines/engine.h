@@ -10,16 +10,22 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "distributed/collectives/collective_label.h"
 #include "hooks/parameter_update.h"
 
 namespace troupe::detail {
 
 /// What is being summed.
 struct Summand {
+  explicit Summand(std::string what_it_is, std::string whose = "")
+      : what(std::move(what_it_is)), gradients(std::move(whose)), label(label_of(what)) {}
+
   std::string what;       // for messages: "apply_gradients (2 parameters ...)"
   std::string gradients;  // which gradients, the same in every step; "": other values
+  std::uint32_t label;    // of `what`, for CollectiveLabel
 };
 
 class Engine {

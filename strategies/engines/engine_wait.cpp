@@ -43,7 +43,7 @@ void EngineWait::until(const std::function<bool()>& done, Pause pause) const {
       group_.abort(cause, kExitPeerLost);
       throw TimeoutError(cause,
                          "look at the network between the workers; raise --timeout if "
-                         "it is only slow, or use --communication ring.");
+                         "it is only slow, or use --communication native.");
     }
     const auto waited =
         std::chrono::duration_cast<microseconds>(std::chrono::steady_clock::now() - began);
@@ -63,7 +63,7 @@ void library_failed(WorkerGroup& group, const std::string& doing, const std::str
   }
   const std::string cause = text(doing, " failed: ", message.substr(0, message.find('\n')), ".");
   group.abort(cause, kExitPeerLost);
-  throw PeerLost(cause, "start the whole group again, or use --communication ring.");
+  throw PeerLost(cause, "start the whole group again, or use --communication native.");
 }
 
 }  // namespace troupe::detail

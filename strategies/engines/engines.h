@@ -12,8 +12,8 @@
 namespace troupe::detail {
 
 /// `wire` unset: values travel as they are.
-[[nodiscard]] std::unique_ptr<Engine> make_ring_engine(WorkerGroup& group,
-                                                       std::optional<WireType> wire);
+[[nodiscard]] std::unique_ptr<Engine> make_native_engine(WorkerGroup& group,
+                                                         std::optional<WireType> wire);
 [[nodiscard]] std::unique_ptr<Engine> make_gloo_engine(WorkerGroup& group);
 [[nodiscard]] std::unique_ptr<Engine> make_nccl_engine(WorkerGroup& group);
 [[nodiscard]] std::unique_ptr<Engine> make_mpi_engine(WorkerGroup& group);

@@ -18,10 +18,10 @@ struct Known {
 };
 
 std::vector<Known> known_engines() {
-  return {{"ring", ""}, {"gloo", gloo_lacks()}, {"nccl", nccl_lacks()}, {"mpi", mpi_lacks()}};
+  return {{"native", ""}, {"gloo", gloo_lacks()}, {"nccl", nccl_lacks()}, {"mpi", mpi_lacks()}};
 }
 
-/// "auto, ring or gloo": what this build has.
+/// "auto, native or gloo": what this build has.
 std::string usable() {
   std::vector<std::string> names = {"auto"};
   for (const Known& engine : known_engines()) {
@@ -55,10 +55,10 @@ bool on_gpu(const StrategyOptions& options) {
 }
 
 EngineChoice choose_automatically(const StrategyOptions& options) {
-  if (!on_gpu(options)) return {"ring", "the replicas are on the CPU"};
-  if (wire_of(options.compress)) return {"ring", "--compress is asked for"};
+  if (!on_gpu(options)) return {"native", "the replicas are on the CPU"};
+  if (wire_of(options.compress)) return {"native", "--compress is asked for"};
   if (const std::string lacks = nccl_lacks(); !lacks.empty()) {
-    return {"ring", "by way of host memory: there is no nccl, " + lacks};
+    return {"native", "by way of host memory: there is no nccl, " + lacks};
   }
   return {"nccl", "the replicas are on GPUs"};
 }
@@ -68,15 +68,17 @@ EngineChoice choose_automatically(const StrategyOptions& options) {
 EngineChoice choose_engine(const StrategyOptions& options) {
   const bool compresses = wire_of(options.compress).has_value();
   if (options.communication == "auto") return choose_automatically(options);
-  const EngineChoice choice = {options.communication, "--communication " + options.communication};
+  // "ring" is what the native engine was called before it had other ways of adding.
+  const std::string name = options.communication == "ring" ? "native" : options.communication;
+  const EngineChoice choice = {name, "--communication " + name};
   if (const std::string lacks = lack_of(choice.name); !lacks.empty()) {
     throw ConfigError("--communication " + choice.name + " is not in this build: " + lacks + ".",
                       "use " + usable() + "; docs/engines.md says what each needs.");
   }
-  if (compresses && choice.name != "ring") {
+  if (compresses && choice.name != "native") {
     throw ConfigError(text("--compress ", options.compress, " and --communication ", choice.name,
-                           " do not go together: only the ring adds what it rounds."),
-                      "use --communication ring, or --compress none.");
+                           " do not go together: only the native engine compresses."),
+                      "use --communication native, or --compress none.");
   }
   if (choice.name == "nccl" && !on_gpu(options)) {
     throw ConfigError("--communication nccl sums on GPUs, and the replicas are on the CPU.",
@@ -94,7 +96,7 @@ std::unique_ptr<Engine> make_engine(const StrategyOptions& options, WorkerGroup&
   if (choice.name == "gloo") return make_gloo_engine(group);
   if (choice.name == "nccl") return make_nccl_engine(group);
   if (choice.name == "mpi") return make_mpi_engine(group);
-  return make_ring_engine(group, wire_of(options.compress));
+  return make_native_engine(group, wire_of(options.compress));
 }
 
 }  // namespace troupe::detail

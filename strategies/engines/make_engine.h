@@ -1,5 +1,5 @@
-// The engine that the options name. Which ones there are is decided when Troupe is built: "ring" is
-// always there, the others where LibTorch or the system has them.
+// The engine that the options name. Which ones there are is decided when Troupe is built: "native"
+// is always there, the others where LibTorch or the system has them.
 #pragma once
 
 #include <memory>
@@ -13,12 +13,12 @@ namespace troupe::detail {
 
 /// What "auto" stands for on these devices, and why.
 struct EngineChoice {
-  std::string name;    // ring, gloo, nccl or mpi
+  std::string name;    // native, gloo, nccl or mpi
   std::string reason;  // "the replicas are on the CPU"
 };
 
 /// Before anything starts. Throws: ConfigError for an unknown engine or compression, an engine that
-/// this build has not (names those it has), and compression with another engine than ring.
+/// this build lacks (names those it has), and compression with another engine than native.
 [[nodiscard]] EngineChoice choose_engine(const StrategyOptions& options);
 
 /// Connects this worker's engine; the chief logs which one and why. `group` has joined and outlives

@@ -43,7 +43,7 @@ bool initialise() {
   MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
   if (provided < MPI_THREAD_FUNNELED) {
     throw ConfigError("this MPI library does not allow programs with several threads.",
-                      "use another one, or --communication ring.");
+                      "use another one, or --communication native.");
   }
   return true;
 }
@@ -62,7 +62,7 @@ class MpiEngine final : public Engine {
           text("MPI sees rank ", rank, " of ", size, ", the group has ", group.task(group.rank()),
                " as rank ", group.rank(), " of ", group.world_size(), "."),
           "start all workers by one mpirun (mpirun -np N PROGRAM), without --cluster "
-          "or --task, or use --communication ring.");
+          "or --task, or use --communication native.");
     }
   }
 

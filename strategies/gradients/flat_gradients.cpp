@@ -1,8 +1,5 @@
 #include "strategies/gradients/flat_gradients.h"
 
-#include <torch/csrc/autograd/function.h>
-#include <torch/csrc/autograd/utils/lambda_post_hook.h>
-#include <torch/csrc/autograd/variable.h>
 #include <torch/types.h>
 
 #include <cmath>
@@ -42,12 +39,12 @@ bool copy_into(const at::Tensor& place, const at::Tensor& gradient, double limit
 
 }  // namespace
 
-FlatGradients::FlatGradients(std::vector<NamedTensor> parameters, int replicas, bool exact)
+FlatGradients::FlatGradients(std::vector<NamedTensor> parameters, int replicas, Check check)
     : parameters_(std::move(parameters)),
-      exact_(exact && parameters_.front().second.is_cpu()),
+      check_(parameters_.front().second.is_cpu() ? check : Check::sums),
       limit_(limit_of(parameters_.front().second.scalar_type(), replicas)),
       plan_(plan_of_one(sizes())),
-      filled_(parameters_.size()) {}
+      taken_(parameters_.size()) {}
 
 std::vector<std::int64_t> FlatGradients::sizes() const {
   std::vector<std::int64_t> sizes;
@@ -58,14 +55,14 @@ std::vector<std::int64_t> FlatGradients::sizes() const {
 std::int64_t FlatGradients::values() const { return plan_.buckets.back().end; }
 
 std::int64_t FlatGradients::size() const {
-  return values() + static_cast<std::int64_t>(parameters_.size()) + (exact_ ? 1 : 0);
+  return values() + static_cast<std::int64_t>(parameters_.size()) +
+         (check_ == Check::flags ? 1 : 0);
 }
 
 void FlatGradients::use(const at::Tensor& flat) {
   TROUPE_CHECK_EQ(flat.numel(), size());
   flat_ = flat;
   use(std::move(plan_));
-  if (flat_.is_cpu()) watch();
 }
 
 void FlatGradients::use(GradientPlan plan) {
@@ -84,52 +81,19 @@ void FlatGradients::use(GradientPlan plan) {
   }
 }
 
-void FlatGradients::watch() {
-  using torch::autograd::variable_list;
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    const at::Tensor& parameter = parameters_[i].second;
-    if (!parameter.requires_grad()) continue;
-    nodes_.push_back(torch::autograd::impl::grad_accumulator(parameter));
-    // A graph may live longer than this object.
-    nodes_.back()->add_post_hook(std::make_unique<torch::autograd::utils::LambdaPostHook>(
-        [self = weak_from_this(), i](const variable_list& outputs, const variable_list&) {
-          if (const auto here = self.lock()) here->arrived(i);
-          return outputs;
-        }));
-  }
-}
-
-void FlatGradients::arm(OnBuckets on_buckets) {
-  disarm();
-  on_buckets_ = std::move(on_buckets);
-  armed_ = true;
-}
-
-void FlatGradients::disarm() {
-  armed_ = false;
-  on_buckets_ = nullptr;
-  filled_.assign(filled_.size(), 0);
-  missing_.clear();
-  for (const auto& bucket : plan_.buckets) missing_.push_back(bucket.parameters);
-  complete_ = 0;
-  order_.clear();
-  in_pieces_.clear();
+void FlatGradients::start() {
+  taken_.assign(taken_.size(), 0);
   suspect_ = false;
 }
 
-void FlatGradients::arrived(std::size_t parameter) {
-  if (!armed_ || !parameters_[parameter].second.grad().defined()) return;
-  if (filled_[parameter] != 0) {  // backward has added to the values in their place
+FlatGradients::Taken FlatGradients::take(std::size_t parameter) {
+  if (!parameters_[parameter].second.grad().defined()) return Taken::nothing;
+  if (taken_[parameter] != 0) {
     suspect_ = true;
-    if (in_pieces_.empty()) in_pieces_ = parameters_[parameter].first;
-    return;
+    return Taken::again;
   }
   copy(parameter);
-  order_.push_back(parameter);
-  --missing_[plan_.bucket_of[parameter]];
-  const std::size_t before = complete_;
-  while (complete_ < missing_.size() && missing_[complete_] == 0) ++complete_;
-  if (on_buckets_ && complete_ > before) on_buckets_(complete_);
+  return Taken::first;
 }
 
 void FlatGradients::copy(std::size_t parameter) {
@@ -137,7 +101,7 @@ void FlatGradients::copy(std::size_t parameter) {
   at::Tensor& gradient = parameters_[parameter].second.mutable_grad();
   if (!copy_into(places_[parameter], gradient, limit_)) suspect_ = true;
   gradient = places_[parameter];
-  filled_[parameter] = 1;
+  taken_[parameter] = 1;
 }
 
 void FlatGradients::fill() {
@@ -146,15 +110,13 @@ void FlatGradients::fill() {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const bool used = parameters_[i].second.grad().defined();
     if (!used) places_[i].zero_();
-    if (used && filled_[i] == 0) copy(i);
+    if (used && taken_[i] == 0) copy(i);
     flags.push_back(used ? 1 : 0);
   }
-  if (exact_) flags.push_back(std::exchange(suspect_, false) ? 1 : 0);
+  if (check_ == Check::flags) flags.push_back(std::exchange(suspect_, false) ? 1 : 0);
   const auto count = static_cast<std::int64_t>(flags.size());
   const at::Tensor own = torch::from_blob(flags.data(), {count}, torch::kFloat64);
   flat_.narrow(0, values(), count).copy_(own);
-  armed_ = false;
-  on_buckets_ = nullptr;
 }
 
 bool FlatGradients::give_back() {
@@ -165,8 +127,8 @@ bool FlatGradients::give_back() {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     parameters_[i].second.mutable_grad() = *flag++ == 0 ? at::Tensor() : places_[i];
   }
-  filled_.assign(filled_.size(), 0);
-  if (exact_) return *flag == 0;
+  taken_.assign(taken_.size(), 0);
+  if (check_ == Check::flags) return *flag == 0;
   return std::isfinite(flat_.narrow(0, 0, values()).sum().item<double>());
 }
 

@@ -184,13 +184,13 @@ bool is_plain_adam(Optimizer& optimizer) {
 
 }  // namespace
 
-void take_step(Optimizer& optimizer, bool fused) {
+void step_by_blocks(Optimizer& optimizer) {
   namespace o = torch::optim;
   // The very types: what is derived from them may step in another way.
   const auto is = [&](const std::type_info& type) { return typeid(optimizer) == type; };
-  if (fused && is(typeid(o::Adam)) && is_plain_adam<o::AdamOptions>(optimizer)) {
+  if (is(typeid(o::Adam)) && is_plain_adam<o::AdamOptions>(optimizer)) {
     step_adam<o::AdamOptions, o::AdamParamState>(optimizer, false);
-  } else if (fused && is(typeid(o::AdamW)) && is_plain_adam<o::AdamWOptions>(optimizer)) {
+  } else if (is(typeid(o::AdamW)) && is_plain_adam<o::AdamWOptions>(optimizer)) {
     step_adam<o::AdamWOptions, o::AdamWParamState>(optimizer, true);
   } else {
     optimizer.step();

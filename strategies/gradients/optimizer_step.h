@@ -1,5 +1,5 @@
-// One step of an optimiser: LibTorch's own, or the same operations in an order that reads memory
-// once instead of once per operation (docs/training_step.md).
+// One step of an optimiser: LibTorch's operations in an order that reads memory once instead of
+// once per operation (docs/training_step.md).
 #pragma once
 
 namespace torch::optim {
@@ -8,12 +8,12 @@ class Optimizer;
 
 namespace troupe::detail {
 
-/// As optimizer.step(), with the same bits in parameters and state. `fused`: Adam and AdamW without
-/// amsgrad go through large parameters on the CPU block by block, so that what one operation of
-/// LibTorch's leaves is still in the cache for the next.
+/// As optimizer.step(), with the same bits in parameters and state. Adam and AdamW without amsgrad
+/// go through large parameters on the CPU block by block, so that what one operation of LibTorch's
+/// leaves is still in the cache for the next; everything else is optimizer.step().
 /// Throws: what optimizer.step() throws.
 /// Source: Kingma and Ba 2015, "Adam: a method for stochastic optimization"; Loshchilov and Hutter
 /// 2019, "Decoupled weight decay regularization".
-void take_step(torch::optim::Optimizer& optimizer, bool fused);
+void step_by_blocks(torch::optim::Optimizer& optimizer);
 
 }  // namespace troupe::detail

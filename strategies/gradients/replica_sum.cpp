@@ -8,7 +8,6 @@
 #include "core/check.h"
 #include "core/error.h"
 #include "core/text.h"
-#include "distributed/collectives/collective_label.h"
 #include "strategies/gradients/tensor_sum.h"
 
 namespace troupe::detail {
@@ -20,7 +19,7 @@ namespace {
 }
 
 void sum_over_workers(Engine& engine, const at::Tensor& flat, const Summand& summand) try {
-  const CollectiveLabel label(summand.what);
+  const CollectiveLabel label(summand.label);
   engine.all_reduce(flat, summand);
 } catch (const DesyncError& error) {
   throw_named(error, summand);
@@ -34,7 +33,7 @@ ReplicaSum::ReplicaSum(ReplicaThreads& threads)
 at::Tensor ReplicaSum::make_buffer(int replica, std::int64_t count,
                                    const at::TensorOptions& options, const Summand& summand) try {
   if (replica != 0 || engine_ == nullptr) return torch::zeros({count}, options);
-  const CollectiveLabel label(summand.what);
+  const CollectiveLabel label(summand.label);
   return engine_->make_buffer(count, options);
 } catch (const DesyncError& error) {
   throw_named(error, summand);

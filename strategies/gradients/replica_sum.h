@@ -14,21 +14,28 @@
 
 namespace troupe::detail {
 
+/// When gradients are summed over the workers.
+enum class SumTime { after_backward, during_backward };
+
 class ReplicaSum {
  public:
   /// `threads` outlives this object. The worker is alone until use() is called.
   explicit ReplicaSum(ReplicaThreads& threads);
 
-  /// From now on sums go on over the workers, by `engine`, which outlives this object.
-  void use(Engine& engine) { engine_ = &engine; }
+  /// From now on sums continue over the workers, by `engine`, which outlives this object. `time`:
+  /// the same on every worker.
+  void use(Engine& engine, SumTime time) {
+    engine_ = &engine;
+    time_ = time;
+  }
 
   /// Replaces `flat` [n], contiguous, float32 or float64, by its sum over all replicas of all
   /// workers; every replica ends with the same bits. Replicas are added in their order as
   /// distributed/collectives/rank_order.h says, whatever thread is first, so a run repeats bit for
-  /// bit; where every worker has the same power of two of them, the sum over the workers goes on in
-  /// that order over all replicas. `summand` says what the values are. Shapes: the same n on every
-  /// replica. Collective: yes. Throws: as ReplicaThreads::meet and Engine::all_reduce. Cost: each
-  /// replica adds one slice for all; two meetings, four with an engine.
+  /// bit; where every worker has the same power of two of them, the sum over the workers continues
+  /// in that order over all replicas. `summand` says what the values are. Shapes: the same n on
+  /// every replica. Collective: yes. Throws: as ReplicaThreads::meet and Engine::all_reduce. Cost:
+  /// each replica adds one slice for all; two meetings, four with an engine.
   void add_up(int replica, const at::Tensor& flat, const Summand& summand);
 
   /// Memory for a replica's values of `summand`, [count], as Engine::make_buffer gives it to the
@@ -38,10 +45,12 @@ class ReplicaSum {
 
   /// See Engine::is_exact.
   [[nodiscard]] bool is_exact() const { return engine_ == nullptr || engine_->is_exact(); }
-  /// Whether one replica is alone in its worker, and add_up() works on another thread.
-  [[nodiscard]] bool can_overlap() const {
-    return threads_.size() == 1 && engine_ != nullptr && engine_->can_overlap();
+  /// Whether add_up() is to run on another thread while this one computes: one replica is alone in
+  /// its worker, and the engine can. The same on every worker.
+  [[nodiscard]] bool overlaps() const {
+    return time_ == SumTime::during_backward && threads_.size() == 1 && engine_->can_overlap();
   }
+  [[nodiscard]] ReplicaThreads& threads() { return threads_; }
 
  private:
   /// The part of the values that this replica adds for all.
@@ -49,6 +58,7 @@ class ReplicaSum {
 
   ReplicaThreads& threads_;
   Engine* engine_ = nullptr;
+  SumTime time_ = SumTime::after_backward;
   // By replica; each writes its own entry before a meeting and reads the others' after it.
   std::vector<at::Tensor> flats_;
 };

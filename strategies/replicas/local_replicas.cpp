@@ -8,7 +8,6 @@
 #include <torch/utils.h>
 
 #include <algorithm>
-#include <chrono>
 #include <mutex>
 #include <set>
 #include <utility>
@@ -72,11 +71,10 @@ LocalReplicas::LocalReplicas(const StrategyOptions& options, const MakeUpdate& m
       step_(options.step),
       threads_(threads_of(options)),
       sum_(threads_) {
-  const bool one_machine = workers_here(options.cluster) == options.cluster.world_size();
   for (int i = 0; i < size(); ++i) {
-    const GradientBuckets::Place place{i, first_, count_, one_machine};
-    gradients_.push_back(std::make_unique<GradientBuckets>(sum_, place, options.buckets));
-    updates_.push_back(make_update ? make_update(*gradients_.back(), threads_, i) : nullptr);
+    const OverlappedSum::Place place{i, first_, count_};
+    updates_.push_back(make_update ? make_update(sum_, place, options.buckets)
+                                   : std::make_unique<OverlappedSum>(sum_, place, options.buckets));
   }
 }
 
@@ -84,19 +82,15 @@ TrainState LocalReplicas::make(const Hooks& hooks, std::uint64_t seed) {
   TrainState state;
   for (int i = 0; i < size(); ++i) {
     const auto own = static_cast<std::size_t>(i);
-    gradients_[own]->forget();
+    updates_[own]->forget();
     const ReplicaPlace place{first_ + i, count_, devices_[own]};
-    state.replicas.push_back(make_replica(hooks, place, seed, update_of(own), step_));
+    state.replicas.push_back(make_replica(hooks, place, seed, *updates_[own], step_));
   }
   check_equal_models(state);
   copy_first_to_all(state);
   start_random_streams(state, seed);
   if (first_ == 0) warn_of_shared_generator(state);
   return state;
-}
-
-ParameterUpdate& LocalReplicas::update_of(std::size_t replica) const {
-  return updates_[replica] ? *updates_[replica] : *gradients_[replica];
 }
 
 /// make_replica has left every generator with the last replica's stream.
@@ -120,7 +114,6 @@ std::vector<StepResult> LocalReplicas::run(const Step& step, TrainState& state,
   std::vector<StepResult> results(state.replicas.size());
   // Modes and profilers that the caller has switched on are switched on for its replicas.
   const at::ThreadLocalState callers;
-  const auto start = std::chrono::steady_clock::now();
   threads_.run([&](int replica) {
     const auto own = static_cast<std::size_t>(replica);
     std::optional<at::ThreadLocalStateGuard> guard;
@@ -129,10 +122,6 @@ std::vector<StepResult> LocalReplicas::run(const Step& step, TrainState& state,
     if (!devices_[own].is_cpu()) device.reset_device(devices_[own]);
     results[own] = run_on_replica(step, *state.replicas[own], batch.replicas[own], phase);
   });
-  if (phase == Phase::train && size() == 1) {
-    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
-    gradients_.front()->end_step(taken.count());
-  }
   return results;
 }
 

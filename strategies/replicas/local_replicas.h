@@ -11,7 +11,7 @@
 #include "distributed/worker_group.h"
 #include "options/strategy_options.h"
 #include "strategies/engines/engine.h"
-#include "strategies/gradients/gradient_buckets.h"
+#include "strategies/gradients/overlapped_sum.h"
 #include "strategies/gradients/replica_sum.h"
 #include "strategies/replicas/replica_threads.h"
 #include "strategies/strategy.h"
@@ -20,23 +20,24 @@ namespace troupe::detail {
 
 class LocalReplicas {
  public:
-  /// An update for replica number `replica` of this worker, around the summing of its gradients.
-  using MakeUpdate = std::function<std::unique_ptr<ParameterUpdate>(
-      GradientBuckets& gradients, ReplicaThreads& threads, int replica)>;
+  /// What a replica does with its gradients: an OverlappedSum, or a kind derived from it.
+  using MakeUpdate = std::function<std::unique_ptr<OverlappedSum>(
+      ReplicaSum& sum, const OverlappedSum::Place& place, const BucketOptions& options)>;
 
   /// One replica for each device that the options name. The worker is alone until use() is called.
-  /// Throws: ConfigError and EnvironmentError for devices that are none.
-  /// `make_update` wraps what each replica does with its gradients; none: they are summed, and
-  /// every replica takes the optimiser's step.
+  /// `make_update` unset: plain OverlappedSums.
+  /// Throws: ConfigError and EnvironmentError for invalid devices.
   explicit LocalReplicas(const StrategyOptions& options, const MakeUpdate& make_update = nullptr);
 
   [[nodiscard]] int size() const { return threads_.size(); }
 
   /// See ReplicaSum::use.
-  void use(Engine& engine) { sum_.use(engine); }
+  void use(Engine& engine, SumTime time) { sum_.use(engine, time); }
+  /// See ReplicaSum::overlaps.
+  [[nodiscard]] bool overlaps() const { return sum_.overlaps(); }
 
   /// Whether a step has thrown while its gradients were on their way: the other workers wait.
-  [[nodiscard]] bool has_abandoned_a_sum() const { return gradients_.front()->is_abandoned(); }
+  [[nodiscard]] bool has_abandoned_a_sum() const { return updates_.front()->is_abandoned(); }
 
   /// A state whose replicas have equal weights, if `hooks` make equal models: each then has the
   /// first's parameters and buffers. Throws: ConfigError when the models differ.
@@ -49,7 +50,6 @@ class LocalReplicas {
 
  private:
   void start_random_streams(const TrainState& state, std::uint64_t seed) const;
-  [[nodiscard]] ParameterUpdate& update_of(std::size_t replica) const;
 
   std::vector<c10::Device> devices_;
   int first_;  // replica's number among those of all workers
@@ -57,8 +57,7 @@ class LocalReplicas {
   StepOptions step_;
   ReplicaThreads threads_;
   ReplicaSum sum_;
-  std::vector<std::unique_ptr<GradientBuckets>> gradients_;  // by replica
-  std::vector<std::unique_ptr<ParameterUpdate>> updates_;    // by replica; null: gradients_
+  std::vector<std::unique_ptr<OverlappedSum>> updates_;  // by replica
 };
 
 /// Parameters, then buffers.

@@ -8,14 +8,15 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "hooks/autocast.h"
+#include "hooks/replica_driver.h"
 #include "hooks/replica_scope.h"
 #include "hooks/todo.h"
 
 namespace troupe::detail {
 namespace {
 
-/// Part `part` of `parts` that differ by one example at most. A part without an example is a
-/// stand-in with those of the first part: every replica takes the same number of parts, so that
+/// Part `part` of `parts` that differ by one example at most. A part without an example is
+/// padding with those of the first part: every replica takes the same number of parts, so that
 /// what is collective in them stays in order.
 Batch part_of(const Batch& batch, std::int64_t part, std::int64_t parts) {
   const std::int64_t all = batch.fields.front().size(0);
@@ -83,15 +84,16 @@ std::unique_ptr<Replica> make_replica(const Hooks& hooks, const ReplicaPlace& pl
 StepResult run_on_replica(const Step& step, Replica& replica, const Batch& batch, Phase phase) {
   Batch on_device = batch;
   for (at::Tensor& field : on_device.fields) field = field.to(replica.place().device);
-  replica.set_training_mode(phase);
+  ReplicaDriver driver(replica);
   const at::AutoGradMode gradients(phase == Phase::train);
   const ReplicaScope scope(replica);
   const std::int64_t parts = phase == Phase::train ? replica.step_options().accumulate : 1;
   StepResult total;
   for (std::int64_t part = 0; part < parts; ++part) {
     const Batch own = parts == 1 ? on_device : part_of(on_device, part, parts);
-    replica.begin_step(
-        {phase, own.global_examples, own.fields.front().size(0), own.stand_in, part, parts});
+    driver.begin_step({phase, own.global_examples, own.fields.front().size(0),
+                       own.stand_in ? StepContext::Batch::padding : StepContext::Batch::own, part,
+                       parts});
     StepResult result = step(replica, own);
     check_and_detach(result, own, phase);
     if (part == 0) {
@@ -100,7 +102,7 @@ StepResult run_on_replica(const Step& step, Replica& replica, const Batch& batch
       add(total, result);
     }
   }
-  replica.end_step();
+  driver.end_step();
   return total;
 }
 

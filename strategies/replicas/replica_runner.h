@@ -16,7 +16,7 @@ namespace troupe::detail {
                                                     const StepOptions& options);
 
 /// Runs `step` on the replica: batch to its device, module mode, gradient switch, precision, and a
-/// result of zero when the batch is a stand-in. Losses come back without their graphs.
+/// result of zero when the batch is padding. Losses come back without their graphs.
 /// With StepOptions::accumulate = N a training batch is run as N parts, the last of which updates
 /// the parameters; the result is the sum of theirs.
 [[nodiscard]] StepResult run_on_replica(const Step& step, Replica& replica, const Batch& batch,

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/machine.h"
+#include "hooks/replica_driver.h"
 #include "strategies/gradients/optimizer_state.h"
 #include "tensors/tensor_file.h"
 #include "train/checkpoint/run_snapshot.h"
@@ -60,7 +61,7 @@ std::vector<NamedTensor> own_state(const Strategy& strategy, const TrainState& s
   for (std::size_t i = 0; i < state.replicas.size(); ++i) {
     Replica& replica = *state.replicas[i];
     const std::string prefix = replica_prefix(i);
-    tensors.emplace_back(prefix + "metrics", doubles(replica.metrics(Phase::train).sums()));
+    tensors.emplace_back(prefix + "metrics", doubles(detail::ReplicaDriver(replica).metrics(Phase::train).sums()));
     for (const auto& [name, buffer] : replica.buffers()) {
       tensors.emplace_back(prefix + kBuffer + name, buffer);
     }

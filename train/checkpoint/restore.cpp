@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/log.h"
+#include "hooks/replica_driver.h"
 #include "strategies/gradients/optimizer_state.h"
 #include "train/checkpoint/model_weights.h"
 #include "train/checkpoint/run_snapshot.h"
@@ -212,7 +213,7 @@ void restore_workers(Strategy& strategy, TrainState& state, const ChiefsSnapshot
     const json& own = is_list ? examples.at(losses.size()) : examples;
     losses.push_back({name.get<std::string>(), 0, own.get<std::int64_t>()});
   }
-  const std::size_t metric_sums = state.replicas.front()->metrics(Phase::train).sums().size();
+  const std::size_t metric_sums = detail::ReplicaDriver(*state.replicas.front()).metrics(Phase::train).sums().size();
   RunningSums sums{std::vector<double>(losses.size(), 0.0),
                    {state.replicas.size(), std::vector<double>(metric_sums, 0.0)}};
   const Layout former{chiefs.facts.at("world_size").get<int>(),
@@ -225,7 +226,7 @@ void restore_workers(Strategy& strategy, TrainState& state, const ChiefsSnapshot
   for (std::size_t i = 0; i < losses.size(); ++i) losses[i].total = sums.losses[i];
   state.epoch_loss.restore(losses, all_examples);
   for (std::size_t i = 0; i < sums.metrics.size(); ++i) {
-    state.replicas[i]->metrics(Phase::train).set_sums(sums.metrics[i]);
+    detail::ReplicaDriver(*state.replicas[i]).metrics(Phase::train).set_sums(sums.metrics[i]);
   }
 }
 

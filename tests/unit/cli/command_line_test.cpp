@@ -110,7 +110,7 @@ const std::vector<BadLine> kBadLines = {
     {{"--data-dir="}, "--data-dir", "needs a value"},
     {{"--data-dir", ""}, "--data-dir", "give a folder"},
     {{"--strategy", "tpu"}, "--strategy", "tpu is not in this version"},
-    {{"--communication", "smoke"}, "--communication", "give auto, ring, gloo, nccl or mpi"},
+    {{"--communication", "smoke"}, "--communication", "give auto, native, gloo, nccl, mpi or ring"},
     {{"--transport", "pigeon"}, "--transport", "give auto, tcp, unix or shm"},
     {{"--compress", "int8"}, "--compress", "give none, float16"},
     {{"--overlap", "maybe"}, "--overlap", "give auto, on or off"},

@@ -1,8 +1,11 @@
 // What apply_gradients does with the parts of a step, and with gradients that are too long.
 #include "hooks/gradient_norm.h"
-#include "hooks/replica.h"
+#include "hooks/replica_driver.h"
 #include "hooks/replica_scope.h"
 #include "tests/support/torch_prelude.h"
+
+using troupe::detail::ReplicaDriver;
+using troupe::detail::StepContext;
 
 namespace {
 
@@ -32,8 +35,9 @@ void apply(troupe::Replica& replica, double gradient) {
   replica.apply_gradients(replica.model<torch::nn::LinearImpl>().weight.sum() * gradient);
 }
 
-void begin(troupe::Replica& replica, std::int64_t part, std::int64_t parts, bool stand_in = false) {
-  replica.begin_step({troupe::Phase::train, 1, 1, stand_in, part, parts});
+void begin(troupe::Replica& replica, std::int64_t part, std::int64_t parts,
+           StepContext::Batch batch = StepContext::Batch::own) {
+  ReplicaDriver(replica).begin_step({troupe::Phase::train, 1, 1, batch, part, parts});
 }
 
 }  // namespace
@@ -50,17 +54,18 @@ TEST_SUITE("hooks") {
         apply(replica, 100);
         CHECK(recorder.reduced.size() == (part < 2 ? 2U * step : 2U * step + 2));
       }
-      replica.end_step();
+      ReplicaDriver(replica).end_step();
     }
     CHECK(recorder.reduced == std::vector<double>{6, 300, 6, 300});
   }
 
-  TEST_CASE("apply_gradients: stand-ins add nothing, whichever part they are") {
+  TEST_CASE("apply_gradients: padding batches add nothing, whichever part they are") {
     for (std::int64_t absent = 0; absent < 3; ++absent) {
       Recorder recorder;
       troupe::Replica replica(one_weight(), {}, {}, {}, recorder, parts_of(3));
       for (std::int64_t part = 0; part < 3; ++part) {
-        begin(replica, part, 3, part == absent);
+        begin(replica, part, 3,
+              part == absent ? StepContext::Batch::padding : StepContext::Batch::own);
         apply(replica, 10);
       }
       CHECK(recorder.reduced == std::vector<double>{20});
@@ -68,7 +73,7 @@ TEST_SUITE("hooks") {
     Recorder recorder;
     troupe::Replica replica(one_weight(), {}, {}, {}, recorder, parts_of(2));
     for (std::int64_t part = 0; part < 2; ++part) {
-      begin(replica, part, 2, true);
+      begin(replica, part, 2, StepContext::Batch::padding);
       apply(replica, 10);
     }
     CHECK(recorder.reduced == std::vector<double>{-1});  // no gradient at all
@@ -83,10 +88,10 @@ TEST_SUITE("hooks") {
     begin(replica, 0, 2);
     apply(replica, 1);
     begin(replica, 1, 2);
-    CHECK_THROWS_WITH_AS(replica.end_step(), doctest::Contains("optimizer \"optimizer\""),
-                         troupe::ConfigError);
+    CHECK_THROWS_WITH_AS(ReplicaDriver(replica).end_step(),
+                         doctest::Contains("optimizer \"optimizer\""), troupe::ConfigError);
     apply(replica, 1);
-    CHECK_NOTHROW(replica.end_step());
+    CHECK_NOTHROW(ReplicaDriver(replica).end_step());
     CHECK(recorder.reduced == std::vector<double>{2});
   }
 

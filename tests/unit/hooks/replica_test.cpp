@@ -1,8 +1,10 @@
-#include "hooks/replica.h"
-
+#include "hooks/replica_driver.h"
 #include "hooks/todo.h"
 #include "tests/support/tiny_hooks.h"
 #include "tests/support/torch_prelude.h"
+
+using troupe::detail::ReplicaDriver;
+using troupe::detail::StepContext;
 
 namespace {
 
@@ -35,7 +37,8 @@ TEST_SUITE("hooks") {
   TEST_CASE("replica: the mean is taken over the examples of all replicas") {
     CountingReduction reduction;
     troupe::Replica replica(two_of_each(), {}, {}, {}, reduction);
-    replica.begin_step({troupe::Phase::train, /*global_examples=*/4, /*examples=*/2, false});
+    ReplicaDriver(replica).begin_step(
+        {troupe::Phase::train, /*global_examples=*/4, /*examples=*/2});
     // The example of tf.distribute's guide: losses {2, 3} and {4, 5}, global batch 4 (T133).
     CHECK(replica.global_mean(torch::tensor({2.0, 3.0})).item<double>() == 1.25);
     CHECK(replica.global_mean(torch::tensor({4.0, 5.0})).item<double>() == 2.25);
@@ -46,7 +49,7 @@ TEST_SUITE("hooks") {
   TEST_CASE("replica: apply_gradients changes the named optimiser's parameters alone") {
     CountingReduction reduction;
     troupe::Replica replica(two_of_each(), {}, {}, {}, reduction);
-    replica.begin_step({troupe::Phase::train, 1, 1, false});
+    ReplicaDriver(replica).begin_step({troupe::Phase::train, 1, 1});
     auto& a = replica.model<torch::nn::LinearImpl>("a");
     auto& b = replica.model<torch::nn::LinearImpl>("b");
     const auto a_before = a.weight.clone();
@@ -59,18 +62,19 @@ TEST_SUITE("hooks") {
     CHECK(reduction.names == std::vector<std::string>{"b.weight", "b.bias"});
   }
 
-  TEST_CASE("replica: a stand-in learns nothing and counts nothing, and takes part all the same") {
+  TEST_CASE(
+      "replica: a padding batch learns nothing and counts nothing, and takes part all the same") {
     CountingReduction reduction;
     const troupe::testing::TinyHooks hooks;
     troupe::Replica replica(hooks.create_model(), hooks.create_losses(), hooks.create_metrics(), {},
                             reduction);
-    replica.begin_step({troupe::Phase::train, 4, 2, /*stand_in=*/true});
+    ReplicaDriver(replica).begin_step({troupe::Phase::train, 4, 2, StepContext::Batch::padding});
     const auto before = replica.parameters().front().second.clone();
     const troupe::Batch batch{{torch::ones({2, 1}), torch::ones({2, 1})}, 4, true};
     (void)hooks.train_step(replica, batch);
     CHECK(reduction.calls == 1);
     CHECK(torch::equal(replica.parameters().front().second, before));
-    CHECK(replica.metrics(troupe::Phase::train).sums() == std::vector<double>{0, 0});
+    CHECK(ReplicaDriver(replica).metrics(troupe::Phase::train).sums() == std::vector<double>{0, 0});
   }
 
   TEST_CASE("replica: misuse is named") {
@@ -79,10 +83,10 @@ TEST_SUITE("hooks") {
     CHECK_THROWS_WITH_AS((void)replica.model<torch::nn::LinearImpl>("c"),
                          doctest::Contains("there is: a, b"), troupe::ConfigError);
     CHECK_THROWS_AS((void)replica.model<torch::nn::Conv2dImpl>("a"), troupe::ConfigError);
-    replica.begin_step({troupe::Phase::validation, 1, 1, false});
+    ReplicaDriver(replica).begin_step({troupe::Phase::validation, 1, 1});
     CHECK_THROWS_WITH_AS(replica.apply_gradients(torch::tensor(1.0), "a"),
                          doctest::Contains("validation step"), troupe::ConfigError);
-    replica.begin_step({troupe::Phase::train, 1, 1, false});
+    ReplicaDriver(replica).begin_step({troupe::Phase::train, 1, 1});
     CHECK_THROWS_WITH_AS(replica.apply_gradients(torch::tensor(1.0), "a"),
                          doctest::Contains("depends on no parameter"), troupe::ConfigError);
     CHECK_THROWS_AS(troupe::Replica(troupe::Trainable(), {}, {}, {}, reduction),

@@ -30,7 +30,7 @@ bool has_gloo() {
 }
 
 struct Wish {
-  std::string communication = "ring";
+  std::string communication = "native";
   std::string compress = "none";
   int replicas = 1;
 };
@@ -100,7 +100,9 @@ std::string trained_in(const TempDir& dir, std::int64_t steps, const Wish& wish)
 }  // namespace
 
 TEST_SUITE("strategies") {
-  TEST_CASE("engines: gloo gives the losses of the ring, with 2 and 3 workers and 2 x 2 replicas") {
+  TEST_CASE(
+      "engines: gloo gives the losses of the native engine, with 2 and 3 workers and 2 x 2 "
+      "replicas") {
     if (!has_gloo()) return;
     struct Row {
       int size;
@@ -109,16 +111,16 @@ TEST_SUITE("strategies") {
     for (const Row row : {Row{2, 1}, Row{3, 1}, Row{2, 2}}) {
       CAPTURE(row.size);
       CAPTURE(row.replicas);
-      const auto ring = train_by({"ring", "none", row.replicas}, row.size);
+      const auto native = train_by({"native", "none", row.replicas}, row.size);
       const auto gloo = train_by({"gloo", "none", row.replicas}, row.size);
-      REQUIRE(ring[0].losses.size() == 21);
-      for (const Outcome& outcome : gloo) check_close(outcome, ring[0]);
+      REQUIRE(native[0].losses.size() == 21);
+      for (const Outcome& outcome : gloo) check_close(outcome, native[0]);
     }
   }
 
   TEST_CASE("engines: each repeats bit for bit, and all ranks end with the same weights") {
-    for (const Wish& wish : {Wish{"ring", "none"}, Wish{"gloo", "none"}, Wish{"ring", "float16"},
-                             Wish{"ring", "bfloat16"}}) {
+    for (const Wish& wish : {Wish{"native", "none"}, Wish{"gloo", "none"},
+                             Wish{"native", "float16"}, Wish{"native", "bfloat16"}}) {
       if (wish.communication == "gloo" && !has_gloo()) continue;
       CAPTURE(wish.communication);
       CAPTURE(wish.compress);
@@ -133,7 +135,7 @@ TEST_SUITE("strategies") {
   TEST_CASE("engines: the chief says which one is used and why") {
     const CapturedLog log;
     (void)train_by({"auto", "none"}, 2, 1);
-    CHECK(log.count("gradients are summed over workers by ring (the replicas are on the CPU)") ==
+    CHECK(log.count("gradients are summed over workers by native (the replicas are on the CPU)") ==
           1);
   }
 
@@ -162,7 +164,7 @@ TEST_SUITE("strategies") {
     if (!has_gloo()) return;
     const auto port = troupe::testing::free_port();
     const auto errors = troupe::testing::try_ranks(2, [&](int rank) {
-      const Wish wish{rank == 0 ? "ring" : "gloo"};
+      const Wish wish{rank == 0 ? "native" : "gloo"};
       const auto strategy = troupe::make_multi_worker(options_for(wish, rank, 2, port));
       (void)strategy->create_state(TinyHooks(), 1);
     });
@@ -193,11 +195,11 @@ TEST_SUITE("strategies") {
   }
 
   TEST_CASE("compress: trains as float32 does") {
-    const auto full = train_by({"ring", "none"}, 3, 60);
+    const auto full = train_by({"native", "none"}, 3, 60);
     CHECK(full[0].losses.back() < 0.05 * full[0].losses.front());
     for (const char* type : {"float16", "bfloat16"}) {
       CAPTURE(type);
-      const auto half = train_by({"ring", type}, 3, 60);
+      const auto half = train_by({"native", type}, 3, 60);
       CHECK(half[0].hash != full[0].hash);  // something was rounded
       CHECK(half[0].losses.back() == doctest::Approx(full[0].losses.back()).epsilon(0.01));
       CHECK(half[0].test.losses[0].second ==
@@ -206,7 +208,7 @@ TEST_SUITE("strategies") {
   }
 
   TEST_CASE("compress: interrupted at every step equals uninterrupted, bit for bit") {
-    const Wish wish{"ring", "bfloat16"};
+    const Wish wish{"native", "bfloat16"};
     constexpr std::int64_t kSteps = 5;
     const TempDir whole;
     const std::string expected = trained_in(whole, kSteps, wish);
@@ -224,7 +226,7 @@ TEST_SUITE("strategies") {
     const auto port = troupe::testing::free_port();
     troupe::testing::run_ranks(2, [&](int rank) {
       const auto strategy =
-          troupe::make_multi_worker(options_for({"ring", "bfloat16"}, rank, 2, port));
+          troupe::make_multi_worker(options_for({"native", "bfloat16"}, rank, 2, port));
       for (int training = 0; training < 2; ++training) {
         auto state = strategy->create_state(hooks, 1);
         const auto data = strategy->distribute(hooks.create_datasets(), {4, 1});
@@ -264,7 +266,7 @@ TEST_SUITE("strategies") {
     std::vector<std::size_t> kept(2);
     troupe::testing::run_ranks(2, [&](int rank) {
       const auto strategy =
-          troupe::make_multi_worker(options_for({"ring", "bfloat16"}, rank, 2, port));
+          troupe::make_multi_worker(options_for({"native", "bfloat16"}, rank, 2, port));
       const WholeAndPart hooks;
       (void)train_with(*strategy, hooks, 1);
       kept[static_cast<std::size_t>(rank)] = strategy->own_state().size();

@@ -10,13 +10,10 @@
 #include "strategies/gradients/bucket_thread.h"
 #include "strategies/gradients/gradient_plan.h"
 #include "strategies/gradients/gradient_values.h"
-#include "strategies/gradients/overlap_choice.h"
 #include "tests/support/test_prelude.h"
 
-using troupe::Overlap;
 using troupe::detail::BucketThread;
 using troupe::detail::GradientPlan;
-using troupe::detail::OverlapChoice;
 
 namespace {
 
@@ -24,15 +21,6 @@ std::vector<std::int64_t> ends_of(const GradientPlan& plan) {
   std::vector<std::int64_t> ends;
   for (const auto& bucket : plan.buckets) ends.push_back(bucket.end);
   return ends;
-}
-
-/// Steps until the verdict is due, each as long as `seconds` says; how many there were.
-int measure(OverlapChoice& choice, double (*seconds)(bool on)) {
-  for (int steps = 1; steps < 1000; ++steps) {
-    choice.add(seconds(choice.on()), true);
-    if (choice.is_due()) return steps;
-  }
-  return 0;
 }
 
 }  // namespace
@@ -147,70 +135,5 @@ TEST_SUITE("strategies") {
       CHECK(thread.is_open());
     }
     CHECK(ended == 1);
-  }
-
-  TEST_CASE("overlap_choice: what is asked for stays, whatever it takes") {
-    OverlapChoice on(Overlap::on);
-    OverlapChoice off(Overlap::off);
-    for (int step = 0; step < 100; ++step) {
-      CHECK(on.on());
-      CHECK_FALSE(off.on());
-      on.add(1.0, true);
-      off.add(1.0, true);
-      CHECK_FALSE(on.is_due());
-      CHECK_FALSE(off.is_due());
-    }
-  }
-
-  TEST_CASE("overlap_choice: nothing is tried before some step can overlap") {
-    OverlapChoice choice(Overlap::automatic);
-    for (int step = 0; step < 100; ++step) {
-      choice.add(1.0, false);
-      CHECK_FALSE(choice.on());
-      CHECK_FALSE(choice.is_due());
-    }
-  }
-
-  TEST_CASE("overlap_choice: after 35 steps the faster way stays, alike on all workers") {
-    OverlapChoice choice(Overlap::automatic);
-    CHECK(measure(choice, [](bool on) { return on ? 0.8 : 1.0; }) == 35);
-    CHECK(choice.findings() == std::array<double, 3>{1.0, 0.8, 16});
-    CHECK(choice.decide({2.0, 1.6, 32}, 2).find("while backward computes") != std::string::npos);
-    CHECK(choice.on());
-    CHECK_FALSE(choice.is_due());
-
-    OverlapChoice slower(Overlap::automatic);
-    (void)measure(slower, [](bool on) { return on ? 0.8 : 1.0; });
-    // The other workers lose more than this one gains.
-    const std::string verdict = slower.decide({2.0, 2.2, 16}, 2);
-    CHECK(verdict.find("after backward") != std::string::npos);
-    CHECK(verdict.find("1100 ms overlapped, 1000 ms without") != std::string::npos);
-    CHECK_FALSE(slower.on());
-  }
-
-  TEST_CASE(
-      "overlap_choice: no gain to speak of is none, and a machine that slows down favours "
-      "neither") {
-    OverlapChoice choice(Overlap::automatic);
-    (void)measure(choice, [](bool) {
-      static double seconds = 1.0;
-      return seconds += 0.01;
-    });
-    const auto [off, on, faster] = choice.findings();
-    CHECK(std::fabs(off - on) < 0.03);
-    CHECK(faster == 8);
-    (void)choice.decide({1.0, 0.985, 16}, 1);
-    CHECK_FALSE(choice.on());
-  }
-
-  TEST_CASE("overlap_choice: medians that differ by a few pairs' luck decide nothing") {
-    const std::array<double, 3> lucky{2.0, 1.4, 22};  // two workers, 11 of 16 pairs
-    const std::array<double, 3> sure{2.0, 1.4, 24};
-    OverlapChoice choice(Overlap::automatic);
-    (void)choice.decide(lucky, 2);
-    CHECK_FALSE(choice.on());
-    OverlapChoice other(Overlap::automatic);
-    CHECK(other.decide(sure, 2).find("12 of 16 pairs") != std::string::npos);
-    CHECK(other.on());
   }
 }

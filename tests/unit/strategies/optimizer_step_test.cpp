@@ -19,7 +19,7 @@ using torch::optim::AdamWOptions;
 using torch::optim::AdamWParamState;
 using troupe::NamedTensor;
 using troupe::detail::state_key;
-using troupe::detail::take_step;
+using troupe::detail::step_by_blocks;
 
 namespace {
 
@@ -134,7 +134,7 @@ void check_steps(Training<Optimizer>& ours, Training<Optimizer>& theirs, int fir
     CAPTURE(step);
     give_gradients(ours, theirs, step);
     for (auto* training : {&ours, &theirs}) training->options(0).lr(0.01 / (1 + step));
-    take_step(ours.optimizer, true);
+    step_by_blocks(ours.optimizer);
     theirs.optimizer.step();
     if (step < first + 2 || step == first + steps - 1) check_equal(ours, theirs);
   }
@@ -187,7 +187,7 @@ TEST_SUITE("strategies") {
       table.mutable_grad() = torch::sparse_coo_tensor(torch::zeros({1, 1}, torch::kInt64),
                                                       torch::ones({1, 1}), {1'000'000, 1});
       Adam adam({table}, AdamOptions(0.1));
-      CHECK_THROWS_WITH(take_step(adam, true), doctest::Contains("sparse"));
+      CHECK_THROWS_WITH(step_by_blocks(adam), doctest::Contains("sparse"));
       CHECK(adam.state().empty());
     }
     SUBCASE("a kind derived from Adam steps in its own way") {
@@ -202,7 +202,7 @@ TEST_SUITE("strategies") {
       const auto values = torch::zeros({1'000'000}, torch::requires_grad());
       values.mutable_grad() = torch::ones({1'000'000});
       Counting counting({values}, AdamOptions(0.1));
-      take_step(counting, true);
+      step_by_blocks(counting);
       CHECK(counting.steps == 1);
       CHECK(values.detach().sum().item<double>() == 0);
     }
@@ -210,7 +210,7 @@ TEST_SUITE("strategies") {
       const auto values = torch::zeros({1'000'000}, torch::requires_grad());
       values.mutable_grad() = torch::ones({1'000'000});
       torch::optim::SGD sgd({values}, torch::optim::SGDOptions(0.5));
-      take_step(sgd, true);
+      step_by_blocks(sgd);
       CHECK(values.detach().sum().item<double>() == -500'000);
     }
   }
@@ -220,7 +220,7 @@ TEST_SUITE("strategies") {
     const auto product = (values * values).sum();  // backward needs the values as they are
     values.mutable_grad() = torch::ones({1'000'000});
     Adam adam({values}, AdamOptions(0.1));
-    take_step(adam, true);
+    step_by_blocks(adam);
     CHECK_THROWS_WITH(product.backward(), doctest::Contains("inplace operation"));
   }
 }

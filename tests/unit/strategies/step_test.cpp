@@ -1,4 +1,5 @@
 // The features of one step on any strategy: accumulation, clipping, precision.
+#include "hooks/replica_driver.h"
 #include "tests/unit/strategies/strategy_runs.h"
 #include "train/make_strategy.h"
 
@@ -231,7 +232,8 @@ TEST_SUITE("strategies") {
       [[nodiscard]] troupe::StepResult train_step(troupe::Replica& replica,
                                                   const troupe::Batch& batch) const override {
         auto loss = forward(replica, batch);
-        if (replica.place().index == 1 && replica.context().part == 0) {
+        if (replica.place().index == 1 &&
+            troupe::detail::ReplicaDriver(replica).context().part == 0) {
           const auto& x = batch.fields[0];
           loss = loss + replica.global_mean(
                             replica.model<torch::nn::LinearImpl>("side").forward(x).squeeze(1));

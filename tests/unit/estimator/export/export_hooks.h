@@ -12,6 +12,7 @@
 
 #include "hooks/hooks.h"
 #include "hooks/metrics.h"
+#include "hooks/replica_driver.h"
 
 namespace troupe::testing {
 
@@ -63,8 +64,7 @@ class OneReplica {
                                            const std::vector<at::Tensor>& fields) {
   const torch::NoGradGuard no_grad;
   const std::int64_t count = fields.front().size(0);
-  replica.begin_step({Phase::predict, count, count, false});
-  replica.set_training_mode(Phase::predict);
+  detail::ReplicaDriver(replica).begin_step({Phase::predict, count, count});
   return hooks.predict_step(replica, {fields, count, false});
 }
 

@@ -435,8 +435,8 @@ TEST_CASE("torch_script: generators, mode, metrics and weights stay as they were
   });
   const TempDir dir;
   OneReplica replica(hooks);
-  replica->begin_step({Phase::train, 32, 16, false});
-  replica->set_training_mode(Phase::train);
+  troupe::detail::ReplicaDriver driver(*replica);
+  driver.begin_step({Phase::train, 32, 16});
   const std::vector<NamedTensor> examples = images();
   const at::Tensor weight = replica->parameters()[0].second;
   const at::Tensor before = weight.clone();
@@ -445,12 +445,12 @@ TEST_CASE("torch_script: generators, mode, metrics and weights stay as they were
   static_cast<void>(troupe::write_torch_script(hooks, *replica, examples, dir / "model.pt"));
   CHECK(torch::equal(at::detail::getDefaultCPUGenerator().get_state(), generator));
   CHECK(replica->phase() == Phase::train);
-  CHECK(replica->context().examples == 16);
-  CHECK(replica->context().global_examples == 32);
-  CHECK(!replica->context().stand_in);
+  CHECK(driver.context().examples == 16);
+  CHECK(driver.context().global_examples == 32);
+  CHECK(!driver.context().is_padding());
   CHECK(replica->model<NetImpl>().is_training());
   CHECK(replica->model<NetImpl>().layers->is_training());
-  for (const double sum : replica->metrics(Phase::predict).at("calls").sums()) CHECK(sum == 0);
+  for (const double sum : driver.metrics(Phase::predict).at("calls").sums()) CHECK(sum == 0);
   CHECK(torch::equal(weight, before));
   CHECK(weight.requires_grad());
   CHECK(torch::GradMode::is_enabled());

@@ -1,4 +1,4 @@
-// The ring: WorkerGroup's own all-reduce, by way of host memory for tensors on a device.
+// The native engine: WorkerGroup's own all-reduce, by way of host memory for tensors on a device.
 #include <torch/types.h>
 
 #include <map>
@@ -18,11 +18,11 @@ Span<double> doubles(const at::Tensor& host) {
   return {host.data_ptr<double>(), static_cast<std::size_t>(host.numel())};
 }
 
-class RingEngine final : public Engine {
+class NativeEngine final : public Engine {
  public:
-  RingEngine(WorkerGroup& group, std::optional<WireType> wire) : group_(group), wire_(wire) {}
+  NativeEngine(WorkerGroup& group, std::optional<WireType> wire) : group_(group), wire_(wire) {}
 
-  [[nodiscard]] const char* name() const override { return "ring"; }
+  [[nodiscard]] const char* name() const override { return "native"; }
 
   void all_reduce(const at::Tensor& flat, const Summand& summand) override {
     // The same tensor when it is on the host already; else the host waits for the device here.
@@ -88,8 +88,8 @@ class RingEngine final : public Engine {
 
 }  // namespace
 
-std::unique_ptr<Engine> make_ring_engine(WorkerGroup& group, std::optional<WireType> wire) {
-  return std::make_unique<RingEngine>(group, wire);
+std::unique_ptr<Engine> make_native_engine(WorkerGroup& group, std::optional<WireType> wire) {
+  return std::make_unique<NativeEngine>(group, wire);
 }
 
 }  // namespace troupe::detail

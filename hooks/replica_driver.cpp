@@ -1,0 +1,36 @@
+#include "hooks/replica_driver.h"
+
+#include <torch/nn/module.h>
+
+#include "core/error.h"
+#include "core/text.h"
+
+namespace troupe::detail {
+
+void ReplicaDriver::begin_step(const StepContext& context) {
+  replica_.context_ = context;
+  replica_.calls_.clear();
+  replica_.layer_sums_ = 0;
+  if (context.part == 0) replica_.accumulated_.clear();
+  for (const auto& [name, model] : replica_.models()) model->train(context.phase == Phase::train);
+}
+
+void ReplicaDriver::end_step() {
+  if (replica_.accumulated_.empty()) return;
+  throw ConfigError(
+      text("train_step called apply_gradients for optimizer \"",
+           replica_.accumulated_.begin()->first.first,
+           "\" in an earlier part of the step and not in the last of ", context().parts, "."),
+      "with --accumulate, call it equally often in every part.");
+}
+
+MetricSet& ReplicaDriver::metrics(Phase phase) {
+  return replica_.metrics_[static_cast<std::size_t>(phase)];
+}
+
+void ReplicaDriver::sum_over_replicas(const at::Tensor& flat, const std::string& what) {
+  const std::int64_t number = ++replica_.layer_sums_;
+  replica_.update_.sum(flat, text("sum ", number, " of the step's layers, ", what));
+}
+
+}  // namespace troupe::detail

@@ -1,0 +1,36 @@
+// ReplicaDriver: the framework's half of a replica, which hooks do not see: strategies, evaluation
+// and layers that sum over replicas drive it by this.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+
+#include "hooks/replica.h"
+
+namespace troupe::detail {
+
+/// A view: as cheap to make as a reference, and it lives no longer than the replica.
+class ReplicaDriver {
+ public:
+  explicit ReplicaDriver(Replica& replica) : replica_(replica) {}
+
+  /// Before each part of a step: the models' mode is the phase's.
+  void begin_step(const StepContext& context);
+  /// After the last part. Throws: ConfigError when gradients were accumulated that no update took.
+  void end_step();
+  [[nodiscard]] const StepContext& context() const { return replica_.context_; }
+
+  /// What the phase's steps add up.
+  [[nodiscard]] MetricSet& metrics(Phase phase);
+
+  /// For layers: replaces `flat` [n], contiguous, float32 or float64, by its sum over the replicas
+  /// of the step. `what` names the layer in messages. Collective: yes, in Phase::train only; also
+  /// in backward passes.  Throws: DesyncError, NetError.
+  void sum_over_replicas(const at::Tensor& flat, const std::string& what);
+
+ private:
+  Replica& replica_;
+};
+
+}  // namespace troupe::detail

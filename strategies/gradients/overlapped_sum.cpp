@@ -1,0 +1,232 @@
+#include "strategies/gradients/overlapped_sum.h"
+
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/utils/lambda_post_hook.h>
+#include <torch/csrc/autograd/variable.h>
+#include <torch/optim/optimizer.h>
+#include <torch/types.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "strategies/gradients/finite_gradients.h"
+#include "strategies/gradients/optimizer_step.h"
+
+namespace troupe::detail {
+namespace {
+
+void check_dtypes(const std::vector<NamedTensor>& parameters) {
+  for (const auto& [name, parameter] : parameters) {
+    const auto dtype = parameter.scalar_type();
+    if (dtype == torch::kFloat32 || dtype == torch::kFloat64) continue;
+    throw ConfigError(text("parameter \"", name, "\" is ", dtype,
+                           "; gradients are summed over replicas in float32 and float64."),
+                      "keep the parameters in float32.");
+  }
+}
+
+/// Two optimisers may begin with the same parameter, and be of the same size.
+Summand summand_of(const std::vector<NamedTensor>& parameters, std::int64_t size) {
+  const auto& [first_name, first] = parameters.front();
+  const std::string& last_name = parameters.back().first;
+  std::int64_t values = 0;
+  for (const auto& [name, parameter] : parameters) values += parameter.numel();
+  return Summand(text("apply_gradients (", parameters.size(), " parameters from \"", first_name,
+                      "\" to \"", last_name, "\", ", values, " ", first.scalar_type(), " values)"),
+                 text(first_name, "/", last_name, "/", first.scalar_type(), "/", size));
+}
+
+}  // namespace
+
+OverlappedSum::Set& OverlappedSum::set_of(const std::vector<NamedTensor>& parameters) {
+  std::vector<const void*> key;
+  key.reserve(parameters.size());
+  for (const auto& [name, parameter] : parameters) key.push_back(parameter.unsafeGetTensorImpl());
+  const auto found = sets_.find(key);
+  if (found != sets_.end()) return found->second;
+  check_dtypes(parameters);
+  Set set;
+  for (const auto dtype : {torch::kFloat32, torch::kFloat64}) {
+    std::vector<NamedTensor> alike;
+    for (const NamedTensor& parameter : parameters) {
+      if (parameter.second.scalar_type() == dtype) alike.push_back(parameter);
+    }
+    if (!alike.empty()) set.parts.push_back(make_part(std::move(alike)));
+  }
+  return sets_[key] = std::move(set);
+}
+
+OverlappedSum::Part OverlappedSum::make_part(std::vector<NamedTensor> parameters) {
+  const at::TensorOptions options =
+      at::TensorOptions(parameters.front().second.options()).requires_grad(false);
+  const auto check = sum_.is_exact() ? FlatGradients::Check::flags : FlatGradients::Check::sums;
+  const auto gradients =
+      std::make_shared<FlatGradients>(std::move(parameters), place_.count, check);
+  Part part{gradients, summand_of(gradients->parameters(), gradients->size()), {}, {}};
+  gradients->use(sum_.make_buffer(place_.replica, gradients->size(), options, part.summand));
+  if (gradients->flat().is_cpu()) watch(part);
+  return part;
+}
+
+void OverlappedSum::watch(Part& part) {
+  using torch::autograd::variable_list;
+  const std::vector<NamedTensor>& parameters = part.gradients->parameters();
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const at::Tensor& parameter = parameters[i].second;
+    if (!parameter.requires_grad()) continue;
+    part.nodes.push_back(torch::autograd::impl::grad_accumulator(parameter));
+    // A graph may live longer than the gradients' part, and than this object.
+    part.nodes.back()->add_post_hook(std::make_unique<torch::autograd::utils::LambdaPostHook>(
+        [this, gradients = std::weak_ptr(part.gradients), i](const variable_list& outputs,
+                                                             const variable_list&) {
+          if (const auto here = gradients.lock()) arrived(*here, i);
+          return outputs;
+        }));
+  }
+}
+
+/// What a pass that has failed left behind ends here.
+void OverlappedSum::start(const Set& set, Way way) {
+  if (pass_.way == Way::buckets) thread_.cancel();
+  phase_ = Phase::idle;
+  if (pass_.set != nullptr) {
+    for (const Part& part : pass_.set->parts) part.gradients->start();
+  }
+  pass_ = {};
+  pass_.set = &set;
+  pass_.way = way;
+}
+
+void OverlappedSum::begin_backward(const std::vector<NamedTensor>& parameters,
+                                   const Backward& backward) {
+  if (parameters.empty()) return;
+  const Set& set = set_of(parameters);
+  const bool in_buckets = set.way == Way::buckets && !backward.sums_layers;
+  start(set, in_buckets ? Way::buckets : Way::whole);
+  // A pass that may leave nothing must not give anything to the others.
+  if (!backward.counts) return;
+  phase_ = Phase::filling;
+  if (!in_buckets) return;
+  const Part& part = set.parts.front();
+  for (const auto& bucket : part.gradients->plan().buckets) {
+    pass_.missing.push_back(bucket.parameters);
+  }
+  thread_.begin([this, &part](std::size_t k) {
+    sum_.add_up(place_.replica, part.gradients->bucket(k), part.buckets[k]);
+  });
+  phase_ = Phase::summing;
+}
+
+void OverlappedSum::arrived(FlatGradients& gradients, std::size_t parameter) {
+  if (phase_ == Phase::idle) return;
+  const FlatGradients::Taken taken = gradients.take(parameter);
+  if (taken == FlatGradients::Taken::again && pass_.in_pieces.empty()) {
+    pass_.in_pieces = gradients.parameters()[parameter].first;
+  }
+  if (taken != FlatGradients::Taken::first) return;
+  pass_.order.push_back(parameter);
+  if (phase_ != Phase::summing) return;
+  --pass_.missing[gradients.plan().bucket_of[parameter]];
+  const std::size_t before = pass_.complete;
+  // The last bucket waits for the flags, which are known when backward is over.
+  while (pass_.complete + 1 < pass_.missing.size() && pass_.missing[pass_.complete] == 0) {
+    ++pass_.complete;
+  }
+  if (pass_.complete > before) thread_.release(pass_.complete);
+}
+
+void OverlappedSum::reduce(const std::vector<NamedTensor>& parameters) {
+  if (parameters.empty()) return;
+  Set& set = set_of(parameters);
+  if (pass_.set != &set) start(set, Way::whole);
+  bool finite = true;
+  for (const Part& part : set.parts) {
+    part.gradients->fill();
+    if (pass_.way == Way::buckets) {
+      sum_buckets(part);
+    } else {
+      phase_ = Phase::idle;
+      sum_.add_up(place_.replica, part.gradients->flat(), part.summand);
+    }
+    finite = part.gradients->give_back() && finite;
+  }
+  if (!finite) check_finite_gradients(parameters);
+  if (set.way == Way::undecided) decide(set);
+  pass_ = {};
+}
+
+/// Those that the thread has not come to.
+void OverlappedSum::sum_buckets(const Part& part) {
+  const Phase phase = std::exchange(phase_, Phase::idle);
+  std::size_t next = phase == Phase::summing ? thread_.finish() : 0;
+  if (!pass_.in_pieces.empty()) {
+    throw ConfigError(text("the gradient of parameter \"", pass_.in_pieces,
+                           "\" was added to after its sum over the workers had begun."),
+                      "use --overlap off.");
+  }
+  for (; next < part.buckets.size(); ++next) {
+    sum_.add_up(place_.replica, part.gradients->bucket(next), part.buckets[next]);
+  }
+}
+
+/// Collective, where gradients may travel in buckets: they do so in the order in which the first
+/// worker's were made (it is empty where that had none), if nowhere one came in pieces.
+void OverlappedSum::decide(Set& set) {
+  set.way = Way::whole;
+  if (set.parts.size() != 1 || !sum_.overlaps()) return;
+  Part& part = set.parts.front();
+  FlatGradients& gradients = *part.gradients;
+  const std::vector<std::int64_t> sizes = gradients.sizes();
+  const std::int64_t value = static_cast<std::int64_t>(gradients.flat().element_size());
+  const BucketSizes limits{std::min(options_.first_bytes, options_.bytes) / value,
+                           options_.bytes / value};
+  if (plan_buckets(sizes, {}, limits).buckets.size() == 1) return;
+  const at::Tensor seen =
+      torch::zeros({2 + static_cast<std::int64_t>(sizes.size())}, torch::kFloat64);
+  double* values = seen.data_ptr<double>();
+  values[0] = pass_.in_pieces.empty() ? 0 : 1;
+  if (place_.first == 0) {
+    values[1] = static_cast<double>(pass_.order.size());
+    std::copy(pass_.order.begin(), pass_.order.end(), values + 2);
+  }
+  sum_.add_up(place_.replica, seen, Summand(text("the order of ", part.summand.what)));
+  if (values[0] != 0) return;
+  const std::vector<std::size_t> order(values + 2,
+                                       values + 2 + static_cast<std::size_t>(values[1]));
+  gradients.use(plan_buckets(sizes, order, limits));
+  const std::size_t count = gradients.plan().buckets.size();
+  if (count == 1) return;
+  for (std::size_t k = 0; k < count; ++k) {
+    part.buckets.emplace_back(text(part.summand.what, ", bucket ", k + 1, " of ", count),
+                              part.summand.gradients);
+  }
+  set.way = Way::buckets;
+}
+
+void OverlappedSum::step(const std::string& /*name*/, torch::optim::Optimizer& optimizer,
+                         const std::vector<NamedTensor>& /*parameters*/) {
+  if (options_.fused_step) {
+    step_by_blocks(optimizer);
+  } else {
+    optimizer.step();
+  }
+}
+
+void OverlappedSum::sum(const at::Tensor& flat, const std::string& what) {
+  if (phase_ == Phase::summing) {
+    throw ConfigError(text(what, " is in backward, and no sum was in the forward pass."),
+                      "use --overlap off.");
+  }
+  sum_.add_up(place_.replica, flat, Summand(what));
+}
+
+void OverlappedSum::forget() {
+  thread_.cancel();
+  phase_ = Phase::idle;
+  pass_ = {};
+  sets_.clear();
+}
+
+}  // namespace troupe::detail

@@ -1,0 +1,116 @@
+// OverlappedSum: the one bridge between a replica's gradients and the flat tensors that replicas
+// and workers add up, and the one owner of when that happens.
+//
+// All gradients of one optimiser and dtype (float32, float64) lie in one flat tensor, which is
+// summed in one go after backward, or in buckets while backward still makes the gradients of the
+// layers below (docs/training_step.md). Which of the two, and how large the buckets are, changes no
+// bit: values are added element by element, in the order of ranks.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hooks/parameter_update.h"
+#include "options/strategy_options.h"
+#include "strategies/gradients/bucket_thread.h"
+#include "strategies/gradients/flat_gradients.h"
+#include "strategies/gradients/replica_sum.h"
+
+namespace torch::autograd {
+struct Node;
+}  // namespace torch::autograd
+
+namespace troupe::detail {
+
+/// Sums gradients over all replicas. One per replica; used by the thread that runs it.
+class OverlappedSum : public ParameterUpdate {
+ public:
+  struct Place {
+    int replica = 0;  // among those of this worker
+    int first = 0;    // replica 0's number among those of all workers
+    int count = 1;    // replicas of all workers
+  };
+
+  /// `sum` outlives this object.
+  OverlappedSum(ReplicaSum& sum, const Place& place, const BucketOptions& options)
+      : sum_(sum), place_(place), options_(options) {}
+
+  void begin_backward(const std::vector<NamedTensor>& parameters,
+                      const Backward& backward) override;
+
+  /// After it, gradients are views into the flat tensors, valid until the same parameters are
+  /// reduced again. Sparse gradients are made dense. Works without begin_backward(), too.
+  /// Throws: also ConfigError for a dtype other than float32 and float64.
+  void reduce(const std::vector<NamedTensor>& parameters) override;
+
+  /// As BucketOptions::fused_step says.
+  void step(const std::string& name, torch::optim::Optimizer& optimizer,
+            const std::vector<NamedTensor>& parameters) override;
+
+  /// Throws: ConfigError while buckets travel.
+  void sum(const at::Tensor& flat, const std::string& what) override;
+
+  /// Whether buckets travel that nobody waits for: backward has thrown.
+  [[nodiscard]] bool is_abandoned() const { return phase_ == Phase::summing; }
+
+  /// Lets the gradients of former models go.
+  void forget();
+
+ protected:
+  /// Inside a step: waits until all replicas of this worker are here; see ReplicaThreads::meet.
+  void meet(const std::string& where) { sum_.threads().meet(place_.replica, where); }
+  [[nodiscard]] bool is_alone() const { return sum_.threads().size() == 1; }
+  [[nodiscard]] bool is_first() const { return place_.replica == 0; }
+
+ private:
+  /// What a backward pass is in the midst of.
+  enum class Phase {
+    idle,     // none is under way, or its gradients do not count
+    filling,  // gradients are copied to their places as they come
+    summing   // the same, and buckets travel as soon as they are complete
+  };
+  /// How gradients are summed.
+  enum class Way { undecided, whole, buckets };
+  /// Gradients of one optimiser and dtype.
+  struct Part {
+    std::shared_ptr<FlatGradients> gradients;
+    Summand summand;
+    std::vector<Summand> buckets;                               // where they travel in buckets
+    std::vector<std::shared_ptr<torch::autograd::Node>> nodes;  // they keep what watches backward
+  };
+  /// Gradients of one optimiser. The first sum, in one go, shows how the later ones are made.
+  struct Set {
+    std::vector<Part> parts;
+    Way way = Way::undecided;
+  };
+  /// From begin_backward() to the end of reduce().
+  struct Pass {
+    const Set* set = nullptr;
+    Way way = Way::whole;
+    std::vector<std::size_t> missing;  // parameters without a gradient yet, by bucket
+    std::size_t complete = 0;          // buckets
+    std::vector<std::size_t> order;    // parameters, as backward made their gradients
+    std::string in_pieces;             // a parameter whose gradient was added to; "": none
+  };
+
+  [[nodiscard]] Set& set_of(const std::vector<NamedTensor>& parameters);
+  [[nodiscard]] Part make_part(std::vector<NamedTensor> parameters);
+  void watch(Part& part);
+  void start(const Set& set, Way way);
+  void arrived(FlatGradients& gradients, std::size_t parameter);
+  void sum_buckets(const Part& part);
+  void decide(Set& set);
+
+  ReplicaSum& sum_;
+  const Place place_;
+  const BucketOptions options_;
+  // By all their parameters: two optimisers' gradients never share memory.
+  std::map<std::vector<const void*>, Set> sets_;
+  Phase phase_ = Phase::idle;
+  Pass pass_;
+  BucketThread thread_;  // last: it reads what is above
+};
+
+}  // namespace troupe::detail
