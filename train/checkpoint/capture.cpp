@@ -61,7 +61,8 @@ std::vector<NamedTensor> own_state(const Strategy& strategy, const TrainState& s
   for (std::size_t i = 0; i < state.replicas.size(); ++i) {
     Replica& replica = *state.replicas[i];
     const std::string prefix = replica_prefix(i);
-    tensors.emplace_back(prefix + "metrics", doubles(detail::ReplicaDriver(replica).metrics(Phase::train).sums()));
+    tensors.emplace_back(prefix + "metrics",
+                         doubles(detail::ReplicaDriver(replica).metrics(Phase::train).sums()));
     for (const auto& [name, buffer] : replica.buffers()) {
       tensors.emplace_back(prefix + kBuffer + name, buffer);
     }

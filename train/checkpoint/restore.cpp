@@ -213,7 +213,8 @@ void restore_workers(Strategy& strategy, TrainState& state, const ChiefsSnapshot
     const json& own = is_list ? examples.at(losses.size()) : examples;
     losses.push_back({name.get<std::string>(), 0, own.get<std::int64_t>()});
   }
-  const std::size_t metric_sums = detail::ReplicaDriver(*state.replicas.front()).metrics(Phase::train).sums().size();
+  const std::size_t metric_sums =
+      detail::ReplicaDriver(*state.replicas.front()).metrics(Phase::train).sums().size();
   RunningSums sums{std::vector<double>(losses.size(), 0.0),
                    {state.replicas.size(), std::vector<double>(metric_sums, 0.0)}};
   const Layout former{chiefs.facts.at("world_size").get<int>(),
