@@ -121,6 +121,38 @@ TEST_SUITE("net") {
     for (const auto& error : job.server_errors()) CHECK(message_of(error) == "");
   }
 
+  // Its machine went without a word: the old connection stays open, and is silent.
+  TEST_CASE("servers: a worker that is started again gets in when its silent twin is given up") {
+    CapturedLog log;
+    GroupOptions options = test_options();
+    options.heartbeat_timeout = std::chrono::milliseconds(2500);
+    ServerJob job(2, 1, Pace{}, options);
+    const auto silent = admitted(job, 1);
+    run_ranks(2, [&](int rank) {
+      const auto client = job.client(rank);
+      client->join({});
+      rank == 0 ? client->start(job.zero_states(), 0, 10)
+                : static_cast<void>(client->wait_for_start());
+      FloatModel model(job.model);
+      train(*client, model, push_one);
+      if (rank == 0) CHECK(client->finish("done").updates == 10);
+      client->close();
+    });
+    CHECK(message_of(job.server_errors()[0]) == "");
+  }
+
+  TEST_CASE("servers: a worker of another version is told both") {
+    CapturedLog log;
+    ServerJob job(1, 1, Pace{});
+    RawClient old(job.cluster.servers[0].address->port);
+    FrameHeader header = header_of(FrameType::hello, 0);
+    header.version = 1;
+    old.send_frame(header, to_json(hello_of(job, 0)));
+    CHECK(has(old.read_to_end(),
+              text("it speaks version 1 of the protocol, ps/0 version ", kProtocolVersion, ".")));
+    job.started(0, 1)->abort("the test is over", 1);
+  }
+
   TEST_CASE("servers: a leftover of an earlier start is refused") {
     CapturedLog log;
     ServerJob job(1, 1, Pace{});  // generation 0
