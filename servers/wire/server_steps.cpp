@@ -29,7 +29,7 @@ ServerSteps::ServerSteps(const Cluster& cluster, const Pace& pace, const ServedM
 
 bool ServerSteps::enter(int rank, std::uint64_t clock) {
   if (clocks_.live(rank) || clock > std::uint64_t{kMaxClock}) return false;
-  if (is_clock() && clocks_.clock(rank) != static_cast<std::int64_t>(clock)) return false;
+  if (cluster_.server == 0 && clocks_.clock(rank) != static_cast<std::int64_t>(clock)) return false;
   keeper_.enter(rank, static_cast<std::int64_t>(clock));
   return true;
 }
@@ -65,7 +65,7 @@ bool ServerSteps::take_chief_request(const FrameHeader& header, std::vector<std:
     case FrameType::launch:
       return on_launch(body);
     case FrameType::hold:
-      if (!is_clock() || !keeper_.launched()) return false;
+      if (cluster_.server != 0 || !keeper_.launched()) return false;
       lines_.send(0, FrameType::held, to_json(keeper_.hold()));
       return true;
     case FrameType::collect:
@@ -74,9 +74,13 @@ bool ServerSteps::take_chief_request(const FrameHeader& header, std::vector<std:
       return collecting_.has_value();
     case FrameType::release:
       keeper_.release();
-      return is_clock();
-    case FrameType::finish:
-      return on_finish(body);
+      return cluster_.server == 0;
+    case FrameType::finish: {
+      const auto reason = finish_from(body);
+      if (!reason || keeper_.finished()) return false;
+      keeper_.finish(*reason);
+      return true;
+    }
     default:
       return false;
   }
@@ -110,13 +114,6 @@ bool ServerSteps::on_launch(Span<const std::byte> payload) {
   pulse_.during([&] { store_.load(Span<const std::byte>(initial_state_)); });
   initial_state_ = {};
   pending_launch_ = launch;
-  return true;
-}
-
-bool ServerSteps::on_finish(Span<const std::byte> payload) {
-  const auto reason = finish_from(payload);
-  if (!reason || keeper_.finished()) return false;
-  keeper_.finish(*reason);
   return true;
 }
 
@@ -193,7 +190,7 @@ void ServerSteps::answer_push(int rank, PushOutcome outcome) {
   PushAnswer answer;
   answer.outcome = outcome;
   answer.clock = clocks_.clock(rank) + 1;
-  if (rounds_.has_backups() && is_clock()) {
+  if (rounds_.has_backups() && cluster_.server == 0) {
     answer.clock = rounds_.decided();
     answer.contributors = rounds_.contributors();
   }

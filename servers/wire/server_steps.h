@@ -58,7 +58,6 @@ class ServerSteps {
   [[nodiscard]] bool on_begin(int rank, Span<const std::byte> payload);
   [[nodiscard]] bool on_push(int rank, std::vector<std::byte> payload);
   [[nodiscard]] bool on_launch(Span<const std::byte> payload);
-  [[nodiscard]] bool on_finish(Span<const std::byte> payload);
   void launch_if_complete();
   void apply_round(const RoundKeeper::Update& update);
   void apply(const std::vector<const Push*>& pushes, double scale);
@@ -66,7 +65,6 @@ class ServerSteps {
   void fail_on_conflict();
   void send_values(int rank);
   void send_state();
-  [[nodiscard]] bool is_clock() const { return cluster_.server == 0; }
   [[nodiscard]] const std::string& task(int rank) const {
     return cluster_.members[static_cast<std::size_t>(rank)].task;
   }

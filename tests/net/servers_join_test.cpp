@@ -1,3 +1,4 @@
+#include <future>
 #include <memory>
 #include <string>
 #include <vector>
@@ -128,11 +129,18 @@ TEST_SUITE("net") {
     options.heartbeat_timeout = std::chrono::milliseconds(2500);
     ServerJob job(2, 1, Pace{}, options);
     const auto silent = admitted(job, 1);
+    std::promise<void> in;
+    auto is_in = in.get_future().share();
     run_ranks(2, [&](int rank) {
-      const auto client = job.client(rank);
-      client->join({});
-      rank == 0 ? client->start(job.zero_states(), 0, 10)
-                : static_cast<void>(client->wait_for_start());
+      std::unique_ptr<ServerClient> client;
+      try {
+        client = job.started(rank, 10);
+      } catch (...) {
+        if (rank == 1) in.set_value();  // the chief must not wait for ever
+        throw;
+      }
+      if (rank == 1) in.set_value();
+      is_in.wait();  // or all would be over
       FloatModel model(job.model);
       train(*client, model, push_one);
       if (rank == 0) CHECK(client->finish("done").updates == 10);
