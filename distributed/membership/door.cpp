@@ -15,7 +15,7 @@ using ErrorCode = boost::system::error_code;
 
 // The end of an old connection may be read so long after the hello on its successor.
 constexpr std::chrono::milliseconds kTwinGrace{300};
-constexpr std::chrono::milliseconds kTwinLook{20};
+constexpr std::chrono::milliseconds kTwinLook{50};
 constexpr std::chrono::milliseconds kDifferenceGrace{2'000};
 constexpr int kMaxRefusalLines = 10;
 
@@ -99,6 +99,8 @@ void Door::wait_for_seat(const std::shared_ptr<Connection>& connection, const He
   const auto from = std::chrono::steady_clock::now() + kTwinGrace;
   const bool is_first = twins_.try_emplace(hello.rank, Twin{connection, hello, from}).second;
   if (!is_first) return refuse(connection, already_taken(hello, Retry::yes));
+  log_info(hello.task, " is here again while the process at ", lines_.at(hello.rank)->peer_text(),
+           " is still connected; it waits for that one's end.");
   if (twins_.size() == 1) look_again();
 }
 
@@ -108,6 +110,8 @@ void Door::look_again() {
     const auto& [rank, twin] = *next;
     const bool holder_lives = heartbeats_.has_been_heard_since(rank, twin.listens_from);
     const bool waits = is_taken(rank) && !holder_lives && !keeper_.objection(twin.hello);
+    // Who waits as long as silence may last must not take us for silent.
+    if (waits) twin.connection->send(lines_.header_of(FrameType::heartbeat), "");
     if (!waits) settled.push_back(twin);
     next = waits ? std::next(next) : twins_.erase(next);
   }

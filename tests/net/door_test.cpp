@@ -16,6 +16,7 @@
 #include "tests/net/raw_client.h"
 #include "tests/support/captured_log.h"
 #include "tests/support/caught.h"
+#include "tests/support/eventually.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/test_prelude.h"
 
@@ -45,9 +46,24 @@ FrameType type_of(const std::string& frame) {
 }
 int version_of(const std::string& frame) { return frame.size() < 6 ? 0 : frame[4]; }
 
-// All ranks join and sum; the last one only when `first(port, clusters)` has run.
+// The type of the next frame that is no heartbeat.
+FrameType next_frame(RawClient& client) {
+  for (;;) {
+    const std::string head = client.read(kFrameHeaderBytes);
+    FrameHeader header;
+    if (head.size() < kFrameHeaderBytes) return FrameType::goodbye;
+    const auto* const bytes = reinterpret_cast<const std::byte*>(head.data());
+    REQUIRE(decode_frame({bytes, head.size()}, header) == FrameFault::none);
+    static_cast<void>(client.read(header.payload_bytes));
+    if (header.type != FrameType::heartbeat) return header.type;
+  }
+}
+
+// All ranks join and sum; workers only when `first(port, clusters)` has run, the last of them after
+// `then()` too.
 void join_after(int world_size, const GroupOptions& options,
-                const std::function<void(std::uint16_t, const std::vector<Cluster>&)>& first) {
+                const std::function<void(std::uint16_t, const std::vector<Cluster>&)>& first,
+                const std::function<void()>& then = nullptr) {
   LoopbackListener listener;
   const std::uint16_t port = listener.port();
   const auto clusters = make_clusters(world_size, listener);
@@ -56,6 +72,7 @@ void join_after(int world_size, const GroupOptions& options,
   auto errors = std::async(std::launch::async, [&] {
     return try_ranks(world_size, [&](int rank) {
       if (rank > 0) is_done.wait();
+      if (rank == world_size - 1 && then) then();
       WorkerGroup group(clusters[static_cast<std::size_t>(rank)], options);
       group.join({});
       std::vector<std::int64_t> one = {1};
@@ -125,7 +142,7 @@ TEST_SUITE("net") {
       say_hello(other, clusters[2]);
       CHECK(type_of(other.read_some()) == FrameType::waiting);
       killed.reset();
-      CHECK(type_of(again.read_some()) == FrameType::waiting);
+      CHECK(next_frame(again) == FrameType::waiting);
     });
   }
 
@@ -134,12 +151,17 @@ TEST_SUITE("net") {
     const CapturedLog log;
     GroupOptions options = test_options();
     options.heartbeat_interval = std::chrono::milliseconds(100);
-    options.heartbeat_timeout = std::chrono::milliseconds(2500);
+    options.heartbeat_timeout = std::chrono::milliseconds(2500);  // the newcomer's too
     std::unique_ptr<RawClient> silent;
-    join_after(3, options, [&](std::uint16_t port, const std::vector<Cluster>& clusters) {
+    const auto take_seat = [&](std::uint16_t port, const std::vector<Cluster>& clusters) {
       silent = std::make_unique<RawClient>(port);
       say_hello(*silent, clusters[1]);
       CHECK(type_of(silent->read_some()) == FrameType::waiting);
+    };
+    // Before it has knocked nobody can know that worker/1 is not the one that is here.
+    join_after(3, options, take_seat, [&] {
+      CHECK(eventually([&] { return log.has("worker/1 is here again while the process at"); },
+                       std::chrono::seconds(2)));
     });
     CHECK(log.has("worker/1 left before the group was complete (no heartbeat for"));
   }
