@@ -24,7 +24,8 @@ namespace troupe {
 inline constexpr std::size_t kMaxStrangers = 64;
 inline constexpr std::chrono::milliseconds kStrangerTime{2'000};
 
-/// Somebody who introduced himself. `fault` is none, or bad_version: then only `socket` counts.
+/// Somebody who introduced himself. `fault` is none, or bad_version: then only `socket` and
+/// header.version count.
 struct FirstFrame {
   boost::asio::ip::tcp::socket socket;
   FrameFault fault = FrameFault::none;

@@ -73,6 +73,9 @@ void Connection::read_header() {
         FrameFault fault =
             decode_frame({self->header_bytes_.data(), self->header_bytes_.size()}, self->header_);
         if (fault == FrameFault::none) fault = self->check_header();
+        if (fault == FrameFault::bad_version) {
+          return self->fail(describe_versions(self->header_.version, "this process"), fault);
+        }
         if (fault != FrameFault::none) {
           return self->fail(text("a frame was refused: ", describe(fault)), fault);
         }

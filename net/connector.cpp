@@ -46,9 +46,10 @@ Connector::Connector(asio::io_context& context, std::string host, std::uint16_t 
     : context_(context), host_(std::move(host)), port_(port), resolver_(context), pause_(context) {}
 
 void Connector::start(std::chrono::milliseconds pause, const std::string& why,
-                      OnConnected on_connected) {
+                      OnConnected on_connected, OnTrouble on_trouble) {
   trouble_ = why;
   on_connected_ = std::move(on_connected);
+  on_trouble_ = std::move(on_trouble);
   wait(pause);
 }
 
@@ -114,6 +115,7 @@ void Connector::try_next(const std::shared_ptr<Attempt>& attempt) {
 
 void Connector::again(const std::string& why) {
   trouble_ = why;
+  if (on_trouble_) on_trouble_(why);
   attempt_ = nullptr;
   wait(pauses_.next());
 }

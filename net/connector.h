@@ -23,6 +23,7 @@ namespace troupe {
 class Connector {
  public:
   using OnConnected = std::function<void(boost::asio::ip::tcp::socket)>;
+  using OnTrouble = std::function<void(const std::string& why)>;
   /// Before an attempt to reach somebody who answered, and then failed.
   static constexpr std::chrono::milliseconds kRetryPause = RetryPause::kMost;
 
@@ -31,8 +32,9 @@ class Connector {
   Connector& operator=(const Connector&) = delete;
 
   /// Tries until it has a connection, first after `pause`; one attempt at a time. `why`: what is
-  /// known of those before, "" for nothing.
-  void start(std::chrono::milliseconds pause, const std::string& why, OnConnected on_connected);
+  /// known of those before, "" for nothing. `on_trouble` hears of every attempt that failed.
+  void start(std::chrono::milliseconds pause, const std::string& why, OnConnected on_connected,
+             OnTrouble on_trouble = nullptr);
   void stop();
   /// Why the last attempt failed; before one has, what start() was told.
   [[nodiscard]] const std::string& trouble() const { return trouble_; }
@@ -51,6 +53,7 @@ class Connector {
   boost::asio::steady_timer pause_;
   RetryPause pauses_;
   OnConnected on_connected_;
+  OnTrouble on_trouble_;
   std::shared_ptr<Attempt> attempt_;  // the one that counts; null: none
   std::string trouble_;
 };

@@ -1,6 +1,7 @@
 #include "net/frame.h"
 
 #include "core/check.h"
+#include "core/text.h"
 
 namespace troupe {
 namespace {
@@ -113,6 +114,11 @@ const char* describe(FrameFault fault) {
   return "unknown";
 }
 
+std::string describe_versions(std::uint16_t theirs, const std::string& us) {
+  return text("it speaks version ", theirs, " of the protocol, ", us, " version ",
+              kProtocolVersion);
+}
+
 bool is_bulk(FrameType type) {
   return type == FrameType::state || type == FrameType::push || type == FrameType::values;
 }
@@ -160,7 +166,7 @@ std::array<std::byte, kFrameHeaderBytes> encode_frame(const FrameHeader& header)
   TROUPE_CHECK(header.payload_bytes <= max_payload_bytes(header.type));
   std::array<std::byte, kFrameHeaderBytes> bytes{};
   put(&bytes[kMagicAt], kFrameMagic);
-  put(&bytes[kVersionAt], kProtocolVersion);
+  put(&bytes[kVersionAt], header.version);
   bytes[kTypeAt] = static_cast<std::byte>(header.type);
   bytes[kOperationAt] = static_cast<std::byte>(header.operation);
   bytes[kDTypeAt] = static_cast<std::byte>(header.dtype);
@@ -181,7 +187,10 @@ FrameFault decode_frame(Span<const std::byte> bytes, FrameHeader& header) {
   const std::byte* at = bytes.data();
   if (get<std::uint32_t>(at + kMagicAt) != kFrameMagic) return FrameFault::bad_magic;
   // The version comes before the checksum: another version may place the checksum elsewhere.
-  if (get<std::uint16_t>(at + kVersionAt) != kProtocolVersion) return FrameFault::bad_version;
+  if (const auto version = get<std::uint16_t>(at + kVersionAt); version != kProtocolVersion) {
+    header.version = version;
+    return FrameFault::bad_version;
+  }
   if (get<std::uint32_t>(at + kHeaderCrcAt) != crc32_of({at, kHeaderCrcAt})) {
     return FrameFault::bad_checksum;
   }

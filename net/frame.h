@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "core/span.h"
 #include "net/crc32.h"
@@ -20,22 +21,21 @@ inline constexpr std::uint32_t kMaxWorldSize = 4096;
 
 /// Every kind of frame. The numbers are the protocol: new kinds get new numbers.
 enum class FrameType : std::uint8_t {
-  hello = 1,                 // worker to chief: who I am and what I train
-  refuse = 2,                // chief to worker: you cannot join, and why
-  waiting = 3,               // chief to worker: who is still missing
-  signature = 4,             // chief to worker: the model that the chief built
-  signature_difference = 5,  // worker to chief: the first line that differs
-  welcome = 6,               // chief to worker: all are here; session and endpoints
-  ready = 7,                 // worker to chief: my links are made
-  start = 8,                 // chief to worker: every link is made
-  heartbeat = 9,             // both ways; sequence: collectives entered so far
-  report = 10,               // worker to chief: I failed, or found a failure
-  suspect = 11,              // worker to chief: my link to this rank broke
-  abort = 12,                // chief to worker: the group stops for this reason
-  goodbye = 13,              // worker to chief, then chief to all: an orderly end
-  link_hello = 14,           // worker to worker: first frame of a data link
-  link_accept = 15,          // the answer to it
-  data = 16,                 // worker to worker: a message of a collective
+  hello = 1,         // worker to chief: who I am and what I train
+  refuse = 2,        // chief to worker: you cannot join, and why
+  waiting = 3,       // chief to worker: who is still missing
+  signature = 4,     // chief to worker: the model that the chief built
+  welcome = 6,       // chief to worker: all are here; session and endpoints
+  ready = 7,         // worker to chief: my links are made
+  start = 8,         // chief to worker: every link is made
+  heartbeat = 9,     // both ways; sequence: collectives entered so far
+  report = 10,       // worker to chief: I failed, or found a failure
+  suspect = 11,      // worker to chief: my link to this rank broke
+  abort = 12,        // chief to worker: the group stops for this reason
+  goodbye = 13,      // worker to chief, then chief to all: an orderly end
+  link_hello = 14,   // worker to worker: first frame of a data link
+  link_accept = 15,  // the answer to it
+  data = 16,         // worker to worker: a message of a collective
   // Between a worker and a parameter server, who also use 1, 2, 3, 4, 9, 10, 12 and 13.
   entry = 17,       // server to worker: welcome; sequence: the clock to start with (server 0's)
   enter = 18,       // worker to server: I take part; sequence: from this clock on
@@ -99,6 +99,8 @@ struct FrameHeader {
   std::uint64_t payload_bytes = 0;
   std::uint32_t payload_crc = 0;  // of control frames; data and bulk frames leave it to TCP
   std::uint32_t label = 0;        // data: what the collective is for; 0: nobody said
+  /// Only a refusal carries another: the one that its reader understands.
+  std::uint16_t version = kProtocolVersion;
 };
 
 /// Why a header was not accepted.
@@ -113,6 +115,8 @@ enum class FrameFault {
   too_long,
 };
 [[nodiscard]] const char* describe(FrameFault fault);
+/// "it speaks version 1 of the protocol, `us` version 2"
+[[nodiscard]] std::string describe_versions(std::uint16_t theirs, const std::string& us);
 
 /// Largest payload that a frame of this type may announce, in bytes. Of bulk frames it is only a
 /// bound for arithmetic: a connection's own limit counts.
@@ -120,8 +124,8 @@ enum class FrameFault {
 
 [[nodiscard]] std::array<std::byte, kFrameHeaderBytes> encode_frame(const FrameHeader& header);
 
-/// Reads a header; `header` is changed only when the result is FrameFault::none.
-/// Shapes: bytes [kFrameHeaderBytes].
+/// Reads a header; `header` is changed only when the result is FrameFault::none, but for its
+/// version where that is not ours. Shapes: bytes [kFrameHeaderBytes].
 [[nodiscard]] FrameFault decode_frame(Span<const std::byte> bytes, FrameHeader& header);
 
 }  // namespace troupe

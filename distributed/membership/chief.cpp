@@ -1,14 +1,11 @@
 #include "distributed/membership/chief.h"
 
 #include <algorithm>
-#include <boost/asio/buffer.hpp>
-#include <boost/asio/write.hpp>
 #include <utility>
 
 #include "core/error.h"
 #include "core/log.h"
 #include "core/text.h"
-#include "net/address.h"
 
 namespace troupe {
 namespace {
@@ -19,40 +16,32 @@ using ErrorCode = boost::system::error_code;
 // its own closed connection says more than the neighbour's, so it gets this long to arrive.
 constexpr std::chrono::milliseconds kSuspicionGrace{200};
 constexpr std::chrono::milliseconds kGoodbyeLinger{1'000};
-// An abort frame normally leaves at once; a worker that does not read must not hold up the others.
-constexpr std::chrono::milliseconds kAbortFlush{200};
-constexpr std::chrono::milliseconds kFlushPoll{1};
-constexpr std::size_t kMaxNames = 16;  // in one sentence
+// Who is missing changes with everyone who comes. Told each time, W workers would cost W^2 messages
+// of up to W names: on a link of 1.25 MB/s 128 workers took 4 s for that, and 256 lost each other.
+// Source: docs/scale.md.
+constexpr std::chrono::milliseconds kAnnouncePause{50};
 
 }  // namespace
-
-std::chrono::milliseconds tick_of(const GroupOptions& options) {
-  return std::max(std::min(options.heartbeat_interval, options.heartbeat_timeout / 4),
-                  std::chrono::milliseconds(1));
-}
-
-std::string describe_member(const Member& member) {
-  if (!member.address) return member.task;
-  return text(member.task, " at ", to_text(member.address->host, member.address->port));
-}
-
-std::string join_names(const std::vector<std::string>& names) {
-  std::string joined;
-  for (std::size_t i = 0; i < std::min(names.size(), kMaxNames); ++i) {
-    joined += (i == 0 ? "" : ", ") + names[i];
-  }
-  if (names.size() > kMaxNames) joined += text(" and ", names.size() - kMaxNames, " more");
-  return joined;
-}
 
 Chief::Chief(GroupState& state, boost::asio::io_context& context, Acceptor& acceptor,
              const JoinTerms& terms)
     : state_(state),
-      context_(context),
       acceptor_(acceptor),
-      terms_(terms),
-      fingerprint_(cluster_fingerprint(state.cluster)),
-      signature_hash_(signature_hash(terms.model_signature)),
+      lines_(
+          state.cluster, state.cluster.members.size(),
+          [this](int rank, const FrameHeader& header, const std::vector<std::byte>& payload) {
+            on_frame(rank, header, payload);
+          },
+          [this](int rank, const std::string& reason, FrameFault) { on_closed(rank, reason); }),
+      heartbeats_(
+          context, state.options, lines_,
+          [this](int rank) {
+            lines_.send(rank, FrameType::heartbeat, "",
+                        state_.entered.load(std::memory_order_relaxed));
+          },
+          [this](int rank, const std::string& how) { on_silence(rank, how); }),
+      failures_(context, lines_, [this](const Failure& failure) { state_.fail(failure); }),
+      door_(context, state.cluster, terms, lines_, heartbeats_, failures_, *this),
       links_(
           state, context,
           [this] {
@@ -60,37 +49,61 @@ Chief::Chief(GroupState& state, boost::asio::io_context& context, Acceptor& acce
             start_if_ready();
           },
           [this](const Failure& failure) { report(failure); }),
-      liveness_(state.cluster.world_size(), state.options.heartbeat_timeout,
-                std::chrono::steady_clock::now()),
-      tick_(context),
-      start_limit_(context),
+      start_watch_(
+          context, state.options.start_timeout, [this] { return names_of(late()); },
+          [this] { on_start_timeout(); }),
       announce_(context),
-      progress_(context),
-      grace_(context),
-      began_(std::chrono::steady_clock::now()),
-      peers_(static_cast<std::size_t>(state.cluster.world_size())) {}
+      suspicion_limit_(context),
+      goodbye_limit_(context),
+      peers_(state.cluster.members.size()) {}
 
 void Chief::join() {
-  began_ = std::chrono::steady_clock::now();
-  acceptor_.start([this](FirstFrame first) { take(std::move(first)); });
-  links_.listen(acceptor_.endpoint());
-  start_limit_.expires_after(state_.options.start_timeout);
-  start_limit_.async_wait([this](const ErrorCode& cancelled) {
-    if (!cancelled) on_start_timeout();
+  acceptor_.start([this](FirstFrame first) {
+    const bool is_link =
+        first.fault == FrameFault::none && first.header.type == FrameType::link_hello;
+    if (!is_link) return door_.take(std::move(first));
+    links_.take({std::move(first.socket), first.header, std::move(first.payload)});
   });
-  announce_missing();
-  on_tick();
+  links_.listen(acceptor_.endpoint());
+  peer(0).has_agreed = true;
+  start_watch_.begin();
+  heartbeats_.start();
 }
 
-void Chief::welcome_all() {
+std::optional<Refusal> Chief::objection(const Hello& hello) const {
+  if (stage_ == Stage::gathering || failing()) return std::nullopt;
+  return Refusal{text("the group has already started without this process as ", hello.task, "."),
+                 "stop the whole group, then start it again.", Retry::yes};
+}
+
+void Chief::on_seated(const Hello& hello) {
+  peer(hello.rank) = Peer{};
+  peer(hello.rank).listens = hello.listens;
+  announce_soon();
+}
+
+void Chief::on_agreed(int rank) {
+  peer(rank).has_agreed = true;
+  proceed();
+}
+
+void Chief::on_difference(int rank, const Failure& failure) {
+  door_.note_difference(failure);
+  on_agreed(rank);
+}
+
+void Chief::proceed() {
+  const auto is_here = [](const Peer& p) { return p.has_agreed; };
+  const bool complete = std::all_of(peers_.begin(), peers_.end(), is_here);
+  if (stage_ != Stage::gathering || !complete || door_.has_doubts() || failing()) return;
+  if (door_.difference()) return fail(*door_.difference());
   stage_ = Stage::linking;
   Welcome welcome;
   welcome.session = make_session();
-  for (int rank = 0; rank < state_.cluster.world_size(); ++rank) {
-    welcome.endpoints.push_back(peer(rank).hello.listens);
-  }
-  welcome.endpoints[0] = {acceptor_.endpoint().address().to_string(), acceptor_.endpoint().port()};
-  send_all(FrameType::welcome, to_json(welcome));
+  const auto own = acceptor_.endpoint();
+  peer(0).listens = {own.address().to_string(), own.port()};
+  for (const Peer& each : peers_) welcome.endpoints.push_back(each.listens);
+  lines_.send_all(FrameType::welcome, to_json(welcome));
   links_.begin(welcome);
 }
 
@@ -99,97 +112,83 @@ void Chief::start_if_ready() {
       std::all_of(peers_.begin(), peers_.end(), [](const Peer& p) { return p.ready; });
   if (!ready || stage_ != Stage::linking || failing()) return;
   stage_ = Stage::running;
-  start_limit_.cancel();
-  progress_.cancel();
-  send_all(FrameType::start, "");
+  start_watch_.end();
+  lines_.send_all(FrameType::start);
   state_.advance(GroupPhase::started);
 }
 
 void Chief::on_frame(int rank, const FrameHeader& header, const std::vector<std::byte>& payload) {
-  Peer& from = peer(rank);
-  liveness_.heard(rank, std::chrono::steady_clock::now());
+  heartbeats_.heard(rank);
   const Span<const std::byte> body(payload);
-  const auto malformed = [&] {
-    fail(peer_lost(state_.cluster, rank, "it sent a frame that the protocol does not have"));
-  };
   switch (header.type) {
     case FrameType::heartbeat:
-      from.entered = header.sequence;
+      peer(rank).entered = header.sequence;
       return;
-    case FrameType::signature_difference: {
-      const auto difference = difference_from(body);
-      if (!difference || !from.awaits_difference) return malformed();
-      from.awaits_difference = false;
-      note_difference(rank, "the model at " + difference->name, *difference);
-      return proceed_if_complete();
-    }
     case FrameType::ready:
-      from.ready = true;
+      peer(rank).ready = true;
       return start_if_ready();
-    case FrameType::report: {
-      auto failure = failure_from(body);
-      if (!failure || failure->culprit >= state_.cluster.world_size()) return malformed();
-      from.entered = std::max(from.entered, header.sequence);
-      return fail(blame_the_late(*failure, header.sequence));
-    }
+    case FrameType::report:
+      if (on_report(rank, header, body)) return;
+      break;
     case FrameType::suspect: {
       const auto suspicion = suspicion_from(body);
-      if (!suspicion || suspicion->peer >= state_.cluster.world_size()) return malformed();
+      if (!suspicion || suspicion->peer >= state_.cluster.world_size()) break;
       return hold_suspicion(rank, *suspicion);
     }
     case FrameType::goodbye:
-      from.said_goodbye = true;
+      heartbeats_.retire(rank);
       return finish_goodbye();
     default:
-      return malformed();
+      break;
   }
+  fail(peer_lost(state_.cluster, rank, "it sent a frame that the protocol does not have"));
+}
+
+bool Chief::on_report(int rank, const FrameHeader& header, Span<const std::byte> body) {
+  const auto failure = failure_from(body);
+  if (!failure || failure->culprit >= state_.cluster.world_size()) return false;
+  Peer& from = peer(rank);
+  from.entered = std::max(from.entered, header.sequence);
+  const bool found_difference = failure->kind == FailureKind::config && !from.has_agreed;
+  found_difference ? on_difference(rank, *failure)
+                   : fail(blame_the_late(*failure, header.sequence));
+  return true;
 }
 
 void Chief::on_closed(int rank, const std::string& reason) {
-  Peer& lost = peer(rank);
-  lost.connection = nullptr;
-  lost.awaits_difference = false;
   if (failing()) return;
-  if (lost.said_goodbye) {
-    lost.gone = true;
-    return finish_goodbye();
+  if (heartbeats_.is_retired(rank)) return finish_goodbye();
+  if (stage_ != Stage::gathering) {
+    return fail(peer_lost(state_.cluster, rank, reason + " without a goodbye"));
   }
-  if (stage_ == Stage::gathering) {
-    log_warning(task(rank), " left before the group was complete (", reason,
-                "); waiting for it again.");
-    return announce_soon();
-  }
-  fail(peer_lost(state_.cluster, rank, reason + " without a goodbye"));
+  peer(rank).has_agreed = false;
+  log_warning(state_.cluster.members[static_cast<std::size_t>(rank)].task,
+              " left before the group was complete (", reason, "); waiting for it again.");
+  announce_soon();
 }
 
-void Chief::on_tick() {
-  const auto now = std::chrono::steady_clock::now();
-  liveness_.tick(now);
-  Liveness::Duration next = tick_of(state_.options);
-  for (int rank = 1; rank < state_.cluster.world_size(); ++rank) {
-    const auto connection = peer(rank).connection;
-    if (!connection) continue;
-    if (liveness_.lost(rank, now) && !peer(rank).said_goodbye) {
-      const double silent = std::chrono::duration<double>(liveness_.silence(rank, now)).count();
-      const double limit = std::chrono::duration<double>(state_.options.heartbeat_timeout).count();
-      const std::string how = text("no heartbeat for ", silent, " s (limit ", limit, " s)");
-      if (stage_ != Stage::gathering) {
-        fail(peer_lost(state_.cluster, rank, how));
-      } else {
-        connection->close();
-        on_closed(rank, how);
-      }
-    } else if (!connection->has_unsent()) {
-      FrameHeader header;
-      header.sequence = state_.entered.load(std::memory_order_relaxed);
-      header.generation = state_.cluster.generation;
-      connection->send(header, "");
-    }
-    if (!peer(rank).said_goodbye) next = liveness_.next_look(rank, now, next);
-  }
-  tick_.expires_after(next);
-  tick_.async_wait([this](const ErrorCode& cancelled) {
-    if (!cancelled) on_tick();
+void Chief::on_silence(int rank, const std::string& how) {
+  if (stage_ != Stage::gathering) return fail(peer_lost(state_.cluster, rank, how));
+  lines_.drop(rank)->close();
+  on_closed(rank, how);
+}
+
+void Chief::on_start_timeout() {
+  if (stage_ == Stage::running || failing()) return;
+  const std::vector<int> ranks = late();
+  fail(start_timeout(ranks.empty() ? 0 : ranks.front(), "the group did not come together",
+                     state_.options.start_timeout, names_of(ranks) + " did not join",
+                     "the chief's address"));
+}
+
+void Chief::announce_soon() {
+  if (std::exchange(is_announcing_, true)) return;
+  announce_.expires_after(kAnnouncePause);
+  announce_.async_wait([this](const ErrorCode& cancelled) {
+    is_announcing_ = false;
+    if (cancelled || stage_ != Stage::gathering || failing()) return;
+    const std::string missing = names_of(late());
+    if (!missing.empty()) lines_.send_all(FrameType::waiting, cut_to_fit(missing));
   });
 }
 
@@ -203,97 +202,75 @@ void Chief::suspect(int suspected, const std::string& what) {
 
 void Chief::hold_suspicion(int reporter, const Suspicion& suspicion) {
   if (failing() || suspicion_) return;
+  const std::string& task = state_.cluster.members[static_cast<std::size_t>(reporter)].task;
   suspicion_ = peer_lost(state_.cluster, suspicion.peer,
-                         text(task(reporter), " lost its link to it: ", suspicion.what));
-  grace_.expires_after(kSuspicionGrace);
-  grace_.async_wait([this](const ErrorCode& cancelled) {
-    if (!cancelled && suspicion_) fail(*suspicion_);
+                         text(task, " lost its link to it: ", suspicion.what));
+  suspicion_limit_.expires_after(kSuspicionGrace);
+  suspicion_limit_.async_wait([this](const ErrorCode& cancelled) {
+    if (!cancelled) fail(*suspicion_);
   });
 }
 
 void Chief::goodbye() {
-  peer(0).said_goodbye = true;
+  heartbeats_.retire(0);
   finish_goodbye();
 }
 
 // When all have passed the closing barrier, everybody is let go; then the workers hang up first, so
 // that nothing of ours is still on the way when this process ends.
 void Chief::finish_goodbye() {
-  const bool all_said =
-      std::all_of(peers_.begin(), peers_.end(), [](const Peer& p) { return p.said_goodbye; });
-  if (!all_said) return;
-  if (!peer(0).gone) {
-    peer(0).gone = true;
-    send_all(FrameType::goodbye, "");
-    grace_.expires_after(kGoodbyeLinger);
-    grace_.async_wait([this](const ErrorCode& cancelled) {
+  for (int rank = 0; rank < lines_.count(); ++rank) {
+    if (!heartbeats_.is_retired(rank)) return;
+  }
+  if (std::exchange(stage_, Stage::closing) != Stage::closing) {
+    lines_.send_all(FrameType::goodbye);
+    goodbye_limit_.expires_after(kGoodbyeLinger);
+    goodbye_limit_.async_wait([this](const ErrorCode& cancelled) {
       if (!cancelled) state_.advance(GroupPhase::closed);
     });
   }
-  const bool all_gone =
-      std::all_of(peers_.begin(), peers_.end(), [](const Peer& p) { return p.gone; });
-  if (all_gone) state_.advance(GroupPhase::closed);
+  if (lines_.empty()) state_.advance(GroupPhase::closed);
 }
 
 void Chief::fail(const Failure& failure) {
-  if (failing()) return;
-  failing_ = failure;
-  send_all(FrameType::abort, to_json(failure));
-  flush_limit_ = std::chrono::steady_clock::now() + kAbortFlush;
-  finish_failing();
+  if (!failing()) failures_.begin(failure, FrameType::abort);
 }
-
-// First the frames leave, then the flag is set: the thread that the flag wakes may end this
-// process.
-void Chief::finish_failing() {
-  const bool unsent = std::any_of(peers_.begin(), peers_.end(), [](const Peer& p) {
-    return p.connection && p.connection->has_unsent();
-  });
-  if (!unsent || std::chrono::steady_clock::now() >= flush_limit_) {
-    state_.fail(*failing_);
-    return;
-  }
-  grace_.expires_after(kFlushPoll);
-  grace_.async_wait([this](const ErrorCode& cancelled) {
-    if (!cancelled) finish_failing();
-  });
-}
-
-bool Chief::failing() const { return failing_.has_value() || state_.failed(); }
 
 // Who waits longest complains first, but is not at fault: that is who has not come to the
 // collective at all.
 Failure Chief::blame_the_late(Failure failure, std::uint64_t sequence) const {
   if (failure.kind != FailureKind::timeout) return failure;
-  std::vector<std::string> late;
-  for (int rank = 0; rank < state_.cluster.world_size(); ++rank) {
-    const std::uint64_t entered = rank == 0 ? state_.entered.load(std::memory_order_relaxed)
-                                            : peers_[static_cast<std::size_t>(rank)].entered;
+  std::vector<std::string> behind;
+  for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
+    const std::uint64_t entered =
+        rank == 0 ? state_.entered.load(std::memory_order_relaxed) : peers_[rank].entered;
     if (entered >= sequence) continue;
-    if (late.empty()) failure.culprit = rank;
-    late.push_back(text(task(rank), " (at #", entered, ")"));
+    if (behind.empty()) failure.culprit = static_cast<int>(rank);
+    behind.push_back(text(state_.cluster.members[rank].task, " (at #", entered, ")"));
   }
-  if (!late.empty()) {
-    failure.cause += text(" Not yet in collective #", sequence, ": ", join_names(late), ".");
+  if (!behind.empty()) {
+    failure.cause += text(" Not yet in collective #", sequence, ": ", join_names(behind), ".");
   }
   return failure;
 }
 
-void Chief::send(int rank, FrameType type, const std::string& payload) {
-  const auto connection = peer(rank).connection;
-  if (!connection) return;
-  FrameHeader header;
-  header.type = type;
-  header.generation = state_.cluster.generation;
-  connection->send(header, payload);
+// Whom the group waits for: those that are not here, then those whose links are not made.
+std::vector<int> Chief::late() const {
+  std::vector<int> ranks;
+  for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
+    const Peer& each = peers_[rank];
+    const bool is_late = stage_ == Stage::gathering ? !each.has_agreed : !each.ready;
+    if (is_late) ranks.push_back(static_cast<int>(rank));
+  }
+  return ranks;
 }
 
-void Chief::send_all(FrameType type, const std::string& payload) {
-  for (int rank = 1; rank < state_.cluster.world_size(); ++rank) send(rank, type, payload);
-}
-
-const std::string& Chief::task(int rank) const {
-  return state_.cluster.members[static_cast<std::size_t>(rank)].task;
+std::string Chief::names_of(const std::vector<int>& ranks) const {
+  std::vector<std::string> names;
+  for (const int rank : ranks) {
+    names.push_back(describe_member(state_.cluster.members[static_cast<std::size_t>(rank)]));
+  }
+  return join_names(names);
 }
 
 }  // namespace troupe

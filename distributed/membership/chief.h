@@ -7,22 +7,19 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "distributed/membership/control_messages.h"
 #include "distributed/membership/control_plane.h"
+#include "distributed/membership/door.h"
 #include "distributed/membership/group_state.h"
 #include "distributed/membership/link_maker.h"
-#include "distributed/membership/liveness.h"
-#include "net/acceptor.h"
-#include "net/connection.h"
+#include "distributed/membership/start_watch.h"
 
 namespace troupe {
 
-class Chief final : public ControlPlane {
+class Chief final : public ControlPlane, private DoorKeeper {
  public:
   /// `acceptor` and `state` outlive this object.
   Chief(GroupState& state, boost::asio::io_context& context, Acceptor& acceptor,
@@ -34,80 +31,52 @@ class Chief final : public ControlPlane {
   void goodbye() override;
 
  private:
-  enum class Stage { gathering, linking, running };
+  enum class Stage { gathering, linking, running, closing };
   struct Peer {
-    std::shared_ptr<Connection> connection;  // null: not here
-    Hello hello;
+    Endpoint listens;
     std::uint64_t entered = 0;  // collectives, by its last heartbeat
-    bool awaits_difference = false;
+    bool has_agreed = false;    // to the terms, or its difference is known
     bool ready = false;
-    bool said_goodbye = false;
-    bool gone = false;  // after the goodbye
   };
 
-  void take(FirstFrame first);
-  [[nodiscard]] std::optional<Refusal> objection(const FrameHeader& header,
-                                                 const std::optional<Hello>& hello) const;
-  void refuse(const std::shared_ptr<Connection>& connection, const Refusal& refusal);
-  void admit(const std::shared_ptr<Connection>& connection, const Hello& hello);
-  void compare_terms(int rank);
-  void note_difference(int rank, const std::string& what, const TermsDifference& difference);
-  void proceed_if_complete();
-  void welcome_all();
+  [[nodiscard]] std::optional<Refusal> objection(const Hello& hello) const override;
+  void on_seated(const Hello& hello) override;
+  void on_agreed(int rank) override;
+  void on_difference(int rank, const Failure& failure) override;
+  void proceed() override;
   void start_if_ready();
 
   void on_frame(int rank, const FrameHeader& header, const std::vector<std::byte>& payload);
+  [[nodiscard]] bool on_report(int rank, const FrameHeader& header, Span<const std::byte> body);
   void on_closed(int rank, const std::string& reason);
-  void on_tick();
+  void on_silence(int rank, const std::string& how);
   void on_start_timeout();
   void announce_soon();
-  void announce_missing();
   void finish_goodbye();
 
   void hold_suspicion(int reporter, const Suspicion& suspicion);
   void fail(const Failure& failure);
-  void finish_failing();
-  [[nodiscard]] bool failing() const;
+  [[nodiscard]] bool failing() const { return failures_.begun() || state_.failed(); }
   [[nodiscard]] Failure blame_the_late(Failure failure, std::uint64_t sequence) const;
-  void send(int rank, FrameType type, const std::string& payload);
-  void send_all(FrameType type, const std::string& payload);
-  [[nodiscard]] std::vector<int> missing() const;
-  [[nodiscard]] const std::string& task(int rank) const;
+  [[nodiscard]] std::vector<int> late() const;
+  [[nodiscard]] std::string names_of(const std::vector<int>& ranks) const;
   Peer& peer(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
 
   GroupState& state_;
-  boost::asio::io_context& context_;
   Acceptor& acceptor_;
-  const JoinTerms terms_;
-  const std::string fingerprint_;
-  const std::string signature_hash_;
+  ControlLines lines_;
+  Heartbeats heartbeats_;
+  FailureBroadcast failures_;
+  Door door_;
   LinkMaker links_;
-  Liveness liveness_;
-  boost::asio::steady_timer tick_;
-  boost::asio::steady_timer start_limit_;
+  StartWatch start_watch_;
   boost::asio::steady_timer announce_;
-  boost::asio::steady_timer progress_;
-  boost::asio::steady_timer grace_;
-  std::chrono::steady_clock::time_point began_;
+  boost::asio::steady_timer suspicion_limit_;
+  boost::asio::steady_timer goodbye_limit_;
   std::vector<Peer> peers_;  // by rank; [0] is this process
   Stage stage_ = Stage::gathering;
-  bool announcing_ = false;  // announce_ is about to
-  std::optional<Failure> terms_failure_;
+  bool is_announcing_ = false;  // announce_ is about to
   std::optional<Failure> suspicion_;
-  std::optional<Failure> failing_;  // decided; on its way to the workers
-  std::chrono::steady_clock::time_point flush_limit_;
-  int refusals_logged_ = 0;
 };
-
-/// How often heartbeats are sent and silence is looked at: at most every heartbeat_interval, and at
-/// least four times per heartbeat_timeout; the last look before a loss comes when the timeout is
-/// over.
-[[nodiscard]] std::chrono::milliseconds tick_of(const GroupOptions& options);
-
-/// "worker/1 at 127.0.0.1:2223"
-[[nodiscard]] std::string describe_member(const Member& member);
-
-/// "a, b and 7 more"
-[[nodiscard]] std::string join_names(const std::vector<std::string>& names);
 
 }  // namespace troupe

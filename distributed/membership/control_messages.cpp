@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "distributed/membership/json_fields.h"
+#include "distributed/worker_group.h"
 #include "net/frame.h"
 
 namespace troupe {
@@ -71,6 +72,16 @@ bool same_session(const Session& session, Span<const std::byte> bytes) {
   std::byte difference{0};
   for (std::size_t i = 0; i < session.size(); ++i) difference |= session[i] ^ bytes[i];
   return difference == std::byte{0};
+}
+
+Hello make_hello(const Cluster& cluster, const JoinTerms& terms) {
+  Hello hello;
+  hello.rank = cluster.rank;
+  hello.task = cluster.task();
+  hello.fingerprint = cluster_fingerprint(cluster);
+  hello.signature_hash = signature_hash(terms.model_signature);
+  hello.must_match = terms.must_match;
+  return hello;
 }
 
 std::string to_json(const Hello& hello) {
@@ -156,19 +167,6 @@ std::optional<Failure> failure_from(Span<const std::byte> bytes) {
     failure.fix = string_in(json, "fix");
     failure.exit_code = static_cast<int>(number_in(json, "exit_code", 255));
     return failure;
-  });
-}
-
-std::string to_json(const TermsDifference& difference) {
-  return detail::dump_json({{"name", cut_to_fit(difference.name)},
-                            {"chief", cut_to_fit(difference.chief)},
-                            {"worker", cut_to_fit(difference.worker)}});
-}
-
-std::optional<TermsDifference> difference_from(Span<const std::byte> bytes) {
-  return detail::parse_json(bytes, [](const Json& json) {
-    return TermsDifference{string_in(json, "name"), string_in(json, "chief"),
-                           string_in(json, "worker")};
   });
 }
 

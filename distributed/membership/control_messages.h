@@ -16,6 +16,8 @@
 
 namespace troupe {
 
+struct JoinTerms;
+
 /// 16 random bytes that the chief draws; who does not know them cannot make a link.
 using Session = std::array<std::byte, 16>;
 [[nodiscard]] Session make_session();
@@ -31,6 +33,8 @@ struct Hello {
   std::map<std::string, std::string> must_match;
   Endpoint listens;  // where its data links are to be made
 };
+/// This process's, but for where it listens.
+[[nodiscard]] Hello make_hello(const Cluster& cluster, const JoinTerms& terms);
 [[nodiscard]] std::string to_json(const Hello& hello);
 [[nodiscard]] std::optional<Hello> hello_from(Span<const std::byte> bytes);
 
@@ -61,9 +65,6 @@ struct Suspicion {
 
 [[nodiscard]] std::string to_json(const Failure& failure);
 [[nodiscard]] std::optional<Failure> failure_from(Span<const std::byte> bytes);
-
-[[nodiscard]] std::string to_json(const TermsDifference& difference);
-[[nodiscard]] std::optional<TermsDifference> difference_from(Span<const std::byte> bytes);
 
 /// `text`, cut to what a control frame can carry.
 [[nodiscard]] std::string cut_to_fit(const std::string& text);

@@ -1,9 +1,17 @@
 #include "distributed/membership/failure.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "core/text.h"
+#include "net/address.h"
 
 namespace troupe {
+namespace {
+
+constexpr std::size_t kMaxNames = 16;  // in one sentence
+
+}  // namespace
 
 int number_of(const Cluster& cluster) {
   return cluster.is_server() ? cluster.world_size() + cluster.server : cluster.rank;
@@ -33,6 +41,35 @@ void raise(const Failure& failure, const Cluster& cluster, const std::string& wh
       break;
   }
   throw InternalError(cause, failure.fix);
+}
+
+std::string describe_member(const Member& member) {
+  if (!member.address) return member.task;
+  return text(member.task, " at ", to_text(member.address->host, member.address->port));
+}
+
+std::string join_names(const std::vector<std::string>& names) {
+  std::string joined;
+  for (std::size_t i = 0; i < std::min(names.size(), kMaxNames); ++i) {
+    joined += (i == 0 ? "" : ", ") + names[i];
+  }
+  if (names.size() > kMaxNames) joined += text(" and ", names.size() - kMaxNames, " more");
+  return joined;
+}
+
+Failure other_version(const Cluster& cluster, const std::string& peer,
+                      const std::string& versions) {
+  return {FailureKind::config, cluster.rank,
+          text(peer, " and ", cluster.task(), " cannot train together: ", versions, "."),
+          kSameBuild, kExitUsage};
+}
+
+Failure start_timeout(int culprit, const std::string& what, std::chrono::milliseconds limit,
+                      const std::string& why, const std::string& whom) {
+  const std::chrono::duration<double> seconds = limit;
+  return {FailureKind::rendezvous, culprit,
+          text(what, " in ", seconds.count(), " s (limit --start-timeout): ", why, "."),
+          text("start every task, and check that each can reach ", whom, "."), kExitPeerLost};
 }
 
 Failure peer_lost(const Cluster& cluster, int number, const std::string& how) {

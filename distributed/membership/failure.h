@@ -1,7 +1,9 @@
 // Failure: why a group stops, in the form in which it travels between workers.
 #pragma once
 
+#include <chrono>
 #include <string>
+#include <vector>
 
 #include "options/cluster.h"
 
@@ -26,6 +28,9 @@ struct Failure {
   int exit_code = 1;  // of peer_failed; the other kinds have their own
 };
 
+/// The advice to processes of different builds.
+inline constexpr const char* kSameBuild = "run the same build of Troupe in every process.";
+
 /// The number by which a failure names this process: a worker's rank; world_size + its index for a
 /// server.
 [[nodiscard]] int number_of(const Cluster& cluster);
@@ -34,6 +39,22 @@ struct Failure {
 /// given up reads that it was expelled. `where` is a sentence about what this worker was doing,
 /// or empty.
 [[noreturn]] void raise(const Failure& failure, const Cluster& cluster, const std::string& where);
+
+/// "worker/1 at 127.0.0.1:2223"
+[[nodiscard]] std::string describe_member(const Member& member);
+
+/// "a, b and 7 more"
+[[nodiscard]] std::string join_names(const std::vector<std::string>& names);
+
+/// The failure that `peer` runs another build; `versions` is describe_versions().
+[[nodiscard]] Failure other_version(const Cluster& cluster, const std::string& peer,
+                                    const std::string& versions);
+
+/// The failure "`what` in 300 s (limit --start-timeout): `why`.", with the advice to look whether
+/// everybody reaches `whom`.
+[[nodiscard]] Failure start_timeout(int culprit, const std::string& what,
+                                    std::chrono::milliseconds limit, const std::string& why,
+                                    const std::string& whom);
 
 /// The failure "`number` is gone" (number_of), with the advice that goes with it.
 [[nodiscard]] Failure peer_lost(const Cluster& cluster, int number, const std::string& how);

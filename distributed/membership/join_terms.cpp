@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/error.h"
 #include "core/sha256.h"
 #include "core/text.h"
 
@@ -61,6 +62,14 @@ std::optional<TermsDifference> first_difference(const std::vector<std::string>& 
     if (there != here) return TermsDifference{text("line ", i + 1), there, here};
   }
   return std::nullopt;
+}
+
+Failure terms_differ(int culprit, const std::string& what, const TermsDifference& difference,
+                     const std::string& there, const std::string& here) {
+  return {FailureKind::config, culprit,
+          text(there, " and ", here, " differ in ", what, ": '", difference.chief, "' on ", there,
+               ", '", difference.worker, "' on ", here, "."),
+          "give every process the same options and the same program.", kExitUsage};
 }
 
 std::string join_lines(const std::vector<std::string>& lines) {

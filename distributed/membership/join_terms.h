@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "distributed/membership/failure.h"
 #include "options/cluster.h"
 
 namespace troupe {
@@ -30,6 +31,12 @@ struct TermsDifference {
     const std::map<std::string, std::string>& worker);
 [[nodiscard]] std::optional<TermsDifference> first_difference(
     const std::vector<std::string>& chief, const std::vector<std::string>& worker);
+
+/// The failure of `culprit`, who differs in `what` ("the setting --seed"): `there` holds the
+/// chief's side of the difference, `here` the worker's.
+[[nodiscard]] Failure terms_differ(int culprit, const std::string& what,
+                                   const TermsDifference& difference, const std::string& there,
+                                   const std::string& here);
 
 /// The lines in one string, and back; the form in which a signature travels.
 [[nodiscard]] std::string join_lines(const std::vector<std::string>& lines);

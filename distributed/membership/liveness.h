@@ -24,6 +24,10 @@ class Liveness {
 
   void heard(int rank, TimePoint now) { heard_[static_cast<std::size_t>(rank)] = now; }
 
+  [[nodiscard]] TimePoint last_heard(int rank) const {
+    return heard_[static_cast<std::size_t>(rank)];
+  }
+
   /// To be called several times per timeout. A gap of half the timeout means that this process
   /// did not run.
   void tick(TimePoint now) {

@@ -5,7 +5,6 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/text.h"
-#include "distributed/membership/chief.h"
 #include "net/address.h"
 
 namespace troupe {
@@ -14,84 +13,65 @@ using asio::ip::tcp;
 
 namespace {
 
-using ErrorCode = boost::system::error_code;
-
 // After a refusal that may pass, such as a chief that is about to be restarted.
 constexpr std::chrono::milliseconds kRefusedPause{1'000};
-constexpr std::chrono::seconds kProgressEvery{5};
 // The chief's own limit ends at about the same time, and it knows who is missing.
 constexpr std::chrono::milliseconds kChiefVerdict{1'000};
 
-double seconds_of(std::chrono::milliseconds time) {
-  return std::chrono::duration<double>(time).count();
-}
-
 }  // namespace
 
-MemberPlane::MemberPlane(GroupState& state, asio::io_context& context,
+GroupMember::GroupMember(GroupState& state, asio::io_context& context,
                          std::unique_ptr<Acceptor>& acceptor, const JoinTerms& terms)
     : state_(state),
       context_(context),
       acceptor_(acceptor),
       terms_(terms),
-      hello_fingerprint_(cluster_fingerprint(state.cluster)),
-      hello_signature_(signature_hash(terms.model_signature)),
+      hello_(make_hello(state.cluster, terms)),
+      lines_(
+          state.cluster, 1,
+          [this](int, const FrameHeader& header, const std::vector<std::byte>& payload) {
+            on_frame(header, payload);
+          },
+          [this](int, const std::string& reason, FrameFault fault) { on_closed(reason, fault); }),
+      heartbeats_(
+          context, state.options, lines_, [this](int) { send(FrameType::heartbeat, ""); },
+          [this](int, const std::string& how) { on_silence(how); }),
       links_(
           state, context, [this] { send(FrameType::ready, ""); },
           [this](const Failure& failure) { report(failure); }),
-      liveness_(1, state.options.heartbeat_timeout, std::chrono::steady_clock::now()),
-      connector_(context, state.cluster.members[0].address->host,
-                 state.cluster.members[0].address->port),
-      tick_(context),
-      start_limit_(context),
-      progress_(context) {}
+      connector_(context, chief().address->host, chief().address->port),
+      start_watch_(
+          context, state.options.start_timeout, [this] { return waited_for(); },
+          [this] { on_start_timeout(); }) {}
 
-MemberPlane::~MemberPlane() = default;
-
-void MemberPlane::join() {
-  began_ = std::chrono::steady_clock::now();
-  start_limit_.expires_after(state_.options.start_timeout);
-  start_limit_.async_wait([this](const ErrorCode& cancelled) {
-    if (!cancelled) on_start_timeout();
-  });
-  log_progress();
+void GroupMember::join() {
+  start_watch_.begin();
   reach("", std::chrono::milliseconds(0));
-  on_tick();
+  heartbeats_.start();
 }
 
-void MemberPlane::reach(const std::string& why, std::chrono::milliseconds pause) {
+void GroupMember::reach(const std::string& why, std::chrono::milliseconds pause) {
   stage_ = Stage::reaching;
-  if (connection_) connection_->close();
-  connection_ = nullptr;
+  if (const auto former = lines_.drop(0)) former->close();
   connector_.start(pause, why, [this](tcp::socket socket) {
     if (!state_.failed()) on_connected(std::move(socket));
   });
 }
 
-void MemberPlane::on_connected(tcp::socket socket) {
-  connection_ = Connection::make(std::move(socket));
-  ensure_acceptor();
-  Hello hello;
-  hello.rank = state_.cluster.rank;
-  hello.task = state_.cluster.task();
-  hello.fingerprint = hello_fingerprint_;
-  hello.signature_hash = hello_signature_;
-  hello.must_match = terms_.must_match;
-  hello.listens = {acceptor_->endpoint().address().to_string(), acceptor_->endpoint().port()};
-  connection_->start(
-      [this](const FrameHeader& header, const std::vector<std::byte>& payload) {
-        on_frame(header, payload);
-      },
-      [this](const std::string& reason, FrameFault fault) { on_closed(reason, fault); });
+void GroupMember::on_connected(tcp::socket socket) {
+  const auto connection = Connection::make(std::move(socket));
+  ensure_acceptor(*connection);
+  hello_.listens = {acceptor_->endpoint().address().to_string(), acceptor_->endpoint().port()};
+  lines_.take(0, connection);
+  heartbeats_.watch(0);
   stage_ = Stage::waiting;
-  liveness_.heard(0, std::chrono::steady_clock::now());
-  send(FrameType::hello, to_json(hello));
+  send(FrameType::hello, to_json(hello_));
 }
 
 // A member that has no address in the cluster listens where the chief can see it.
-void MemberPlane::ensure_acceptor() {
+void GroupMember::ensure_acceptor(const Connection& connection) {
   if (!acceptor_) {
-    const auto local = connection_->socket().local_endpoint().address().to_string();
+    const auto local = connection.socket().local_endpoint().address().to_string();
     acceptor_ = std::make_unique<Acceptor>(context_, local, std::uint16_t{0});
   }
   if (std::exchange(accepting_, true)) return;
@@ -104,8 +84,8 @@ void MemberPlane::ensure_acceptor() {
   });
 }
 
-void MemberPlane::on_frame(const FrameHeader& header, const std::vector<std::byte>& payload) {
-  liveness_.heard(0, std::chrono::steady_clock::now());
+void GroupMember::on_frame(const FrameHeader& header, const std::vector<std::byte>& payload) {
+  heartbeats_.heard(0);
   const Span<const std::byte> body(payload);
   const std::string as_text(reinterpret_cast<const char*>(payload.data()), payload.size());
   switch (header.type) {
@@ -117,27 +97,24 @@ void MemberPlane::on_frame(const FrameHeader& header, const std::vector<std::byt
     case FrameType::waiting:
       missing_ = as_text;
       return;
-    case FrameType::signature: {
-      const auto found = first_difference(split_lines(as_text), terms_.model_signature);
-      const TermsDifference unknown{"its signature", "(unclear)", "(unclear)"};
-      return send(FrameType::signature_difference, to_json(found.value_or(unknown)));
-    }
+    case FrameType::signature:
+      if (on_signature(as_text)) return;
+      break;
     case FrameType::welcome:
       if (const auto welcome = welcome_from(body)) return on_welcome(*welcome);
       break;
     case FrameType::start:
       stage_ = Stage::running;
-      start_limit_.cancel();
-      progress_.cancel();
+      start_watch_.end();
       return state_.advance(GroupPhase::started);
-    case FrameType::abort:
-      if (const auto failure = failure_from(body)) {
-        if (failure->culprit < state_.cluster.world_size()) state_.fail(*failure);
-        return;
-      }
-      break;
+    case FrameType::abort: {
+      const auto failure = failure_from(body);
+      if (!failure || failure->culprit >= state_.cluster.world_size()) break;
+      state_.fail(*failure);
+      return;
+    }
     case FrameType::goodbye:
-      connection_->close();
+      lines_.drop(0)->close();
       return state_.advance(GroupPhase::closed);
     default:
       break;
@@ -145,17 +122,24 @@ void MemberPlane::on_frame(const FrameHeader& header, const std::vector<std::byt
   lose_chief("it sent a frame that the protocol does not have");
 }
 
-void MemberPlane::on_refused(const Refusal& refusal) {
+// The chief and this worker have other models; the chief waits to hear where they part.
+bool GroupMember::on_signature(const std::string& lines) {
+  const auto found = first_difference(split_lines(lines), terms_.model_signature);
+  if (!found) return false;
+  report(terms_differ(state_.cluster.rank, "the model at " + found->name, *found, chief().task,
+                      state_.cluster.task()));
+  return true;
+}
+
+void GroupMember::on_refused(const Refusal& refusal) {
   if (refusal.retry == Retry::yes) return reach("it refused: " + refusal.cause, kRefusedPause);
-  const std::string where =
-      to_text(state_.cluster.members[0].address->host, state_.cluster.members[0].address->port);
   state_.fail({FailureKind::config, state_.cluster.rank,
-               text("the chief ", chief_task(), " at ", where, " refused ", state_.cluster.task(),
+               text("the chief ", describe_member(chief()), " refused ", state_.cluster.task(),
                     ": ", refusal.cause),
                refusal.fix, kExitUsage});
 }
 
-void MemberPlane::on_welcome(const Welcome& welcome) {
+void GroupMember::on_welcome(const Welcome& welcome) {
   const auto count = static_cast<std::size_t>(state_.cluster.world_size());
   if (stage_ != Stage::waiting || welcome.endpoints.size() != count) {
     return lose_chief("its welcome does not fit the cluster");
@@ -172,14 +156,10 @@ void MemberPlane::on_welcome(const Welcome& welcome) {
   links_.begin(welcome);
 }
 
-void MemberPlane::on_closed(const std::string& reason, FrameFault fault) {
-  connection_ = nullptr;
+void GroupMember::on_closed(const std::string& reason, FrameFault fault) {
   if (state_.failed() || state_.phase() == GroupPhase::closed) return;
   if (fault == FrameFault::bad_version) {
-    state_.fail({FailureKind::config, 0,
-                 text("the chief ", chief_task(), " speaks another protocol version than this ",
-                      "worker (", kProtocolVersion, ")."),
-                 "run the same build of Troupe on every worker.", kExitUsage});
+    state_.fail(other_version(state_.cluster, "the chief " + chief().task, reason));
     return;
   }
   if (stage_ == Stage::reaching || stage_ == Stage::waiting)
@@ -187,70 +167,30 @@ void MemberPlane::on_closed(const std::string& reason, FrameFault fault) {
   lose_chief(reason + " without a goodbye");
 }
 
-void MemberPlane::on_tick() {
-  const auto now = std::chrono::steady_clock::now();
-  liveness_.tick(now);
-  if (connection_ && liveness_.lost(0, now)) {
-    const double silent = std::chrono::duration<double>(liveness_.silence(0, now)).count();
-    const std::string how = text("no heartbeat for ", silent, " s (limit ",
-                                 seconds_of(state_.options.heartbeat_timeout), " s)");
-    if (stage_ == Stage::waiting) {
-      reach(how, Connector::kRetryPause);
-    } else {
-      lose_chief(how);
-    }
-  } else if (connection_ && !connection_->has_unsent()) {
-    send(FrameType::heartbeat, "");
-  }
-  const auto usual = tick_of(state_.options);
-  tick_.expires_after(connection_ ? liveness_.next_look(0, now, usual) : usual);
-  tick_.async_wait([this](const ErrorCode& cancelled) {
-    if (!cancelled) on_tick();
-  });
+void GroupMember::on_silence(const std::string& how) {
+  stage_ == Stage::waiting ? reach(how, Connector::kRetryPause) : lose_chief(how);
 }
 
-void MemberPlane::on_start_timeout() {
+void GroupMember::on_start_timeout() {
   if (stage_ == Stage::running || state_.failed()) return;
   if (stage_ != Stage::reaching && !std::exchange(awaits_verdict_, true)) {
-    start_limit_.expires_after(kChiefVerdict);
-    start_limit_.async_wait([this](const ErrorCode& cancelled) {
-      if (!cancelled) on_start_timeout();
-    });
-    return;
+    return start_watch_.extend(kChiefVerdict);
   }
-  const double limit = seconds_of(state_.options.start_timeout);
-  const std::string chief = describe_member(state_.cluster.members[0]);
-  const bool reached = stage_ != Stage::reaching;
-  const std::string cause =
-      reached && !missing_.empty()
-          ? text("the group did not come together in ", limit,
-                 " s (limit --start-timeout): ", missing_, " did not join.")
-          : text(state_.cluster.task(), " could not join the chief ", chief, " in ", limit,
-                 " s (limit --start-timeout): ", connector_.trouble(), ".");
-  state_.fail({FailureKind::rendezvous, 0, cause,
-               "start every task, and check that each can reach the chief's address.",
-               kExitPeerLost});
+  const bool knows_missing = stage_ != Stage::reaching && !missing_.empty();
+  const std::string what = knows_missing ? "the group did not come together"
+                                         : text(state_.cluster.task(), " could not join the chief ",
+                                                describe_member(chief()));
+  const std::string why = knows_missing ? missing_ + " did not join" : connector_.trouble();
+  state_.fail(start_timeout(0, what, state_.options.start_timeout, why, "the chief's address"));
 }
 
-void MemberPlane::log_progress() {
-  progress_.expires_after(kProgressEvery);
-  progress_.async_wait([this](const ErrorCode& cancelled) {
-    if (cancelled || state_.failed()) return;
-    const auto waited =
-        std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - began_)
-            .count();
-    const bool reached = stage_ != Stage::reaching;
-    const std::string whom = reached
-                                 ? missing_
-                                 : text("the chief ", describe_member(state_.cluster.members[0]),
-                                        ": ", connector_.trouble());
-    log_info("waiting for ", whom, " (", waited, " s of ", seconds_of(state_.options.start_timeout),
-             " s)");
-    log_progress();
-  });
+std::string GroupMember::waited_for() const {
+  if (stage_ == Stage::running || state_.failed()) return "";
+  if (stage_ != Stage::reaching) return missing_;
+  return text("the chief ", describe_member(chief()), ": ", connector_.trouble());
 }
 
-void MemberPlane::lose_chief(const std::string& how) {
+void GroupMember::lose_chief(const std::string& how) {
   if (state_.failed()) return;
   // If the chief was only stopped it reads here, when it runs again, that it was given up.
   const Failure failure = peer_lost(state_.cluster, 0, how);
@@ -258,32 +198,23 @@ void MemberPlane::lose_chief(const std::string& how) {
   state_.fail(failure);
 }
 
-void MemberPlane::report(const Failure& failure) {
+void GroupMember::report(const Failure& failure) {
   if (state_.failed()) return;
-  if (!connection_) {
-    state_.fail(failure);
-    return;
-  }
-  send(FrameType::report, to_json(failure));
+  if (lines_.has(0)) return send(FrameType::report, to_json(failure));
+  state_.fail(failure);
 }
 
-void MemberPlane::suspect(int peer, const std::string& what) {
+void GroupMember::suspect(int peer, const std::string& what) {
   if (!state_.failed()) send(FrameType::suspect, to_json(Suspicion{peer, what}));
 }
 
-void MemberPlane::goodbye() {
+void GroupMember::goodbye() {
   stage_ = Stage::leaving;
   send(FrameType::goodbye, "");
 }
 
-void MemberPlane::send(FrameType type, const std::string& payload) {
-  if (!connection_) return;
-  FrameHeader header;
-  header.type = type;
-  header.rank = static_cast<std::uint32_t>(state_.cluster.rank);
-  header.generation = state_.cluster.generation;
-  header.sequence = state_.entered.load(std::memory_order_relaxed);
-  connection_->send(header, payload);
+void GroupMember::send(FrameType type, const std::string& payload) {
+  lines_.send(0, type, payload, state_.entered.load(std::memory_order_relaxed));
 }
 
 }  // namespace troupe

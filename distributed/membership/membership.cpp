@@ -96,7 +96,7 @@ JoinedLinks Membership::join(JoinTerms terms) {
   if (state_.cluster.rank == 0) {
     plane_ = std::make_unique<Chief>(state_, network_.context(), *acceptor_, terms);
   } else {
-    plane_ = std::make_unique<MemberPlane>(state_, network_.context(), acceptor_, terms);
+    plane_ = std::make_unique<GroupMember>(state_, network_.context(), acceptor_, terms);
   }
   network_.start([this](const std::string& what) {
     const Failure failure = {

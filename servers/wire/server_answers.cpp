@@ -4,7 +4,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
-#include "distributed/membership/chief.h"
+#include "distributed/membership/failure.h"
 #include "servers/wire/row_messages.h"
 
 namespace troupe {

@@ -7,7 +7,7 @@
 #include "core/check.h"
 #include "core/error.h"
 #include "core/text.h"
-#include "distributed/membership/chief.h"
+#include "distributed/membership/failure.h"
 #include "net/network_thread.h"
 #include "servers/wire/client_inbox.h"
 #include "servers/wire/row_messages.h"

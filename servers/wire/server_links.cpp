@@ -1,30 +1,17 @@
 #include "servers/wire/server_links.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "core/error.h"
-#include "core/log.h"
 #include "core/text.h"
-#include "distributed/membership/chief.h"
-#include "distributed/membership/control_messages.h"
 #include "distributed/membership/join_terms.h"
-#include "net/address.h"
 #include "servers/wire/row_messages.h"
 
 namespace troupe {
 namespace {
 
-using ErrorCode = boost::system::error_code;
-
 // After a refusal that may pass, such as a server that is about to be restarted.
 constexpr std::chrono::milliseconds kRefusedPause{1'000};
-constexpr std::chrono::milliseconds kReportFlush{200};
-constexpr std::chrono::milliseconds kFlushPoll{1};
-
-double seconds_of(std::chrono::steady_clock::duration time) {
-  return std::chrono::duration<double>(time).count();
-}
 
 }  // namespace
 
@@ -32,71 +19,63 @@ ServerLinks::ServerLinks(const Cluster& cluster, const GroupOptions& options,
                          const ServedModel& model, JoinTerms terms,
                          boost::asio::io_context& context, ClientInbox& inbox)
     : cluster_(cluster),
-      options_(options),
       model_(model),
       terms_(std::move(terms)),
-      fingerprint_(cluster_fingerprint(cluster)),
-      signature_hash_(signature_hash(terms_.model_signature)),
-      context_(context),
+      hello_(make_hello(cluster, terms_)),
       inbox_(inbox),
-      liveness_(static_cast<int>(cluster.servers.size()), options.heartbeat_timeout,
-                std::chrono::steady_clock::now()),
-      tick_(context),
-      flush_(context),
-      links_(cluster.servers.size()) {
-  for (int server = 0; server < count(); ++server) {
-    const Endpoint& at = *member(server).address;
-    link(server).connector = std::make_unique<Connector>(context, at.host, at.port);
+      lines_(
+          cluster, cluster.servers.size(),
+          [this](int server, const FrameHeader& header, std::vector<std::byte> payload) {
+            on_frame(server, header, std::move(payload));
+          },
+          [this](int server, const std::string& reason, FrameFault fault) {
+            on_closed(server, reason, fault);
+          }),
+      heartbeats_(
+          context, options, lines_,
+          [this](int server) { lines_.send(server, FrameType::heartbeat); },
+          [this](int server, const std::string& how) { on_silence(server, how); }),
+      failures_(context, lines_, [this](const Failure& failure) { inbox_.fail(failure); }),
+      stages_(cluster.servers.size(), Stage::reaching) {
+  for (const Member& each : cluster.servers) {
+    connectors_.push_back(
+        std::make_unique<Connector>(context, each.address->host, each.address->port));
   }
 }
 
 void ServerLinks::join() {
-  for (int server = 0; server < count(); ++server) {
+  for (int server = 0; server < lines_.count(); ++server) {
     reach(server, std::chrono::milliseconds(0), "");
   }
-  on_tick();
+  heartbeats_.start();
 }
 
 void ServerLinks::reach(int server, std::chrono::milliseconds pause, const std::string& why) {
-  ServerLink& to = link(server);
-  if (to.connection) to.connection->close();
-  to.connection = nullptr;
-  to.stage = Stage::reaching;
+  if (const auto former = lines_.drop(server)) former->close();
+  stage(server) = Stage::reaching;
   inbox_.note(server, why);
-  to.connector->start(pause, why, [this, server](boost::asio::ip::tcp::socket socket) {
-    on_connected(server, std::move(socket));
-  });
+  connectors_[static_cast<std::size_t>(server)]->start(
+      pause, why,
+      [this, server](boost::asio::ip::tcp::socket socket) {
+        on_connected(server, std::move(socket));
+      },
+      [this, server](const std::string& trouble) { inbox_.note(server, trouble); });
 }
 
 void ServerLinks::on_connected(int server, boost::asio::ip::tcp::socket socket) {
-  ServerLink& to = link(server);
-  to.connection = Connection::make(std::move(socket));
-  to.connection->set_limits(bulk_limits(model_, server));
-  to.stage = Stage::greeting;
-  to.received_bytes = 0;
-  liveness_.heard(server, std::chrono::steady_clock::now());
-  const Connection* const who = to.connection.get();
-  to.connection->start(
-      [this, server, who](const FrameHeader& header, std::vector<std::byte> payload) {
-        if (link(server).connection.get() == who) on_frame(server, header, std::move(payload));
-      },
-      [this, server, who](const std::string& reason, FrameFault fault) {
-        if (link(server).connection.get() == who) on_closed(server, reason, fault);
-      });
-  Hello hello;
-  hello.rank = cluster_.rank;
-  hello.task = cluster_.task();
-  hello.fingerprint = fingerprint_;
-  hello.signature_hash = signature_hash_;
-  hello.must_match = terms_.must_match;
-  send(server, FrameType::hello, 0, to_json(hello));
+  const auto connection = Connection::make(std::move(socket));
+  connection->set_limits(bulk_limits(model_, server));
+  lines_.take(server, connection);
+  heartbeats_.watch(server);
+  stage(server) = Stage::greeting;
+  lines_.send(server, FrameType::hello, to_json(hello_));
 }
 
 void ServerLinks::on_frame(int server, const FrameHeader& header, std::vector<std::byte> payload) {
-  liveness_.heard(server, std::chrono::steady_clock::now());
-  if (failing_) return;
+  heartbeats_.heard(server);
+  if (failures_.begun()) return;
   if (on_control(server, header, payload)) return;
-  if (header.type == FrameType::entry) link(server).stage = Stage::joined;
+  if (header.type == FrameType::entry) stage(server) = Stage::joined;
   inbox_.note(server, "");
   inbox_.deliver({server, header, std::move(payload)});
 }
@@ -112,36 +91,19 @@ bool ServerLinks::on_control(int server, const FrameHeader& header,
     case FrameType::waiting:
       inbox_.note(server, "it waits for " + as_text);
       return true;
-    case FrameType::signature:
-      on_signature(server, as_text);
-      return true;
     case FrameType::goodbye:
-      link(server).stage = Stage::left;
-      link(server).connection->close();
+      stage(server) = Stage::left;
+      lines_.drop(server)->close();
       return false;
-    case FrameType::refuse: {
-      const auto refusal = refusal_from(body);
-      if (!refusal) break;
-      if (refusal->retry == Retry::yes) {
-        reach(server, kRefusedPause, "it refused: " + refusal->cause);
-      } else {
-        fail({FailureKind::config, cluster_.rank,
-              text("the parameter server ", describe_member(member(server)), " refused ",
-                   cluster_.task(), ": ", refusal->cause),
-              refusal->fix, kExitUsage},
-             Tell::nobody);
-      }
-      return true;
-    }
-    case FrameType::abort: {
-      const auto failure = failure_from(body);
-      const auto processes = cluster_.members.size() + cluster_.servers.size();
-      if (!failure || static_cast<std::size_t>(failure->culprit) >= processes) break;
-      const bool expelled =
-          failure->kind == FailureKind::peer_lost && failure->culprit == cluster_.rank;
-      fail(*failure, expelled ? Tell::nobody : Tell::servers);
-      return true;
-    }
+    case FrameType::signature:
+      if (on_signature(server, as_text)) return true;
+      break;
+    case FrameType::refuse:
+      if (on_refused(server, body)) return true;
+      break;
+    case FrameType::abort:
+      if (on_abort(body)) return true;
+      break;
     default:
       return false;
   }
@@ -149,127 +111,73 @@ bool ServerLinks::on_control(int server, const FrameHeader& header,
   return true;
 }
 
-void ServerLinks::on_signature(int server, const std::string& lines) {
+// A worker that is turned away is no reason for others to stop.
+bool ServerLinks::on_refused(int server, Span<const std::byte> payload) {
+  const auto refusal = refusal_from(payload);
+  if (!refusal) return false;
+  if (refusal->retry == Retry::yes) {
+    reach(server, kRefusedPause, "it refused: " + refusal->cause);
+    return true;
+  }
+  failures_.begin_silently({FailureKind::config, cluster_.rank,
+                            text("the parameter server ", describe_member(member(server)),
+                                 " refused ", cluster_.task(), ": ", refusal->cause),
+                            refusal->fix, kExitUsage});
+  return true;
+}
+
+// Nor is one that was given up.
+bool ServerLinks::on_abort(Span<const std::byte> payload) {
+  const auto failure = failure_from(payload);
+  const auto processes = cluster_.members.size() + cluster_.servers.size();
+  if (!failure || static_cast<std::size_t>(failure->culprit) >= processes) return false;
+  const bool expelled =
+      failure->kind == FailureKind::peer_lost && failure->culprit == cluster_.rank;
+  expelled ? failures_.begin_silently(*failure) : fail(*failure);
+  return true;
+}
+
+bool ServerLinks::on_signature(int server, const std::string& lines) {
   const auto found = first_difference(split_lines(lines), terms_.model_signature);
-  if (!found) return lose(server, "its model's signature does not fit its hash");
-  const std::string& there = member(server).task;
-  fail({FailureKind::config, cluster_.rank,
-        text(there, " and ", cluster_.task(), " differ in the model at ", found->name, ": '",
-             found->chief, "' on ", there, ", '", found->worker, "' on ", cluster_.task(), "."),
-        "give every process the same options and the same program.", kExitUsage});
+  if (!found) return false;
+  fail(terms_differ(cluster_.rank, "the model at " + found->name, *found, member(server).task,
+                    cluster_.task()));
+  return true;
 }
 
 void ServerLinks::on_closed(int server, const std::string& reason, FrameFault fault) {
-  ServerLink& from = link(server);
-  from.connection = nullptr;
-  if (failing_ || from.stage == Stage::left) return;
+  if (failures_.begun()) return;
   if (fault == FrameFault::bad_version) {
-    return fail(
-        {FailureKind::config, cluster_.rank,
-         text("the parameter server ", member(server).task,
-              " speaks another protocol version than this worker (", kProtocolVersion, ")."),
-         "run the same build of Troupe in every process.", kExitUsage});
+    return fail(other_version(cluster_, "the parameter server " + member(server).task, reason));
   }
-  if (from.stage == Stage::leaving) {
-    from.stage = Stage::left;
-    FrameHeader header;
-    header.type = FrameType::goodbye;
-    return inbox_.deliver({server, header, {}});
-  }
-  if (from.stage == Stage::greeting) return reach(server, Connector::kRetryPause, reason);
-  lose(server, reason + " without a goodbye");
+  if (stage(server) == Stage::greeting) return reach(server, Connector::kRetryPause, reason);
+  if (stage(server) != Stage::leaving) return lose(server, reason + " without a goodbye");
+  stage(server) = Stage::left;
+  FrameHeader header;
+  header.type = FrameType::goodbye;
+  inbox_.deliver({server, header, {}});
 }
 
-void ServerLinks::on_tick() {
-  const auto now = std::chrono::steady_clock::now();
-  liveness_.tick(now);
-  Liveness::Duration next = tick_of(options_);
-  for (int server = 0; server < count(); ++server) {
-    look_at(server, now);
-    if (link(server).connection) next = liveness_.next_look(server, now, next);
-  }
-  tick_.expires_after(next);
-  tick_.async_wait([this](const ErrorCode& cancelled) {
-    if (!cancelled) on_tick();
-  });
-}
-
-void ServerLinks::look_at(int server, std::chrono::steady_clock::time_point now) {
-  ServerLink& from = link(server);
-  if (from.stage == Stage::left) return;  // its silence says nothing; another may still be busy
-  if (!from.connection) {
-    const std::string& trouble = from.connector->trouble();
-    if (from.stage == Stage::reaching && !trouble.empty()) inbox_.note(server, trouble);
-    return;
-  }
-  const std::uint64_t received = from.connection->received_bytes();
-  if (std::exchange(from.received_bytes, received) != received) liveness_.heard(server, now);
-  if (liveness_.lost(server, now)) {
-    const std::string how = text("no heartbeat for ", seconds_of(liveness_.silence(server, now)),
-                                 " s (limit ", seconds_of(options_.heartbeat_timeout), " s)");
-    if (from.stage == Stage::greeting) return reach(server, Connector::kRetryPause, how);
-    return lose(server, how);
-  }
-  if (!from.connection->has_unsent()) send(server, FrameType::heartbeat, 0, "");
+void ServerLinks::on_silence(int server, const std::string& how) {
+  stage(server) == Stage::greeting ? reach(server, Connector::kRetryPause, how) : lose(server, how);
 }
 
 void ServerLinks::lose(int server, const std::string& how) {
   fail(peer_lost(cluster_, cluster_.world_size() + server, how));
 }
 
-void ServerLinks::fail(const Failure& failure, Tell whom) {
-  if (failing_) return;
-  failing_ = failure;
-  for (int server = 0; server < count() && whom == Tell::servers; ++server) {
-    send(server, FrameType::report, 0, to_json(failure));
-  }
-  flush_limit_ = std::chrono::steady_clock::now() + kReportFlush;
-  finish_failing();
-}
-
-// First the frames leave, then the flag is set: the thread that it wakes may end this process.
-void ServerLinks::finish_failing() {
-  const bool unsent = std::any_of(links_.begin(), links_.end(), [](const ServerLink& l) {
-    return l.connection && l.connection->has_unsent();
-  });
-  if (!unsent || std::chrono::steady_clock::now() >= flush_limit_) {
-    inbox_.fail(*failing_);
-    return;
-  }
-  flush_.expires_after(kFlushPoll);
-  flush_.async_wait([this](const ErrorCode& cancelled) {
-    if (!cancelled) finish_failing();
-  });
-}
-
 void ServerLinks::goodbye() {
-  for (int server = 0; server < count(); ++server) {
-    if (!link(server).connection) continue;
-    link(server).stage = Stage::leaving;
-    send(server, FrameType::goodbye, 0, "");
+  for (int server = 0; server < lines_.count(); ++server) {
+    if (!lines_.has(server)) continue;
+    stage(server) = Stage::leaving;
+    lines_.send(server, FrameType::goodbye);
   }
-}
-
-void ServerLinks::send(int server, FrameType type, std::uint64_t sequence,
-                       const std::string& payload) {
-  if (!link(server).connection) return;
-  FrameHeader header = header_of(type);
-  header.sequence = sequence;
-  link(server).connection->send(header, payload);
 }
 
 void ServerLinks::send_bulk(int server, FrameType type, Payload payload,
                             std::function<void()> on_written) {
-  if (!link(server).connection) return;
-  link(server).connection->send_bulk(header_of(type), std::move(payload), std::move(on_written));
-}
-
-FrameHeader ServerLinks::header_of(FrameType type) const {
-  FrameHeader header;
-  header.type = type;
-  header.rank = static_cast<std::uint32_t>(cluster_.rank);
-  header.generation = cluster_.generation;
-  return header;
+  const auto line = lines_.at(server);
+  if (line) line->send_bulk(lines_.header_of(type), std::move(payload), std::move(on_written));
 }
 
 }  // namespace troupe

@@ -1,42 +1,47 @@
-// What a server does with the frames of those who take part: steps, updates, values, collections.
+#include "servers/wire/server_steps.h"
+
 #include <algorithm>
 #include <utility>
 
 #include "core/check.h"
 #include "core/error.h"
 #include "core/text.h"
-#include "servers/wire/server_process.h"
+#include "distributed/membership/control_messages.h"
 
 namespace troupe {
 
-void ServerProcess::on_frame(int rank, const FrameHeader& header, std::vector<std::byte> payload) {
-  if (failing()) return;
-  liveness_.heard(rank, std::chrono::steady_clock::now());
-  bool well_formed = false;
-  switch (header.type) {
-    case FrameType::heartbeat:
-      return;
-    case FrameType::report:
-      well_formed = on_report(rank, Span<const std::byte>(payload));
-      break;
-    case FrameType::enter:
-      well_formed = !clocks_.live(rank) && header.sequence <= std::uint64_t{kMaxClock} &&
-                    (!is_clock() || clocks_.clock(rank) == std::int64_t(header.sequence));
-      if (well_formed) return on_enter(rank, header);
-      break;
-    case FrameType::goodbye:
-      return on_goodbye(rank);
-    default:
-      well_formed =
-          clocks_.live(rank) && !seat(rank).left && take_request(rank, header, std::move(payload));
-      break;
-  }
-  if (!well_formed) return lose(rank, "it sent a frame that the protocol does not have");
-  examine();
+ServerSteps::ServerSteps(const Cluster& cluster, const Staleness& pace, const ServedModel& model,
+                         ParameterStore& store, ControlLines& lines, FailureBroadcast& failures,
+                         std::chrono::milliseconds beat)
+    : cluster_(cluster),
+      pace_(pace),
+      model_(model),
+      store_(store),
+      lines_(lines),
+      failures_(failures),
+      clocks_(cluster.world_size()),
+      rounds_(clocks_),
+      keeper_(pace, cluster.server == 0 ? ServerRole::clock : ServerRole::follower, clocks_,
+              rounds_),
+      changes_(model, cluster.server),
+      workers_(cluster.members.size()),
+      pulse_(beat, [this] { lines_.beat_beside(); }) {}
+
+bool ServerSteps::enter(int rank, std::uint64_t clock) {
+  if (clocks_.live(rank) || clock > std::uint64_t{kMaxClock}) return false;
+  if (cluster_.server == 0 && clocks_.clock(rank) != static_cast<std::int64_t>(clock)) return false;
+  clocks_.enter(rank, static_cast<std::int64_t>(clock));
+  return true;
 }
 
-bool ServerProcess::take_request(int rank, const FrameHeader& header,
-                                 std::vector<std::byte> payload) {
+void ServerSteps::leave(int rank) {
+  keeper_.leave(rank);
+  forget(rank);
+}
+
+void ServerSteps::forget(int rank) { worker(rank) = Worker{}; }
+
+bool ServerSteps::take(int rank, const FrameHeader& header, std::vector<std::byte> payload) {
   switch (header.type) {
     case FrameType::begin:
       return header.sequence <= std::uint64_t{kMaxClock} &&
@@ -51,7 +56,7 @@ bool ServerProcess::take_request(int rank, const FrameHeader& header,
   }
 }
 
-bool ServerProcess::take_chief_request(const FrameHeader& header, std::vector<std::byte> payload) {
+bool ServerSteps::take_chief_request(const FrameHeader& header, std::vector<std::byte> payload) {
   const Span<const std::byte> body(payload);
   switch (header.type) {
     case FrameType::state:
@@ -61,8 +66,8 @@ bool ServerProcess::take_chief_request(const FrameHeader& header, std::vector<st
     case FrameType::launch:
       return on_launch(body);
     case FrameType::hold:
-      if (!is_clock() || !keeper_.launched()) return false;
-      send(0, FrameType::held, 0, to_json(keeper_.hold()));
+      if (cluster_.server != 0 || !keeper_.launched()) return false;
+      lines_.send(0, FrameType::held, to_json(keeper_.hold()));
       return true;
     case FrameType::collect:
       if (collecting_ || !keeper_.launched()) return false;
@@ -70,68 +75,65 @@ bool ServerProcess::take_chief_request(const FrameHeader& header, std::vector<st
       return collecting_.has_value();
     case FrameType::release:
       keeper_.release();
-      return is_clock();
-    case FrameType::finish:
-      return on_finish(body);
+      return cluster_.server == 0;
+    case FrameType::finish: {
+      const auto reason = finish_from(body);
+      if (!reason || keeper_.finished()) return false;
+      keeper_.finish(*reason);
+      return true;
+    }
     default:
       return false;
   }
 }
 
-bool ServerProcess::on_report(int rank, Span<const std::byte> payload) {
-  const auto failure = failure_from(payload);
-  const auto processes = cluster_.members.size() + cluster_.servers.size();
-  if (!failure || static_cast<std::size_t>(failure->culprit) >= processes) return false;
-  const bool found_difference = failure->kind == FailureKind::config && !clocks_.live(rank);
-  found_difference ? note_difference(rank, *failure) : fail(*failure);
-  return true;
-}
-
-bool ServerProcess::on_begin(int rank, std::int64_t clock) {
+bool ServerSteps::on_begin(int rank, std::int64_t clock) {
   if (!keeper_.fits(rank, clock)) return false;
   keeper_.ask(rank, clock);
   return true;
 }
 
-bool ServerProcess::on_push(int rank, std::vector<std::byte> payload) {
+bool ServerSteps::on_push(int rank, std::vector<std::byte> payload) {
   auto received = decode_push(std::move(payload), model_, cluster_.server);
-  if (!received || !keeper_.launched() || seat(rank).push) return false;
+  if (!received || !keeper_.launched() || worker(rank).push) return false;
   if (received->place.clock != clocks_.clock(rank)) return false;
   if (!pace_.synchronous()) {
     apply({&received->push}, 1.0);
     return true;
   }
   rounds_.offer({rank, received->place.clock, received->place.sequence, received->push.optimizer});
-  seat(rank).push = std::move(*received);
+  worker(rank).push = std::move(*received);
   return true;
 }
 
-bool ServerProcess::on_launch(Span<const std::byte> payload) {
+bool ServerSteps::on_launch(Span<const std::byte> payload) {
   const auto launch = launch_from(payload);
   if (!launch || launch->last_step < launch->step) return false;
   if (keeper_.launched() || pending_launch_) return false;
   pulse_.during([&] { store_.load(Span<const std::byte>(initial_state_)); });
   initial_state_ = {};
   pending_launch_ = launch;
-  limit_start();
   return true;
 }
 
-bool ServerProcess::on_finish(Span<const std::byte> payload) {
-  const auto reason = finish_from(payload);
-  if (!reason || keeper_.finished()) return false;
-  keeper_.finish(*reason);
-  stop_at(options_.close_timeout);
-  return true;
-}
-
-// Everything that has become possible, in an order in which one thing enables the next.
-void ServerProcess::examine() {
-  if (failing()) return;
+void ServerSteps::launch_if_complete() {
+  if (!pending_launch_ || !absent().empty()) return;
+  keeper_.launch(*std::exchange(pending_launch_, std::nullopt));
   for (int rank = 0; rank < cluster_.world_size(); ++rank) {
-    if (!seat(rank).awaits_clock) continue;
-    if (const auto clock = keeper_.assign(rank)) tell_clock(rank, *clock);
+    lines_.send(rank, FrameType::launched, "", static_cast<std::uint64_t>(keeper_.step()));
   }
+}
+
+std::vector<int> ServerSteps::absent() const {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < cluster_.world_size(); ++rank) {
+    if (!clocks_.live(rank)) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+// In an order in which one thing enables the next.
+void ServerSteps::examine() {
   launch_if_complete();
   // After the end workers leave a round one by one: that is no conflict.
   if (keeper_.finished()) {
@@ -139,21 +141,21 @@ void ServerProcess::examine() {
   } else {
     fail_on_conflict();
   }
-  while (const auto update = failing() ? std::nullopt : rounds_.next()) apply_round(*update);
-  if (failing()) return;
+  while (const auto update = failures_.begun() ? std::nullopt : rounds_.next())
+    apply_round(*update);
+  if (failures_.begun()) return;
   for (const auto& [rank, answer] : keeper_.answers()) {
     if (answer.ended.empty()) send_values(rank);
-    send(rank, FrameType::begun, 0, to_json(answer));
+    lines_.send(rank, FrameType::begun, to_json(answer));
   }
   if (collecting_ && clocks_.reached(*collecting_)) send_state();
-  end_if_left();
 }
 
-void ServerProcess::apply_round(const RoundKeeper::Update& update) {
+void ServerSteps::apply_round(const RoundKeeper::Update& update) {
   std::vector<const Push*> pushes;
   std::int64_t examples = 0;
   for (const int rank : update.ranks) {
-    pushes.push_back(&seat(rank).push->push);
+    pushes.push_back(&worker(rank).push->push);
     examples += pushes.back()->examples;
   }
   // Every worker divided its loss by the examples of all; without some of these the sum is short.
@@ -165,7 +167,7 @@ void ServerProcess::apply_round(const RoundKeeper::Update& update) {
   for (const int rank : update.ranks) answer_push(rank, PushOutcome::applied);
 }
 
-void ServerProcess::apply(const std::vector<const Push*>& pushes, double scale) {
+void ServerSteps::apply(const std::vector<const Push*>& pushes, double scale) {
   pulse_.during([&] { store_.apply(pushes, scale); });
   changes_.begin_update();
   for (const Push* push : pushes) {
@@ -179,24 +181,27 @@ void ServerProcess::apply(const std::vector<const Push*>& pushes, double scale) 
   }
 }
 
-void ServerProcess::answer_push(int rank, PushOutcome outcome) {
-  seat(rank).push.reset();
+void ServerSteps::answer_push(int rank, PushOutcome outcome) {
+  worker(rank).push.reset();
   send_values(rank);
-  send(rank, FrameType::pushed, static_cast<std::uint64_t>(outcome), "");
+  lines_.send(rank, FrameType::pushed, "", static_cast<std::uint64_t>(outcome));
 }
 
-void ServerProcess::fail_on_conflict() {
+void ServerSteps::fail_on_conflict() {
   const auto conflict = rounds_.conflict();
   if (!conflict) return;
-  fail({FailureKind::desync, conflict->other,
-        text(task(conflict->rank), " ", conflict->does, ", but ", task(conflict->other), " ",
-             conflict->other_does, "."),
-        "let every worker call the same optimisers in the same order in each step.", kExitFailed});
+  failures_.begin(
+      {FailureKind::desync, conflict->other,
+       text(task(conflict->rank), " ", conflict->does, ", but ", task(conflict->other), " ",
+            conflict->other_does, "."),
+       "let every worker call the same optimisers in the same order in each step.", kExitFailed},
+      FrameType::abort);
 }
 
-void ServerProcess::send_values(int rank) {
-  Seat& to = seat(rank);
-  if (!to.connection || to.version == changes_.version()) return;
+void ServerSteps::send_values(int rank) {
+  Worker& to = worker(rank);
+  const auto line = lines_.at(rank);
+  if (!line || to.version == changes_.version()) return;
   if (encoded_.from != to.version || encoded_.to != changes_.version()) {
     const auto changed = changes_.since(to.version);
     encoded_ = {to.version, changes_.version(), nullptr};
@@ -207,19 +212,13 @@ void ServerProcess::send_values(int rank) {
   }
   to.version = changes_.version();
   if (!encoded_.bytes) return;
-  FrameHeader header;
-  header.type = FrameType::values;
-  header.generation = cluster_.generation;
-  to.connection->send_bulk(header, encoded_.bytes);
+  line->send_bulk(lines_.header_of(FrameType::values), encoded_.bytes);
 }
 
-void ServerProcess::send_state() {
+void ServerSteps::send_state() {
   collecting_.reset();
   send_values(0);
   keeper_.refresh(0);
-  FrameHeader header;
-  header.type = FrameType::state;
-  header.generation = cluster_.generation;
   const auto state =
       std::make_shared<const std::vector<std::byte>>(pulse_.during([&] { return store_.save(); }));
   if (state->size() > bulk_limits(model_, cluster_.server).state) {
@@ -227,16 +226,15 @@ void ServerProcess::send_state() {
                            " bytes, more than the protocol allows for its parameters."),
                       "use an optimiser with less state per parameter.");
   }
-  if (seat(0).connection) seat(0).connection->send_bulk(header, state);
-  send(0, FrameType::collected, static_cast<std::uint64_t>(keeper_.step()), "");
+  if (const auto line = lines_.at(0)) line->send_bulk(lines_.header_of(FrameType::state), state);
+  lines_.send(0, FrameType::collected, "", static_cast<std::uint64_t>(keeper_.step()));
 }
 
-// What a worker reads when its deadline comes first.
-std::string ServerProcess::waits_for(int rank) const {
+std::string ServerSteps::waits_for(int rank) const {
   std::vector<int> ranks;
   if (!keeper_.launched()) {
     ranks = clocks_.live(rank) && pending_launch_ ? absent() : std::vector<int>{};
-  } else if (seat(rank).push) {
+  } else if (workers_[static_cast<std::size_t>(rank)].push) {
     ranks = rounds_.missing();
   } else {
     ranks = keeper_.waits_for(rank);

@@ -4,7 +4,7 @@
 #include "core/error.h"
 #include "core/sha256.h"
 #include "core/text.h"
-#include "distributed/membership/chief.h"
+#include "distributed/membership/failure.h"
 #include "net/address.h"
 #include "net/frame.h"
 

@@ -1,3 +1,4 @@
+#include <future>
 #include <memory>
 #include <string>
 #include <vector>
@@ -119,6 +120,45 @@ TEST_SUITE("net") {
       client.close();
     });
     for (const auto& error : job.server_errors()) CHECK(message_of(error) == "");
+  }
+
+  // Its machine went without a word: the old connection stays open, and is silent.
+  TEST_CASE("servers: a worker that is started again gets in when its silent twin is given up") {
+    CapturedLog log;
+    GroupOptions options = test_options();
+    options.heartbeat_timeout = std::chrono::milliseconds(2500);
+    ServerJob job(2, 1, Staleness{}, options);
+    const auto silent = admitted(job, 1);
+    std::promise<void> in;
+    auto is_in = in.get_future().share();
+    run_ranks(2, [&](int rank) {
+      std::unique_ptr<ServerClient> client;
+      try {
+        client = job.started(rank, 10);
+      } catch (...) {
+        if (rank == 1) in.set_value();  // the chief must not wait for ever
+        throw;
+      }
+      if (rank == 1) in.set_value();
+      is_in.wait();  // or all would be over
+      FloatModel model(job.model);
+      train(*client, model, push_one);
+      if (rank == 0) CHECK(client->finish("done").updates == 10);
+      client->close();
+    });
+    CHECK(message_of(job.server_errors()[0]) == "");
+  }
+
+  TEST_CASE("servers: a worker of another version is told both") {
+    CapturedLog log;
+    ServerJob job(1, 1, Staleness{});
+    RawClient old(job.cluster.servers[0].address->port);
+    FrameHeader header = header_of(FrameType::hello, 0);
+    header.version = 1;
+    old.send_frame(header, to_json(hello_of(job, 0)));
+    CHECK(has(old.read_to_end(),
+              text("it speaks version 1 of the protocol, ps/0 version ", kProtocolVersion, ".")));
+    job.started(0, 1)->abort("the test is over", 1);
   }
 
   TEST_CASE("servers: a leftover of an earlier start is refused") {

@@ -1,0 +1,241 @@
+// Who is let in at the chief: a worker that was started again, and one of another build.
+#include <boost/asio/post.hpp>
+#include <chrono>
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+#include "distributed/membership/control_messages.h"
+#include "distributed/worker_group.h"
+#include "net/acceptor.h"
+#include "net/connection.h"
+#include "net/network_thread.h"
+#include "tests/net/raw_client.h"
+#include "tests/support/captured_log.h"
+#include "tests/support/caught.h"
+#include "tests/support/eventually.h"
+#include "tests/support/run_ranks.h"
+#include "tests/support/test_prelude.h"
+
+namespace {
+
+using namespace troupe;           // NOLINT: a test
+using namespace troupe::testing;  // NOLINT: a test
+
+// As an honest worker of `cluster` introduces itself.
+void say_hello(RawClient& client, const Cluster& cluster,
+               std::uint16_t version = kProtocolVersion) {
+  JoinTerms terms;
+  if (transport_under_test() != Transport::automatic) {
+    terms.must_match["--transport"] = name_of(transport_under_test());
+  }
+  Hello hello = make_hello(cluster, terms);
+  hello.listens = {"127.0.0.1", 9};
+  FrameHeader header;
+  header.type = FrameType::hello;
+  header.rank = static_cast<std::uint32_t>(cluster.rank);
+  header.version = version;
+  client.send_frame(header, to_json(hello));
+}
+
+FrameType type_of(const std::string& frame) {
+  return frame.size() < kFrameHeaderBytes ? FrameType::goodbye : static_cast<FrameType>(frame[6]);
+}
+int version_of(const std::string& frame) { return frame.size() < 6 ? 0 : frame[4]; }
+
+// The type of the next frame that is no heartbeat.
+FrameType next_frame(RawClient& client) {
+  for (;;) {
+    const std::string head = client.read(kFrameHeaderBytes);
+    FrameHeader header;
+    if (head.size() < kFrameHeaderBytes) return FrameType::goodbye;
+    const auto* const bytes = reinterpret_cast<const std::byte*>(head.data());
+    REQUIRE(decode_frame({bytes, head.size()}, header) == FrameFault::none);
+    static_cast<void>(client.read(header.payload_bytes));
+    if (header.type != FrameType::heartbeat) return header.type;
+  }
+}
+
+// All ranks join and sum; workers only when `first(port, clusters)` has run, the last of them after
+// `then()` too.
+void join_after(int world_size, const GroupOptions& options,
+                const std::function<void(std::uint16_t, const std::vector<Cluster>&)>& first,
+                const std::function<void()>& then = nullptr) {
+  LoopbackListener listener;
+  const std::uint16_t port = listener.port();
+  const auto clusters = make_clusters(world_size, listener);
+  std::promise<void> done;
+  auto is_done = done.get_future().share();
+  auto errors = std::async(std::launch::async, [&] {
+    return try_ranks(world_size, [&](int rank) {
+      if (rank > 0) is_done.wait();
+      if (rank == world_size - 1 && then) then();
+      WorkerGroup group(clusters[static_cast<std::size_t>(rank)], options);
+      group.join({});
+      std::vector<std::int64_t> one = {1};
+      group.all_reduce(Span<std::int64_t>(one), Deadline::in(std::chrono::seconds(20)));
+      if (one[0] != world_size) throw std::runtime_error("wrong sum");
+      group.close();
+    });
+  });
+  std::exception_ptr failed;
+  try {
+    first(port, clusters);
+  } catch (...) {
+    failed = std::current_exception();
+  }
+  done.set_value();
+  for (const auto& error : errors.get()) CHECK(message_of(error) == "");
+  if (failed) std::rethrow_exception(failed);
+}
+
+// A process on the chief's port that answers every hello with one frame.
+class ChiefThatSays {
+ public:
+  ChiefThatSays(int listen_fd, const FrameHeader& header, const std::string& payload)
+      : acceptor_(network_.context(), listen_fd) {
+    network_.start([](const std::string&) {});
+    boost::asio::post(network_.context(), [this, header, payload] {
+      acceptor_.start([this, header, payload](FirstFrame first) {
+        connection_ = Connection::make(std::move(first.socket));
+        connection_->send(header, payload);
+      });
+    });
+  }
+  ~ChiefThatSays() { network_.stop(); }
+
+ private:
+  NetworkThread network_;
+  Acceptor acceptor_;
+  std::shared_ptr<Connection> connection_;
+};
+
+// What a worker's join() throws when the chief answers its hello like this.
+std::string join_message(const FrameHeader& header, const std::string& payload) {
+  LoopbackListener listener;
+  const auto clusters = make_clusters(2, listener);
+  const ChiefThatSays chief(clusters[0].listen_fd, header, payload);
+  WorkerGroup group(clusters[1], test_options());
+  try {
+    group.join({});
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_SUITE("net") {
+  TEST_CASE("door: a worker that was killed and started again at once waits for its own seat") {
+    const CapturedLog log;
+    join_after(4, test_options(), [](std::uint16_t port, const std::vector<Cluster>& clusters) {
+      auto killed = std::make_unique<RawClient>(port);
+      say_hello(*killed, clusters[1]);
+      CHECK(type_of(killed->read_some()) == FrameType::waiting);  // it is in
+      RawClient again(port);
+      say_hello(again, clusters[1]);
+      RawClient other(port);  // who is answered after `again` has knocked
+      say_hello(other, clusters[2]);
+      CHECK(type_of(other.read_some()) == FrameType::waiting);
+      killed.reset();
+      CHECK(next_frame(again) == FrameType::waiting);
+    });
+  }
+
+  // Its machine went without a word: the old connection stays open, and is silent.
+  TEST_CASE("door: a worker that is started again gets in when its silent twin is given up") {
+    const CapturedLog log;
+    GroupOptions options = test_options();
+    options.heartbeat_interval = std::chrono::milliseconds(100);
+    options.heartbeat_timeout = std::chrono::milliseconds(2500);  // the newcomer's too
+    std::unique_ptr<RawClient> silent;
+    const auto take_seat = [&](std::uint16_t port, const std::vector<Cluster>& clusters) {
+      silent = std::make_unique<RawClient>(port);
+      say_hello(*silent, clusters[1]);
+      CHECK(type_of(silent->read_some()) == FrameType::waiting);
+    };
+    // Before it has knocked nobody can know that worker/1 is not the one that is here.
+    join_after(3, options, take_seat, [&] {
+      CHECK(eventually([&] { return log.has("worker/1 is here again while the process at"); },
+                       std::chrono::seconds(2)));
+    });
+    CHECK(log.has("worker/1 left before the group was complete (no heartbeat for"));
+  }
+
+  TEST_CASE("door: one knock waits for a seat, the next is to come again") {
+    const CapturedLog log;
+    join_after(3, test_options(), [](std::uint16_t port, const std::vector<Cluster>& clusters) {
+      RawClient holder(port);
+      say_hello(holder, clusters[1]);
+      CHECK(type_of(holder.read_some()) == FrameType::waiting);
+      RawClient waits(port);
+      say_hello(waits, clusters[1]);
+      RawClient next(port);
+      say_hello(next, clusters[1]);
+      const std::string answer = next.read_to_end();
+      CHECK(has(answer, "worker/1 is already taken"));
+      CHECK(has(answer, "\"retry\":true"));
+    });
+  }
+
+  TEST_CASE("door: a stranger that names a taken seat is turned away at once") {
+    const CapturedLog log;
+    join_after(3, test_options(), [](std::uint16_t port, const std::vector<Cluster>& clusters) {
+      RawClient holder(port);
+      say_hello(holder, clusters[1]);
+      CHECK(type_of(holder.read_some()) == FrameType::waiting);
+      Cluster other = clusters[1];
+      other.members[2].task = "worker/9";
+      const auto begin = std::chrono::steady_clock::now();
+      RawClient stranger(port);
+      say_hello(stranger, other);
+      CHECK(has(stranger.read_to_end(), "another cluster description"));
+      CHECK(std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(300));
+    });
+  }
+
+  TEST_CASE("door: a worker of another version is told both, in a frame that it can read") {
+    const CapturedLog log;
+    join_after(2, test_options(), [](std::uint16_t port, const std::vector<Cluster>& clusters) {
+      for (const std::uint16_t version : {1, 9}) {
+        CAPTURE(version);
+        RawClient client(port);
+        say_hello(client, clusters[1], version);
+        const std::string answer = client.read_to_end();
+        CHECK(type_of(answer) == FrameType::refuse);
+        CHECK(version_of(answer) == (version == 1 ? 1 : kProtocolVersion));
+        CHECK(has(answer, text("it speaks version ", version, " of the protocol, worker/0 version ",
+                               kProtocolVersion, ".")));
+        CHECK(has(answer, "run the same build of Troupe in every process."));
+        CHECK(has(answer, "\"retry\":false"));
+      }
+    });
+    CHECK(log.has("it speaks version 1 of the protocol, worker/0 version"));
+  }
+
+  TEST_CASE("door: a chief of another version is named, with both versions") {
+    FrameHeader header;
+    header.type = FrameType::refuse;
+    header.version = 1;
+    const std::string message = join_message(header, to_json(Refusal{"old.", "old.", Retry::no}));
+    CAPTURE(message);
+    CHECK(has(message, "the chief worker/0 and worker/1 cannot train together"));
+    CHECK(has(message, text("it speaks version 1 of the protocol, this process version ",
+                            kProtocolVersion)));
+    CHECK(has(message, "run the same build of Troupe in every process."));
+  }
+
+  TEST_CASE("door: an abort that names nobody of the cluster is no silent end") {
+    FrameHeader header;
+    header.type = FrameType::abort;
+    Failure failure;
+    failure.culprit = 7;
+    const std::string message = join_message(header, to_json(failure));
+    CAPTURE(message);
+    CHECK(has(message, "worker/0 is gone: it sent a frame that the protocol does not have"));
+  }
+}
