@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "options/batch_plan.h"
 #include "options/run_config.h"
 
 namespace troupe {
@@ -57,6 +58,9 @@ struct TrainOptions : RunConfig {
   bool progress = true;       // a progress bar, on a terminal only
   Resume resume = Resume::automatic;
   OnNonFinite on_non_finite = OnNonFinite::fail;
+
+  /// For Strategy::distribute.
+  [[nodiscard]] BatchPlan batches() const { return {batch_size, seed}; }
 };
 
 /// Which best_metric is the better one: the smaller or the larger.

@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "strategies/named_sum.h"
 #include "strategies/replicas/local_replicas.h"
 #include "strategies/shared_failure.h"
 
@@ -59,23 +60,12 @@ void Strategy::synchronize_buffers(TrainState& state) {
 }
 
 LossValues Strategy::reduce(Reduction reduction, const std::vector<StepResult>& results) {
-  LossValues total;
-  std::vector<double> values;
-  for (const StepResult& result : results) {
-    for (std::size_t i = 0; i < result.losses.size(); ++i) {
-      // The host waits for the device here.
-      const double value = result.losses[i].second.item<double>();
-      if (i == total.size()) {
-        total.emplace_back(result.losses[i].first, 0.0);
-        values.push_back(0.0);
-      }
-      values[i] += value;
-    }
-  }
-  sum(values);
+  LossValues total = detail::sharing_failure(*this, [&] { return detail::add_by_name(results); });
+  std::vector<double> nothing_more;
+  detail::sum_by_name(*this, total, nothing_more);
   const int summed = pace().voices() * local_replicas();
   const double divisor = reduction == Reduction::mean ? summed : 1.0;
-  for (std::size_t i = 0; i < total.size(); ++i) total[i].second = values[i] / divisor;
+  for (auto& [name, value] : total) value /= divisor;
   return total;
 }
 

@@ -24,6 +24,7 @@
 #include "data/loader.h"
 #include "hooks/hooks.h"
 #include "hooks/values.h"
+#include "options/batch_plan.h"
 #include "strategies/pace.h"
 #include "strategies/train_state.h"
 
@@ -33,12 +34,6 @@ namespace troupe {
 using Step = std::function<StepResult(Replica&, const Batch&)>;
 
 enum class Reduction { sum, mean };  // over replicas
-
-/// How data becomes steps.
-struct BatchPlan {
-  std::int64_t global_batch = 64;  // examples of a step over all replicas
-  std::uint64_t seed = 1;          // of the order of the training examples
-};
 
 /// The task's data as this worker's replicas read it; unset where the task has none. Training data
 /// is shuffled every epoch, the others keep their order.

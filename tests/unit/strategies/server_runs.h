@@ -93,12 +93,12 @@ inline JobEnd train_job(const Job& job, const Hooks& hooks, const TrainOptions& 
         strategy.distribute(hooks.create_datasets(), {options.batch_size, options.seed});
     const History history =
         train(strategy, hooks, state, data, options, companions ? companions(rank) : Companions());
-    const Report report = test(strategy, hooks, state, data);
+    const std::optional<Report> report = test(strategy, hooks, state, data);
     steps[static_cast<std::size_t>(rank)] = history.steps;
     if (rank == 0) {
       end.hash = common_parameter_hash(strategy, state);
       end.step = state.step;
-      end.test = report;
+      end.test = report.value();
       end.history = history;
       end.servers = nlohmann::json::parse(strategy.pace().facts());
     }
@@ -115,7 +115,7 @@ inline JobEnd train_alone(Strategy& strategy, const Hooks& hooks, const TrainOpt
   const auto data =
       strategy.distribute(hooks.create_datasets(), {options.batch_size, options.seed});
   end.history = train(strategy, hooks, state, data, options);
-  end.test = test(strategy, hooks, state, data);
+  end.test = test(strategy, hooks, state, data).value();
   end.hash = common_parameter_hash(strategy, state);
   end.step = state.step;
   strategy.close();

@@ -62,7 +62,7 @@ inline Outcome train_with(Strategy& strategy, const Hooks& hooks, std::int64_t e
   Actions actions;
   actions.push_back(std::make_unique<Losses>(outcome.losses));
   (void)train(strategy, hooks, state, data, options, {std::move(actions), {}});
-  outcome.test = test(strategy, hooks, state, data);
+  outcome.test = test(strategy, hooks, state, data).value();
   outcome.hash = common_parameter_hash(strategy, state);
   strategy.close();
   return outcome;
