@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/error.h"
+#include "core/left_undone.h"
 
 namespace troupe::detail {
 namespace {
@@ -37,7 +38,11 @@ int run_guarded(const std::function<int()>& body) {
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
   try {
-    return body();
+    const int code = body();
+    const std::string undone = take_left_undone();
+    if (undone.empty()) return code;
+    print_error("failed", undone);
+    return kExitFailed;
   } catch (const CleanExit& exit) {
     return exit.code;
   } catch (const Error& error) {

@@ -21,8 +21,8 @@ struct CleanExit {
 
 /// Runs `body` and returns the process's exit code: what body returned (0 if it returns nothing),
 /// or that of the exception that left it, after one line `troupe: error[<kind>]: <cause> Fix:
-/// <fix>`. SIGPIPE and SIGXFSZ are ignored from here on: a closed pipe and a full file are errors
-/// to report.
+/// <fix>`. A TrainingRun that was left without finish() is such an error, too. SIGPIPE and SIGXFSZ
+/// are ignored from here on: a closed pipe and a full file are errors to report.
 template <class Body>
 [[nodiscard]] int run_main(Body&& body) {
   return detail::run_guarded([&]() -> int {

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "core/error.h"
+#include "core/left_undone.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 
@@ -50,6 +51,18 @@ Ended run_throwing(const Exception& exception) {
 }  // namespace
 
 TEST_SUITE("cli") {
+  TEST_CASE("run_main: what a destructor found undone is a failure, once") {
+    const auto body = [] {
+      troupe::detail::leave_undone("the loop was left.");
+      troupe::detail::leave_undone("so was another.");
+      return 0;
+    };
+    const Ended ended = run(body);
+    CHECK(ended.code == 1);
+    CHECK(ended.standard_error == "troupe: error[failed]: the loop was left.\n");
+    CHECK(run([] { return 0; }).code == 0);
+  }
+
   TEST_CASE("run_main: the body's code, or 0 from one that returns nothing") {
     CHECK(troupe::run_main([] { return 7; }) == 7);
     CHECK(troupe::run_main([] {}) == 0);
