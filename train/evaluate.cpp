@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "hooks/replica_driver.h"
 #include "hooks/replica_scope.h"
+#include "strategies/named_sum.h"
 #include "strategies/shared_failure.h"
 #include "train/learning/averaged_weights.h"
 
@@ -36,13 +37,10 @@ Report evaluate(Strategy& strategy, const Hooks& hooks, TrainState& state,
   return report;
 }
 
-Report test(Strategy& strategy, const Hooks& hooks, TrainState& state,
-            const DistributedSplits& data) {
-  if (!data.test) {
-    throw ConfigError("there is no test data.", "return a test split from create_datasets.");
-  }
+std::optional<Report> test(Strategy& strategy, const Hooks& hooks, TrainState& state,
+                           const DistributedSplits& data) {
   // What training came to, the others lack: their values are those of their last step.
-  if (!strategy.pace().coordinates()) return Report();
+  if (!data.test || !strategy.pace().coordinates()) return std::nullopt;
   return evaluate(strategy, hooks, state, *data.test, Phase::test);
 }
 
@@ -75,23 +73,19 @@ Report reduce_report(Strategy& strategy, TrainState& state, const LossMeter& met
   report.examples = meter.examples();
 
   // One reduction for everything: losses, then the metrics' sums of all local replicas.
-  std::vector<double> values;
   const std::vector<LossSum> losses = meter.sums();
-  for (const LossSum& loss : losses) values.push_back(loss.total);
+  for (const LossSum& loss : losses) report.losses.emplace_back(loss.name, loss.total);
   MetricSet metrics = detail::ReplicaDriver(*state.replicas.front()).metrics(phase);  // a copy
   std::vector<double> sums = metrics.sums();
   for (std::size_t i = 1; i < state.replicas.size(); ++i) {
     const auto more = detail::ReplicaDriver(*state.replicas[i]).metrics(phase).sums();
     for (std::size_t k = 0; k < sums.size(); ++k) sums[k] += more[k];
   }
-  values.insert(values.end(), sums.begin(), sums.end());
-  strategy.sum(values);
-
+  sum_by_name(strategy, report.losses, sums);
   for (std::size_t i = 0; i < losses.size(); ++i) {
-    report.losses.emplace_back(losses[i].name, values[i] / static_cast<double>(losses[i].examples));
+    report.losses[i].second /= static_cast<double>(losses[i].examples);
   }
-  metrics.set_sums(
-      Span<const double>(values).subspan(losses.size(), values.size() - losses.size()));
+  metrics.set_sums(sums);
   report.metrics = metrics.compute();
   return report;
 }

@@ -1,6 +1,8 @@
 // Evaluation: every example of a data set once, over all workers, exact at any number of them.
 #pragma once
 
+#include <optional>
+
 #include "hooks/loss_meter.h"
 #include "strategies/strategy.h"
 #include "train/report.h"
@@ -14,10 +16,10 @@ namespace troupe {
 [[nodiscard]] Report evaluate(Strategy& strategy, const Hooks& hooks, TrainState& state,
                               const DistributedDataset& data, Phase phase);
 
-/// The same for the test split. Without lockstep the chief's report alone has examples: the other
-/// workers do not evaluate.  Throws: ConfigError when create_datasets gave none.
-[[nodiscard]] Report test(Strategy& strategy, const Hooks& hooks, TrainState& state,
-                          const DistributedSplits& data);
+/// The same for the test split; after TrainingRun::finish. Unset where create_datasets gave none,
+/// and where another worker does it: at an own pace (parameter servers) the chief.
+[[nodiscard]] std::optional<Report> test(Strategy& strategy, const Hooks& hooks, TrainState& state,
+                                         const DistributedSplits& data);
 
 /// Predictions of the whole data set, batch by batch, in its order, by this worker alone; with
 /// averaged weights as evaluate.

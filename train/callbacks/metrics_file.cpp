@@ -52,4 +52,13 @@ void MetricsFile::after_epoch(std::int64_t epoch, const Report& train, const Rep
   write(line.dump());
 }
 
+void MetricsFile::after_log(const LoggedValue& value) {
+  nlohmann::ordered_json line;
+  line["step"] = value.step;
+  line["epoch"] = value.epoch;
+  line[value.name] = value.value;
+  line["seconds"] = Seconds(clock_.now() - start_).count();
+  write(line.dump());
+}
+
 }  // namespace troupe

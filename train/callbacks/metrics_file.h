@@ -22,6 +22,8 @@ class MetricsFile final : public PeriodicAction {
   void after_step(const StepReport& report, RunControl& run) override;
   /// {"step": 938, "epoch": 0, "train": {...}, "validation": {...}}
   void after_epoch(std::int64_t epoch, const Report& train, const Report* validation) override;
+  /// {"step": 100, "epoch": 0, "clip": 0.05, "seconds": 1.7}
+  void after_log(const LoggedValue& value) override;
 
  private:
   void write(const std::string& line);

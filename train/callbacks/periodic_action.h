@@ -34,6 +34,14 @@ struct StepReport {
   std::optional<double> learning_rate = std::nullopt;
 };
 
+/// A number that the loop itself writes down (TrainingRun::log).
+struct LoggedValue {
+  std::int64_t step = 0;   // optimiser updates so far
+  std::int64_t epoch = 0;  // from 0
+  std::string name;
+  double value = 0;
+};
+
 /// What an action may see of the run, and ask of it.
 class RunControl {
  public:
@@ -67,6 +75,8 @@ class PeriodicAction {
   /// `validation`: null where there is no validation data.
   virtual void after_epoch(std::int64_t /*epoch*/, const Report& /*train*/,
                            const Report* /*validation*/) {}
+  /// On the chief.
+  virtual void after_log(const LoggedValue& /*value*/) {}
   virtual void end(RunControl& /*run*/) {}
 };
 

@@ -55,4 +55,8 @@ void StepLog::after_epoch(std::int64_t epoch, const Report& train, const Report*
   if (validation != nullptr) log_info("epoch ", epoch + 1, ": ", to_line(*validation));
 }
 
+void StepLog::after_log(const LoggedValue& value) {
+  log_info(value.name, " = ", value.value, ", step = ", value.step);
+}
+
 }  // namespace troupe

@@ -25,6 +25,7 @@ class StepLog final : public PeriodicAction {
   void begin() override;
   void after_step(const StepReport& report, RunControl& run) override;
   void after_epoch(std::int64_t epoch, const Report& train, const Report* validation) override;
+  void after_log(const LoggedValue& value) override;
 
  private:
   const Clock& clock_;

@@ -35,6 +35,9 @@ class SummarySaver final : public PeriodicAction {
   void begin() override { timer_.reset(); }
   void ready(RunControl& run) override;
   void after_step(const StepReport& report, RunControl& run) override;
+  void after_log(const LoggedValue& value) override {
+    sink_(value.step, {{value.name, value.value}});
+  }
 
  private:
   [[nodiscard]] bool is_due(std::int64_t step) const;

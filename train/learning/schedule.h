@@ -1,9 +1,5 @@
-// LearningRateSchedule: moves the rates of a training's optimisers from step to step. train() has
-// one where its options or companions ask for it; a loop of your own makes one and calls apply
-// before every step:
-//
-//   troupe::LearningRateSchedule schedule(options.schedule, state, last_step);
-//   schedule.apply(state.step + 1);
+// LearningRateSchedule: moves the rates of a training's optimisers from step to step. A TrainingRun
+// has one where its options or callbacks ask for it.
 #pragma once
 
 #include <cstdint>

@@ -124,12 +124,12 @@ TEST_SUITE("train") {
   TEST_CASE("evaluate: does not learn, counts every example once, leaves training metrics alone") {
     Run run(10, 4);
     const auto before = troupe::parameter_hash(*run.state.replicas[0]);
-    const auto report = troupe::test(*run.strategy, run.hooks, run.state, run.data);
+    const auto report = troupe::test(*run.strategy, run.hooks, run.state, run.data).value();
     CHECK(report.examples == 10);
     // w = 0.5, b = -0.25 on y = 2 x + 1: the error is 1.5 x + 1.25, x = 0 .. 0.9.
     CHECK(report.metrics.front().value == doctest::Approx(1.5 * 0.45 + 1.25));
     CHECK(troupe::parameter_hash(*run.state.replicas[0]) == before);
-    const auto again = troupe::test(*run.strategy, run.hooks, run.state, run.data);
+    const auto again = troupe::test(*run.strategy, run.hooks, run.state, run.data).value();
     CHECK(again.losses == report.losses);
   }
 

@@ -1,0 +1,422 @@
+// A loop of one's own: its verbs, its boundaries, and what is refused.
+#include "train/training_run.h"
+
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "core/left_undone.h"
+#include "tests/support/captured_log.h"
+#include "tests/support/torch_prelude.h"
+#include "tests/unit/train/loop_runs.h"
+#include "train/evaluate.h"
+#include "train/loop.h"
+
+using namespace troupe::testing;  // NOLINT
+using troupe::TrainingRun;
+
+namespace {
+
+/// troupe::train's loop.
+void usual_loop(TrainingRun& run, Program& program) {
+  for (auto& epoch : run.epochs()) {
+    for (const auto& batch : epoch) {
+      run.train_step(batch);
+      program.moment();
+    }
+    (void)run.validate();
+    program.moment();
+  }
+}
+
+/// A gradient, or a loss alone, that is not finite at one step.
+class Exploding final : public TinyHooks {
+ public:
+  enum class What { gradient, loss };
+  Exploding(What what, int at) : what_(what), at_(at) {}
+  [[nodiscard]] troupe::StepResult train_step(troupe::Replica& replica,
+                                              const troupe::Batch& batch) const override {
+    const auto loss = forward(replica, batch);
+    const bool now = ++steps_ == at_;
+    replica.apply_gradients(now && what_ == What::gradient ? loss / 0.0 : loss);
+    return now ? loss.detach() / 0.0 : loss;
+  }
+
+ private:
+  What what_;
+  int at_;
+  mutable int steps_ = 0;
+};
+
+/// Remembers what it is told.
+class Recorder final : public troupe::PeriodicAction {
+ public:
+  void after_step(const troupe::StepReport& report, troupe::RunControl&) override {
+    told += troupe::text("step ", report.step, " ");
+  }
+  void after_epoch(std::int64_t epoch, const troupe::Report&,
+                   const troupe::Report* validation) override {
+    told += troupe::text("epoch ", epoch, validation == nullptr ? " " : "+validation ");
+  }
+  void after_log(const troupe::LoggedValue& value) override {
+    told += troupe::text(value.name, "=", value.value, "@", value.step, " ");
+  }
+  void end(troupe::RunControl&) override { told += "end"; }
+  std::string told;
+};
+
+std::vector<std::int64_t> saved_in(const TempDir& dir) {
+  std::vector<std::int64_t> steps;
+  for (std::int64_t step = 0; step < 100; ++step) {
+    if (std::filesystem::exists(dir / troupe::text("model.ckpt-", step))) steps.push_back(step);
+  }
+  return steps;
+}
+
+}  // namespace
+
+TEST_SUITE("train") {
+  TEST_CASE("run: the loop by verbs ends as troupe::train does, bit for bit") {
+    const StatefulHooks hooks("Adam");
+    const LoopEnding verbs = run_loop(hooks, loop_options(), usual_loop);
+    Program program(hooks, loop_options());
+    const auto history =
+        troupe::train(*program.strategy, hooks, program.state, program.data, program.options);
+    CHECK(verbs.hash == troupe::parameter_hash(*program.state.replicas[0]));
+    CHECK(verbs.train == history.train->losses);
+    CHECK(verbs.validation == history.validation->losses);
+    CHECK(verbs.reason == history.reason);
+    CHECK(history.epochs == 3);
+    CHECK(history.steps == 12);
+    CHECK(history.examples == 42);
+  }
+
+  TEST_CASE("run: a loop over the data itself has the same epochs, reports and weights") {
+    const StatefulHooks hooks("Adam");
+    const LoopEnding own = run_loop(hooks, loop_options(), [](TrainingRun& run, Program& program) {
+      for (std::int64_t epoch = 0; !run.is_over() && epoch < 5; ++epoch) {
+        for (const auto& batch : program.data.train->epoch(epoch)) run.train_step(batch);
+      }
+    });
+    const LoopEnding usual = run_loop(hooks, loop_options(), [](TrainingRun& run, Program&) {
+      for (auto& epoch : run.epochs()) {
+        for (const auto& batch : epoch) run.train_step(batch);
+      }
+    });
+    CHECK(own == usual);
+  }
+
+  TEST_CASE("run: callbacks hear of a step when the loop continues, and of an epoch after it") {
+    Program program(TinyHooks(10), loop_options());
+    program.options.epochs = 1;
+    const auto recorder = std::make_shared<Recorder>();
+    const auto run = program.begin({{recorder}, {}});
+    for (auto& epoch : run->epochs()) {
+      for (const auto& batch : epoch) {
+        run->train_step(batch);
+        run->log("x", static_cast<double>(batch.step));
+      }
+      (void)run->validate();
+    }
+    (void)run->finish();
+    CHECK(recorder->told == "x=0@1 step 1 x=1@2 step 2 x=2@3 step 3 epoch 0+validation end");
+  }
+
+  TEST_CASE("run: a logged number is in the metrics file") {
+    const TempDir dir;
+    Program program(TinyHooks(10), loop_options());
+    program.options.metrics_file = (dir / "metrics").string();
+    const auto run = program.begin();
+    for (const auto& batch : *run->epochs().next()) {
+      run->train_step(batch);
+      if (batch.step == 1) run->log("clip", 0.25);
+    }
+    (void)run->finish();
+    std::ifstream lines(program.options.metrics_file);
+    std::string line;
+    REQUIRE(std::getline(lines, line));
+    const auto logged = nlohmann::json::parse(line);
+    CHECK(logged["clip"] == 0.25);
+    CHECK(logged["step"] == 2);
+  }
+
+  TEST_CASE("run: losses are those of the last step, and there are none before it") {
+    Program program(TinyHooks(4), loop_options());
+    const auto run = program.begin();
+    auto& epoch = *run->epochs().next();
+    const auto* batch = epoch.next();
+    REQUIRE(run->train_step(*batch));
+    // w = 0.5, b = -0.25 on y = 2 x + 1: the error is 1.5 x + 1.25, x = 0 .. 0.3.
+    const double expected = (1.5625 + 1.96 + 2.4025 + 2.89) / 4;
+    CHECK(run->losses().front().second == doctest::Approx(expected));
+    CHECK(run->losses().front().first == "loss");
+    (void)run->finish();
+    Program other(TinyHooks(4), loop_options());
+    const auto none = other.begin();
+    CHECK_THROWS_WITH_AS((void)none->losses(), doctest::Contains("before the first step"),
+                         troupe::ConfigError);
+  }
+
+  TEST_CASE("run: max_steps 3 takes 3 steps, and a step after the end is none") {
+    Program program(TinyHooks(10), loop_options());
+    program.options.max_steps = 3;
+    const auto run = program.begin();
+    int taken = 0;
+    for (std::int64_t epoch = 0; epoch < 2; ++epoch) {
+      for (const auto& batch : program.data.train->epoch(epoch)) {
+        if (run->train_step(batch)) ++taken;
+      }
+    }
+    CHECK(taken == 3);
+    CHECK(run->is_over());
+    CHECK(run->step_number() == 3);
+    CHECK(run->finish().reason == "max_steps 3 is reached");
+  }
+
+  TEST_CASE("run: stop() ends it at that step, with a save") {
+    const TempDir dir;
+    Program program(StatefulHooks("SGD"), loop_options(dir.path()));
+    program.options.save_checkpoints_steps = 100;
+    const LoopEnding ending = run_loop(program, [](TrainingRun& run, Program&) {
+      for (auto& epoch : run.epochs()) {
+        for (const auto& batch : epoch) {
+          run.train_step(batch);
+          if (run.step_number() == 6) run.stop("six are enough");
+        }
+      }
+    });
+    CHECK(ending.step == 6);
+    CHECK(ending.reason == "six are enough");
+    CHECK(saved_in(dir) == std::vector<std::int64_t>{0, 6});
+  }
+
+  TEST_CASE("run: save() saves at the next boundary, with what the body did meanwhile") {
+    const TempDir dir;
+    Program program(StatefulHooks("SGD"), loop_options(dir.path()));
+    program.options.save_checkpoints_steps = 100;
+    std::string changed;
+    {
+      const auto run = program.begin();
+      auto& epoch = *run->epochs().next();
+      for (int i = 0; i < 2; ++i) run->train_step(*epoch.next());
+      run->save();
+      const torch::NoGradGuard no_grad;
+      for (auto& [name, weight] : program.state.replicas[0]->parameters()) weight.add_(1);
+      changed = troupe::parameter_hash(*program.state.replicas[0]);
+      run->train_step(*epoch.next());
+    }
+    CHECK(saved_in(dir) == std::vector<std::int64_t>{0, 2});
+    CHECK(troupe::detail::take_left_undone() != "");
+    Program resumed(StatefulHooks("SGD"), loop_options(dir.path()));
+    const auto run = resumed.begin();
+    CHECK(run->step_number() == 2);
+    CHECK(troupe::parameter_hash(*resumed.state.replicas[0]) == changed);
+    (void)run->finish();
+  }
+
+  TEST_CASE("run: save() between epochs is of the next epoch's beginning") {
+    const TempDir dir;
+    Program program(TinyHooks(10), loop_options(dir.path()));
+    program.options.save_checkpoints_steps = 100;
+    program.options.epochs = 5;
+    (void)run_loop(program, [](TrainingRun& run, Program&) {
+      for (auto& epoch : run.epochs()) {
+        for (const auto& batch : epoch) run.train_step(batch);
+        (void)run.validate();
+        if (epoch.number() == 1) run.save();
+        if (epoch.number() == 3) break;
+      }
+    });
+    CHECK(saved_in(dir) == std::vector<std::int64_t>{0, 6, 12});
+  }
+
+  TEST_CASE("run: save() is refused where nothing is saved") {
+    Program without(TinyHooks(10), loop_options());
+    CHECK_THROWS_WITH_AS(without.begin()->save(), doctest::Contains("without a model directory"),
+                         troupe::ConfigError);
+    const TempDir dir;
+    Program never(TinyHooks(10), loop_options(dir.path()));
+    never.options.save_checkpoints_steps = 0;
+    CHECK_THROWS_WITH_AS(never.begin()->save(), doctest::Contains("switched off"),
+                         troupe::ConfigError);
+  }
+
+  TEST_CASE("run: a batch is one step, and what follows a failure is refused") {
+    Program program(TinyHooks(10), loop_options());
+    const auto run = program.begin();
+    auto& epoch = *run->epochs().next();
+    const auto& batch = *epoch.next();
+    REQUIRE(run->train_step(batch));
+    CHECK_THROWS_WITH_AS(run->train_step(batch), doctest::Contains("a batch is one step"),
+                         troupe::ConfigError);
+    CHECK(run->step_number() == 1);
+    for (const auto& verb : std::vector<std::function<void()>>{
+             [&] { (void)epoch.next(); }, [&] { (void)run->epochs().next(); },
+             [&] { run->train_step(batch); }, [&] { (void)run->validate(); },
+             [&] { (void)run->losses(); }, [&] { run->log("x", 1); },
+             [&] { (void)run->keep("x", 1); }, [&] { run->stop("x"); },
+             [&] { (void)run->finish(); }}) {
+      CHECK_THROWS_WITH_AS(verb(), doctest::Contains("a failed training run"), troupe::ConfigError);
+    }
+  }
+
+  TEST_CASE("run: one at a time, and the next one after finish()") {
+    Program program(TinyHooks(10), loop_options());
+    const auto first = program.begin();
+    CHECK_THROWS_WITH_AS((void)program.begin(), doctest::Contains("another one is not finished"),
+                         troupe::ConfigError);
+    usual_loop(*first, program);
+    (void)first->finish();
+    CHECK_THROWS_WITH_AS((void)first->finish(), doctest::Contains("a finished training run"),
+                         troupe::ConfigError);
+    program.options.epochs = 4;
+    const auto second = program.begin();
+    usual_loop(*second, program);
+    CHECK(second->finish().steps == 3);
+  }
+
+  TEST_CASE("run: finish() lets the model directory go") {
+    const TempDir dir;
+    Program program(TinyHooks(10), loop_options(dir.path()));
+    const auto first = program.begin();
+    usual_loop(*first, program);
+    (void)first->finish();
+    Program next(TinyHooks(10), loop_options(dir.path()));
+    CHECK(next.begin()->finish().steps == 0);
+  }
+
+  TEST_CASE("run: it keeps its options and data, whatever becomes of the caller's") {
+    Program program(TinyHooks(10), loop_options());
+    auto options = std::make_unique<troupe::TrainOptions>(program.options);
+    auto data = std::make_unique<troupe::DistributedSplits>(program.data);
+    TrainingRun run(*program.strategy, program.hooks, program.state, *data, *options);
+    options->epochs = 100;
+    options.reset();
+    data.reset();
+    usual_loop(run, program);
+    CHECK(run.finish().epochs == 3);
+  }
+
+  TEST_CASE("run: left by return it is known to run_main, left by an exception it is not") {
+    (void)troupe::detail::take_left_undone();
+    Program program(TinyHooks(10), loop_options());
+    (void)program.begin();
+    CHECK(troupe::detail::take_left_undone().find(
+              "rank 0 left its training loop without finish()") == 0);
+    try {
+      const auto run = program.begin();
+      throw Crash();
+    } catch (const Crash&) {
+    }
+    CHECK(troupe::detail::take_left_undone() == "");
+    usual_loop(*program.begin(), program);
+    CHECK(troupe::detail::take_left_undone() != "");
+  }
+
+  TEST_CASE("run: a validation in mid-epoch reports and closes nothing") {
+    Program program(TinyHooks(10), loop_options());
+    program.options.epochs = 1;
+    const auto recorder = std::make_shared<Recorder>();
+    const auto run = program.begin({{recorder}, {}});
+    for (auto& epoch : run->epochs()) {
+      for (const auto& batch : epoch) {
+        run->train_step(batch);
+        if (batch.step == 0) CHECK(run->validate()->examples == 10);
+        if (batch.step == 0) CHECK(recorder->told.empty());
+      }
+    }
+    const auto history = run->finish();
+    CHECK(recorder->told == "step 1 step 2 step 3 epoch 0+validation end");
+    CHECK(history.train->examples == 10);
+  }
+
+  TEST_CASE("run: a plateau observes an epoch once, also where the run resumes at its end") {
+    const auto plateau = [](const TempDir& dir, std::int64_t save_every) {
+      auto options = loop_options(dir.path());
+      options.save_checkpoints_steps = save_every;
+      options.schedule.name = "plateau";
+      options.schedule.patience = 1;
+      options.schedule.decay_factor = 0.5;
+      return options;
+    };
+    const auto validate_often = [](TrainingRun& run, Program& program) {
+      for (auto& epoch : run.epochs()) {
+        for (const auto& batch : epoch) {
+          run.train_step(batch);
+          if (batch.step == 1) (void)run.validate();
+        }
+        for (int i = 0; i < 3; ++i) (void)run.validate();
+        if (epoch.number() == 0) run.save();
+        program.moment();
+      }
+    };
+    // A loss that never falls: every observed epoch after the first drops the rate.
+    class Flat final : public TinyHooks {
+     public:
+      [[nodiscard]] troupe::StepResult validation_step(troupe::Replica& replica,
+                                                       const troupe::Batch& batch) const override {
+        return replica.global_mean(torch::ones({batch.examples()}));
+      }
+    };
+    // Three steps an epoch: saved at the end of the epoch, before it is validated, or after that.
+    for (const std::int64_t save_every : {3, 100}) {
+      CAPTURE(save_every);
+      const TempDir dir;
+      Program crashed(Flat(), plateau(dir, save_every));
+      crashed.moments_left = 1;
+      CHECK_THROWS_AS((void)run_loop(crashed, validate_often), Crash);
+      Program program(Flat(), plateau(dir, save_every));
+      (void)run_loop(program, validate_often);
+      CHECK(program.state.plateau.drops == 2);
+      CHECK(program.state.plateau.observed_epoch == 2);
+    }
+  }
+
+  TEST_CASE("run: validations at checkpoints are not the loop's") {
+    Program program(TinyHooks(10), loop_options());
+    troupe::Callbacks callbacks;
+    callbacks.validation = troupe::Callbacks::Validation::at_checkpoints;
+    const auto run = program.begin(callbacks);
+    CHECK_FALSE(run->validate().has_value());
+    (void)run->finish();
+  }
+
+  TEST_CASE("run: --on-non-finite stop names the last good step") {
+    for (const auto what : {Exploding::What::gradient, Exploding::What::loss}) {
+      const Exploding hooks(what, 3);
+      Program program(hooks, loop_options());
+      program.options.on_non_finite = troupe::OnNonFinite::stop;
+      const CapturedLog log;
+      const LoopEnding ending = run_loop(program, usual_loop);
+      CHECK(log.text().find("nothing after step 2 is saved") != std::string::npos);
+      CHECK(ending.reason == "the loss or a gradient is not finite");
+    }
+  }
+
+  TEST_CASE("run: two step functions with losses of their own are reported at their own mean") {
+    Program program(TinyHooks(12), loop_options());
+    program.options.epochs = 1;
+    double odd = 0;
+    const auto run = program.begin();
+    for (auto& epoch : run->epochs()) {
+      for (const auto& batch : epoch) {
+        const bool other = batch.step == 1;
+        run->step(batch, [&](troupe::Replica& replica, const troupe::Batch& own) {
+          const auto loss = program.hooks.train_step(replica, own).losses.front().second;
+          return troupe::StepResult{{other ? "odd" : "even", loss}};
+        });
+        if (other) odd = run->losses().front().second;
+      }
+    }
+    const auto history = run->finish();
+    REQUIRE(history.train->losses.size() == 2);
+    CHECK(history.train->losses[1].first == "odd");
+    CHECK(history.train->losses[1].second == doctest::Approx(odd));
+  }
+
+  TEST_CASE("test: without test data there is no report") {
+    Program program(TinyHooks(10), loop_options());
+    program.data.test.reset();
+    CHECK_FALSE(troupe::test(*program.strategy, program.hooks, program.state, program.data));
+  }
+}

@@ -1,0 +1,44 @@
+// CallbackList: the actions of one run of training on this worker, in the order in which they are
+// called: those that the options ask for (on the chief), then the user's.
+#pragma once
+
+#include <cstdint>
+
+#include "core/clock.h"
+#include "options/train_options.h"
+#include "strategies/strategy.h"
+#include "train/callbacks/periodic_action.h"
+#include "train/stock_actions.h"
+
+namespace troupe::detail {
+
+class CallbackList {
+ public:
+  /// `strategy` and `options` outlive it. Those of `given` that act on this worker begin.
+  CallbackList(Strategy& strategy, const TrainOptions& options, Actions given);
+
+  /// Once it is known where training starts and would end: the options' own actions begin. `clock`
+  /// outlives this object. Collective: yes. Throws: ConfigError where workers have different lists.
+  void complete(const StepRange& steps, const Clock& clock);
+
+  /// The steps begin; where this was not called, end() is nobody's.
+  void ready(RunControl& run);
+  void before_step(RunControl& run);
+  /// Whether an action is to see the losses of this step; the same answer on every worker.
+  [[nodiscard]] bool wants_losses(std::int64_t step) const;
+  void after_step(const StepReport& report, RunControl& run);
+  void after_epoch(std::int64_t epoch, const Report& train, const Report* validation);
+  void after_log(const LoggedValue& value);
+  void end(RunControl& run);
+
+ private:
+  Strategy& strategy_;
+  const TrainOptions& options_;
+  const Actions given_;          // the user's, the same on every worker
+  Actions acting_;               // on this worker
+  std::int64_t first_step_ = 1;  // of this run
+  std::int64_t seen_step_ = 0;   // the last one, or the one before the first
+  bool ready_ = false;
+};
+
+}  // namespace troupe::detail

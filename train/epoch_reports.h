@@ -1,0 +1,61 @@
+// EpochReports: what the steps of an epoch add up to, and what all of them came to.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/clock.h"
+#include "strategies/strategy.h"
+#include "train/history.h"
+
+namespace troupe::detail {
+
+class EpochReports {
+ public:
+  /// How much of an epoch was read when it ends.
+  enum class Extent {
+    part,      // training ends here, and a later run continues: sums and position stay
+    left,      // the loop has left it: it is over all the same
+    complete,  // every step
+  };
+
+  /// All arguments outlive this object.
+  EpochReports(Strategy& strategy, TrainState& state, const Clock& clock)
+      : strategy_(strategy), state_(state), clock_(clock) {}
+
+  /// From here on the epoch's time counts. Its sums may have begun before: in the state.
+  void begin(std::int64_t epoch);
+  void add(const std::vector<StepResult>& results, std::int64_t examples);
+  /// Of the epoch under way, or the one that was closed last. Its time is not training's.
+  void validated(const Report& report);
+  /// Reduces the epoch's report; unless it is a part, moves the state's position to the next epoch.
+  /// Collective: yes.
+  void close(Extent extent);
+  /// Nothing of the epoch is to come.
+  void leave() { stage_ = Stage::none; }
+
+  [[nodiscard]] bool is_begun() const { return stage_ != Stage::none; }  // and not left
+  [[nodiscard]] bool is_open() const { return stage_ == Stage::open; }   // and not closed
+  /// Whether all steps of the epoch are taken, of `steps` in one.
+  [[nodiscard]] bool is_complete(std::int64_t steps) const;
+  [[nodiscard]] std::int64_t epoch() const { return epoch_; }
+  /// The last validation of this epoch; null: none.
+  [[nodiscard]] const Report* validation() const;
+  [[nodiscard]] History& history() { return history_; }
+
+ private:
+  enum class Stage { none, open, closed };
+
+  Strategy& strategy_;
+  TrainState& state_;
+  const Clock& clock_;
+  Stage stage_ = Stage::none;
+  Extent extent_ = Extent::part;  // where it is closed
+  std::int64_t epoch_ = 0;
+  Clock::TimePoint begun_at_;
+  double validating_seconds_ = 0;  // within the epoch
+  bool validated_ = false;
+  History history_;
+};
+
+}  // namespace troupe::detail

@@ -1,0 +1,123 @@
+#include "train/step_closing.h"
+
+#include <utility>
+
+#include "core/log.h"
+#include "core/text.h"
+
+namespace troupe::detail {
+namespace {
+
+/// A loop that some workers have left would have the others wait for steps that do not come.
+void check_all_leave(Strategy& strategy, int leaving) {
+  const int workers = strategy.pace().voices();
+  if (leaving == 0 || leaving == workers) return;
+  throw DesyncError(
+      text(leaving, " of ", workers, " workers left the training loop, and the others continue."),
+      "leave a loop on all workers at the same place, for a reason that all have; "
+      "what one alone wants is run.stop().");
+}
+
+}  // namespace
+
+void StepClosing::open(const DataIdentity& data, const Clock& clock, SavingListeners listeners) {
+  if (options_.model_dir.empty()) {
+    if (listeners.empty()) return;
+    throw ConfigError("saving listeners were given, and nothing is saved without model_dir.",
+                      "set model_dir, or leave the listeners out.");
+  }
+  if (!strategy_.pace().coordinates()) return;
+  checkpoints_.emplace(strategy_, state_, data, options_, clock, std::move(listeners));
+}
+
+void StepClosing::begin(bool reached) {
+  over_ = reached || agree(strategy_, {false, !stop_reason_.empty()}).stop;
+}
+
+Wishes StepClosing::wishes(const Boundary& at) const {
+  Wishes mine;
+  mine.save = save_wished_ || (at.after_step && checkpoints_ && checkpoints_->is_due());
+  mine.stop = !stop_reason_.empty();
+  mine.terminate = checkpoints_ && checkpoints_->is_terminated();
+  mine.loss_not_finite = loss_not_finite_;
+  mine.leaving = at.leaving ? 1 : 0;
+  return mine;
+}
+
+void StepClosing::close(const Boundary& at) {
+  const Wishes agreed = agree(strategy_, wishes(at));
+  check_all_leave(strategy_, agreed.leaving);
+  left_ = at.leaving;
+  loss_not_finite_ = save_wished_ = false;
+  if (agreed.loss_not_finite) {
+    end_by(NonFiniteError(text("the loss of step ", state_.step, " is not finite."),
+                          "lower --learning-rate, or look for bad examples in the data."),
+           state_.step - 1);
+    return;
+  }
+  over_ = agreed.stop || at.last;
+  if (!checkpoints_) return;
+  if (agreed.terminate) stop_by_signal();
+  if (!agreed.save && !over_) return;
+  checkpoints_->save(over_ ? Checkpointer::Save::last : Checkpointer::Save::periodic);
+  if (!over_ && checkpoints_->listener_stops()) request_stop("a saving listener asked for it");
+  if (agree(strategy_, {false, !stop_reason_.empty()}).stop) over_ = true;
+}
+
+void StepClosing::end_by(const NonFiniteError& error, std::int64_t good) {
+  if (options_.on_non_finite == OnNonFinite::fail) {
+    strategy_.abort(error.what(), error.exit_code());
+    throw error;
+  }
+  log_warning("training stops, nothing after step ", good, " is saved: ", error.what());
+  request_stop("the loss or a gradient is not finite");
+  over_ = spoiled_ = true;
+}
+
+void StepClosing::stop_by_signal() {
+  checkpoints_->save(Checkpointer::Save::stopping);
+  checkpoints_->wait();
+  (void)agree(strategy_, {});  // nobody leaves before the chief has saved
+  const std::string cause = text("SIGTERM: all workers stopped after step ", state_.step);
+  strategy_.pace().end(state_, cause);
+  if (!checkpoints_->saves()) {
+    throw Stopped(cause + "; checkpoints are switched off, so the state is lost.",
+                  "set --save-checkpoints-steps or --save-checkpoints-secs above 0.");
+  }
+  throw Stopped(cause + "; the state is saved in " + options_.model_dir + ".",
+                "start again with the same --model-dir to go on.");
+}
+
+void StepClosing::request_save() {
+  if (options_.model_dir.empty() || checkpoint_cadence(options_).never()) {
+    throw ConfigError(options_.model_dir.empty()
+                          ? "save() was called in a run without a model directory."
+                          : "save() was called in a run whose checkpoints are switched off.",
+                      "set --model-dir, and --save-checkpoints-steps or --save-checkpoints-secs "
+                      "above 0, or leave the call out.");
+  }
+  save_wished_ = true;
+}
+
+void StepClosing::request_stop(const std::string& reason) {
+  if (stop_reason_.empty()) stop_reason_ = reason.empty() ? "an action asked for it" : reason;
+}
+
+void StepClosing::finish(const TrainingLimits& limits) {
+  // In lockstep it is saved already.
+  if (checkpoints_ && !spoiled_) checkpoints_->save(Checkpointer::Save::last);
+  strategy_.pace().end(state_, reason(limits));
+}
+
+void StepClosing::release() {
+  if (checkpoints_) checkpoints_->finish();
+  checkpoints_.reset();
+}
+
+std::string StepClosing::reason(const TrainingLimits& limits) const {
+  if (!stop_reason_.empty()) return stop_reason_;
+  if (limits.reached(state_)) return limits.reason(state_);
+  return left_ ? "the loop has ended it" : "another worker asked for it";
+}
+
+}  // namespace troupe::detail

@@ -1,0 +1,84 @@
+// StepClosing: what all workers decide together where a training loop continues: save, end, both or
+// neither. It is what actions see of the run.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "core/clock.h"
+#include "core/error.h"
+#include "options/train_options.h"
+#include "strategies/strategy.h"
+#include "train/agreement.h"
+#include "train/callbacks/periodic_action.h"
+#include "train/checkpoint/checkpointer.h"
+#include "train/limits.h"
+
+namespace troupe::detail {
+
+/// A place where a training loop continues or ends.
+struct Boundary {
+  bool after_step = false;  // a step is closed here
+  bool last = false;        // no step follows
+  bool leaving = false;     // the loop ends here of its own accord
+};
+
+class StepClosing final : public RunControl {
+ public:
+  /// All arguments outlive this object.
+  StepClosing(Strategy& strategy, TrainState& state, const TrainOptions& options)
+      : strategy_(strategy), state_(state), options_(options) {}
+
+  /// Resumes from options.model_dir, or saves the fresh state; where there is no directory, or
+  /// another worker saves, it does neither. Collective: yes. Throws: as Checkpointer.
+  void open(const DataIdentity& data, const Clock& clock, SavingListeners listeners);
+  /// Before the first step: whether training is over by its limits, or an action wants no step.
+  void begin(bool reached);
+
+  /// Every worker's wishes become everybody's: saves, or ends training, or does neither.
+  /// Collective: yes.  Throws: CheckpointError; Stopped after SIGTERM, when the state is saved;
+  /// NonFiniteError as the options say; DesyncError where some workers have left the loop.
+  void close(const Boundary& at);
+  /// The loss of the step that is closed next is not finite on this worker.
+  void report_loss_not_finite() { loss_not_finite_ = true; }
+  /// As the options say: fails, or ends training without another save. `good`: the last step that
+  /// can be trained on. Throws: `error`.
+  void end_by(const NonFiniteError& error, std::int64_t good);
+  /// This worker takes no further step.
+  void end() { over_ = true; }
+
+  /// A checkpoint at the next boundary. Throws: ConfigError where nothing is saved.
+  void request_save();
+  [[nodiscard]] bool is_over() const { return over_; }
+  /// After the last boundary: saves what is not saved, and ends training for all.
+  void finish(const TrainingLimits& limits);
+  /// Waits for the files, tells the listeners, and lets the directory and SIGTERM go.
+  void release();
+  /// Why training is over.
+  [[nodiscard]] std::string reason(const TrainingLimits& limits) const;
+
+  [[nodiscard]] std::int64_t step() const override { return state_.step; }
+  [[nodiscard]] bool is_chief() const override { return strategy_.is_chief(); }
+  [[nodiscard]] Replica& replica() override { return *state_.replicas.front(); }
+  [[nodiscard]] const WeightAverages* averages() const override {
+    return state_.averages ? &*state_.averages : nullptr;
+  }
+  void request_stop(const std::string& reason) override;
+
+ private:
+  [[nodiscard]] Wishes wishes(const Boundary& at) const;
+  [[noreturn]] void stop_by_signal();
+
+  Strategy& strategy_;
+  TrainState& state_;
+  const TrainOptions& options_;
+  std::optional<Checkpointer> checkpoints_;
+  std::string stop_reason_;       // empty: this worker does not want to stop
+  bool save_wished_ = false;      // by the loop
+  bool loss_not_finite_ = false;  // of the last step, on this worker
+  bool spoiled_ = false;          // what the state holds is not to be saved
+  bool left_ = false;             // the loop ended before training was over
+  bool over_ = false;
+};
+
+}  // namespace troupe::detail

@@ -1,0 +1,58 @@
+#include "train/training_checks.h"
+
+#include "core/error.h"
+#include "train/learning/schedule_factor.h"
+
+namespace troupe::detail {
+namespace {
+
+void check_length(const DistributedSplits& data, const TrainOptions& options) {
+  if (!data.train || data.train->steps_per_epoch() == 0) {
+    throw ConfigError("there is no training data.",
+                      "return a training split with examples from create_datasets.");
+  }
+  if (options.steps && options.max_steps) {
+    throw ConfigError("steps and max_steps are both given.",
+                      "keep max_steps, the last step of the whole training, or steps, how many "
+                      "more.");
+  }
+  if ((options.steps && *options.steps < 1) || (options.max_steps && *options.max_steps < 1)) {
+    throw ConfigError("steps or max_steps is below 1.", "give a number of at least 1.");
+  }
+}
+
+void check_pace(const Pace& pace, const TrainOptions& options) {
+  if (options.ema_decay > 0) pace.require(Pace::Need::every_update, "--ema-decay");
+  if (options.schedule.name == "plateau") {
+    pace.require(Pace::Need::shared_validation, "the plateau schedule");
+  }
+  if (options.schedule.name == "cosine" && options.schedule.decay_steps == 0 && options.steps) {
+    pace.require(Pace::Need::last_step, "the cosine schedule with steps");
+  }
+}
+
+void check_learning(const DistributedSplits& data, const TrainOptions& options,
+                    const RateFactor& factor) {
+  validate(options.schedule);
+  if (factor && is_scheduled(options.schedule)) {
+    throw ConfigError("the options and the callbacks both bring a learning rate schedule.",
+                      "leave --lr-schedule and --warmup-steps out, or Callbacks::rate_factor.");
+  }
+  if (options.schedule.name == "plateau" && !data.validation) {
+    throw ConfigError("--lr-schedule plateau has no validation to look at.",
+                      "return a validation split from create_datasets, or use another schedule.");
+  }
+}
+
+}  // namespace
+
+void check_training(Strategy& strategy, const DistributedSplits& data, const TrainOptions& options,
+                    const Callbacks& callbacks) {
+  options.validate();
+  check_length(data, options);
+  check_pace(strategy.pace(), options);
+  (void)strategy.pace().counts(*data.train);  // it knows whether every worker has examples
+  check_learning(data, options, callbacks.rate_factor);
+}
+
+}  // namespace troupe::detail

@@ -1,0 +1,441 @@
+#include "train/training_run.h"
+
+#include <torch/types.h>
+
+#include <cmath>
+#include <exception>
+#include <utility>
+#include <vector>
+
+#include "core/clock.h"
+#include "core/error.h"
+#include "core/left_undone.h"
+#include "core/log.h"
+#include "core/text.h"
+#include "strategies/shared_failure.h"
+#include "train/callback_list.h"
+#include "train/epoch_reports.h"
+#include "train/evaluate.h"
+#include "train/learning/averaged_weights.h"
+#include "train/learning/schedule_factor.h"
+#include "train/limits.h"
+#include "train/step_closing.h"
+#include "train/training_checks.h"
+
+namespace troupe {
+namespace {
+
+using Extent = detail::EpochReports::Extent;
+
+/// Of the runs in one thread: SIGTERM, the strategy and the state serve one at a time.
+class OnlyRun {
+ public:
+  OnlyRun() {
+    if (g_alive) {
+      throw ConfigError("a training run was begun while another one is not finished.",
+                        "call finish() on the first one, or let it be destroyed.");
+    }
+    g_alive = true;
+  }
+  ~OnlyRun() { g_alive = false; }
+  OnlyRun(const OnlyRun&) = delete;
+  OnlyRun& operator=(const OnlyRun&) = delete;
+
+ private:
+  static thread_local bool g_alive;
+};
+thread_local bool OnlyRun::g_alive = false;
+
+/// A step that was taken, and is closed where the loop continues.
+struct TakenStep {
+  StepReport report;
+  std::vector<StepResult> results;
+  std::optional<LossValues> losses;  // over all workers, once they were wanted
+  bool pending = false;              // not closed yet
+};
+
+/// The host waits for the device here, as it did for the check of the gradients.
+bool are_finite(const std::vector<StepResult>& results) {
+  for (const StepResult& result : results) {
+    for (const auto& [name, loss] : result.losses) {
+      if (!std::isfinite(loss.item<double>())) return false;
+    }
+  }
+  return true;
+}
+
+enum class Life { running, failed, finished };
+
+[[noreturn]] void refuse(Life life) {
+  if (life == Life::finished) {
+    throw ConfigError("a verb of a finished training run was called.",
+                      "make another TrainingRun to train on.");
+  }
+  throw ConfigError("a verb of a failed training run was called.",
+                    "let the exception of the verb that failed end the program.");
+}
+
+void check_not_taken(const DistributedBatch& batch, const DataPosition& next) {
+  if (batch.epoch > next.epoch || (batch.epoch == next.epoch && batch.step >= next.step)) return;
+  throw ConfigError(
+      text("step ", batch.step, " of epoch ", batch.epoch, " was given to the run a second time."),
+      "a batch is one step: make both updates in one step function, or alternate from batch to "
+      "batch.");
+}
+
+}  // namespace
+
+class TrainingRun::Impl {
+ public:
+  Impl(Strategy& strategy, const Hooks& hooks, TrainState& state, const DistributedSplits& data,
+       const TrainOptions& options, Callbacks callbacks);
+  ~Impl();
+
+  /// Runs the body of a verb: what it throws ends the run, and the group is told.
+  template <class Body>
+  auto verb(Body&& body) {
+    if (life_ != Life::running) refuse(life_);
+    try {
+      return detail::sharing_failure(strategy_, body);
+    } catch (...) {
+      life_ = Life::failed;
+      throw;
+    }
+  }
+  [[nodiscard]] TrainingEpoch* next_epoch();
+  [[nodiscard]] const DistributedBatch* next_batch();
+  bool step(const DistributedBatch& batch, const Step& step);
+  const LossValues& losses();
+  std::optional<Report> validate();
+  History finish();
+
+ private:
+  friend class TrainingRun;
+  class Epochs;
+  class Reader;
+
+  void take(const DistributedBatch& batch, const Step& step, std::int64_t number);
+  bool tell_step();
+  void close_step();
+  void close_epoch(Extent unless_complete);
+  void leave_epoch();
+
+  class Epochs final : public TrainingEpochs {
+   public:
+    explicit Epochs(Impl& run) : run_(run) {}
+    [[nodiscard]] TrainingEpoch* next() override {
+      return run_.verb([&] { return run_.next_epoch(); });
+    }
+
+   private:
+    Impl& run_;
+  };
+
+  /// The epoch under way, as it is read.
+  class Reader final : public TrainingEpoch {
+   public:
+    explicit Reader(Impl& run) : run_(run) {}
+    void open(Epoch epoch) {
+      epoch_.emplace(std::move(epoch));
+      begun_ = false;
+    }
+    void close() { epoch_.reset(); }
+    /// Null: every batch was read, or it is closed.
+    [[nodiscard]] const DistributedBatch* read() {
+      if (!epoch_) return nullptr;
+      if (std::exchange(begun_, true)) {
+        ++place_;
+      } else {
+        place_ = epoch_->begin();
+      }
+      return place_ == epoch_->end() ? nullptr : &*place_;
+    }
+    [[nodiscard]] std::int64_t number() const override { return run_.reports_.epoch(); }
+    [[nodiscard]] const DistributedBatch* next() override {
+      return run_.verb([&] { return run_.next_batch(); });
+    }
+
+   private:
+    Impl& run_;
+    std::optional<Epoch> epoch_;
+    Epoch::Iterator place_;
+    bool begun_ = false;
+  };
+
+  std::optional<OnlyRun> only_{std::in_place};
+  const int exceptions_ = std::uncaught_exceptions();
+  Strategy& strategy_;
+  const Hooks& hooks_;
+  TrainState& state_;
+  const DistributedSplits data_;
+  const TrainOptions options_;
+  const Callbacks::Validation validation_;
+  SteadyClock clock_;
+  detail::CallbackList callbacks_;
+  detail::StepClosing closing_;
+  detail::EpochReports reports_;
+  std::optional<detail::TrainingLimits> limits_;
+  std::optional<LearningRateSchedule> schedule_;
+  Epochs epochs_{*this};
+  Reader reader_{*this};
+  TakenStep taken_;
+  Life life_ = Life::running;
+};
+
+TrainingRun::Impl::Impl(Strategy& strategy, const Hooks& hooks, TrainState& state,
+                        const DistributedSplits& data, const TrainOptions& options,
+                        Callbacks callbacks)
+    : strategy_(strategy),
+      hooks_(hooks),
+      state_(state),
+      data_(data),
+      options_(options),
+      validation_(callbacks.validation),
+      callbacks_(strategy, options_, std::move(callbacks.actions)),
+      closing_(strategy, state, options_),
+      reports_(strategy, state, clock_) {
+  // Before a checkpoint is restored: the rates are create_model's still, and whether averages are
+  // kept decides what is taken out of it.
+  const RateFactor& factor = callbacks.rate_factor;
+  if (factor || is_scheduled(options_.schedule)) {
+    detail::remember_rates(state);
+  } else {
+    detail::forget_rates(state);
+  }
+  keep_averages(state, options_.ema_decay);
+
+  Pace& pace = strategy.pace();
+  const Pace::Counts counts = pace.counts(*data_.train);
+  closing_.open(
+      {data_.train->examples(), options_.batch_size, options_.seed, counts.updates_per_step},
+      clock_, std::move(callbacks.listeners));
+  limits_.emplace(options_, state_, counts);
+  if (factor) {
+    schedule_.emplace(factor, state_);
+  } else if (is_scheduled(options_.schedule)) {
+    schedule_.emplace(options_.schedule, state_, limits_->last_step());
+  }
+  if (state_.averages && strategy_.is_chief()) {
+    log_info("evaluations use averaged weights, --ema-decay ", options_.ema_decay);
+  }
+  callbacks_.complete({state_.step, limits_->last_step()}, clock_);
+  const bool reached = pace.coordinates() && limits_->reached(state_);
+  pace.start(state_, *data_.train, limits_->last_step());
+  if (!reached) callbacks_.ready(closing_);
+  closing_.begin(reached);
+}
+
+TrainingRun::Impl::~Impl() {
+  if (life_ != Life::running) return;
+  const bool thrown = std::uncaught_exceptions() > exceptions_;
+  const std::string who = text("rank ", strategy_.rank(), " left its training loop ");
+  const std::string what =
+      thrown ? who + "by an exception; its own output says which."
+             : who + "without finish(). Fix: call run.finish() after the loop, also after a break.";
+  strategy_.abort(what, kExitFailed);
+  if (!thrown) detail::leave_undone(what);
+}
+
+TrainingEpoch* TrainingRun::Impl::next_epoch() {
+  leave_epoch();
+  if (closing_.is_over()) return nullptr;
+  reports_.begin(state_.position.epoch);
+  reader_.open(data_.train->epoch(state_.position.epoch, state_.position.step));
+  return &reader_;
+}
+
+const DistributedBatch* TrainingRun::Impl::next_batch() {
+  close_step();
+  while (!closing_.is_over()) {
+    const DistributedBatch* const batch = reader_.read();
+    if (batch == nullptr) break;
+    if (strategy_.pace().examples_of(*batch)) return batch;
+    state_.position = {batch->epoch, batch->step + 1};  // it is another worker's
+  }
+  close_epoch(closing_.is_over() ? Extent::part : Extent::complete);
+  return nullptr;
+}
+
+/// A begun step that is not taken would stall the others at an own pace, so all that can be wrong
+/// with the call is looked at first.
+bool TrainingRun::Impl::step(const DistributedBatch& batch, const Step& step) {
+  check_not_taken(batch, state_.position);
+  close_step();
+  if (closing_.is_over()) return false;
+  // Epochs of a loop over the data itself; the state may stand at the end of the one before.
+  if (!reports_.is_begun()) reports_.begin(state_.position.epoch);
+  if (reports_.epoch() != batch.epoch) {
+    leave_epoch();
+    if (closing_.is_over()) return false;
+    reports_.begin(batch.epoch);
+  }
+  const auto number = strategy_.pace().next_step(state_);
+  if (!number) {
+    const bool by_limit = strategy_.pace().coordinates() && limits_->reached(state_);
+    if (!by_limit) closing_.request_stop(state_.ended);
+    closing_.end();
+    return false;
+  }
+  if (schedule_) schedule_->apply(*number);
+  callbacks_.before_step(closing_);
+  try {
+    take(batch, step, *number);
+  } catch (const NonFiniteError& error) {  // raised on all workers alike, before the update
+    closing_.end_by(error, state_.step);
+    return false;
+  }
+  return true;
+}
+
+void TrainingRun::Impl::take(const DistributedBatch& batch, const Step& step, std::int64_t number) {
+  std::vector<StepResult> results = strategy_.run(step, state_, batch);
+  update_averages(state_);
+  if (results.front().losses.empty()) {
+    throw ConfigError("the training step returned no loss.", "return the loss of the batch.");
+  }
+  state_.step = number;
+  state_.position = {batch.epoch, batch.step + 1};
+  const std::int64_t examples = strategy_.pace().examples_of(batch).value_or(0);
+  reports_.add(results, examples);
+  if (!are_finite(results)) closing_.report_loss_not_finite();
+  taken_ = {{number, batch.epoch, examples, {}}, std::move(results), std::nullopt, true};
+  if (schedule_) taken_.report.learning_rate = schedule_->rate();
+}
+
+const LossValues& TrainingRun::Impl::losses() {
+  if (taken_.results.empty()) {
+    throw ConfigError("losses() was called before the first step of the run.",
+                      "call it after a step that returned true.");
+  }
+  if (!taken_.losses) taken_.losses = strategy_.reduce(Reduction::sum, taken_.results);
+  return *taken_.losses;
+}
+
+/// Callbacks hear of a step that is not closed. Returns whether there was one.
+bool TrainingRun::Impl::tell_step() {
+  if (!std::exchange(taken_.pending, false)) return false;
+  if (callbacks_.wants_losses(taken_.report.step)) (void)losses();
+  taken_.report.losses = taken_.losses.value_or(LossValues());
+  callbacks_.after_step(taken_.report, closing_);
+  return true;
+}
+
+void TrainingRun::Impl::close_step() {
+  if (!tell_step()) return;
+  closing_.close({true, strategy_.pace().coordinates() && limits_->is_last(state_)});
+}
+
+void TrainingRun::Impl::close_epoch(Extent unless_complete) {
+  reader_.close();
+  if (!reports_.is_open()) return;
+  const bool complete = reports_.is_complete(data_.train->steps_per_epoch());
+  reports_.close(complete ? Extent::complete : unless_complete);
+}
+
+/// The boundary between two epochs. One that was left by break is over, whatever was read of it.
+void TrainingRun::Impl::leave_epoch() {
+  if (!reports_.is_begun()) return;
+  const bool stepped = tell_step();
+  close_epoch(closing_.is_over() ? Extent::part : Extent::left);
+  callbacks_.after_epoch(reports_.epoch(), *reports_.history().train, reports_.validation());
+  reports_.leave();
+  if (closing_.is_over()) return;
+  closing_.close({stepped, strategy_.pace().coordinates() && limits_->reached(state_)});
+}
+
+std::optional<Report> TrainingRun::Impl::validate() {
+  const bool plateau = options_.schedule.name == "plateau";
+  const bool wanted = plateau || validation_ == Callbacks::Validation::every_epoch;
+  if (!data_.validation || !wanted || !strategy_.pace().coordinates()) return std::nullopt;
+  strategy_.pace().collect(state_);
+  const Report report = evaluate(strategy_, hooks_, state_, *data_.validation, Phase::validation);
+  reports_.validated(report);
+  // A part of an epoch is validated where a run ends, and not where it continues.
+  const bool complete = reports_.is_complete(data_.train->steps_per_epoch());
+  if (plateau && complete && state_.plateau.observed_epoch != reports_.epoch()) {
+    schedule_->observe(report);
+    state_.plateau.observed_epoch = reports_.epoch();
+  }
+  return report;
+}
+
+History TrainingRun::Impl::finish() {
+  const bool stepped = tell_step();
+  if (!closing_.is_over()) closing_.close({stepped, /*last=*/true, /*leaving=*/true});
+  close_epoch(Extent::part);
+  History& history = reports_.history();
+  if (reports_.is_begun()) {
+    callbacks_.after_epoch(reports_.epoch(), *history.train, reports_.validation());
+  }
+  closing_.finish(*limits_);
+  history.reason = closing_.reason(*limits_);
+  log_info("training ends at step ", state_.step, ": ", history.reason);
+  if (history.steps == 0) log_warning("training took no step.");
+  closing_.release();
+  callbacks_.end(closing_);
+  strategy_.synchronize_buffers(state_);
+  life_ = Life::finished;
+  only_.reset();
+  return std::move(history);
+}
+
+TrainingRun::TrainingRun(Strategy& strategy, const Hooks& hooks, TrainState& state,
+                         const DistributedSplits& data, const TrainOptions& options,
+                         Callbacks callbacks) {
+  detail::sharing_failure(strategy, [&] {
+    detail::check_training(strategy, data, options, callbacks);
+    impl_ = std::make_unique<Impl>(strategy, hooks, state, data, options, std::move(callbacks));
+  });
+}
+
+TrainingRun::~TrainingRun() = default;
+
+TrainingEpochs& TrainingRun::epochs() { return impl_->epochs_; }
+
+bool TrainingRun::train_step(const DistributedBatch& batch) {
+  return step(batch, [&hooks = impl_->hooks_](Replica& replica, const Batch& own) {
+    return hooks.train_step(replica, own);
+  });
+}
+
+bool TrainingRun::step(const DistributedBatch& batch, const Step& step) {
+  return impl_->verb([&] { return impl_->step(batch, step); });
+}
+
+const LossValues& TrainingRun::losses() {
+  return *impl_->verb([&] { return &impl_->losses(); });
+}
+
+std::optional<Report> TrainingRun::validate() {
+  return impl_->verb([&] { return impl_->validate(); });
+}
+
+void TrainingRun::log(const std::string& name, double value) {
+  impl_->verb([&] {
+    if (!impl_->strategy_.is_chief()) return;
+    impl_->callbacks_.after_log({impl_->state_.step, impl_->reports_.epoch(), name, value});
+  });
+}
+
+double& TrainingRun::keep(const std::string& name, double initial) {
+  return *impl_->verb([&] { return &impl_->state_.kept.emplace(name, initial).first->second; });
+}
+
+void TrainingRun::save() {
+  impl_->verb([&] { impl_->closing_.request_save(); });
+}
+
+void TrainingRun::stop(const std::string& reason) {
+  impl_->verb(
+      [&] { impl_->closing_.request_stop(reason.empty() ? "the loop asked for it" : reason); });
+}
+
+History TrainingRun::finish() {
+  return impl_->verb([&] { return impl_->finish(); });
+}
+
+std::int64_t TrainingRun::step_number() const { return impl_->state_.step; }
+
+bool TrainingRun::is_over() const { return impl_->closing_.is_over(); }
+
+}  // namespace troupe
