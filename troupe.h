@@ -23,6 +23,7 @@
 #include "servers/parameter_server.h"
 #include "strategies/parameter_hash.h"
 #include "strategies/strategy.h"
+#include "train/callbacks/callbacks.h"
 #include "train/callbacks/early_stopping.h"
 #include "train/callbacks/final_ops.h"
 #include "train/callbacks/profiler.h"
@@ -38,3 +39,4 @@
 #include "train/loop.h"
 #include "train/make_strategy.h"
 #include "train/summary.h"
+#include "train/training_run.h"

@@ -1,4 +1,4 @@
-// template/main.cpp -- the whole program, in reading order. Numbers match the TODOs in my_hooks.h.
+// template/main.cpp -- the whole program, in reading order; numbers are the TODOs of my_hooks.h.
 //
 //   one process    ./my_training --epochs 5
 //   three workers  troupe run --workers 3 -- ./my_training --epochs 5
@@ -10,42 +10,34 @@
 
 int main(int argc, char** argv) {
   return troupe::run_main([&] {  // maps troupe::Error to a message and an exit code; docs/errors.md
-    // 1. Options: defaults < cluster environment < --config file < TROUPE_* < command line.
-    MyOptions mine;
-    const troupe::Options options = troupe::parse_options(argc, argv, mine.flags());
-    const MyHooks hooks(options, mine);
-
-    // --mode train_and_evaluate, evaluate, predict or export: the same hooks, under an estimator.
-    if (options.mode != troupe::Mode::train) {
+    const MyOptions options(argc, argv);  // 1
+    const MyHooks hooks(options);
+    if (options.mode != troupe::Mode::train) {  // the same hooks, under an estimator
       troupe::Estimator estimator(hooks, {options.train, options.strategy});
       troupe::run_mode(options.mode, estimator, troupe::train_spec(options.train, options.eval),
                        troupe::eval_spec(options.eval), options.use);
-      return 0;
+      return;
     }
+    if (troupe::serve_if_server(hooks, options.strategy))
+      return;  // a parameter server's whole part
 
-    // A parameter server (troupe run --ps N) has its whole part here, and is done.
-    if (troupe::serve_if_server(hooks, options.strategy)) return 0;
+    const auto strategy = troupe::make_strategy(options.strategy);  // this process's place
+    // 2.-4. Once per replica. The workers meet here and start from the chief's weights.
+    auto state = strategy->create_state(hooks, options.train.seed);
+    // 5. Every replica reads its own share of each global batch.
+    const auto data = strategy->distribute(hooks.create_datasets(), options.train.batches());
 
-    // Strategy: this process's place among the workers. Listens; does not wait for anybody yet.
-    const auto strategy = troupe::make_strategy(options.strategy);
+    // 6. The loop is yours; troupe::TrainingRun says what each line does for it.
+    troupe::TrainingRun run(*strategy, hooks, state, data, options.train);  // resumes
+    for (auto& epoch : run.epochs()) {
+      for (const auto& batch : epoch) run.train_step(batch);  // saves, logs and stops together
+      run.validate();
+    }
+    const auto history = run.finish();
 
-    // 2.-4. Losses, metrics, models and optimisers: built once per replica by your hooks. Workers
-    //       meet here, check that their models agree, and start from the chief's weights.
-    troupe::TrainState state = strategy->create_state(hooks, options.train.seed);
-
-    // 5. Data: every replica reads only its own share of each global batch.
-    const troupe::DistributedSplits data = strategy->distribute(
-        hooks.create_datasets(), {options.train.batch_size, options.train.seed});
-
-    // 6. Train, validating after each epoch. With --model-dir it saves, and goes on where it was.
-    const troupe::History history = troupe::train(*strategy, hooks, state, data, options.train);
-
-    // 7. Test. Only the chief prints the numbers, which all ranks have computed together; with
-    // parameter servers it computes them alone.
-    const troupe::Report test = troupe::test(*strategy, hooks, state, data);
+    // 7. Unset without test data. The chief prints what all workers computed together.
+    const auto test = troupe::test(*strategy, hooks, state, data);
     troupe::summarize(*strategy, state, history, test, options.train);
-
     strategy->close();  // collective goodbye; the destructor only closes sockets
-    return 0;
   });
 }

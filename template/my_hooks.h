@@ -1,22 +1,24 @@
-// template/my_hooks.h -- fill in the seven TODOs; examples/mnist/mnist_hooks.h is it filled in.
+// template/my_hooks.h -- fill in the TODOs; examples/mnist/mnist_hooks.h is it filled in.
 // As shipped it compiles, lists what is open, and exits with code 2.
 // Shapes: B = examples in this replica's batch.
 #pragma once
 
 #include "troupe.h"
 
-// TODO 1. Options of your own, beside Troupe's (--learning-rate, --batch-size, ...; see --help).
-struct MyOptions {
+// TODO 1. Options of your own, beside Troupe's (train.learning_rate, ...; see --help).
+struct MyOptions : troupe::Options {
   std::int64_t hidden_units = 64;
 
-  std::vector<troupe::Flag> flags() {
-    return {troupe::flag("hidden-units", &hidden_units, "units of the hidden layer")};
+  MyOptions(int argc, const char* const* argv) {
+    troupe::Options& parsed = *this;
+    parsed = troupe::parse_options(
+        argc, argv, {troupe::flag("hidden-units", &hidden_units, "units of the hidden layer")});
   }
 };
 
 class MyHooks final : public troupe::Hooks {
  public:
-  MyHooks(const troupe::Options& options, const MyOptions& mine) : options_(options), mine_(mine) {}
+  explicit MyHooks(const MyOptions& options) : options_(options) {}
 
   // TODO 2. Per-example losses by name: predictions and targets [B, ...] -> [B], not a mean.
   //   return {{"mse", [](const torch::Tensor& y, const torch::Tensor& target) {
@@ -33,7 +35,7 @@ class MyHooks final : public troupe::Hooks {
   }
 
   // TODO 4. The network and its optimiser; several of each by add_model and add_optimizer.
-  //   auto net = std::make_shared<Net>(mine_.hidden_units);
+  //   auto net = std::make_shared<Net>(options_.hidden_units);
   //   return {net, std::make_shared<torch::optim::SGD>(net->parameters(),
   //                                                    options_.train.learning_rate)};
   troupe::Trainable create_model() const override {
@@ -48,14 +50,16 @@ class MyHooks final : public troupe::Hooks {
     return troupe::todo(5, "create_datasets: return your data sets");
   }
 
-  // TODO 6. One step of training, and the same without learning. B >= 1.
-  //   const auto loss = forward(replica, batch); replica.apply_gradients(loss); return loss;
-  troupe::StepResult train_step(troupe::Replica&, const troupe::Batch&) const override {
-    return troupe::todo(6, "train_step: return the loss after apply_gradients");
+  // TODO 6. One step of training, and the same without learning: forward() below. B >= 1.
+  troupe::StepResult train_step(troupe::Replica& replica,
+                                const troupe::Batch& batch) const override {
+    const auto loss = forward(replica, batch);
+    replica.apply_gradients(loss);  // backward; sum gradients over all workers; optimiser step
+    return loss;
   }
-  //   return forward(replica, batch);
-  troupe::StepResult validation_step(troupe::Replica&, const troupe::Batch&) const override {
-    return troupe::todo(6, "validation_step: return the loss, update the metrics");
+  troupe::StepResult validation_step(troupe::Replica& replica,
+                                     const troupe::Batch& batch) const override {
+    return forward(replica, batch);
   }
 
   // TODO 7. The step on test data, where it differs; without this override it is validation_step.
@@ -64,12 +68,19 @@ class MyHooks final : public troupe::Hooks {
     return troupe::todo(7, "test_step: return the loss, or delete this override");
   }
 
+  // TODO 8, for --mode predict, export and train_and_evaluate only. Outputs by name, each [B, ...].
+  //   return {{"y", replica.model<Net>().forward(batch.fields[0])}};
+  troupe::Predictions predict_step(troupe::Replica&, const troupe::Batch&) const override {
+    return troupe::todo(8, "predict_step: return your outputs");
+  }
+
  private:
-  //   torch::Tensor forward(troupe::Replica& replica, const troupe::Batch& batch) const {
-  //     const auto [inputs, targets] = batch.unpack<2>();
-  //     const auto outputs = replica.model<Net>().forward(inputs);
-  //     return replica.global_mean(replica.loss("mse")(outputs, targets));
-  //   }
-  const troupe::Options options_;
-  const MyOptions mine_;
+  //   const auto [inputs, targets] = batch.unpack<2>();
+  //   const auto outputs = replica.model<Net>().forward(inputs);
+  //   return replica.global_mean(replica.loss("mse")(outputs, targets));
+  torch::Tensor forward(troupe::Replica&, const troupe::Batch&) const {
+    return troupe::todo(6, "forward: return the loss, update the metrics");
+  }
+
+  const MyOptions options_;
 };

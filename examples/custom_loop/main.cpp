@@ -1,62 +1,97 @@
-// examples/custom_loop/main.cpp -- the training loop by hand, for those who want it to be theirs:
-// the hooks of examples/mnist and the strategy's verbs. The numbers are those of troupe::train.
+// examples/custom_loop/main.cpp -- a training loop that troupe::train has no options for: two step
+// functions in turn, a schedule of the loop's own, and weights that are clipped after every step.
+// It is saved, resumed, limited, logged and stopped as any other, since a TrainingRun drives it.
+#include <algorithm>
+#include <limits>
+
 #include "examples/mnist/mnist_hooks.h"
 #include "troupe.h"
 
+namespace {
+
+/// The steps of this loop. Odd ones train on pictures with noise, whose loss has its own name.
+class Steps {
+ public:
+  explicit Steps(const MnistHooks& hooks) : hooks_(hooks) {}
+
+  [[nodiscard]] troupe::Step clean() const {
+    return [this](troupe::Replica& replica, const troupe::Batch& batch) {
+      return hooks_.train_step(replica, batch);
+    };
+  }
+  [[nodiscard]] troupe::Step noisy(double noise) const {
+    return [this, noise](troupe::Replica& replica, const troupe::Batch& batch) {
+      troupe::Batch harder = batch;
+      harder.fields[0] = batch.fields[0] + noise * torch::randn_like(batch.fields[0]);
+      const auto result = hooks_.train_step(replica, harder);
+      return troupe::StepResult{{"noisy_loss", result.losses.front().second}};
+    };
+  }
+
+ private:
+  const MnistHooks& hooks_;
+};
+
+/// The same on every replica of every worker, so they stay equal.
+void clip_weights(const troupe::TrainState& state, double limit) {
+  const torch::NoGradGuard no_grad;
+  for (const auto& replica : state.replicas) {
+    for (auto& [name, weight] : replica->parameters()) weight.clamp_(-limit, limit);
+  }
+}
+
+/// Refused, not ignored.
+void check(const troupe::Options& options, double clip) {
+  if (!options.strategy.cluster.servers.empty()) {
+    throw troupe::ConfigError(
+        "custom_loop clips weights, and in this cluster parameter servers hold them.",
+        "start it without parameter servers (--ps).");
+  }
+  if (!(clip > 0)) throw troupe::ConfigError("--clip is not above 0.", "give a positive number.");
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   return troupe::run_main([&] {
-    troupe::ProgramInfo program;
+    double clip = 0.2;
+    troupe::ProgramInfo program{"custom_loop",
+                                "Trains on clean and noisy digits in turn, with clipped weights.",
+                                {"--epochs 3", "--epochs 3 --clip 0.1 --model-dir run1",
+                                 "--max-steps 300 --metrics-file steps.jsonl"}};
     program.modes = troupe::ProgramInfo::Modes::train_only;  // this loop is all there is
-    const troupe::Options options = troupe::parse_options(argc, argv, {}, program);
+    const auto options = troupe::parse_options(
+        argc, argv, {troupe::flag("clip", &clip, "weights stay within plus and minus this")},
+        program);
+    check(options, clip);
     const MnistHooks hooks(options);
-    if (troupe::serve_if_server(hooks, options.strategy)) return 0;
     const auto strategy = troupe::make_strategy(options.strategy);
-    troupe::TrainState state = strategy->create_state(hooks, options.train.seed);
-    const troupe::DistributedSplits data = strategy->distribute(
-        hooks.create_datasets(), {options.train.batch_size, options.train.seed});
+    auto state = strategy->create_state(hooks, options.train.seed);
+    const auto data = strategy->distribute(hooks.create_datasets(), options.train.batches());
 
-    // What one replica does with its part of a batch, as in any training step.
-    const troupe::Step train_step = [&](troupe::Replica& replica, const troupe::Batch& batch) {
-      return hooks.train_step(replica, batch);
-    };
-
-    // What train() makes of --lr-schedule and --ema-decay. Leave out what you do not need.
-    const std::int64_t epochs = options.train.epochs.value_or(1);
-    troupe::Pace& pace = strategy->pace();  // in step with other workers, or at its own
-    troupe::LearningRateSchedule schedule(options.train.schedule, state,
-                                          epochs * data.train->steps_per_epoch());
-    troupe::keep_averages(state, options.train.ema_decay);
-
-    pace.start(state, *data.train, epochs * pace.counts(*data.train).updates_per_epoch);
-    double loss = 0;
-    for (std::int64_t epoch = 0; epoch < epochs; ++epoch) {
-      double total = 0;
-      for (const troupe::DistributedBatch& batch : data.train->epoch(epoch)) {
-        const auto number = pace.next_step(state);  // none: others have ended it
-        if (!number) break;
-        schedule.apply(*number);
-        const auto per_replica = strategy->run(train_step, state, batch);
-        troupe::update_averages(state);
-        loss = strategy->reduce(troupe::Reduction::sum, per_replica).front().second;
-        total += loss * static_cast<double>(batch.global_examples);
-        state.step = *number;
-        if (state.step % 100 == 0) troupe::log_info("step ", state.step, ": loss = ", loss);
+    troupe::TrainingRun run(*strategy, hooks, state, data, options.train);
+    const Steps steps(hooks);
+    // Kept in the checkpoint, as the weights are: a resumed run has them where they were.
+    double& noise = run.keep("noise", 0.1);
+    double& best = run.keep("best_loss", std::numeric_limits<double>::infinity());
+    for (auto& epoch : run.epochs()) {
+      for (const auto& batch : epoch) {
+        if (!run.step(batch, batch.step % 2 == 0 ? steps.clean() : steps.noisy(noise))) break;
+        clip_weights(state, clip);
       }
-      const auto mean = total / static_cast<double>(data.train->examples());
-      const auto report =
-          troupe::evaluate(*strategy, hooks, state, *data.validation, troupe::Phase::validation);
-      schedule.observe(report);
-      troupe::log_info("epoch ", epoch + 1, ": loss = ", mean, "; ", troupe::to_line(report));
+      // Better on clean pictures: harder ones next. The report is the same on all workers.
+      if (const auto report = run.validate()) {
+        const double loss = report->losses.front().second;
+        noise *= loss < best ? 1.5 : 0.5;
+        best = std::min(best, loss);
+        run.log("noise", noise);
+        if (noise < 0.001) run.stop("the loss has not fallen for long: there is no noise left");
+      }
     }
+    const auto history = run.finish();
 
-    pace.end(state, "all epochs are complete");
-
-    troupe::History history;
-    history.epochs = epochs;
-    history.steps = state.step;
-    const troupe::Report test = troupe::test(*strategy, hooks, state, data);
+    const auto test = troupe::test(*strategy, hooks, state, data);
     troupe::summarize(*strategy, state, history, test, options.train);
     strategy->close();
-    return 0;
   });
 }

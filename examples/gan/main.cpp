@@ -29,13 +29,13 @@ int main(int argc, char** argv) {
     if (troupe::serve_if_server(hooks, options.strategy)) return 0;
     const auto strategy = troupe::make_strategy(options.strategy);
     troupe::TrainState state = strategy->create_state(hooks, options.train.seed);
-    const troupe::DistributedSplits data = strategy->distribute(
-        hooks.create_datasets(), {options.train.batch_size, options.train.seed});
-    troupe::Companions companions;
-    add_sample_grids(companions, mine, options.train.model_dir, options.mode);
+    const troupe::DistributedSplits data =
+        strategy->distribute(hooks.create_datasets(), options.train.batches());
+    troupe::Callbacks callbacks;
+    add_sample_grids(callbacks, mine, options.train.model_dir, options.mode);
     const troupe::History history =
-        troupe::train(*strategy, hooks, state, data, options.train, companions);
-    const troupe::Report test = troupe::test(*strategy, hooks, state, data);
+        troupe::train(*strategy, hooks, state, data, options.train, callbacks);
+    const auto test = troupe::test(*strategy, hooks, state, data);
     troupe::summarize(*strategy, state, history, test, options.train);
     strategy->close();
     return 0;

@@ -59,7 +59,7 @@ class SampleGrids final : public troupe::PeriodicAction, public troupe::SavingLi
 };
 
 /// Adds the grids to what train() is given. Adds nothing where there is no directory to write to.
-inline void add_sample_grids(troupe::Companions& companions, const GanOptions& mine,
+inline void add_sample_grids(troupe::Callbacks& callbacks, const GanOptions& mine,
                              const std::string& model_dir, troupe::Mode mode) {
   if (mine.samples_dir.empty() && model_dir.empty()) {
     troupe::log_info("no pictures are written: there is neither --samples-dir nor --model-dir");
@@ -69,6 +69,6 @@ inline void add_sample_grids(troupe::Companions& companions, const GanOptions& m
       mine.samples_dir.empty() ? std::filesystem::path(model_dir) / "samples"
                                : std::filesystem::path(mine.samples_dir),
       mine.noise_size);
-  companions.actions.push_back(grids);
-  if (mode == troupe::Mode::train_and_evaluate) companions.listeners.push_back(grids);
+  callbacks.actions.push_back(grids);
+  if (mode == troupe::Mode::train_and_evaluate) callbacks.listeners.push_back(grids);
 }

@@ -67,8 +67,7 @@ int main(int argc, char** argv) {
     if (troupe::serve_if_server(hooks, options.strategy)) return;
     const auto strategy = troupe::make_strategy(options.strategy);
     auto state = strategy->create_state(hooks, options.train.seed);
-    const auto data = strategy->distribute(hooks.create_datasets(),
-                                           {options.train.batch_size, options.train.seed});
+    const auto data = strategy->distribute(hooks.create_datasets(), options.train.batches());
     const auto history = troupe::train(*strategy, hooks, state, data, options.train);
     troupe::summarize(*strategy, state, history, troupe::test(*strategy, hooks, state, data),
                       options.train);

@@ -17,17 +17,20 @@ int main(int argc, char** argv) {
       troupe::Estimator estimator(hooks, {options.train, options.strategy});
       troupe::run_mode(options.mode, estimator, troupe::train_spec(options.train, options.eval),
                        troupe::eval_spec(options.eval), options.use);
-      return 0;
+      return;
     }
-    if (troupe::serve_if_server(hooks, options.strategy)) return 0;
+    if (troupe::serve_if_server(hooks, options.strategy)) return;
     const auto strategy = troupe::make_strategy(options.strategy);
-    troupe::TrainState state = strategy->create_state(hooks, options.train.seed);
-    const troupe::DistributedSplits data = strategy->distribute(
-        hooks.create_datasets(), {options.train.batch_size, options.train.seed});
-    const troupe::History history = troupe::train(*strategy, hooks, state, data, options.train);
-    const troupe::Report test = troupe::test(*strategy, hooks, state, data);
+    auto state = strategy->create_state(hooks, options.train.seed);
+    const auto data = strategy->distribute(hooks.create_datasets(), options.train.batches());
+    troupe::TrainingRun run(*strategy, hooks, state, data, options.train);
+    for (auto& epoch : run.epochs()) {
+      for (const auto& batch : epoch) run.train_step(batch);
+      run.validate();
+    }
+    const auto history = run.finish();
+    const auto test = troupe::test(*strategy, hooks, state, data);
     troupe::summarize(*strategy, state, history, test, options.train);
     strategy->close();
-    return 0;
   });
 }

@@ -24,10 +24,10 @@ int main(int argc, char** argv) {
     if (troupe::serve_if_server(hooks, options.strategy)) return 0;
     const auto strategy = troupe::make_strategy(options.strategy);
     troupe::TrainState state = strategy->create_state(hooks, options.train.seed);
-    const troupe::DistributedSplits data = strategy->distribute(
-        hooks.create_datasets(), {options.train.batch_size, options.train.seed});
+    const troupe::DistributedSplits data =
+        strategy->distribute(hooks.create_datasets(), options.train.batches());
     const troupe::History history = troupe::train(*strategy, hooks, state, data, options.train);
-    const troupe::Report test = troupe::test(*strategy, hooks, state, data);
+    const auto test = troupe::test(*strategy, hooks, state, data);
     troupe::summarize(*strategy, state, history, test, options.train);
     strategy->close();
     return 0;

@@ -146,18 +146,6 @@ TEST_SUITE("learning") {
     CHECK(summary(raw)["evaluation"]["loss"] != averaged["loss"]);
   }
 
-  TEST_CASE("learning: the loop by hand follows the flags as troupe::train does") {
-    const Words arguments = {"--train-examples", "300",    "--epochs",       "2",
-                             "--lr-schedule",    "cosine", "--warmup-steps", "3",
-                             "--ema-decay",      "0.9",    "--final-factor", "0.1",
-                             "--json-summary"};
-    const json framework = summary(run_process(Words{kMnist} + arguments, {}, kLimit));
-    const json by_hand =
-        summary(run_process(Words{kBuild + "/examples/custom_loop"} + arguments, {}, kLimit));
-    CHECK(by_hand["parameter_hash"] == framework["parameter_hash"]);
-    CHECK(by_hand["test"] == framework["test"]);
-  }
-
   TEST_CASE("learning: flags that make no sense end the program") {
     const auto fails = [](const Words& flags) {
       const auto run = run_process(Words{kMnist, "--train-examples", "50"} + flags, {}, kLimit);

@@ -59,7 +59,7 @@ TEST_SUITE("process") {
     CHECK(second["test"]["loss"].get<double>() < first["test"]["loss"].get<double>());
   }
 
-  TEST_CASE("parameter servers: train_and_evaluate and a loop of one's own have servers, too") {
+  TEST_CASE("parameter servers: train_and_evaluate and a loop of verbs have servers, too") {
     const TempDir dir;
     const auto evaluated =
         train(2, 1,
@@ -67,7 +67,7 @@ TEST_SUITE("process") {
                       "--max-steps", "30", "--throttle-secs", "0"}));
     CHECK(evaluated["evaluation"]["global_step"] == 30);
     const auto own = train(2, 1,
-                           {kBuild + "/examples/custom_loop", "--train-examples", "600",
+                           {kBuild + "/examples/mnist", "--train-examples", "600",
                             "--batch-size", "100", "--epochs", "1", "--json-summary"});
     CHECK(own["strategy"] == "parameter-server");
     CHECK(own["global_step"].get<int>() >= 3);

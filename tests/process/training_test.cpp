@@ -227,18 +227,6 @@ TEST_SUITE("training") {
           first["parameter_hash"]);
   }
 
-  TEST_CASE("training: the loop by hand gives the weights of troupe::train") {
-    const Words arguments = {"--train-examples", "500", "--epochs", "2", "--json-summary"};
-    for (const int workers : {1, 2}) {
-      CAPTURE(workers);
-      const json framework = summary(run_on(workers, Words{kMnist} + arguments));
-      const json by_hand =
-          summary(run_on(workers, Words{kBuild + "/examples/custom_loop"} + arguments));
-      CHECK(by_hand["parameter_hash"] == framework["parameter_hash"]);
-      CHECK(by_hand["test"] == framework["test"]);
-    }
-  }
-
   TEST_CASE("training: two shells with TF_CONFIG, no chief, train together") {
     const std::vector<std::uint16_t> ports = {troupe::testing::free_port(),
                                               troupe::testing::free_port()};
