@@ -1,5 +1,6 @@
 #include "train/epoch_reports.h"
 
+#include "hooks/replica_driver.h"
 #include "train/evaluate.h"
 
 namespace troupe::detail {
@@ -34,7 +35,7 @@ void EpochReports::close(Extent extent) {
   if (extent == Extent::part) return;
   state_.position = {epoch_ + 1, 0};
   state_.epoch_loss = {};
-  for (auto& replica : state_.replicas) replica->metrics(Phase::train).reset();
+  for (auto& replica : state_.replicas) ReplicaDriver(*replica).metrics(Phase::train).reset();
   if (extent == Extent::complete) ++history_.epochs;
 }
 

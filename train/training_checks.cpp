@@ -23,10 +23,11 @@ void check_length(const DistributedSplits& data, const TrainOptions& options) {
 
 void check_pace(const Pace& pace, const TrainOptions& options) {
   if (options.ema_decay > 0) pace.require(Pace::Need::every_update, "--ema-decay");
-  if (options.schedule.name == "plateau") {
+  if (options.schedule.kind == Schedule::plateau) {
     pace.require(Pace::Need::shared_validation, "the plateau schedule");
   }
-  if (options.schedule.name == "cosine" && options.schedule.decay_steps == 0 && options.steps) {
+  if (options.schedule.kind == Schedule::cosine && options.schedule.decay_steps == 0 &&
+      options.steps) {
     pace.require(Pace::Need::last_step, "the cosine schedule with steps");
   }
 }
@@ -38,7 +39,7 @@ void check_learning(const DistributedSplits& data, const TrainOptions& options,
     throw ConfigError("the options and the callbacks both bring a learning rate schedule.",
                       "leave --lr-schedule and --warmup-steps out, or Callbacks::rate_factor.");
   }
-  if (options.schedule.name == "plateau" && !data.validation) {
+  if (options.schedule.kind == Schedule::plateau && !data.validation) {
     throw ConfigError("--lr-schedule plateau has no validation to look at.",
                       "return a validation split from create_datasets, or use another schedule.");
   }

@@ -344,7 +344,7 @@ void TrainingRun::Impl::leave_epoch() {
 }
 
 std::optional<Report> TrainingRun::Impl::validate() {
-  const bool plateau = options_.schedule.name == "plateau";
+  const bool plateau = options_.schedule.kind == Schedule::plateau;
   const bool wanted = plateau || validation_ == Callbacks::Validation::every_epoch;
   if (!data_.validation || !wanted || !strategy_.pace().coordinates()) return std::nullopt;
   strategy_.pace().collect(state_);

@@ -74,15 +74,14 @@ TEST_SUITE("strategies") {
   }
 
   TEST_CASE("overlap: automatic sums after backward within a machine, and during it between two") {
-    // How often a first bucket travels. `host`: where the second worker is; `told_of`: how many
-    // workers share the first one's machine, as it was told.
+    // How often a first bucket travels. `host`: where the first worker is; `told_of`: how many
+    // workers share its machine, as it was told.
     const auto first_buckets = [](Overlap overlap, const std::string& host, int told_of = 0) {
       std::array<std::vector<std::string>, 2> sums;
       const auto port = troupe::testing::free_port();
-      const auto second = troupe::testing::free_port();
       troupe::testing::run_ranks(2, [&](int rank) {
         troupe::StrategyOptions options = options_for({overlap, 64}, rank, port);
-        options.cluster.members[1].address = troupe::Endpoint{host, second};
+        options.cluster.members[0].address = troupe::Endpoint{host, port};
         if (rank == 0) options.cluster.on_this_machine = told_of;
         const auto strategy =
             troupe::make_multi_worker(options, [&own = sums[static_cast<std::size_t>(rank)]](
