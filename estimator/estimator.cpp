@@ -12,6 +12,7 @@
 #include "estimator/evaluation_pass.h"
 #include "estimator/export/export_directory.h"
 #include "estimator/export/model_export.h"
+#include "estimator/export/torch_script.h"
 #include "estimator/features.h"
 #include "strategies/device.h"
 #include "strategies/shared_failure.h"
@@ -46,10 +47,23 @@ EstimatorOptions checked(EstimatorOptions options) {
   return options;
 }
 
-void check_steps(const std::optional<std::int64_t>& steps, const char* name) {
-  if (steps && *steps < 1) {
-    throw ConfigError(text(name, " is ", *steps, "."), "give a number of at least 1.");
+TrainOptions limited(TrainOptions options, const TrainSpec& spec) {
+  if (spec.steps || spec.max_steps) {
+    options.steps = spec.steps;
+    options.max_steps = spec.max_steps;
   }
+  return options;
+}
+
+c10::Device device_of(const EstimatorOptions& options) {
+  return detail::parse_device(options.strategy.device);
+}
+
+std::vector<NamedTensor> variables_in(const std::string& model_dir) {
+  const auto newest = newest_good_checkpoint(model_dir);
+  if (newest) return read_weights(*newest);
+  throw ConfigError("there is no checkpoint in " + model_dir + " to look at.",
+                    "train first, or set model_dir to where the checkpoints are.");
 }
 
 }  // namespace
@@ -74,49 +88,35 @@ Estimator Estimator::with_hooks(std::shared_ptr<const Hooks> hooks) const {
   return other;
 }
 
-TrainOptions Estimator::options_of(const TrainCall& call) const {
-  TrainOptions options = options_.train;
-  if (call.steps && call.max_steps) {
-    throw ConfigError("steps and max_steps are both given.", "keep one of the two.");
-  }
-  check_steps(call.steps, "steps");
-  check_steps(call.max_steps, "max_steps");
-  if (call.steps || call.max_steps) {
-    options.steps = call.steps;
-    options.max_steps = call.max_steps;
-  }
-  return options;
-}
-
-bool Estimator::is_trained_already(const TrainOptions& options) const {
-  const auto newest = latest_checkpoint();
-  if (!options.max_steps || !newest || options.resume == Resume::never) return false;
-  const std::int64_t step = split_checkpoint_path(*newest).step;
-  if (step < *options.max_steps) return false;
-  log_info("nothing to train: ", *newest, " has reached max_steps ", *options.max_steps,
-           "; raise max_steps, or use another model_dir, to train on.");
-  return true;
-}
-
-History Estimator::train(const TrainCall& call) {
+History Estimator::train(const TrainSpec& spec) {
+  spec.validate();
   const Cluster& cluster = options_.strategy.cluster;
   if (cluster.is_evaluator() || cluster.is_server()) {
     const char* const role = cluster.is_server() ? "ps" : "evaluator";
     throw ConfigError(text("train was called in the role \"", role, "\", which does not train."),
                       "call train_and_evaluate, which does what each role is there for.");
   }
-  const TrainOptions options = options_of(call);
-  const bool alone = cluster.world_size() == 1 && cluster.servers.empty();
-  if (alone && is_trained_already(options)) {
-    History nothing;
-    nothing.reason = text("max_steps ", *options.max_steps, " is reached");
-    return nothing;
-  }
+  const TrainOptions options = limited(options_.train, spec);
+  if (const auto ended = nothing_to_train(spec)) return *ended;
   if (!strategy_) strategy_ = make_strategy(options_.strategy);
-  return detail::sharing_failure(*strategy_, [&] { return train_together(options, call); });
+  return detail::sharing_failure(*strategy_, [&] { return train_together(options, spec); });
 }
 
-History Estimator::train_together(const TrainOptions& options, const TrainCall& call) {
+std::optional<History> Estimator::nothing_to_train(const TrainSpec& spec) const {
+  const TrainOptions options = limited(options_.train, spec);
+  const Cluster& cluster = options_.strategy.cluster;
+  if (cluster.world_size() > 1 || !cluster.servers.empty()) return std::nullopt;
+  const auto newest = latest_checkpoint();
+  if (!options.max_steps || !newest || options.resume == Resume::never) return std::nullopt;
+  if (split_checkpoint_path(*newest).step < *options.max_steps) return std::nullopt;
+  log_info("nothing to train: ", *newest, " has reached max_steps ", *options.max_steps,
+           "; raise max_steps, or use another model_dir, to train on.");
+  History nothing;
+  nothing.reason = text("max_steps ", *options.max_steps, " is reached");
+  return nothing;
+}
+
+History Estimator::train_together(const TrainOptions& options, const TrainSpec& spec) {
   // The chief's weights are copied to all, so the chief alone looks at what to start from.
   const bool warm = options_.warm_start && strategy_->is_chief() && !latest_checkpoint();
   const auto hooks =
@@ -125,11 +125,11 @@ History Estimator::train_together(const TrainOptions& options, const TrainCall& 
   // Validation in training is the schedule's; every other one looks at checkpoints.
   const bool plateau = options.schedule.kind == Schedule::plateau;
   const DistributedSplits data =
-      strategy_->distribute({call.input ? call.input() : splits().train,
+      strategy_->distribute({spec.input ? spec.input() : splits().train,
                              plateau ? splits().validation : nullptr, nullptr},
                             {options.batch_size, options.seed});
   History history =
-      troupe::train(*strategy_, *training_hooks_, state, data, options, call.companions);
+      troupe::train(*strategy_, *training_hooks_, state, data, options, spec.companions);
   summarize(*strategy_, state, history, std::nullopt, options);
   return history;
 }
@@ -173,31 +173,19 @@ std::string Estimator::source_of(const std::string& checkpoint) const {
   return newest_good_checkpoint(config().model_dir).value_or("");
 }
 
-c10::Device Estimator::device() const { return detail::parse_device(options_.strategy.device); }
-
 Evaluation Estimator::evaluate(const EvaluateCall& call) {
-  const detail::RandomGuard guard(device());
+  if (call.steps && *call.steps < 1) {
+    throw ConfigError(text("steps is ", *call.steps, "."), "give a number of at least 1.");
+  }
+  const detail::RandomGuard guard(device_of(options_));
   const std::string checkpoint = source_of(call.checkpoint);
   if (checkpoint.empty()) {
     log_warning("there is no checkpoint in ", config().model_dir, ": fresh weights are evaluated");
   } else {
     log_info("evaluating ", checkpoint);
   }
-  LoadedModel& model = evaluation_model(checkpoint);
-  return evaluate_replica(model.replica(), model.step(), call, checkpoint);
-}
-
-Evaluation Estimator::evaluate_live(Replica& replica, std::int64_t step, const EvaluateCall& call) {
-  const detail::RandomGuard guard(device());
-  return evaluate_replica(replica, step, call, "");
-}
-
-Evaluation Estimator::evaluate_replica(Replica& replica, std::int64_t step,
-                                       const EvaluateCall& call, const std::string& source) {
-  check_steps(call.steps, "steps");
   detail::EvaluationPass pass;
   pass.steps = call.steps;
-  pass.global_step = step;
   pass.actions = call.actions;
   std::shared_ptr<const Dataset> input = call.input ? call.input() : splits().validation;
   if (!call.input && !input) {
@@ -205,12 +193,14 @@ Evaluation Estimator::evaluate_replica(Replica& replica, std::int64_t step,
     pass.phase = Phase::test;
   }
   const auto batch = call.batch_size.value_or(options_.train.batch_size);
+  LoadedModel& model = evaluation_model(checkpoint);
+  pass.global_step = model.step();
   const SteadyClock clock;
   const auto start = clock.now();
-  Evaluation evaluation =
-      detail::run_evaluation(*hooks_, replica, detail::in_order(input, batch, "evaluate on"), pass);
+  Evaluation evaluation = detail::run_evaluation(
+      *hooks_, model.replica(), detail::in_order(input, batch, "evaluate on"), pass);
   log_info("evaluation (", Seconds(clock.now() - start).count(), " sec): ", to_line(evaluation));
-  write_summary(call.name, evaluation, source);
+  write_summary(call.name, evaluation, checkpoint);
   return evaluation;
 }
 
@@ -226,7 +216,7 @@ void Estimator::write_summary(const std::string& name, const Evaluation& evaluat
 }
 
 PredictionStream Estimator::predict(const PredictCall& call) {
-  const detail::RandomGuard guard(device());
+  const detail::RandomGuard guard(device_of(options_));
   const std::string checkpoint = source_of(call.checkpoint);
   if (checkpoint.empty()) {
     log_warning("there is no checkpoint in ", config().model_dir, ": fresh weights predict");
@@ -255,12 +245,17 @@ std::vector<NamedTensor> Estimator::example_features() {
 
 ModelWriter Estimator::model_writer(const std::string& checkpoint) {
   return [this, checkpoint](const std::string& directory) {
-    const detail::RandomGuard guard(device());
+    const detail::RandomGuard guard(device_of(options_));
     LoadedModel& model = evaluation_model(checkpoint);
     ModelExportOptions options = options_.exported;
     options.global_step = model.step();
     write_model(*hooks_, model.replica(), example_features(), options, directory);
   };
+}
+
+void Estimator::check_exportable() {
+  const detail::RandomGuard guard(device_of(options_));
+  check_predictions(*hooks_, evaluation_model("").replica(), example_features());
 }
 
 std::string Estimator::export_model(const std::string& base, const std::string& checkpoint) {
@@ -281,12 +276,12 @@ std::optional<std::string> Estimator::latest_checkpoint() const {
 
 std::vector<std::string> Estimator::variable_names() const {
   std::vector<std::string> names;
-  for (const auto& [name, value] : variables()) names.push_back(name);
+  for (const auto& [name, value] : variables_in(config().model_dir)) names.push_back(name);
   return names;
 }
 
 at::Tensor Estimator::variable_value(const std::string& name) const {
-  const auto all = variables();
+  const auto all = variables_in(config().model_dir);
   std::string names;
   for (const auto& [known, value] : all) {
     if (known == name) return value;
@@ -294,13 +289,6 @@ at::Tensor Estimator::variable_value(const std::string& name) const {
   }
   throw ConfigError("the checkpoint has no variable \"" + name + "\".",
                     "ask for one of: " + names + ".");
-}
-
-std::vector<NamedTensor> Estimator::variables() const {
-  const auto newest = newest_good_checkpoint(config().model_dir);
-  if (newest) return read_weights(*newest);
-  throw ConfigError("there is no checkpoint in " + config().model_dir + " to look at.",
-                    "train first, or set model_dir to where the checkpoints are.");
 }
 
 std::string Estimator::evaluation_directory(const std::string& name) const {

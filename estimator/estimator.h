@@ -42,22 +42,6 @@ struct EstimatorOptions {
   ModelExportOptions exported = {};  // name and assets of exported models; the step is filled in
 };
 
-struct TrainCall {
-  InputFunction input;                    // null: the training split
-  std::optional<std::int64_t> steps;      // this many more; not together with max_steps
-  std::optional<std::int64_t> max_steps;  // absolute. Neither: as the options say
-  Companions companions;
-};
-
-struct EvaluateCall {
-  InputFunction input;                     // null: the validation split, or else the test split
-  std::optional<std::int64_t> steps;       // batches; unset: all
-  std::optional<std::int64_t> batch_size;  // unset: as in training
-  std::string name;                        // results go to eval_<name>; empty: eval
-  std::string checkpoint;                  // empty: the newest, or else what training starts from
-  Actions actions;                         // called around every batch; ready and end as well
-};
-
 struct PredictCall {
   InputFunction input;                     // null: the test split, or else the validation split
   std::vector<std::string> keys;           // outputs to give; empty: all
@@ -78,7 +62,12 @@ class Estimator {
   /// once, without a file or a model made, where the checkpoint has reached max_steps.
   /// Collective: yes, over the workers of options.strategy.cluster, whom it meets at the first
   /// call. Throws: ConfigError in an evaluator or parameter server; as troupe::train.
-  History train(const TrainCall& call = {});
+  History train(const TrainSpec& spec = {});
+
+  /// Set where training would end before its first step, since the newest checkpoint has reached
+  /// max_steps; a process that trains alone then needs no strategy. Unset in a group, whose workers
+  /// are to agree.
+  [[nodiscard]] std::optional<History> nothing_to_train(const TrainSpec& spec = {}) const;
 
   /// Losses and metrics of a checkpoint; also written as summaries to evaluation_directory(name).
   /// Training's random streams are left alone.
@@ -86,17 +75,15 @@ class Estimator {
   /// CheckpointError.
   [[nodiscard]] Evaluation evaluate(const EvaluateCall& call = {});
 
-  /// The same for the weights of `replica`, which training has brought to `step`; call.checkpoint
-  /// is not looked at. The replica is left in evaluation mode.
-  [[nodiscard]] Evaluation evaluate_live(Replica& replica, std::int64_t step,
-                                         const EvaluateCall& call = {});
-
   /// Outputs of predict_step, one example or batch at a time, computed when they are asked for.
   [[nodiscard]] PredictionStream predict(const PredictCall& call = {});
 
   /// Exports into a new directory below `base` and returns its path. docs/export.md has the files.
   /// Throws: ConfigError without a trained model; as write_model.
   std::string export_model(const std::string& base, const std::string& checkpoint = "");
+  /// Throws: ConfigError where predict_step cannot be exported, as one example with fresh weights
+  /// shows; so that a training need not end before that is known.
+  void check_exportable();
   /// What exporters call: writes the model of `checkpoint` into a directory. Valid as long as this.
   [[nodiscard]] ModelWriter model_writer(const std::string& checkpoint);
 
@@ -118,22 +105,16 @@ class Estimator {
   [[nodiscard]] Estimator with_hooks(std::shared_ptr<const Hooks> hooks) const;
 
  private:
-  [[nodiscard]] TrainOptions options_of(const TrainCall& call) const;
-  [[nodiscard]] bool is_trained_already(const TrainOptions& options) const;
   /// What train does once the strategy is there.
-  History train_together(const TrainOptions& options, const TrainCall& call);
+  History train_together(const TrainOptions& options, const TrainSpec& spec);
   /// The given checkpoint or the newest good one; "": there is none.
   [[nodiscard]] std::string source_of(const std::string& checkpoint) const;
-  [[nodiscard]] c10::Device device() const;
   [[nodiscard]] const Splits& splits();
   /// Without a checkpoint: weights as training would start from them, warm or fresh.
   [[nodiscard]] std::unique_ptr<LoadedModel> make_model(const std::string& checkpoint) const;
   [[nodiscard]] LoadedModel& evaluation_model(const std::string& checkpoint);
   [[nodiscard]] std::vector<NamedTensor> example_features();
-  [[nodiscard]] std::vector<NamedTensor> variables() const;
-  /// `source` names the weights: a checkpoint's path, or "" for others.
-  [[nodiscard]] Evaluation evaluate_replica(Replica& replica, std::int64_t step,
-                                            const EvaluateCall& call, const std::string& source);
+  /// `source`: the checkpoint's path; "": fresh weights.
   void write_summary(const std::string& name, const Evaluation& evaluation,
                      const std::string& source);
 

@@ -28,7 +28,11 @@ void check_actions(const Actions& actions) {
 }  // namespace
 
 void TrainSpec::validate() const {
+  check_positive(steps, "steps");
   check_positive(max_steps, "max_steps");
+  if (steps && max_steps) {
+    throw ConfigError("steps and max_steps are both given.", "keep one of the two.");
+  }
   check_actions(companions.actions);
   for (const auto& listener : companions.listeners) {
     if (!listener) throw ConfigError("a saving listener is null.", "leave it out, or make it.");

@@ -19,22 +19,34 @@ namespace troupe {
 /// hooks' create_datasets.
 using InputFunction = std::function<std::shared_ptr<const Dataset>()>;
 
+/// One training.
 struct TrainSpec {
   InputFunction input;                    // null: the training split
-  std::optional<std::int64_t> max_steps;  // absolute; unset: as the estimator's options say
+  std::optional<std::int64_t> steps;      // this many more; not together with max_steps
+  std::optional<std::int64_t> max_steps;  // absolute. Neither: as the estimator's options say
   /// Actions run on every worker. Listeners are the chief's.
   Companions companions;
 
   /// Throws: ConfigError that names the field.
   void validate() const;
 };
+using TrainCall = TrainSpec;  // its former name, for one release
 
-struct EvalSpec {
-  InputFunction input;                      // null: the validation split, or else the test split
-  std::optional<std::int64_t> steps = 100;  // batches; unset: the whole data set
-  std::optional<std::int64_t> batch_size;   // unset: as in training
-  std::string name;                         // results go to eval_<name>; empty: eval
-  Actions actions;                          // called around every batch of an evaluation
+/// One evaluation.
+struct EvaluateCall {
+  InputFunction input;                     // null: the validation split, or else the test split
+  std::optional<std::int64_t> steps;       // batches; unset: all
+  std::optional<std::int64_t> batch_size;  // unset: as in training
+  std::string name;                        // results go to eval_<name>; empty: eval
+  std::string checkpoint;                  // empty: the newest, or else what training starts from
+  Actions actions;                         // called around every batch; ready and end as well
+};
+
+/// The evaluations of train_and_evaluate, when they happen, and what is exported after them. Of at
+/// most 100 batches, unless `steps` says otherwise; `checkpoint` is filled in.
+struct EvalSpec : EvaluateCall {
+  EvalSpec() { steps = 100; }
+
   Exporters exporters;
   double start_delay_secs = 120;            // of the evaluator role; without effect elsewhere
   double throttle_secs = 600;               // between starts of evaluations; 0: every checkpoint

@@ -35,13 +35,8 @@ class EstimatorJob final : public EvaluationJob {
   }
 
   [[nodiscard]] Evaluation evaluate(const std::string& checkpoint) override {
-    EvaluateCall call;
-    call.input = spec_.input;
-    call.steps = spec_.steps;
-    call.batch_size = spec_.batch_size;
-    call.name = spec_.name;
+    EvaluateCall call = spec_;
     call.checkpoint = checkpoint;
-    call.actions = spec_.actions;
     return estimator_.evaluate(call);
   }
 
@@ -90,11 +85,6 @@ TrainAndEvaluateResult to_result(const std::optional<EvaluationRound>& last) {
   return {last->evaluation, last->exports};
 }
 
-TrainingGoal goal_of(const Estimator& estimator, const TrainSpec& spec) {
-  const TrainOptions& options = estimator.options().train;
-  return {spec.max_steps ? spec.max_steps : options.max_steps, options.epochs};
-}
-
 /// Takes a former run's marker away when training begins: the chief has the directory's lock then.
 class MarkerRemoval final : public PeriodicAction {
  public:
@@ -106,95 +96,6 @@ class MarkerRemoval final : public PeriodicAction {
  private:
   PosixFileSystem files_;
 };
-
-TrainCall call_of(const Estimator& estimator, const TrainSpec& spec) {
-  TrainCall call;
-  call.input = spec.input;
-  call.max_steps = spec.max_steps;
-  call.companions = spec.companions;
-  call.companions.actions.push_back(std::make_shared<MarkerRemoval>(estimator.config().model_dir));
-  return call;
-}
-
-/// Marks, by the chief, that training is over. Returns whether that is news.
-bool mark_finished(const Estimator& estimator, const TrainingGoal& goal, const History& history) {
-  const auto newest = estimator.latest_checkpoint();
-  if (!newest) {
-    log_warning("training is over without a checkpoint in ", estimator.config().model_dir,
-                ": an evaluator will not learn of it");
-    return false;
-  }
-  PosixFileSystem files(estimator.config().model_dir);
-  const std::int64_t step = split_checkpoint_path(*newest).step;
-  const auto former = read_finished(files);
-  const bool known = former && former->goal == goal && former->step == step;
-  if (!known) write_finished(files, {step, goal, history.reason});
-  return !known;
-}
-
-/// Once, what training came to; nothing where it was evaluated already.
-TrainAndEvaluateResult evaluate_at_end(Estimator& estimator, const EvalSpec& eval_spec) {
-  EstimatorJob job(estimator, eval_spec);
-  const auto newest = job.latest_checkpoint();
-  if (!newest) return {};
-  const auto history = read_scalars(estimator.evaluation_directory(eval_spec.name));
-  if (history.count(split_checkpoint_path(*newest).step) != 0) return {};
-  log_info("the last checkpoint has not been evaluated: this process does it");
-  return to_result(evaluate_and_export(job, *newest, [](std::int64_t) { return true; }));
-}
-
-TrainAndEvaluateResult run_alone(Estimator& estimator, const TrainSpec& train_spec,
-                                 const EvalSpec& eval_spec) {
-  const CheckpointCadence cadence = checkpoint_cadence(estimator.config());
-  log_info("training with an evaluation after every checkpoint, at most every ",
-           eval_spec.throttle_secs, " s; checkpoints every ",
-           cadence.steps ? text(*cadence.steps, " steps") : text(*cadence.seconds, " s"));
-  if (evaluator_is_present(estimator.config().model_dir)) {
-    log_warning("an evaluator is at work in ", estimator.config().model_dir,
-                " too: both will evaluate and export");
-  }
-  EstimatorJob job(estimator, eval_spec);
-  const SteadyClock clock;
-  const TrainingGoal goal = goal_of(estimator, train_spec);
-  EvaluationListener::Options options;
-  options.throttle = Seconds(eval_spec.throttle_secs);
-  options.max_steps = goal.max_steps;
-  const auto listener = std::make_shared<EvaluationListener>(job, options, clock);
-  TrainCall call = call_of(estimator, train_spec);
-  call.companions.listeners.push_back(listener);
-  const History history = estimator.train(call);
-  const bool news = mark_finished(estimator, goal, history);
-  if (listener->last() || !news) return to_result(listener->last());
-  // The run that trained this far was killed before its final evaluation.
-  return evaluate_at_end(estimator, eval_spec);
-}
-
-/// TODO(T-007): asynchronous workers could begin one after the other, as Estimator's did.
-TrainAndEvaluateResult run_in_group(Estimator& estimator, const TrainSpec& train_spec,
-                                    const EvalSpec& eval_spec) {
-  const bool chief = estimator.options().strategy.cluster.rank == 0;
-  const History history = estimator.train(call_of(estimator, train_spec));
-  // Whoever was announced may have died: what counts is who is there, before the marker ends it.
-  const bool evaluator = chief && evaluator_is_present(estimator.config().model_dir);
-  estimator.close();
-  if (!chief) return {};
-  mark_finished(estimator, goal_of(estimator, train_spec), history);
-  return evaluator ? TrainAndEvaluateResult() : evaluate_at_end(estimator, eval_spec);
-}
-
-TrainAndEvaluateResult run_as_evaluator(Estimator& estimator, const TrainSpec& train_spec,
-                                        const EvalSpec& eval_spec) {
-  ThreadSleeper sleeper;
-  const EvaluatorPresence presence(estimator.config().model_dir, sleeper);
-  EstimatorJob job(estimator, eval_spec);
-  EvaluatorOptions options;
-  options.start_delay = Seconds(eval_spec.start_delay_secs);
-  options.throttle = Seconds(eval_spec.throttle_secs);
-  options.goal = goal_of(estimator, train_spec);
-  if (eval_spec.idle_timeout_secs) options.idle_timeout = Seconds(*eval_spec.idle_timeout_secs);
-  const SteadyClock clock;
-  return to_result(run_evaluator(job, options, clock, sleeper));
-}
 
 void check(const Estimator& estimator) {
   const bool evaluates = estimator.options().strategy.cluster.is_evaluator();
@@ -208,16 +109,110 @@ void check(const Estimator& estimator) {
 
 }  // namespace
 
+EvaluatedTraining::EvaluatedTraining(Estimator& estimator, TrainSpec train_spec, EvalSpec eval_spec)
+    : estimator_(estimator), train_spec_(std::move(train_spec)), eval_spec_(std::move(eval_spec)) {
+  eval_spec_.validate();
+  train_spec_.validate();
+  check(estimator);
+  job_ = std::make_unique<EstimatorJob>(estimator_, eval_spec_);
+  const Cluster& cluster = estimator.options().strategy.cluster;
+  if (eval_spec_.exporters.empty() || cluster.rank > 0 || cluster.is_server()) return;
+  try {
+    estimator_.check_exportable();
+  } catch (const ConfigError& error) {
+    throw ConfigError(text("the model cannot be exported: ", error.cause()),
+                      text(error.fix(), " Or export nothing: --exporter none."));
+  }
+}
+
+EvaluatedTraining::~EvaluatedTraining() = default;
+
+TrainingGoal EvaluatedTraining::goal() const {
+  const TrainOptions& options = estimator_.options().train;
+  return {train_spec_.max_steps ? train_spec_.max_steps : options.max_steps, options.epochs};
+}
+
+TrainAndEvaluateResult EvaluatedTraining::run_evaluator() {
+  ThreadSleeper sleeper;
+  const EvaluatorPresence presence(model_dir(), sleeper);
+  EvaluatorOptions options;
+  options.start_delay = Seconds(eval_spec_.start_delay_secs);
+  options.throttle = Seconds(eval_spec_.throttle_secs);
+  options.goal = goal();
+  if (eval_spec_.idle_timeout_secs) options.idle_timeout = Seconds(*eval_spec_.idle_timeout_secs);
+  return to_result(troupe::run_evaluator(*job_, options, clock_, sleeper));
+}
+
+TrainSpec EvaluatedTraining::training() {
+  TrainSpec spec = train_spec_;
+  spec.companions.actions.push_back(std::make_shared<MarkerRemoval>(model_dir()));
+  if (estimator_.options().strategy.cluster.evaluator == Evaluator::none) {
+    announce();
+    EvaluationListener::Options options;
+    options.throttle = Seconds(eval_spec_.throttle_secs);
+    options.max_steps = goal().max_steps;
+    listener_ = std::make_shared<EvaluationListener>(*job_, options, clock_);
+    spec.companions.listeners.push_back(listener_);
+  }
+  return spec;
+}
+
+void EvaluatedTraining::announce() const {
+  const CheckpointCadence cadence = checkpoint_cadence(estimator_.config());
+  log_info("training with an evaluation after every checkpoint, at most every ",
+           eval_spec_.throttle_secs, " s; checkpoints every ",
+           cadence.steps ? text(*cadence.steps, " steps") : text(*cadence.seconds, " s"));
+  if (evaluator_is_present(model_dir())) {
+    log_warning("an evaluator is at work in ", model_dir(), " too: both will evaluate and export");
+  }
+}
+
+/// TODO(T-007): asynchronous workers could begin one after the other, as Estimator's did.
+TrainAndEvaluateResult EvaluatedTraining::after_training(const History& history) {
+  if (listener_) {
+    const bool news = mark_finished(history);
+    if (listener_->last() || !news) return to_result(listener_->last());
+    return evaluate_last();  // the run that trained this far was killed before its final evaluation
+  }
+  if (estimator_.options().strategy.cluster.rank > 0) return {};
+  // One that was announced may have died: what counts is who is there, before the marker ends it.
+  const bool evaluator = evaluator_is_present(model_dir());
+  (void)mark_finished(history);
+  return evaluator ? TrainAndEvaluateResult() : evaluate_last();
+}
+
+bool EvaluatedTraining::mark_finished(const History& history) {
+  const auto newest = estimator_.latest_checkpoint();
+  if (!newest) {
+    log_warning("training is over without a checkpoint in ", model_dir(),
+                ": an evaluator will not learn of it");
+    return false;
+  }
+  PosixFileSystem files(model_dir());
+  const std::int64_t step = split_checkpoint_path(*newest).step;
+  const auto former = read_finished(files);
+  const bool known = former && former->goal == goal() && former->step == step;
+  if (!known) write_finished(files, {step, goal(), history.reason});
+  return !known;
+}
+
+TrainAndEvaluateResult EvaluatedTraining::evaluate_last() {
+  const auto newest = job_->latest_checkpoint();
+  if (!newest) return {};
+  const auto history = read_scalars(estimator_.evaluation_directory(eval_spec_.name));
+  if (history.count(split_checkpoint_path(*newest).step) != 0) return {};
+  log_info("the last checkpoint has not been evaluated: this process does it");
+  return to_result(evaluate_and_export(*job_, *newest, [](std::int64_t) { return true; }));
+}
+
 TrainAndEvaluateResult train_and_evaluate(Estimator& estimator, const TrainSpec& train_spec,
                                           const EvalSpec& eval_spec) {
-  eval_spec.validate();
-  train_spec.validate();
-  check(estimator);
-  const Cluster& cluster = estimator.options().strategy.cluster;
+  EvaluatedTraining evaluated(estimator, train_spec, eval_spec);
   if (serve_if_server(*estimator.hooks(), estimator.options().strategy)) return {};
-  if (cluster.is_evaluator()) return run_as_evaluator(estimator, train_spec, eval_spec);
-  if (cluster.evaluator == Evaluator::none) return run_alone(estimator, train_spec, eval_spec);
-  return run_in_group(estimator, train_spec, eval_spec);
+  if (estimator.options().strategy.cluster.is_evaluator()) return evaluated.run_evaluator();
+  const History history = estimator.train(evaluated.training());
+  estimator.close();
+  return evaluated.after_training(history);
 }
 
 }  // namespace troupe

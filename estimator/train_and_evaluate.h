@@ -1,11 +1,14 @@
 // train_and_evaluate: training with evaluation and export, the same call alone and in a cluster.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "core/clock.h"
 #include "estimator/estimator.h"
+#include "estimator/roles/evaluation_job.h"
 #include "estimator/specs.h"
 
 namespace troupe {
@@ -15,6 +18,44 @@ namespace troupe {
 struct TrainAndEvaluateResult {
   std::optional<Evaluation> evaluation;
   std::vector<std::optional<std::string>> exports;  // by exporter; unset: it chose not to
+};
+
+class EvaluationListener;
+
+/// What surrounds a training in train_and_evaluate, whoever's loop it is: the evaluator's work;
+/// evaluations at checkpoints where a process is alone; and the end, after which the chief
+/// evaluates the last checkpoint unless an evaluator does.
+class EvaluatedTraining {
+ public:
+  /// `estimator` outlives it.  Throws: ConfigError as train_and_evaluate.
+  EvaluatedTraining(Estimator& estimator, TrainSpec train_spec, EvalSpec eval_spec);
+  ~EvaluatedTraining();
+  EvaluatedTraining(const EvaluatedTraining&) = delete;
+  EvaluatedTraining& operator=(const EvaluatedTraining&) = delete;
+
+  /// Evaluates and exports the newest checkpoint until training is over.
+  /// Blocks: that long, or idle_timeout_secs without news.
+  TrainAndEvaluateResult run_evaluator();
+  /// What the training runs with: the train spec, and what watches over its checkpoints. Once.
+  [[nodiscard]] TrainSpec training();
+  /// After training and the goodbye to the other workers, which do not wait for it. Collective: no.
+  TrainAndEvaluateResult after_training(const History& history);
+
+ private:
+  [[nodiscard]] TrainingGoal goal() const;
+  [[nodiscard]] const std::string& model_dir() const { return estimator_.config().model_dir; }
+  void announce() const;
+  /// Marks, by the chief, that training is over. Returns whether that is news.
+  bool mark_finished(const History& history);
+  /// Once, what training came to; nothing where it was evaluated already.
+  TrainAndEvaluateResult evaluate_last();
+
+  Estimator& estimator_;
+  const TrainSpec train_spec_;
+  const EvalSpec eval_spec_;
+  const SteadyClock clock_;
+  std::unique_ptr<EvaluationJob> job_;
+  std::shared_ptr<EvaluationListener> listener_;  // null: not alone
 };
 
 /// Does what this process's role is (docs/train_and_evaluate.md):

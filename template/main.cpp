@@ -12,14 +12,8 @@ int main(int argc, char** argv) {
   return troupe::run_main([&] {  // maps troupe::Error to a message and an exit code; docs/errors.md
     const MyOptions options(argc, argv);  // 1
     const MyHooks hooks(options);
-    if (options.mode != troupe::Mode::train) {  // the same hooks, under an estimator
-      troupe::Estimator estimator(hooks, {options.train, options.strategy});
-      troupe::run_mode(options.mode, estimator, troupe::train_spec(options.train, options.eval),
-                       troupe::eval_spec(options.eval), options.use);
-      return;
-    }
-    if (troupe::serve_if_server(hooks, options.strategy))
-      return;  // a parameter server's whole part
+    troupe::Job job(hooks, options);          // what this process is here for
+    if (job.done_without_training()) return;  // servers, evaluators, --mode evaluate|predict|export
 
     const auto strategy = troupe::make_strategy(options.strategy);  // this process's place
     // 2.-4. Once per replica. The workers meet here and start from the chief's weights.
@@ -28,7 +22,7 @@ int main(int argc, char** argv) {
     const auto data = strategy->distribute(hooks.create_datasets(), options.train.batches());
 
     // 6. The loop is yours; troupe::TrainingRun says what each line does for it.
-    troupe::TrainingRun run(*strategy, hooks, state, data, options.train);  // resumes
+    troupe::TrainingRun run(*strategy, hooks, state, data, options.train, job.callbacks());
     for (auto& epoch : run.epochs()) {
       for (const auto& batch : epoch) run.train_step(batch);  // saves, logs and stops together
       run.validate();
@@ -38,6 +32,7 @@ int main(int argc, char** argv) {
     // 7. Unset without test data. The chief prints what all workers computed together.
     const auto test = troupe::test(*strategy, hooks, state, data);
     troupe::summarize(*strategy, state, history, test, options.train);
-    strategy->close();  // collective goodbye; the destructor only closes sockets
+    strategy->close();            // collective goodbye; the destructor only closes sockets
+    job.after_training(history);  // in train_and_evaluate: the last evaluation, where it is ours
   });
 }

@@ -305,4 +305,10 @@ ModelSignature write_torch_script(const Hooks& hooks, Replica& replica,
   return write_from_cpu(Predictor(hooks, *copy), *copy, examples, path);
 }
 
+void check_predictions(const Hooks& hooks, Replica& replica,
+                       const std::vector<NamedTensor>& examples) {
+  check_examples(examples);
+  (void)Predictor(hooks, replica).run(examples, 1);
+}
+
 }  // namespace troupe

@@ -27,4 +27,9 @@ namespace troupe {
                                                 const std::vector<NamedTensor>& examples,
                                                 const std::string& path);
 
+/// What write_torch_script refuses at the first look, before there is anything to export: runs
+/// predict_step on one of `examples`. Throws: ConfigError.
+void check_predictions(const Hooks& hooks, Replica& replica,
+                       const std::vector<NamedTensor>& examples);
+
 }  // namespace troupe

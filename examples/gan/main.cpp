@@ -16,28 +16,8 @@ int main(int argc, char** argv) {
           "300",
           "--mode predict --model-dir run1 --predict-examples 1"}});
     const GanHooks hooks(options, mine);
-    if (options.mode != troupe::Mode::train) {  // train_and_evaluate, evaluate, predict, export
-      troupe::Estimator estimator(hooks, {options.train, options.strategy});
-      troupe::TrainSpec train_spec = troupe::train_spec(options.train, options.eval);
-      if (options.mode == troupe::Mode::train_and_evaluate) {
-        add_sample_grids(train_spec.companions, mine, estimator.config().model_dir, options.mode);
-      }
-      troupe::run_mode(options.mode, estimator, train_spec, troupe::eval_spec(options.eval),
-                       options.use);
-      return 0;
-    }
-    if (troupe::serve_if_server(hooks, options.strategy)) return 0;
-    const auto strategy = troupe::make_strategy(options.strategy);
-    troupe::TrainState state = strategy->create_state(hooks, options.train.seed);
-    const troupe::DistributedSplits data =
-        strategy->distribute(hooks.create_datasets(), options.train.batches());
-    troupe::Callbacks callbacks;
-    add_sample_grids(callbacks, mine, options.train.model_dir, options.mode);
-    const troupe::History history =
-        troupe::train(*strategy, hooks, state, data, options.train, callbacks);
-    const auto test = troupe::test(*strategy, hooks, state, data);
-    troupe::summarize(*strategy, state, history, test, options.train);
-    strategy->close();
-    return 0;
+    troupe::JobExtras extras;
+    add_sample_grids(extras.callbacks, mine, options.train.model_dir, options.mode);
+    troupe::run_job(hooks, options, extras);
   });
 }

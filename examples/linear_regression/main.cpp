@@ -57,20 +57,6 @@ class LineHooks final : public troupe::Hooks {
 int main(int argc, char** argv) {
   return troupe::run_main([&] {
     const troupe::Options options = troupe::parse_options(argc, argv);
-    const LineHooks hooks(options);
-    if (options.mode != troupe::Mode::train) {  // train_and_evaluate, evaluate, predict, export
-      troupe::Estimator estimator(hooks, {options.train, options.strategy});
-      troupe::run_mode(options.mode, estimator, troupe::train_spec(options.train, options.eval),
-                       troupe::eval_spec(options.eval), options.use);
-      return;
-    }
-    if (troupe::serve_if_server(hooks, options.strategy)) return;
-    const auto strategy = troupe::make_strategy(options.strategy);
-    auto state = strategy->create_state(hooks, options.train.seed);
-    const auto data = strategy->distribute(hooks.create_datasets(), options.train.batches());
-    const auto history = troupe::train(*strategy, hooks, state, data, options.train);
-    troupe::summarize(*strategy, state, history, troupe::test(*strategy, hooks, state, data),
-                      options.train);
-    strategy->close();
+    troupe::run_job(LineHooks(options), options);  // template/main.cpp from here on
   });
 }

@@ -13,17 +13,12 @@ int main(int argc, char** argv) {
           "--mode train_and_evaluate --model-dir run1 --max-steps 600 --save-checkpoints-steps 100",
           "--config run.json --print-config"}});
     const MnistHooks hooks(options);
-    if (options.mode != troupe::Mode::train) {  // train_and_evaluate, evaluate, predict, export
-      troupe::Estimator estimator(hooks, {options.train, options.strategy});
-      troupe::run_mode(options.mode, estimator, troupe::train_spec(options.train, options.eval),
-                       troupe::eval_spec(options.eval), options.use);
-      return;
-    }
-    if (troupe::serve_if_server(hooks, options.strategy)) return;
+    troupe::Job job(hooks, options);
+    if (job.done_without_training()) return;
     const auto strategy = troupe::make_strategy(options.strategy);
     auto state = strategy->create_state(hooks, options.train.seed);
     const auto data = strategy->distribute(hooks.create_datasets(), options.train.batches());
-    troupe::TrainingRun run(*strategy, hooks, state, data, options.train);
+    troupe::TrainingRun run(*strategy, hooks, state, data, options.train, job.callbacks());
     for (auto& epoch : run.epochs()) {
       for (const auto& batch : epoch) run.train_step(batch);
       run.validate();
@@ -32,5 +27,6 @@ int main(int argc, char** argv) {
     const auto test = troupe::test(*strategy, hooks, state, data);
     troupe::summarize(*strategy, state, history, test, options.train);
     strategy->close();
+    job.after_training(history);
   });
 }

@@ -15,20 +15,16 @@ int main(int argc, char** argv) {
           "--mode export --model-dir births"}});
 
     const RegressionHooks hooks(options, mine);
-    const troupe::Estimator plain(hooks, {options.train, options.strategy, kFeatures, {}});
-    troupe::Estimator estimator = troupe::add_metrics(
-        plain, {troupe::added<troupe::RootMeanSquaredError>(
-                   "rmse", [](const troupe::MetricInputs& inputs) {
-                     return std::pair{inputs.prediction("weight"), inputs.label()};
-                   })});
-
-    const troupe::TrainSpec train = troupe::train_spec(options.train, options.eval);
-    troupe::EvalSpec eval = troupe::eval_spec(options.eval);  // steps, throttle, ...: the flags'
+    troupe::JobExtras extras;
+    extras.feature_names = kFeatures;
+    extras.metrics = {
+        troupe::added<troupe::RootMeanSquaredError>("rmse", [](const troupe::MetricInputs& inputs) {
+          return std::pair{inputs.prediction("weight"), inputs.label()};
+        })};
     // The flag --exporter has its say; without it the exports are in <model_dir>/export/exporter.
     if (options.eval.exporters == troupe::EvalOptions().exporters) {
-      eval.exporters = {troupe::make_latest_exporter("exporter", options.eval.exports_to_keep)};
+      extras.exporters = {troupe::make_latest_exporter("exporter", options.eval.exports_to_keep)};
     }
-
-    troupe::run_mode(options.mode, estimator, train, eval, options.use);
+    troupe::run_job(hooks, options, extras);
   });
 }

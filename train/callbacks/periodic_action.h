@@ -80,7 +80,7 @@ class PeriodicAction {
   virtual void end(RunControl& /*run*/) {}
 };
 
-/// Shared, since users read results out of an action after the run (FinalOps, InMemoryEvaluator).
+/// Shared, since users may read results out of an action after the run.
 using Actions = std::vector<std::shared_ptr<PeriodicAction>>;
 
 }  // namespace troupe

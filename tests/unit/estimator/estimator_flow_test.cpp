@@ -4,7 +4,6 @@
 #include <fstream>
 
 #include "core/clock.h"
-#include "estimator/in_memory_evaluator.h"
 #include "estimator/train_and_evaluate.h"
 #include "summaries/summary_reader.h"
 #include "tests/support/counter_hooks.h"
@@ -207,64 +206,6 @@ TEST_SUITE("estimator") {
     CHECK(holds_exports(dir / "export"));
   }
 
-  TEST_CASE("in memory: T131 evaluates before the first step, every 4 and at the end") {
-    class Ten final : public CounterHooks {
-     public:
-      [[nodiscard]] troupe::Splits create_datasets() const override {
-        auto splits = CounterHooks::create_datasets();
-        splits.validation = std::make_shared<troupe::TensorDataset>(
-            std::vector<at::Tensor>{torch::arange(10, torch::kFloat32).unsqueeze(1)});
-        return splits;
-      }
-    };
-    const TempDir dir;
-    const Ten hooks;
-    troupe::Estimator estimator(hooks, options_in(dir.path()));
-    const troupe::SteadyClock clock;
-    troupe::InMemoryEvaluator::Options options;
-    options.every_n_steps = 4;
-    options.name = "live";
-    const auto evaluator = std::make_shared<troupe::InMemoryEvaluator>(estimator, options, clock);
-    auto call = for_steps(10);
-    call.companions.actions = {evaluator};
-    (void)estimator.train(call);
-    Steps steps;
-    for (const auto& evaluation : evaluator->evaluations()) {
-      steps.push_back(evaluation.global_step);
-      CHECK(evaluation.at("mean_of_features") == 4.5);
-    }
-    CHECK(steps == Steps{0, 4, 8, 10});
-    const auto history = troupe::read_scalars(estimator.evaluation_directory("live"));
-    for (const std::int64_t step : {0, 4, 8, 10}) {
-      CAPTURE(step);
-      CHECK(history.count(step) == 1);
-    }
-  }
-
-  TEST_CASE("in memory: an end that was evaluated already is not evaluated again") {
-    const TempDir dir;
-    const CounterHooks hooks;
-    troupe::Estimator estimator(hooks, options_in(dir.path()));
-    const troupe::SteadyClock clock;
-    troupe::InMemoryEvaluator::Options options;
-    options.every_n_steps = 4;
-    const auto evaluator = std::make_shared<troupe::InMemoryEvaluator>(estimator, options, clock);
-    auto call = for_steps(8);
-    call.companions.actions = {evaluator};
-    (void)estimator.train(call);
-    CHECK(evaluator->evaluations().size() == 3);  // 0, 4, 8
-  }
-
-  TEST_CASE("in memory: several workers are refused") {
-    const TempDir dir;
-    const CounterHooks hooks;
-    auto options = options_in(dir.path());
-    options.strategy.cluster.members.push_back({"worker/1", std::nullopt});
-    troupe::Estimator estimator(hooks, options);
-    const troupe::SteadyClock clock;
-    CHECK_THROWS_AS(troupe::InMemoryEvaluator(estimator, {}, clock), troupe::ConfigError);
-  }
-
   TEST_CASE("evaluate: training with evaluations is training without, bit for bit") {
     const auto plain = weights_after([](auto& estimator) { (void)estimator.train(for_steps(12)); });
     CHECK(torch::equal(plain, weights_after([](troupe::Estimator& estimator) {
@@ -283,15 +224,6 @@ TEST_SUITE("estimator") {
                          call.companions.listeners = {busy};
                          (void)estimator.train(call);
                          CHECK(busy->count == 130);
-                       })));
-    CHECK(torch::equal(plain, weights_after([](troupe::Estimator& estimator) {
-                         const troupe::SteadyClock clock;
-                         troupe::InMemoryEvaluator::Options options;
-                         options.every_n_steps = 1;
-                         auto call = for_steps(12);
-                         call.companions.actions = {std::make_shared<troupe::InMemoryEvaluator>(
-                             estimator, options, clock)};
-                         (void)estimator.train(call);
                        })));
     // The test would not see a difference without dropout.
     CHECK_FALSE(torch::equal(plain, weights_after([](troupe::Estimator& estimator) {

@@ -3,7 +3,6 @@
 
 #include "core/clock.h"
 #include "estimator/estimator.h"
-#include "estimator/in_memory_evaluator.h"
 #include "tests/unit/train/learning_runs.h"
 #include "train/checkpoint/model_weights.h"
 
@@ -67,27 +66,6 @@ TEST_SUITE("learning") {
     CHECK(both.validation.front().second ==
           doctest::Approx(alone.validation.front().second).epsilon(1e-5));
     CHECK(both.rates == alone.rates);
-  }
-
-  TEST_CASE("learning: an InMemoryEvaluator and an evaluation of the checkpoint agree") {
-    const TempDir dir;
-    const TinyHooks hooks;
-    troupe::EstimatorOptions options;
-    options.train = options_in(dir.path(), schedule_of(troupe::Schedule::constant, 2));
-    troupe::Estimator estimator(hooks, options);
-    const troupe::SteadyClock clock;
-    const auto evaluator = std::make_shared<troupe::InMemoryEvaluator>(
-        estimator, troupe::InMemoryEvaluator::Options{}, clock);
-    troupe::TrainCall call;
-    call.companions.actions.push_back(evaluator);
-    (void)estimator.train(call);
-    const auto of_checkpoint = estimator.evaluate();
-    CHECK(evaluator->evaluations().back().metrics == of_checkpoint.metrics);
-    const auto strategy = troupe::make_one_device({});
-    auto state = strategy->create_state(hooks, 1);
-    troupe::copy_weights(state.replicas.front()->parameters(),
-                         troupe::read_weights((dir / "model.ckpt-10").string()));
-    CHECK(estimator.evaluate_live(*state.replicas.front(), 10).metrics != of_checkpoint.metrics);
   }
 
   TEST_CASE("learning: averages switched on, changed and switched off between starts") {

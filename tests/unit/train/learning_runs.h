@@ -11,9 +11,9 @@
 
 #include "strategies/one_device.h"
 #include "tests/support/captured_log.h"
+#include "tests/support/stop_at.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/strategies/strategy_runs.h"
-#include "train/callbacks/stop_at_step.h"
 #include "train/learning/averaged_weights.h"
 
 namespace troupe::testing {
@@ -143,8 +143,7 @@ inline Ending train(Strategy& strategy, const Hooks& hooks, const TrainOptions& 
       strategy.distribute(hooks.create_datasets(), {options.batch_size, options.seed});
   Companions companions;
   if (stop > 0) {
-    const StopAtStep::Limit limit{std::nullopt, stop};
-    companions.actions.push_back(std::make_shared<StopAtStep>(limit));
+    companions.actions.push_back(std::make_shared<StopAt>(stop));
   }
   if (rates) companions.actions.push_back(rates);
   const auto history = troupe::train(strategy, hooks, state, data, options, companions);
