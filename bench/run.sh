@@ -35,7 +35,7 @@ for part in "${chosen[@]}"; do
   elif [[ -x $build/bench/bench_$part ]]; then
     "$build/bench/bench_$part" --json "$json" "${smoke[@]}"
   else
-    echo "bench: error: $build/bench/bench_$part is missing. Fix: build it (./dev build), with TROUPE_BUILD_BENCH on." >&2
+    echo "bench: error: $build/bench/bench_$part is missing. Fix: start ./dev bench, which builds it." >&2
     exit 3
   fi
   echo
