@@ -10,14 +10,14 @@
 namespace troupe::detail {
 namespace {
 
-constexpr std::size_t kLongestName = 100;  // of an evaluation: it becomes part of a folder's name
+constexpr std::size_t kLongestStem = 100;  // of an evaluation: it becomes part of a folder's name
 
 /// Whether `name` can be part of a file's name, and is not hidden or a way upwards.
 bool is_safe_name(const std::string& name) {
   const auto plain = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
   };
-  return !name.empty() && name.size() <= kLongestName && plain(name.front()) &&
+  return !name.empty() && name.size() <= kLongestStem && plain(name.front()) &&
          std::all_of(name.begin(), name.end(),
                      [&](char c) { return plain(c) || c == '-' || c == '_' || c == '.'; });
 }
@@ -27,7 +27,7 @@ Flag eval_name(EvalOptions& eval) {
                               "NAME");
   made.assign = [target = &eval.name](const std::string& value) -> Fix {
     if (!is_safe_name(value)) {
-      return text("give at most ", kLongestName,
+      return text("give at most ", kLongestStem,
                   " letters, digits, dashes, underscores and dots, the first a letter or digit.");
     }
     *target = value;

@@ -14,6 +14,10 @@ if(TROUPE_MOLD AND NOT (CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPI
 elseif(TROUPE_LLD)
   set(TROUPE_LINKER -fuse-ld=lld)
 endif()
+# In a batch no file is the main one, so the compiler takes what a class holds for visible elsewhere.
+if(TROUPE_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  target_compile_options(troupe_warnings INTERFACE -Wno-subobject-linkage)
+endif()
 add_library(troupe_sanitize INTERFACE)
 if(TROUPE_SANITIZE)
   target_compile_options(troupe_sanitize INTERFACE -fsanitize=${TROUPE_SANITIZE} -fno-omit-frame-pointer -g1)

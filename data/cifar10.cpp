@@ -15,7 +15,7 @@ namespace {
 
 // uint8 [B, 3, 32, 32] to float32, normalised. One middle and one width for all colours: the first
 // layer learns the rest.
-constexpr ByteScale kNormalised{4.0 / 255, 2.0};
+constexpr ByteScale kCifarScale{4.0 / 255, 2.0};
 
 // A tensor over the memory of `values`, which it keeps alive; nothing is copied.
 at::Tensor adopt_bytes(std::vector<std::uint8_t> values, at::IntArrayRef shape) {
@@ -32,7 +32,7 @@ std::shared_ptr<const Dataset> cifar_dataset(CifarRecords records) {
       std::vector<at::Tensor>{
           adopt_bytes(std::move(records.images), {count, 3, kCifarSide, kCifarSide}),
           adopt_bytes(std::move(records.labels), {count}).to(at::kLong)},
-      kNormalised);
+      kCifarScale);
 }
 
 Splits load_cifar10(const DataOptions& options, std::int64_t validation_examples) {

@@ -23,7 +23,7 @@ using asio::local::stream_protocol;
 
 namespace {
 
-constexpr int kBacklog = 1024;  // the kernel lowers it to net.core.somaxconn
+constexpr int kLinkBacklog = 1024;  // the kernel lowers it to net.core.somaxconn
 // Guests are of our own user and say their hello at once; a crowd of them is a mistake.
 constexpr std::size_t kMaxGuests = 64;
 constexpr std::chrono::milliseconds kGuestTime{2'000};
@@ -62,7 +62,7 @@ LinkListener::LinkListener(asio::io_context& context, const asio::ip::tcp::endpo
   acceptor_.open(stream_protocol(), error);
   if (!error) set_close_on_exec(acceptor_.native_handle());
   if (!error) acceptor_.bind(local_endpoint_of(endpoint), error);
-  if (!error) acceptor_.listen(kBacklog, error);
+  if (!error) acceptor_.listen(kLinkBacklog, error);
   if (error) {
     problem_ = text("no Unix socket can listen beside ", to_text(endpoint), ": ", error.message());
     return;

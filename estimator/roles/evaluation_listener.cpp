@@ -24,7 +24,7 @@ EvaluationListener::Options checked(EvaluationListener::Options options) {
 }
 
 /// In seconds, as lines show it.
-double shown(Seconds duration) { return std::round(duration.count() * 10) / 10; }
+double tenths(Seconds duration) { return std::round(duration.count() * 10) / 10; }
 
 }  // namespace
 
@@ -48,7 +48,7 @@ SavingListener::Answer EvaluationListener::after_save(const SavedCheckpoint& sav
     return Answer::stop;
   }
   if (!timer_.due(saved.step)) {
-    log_info("evaluation of model.ckpt-", saved.step, " skipped: ", shown(clock_.now() - started_),
+    log_info("evaluation of model.ckpt-", saved.step, " skipped: ", tenths(clock_.now() - started_),
              " s of throttle_secs ", options_.throttle.count(), " have passed");
     return Answer::go_on;
   }

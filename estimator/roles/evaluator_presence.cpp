@@ -6,7 +6,7 @@ namespace troupe {
 namespace {
 
 constexpr const char* kLockName = ".troupe-evaluator";
-constexpr int kTries = 10;
+constexpr int kPresenceTries = 10;
 constexpr Seconds kPause{0.1};
 
 }  // namespace
@@ -14,7 +14,7 @@ constexpr Seconds kPause{0.1};
 EvaluatorPresence::EvaluatorPresence(const std::string& model_dir, Sleeper& sleeper)
     : files_(model_dir) {
   files_.create_root();
-  for (int tries = 0; !lock_ && tries < kTries; ++tries) {
+  for (int tries = 0; !lock_ && tries < kPresenceTries; ++tries) {
     if (tries > 0) sleeper.sleep(kPause);  // a chief that looks holds the lock for a moment
     lock_ = files_.try_lock(kLockName);
   }

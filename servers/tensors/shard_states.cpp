@@ -18,7 +18,7 @@ using nlohmann::json;
 
 constexpr char kOptimizers[] = "optimizers";
 
-ConfigError does_not_fit(const std::string& what) {
+ConfigError shard_does_not_fit(const std::string& what) {
   return ConfigError("the parameter servers' state does not fit: " + what + ".",
                      "run the same program on every worker and server.");
 }
@@ -46,7 +46,7 @@ struct Pieces {
 
   const at::Tensor& at(const std::string& name) const {
     const auto found = tensors.find(name);
-    if (found == tensors.end()) throw does_not_fit("there is no " + name);
+    if (found == tensors.end()) throw shard_does_not_fit("there is no " + name);
     return found->second;
   }
 };
@@ -59,7 +59,7 @@ Pieces read_pieces(const ServedParameters& served,
     ShardState state = read_state(bytes);
     for (auto& [name, tensor] : state.tensors) pieces.tensors[name] = tensor;
     if (state.optimizers.size() != served.optimizers.size()) {
-      throw does_not_fit("a server has another number of optimisers");
+      throw shard_does_not_fit("a server has another number of optimisers");
     }
     for (std::size_t o = 0; o < served.optimizers.size(); ++o) {
       pieces.counters[o].update(state.optimizers[o].at("counters"));
@@ -76,7 +76,7 @@ at::Tensor join(const ServedParameters& served, int number, const Pieces& pieces
   for (const int shard : served.shards_of[static_cast<std::size_t>(number)]) {
     rows.push_back(pieces.at(name(shard)));
     if (rows.back().sizes() != rows_of(whole, shard_at(served, shard)).sizes()) {
-      throw does_not_fit(text(name(shard), " is ", rows.back().sizes()));
+      throw shard_does_not_fit(text(name(shard), " is ", rows.back().sizes()));
     }
   }
   return torch::cat(rows, 0).reshape(whole.sizes());
@@ -124,9 +124,9 @@ ShardState read_state(Span<const std::byte> bytes) {
         read_tensors({bytes.begin(), bytes.end()}, "a parameter server's state", &texts);
     state.optimizers = json::parse(texts[kOptimizers]);
   } catch (const CheckpointError& error) {  // it is no file of the user's
-    throw does_not_fit(error.cause());
+    throw shard_does_not_fit(error.cause());
   } catch (const json::exception& error) {
-    throw does_not_fit(error.what());
+    throw shard_does_not_fit(error.what());
   }
   return state;
 }
@@ -207,7 +207,7 @@ void merge_state(Replica& replica, const ServedParameters& served,
       merge_optimizer(replica, served, o, pieces);
     }
   } catch (const json::exception& error) {
-    throw does_not_fit(error.what());
+    throw shard_does_not_fit(error.what());
   }
 }
 

@@ -11,7 +11,7 @@ namespace {
 
 using Microseconds = std::chrono::duration<double, std::micro>;
 
-Every checked(const Every& every) {
+Every checked_trace_period(const Every& every) {
   every.validate("Profiler");
   return every;
 }
@@ -30,7 +30,7 @@ void make_directory(const std::string& directory) {
 Profiler::Profiler(std::string directory, const Every& every, const Clock& clock,
                    std::unique_ptr<SpanRecorder> recorder)
     : directory_(std::move(directory)),
-      timer_(checked(every), clock),
+      timer_(checked_trace_period(every), clock),
       clock_(clock),
       recorder_(std::move(recorder)) {}
 

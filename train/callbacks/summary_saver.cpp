@@ -7,7 +7,7 @@
 namespace troupe {
 namespace {
 
-Every checked(const Every& every) {
+Every checked_save_period(const Every& every) {
   every.validate("SummarySaver");
   return every;
 }
@@ -21,7 +21,7 @@ bool is_summary_step(std::int64_t step, std::int64_t first_step_of_run,
 }
 
 SummarySaver::SummarySaver(const Every& every, Sink sink, const Clock& clock, Extra extra)
-    : every_(checked(every)),
+    : every_(checked_save_period(every)),
       timer_(every, clock),
       sink_(std::move(sink)),
       extra_(std::move(extra)) {}
