@@ -66,6 +66,27 @@ std::vector<NamedTensor> variables_in(const std::string& model_dir) {
                     "train first, or set model_dir to where the checkpoints are.");
 }
 
+/// Without a checkpoint: weights as training would start from them, warm or fresh.
+std::unique_ptr<LoadedModel> make_model(const std::shared_ptr<const Hooks>& hooks,
+                                        const EstimatorOptions& options,
+                                        const std::string& checkpoint) {
+  const bool warm = checkpoint.empty() && options.warm_start;
+  const auto made_by = warm ? with_warm_start(hooks, *options.warm_start) : hooks;
+  auto model = std::make_unique<LoadedModel>(*made_by, options.strategy, options.train.seed);
+  if (!checkpoint.empty()) model->load(checkpoint);
+  return model;
+}
+
+/// The given checkpoint or the newest good one of the directory; "": there is none.
+std::string source_of(const std::string& checkpoint, const std::string& model_dir) {
+  if (checkpoint.empty()) return newest_good_checkpoint(model_dir).value_or("");
+  const CheckpointPath path = split_checkpoint_path(checkpoint);
+  PosixFileSystem files(path.model_dir);
+  if (files.status(checkpoint_name(path.step))) return checkpoint;
+  throw CheckpointError("there is no checkpoint " + checkpoint + ".",
+                        "name one that is there: <model_dir>/model.ckpt-<step>.");
+}
+
 }  // namespace
 
 Estimator::Estimator(const Hooks& hooks, EstimatorOptions options)
@@ -144,33 +165,14 @@ const Splits& Estimator::splits() {
   return *splits_;
 }
 
-std::unique_ptr<LoadedModel> Estimator::make_model(const std::string& checkpoint) const {
-  const bool warm = checkpoint.empty() && options_.warm_start;
-  const auto hooks = warm ? with_warm_start(hooks_, *options_.warm_start) : hooks_;
-  auto model = std::make_unique<LoadedModel>(*hooks, options_.strategy, options_.train.seed);
-  if (!checkpoint.empty()) model->load(checkpoint);
-  return model;
-}
-
 LoadedModel& Estimator::evaluation_model(const std::string& checkpoint) {
   // Fresh weights need a fresh model; a checkpoint's fit any.
   if (!model_ || (checkpoint.empty() && !model_->is_fresh())) {
-    model_ = make_model(checkpoint);
+    model_ = make_model(hooks_, options_, checkpoint);
   } else if (!checkpoint.empty()) {
     model_->load(checkpoint);
   }
   return *model_;
-}
-
-std::string Estimator::source_of(const std::string& checkpoint) const {
-  if (!checkpoint.empty()) {
-    const CheckpointPath path = split_checkpoint_path(checkpoint);
-    PosixFileSystem files(path.model_dir);
-    if (files.status(checkpoint_name(path.step))) return checkpoint;
-    throw CheckpointError("there is no checkpoint " + checkpoint + ".",
-                          "name one that is there: <model_dir>/model.ckpt-<step>.");
-  }
-  return newest_good_checkpoint(config().model_dir).value_or("");
 }
 
 Evaluation Estimator::evaluate(const EvaluateCall& call) {
@@ -178,7 +180,7 @@ Evaluation Estimator::evaluate(const EvaluateCall& call) {
     throw ConfigError(text("steps is ", *call.steps, "."), "give a number of at least 1.");
   }
   const detail::RandomGuard guard(device_of(options_));
-  const std::string checkpoint = source_of(call.checkpoint);
+  const std::string checkpoint = source_of(call.checkpoint, config().model_dir);
   if (checkpoint.empty()) {
     log_warning("there is no checkpoint in ", config().model_dir, ": fresh weights are evaluated");
   } else {
@@ -217,11 +219,11 @@ void Estimator::write_summary(const std::string& name, const Evaluation& evaluat
 
 PredictionStream Estimator::predict(const PredictCall& call) {
   const detail::RandomGuard guard(device_of(options_));
-  const std::string checkpoint = source_of(call.checkpoint);
+  const std::string checkpoint = source_of(call.checkpoint, config().model_dir);
   if (checkpoint.empty()) {
     log_warning("there is no checkpoint in ", config().model_dir, ": fresh weights predict");
   }
-  auto model = make_model(checkpoint);
+  auto model = make_model(hooks_, options_, checkpoint);
   std::shared_ptr<const Dataset> input = call.input ? call.input() : splits().test;
   if (!call.input && !input) input = splits().validation;
   const auto data =
@@ -259,7 +261,7 @@ void Estimator::check_exportable() {
 }
 
 std::string Estimator::export_model(const std::string& base, const std::string& checkpoint) {
-  const std::string source = source_of(checkpoint);
+  const std::string source = source_of(checkpoint, config().model_dir);
   if (source.empty()) {
     throw ConfigError("there is no trained model in " + config().model_dir + ".",
                       "train first, or name a checkpoint.");

@@ -107,11 +107,7 @@ class Estimator {
  private:
   /// What train does once the strategy is there.
   History train_together(const TrainOptions& options, const TrainSpec& spec);
-  /// The given checkpoint or the newest good one; "": there is none.
-  [[nodiscard]] std::string source_of(const std::string& checkpoint) const;
   [[nodiscard]] const Splits& splits();
-  /// Without a checkpoint: weights as training would start from them, warm or fresh.
-  [[nodiscard]] std::unique_ptr<LoadedModel> make_model(const std::string& checkpoint) const;
   [[nodiscard]] LoadedModel& evaluation_model(const std::string& checkpoint);
   [[nodiscard]] std::vector<NamedTensor> example_features();
   /// `source`: the checkpoint's path; "": fresh weights.

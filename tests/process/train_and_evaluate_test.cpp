@@ -131,7 +131,7 @@ TEST_SUITE("train_and_evaluate") {
     CHECK(names_in(dir.path() / "export/latest", "").size() == 1);
   }
 
-  TEST_CASE("train_and_evaluate: T140 chief, worker and evaluator, a TF_CONFIG each, all exit 0") {
+  TEST_CASE("train_and_evaluate: chief, worker and evaluator, a TF_CONFIG each, all exit 0") {
     const TempDir dir;
     const json cluster = {{"chief", {text("127.0.0.1:", free_port())}},
                           {"worker", {text("127.0.0.1:", free_port())}}};

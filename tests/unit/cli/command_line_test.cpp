@@ -390,7 +390,7 @@ TEST_SUITE("cli") {
                    "makes this process the evaluator"));
   }
 
-  TEST_CASE("command line: T31 the defaults of an evaluation, and an exporter of none") {
+  TEST_CASE("command line: the defaults of an evaluation, and an exporter of none") {
     const troupe::EvalOptions eval = parsed({}).eval;
     CHECK(eval.steps == 100);
     CHECK(eval.name.empty());

@@ -52,14 +52,14 @@ std::string notes(const Words& arguments, const Environment& environment) {
 }  // namespace
 
 TEST_SUITE("cli") {
-  TEST_CASE("role: T05 T06 TF_CONFIG's evaluator is a group of one, beside the others") {
+  TEST_CASE("role: TF_CONFIG's evaluator is a group of one, beside the others") {
     const Environment environment = tf_config("evaluator", 0, R"(, "eval_session_master": "X")");
     check_evaluator(parsed(kBoth, environment), "TF_CONFIG");
     CHECK(contains(notes(kBoth, environment),
                    "cluster: evaluator/0, beside the group, from TF_CONFIG"));
   }
 
-  TEST_CASE("role: T38 an evaluator of another index is refused") {
+  TEST_CASE("role: an evaluator of another index is refused") {
     CHECK(contains(refusal(kBoth, tf_config("evaluator", 1)), "there is only one evaluator"));
     CHECK(contains(refusal(with(kBoth, {"--task", "evaluator:1"})), "--task names evaluator/1"));
   }
@@ -132,7 +132,7 @@ TEST_SUITE("cli") {
     CHECK_FALSE(contains(notes(kBoth, one), "TROUPE_EVALUATOR"));
   }
 
-  TEST_CASE("role: T22 TF_CONFIG's model_dir is --model-dir, and both must agree") {
+  TEST_CASE("role: TF_CONFIG's model_dir is --model-dir, and both must agree") {
     const Environment some = {{"TF_CONFIG", R"({"model_dir": "/m"})"}};
     CHECK(parsed({}, some).train.model_dir == "/m");
     CHECK(contains(notes({}, some), "--model-dir: /m, from TF_CONFIG"));
@@ -147,7 +147,7 @@ TEST_SUITE("cli") {
     CHECK(contains(shown.substr(line + 1, shown.find('\n', line + 1) - line), "TF_CONFIG"));
   }
 
-  TEST_CASE("role: T92 an evaluator does not train") {
+  TEST_CASE("role: an evaluator does not train") {
     CHECK(contains(refusal({"--model-dir", "/m"}, tf_config("evaluator", 0)),
                    "TF_CONFIG makes this process the evaluator, but --mode is train. Fix: give "
                    "every process of the job --mode train-and-evaluate."));

@@ -22,7 +22,7 @@ using troupe::testing::write_file;
 
 namespace {
 
-/// The cluster of the specification's cases T02 to T04: one chief, two servers, three workers.
+/// One chief, two servers, three workers.
 Environment tf_config(const std::string& type, int index) {
   return {{"TF_CONFIG",
            R"({"cluster": {"chief": ["h0:10"], "ps": ["h1:11", "h2:12"],
@@ -58,7 +58,7 @@ std::string notes(const Words& arguments, const Environment& environment) {
 }  // namespace
 
 TEST_SUITE("cli") {
-  TEST_CASE("server cluster: T02 T03 T04 T18 chief, worker and ps of one TF_CONFIG") {
+  TEST_CASE("server cluster: chief, worker and ps of one TF_CONFIG") {
     struct Row {
       const char* type;
       int index;
@@ -85,7 +85,7 @@ TEST_SUITE("cli") {
     }
   }
 
-  TEST_CASE("server cluster: T05 the evaluator knows of no server") {
+  TEST_CASE("server cluster: the evaluator knows of no server") {
     const Words both = {"--mode", "train-and-evaluate", "--model-dir",
                         "/m",     "--strategy",         "parameter_server"};
     const Options options = parsed(both, tf_config("evaluator", 0));
@@ -104,7 +104,7 @@ TEST_SUITE("cli") {
     }
     CHECK(says(R"("worker": ["a:1", "b:1"])", "worker").empty());
     CHECK(says(R"("chief": ["a:1"], "ps": ["b:1"])", "ps").empty());
-    // T13, T15: a server that the cluster does not have.
+    // A server that the cluster does not have.
     CHECK(contains(says(R"("chief": ["a:1"])", "ps"), "not a valid task_type"));
     CHECK(contains(refusal({}, tf_config("ps", 2)), "not a valid task_id"));
   }

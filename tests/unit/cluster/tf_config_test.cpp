@@ -1,4 +1,4 @@
-// The numbers T01-T22 are those of the behavioural cases of TF_CONFIG that users of Estimator know.
+// The behavioural cases of TF_CONFIG that users of Estimator know.
 #include "cluster/tf_config.h"
 
 #include <string>
@@ -40,7 +40,7 @@ std::string refused(const std::string& text) {
 }  // namespace
 
 TEST_SUITE("cli") {
-  TEST_CASE("tf_config: T01 no cluster is no place in one") {
+  TEST_CASE("tf_config: no cluster is no place in one") {
     for (const std::string& none :
          {std::string("{}"), "{\"task\": {" + task("worker", 0) + "}}",
           std::string(R"({"session_master": "M", "eval_session_master": "E"})")}) {
@@ -50,7 +50,7 @@ TEST_SUITE("cli") {
     }
   }
 
-  TEST_CASE("tf_config: T02 T03 T04 T18 chief, worker and ps of one cluster") {
+  TEST_CASE("tf_config: chief, worker and ps of one cluster") {
     const std::string jobs = kServers + "," + kWorkers + "," + kChief;
     struct Row {
       const char* type;
@@ -71,7 +71,7 @@ TEST_SUITE("cli") {
     }
   }
 
-  TEST_CASE("tf_config: T05 T38 there is one evaluator, it sees no cluster, and its index is 0") {
+  TEST_CASE("tf_config: there is one evaluator, it sees no cluster, and its index is 0") {
     const std::string jobs = kChief + "," + kServers + "," + kWorkers;
     for (const std::string& whole :
          {document(jobs, task("evaluator", 0), R"("eval_session_master": "X")"),
@@ -88,14 +88,14 @@ TEST_SUITE("cli") {
     CHECK(contains(refused("{\"task\": {" + task("evaluator", 1) + "}}"), "only one evaluator"));
   }
 
-  TEST_CASE("tf_config: T09 T10 exactly one chief, said before the missing task") {
+  TEST_CASE("tf_config: exactly one chief, said before the missing task") {
     CHECK(contains(refused(document(R"("chief": ["a:1", "b:2"],)" + kWorkers, "")),
                    "TF_CONFIG.cluster.chief has 2 addresses: only one chief"));
     CHECK(contains(refused(document(kWorkers + "," + kServers, "")),
                    "TF_CONFIG.cluster has parameter servers and must have one chief"));
   }
 
-  TEST_CASE("tf_config: T11 T12 a cluster needs task type and index") {
+  TEST_CASE("tf_config: a cluster needs task type and index") {
     CHECK(contains(refused(document(kChief, "")),
                    "TF_CONFIG.task.type is missing: the task type "
                    "must be set"));
@@ -103,7 +103,7 @@ TEST_SUITE("cli") {
                    "TF_CONFIG.task.index is missing: the task index must be set"));
   }
 
-  TEST_CASE("tf_config: T13 T15 a task must be one of the cluster's") {
+  TEST_CASE("tf_config: a task must be one of the cluster's") {
     CHECK(contains(refused(document(kChief, task("chief", 1))),
                    "TF_CONFIG.task.index is 1, not a valid task_id"));
     CHECK(contains(refused(document(kChief, task("worker", 0))),
@@ -112,14 +112,14 @@ TEST_SUITE("cli") {
     CHECK(contains(refused(document(kChief, task("evaluator", -1))), "non-negative"));
   }
 
-  TEST_CASE("tf_config: T16 without a cluster only worker 0 and the evaluator exist") {
+  TEST_CASE("tf_config: without a cluster only worker 0 and the evaluator exist") {
     for (const char* type : {"chief", "ps"}) {
       CHECK(contains(refused("{\"task\": {" + task(type, 0) + "}}"), "must be worker (WORKER)"));
     }
     CHECK(contains(refused("{\"task\": {" + task("worker", 1) + "}}"), "the index must be 0"));
   }
 
-  TEST_CASE("tf_config: T36 a task local beside a cluster is explained") {
+  TEST_CASE("tf_config: a task local beside a cluster is explained") {
     CHECK(contains(refused(document(kChief + R"(,"local": ["x:1"])", task("local", 0))),
                    "TF_CONFIG.cluster.local is not a known job"));
     CHECK(contains(refused(document(kChief, task("local", 0))),
@@ -132,7 +132,7 @@ TEST_SUITE("cli") {
           Evaluator::expected);
   }
 
-  TEST_CASE("tf_config: T20 the old name master is refused with its new one") {
+  TEST_CASE("tf_config: the old name master is refused with its new one") {
     const std::string master = R"("master": ["m:1"])";
     CHECK(contains(refused(document(master + "," + kChief, task("chief", 0))), "cluster.master"));
     CHECK(contains(refused(document(R"("master": ["m:1", "n:1"])", task("master", 0))),
@@ -142,14 +142,14 @@ TEST_SUITE("cli") {
     CHECK(contains(refused("{\"task\": {" + task("master", 0) + "}}"), "rename"));
   }
 
-  TEST_CASE("tf_config: T21 what is not needed here must have its type") {
+  TEST_CASE("tf_config: what is not needed here must have its type") {
     CHECK_NOTHROW((void)parse_tf_config(R"({"service": {"key1": [0, 1]}, "rpc_layer": "grpc"})"));
     CHECK(contains(refused(R"({"service": "x"})"), "TF_CONFIG.service is a string"));
     CHECK(contains(refused(R"({"service": [1]})"), "TF_CONFIG.service is an array"));
     CHECK(contains(refused(R"({"rpc_layer": 1})"), "TF_CONFIG.rpc_layer is a number"));
   }
 
-  TEST_CASE("tf_config: T22 model_dir, with a cluster and without") {
+  TEST_CASE("tf_config: model_dir, with a cluster and without") {
     CHECK(parse_tf_config(R"({"model_dir": "/m"})").model_dir == "/m");
     CHECK(parse_tf_config(document(kChief, task("chief", 0), R"("model_dir": "/m")")).model_dir ==
           "/m");

@@ -61,7 +61,7 @@ class WithLosses final : public CounterHooks {
 }  // namespace
 
 TEST_SUITE("estimator") {
-  TEST_CASE("evaluate: T95 the loss is the mean of the batches' losses") {
+  TEST_CASE("evaluate: the loss is the mean of the batches' losses") {
     const TempDir dir;
     const ValueLoss hooks;
     troupe::Estimator estimator(hooks, options_in(dir.path()));
@@ -101,7 +101,7 @@ TEST_SUITE("estimator") {
     CHECK((hooks.seen == std::vector<at::ScalarType>(2, torch::kBFloat16)));
   }
 
-  TEST_CASE("evaluate: T96 two batches weigh the same in the loss, their examples in the average") {
+  TEST_CASE("evaluate: two batches weigh the same in the loss, their examples in the average") {
     const TempDir dir;
     const ValueLoss hooks;
     troupe::Estimator estimator(hooks, options_in(dir.path()));
@@ -110,7 +110,7 @@ TEST_SUITE("estimator") {
     CHECK(evaluation.at("average_loss") == doctest::Approx(44.0 / 3));
   }
 
-  TEST_CASE("evaluate: T97 steps below 1 and reserved names are refused") {
+  TEST_CASE("evaluate: steps below 1 and reserved names are refused") {
     const TempDir dir;
     const CounterHooks hooks;
     troupe::Estimator estimator(hooks, options_in(dir.path()));
@@ -143,7 +143,7 @@ TEST_SUITE("estimator") {
     CHECK(evaluation.at("discriminator") == 2);
   }
 
-  TEST_CASE("evaluate: T98 without a checkpoint the initial weights are evaluated") {
+  TEST_CASE("evaluate: without a checkpoint the initial weights are evaluated") {
     const TempDir dir;
     const TinyHooks hooks(10);
     troupe::Estimator estimator(hooks, options_in(dir.path()));
@@ -172,7 +172,7 @@ TEST_SUITE("estimator") {
                        trained.predict().next()->front().second));
   }
 
-  TEST_CASE("evaluate: T99 another run's checkpoint can be named, and leaves no trace") {
+  TEST_CASE("evaluate: another run's checkpoint can be named, and leaves no trace") {
     const TempDir one;
     const TempDir other;
     const TinyHooks hooks(10);
@@ -216,7 +216,7 @@ TEST_SUITE("estimator") {
     CHECK(estimator.evaluate().at("loss") == 3);
   }
 
-  TEST_CASE("evaluate: T101 an action is called around every batch, and may end it") {
+  TEST_CASE("evaluate: an action is called around every batch, and may end it") {
     const TempDir dir;
     const ValueLoss hooks;
     troupe::Estimator estimator(hooks, options_in(dir.path()));
@@ -317,7 +317,7 @@ TEST_SUITE("estimator") {
                          troupe::ConfigError);
   }
 
-  TEST_CASE("evaluate: T107 a step without a loss, or with one that is no scalar, is refused") {
+  TEST_CASE("evaluate: a step without a loss, or with one that is no scalar, is refused") {
     class Bad final : public CounterHooks {
      public:
       explicit Bad(troupe::StepResult result) : result_(std::move(result)) {}

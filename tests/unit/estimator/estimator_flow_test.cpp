@@ -154,7 +154,7 @@ bool holds_exports(const fs::path& dir) {
 }  // namespace
 
 TEST_SUITE("estimator") {
-  TEST_CASE("flow: T71 a linear classifier, from training to predictions") {
+  TEST_CASE("flow: a linear classifier, from training to predictions") {
     const TempDir dir;
     const Classifier hooks;
     auto options = options_in(dir.path());
@@ -192,7 +192,7 @@ TEST_SUITE("estimator") {
     CHECK(scores->front().second.sizes() == at::IntArrayRef{10, 3});
   }
 
-  TEST_CASE("flow: T106 a linear model of 200 steps learns, and is exported") {
+  TEST_CASE("flow: a linear model of 200 steps learns, and is exported") {
     const TempDir dir;
     const TinyHooks hooks(10);
     auto options = options_in(dir.path());

@@ -109,7 +109,7 @@ nlohmann::json json_in(const fs::path& path) {
 }  // namespace
 
 TEST_SUITE("estimator") {
-  TEST_CASE("predict: T96 one prediction per example, over batches") {
+  TEST_CASE("predict: one prediction per example, over batches") {
     const TempDir dir;
     const Predicting hooks([](const auto& batch) {
       return troupe::Predictions{{"y", batch.fields[0] + 1}};
@@ -140,7 +140,7 @@ TEST_SUITE("estimator") {
     CHECK(hooks.calls == 2);
   }
 
-  TEST_CASE("predict: T102 outputs of different batch lengths are given as batches only") {
+  TEST_CASE("predict: outputs of different batch lengths are given as batches only") {
     const TempDir dir;
     const Predicting hooks([](const auto&) {
       return troupe::Predictions{{"y1", torch::ones({3})}, {"y2", torch::ones({5, 3})}};
@@ -163,7 +163,7 @@ TEST_SUITE("estimator") {
     CHECK_THROWS_AS((void)other.predict(call).next(), troupe::ConfigError);
   }
 
-  TEST_CASE("predict: T103 keys choose outputs, and one of them at least must be there") {
+  TEST_CASE("predict: keys choose outputs, and one of them at least must be there") {
     const TempDir dir;
     const Predicting hooks(two_outputs);
     troupe::Estimator estimator(hooks, options_in(dir.path()));
@@ -179,7 +179,7 @@ TEST_SUITE("estimator") {
     CHECK(names_of(*estimator.predict(call).next()) == Names{"y1", "y2"});
   }
 
-  TEST_CASE("predict: T104 each example's outputs belong together") {
+  TEST_CASE("predict: each example's outputs belong together") {
     const TempDir dir;
     const Predicting hooks([](const auto&) {
       return troupe::Predictions{{"y1", torch::tensor({10, 12})}, {"y2", torch::tensor({0, 2})}};
@@ -216,7 +216,7 @@ TEST_SUITE("estimator") {
     CHECK_THROWS_AS((void)first((dir / "model.ckpt-7").string()), troupe::CheckpointError);
   }
 
-  TEST_CASE("predict: T107 hooks without predict_step are told what to write") {
+  TEST_CASE("predict: hooks without predict_step are told what to write") {
     class Silent final : public CounterHooks {
      public:
       [[nodiscard]] troupe::Predictions predict_step(troupe::Replica& replica,
@@ -231,7 +231,7 @@ TEST_SUITE("estimator") {
                          troupe::ConfigError);
   }
 
-  TEST_CASE("export: T108 of several outputs the first is the default one") {
+  TEST_CASE("export: of several outputs the first is the default one") {
     const TempDir dir;
     const Predicting two(two_outputs);
     auto options = options_in(dir.path());
@@ -256,7 +256,7 @@ TEST_SUITE("estimator") {
     CHECK(alone.at("inputs").at(0).at("name") == "input");
   }
 
-  TEST_CASE("extenders: T109 an added metric stands beside the estimator's own") {
+  TEST_CASE("extenders: an added metric stands beside the estimator's own") {
     const TempDir dir;
     const Scored hooks;
     troupe::Estimator plain(hooks, scored_in(dir));
@@ -279,7 +279,7 @@ TEST_SUITE("estimator") {
     CHECK_THROWS_AS((void)plain.evaluate().at("mean_x"), troupe::ConfigError);
   }
 
-  TEST_CASE("extenders: T110 an added metric replaces one of its name, and extenders compose") {
+  TEST_CASE("extenders: an added metric replaces one of its name, and extenders compose") {
     const TempDir dir;
     const Scored hooks;
     troupe::Estimator plain(hooks, scored_in(dir));
@@ -297,7 +297,7 @@ TEST_SUITE("estimator") {
     CHECK(between.evaluate().at("auc") == 5);
   }
 
-  TEST_CASE("extenders: T111 what a metric asks for and is not there is named") {
+  TEST_CASE("extenders: what a metric asks for and is not there is named") {
     const TempDir dir;
     const Scored hooks;
     troupe::Estimator plain(hooks, scored_in(dir));

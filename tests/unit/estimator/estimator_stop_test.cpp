@@ -66,7 +66,7 @@ bool all_finite(const troupe::Estimator& estimator) {
 }  // namespace
 
 TEST_SUITE("estimator") {
-  TEST_CASE("train: T126 a listener that asks to stop at the third save ends training there") {
+  TEST_CASE("train: a listener that asks to stop at the third save ends training there") {
     const TempDir dir;
     const CounterHooks hooks;
     troupe::Estimator estimator(hooks, options_in(dir.path(), 5));

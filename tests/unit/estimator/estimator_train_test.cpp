@@ -76,7 +76,7 @@ class ChiefOnly final : public troupe::PeriodicAction {
 }  // namespace
 
 TEST_SUITE("estimator") {
-  TEST_CASE("train: T84 steps are relative: 5, and 5 more, are 10") {
+  TEST_CASE("train: steps are relative: 5, and 5 more, are 10") {
     const TempDir dir;
     const CounterHooks hooks;
     troupe::Estimator estimator(hooks, options_in(dir.path()));
@@ -90,7 +90,7 @@ TEST_SUITE("estimator") {
     CHECK(latest_step(estimator) == 15);
   }
 
-  TEST_CASE("train: T85 max_steps is absolute, and once reached nothing is made or written") {
+  TEST_CASE("train: max_steps is absolute, and once reached nothing is made or written") {
     const TempDir dir;
     class OneModel final : public CounterHooks {
      public:
@@ -123,7 +123,7 @@ TEST_SUITE("estimator") {
     CHECK(estimator.train(up_to(7)).steps == 2);
   }
 
-  TEST_CASE("train: T86 steps and max_steps below 1, and both, are refused") {
+  TEST_CASE("train: steps and max_steps below 1, and both, are refused") {
     const TempDir dir;
     const CounterHooks hooks;
     troupe::Estimator estimator(hooks, options_in(dir.path()));
@@ -140,7 +140,7 @@ TEST_SUITE("estimator") {
     CHECK(fs::is_empty(dir.path()));
   }
 
-  TEST_CASE("train: T87 five steps leave checkpoints 0 and 5 under names that may be moved") {
+  TEST_CASE("train: five steps leave checkpoints 0 and 5 under names that may be moved") {
     const TempDir dir;
     const CounterHooks hooks(3);
     {
@@ -163,7 +163,7 @@ TEST_SUITE("estimator") {
     CHECK(latest_step(moved) == 10);
   }
 
-  TEST_CASE("train: T89 26 steps with a period of 10 are saved at 0, 10, 20 and 26") {
+  TEST_CASE("train: 26 steps with a period of 10 are saved at 0, 10, 20 and 26") {
     const TempDir dir;
     const CounterHooks hooks;
     troupe::Estimator estimator(hooks, options_in(dir.path(), 10));
@@ -184,7 +184,7 @@ TEST_SUITE("estimator") {
     CHECK(second->after == Steps{26, 36});
   }
 
-  TEST_CASE("train: T125 two listeners are told of the same checkpoints, in list order") {
+  TEST_CASE("train: two listeners are told of the same checkpoints, in list order") {
     class Ordered final : public troupe::SavingListener {
      public:
       Ordered(std::string name, std::string& calls) : name_(std::move(name)), calls_(calls) {}
@@ -216,7 +216,7 @@ TEST_SUITE("estimator") {
           "b:after1 a:before2 b:before2 a:after2 b:after2 a:end2 b:end2 ");
   }
 
-  TEST_CASE("train: T90 listeners where nothing is saved are refused") {
+  TEST_CASE("train: listeners where nothing is saved are refused") {
     const TempDir dir;
     const CounterHooks hooks;
     auto call = for_steps(1);
@@ -233,7 +233,7 @@ TEST_SUITE("estimator") {
     CHECK(latest_step(without) == -1);
   }
 
-  TEST_CASE("train: T91 another worker than the chief does not begin a chief-only action") {
+  TEST_CASE("train: another worker than the chief does not begin a chief-only action") {
     const auto port = free_port();
     std::array<int, 2> chief_only{};
     std::array<int, 2> ordinary{};
@@ -260,7 +260,7 @@ TEST_SUITE("estimator") {
     CHECK(ordinary == std::array<int, 2>{2, 2});
   }
 
-  TEST_CASE("train: T92 an evaluator or a parameter server does not train") {
+  TEST_CASE("train: an evaluator or a parameter server does not train") {
     const TempDir dir;
     const CounterHooks hooks;
     for (const bool serves : {false, true}) {
@@ -278,7 +278,7 @@ TEST_SUITE("estimator") {
     }
   }
 
-  TEST_CASE("train: T93 a warm start copies weights and counts from 0") {
+  TEST_CASE("train: a warm start copies weights and counts from 0") {
     const TempDir source;
     const FourTensors old(42);
     troupe::Estimator before(old, options_in(source.path()));
@@ -299,7 +299,7 @@ TEST_SUITE("estimator") {
           Values{{"x", 36}, {"y", 36}, {"frozen", 36}, {"seen", 36}});
   }
 
-  TEST_CASE("train: T93 a warm start finds weights under their previous names") {
+  TEST_CASE("train: a warm start finds weights under their previous names") {
     const TempDir source;
     const CounterHooks old(42);
     troupe::Estimator before(old, options_in(source.path()));
@@ -357,7 +357,7 @@ TEST_SUITE("estimator") {
     CHECK_THROWS_AS((void)estimator.train(for_steps(1)), troupe::CheckpointError);
   }
 
-  TEST_CASE("estimator: T94 without model_dir a new temporary directory is used, with a warning") {
+  TEST_CASE("estimator: without model_dir a new temporary directory is used, with a warning") {
     const CounterHooks hooks;
     const CapturedLog log;
     troupe::Estimator estimator(hooks, options_in({}));

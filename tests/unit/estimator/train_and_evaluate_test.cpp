@@ -78,7 +78,7 @@ void check_refused(const Change& change, const char* words) {
 }  // namespace
 
 TEST_SUITE("estimator") {
-  TEST_CASE("specs: T29 a TrainSpec's defaults") {
+  TEST_CASE("specs: a TrainSpec's defaults") {
     const troupe::TrainSpec spec;
     CHECK_FALSE(spec.input);
     CHECK_FALSE(spec.max_steps);
@@ -86,7 +86,7 @@ TEST_SUITE("estimator") {
     CHECK(spec.companions.listeners.empty());
   }
 
-  TEST_CASE("specs: T30 what a TrainSpec may not be") {
+  TEST_CASE("specs: what a TrainSpec may not be") {
     using troupe::TrainSpec;
     for (const std::int64_t bad : {0, -1}) {
       check_refused<TrainSpec>([&](TrainSpec& spec) { spec.max_steps = bad; }, "max_steps");
@@ -97,7 +97,7 @@ TEST_SUITE("estimator") {
                              "listener");
   }
 
-  TEST_CASE("specs: T31 an EvalSpec's defaults") {
+  TEST_CASE("specs: an EvalSpec's defaults") {
     const troupe::EvalSpec spec;
     CHECK(spec.steps == 100);
     CHECK(spec.name.empty());
@@ -108,7 +108,7 @@ TEST_SUITE("estimator") {
     CHECK_FALSE(spec.idle_timeout_secs);
   }
 
-  TEST_CASE("specs: T32 what an EvalSpec may not be") {
+  TEST_CASE("specs: what an EvalSpec may not be") {
     using troupe::EvalSpec;
     for (const std::int64_t bad : {0, -1}) {
       check_refused<EvalSpec>([&](EvalSpec& spec) { spec.steps = bad; }, "steps");
@@ -136,7 +136,7 @@ TEST_SUITE("estimator") {
     CHECK_NOTHROW(whole.validate());
   }
 
-  TEST_CASE("train_and_evaluate: T34 a bad specification fails before anything is started") {
+  TEST_CASE("train_and_evaluate: a bad specification fails before anything is started") {
     const TempDir dir;
     const CounterHooks hooks;
     troupe::Estimator estimator(hooks, options_in(dir / "run"));
@@ -148,7 +148,7 @@ TEST_SUITE("estimator") {
     CHECK_FALSE(fs::exists(dir / "run"));
   }
 
-  TEST_CASE("train_and_evaluate: T62 saves every 10 up to 22: evaluated at 10, 20 and 22") {
+  TEST_CASE("train_and_evaluate: saves every 10 up to 22: evaluated at 10, 20 and 22") {
     const TempDir dir;
     const CounterHooks hooks;
     troupe::Estimator estimator(hooks, options_in(dir.path(), 10));
@@ -174,7 +174,7 @@ TEST_SUITE("estimator") {
     CHECK(exports_of(result) == std::vector<std::string>{"none"});
   }
 
-  TEST_CASE("train_and_evaluate: T63 saves every 10 up to 12: evaluated at 10 and 12") {
+  TEST_CASE("train_and_evaluate: saves every 10 up to 12: evaluated at 10 and 12") {
     const TempDir dir;
     const CounterHooks hooks;
     troupe::Estimator estimator(hooks, options_in(dir.path(), 10));
@@ -212,7 +212,7 @@ TEST_SUITE("estimator") {
     CHECK(exporter->final_steps() == Steps{50});
   }
 
-  TEST_CASE("train_and_evaluate: T66 without checkpoints it is refused") {
+  TEST_CASE("train_and_evaluate: without checkpoints it is refused") {
     const TempDir dir;
     const CounterHooks hooks;
     troupe::Estimator estimator(hooks, options_in(dir / "run", 0));
@@ -221,7 +221,7 @@ TEST_SUITE("estimator") {
     CHECK_FALSE(fs::exists(dir / "run"));
   }
 
-  TEST_CASE("train_and_evaluate: T67 the metrics of the last step come back and are on disk") {
+  TEST_CASE("train_and_evaluate: the metrics of the last step come back and are on disk") {
     const TempDir dir;
     const CounterHooks hooks;
     troupe::Estimator estimator(hooks, options_in(dir.path()));
@@ -243,7 +243,7 @@ TEST_SUITE("estimator") {
     CHECK(history.at(12).at("mean_of_features") == 1.5);
   }
 
-  TEST_CASE("train_and_evaluate: T68 what exporters answer comes back, in their order") {
+  TEST_CASE("train_and_evaluate: what exporters answer comes back, in their order") {
     const TempDir dir;
     const CounterHooks hooks;
     troupe::Estimator estimator(hooks, options_in(dir.path()));
@@ -253,7 +253,7 @@ TEST_SUITE("estimator") {
     CHECK(exports_of(result) == std::vector<std::string>{"path_to_export", "none"});
   }
 
-  TEST_CASE("train_and_evaluate: T69 once trained, nothing is trained, evaluated or exported") {
+  TEST_CASE("train_and_evaluate: once trained, nothing is trained, evaluated or exported") {
     const TempDir dir;
     const CounterHooks hooks;
     const auto exporter = std::make_shared<OfferRecorder>();

@@ -39,7 +39,7 @@ TEST_SUITE("hooks") {
     troupe::Replica replica(two_of_each(), {}, {}, {}, reduction);
     ReplicaDriver(replica).begin_step(
         {troupe::Phase::train, /*global_examples=*/4, /*examples=*/2});
-    // The example of tf.distribute's guide: losses {2, 3} and {4, 5}, global batch 4 (T133).
+    // The example of tf.distribute's guide: losses {2, 3} and {4, 5}, global batch 4.
     CHECK(replica.global_mean(torch::tensor({2.0, 3.0})).item<double>() == 1.25);
     CHECK(replica.global_mean(torch::tensor({4.0, 5.0})).item<double>() == 2.25);
     CHECK_THROWS_WITH_AS((void)replica.global_mean(torch::tensor(2.5)),

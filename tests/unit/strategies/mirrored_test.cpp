@@ -131,7 +131,7 @@ TEST_SUITE("strategies") {
     }
   }
 
-  TEST_CASE("mirrored: T133 losses of replicas add up to the loss of one device") {
+  TEST_CASE("mirrored: losses of replicas add up to the loss of one device") {
     class Times final : public TinyHooks {
      public:
       [[nodiscard]] troupe::Trainable create_model() const override {
@@ -167,7 +167,7 @@ TEST_SUITE("strategies") {
     }
   }
 
-  TEST_CASE("mirrored: T134 a batch is divided over the replicas of one process") {
+  TEST_CASE("mirrored: a batch is divided over the replicas of one process") {
     using Steps = std::vector<std::vector<std::vector<float>>>;  // by step, by replica
     const auto shares = [](std::int64_t examples, int replicas) {
       const auto strategy = troupe::make_mirrored(mirrored_options(replicas));
@@ -190,7 +190,7 @@ TEST_SUITE("strategies") {
     CHECK(shares(8, 3) == Steps{{{0, 1}, {2, 3}, {}}, {{4, 5}, {6, 7}, {}}});
   }
 
-  TEST_CASE("mirrored: T137 a global batch that does not divide is shared unevenly, not refused") {
+  TEST_CASE("mirrored: a global batch that does not divide is shared unevenly, not refused") {
     const auto shares = [](std::int64_t batch) {
       const troupe::ShardPlan plan({batch, batch, 4, 1, troupe::Shuffle::no});
       std::vector<std::int64_t> counts;

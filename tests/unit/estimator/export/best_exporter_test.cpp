@@ -42,7 +42,7 @@ struct Process {
 }  // namespace
 
 TEST_SUITE("estimator/export") {
-  TEST_CASE("best exporter: T78 losses 0.5, 0.6, 0.4 are exported, not, exported") {
+  TEST_CASE("best exporter: losses 0.5, 0.6, 0.4 are exported, not, exported") {
     const TempDir directory;
     Process process(directory);
     CHECK(process.offer(100, 0.5));
@@ -61,7 +61,7 @@ TEST_SUITE("estimator/export") {
 
   // Upstream: the first evaluation of a process is exported whatever came before, and is what the
   // next ones are compared with: 100 and 10 are exported. Here 100 has to beat the 60 of before.
-  TEST_CASE("best exporter: T80 the history counts, a step without scalars in it is skipped") {
+  TEST_CASE("best exporter: the history counts, a step without scalars in it is skipped") {
     const TempDir directory;
     Process process(directory, {{100, {}}, {200, {{"loss", 60.0}}}});
     CHECK_FALSE(process.offer(300, 100.0));
@@ -72,7 +72,7 @@ TEST_SUITE("estimator/export") {
 
   // Upstream: exported because every first evaluation is. Here because the comparison leaves out
   // the present evaluation, which is in the event files before it is offered.
-  TEST_CASE("best exporter: T81 an evaluation is not compared with itself in the event files") {
+  TEST_CASE("best exporter: an evaluation is not compared with itself in the event files") {
     const TempDir directory;
     Process process(directory, {{100, {{"loss", 70.0}}}, {200, {{"loss", 60.0}}}});
     CHECK(process.offer(200, 60.0));

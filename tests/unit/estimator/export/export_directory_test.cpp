@@ -104,7 +104,7 @@ TEST_SUITE("estimator/export") {
           (directory / "1700000000").string());
   }
 
-  TEST_CASE("publish: T83 a second export within a second gets the next one's name") {
+  TEST_CASE("publish: a second export within a second gets the next one's name") {
     const TempDir directory;
     FakeTime time;
     const std::string first = publish(directory.path(), time);
@@ -224,7 +224,7 @@ TEST_SUITE("estimator/export") {
     CHECK(states > 50);
   }
 
-  TEST_CASE("collect: T74 of four exports the two newest stay") {
+  TEST_CASE("collect: of four exports the two newest stay") {
     const TempDir directory;
     make_exports(directory.path(), {"1500000000", "1500000001", "1500000002", "1500000003"});
     collect_old_exports(directory.path().string(), 2);
@@ -232,14 +232,14 @@ TEST_SUITE("estimator/export") {
     CHECK(read_text(directory / "1500000002/1/model.pt") == "1500000002");
   }
 
-  TEST_CASE("collect: T75 a '/' at the end changes nothing") {
+  TEST_CASE("collect: a '/' at the end changes nothing") {
     const TempDir directory;
     make_exports(directory.path(), {"1500000000", "1500000001", "1500000002", "1500000003"});
     collect_old_exports(directory.path().string() + "/", 1);
     CHECK(names_in(directory.path()) == Names{"1500000003"});
   }
 
-  TEST_CASE("collect: T82 the largest numbers stay, and 0 is one") {
+  TEST_CASE("collect: the largest numbers stay, and 0 is one") {
     const TempDir directory;
     make_exports(directory.path(), {"0000000008", "0000000009", "0000000010"});
     collect_old_exports(directory.path().string(), 2);

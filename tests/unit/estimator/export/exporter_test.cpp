@@ -13,7 +13,7 @@ using namespace troupe::testing;
 using Names = std::set<std::string>;
 
 TEST_SUITE("estimator/export") {
-  TEST_CASE("exporter: T73 keeping no exports is refused") {
+  TEST_CASE("exporter: keeping no exports is refused") {
     const auto positive = [](const auto& make, const std::string& number) {
       try {
         static_cast<void>(make());
@@ -101,7 +101,7 @@ TEST_SUITE("estimator/export") {
   }
 
   TEST_CASE(
-      "final exporter: T77 only the final checkpoint is exported, of others nothing is made") {
+      "final exporter: only the final checkpoint is exported, of others nothing is made") {
     const TempDir directory;
     const auto base = directory / "export/final";
     const auto exporter = detail::make_final("final", world_of(std::make_shared<FakeTime>()));

@@ -51,7 +51,7 @@ struct Run {
 }  // namespace
 
 TEST_SUITE("estimator/roles") {
-  TEST_CASE("evaluation_listener: T62 throttle 0 evaluates every checkpoint but the first") {
+  TEST_CASE("evaluation_listener: throttle 0 evaluates every checkpoint but the first") {
     Run run;
     run.options.throttle = Seconds(0);
     run.train(10, 22);
@@ -61,14 +61,14 @@ TEST_SUITE("estimator/roles") {
     CHECK(run.listener->last()->exports == std::vector<std::optional<std::string>>{"exported"});
   }
 
-  TEST_CASE("evaluation_listener: T63 two evaluations, the final one once") {
+  TEST_CASE("evaluation_listener: two evaluations, the final one once") {
     Run run;
     run.options.throttle = Seconds(0);
     run.train(10, 12);
     CHECK(run.job.exported == Lines{"model.ckpt-10", "model.ckpt-12 final"});
   }
 
-  TEST_CASE("evaluation_listener: T65 before_evaluation stops training without an evaluation") {
+  TEST_CASE("evaluation_listener: before_evaluation stops training without an evaluation") {
     Run run;
     int calls = 0;
     run.options.before_evaluation = [&] {

@@ -19,7 +19,7 @@ using Status = EvaluationRound::Status;
 }  // namespace
 
 TEST_SUITE("estimator/roles") {
-  TEST_CASE("evaluator: T51 one evaluation of the explicit checkpoint, at max_steps it ends") {
+  TEST_CASE("evaluator: one evaluation of the explicit checkpoint, at max_steps it ends") {
     Bench bench;
     bench.options.throttle = Seconds(600);
     bench.options.goal.max_steps = 200;
@@ -39,7 +39,7 @@ TEST_SUITE("estimator/roles") {
     CHECK(bench.log.has("the evaluator ends: global step 200 has reached max_steps 200"));
   }
 
-  TEST_CASE("evaluator: T56 before_evaluation ends it") {
+  TEST_CASE("evaluator: before_evaluation ends it") {
     Bench bench;
     int calls = 0;
     bench.options.before_evaluation = [&] { return ++calls < 2; };
@@ -51,7 +51,7 @@ TEST_SUITE("estimator/roles") {
     CHECK(bench.log.has("before_evaluation asks for it"));
   }
 
-  TEST_CASE("evaluator: T57 after_evaluation ends it and sees the round") {
+  TEST_CASE("evaluator: after_evaluation ends it and sees the round") {
     Bench bench;
     std::optional<EvaluationRound> seen;
     bench.options.after_evaluation = [&](const EvaluationRound& round) {

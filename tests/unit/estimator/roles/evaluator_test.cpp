@@ -24,7 +24,7 @@ constexpr const char* kWarning = " W ";
 }  // namespace
 
 TEST_SUITE("estimator/roles") {
-  TEST_CASE("evaluator: T52 every checkpoint is exported and only the last one is final") {
+  TEST_CASE("evaluator: every checkpoint is exported and only the last one is final") {
     Bench bench;
     bench.options.goal.max_steps = 200;
     bench.job.steps = {{"p1", 100}, {"p2", 200}};
@@ -36,7 +36,7 @@ TEST_SUITE("estimator/roles") {
 
   // A poll is one look for a checkpoint: ours come every `poll` seconds once throttle is over, so
   // the first three are 1 s apart and the fourth comes 2 s after the evaluation began.
-  TEST_CASE("evaluator: T53 a missing or unchanged checkpoint is skipped, with few warnings") {
+  TEST_CASE("evaluator: a missing or unchanged checkpoint is skipped, with few warnings") {
     Bench bench;
     bench.options.throttle = Seconds(2);
     bench.job.steps = {{"same", 100}, {"path_2", 200}};
@@ -59,7 +59,7 @@ TEST_SUITE("estimator/roles") {
   }
 
   // Estimator warned that it polls without a pause; we pause, so it is an information line.
-  TEST_CASE("evaluator: T55 throttle 0 looks every poll, and a line says so once") {
+  TEST_CASE("evaluator: throttle 0 looks every poll, and a line says so once") {
     Bench bench;
     bench.options.poll = Seconds(0.25);
     bench.options.goal.max_steps = 10;
@@ -71,7 +71,7 @@ TEST_SUITE("estimator/roles") {
     CHECK(bench.log.count("throttle_secs is 0: looks for a new checkpoint every 0.25 s") == 1);
   }
 
-  TEST_CASE("evaluator: T58 sleeps the start delay before the first look") {
+  TEST_CASE("evaluator: sleeps the start delay before the first look") {
     Bench bench;
     bench.options.start_delay = Seconds(123);
     bench.options.goal.max_steps = 1;
@@ -87,7 +87,7 @@ TEST_SUITE("estimator/roles") {
   }
 
   // A number where metrics should be, or no global step, does not compile here.
-  TEST_CASE("evaluator: T60 an evaluation without metrics is refused") {
+  TEST_CASE("evaluator: an evaluation without metrics is refused") {
     Bench bench;
     bench.job.metrics.clear();
     bench.latest({"model.ckpt-1"});

@@ -36,7 +36,7 @@ ScalarHistory evaluations() {
 }  // namespace
 
 TEST_SUITE("train/callbacks") {
-  TEST_CASE("stop_conditions: T112 a value above the threshold, from min_steps on") {
+  TEST_CASE("stop_conditions: a value above the threshold, from min_steps on") {
     const auto history = evaluations();
     CHECK_FALSE(stop_if_higher(history, "accuracy", .8));
     CHECK(stop_if_higher(history, "accuracy", .6) ==
@@ -49,7 +49,7 @@ TEST_SUITE("train/callbacks") {
           StopReason("loss = 0.4 at step 3000 is below 0.405"));
   }
 
-  TEST_CASE("stop_conditions: T114 no increase and no decrease, the exact number of steps counts") {
+  TEST_CASE("stop_conditions: no increase and no decrease, the exact number of steps counts") {
     const auto history = evaluations();
     CHECK_FALSE(stop_if_no_increase(history, "accuracy", 1500));
     CHECK(stop_if_no_increase(history, "accuracy", 500) ==
@@ -62,7 +62,7 @@ TEST_SUITE("train/callbacks") {
     CHECK_FALSE(stop_if_no_decrease(history, "loss", 500, 4000));
   }
 
-  TEST_CASE("stop_conditions: T115 two conditions, one of them is enough") {
+  TEST_CASE("stop_conditions: two conditions, one of them is enough") {
     const auto stops = [history = evaluations()](std::int64_t steps, double threshold) {
       const FakeClock clock;
       FakeRun run;
@@ -153,7 +153,7 @@ TEST_SUITE("train/callbacks") {
     }
   }
 
-  TEST_CASE("early_stopping: T116 both periods, or no predicate, are refused") {
+  TEST_CASE("early_stopping: both periods, or no predicate, are refused") {
     const FakeClock clock;
     const auto never = [] { return StopReason(); };
     CHECK_THROWS_WITH_AS((void)make_early_stopping(never, Every{10, Seconds(60)}, clock),

@@ -1,4 +1,4 @@
-// The numbers T23-T27 are those of the behavioural cases of RunConfig that users of Estimator know.
+// The behavioural cases of RunConfig that users of Estimator know.
 #include "options/run_config.h"
 
 #include <cmath>
@@ -60,7 +60,7 @@ const std::vector<BadField> kBadFields = {
 }  // namespace
 
 TEST_SUITE("train") {
-  TEST_CASE("run_config: T23 the defaults") {
+  TEST_CASE("run_config: the defaults") {
     const RunConfig config;
     CHECK(config.model_dir.empty());
     CHECK(config.save_summary_steps == 100);
@@ -76,9 +76,9 @@ TEST_SUITE("train") {
     CHECK_NOTHROW(config.validate());
   }
 
-  // A seed of 1.0 and a delay of "5" do not compile here, so that part of T24 needs no check. The
+  // A seed of 1.0 and a delay of "5" do not compile here, so that needs no check. The
   // time that workers have to appear is a limit of the group: --start-timeout.
-  TEST_CASE("run_config: T24 a value beyond its limits is refused by name, made and replaced") {
+  TEST_CASE("run_config: a value beyond its limits is refused by name, made and replaced") {
     for (const BadField& bad : kBadFields) {
       CAPTURE(bad.name);
       RunConfig made;
@@ -91,7 +91,7 @@ TEST_SUITE("train") {
     }
   }
 
-  TEST_CASE("run_config: T25 every field that may be unset, or be 0 for none, is accepted so") {
+  TEST_CASE("run_config: every field that may be unset, or be 0 for none, is accepted so") {
     RunConfig config;
     config.save_summary_steps = 0;
     config.keep_checkpoint_max = 0;
@@ -105,7 +105,7 @@ TEST_SUITE("train") {
   }
 
   // Fields that do not exist do not compile; what replace() must keep is the original.
-  TEST_CASE("run_config: T26 replace changes a copy and leaves the original, also when it fails") {
+  TEST_CASE("run_config: replace changes a copy and leaves the original, also when it fails") {
     static_assert(
         std::is_same_v<decltype(std::declval<const RunConfig&>().replace(Change())), RunConfig>);
     const RunConfig original;
@@ -121,7 +121,7 @@ TEST_SUITE("train") {
     CHECK(original.log_every == 100);
   }
 
-  TEST_CASE("run_config: T27 setting one cadence of checkpoints clears the other") {
+  TEST_CASE("run_config: setting one cadence of checkpoints clears the other") {
     const RunConfig by_steps =
         RunConfig().replace([](RunConfig& c) { c.save_checkpoints_steps = 100; });
     CHECK(by_steps.save_checkpoints_steps == 100);

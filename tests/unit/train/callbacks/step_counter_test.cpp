@@ -27,7 +27,7 @@ StepCounter::Output into(Speeds& speeds) {
 }  // namespace
 
 TEST_SUITE("train/callbacks") {
-  TEST_CASE("step_counter: T129 every 10 over 30 steps gives 2 records, at 11 and 21") {
+  TEST_CASE("step_counter: every 10 over 30 steps gives 2 records, at 11 and 21") {
     FakeClock clock;
     FakeRun run;
     Speeds speeds;

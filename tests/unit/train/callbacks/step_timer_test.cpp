@@ -28,7 +28,7 @@ std::string refusal(const Every& every) {
 }  // namespace
 
 TEST_SUITE("train/callbacks") {
-  TEST_CASE("step_timer: T118 every 3 steps") {
+  TEST_CASE("step_timer: every 3 steps") {
     const FakeClock clock;
     StepTimer timer(Every::n_steps(3), clock);
     CHECK(timer.due(1));
@@ -40,7 +40,7 @@ TEST_SUITE("train/callbacks") {
     CHECK(timer.last_step() == 1);
   }
 
-  TEST_CASE("step_timer: T119 every second, but never twice for one step") {
+  TEST_CASE("step_timer: every second, but never twice for one step") {
     FakeClock clock;
     StepTimer timer(Every::n_seconds(1), clock);
     CHECK(timer.due(1));
@@ -52,7 +52,7 @@ TEST_SUITE("train/callbacks") {
     CHECK(timer.due(2));
   }
 
-  TEST_CASE("step_timer: T120 both periods, neither, or one that is not above 0 is refused") {
+  TEST_CASE("step_timer: both periods, neither, or one that is not above 0 is refused") {
     const FakeClock clock;
     CHECK(has(refusal({}), "StepCounter was given neither"));
     CHECK(has(refusal({3, Seconds(1)}), "StepCounter was given both"));
@@ -66,7 +66,7 @@ TEST_SUITE("train/callbacks") {
     CHECK_THROWS_AS(StepTimer({3, Seconds(1)}, clock), ConfigError);
   }
 
-  TEST_CASE("step_timer: T121 a mark says what has passed since the mark before") {
+  TEST_CASE("step_timer: a mark says what has passed since the mark before") {
     FakeClock clock;
     StepTimer timer(Every::n_steps(1), clock);
     const auto first = timer.mark(1);

@@ -47,7 +47,7 @@ struct Written {
 }  // namespace
 
 TEST_SUITE("train/callbacks") {
-  TEST_CASE("summary_saver: T130 every 8 of 30 steps writes 1, 9, 17 and 25") {
+  TEST_CASE("summary_saver: every 8 of 30 steps writes 1, 9, 17 and 25") {
     const FakeClock clock;
     FakeRun run;
     Written written;
