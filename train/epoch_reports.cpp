@@ -25,7 +25,9 @@ void EpochReports::validated(const Report& report) {
   validating_seconds_ += report.seconds;
 }
 
-void EpochReports::close(Extent extent) {
+void EpochReports::close(Extent unless_complete) {
+  if (stage_ != Stage::open) return;
+  const Extent extent = is_complete() ? Extent::complete : unless_complete;
   const double seconds = Seconds(clock_.now() - begun_at_).count() - validating_seconds_;
   history_.train = reduce_report(strategy_, state_, state_.epoch_loss, Phase::train);
   history_.train->seconds = seconds;
@@ -39,9 +41,9 @@ void EpochReports::close(Extent extent) {
   if (extent == Extent::complete) ++history_.epochs;
 }
 
-bool EpochReports::is_complete(std::int64_t steps) const {
+bool EpochReports::is_complete() const {
   if (stage_ == Stage::closed) return extent_ == Extent::complete;
-  return stage_ == Stage::open && state_.position.step == steps;
+  return stage_ == Stage::open && state_.position.step == steps_;
 }
 
 const Report* EpochReports::validation() const {

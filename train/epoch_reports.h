@@ -19,25 +19,25 @@ class EpochReports {
     complete,  // every step
   };
 
-  /// All arguments outlive this object.
-  EpochReports(Strategy& strategy, TrainState& state, const Clock& clock)
-      : strategy_(strategy), state_(state), clock_(clock) {}
+  /// `strategy`, `state` and `clock` outlive this object; `steps` are in an epoch.
+  EpochReports(Strategy& strategy, TrainState& state, const Clock& clock, std::int64_t steps)
+      : strategy_(strategy), state_(state), clock_(clock), steps_(steps) {}
 
   /// From here on the epoch's time counts. Its sums may have begun before: in the state.
   void begin(std::int64_t epoch);
   void add(const std::vector<StepResult>& results, std::int64_t examples);
   /// Of the epoch under way, or the one that was closed last. Its time is not training's.
   void validated(const Report& report);
-  /// Reduces the epoch's report; unless it is a part, moves the state's position to the next epoch.
+  /// Reduces the report of the epoch under way, if any; unless it is a part, moves the state's
+  /// position to the next epoch. `unless_complete`: what it is where steps are missing.
   /// Collective: yes.
-  void close(Extent extent);
+  void close(Extent unless_complete);
   /// Nothing of the epoch is to come.
   void leave() { stage_ = Stage::none; }
 
   [[nodiscard]] bool is_begun() const { return stage_ != Stage::none; }  // and not left
-  [[nodiscard]] bool is_open() const { return stage_ == Stage::open; }   // and not closed
-  /// Whether all steps of the epoch are taken, of `steps` in one.
-  [[nodiscard]] bool is_complete(std::int64_t steps) const;
+  /// Whether all steps of the epoch are taken.
+  [[nodiscard]] bool is_complete() const;
   [[nodiscard]] std::int64_t epoch() const { return epoch_; }
   /// The last validation of this epoch; null: none.
   [[nodiscard]] const Report* validation() const;
@@ -49,6 +49,7 @@ class EpochReports {
   Strategy& strategy_;
   TrainState& state_;
   const Clock& clock_;
+  const std::int64_t steps_;
   Stage stage_ = Stage::none;
   Extent extent_ = Extent::part;  // where it is closed
   std::int64_t epoch_ = 0;

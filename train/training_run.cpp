@@ -114,10 +114,7 @@ class TrainingRun::Impl {
   class Epochs;
   class Reader;
 
-  void take(const DistributedBatch& batch, const Step& step, std::int64_t number);
   bool tell_step();
-  void close_step();
-  void close_epoch(Extent unless_complete);
   void leave_epoch();
 
   class Epochs final : public TrainingEpochs {
@@ -193,7 +190,7 @@ TrainingRun::Impl::Impl(Strategy& strategy, const Hooks& hooks, TrainState& stat
       validation_(callbacks.validation),
       callbacks_(strategy, options_, std::move(callbacks.actions)),
       closing_(strategy, state, options_),
-      reports_(strategy, state, clock_) {
+      reports_(strategy, state, clock_, data.train->steps_per_epoch()) {
   // Before a checkpoint is restored: the rates are create_model's still, and whether averages are
   // kept decides what is taken out of it.
   const RateFactor& factor = callbacks.rate_factor;
@@ -245,14 +242,17 @@ TrainingEpoch* TrainingRun::Impl::next_epoch() {
 }
 
 const DistributedBatch* TrainingRun::Impl::next_batch() {
-  close_step();
+  if (tell_step()) {
+    closing_.close({true, strategy_.pace().coordinates() && limits_->is_last(state_)});
+  }
   while (!closing_.is_over()) {
     const DistributedBatch* const batch = reader_.read();
     if (batch == nullptr) break;
     if (strategy_.pace().examples_of(*batch)) return batch;
     state_.position = {batch->epoch, batch->step + 1};  // it is another worker's
   }
-  close_epoch(closing_.is_over() ? Extent::part : Extent::complete);
+  reader_.close();
+  reports_.close(closing_.is_over() ? Extent::part : Extent::complete);
   return nullptr;
 }
 
@@ -260,7 +260,9 @@ const DistributedBatch* TrainingRun::Impl::next_batch() {
 /// with the call is looked at first.
 bool TrainingRun::Impl::step(const DistributedBatch& batch, const Step& step) {
   check_not_taken(batch, state_.position);
-  close_step();
+  if (tell_step()) {
+    closing_.close({true, strategy_.pace().coordinates() && limits_->is_last(state_)});
+  }
   if (closing_.is_over()) return false;
   // Epochs of a loop over the data itself; the state may stand at the end of the one before.
   if (!reports_.is_begun()) reports_.begin(state_.position.epoch);
@@ -269,37 +271,39 @@ bool TrainingRun::Impl::step(const DistributedBatch& batch, const Step& step) {
     if (closing_.is_over()) return false;
     reports_.begin(batch.epoch);
   }
-  const auto number = strategy_.pace().next_step(state_);
+  Pace& pace = strategy_.pace();
+  const auto examples = pace.examples_of(batch);
+  if (!examples) {  // another worker's: only a loop over the data itself has them
+    state_.position = {batch.epoch, batch.step + 1};
+    return false;
+  }
+  const auto number = pace.next_step(state_);
   if (!number) {
-    const bool by_limit = strategy_.pace().coordinates() && limits_->reached(state_);
+    const bool by_limit = pace.coordinates() && limits_->reached(state_);
     if (!by_limit) closing_.request_stop(state_.ended);
     closing_.end();
     return false;
   }
   if (schedule_) schedule_->apply(*number);
   callbacks_.before_step(closing_);
+  std::vector<StepResult> results;
   try {
-    take(batch, step, *number);
+    results = strategy_.run(step, state_, batch);
   } catch (const NonFiniteError& error) {  // raised on all workers alike, before the update
     closing_.end_by(error, state_.step);
     return false;
   }
-  return true;
-}
-
-void TrainingRun::Impl::take(const DistributedBatch& batch, const Step& step, std::int64_t number) {
-  std::vector<StepResult> results = strategy_.run(step, state_, batch);
   update_averages(state_);
   if (results.front().losses.empty()) {
     throw ConfigError("the training step returned no loss.", "return the loss of the batch.");
   }
-  state_.step = number;
+  state_.step = *number;
   state_.position = {batch.epoch, batch.step + 1};
-  const std::int64_t examples = strategy_.pace().examples_of(batch).value_or(0);
-  reports_.add(results, examples);
+  reports_.add(results, *examples);
   if (!are_finite(results)) closing_.report_loss_not_finite();
-  taken_ = {{number, batch.epoch, examples, {}}, std::move(results), std::nullopt, true};
+  taken_ = {{*number, batch.epoch, *examples, {}}, std::move(results), std::nullopt, true};
   if (schedule_) taken_.report.learning_rate = schedule_->rate();
+  return true;
 }
 
 const LossValues& TrainingRun::Impl::losses() {
@@ -320,23 +324,12 @@ bool TrainingRun::Impl::tell_step() {
   return true;
 }
 
-void TrainingRun::Impl::close_step() {
-  if (!tell_step()) return;
-  closing_.close({true, strategy_.pace().coordinates() && limits_->is_last(state_)});
-}
-
-void TrainingRun::Impl::close_epoch(Extent unless_complete) {
-  reader_.close();
-  if (!reports_.is_open()) return;
-  const bool complete = reports_.is_complete(data_.train->steps_per_epoch());
-  reports_.close(complete ? Extent::complete : unless_complete);
-}
-
 /// The boundary between two epochs. One that was left by break is over, whatever was read of it.
 void TrainingRun::Impl::leave_epoch() {
   if (!reports_.is_begun()) return;
   const bool stepped = tell_step();
-  close_epoch(closing_.is_over() ? Extent::part : Extent::left);
+  reader_.close();
+  reports_.close(closing_.is_over() ? Extent::part : Extent::left);
   callbacks_.after_epoch(reports_.epoch(), *reports_.history().train, reports_.validation());
   reports_.leave();
   if (closing_.is_over()) return;
@@ -351,7 +344,7 @@ std::optional<Report> TrainingRun::Impl::validate() {
   const Report report = evaluate(strategy_, hooks_, state_, *data_.validation, Phase::validation);
   reports_.validated(report);
   // A part of an epoch is validated where a run ends, and not where it continues.
-  const bool complete = reports_.is_complete(data_.train->steps_per_epoch());
+  const bool complete = reports_.is_complete();
   if (plateau && complete && state_.plateau.observed_epoch != reports_.epoch()) {
     schedule_->observe(report);
     state_.plateau.observed_epoch = reports_.epoch();
@@ -362,7 +355,8 @@ std::optional<Report> TrainingRun::Impl::validate() {
 History TrainingRun::Impl::finish() {
   const bool stepped = tell_step();
   if (!closing_.is_over()) closing_.close({stepped, /*last=*/true, /*leaving=*/true});
-  close_epoch(Extent::part);
+  reader_.close();
+  reports_.close(Extent::part);
   History& history = reports_.history();
   if (reports_.is_begun()) {
     callbacks_.after_epoch(reports_.epoch(), *history.train, reports_.validation());

@@ -60,7 +60,8 @@ class TrainingRun {
 
   /// hooks.train_step, or `step`, on every replica. A batch is one step: both updates of a pair of
   /// networks belong into one step function, or to two batches. A batch of another loop over
-  /// data.train->epoch(e) will do. False: training is over, no step was taken.
+  /// data.train->epoch(e) will do. False: no step was taken, since training is over or, in such a
+  /// loop at an own pace, the batch is another worker's.
   /// Throws: ConfigError for a batch whose step is taken, or a step without a loss; NonFiniteError;
   /// Stopped after SIGTERM (at a boundary), when the state is saved; what the step throws.
   bool train_step(const DistributedBatch& batch);
