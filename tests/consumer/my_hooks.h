@@ -1,5 +1,5 @@
-// template/my_hooks.h, filled in as a stranger would: a line with noise, learned by a small network.
-// Shapes: B = examples in this replica's batch.
+// template/my_hooks.h, filled in as a stranger would: a line with noise, learned by a small
+// network. Shapes: B = examples in this replica's batch.
 #pragma once
 
 #include "troupe.h"
@@ -40,8 +40,8 @@ class MyHooks final : public troupe::Hooks {
 
   troupe::Trainable create_model() const override {
     auto net = std::make_shared<Net>(options_.hidden_units);
-    return {net, std::make_shared<torch::optim::SGD>(net->parameters(),
-                                                     options_.train.learning_rate)};
+    return {net,
+            std::make_shared<torch::optim::SGD>(net->parameters(), options_.train.learning_rate)};
   }
 
   troupe::Splits create_datasets() const override {
