@@ -34,10 +34,10 @@ Job::~Job() = default;
 
 Estimator& Job::estimator() {
   if (!estimator_) {
-    EstimatorOptions options{
-        options_.train, options_.strategy, extras_.feature_names, {}, extras_.exported};
-    estimator_.emplace(hooks_, std::move(options));
-    if (!extras_.metrics.empty()) estimator_ = add_metrics(*estimator_, extras_.metrics);
+    Estimator plain(hooks_, {options_.train, options_.strategy, extras_.feature_names, std::nullopt,
+                             extras_.exported});
+    estimator_.emplace(extras_.metrics.empty() ? std::move(plain)
+                                               : add_metrics(plain, extras_.metrics));
   }
   return *estimator_;
 }
