@@ -2,7 +2,7 @@
 """Kills examples/custom_loop at random, starts it again each time, and compares its weights with
 those of an untouched run: alone and with two and three workers.
 
-    tests/process/custom_loop_kills.py <build folder> [kills] [seed]
+    tests/process/custom_loop_kills.py <build folder> [kills] [seed] [workers: 1,2,3]
 """
 import json, os, random, signal, subprocess, sys, tempfile, time
 
@@ -20,7 +20,9 @@ def command(workers, flags):
 
 
 def train(workers, flags=()):
-    done = subprocess.run(command(workers, flags), capture_output=True, text=True, check=True)
+    done = subprocess.run(command(workers, flags), capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{workers} worker(s): exit code {done.returncode}\n{done.stderr[-2000:]}")
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -45,7 +47,7 @@ def kill_once(workers, flags):
 
 
 failed = False
-for workers in (1, 2, 3):
+for workers in [int(n) for n in (sys.argv[4] if len(sys.argv) > 4 else "1,2,3").split(",")]:
     expected = train(workers)
     with tempfile.TemporaryDirectory() as directory:
         flags = ["--model-dir", directory, "--save-checkpoints-steps", "1"]

@@ -25,8 +25,8 @@ constexpr int kSteps = 24;
 
 /// Six steps an epoch, four epochs.
 Words command(const Words& more) {
-  return Words{kCustomLoop, "--batch-size", "100", "--train-examples", "600",
-               "--epochs",  "4",            "--clip", "0.1",           "--json-summary"} +
+  return Words{kCustomLoop, "--batch-size", "100", "--train-examples", "600", "--epochs",
+               "4",         "--clip",       "0.1", "--json-summary"} +
          more;
 }
 

@@ -67,8 +67,8 @@ TEST_SUITE("process") {
                       "--max-steps", "30", "--throttle-secs", "0"}));
     CHECK(evaluated["evaluation"]["global_step"] == 30);
     const auto own = train(2, 1,
-                           {kBuild + "/examples/mnist", "--train-examples", "600",
-                            "--batch-size", "100", "--epochs", "1", "--json-summary"});
+                           {kBuild + "/examples/mnist", "--train-examples", "600", "--batch-size",
+                            "100", "--epochs", "1", "--json-summary"});
     CHECK(own["strategy"] == "parameter-server");
     CHECK(own["global_step"].get<int>() >= 3);
   }
