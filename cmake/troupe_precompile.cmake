@@ -1,23 +1,28 @@
-# troupe_precompile(<target>): the target's sources find torch/torch.h parsed already, which is most of
-# the time that a small program takes to compile. The first such target of a build pays for the header
-# once; all others share it. Costs 0.6 GB of disk in the build folder. docs/building.md has the figures.
+# troupe_precompile(<target> [HEADER name OPTIONS option...]): the target's sources find torch/torch.h
+# parsed already, which is most of the time that a small program takes to compile. The first such target
+# of a build pays for the header once; all others share it. Costs 0.6 GB of disk in the build folder;
+# docs/building.md has the figures. Targets that compile with options of their own name a header of their
+# own: g++ 12.2 crashes where a header is used at another level of optimisation.
 option(TROUPE_PCH "Parse torch/torch.h once for all programs that include it" ON)
 
 function(troupe_precompile target)
   if(NOT TROUPE_PCH)
     return()
   endif()
-  if(NOT TARGET troupe_torch_header)
-    set(source ${PROJECT_BINARY_DIR}/troupe_torch_header.cpp)
+  cmake_parse_arguments(arg "" "HEADER" "OPTIONS" ${ARGN})
+  if(NOT arg_HEADER)
+    set(arg_HEADER troupe_torch_header)
+  endif()
+  if(NOT TARGET ${arg_HEADER})
+    set(source ${PROJECT_BINARY_DIR}/${arg_HEADER}.cpp)
     file(CONFIGURE OUTPUT ${source} CONTENT "// What the precompiled header belongs to.\n")
-    add_library(troupe_torch_header OBJECT ${source})
-    target_link_libraries(troupe_torch_header PRIVATE torch)
+    add_library(${arg_HEADER} OBJECT ${source})
+    target_link_libraries(${arg_HEADER} PRIVATE torch)
     # The language level must be the users' one, to the letter.
     get_target_property(features troupe::core INTERFACE_COMPILE_FEATURES)
-    target_compile_features(troupe_torch_header PRIVATE ${features})
-    # How well it is optimised is no part of a header; parsing it is faster at a low level.
-    target_compile_options(troupe_torch_header PRIVATE -O1)
-    target_precompile_headers(troupe_torch_header PRIVATE <torch/torch.h>)
+    target_compile_features(${arg_HEADER} PRIVATE ${features})
+    target_compile_options(${arg_HEADER} PRIVATE ${arg_OPTIONS})
+    target_precompile_headers(${arg_HEADER} PRIVATE <torch/torch.h>)
   endif()
-  target_precompile_headers(${target} REUSE_FROM troupe_torch_header)
+  target_precompile_headers(${target} REUSE_FROM ${arg_HEADER})
 endfunction()
