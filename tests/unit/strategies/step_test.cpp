@@ -276,7 +276,7 @@ TEST_SUITE("strategies") {
     };
     StepOptions step;
     const auto exact = train(1, step, Classifier());
-    step.precision = Precision::bfloat16;
+    step.precision = troupe::Precision::bfloat16;
     for (const int replicas : {1, 2}) {
       const auto small = train(replicas, step, Types());
       for (std::size_t i = 0; i < exact.losses.size(); ++i) {

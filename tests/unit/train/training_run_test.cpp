@@ -334,7 +334,7 @@ TEST_SUITE("train") {
     const auto plateau = [](const TempDir& dir, std::int64_t save_every) {
       auto options = loop_options(dir.path());
       options.save_checkpoints_steps = save_every;
-      options.schedule.name = "plateau";
+      options.schedule.kind = troupe::Schedule::plateau;
       options.schedule.patience = 1;
       options.schedule.decay_factor = 0.5;
       return options;

@@ -69,10 +69,6 @@ TEST_SUITE("train") {
     CHECK(config.keep_checkpoint_max == 5);
     CHECK(config.keep_checkpoint_every_n_hours == 10'000);
     CHECK(config.log_every == 100);
-    CHECK(config.task.task_type == "worker");
-    CHECK(config.task.is_chief);
-    CHECK(config.task.num_worker_replicas == 1);
-    CHECK(config.task.global_id_in_cluster == 0);
     CHECK_NOTHROW(config.validate());
   }
 
@@ -98,7 +94,6 @@ TEST_SUITE("train") {
     config.log_every = 0;
     config.save_checkpoints_steps.reset();
     config.save_checkpoints_secs.reset();
-    config.task.global_id_in_cluster.reset();
     CHECK_NOTHROW(config.validate());
     CHECK(config.save_summary_steps == 0);
     CHECK_FALSE(config.save_checkpoints_secs.has_value());
