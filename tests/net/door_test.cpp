@@ -117,7 +117,7 @@ class ChiefThatSays {
 std::string join_message(const FrameHeader& header, const std::string& payload) {
   LoopbackListener listener;
   const auto clusters = make_clusters(2, listener);
-  const ChiefThatSays chief(clusters[0].listen_fd, header, payload);
+  const ChiefThatSays chief(clusters[0].listener.take(), header, payload);
   WorkerGroup group(clusters[1], test_options());
   try {
     group.join({});
