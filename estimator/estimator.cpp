@@ -36,7 +36,7 @@ std::string temporary_model_dir() {
   return path;
 }
 
-EstimatorOptions checked(EstimatorOptions options) {
+EstimatorOptions checked_options(EstimatorOptions options) {
   options.train.validate();
   if (options.train.batch_size < 1) {
     throw ConfigError("batch_size is below 1.", "give the number of examples of a global batch.");
@@ -96,7 +96,7 @@ Estimator::Estimator(const Hooks& hooks, EstimatorOptions options)
 Estimator::Estimator(std::shared_ptr<const Hooks> hooks, EstimatorOptions options)
     : training_hooks_(std::move(hooks)),
       hooks_(training_hooks_),
-      options_(checked(std::move(options))) {
+      options_(checked_options(std::move(options))) {
   if (!hooks_) throw ConfigError("the estimator got no hooks.", "pass an object of your class.");
 }
 

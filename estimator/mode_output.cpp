@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-ordered_json to_json(const Evaluation& evaluation) {
+ordered_json json_of(const Evaluation& evaluation) {
   ordered_json json;
   json["global_step"] = evaluation.global_step;
   for (const auto& [name, value] : evaluation.metrics) json[name] = value;
@@ -31,10 +31,10 @@ ordered_json flat_values(const at::Tensor& tensor) {
 }
 
 /// Nested as the tensor's dimensions are; float32 as the shortest text that reads back the same.
-ordered_json to_json(const at::Tensor& tensor) {
+ordered_json json_of(const at::Tensor& tensor) {
   if (tensor.dim() > 1) {
     ordered_json rows = ordered_json::array();
-    for (std::int64_t i = 0; i < tensor.size(0); ++i) rows.push_back(to_json(tensor[i]));
+    for (std::int64_t i = 0; i < tensor.size(0); ++i) rows.push_back(json_of(tensor[i]));
     return rows;
   }
   const at::Tensor host = tensor.to(torch::kCPU);
@@ -61,13 +61,13 @@ Reader print_line(const std::string& line) {
 }
 
 void print(const Evaluation& evaluation) {
-  (void)print_line(ordered_json{{"evaluation", to_json(evaluation)}}.dump());
+  (void)print_line(ordered_json{{"evaluation", json_of(evaluation)}}.dump());
 }
 
 void print(const TrainAndEvaluateResult& result) {
   if (!result.evaluation) return;
   ordered_json json;
-  json["evaluation"] = to_json(*result.evaluation);
+  json["evaluation"] = json_of(*result.evaluation);
   json["exports"] = ordered_json::array();
   for (const auto& path : result.exports) {
     json["exports"].push_back(path ? ordered_json(*path) : ordered_json());
@@ -80,7 +80,7 @@ void print(PredictionStream predictions, std::int64_t count) {
     const auto next = predictions.next();
     if (!next) break;
     ordered_json line;
-    for (const auto& [name, value] : *next) line[name] = to_json(value);
+    for (const auto& [name, value] : *next) line[name] = json_of(value);
     if (print_line(line.dump()) == Reader::gone) break;
   }
 }

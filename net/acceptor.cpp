@@ -91,6 +91,9 @@ Acceptor::Acceptor(asio::io_context& context, int listen_fd) : acceptor_(context
                            "let the launcher hand down the socket that it listens on.");
   }
   prepare_socket(listen_fd);
+  // For a later training of this process, which binds the port anew: connections take this on from
+  // the socket that accepted them, and linger (TIME_WAIT).
+  acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
   acceptor_.listen(kBacklog, error);  // again: the launcher's backlog may be short
   endpoint_ = acceptor_.local_endpoint();
 }

@@ -66,7 +66,7 @@ bool are_finite(const std::vector<StepResult>& results) {
 
 enum class Life { running, failed, finished };
 
-[[noreturn]] void refuse(Life life) {
+[[noreturn]] void refuse_verb(Life life) {
   if (life == Life::finished) {
     throw ConfigError("a verb of a finished training run was called.",
                       "make another TrainingRun to train on.");
@@ -94,7 +94,7 @@ class TrainingRun::Impl {
   /// Runs the body of a verb: what it throws ends the run, and the group is told.
   template <class Body>
   auto verb(Body&& body) {
-    if (life_ != Life::running) refuse(life_);
+    if (life_ != Life::running) refuse_verb(life_);
     try {
       return detail::sharing_failure(strategy_, body);
     } catch (...) {

@@ -181,7 +181,7 @@ void check_same_form(const Predictions& predictions, const Predictions& other) {
                     "the batch.");
 }
 
-[[noreturn]] void refuse(std::int64_t count, std::int64_t traced, const std::string& what) {
+[[noreturn]] void refuse_export(std::int64_t count, std::int64_t traced, const std::string& what) {
   if (count == traced) {
     throw ConfigError(
         text("the exported model is not the original: for the ", count,
@@ -215,12 +215,12 @@ void compare(torch::jit::Module& module, const std::vector<NamedTensor>& example
   try {
     outputs = run_module(module, select(examples, count));
   } catch (const std::exception& error) {
-    refuse(count, traced, "it fails: " + detail::torch_reason(error));
+    refuse_export(count, traced, "it fails: " + detail::torch_reason(error));
   }
   TROUPE_CHECK_EQ(outputs.size(), expected.size());
   for (std::size_t i = 0; i < expected.size(); ++i) {
     if (!agree(outputs[i], expected[i].second)) {
-      refuse(count, traced, text("\"", expected[i].first, "\" differs from predict_step's"));
+      refuse_export(count, traced, text("\"", expected[i].first, "\" differs from predict_step's"));
     }
   }
 }

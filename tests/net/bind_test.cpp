@@ -59,7 +59,7 @@ TEST_SUITE("net") {
   }
 
   TEST_CASE(
-      "bind: an inherited socket belongs to the first group; the next one binds its address") {
+      "bind: an inherited socket belongs to the first group, and the next one binds its address") {
     LoopbackListener listener;
     const auto clusters = make_clusters(2, listener);
     for (int group_number = 0; group_number < 2; ++group_number) {

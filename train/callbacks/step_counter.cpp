@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kPatience = 20;  // as Estimator's: a value read too early may well repeat once
 
-Every checked(const Every& every) {
+Every checked_count_period(const Every& every) {
   every.validate("StepCounter");
   return every;
 }
@@ -17,7 +17,7 @@ Every checked(const Every& every) {
 }  // namespace
 
 StepCounter::StepCounter(const Every& every, Output output, const Clock& clock)
-    : timer_(checked(every), clock), output_(std::move(output)) {}
+    : timer_(checked_count_period(every), clock), output_(std::move(output)) {}
 
 void StepCounter::begin() {
   timer_.reset();

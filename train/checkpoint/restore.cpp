@@ -236,7 +236,8 @@ void restore_numbers(TrainState& state, const json& facts) {
   state.position = {facts.at("position").at("epoch").get<std::int64_t>(),
                     facts.at("position").at("step").get<std::int64_t>()};
   state.kept.clear();
-  for (const auto& [name, value] : facts.value("kept", json::object()).items()) {
+  const json kept = facts.value("kept", json::object());
+  for (const auto& [name, value] : kept.items()) {
     state.kept[name] =
         value.is_string() ? std::stod(value.get<std::string>()) : value.get<double>();
   }

@@ -8,8 +8,8 @@
 #include <set>
 #include <utility>
 
-#include "data/cifar10.h"
 #include "data/dataset.h"
+#include "examples/digits/example_data.h"
 #include "tests/support/torch_prelude.h"
 
 namespace {
@@ -61,7 +61,7 @@ TEST_SUITE("examples") {
   TEST_CASE("cifar10: generated pictures, normalised, in three splits") {
     troupe::DataOptions options;
     options.train_examples = 100;
-    const troupe::Splits splits = troupe::load_cifar10(options, 5000);
+    const troupe::Splits splits = troupe::cifar10_or_shapes(options, 5000);
     CHECK(splits.train->size() == 100);
     CHECK(splits.validation->size() == 1000);
     CHECK(splits.test->size() == 2000);
