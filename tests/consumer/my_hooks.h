@@ -19,7 +19,7 @@ struct Net final : torch::nn::Module {
     first = register_module("first", torch::nn::Linear(2, hidden));
     second = register_module("second", torch::nn::Linear(hidden, 1));
   }
-  torch::Tensor forward(const torch::Tensor& x) { return second(torch::tanh(first(x))); }
+  auto forward(const torch::Tensor& x) { return second(torch::tanh(first(x))); }
 
   torch::nn::Linear first{nullptr}, second{nullptr};
 };
