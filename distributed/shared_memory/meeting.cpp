@@ -111,8 +111,8 @@ void Meeting::record(const FrameHeader& header) {
   const auto root_and_types = std::uint64_t{header.root} << 32U |
                               static_cast<std::uint64_t>(header.operation) << 8U |
                               static_cast<std::uint64_t>(header.dtype);
-  for (const std::uint64_t word :
-       {header.sequence, header.total_bytes, root_and_types, std::uint64_t{CollectiveLabel::of_this_thread()}}) {
+  for (const std::uint64_t word : {header.sequence, header.total_bytes, root_and_types,
+                                   std::uint64_t{CollectiveLabel::of_this_thread()}}) {
     links_digest_ = mix(links_digest_, word);
   }
   LinkRecord& mine = segment_.block(rank_).over_links;

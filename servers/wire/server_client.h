@@ -19,10 +19,10 @@
 #include "net/frame.h"
 #include "options/cluster.h"
 #include "servers/wire/client_inbox.h"
-#include "servers/wire/staleness.h"
 #include "servers/wire/parameter_store.h"
 #include "servers/wire/placement.h"
 #include "servers/wire/server_answers.h"
+#include "servers/wire/staleness.h"
 
 namespace troupe {
 

@@ -1,5 +1,5 @@
-// What code_shape must find: a class of 26 functions, counted together with its Impl, and a function of
-// 61 lines. Nobody includes this.
+// What code_shape must find: a class of 26 functions, counted together with its Impl, and a
+// function of 61 lines. Nobody includes this.
 #pragma once
 
 namespace troupe {

@@ -98,7 +98,8 @@ TEST_SUITE("estimator") {
     CHECK(history.reason.find("listener") == std::string::npos);
   }
 
-  TEST_CASE("train: an action that finds its step reached when a run starts stops it before a step") {
+  TEST_CASE(
+      "train: an action that finds its step reached when a run starts stops it before a step") {
     const Silence silence;
     const TempDir dir;
     const CounterHooks hooks;

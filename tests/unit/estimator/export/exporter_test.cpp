@@ -100,8 +100,7 @@ TEST_SUITE("estimator/export") {
     }
   }
 
-  TEST_CASE(
-      "final exporter: only the final checkpoint is exported, of others nothing is made") {
+  TEST_CASE("final exporter: only the final checkpoint is exported, of others nothing is made") {
     const TempDir directory;
     const auto base = directory / "export/final";
     const auto exporter = detail::make_final("final", world_of(std::make_shared<FakeTime>()));
