@@ -25,7 +25,7 @@ struct Flag {
   /// The present value as text; before parsing: the default.
   std::function<std::string()> show;
   std::string group = "This program";
-  std::vector<std::string> aliases;
+  std::vector<std::string> aliases{};
   Shown shown = Shown::always;
 };
 

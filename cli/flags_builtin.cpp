@@ -3,12 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "cli/flags_evaluation.h"
-#include "cli/flags_exchange.h"
-#include "cli/flags_learning.h"
 #include "cli/flags_making.h"
-#include "cli/flags_servers.h"
-#include "cli/flags_step.h"
 #include "cli/flags_table.h"
 #include "cluster/numbers.h"
 #include "core/text.h"
@@ -73,73 +68,69 @@ Flag devices_flag(std::vector<std::string>* target) {
 }
 
 void add_mode(std::vector<Flag>& flags, Options& options) {
-  flags.push_back(
-      in_group(choice<Mode>("mode", &options.mode,
-                            "train, train-and-evaluate, evaluate, predict or export", "MODE",
-                            {{"train", Mode::train},
-                             {"train-and-evaluate", Mode::train_and_evaluate},
-                             {"evaluate", Mode::evaluate},
-                             {"predict", Mode::predict},
-                             {"export", Mode::export_model}}),
-               "Mode"));
+  FlagGroup(flags, "Mode")
+      .add(choice<Mode>("mode", &options.mode,
+                        "train, train-and-evaluate, evaluate, predict or export", "MODE",
+                        {{"train", Mode::train},
+                         {"train-and-evaluate", Mode::train_and_evaluate},
+                         {"evaluate", Mode::evaluate},
+                         {"predict", Mode::predict},
+                         {"export", Mode::export_model}}));
 }
 
 void add_training(std::vector<Flag>& flags, TrainOptions& train) {
-  const auto add = [&](Flag made) { flags.push_back(in_group(std::move(made), "Training")); };
-  constexpr std::int64_t most = INT64_MAX;
-  add(whole<std::int64_t>(
-      "epochs", &train.epochs,
-      "passes over the training examples; unset: 1, or as many as --max-steps or --steps needs", 1,
-      most));
-  add(whole<std::int64_t>("max-steps", &train.max_steps,
-                          "end after this step of the whole training, if epochs do not end earlier",
-                          1, most));
-  add(whole<std::int64_t>("steps", &train.steps,
-                          "end after this many more steps, wherever training goes on from", 1,
-                          most));
-  add(whole<std::int64_t>("batch-size", &train.batch_size,
-                          "examples per step of all replicas together (the global batch)", 1,
-                          most));
-  add(with_alias(real(
-                     "learning-rate", &train.learning_rate, "step size of the optimiser",
-                     [](double x) { return x > 0; }, "give a number greater than 0."),
-                 "lr"));
-  add(real(
+  FlagGroup list(flags, "Training");
+  list.add(at_least(
+      1, "epochs", &train.epochs,
+      "passes over the training examples; unset: 1, or as many as --max-steps or --steps needs"));
+  list.add(at_least(1, "max-steps", &train.max_steps,
+                    "end after this step of the whole training, if epochs do not end earlier"));
+  list.add(at_least(1, "steps", &train.steps,
+                    "end after this many more steps, wherever training goes on from"));
+  list.add(at_least(1, "batch-size", &train.batch_size,
+                    "examples per step of all replicas together (the global batch)"));
+  list.add(with_alias(real(
+                          "learning-rate", &train.learning_rate, "step size of the optimiser",
+                          [](double x) { return x > 0; }, "give a number greater than 0."),
+                      "lr"));
+  list.add(real(
       "momentum", &train.momentum, "momentum of the optimiser",
       [](double x) { return x >= 0 && x < 1; }, "give a number of at least 0 and below 1."));
-  add(real(
+  list.add(real(
       "weight-decay", &train.weight_decay, "L2 penalty of the optimiser",
       [](double x) { return x >= 0; }, "give a number of at least 0."));
-  add(with_alias(
+  list.add(with_alias(
       whole<std::uint64_t>("seed", &train.seed, "start of every random sequence", 0, UINT64_MAX),
       "tf-random-seed"));
-  add(choice<OnNonFinite>("on-non-finite", &train.on_non_finite,
+  list.add(
+      choice<OnNonFinite>("on-non-finite", &train.on_non_finite,
                           "fail: a loss or gradient that is not finite is an error; stop: it ends "
                           "the training before that step",
                           "WHAT", {{"fail", OnNonFinite::fail}, {"stop", OnNonFinite::stop}}));
 }
 
 void add_checkpoints(std::vector<Flag>& flags, TrainOptions& train) {
-  const auto add = [&](Flag made) { flags.push_back(in_group(std::move(made), "Checkpoints")); };
-  add(with_alias(with_alias(path("model-dir", &train.model_dir,
-                                 "folder of checkpoints; unset: nothing is saved", "DIR"),
-                            "output-dir"),
-                 "job-dir"));
-  add(whole<std::int64_t>("save-checkpoints-steps", &train.save_checkpoints_steps,
-                          "save every N steps; 0: never", 0, INT64_MAX));
-  add(optional_seconds("save-checkpoints-secs", &train.save_checkpoints_secs, Zero::allowed,
-                       "save every SECS seconds; 0: never; neither given: 600"));
-  add(whole<std::int64_t>("keep-checkpoint-max", &train.keep_checkpoint_max,
-                          "keep the newest N checkpoints; 0: all", 0, 1'000'000));
-  add(real(
+  FlagGroup list(flags, "Checkpoints");
+  list.add(with_alias(with_alias(path("model-dir", &train.model_dir,
+                                      "folder of checkpoints; unset: nothing is saved", "DIR"),
+                                 "output-dir"),
+                      "job-dir"));
+  list.add(at_least(0, "save-checkpoints-steps", &train.save_checkpoints_steps,
+                    "save every N steps; 0: never"));
+  list.add(optional_seconds("save-checkpoints-secs", &train.save_checkpoints_secs, Zero::allowed,
+                            "save every SECS seconds; 0: never; neither given: 600"));
+  list.add(whole<std::int64_t>("keep-checkpoint-max", &train.keep_checkpoint_max,
+                               "keep the newest N checkpoints; 0: all", 0, 1'000'000));
+  list.add(real(
       "keep-checkpoint-every-n-hours", &train.keep_checkpoint_every_n_hours,
       "and one of every N hours for ever", [](double x) { return x > 0; },
       "give a number greater than 0."));
-  add(choice("resume", &train.resume, "auto: if there is a checkpoint; must; never", "WHEN",
-             named<Resume>({Resume::automatic, Resume::must, Resume::never})));
+  list.add(choice("resume", &train.resume, "auto: if there is a checkpoint; must; never", "WHEN",
+                  named<Resume>({Resume::automatic, Resume::must, Resume::never})));
 }
 
 void add_data(std::vector<Flag>& flags, DataOptions& data) {
+  FlagGroup list(flags, "Data");
   Flag data_dir = path("data-dir", &data.data_dir,
                        "folder of the data set; \"synthetic\": the program generates one", "DIR");
   data_dir.assign = [target = &data.data_dir](const std::string& value) -> Fix {
@@ -148,90 +139,94 @@ void add_data(std::vector<Flag>& flags, DataOptions& data) {
     return std::nullopt;
   };
   data_dir.show = [target = &data.data_dir] { return target->empty() ? "synthetic" : *target; };
-  flags.push_back(in_group(std::move(data_dir), "Data"));
-  flags.push_back(
-      in_group(whole<std::int64_t>("train-examples", &data.train_examples,
-                                   "use the first N training examples only; 0: all", 0, INT64_MAX),
-               "Data"));
+  list.add(std::move(data_dir));
+  list.add(at_least(0, "train-examples", &data.train_examples,
+                    "use the first N training examples only; 0: all"));
 }
 
 void add_cluster(std::vector<Flag>& flags, Settings& settings) {
-  const auto add = [&](Flag made) { flags.push_back(in_group(std::move(made), "Cluster")); };
+  FlagGroup list(flags, "Cluster");
   StrategyOptions& strategy = settings.options.strategy;
-  add(strategy_flag(&strategy.name));
-  add(path("cluster", &settings.cluster_file,
-           "JSON file that names every worker (as TF_CONFIG, or its \"cluster\" part)", "FILE"));
-  add(with_alias(
+  list.add(strategy_flag(&strategy.name));
+  list.add(path("cluster", &settings.cluster_file,
+                "JSON file that names every worker (as TF_CONFIG, or its \"cluster\" part)",
+                "FILE"));
+  list.add(with_alias(
       path("task", &settings.task,
            "which task this is: worker:1 or ps:0 of --cluster; evaluator needs none", "TASK"),
       "role"));
-  add(whole<std::int64_t>("rank", &settings.rank, "this worker's number, from 0", 0,
-                          kMaxWorkers - 1));
-  add(whole<std::int64_t>("world-size", &settings.world_size, "number of workers", 1, kMaxWorkers));
-  add(path("chief-address", &settings.chief_address, "where rank 0 listens", "HOST:PORT"));
+  list.add(whole<std::int64_t>("rank", &settings.rank, "this worker's number, from 0", 0,
+                               kMaxWorkers - 1));
+  list.add(
+      whole<std::int64_t>("world-size", &settings.world_size, "number of workers", 1, kMaxWorkers));
+  list.add(path("chief-address", &settings.chief_address, "where rank 0 listens", "HOST:PORT"));
   Flag device = with_value_name(flag("device", &strategy.device, "cpu, cuda or cuda:N"), "DEVICE");
   device.assign = [target = &strategy.device](const std::string& v) {
     return assign_device(target, v);
   };
-  add(std::move(device));
-  add(whole<std::int32_t>("replicas", &strategy.replicas,
+  list.add(std::move(device));
+  list.add(
+      whole<std::int32_t>("replicas", &strategy.replicas,
                           "replicas in this process, on --device and those after it; 0: one, or as "
                           "many as --devices names",
                           0, kMaxReplicas));
-  add(devices_flag(&strategy.devices));
-  add(whole<std::int32_t>("threads", &strategy.threads,
-                          "compute threads of each replica; 0: as the machine allows", 0, 4096));
+  list.add(devices_flag(&strategy.devices));
+  list.add(whole<std::int32_t>("threads", &strategy.threads,
+                               "compute threads of each replica; 0: as the machine allows", 0,
+                               4096));
 }
 
 void add_limits(std::vector<Flag>& flags, Settings& settings) {
-  const auto add = [&](Flag made) {
-    flags.push_back(in_group(std::move(made), "Cluster limits", Flag::Shown::in_help_all));
-  };
+  FlagGroup list(flags, "Cluster limits");
   GroupOptions& group = settings.options.strategy.group;
-  add(whole<std::uint64_t>("generation", &settings.options.strategy.cluster.generation,
-                           "which start of this job it is; older workers are refused", 0,
-                           UINT64_MAX));
-  add(flag("insecure", &group.insecure, "allow addresses beyond this machine, without encryption"));
-  add(limit("timeout", &group.collective_timeout, "limit for one exchange between workers"));
-  add(with_alias(limit("start-timeout", &group.start_timeout, "limit for all workers to appear"),
+  list.add_rare(whole<std::uint64_t>("generation", &settings.options.strategy.cluster.generation,
+                                     "which start of this job it is; older workers are refused", 0,
+                                     UINT64_MAX));
+  list.add_rare(
+      flag("insecure", &group.insecure, "allow addresses beyond this machine, without encryption"));
+  list.add_rare(
+      limit("timeout", &group.collective_timeout, "limit for one exchange between workers"));
+  list.add_rare(
+      with_alias(limit("start-timeout", &group.start_timeout, "limit for all workers to appear"),
                  "session-creation-timeout-secs"));
-  add(limit("heartbeat-interval", &group.heartbeat_interval, "time between signs of life"));
-  add(limit("heartbeat-timeout", &group.heartbeat_timeout,
-            "silence after which a worker counts as lost"));
-  Flag address = path("master-addr", &settings.main_address, "the host of --chief-address", "HOST");
-  add(std::move(address));
-  add(whole<std::int64_t>("master-port", &settings.main_port, "the port of --chief-address", 1,
-                          65535));
+  list.add_rare(
+      limit("heartbeat-interval", &group.heartbeat_interval, "time between signs of life"));
+  list.add_rare(limit("heartbeat-timeout", &group.heartbeat_timeout,
+                      "silence after which a worker counts as lost"));
+  list.add_rare(path("master-addr", &settings.main_address, "the host of --chief-address", "HOST"));
+  list.add_rare(whole<std::int64_t>("master-port", &settings.main_port,
+                                    "the port of --chief-address", 1, 65535));
 }
 
 void add_logging(std::vector<Flag>& flags, Options& options) {
-  const auto add = [&](Flag made) { flags.push_back(in_group(std::move(made), "Logging")); };
-  add(with_alias(whole<std::int64_t>("log-every", &options.train.log_every,
-                                     "steps between log lines; 0: none", 0, INT64_MAX),
-                 "log-step-count-steps"));
-  add(whole<std::int64_t>("save-summary-steps", &options.train.save_summary_steps,
-                          "steps between training summaries in --model-dir; 0: none", 0,
-                          INT64_MAX));
-  add(choice<LogLevel>("log-level", &options.log_level, "debug, info, warning or error", "LEVEL",
-                       {{"debug", LogLevel::debug},
-                        {"info", LogLevel::info},
-                        {"warning", LogLevel::warning},
-                        {"error", LogLevel::error}}));
-  add(path("metrics-file", &options.train.metrics_file, "write one JSON object per logged step",
-           "FILE"));
-  add(flag("json-summary", &options.train.json_summary,
-           "end with one line of JSON on stdout (chief)"));
-  add(flag("progress", &options.train.progress, "no progress bar on a terminal"));
+  FlagGroup list(flags, "Logging");
+  list.add(with_alias(
+      at_least(0, "log-every", &options.train.log_every, "steps between log lines; 0: none"),
+      "log-step-count-steps"));
+  list.add(at_least(0, "save-summary-steps", &options.train.save_summary_steps,
+                    "steps between training summaries in --model-dir; 0: none"));
+  list.add(choice<LogLevel>("log-level", &options.log_level, "debug, info, warning or error",
+                            "LEVEL",
+                            {{"debug", LogLevel::debug},
+                             {"info", LogLevel::info},
+                             {"warning", LogLevel::warning},
+                             {"error", LogLevel::error}}));
+  list.add(path("metrics-file", &options.train.metrics_file,
+                "write one JSON object per logged step", "FILE"));
+  list.add(flag("json-summary", &options.train.json_summary,
+                "end with one line of JSON on stdout (chief)"));
+  list.add(flag("progress", &options.train.progress, "no progress bar on a terminal"));
 }
 
 void add_general(std::vector<Flag>& flags, Settings& settings) {
-  const auto add = [&](Flag made) { flags.push_back(in_group(std::move(made), "General")); };
-  add(path("config", &settings.config_file, "read settings from a JSON file: {\"epochs\": 5}",
-           "FILE"));
-  add(flag("print-config", &settings.print_config, "print every value and its origin, and stop"));
-  add(flag("help", &settings.help, "this text"));
-  add(flag("help-all", &settings.help_all, "this text with every flag"));
-  add(flag("version", &settings.version, "print the versions, and stop"));
+  FlagGroup list(flags, "General");
+  list.add(path("config", &settings.config_file, "read settings from a JSON file: {\"epochs\": 5}",
+                "FILE"));
+  list.add(
+      flag("print-config", &settings.print_config, "print every value and its origin, and stop"));
+  list.add(flag("help", &settings.help, "this text"));
+  list.add(flag("help-all", &settings.help_all, "this text with every flag"));
+  list.add(flag("version", &settings.version, "print the versions, and stop"));
 }
 
 }  // namespace
@@ -241,11 +236,7 @@ std::vector<Flag> builtin_flags(Settings& settings) {
   Options& options = settings.options;
   add_mode(flags, options);
   add_training(flags, options.train);
-  add_step_flags(flags, options.strategy);
-  flags.push_back(
-      in_group(flag("tune-malloc", &options.tune_malloc,
-                    "leave the C library's malloc as it is; by default it keeps freed memory"),
-               "Training step", Flag::Shown::in_help_all));
+  add_step_flags(flags, options);
   add_learning_flags(flags, options.train);
   add_data(flags, options.data);
   add_checkpoints(flags, options.train);

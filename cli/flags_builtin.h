@@ -34,6 +34,19 @@ struct Settings {
 /// The flags, in the order of --help. `settings` must outlive them.
 [[nodiscard]] std::vector<Flag> builtin_flags(Settings& settings);
 
+/// Each appends the flags of a topic, in the order of --help; the options must outlive them.
+void add_step_flags(std::vector<Flag>& flags, Options& options);
+void add_learning_flags(std::vector<Flag>& flags, TrainOptions& train);
+void add_evaluation_flags(std::vector<Flag>& flags, EvalOptions& eval);
+void add_early_stopping_flags(std::vector<Flag>& flags, EvalOptions& eval);
+void add_use_flags(std::vector<Flag>& flags, UseOptions& use);
+void add_exchange_flags(std::vector<Flag>& flags, StrategyOptions& strategy);
+/// `addresses` takes --servers as it is given.
+void add_server_flags(std::vector<Flag>& flags, std::string& addresses, ServerOptions& servers);
+
+/// The names of the learning rate's and the averages' flags: all workers must be told the same.
+[[nodiscard]] const std::vector<const char*>& learning_flag_names();
+
 /// The fix for a flag that belongs to a launcher (--nnodes) rather than to the program; "" for any
 /// other name.
 [[nodiscard]] std::string launcher_flag_hint(const std::string& name);

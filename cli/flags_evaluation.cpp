@@ -1,8 +1,6 @@
-#include "cli/flags_evaluation.h"
-
 #include <algorithm>
-#include <utility>
 
+#include "cli/flags_builtin.h"
 #include "cli/flags_making.h"
 #include "cluster/numbers.h"
 #include "core/text.h"
@@ -91,75 +89,62 @@ Flag checkpoint(UseOptions& use) {
 }  // namespace
 
 void add_evaluation_flags(std::vector<Flag>& flags, EvalOptions& eval) {
-  const auto add = [&](Flag made, Flag::Shown shown = Flag::Shown::always) {
-    flags.push_back(in_group(std::move(made), "Evaluation and export", shown));
-  };
-  constexpr auto rare = Flag::Shown::in_help_all;
-  add(whole_or_all("eval-steps", &eval.steps, "batches of an evaluation; 0: the whole data set"));
-  add(eval_name(eval));
-  add(whole<std::int64_t>("eval-batch-size", &eval.batch_size,
-                          "examples per batch of an evaluation; unset: as in training", 1,
-                          INT64_MAX),
-      rare);
-  add(pause("start-delay-secs", &eval.start_delay_secs,
-            "pause of the evaluator before its first look"),
-      rare);
-  add(pause("throttle-secs", &eval.throttle_secs,
-            "at least this long between starts of evaluations; 0: every checkpoint"));
-  add(optional_seconds("idle-timeout-secs", &eval.idle_timeout_secs, Zero::refused,
-                       "the evaluator ends when no checkpoint came for so long; unset: never"),
-      rare);
-  add(name_list("exporter", &eval.exporters,
-                "latest, final (the last evaluation), best, or several with commas; none",
-                {"latest", "final", "best"}, "none"));
-  add(whole_or_all("exports-to-keep", &eval.exports_to_keep,
-                   "keep the newest N exports of each exporter; 0: all"),
-      rare);
-  add(path("best-metric", &eval.best_metric, "what the exporter best compares", "METRIC"));
-  add(choice("best-mode", &eval.best_mode,
-             "min: a smaller --best-metric is better; max: a larger one", "MODE",
-             named<BestMode>({BestMode::min, BestMode::max})));
+  FlagGroup list(flags, "Evaluation and export");
+  list.add(
+      whole_or_all("eval-steps", &eval.steps, "batches of an evaluation; 0: the whole data set"));
+  list.add(eval_name(eval));
+  list.add_rare(at_least(1, "eval-batch-size", &eval.batch_size,
+                         "examples per batch of an evaluation; unset: as in training"));
+  list.add_rare(pause("start-delay-secs", &eval.start_delay_secs,
+                      "pause of the evaluator before its first look"));
+  list.add(pause("throttle-secs", &eval.throttle_secs,
+                 "at least this long between starts of evaluations; 0: every checkpoint"));
+  list.add_rare(
+      optional_seconds("idle-timeout-secs", &eval.idle_timeout_secs, Zero::refused,
+                       "the evaluator ends when no checkpoint came for so long; unset: never"));
+  list.add(name_list("exporter", &eval.exporters,
+                     "latest, final (the last evaluation), best, or several with commas; none",
+                     {"latest", "final", "best"}, "none"));
+  list.add_rare(whole_or_all("exports-to-keep", &eval.exports_to_keep,
+                             "keep the newest N exports of each exporter; 0: all"));
+  list.add(path("best-metric", &eval.best_metric, "what the exporter best compares", "METRIC"));
+  list.add(choice("best-mode", &eval.best_mode,
+                  "min: a smaller --best-metric is better; max: a larger one", "MODE",
+                  named<BestMode>({BestMode::min, BestMode::max})));
 }
 
 void add_early_stopping_flags(std::vector<Flag>& flags, EvalOptions& eval) {
-  const auto add = [&](Flag made, Flag::Shown shown = Flag::Shown::always) {
-    flags.push_back(in_group(std::move(made), "Early stopping", shown));
-  };
-  constexpr auto rare = Flag::Shown::in_help_all;
+  FlagGroup list(flags, "Early stopping");
   const char* const steps = "write METRIC:STEPS, for example loss:1000.";
   const char* const value = "write METRIC:VALUE, for example accuracy:0.98.";
-  add(stop_rule("stop-if-no-decrease", &eval.stop_if_no_decrease,
-                "end when no evaluation of STEPS steps brought a smaller METRIC", "METRIC:STEPS",
-                is_step_count, steps));
-  add(stop_rule("stop-if-no-increase", &eval.stop_if_no_increase,
-                "end when no evaluation of STEPS steps brought a larger METRIC", "METRIC:STEPS",
-                is_step_count, steps));
-  add(stop_rule("stop-if-lower", &eval.stop_if_lower,
-                "end when an evaluation's METRIC is below VALUE", "METRIC:VALUE", is_real, value),
-      rare);
-  add(stop_rule("stop-if-higher", &eval.stop_if_higher,
-                "end when an evaluation's METRIC is above VALUE", "METRIC:VALUE", is_real, value),
-      rare);
-  add(whole<std::int64_t>("min-steps", &eval.min_steps, "no early stop before this step", 0,
-                          INT64_MAX),
-      rare);
+  list.add(stop_rule("stop-if-no-decrease", &eval.stop_if_no_decrease,
+                     "end when no evaluation of STEPS steps brought a smaller METRIC",
+                     "METRIC:STEPS", is_step_count, steps));
+  list.add(stop_rule("stop-if-no-increase", &eval.stop_if_no_increase,
+                     "end when no evaluation of STEPS steps brought a larger METRIC",
+                     "METRIC:STEPS", is_step_count, steps));
+  list.add_rare(stop_rule("stop-if-lower", &eval.stop_if_lower,
+                          "end when an evaluation's METRIC is below VALUE", "METRIC:VALUE", is_real,
+                          value));
+  list.add_rare(stop_rule("stop-if-higher", &eval.stop_if_higher,
+                          "end when an evaluation's METRIC is above VALUE", "METRIC:VALUE", is_real,
+                          value));
+  list.add_rare(at_least(0, "min-steps", &eval.min_steps, "no early stop before this step"));
 }
 
 void add_use_flags(std::vector<Flag>& flags, UseOptions& use) {
-  const auto add = [&](Flag made, Flag::Shown shown = Flag::Shown::always) {
-    flags.push_back(in_group(std::move(made), "Use a trained model", shown));
-  };
-  add(checkpoint(use));
-  add(flag("require-checkpoint", &use.require_checkpoint,
-           "fail without a checkpoint, instead of using fresh weights"));
-  add(name_list("predict-keys", &use.predict_keys,
-                "outputs to print, with commas between them; unset: all", {}, ""));
-  add(flag("predict-batches", &use.predict_batches, "one line of JSON per batch, not per example"),
-      Flag::Shown::in_help_all);
-  add(whole<std::int64_t>("predict-examples", &use.predict_examples,
-                          "predict the first N examples (batches) only; 0: all", 0, INT64_MAX));
-  add(path("export-dir", &use.export_dir,
-           "where --mode export writes; unset: export/manual of --model-dir", "DIR"));
+  FlagGroup list(flags, "Use a trained model");
+  list.add(checkpoint(use));
+  list.add(flag("require-checkpoint", &use.require_checkpoint,
+                "fail without a checkpoint, instead of using fresh weights"));
+  list.add(name_list("predict-keys", &use.predict_keys,
+                     "outputs to print, with commas between them; unset: all", {}, ""));
+  list.add_rare(
+      flag("predict-batches", &use.predict_batches, "one line of JSON per batch, not per example"));
+  list.add(at_least(0, "predict-examples", &use.predict_examples,
+                    "predict the first N examples (batches) only; 0: all"));
+  list.add(path("export-dir", &use.export_dir,
+                "where --mode export writes; unset: export/manual of --model-dir", "DIR"));
 }
 
 }  // namespace troupe::detail

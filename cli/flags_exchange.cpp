@@ -1,14 +1,13 @@
-#include "cli/flags_exchange.h"
-
 #include <cmath>
-#include <string>
-#include <utility>
 
+#include "cli/flags_builtin.h"
 #include "cli/flags_making.h"
 
 namespace troupe::detail {
 namespace {
 
+constexpr std::int64_t kMostClocks = 1'000'000'000;
+constexpr std::int64_t kMostShardBytes = std::int64_t{1} << 40;
 constexpr double kMebibyte = 1024 * 1024;
 constexpr double kMostMebibytes = 1024 * 1024;
 
@@ -32,38 +31,56 @@ Flag mebibytes(const char* name, std::int64_t* target, const char* help) {
 
 }  // namespace
 
+void add_server_flags(std::vector<Flag>& flags, std::string& addresses, ServerOptions& servers) {
+  FlagGroup list(flags, "Parameter servers");
+  list.add(
+      path("servers", &addresses,
+           "where the parameter servers listen, beside --rank and --world-size; a server itself "
+           "has --task ps:N and --world-size",
+           "LIST"));
+  list.add(
+      whole<std::int64_t>("staleness-bound", &servers.staleness_bound,
+                          "steps that a worker may be ahead of the slowest; 0: synchronous; unset: "
+                          "no bound",
+                          0, kMostClocks));
+  list.add_rare(flag("prefetch", &servers.prefetch,
+                     "do not fetch the next step's values while this one computes"));
+  list.add_rare(whole<std::int64_t>("min-shard-bytes", &servers.min_shard_bytes,
+                                    "no part of a tensor that is split over servers is smaller", 1,
+                                    kMostShardBytes));
+}
+
 void add_exchange_flags(std::vector<Flag>& flags, StrategyOptions& strategy) {
-  const auto add = [&](Flag made) {
-    flags.push_back(in_group(std::move(made), "Exchange of gradients"));
-  };
-  add(choice<std::string>("communication", &strategy.communication,
-                          "what sums gradients over workers: auto, native, gloo, nccl or mpi",
-                          "NAME",
-                          {{"auto", "auto"},
-                           {"native", "native"},
-                           {"gloo", "gloo"},
-                           {"nccl", "nccl"},
-                           {"mpi", "mpi"},
-                           {"ring", "native"}}));
-  add(choice<Transport>("transport", &strategy.group.transport,
+  FlagGroup list(flags, "Exchange of gradients");
+  list.add(choice<std::string>("communication", &strategy.communication,
+                               "what sums gradients over workers: auto, native, gloo, nccl or mpi",
+                               "NAME",
+                               {{"auto", "auto"},
+                                {"native", "native"},
+                                {"gloo", "gloo"},
+                                {"nccl", "nccl"},
+                                {"mpi", "mpi"},
+                                {"ring", "native"}}));
+  list.add(
+      choice<Transport>("transport", &strategy.group.transport,
                         "how bytes travel between workers of one machine: auto, tcp, unix or shm "
                         "(shared memory)",
                         "NAME",
                         named<Transport>({Transport::automatic, Transport::tcp,
                                           Transport::unix_socket, Transport::shared_memory})));
-  add(choice<std::string>("compress", &strategy.compress,
-                          "type of gradients on their way: none, float16 or bfloat16", "TYPE",
-                          {{"none", "none"},
-                           {"float16", "float16"},
-                           {"bfloat16", "bfloat16"},
-                           {"fp16", "float16"},
-                           {"bf16", "bfloat16"}}));
-  add(choice<Overlap>(
+  list.add(choice<std::string>("compress", &strategy.compress,
+                               "type of gradients on their way: none, float16 or bfloat16", "TYPE",
+                               {{"none", "none"},
+                                {"float16", "float16"},
+                                {"bfloat16", "bfloat16"},
+                                {"fp16", "float16"},
+                                {"bf16", "bfloat16"}}));
+  list.add(choice<Overlap>(
       "overlap", &strategy.buckets.overlap,
       "sum gradients while backward computes: on, off, or auto, which does so between machines",
       "WHEN", {{"auto", Overlap::automatic}, {"on", Overlap::on}, {"off", Overlap::off}}));
-  add(mebibytes("bucket-mb", &strategy.buckets.bytes,
-                "gradients that are summed in one go while backward computes, in MiB"));
+  list.add(mebibytes("bucket-mb", &strategy.buckets.bytes,
+                     "gradients that are summed in one go while backward computes, in MiB"));
 }
 
 }  // namespace troupe::detail

@@ -1,9 +1,4 @@
-#include "cli/flags_learning.h"
-
-#include <cstdint>
-#include <string>
-#include <utility>
-
+#include "cli/flags_builtin.h"
 #include "cli/flags_making.h"
 
 namespace troupe::detail {
@@ -18,33 +13,52 @@ Flag schedule_name(ScheduleOptions& schedule) {
 
 }  // namespace
 
+void add_step_flags(std::vector<Flag>& flags, Options& options) {
+  FlagGroup list(flags, "Training step");
+  StepOptions& step = options.strategy.step;
+  constexpr std::int64_t most = 1'000'000;
+  list.add(
+      whole<std::int64_t>("accumulate", &step.accumulate,
+                          "compute each replica's part of a step in N parts, to save memory; one "
+                          "update as without",
+                          1, most));
+  list.add(real(
+      "clip-norm", &step.clip_norm,
+      "limit of the gradients' global norm, after their sum over replicas; 0: none",
+      [](double x) { return x >= 0; }, "give a number greater than 0, or 0 for no limit."));
+  list.add(choice("precision", &step.precision,
+                  "of forward passes: float32, or bfloat16 with parameters in float32", "TYPE",
+                  named<Precision>({Precision::float32, Precision::bfloat16})));
+  list.add_rare(
+      flag("fused-optimizer", &options.strategy.buckets.fused_step,
+           "do not take Adam's step through large parameters block by block; same numbers"));
+  list.add_rare(flag("tune-malloc", &options.tune_malloc,
+                     "leave the C library's malloc as it is; by default it keeps freed memory"));
+}
+
 void add_learning_flags(std::vector<Flag>& flags, TrainOptions& train) {
-  const auto add = [&](Flag made) {
-    flags.push_back(in_group(std::move(made), "Learning rate and averages"));
-  };
+  FlagGroup list(flags, "Learning rate and averages");
   ScheduleOptions& schedule = train.schedule;
-  constexpr std::int64_t most = INT64_MAX;
-  add(schedule_name(schedule));
-  add(whole<std::int64_t>("warmup-steps", &schedule.warmup_steps,
-                          "the rate rises linearly over the first N steps; 0: no warm-up", 0,
-                          most));
-  add(whole<std::int64_t>("decay-steps", &schedule.decay_steps,
-                          "step: steps between two drops; cosine: steps from the warm-up to the "
-                          "smallest rate, 0: to the last step of the run",
-                          0, most));
-  add(real(
+  list.add(schedule_name(schedule));
+  list.add(at_least(0, "warmup-steps", &schedule.warmup_steps,
+                    "the rate rises linearly over the first N steps; 0: no warm-up"));
+  list.add(at_least(0, "decay-steps", &schedule.decay_steps,
+                    "step: steps between two drops; cosine: steps from the warm-up to the "
+                    "smallest rate, 0: to the last step of the run"));
+  list.add(real(
       "decay-factor", &schedule.decay_factor,
       "step and plateau: what the rate is multiplied by at a drop",
       [](double x) { return x > 0 && x < 1; }, "give a number above 0 and below 1."));
-  add(real(
+  list.add(real(
       "final-factor", &schedule.final_factor,
       "the schedule goes no lower than this part of --learning-rate",
       [](double x) { return x >= 0 && x <= 1; }, "give a number from 0 to 1."));
-  add(path("plateau-metric", &schedule.metric,
-           "plateau: the metric or loss of the validation to watch; smaller is better", "METRIC"));
-  add(whole<std::int64_t>("plateau-patience", &schedule.patience,
-                          "plateau: drop after N validations without improvement", 1, most));
-  add(real(
+  list.add(path("plateau-metric", &schedule.metric,
+                "plateau: the metric or loss of the validation to watch; smaller is better",
+                "METRIC"));
+  list.add(at_least(1, "plateau-patience", &schedule.patience,
+                    "plateau: drop after N validations without improvement"));
+  list.add(real(
       "ema-decay", &train.ema_decay,
       "evaluate with averages of the weights that keep this part of themselves each step (0.999); "
       "0: none",

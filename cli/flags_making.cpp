@@ -49,12 +49,6 @@ Fix fault_of(const std::vector<std::string>& names, const std::vector<std::strin
 
 }  // namespace
 
-Flag in_group(Flag flag, const char* group, Flag::Shown shown) {
-  flag.group = group;
-  flag.shown = shown;
-  return flag;
-}
-
 Flag with_value_name(Flag flag, const char* value_name) {
   flag.value_name = value_name;
   return flag;
@@ -78,12 +72,7 @@ Flag real(const char* name, double* target, const char* help, bool (*accepts)(do
 }
 
 Flag limit(const char* name, std::chrono::milliseconds* target, const char* help) {
-  Flag made;
-  made.name = name;
-  made.kind = Flag::Kind::real;
-  made.value_name = "SECS";
-  made.help = help;
-  made.assign = [target](const std::string& value) -> Fix {
+  const auto assign = [target](const std::string& value) -> Fix {
     const auto number = parse_real(value);
     if (!number || *number < 0.001 || *number > kLongestSeconds) {
       return "give seconds, from 0.001 to 2592000 (30 days).";
@@ -91,8 +80,8 @@ Flag limit(const char* name, std::chrono::milliseconds* target, const char* help
     *target = std::chrono::round<std::chrono::milliseconds>(Seconds(*number));
     return std::nullopt;
   };
-  made.show = [target] { return number_text(Seconds(*target).count()); };
-  return made;
+  return {name, Flag::Kind::real, "SECS",
+          help, assign,           [target] { return number_text(Seconds(*target).count()); }};
 }
 
 Flag pause(const char* name, double* target, const char* help) {
@@ -105,12 +94,7 @@ Flag pause(const char* name, double* target, const char* help) {
 
 Flag optional_seconds(const char* name, std::optional<double>* target, Zero zero,
                       const char* help) {
-  Flag made;
-  made.name = name;
-  made.kind = Flag::Kind::real;
-  made.value_name = "SECS";
-  made.help = help;
-  made.assign = [target, zero](const std::string& value) -> Fix {
+  const auto assign = [target, zero](const std::string& value) -> Fix {
     const auto number = parse_real(value);
     if (!number || *number < 0 || (*number == 0 && zero == Zero::refused)) {
       return zero == Zero::refused ? "give a number greater than 0."
@@ -119,8 +103,9 @@ Flag optional_seconds(const char* name, std::optional<double>* target, Zero zero
     *target = *number;
     return std::nullopt;
   };
-  made.show = [target] { return *target ? number_text(**target) : std::string(); };
-  return made;
+  return {name,   Flag::Kind::real,
+          "SECS", help,
+          assign, [target] { return *target ? number_text(**target) : std::string(); }};
 }
 
 Flag path(const char* name, std::string* target, const char* help, const char* value_name) {
@@ -135,20 +120,17 @@ Flag path(const char* name, std::string* target, const char* help, const char* v
 
 Flag name_list(const char* name, std::vector<std::string>* target, const char* help,
                std::vector<std::string> allowed, std::string none) {
-  Flag made;
-  made.name = name;
-  made.value_name = "LIST";
-  made.help = help;
-  made.show = [target, none] { return target->empty() ? none : joined(*target); };
-  made.assign = [target, allowed = std::move(allowed),
-                 none = std::move(none)](const std::string& value) -> Fix {
+  const auto assign = [target, allowed = std::move(allowed),
+                       none](const std::string& value) -> Fix {
     std::vector<std::string> names;
     if (none.empty() || value != none) names = split(value);
     if (Fix fault = fault_of(names, allowed, none)) return fault;
     *target = std::move(names);
     return std::nullopt;
   };
-  return made;
+  return {name,   Flag::Kind::text,
+          "LIST", help,
+          assign, [target, none] { return target->empty() ? none : joined(*target); }};
 }
 
 std::string alternatives(const std::vector<std::string>& names) {
@@ -160,7 +142,7 @@ std::string alternatives(const std::vector<std::string>& names) {
 }
 
 Flag whole_or_all(const char* name, std::optional<std::int64_t>* target, const char* help) {
-  Flag made = whole<std::int64_t>(name, target, help, 0, INT64_MAX);
+  Flag made = at_least(0, name, target, help);
   made.assign = [target, read = made.assign](const std::string& value) -> Fix {
     if (Fix fix = read(value)) return fix;
     if (*target == 0) target->reset();

@@ -21,7 +21,24 @@ namespace troupe::detail {
 /// What to do about a value that is refused; unset: it is accepted.
 using Fix = std::optional<std::string>;
 
-[[nodiscard]] Flag in_group(Flag flag, const char* group, Flag::Shown shown = Flag::Shown::always);
+/// Appends the flags of one group to a list, in the order of --help.
+class FlagGroup {
+ public:
+  FlagGroup(std::vector<Flag>& flags, const char* name) : flags_(flags), name_(name) {}
+
+  void add(Flag flag, Flag::Shown shown = Flag::Shown::always) {
+    flag.group = name_;
+    flag.shown = shown;
+    flags_.push_back(std::move(flag));
+  }
+  /// In --help-all alone.
+  void add_rare(Flag flag) { add(std::move(flag), Flag::Shown::in_help_all); }
+
+ private:
+  std::vector<Flag>& flags_;
+  const char* name_;
+};
+
 [[nodiscard]] Flag with_value_name(Flag flag, const char* value_name);
 [[nodiscard]] Flag with_alias(Flag flag, const char* alias);
 
@@ -48,31 +65,39 @@ enum class Zero { allowed, refused };
 
 /// A whole number kept in a type of its own; `Target` may be an optional.
 template <class Integer, class Target>
-[[nodiscard]] Flag whole(const char* name, Target* target, const char* help, Integer least,
+[[nodiscard]] Flag whole(std::string name, Target* target, std::string help, Integer least,
                          Integer most) {
-  Flag made;
-  made.name = name;
-  made.kind = Flag::Kind::integer;
-  made.value_name = "N";
-  made.help = help;
-  made.assign = [target, least, most](const std::string& value) -> Fix {
+  const auto fix = [least, most] {
+    const bool any_below =
+        std::is_signed_v<Integer> && least == std::numeric_limits<Integer>::min();
+    const bool any_above = most == std::numeric_limits<Integer>::max();
+    if (any_below)
+      return any_above ? text("give a whole number.")
+                       : text("give a whole number of at most ", most, ".");
+    return any_above ? text("give a whole number of at least ", least, ".")
+                     : text("give a whole number from ", least, " to ", most, ".");
+  };
+  const auto assign = [target, least, most, fix](const std::string& value) -> Fix {
     const auto number = parse_integer<Integer>(value);
-    if (!number || *number < least || *number > most) {
-      return most == std::numeric_limits<Integer>::max()
-                 ? text("give a whole number of at least ", least, ".")
-                 : text("give a whole number from ", least, " to ", most, ".");
-    }
+    if (!number || *number < least || *number > most) return fix();
     *target = *number;
     return std::nullopt;
   };
-  made.show = [target]() -> std::string {
+  const auto show = [target]() -> std::string {
     if constexpr (std::is_integral_v<Target>) {
       return text(*target);
     } else {
       return *target ? text(**target) : "";
     }
   };
-  return made;
+  return {std::move(name), Flag::Kind::integer, "N", std::move(help), assign, show};
+}
+
+/// A whole number without an upper limit.
+template <class Target>
+[[nodiscard]] Flag at_least(std::int64_t least, const char* name, Target* target,
+                            const char* help) {
+  return whole<std::int64_t>(name, target, help, least, INT64_MAX);
 }
 
 /// A whole number of which 0 stands for "all": then the target is unset.
@@ -91,11 +116,7 @@ template <class Value>
 template <class Value>
 [[nodiscard]] Flag choice(const char* name, Value* target, const char* help, const char* value_name,
                           std::vector<std::pair<const char*, Value>> values) {
-  Flag made;
-  made.name = name;
-  made.value_name = value_name;
-  made.help = help;
-  made.assign = [target, values](const std::string& given) -> Fix {
+  const auto assign = [target, values](const std::string& given) -> Fix {
     std::vector<std::string> names;
     for (const auto& [each, value] : values) {
       names.emplace_back(each);
@@ -105,13 +126,13 @@ template <class Value>
     }
     return text("give ", alternatives(names), ".");
   };
-  made.show = [target, values = std::move(values)]() -> std::string {
+  const auto show = [target, values]() -> std::string {
     for (const auto& [each, value] : values) {
       if (value == *target) return each;
     }
     return "";
   };
-  return made;
+  return {name, Flag::Kind::text, value_name, help, assign, show};
 }
 
 }  // namespace troupe::detail

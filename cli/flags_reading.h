@@ -1,5 +1,5 @@
-// Reading: collects what was given for each flag on the command line and in the environment. Values
-// stay text here; assign() reads them.
+// Reading: collects what was given for each flag on the command line, in the environment and in the
+// file of --config. Values stay text here; assign() reads them.
 #pragma once
 
 #include <string>
@@ -27,5 +27,13 @@ struct CommandLine {
 
 /// Stores the values through their flags. Throws: ConfigError naming origin, value and fix.
 void assign(const GivenTexts& given, const FlagTable& table);
+
+/// What the file of --config gives: one flat JSON object, a key per flag ("batch-size" or
+/// "batch_size"). `named_by` is what named the file ("--config").
+/// Throws: ConfigError naming the path in the document, for an unknown key (with the nearest known
+/// one), a key given twice in any spelling, a value of the wrong type; where the file cannot be
+/// read.
+[[nodiscard]] GivenTexts read_config_file(const std::string& path, const std::string& named_by,
+                                          const FlagTable& table);
 
 }  // namespace troupe::detail

@@ -1,6 +1,7 @@
 // FlagTable: all flags of a program, looked up by any spelling that a user may write.
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <optional>
 #include <string>
@@ -53,5 +54,14 @@ class FlagTable {
 
 /// The environment variable that sets a flag: "TROUPE_BATCH_SIZE".
 [[nodiscard]] std::string variable_name(const std::string& flag_name);
+
+/// Fewest insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`
+/// (optimal string alignment).
+[[nodiscard]] std::size_t edit_distance(const std::string& a, const std::string& b);
+
+/// What a mistyped name most likely means: the nearest of `known`, or "" where none is near: more
+/// than a third of the letters differ.
+[[nodiscard]] std::string nearest_name(const std::string& name,
+                                       const std::vector<std::string>& known);
 
 }  // namespace troupe::detail

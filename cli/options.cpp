@@ -6,7 +6,6 @@
 #include <map>
 #include <utility>
 
-#include "cli/config_file.h"
 #include "cli/flags_builtin.h"
 #include "cli/flags_reading.h"
 #include "cli/flags_table.h"

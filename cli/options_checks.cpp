@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "cli/flags_learning.h"
+#include "cli/flags_builtin.h"
 #include "core/error.h"
 #include "core/text.h"
 

@@ -13,9 +13,9 @@
 
 #include "core/error.h"
 #include "core/text.h"
-#include "launcher/launch_console.h"
 #include "launcher/launch_guard.h"
 #include "launcher/launch_outcome.h"
+#include "launcher/launch_output.h"
 #include "launcher/launch_policy.h"
 #include "launcher/launch_processes.h"
 #include "launcher/launch_report.h"

@@ -29,6 +29,13 @@ struct LaunchOptions {
   Prefix prefix = Prefix::worker;           // "[worker/1] " before every line
 };
 
+/// The command line of `troupe run`; `arguments`: what follows the word "run".
+/// Throws: ConfigError naming the option that is missing, unknown or out of range.
+[[nodiscard]] LaunchOptions parse_launch_options(const std::vector<std::string>& arguments);
+
+/// What `troupe help run` prints.
+[[nodiscard]] std::string launch_help();
+
 /// Runs the group to its end. Returns 0 if every process did that training needs, the code of the
 /// one that failed first (128 + number if a signal killed it), or 129, 130 or 143 after SIGHUP,
 /// SIGINT or SIGTERM; 1 if a server did not end after the training; else the code of the evaluator.

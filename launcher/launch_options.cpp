@@ -1,11 +1,11 @@
-#include "launcher/launch_options.h"
-
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
+#include "cli/flags_making.h"
+#include "cli/flags_reading.h"
 #include "core/error.h"
-#include "core/text.h"
-#include "launcher/tool_flags.h"
+#include "launcher/launch.h"
 
 namespace troupe {
 namespace {
@@ -15,38 +15,32 @@ constexpr const char* kShape = "write `troupe run --workers N -- PROGRAM ARGS...
 }  // namespace
 
 LaunchOptions parse_launch_options(const std::vector<std::string>& arguments) {
-  const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
-  const ToolFlags flags("run", {arguments.begin(), dashes},
-                        {{"workers", ToolFlag::Kind::value},
-                         {"ps", ToolFlag::Kind::value},
-                         {"restart-workers", ToolFlag::Kind::value},
-                         {"evaluator", ToolFlag::Kind::toggle},
-                         {"log-dir", ToolFlag::Kind::value},
-                         {"threads", ToolFlag::Kind::value},
-                         {"grace", ToolFlag::Kind::value},
-                         {"no-prefix", ToolFlag::Kind::toggle}},
-                        kShape);
-  if (dashes == arguments.end())
-    throw ConfigError("`troupe run` needs `--` before the program to start.", kShape);
   LaunchOptions options;
-  options.command.assign(dashes + 1, arguments.end());
-  if (options.command.empty())
+  std::int64_t grace_seconds = 10;
+  std::string log_dir;
+  bool prefix = true;
+  const detail::FlagTable table(
+      {detail::whole("workers", &options.workers, "", 1, kMaxLocalWorkers),
+       detail::whole("ps", &options.servers, "", 0, kMaxLocalServers),
+       detail::whole("restart-workers", &options.restarts, "", 0, kMaxRestarts),
+       flag("evaluator", &options.evaluator, ""), detail::path("log-dir", &log_dir, "", "DIR"),
+       detail::whole("threads", &options.threads, "", 1, 4096),
+       flag("grace", &grace_seconds, "", {0, 3600}), flag("prefix", &prefix, "")});
+  detail::CommandLine line = detail::read_command_line(arguments, table);
+  if (std::find(arguments.begin(), arguments.end(), "--") == arguments.end())
+    throw ConfigError("`troupe run` needs `--` before the program to start.", kShape);
+  if (line.extra.empty())
     throw ConfigError("`troupe run` was given no program after `--`.", kShape);
-  if (!flags.given("workers"))
+  if (line.given.count("workers") == 0)
     throw ConfigError("`troupe run` was not told how many workers to start.", kShape);
-  options.workers = static_cast<int>(flags.integer("workers", 0, {1, kMaxLocalWorkers}));
-  options.servers = static_cast<int>(flags.integer("ps", 0, {0, kMaxLocalServers}));
-  options.restarts = static_cast<int>(flags.integer("restart-workers", 0, {0, kMaxRestarts}));
+  detail::assign(line.given, table);
   if (options.restarts > 0 && options.servers == 0)
     throw ConfigError("--restart-workers is given without --ps.",
                       "leave it out: without parameter servers a lost worker ends the group.");
-  options.evaluator = flags.given("evaluator");
-  options.threads = static_cast<int>(flags.integer("threads", 0, {1, 4096}));
-  options.grace = std::chrono::seconds(flags.integer("grace", 10, {0, 3600}));
-  options.log_dir = flags.word("log-dir", "");
-  if (flags.given("log-dir") && options.log_dir.empty())
-    throw ConfigError("--log-dir is empty.", "name a directory, or leave the option out.");
-  if (flags.given("no-prefix")) options.prefix = LaunchOptions::Prefix::none;
+  options.command = std::move(line.extra);
+  options.grace = std::chrono::seconds(grace_seconds);
+  options.log_dir = log_dir;
+  if (!prefix) options.prefix = LaunchOptions::Prefix::none;
   return options;
 }
 

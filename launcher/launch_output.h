@@ -1,6 +1,8 @@
 // Output of launched workers on its way out: bytes are cut into lines, lines are written whole.
 #pragma once
 
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <cstddef>
 #include <functional>
 #include <string>
@@ -48,6 +50,34 @@ class OutputSink {
   std::size_t written_ = 0;  // of pending_
   bool mid_line_ = false;
   bool broken_ = false;  // a write failed: the reader is gone or the disk is full
+};
+
+// The launcher's own two streams: what the processes print and what the launcher says about them.
+class LaunchConsole {
+ public:
+  /// Whether all that was appended is written.
+  enum class Written { all, in_part };
+
+  /// `on_flush` is called after every attempt to write.
+  LaunchConsole(boost::asio::io_context& io, std::function<void(Written)> on_flush);
+
+  [[nodiscard]] OutputSink& out() { return out_; }
+  [[nodiscard]] OutputSink& err() { return err_; }
+  /// A sentence of the launcher's own, on stderr.
+  void say(const std::string& sentence);
+  /// Writes what the readers take, now and as often as it needs.
+  void flush();
+  [[nodiscard]] bool is_empty() const {
+    return out_.pending_bytes() == 0 && err_.pending_bytes() == 0;
+  }
+
+ private:
+  OutputSink out_{1};
+  OutputSink err_{2};
+  boost::asio::steady_timer retry_;
+  bool retry_armed_ = false;
+  std::function<void(Written)> on_flush_;
+  const bool one_output_;  // stdout and stderr are the same file: 2>&1
 };
 
 }  // namespace troupe

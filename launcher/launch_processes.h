@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "launcher/launch.h"
-#include "launcher/launch_console.h"
 #include "launcher/launch_environment.h"
 #include "launcher/launch_guard.h"
+#include "launcher/launch_output.h"
 #include "launcher/launch_policy.h"
 #include "launcher/launch_worker.h"
 

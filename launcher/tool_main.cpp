@@ -6,21 +6,18 @@
 #include <string>
 #include <vector>
 
+#include "cli/flags_reading.h"
 #include "cli/run_main.h"
-#include "cli/suggestion.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "core/version.h"
 #include "launcher/doctor.h"
-#include "launcher/launch_options.h"
-#include "launcher/tool_flags.h"
+#include "launcher/launch.h"
 
 namespace {
 
 using troupe::ConfigError;
 using troupe::text;
-using troupe::ToolFlag;
-using troupe::ToolFlags;
 using Words = std::vector<std::string>;
 
 constexpr const char* kHelp = R"(Usage: troupe VERB [options]
@@ -54,11 +51,11 @@ int print_help(const Words& arguments) {
 }
 
 int run_doctor(const Words& arguments) {
-  const ToolFlags flags("doctor", arguments, {{"json", ToolFlag::Kind::toggle}},
-                        "write `troupe doctor` or `troupe doctor --json`.");
+  bool json = false;
+  const troupe::detail::FlagTable table({troupe::flag("json", &json, "")});
+  assign(read_command_line(arguments, table).given, table);
   const troupe::Diagnosis diagnosis = troupe::diagnose();
-  const int printed =
-      print(flags.given("json") ? troupe::to_json(diagnosis) : troupe::to_text(diagnosis));
+  const int printed = print(json ? troupe::to_json(diagnosis) : troupe::to_text(diagnosis));
   return diagnosis.ready() ? printed : troupe::kExitEnvironment;
 }
 
@@ -90,7 +87,7 @@ int run_tool(const Words& words) {
     throw ConfigError("troupe digits has moved to the program examples/digits.",
                       "run build/release/examples/digits --out DIR.");
   }
-  const std::string near = troupe::nearest_name(verb, {"run", "doctor", "help", "version"});
+  const std::string near = troupe::detail::nearest_name(verb, {"run", "doctor", "help", "version"});
   throw ConfigError(text("troupe has no verb \"", verb, "\"."),
                     near.empty() ? "`troupe help` lists them." : text("did you mean ", near, "?"));
 }

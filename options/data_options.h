@@ -1,10 +1,15 @@
-// Options of data/: which examples are read. Plain data, free of LibTorch.
+// Options of data/: which examples are read, and how they become steps. Plain data, free of LibTorch.
 #pragma once
 
 #include <cstdint>
 #include <string>
 
 namespace troupe {
+
+struct BatchPlan {
+  std::int64_t global_batch = 64;  // examples of a step over all replicas
+  std::uint64_t seed = 1;          // of the order of the training examples
+};
 
 struct DataOptions {
   std::string data_dir;             // empty: the data set that the program generates

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "options/batch_plan.h"
+#include "options/data_options.h"
 #include "options/run_config.h"
 
 namespace troupe {

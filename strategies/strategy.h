@@ -24,7 +24,7 @@
 #include "data/loader.h"
 #include "hooks/hooks.h"
 #include "hooks/values.h"
-#include "options/batch_plan.h"
+#include "options/data_options.h"
 #include "strategies/pace.h"
 #include "strategies/train_state.h"
 

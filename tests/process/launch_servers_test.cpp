@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "launcher/launch_options.h"
+#include "launcher/launch.h"
 #include "tests/process/launch_support.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"

@@ -174,7 +174,7 @@ TEST_SUITE("process") {
              {{"--workers", "two", "--", "true"}, "--workers is \"two\""},
              {{"--workers", "2", "--workers", "3", "--", "true"}, "--workers is given twice"},
              {{"--worker", "2", "--", "true"}, "did you mean --workers?"},
-             {{"--workers", "2", "true"}, "does not expect `true` here"},
+             {{"--workers", "2", "true"}, "unexpected argument \"true\""},
              {{"--workers", "2", "--threads", "0", "--", "true"}, "--threads is \"0\""},
              {{"--workers", "2", "--grace", "-1", "--", "true"}, "--grace is \"-1\""},
              {{"--workers", "2", "--log-dir", "", "--", "true"}, "--log-dir"},

@@ -1,4 +1,4 @@
-#include "cli/suggestion.h"
+#include "cli/flags_table.h"
 
 #include <string>
 
@@ -6,18 +6,18 @@
 
 TEST_SUITE("cli") {
   TEST_CASE("suggestion: distance counts insertions, deletions, replacements and swaps") {
-    CHECK(troupe::edit_distance("", "") == 0);
-    CHECK(troupe::edit_distance("", "abc") == 3);
-    CHECK(troupe::edit_distance("abc", "") == 3);
-    CHECK(troupe::edit_distance("epochs", "epoch") == 1);
-    CHECK(troupe::edit_distance("bacth", "batch") == 1);
-    CHECK(troupe::edit_distance("kitten", "sitting") == 3);
+    CHECK(troupe::detail::edit_distance("", "") == 0);
+    CHECK(troupe::detail::edit_distance("", "abc") == 3);
+    CHECK(troupe::detail::edit_distance("abc", "") == 3);
+    CHECK(troupe::detail::edit_distance("epochs", "epoch") == 1);
+    CHECK(troupe::detail::edit_distance("bacth", "batch") == 1);
+    CHECK(troupe::detail::edit_distance("kitten", "sitting") == 3);
   }
 
   TEST_CASE("suggestion: the nearest name, or none where all are far") {
-    CHECK(troupe::nearest_name("bacth-size", {"epochs", "batch-size"}) == "batch-size");
-    CHECK(troupe::nearest_name("zebra", {"epochs", "batch-size"}).empty());
-    CHECK(troupe::nearest_name("x", {}).empty());
-    CHECK(troupe::nearest_name(std::string(100'000, 'e'), {"epochs"}).empty());
+    CHECK(troupe::detail::nearest_name("bacth-size", {"epochs", "batch-size"}) == "batch-size");
+    CHECK(troupe::detail::nearest_name("zebra", {"epochs", "batch-size"}).empty());
+    CHECK(troupe::detail::nearest_name("x", {}).empty());
+    CHECK(troupe::detail::nearest_name(std::string(100'000, 'e'), {"epochs"}).empty());
   }
 }
