@@ -98,7 +98,7 @@ class Estimator {
   void close();
 
   [[nodiscard]] const EstimatorOptions& options() const { return options_; }
-  [[nodiscard]] const RunConfig& config() const { return options_.train; }
+  [[nodiscard]] const TrainOptions& config() const { return options_.train; }
   [[nodiscard]] const std::shared_ptr<const Hooks>& hooks() const { return hooks_; }
   /// The same estimator with other hooks for evaluate, predict and export; train keeps its own, so
   /// checkpoints fit both.

@@ -94,7 +94,7 @@ class WithMetrics final : public detail::WrappedHooks {
   }
 
   std::vector<std::string> feature_names_;
-  RunConfig config_;
+  TrainOptions config_;
   std::vector<AddedMetric> metrics_;
 };
 

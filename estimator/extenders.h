@@ -17,7 +17,7 @@ struct MetricInputs {
   const std::vector<NamedTensor>& features;  // [B, ...]
   const std::vector<at::Tensor>& labels;     // [B, ...]; the fields after the features
   const Predictions& predictions;            // of predict_step
-  const RunConfig& config;
+  const TrainOptions& config;
 
   /// Throws: ConfigError that lists the names there are.
   [[nodiscard]] const at::Tensor& feature(const std::string& name) const;

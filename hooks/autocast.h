@@ -7,7 +7,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
-#include "options/step_options.h"
+#include "options/strategy_options.h"
 
 namespace troupe::detail {
 

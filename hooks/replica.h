@@ -23,7 +23,7 @@
 #include "hooks/phase.h"
 #include "hooks/step_context.h"
 #include "hooks/trainable.h"
-#include "options/step_options.h"
+#include "options/strategy_options.h"
 
 namespace troupe {
 

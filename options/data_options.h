@@ -1,4 +1,5 @@
-// Options of data/: which examples are read, and how they become steps. Plain data, free of LibTorch.
+// Options of data/: which examples are read, and how they become steps. Plain data, free of
+// LibTorch.
 #pragma once
 
 #include <cstdint>

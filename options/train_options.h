@@ -1,4 +1,5 @@
-// Options of train/: how long to train, what to evaluate and export. Plain data, free of LibTorch.
+// Options of train/: where a run keeps its files, how long it trains, how often it saves, logs and
+// summarises, what is evaluated and exported. Plain data, free of LibTorch.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +8,6 @@
 #include <vector>
 
 #include "options/data_options.h"
-#include "options/run_config.h"
 
 namespace troupe {
 
@@ -43,7 +43,18 @@ enum class Resume { automatic, must, never };
   return kNames[static_cast<int>(resume)];
 }
 
-struct TrainOptions : RunConfig {
+struct TrainOptions {
+  std::string model_dir;  // where checkpoints are; empty: nothing is saved, nothing resumed
+  std::uint64_t seed = 1;
+  std::int64_t save_summary_steps = 100;  // steps between training summaries; 0: none
+  // One of the two; neither: every 600 seconds; 0: never. The chief's clock decides about seconds.
+  std::optional<std::int64_t> save_checkpoints_steps;
+  std::optional<double> save_checkpoints_secs;
+  std::int64_t keep_checkpoint_max = 5;           // the newest N; 0: all
+  double keep_checkpoint_every_n_hours = 10'000;  // and one of every N hours for ever
+  std::int64_t log_every = 100;                   // steps between log lines; 0: none
+  std::uint64_t generation = 0;  // which start of the job; a later one takes over a model_dir
+
   std::optional<std::int64_t> epochs;     // unset: 1, or as many as max_steps or steps need
   std::optional<std::int64_t> max_steps;  // absolute; whichever of the limits ends first
   std::optional<std::int64_t> steps;      // this many more; not together with max_steps
@@ -61,7 +72,18 @@ struct TrainOptions : RunConfig {
 
   /// For Strategy::distribute.
   [[nodiscard]] BatchPlan batches() const { return {batch_size, seed}; }
+  /// Throws: ConfigError that names the field and its limits.
+  void validate() const;
 };
+
+/// How often checkpoints are saved, the defaults filled in: one of the two, or neither (never).
+struct CheckpointCadence {
+  std::optional<std::int64_t> steps;
+  std::optional<double> seconds;
+
+  [[nodiscard]] bool never() const { return !steps && !seconds; }
+};
+[[nodiscard]] CheckpointCadence checkpoint_cadence(const TrainOptions& options);
 
 /// Which best_metric is the better one: the smaller or the larger.
 enum class BestMode { min, max };

@@ -1,4 +1,4 @@
-#include "options/run_config.h"
+#include "options/train_options.h"
 
 #include <cmath>
 
@@ -12,7 +12,7 @@ constexpr double kDefaultSeconds = 600;  // between checkpoints
 
 template <class Number>
 [[noreturn]] void refuse(const char* field, Number value, const char* fix) {
-  throw ConfigError(text("RunConfig.", field, " is ", value, "."), fix);
+  throw ConfigError(text("TrainOptions.", field, " is ", value, "."), fix);
 }
 
 void check_not_negative(const char* field, std::int64_t value) {
@@ -21,7 +21,7 @@ void check_not_negative(const char* field, std::int64_t value) {
 
 }  // namespace
 
-void RunConfig::validate() const {
+void TrainOptions::validate() const {
   check_not_negative("save_summary_steps", save_summary_steps);
   check_not_negative("save_checkpoints_steps", save_checkpoints_steps.value_or(0));
   const double seconds = save_checkpoints_secs.value_or(0);
@@ -30,7 +30,7 @@ void RunConfig::validate() const {
   }
   if (save_checkpoints_steps && save_checkpoints_secs) {
     throw ConfigError(
-        "RunConfig.save_checkpoints_steps and RunConfig.save_checkpoints_secs are both set.",
+        "TrainOptions.save_checkpoints_steps and TrainOptions.save_checkpoints_secs are both set.",
         "set one of the two.");
   }
   check_not_negative("keep_checkpoint_max", keep_checkpoint_max);
@@ -41,27 +41,13 @@ void RunConfig::validate() const {
   check_not_negative("log_every", log_every);
 }
 
-RunConfig RunConfig::replace(const std::function<void(RunConfig&)>& change) const {
-  RunConfig changed = *this;
-  change(changed);
-  const bool steps_set = changed.save_checkpoints_steps != save_checkpoints_steps;
-  const bool seconds_set = changed.save_checkpoints_secs != save_checkpoints_secs;
-  // Where both changed, both stay for validate() to refuse.
-  if (changed.save_checkpoints_steps && steps_set && !seconds_set) {
-    changed.save_checkpoints_secs.reset();
-  }
-  if (changed.save_checkpoints_secs && seconds_set && !steps_set) {
-    changed.save_checkpoints_steps.reset();
-  }
-  changed.validate();
-  return changed;
-}
-
-CheckpointCadence checkpoint_cadence(const RunConfig& config) {
+CheckpointCadence checkpoint_cadence(const TrainOptions& options) {
   CheckpointCadence cadence;
-  if (config.save_checkpoints_steps.value_or(0) > 0) cadence.steps = config.save_checkpoints_steps;
-  if (config.save_checkpoints_secs.value_or(0) > 0) cadence.seconds = config.save_checkpoints_secs;
-  if (!config.save_checkpoints_steps && !config.save_checkpoints_secs) {
+  if (options.save_checkpoints_steps.value_or(0) > 0)
+    cadence.steps = options.save_checkpoints_steps;
+  if (options.save_checkpoints_secs.value_or(0) > 0)
+    cadence.seconds = options.save_checkpoints_secs;
+  if (!options.save_checkpoints_steps && !options.save_checkpoints_secs) {
     cadence.seconds = kDefaultSeconds;
   }
   return cadence;

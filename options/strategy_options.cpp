@@ -1,4 +1,4 @@
-#include "options/step_options.h"
+#include "options/strategy_options.h"
 
 #include <cmath>
 
