@@ -1,7 +1,7 @@
 # Finds what Troupe stands on. Configure never touches the network; a missing package ends with the
 # one line that installs it.
 set(TROUPE_APT_PACKAGES "libtorch-dev libopenblas0-pthread libboost-dev libboost-program-options-dev \
-nlohmann-json3-dev doctest-dev libspdlog-dev zlib1g-dev libssl-dev")
+nlohmann-json3-dev doctest-dev libspdlog-dev zlib1g-dev libpng-dev libssl-dev")
 
 macro(troupe_require package)
   find_package(${package} QUIET ${ARGN})
@@ -18,6 +18,9 @@ troupe_require(nlohmann_json)
 troupe_require(spdlog)
 troupe_require(OpenSSL)
 troupe_require(ZLIB)
+if(TROUPE_BUILD_EXAMPLES OR TROUPE_BUILD_TESTS)
+  troupe_require(PNG)
+endif()
 if(TROUPE_BUILD_TESTS)
   troupe_require(doctest)
 endif()

@@ -1,16 +1,10 @@
 #include "data/cifar.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <system_error>
 
-#include "core/error.h"
 #include "core/text.h"
+#include "data/data_file.h"
 
 namespace troupe {
 namespace {
@@ -19,67 +13,24 @@ constexpr std::int64_t kRecordBytes = 1 + kCifarPixels;
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 30;
 constexpr std::int64_t kRecordsAtOnce = 1000;
 
-constexpr const char* kFixFetchAgain =
+constexpr const char* kUnpackAgain =
     "unpack CIFAR-10's binary version again; its files hold records of 3073 bytes.";
 
-// A file that is being read, closed at the end.
-class Reader {
- public:
-  explicit Reader(std::filesystem::path path) : path_(std::move(path)) {
-    // Non-blocking: opening a pipe would otherwise wait for a writer.
-    fd_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd_ < 0) {
-      fail(text("cannot be opened: ", std::generic_category().message(errno)),
-           "name the directory of CIFAR-10's binary files with --data-dir, or leave --data-dir out "
-           "to use generated pictures.");
-    }
+// How many records the file has; it is what it should be but for labels.
+std::int64_t count_records(const detail::DataFile& file) {
+  const auto size = static_cast<std::int64_t>(file.file_bytes());
+  if (size == 0) file.fail("is empty");
+  if (size > kMostBytes) file.fail(text("has ", size, " bytes, at most ", kMostBytes, " are read"));
+  if (file.compressed()) file.fail("is compressed");
+  if (size % kRecordBytes != 0) {
+    file.fail(text("is truncated: it ends in record ", size / kRecordBytes, ", after ",
+                   size % kRecordBytes, " of its ", kRecordBytes, " bytes"));
   }
-  ~Reader() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Reader(const Reader&) = delete;
-  Reader& operator=(const Reader&) = delete;
+  return size / kRecordBytes;
+}
 
-  // The number of records; the file is what it should be but for labels.
-  [[nodiscard]] std::int64_t records() const {
-    struct stat status = {};
-    if (::fstat(fd_, &status) != 0 || !S_ISREG(status.st_mode)) {
-      fail("is not a regular file", "put CIFAR-10's binary file there.");
-    }
-    const std::int64_t size = status.st_size;
-    if (size == 0) fail("is empty");
-    if (size > kMostBytes) fail(text("has ", size, " bytes, at most ", kMostBytes, " are read"));
-    if (size % kRecordBytes != 0) {
-      fail(text("is truncated: it ends in record ", size / kRecordBytes, ", after ",
-                size % kRecordBytes, " of its ", kRecordBytes, " bytes"));
-    }
-    return size / kRecordBytes;
-  }
-
-  // Exactly `count` bytes; `record` is for the message.
-  void read(std::uint8_t* to, std::int64_t count, std::int64_t record) {
-    while (count > 0) {
-      const ssize_t got = ::read(fd_, to, static_cast<std::size_t>(count));
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) fail(text("cannot be read: ", std::generic_category().message(errno)));
-      if (got == 0) fail(text("ended at record ", record, " while it was read"));
-      to += got;
-      count -= got;
-    }
-  }
-
-  [[noreturn]] void fail(const std::string& what_is_wrong,
-                         const std::string& fix = kFixFetchAgain) const {
-    throw DataError(text("'", path_.string(), "' ", what_is_wrong, "."), fix);
-  }
-
- private:
-  std::filesystem::path path_;
-  int fd_ = -1;
-};
-
-void append(CifarRecords& all, Reader& reader) {
-  const std::int64_t records = reader.records();
+void append(CifarRecords& all, detail::DataFile& file) {
+  const std::int64_t records = count_records(file);
   const std::size_t before = all.labels.size();
   all.labels.resize(before + static_cast<std::size_t>(records));
   all.images.resize(all.labels.size() * kCifarPixels);
@@ -88,12 +39,13 @@ void append(CifarRecords& all, Reader& reader) {
   std::vector<std::uint8_t> piece(static_cast<std::size_t>(kRecordsAtOnce * kRecordBytes));
   for (std::int64_t record = 0; record < records;) {
     const std::int64_t count = std::min(kRecordsAtOnce, records - record);
-    reader.read(piece.data(), count * kRecordBytes, record);
+    file.read(piece.data(), static_cast<std::uint64_t>(count * kRecordBytes), file.file_bytes(),
+              "records");
     const std::uint8_t* from = piece.data();
     for (std::int64_t i = 0; i < count; ++i, ++record, from += kRecordBytes) {
       if (*from >= kCifarClasses) {
-        reader.fail(text("has label ", int{*from}, " in record ", record, ", expected 0 to ",
-                         kCifarClasses - 1));
+        file.fail(text("has label ", int{*from}, " in record ", record, ", expected 0 to ",
+                       kCifarClasses - 1));
       }
       *label++ = *from;
       std::memcpy(image, from + 1, kCifarPixels);
@@ -107,8 +59,8 @@ void append(CifarRecords& all, Reader& reader) {
 CifarRecords read_cifar(const std::filesystem::path& dir, const std::vector<std::string>& names) {
   CifarRecords all;
   for (const std::string& name : names) {
-    Reader reader(dir / name);
-    append(all, reader);
+    detail::DataFile file(dir / name, kUnpackAgain);
+    append(all, file);
   }
   return all;
 }

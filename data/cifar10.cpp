@@ -1,13 +1,11 @@
 #include "data/cifar10.h"
 
-#include <ATen/Functions.h>
-#include <ATen/ops/from_blob.h>
-
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "core/error.h"
+#include "data/byte_images.h"
 #include "data/hold_out.h"
 
 namespace troupe {
@@ -17,22 +15,11 @@ namespace {
 // layer learns the rest.
 constexpr ByteScale kCifarScale{4.0 / 255, 2.0};
 
-// A tensor over the memory of `values`, which it keeps alive; nothing is copied.
-at::Tensor adopt_bytes(std::vector<std::uint8_t> values, at::IntArrayRef shape) {
-  auto* const owner = new std::vector<std::uint8_t>(std::move(values));
-  return at::from_blob(
-      owner->data(), shape, [owner](void*) { delete owner; }, at::kByte);
-}
-
 }  // namespace
 
 std::shared_ptr<const Dataset> cifar_dataset(CifarRecords records) {
-  const auto count = static_cast<std::int64_t>(records.labels.size());
-  return std::make_shared<TensorDataset>(
-      std::vector<at::Tensor>{
-          adopt_bytes(std::move(records.images), {count, 3, kCifarSide, kCifarSide}),
-          adopt_bytes(std::move(records.labels), {count}).to(at::kLong)},
-      kCifarScale);
+  return detail::byte_images(std::move(records.images), std::move(records.labels), 3, kCifarSide,
+                             kCifarScale);
 }
 
 Splits load_cifar10(const DataOptions& options, std::int64_t validation_examples) {

@@ -1,20 +1,15 @@
 #include "data/idx.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-#include <zlib.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <memory>
+#include <fstream>
 #include <optional>
 #include <system_error>
 
 #include "core/check.h"
 #include "core/error.h"
 #include "core/text.h"
+#include "data/data_file.h"
 
 namespace troupe {
 namespace {
@@ -27,99 +22,6 @@ constexpr std::uint64_t kUnpackStep = std::uint64_t{4} << 20;  // bytes
 
 constexpr const char* kFixFetchAgain =
     "fetch or unpack the file again; it should be an IDX file, plain or .gz.";
-
-struct CloseGz {
-  void operator()(gzFile file) const { gzclose(file); }
-};
-
-std::string reason(int error) { return std::generic_category().message(error); }
-
-// The file that is being read: gzip or plain, as zlib finds out.
-class Reader {
- public:
-  explicit Reader(const std::filesystem::path& path);
-
-  [[nodiscard]] std::uint64_t file_bytes() const { return file_bytes_; }
-  [[nodiscard]] bool compressed() const { return compressed_; }
-
-  // Exactly `count` bytes of content, or DataError that says how many `what` were expected.
-  void read(void* to, std::uint64_t count, std::uint64_t expected, const char* what);
-  // Content ends here; for a compressed file that checks its CRC.
-  void expect_end(std::uint64_t expected);
-  [[noreturn]] void fail(const std::string& what_is_wrong,
-                         const std::string& fix = kFixFetchAgain) const;
-
- private:
-  void check_stream() const;
-
-  std::filesystem::path path_;
-  std::unique_ptr<gzFile_s, CloseGz> file_;
-  std::uint64_t file_bytes_ = 0;
-  bool compressed_ = false;
-  std::uint64_t content_read_ = 0;
-};
-
-Reader::Reader(const std::filesystem::path& path) : path_(path) {
-  // Non-blocking: opening a pipe would otherwise wait for a writer.
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) {
-    const int error = errno;
-    fail(text("cannot be opened: ", reason(error)),
-         error == EACCES ? "make the file and the directories above it readable for this user."
-                         : "check the path, or the directory given with --data-dir.");
-  }
-  struct stat status = {};
-  const bool regular = ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
-  file_.reset(regular ? gzdopen(fd, "rb") : nullptr);
-  if (!file_) ::close(fd);
-  if (!regular) {
-    fail(S_ISDIR(status.st_mode) ? "is a directory" : "is not a regular file",
-         "give the path of an IDX file.");
-  }
-  if (!file_) fail("cannot be read: zlib has no memory left");
-  file_bytes_ = static_cast<std::uint64_t>(status.st_size);
-  compressed_ = gzdirect(file_.get()) == 0;
-}
-
-void Reader::fail(const std::string& what_is_wrong, const std::string& fix) const {
-  throw DataError(text("'", path_.string(), "' ", what_is_wrong, "."), fix);
-}
-
-void Reader::check_stream() const {
-  int error = Z_OK;
-  std::string message = gzerror(file_.get(), &error);
-  if (error == Z_OK || error == Z_STREAM_END) return;
-  if (error == Z_ERRNO) fail(text("cannot be read: ", reason(errno)));
-  if (error == Z_BUF_ERROR) fail("is truncated: its compressed data ends early");
-  message.erase(0, message.find(": ") + 2);  // zlib's name for the file, "<fd:3>"
-  fail(text("is corrupt: zlib says \"", message, "\""));
-}
-
-void Reader::read(void* to, std::uint64_t count, std::uint64_t expected, const char* what) {
-  auto* out = static_cast<char*>(to);
-  while (count > 0) {
-    const auto piece = static_cast<unsigned>(std::min<std::uint64_t>(count, 1u << 30));
-    const int got = gzread(file_.get(), out, piece);
-    if (got > 0) {
-      content_read_ += static_cast<std::uint64_t>(got);
-      out += got;
-      count -= static_cast<std::uint64_t>(got);
-      continue;
-    }
-    check_stream();
-    fail(text("is truncated: it holds ", content_read_, " bytes", compressed_ ? " unpacked" : "",
-              ", expected ", expected, " (", what, ")"));
-  }
-}
-
-void Reader::expect_end(std::uint64_t expected) {
-  char extra = 0;
-  const int got = gzread(file_.get(), &extra, 1);
-  if (got > 0) {
-    fail(text("goes on after the ", expected, " bytes that its header announces"));
-  }
-  check_stream();
-}
 
 struct Header {
   IdxArray array;  // without its values
@@ -157,7 +59,7 @@ std::optional<IdxType> known_type(unsigned char number) {
   }
 }
 
-Header read_header(Reader& reader) {
+Header read_header(detail::DataFile& reader) {
   if (reader.file_bytes() == 0) reader.fail("is empty, expected an IDX file");
   unsigned char magic[4] = {};
   reader.read(magic, sizeof magic, sizeof magic, "the magic number");
@@ -198,7 +100,7 @@ Header read_header(Reader& reader) {
 }
 
 // Holds the header against the size of the file, before memory is taken.
-void check_size(const Reader& reader, const Header& header) {
+void check_size(const detail::DataFile& reader, const Header& header) {
   const std::uint64_t size = reader.file_bytes();
   const bool plain = !reader.compressed();
   // A compressed file has a header of at least 18 bytes itself, so size times ratio is generous.
@@ -246,7 +148,7 @@ std::size_t idx_value_bytes(IdxType type) {
 }
 
 IdxArray read_idx(const std::filesystem::path& path) {
-  Reader reader(path);
+  detail::DataFile reader(path, kFixFetchAgain);
   Header header = read_header(reader);
   check_size(reader, header);
 
@@ -265,6 +167,30 @@ IdxArray read_idx(const std::filesystem::path& path) {
   reader.expect_end(content_bytes);
   swap_to_or_from_big_endian(array.bytes, idx_value_bytes(array.type));
   return array;
+}
+
+void write_idx(const std::filesystem::path& path, const IdxArray& array) {
+  const std::size_t width = idx_value_bytes(array.type);
+  std::uint64_t expected = width;
+  std::string header = {0, 0, static_cast<char>(array.type), static_cast<char>(array.dims.size())};
+  TROUPE_CHECK(!array.dims.empty() && array.dims.size() <= kMaxDims);
+  for (const std::int64_t dim : array.dims) {
+    TROUPE_CHECK(dim >= 0 && dim <= 0xFFFFFFFF);
+    TROUPE_CHECK(!__builtin_mul_overflow(expected, static_cast<std::uint64_t>(dim), &expected));
+    for (const int shift : {24, 16, 8, 0}) header.push_back(static_cast<char>(dim >> shift));
+  }
+  TROUPE_CHECK_EQ(array.bytes.size(), expected);
+  std::vector<std::byte> bytes = array.bytes;
+  swap_to_or_from_big_endian(bytes, width);
+  std::ofstream file(path, std::ios::binary);
+  file << header;
+  file.write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
+  file.close();
+  if (file.fail()) {
+    throw EnvironmentError(text("'", path.string(), "' cannot be written."),
+                           "check that the directory exists, is writable and has room.");
+  }
 }
 
 std::filesystem::path find_idx(const std::filesystem::path& dir, const std::string& name) {

@@ -39,8 +39,8 @@ struct IdxArray {
 /// Cost: takes at most the memory of the values; of a compressed file only as they are unpacked.
 [[nodiscard]] IdxArray read_idx(const std::filesystem::path& path);
 
-/// Writes a plain file: to a temporary name beside `path`, then renamed, so that `path` is whole or
-/// as it was. Throws: EnvironmentError; InternalError if dims and bytes do not agree.
+/// Writes a plain file over what is there.
+/// Throws: EnvironmentError; InternalError if dims and bytes do not agree.
 void write_idx(const std::filesystem::path& path, const IdxArray& array);
 
 /// The file called `name` ("train-images-idx3-ubyte") in `dir` in one of its usual spellings: as it

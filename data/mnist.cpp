@@ -1,11 +1,7 @@
 #include "data/mnist.h"
 
-#include <ATen/Functions.h>
-#include <ATen/ops/from_blob.h>
-
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -13,6 +9,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "data/byte_images.h"
 #include "data/hold_out.h"
 #include "data/idx.h"
 
@@ -21,27 +18,6 @@ namespace {
 
 constexpr int kClasses = 10;
 constexpr std::int64_t kSide = 28;  // pixels
-
-// A tensor over the memory of `values`, which it keeps alive; nothing is copied.
-template <class T>
-at::Tensor adopt_bytes(std::vector<T> values, at::IntArrayRef shape) {
-  static_assert(sizeof(T) == 1);
-  auto* const owner = new std::vector<T>(std::move(values));
-  return at::from_blob(
-      owner->data(), shape, [owner](void*) { delete owner; }, at::kByte);
-}
-
-template <class T>
-std::shared_ptr<const Dataset> make_dataset(std::vector<T> images, const std::vector<T>& labels) {
-  const auto count = static_cast<std::int64_t>(labels.size());
-  at::Tensor label_tensor = at::empty({count}, at::kLong);
-  std::transform(labels.begin(), labels.end(), label_tensor.data_ptr<std::int64_t>(),
-                 [](T label) { return static_cast<std::int64_t>(label); });
-  at::Tensor image_tensor =
-      adopt_bytes(std::move(images), {count, 1, kSide, kSide});  // [N, 1, 28, 28]
-  return std::make_shared<TensorDataset>(
-      std::vector<at::Tensor>{std::move(image_tensor), std::move(label_tensor)}, kMnistScale);
-}
 
 std::string describe(const IdxArray& array) {
   std::string result = text("type 0x0", std::hex, static_cast<int>(array.type), " [");
@@ -91,9 +67,10 @@ std::shared_ptr<const Dataset> read_split(const std::filesystem::path& dir,
   const auto label_path = find_idx(dir, prefix + "-labels-idx1-ubyte");
   IdxArray images = read_idx(image_path);
   check_images(image_path, images);
-  const IdxArray labels = read_idx(label_path);
+  IdxArray labels = read_idx(label_path);
   check_labels(label_path, labels, image_path, images);
-  return make_dataset(std::move(images.bytes), labels.bytes);
+  return detail::byte_images(std::move(images.bytes), std::move(labels.bytes), 1, kSide,
+                             kMnistScale);
 }
 
 }  // namespace

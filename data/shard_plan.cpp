@@ -9,20 +9,15 @@
 #include "core/check.h"
 #include "core/error.h"
 #include "core/text.h"
+#include "data/split_mix.h"
 
 namespace troupe {
 namespace {
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
-// Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators": the finaliser of
-// SplitMix64, a bijection whose every input bit reaches every output bit.
-std::uint64_t mix(std::uint64_t x) {
-  x += 0x9E3779B97F4A7C15u;
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
-  return x ^ (x >> 31);
-}
+// A bijection whose every input bit reaches every output bit.
+std::uint64_t mix(std::uint64_t x) { return detail::SplitMix(x).next(); }
 
 // Unbiased number in [0, bound). std::uniform_int_distribution would do, but each standard library
 // draws differently.

@@ -1,16 +1,9 @@
-// GeneratedDigits: digits that are drawn when somebody reads them, so that training begins at once
-// and not after half a second of drawing.
-//
-// Threads: the first get() starts one that draws all others in order; whoever needs one that is not
-// there yet draws it himself. An atomic flag per image says who does. The destructor stops the
-// thread after the image that it is at, and joins it.
+// GeneratedDigits: digits that are drawn when somebody first reads them, so that training begins at
+// once and not after half a second of drawing. Safe to read from any thread; one draws at a time.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
-#include <memory>
 #include <mutex>
-#include <thread>
 #include <vector>
 
 #include "data/dataset.h"
@@ -25,9 +18,6 @@ class GeneratedDigits final : public Dataset {
   /// bit.
   GeneratedDigits(DigitsSplit split, std::int64_t begin, std::int64_t count, std::uint64_t seed,
                   ByteScale scale);
-  ~GeneratedDigits() override;
-  GeneratedDigits(const GeneratedDigits&) = delete;
-  GeneratedDigits& operator=(const GeneratedDigits&) = delete;
 
   [[nodiscard]] std::int64_t size() const override { return count_; }
   /// Throws: as TensorDataset::get().
@@ -35,9 +25,7 @@ class GeneratedDigits final : public Dataset {
   void get_into(const at::Tensor& indices, std::vector<at::Tensor>& fields) const override;
 
  private:
-  enum class Image : std::uint8_t { missing, being_drawn, drawn };
   void draw_if_missing(std::int64_t index) const;
-  void draw_all() const;
 
   const DigitsSplit split_;
   const std::int64_t begin_;
@@ -46,10 +34,8 @@ class GeneratedDigits final : public Dataset {
   const at::Tensor images_;  // [N, 1, 28, 28] uint8; an image is written once, then read
   const at::Tensor labels_;  // [N] int64
   const TensorDataset digits_;
-  const std::unique_ptr<std::atomic<Image>[]> state_;  // [N]
-  mutable std::once_flag begun_;
-  mutable std::thread thread_;
-  std::atomic<bool> stopped_{false};
+  mutable std::mutex mutex_;
+  mutable std::vector<bool> drawn_;  // [N]; guarded by mutex_
 };
 
 }  // namespace troupe

@@ -1,5 +1,4 @@
-// examples/gan/png.h -- grey pictures as PNG files, with zlib and nothing else. Free of LibTorch.
-// Source: W3C, "Portable Network Graphics (PNG) Specification".
+// examples/gan/png.h -- grey pictures as PNG files. Free of LibTorch.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +14,9 @@ struct Grey {
   std::vector<std::uint8_t> pixels;  // [height * width]
 };
 
-/// The bytes of a PNG file of 8 bits a pixel.
-/// Throws: troupe::InternalError where sizes and pixels do not agree or a side is not in 1 ..
-/// 65535.
-[[nodiscard]] std::vector<std::uint8_t> encode_png(const Grey& picture);
-
 /// Writes a file, over one that is there: under another name first, so that whoever looks sees a
-/// whole one. Makes the directories above it.  Throws: troupe::EnvironmentError.
+/// whole one. Makes the directories above it.  Throws: troupe::EnvironmentError;
+/// troupe::InternalError where sizes and pixels do not agree or a side is not in 1 .. 65535.
 void write_png(const std::filesystem::path& path, const Grey& picture);
 
 }  // namespace pictures

@@ -4,8 +4,6 @@
 #include <charconv>
 #include <cmath>
 #include <fstream>
-#include <iomanip>
-#include <locale>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -131,22 +129,6 @@ std::vector<Birth> read_csv(const std::filesystem::path& path) {
   while (const auto line = lines.next()) births.push_back(read_birth(*line, lines));
   if (births.empty()) lines.fail("is the last one: there are no births");
   return births;
-}
-
-void write_csv(const std::filesystem::path& path, const std::vector<Birth>& births) {
-  std::ofstream file(path, std::ios::binary);
-  file.imbue(std::locale::classic());  // the same bytes everywhere
-  file << header() << '\n' << std::fixed << std::setprecision(3);
-  for (const Birth& birth : births) {
-    file << birth.weight_pounds << ',' << birth.is_male << ',' << birth.mother_age << ','
-         << birth.plurality << ',' << birth.gestation_weeks << '\n';
-  }
-  file.close();
-  if (file.fail()) {
-    throw troupe::EnvironmentError(text("'", path.string(), "' cannot be written."),
-                                   "name a folder with --data-dir that has room and where this "
-                                   "user may write.");
-  }
 }
 
 }  // namespace births

@@ -23,7 +23,4 @@ struct Birth {
 /// that is not as it should be (NaN too), a line that is too long, or a file without births.
 [[nodiscard]] std::vector<Birth> read_csv(const std::filesystem::path& path);
 
-/// Writes a new file, weights with three decimals.  Throws: troupe::EnvironmentError.
-void write_csv(const std::filesystem::path& path, const std::vector<Birth>& births);
-
 }  // namespace births

@@ -5,8 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
-#include <string>
 #include <vector>
 
 #include "examples/regression/births.h"
@@ -17,13 +15,5 @@ inline constexpr std::int64_t kEvalRows = 4000;
 
 /// `count` births; fewer give a prefix of more. Another seed gives others.
 [[nodiscard]] std::vector<Birth> generate(std::int64_t count, std::uint64_t seed);
-
-/// The folder with train.csv and eval.csv: `data_dir` or, if that is empty, one for generated
-/// births below the temporary directory. A folder that is empty or not there gets both files,
-/// generated, in one step: workers that start together may all call this. Files that are there stay
-/// as they are. Throws: troupe::DataError where the folder holds something else;
-/// troupe::EnvironmentError.
-[[nodiscard]] std::filesystem::path make_folder(const std::string& data_dir,
-                                                std::int64_t train_rows);
 
 }  // namespace births

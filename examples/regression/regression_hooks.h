@@ -3,7 +3,7 @@
 // Shapes: N births of a file, B in this replica's batch.
 #pragma once
 
-#include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,8 +27,8 @@ struct RegressionOptions {
     return {
         troupe::flag("hidden-units", &hidden_units, "units of a hidden layer", {1, 65536}),
         troupe::flag("nembeds", &nembeds, "size of the embedding of age and plurality", {1, 65536}),
-        troupe::flag("train-csv-rows", &train_csv_rows, "lines of train.csv where it is generated",
-                     positive)};
+        troupe::flag("train-csv-rows", &train_csv_rows,
+                     "births to train on where they are generated", positive)};
   }
 };
 
@@ -57,11 +57,15 @@ class RegressionHooks final : public troupe::Hooks {
   }
 
   troupe::Splits create_datasets() const override {
-    const auto folder = births::make_folder(options_.data.data_dir, mine_.train_csv_rows);
-    const auto train = dataset(births::read_csv(folder / "train.csv"));
+    const std::filesystem::path folder = options_.data.data_dir;
+    const bool generated = folder.empty();
+    const auto train = dataset(generated ? births::generate(mine_.train_csv_rows, /*seed=*/1)
+                                         : births::read_csv(folder / "train.csv"));
     const std::int64_t wanted = options_.data.train_examples;  // 0: all
     return {troupe::take(train, 0, wanted > 0 ? wanted : train->size()),
-            dataset(births::read_csv(folder / "eval.csv")), /*test=*/nullptr};
+            dataset(generated ? births::generate(births::kEvalRows, /*seed=*/2)
+                              : births::read_csv(folder / "eval.csv")),
+            /*test=*/nullptr};
   }
 
   troupe::StepResult train_step(troupe::Replica& replica,

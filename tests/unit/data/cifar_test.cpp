@@ -91,7 +91,7 @@ TEST_SUITE("data") {
     }
     SUBCASE("a directory") {
       std::filesystem::create_directory(dir / "a.bin");
-      refuses(shown + "is not a regular file");
+      refuses(shown + "is a directory");
     }
     SUBCASE("far too large, before memory is taken") {
       write(dir / "a.bin", "x");
