@@ -30,7 +30,7 @@ function(troupe_library target)
   string(REPLACE "troupe_" "" exported ${target})
   add_library(${alias} ALIAS ${target})
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${exported} POSITION_INDEPENDENT_CODE ON
-                                             UNITY_BUILD ${TROUPE_UNITY} UNITY_BUILD_BATCH_SIZE 16)
+                                             UNITY_BUILD ${TROUPE_UNITY} UNITY_BUILD_BATCH_SIZE 32)
   target_compile_features(${target} PUBLIC cxx_std_${TROUPE_CXX_STANDARD})
   target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
                                               $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/troupe>)

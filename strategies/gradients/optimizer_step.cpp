@@ -133,7 +133,7 @@ bool fits_blocks(const Values& values) {
 
 /// The state, made as LibTorch makes it where there is none yet.
 template <class State>
-State& state_of(Optimizer& optimizer, const at::Tensor& parameter) {
+State& optimizer_state_of(Optimizer& optimizer, const at::Tensor& parameter) {
   auto& states = optimizer.state();
   const auto key = state_key(parameter);
   const auto found = states.find(key);
@@ -154,7 +154,7 @@ void step_adam(Optimizer& optimizer, bool decouples_decay) {
     const auto& options = static_cast<const Options&>(group.options());
     for (const at::Tensor& parameter : group.params()) {
       if (!parameter.grad().defined()) continue;
-      State& state = state_of<State>(optimizer, parameter);
+      State& state = optimizer_state_of<State>(optimizer, parameter);
       state.step(state.step() + 1);
       const AdamUpdate update(options, state.step(), decouples_decay);
       const Values values{parameter, parameter.grad(), state.exp_avg(), state.exp_avg_sq()};
