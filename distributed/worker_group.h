@@ -21,7 +21,7 @@
 #include <string>
 #include <vector>
 
-#include "core/deadline.h"
+#include "core/clock.h"
 #include "core/span.h"
 #include "net/link.h"
 #include "options/cluster.h"

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "core/deadline.h"
+#include "core/clock.h"
 #include "distributed/collectives/stream.h"
 #include "distributed/membership/group_state.h"
 #include "net/link.h"

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "core/deadline.h"
+#include "core/clock.h"
 #include "core/unique_fd.h"
 #include "distributed/membership/failure.h"
 #include "distributed/worker_group.h"

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "core/deadline.h"
+#include "core/clock.h"
 #include "distributed/membership/control_plane.h"
 #include "distributed/membership/group_state.h"
 #include "distributed/worker_group.h"

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "core/deadline.h"
+#include "core/clock.h"
 #include "distributed/collectives/call.h"
 #include "distributed/shared_memory/shared_segment.h"
 
