@@ -1,9 +1,18 @@
 #include "net/frame.h"
 
+#include <boost/crc.hpp>
+
 #include "core/check.h"
 #include "core/text.h"
 
 namespace troupe {
+
+std::uint32_t crc32_of(Span<const std::byte> bytes) {
+  boost::crc_32_type crc;
+  crc.process_bytes(bytes.data(), bytes.size());
+  return crc.checksum();
+}
+
 namespace {
 
 // Offsets of the fields; docs/wire.md shows the same table.
