@@ -6,6 +6,7 @@
 // too. Thread rule: the network thread only.
 #pragma once
 
+#include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -14,11 +15,26 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "net/retry_pause.h"
-
 namespace troupe {
+
+// RetryPause: how long to wait before the next attempt to reach somebody who is not there yet.
+/// 5, 10, 20, 40, 80, 100, 100, ... ms. Processes that are started together come within
+/// milliseconds of each other; whoever does not is waited for without hurry.
+class RetryPause {
+ public:
+  static constexpr std::chrono::milliseconds kFirst{5};
+  static constexpr std::chrono::milliseconds kMost{100};
+
+  [[nodiscard]] std::chrono::milliseconds next() {
+    return std::exchange(pause_, std::min(2 * pause_, kMost));
+  }
+
+ private:
+  std::chrono::milliseconds pause_ = kFirst;
+};
 
 class Connector {
  public:

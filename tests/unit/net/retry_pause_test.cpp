@@ -1,4 +1,4 @@
-#include "net/retry_pause.h"
+#include "net/connector.h"
 
 #include <vector>
 
