@@ -15,7 +15,7 @@
 #include "core/unique_fd.h"
 #include "distributed/membership/failure.h"
 #include "distributed/worker_group.h"
-#include "net/wake_event.h"
+#include "net/network_thread.h"
 #include "options/cluster.h"
 
 namespace troupe {
