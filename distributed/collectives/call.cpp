@@ -7,12 +7,18 @@
 #include <utility>
 
 #include "core/check.h"
+#include "core/span.h"
 #include "core/spin.h"
 #include "core/text.h"
-#include "distributed/collectives/collective_label.h"
 #include "distributed/membership/verdict.h"
+#include "net/frame.h"
 
 namespace troupe {
+
+std::uint32_t label_of(const std::string& what) {
+  return crc32_of(as_bytes(Span<const char>(what.data(), what.size())));
+}
+
 namespace {
 
 template <class Streams>

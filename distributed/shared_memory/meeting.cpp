@@ -14,7 +14,7 @@
 #include "core/error.h"
 #include "core/spin.h"
 #include "core/text.h"
-#include "distributed/collectives/collective_label.h"
+#include "distributed/collectives/call.h"
 #include "distributed/membership/verdict.h"
 
 namespace troupe {

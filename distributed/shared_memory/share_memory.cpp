@@ -9,7 +9,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
-#include "distributed/collectives/collective_label.h"
+#include "distributed/collectives/call.h"
 #include "distributed/collectives/collectives.h"
 #include "distributed/membership/verdict.h"
 
