@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/span.h"
-#include "distributed/collectives/adding_sink.h"
+#include "distributed/collectives/stream.h"
 #include "distributed/collectives/call.h"
 #include "distributed/collectives/reduction.h"
 #include "distributed/collectives/rounding.h"
