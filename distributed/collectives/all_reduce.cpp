@@ -1,6 +1,5 @@
 // Which algorithm sums: by length and world size alone, so that all ranks agree.
 #include "distributed/collectives/collectives.h"
-#include "distributed/collectives/slices.h"
 #include "distributed/collectives/topology.h"
 
 namespace troupe {

@@ -5,7 +5,7 @@
 // additions' own rounding: values before + errors before = values after + errors after.
 #include "core/check.h"
 #include "distributed/collectives/collectives.h"
-#include "distributed/collectives/slices.h"
+#include "distributed/collectives/topology.h"
 
 namespace troupe {
 

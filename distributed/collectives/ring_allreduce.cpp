@@ -3,7 +3,7 @@
 // the first half rank r holds the whole sum of chunk r+1. All steps of one rank are one message to
 // the next rank: what step s receives is what step s+1 sends.
 #include "distributed/collectives/collectives.h"
-#include "distributed/collectives/slices.h"
+#include "distributed/collectives/topology.h"
 
 namespace troupe {
 

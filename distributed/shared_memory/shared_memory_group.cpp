@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "distributed/collectives/rank_order.h"
-#include "distributed/collectives/slices.h"
+#include "distributed/collectives/topology.h"
 
 namespace troupe {
 namespace {
