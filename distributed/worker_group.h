@@ -142,8 +142,7 @@ class WorkerGroup {
   void meet(Operation operation, DType dtype, std::uint64_t total_bytes, const Deadline& deadline);
 
   std::unique_ptr<Membership> membership_;
-  GroupState& state_;  // membership_'s
-  LinkContext link_context_;
+  GroupState& state_;                  // membership_'s
   std::map<int, Link> links_;          // by peer
   std::string address_ = "127.0.0.1";  // as the others know it
   std::shared_ptr<std::byte> scratch_;

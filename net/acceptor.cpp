@@ -84,7 +84,8 @@ Acceptor::Acceptor(asio::io_context& context, int listen_fd) : acceptor_(context
       ::getsockopt(listen_fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) == 0 && listening != 0;
   boost::system::error_code error;
   if (is_listener) {
-    acceptor_.assign(is_ipv6_socket(listen_fd) ? tcp::v6() : tcp::v4(), listen_fd, error);
+    acceptor_.assign(socket_family(listen_fd) == AF_INET6 ? tcp::v6() : tcp::v4(), listen_fd,
+                     error);
   }
   if (!is_listener || error) {
     throw EnvironmentError(text("descriptor ", listen_fd, " is not a listening TCP socket."),
@@ -125,7 +126,7 @@ void Acceptor::accept_next() {
 }
 
 void Acceptor::admit(tcp::socket socket) {
-  tune_connected(socket);
+  tune_connected(socket.native_handle());
   if (strangers_.size() >= kMaxStrangers) dismiss(strangers_.front());
   const auto stranger = std::make_shared<Stranger>(std::move(socket));
   strangers_.push_back(stranger);
