@@ -23,35 +23,32 @@ class SteadyClock final : public Clock {
   [[nodiscard]] TimePoint now() const override { return std::chrono::steady_clock::now(); }
 };
 
-// Deadline: the moment by which a blocking call must have ended. There is no "for ever".
+/// The moment by which a blocking call must have ended. There is no "for ever".
 class Deadline {
  public:
-  using Clock = std::chrono::steady_clock;
-
   /// `limit` from now; the limit is kept for messages.
   [[nodiscard]] static Deadline in(std::chrono::milliseconds limit) {
-    return Deadline(Clock::now(), limit);
+    return Deadline(std::chrono::steady_clock::now(), limit);
   }
-  [[nodiscard]] Clock::time_point when() const { return start_ + limit_; }
-  [[nodiscard]] bool expired() const { return Clock::now() >= when(); }
+  [[nodiscard]] Clock::TimePoint when() const { return start_ + limit_; }
+  [[nodiscard]] bool expired() const { return std::chrono::steady_clock::now() >= when(); }
   /// Time left, never negative.
   [[nodiscard]] std::chrono::milliseconds remaining() const {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(when() - Clock::now());
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(when() - std::chrono::steady_clock::now());
     return std::max(left, std::chrono::milliseconds(0));
   }
   [[nodiscard]] std::chrono::milliseconds limit() const { return limit_; }
   [[nodiscard]] double elapsed_seconds() const {
-    return std::chrono::duration<double>(Clock::now() - start_).count();
+    return Seconds(std::chrono::steady_clock::now() - start_).count();
   }
-  [[nodiscard]] double limit_seconds() const {
-    return std::chrono::duration<double>(limit_).count();
-  }
+  [[nodiscard]] double limit_seconds() const { return Seconds(limit_).count(); }
 
  private:
-  Deadline(Clock::time_point start, std::chrono::milliseconds limit)
+  Deadline(Clock::TimePoint start, std::chrono::milliseconds limit)
       : start_(start), limit_(limit) {}
 
-  Clock::time_point start_;
+  Clock::TimePoint start_;
   std::chrono::milliseconds limit_;
 };
 

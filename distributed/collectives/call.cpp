@@ -92,18 +92,17 @@ bool Call::advance() {
 bool Call::done() const { return all_done(streams_.sends) && all_done(streams_.receives); }
 
 void Call::progress_until_done() {
-  using Clock = std::chrono::steady_clock;
-  auto idle_since = Clock::time_point::max();
+  auto idle_since = Clock::TimePoint::max();
   for (;;) {
     const bool moved = advance();
     if (done()) return;
     check();
     if (moved) {
-      idle_since = Clock::time_point::max();
+      idle_since = Clock::TimePoint::max();
       continue;
     }
-    const auto now = Clock::now();
-    if (idle_since == Clock::time_point::max()) idle_since = now;
+    const auto now = std::chrono::steady_clock::now();
+    if (idle_since == Clock::TimePoint::max()) idle_since = now;
     const auto idle = now - idle_since;
     if (idle < (has_arrived() ? environment_.spin : environment_.arrival_spin)) {
       // The peer may be waiting for this very core.
@@ -111,7 +110,7 @@ void Call::progress_until_done() {
       continue;
     }
     sleep();
-    idle_since = Clock::time_point::max();
+    idle_since = Clock::TimePoint::max();
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/clock.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "net/address.h"
@@ -66,9 +67,8 @@ Failure other_version(const Cluster& cluster, const std::string& peer,
 
 Failure start_timeout(int culprit, const std::string& what, std::chrono::milliseconds limit,
                       const std::string& why, const std::string& whom) {
-  const std::chrono::duration<double> seconds = limit;
   return {FailureKind::rendezvous, culprit,
-          text(what, " in ", seconds.count(), " s (limit --start-timeout): ", why, "."),
+          text(what, " in ", Seconds(limit).count(), " s (limit --start-timeout): ", why, "."),
           text("start every task, and check that each can reach ", whom, "."), kExitPeerLost};
 }
 

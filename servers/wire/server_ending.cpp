@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/text.h"
+#include "net/timer.h"
 #include "servers/wire/server_messages.h"
 
 namespace troupe {
@@ -51,9 +52,8 @@ void ServerEnding::on_sigterm() {
   log_info("SIGTERM: serving on until the chief ends training, at most ", seconds_of(patience_),
            " s.");
   if (keeper_.finished()) return;  // that has its own limit
-  limit_.expires_after(patience_);
-  limit_.async_wait([this](const ErrorCode& cancelled) {
-    if (cancelled || keeper_.finished()) return;
+  run_after(limit_, patience_, [this] {
+    if (keeper_.finished()) return;
     failures_.begin({FailureKind::peer_failed, number_of(cluster_),
                      text(cluster_.task(), " was stopped by SIGTERM."),
                      "start the job again to go on.", kExitStopped},
@@ -62,10 +62,7 @@ void ServerEnding::on_sigterm() {
 }
 
 void ServerEnding::stop_soon() {
-  limit_.expires_after(patience_);
-  limit_.async_wait([this](const ErrorCode& cancelled) {
-    if (!cancelled) on_patience_over();
-  });
+  run_after(limit_, patience_, [this] { on_patience_over(); });
 }
 
 // The chief says goodbye when it has saved and tested, which may take long: as long as it lives it
