@@ -151,7 +151,6 @@ class WorkerGroup {
   std::unique_ptr<SharedMemoryGroup> shared_memory_;  // null: the workers share none
 };
 
-// How many workers share this machine.
 /// Workers of the group on this machine, as far as can be told before they meet: what the launcher
 /// says; all, where they meet on loopback; else those whose address names the host that this
 /// worker's names. Others, without an address, do not count.

@@ -1,5 +1,6 @@
 #include "net/connector.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/text.h"
@@ -116,7 +117,7 @@ void Connector::again(const std::string& why) {
   trouble_ = why;
   if (on_trouble_) on_trouble_(why);
   attempt_ = nullptr;
-  wait(pauses_.next());
+  wait(std::exchange(next_pause_, std::min(2 * next_pause_, kRetryPause)));
 }
 
 }  // namespace troupe

@@ -6,7 +6,6 @@
 // too. Thread rule: the network thread only.
 #pragma once
 
-#include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -15,33 +14,18 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace troupe {
-
-// RetryPause: how long to wait before the next attempt to reach somebody who is not there yet.
-/// 5, 10, 20, 40, 80, 100, 100, ... ms. Processes that are started together come within
-/// milliseconds of each other; whoever does not is waited for without hurry.
-class RetryPause {
- public:
-  static constexpr std::chrono::milliseconds kFirst{5};
-  static constexpr std::chrono::milliseconds kMost{100};
-
-  [[nodiscard]] std::chrono::milliseconds next() {
-    return std::exchange(pause_, std::min(2 * pause_, kMost));
-  }
-
- private:
-  std::chrono::milliseconds pause_ = kFirst;
-};
 
 class Connector {
  public:
   using OnConnected = std::function<void(boost::asio::ip::tcp::socket)>;
   using OnTrouble = std::function<void(const std::string& why)>;
-  /// Before an attempt to reach somebody who answered, and then failed.
-  static constexpr std::chrono::milliseconds kRetryPause = RetryPause::kMost;
+  /// Before an attempt to reach somebody who answered, and then failed. Where nobody answers the
+  /// pauses are 5, 10, 20, 40, 80, 100, 100, ... ms: processes that are started together come
+  /// within milliseconds of each other; whoever does not is waited for without hurry.
+  static constexpr std::chrono::milliseconds kRetryPause{100};
 
   Connector(boost::asio::io_context& context, std::string host, std::uint16_t port);
   Connector(const Connector&) = delete;
@@ -67,7 +51,7 @@ class Connector {
   const std::uint16_t port_;
   boost::asio::ip::tcp::resolver resolver_;
   boost::asio::steady_timer pause_;
-  RetryPause pauses_;
+  std::chrono::milliseconds next_pause_{5};
   OnConnected on_connected_;
   OnTrouble on_trouble_;
   std::shared_ptr<Attempt> attempt_;  // the one that counts; null: none

@@ -13,7 +13,7 @@
 
 namespace troupe {
 
-// CRC-32 (ISO-HDLC, as in zlib and IEEE 802.3).
+/// CRC-32 (ISO-HDLC, as in zlib and IEEE 802.3).
 [[nodiscard]] std::uint32_t crc32_of(Span<const std::byte> bytes);
 
 inline constexpr std::size_t kFrameHeaderBytes = 64;

@@ -10,23 +10,22 @@
 #include <string>
 #include <thread>
 
+#include "core/unique_fd.h"
+
 namespace troupe {
 
-// WakeEvent: wakes a thread that sleeps in ::poll, from any other thread (an eventfd).
+/// Wakes a thread that sleeps in ::poll, from any other thread (an eventfd).
 /// Once set it stays set: readable for every later poll.
 class WakeEvent {
  public:
   /// Throws: EnvironmentError when the process has no file descriptor left.
   WakeEvent();
-  ~WakeEvent();
-  WakeEvent(const WakeEvent&) = delete;
-  WakeEvent& operator=(const WakeEvent&) = delete;
 
   void set() noexcept;
-  [[nodiscard]] int fd() const { return fd_; }
+  [[nodiscard]] int fd() const { return fd_.get(); }
 
  private:
-  int fd_;
+  UniqueFd fd_;
 };
 
 class NetworkThread {

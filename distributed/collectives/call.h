@@ -25,6 +25,7 @@ namespace troupe {
 //
 // It is a thread's own state, not an argument: what is summed is known far above the engines, and
 // every collective that an engine makes for it (a barrier before another library's sum) has it.
+
 /// 32 bits of what a collective is for.
 [[nodiscard]] std::uint32_t label_of(const std::string& what);
 

@@ -14,7 +14,7 @@
 
 #include "core/check.h"
 #include "distributed/collectives/collectives.h"
-#include "distributed/collectives/rank_order.h"
+#include "distributed/collectives/reduction.h"
 #include "distributed/collectives/topology.h"
 
 namespace troupe {

@@ -125,7 +125,7 @@ class ReceiveStream {
   std::vector<SendStream*> forward_to_;
 };
 
-// AddingSink: bytes of a message that are added to values of this rank as they come.
+/// Bytes of a message that are added to values of this rank as they come.
 class AddingSink final : public Sink {
  public:
   /// into[i] += from[i] for `count` elements; both aligned to the element, not overlapping.

@@ -1,6 +1,6 @@
 // Topology: who exchanges sums with whom, as functions of ranks alone, so that all ranks agree.
 //
-// A *branch* is 2^k aligned ranks, a node of the tree in which values are added (rank_order.h); the
+// A *branch* is 2^k aligned ranks, a node of the tree in which values are added (reduction.h); the
 // last one may be short. A *group* is a branch inside which the two-level all-reduce works first.
 #pragma once
 
@@ -14,6 +14,7 @@ namespace troupe {
 
 // Slices: how values are cut for the ranks that sum them. A slice begins at a multiple of 64 bytes,
 // a cache line, so that loops vectorise; the last ones may be short or empty.
+
 inline constexpr std::size_t kSliceAlignment = 64;
 
 /// Slices `begin` to `end` of `parts` equal ones.

@@ -19,10 +19,10 @@
 
 namespace troupe {
 
-// Liveness: who has been silent for how long, by this process's own clock.
-//
-// A process that was itself stopped (debugger, SIGSTOP, suspended machine) must not blame others
-// for the time it missed: when its own ticks come late, everybody gets a fresh interval.
+/// Who has been silent for how long, by this process's own clock.
+///
+/// A process that was itself stopped (debugger, SIGSTOP, suspended machine) must not blame others
+/// for the time it missed: when its own ticks come late, everybody gets a fresh interval.
 class Liveness {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;

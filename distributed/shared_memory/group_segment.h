@@ -16,6 +16,7 @@ namespace troupe {
 //
 // Every rank can write all of it: what a peer has written is compared with what this rank expects,
 // and never used as a length, an offset or an address.
+
 inline constexpr std::uint32_t kSegmentMagic = 0x42555254;  // "TRUB", little endian
 inline constexpr std::uint32_t kSegmentVersion = 1;
 inline constexpr int kMaxSharingRanks = 256;

@@ -11,7 +11,7 @@
 #include <cstring>
 #include <utility>
 
-#include "distributed/collectives/rank_order.h"
+#include "distributed/collectives/reduction.h"
 #include "distributed/collectives/topology.h"
 
 namespace troupe {
