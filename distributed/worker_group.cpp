@@ -190,7 +190,7 @@ int workers_here(const Cluster& cluster) {
   const auto meeting_point =
       cluster.servers.empty() ? cluster.members.front().address : cluster.servers.front().address;
   if (!meeting_point || is_loopback_host(meeting_point->host)) return cluster.world_size();
-  const auto& own = cluster.members[static_cast<std::size_t>(cluster.rank)].address;
+  const auto& own = cluster.member(cluster.rank).address;
   if (!own) return 1;
   return static_cast<int>(std::count_if(
       cluster.members.begin(), cluster.members.end(),

@@ -150,17 +150,11 @@ Failure Call::timed_out() const {
   for (const ReceiveStream* receive : streams_.receives) {
     if (!receive->done()) peer = receive->link().peer(), verb = "still waits for";
   }
-  return {
-      FailureKind::timeout, peer,
-      text(describe_collective(header_), ": after ", deadline_.elapsed_seconds(), " s ",
-           task(rank()), " ", verb, " ", task(peer), " (limit ", deadline_.limit_seconds(), " s)."),
-      "look for what holds that worker up; raise --timeout if it is only slow.", kExitPeerLost};
+  const Cluster& cluster = environment_.state.cluster;
+  return troupe::timed_out(cluster, header_, deadline_, peer,
+                           text(verb, " ", cluster.member(peer).task));
 }
 
 std::string Call::where() const { return place_of_failure(environment_.state.cluster, header_); }
-
-const std::string& Call::task(int rank) const {
-  return environment_.state.cluster.members[static_cast<std::size_t>(rank)].task;
-}
 
 }  // namespace troupe

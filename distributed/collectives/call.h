@@ -104,7 +104,6 @@ class Call {
   void check();
   [[nodiscard]] Failure timed_out() const;
   [[nodiscard]] std::string where() const;
-  [[nodiscard]] const std::string& task(int rank) const;
 
   CallEnvironment& environment_;
   CallStreams& streams_;

@@ -158,8 +158,8 @@ void Chief::on_closed(int rank, const std::string& reason) {
     return fail(peer_lost(state_.cluster, rank, reason + " without a goodbye"));
   }
   peer(rank).has_agreed = false;
-  log_warning(state_.cluster.members[static_cast<std::size_t>(rank)].task,
-              " left before the group was complete (", reason, "); waiting for it again.");
+  log_warning(state_.cluster.member(rank).task, " left before the group was complete (", reason,
+              "); waiting for it again.");
   announce_soon();
 }
 
@@ -197,7 +197,7 @@ void Chief::suspect(int suspected, const std::string& what) {
 
 void Chief::hold_suspicion(int reporter, const Suspicion& suspicion) {
   if (failing() || suspicion_) return;
-  const std::string& task = state_.cluster.members[static_cast<std::size_t>(reporter)].task;
+  const std::string& task = state_.cluster.member(reporter).task;
   suspicion_ = peer_lost(state_.cluster, suspicion.peer,
                          text(task, " lost its link to it: ", suspicion.what));
   run_after(suspicion_limit_, kSuspicionGrace, [this] { fail(*suspicion_); });
@@ -257,7 +257,7 @@ std::vector<int> Chief::late() const {
 std::string Chief::names_of(const std::vector<int>& ranks) const {
   std::vector<std::string> names;
   for (const int rank : ranks) {
-    names.push_back(describe_member(state_.cluster.members[static_cast<std::size_t>(rank)]));
+    names.push_back(describe_member(state_.cluster.member(rank)));
   }
   return join_names(names);
 }

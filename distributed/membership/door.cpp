@@ -65,7 +65,7 @@ std::optional<Refusal> Door::objection(const FrameHeader& header, const Hello& h
   }
   const int first = cluster_.is_server() ? 0 : 1;  // the chief does not knock at its own door
   if (hello.rank < first || hello.rank >= cluster_.world_size() ||
-      hello.task != cluster_.members[static_cast<std::size_t>(hello.rank)].task) {
+      hello.task != cluster_.member(hello.rank).task) {
     return Refusal{
         text("no worker of this cluster is ", hello.task, " with rank ", hello.rank, "."),
         "give each process the task that it has in the cluster.", Retry::no};

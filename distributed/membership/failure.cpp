@@ -75,7 +75,7 @@ Failure start_timeout(int culprit, const std::string& what, std::chrono::millise
 Failure peer_lost(const Cluster& cluster, int number, const std::string& how) {
   const int server = number - cluster.world_size();
   const std::string& task = server >= 0 ? cluster.servers[static_cast<std::size_t>(server)].task
-                                        : cluster.members[static_cast<std::size_t>(number)].task;
+                                        : cluster.member(number).task;
   return {FailureKind::peer_lost, number, text(task, " is gone: ", how, "."),
           text("look at the log of ", task, ", then start the whole group again."), kExitPeerLost};
 }

@@ -159,11 +159,8 @@ void LinkMaker::give_up(const std::shared_ptr<Attempt>& attempt, Obstacle obstac
   if (!attempt->local || (silent && state_.options.transport == Transport::unix_socket)) {
     return retry_later(attempt);
   }
-  const auto task_of = [this](int rank) -> const std::string& {
-    return state_.cluster.members[static_cast<std::size_t>(rank)].task;
-  };
-  const std::string cause = text("no Unix socket leads from ", task_of(state_.cluster.rank), " to ",
-                                 task_of(attempt->peer), ": ", why);
+  const std::string cause = text("no Unix socket leads from ", state_.cluster.task(), " to ",
+                                 state_.cluster.member(attempt->peer).task, ": ", why);
   if (state_.options.transport == Transport::unix_socket) {
     stop();
     return on_failure_({FailureKind::config, attempt->peer, cause + ".",

@@ -78,9 +78,8 @@ class Sharing {
       if (deadline_.expired()) {
         settle(environment_,
                {FailureKind::timeout, link.peer(),
-                text("shared memory was not handed over by ",
-                     cluster().members[static_cast<std::size_t>(link.peer())].task, " within ",
-                     deadline_.limit_seconds(), " s."),
+                text("shared memory was not handed over by ", cluster().member(link.peer()).task,
+                     " within ", deadline_.limit_seconds(), " s."),
                 "look for what holds that worker up.", kExitPeerLost},
                where());
       }
@@ -100,9 +99,7 @@ class Sharing {
 std::string link_objection(const CallEnvironment& environment) {
   for (const auto& [peer, link] : environment.links) {
     if (link.is_local() || peer > environment.state.cluster.rank) continue;
-    return text("its link to ",
-                environment.state.cluster.members[static_cast<std::size_t>(peer)].task,
-                " is no Unix socket");
+    return text("its link to ", environment.state.cluster.member(peer).task, " is no Unix socket");
   }
   return "";
 }

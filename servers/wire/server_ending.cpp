@@ -71,8 +71,8 @@ void ServerEnding::on_patience_over() {
   if (statistics_told_) return is_by_sigterm_ || !is_here(0) ? context_.stop() : stop_soon();
   for (int rank = 1; rank < lines_.count(); ++rank) {
     if (!is_here(rank)) continue;
-    log_warning(cluster_.members[static_cast<std::size_t>(rank)].task, " has not left within ",
-                seconds_of(patience_), " s after the end of training.");
+    log_warning(cluster_.member(rank).task, " has not left within ", seconds_of(patience_),
+                " s after the end of training.");
   }
   tell_statistics();
   stop_soon();
