@@ -1,7 +1,5 @@
 #include "distributed/membership/failure.h"
 
-#include <algorithm>
-
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/text.h"
@@ -50,12 +48,9 @@ std::string describe_member(const Member& member) {
 }
 
 std::string join_names(const std::vector<std::string>& names) {
-  std::string joined;
-  for (std::size_t i = 0; i < std::min(names.size(), kMaxNames); ++i) {
-    joined += (i == 0 ? "" : ", ") + names[i];
-  }
-  if (names.size() > kMaxNames) joined += text(" and ", names.size() - kMaxNames, " more");
-  return joined;
+  if (names.size() <= kMaxNames) return join(names);
+  const auto begin = names.begin();
+  return text(join({begin, begin + kMaxNames}), " and ", names.size() - kMaxNames, " more");
 }
 
 Failure other_version(const Cluster& cluster, const std::string& peer,
