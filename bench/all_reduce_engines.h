@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "core/deadline.h"
+#include "core/clock.h"
 #include "core/span.h"
 #include "distributed/worker_group.h"
 

@@ -9,23 +9,6 @@ namespace {
 
 constexpr double kLongestSeconds = 30.0 * 24 * 3600;
 
-std::vector<std::string> split(const std::string& list) {
-  std::vector<std::string> parts;
-  std::size_t begin = 0;
-  for (;;) {
-    const std::size_t comma = list.find(',', begin);
-    parts.push_back(list.substr(begin, comma - begin));
-    if (comma == std::string::npos) return parts;
-    begin = comma + 1;
-  }
-}
-
-std::string joined(const std::vector<std::string>& names) {
-  std::string all;
-  for (const std::string& name : names) all += (all.empty() ? "" : ",") + name;
-  return all;
-}
-
 /// What is wrong with a list of names; unset: nothing.
 Fix fault_of(const std::vector<std::string>& names, const std::vector<std::string>& allowed,
              const std::string& none) {
@@ -123,14 +106,14 @@ Flag name_list(const char* name, std::vector<std::string>* target, const char* h
   const auto assign = [target, allowed = std::move(allowed),
                        none](const std::string& value) -> Fix {
     std::vector<std::string> names;
-    if (none.empty() || value != none) names = split(value);
+    if (none.empty() || value != none) names = split(value, ',');
     if (Fix fault = fault_of(names, allowed, none)) return fault;
     *target = std::move(names);
     return std::nullopt;
   };
   return {name,   Flag::Kind::text,
           "LIST", help,
-          assign, [target, none] { return target->empty() ? none : joined(*target); }};
+          assign, [target, none] { return target->empty() ? none : join(*target, ","); }};
 }
 
 std::string alternatives(const std::vector<std::string>& names) {

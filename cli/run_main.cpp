@@ -7,7 +7,7 @@
 #include <string>
 
 #include "core/error.h"
-#include "core/left_undone.h"
+#include "core/log.h"
 
 namespace troupe::detail {
 namespace {

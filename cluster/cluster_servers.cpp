@@ -1,6 +1,5 @@
 #include "cluster/cluster_servers.h"
 
-#include <algorithm>
 #include <optional>
 #include <set>
 
@@ -17,10 +16,9 @@ constexpr int kMaxServers = kMaxWorkers;
 std::vector<Member> server_list(const GivenValue<std::string>& given) {
   std::vector<Member> servers;
   std::set<std::string> seen;
-  for (std::size_t begin = 0; begin <= given.value.size();) {
-    const std::size_t comma = std::min(given.value.find(',', begin), given.value.size());
+  for (const std::string& each : split(given.value, ',')) {
     const std::string where = text(given.origin, " (ps/", servers.size(), ")");
-    const Endpoint address = parse_address(given.value.substr(begin, comma - begin), where);
+    const Endpoint address = parse_address(each, where);
     if (!seen.insert(address_text(address)).second) {
       throw ConfigError(text(given.origin, " names ", address_text(address), " twice."),
                         "give every server an address of its own.");
@@ -30,7 +28,6 @@ std::vector<Member> server_list(const GivenValue<std::string>& given) {
       throw ConfigError(text(given.origin, " names more than ", kMaxServers, " servers."),
                         "name fewer.");
     }
-    begin = comma + 1;
   }
   return servers;
 }
@@ -91,11 +88,9 @@ void add_servers(Cluster& cluster, const ClusterRequest& request, ServerRole rol
 }
 
 std::string server_addresses(const Cluster& cluster) {
-  std::string all;
-  for (const Member& server : cluster.servers) {
-    all += (all.empty() ? "" : ",") + address_text(*server.address);
-  }
-  return all;
+  std::vector<std::string> all;
+  for (const Member& server : cluster.servers) all.push_back(address_text(*server.address));
+  return join(all, ",");
 }
 
 }  // namespace troupe

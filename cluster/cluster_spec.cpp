@@ -257,9 +257,7 @@ ResolvedCluster resolve_cluster(const ClusterRequest& request, const Environment
   ignored.erase(std::remove(ignored.begin(), ignored.end(), out.cluster.origin), ignored.end());
   if (out.cluster.origin == "local" && ignored.empty()) return out;
   std::string line = text("cluster: ", place_text(out.cluster), ", from ", out.cluster.origin);
-  for (std::size_t i = 0; i < ignored.size(); ++i) {
-    line += (i == 0 ? "; not used: " : ", ") + ignored[i];
-  }
+  if (!ignored.empty()) line += "; not used: " + join(ignored);
   out.information.push_back(line);
   return out;
 }

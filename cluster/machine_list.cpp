@@ -1,6 +1,5 @@
 #include "cluster/machine_list.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <utility>
 
@@ -51,12 +50,7 @@ class Expander {
     const std::string stem = head + rest.substr(0, open);
     const std::string tail = rest.substr(close + 1);
     const std::string choices = rest.substr(open + 1, close - open - 1);
-    std::size_t begin = 0;
-    while (begin <= choices.size()) {
-      const std::size_t end = std::min(choices.find(',', begin), choices.size());
-      expand_choice(stem, choices.substr(begin, end - begin), tail);
-      begin = end + 1;
-    }
+    for (const std::string& choice : split(choices, ',')) expand_choice(stem, choice, tail);
   }
 
   void expand_choice(const std::string& stem, const std::string& choice, const std::string& tail) {
@@ -85,9 +79,8 @@ std::vector<std::string> expand_machine_list(const std::string& list, const std:
 }
 
 std::optional<int> tasks_on_machine(const std::string& counts, std::int64_t machine) {
-  for (std::size_t begin = 0; begin <= counts.size() && machine >= 0;) {
-    const std::size_t end = std::min(counts.find(',', begin), counts.size());
-    std::string tasks = counts.substr(begin, end - begin);
+  if (machine < 0) return std::nullopt;
+  for (std::string tasks : split(counts, ',')) {
     std::optional<std::int64_t> machines = 1;
     if (const std::size_t open = tasks.find("(x"); open != std::string::npos) {
       if (tasks.back() != ')') return std::nullopt;
@@ -98,7 +91,6 @@ std::optional<int> tasks_on_machine(const std::string& counts, std::int64_t mach
     if (!count || *count < 1 || !machines || *machines < 1) return std::nullopt;
     if (machine < *machines) return count;
     machine -= *machines;
-    begin = end + 1;
   }
   return std::nullopt;
 }

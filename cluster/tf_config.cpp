@@ -22,11 +22,17 @@ constexpr std::int64_t kMaxTasks = 4096;  // of one job
   throw ConfigError(text(where, ' ', what, "."), fix);
 }
 
-/// A member that is a string; unset where it is missing or null.
+/// Null where a member is missing, or is JSON's null.
+const json* member(const json& object, const char* key) {
+  const auto found = object.find(key);
+  return found == object.end() || found->is_null() ? nullptr : &*found;
+}
+
+/// A member that is a string; unset where there is none.
 std::optional<std::string> string_member(const json& object, const char* key,
                                          const std::string& name) {
-  const auto found = object.find(key);
-  if (found == object.end() || found->is_null()) return std::nullopt;
+  const json* const found = member(object, key);
+  if (found == nullptr) return std::nullopt;
   if (!found->is_string()) {
     refuse(text(name, '.', key), text("is ", json_kind(*found)), "write a string, in quotes.");
   }
@@ -102,28 +108,26 @@ void read_jobs(Document& document, const json& cluster) {
 }
 
 void read_cluster(Document& document, const json& given) {
-  const bool dense = given.contains("cluster") && !given["cluster"].is_null();
-  const bool sparse = given.contains("sparseCluster") && !given["sparseCluster"].is_null();
-  if (dense && sparse) {
+  const json* const dense = member(given, "cluster");
+  const json* const sparse = member(given, "sparseCluster");
+  if (dense != nullptr && sparse != nullptr) {
     refuse(document.name + ".sparseCluster", "stands beside a \"cluster\"", "keep one of the two.");
   }
-  if (!dense && !sparse) return;
-  const char* const key = sparse ? "sparseCluster" : "cluster";
-  document.cluster_path = document.name + "." + key;
-  read_jobs(document, given[key]);
+  if (dense == nullptr && sparse == nullptr) return;
+  document.cluster_path = document.name + (sparse != nullptr ? ".sparseCluster" : ".cluster");
+  read_jobs(document, sparse != nullptr ? *sparse : *dense);
 }
 
 void read_task(Document& document, const json& given) {
-  const auto found = given.find("task");
-  if (found == given.end() || found->is_null()) return;
+  const json* const found = member(given, "task");
+  if (found == nullptr) return;
   if (!found->is_object()) {
     refuse(document.name + ".task", text("is ", json_kind(*found)),
            "write {\"type\": \"worker\", \"index\": 0}.");
   }
   document.stated_type = string_member(*found, "type", document.name + ".task");
   if (document.stated_type == "") document.stated_type.reset();
-  const auto index = found->find("index");
-  if (index != found->end() && !index->is_null()) document.stated_index = &*index;
+  document.stated_index = member(*found, "index");
 }
 
 /// JSON's numbers convert silently (1.9 to 1, 2^32 + 1 to 1): only whole numbers in range pass.
@@ -148,9 +152,9 @@ std::int64_t parse_index(const json& index, const std::string& where) {
 }
 
 std::string job_list(const Document& document) {
-  std::string names;
-  for (const auto& [job, tasks] : document.jobs) names += (names.empty() ? "" : ", ") + job;
-  return names;
+  std::vector<std::string> names;
+  for (const auto& [job, tasks] : document.jobs) names.push_back(job);
+  return join(names);
 }
 
 /// Estimator's rule refuses an evaluator without a cluster; it needs none, so we do not insist.
@@ -306,8 +310,8 @@ std::optional<std::string> read_others(const json& given, const std::string& nam
   if (model_dir == "") {
     refuse(name + ".model_dir", "is empty", "name a folder, or remove the key.");
   }
-  const auto service = given.find("service");
-  if (service != given.end() && !service->is_null() && !service->is_object()) {
+  const json* const service = member(given, "service");
+  if (service != nullptr && !service->is_object()) {
     refuse(name + ".service", text("is ", json_kind(*service)), "write an object: {...}.");
   }
   return model_dir;

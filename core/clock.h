@@ -2,6 +2,7 @@
 // in log lines and file names.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 
 namespace troupe {
@@ -20,6 +21,35 @@ class Clock {
 class SteadyClock final : public Clock {
  public:
   [[nodiscard]] TimePoint now() const override { return std::chrono::steady_clock::now(); }
+};
+
+/// The moment by which a blocking call must have ended. There is no "for ever".
+class Deadline {
+ public:
+  /// `limit` from now; the limit is kept for messages.
+  [[nodiscard]] static Deadline in(std::chrono::milliseconds limit) {
+    return Deadline(std::chrono::steady_clock::now(), limit);
+  }
+  [[nodiscard]] Clock::TimePoint when() const { return start_ + limit_; }
+  [[nodiscard]] bool expired() const { return std::chrono::steady_clock::now() >= when(); }
+  /// Time left, never negative.
+  [[nodiscard]] std::chrono::milliseconds remaining() const {
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(when() - std::chrono::steady_clock::now());
+    return std::max(left, std::chrono::milliseconds(0));
+  }
+  [[nodiscard]] std::chrono::milliseconds limit() const { return limit_; }
+  [[nodiscard]] double elapsed_seconds() const {
+    return Seconds(std::chrono::steady_clock::now() - start_).count();
+  }
+  [[nodiscard]] double limit_seconds() const { return Seconds(limit_).count(); }
+
+ private:
+  Deadline(Clock::TimePoint start, std::chrono::milliseconds limit)
+      : start_(start), limit_(limit) {}
+
+  Clock::TimePoint start_;
+  std::chrono::milliseconds limit_;
 };
 
 }  // namespace troupe

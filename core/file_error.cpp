@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <cerrno>
 #include <system_error>
 
@@ -48,19 +47,14 @@ void throw_file_error(const std::string& action, const std::string& shown, int e
 }
 
 std::vector<std::string> split_path(const std::string& path) {
-  std::vector<std::string> components;
-  if (path.empty()) return components;
-  std::size_t begin = 0;
-  while (begin <= path.size()) {
-    const std::size_t end = std::min(path.find('/', begin), path.size());
-    const std::string component = path.substr(begin, end - begin);
+  if (path.empty()) return {};
+  std::vector<std::string> components = split(path, '/');
+  for (const std::string& component : components) {
     if (component.empty() || component == "." || component == ".." ||
         component.find('\0') != std::string::npos) {
       throw CheckpointError(text("the path '", path, "' leads out of its directory."),
                             "use a relative path of plain names.");
     }
-    components.push_back(component);
-    begin = end + 1;
   }
   return components;
 }

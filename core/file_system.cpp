@@ -13,6 +13,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "core/unique_fd.h"
 
 namespace troupe {
 namespace {
@@ -30,27 +31,6 @@ auto retry(const Call& call) {
   return result;
 }
 
-/// A file descriptor with an owner.
-class Descriptor {
- public:
-  explicit Descriptor(int fd = -1) : fd_(fd) {}
-  ~Descriptor() {
-    const int error = errno;  // of the call that the owner is about to report
-    if (fd_ >= 0) ::close(fd_);
-    errno = error;
-  }
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  [[nodiscard]] int get() const { return fd_; }
-  [[nodiscard]] int release() { return std::exchange(fd_, -1); }
-
- private:
-  int fd_;
-};
-
 [[noreturn]] void fail(const std::string& action, const std::string& shown, int error, int fd) {
   std::optional<std::uint64_t> free_bytes;
   struct statvfs space = {};
@@ -62,16 +42,16 @@ class Descriptor {
 
 /// The last component of a path and the open directory that it is in.
 struct Place {
-  Descriptor parent;
+  UniqueFd parent;
   std::string name;
 };
 
 /// Opens directory by directory, following no link below the root. -1 and errno where it fails.
-Descriptor open_below(const std::string& root, const std::vector<std::string>& components,
-                      std::size_t count) {
-  Descriptor at(retry([&] { return ::open(root.c_str(), kDirectoryFlags); }));
+UniqueFd open_below(const std::string& root, const std::vector<std::string>& components,
+                    std::size_t count) {
+  UniqueFd at(retry([&] { return ::open(root.c_str(), kDirectoryFlags); }));
   for (std::size_t i = 0; i < count && at.get() >= 0; ++i) {
-    at = Descriptor(retry(
+    at = UniqueFd(retry(
         [&] { return ::openat(at.get(), components[i].c_str(), kDirectoryFlags | O_NOFOLLOW); }));
   }
   return at;
@@ -94,8 +74,7 @@ FileType type_of(mode_t mode) {
 
 class PosixFileWriter final : public FileWriter {
  public:
-  PosixFileWriter(Descriptor fd, std::string shown)
-      : fd_(std::move(fd)), shown_(std::move(shown)) {}
+  PosixFileWriter(UniqueFd fd, std::string shown) : fd_(std::move(fd)), shown_(std::move(shown)) {}
 
   void write(Span<const std::byte> bytes) override {
     if (const int error = detail::write_fully(fd_.get(), bytes, ::write)) {
@@ -111,13 +90,13 @@ class PosixFileWriter final : public FileWriter {
   }
 
  private:
-  Descriptor fd_;
+  UniqueFd fd_;
   std::string shown_;
 };
 
 class PosixFileLock final : public FileLock {
  public:
-  PosixFileLock(Descriptor fd, std::string shown) : fd_(std::move(fd)), shown_(std::move(shown)) {}
+  PosixFileLock(UniqueFd fd, std::string shown) : fd_(std::move(fd)), shown_(std::move(shown)) {}
 
   [[nodiscard]] std::string read() const override {
     std::string record(kMaxLockRecord, '\0');
@@ -137,7 +116,7 @@ class PosixFileLock final : public FileLock {
   }
 
  private:
-  Descriptor fd_;  // closing it gives the lock back
+  UniqueFd fd_;  // closing it gives the lock back
   std::string shown_;
 };
 
@@ -177,7 +156,7 @@ void PosixFileSystem::create_root() {
     begin = end + 1;
     if (path.empty()) continue;  // before the first '/'
     if (::mkdir(path.c_str(), kDirectoryMode) == 0) {
-      const Descriptor fd(retry([&] { return ::open(above.c_str(), kDirectoryFlags); }));
+      const UniqueFd fd(retry([&] { return ::open(above.c_str(), kDirectoryFlags); }));
       if (fd.get() < 0 || retry([&] { return ::fsync(fd.get()); }) != 0) {
         throw_file_error("sync", above, errno);
       }
@@ -187,7 +166,7 @@ void PosixFileSystem::create_root() {
     }
     above = path;
   }
-  const Descriptor fd = open_below(root_, {}, 0);
+  const UniqueFd fd = open_below(root_, {}, 0);
   if (fd.get() < 0) throw_file_error("open", root_, errno);
 }
 
@@ -202,7 +181,7 @@ void PosixFileSystem::create_directory(const std::string& path) {
 std::unique_ptr<FileWriter> PosixFileSystem::create_file(const std::string& path) {
   const Place place = find_place(root_, path, "create", shown(path));
   constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-  Descriptor fd(
+  UniqueFd fd(
       retry([&] { return ::openat(place.parent.get(), place.name.c_str(), kFlags, kFileMode); }));
   if (fd.get() < 0) fail("create", shown(path), errno, place.parent.get());
   return std::make_unique<PosixFileWriter>(std::move(fd), shown(path));
@@ -222,7 +201,7 @@ void PosixFileSystem::rename(const std::string& from, const std::string& to) {
 
 void PosixFileSystem::sync_directory(const std::string& path) {
   const std::vector<std::string> components = split_path(path);
-  const Descriptor fd = open_below(root_, components, components.size());
+  const UniqueFd fd = open_below(root_, components, components.size());
   if (fd.get() < 0 || retry([&] { return ::fsync(fd.get()); }) != 0) {
     fail("sync", shown(path), errno, fd.get());
   }
@@ -244,7 +223,7 @@ void PosixFileSystem::remove_directory(const std::string& path) {
 
 std::vector<DirectoryEntry> PosixFileSystem::list(const std::string& path) {
   const std::vector<std::string> components = split_path(path);
-  Descriptor fd = open_below(root_, components, components.size());
+  UniqueFd fd = open_below(root_, components, components.size());
   const std::unique_ptr<DIR, int (*)(DIR*)> directory(
       fd.get() < 0 ? nullptr : ::fdopendir(fd.get()), ::closedir);
   if (!directory) throw_file_error("list", shown(path), errno);
@@ -275,7 +254,7 @@ std::optional<FileStatus> PosixFileSystem::status(const std::string& path) {
   if (components.empty()) {
     failed = ::stat(root_.c_str(), &found);
   } else {
-    const Descriptor parent = open_below(root_, components, components.size() - 1);
+    const UniqueFd parent = open_below(root_, components, components.size() - 1);
     failed = parent.get() < 0
                  ? -1
                  : ::fstatat(parent.get(), components.back().c_str(), &found, AT_SYMLINK_NOFOLLOW);
@@ -290,7 +269,7 @@ std::vector<std::byte> PosixFileSystem::read_file(const std::string& path,
   const Place place = find_place(root_, path, "read", shown(path));
   // Non-blocking: opening a pipe would otherwise wait for a writer.
   constexpr int kFlags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
-  const Descriptor fd(
+  const UniqueFd fd(
       retry([&] { return ::openat(place.parent.get(), place.name.c_str(), kFlags); }));
   struct stat found = {};
   if (fd.get() < 0 || ::fstat(fd.get(), &found) != 0) throw_file_error("read", shown(path), errno);
@@ -321,7 +300,7 @@ std::unique_ptr<FileLock> PosixFileSystem::try_lock(const std::string& path) {
   constexpr int kFlags = O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
   constexpr int kAttempts = 16;  // the file may be replaced between opening and locking it
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    Descriptor fd(
+    UniqueFd fd(
         retry([&] { return ::openat(place.parent.get(), place.name.c_str(), kFlags, kFileMode); }));
     if (fd.get() < 0) fail("lock", shown(path), errno, place.parent.get());
     if (retry([&] { return ::flock(fd.get(), LOCK_EX | LOCK_NB); }) != 0) {

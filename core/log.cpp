@@ -5,23 +5,17 @@
 
 #include <algorithm>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <utility>
 
 namespace troupe {
 namespace {
 
 spdlog::level::level_enum to_spdlog(LogLevel level) {
-  switch (level) {
-    case LogLevel::debug:
-      return spdlog::level::debug;
-    case LogLevel::info:
-      return spdlog::level::info;
-    case LogLevel::warning:
-      return spdlog::level::warn;
-    case LogLevel::error:
-      return spdlog::level::err;
-  }
-  return spdlog::level::info;
+  constexpr spdlog::level::level_enum kLevels[] = {spdlog::level::debug, spdlog::level::info,
+                                                   spdlog::level::warn, spdlog::level::err};
+  return kLevels[static_cast<int>(level)];
 }
 
 void set_pattern(spdlog::logger& logger, const std::string& process_name) {
@@ -58,3 +52,23 @@ void log(LogLevel level, std::string_view message) {
 }
 
 }  // namespace troupe
+
+namespace troupe::detail {
+namespace {
+
+std::mutex g_mutex;
+std::string g_undone;  // run_main, which reads it, knows none of the objects that write it
+
+}  // namespace
+
+void leave_undone(const std::string& what) noexcept {
+  const std::lock_guard<std::mutex> lock(g_mutex);
+  if (g_undone.empty()) g_undone = what;
+}
+
+std::string take_left_undone() {
+  const std::lock_guard<std::mutex> lock(g_mutex);
+  return std::exchange(g_undone, std::string());
+}
+
+}  // namespace troupe::detail

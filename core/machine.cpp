@@ -117,23 +117,9 @@ std::string ask(void* library, const char* function) {
 }  // namespace
 
 const char* name_of(Blas::Kind kind) {
-  switch (kind) {
-    case Blas::Kind::missing:
-      return "missing";
-    case Blas::Kind::reference:
-      return "reference BLAS";
-    case Blas::Kind::openblas:
-      return "OpenBLAS";
-    case Blas::Kind::mkl:
-      return "MKL";
-    case Blas::Kind::blis:
-      return "BLIS";
-    case Blas::Kind::atlas:
-      return "ATLAS";
-    case Blas::Kind::unknown:
-      break;
-  }
-  return "unknown";
+  constexpr const char* kNames[] = {"missing", "reference BLAS", "OpenBLAS", "MKL",
+                                    "BLIS",    "ATLAS",          "unknown"};
+  return kNames[static_cast<int>(kind)];
 }
 
 std::optional<double> cgroup_cpu_limit(const std::string& root) {

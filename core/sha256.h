@@ -8,15 +8,14 @@
 
 #include "core/span.h"
 
+struct evp_md_ctx_st;  // OpenSSL's
+
 namespace troupe {
 
 /// Digest of bytes given in pieces. Not thread safe.
 class Sha256 {
  public:
   Sha256();
-  ~Sha256();
-  Sha256(Sha256&&) noexcept;
-  Sha256& operator=(Sha256&&) noexcept;
 
   void update(Span<const std::byte> bytes);
   void update(std::string_view characters);
@@ -24,9 +23,11 @@ class Sha256 {
   [[nodiscard]] std::string hex();
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  std::unique_ptr<evp_md_ctx_st, void (*)(evp_md_ctx_st*)> context_;
 };
+
+/// Two hexadecimal digits for each byte.
+[[nodiscard]] std::string hex_of(Span<const std::byte> bytes);
 
 /// The digest of one string.
 [[nodiscard]] std::string sha256_hex(std::string_view characters);

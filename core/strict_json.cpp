@@ -13,35 +13,6 @@ constexpr std::size_t kMaxDepth = 32;
 constexpr const char* kFixDamaged =
     "the file is damaged or was not written by Troupe; use another checkpoint.";
 
-/// Watches the parser: it would let the last of two equal keys win.
-class Watcher {
- public:
-  explicit Watcher(const std::string& shown) : shown_(shown) {}
-
-  bool operator()(int, nlohmann::json::parse_event_t event, nlohmann::json& value) {
-    using Event = nlohmann::json::parse_event_t;
-    if (event == Event::object_start || event == Event::array_start) {
-      if (levels_.size() == kMaxDepth) {
-        throw CheckpointError(text("'", shown_, "' is nested deeper than ", kMaxDepth, " levels."),
-                              kFixDamaged);
-      }
-      levels_.emplace_back();
-    } else if (event == Event::object_end || event == Event::array_end) {
-      levels_.pop_back();
-    } else if (event == Event::key) {
-      const auto key = value.get<std::string>();
-      if (!levels_.back().insert(key).second) {
-        throw CheckpointError(text("'", shown_, "' has the key '", key, "' twice."), kFixDamaged);
-      }
-    }
-    return true;
-  }
-
- private:
-  const std::string& shown_;
-  std::vector<std::set<std::string>> levels_;
-};
-
 /// "[json.exception.parse_error.101] parse error at line 1, ..." from "parse error" on.
 std::string without_tag(const std::string& message) {
   const auto end = message.find("] ");
@@ -50,13 +21,50 @@ std::string without_tag(const std::string& message) {
 
 }  // namespace
 
-nlohmann::json parse_strict_json(Span<const std::byte> bytes, const std::string& shown) {
+nlohmann::json parse_bounded_json(Span<const std::byte> bytes, std::size_t max_depth) {
+  using Event = nlohmann::json::parse_event_t;
+  struct Level {
+    std::set<std::string> keys;
+    std::string key;  // the one whose value is being read
+  };
+  std::vector<Level> levels;
+  const auto watch = [&](int, Event event, nlohmann::json& value) {
+    if (event == Event::object_start || event == Event::array_start) {
+      if (levels.size() == max_depth) throw JsonFault{JsonFault::Kind::too_deep, "", ""};
+      levels.emplace_back();
+    } else if (event == Event::object_end || event == Event::array_end) {
+      levels.pop_back();
+    } else if (event == Event::key) {
+      const auto key = value.get<std::string>();
+      levels.back().key = key;
+      if (levels.back().keys.insert(key).second) return true;
+      std::string path;
+      for (const Level& each : levels) {
+        if (!each.key.empty()) path += "." + each.key;
+      }
+      throw JsonFault{JsonFault::Kind::repeated_key, key, path};
+    }
+    return true;
+  };
   const auto* const begin = reinterpret_cast<const char*>(bytes.data());
   try {
-    return nlohmann::json::parse(begin, begin + bytes.size(), Watcher(shown));
+    return nlohmann::json::parse(begin, begin + bytes.size(), watch);
   } catch (const nlohmann::json::exception& error) {
-    throw CheckpointError(text("'", shown, "' is not JSON: ", without_tag(error.what()), "."),
-                          kFixDamaged);
+    throw JsonFault{JsonFault::Kind::syntax, without_tag(error.what()), ""};
+  }
+}
+
+nlohmann::json parse_strict_json(Span<const std::byte> bytes, const std::string& shown) {
+  try {
+    return parse_bounded_json(bytes, kMaxDepth);
+  } catch (const JsonFault& fault) {
+    std::string what = text(" is not JSON: ", fault.what, ".");
+    if (fault.kind == JsonFault::Kind::too_deep) {
+      what = text(" is nested deeper than ", kMaxDepth, " levels.");
+    } else if (fault.kind == JsonFault::Kind::repeated_key) {
+      what = text(" has the key '", fault.what, "' twice.");
+    }
+    throw CheckpointError(text("'", shown, "'", what), kFixDamaged);
   }
 }
 

@@ -10,6 +10,19 @@
 
 namespace troupe {
 
+/// What is wrong with a JSON text.
+struct JsonFault {
+  enum class Kind { syntax, too_deep, repeated_key };
+  Kind kind;
+  std::string what;  // the parser's words, with the place; or the key
+  std::string path;  // of the key: ".cluster.worker"
+};
+
+/// Parses `bytes` in objects and arrays at most `max_depth` deep.
+/// Throws: JsonFault, also for a key that appears twice in one object: a parser would let the last
+/// of the two win.
+[[nodiscard]] nlohmann::json parse_bounded_json(Span<const std::byte> bytes, std::size_t max_depth);
+
 /// Parses `bytes`; `shown` names the file in messages.
 /// Throws: CheckpointError for a syntax error (with its place), more than 32 levels, text that is
 /// not UTF-8 and a key that appears twice in one object.

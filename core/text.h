@@ -1,9 +1,12 @@
-// text: builds a message from its parts, `text("rank ", 3, " of ", 4)`, independent of the locale.
+// text: builds a message from its parts, `text("rank ", 3, " of ", 4)`, independent of the locale;
+// and lists in one text.
 #pragma once
 
+#include <algorithm>
 #include <locale>
 #include <sstream>
 #include <string>
+#include <vector>
 
 namespace troupe {
 
@@ -14,6 +17,25 @@ template <class... Parts>
   out.imbue(std::locale::classic());
   (out << ... << parts);
   return out.str();
+}
+
+/// "a, b, c"
+[[nodiscard]] inline std::string join(const std::vector<std::string>& parts,
+                                      const std::string& between = ", ") {
+  std::string joined;
+  for (const std::string& part : parts) joined += (joined.empty() ? "" : between) + part;
+  return joined;
+}
+
+/// What stands between the separators: one more than there are of these.
+[[nodiscard]] inline std::vector<std::string> split(const std::string& joined, char separator) {
+  std::vector<std::string> parts;
+  for (std::size_t begin = 0; begin <= joined.size();) {
+    const std::size_t end = std::min(joined.find(separator, begin), joined.size());
+    parts.push_back(joined.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
 }
 
 }  // namespace troupe

@@ -1,8 +1,9 @@
-// UniqueFd: an open file descriptor with one owner, who closes it.
+// UniqueFd: an open file descriptor with one owner, who closes it and leaves errno as it was.
 #pragma once
 
 #include <unistd.h>
 
+#include <cerrno>
 #include <utility>
 
 namespace troupe {
@@ -25,7 +26,9 @@ class UniqueFd {
   /// Hands it over: the caller closes it.
   [[nodiscard]] int release() noexcept { return std::exchange(fd_, -1); }
   void reset(int fd = -1) noexcept {
+    const int error = errno;  // of the call that the owner is about to report
     if (fd_ >= 0) ::close(fd_);
+    errno = error;
     fd_ = fd;
   }
 

@@ -8,6 +8,7 @@
 #include "distributed/collectives/collectives.h"
 #include "distributed/membership/membership.h"
 #include "distributed/shared_memory/make_shared_memory_group.h"
+#include "net/address.h"
 
 namespace troupe {
 namespace {
@@ -32,7 +33,7 @@ void WorkerGroup::join(const JoinTerms& terms) {
   if (world_size() == 1) return;
   address_ = joined.address;
   for (PeerSocket& socket : joined.sockets) {
-    links_.emplace(socket.peer, Link(link_context_, std::move(socket.fd), socket.peer));
+    links_.emplace(socket.peer, Link(std::move(socket.fd), socket.peer));
   }
   scratch_ = aligned_memory(kScratchBytes);
   const bool core_each = joined.workers_on_this_machine <= inspect_cores().usable;
@@ -182,6 +183,18 @@ void WorkerGroup::close() {
   membership_->leave(deadline);
   shared_memory_.reset();
   links_.clear();
+}
+
+int workers_here(const Cluster& cluster) {
+  if (cluster.on_this_machine > 0) return cluster.on_this_machine;
+  const auto meeting_point =
+      cluster.servers.empty() ? cluster.members.front().address : cluster.servers.front().address;
+  if (!meeting_point || is_loopback_host(meeting_point->host)) return cluster.world_size();
+  const auto& own = cluster.member(cluster.rank).address;
+  if (!own) return 1;
+  return static_cast<int>(std::count_if(
+      cluster.members.begin(), cluster.members.end(),
+      [&](const Member& other) { return other.address && other.address->host == own->host; }));
 }
 
 }  // namespace troupe

@@ -21,7 +21,7 @@
 #include <string>
 #include <vector>
 
-#include "core/deadline.h"
+#include "core/clock.h"
 #include "core/span.h"
 #include "net/link.h"
 #include "options/cluster.h"
@@ -142,8 +142,7 @@ class WorkerGroup {
   void meet(Operation operation, DType dtype, std::uint64_t total_bytes, const Deadline& deadline);
 
   std::unique_ptr<Membership> membership_;
-  GroupState& state_;  // membership_'s
-  LinkContext link_context_;
+  GroupState& state_;                  // membership_'s
   std::map<int, Link> links_;          // by peer
   std::string address_ = "127.0.0.1";  // as the others know it
   std::shared_ptr<std::byte> scratch_;
@@ -151,5 +150,10 @@ class WorkerGroup {
   std::unique_ptr<CallEnvironment> environment_;      // null: alone, or not joined
   std::unique_ptr<SharedMemoryGroup> shared_memory_;  // null: the workers share none
 };
+
+/// Workers of the group on this machine, as far as can be told before they meet: what the launcher
+/// says; all, where they meet on loopback; else those whose address names the host that this
+/// worker's names. Others, without an address, do not count.
+[[nodiscard]] int workers_here(const Cluster& cluster);
 
 }  // namespace troupe

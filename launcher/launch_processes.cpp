@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "cluster/environment.h"
-#include "core/deadline.h"
+#include "core/clock.h"
 #include "core/error.h"
 #include "core/machine.h"
 #include "core/text.h"

@@ -2,10 +2,8 @@
 
 #include <sys/socket.h>
 
-#include <array>
-#include <boost/asio/buffer.hpp>
 #include <boost/asio/error.hpp>
-#include <boost/asio/read.hpp>
+#include <chrono>
 #include <utility>
 
 #include "core/error.h"
@@ -52,16 +50,6 @@ tcp::endpoint resolve_own(asio::io_context& context, const std::string& host, st
 
 }  // namespace
 
-struct Acceptor::Stranger {
-  explicit Stranger(tcp::socket accepted)
-      : socket(std::move(accepted)), timer(socket.get_executor()) {}
-  tcp::socket socket;
-  asio::steady_timer timer;
-  std::array<std::byte, kFrameHeaderBytes> header_bytes{};
-  std::vector<std::byte> payload;
-  bool dismissed = false;
-};
-
 Acceptor::Acceptor(asio::io_context& context, const std::string& host, std::uint16_t port)
     : acceptor_(context), pause_(context) {
   const tcp::endpoint wanted = resolve_own(context, host, port);
@@ -84,7 +72,8 @@ Acceptor::Acceptor(asio::io_context& context, int listen_fd) : acceptor_(context
       ::getsockopt(listen_fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) == 0 && listening != 0;
   boost::system::error_code error;
   if (is_listener) {
-    acceptor_.assign(is_ipv6_socket(listen_fd) ? tcp::v6() : tcp::v4(), listen_fd, error);
+    acceptor_.assign(socket_family(listen_fd) == AF_INET6 ? tcp::v6() : tcp::v4(), listen_fd,
+                     error);
   }
   if (!is_listener || error) {
     throw EnvironmentError(text("descriptor ", listen_fd, " is not a listening TCP socket."),
@@ -99,84 +88,18 @@ Acceptor::Acceptor(asio::io_context& context, int listen_fd) : acceptor_(context
 }
 
 void Acceptor::start(std::function<void(FirstFrame)> on_first_frame) {
-  on_first_frame_ = std::move(on_first_frame);
+  strangers_.emplace(std::move(on_first_frame));
   accept_next();
-}
-
-void Acceptor::stop() {
-  boost::system::error_code ignored;
-  acceptor_.close(ignored);
-  pause_.cancel();
-  while (!strangers_.empty()) dismiss(strangers_.front());
 }
 
 void Acceptor::accept_next() {
   acceptor_.async_accept([this](const boost::system::error_code& error, tcp::socket socket) {
-    if (!acceptor_.is_open() || error == asio::error::operation_aborted) return;
-    if (!error) {
-      admit(std::move(socket));
-      return accept_next();
-    }
-    pause_.expires_after(kAcceptPause);
-    pause_.async_wait([this](const boost::system::error_code& cancelled) {
-      if (!cancelled && acceptor_.is_open()) accept_next();
-    });
+    if (error == asio::error::operation_aborted) return;
+    if (error) return run_after(pause_, kAcceptPause, [this] { accept_next(); });
+    tune_connected(socket.native_handle());
+    strangers_->admit(std::move(socket));
+    accept_next();
   });
-}
-
-void Acceptor::admit(tcp::socket socket) {
-  tune_connected(socket);
-  if (strangers_.size() >= kMaxStrangers) dismiss(strangers_.front());
-  const auto stranger = std::make_shared<Stranger>(std::move(socket));
-  strangers_.push_back(stranger);
-  stranger->timer.expires_after(kStrangerTime);
-  stranger->timer.async_wait([this, stranger](const boost::system::error_code& cancelled) {
-    if (!cancelled && !stranger->dismissed) dismiss(stranger);
-  });
-  read_header(stranger);
-}
-
-void Acceptor::read_header(const std::shared_ptr<Stranger>& stranger) {
-  asio::async_read(stranger->socket, asio::buffer(stranger->header_bytes),
-                   [this, stranger](const boost::system::error_code& error, std::size_t) {
-                     if (stranger->dismissed) return;
-                     if (error) return dismiss(stranger);
-                     FrameHeader header;
-                     const FrameFault fault = decode_frame(
-                         {stranger->header_bytes.data(), stranger->header_bytes.size()}, header);
-                     if (fault == FrameFault::bad_version)
-                       return hand_over(stranger, fault, header);
-                     const bool introduces =
-                         header.type == FrameType::hello || header.type == FrameType::link_hello;
-                     if (fault != FrameFault::none || !introduces) return dismiss(stranger);
-                     read_payload(stranger, header);
-                   });
-}
-
-void Acceptor::read_payload(const std::shared_ptr<Stranger>& stranger, const FrameHeader& header) {
-  stranger->payload.resize(header.payload_bytes);  // at most max_payload_bytes(hello)
-  asio::async_read(stranger->socket, asio::buffer(stranger->payload),
-                   [this, stranger, header](const boost::system::error_code& error, std::size_t) {
-                     if (stranger->dismissed) return;
-                     const Span<const std::byte> payload(stranger->payload);
-                     if (error || crc32_of(payload) != header.payload_crc) return dismiss(stranger);
-                     hand_over(stranger, FrameFault::none, header);
-                   });
-}
-
-void Acceptor::hand_over(const std::shared_ptr<Stranger>& stranger, FrameFault fault,
-                         const FrameHeader& header) {
-  FirstFrame first{std::move(stranger->socket), fault, header, std::move(stranger->payload)};
-  dismiss(stranger);
-  on_first_frame_(std::move(first));
-}
-
-void Acceptor::dismiss(const std::shared_ptr<Stranger>& stranger) {
-  stranger->dismissed = true;
-  stranger->timer.cancel();
-  boost::system::error_code ignored;
-  stranger->socket.close(ignored);  // no answer: a scanner learns nothing
-  strangers_.remove(stranger);
 }
 
 }  // namespace troupe

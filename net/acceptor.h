@@ -1,37 +1,19 @@
 // Acceptor: a listening socket and the first frame of everybody who connects to it.
-//
-// Until that frame has been read a peer is a stranger. It may cost one descriptor, kMaxStrangers at
-// a time, kStrangerTime each; its frame must be a hello or a link hello with a right checksum, else
-// it is closed without a word. When too many wait, the one that has waited longest goes: a worker
-// sends its hello at once, so a crowd of silent connections cannot keep it out.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <chrono>
-#include <cstddef>
+#include <cstdint>
 #include <functional>
-#include <list>
-#include <memory>
+#include <optional>
 #include <string>
-#include <vector>
 
-#include "net/frame.h"
+#include "net/strangers.h"
 
 namespace troupe {
 
-inline constexpr std::size_t kMaxStrangers = 64;
-inline constexpr std::chrono::milliseconds kStrangerTime{2'000};
-
-/// Somebody who introduced himself. `fault` is none, or bad_version: then only `socket` and
-/// header.version count.
-struct FirstFrame {
-  boost::asio::ip::tcp::socket socket;
-  FrameFault fault = FrameFault::none;
-  FrameHeader header;
-  std::vector<std::byte> payload;
-};
+using FirstFrame = Introduction<boost::asio::ip::tcp::socket>;
 
 class Acceptor {
  public:
@@ -46,25 +28,16 @@ class Acceptor {
 
   [[nodiscard]] boost::asio::ip::tcp::endpoint endpoint() const { return endpoint_; }
 
-  /// Accepts until stop(); `on_first_frame` runs on the context's thread.
+  /// Accepts from now on; `on_first_frame` runs on the context's thread.
   void start(std::function<void(FirstFrame)> on_first_frame);
-  void stop();
 
  private:
-  struct Stranger;
   void accept_next();
-  void admit(boost::asio::ip::tcp::socket socket);
-  void read_header(const std::shared_ptr<Stranger>& stranger);
-  void read_payload(const std::shared_ptr<Stranger>& stranger, const FrameHeader& header);
-  void hand_over(const std::shared_ptr<Stranger>& stranger, FrameFault fault,
-                 const FrameHeader& header);
-  void dismiss(const std::shared_ptr<Stranger>& stranger);
 
   boost::asio::ip::tcp::acceptor acceptor_;
   boost::asio::steady_timer pause_;
   boost::asio::ip::tcp::endpoint endpoint_;
-  std::function<void(FirstFrame)> on_first_frame_;
-  std::list<std::shared_ptr<Stranger>> strangers_;  // longest waiting first
+  std::optional<Strangers<boost::asio::ip::tcp::socket>> strangers_;  // from start() on
 };
 
 }  // namespace troupe

@@ -1,8 +1,5 @@
 #include "net/connection.h"
 
-#include <sys/socket.h>
-#include <sys/uio.h>
-
 #include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/error.hpp>
@@ -24,23 +21,6 @@ constexpr std::size_t kMaxQueuedBytes = std::size_t{32} * 1024 * 1024;
 constexpr std::size_t kReadPiece = std::size_t{1} << 20;
 constexpr std::size_t kWritePiece = std::size_t{1} << 20;  // then others have their turn
 
-/// As ::send, of `first` and then `second` without the `from` bytes that have left already.
-ssize_t send_from(int fd, Span<const std::byte> first, Span<const std::byte> second,
-                  std::size_t from) {
-  std::array<iovec, 2> parts{};
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    const Span<const std::byte> part = i == 0 ? first : second;
-    const std::size_t gone = std::min(from, part.size());
-    from -= gone;
-    parts[i].iov_base = const_cast<std::byte*>(part.data() + gone);  // NOLINT: it is only read
-    parts[i].iov_len = part.size() - gone;
-  }
-  msghdr message{};
-  message.msg_iov = parts.data();
-  message.msg_iovlen = parts.size();
-  return ::sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-}
-
 std::string reason_of(const boost::system::error_code& error) {
   return error == boost::asio::error::eof ? "connection closed" : error.message();
 }
@@ -52,7 +32,7 @@ std::shared_ptr<Connection> Connection::make(boost::asio::ip::tcp::socket socket
 }
 
 Connection::Connection(boost::asio::ip::tcp::socket socket) : socket_(std::move(socket)) {
-  tune_connected(socket_);
+  tune_connected(socket_.native_handle());
   boost::system::error_code error;
   const auto peer = socket_.remote_endpoint(error);
   peer_text_ = error ? "an unknown address" : to_text(peer);
@@ -169,8 +149,12 @@ void Connection::write_some() {
     Outgoing& next = queue_.front();
     Span<const std::byte> bulk;
     if (next.bulk) bulk = Span<const std::byte>(*next.bulk);
+    const Span<const std::byte> head(next.head);
+    const std::size_t of_head = std::min(sent_bytes_, head.size());
+    const std::size_t of_bulk = sent_bytes_ - of_head;
     const ssize_t taken =
-        send_from(socket_.native_handle(), Span<const std::byte>(next.head), bulk, sent_bytes_);
+        send_parts(socket_.native_handle(), head.subspan(of_head, head.size() - of_head),
+                   bulk.subspan(of_bulk, bulk.size() - of_bulk));
     if (taken < 0) {
       // A failed write is left to the reader: what the peer said before it went comes first.
       is_broken_ = errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR;

@@ -1,9 +1,11 @@
 #include "net/connector.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/text.h"
 #include "net/socket_options.h"
+#include "net/timer.h"
 
 namespace troupe {
 namespace asio = boost::asio;
@@ -65,9 +67,8 @@ void Connector::stop() {
 }
 
 void Connector::wait(std::chrono::milliseconds pause) {
-  pause_.expires_after(pause);
-  pause_.async_wait([this](const ErrorCode& cancelled) {
-    if (!cancelled && on_connected_) resolve();
+  run_after(pause_, pause, [this] {
+    if (on_connected_) resolve();
   });
 }
 
@@ -91,10 +92,9 @@ void Connector::try_next(const std::shared_ptr<Attempt>& attempt) {
   attempt->socket.open(to.protocol(), error);
   if (error) return again(error.message());
   prepare_socket(attempt->socket.native_handle());
-  attempt->timer.expires_after(kConnectTime);
-  attempt->timer.async_wait([attempt](const ErrorCode& cancelled) {
+  run_after(attempt->timer, kConnectTime, [attempt] {
     ErrorCode ignored;
-    if (!cancelled) attempt->socket.close(ignored);
+    attempt->socket.close(ignored);
   });
   attempt->socket.async_connect(to, [this, attempt](ErrorCode failed) {
     attempt->timer.cancel();
@@ -117,7 +117,7 @@ void Connector::again(const std::string& why) {
   trouble_ = why;
   if (on_trouble_) on_trouble_(why);
   attempt_ = nullptr;
-  wait(pauses_.next());
+  wait(std::exchange(next_pause_, std::min(2 * next_pause_, kRetryPause)));
 }
 
 }  // namespace troupe

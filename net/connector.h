@@ -16,16 +16,16 @@
 #include <string>
 #include <vector>
 
-#include "net/retry_pause.h"
-
 namespace troupe {
 
 class Connector {
  public:
   using OnConnected = std::function<void(boost::asio::ip::tcp::socket)>;
   using OnTrouble = std::function<void(const std::string& why)>;
-  /// Before an attempt to reach somebody who answered, and then failed.
-  static constexpr std::chrono::milliseconds kRetryPause = RetryPause::kMost;
+  /// Before an attempt to reach somebody who answered, and then failed. Where nobody answers the
+  /// pauses are 5, 10, 20, 40, 80, 100, 100, ... ms: processes that are started together come
+  /// within milliseconds of each other; whoever does not is waited for without hurry.
+  static constexpr std::chrono::milliseconds kRetryPause{100};
 
   Connector(boost::asio::io_context& context, std::string host, std::uint16_t port);
   Connector(const Connector&) = delete;
@@ -51,7 +51,7 @@ class Connector {
   const std::uint16_t port_;
   boost::asio::ip::tcp::resolver resolver_;
   boost::asio::steady_timer pause_;
-  RetryPause pauses_;
+  std::chrono::milliseconds next_pause_{5};
   OnConnected on_connected_;
   OnTrouble on_trouble_;
   std::shared_ptr<Attempt> attempt_;  // the one that counts; null: none

@@ -1,9 +1,18 @@
 #include "net/frame.h"
 
+#include <boost/crc.hpp>
+
 #include "core/check.h"
 #include "core/text.h"
 
 namespace troupe {
+
+std::uint32_t crc32_of(Span<const std::byte> bytes) {
+  boost::crc_32_type crc;
+  crc.process_bytes(bytes.data(), bytes.size());
+  return crc.checksum();
+}
+
 namespace {
 
 // Offsets of the fields; docs/wire.md shows the same table.
@@ -46,6 +55,13 @@ T get(const std::byte* at) {
   return static_cast<T>(value);
 }
 
+/// The name at the number of `value`, which may come from another process.
+template <class Enum, std::size_t count>
+const char* name_in(const char* const (&names)[count], Enum value) {
+  const auto index = static_cast<std::size_t>(value);
+  return index < count ? names[index] : "unknown";
+}
+
 bool in_range(std::uint8_t value, std::uint8_t first, std::uint8_t last) {
   return value >= first && value <= last;
 }
@@ -53,65 +69,21 @@ bool in_range(std::uint8_t value, std::uint8_t first, std::uint8_t last) {
 }  // namespace
 
 const char* name_of(Operation operation) {
-  switch (operation) {
-    case Operation::none:
-      return "nothing";
-    case Operation::all_reduce:
-      return "all_reduce";
-    case Operation::broadcast:
-      return "broadcast";
-    case Operation::all_gather:
-      return "all_gather";
-    case Operation::barrier:
-      return "barrier";
-    case Operation::close:
-      return "close";
-    case Operation::gather:
-      return "gather";
-  }
-  return "unknown";
+  return name_in(
+      {"nothing", "all_reduce", "unknown", "broadcast", "all_gather", "barrier", "close", "gather"},
+      operation);
 }
 
 const char* name_of(DType dtype) {
-  switch (dtype) {
-    case DType::none:
-      return "no data";
-    case DType::bytes:
-      return "bytes";
-    case DType::float32:
-      return "float32";
-    case DType::float64:
-      return "float64";
-    case DType::int64:
-      return "int64";
-    case DType::float16:
-      return "float16";
-    case DType::bfloat16:
-      return "bfloat16";
-  }
-  return "unknown";
+  return name_in({"no data", "bytes", "float32", "float64", "int64", "float16", "bfloat16"}, dtype);
 }
 
 const char* describe(FrameFault fault) {
-  switch (fault) {
-    case FrameFault::none:
-      return "no fault";
-    case FrameFault::bad_magic:
-      return "it does not start with Troupe's magic number";
-    case FrameFault::bad_version:
-      return "it has another protocol version";
-    case FrameFault::bad_checksum:
-      return "its checksum is wrong";
-    case FrameFault::bad_enum:
-      return "its type, operation or data type is unknown";
-    case FrameFault::bad_reserved:
-      return "its reserved bytes are not zero";
-    case FrameFault::bad_rank:
-      return "its rank is out of range";
-    case FrameFault::too_long:
-      return "it announces more bytes than its type may have";
-  }
-  return "unknown";
+  return name_in({"no fault", "it does not start with Troupe's magic number",
+                  "it has another protocol version", "its checksum is wrong",
+                  "its type, operation or data type is unknown", "its reserved bytes are not zero",
+                  "its rank is out of range", "it announces more bytes than its type may have"},
+                 fault);
 }
 
 std::string describe_versions(std::uint16_t theirs, const std::string& us) {

@@ -10,9 +10,11 @@
 #include <string>
 
 #include "core/span.h"
-#include "net/crc32.h"
 
 namespace troupe {
+
+/// CRC-32 (ISO-HDLC, as in zlib and IEEE 802.3).
+[[nodiscard]] std::uint32_t crc32_of(Span<const std::byte> bytes);
 
 inline constexpr std::size_t kFrameHeaderBytes = 64;
 inline constexpr std::uint32_t kFrameMagic = 0x50555254;  // "TRUP", little endian

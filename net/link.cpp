@@ -5,18 +5,13 @@
 
 #include <algorithm>
 #include <array>
-#include <boost/asio/buffer.hpp>
-#include <boost/asio/error.hpp>
-#include <boost/asio/generic/stream_protocol.hpp>
-#include <boost/asio/io_context.hpp>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "net/socket_options.h"
 
 namespace troupe {
-namespace asio = boost::asio;
-
 namespace {
 
 // One write moves at most this much: more than a segment or two at a time brings nothing, and
@@ -38,70 +33,14 @@ std::size_t write_bytes_of(int fd) {
   return std::max(kMaxWriteBytes / aligned, std::size_t{1}) * aligned;
 }
 
-IoResult result_of(const boost::system::error_code& error, std::size_t bytes) {
+// Of what sendmsg(2) or recvmsg(2) returned.
+IoResult result_of(ssize_t moved) {
   using State = IoResult::State;
-  if (!error) return {State::moved, bytes, 0};
-  if (error == asio::error::would_block || error == asio::error::try_again ||
-      error == asio::error::interrupted) {
-    return {State::would_block, 0, 0};
-  }
-  return {State::closed, 0, error == asio::error::eof ? 0 : error.value()};
+  if (moved > 0) return {State::moved, static_cast<std::size_t>(moved), 0};
+  if (moved == 0) return {State::closed, 0, 0};
+  const bool again = errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+  return again ? IoResult{State::would_block, 0, 0} : IoResult{State::closed, 0, errno};
 }
-
-}  // namespace
-
-struct LinkContext::State {
-  asio::io_context context{1};
-};
-
-LinkContext::LinkContext() : state_(std::make_unique<State>()) {}
-LinkContext::~LinkContext() = default;
-
-struct Link::Socket {
-  explicit Socket(asio::io_context& context) : stream(context) {}
-  asio::generic::stream_protocol::socket stream;
-};
-
-Link::Link(LinkContext& context, UniqueFd connected, int peer)
-    : socket_(std::make_unique<Socket>(context.state_->context)), peer_(peer) {
-  const int family = socket_family(connected.get());
-  local_ = family == AF_UNIX;
-  socket_->stream.assign({family, local_ ? 0 : IPPROTO_TCP}, connected.get());
-  static_cast<void>(connected.release());  // the stream has it
-  socket_->stream.non_blocking(true);
-  write_bytes_ = local_ ? kUnixWriteBytes : write_bytes_of(fd());
-}
-
-Link::~Link() = default;
-Link::Link(Link&&) noexcept = default;
-Link& Link::operator=(Link&&) noexcept = default;
-
-int Link::fd() const { return socket_->stream.native_handle(); }
-
-std::string Link::local_address() const {
-  return local_ ? "" : numeric_address(socket_->stream.native_handle());
-}
-
-IoResult Link::write_some(Span<const std::byte> first, Span<const std::byte> second) {
-  const std::array<asio::const_buffer, 2> buffers = {
-      asio::const_buffer(first.data(), first.size()),
-      asio::const_buffer(second.data(), second.size())};
-  boost::system::error_code error;
-  const std::size_t bytes = socket_->stream.write_some(buffers, error);
-  sent_bytes_ += bytes;
-  return result_of(error, bytes);
-}
-
-IoResult Link::read_some(Span<std::byte> first, Span<std::byte> second) {
-  const std::array<asio::mutable_buffer, 2> buffers = {
-      asio::mutable_buffer(first.data(), first.size()),
-      asio::mutable_buffer(second.data(), second.size())};
-  boost::system::error_code error;
-  const std::size_t bytes = socket_->stream.read_some(buffers, error);
-  return result_of(error, bytes);
-}
-
-namespace {
 
 // One byte and room for one descriptor, as sendmsg(2) and recvmsg(2) want them.
 struct FileMessage {
@@ -117,15 +56,30 @@ struct FileMessage {
   msghdr header{};
 };
 
-IoResult result_of_call(ssize_t moved) {
-  using State = IoResult::State;
-  if (moved > 0) return {State::moved, static_cast<std::size_t>(moved), 0};
-  if (moved == 0) return {State::closed, 0, 0};
-  const bool again = errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
-  return again ? IoResult{State::would_block, 0, 0} : IoResult{State::closed, 0, errno};
+}  // namespace
+
+Link::Link(UniqueFd connected, int peer)
+    : socket_(std::move(connected)),
+      peer_(peer),
+      local_(socket_family(fd()) == AF_UNIX),
+      write_bytes_(local_ ? kUnixWriteBytes : write_bytes_of(fd())) {}
+
+std::string Link::local_address() const { return local_ ? "" : numeric_address(fd()); }
+
+IoResult Link::write_some(Span<const std::byte> first, Span<const std::byte> second) {
+  const IoResult result = result_of(send_parts(fd(), first, second));
+  sent_bytes_ += result.bytes;
+  return result;
 }
 
-}  // namespace
+IoResult Link::read_some(Span<std::byte> first, Span<std::byte> second) {
+  std::array<iovec, 2> parts = {iovec{first.data(), first.size()},
+                                iovec{second.data(), second.size()}};
+  msghdr message{};
+  message.msg_iov = parts.data();
+  message.msg_iovlen = parts.size();
+  return result_of(::recvmsg(fd(), &message, MSG_DONTWAIT));
+}
 
 IoResult Link::send_file(int fd) {
   FileMessage message;
@@ -139,7 +93,7 @@ IoResult Link::send_file(int fd) {
     std::memcpy(CMSG_DATA(control), &fd, sizeof(fd));
   }
   const IoResult result =
-      result_of_call(::sendmsg(this->fd(), &message.header, MSG_DONTWAIT | MSG_NOSIGNAL));
+      result_of(::sendmsg(this->fd(), &message.header, MSG_DONTWAIT | MSG_NOSIGNAL));
   sent_bytes_ += result.bytes;
   return result;
 }
@@ -147,7 +101,7 @@ IoResult Link::send_file(int fd) {
 IoResult Link::receive_file(UniqueFd& file) {
   FileMessage message;
   const IoResult result =
-      result_of_call(::recvmsg(this->fd(), &message.header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC));
+      result_of(::recvmsg(this->fd(), &message.header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC));
   file.reset();
   if (result.state != IoResult::State::moved) return result;
   const cmsghdr* const control = CMSG_FIRSTHDR(&message.header);

@@ -2,34 +2,18 @@
 // calls a collective.
 //
 // Non-blocking throughout: write_some and read_some move what the socket takes now; the caller
-// polls fd() when neither moves. Thread rule: one thread at a time.
+// polls fd() when neither moves. Without Asio, whose reactor would wake the network thread for the
+// bytes of every link. Thread rule: one thread at a time.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
 
 #include "core/span.h"
 #include "core/unique_fd.h"
 
 namespace troupe {
-
-/// Keeps the sockets of the data plane apart from the network thread: an Asio context that nobody
-/// runs, so bytes on a link do not wake that thread.
-class LinkContext {
- public:
-  LinkContext();
-  ~LinkContext();
-  LinkContext(const LinkContext&) = delete;
-  LinkContext& operator=(const LinkContext&) = delete;
-
- private:
-  friend class Link;
-  struct State;
-  std::unique_ptr<State> state_;
-};
 
 /// Outcome of one attempt to move bytes.
 struct IoResult {
@@ -41,15 +25,11 @@ struct IoResult {
 
 class Link {
  public:
-  /// Takes over a connected TCP or Unix socket; where this throws it is closed. `context` must
-  /// outlive the link.
-  Link(LinkContext& context, UniqueFd connected, int peer);
-  ~Link();
-  Link(Link&&) noexcept;
-  Link& operator=(Link&&) noexcept;
+  /// Takes over a connected TCP or Unix socket.
+  Link(UniqueFd connected, int peer);
 
   [[nodiscard]] int peer() const { return peer_; }
-  [[nodiscard]] int fd() const;
+  [[nodiscard]] int fd() const { return socket_.get(); }
   /// Whether it is a Unix socket: then the peer runs on this machine, as the same user.
   [[nodiscard]] bool is_local() const { return local_; }
   /// This end's address, numeric: "127.0.0.1"; "" of a Unix socket.
@@ -72,11 +52,10 @@ class Link {
   [[nodiscard]] IoResult receive_file(UniqueFd& file);
 
  private:
-  struct Socket;
-  std::unique_ptr<Socket> socket_;
-  int peer_ = -1;
-  bool local_ = false;
-  std::size_t write_bytes_ = 0;
+  UniqueFd socket_;
+  int peer_;
+  bool local_;
+  std::size_t write_bytes_;
   std::uint64_t sent_bytes_ = 0;
 };
 

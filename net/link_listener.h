@@ -11,12 +11,10 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
 #include <functional>
-#include <list>
 #include <memory>
 #include <string>
-#include <vector>
 
-#include "net/frame.h"
+#include "net/strangers.h"
 
 namespace troupe {
 
@@ -24,11 +22,7 @@ namespace troupe {
 using LinkSocket = boost::asio::generic::stream_protocol::socket;
 
 /// A first frame of type link_hello, and the socket that it came by.
-struct LinkHello {
-  LinkSocket socket;
-  FrameHeader header;
-  std::vector<std::byte> payload;
-};
+using LinkHello = Introduction<LinkSocket>;
 
 /// The Unix endpoint that belongs to a TCP endpoint.
 [[nodiscard]] boost::asio::local::stream_protocol::endpoint local_endpoint_of(
@@ -44,23 +38,16 @@ class LinkListener {
   /// `on_hello` runs on the context's thread.
   LinkListener(boost::asio::io_context& context, const boost::asio::ip::tcp::endpoint& endpoint,
                std::function<void(LinkHello)> on_hello);
-  ~LinkListener();
   LinkListener(const LinkListener&) = delete;
   LinkListener& operator=(const LinkListener&) = delete;
 
   [[nodiscard]] const std::string& problem() const { return problem_; }
 
  private:
-  struct Guest;
   void accept_next();
-  void admit(LinkSocket socket);
-  void read_hello(const std::shared_ptr<Guest>& guest);
-  void dismiss(std::shared_ptr<Guest> guest);
 
-  boost::asio::io_context& context_;
   boost::asio::local::stream_protocol::acceptor acceptor_;
-  std::function<void(LinkHello)> on_hello_;
-  std::list<std::shared_ptr<Guest>> guests_;  // longest waiting first
+  Strangers<LinkSocket> guests_;
   std::string problem_;
   // Gone with this object: a handler that runs later, because it was queued before, sees that.
   const std::shared_ptr<char> alive_ = std::make_shared<char>();

@@ -10,7 +10,23 @@
 #include <string>
 #include <thread>
 
+#include "core/unique_fd.h"
+
 namespace troupe {
+
+/// Wakes a thread that sleeps in ::poll, from any other thread (an eventfd).
+/// Once set it stays set: readable for every later poll.
+class WakeEvent {
+ public:
+  /// Throws: EnvironmentError when the process has no file descriptor left.
+  WakeEvent();
+
+  void set() noexcept;
+  [[nodiscard]] int fd() const { return fd_.get(); }
+
+ private:
+  UniqueFd fd_;
+};
 
 class NetworkThread {
  public:

@@ -3,6 +3,10 @@
 #include <fcntl.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <array>
+#include <boost/asio/ip/tcp.hpp>
 
 namespace troupe {
 
@@ -13,10 +17,6 @@ void prepare_socket(int fd) noexcept {
   ::setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &kSocketBufferBytes, sizeof(kSocketBufferBytes));
   ::setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &kSocketBufferBytes, sizeof(kSocketBufferBytes));
   set_close_on_exec(fd);
-}
-
-void tune_connected(boost::asio::ip::tcp::socket& socket) noexcept {
-  tune_connected(socket.native_handle());
 }
 
 void tune_connected(int fd) noexcept {
@@ -32,14 +32,25 @@ int socket_family(int fd) noexcept {
   return found ? address.ss_family : AF_UNSPEC;
 }
 
-bool is_ipv6_socket(int fd) noexcept { return socket_family(fd) == AF_INET6; }
-
 std::string numeric_address(int fd) {
   boost::asio::ip::tcp::endpoint endpoint;
   socklen_t size = static_cast<socklen_t>(endpoint.capacity());
   if (::getsockname(fd, endpoint.data(), &size) != 0) return "";
   endpoint.resize(size);
   return endpoint.address().to_string();
+}
+
+ssize_t send_parts(int fd, Span<const std::byte> first, Span<const std::byte> second) noexcept {
+  std::array<iovec, 2> parts{};
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const Span<const std::byte> part = i == 0 ? first : second;
+    parts[i].iov_base = const_cast<std::byte*>(part.data());  // NOLINT: it is only read
+    parts[i].iov_len = part.size();
+  }
+  msghdr message{};
+  message.msg_iov = parts.data();
+  message.msg_iovlen = parts.size();
+  return ::sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 }  // namespace troupe

@@ -1,8 +1,12 @@
-// What every socket of Troupe is set to.
+// What every socket of Troupe is set to, and what the system is asked about it.
 #pragma once
 
-#include <boost/asio/ip/tcp.hpp>
+#include <sys/types.h>
+
+#include <cstddef>
 #include <string>
+
+#include "core/span.h"
 
 namespace troupe {
 
@@ -18,13 +22,14 @@ void set_close_on_exec(int fd) noexcept;
 void prepare_socket(int fd) noexcept;
 
 /// TCP_NODELAY and close-on-exec, for a connected socket: a header must not wait for more bytes.
-void tune_connected(boost::asio::ip::tcp::socket& socket) noexcept;
 void tune_connected(int fd) noexcept;
 
 /// AF_INET, AF_INET6, AF_UNIX, or AF_UNSPEC when `fd` is no socket.
 [[nodiscard]] int socket_family(int fd) noexcept;
-[[nodiscard]] bool is_ipv6_socket(int fd) noexcept;
 /// The numeric IP address that a TCP socket has at this end: "127.0.0.1", "::1".
 [[nodiscard]] std::string numeric_address(int fd);
+/// As ::send of `first` and then `second`, without waiting and without SIGPIPE.
+[[nodiscard]] ssize_t send_parts(int fd, Span<const std::byte> first,
+                                 Span<const std::byte> second) noexcept;
 
 }  // namespace troupe

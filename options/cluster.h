@@ -67,12 +67,14 @@ struct Cluster {
   std::string origin = "local";  // where this came from, for messages: "TF_CONFIG", "torchrun", ...
 
   [[nodiscard]] int world_size() const { return static_cast<int>(members.size()); }
+  [[nodiscard]] const Member& member(int of_rank) const {
+    return members[static_cast<std::size_t>(of_rank)];
+  }
   [[nodiscard]] bool is_server() const { return server >= 0; }
   [[nodiscard]] bool is_evaluator() const { return evaluator == Evaluator::self; }
   [[nodiscard]] bool is_chief() const { return rank == 0 && !is_server() && !is_evaluator(); }
   [[nodiscard]] const std::string& task() const {
-    return is_server() ? servers[static_cast<std::size_t>(server)].task
-                       : members[static_cast<std::size_t>(rank)].task;
+    return is_server() ? servers[static_cast<std::size_t>(server)].task : member(rank).task;
   }
 };
 

@@ -6,7 +6,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/text.h"
-#include "distributed/workers_here.h"
+#include "distributed/worker_group.h"
 #include "strategies/compute_threads.h"
 #include "strategies/device.h"
 #include "strategies/engines/make_engine.h"

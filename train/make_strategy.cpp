@@ -2,7 +2,7 @@
 
 #include "core/error.h"
 #include "core/log.h"
-#include "distributed/workers_here.h"
+#include "distributed/worker_group.h"
 #include "servers/parameter_server.h"
 #include "strategies/central_storage.h"
 #include "strategies/compute_threads.h"

@@ -9,7 +9,6 @@
 
 #include "core/clock.h"
 #include "core/error.h"
-#include "core/left_undone.h"
 #include "core/log.h"
 #include "core/text.h"
 #include "strategies/shared_failure.h"

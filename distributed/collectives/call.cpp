@@ -7,12 +7,18 @@
 #include <utility>
 
 #include "core/check.h"
+#include "core/span.h"
 #include "core/spin.h"
 #include "core/text.h"
-#include "distributed/collectives/collective_label.h"
 #include "distributed/membership/verdict.h"
+#include "net/frame.h"
 
 namespace troupe {
+
+std::uint32_t label_of(const std::string& what) {
+  return crc32_of(as_bytes(Span<const char>(what.data(), what.size())));
+}
+
 namespace {
 
 template <class Streams>
@@ -86,18 +92,17 @@ bool Call::advance() {
 bool Call::done() const { return all_done(streams_.sends) && all_done(streams_.receives); }
 
 void Call::progress_until_done() {
-  using Clock = std::chrono::steady_clock;
-  auto idle_since = Clock::time_point::max();
+  auto idle_since = Clock::TimePoint::max();
   for (;;) {
     const bool moved = advance();
     if (done()) return;
     check();
     if (moved) {
-      idle_since = Clock::time_point::max();
+      idle_since = Clock::TimePoint::max();
       continue;
     }
-    const auto now = Clock::now();
-    if (idle_since == Clock::time_point::max()) idle_since = now;
+    const auto now = std::chrono::steady_clock::now();
+    if (idle_since == Clock::TimePoint::max()) idle_since = now;
     const auto idle = now - idle_since;
     if (idle < (has_arrived() ? environment_.spin : environment_.arrival_spin)) {
       // The peer may be waiting for this very core.
@@ -105,7 +110,7 @@ void Call::progress_until_done() {
       continue;
     }
     sleep();
-    idle_since = Clock::time_point::max();
+    idle_since = Clock::TimePoint::max();
   }
 }
 
@@ -145,17 +150,11 @@ Failure Call::timed_out() const {
   for (const ReceiveStream* receive : streams_.receives) {
     if (!receive->done()) peer = receive->link().peer(), verb = "still waits for";
   }
-  return {
-      FailureKind::timeout, peer,
-      text(describe_collective(header_), ": after ", deadline_.elapsed_seconds(), " s ",
-           task(rank()), " ", verb, " ", task(peer), " (limit ", deadline_.limit_seconds(), " s)."),
-      "look for what holds that worker up; raise --timeout if it is only slow.", kExitPeerLost};
+  const Cluster& cluster = environment_.state.cluster;
+  return troupe::timed_out(cluster, header_, deadline_, peer,
+                           text(verb, " ", cluster.member(peer).task));
 }
 
 std::string Call::where() const { return place_of_failure(environment_.state.cluster, header_); }
-
-const std::string& Call::task(int rank) const {
-  return environment_.state.cluster.members[static_cast<std::size_t>(rank)].task;
-}
 
 }  // namespace troupe

@@ -10,14 +10,42 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "core/deadline.h"
+#include "core/clock.h"
 #include "distributed/collectives/stream.h"
 #include "distributed/membership/group_state.h"
 #include "net/link.h"
 
 namespace troupe {
+
+// CollectiveLabel: what a collective is for, so that two that are alike but mean other values (the
+// gradients of two optimisers of one size) are told apart as any other mismatch is.
+//
+// It is a thread's own state, not an argument: what is summed is known far above the engines, and
+// every collective that an engine makes for it (a barrier before another library's sum) has it.
+
+/// 32 bits of what a collective is for.
+[[nodiscard]] std::uint32_t label_of(const std::string& what);
+
+/// While it lives, collectives that this thread enters are for `what`, the same on every rank; 32
+/// bits of it travel with them.  Throws, by those collectives: DesyncError where ranks differ.
+class CollectiveLabel {
+ public:
+  explicit CollectiveLabel(std::uint32_t label) : former_(std::exchange(present, label)) {}
+  explicit CollectiveLabel(const std::string& what) : CollectiveLabel(label_of(what)) {}
+  ~CollectiveLabel() { present = former_; }
+  CollectiveLabel(const CollectiveLabel&) = delete;
+  CollectiveLabel& operator=(const CollectiveLabel&) = delete;
+
+  /// This thread's; 0 where there is none.
+  [[nodiscard]] static std::uint32_t of_this_thread() { return present; }
+
+ private:
+  static inline thread_local std::uint32_t present = 0;
+  const std::uint32_t former_;
+};
 
 /// The streams of this worker, kept from message to message.
 struct CallStreams {
@@ -76,7 +104,6 @@ class Call {
   void check();
   [[nodiscard]] Failure timed_out() const;
   [[nodiscard]] std::string where() const;
-  [[nodiscard]] const std::string& task(int rank) const;
 
   CallEnvironment& environment_;
   CallStreams& streams_;

@@ -2,7 +2,7 @@
 //
 // Words: W is the world size, r this rank. A *slice* is what one rank sums for others (in a ring: a
 // *chunk*); a *round* is one exchange of recursive doubling or of a tree. Every sum is added in
-// rank order (rank_order.h), so all algorithms give the same bits.
+// rank order (reduction.h), so all algorithms give the same bits.
 #pragma once
 
 #include <chrono>
@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "core/span.h"
-#include "distributed/collectives/adding_sink.h"
 #include "distributed/collectives/call.h"
 #include "distributed/collectives/reduction.h"
 #include "distributed/collectives/rounding.h"
+#include "distributed/collectives/stream.h"
 
 namespace troupe {
 

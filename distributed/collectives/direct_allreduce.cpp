@@ -14,8 +14,8 @@
 
 #include "core/check.h"
 #include "distributed/collectives/collectives.h"
-#include "distributed/collectives/rank_order.h"
-#include "distributed/collectives/slices.h"
+#include "distributed/collectives/reduction.h"
+#include "distributed/collectives/topology.h"
 
 namespace troupe {
 namespace {

@@ -1,9 +1,13 @@
 // Compiled with -O3 in every build type (distributed/CMakeLists.txt): g++ vectorises these loops,
 // and element-wise sums of vectors round as the scalar ones do, whatever the vectors' length.
+
 #include "distributed/collectives/reduction.h"
 
+#include <algorithm>
+#include <array>
+
 #include "core/check.h"
-#include "distributed/collectives/half.h"
+#include "distributed/collectives/rounding.h"
 
 // The same loops for the longest vectors of this processor; chosen once, when a Reduction is made.
 #if defined(__x86_64__)
@@ -91,6 +95,53 @@ Reduction reduction_of(DType dtype) {
   return {dtype, sizeof(typename Type::Value), add};
 }
 
+constexpr std::size_t kFew = kMaxOperands;
+// A block of all operands is added before the next: partial sums stay in the level-1 cache.
+constexpr std::size_t kBlockBytes = 4096;
+// Branches of at most kFew ranks need no memory; each doubling above needs one block.
+constexpr std::size_t kDepth = 10;
+static_assert(kFew << kDepth >= kMaxWorldSize);
+
+/// The largest power of two below `rank_count` (at least 2): ranks under the tree's left branch.
+std::size_t left_branch(std::size_t rank_count) {
+  std::size_t ranks = 1;
+  while (ranks * 2 < rank_count) ranks *= 2;
+  return ranks;
+}
+
+struct alignas(64) Block {
+  std::array<std::byte, kBlockBytes> bytes;
+};
+
+class BlockSum {
+ public:
+  BlockSum(const Reduction& sum, std::size_t first_byte, std::size_t count)
+      : sum_(sum), first_byte_(first_byte), count_(count) {}
+
+  // The left branch goes to `partial`, the right one to `into`: when something is written into what
+  // may be an operand, all operands before it have been read.
+  void add(std::byte* into, Span<const std::byte* const> operands, Block* partial) const {
+    if (operands.size() <= kFew) return add_few(into, operands);
+    const std::size_t left = left_branch(operands.size());
+    add(partial->bytes.data(), operands.subspan(0, left), partial + 1);
+    add(into, operands.subspan(left, operands.size() - left), partial + 1);
+    const std::byte* const branches[] = {partial->bytes.data(), into};
+    sum_.add(into, branches, 2, count_);
+  }
+
+ private:
+  void add_few(std::byte* into, Span<const std::byte* const> operands) const {
+    std::array<const std::byte*, kFew> blocks{};
+    std::transform(operands.begin(), operands.end(), blocks.begin(),
+                   [this](const std::byte* operand) { return operand + first_byte_; });
+    sum_.add(into, blocks.data(), static_cast<int>(operands.size()), count_);
+  }
+
+  const Reduction& sum_;
+  std::size_t first_byte_;
+  std::size_t count_;
+};
+
 }  // namespace
 
 template <>
@@ -106,5 +157,20 @@ Reduction sum_of<std::int64_t>() {
   return reduction_of<Int64>(DType::int64);
 }
 Reduction sum_of_bfloat16() { return reduction_of<BFloat16Sum>(DType::bfloat16); }
+
+void add_in_rank_order(std::byte* into, Span<const std::byte* const> operands, std::size_t count,
+                       const Reduction& sum) {
+  TROUPE_CHECK(!operands.empty() && operands.size() <= kMaxWorldSize);
+  if (operands.size() <= kFew) {
+    return sum.add(into, operands.data(), static_cast<int>(operands.size()), count);
+  }
+  std::array<Block, kDepth> partial;
+  const std::size_t in_block = kBlockBytes / sum.element_bytes;
+  for (std::size_t done = 0; done < count; done += in_block) {
+    const std::size_t first_byte = done * sum.element_bytes;
+    BlockSum(sum, first_byte, std::min(in_block, count - done))
+        .add(into + first_byte, operands, partial.data());
+  }
+}
 
 }  // namespace troupe

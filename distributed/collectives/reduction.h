@@ -1,9 +1,11 @@
-// Reduction: how one element type is added; the collectives work on bytes and this.
+// Reduction: how one element type is added, and in which order; the collectives work on bytes and
+// this.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "core/span.h"
 #include "net/frame.h"
 
 namespace troupe {
@@ -40,5 +42,18 @@ inline void add_to(std::byte* into, const std::byte* from, std::size_t count,
   const std::byte* const both[] = {into, from};
   sum.add(into, both, 2, count);
 }
+
+// Rank order: the one order in which values of ranks are added, wherever they are added. It is the
+// binary tree over ranks whose inner nodes begin at multiples of their size, absent ranks left out:
+//   3 ranks   (x0 + x1) + x2
+//   6 ranks   ((x0 + x1) + (x2 + x3)) + (x4 + x5)
+// The sum of 2^k aligned ranks is a node of the tree, so recursive doubling, binomial trees and
+// sums of sums of groups give these bits, too. docs/algorithms.md.
+
+/// into[i] = the sum of all operands at i in rank order, for `count` elements. `operands` are by
+/// rank, at least one. `into` may be one of the operands, and overlaps none in another way.
+/// Thread: any.  Blocks: no.  Throws: nothing.
+void add_in_rank_order(std::byte* into, Span<const std::byte* const> operands, std::size_t count,
+                       const Reduction& sum);
 
 }  // namespace troupe

@@ -2,7 +2,6 @@
 #include "distributed/collectives/rounding.h"
 
 #include "core/check.h"
-#include "distributed/collectives/half.h"
 
 namespace troupe {
 namespace {

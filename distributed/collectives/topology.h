@@ -1,13 +1,36 @@
 // Topology: who exchanges sums with whom, as functions of ranks alone, so that all ranks agree.
 //
-// A *branch* is 2^k aligned ranks, a node of the tree in which values are added (rank_order.h); the
+// A *branch* is 2^k aligned ranks, a node of the tree in which values are added (reduction.h); the
 // last one may be short. A *group* is a branch inside which the two-level all-reduce works first.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <vector>
 
+#include "core/span.h"
+
 namespace troupe {
+
+// Slices: how values are cut for the ranks that sum them. A slice begins at a multiple of 64 bytes,
+// a cache line, so that loops vectorise; the last ones may be short or empty.
+
+inline constexpr std::size_t kSliceAlignment = 64;
+
+/// Slices `begin` to `end` of `parts` equal ones.
+[[nodiscard]] inline Span<std::byte> slices_of(Span<std::byte> values, int parts, int begin,
+                                               int end) {
+  const auto count = static_cast<std::size_t>(parts);
+  const std::size_t fair = (values.size() + count - 1) / count;
+  const std::size_t stride = (fair + kSliceAlignment - 1) / kSliceAlignment * kSliceAlignment;
+  const std::size_t first = std::min(values.size(), stride * static_cast<std::size_t>(begin));
+  const std::size_t last = std::min(values.size(), stride * static_cast<std::size_t>(end));
+  return values.subspan(first, last - first);
+}
+
+[[nodiscard]] inline Span<std::byte> slice_of(Span<std::byte> values, int parts, int index) {
+  return slices_of(values, parts, index, index + 1);
+}
 
 /// Where branches of `branch` ranks (a power of two) are joined in pairs: the rank of the other
 /// branch whose sum `rank` takes, or -1 where there is no other branch. It is `branch` ranks away,

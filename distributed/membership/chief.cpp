@@ -6,11 +6,10 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/text.h"
+#include "net/timer.h"
 
 namespace troupe {
 namespace {
-
-using ErrorCode = boost::system::error_code;
 
 // A broken link is seen by a neighbour and by us at about the same time; the worker's own word or
 // its own closed connection says more than the neighbour's, so it gets this long to arrive.
@@ -59,10 +58,7 @@ Chief::Chief(GroupState& state, boost::asio::io_context& context, Acceptor& acce
 
 void Chief::join() {
   acceptor_.start([this](FirstFrame first) {
-    const bool is_link =
-        first.fault == FrameFault::none && first.header.type == FrameType::link_hello;
-    if (!is_link) return door_.take(std::move(first));
-    links_.take({std::move(first.socket), first.header, std::move(first.payload)});
+    first.is_link_hello() ? links_.take(std::move(first)) : door_.take(std::move(first));
   });
   links_.listen(acceptor_.endpoint());
   peer(0).has_agreed = true;
@@ -162,8 +158,8 @@ void Chief::on_closed(int rank, const std::string& reason) {
     return fail(peer_lost(state_.cluster, rank, reason + " without a goodbye"));
   }
   peer(rank).has_agreed = false;
-  log_warning(state_.cluster.members[static_cast<std::size_t>(rank)].task,
-              " left before the group was complete (", reason, "); waiting for it again.");
+  log_warning(state_.cluster.member(rank).task, " left before the group was complete (", reason,
+              "); waiting for it again.");
   announce_soon();
 }
 
@@ -183,10 +179,9 @@ void Chief::on_start_timeout() {
 
 void Chief::announce_soon() {
   if (std::exchange(is_announcing_, true)) return;
-  announce_.expires_after(kAnnouncePause);
-  announce_.async_wait([this](const ErrorCode& cancelled) {
+  run_after(announce_, kAnnouncePause, [this] {
     is_announcing_ = false;
-    if (cancelled || stage_ != Stage::gathering || failing()) return;
+    if (stage_ != Stage::gathering || failing()) return;
     const std::string missing = names_of(late());
     if (!missing.empty()) lines_.send_all(FrameType::waiting, cut_to_fit(missing));
   });
@@ -202,13 +197,10 @@ void Chief::suspect(int suspected, const std::string& what) {
 
 void Chief::hold_suspicion(int reporter, const Suspicion& suspicion) {
   if (failing() || suspicion_) return;
-  const std::string& task = state_.cluster.members[static_cast<std::size_t>(reporter)].task;
+  const std::string& task = state_.cluster.member(reporter).task;
   suspicion_ = peer_lost(state_.cluster, suspicion.peer,
                          text(task, " lost its link to it: ", suspicion.what));
-  suspicion_limit_.expires_after(kSuspicionGrace);
-  suspicion_limit_.async_wait([this](const ErrorCode& cancelled) {
-    if (!cancelled) fail(*suspicion_);
-  });
+  run_after(suspicion_limit_, kSuspicionGrace, [this] { fail(*suspicion_); });
 }
 
 void Chief::goodbye() {
@@ -224,10 +216,7 @@ void Chief::finish_goodbye() {
   }
   if (std::exchange(stage_, Stage::closing) != Stage::closing) {
     lines_.send_all(FrameType::goodbye);
-    goodbye_limit_.expires_after(kGoodbyeLinger);
-    goodbye_limit_.async_wait([this](const ErrorCode& cancelled) {
-      if (!cancelled) state_.advance(GroupPhase::closed);
-    });
+    run_after(goodbye_limit_, kGoodbyeLinger, [this] { state_.advance(GroupPhase::closed); });
   }
   if (lines_.empty()) state_.advance(GroupPhase::closed);
 }
@@ -268,7 +257,7 @@ std::vector<int> Chief::late() const {
 std::string Chief::names_of(const std::vector<int>& ranks) const {
   std::vector<std::string> names;
   for (const int rank : ranks) {
-    names.push_back(describe_member(state_.cluster.members[static_cast<std::size_t>(rank)]));
+    names.push_back(describe_member(state_.cluster.member(rank)));
   }
   return join_names(names);
 }

@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "distributed/membership/control_plane.h"
 #include "distributed/membership/door.h"
 #include "distributed/membership/group_state.h"
 #include "distributed/membership/link_maker.h"
+#include "distributed/membership/membership.h"
 #include "distributed/membership/start_watch.h"
 
 namespace troupe {

@@ -3,6 +3,7 @@
 #include <sys/random.h>
 
 #include "core/error.h"
+#include "core/sha256.h"
 #include "distributed/membership/json_fields.h"
 #include "distributed/worker_group.h"
 #include "net/frame.h"
@@ -24,16 +25,6 @@ Json json_of(const Endpoint& endpoint) {
 
 Endpoint endpoint_in(const Json& json) {
   return {string_in(json, "host"), static_cast<std::uint16_t>(number_in(json, "port", 65535))};
-}
-
-std::string hex_of(const Session& session) {
-  constexpr const char* kDigits = "0123456789abcdef";
-  std::string hex;
-  for (const std::byte byte : session) {
-    hex += kDigits[std::to_integer<unsigned>(byte) >> 4U];
-    hex += kDigits[std::to_integer<unsigned>(byte) & 15U];
-  }
-  return hex;
 }
 
 unsigned digit_of(char c) {
@@ -124,7 +115,8 @@ std::optional<Refusal> refusal_from(Span<const std::byte> bytes) {
 std::string to_json(const Welcome& welcome) {
   Json endpoints = Json::array();
   for (const Endpoint& endpoint : welcome.endpoints) endpoints.push_back(json_of(endpoint));
-  return detail::dump_json({{"session", hex_of(welcome.session)}, {"endpoints", endpoints}});
+  return detail::dump_json({{"session", hex_of({welcome.session.data(), welcome.session.size()})},
+                            {"endpoints", endpoints}});
 }
 
 std::optional<Welcome> welcome_from(Span<const std::byte> bytes) {

@@ -7,11 +7,10 @@
 
 #include "core/log.h"
 #include "core/text.h"
+#include "net/timer.h"
 
 namespace troupe {
 namespace {
-
-using ErrorCode = boost::system::error_code;
 
 // The end of an old connection may be read so long after the hello on its successor.
 constexpr std::chrono::milliseconds kTwinGrace{300};
@@ -66,7 +65,7 @@ std::optional<Refusal> Door::objection(const FrameHeader& header, const Hello& h
   }
   const int first = cluster_.is_server() ? 0 : 1;  // the chief does not knock at its own door
   if (hello.rank < first || hello.rank >= cluster_.world_size() ||
-      hello.task != cluster_.members[static_cast<std::size_t>(hello.rank)].task) {
+      hello.task != cluster_.member(hello.rank).task) {
     return Refusal{
         text("no worker of this cluster is ", hello.task, " with rank ", hello.rank, "."),
         "give each process the task that it has in the cluster.", Retry::no};
@@ -117,10 +116,7 @@ void Door::look_again() {
   }
   for (const Twin& twin : settled) settle(twin);
   if (twins_.empty()) return keeper_.proceed();
-  look_.expires_after(kTwinLook);
-  look_.async_wait([this](const ErrorCode& cancelled) {
-    if (!cancelled) look_again();
-  });
+  run_after(look_, kTwinLook, [this] { look_again(); });
 }
 
 void Door::settle(const Twin& twin) {
@@ -163,10 +159,8 @@ void Door::compare_terms(const Hello& hello) {
 void Door::note_difference(const Failure& failure) {
   if (difference_) return;
   difference_ = failure;
-  difference_limit_.expires_after(kDifferenceGrace);
-  difference_limit_.async_wait([this](const ErrorCode& cancelled) {
-    if (!cancelled) failures_.begin(*difference_, FrameType::abort);
-  });
+  run_after(difference_limit_, kDifferenceGrace,
+            [this] { failures_.begin(*difference_, FrameType::abort); });
 }
 
 }  // namespace troupe

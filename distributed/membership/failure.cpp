@@ -1,7 +1,6 @@
 #include "distributed/membership/failure.h"
 
-#include <algorithm>
-
+#include "core/clock.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "net/address.h"
@@ -49,12 +48,9 @@ std::string describe_member(const Member& member) {
 }
 
 std::string join_names(const std::vector<std::string>& names) {
-  std::string joined;
-  for (std::size_t i = 0; i < std::min(names.size(), kMaxNames); ++i) {
-    joined += (i == 0 ? "" : ", ") + names[i];
-  }
-  if (names.size() > kMaxNames) joined += text(" and ", names.size() - kMaxNames, " more");
-  return joined;
+  if (names.size() <= kMaxNames) return join(names);
+  const auto begin = names.begin();
+  return text(join({begin, begin + kMaxNames}), " and ", names.size() - kMaxNames, " more");
 }
 
 Failure other_version(const Cluster& cluster, const std::string& peer,
@@ -66,16 +62,15 @@ Failure other_version(const Cluster& cluster, const std::string& peer,
 
 Failure start_timeout(int culprit, const std::string& what, std::chrono::milliseconds limit,
                       const std::string& why, const std::string& whom) {
-  const std::chrono::duration<double> seconds = limit;
   return {FailureKind::rendezvous, culprit,
-          text(what, " in ", seconds.count(), " s (limit --start-timeout): ", why, "."),
+          text(what, " in ", Seconds(limit).count(), " s (limit --start-timeout): ", why, "."),
           text("start every task, and check that each can reach ", whom, "."), kExitPeerLost};
 }
 
 Failure peer_lost(const Cluster& cluster, int number, const std::string& how) {
   const int server = number - cluster.world_size();
   const std::string& task = server >= 0 ? cluster.servers[static_cast<std::size_t>(server)].task
-                                        : cluster.members[static_cast<std::size_t>(number)].task;
+                                        : cluster.member(number).task;
   return {FailureKind::peer_lost, number, text(task, " is gone: ", how, "."),
           text("look at the log of ", task, ", then start the whole group again."), kExitPeerLost};
 }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "distributed/membership/control_messages.h"
+#include "net/timer.h"
 
 namespace troupe {
 namespace {
@@ -35,10 +36,7 @@ void FailureBroadcast::flush() {
   if (!lines_.has_unsent() || std::chrono::steady_clock::now() >= limit_) {
     return on_told_(*failure_);
   }
-  poll_.expires_after(kFlushPoll);
-  poll_.async_wait([this](const boost::system::error_code& cancelled) {
-    if (!cancelled) flush();
-  });
+  run_after(poll_, kFlushPoll, [this] { flush(); });
 }
 
 }  // namespace troupe

@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
-#include "core/deadline.h"
+#include "core/clock.h"
 #include "core/unique_fd.h"
 #include "distributed/membership/failure.h"
 #include "distributed/worker_group.h"
-#include "net/wake_event.h"
+#include "net/network_thread.h"
 #include "options/cluster.h"
 
 namespace troupe {

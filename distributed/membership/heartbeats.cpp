@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/clock.h"
 #include "core/text.h"
+#include "net/timer.h"
 
 namespace troupe {
 
@@ -39,10 +41,7 @@ void Heartbeats::on_tick() {
     if (lines_.has(peer)) look_at(peer, now);
     if (lines_.has(peer) && !is_retired(peer)) next = liveness_.next_look(peer, now, next);
   }
-  tick_.expires_after(next);
-  tick_.async_wait([this](const boost::system::error_code& cancelled) {
-    if (!cancelled) on_tick();
-  });
+  run_after(tick_, next, [this] { on_tick(); });
 }
 
 void Heartbeats::look_at(int peer, Liveness::TimePoint now) {
@@ -53,8 +52,8 @@ void Heartbeats::look_at(int peer, Liveness::TimePoint now) {
     liveness_.heard(peer, now);
   }
   if (liveness_.lost(peer, now) && !is_retired(peer)) {
-    const std::chrono::duration<double> silent = liveness_.silence(peer, now);
-    const std::chrono::duration<double> limit = options_.heartbeat_timeout;
+    const Seconds silent = liveness_.silence(peer, now);
+    const Seconds limit = options_.heartbeat_timeout;
     on_lost_(peer, text("no heartbeat for ", silent.count(), " s (limit ", limit.count(), " s)"));
   } else if (!line->has_unsent()) {
     beat_(peer);

@@ -25,16 +25,13 @@ std::string value_or_absent(const std::map<std::string, std::string>& values,
 
 std::string cluster_fingerprint(const Cluster& cluster) {
   std::string canonical = text("troupe cluster 1\n", cluster.world_size(), "\n");
-  for (const Member& member : cluster.members) {
-    canonical += member.task + "\t";
+  const auto add = [&canonical](const char* what, const Member& member) {
+    canonical += text(what, member.task, "\t");
     if (member.address) canonical += text(member.address->host, "\t", member.address->port);
     canonical += "\n";
-  }
-  for (const Member& server : cluster.servers) {
-    canonical += text("server ", server.task, "\t");
-    if (server.address) canonical += text(server.address->host, "\t", server.address->port);
-    canonical += "\n";
-  }
+  };
+  for (const Member& member : cluster.members) add("", member);
+  for (const Member& server : cluster.servers) add("server ", server);
   return sha256_hex(canonical);
 }
 
@@ -79,13 +76,8 @@ std::string join_lines(const std::vector<std::string>& lines) {
 }
 
 std::vector<std::string> split_lines(const std::string& joined) {
-  std::vector<std::string> lines;
-  std::size_t begin = 0;
-  for (std::size_t end = joined.find('\n'); end != std::string::npos;
-       end = joined.find('\n', begin)) {
-    lines.push_back(joined.substr(begin, end - begin));
-    begin = end + 1;
-  }
+  std::vector<std::string> lines = split(joined, '\n');
+  lines.pop_back();  // each line ends with a newline
   return lines;
 }
 

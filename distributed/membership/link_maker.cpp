@@ -15,6 +15,7 @@
 #include "distributed/collectives/topology.h"
 #include "net/address.h"
 #include "net/socket_options.h"
+#include "net/timer.h"
 
 namespace troupe {
 namespace asio = boost::asio;
@@ -41,6 +42,11 @@ std::vector<int> peers_of(const GroupState& state) {
 struct LinkMaker::Attempt {
   Attempt(int with, LinkSocket connected)
       : peer(with), socket(std::move(connected)), timer(socket.get_executor()) {}
+  void close() {
+    boost::system::error_code ignored;
+    timer.cancel();
+    socket.close(ignored);
+  }
   int peer;
   LinkSocket socket;
   std::chrono::milliseconds patience = kFirstPatience;
@@ -105,12 +111,9 @@ void LinkMaker::connect(int peer, std::chrono::milliseconds patience) {
   attempt->socket.open(target.protocol(), error);
   if (error) return give_up(attempt, Obstacle::no_way, error.message());
   prepare_socket(attempt->socket.native_handle());
-  attempt->timer.expires_after(patience);
-  attempt->timer.async_wait([attempt](const boost::system::error_code& cancelled) {
-    boost::system::error_code ignored;
-    if (cancelled) return;
+  run_after(attempt->timer, patience, [attempt] {
     attempt->patience = std::min(2 * attempt->patience, kLongestPatience);
-    attempt->socket.close(ignored);
+    attempt->close();
   });
   attempt->socket.async_connect(target, [this, attempt](const boost::system::error_code& failed) {
     if (stopped_) return;
@@ -156,11 +159,8 @@ void LinkMaker::give_up(const std::shared_ptr<Attempt>& attempt, Obstacle obstac
   if (!attempt->local || (silent && state_.options.transport == Transport::unix_socket)) {
     return retry_later(attempt);
   }
-  const auto task_of = [this](int rank) -> const std::string& {
-    return state_.cluster.members[static_cast<std::size_t>(rank)].task;
-  };
-  const std::string cause = text("no Unix socket leads from ", task_of(state_.cluster.rank), " to ",
-                                 task_of(attempt->peer), ": ", why);
+  const std::string cause = text("no Unix socket leads from ", state_.cluster.task(), " to ",
+                                 state_.cluster.member(attempt->peer).task, ": ", why);
   if (state_.options.transport == Transport::unix_socket) {
     stop();
     return on_failure_({FailureKind::config, attempt->peer, cause + ".",
@@ -171,19 +171,15 @@ void LinkMaker::give_up(const std::shared_ptr<Attempt>& attempt, Obstacle obstac
   if (made_.no_unix.empty()) made_.no_unix = cause;
   log_debug(cause, "; TCP is used");
   by_tcp_.insert(attempt->peer);
-  boost::system::error_code ignored;
-  attempt->timer.cancel();
-  attempt->socket.close(ignored);
+  attempt->close();
   attempts_.remove(attempt);
   connect(attempt->peer, attempt->patience);
 }
 
 void LinkMaker::retry_later(const std::shared_ptr<Attempt>& attempt) {
-  boost::system::error_code ignored;
-  attempt->socket.close(ignored);
-  attempt->timer.expires_after(kRetryPause);
-  attempt->timer.async_wait([this, attempt](const boost::system::error_code& cancelled) {
-    if (cancelled || stopped_) return;
+  attempt->close();
+  run_after(attempt->timer, kRetryPause, [this, attempt] {
+    if (stopped_) return;
     attempts_.remove(attempt);
     connect(attempt->peer, attempt->patience);
   });
@@ -260,11 +256,7 @@ void LinkMaker::stop() {
 }
 
 void LinkMaker::close_attempts() {
-  for (const auto& attempt : attempts_) {
-    boost::system::error_code ignored;
-    attempt->timer.cancel();
-    attempt->socket.close(ignored);
-  }
+  for (const auto& attempt : attempts_) attempt->close();
   attempts_.clear();
 }
 

@@ -77,10 +77,7 @@ void GroupMember::ensure_acceptor(const Connection& connection) {
   if (std::exchange(accepting_, true)) return;
   links_.listen(acceptor_->endpoint());
   acceptor_->start([this](FirstFrame first) {
-    const bool is_link =
-        first.fault == FrameFault::none && first.header.type == FrameType::link_hello;
-    if (!is_link) return;  // it is closed with its socket
-    links_.take({std::move(first.socket), first.header, std::move(first.payload)});
+    if (first.is_link_hello()) links_.take(std::move(first));  // else it is closed with its socket
   });
 }
 

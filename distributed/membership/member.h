@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "distributed/membership/control_messages.h"
-#include "distributed/membership/control_plane.h"
 #include "distributed/membership/group_state.h"
 #include "distributed/membership/heartbeats.h"
 #include "distributed/membership/link_maker.h"
+#include "distributed/membership/membership.h"
 #include "distributed/membership/start_watch.h"
 #include "net/acceptor.h"
 #include "net/connector.h"

@@ -62,7 +62,7 @@ Membership::Membership(Cluster cluster, const GroupOptions& options)
 
 void Membership::listen() {
   const Cluster& cluster = state_.cluster;
-  const auto& own = cluster.members[static_cast<std::size_t>(cluster.rank)].address;
+  const auto& own = cluster.member(cluster.rank).address;
   if (const int inherited = cluster.listener.take(); inherited >= 0) {
     acceptor_ = std::make_unique<Acceptor>(network_.context(), inherited);
   } else if (own) {

@@ -7,14 +7,32 @@
 #include <memory>
 #include <string>
 
-#include "core/deadline.h"
-#include "distributed/membership/control_plane.h"
+#include "core/clock.h"
+#include "distributed/membership/failure.h"
 #include "distributed/membership/group_state.h"
 #include "distributed/worker_group.h"
 #include "net/acceptor.h"
 #include "net/network_thread.h"
 
 namespace troupe {
+
+// ControlPlane: this process's end of the star. The chief's is in chief.h, every other worker's in
+// member.h.
+//
+// Thread rule: the network thread only.
+class ControlPlane {
+ public:
+  virtual ~ControlPlane() = default;
+
+  /// Starts meeting the others; the outcome appears in GroupState.
+  virtual void join() = 0;
+  /// This process failed or found a failure; the group must learn of it.
+  virtual void report(const Failure& failure) = 0;
+  /// The data link to `peer` broke; the chief decides who is at fault.
+  virtual void suspect(int peer, const std::string& what) = 0;
+  /// This process has passed the closing barrier.
+  virtual void goodbye() = 0;
+};
 
 class Membership {
  public:

@@ -2,12 +2,12 @@
 
 #include <utility>
 
+#include "core/clock.h"
 #include "core/log.h"
+#include "net/timer.h"
 
 namespace troupe {
 namespace {
-
-using ErrorCode = boost::system::error_code;
 
 constexpr std::chrono::seconds kProgressEvery{5};
 
@@ -27,12 +27,7 @@ void StartWatch::begin() {
   log_progress();
 }
 
-void StartWatch::extend(std::chrono::milliseconds time) {
-  over_.expires_after(time);
-  over_.async_wait([this](const ErrorCode& cancelled) {
-    if (!cancelled) on_over_();
-  });
-}
+void StartWatch::extend(std::chrono::milliseconds time) { run_after(over_, time, on_over_); }
 
 void StartWatch::end() {
   over_.cancel();
@@ -40,10 +35,7 @@ void StartWatch::end() {
 }
 
 void StartWatch::log_progress() {
-  progress_.expires_after(kProgressEvery);
-  progress_.async_wait([this](const ErrorCode& cancelled) {
-    if (cancelled) return;
-    using Seconds = std::chrono::duration<double>;
+  run_after(progress_, kProgressEvery, [this] {
     const auto waited =
         std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - began_);
     const std::string whom = whom_();

@@ -10,10 +10,6 @@ namespace {
 // chief's own grace for a suspicion, and time for two messages on a busy machine.
 constexpr std::chrono::milliseconds kVerdictWait{1'000};
 
-const std::string& task_of(const Cluster& cluster, int rank) {
-  return cluster.members[static_cast<std::size_t>(rank)].task;
-}
-
 }  // namespace
 
 std::string describe_collective(const FrameHeader& header) {
@@ -35,7 +31,7 @@ Failure desynchronised(const Cluster& cluster, const FrameHeader& mine, int peer
   const std::string here = describe_collective(mine);
   const std::string there = describe_collective(theirs);
   const std::string& me = cluster.task();
-  const std::string& other = task_of(cluster, peer);
+  const std::string& other = cluster.member(peer).task;
   // One wording, whichever side saw it.
   const std::string both = peer < cluster.rank
                                ? text(other, " is in ", there, ", ", me, " in ", here)
@@ -44,6 +40,14 @@ Failure desynchronised(const Cluster& cluster, const FrameHeader& mine, int peer
           "every worker must call the same collectives in the same order: look for a branch that "
           "depends on the rank or on data.",
           kExitFailed};
+}
+
+Failure timed_out(const Cluster& cluster, const FrameHeader& mine, const Deadline& deadline,
+                  int peer, const std::string& wait) {
+  return {FailureKind::timeout, peer,
+          text(describe_collective(mine), ": after ", deadline.elapsed_seconds(), " s ",
+               cluster.task(), " ", wait, " (limit ", deadline.limit_seconds(), " s)."),
+          "look for what holds that worker up; raise --timeout if it is only slow.", kExitPeerLost};
 }
 
 void settle(CallEnvironment& environment, const Failure& mine, const std::string& where) {

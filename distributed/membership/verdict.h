@@ -20,6 +20,11 @@ namespace troupe {
 [[nodiscard]] Failure desynchronised(const Cluster& cluster, const FrameHeader& mine, int peer,
                                      const FrameHeader& theirs);
 
+/// The failure that `peer` has not come by the deadline to `mine`; `wait` says who waits for whom:
+/// "still waits for worker/1".
+[[nodiscard]] Failure timed_out(const Cluster& cluster, const FrameHeader& mine,
+                                const Deadline& deadline, int peer, const std::string& wait);
+
 /// Reports `mine` and throws the chief's verdict; without its word, `mine` stands.
 /// Blocks: at most a second.
 [[noreturn]] void settle(CallEnvironment& environment, const Failure& mine,

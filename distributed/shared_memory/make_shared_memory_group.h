@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "core/deadline.h"
+#include "core/clock.h"
 #include "distributed/shared_memory/shared_memory_group.h"
 
 namespace troupe {

@@ -14,7 +14,7 @@
 #include "core/error.h"
 #include "core/spin.h"
 #include "core/text.h"
-#include "distributed/collectives/collective_label.h"
+#include "distributed/collectives/call.h"
 #include "distributed/membership/verdict.h"
 
 namespace troupe {
@@ -214,15 +214,11 @@ void Meeting::time_out(int waited_for) {
   std::string late;
   for (int peer = 0; peer < segment_.world_size(); ++peer) {
     if (peer == rank_ || reached(entry(peer).stamp, stamp_)) continue;
-    late += (late.empty() ? "" : ", ") + cluster.members[static_cast<std::size_t>(peer)].task;
+    late += (late.empty() ? "" : ", ") + cluster.member(peer).task;
   }
-  if (late.empty()) late = cluster.members[static_cast<std::size_t>(waited_for)].task;
+  if (late.empty()) late = cluster.member(waited_for).task;
   settle(environment_,
-         {FailureKind::timeout, waited_for,
-          text(describe_collective(header_of(words_)), ": after ", deadline_->elapsed_seconds(),
-               " s ", cluster.task(), " still waits for ", late, " (limit ",
-               deadline_->limit_seconds(), " s)."),
-          "look for what holds that worker up; raise --timeout if it is only slow.", kExitPeerLost},
+         timed_out(cluster, header_of(words_), *deadline_, waited_for, "still waits for " + late),
          where());
 }
 

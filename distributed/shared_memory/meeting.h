@@ -15,7 +15,7 @@
 #include <cstdint>
 #include <string>
 
-#include "core/deadline.h"
+#include "core/clock.h"
 #include "core/span.h"
 #include "distributed/collectives/call.h"
 #include "distributed/shared_memory/group_segment.h"

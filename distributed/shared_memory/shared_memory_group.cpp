@@ -11,8 +11,8 @@
 #include <cstring>
 #include <utility>
 
-#include "distributed/collectives/rank_order.h"
-#include "distributed/collectives/slices.h"
+#include "distributed/collectives/reduction.h"
+#include "distributed/collectives/topology.h"
 
 namespace troupe {
 namespace {

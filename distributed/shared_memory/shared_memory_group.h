@@ -12,7 +12,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/deadline.h"
+#include "core/clock.h"
 #include "core/span.h"
 #include "distributed/collectives/reduction.h"
 #include "distributed/shared_memory/meeting.h"

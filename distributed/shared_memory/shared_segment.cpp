@@ -5,8 +5,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <boost/interprocess/exceptions.hpp>
-#include <boost/interprocess/mapped_region.hpp>
 #include <cerrno>
 #include <string>
 #include <system_error>
@@ -16,24 +14,9 @@
 #include "core/text.h"
 
 namespace troupe {
-namespace ipc = boost::interprocess;
-
 namespace {
 
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-
-// What mapped_region asks of memory that it is to map.
-class OpenFile {
- public:
-  explicit OpenFile(int fd) : fd_(fd) {}
-  [[nodiscard]] ipc::mapping_handle_t get_mapping_handle() const {
-    return ipc::ipcdetail::mapping_handle_from_file_handle(fd_);
-  }
-  [[nodiscard]] ipc::mode_t get_mode() const { return ipc::read_write; }
-
- private:
-  int fd_;
-};
 
 [[noreturn]] void throw_not_granted(const char* what, std::uint64_t bytes, int error) {
   throw EnvironmentError(text("the system grants no ", bytes, " bytes of shared memory (", what,
@@ -49,10 +32,6 @@ void reserve(int fd, std::uint64_t bytes) {
 }
 
 }  // namespace
-
-struct SharedSegment::Mapping {
-  ipc::mapped_region region;
-};
 
 SharedSegment::SharedSegment(UniqueFd fd) : fd_(std::move(fd)) {}
 
@@ -84,19 +63,15 @@ std::shared_ptr<SharedSegment> SharedSegment::adopt(UniqueFd handed, std::uint64
 }
 
 void SharedSegment::map(std::uint64_t bytes) {
-  try {
-    // All pages at once, not one fault after the other in the first sums.
-    mapping_ = std::make_unique<Mapping>(Mapping{ipc::mapped_region(
-        OpenFile(fd_.get()), ipc::read_write, 0, bytes, nullptr, MAP_SHARED | MAP_POPULATE)});
-  } catch (const ipc::interprocess_exception& error) {
-    throw_not_granted("mmap", bytes, error.get_native_error());
-  }
+  // All pages at once, not one fault after the other in the first sums.
+  void* const at =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd_.get(), 0);
+  if (at == MAP_FAILED) throw_not_granted("mmap", bytes, errno);
+  memory_ = {static_cast<std::byte*>(at), bytes};
 }
 
-SharedSegment::~SharedSegment() = default;
-
-Span<std::byte> SharedSegment::memory() const {
-  return {static_cast<std::byte*>(mapping_->region.get_address()), mapping_->region.get_size()};
+SharedSegment::~SharedSegment() {
+  if (!memory_.empty()) ::munmap(memory_.data(), memory_.size());
 }
 
 }  // namespace troupe

@@ -28,19 +28,18 @@ class SharedSegment {
   SharedSegment& operator=(const SharedSegment&) = delete;
 
   /// Aligned to a page.
-  [[nodiscard]] Span<std::byte> memory() const;
+  [[nodiscard]] Span<std::byte> memory() const { return memory_; }
   /// To hand over; -1 after close_fd().
   [[nodiscard]] int fd() const { return fd_.get(); }
   /// The memory stays mapped; nobody can be handed it any more.
   void close_fd() { fd_.reset(); }
 
  private:
-  struct Mapping;
   explicit SharedSegment(UniqueFd fd);
   void map(std::uint64_t bytes);
 
   UniqueFd fd_;
-  std::unique_ptr<Mapping> mapping_;
+  Span<std::byte> memory_;
 };
 
 }  // namespace troupe

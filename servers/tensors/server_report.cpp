@@ -27,12 +27,6 @@ std::string to_line(const Histogram& histogram) {
   return text(line, ", ", from, " to ", histogram.rbegin()->first, ": ", rest);
 }
 
-std::string to_line(const std::vector<std::string>& names) {
-  std::string line;
-  for (const std::string& name : names) line += (line.empty() ? "" : ", ") + name;
-  return line;
-}
-
 ordered_json to_json(const Histogram& histogram) {
   ordered_json json = ordered_json::object();
   for (const auto& [value, count] : histogram) json[std::to_string(value)] = count;
@@ -61,9 +55,9 @@ void ServerReport::log() const {
            " updates, as value: count: ", to_line(counted.staleness));
   log_info("updates between a worker's read and its write, as value: count: ",
            to_line(counted.missed));
-  if (!counted.lost.empty()) log_warning("workers lost: ", to_line(counted.lost));
+  if (!counted.lost.empty()) log_warning("workers lost: ", join(counted.lost));
   if (!counted.joined_again.empty()) {
-    log_info("workers that joined again: ", to_line(counted.joined_again));
+    log_info("workers that joined again: ", join(counted.joined_again));
   }
   log_info("bytes per step of the chief: ", per_step(pushed, steps), " pushed, ",
            per_step(pulled, steps), " pulled, after ", first,

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "core/deadline.h"
+#include "core/clock.h"
 #include "distributed/membership/failure.h"
 #include "net/frame.h"
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "core/deadline.h"
+#include "core/clock.h"
 #include "options/cluster.h"
 #include "servers/wire/client_inbox.h"
 #include "servers/wire/parameter_store.h"

@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/text.h"
+#include "net/timer.h"
 #include "servers/wire/server_messages.h"
 
 namespace troupe {
@@ -51,9 +52,8 @@ void ServerEnding::on_sigterm() {
   log_info("SIGTERM: serving on until the chief ends training, at most ", seconds_of(patience_),
            " s.");
   if (keeper_.finished()) return;  // that has its own limit
-  limit_.expires_after(patience_);
-  limit_.async_wait([this](const ErrorCode& cancelled) {
-    if (cancelled || keeper_.finished()) return;
+  run_after(limit_, patience_, [this] {
+    if (keeper_.finished()) return;
     failures_.begin({FailureKind::peer_failed, number_of(cluster_),
                      text(cluster_.task(), " was stopped by SIGTERM."),
                      "start the job again to go on.", kExitStopped},
@@ -62,10 +62,7 @@ void ServerEnding::on_sigterm() {
 }
 
 void ServerEnding::stop_soon() {
-  limit_.expires_after(patience_);
-  limit_.async_wait([this](const ErrorCode& cancelled) {
-    if (!cancelled) on_patience_over();
-  });
+  run_after(limit_, patience_, [this] { on_patience_over(); });
 }
 
 // The chief says goodbye when it has saved and tested, which may take long: as long as it lives it
@@ -74,8 +71,8 @@ void ServerEnding::on_patience_over() {
   if (statistics_told_) return is_by_sigterm_ || !is_here(0) ? context_.stop() : stop_soon();
   for (int rank = 1; rank < lines_.count(); ++rank) {
     if (!is_here(rank)) continue;
-    log_warning(cluster_.members[static_cast<std::size_t>(rank)].task, " has not left within ",
-                seconds_of(patience_), " s after the end of training.");
+    log_warning(cluster_.member(rank).task, " has not left within ", seconds_of(patience_),
+                " s after the end of training.");
   }
   tell_statistics();
   stop_soon();

@@ -66,9 +66,7 @@ class ServerProcess : private DoorKeeper {
   void fail(const Failure& failure) { failures_.begin(failure, FrameType::abort); }
   void fail_by(const std::exception& error);
   [[nodiscard]] bool is_clock() const { return cluster_.server == 0; }
-  [[nodiscard]] const std::string& task(int rank) const {
-    return cluster_.members[static_cast<std::size_t>(rank)].task;
-  }
+  [[nodiscard]] const std::string& task(int rank) const { return cluster_.member(rank).task; }
   [[nodiscard]] Seat& seat(int rank) { return seats_[static_cast<std::size_t>(rank)]; }
 
   const Cluster cluster_;

@@ -65,9 +65,7 @@ class ServerSteps {
   void fail_on_conflict();
   void send_values(int rank);
   void send_state();
-  [[nodiscard]] const std::string& task(int rank) const {
-    return cluster_.members[static_cast<std::size_t>(rank)].task;
-  }
+  [[nodiscard]] const std::string& task(int rank) const { return cluster_.member(rank).task; }
 
   /// What one worker has, and what it waits with.
   struct Worker {

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "distributed/collectives/collective_label.h"
+#include "distributed/collectives/call.h"
 #include "hooks/parameter_update.h"
 
 namespace troupe::detail {

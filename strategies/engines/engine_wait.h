@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-#include "core/deadline.h"
+#include "core/clock.h"
 #include "distributed/worker_group.h"
 
 namespace troupe::detail {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "core/deadline.h"
+#include "core/clock.h"
 #include "core/error.h"
 
 namespace troupe::detail {

@@ -31,7 +31,7 @@ class ReplicaSum {
 
   /// Replaces `flat` [n], contiguous, float32 or float64, by its sum over all replicas of all
   /// workers; every replica ends with the same bits. Replicas are added in their order as
-  /// distributed/collectives/rank_order.h says, whatever thread is first, so a run repeats bit for
+  /// distributed/collectives/reduction.h says, whatever thread is first, so a run repeats bit for
   /// bit; where every worker has the same power of two of them, the sum over the workers continues
   /// in that order over all replicas. `summand` says what the values are. Shapes: the same n on
   /// every replica. Collective: yes. Throws: as ReplicaThreads::meet and Engine::all_reduce. Cost:

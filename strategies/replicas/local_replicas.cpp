@@ -15,7 +15,7 @@
 #include "core/check.h"
 #include "core/log.h"
 #include "core/machine.h"
-#include "distributed/workers_here.h"
+#include "distributed/worker_group.h"
 #include "strategies/device.h"
 #include "strategies/gradients/tensor_sum.h"
 #include "strategies/replicas/random_layers.h"

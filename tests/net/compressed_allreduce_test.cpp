@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include "distributed/collectives/half.h"
+#include "distributed/collectives/rounding.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/test_prelude.h"
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "distributed/collectives/collective_label.h"
+#include "distributed/collectives/call.h"
 #include "distributed/worker_group.h"
 #include "tests/support/caught.h"
 #include "tests/support/run_ranks.h"

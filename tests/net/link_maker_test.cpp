@@ -82,7 +82,7 @@ class Between {
   }
   /// `hello`, which came by `fd`, reaches rank 0 by `fd`.
   void pass_on(int fd, const std::string& hello) {
-    LinkHello parsed{LinkSocket(context), {}, {}};
+    LinkHello parsed{LinkSocket(context), {}, {}, {}};
     parsed.socket.assign({socket_family(fd), 0}, fd);
     const auto* const bytes = reinterpret_cast<const std::byte*>(hello.data());
     REQUIRE(decode_frame({bytes, kFrameHeaderBytes}, parsed.header) == FrameFault::none);

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/deadline.h"
+#include "core/clock.h"
 
 namespace troupe::testing {
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "core/deadline.h"
+#include "core/clock.h"
 #include "tests/support/run_process.h"
 
 namespace troupe::testing {

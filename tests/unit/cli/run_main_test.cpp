@@ -13,7 +13,7 @@
 #include <string>
 
 #include "core/error.h"
-#include "core/left_undone.h"
+#include "core/log.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "cluster/address.h"
-#include "distributed/workers_here.h"
+#include "distributed/worker_group.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/cli/parsing.h"
 

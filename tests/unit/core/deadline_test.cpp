@@ -1,4 +1,4 @@
-#include "core/deadline.h"
+#include "core/clock.h"
 
 #include "tests/support/test_prelude.h"
 

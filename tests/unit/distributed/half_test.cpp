@@ -1,5 +1,5 @@
 // Every pattern of both formats, and every place where the nearest number changes.
-#include "distributed/collectives/half.h"
+#include "distributed/collectives/rounding.h"
 
 #include <cmath>
 #include <initializer_list>

@@ -1,4 +1,4 @@
-#include "distributed/membership/liveness.h"
+#include "distributed/membership/heartbeats.h"
 
 #include "tests/support/test_prelude.h"
 

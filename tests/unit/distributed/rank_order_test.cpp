@@ -1,11 +1,11 @@
-#include "distributed/collectives/rank_order.h"
+#include "distributed/collectives/reduction.h"
 
 #include <cstdint>
 #include <cstring>
 #include <random>
 #include <vector>
 
-#include "distributed/collectives/half.h"
+#include "distributed/collectives/rounding.h"
 #include "tests/support/serial_sum.h"
 #include "tests/support/test_prelude.h"
 

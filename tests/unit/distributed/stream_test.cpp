@@ -16,10 +16,9 @@ struct LinkPair {
   LinkPair() {
     int fds[2] = {-1, -1};
     REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) == 0);
-    to_1 = std::make_unique<Link>(context, UniqueFd(fds[0]), 1);
-    to_0 = std::make_unique<Link>(context, UniqueFd(fds[1]), 0);
+    to_1 = std::make_unique<Link>(UniqueFd(fds[0]), 1);
+    to_0 = std::make_unique<Link>(UniqueFd(fds[1]), 0);
   }
-  LinkContext context;
   std::unique_ptr<Link> to_1;  // rank 0's
   std::unique_ptr<Link> to_0;
 };

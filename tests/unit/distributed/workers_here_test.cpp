@@ -1,4 +1,4 @@
-#include "distributed/workers_here.h"
+#include "distributed/worker_group.h"
 
 #include <optional>
 #include <string>

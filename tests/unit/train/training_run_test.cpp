@@ -5,7 +5,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "core/left_undone.h"
+#include "core/log.h"
 #include "tests/support/captured_log.h"
 #include "tests/support/torch_prelude.h"
 #include "tests/unit/train/loop_runs.h"

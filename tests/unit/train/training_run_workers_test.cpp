@@ -2,7 +2,7 @@
 #include <functional>
 #include <mutex>
 
-#include "core/left_undone.h"
+#include "core/log.h"
 #include "tests/support/caught.h"
 #include "tests/support/torch_prelude.h"
 #include "tests/unit/strategies/strategy_runs.h"

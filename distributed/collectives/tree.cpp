@@ -1,6 +1,4 @@
-// Binomial tree towards rank 0, one rank's piece after the other: each rank on the way clears its
-// lowest set bit to find the next, and sends on what it has while the rest arrives. What is not
-// rank 0's own passes through the scratch, so no rank but rank 0 needs memory for others.
+// The binomial trees, away from a root and towards it, and the barrier.
 #include <algorithm>
 
 #include "distributed/collectives/collectives.h"
@@ -38,6 +36,32 @@ void gather_pieces(Call& call, Span<const std::byte> mine,
 
 }  // namespace
 
+// With ranks counted from the root, a rank receives from the rank without its lowest set bit and
+// sends to those that set one of the bits below it, the farthest first.
+void tree_broadcast(Call& call, Span<std::byte> bytes, int root) {
+  const int world_size = call.world_size();
+  const int from_root = (call.rank() - root + world_size) % world_size;
+  int lowest = 1;  // the lowest set bit, or the first power of two >= W at the root
+  while (lowest < world_size && (from_root & lowest) == 0) lowest *= 2;
+
+  std::vector<SendStream*> children;
+  for (int distance = lowest / 2; distance >= 1; distance /= 2) {
+    if (from_root + distance >= world_size) continue;
+    children.push_back(&call.send_to((from_root + distance + root) % world_size, bytes.size()));
+  }
+  if (from_root == 0) {
+    for (SendStream* child : children) child->append(bytes);
+    return call.run();
+  }
+  ReceiveStream& in = call.receive_from((from_root - lowest + root) % world_size, bytes.size());
+  for (SendStream* child : children) in.forward_to(*child);
+  in.expect(bytes, Forward::yes);
+  call.run();
+}
+
+// One rank's piece after the other: each rank on the way clears its lowest set bit to find the
+// next, and sends on what it has while the rest arrives. What is not rank 0's own passes through
+// the scratch, so no rank but rank 0 needs memory for others.
 std::vector<std::vector<std::byte>> tree_gather(const std::function<Call(const Deadline&)>& enter,
                                                 Span<const std::byte> mine,
                                                 std::chrono::milliseconds limit) {
@@ -73,6 +97,17 @@ std::vector<std::vector<std::byte>> tree_gather(const std::function<Call(const D
     gather_pieces(call, mine.subspan(std::min<std::uint64_t>(begin, mine.size()), own), pieces);
   }
   return gathered;
+}
+
+// In round k rank r tells r + 2^k that it is here and hears from r - 2^k; after
+// ceil(log2(W)) rounds every rank has heard, directly or not, from all.
+void dissemination_barrier(Call& call) {
+  const int world_size = call.world_size();
+  for (int distance = 1; distance < world_size; distance *= 2) {
+    call.send_to((call.rank() + distance) % world_size, 0);
+    call.receive_from((call.rank() - distance + world_size) % world_size, 0);
+    call.run();
+  }
 }
 
 }  // namespace troupe
