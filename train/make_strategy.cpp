@@ -4,12 +4,10 @@
 #include "core/log.h"
 #include "distributed/workers_here.h"
 #include "servers/parameter_server.h"
-#include "strategies/central_storage.h"
 #include "strategies/compute_threads.h"
 #include "strategies/engines/make_engine.h"
-#include "strategies/mirrored.h"
 #include "strategies/multi_worker.h"
-#include "strategies/one_device.h"
+#include "strategies/one_process.h"
 
 namespace troupe {
 

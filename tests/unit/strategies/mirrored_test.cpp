@@ -1,7 +1,5 @@
 // Replicas in one process, alone and in each worker of a group.
-#include "strategies/mirrored.h"
-
-#include "strategies/one_device.h"
+#include "strategies/one_process.h"
 #include "tests/unit/strategies/strategy_runs.h"
 
 using troupe::testing::mirrored_options;

@@ -1,7 +1,7 @@
 // Batch norm over the global batch: against LibTorch's own on one device, value by value.
 #include "hooks/sync_batch_norm.h"
 
-#include "strategies/one_device.h"
+#include "strategies/one_process.h"
 #include "tests/unit/strategies/strategy_runs.h"
 
 using troupe::SyncBatchNorm;

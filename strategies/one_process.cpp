@@ -1,14 +1,30 @@
-#include "strategies/central_storage.h"
+#include "strategies/one_process.h"
 
 #include <torch/optim/optimizer.h>
 #include <torch/types.h>
 
+#include <utility>
+
 #include "core/error.h"
 #include "core/text.h"
+#include "strategies/gradients/finite_gradients.h"
 #include "strategies/replicas/local_replicas.h"
 
 namespace troupe {
 namespace {
+
+/// The update of a replica that is alone: its gradients are the step's already, whatever their
+/// types, and stay where backward has made them.
+class OwnUpdate final : public detail::OverlappedSum {
+ public:
+  using OverlappedSum::OverlappedSum;
+
+  void begin_backward(const std::vector<NamedTensor>& /*parameters*/,
+                      const Backward& /*backward*/) override {}
+  void reduce(const std::vector<NamedTensor>& parameters) override {
+    detail::check_finite_gradients(parameters);
+  }
+};
 
 /// The update that replicas of one process take once for all of them.
 class UpdateOnce final : public detail::OverlappedSum {
@@ -50,14 +66,6 @@ class UpdateOnce final : public detail::OverlappedSum {
   std::shared_ptr<Central> central_;
 };
 
-detail::LocalReplicas::MakeUpdate update_once() {
-  return [central = std::make_shared<UpdateOnce::Central>(nullptr)](
-             detail::ReplicaSum& sum, const detail::OverlappedSum::Place& place,
-             const BucketOptions& options) {
-    return std::make_unique<UpdateOnce>(sum, place, options, central);
-  };
-}
-
 /// Replicas on the first one's device get its parameters' memory in place of their own. The tensors
 /// stay the same objects, which optimisers and gradients are found by.
 void share_parameters(const TrainState& state) {
@@ -71,15 +79,20 @@ void share_parameters(const TrainState& state) {
   }
 }
 
-class CentralStorage final : public Strategy {
+/// Whose the variables are.
+enum class Variables { each_replicas_own, shared };
+
+class OneProcess final : public Strategy {
  public:
-  explicit CentralStorage(const StrategyOptions& options)
-      : Strategy({"central-storage", 0, 1, options.local_replicas(), options.local_replicas()}),
-        replicas_(options, update_once()) {}
+  OneProcess(const char* name, const StrategyOptions& options, Variables variables,
+             const detail::LocalReplicas::MakeUpdate& make_update)
+      : Strategy({name, 0, 1, options.local_replicas(), options.local_replicas()}),
+        variables_(variables),
+        replicas_(options, make_update) {}
 
   [[nodiscard]] TrainState create_state(const Hooks& hooks, std::uint64_t seed) override {
     TrainState state = replicas_.make(hooks, seed);
-    share_parameters(state);
+    if (variables_ == Variables::shared) share_parameters(state);
     return state;
   }
   [[nodiscard]] std::vector<StepResult> run(const Step& step, TrainState& state,
@@ -88,19 +101,46 @@ class CentralStorage final : public Strategy {
   }
 
  private:
+  const Variables variables_;
   detail::LocalReplicas replicas_;
 };
 
+void check_alone(const char* name, const StrategyOptions& options, const char* fix) {
+  if (options.cluster.world_size() <= 1) return;
+  throw ConfigError(text("--strategy ", name, " was asked for, and ", options.cluster.origin,
+                         " describes ", options.cluster.world_size(), " workers."),
+                    fix);
+}
+
+constexpr const char* kUseMultiWorker =
+    "use --strategy multi-worker, which takes --replicas and --devices too, or unset the cluster.";
+
 }  // namespace
 
-std::unique_ptr<Strategy> make_central_storage(const StrategyOptions& options) {
-  if (options.cluster.world_size() > 1) {
-    throw ConfigError(text("--strategy central-storage was asked for, and ", options.cluster.origin,
-                           " describes ", options.cluster.world_size(), " workers."),
-                      "use --strategy multi-worker, which takes --replicas and --devices too, or "
-                      "unset the cluster.");
+std::unique_ptr<Strategy> make_one_device(const StrategyOptions& options) {
+  check_alone("one-device", options, "use --strategy multi-worker, or unset the cluster.");
+  if (options.local_replicas() > 1) {
+    throw ConfigError(
+        text("--strategy one-device was asked for, and ", options.local_replicas(), " replicas."),
+        "use --strategy mirrored, or leave --replicas and --devices out.");
   }
-  return std::make_unique<CentralStorage>(options);
+  return std::make_unique<OneProcess>(
+      "one-device", options, Variables::each_replicas_own,
+      [](auto&... of_replica) { return std::make_unique<OwnUpdate>(of_replica...); });
+}
+
+std::unique_ptr<Strategy> make_mirrored(const StrategyOptions& options) {
+  check_alone("mirrored", options, kUseMultiWorker);
+  return std::make_unique<OneProcess>("mirrored", options, Variables::each_replicas_own, nullptr);
+}
+
+std::unique_ptr<Strategy> make_central_storage(const StrategyOptions& options) {
+  check_alone("central-storage", options, kUseMultiWorker);
+  const auto central = std::make_shared<UpdateOnce::Central>(nullptr);
+  return std::make_unique<OneProcess>("central-storage", options, Variables::shared,
+                                      [central](auto&... of_replica) {
+                                        return std::make_unique<UpdateOnce>(of_replica..., central);
+                                      });
 }
 
 }  // namespace troupe
