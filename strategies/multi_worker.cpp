@@ -9,7 +9,7 @@
 #include "distributed/workers_here.h"
 #include "strategies/compute_threads.h"
 #include "strategies/device.h"
-#include "strategies/engines/make_engine.h"
+#include "strategies/engines/engine.h"
 #include "strategies/replicas/local_replicas.h"
 #include "strategies/shared_failure.h"
 
@@ -183,10 +183,6 @@ class MultiWorker final : public Strategy {
 };
 
 }  // namespace
-
-std::unique_ptr<Strategy> make_multi_worker(const StrategyOptions& options) {
-  return make_multi_worker(options, nullptr);
-}
 
 std::unique_ptr<Strategy> make_multi_worker(const StrategyOptions& options,
                                             const detail::EngineWrapper& wrap) {

@@ -5,7 +5,7 @@
 #include "distributed/workers_here.h"
 #include "servers/parameter_server.h"
 #include "strategies/compute_threads.h"
-#include "strategies/engines/make_engine.h"
+#include "strategies/engines/engine.h"
 #include "strategies/multi_worker.h"
 #include "strategies/one_process.h"
 

@@ -1,9 +1,5 @@
 // Gloo by way of LibTorch's c10d: TCP between workers, sums on the CPU.
-// TROUPE_HAS_GLOO (cmake/engines.cmake) is 1 where LibTorch has it and its headers are there.
-#include "strategies/engines/engines.h"
-
-#if TROUPE_HAS_GLOO
-
+// Compiled where LibTorch has it and its headers are there (cmake/engines.cmake).
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include "strategies/engines/c10d_engine.h"
@@ -23,21 +19,4 @@ std::unique_ptr<Engine> make_gloo_engine(WorkerGroup& group) {
                                             connect);
 }
 
-std::string gloo_lacks() { return ""; }
-
 }  // namespace troupe::detail
-
-#else
-
-#include "core/error.h"
-
-namespace troupe::detail {
-
-std::unique_ptr<Engine> make_gloo_engine(WorkerGroup& /*group*/) {
-  throw InternalError(gloo_lacks(), "please report this.");
-}
-std::string gloo_lacks() { return TROUPE_GLOO_LACKS; }
-
-}  // namespace troupe::detail
-
-#endif

@@ -1,9 +1,5 @@
 // MPI by way of the system's library: for clusters whose network it knows best.
-// TROUPE_HAS_MPI (cmake/engines.cmake) is 1 where the library was found.
-#include "strategies/engines/engines.h"
-
-#if TROUPE_HAS_MPI
-
+// Compiled where the library was found (cmake/engines.cmake).
 #include <mpi.h>
 #include <torch/types.h>
 
@@ -13,6 +9,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "strategies/engines/engine.h"
 #include "strategies/engines/engine_wait.h"
 
 namespace troupe::detail {
@@ -127,21 +124,4 @@ std::unique_ptr<Engine> make_mpi_engine(WorkerGroup& group) {
   return std::make_unique<MpiEngine>(group);
 }
 
-std::string mpi_lacks() { return ""; }
-
 }  // namespace troupe::detail
-
-#else
-
-#include "core/error.h"
-
-namespace troupe::detail {
-
-std::unique_ptr<Engine> make_mpi_engine(WorkerGroup& /*group*/) {
-  throw InternalError(mpi_lacks(), "please report this.");
-}
-std::string mpi_lacks() { return TROUPE_MPI_LACKS; }
-
-}  // namespace troupe::detail
-
-#endif

@@ -6,7 +6,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
-#include "strategies/engines/engines.h"
+#include "strategies/engines/engine.h"
 
 namespace troupe::detail {
 namespace {
