@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "hooks/step_result.h"
+#include "hooks/loss_set.h"
 
 namespace troupe {
 

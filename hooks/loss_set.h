@@ -1,4 +1,4 @@
-// LossSet: the per-example losses of a task, by name.
+// LossSet: the per-example losses of a task, by name. StepResult: what a step makes of them.
 // Shapes: B examples in a replica's batch.
 #pragma once
 
@@ -28,6 +28,18 @@ class LossSet {
 
  private:
   std::vector<std::pair<std::string, LossFunction>> losses_;
+};
+
+/// What a step returns, one loss or several by name. Each loss is a scalar: this replica's share,
+/// made by Replica::global_mean, so that the sum over all replicas is the loss of the step.
+struct StepResult {
+  std::vector<std::pair<std::string, at::Tensor>> losses;
+
+  StepResult() = default;
+  /// One loss, reported as "loss". NOLINTNEXTLINE: `return loss;` is the common case.
+  StepResult(at::Tensor loss) : losses{{"loss", std::move(loss)}} {}  // NOLINT
+  /// Several: {{"generator", g}, {"discriminator", d}}. The first is the one that is logged first.
+  StepResult(std::initializer_list<std::pair<std::string, at::Tensor>> named) : losses(named) {}
 };
 
 }  // namespace troupe

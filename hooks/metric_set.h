@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/span.h"
-#include "hooks/metric.h"
+#include "hooks/metrics.h"
 #include "hooks/values.h"
 
 namespace troupe {

@@ -16,8 +16,6 @@ at::Tensor pair_of(const at::Tensor& sum, double count) {
       {sum.to(torch::kFloat64), torch::full({}, count, sum.options().dtype(torch::kFloat64))});
 }
 
-double ratio(Span<const double> sums) { return sums[1] == 0 ? 0.0 : sums[0] / sums[1]; }
-
 void check_classes(const char* metric, const at::Tensor& scores, const at::Tensor& classes) {
   if (scores.dim() == 2 && classes.dim() == 1 && scores.size(0) == classes.size(0)) return;
   throw ConfigError(
@@ -39,8 +37,6 @@ at::Tensor Mean::measure(const at::Tensor& predictions, const at::Tensor& target
   return torch::stack({(values * weights).sum(), weights.sum()});
 }
 
-double Mean::compute(Span<const double> sums) const { return ratio(sums); }
-
 at::Tensor RootMeanSquaredError::measure(const at::Tensor& predictions,
                                          const at::Tensor& targets) const {
   // [B, 1] and [B] would broadcast to [B, B].
@@ -55,7 +51,7 @@ at::Tensor RootMeanSquaredError::measure(const at::Tensor& predictions,
 }
 
 double RootMeanSquaredError::compute(Span<const double> sums) const {
-  return std::sqrt(ratio(sums));
+  return std::sqrt(Ratio::compute(sums));
 }
 
 at::Tensor Accuracy::measure(const at::Tensor& predictions, const at::Tensor& targets) const {
@@ -63,9 +59,7 @@ at::Tensor Accuracy::measure(const at::Tensor& predictions, const at::Tensor& ta
   return pair_of(predictions.argmax(1).eq(targets).sum(), static_cast<double>(targets.numel()));
 }
 
-double Accuracy::compute(Span<const double> sums) const { return ratio(sums); }
-
-TopK::TopK(std::int64_t k) : k_(k) {
+TopK::TopK(std::int64_t k) : Ratio("correct", "examples"), k_(k) {
   if (k < 1) throw ConfigError(text("TopK was given k = ", k, "."), "give a k of at least 1.");
 }
 
@@ -78,7 +72,5 @@ at::Tensor TopK::measure(const at::Tensor& predictions, const at::Tensor& target
   const at::Tensor best = std::get<1>(predictions.topk(k_, 1));  // [B, k]
   return pair_of(best.eq(targets.unsqueeze(1)).any(1).sum(), static_cast<double>(targets.numel()));
 }
-
-double TopK::compute(Span<const double> sums) const { return ratio(sums); }
 
 }  // namespace troupe

@@ -18,6 +18,11 @@ std::string prefix_of(const std::string& model) { return model == "model" ? "" :
 
 }  // namespace
 
+void ParameterUpdate::step(const std::string& /*name*/, torch::optim::Optimizer& optimizer,
+                           const std::vector<NamedTensor>& /*parameters*/) {
+  optimizer.step();
+}
+
 Replica::Replica(Trainable trainable, LossSet losses, const MetricSet& metrics,
                  const ReplicaPlace& place, ParameterUpdate& update, const StepOptions& options)
     : trainable_(std::move(trainable)),

@@ -21,7 +21,6 @@
 #include "hooks/metric_set.h"
 #include "hooks/parameter_update.h"
 #include "hooks/phase.h"
-#include "hooks/step_context.h"
 #include "hooks/trainable.h"
 #include "options/step_options.h"
 

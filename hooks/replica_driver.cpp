@@ -6,6 +6,11 @@
 #include "core/text.h"
 
 namespace troupe::detail {
+namespace {
+
+thread_local Replica* running = nullptr;
+
+}  // namespace
 
 void ReplicaDriver::begin_step(const StepContext& context) {
   replica_.context_ = context;
@@ -32,5 +37,14 @@ void ReplicaDriver::sum_over_replicas(const at::Tensor& flat, const std::string&
   const std::int64_t number = ++replica_.layer_sums_;
   replica_.update_.sum(flat, text("sum ", number, " of the step's layers, ", what));
 }
+
+ReplicaScope::ReplicaScope(Replica& replica)
+    : former_(running), autocast_(replica.place().device, replica.step_options().precision) {
+  running = &replica;
+}
+
+ReplicaScope::~ReplicaScope() { running = former_; }
+
+Replica* running_replica() { return running; }
 
 }  // namespace troupe::detail

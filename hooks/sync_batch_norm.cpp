@@ -21,7 +21,6 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "hooks/replica_driver.h"
-#include "hooks/replica_scope.h"
 
 namespace troupe {
 namespace {

@@ -22,13 +22,8 @@ constexpr std::int64_t kEndless = std::int64_t{1} << 60;  // as far as servers c
 
 /// Gives every replica the first one's parameters; buffers are each one's own.
 void copy_to_all(const TrainState& state) {
-  if (state.replicas.size() == 1) return;
-  const torch::NoGradGuard no_grad;
   const auto from = state.replicas.front()->parameters();
-  for (std::size_t i = 1; i < state.replicas.size(); ++i) {
-    const auto into = state.replicas[i]->parameters();
-    for (std::size_t k = 0; k < from.size(); ++k) into[k].second.copy_(from[k].second);
-  }
+  for (const auto& replica : state.replicas) copy_values(from, replica->parameters());
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
-#include "strategies/gradients/finite_gradients.h"
+#include "strategies/gradients/flat_gradients.h"
 #include "strategies/replicas/local_replicas.h"
 
 namespace troupe {
@@ -49,20 +49,10 @@ class UpdateOnce final : public detail::OverlappedSum {
     }
     if (is_alone()) return;
     meet(text("the update by optimiser \"", name, "\""));
-    if (!is_first()) fetch(**central_, parameters);
+    detail::copy_values(**central_, parameters);
   }
 
  private:
-  /// The new values, for what is not the same memory.
-  static void fetch(const std::vector<NamedTensor>& central,
-                    const std::vector<NamedTensor>& parameters) {
-    const torch::NoGradGuard no_grad;
-    for (std::size_t i = 0; i < parameters.size(); ++i) {
-      const at::Tensor& own = parameters[i].second;
-      if (!own.is_alias_of(central[i].second)) own.copy_(central[i].second);
-    }
-  }
-
   std::shared_ptr<Central> central_;
 };
 

@@ -69,12 +69,18 @@ class LockstepPace final : public Pace {
 
   [[nodiscard]] bool coordinates() const override { return true; }
   [[nodiscard]] int voices() const override { return workers_; }
-  [[nodiscard]] Counts counts(const DistributedDataset& train) const override;
+  [[nodiscard]] Counts counts(const DistributedDataset& train) const override {
+    return {1, train.steps_per_epoch(), true};
+  }
   void require(Need /*need*/, const std::string& /*what*/) const override {}
   void start(TrainState&, const DistributedDataset&, std::int64_t) override {}
-  [[nodiscard]] std::optional<std::int64_t> next_step(TrainState& state) override;
+  [[nodiscard]] std::optional<std::int64_t> next_step(TrainState& state) override {
+    return state.step + 1;
+  }
   [[nodiscard]] std::optional<std::int64_t> examples_of(
-      const DistributedBatch& batch) const override;
+      const DistributedBatch& batch) const override {
+    return batch.global_examples;
+  }
   void collect(TrainState& /*state*/) override {}
   void end(TrainState& /*state*/, const std::string& /*reason*/) override {}
   [[nodiscard]] std::string facts() const override { return ""; }

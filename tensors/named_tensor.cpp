@@ -1,5 +1,7 @@
 #include "tensors/named_tensor.h"
 
+#include <c10/core/GradMode.h>
+
 #include "core/check.h"
 #include "core/text.h"
 
@@ -15,6 +17,14 @@ std::vector<NamedTensor> named_below(const std::vector<NamedTensor>& tensors,
 }
 
 namespace detail {
+
+void copy_values(const std::vector<NamedTensor>& from, const std::vector<NamedTensor>& into) {
+  const c10::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    const at::Tensor& own = into[i].second;
+    if (!own.is_alias_of(from[i].second)) own.copy_(from[i].second);
+  }
+}
 
 Span<std::byte> host_bytes(const at::Tensor& tensor) {
   TROUPE_CHECK(tensor.is_cpu() && tensor.is_contiguous());

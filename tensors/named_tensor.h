@@ -20,6 +20,10 @@ using NamedTensor = std::pair<std::string, at::Tensor>;
 
 namespace detail {
 
+/// Writes the values of `from` into the tensors of `into`, which are as many and of the same
+/// shapes; what is the same memory is left alone.
+void copy_values(const std::vector<NamedTensor>& from, const std::vector<NamedTensor>& into);
+
 /// The elements of a contiguous tensor on the host, as they lie in memory.
 [[nodiscard]] Span<std::byte> host_bytes(const at::Tensor& tensor);
 

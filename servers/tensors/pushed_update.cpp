@@ -3,7 +3,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include "strategies/gradients/finite_gradients.h"
+#include "strategies/gradients/flat_gradients.h"
 
 namespace troupe::detail {
 namespace {

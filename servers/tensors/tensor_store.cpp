@@ -13,7 +13,7 @@
 #include "core/text.h"
 #include "servers/tensors/shard_states.h"
 #include "strategies/gradients/optimizer_state.h"
-#include "strategies/gradients/tensor_sum.h"
+#include "strategies/gradients/replica_sum.h"
 
 namespace troupe::detail {
 namespace {

@@ -14,6 +14,11 @@
 
 namespace troupe::detail {
 
+/// The sum of `operands`, which are by rank and all dense or all sparse, in the order of
+/// distributed/collectives/rank_order.h. A dense sum is in the first one's memory, and the others'
+/// values are used up; sparse tensors are coalesced after each addition.
+[[nodiscard]] at::Tensor sum_in_rank_order(std::vector<at::Tensor> operands);
+
 /// When gradients are summed over the workers.
 enum class SumTime { after_backward, during_backward };
 

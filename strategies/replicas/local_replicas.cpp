@@ -4,10 +4,12 @@
 #include <ATen/Parallel.h>
 #include <ATen/ThreadLocalState.h>
 #include <c10/core/DeviceGuard.h>
+#include <torch/nn/module.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
 #include <algorithm>
+#include <cctype>
 #include <mutex>
 #include <set>
 #include <utility>
@@ -17,8 +19,7 @@
 #include "core/machine.h"
 #include "distributed/workers_here.h"
 #include "strategies/device.h"
-#include "strategies/gradients/tensor_sum.h"
-#include "strategies/replicas/random_layers.h"
+#include "strategies/gradients/replica_sum.h"
 #include "strategies/replicas/replica_runner.h"
 
 namespace troupe::detail {
@@ -50,6 +51,25 @@ void check_equal_models(const TrainState& state) {
                            i < expected.size() ? expected[i] : std::string("nothing"), "."),
                       "make create_model a function of the options alone.");
   }
+}
+
+bool looks_random(const torch::nn::Module& module) {
+  std::string type = module.name();
+  std::transform(type.begin(), type.end(), type.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  type = type.substr(type.rfind(':') + 1);  // without namespaces
+  return type.find("drop") != std::string::npos || type.find("rrelu") != std::string::npos;
+}
+
+/// The name of the first submodule that looks random by the name of its type (dropout of every
+/// kind, RReLU); "" where there is none. What a forward function draws by itself cannot be seen.
+std::string random_layer(const Replica& replica) {
+  for (const auto& [model_name, model] : replica.models()) {
+    for (const auto& item : model->named_modules(model_name)) {
+      if (looks_random(*item.value())) return item.key();
+    }
+  }
+  return "";
 }
 
 void warn_of_shared_generator(const TrainState& state) {
@@ -133,12 +153,8 @@ std::vector<NamedTensor> state_of(const Replica& replica) {
 }
 
 void copy_first_to_all(const TrainState& state) {
-  const torch::NoGradGuard no_grad;
   const auto from = state_of(*state.replicas.front());
-  for (std::size_t i = 1; i < state.replicas.size(); ++i) {
-    const auto into = state_of(*state.replicas[i]);
-    for (std::size_t k = 0; k < from.size(); ++k) into[k].second.copy_(from[k].second);
-  }
+  for (const auto& replica : state.replicas) copy_values(from, state_of(*replica));
 }
 
 void make_buffers_equal(const TrainState& state, WorkerGroup* group) {
@@ -171,11 +187,7 @@ void make_buffers_equal(const TrainState& state, WorkerGroup* group) {
       group->broadcast(bytes, /*root=*/0, Deadline::in(group->options().collective_timeout));
     });
   }
-  for (std::size_t i = 1; i < buffers.size(); ++i) {
-    for (std::size_t k = 0; k < buffers[i].size(); ++k) {
-      buffers[i][k].second.copy_(buffers.front()[k].second);
-    }
-  }
+  for (const auto& own : buffers) copy_values(buffers.front(), own);
 }
 
 }  // namespace troupe::detail

@@ -9,7 +9,6 @@
 #include "core/text.h"
 #include "hooks/autocast.h"
 #include "hooks/replica_driver.h"
-#include "hooks/replica_scope.h"
 #include "hooks/todo.h"
 
 namespace troupe::detail {

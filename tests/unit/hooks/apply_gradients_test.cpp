@@ -1,7 +1,6 @@
 // What apply_gradients does with the parts of a step, and with gradients that are too long.
 #include "hooks/gradient_norm.h"
 #include "hooks/replica_driver.h"
-#include "hooks/replica_scope.h"
 #include "tests/support/torch_prelude.h"
 
 using troupe::detail::ReplicaDriver;

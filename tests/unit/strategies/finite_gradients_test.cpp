@@ -1,4 +1,4 @@
-#include "strategies/gradients/finite_gradients.h"
+#include "strategies/gradients/flat_gradients.h"
 
 #include <torch/types.h>
 

@@ -9,7 +9,6 @@
 
 #include "strategies/gradients/bucket_thread.h"
 #include "strategies/gradients/gradient_plan.h"
-#include "strategies/gradients/gradient_values.h"
 #include "tests/support/test_prelude.h"
 
 using troupe::detail::BucketThread;

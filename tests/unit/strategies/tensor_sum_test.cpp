@@ -1,4 +1,4 @@
-#include "strategies/gradients/tensor_sum.h"
+#include "strategies/gradients/replica_sum.h"
 
 #include <cstring>
 #include <vector>
