@@ -8,6 +8,76 @@
 #include "servers/wire/row_messages.h"
 
 namespace troupe {
+
+using Lock = std::unique_lock<std::mutex>;
+
+void ClientInbox::deliver(Arrival arrival) {
+  {
+    const Lock lock(mutex_);
+    arrivals_.push_back(std::move(arrival));
+  }
+  changed_.notify_all();
+}
+
+bool ClientInbox::fail(const Failure& failure) {
+  {
+    const Lock lock(mutex_);
+    if (failure_) return false;
+    failure_ = failure;
+  }
+  changed_.notify_all();
+  return true;
+}
+
+std::optional<Failure> ClientInbox::failure() const {
+  const Lock lock(mutex_);
+  return failure_;
+}
+
+std::optional<Arrival> ClientInbox::next(const Deadline& deadline) {
+  Lock lock(mutex_);
+  changed_.wait_until(lock, deadline.when(), [&] { return failure_ || !arrivals_.empty(); });
+  if (failure_ || arrivals_.empty()) return std::nullopt;
+  Arrival arrival = std::move(arrivals_.front());
+  arrivals_.pop_front();
+  return arrival;
+}
+
+bool ClientInbox::wait_failed(const Deadline& deadline) {
+  Lock lock(mutex_);
+  return changed_.wait_until(lock, deadline.when(), [&] { return failure_.has_value(); });
+}
+
+void ClientInbox::push_posted(int server) {
+  const Lock lock(mutex_);
+  ++unwritten_[server];
+}
+
+void ClientInbox::push_written(int server) {
+  {
+    const Lock lock(mutex_);
+    --unwritten_[server];
+  }
+  changed_.notify_all();
+}
+
+bool ClientInbox::wait_written(int server, const Deadline& deadline) {
+  Lock lock(mutex_);
+  changed_.wait_until(lock, deadline.when(), [&] { return failure_ || unwritten_[server] == 0; });
+  return !failure_ && unwritten_[server] == 0;
+}
+
+void ClientInbox::note(int server, const std::string& text) {
+  const Lock lock(mutex_);
+  notes_[server] = text;
+}
+
+std::string ClientInbox::note_of(int server) const {
+  const Lock lock(mutex_);
+  const auto found = notes_.find(server);
+  return found == notes_.end() ? "" : found->second;
+}
+
 namespace {
 
 // False: the frame is not what a server sends.

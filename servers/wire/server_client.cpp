@@ -9,12 +9,10 @@
 #include "core/text.h"
 #include "distributed/membership/failure.h"
 #include "net/network_thread.h"
-#include "servers/wire/client_inbox.h"
 #include "servers/wire/row_messages.h"
 #include "servers/wire/server_answers.h"
 #include "servers/wire/server_links.h"
 #include "servers/wire/server_messages.h"
-#include "servers/wire/server_terms.h"
 
 namespace troupe {
 namespace {
@@ -25,7 +23,8 @@ constexpr std::chrono::milliseconds kServersVerdict{2'000};
 
 }  // namespace
 
-ServerClient::ServerClient(Cluster cluster, GroupOptions options, Staleness pace, ServedModel model)
+ServerClient::ServerClient(Cluster cluster, GroupOptions options, ServerOptions pace,
+                           ServedModel model)
     : cluster_(std::move(cluster)),
       options_(options),
       pace_(pace),

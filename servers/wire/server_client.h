@@ -18,11 +18,10 @@
 #include "distributed/worker_group.h"
 #include "net/frame.h"
 #include "options/cluster.h"
-#include "servers/wire/client_inbox.h"
+#include "options/strategy_options.h"
 #include "servers/wire/parameter_store.h"
 #include "servers/wire/placement.h"
 #include "servers/wire/server_answers.h"
-#include "servers/wire/staleness.h"
 
 namespace troupe {
 
@@ -35,7 +34,7 @@ class ServerClient {
   /// Takes new values into the model; the block is valid during the call.
   using Install = std::function<void(const RowBlock&)>;
 
-  ServerClient(Cluster cluster, GroupOptions options, Staleness pace, ServedModel model);
+  ServerClient(Cluster cluster, GroupOptions options, ServerOptions pace, ServedModel model);
   ~ServerClient();
   ServerClient(const ServerClient&) = delete;
   ServerClient& operator=(const ServerClient&) = delete;
@@ -109,7 +108,7 @@ class ServerClient {
 
   const Cluster cluster_;
   const GroupOptions options_;
-  const Staleness pace_;
+  const ServerOptions pace_;
   const ServedModel model_;
   ClientInbox inbox_;
   std::unique_ptr<NetworkThread> network_;
