@@ -34,8 +34,9 @@ class ParameterUpdate {
   /// Replaces every parameter's gradient by its sum over all replicas. A parameter without a
   /// gradient on this replica counts as zero; one without a gradient on any replica keeps none.
   /// Shapes: the same parameters in the same order on every replica.
+  /// Default: there is one replica.
   /// Collective: yes.  Throws: NonFiniteError on every rank when the sum is not finite; NetError.
-  virtual void reduce(const std::vector<NamedTensor>& parameters) = 0;
+  virtual void reduce(const std::vector<NamedTensor>& /*parameters*/) {}
 
   /// One step of the optimiser named `name`, which owns `parameters`, with their reduced gradients.
   /// Default: optimizer.step() on this replica. Throws: what the optimiser throws; NetError.

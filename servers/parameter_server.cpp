@@ -19,7 +19,7 @@
 #include "strategies/gradients/overlapped_sum.h"
 #include "strategies/replicas/local_replicas.h"
 #include "strategies/replicas/replica_runner.h"
-#include "strategies/shared_failure.h"
+#include "strategies/strategy.h"
 
 namespace troupe {
 namespace {

@@ -2,42 +2,27 @@
 
 #include <torch/cuda.h>
 
-#include <optional>
+#include <regex>
 
 #include "core/error.h"
 #include "core/text.h"
 
 namespace troupe::detail {
-namespace {
-
-/// The N of "cuda:N"; 0 without a colon; unset for anything else.
-std::optional<int> number_of(const std::string& name, std::size_t kind_length) {
-  if (name.size() == kind_length) return 0;
-  const std::string digits = name.substr(kind_length);
-  if (digits.size() < 2 || digits.size() > 3 || digits[0] != ':' ||
-      digits.find_first_not_of("0123456789", 1) != std::string::npos) {
-    return std::nullopt;
-  }
-  return std::stoi(digits.substr(1));
-}
-
-}  // namespace
 
 c10::Device parse_device(const std::string& name, const char* flag) {
-  const bool cuda = name.rfind("cuda", 0) == 0;
-  const bool cpu = name.rfind("cpu", 0) == 0;
-  const auto number = cuda ? number_of(name, 4) : cpu ? number_of(name, 3) : std::nullopt;
-  if (!number) {
+  std::smatch parts;
+  if (!std::regex_match(name, parts, std::regex("(cpu|cuda)(:([0-9]{1,2}))?"))) {
     throw ConfigError(text(flag, " ", name, " is no device."), "use cpu, cuda or cuda:N.");
   }
-  if (cpu) return c10::Device(c10::DeviceType::CPU);
-  if (static_cast<std::size_t>(*number) >= torch::cuda::device_count()) {
+  if (parts[1] == "cpu") return c10::Device(c10::DeviceType::CPU);
+  const int number = parts[3].matched ? std::stoi(parts[3]) : 0;
+  if (static_cast<std::size_t>(number) >= torch::cuda::device_count()) {
     throw EnvironmentError(
         text(flag, " ", name, " was asked for, and LibTorch sees ", torch::cuda::device_count(),
              " CUDA devices."),
         "use the CPU (cpu), or a LibTorch built for CUDA on a machine that has the device.");
   }
-  return c10::Device(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(*number));
+  return c10::Device(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(number));
 }
 
 std::vector<c10::Device> replica_devices(const StrategyOptions& options) {

@@ -11,7 +11,7 @@
 #include "strategies/device.h"
 #include "strategies/engines/engine.h"
 #include "strategies/replicas/local_replicas.h"
-#include "strategies/shared_failure.h"
+#include "strategies/strategy.h"
 
 namespace troupe {
 namespace {

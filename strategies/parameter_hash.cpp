@@ -3,7 +3,7 @@
 #include "core/sha256.h"
 #include "core/text.h"
 #include "strategies/replicas/local_replicas.h"
-#include "strategies/shared_failure.h"
+#include "strategies/strategy.h"
 
 namespace troupe {
 

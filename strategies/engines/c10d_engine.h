@@ -59,8 +59,6 @@ class C10dEngine final : public Engine {
     if (stuck_) (void)backend_.release();
   }
 
-  [[nodiscard]] const char* name() const override { return facts_.name; }
-
   void all_reduce(const at::Tensor& flat, const Summand& summand) override {
     if (group_.world_size() == 1) return;
     const at::Tensor values = facts_.reach == Reach::host ? flat.to(torch::kCPU) : flat;

@@ -40,9 +40,6 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  /// As --communication spells it.
-  [[nodiscard]] virtual const char* name() const = 0;
-
   /// Replaces `flat` [n], contiguous, float32 or float64, by its sum over all workers; every worker
   /// ends with the same bits. Only gradients may lose bits on the way (--compress).
   /// Shapes: the same n on every worker.  Collective: yes.  Blocks: at most collective_timeout.

@@ -15,6 +15,7 @@
 namespace troupe::detail {
 namespace {
 
+constexpr const char* kName = "mpi";
 // MPI counts in int.
 constexpr std::int64_t kMaxCount = std::int64_t{1} << 30;
 
@@ -63,14 +64,12 @@ class MpiEngine final : public Engine {
     }
   }
 
-  [[nodiscard]] const char* name() const override { return "mpi"; }
-
   void all_reduce(const at::Tensor& flat, const Summand& summand) override {
     if (group_.world_size() == 1) return;
     const at::Tensor host = flat.to(torch::kCPU);
     const MPI_Datatype type = host.scalar_type() == torch::kFloat64 ? MPI_DOUBLE : MPI_FLOAT;
     auto* const bytes = static_cast<char*>(host.data_ptr());
-    const EngineWait wait(group_, name(), summand.what, host.nbytes());
+    const EngineWait wait(group_, kName, summand.what, host.nbytes());
     for (std::int64_t at = 0; at < host.numel(); at += kMaxCount) {
       const auto count = static_cast<int>(std::min(kMaxCount, host.numel() - at));
       MPI_Request request = MPI_REQUEST_NULL;
@@ -88,7 +87,7 @@ class MpiEngine final : public Engine {
 
   void close() override {
     // All are here: finalising, which has no deadline of its own, waits for nobody.
-    const EngineWait wait(group_, name(), "the end", 0);
+    const EngineWait wait(group_, kName, "the end", 0);
     MPI_Request request = MPI_REQUEST_NULL;
     const int code = MPI_Ibarrier(MPI_COMM_WORLD, &request);
     if (code != MPI_SUCCESS) wait.failed(message_of(code));

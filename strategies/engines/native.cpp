@@ -22,8 +22,6 @@ class NativeEngine final : public Engine {
  public:
   NativeEngine(WorkerGroup& group, std::optional<WireType> wire) : group_(group), wire_(wire) {}
 
-  [[nodiscard]] const char* name() const override { return "native"; }
-
   void all_reduce(const at::Tensor& flat, const Summand& summand) override {
     // The same tensor when it is on the host already; else the host waits for the device here.
     const at::Tensor host = flat.to(torch::kCPU);
