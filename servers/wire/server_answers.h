@@ -1,14 +1,11 @@
-// ServerAnswers: what servers have said and the calling thread has not used yet, and the one place
-// where that thread waits for them. ClientInbox is how they get there from the network thread.
-//
-// Thread rule: the thread that calls ServerClient, but for the inbox.
+// Server answers: how what servers say comes from a worker's network thread to the thread that
+// trains, and what of it has not been used yet.
 #pragma once
 
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -18,9 +15,6 @@
 #include "core/deadline.h"
 #include "distributed/membership/failure.h"
 #include "net/frame.h"
-#include "options/cluster.h"
-#include "servers/wire/parameter_store.h"
-#include "servers/wire/placement.h"
 #include "servers/wire/server_messages.h"
 
 namespace troupe {
@@ -79,41 +73,7 @@ struct Heard {
   bool goodbye = false;
 };
 
-class ServerAnswers {
- public:
-  using Install = std::function<void(const RowBlock&)>;
-  /// Whether a server has answered.
-  using Answered = std::function<bool(int server)>;
-
-  /// All outlive this object.
-  ServerAnswers(const Cluster& cluster, const ServedModel& model, ClientInbox& inbox)
-      : cluster_(cluster), model_(model), inbox_(inbox), heard_(cluster.servers.size()) {}
-
-  /// What to do when a server sends what the protocol does not have; ends in a failure.
-  void on_malformed(std::function<void(int server)> handler) { malformed_ = std::move(handler); }
-
-  [[nodiscard]] Heard& of(int server) { return heard_[static_cast<std::size_t>(server)]; }
-  [[nodiscard]] std::vector<Heard>& all() { return heard_; }
-  /// Takes what servers send, values too, until all have answered.
-  /// Throws: TimeoutError naming who has not, and `what` it should do; the inbox's failure.
-  void await(const std::string& what, const Deadline& deadline, const Install& install,
-             const Answered& answered);
-  /// The servers that have not, each with what is known about why.
-  [[nodiscard]] std::string unanswered(const Answered& answered) const;
-  /// Bytes of values so far.
-  [[nodiscard]] std::int64_t pulled() const { return pulled_; }
-
- private:
-  [[nodiscard]] int servers() const { return static_cast<int>(heard_.size()); }
-  void take(Arrival arrival, const Install& install);
-  [[nodiscard]] bool install_values(const Arrival& arrival, const Install& install);
-
-  const Cluster& cluster_;
-  const ServedModel& model_;
-  ClientInbox& inbox_;
-  std::vector<Heard> heard_;  // by server
-  std::function<void(int server)> malformed_;
-  std::int64_t pulled_ = 0;
-};
+/// Takes down what a frame says, unless it brings values. False: it is not what a server sends.
+[[nodiscard]] bool take_down(Heard& from, Arrival& arrival);
 
 }  // namespace troupe
