@@ -1,5 +1,6 @@
 // Placement: which server holds which rows of which tensor. A function of sizes alone, so that
-// every worker and server finds the same.
+// every worker and server finds the same. ParameterStore: what one server holds, and how an update
+// changes it.
 //
 // Vocabulary: a *server* is a process that holds parameters and applies updates to them; a *shard*
 // is a range of rows (axis 0) of one tensor on one server, known by its number.
@@ -9,6 +10,8 @@
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include "core/span.h"
 
 namespace troupe {
 
@@ -33,6 +36,9 @@ struct ServedModel {
   std::vector<ServedTensor> tensors;
   std::vector<Shard> shards;
 
+  [[nodiscard]] const Shard& shard(int number) const {
+    return shards[static_cast<std::size_t>(number)];
+  }
   [[nodiscard]] const ServedTensor& tensor_of(const Shard& shard) const {
     return tensors[static_cast<std::size_t>(shard.tensor)];
   }
@@ -49,5 +55,45 @@ struct ServedModel {
 /// far, largest tensors first. Shards come in the order of their tensors and rows.
 [[nodiscard]] std::vector<Shard> place(const std::vector<ServedTensor>& tensors, int servers,
                                        std::size_t min_shard_bytes);
+
+/// Values, or a gradient, of some rows of one shard.
+struct RowBlock {
+  int shard = 0;
+  bool all_rows = true;
+  Span<const std::int64_t> rows;  // counted from the shard's first; empty with all_rows
+  Span<const std::byte> values;   // row after row
+};
+
+/// What one worker pushes for one optimiser in one step.
+struct Push {
+  int optimizer = 0;
+  std::vector<double> learning_rates;  // the worker's, by parameter group
+  /// The examples behind these gradients, and those that their loss was divided by.
+  std::int64_t examples = 0;
+  std::int64_t global_examples = 0;
+  std::vector<RowBlock> gradients;  // of shards that have one
+};
+
+/// The server decides when something changes; the store does the arithmetic, behind this interface
+/// because wire/ knows no tensors.
+/// Thread rule: the server's thread only.
+class ParameterStore {
+ public:
+  virtual ~ParameterStore() = default;
+
+  /// Takes over values and optimiser state, as save() or the chief wrote them: `state` is hostile.
+  /// Throws: ConfigError when they do not fit.
+  virtual void load(Span<const std::byte> state) = 0;
+  [[nodiscard]] virtual std::vector<std::byte> save() = 0;
+
+  /// One step of one optimiser with the sum of these gradients, added in the order given, times
+  /// `scale` where that is not 1. All pushes are for the same optimiser. A shard that none of them
+  /// names has no gradient. Shapes of the blocks have been checked against the placement.
+  virtual void apply(const std::vector<const Push*>& pushes, double scale) = 0;
+
+  /// The present values of `rows` of a shard (all where empty), row after row.
+  /// Shapes: `out` has rows x row_bytes.
+  virtual void read(int shard, Span<const std::int64_t> rows, Span<std::byte> out) const = 0;
+};
 
 }  // namespace troupe

@@ -19,7 +19,6 @@
 #include "net/frame.h"
 #include "options/cluster.h"
 #include "options/strategy_options.h"
-#include "servers/wire/parameter_store.h"
 #include "servers/wire/placement.h"
 #include "servers/wire/server_answers.h"
 

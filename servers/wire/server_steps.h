@@ -22,7 +22,6 @@
 #include "options/cluster.h"
 #include "servers/wire/change_log.h"
 #include "servers/wire/pace_keeper.h"
-#include "servers/wire/parameter_store.h"
 #include "servers/wire/placement.h"
 #include "servers/wire/row_messages.h"
 
