@@ -70,7 +70,7 @@ class MultiWorker final : public Strategy {
       if (wrap_) engine_ = wrap_(std::move(engine_));
       const int found = count_workers_here();
       warn_of_crowding(found);
-      replicas_.use(*engine_, sum_time(found));
+      replicas_.use(*engine_, sums_during_backward(found));
       if (rank() == 0 && replicas_.overlaps()) log_info("gradients travel while backward computes");
     }
     detail::change_on_host(tensors, [this](Span<std::byte> bytes) { broadcast(bytes); });
@@ -167,11 +167,9 @@ class MultiWorker final : public Strategy {
   }
 
   /// The same on every worker. Within a machine moving bytes takes the cores that compute.
-  [[nodiscard]] detail::SumTime sum_time(int found) const {
+  [[nodiscard]] bool sums_during_backward(int found) const {
     const Overlap wish = options_.buckets.overlap;
-    const bool overlaps =
-        wish == Overlap::on || (wish == Overlap::automatic && found < world_size());
-    return overlaps ? detail::SumTime::during_backward : detail::SumTime::after_backward;
+    return wish == Overlap::on || (wish == Overlap::automatic && found < world_size());
   }
 
   bool joined_ = false;

@@ -65,10 +65,6 @@ LossValues add_by_name(const std::vector<StepResult>& results) {
 
 }  // namespace
 
-std::vector<std::vector<std::byte>> Strategy::gather_to_chief(Span<const std::byte> mine) {
-  return {{mine.begin(), mine.end()}};
-}
-
 DistributedSplits Strategy::distribute(const Splits& splits, const BatchPlan& plan) {
   const std::vector<std::string> sizes = gather(sizes_of(splits));
   for (std::size_t rank = 1; rank < sizes.size(); ++rank) {

@@ -101,7 +101,9 @@ class Strategy {
   /// passes no worker's memory in more than a piece. Collective: yes.  Blocks: at most
   /// collective_timeout a piece. Default: there is one worker.
   [[nodiscard]] virtual std::vector<std::vector<std::byte>> gather_to_chief(
-      Span<const std::byte> mine);
+      Span<const std::byte> mine) {
+    return {{mine.begin(), mine.end()}};
+  }
   /// Copies the chief's bytes to all workers, piece by piece. Shapes: the same count everywhere.
   /// Collective: yes.  Blocks: at most collective_timeout a piece. Default: there is one worker.
   virtual void broadcast(Span<std::byte> /*bytes*/) {}

@@ -1,6 +1,9 @@
 #include "tensors/named_tensor.h"
 
+#include <ATen/Functions.h>
 #include <c10/core/GradMode.h>
+
+#include <cstring>
 
 #include "core/check.h"
 #include "core/text.h"
@@ -29,6 +32,13 @@ void copy_values(const std::vector<NamedTensor>& from, const std::vector<NamedTe
 Span<std::byte> host_bytes(const at::Tensor& tensor) {
   TROUPE_CHECK(tensor.is_cpu() && tensor.is_contiguous());
   return {static_cast<std::byte*>(tensor.data_ptr()), tensor.nbytes()};
+}
+
+at::Tensor host_tensor(Span<const std::byte> bytes, at::IntArrayRef sizes, at::ScalarType type) {
+  at::Tensor tensor = at::empty(sizes, type);
+  TROUPE_CHECK_EQ(tensor.nbytes(), bytes.size());
+  if (!bytes.empty()) std::memcpy(tensor.data_ptr(), bytes.data(), bytes.size());
+  return tensor;
 }
 
 void change_on_host(const std::vector<NamedTensor>& tensors,

@@ -27,6 +27,10 @@ void copy_values(const std::vector<NamedTensor>& from, const std::vector<NamedTe
 /// The elements of a contiguous tensor on the host, as they lie in memory.
 [[nodiscard]] Span<std::byte> host_bytes(const at::Tensor& tensor);
 
+/// A tensor on the host with a copy of these elements, which may lie anywhere.
+[[nodiscard]] at::Tensor host_tensor(Span<const std::byte> bytes, at::IntArrayRef sizes,
+                                     at::ScalarType type);
+
 /// Calls `change` with each tensor's elements on the host, and puts back what it made of them.
 void change_on_host(const std::vector<NamedTensor>& tensors,
                     const std::function<void(Span<std::byte>)>& change);

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <utility>
 
@@ -73,9 +72,9 @@ std::vector<NamedTensor> read_tensors(std::vector<std::byte> file, const std::st
                                           data, view.shape, [owner](void*) {}, type));
       continue;
     }
-    at::Tensor copy = torch::empty(view.shape, type);  // as another writer may have placed it
-    if (!view.bytes.empty()) std::memcpy(copy.data_ptr(), data, view.bytes.size());
-    tensors.emplace_back(view.name, std::move(copy));
+    // As another writer may have placed it.
+    tensors.emplace_back(view.name,
+                         detail::host_tensor(view.bytes, view.shape, to_torch(view.dtype)));
   }
   return tensors;
 }

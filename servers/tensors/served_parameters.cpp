@@ -52,9 +52,7 @@ int ServedParameters::number_of(const at::Tensor& parameter) const {
 }
 
 std::string ServedParameters::name_of(int shard) const {
-  const auto tensor =
-      static_cast<std::size_t>(model.shards[static_cast<std::size_t>(shard)].tensor);
-  return text(model.tensors[tensor].name, "#", shard);
+  return text(model.tensor_of(model.shard(shard)).name, "#", shard);
 }
 
 std::int64_t ServedParameters::trained_bytes() const {

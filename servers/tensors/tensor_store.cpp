@@ -25,14 +25,6 @@ ConfigError does_not_fit(const std::string& what) {
                      "run the same program on every worker and server.");
 }
 
-/// A copy: bytes from the wire may lie anywhere.
-at::Tensor host_tensor(Span<const std::byte> bytes, at::IntArrayRef sizes, at::ScalarType type) {
-  at::Tensor tensor = torch::empty(sizes, torch::TensorOptions().dtype(type));
-  TROUPE_CHECK_EQ(tensor.nbytes(), bytes.size());
-  if (!bytes.empty()) std::memcpy(tensor.data_ptr(), bytes.data(), bytes.size());
-  return tensor;
-}
-
 at::Tensor row_numbers(Span<const std::int64_t> rows) {
   return host_tensor(as_bytes(rows), {static_cast<std::int64_t>(rows.size())}, torch::kInt64);
 }

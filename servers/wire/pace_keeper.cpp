@@ -129,11 +129,11 @@ bool PaceKeeper::fits(int rank, std::int64_t clock) const {
   return clock == ended || (pace_.may_prefetch() && clock == ended + 1);
 }
 
-std::vector<PaceKeeper::Granted> PaceKeeper::answers() {
-  std::vector<Granted> granted;
+std::map<int, StepAnswer> PaceKeeper::answers() {
+  std::map<int, StepAnswer> granted;
   for (auto request = requests_.begin(); request != requests_.end();) {
     if (auto found = answer(request->first, request->second)) {
-      granted.push_back({request->first, std::move(*found)});
+      granted.emplace(request->first, std::move(*found));
       request = requests_.erase(request);
     } else {
       ++request;

@@ -162,12 +162,8 @@ class PaceKeeper {
   [[nodiscard]] bool fits(int rank, std::int64_t clock) const;
   /// Waits here until answers() has it.
   void ask(int rank, std::int64_t clock) { requests_[rank] = clock; }
-  struct Granted {
-    int rank = 0;
-    StepAnswer answer;
-  };
-  /// All requests that can be answered now; they are no longer waiting.
-  [[nodiscard]] std::vector<Granted> answers();
+  /// All requests that can be answered now, by rank; they are no longer waiting.
+  [[nodiscard]] std::map<int, StepAnswer> answers();
   /// The worker has ended the step before `clock`. False: it cannot have.
   [[nodiscard]] bool end(int rank, std::int64_t clock);
   /// The worker now has values of this moment: what it computes next is as fresh as that.

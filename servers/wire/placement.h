@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "core/check.h"
 #include "core/span.h"
 
 namespace troupe {
@@ -37,7 +38,9 @@ struct ServedModel {
   std::vector<Shard> shards;
 
   [[nodiscard]] const Shard& shard(int number) const {
-    return shards[static_cast<std::size_t>(number)];
+    const auto index = static_cast<std::size_t>(number);
+    TROUPE_CHECK(index < shards.size());
+    return shards[index];
   }
   [[nodiscard]] const ServedTensor& tensor_of(const Shard& shard) const {
     return tensors[static_cast<std::size_t>(shard.tensor)];

@@ -143,7 +143,7 @@ std::vector<std::byte> encode_push(const PushPlace& place, const Push& push,
   std::vector<const RowBlock*> blocks;
   std::size_t bytes = kPushHeadBytes + push.learning_rates.size() * sizeof(double);
   for (const RowBlock& block : push.gradients) {
-    const Shard& shard = model.shards.at(static_cast<std::size_t>(block.shard));
+    const Shard& shard = model.shard(block.shard);
     if (shard.server != server) continue;
     const std::size_t rows =
         block.all_rows ? static_cast<std::size_t>(shard.rows) : block.rows.size();
@@ -161,7 +161,7 @@ std::vector<std::byte> encode_push(const PushPlace& place, const Push& push,
   writer.number(static_cast<std::uint32_t>(blocks.size()));
   for (const double rate : push.learning_rates) writer.number(rate);
   for (const RowBlock* block : blocks) {
-    const Shard& shard = model.shards[static_cast<std::size_t>(block->shard)];
+    const Shard& shard = model.shard(block->shard);
     writer.block_head(block->shard, block->all_rows,
                       block->all_rows ? static_cast<std::size_t>(shard.rows) : block->rows.size());
     writer.bytes(as_bytes(block->rows));
@@ -196,7 +196,7 @@ std::optional<ReceivedPush> decode_push(std::vector<std::byte> message, const Se
   push.gradients = read_blocks(reader, blocks, model, server);
   bool owned = optimizer <= 0x7FFFFFFFU;
   for (const RowBlock& block : push.gradients) {
-    const Shard& shard = model.shards[static_cast<std::size_t>(block.shard)];
+    const Shard& shard = model.shard(block.shard);
     owned = owned && model.tensor_of(shard).optimizer == push.optimizer;
   }
   if (!reader.good() || !owned) return std::nullopt;
@@ -207,11 +207,11 @@ std::vector<std::byte> encode_values(const std::vector<ChangeLog::Change>& chang
                                      const ServedModel& model, const ParameterStore& store) {
   std::size_t bytes = kAlignment;
   const auto rows_of = [&](const ChangeLog::Change& change) {
-    const Shard& shard = model.shards[static_cast<std::size_t>(change.shard)];
+    const Shard& shard = model.shard(change.shard);
     return change.all_rows ? static_cast<std::size_t>(shard.rows) : change.rows.size();
   };
   const auto row_bytes_of = [&](const ChangeLog::Change& change) {
-    return model.tensor_of(model.shards[static_cast<std::size_t>(change.shard)]).row_bytes;
+    return model.tensor_of(model.shard(change.shard)).row_bytes;
   };
   for (const ChangeLog::Change& change : changes) {
     bytes += block_bytes(change.rows.size(), rows_of(change) * row_bytes_of(change));

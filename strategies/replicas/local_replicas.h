@@ -46,7 +46,7 @@ class LocalReplicas {
   [[nodiscard]] int size() const { return threads_.size(); }
 
   /// See ReplicaSum::use.
-  void use(Engine& engine, SumTime time) { sum_.use(engine, time); }
+  void use(Engine& engine, bool during_backward) { sum_.use(engine, during_backward); }
   /// See ReplicaSum::overlaps.
   [[nodiscard]] bool overlaps() const { return sum_.overlaps(); }
 
