@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "core/error.h"
-#include "hooks/loss_set.h"
-#include "hooks/metric_set.h"
+#include "hooks/losses.h"
+#include "hooks/metrics.h"
 #include "hooks/parameter_update.h"
 #include "hooks/phase.h"
 #include "hooks/trainable.h"

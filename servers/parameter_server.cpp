@@ -14,7 +14,7 @@
 #include "servers/tensors/server_exchange.h"
 #include "servers/tensors/tensor_store.h"
 #include "servers/wire/server_process.h"
-#include "strategies/compute_threads.h"
+#include "strategies/device.h"
 #include "strategies/gradients/flat_gradients.h"
 #include "strategies/gradients/overlapped_sum.h"
 #include "strategies/replicas/local_replicas.h"
@@ -26,8 +26,7 @@ namespace {
 /// What the replicas of one worker share; written by replica 0 between two meetings.
 struct SharedUpdate {
   detail::ServerExchange exchange;
-  enum class Values { with_push, with_next_step };
-  Values arrive = Values::with_next_step;
+  bool push_brings_values = false;                   // else the next step does
   const std::vector<NamedTensor>* newest = nullptr;  // replica 0's
 };
 
@@ -69,7 +68,7 @@ class PushedUpdate final : public detail::OverlappedSum {
       shared_.exchange.push(name, optimizer);
       shared_.newest = &parameters;
     }
-    if (is_alone() || shared_.arrive == SharedUpdate::Values::with_next_step) return;
+    if (is_alone() || !shared_.push_brings_values) return;
     meet("the values of a push");
     detail::copy_values(*shared_.newest, parameters);
     meet("the values of a push");
@@ -109,7 +108,7 @@ class ParameterServerStrategy final : public Strategy {
                          const BucketOptions& buckets) {
                     return std::make_unique<PushedUpdate>(sum, place, buckets, shared_);
                   }) {
-    if (pace_.synchronous()) shared_.arrive = SharedUpdate::Values::with_push;
+    shared_.push_brings_values = pace_.synchronous();
   }
 
   [[nodiscard]] Pace& pace() override { return pace_; }

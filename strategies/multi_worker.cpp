@@ -7,7 +7,6 @@
 #include "core/log.h"
 #include "core/text.h"
 #include "distributed/workers_here.h"
-#include "strategies/compute_threads.h"
 #include "strategies/device.h"
 #include "strategies/engines/engine.h"
 #include "strategies/replicas/local_replicas.h"
@@ -60,12 +59,11 @@ class MultiWorker final : public Strategy {
   [[nodiscard]] TrainState create_state(const Hooks& hooks, std::uint64_t seed) override {
     TrainState state = replicas_.make(hooks, seed);
     const std::vector<NamedTensor> tensors = detail::state_of(*state.replicas.front());
-    if (joined_) {
+    if (engine_) {
       check_same_model(detail::signature(tensors));
       engine_->restore_own_state({});  // what is there belongs to the former state's steps
     } else {
       group_.join({detail::signature(tensors), options_.must_match});
-      joined_ = true;
       engine_ = detail::make_engine(options_, group_);
       if (wrap_) engine_ = wrap_(std::move(engine_));
       const int found = count_workers_here();
@@ -172,7 +170,6 @@ class MultiWorker final : public Strategy {
     return wish == Overlap::on || (wish == Overlap::automatic && found < world_size());
   }
 
-  bool joined_ = false;
   StrategyOptions options_;
   const detail::EngineWrapper wrap_;
   WorkerGroup group_;

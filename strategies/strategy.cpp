@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "distributed/collectives/collective_label.h"
 #include "strategies/replicas/local_replicas.h"
 
 namespace troupe {
@@ -29,17 +30,6 @@ std::string names_of(const LossValues& values) {
   std::string names;
   for (const auto& [name, value] : values) names += (names.empty() ? "" : ", ") + name;
   return names;
-}
-
-/// FNV-1a; a whole number that a double holds exactly, and so many workers' sum of it.
-double fingerprint(const std::vector<const std::pair<std::string, double>*>& sorted) {
-  std::uint32_t hash = 2166136261U;
-  for (const auto* value : sorted) {
-    for (const char c : value->first + "\n") {
-      hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
-    }
-  }
-  return hash;
 }
 
 /// The losses of a worker's replicas, added by name, in the first replica's order.
@@ -111,7 +101,9 @@ void sum_by_name(Strategy& strategy, LossValues& named, std::vector<double>& mor
   std::vector<std::pair<std::string, double>*> sorted;
   for (auto& value : named) sorted.push_back(&value);
   std::sort(sorted.begin(), sorted.end(), [](auto* a, auto* b) { return a->first < b->first; });
-  const double mine = fingerprint({sorted.begin(), sorted.end()});
+  std::string names;
+  for (const auto* value : sorted) names += value->first + "\n";
+  const double mine = label_of(names);  // a double holds it exactly, and so many workers' sum of it
   std::vector<double> values;
   for (const auto* value : sorted) values.push_back(value->second);
   values.insert(values.end(), more.begin(), more.end());

@@ -4,7 +4,7 @@
 #include "core/log.h"
 #include "distributed/workers_here.h"
 #include "servers/parameter_server.h"
-#include "strategies/compute_threads.h"
+#include "strategies/device.h"
 #include "strategies/engines/engine.h"
 #include "strategies/multi_worker.h"
 #include "strategies/one_process.h"

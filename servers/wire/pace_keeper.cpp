@@ -117,16 +117,14 @@ void PaceKeeper::leave(int rank) {
   tickets_.erase(tickets);
 }
 
-void PaceKeeper::launch(const Launch& launch) { launch_ = launch; }
-
 void PaceKeeper::finish(const std::string& reason) {
   if (!finished()) finished_ = reason.empty() ? "training is over" : reason;
 }
 
-bool PaceKeeper::fits(int rank, std::int64_t clock) const {
-  if (waiting(rank)) return false;
+bool PaceKeeper::ask(int rank, std::int64_t clock) {
   const std::int64_t ended = clocks_.clock(rank);
-  return clock == ended || (pace_.may_prefetch() && clock == ended + 1);
+  const bool is_next = clock == ended || (pace_.may_prefetch() && clock == ended + 1);
+  return is_next && requests_.emplace(rank, clock).second;
 }
 
 std::map<int, StepAnswer> PaceKeeper::answers() {

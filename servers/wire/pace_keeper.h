@@ -152,16 +152,15 @@ class PaceKeeper {
   void leave(int rank);
 
   /// Training begins; before that nothing is granted.
-  void launch(const Launch& launch);
+  void launch(const Launch& launch) { launch_ = launch; }
   /// Training is over: whoever asks for a step learns why. The first reason stays.
   void finish(const std::string& reason);
   [[nodiscard]] bool launched() const { return launch_.has_value(); }
   [[nodiscard]] bool finished() const { return !finished_.empty(); }
 
-  /// Whether the step after `clock` is the next that this worker may ask for.
-  [[nodiscard]] bool fits(int rank, std::int64_t clock) const;
-  /// Waits here until answers() has it.
-  void ask(int rank, std::int64_t clock) { requests_[rank] = clock; }
+  /// Waits here until answers() has it. False: the step after `clock` is not the next that this
+  /// worker may ask for.
+  [[nodiscard]] bool ask(int rank, std::int64_t clock);
   /// All requests that can be answered now, by rank; they are no longer waiting.
   [[nodiscard]] std::map<int, StepAnswer> answers();
   /// The worker has ended the step before `clock`. False: it cannot have.
@@ -178,7 +177,6 @@ class PaceKeeper {
   [[nodiscard]] PaceStatistics& statistics() { return statistics_; }
   /// Whom this worker's request is waiting for, as ranks; empty when not for a worker.
   [[nodiscard]] std::vector<int> waits_for(int rank) const;
-  [[nodiscard]] bool waiting(int rank) const { return requests_.count(rank) != 0; }
 
  private:
   /// What a step's values hold.

@@ -12,7 +12,6 @@
 
 #include "core/span.h"
 #include "net/connection.h"
-#include "servers/wire/change_log.h"
 #include "servers/wire/placement.h"
 
 namespace troupe {

@@ -1,5 +1,7 @@
 #include "servers/wire/server_messages.h"
 
+#include <algorithm>
+
 #include "core/check.h"
 #include "core/error.h"
 #include "core/sha256.h"
@@ -41,16 +43,11 @@ std::map<std::int64_t, std::int64_t> histogram_in(const Json& json, const char* 
 }
 
 Json json_of(const std::vector<std::string>& lines) {
-  Json array = Json::array();
-  for (const std::string& line : lines) {
-    if (array.size() < kMaxLines) array.push_back(line);
-  }
-  return array;
+  const auto count = static_cast<std::ptrdiff_t>(std::min(lines.size(), kMaxLines));
+  return std::vector<std::string>(lines.begin(), lines.begin() + count);
 }
 std::vector<std::string> lines_in(const Json& json, const char* key) {
-  std::vector<std::string> lines;
-  for (const Json& line : json.at(key)) lines.push_back(line.get_ref<const std::string&>());
-  return lines;
+  return json.at(key).get<std::vector<std::string>>();
 }
 
 }  // namespace

@@ -71,7 +71,7 @@ bool ServerSteps::take(int rank, const FrameHeader& header, std::vector<std::byt
   switch (header.type) {
     case FrameType::begin:
       return header.sequence <= std::uint64_t{kMaxClock} &&
-             on_begin(rank, static_cast<std::int64_t>(header.sequence));
+             keeper_.ask(rank, static_cast<std::int64_t>(header.sequence));
     case FrameType::push:
       return on_push(rank, std::move(payload));
     case FrameType::end:
@@ -111,12 +111,6 @@ bool ServerSteps::take_chief_request(const FrameHeader& header, std::vector<std:
     default:
       return false;
   }
-}
-
-bool ServerSteps::on_begin(int rank, std::int64_t clock) {
-  if (!keeper_.fits(rank, clock)) return false;
-  keeper_.ask(rank, clock);
-  return true;
 }
 
 bool ServerSteps::on_push(int rank, std::vector<std::byte> payload) {

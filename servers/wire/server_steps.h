@@ -20,7 +20,6 @@
 #include "distributed/membership/control_lines.h"
 #include "distributed/membership/failure_broadcast.h"
 #include "options/cluster.h"
-#include "servers/wire/change_log.h"
 #include "servers/wire/pace_keeper.h"
 #include "servers/wire/placement.h"
 #include "servers/wire/row_messages.h"
@@ -101,7 +100,6 @@ class ServerSteps {
 
  private:
   [[nodiscard]] bool take_chief_request(const FrameHeader& header, std::vector<std::byte> payload);
-  [[nodiscard]] bool on_begin(int rank, std::int64_t clock);
   [[nodiscard]] bool on_push(int rank, std::vector<std::byte> payload);
   [[nodiscard]] bool on_launch(Span<const std::byte> payload);
   void launch_if_complete();

@@ -15,8 +15,7 @@ std::unique_ptr<Engine> make_gloo_engine(WorkerGroup& group) {
     options->threads = 1;  // one sum at a time
     return c10::make_intrusive<Gloo>(store, group.rank(), group.world_size(), options);
   };
-  return std::make_unique<C10dEngine<Gloo>>(group, C10dEngine<Gloo>::Facts{"gloo", Reach::host},
-                                            connect);
+  return std::make_unique<C10dEngine<Gloo>>(group, "gloo", Reach::host, connect);
 }
 
 }  // namespace troupe::detail

@@ -61,8 +61,6 @@ c10::intrusive_ptr<c10d::Store> GroupStore::clone() {
   return c10::intrusive_ptr<c10d::Store>::reclaim(this);
 }
 
-void GroupStore::leave_group() { group_ = nullptr; }
-
 void GroupStore::exchange() {
   std::vector<std::uint8_t> mine;
   {

@@ -15,8 +15,7 @@ std::unique_ptr<Engine> make_nccl_engine(WorkerGroup& group) {
     options->timeout = backend_timeout(group);
     return c10::make_intrusive<Nccl>(store, group.rank(), group.world_size(), options);
   };
-  return std::make_unique<C10dEngine<Nccl>>(group, C10dEngine<Nccl>::Facts{"nccl", Reach::device},
-                                            connect);
+  return std::make_unique<C10dEngine<Nccl>>(group, "nccl", Reach::device, connect);
 }
 
 }  // namespace troupe::detail

@@ -16,10 +16,7 @@ struct Keeping {
     for (const auto& [rank, answer] : keeper.answers()) numbers[rank] = answer.step.value_or(0);
     return numbers;
   }
-  void ask(int rank, std::int64_t clock) {
-    REQUIRE(keeper.fits(rank, clock));
-    keeper.ask(rank, clock);
-  }
+  void ask(int rank, std::int64_t clock) { REQUIRE(keeper.ask(rank, clock)); }
   void end(int rank) { REQUIRE(keeper.end(rank, clocks.clock(rank) + 1)); }
 
   WorkerClocks clocks;
@@ -69,13 +66,13 @@ TEST_SUITE("distributed") {
   TEST_CASE("pace_keeper: a request that is not the next one does not fit") {
     Keeping k(ServerOptions{}, 1);
     k.keeper.launch({0, 9});
-    CHECK_FALSE(k.keeper.fits(0, 2));
+    CHECK_FALSE(k.keeper.ask(0, 2));
     k.ask(0, 0);
-    CHECK_FALSE(k.keeper.fits(0, 1));  // one is waiting
+    CHECK_FALSE(k.keeper.ask(0, 1));  // one is waiting
     CHECK(k.granted().size() == 1);
     k.ask(0, 1);  // prefetch
     CHECK(k.granted().size() == 1);
-    CHECK_FALSE(k.keeper.fits(0, 2));  // two are held
+    CHECK_FALSE(k.keeper.ask(0, 2));  // two are held
     CHECK_FALSE(k.keeper.end(0, 2));
     CHECK(k.keeper.end(0, 1));
     CHECK(k.keeper.end(0, 2));
