@@ -75,8 +75,6 @@ at::Tensor TopK::measure(const at::Tensor& predictions, const at::Tensor& target
   return pair_of(best.eq(targets.unsqueeze(1)).any(1).sum(), static_cast<double>(targets.numel()));
 }
 
-MetricSum::MetricSum(std::shared_ptr<const Metric> metric) : metric_(std::move(metric)) {}
-
 void MetricSum::update(const at::Tensor& predictions, const at::Tensor& targets) {
   const torch::NoGradGuard no_grad;
   const at::Tensor measured = metric_->measure(predictions, targets);  // [k]
@@ -102,8 +100,6 @@ void MetricSum::set_sums(Span<const double> sums) {
   TROUPE_CHECK_EQ(sums.size(), metric_->sum_names().size());
   sums_ = torch::tensor(std::vector<double>(sums.begin(), sums.end()), torch::kFloat64);
 }
-
-void MetricSum::reset() { sums_ = at::Tensor(); }
 
 MetricSet& MetricSet::add(std::string name, std::shared_ptr<const Metric> metric) {
   if (name == "loss" || name == "global_step") {

@@ -90,7 +90,7 @@ class TopK final : public Ratio {
 /// A metric and its running sums.
 class MetricSum {
  public:
-  explicit MetricSum(std::shared_ptr<const Metric> metric);
+  explicit MetricSum(std::shared_ptr<const Metric> metric) : metric_(std::move(metric)) {}
 
   /// Adds one batch: predictions [B, ...], and targets [B, ...] where the metric wants them.
   void update(const at::Tensor& predictions, const at::Tensor& targets = {});
@@ -99,7 +99,7 @@ class MetricSum {
   /// The sums so far, [k]. The host waits for the device here.
   [[nodiscard]] std::vector<double> sums() const;
   void set_sums(Span<const double> sums);
-  void reset();
+  void reset() { sums_ = at::Tensor(); }
 
  private:
   std::shared_ptr<const Metric> metric_;

@@ -29,10 +29,6 @@ void ReplicaDriver::end_step() {
       "with --accumulate, call it equally often in every part.");
 }
 
-MetricSet& ReplicaDriver::metrics(Phase phase) {
-  return replica_.metrics_[static_cast<std::size_t>(phase)];
-}
-
 void ReplicaDriver::sum_over_replicas(const at::Tensor& flat, const std::string& what) {
   const std::int64_t number = ++replica_.layer_sums_;
   replica_.update_.sum(flat, text("sum ", number, " of the step's layers, ", what));

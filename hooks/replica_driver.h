@@ -23,7 +23,9 @@ class ReplicaDriver {
   [[nodiscard]] const StepContext& context() const { return replica_.context_; }
 
   /// What the phase's steps add up.
-  [[nodiscard]] MetricSet& metrics(Phase phase);
+  [[nodiscard]] MetricSet& metrics(Phase phase) {
+    return replica_.metrics_[static_cast<std::size_t>(phase)];
+  }
 
   /// For layers: replaces `flat` [n], contiguous, float32 or float64, by its sum over the replicas
   /// of the step. `what` names the layer in messages. Collective: yes, in Phase::train only; also

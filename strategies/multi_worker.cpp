@@ -67,7 +67,9 @@ class MultiWorker final : public Strategy {
       engine_ = detail::make_engine(options_, group_);
       if (wrap_) engine_ = wrap_(std::move(engine_));
       const int found = count_workers_here();
-      warn_of_crowding(found);
+      // Workers that were started by hand learn here how many are on their machine.
+      const auto warning = crowding(found, workers_here(options_.cluster), replicas_.size());
+      if (!warning.empty()) log_warning(warning);
       replicas_.use(*engine_, sums_during_backward(found));
       if (rank() == 0 && replicas_.overlaps()) log_info("gradients travel while backward computes");
     }
@@ -156,12 +158,6 @@ class MultiWorker final : public Strategy {
     const auto all = gather(group_.local_address());
     const std::string& mine = all[static_cast<std::size_t>(rank())];
     return static_cast<int>(std::count(all.begin(), all.end(), mine));
-  }
-
-  /// Workers that were started by hand learn here how many are on their machine.
-  void warn_of_crowding(int found) const {
-    const std::string warning = crowding(found, workers_here(options_.cluster), replicas_.size());
-    if (!warning.empty()) log_warning(warning);
   }
 
   /// The same on every worker. Within a machine moving bytes takes the cores that compute.

@@ -69,20 +69,17 @@ void share_parameters(const TrainState& state) {
   }
 }
 
-/// Whose the variables are.
-enum class Variables { each_replicas_own, shared };
-
 class OneProcess final : public Strategy {
  public:
-  OneProcess(const char* name, const StrategyOptions& options, Variables variables,
+  OneProcess(const char* name, const StrategyOptions& options, bool shares_variables,
              const detail::LocalReplicas::MakeUpdate& make_update)
       : Strategy({name, 0, 1, options.local_replicas(), options.local_replicas()}),
-        variables_(variables),
+        shares_variables_(shares_variables),
         replicas_(options, make_update) {}
 
   [[nodiscard]] TrainState create_state(const Hooks& hooks, std::uint64_t seed) override {
     TrainState state = replicas_.make(hooks, seed);
-    if (variables_ == Variables::shared) share_parameters(state);
+    if (shares_variables_) share_parameters(state);
     return state;
   }
   [[nodiscard]] std::vector<StepResult> run(const Step& step, TrainState& state,
@@ -91,7 +88,7 @@ class OneProcess final : public Strategy {
   }
 
  private:
-  const Variables variables_;
+  const bool shares_variables_;
   detail::LocalReplicas replicas_;
 };
 
@@ -115,19 +112,19 @@ std::unique_ptr<Strategy> make_one_device(const StrategyOptions& options) {
         "use --strategy mirrored, or leave --replicas and --devices out.");
   }
   return std::make_unique<OneProcess>(
-      "one-device", options, Variables::each_replicas_own,
+      "one-device", options, /*shares_variables=*/false,
       [](auto&... of_replica) { return std::make_unique<OwnUpdate>(of_replica...); });
 }
 
 std::unique_ptr<Strategy> make_mirrored(const StrategyOptions& options) {
   check_alone("mirrored", options, kUseMultiWorker);
-  return std::make_unique<OneProcess>("mirrored", options, Variables::each_replicas_own, nullptr);
+  return std::make_unique<OneProcess>("mirrored", options, /*shares_variables=*/false, nullptr);
 }
 
 std::unique_ptr<Strategy> make_central_storage(const StrategyOptions& options) {
   check_alone("central-storage", options, kUseMultiWorker);
   const auto central = std::make_shared<UpdateOnce::Central>(nullptr);
-  return std::make_unique<OneProcess>("central-storage", options, Variables::shared,
+  return std::make_unique<OneProcess>("central-storage", options, /*shares_variables=*/true,
                                       [central](auto&... of_replica) {
                                         return std::make_unique<UpdateOnce>(of_replica..., central);
                                       });

@@ -203,10 +203,7 @@ bool PaceKeeper::end(int rank, std::int64_t clock) {
   return true;
 }
 
-PaceKeeper::Read PaceKeeper::read_now() const {
-  const auto slowest = clocks_.slowest();
-  return {slowest.clock, ended_};
-}
+PaceKeeper::Read PaceKeeper::read_now() const { return {clocks_.slowest().clock, ended_}; }
 
 void PaceKeeper::refresh(int rank) {
   const auto tickets = tickets_.find(rank);

@@ -105,9 +105,8 @@ StepResult run_on_replica(const Step& step, Replica& replica, const Batch& batch
   StepResult total;
   for (std::int64_t part = 0; part < parts; ++part) {
     const Batch own = parts == 1 ? on_device : part_of(on_device, part, parts);
-    driver.begin_step({phase, own.global_examples, own.fields.front().size(0),
-                       own.stand_in ? StepContext::Batch::padding : StepContext::Batch::own, part,
-                       parts});
+    driver.begin_step(
+        {phase, own.global_examples, own.fields.front().size(0), own.stand_in, part, parts});
     StepResult result = step(replica, own);
     check_and_detach(result, own, phase);
     if (part == 0) {
