@@ -22,7 +22,6 @@ class PacedEngine final : public detail::Engine {
   PacedEngine(std::unique_ptr<detail::Engine> engine, double bytes_per_second)
       : engine_(std::move(engine)), bytes_per_second_(bytes_per_second) {}
 
-  [[nodiscard]] const char* name() const override { return engine_->name(); }
   [[nodiscard]] bool is_exact() const override { return engine_->is_exact(); }
   [[nodiscard]] bool can_overlap() const override { return engine_->can_overlap(); }
 

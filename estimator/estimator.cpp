@@ -15,7 +15,7 @@
 #include "estimator/export/torch_script.h"
 #include "estimator/features.h"
 #include "strategies/device.h"
-#include "strategies/shared_failure.h"
+#include "strategies/strategy.h"
 #include "train/checkpoint/checkpoint_manifest.h"
 #include "train/checkpoint/model_weights.h"
 #include "train/make_strategy.h"

@@ -7,9 +7,9 @@
 
 #include "core/error.h"
 #include "core/log.h"
-#include "hooks/loss_meter.h"
+#include "hooks/losses.h"
 #include "hooks/replica_driver.h"
-#include "strategies/replicas/replica_runner.h"
+#include "strategies/replicas/local_replicas.h"
 #include "train/random_guard.h"
 
 namespace troupe::detail {

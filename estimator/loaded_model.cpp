@@ -1,7 +1,7 @@
 #include "estimator/loaded_model.h"
 
 #include "strategies/device.h"
-#include "strategies/one_device.h"
+#include "strategies/one_process.h"
 #include "train/checkpoint/model_weights.h"
 #include "train/random_guard.h"
 

@@ -9,7 +9,6 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "hooks/replica_driver.h"
-#include "hooks/replica_scope.h"
 #include "train/random_guard.h"
 
 namespace troupe {

@@ -11,13 +11,13 @@
 #include <string>
 #include <vector>
 
+#include "core/error.h"
 #include "data/batch.h"
 #include "data/dataset.h"
-#include "hooks/loss_set.h"
-#include "hooks/metric_set.h"
+#include "hooks/losses.h"
+#include "hooks/metrics.h"
 #include "hooks/parameter_update.h"
 #include "hooks/replica.h"
-#include "hooks/step_result.h"
 #include "hooks/trainable.h"
 
 namespace troupe {
@@ -46,10 +46,17 @@ class Hooks {
   /// Loss and metrics of one batch. Evaluation mode, gradients off.
   [[nodiscard]] virtual StepResult validation_step(Replica& replica, const Batch& batch) const = 0;
   /// The same for the test data. Default: validation_step.
-  [[nodiscard]] virtual StepResult test_step(Replica& replica, const Batch& batch) const;
+  [[nodiscard]] virtual StepResult test_step(Replica& replica, const Batch& batch) const {
+    return validation_step(replica, batch);
+  }
   /// Predictions of one batch, without labels. Evaluation mode, gradients off.
   /// Default: ConfigError that says what to fill in.
-  [[nodiscard]] virtual Predictions predict_step(Replica& replica, const Batch& batch) const;
+  [[nodiscard]] virtual Predictions predict_step(Replica& /*replica*/,
+                                                 const Batch& /*batch*/) const {
+    throw ConfigError("predict_step is not written.",
+                      "override it in your hooks: run the model on the batch and return "
+                      "{{\"name\", tensor [B, ...]}}.");
+  }
 };
 
 }  // namespace troupe

@@ -4,8 +4,10 @@
 
 #include <cmath>
 
+#include "core/check.h"
 #include "core/error.h"
 #include "core/text.h"
+#include "hooks/named.h"
 
 namespace troupe {
 namespace {
@@ -15,8 +17,6 @@ at::Tensor pair_of(const at::Tensor& sum, double count) {
   return torch::stack(
       {sum.to(torch::kFloat64), torch::full({}, count, sum.options().dtype(torch::kFloat64))});
 }
-
-double ratio(Span<const double> sums) { return sums[1] == 0 ? 0.0 : sums[0] / sums[1]; }
 
 void check_classes(const char* metric, const at::Tensor& scores, const at::Tensor& classes) {
   if (scores.dim() == 2 && classes.dim() == 1 && scores.size(0) == classes.size(0)) return;
@@ -39,8 +39,6 @@ at::Tensor Mean::measure(const at::Tensor& predictions, const at::Tensor& target
   return torch::stack({(values * weights).sum(), weights.sum()});
 }
 
-double Mean::compute(Span<const double> sums) const { return ratio(sums); }
-
 at::Tensor RootMeanSquaredError::measure(const at::Tensor& predictions,
                                          const at::Tensor& targets) const {
   // [B, 1] and [B] would broadcast to [B, B].
@@ -55,7 +53,7 @@ at::Tensor RootMeanSquaredError::measure(const at::Tensor& predictions,
 }
 
 double RootMeanSquaredError::compute(Span<const double> sums) const {
-  return std::sqrt(ratio(sums));
+  return std::sqrt(Ratio::compute(sums));
 }
 
 at::Tensor Accuracy::measure(const at::Tensor& predictions, const at::Tensor& targets) const {
@@ -63,9 +61,7 @@ at::Tensor Accuracy::measure(const at::Tensor& predictions, const at::Tensor& ta
   return pair_of(predictions.argmax(1).eq(targets).sum(), static_cast<double>(targets.numel()));
 }
 
-double Accuracy::compute(Span<const double> sums) const { return ratio(sums); }
-
-TopK::TopK(std::int64_t k) : k_(k) {
+TopK::TopK(std::int64_t k) : Ratio("correct", "examples"), k_(k) {
   if (k < 1) throw ConfigError(text("TopK was given k = ", k, "."), "give a k of at least 1.");
 }
 
@@ -79,6 +75,80 @@ at::Tensor TopK::measure(const at::Tensor& predictions, const at::Tensor& target
   return pair_of(best.eq(targets.unsqueeze(1)).any(1).sum(), static_cast<double>(targets.numel()));
 }
 
-double TopK::compute(Span<const double> sums) const { return ratio(sums); }
+void MetricSum::update(const at::Tensor& predictions, const at::Tensor& targets) {
+  const torch::NoGradGuard no_grad;
+  const at::Tensor measured = metric_->measure(predictions, targets);  // [k]
+  if (measured.dim() != 1 || measured.scalar_type() != torch::kFloat64 ||
+      measured.numel() != static_cast<std::int64_t>(metric_->sum_names().size())) {
+    throw ConfigError(
+        text("a metric measured ", measured.scalar_type(), " ", measured.sizes(),
+             " where its sum_names() promise float64 [", metric_->sum_names().size(), "]."),
+        "return one float64 sum per name from Metric::measure.");
+  }
+  sums_ = sums_.defined() ? sums_ + measured.to(sums_.device()) : measured;
+}
+
+std::vector<double> MetricSum::sums() const {
+  std::vector<double> values(metric_->sum_names().size(), 0.0);
+  if (!sums_.defined()) return values;
+  const at::Tensor on_host = sums_.to(torch::kCPU).contiguous();
+  const auto* data = on_host.data_ptr<double>();
+  return {data, data + on_host.numel()};
+}
+
+void MetricSum::set_sums(Span<const double> sums) {
+  TROUPE_CHECK_EQ(sums.size(), metric_->sum_names().size());
+  sums_ = torch::tensor(std::vector<double>(sums.begin(), sums.end()), torch::kFloat64);
+}
+
+MetricSet& MetricSet::add(std::string name, std::shared_ptr<const Metric> metric) {
+  if (name == "loss" || name == "global_step") {
+    throw ConfigError("a metric is named \"" + name + "\", which reports use themselves.",
+                      "choose another name in create_metrics.");
+  }
+  detail::check_new_name(metrics_, name, "metric", "create_metrics");
+  metrics_.emplace_back(std::move(name), MetricSum(std::move(metric)));
+  return *this;
+}
+
+MetricSum& MetricSet::at(const std::string& name) {
+  return detail::find_named(metrics_, name, "metric", "create_metrics");
+}
+
+std::vector<double> MetricSet::sums() const {
+  std::vector<double> all;
+  for (const auto& [name, metric] : metrics_) {
+    const auto own = metric.sums();
+    all.insert(all.end(), own.begin(), own.end());
+  }
+  return all;
+}
+
+void MetricSet::set_sums(Span<const double> sums) {
+  std::size_t offset = 0;
+  for (auto& [name, metric] : metrics_) {
+    const auto count = metric.metric().sum_names().size();
+    TROUPE_CHECK(offset + count <= sums.size());
+    metric.set_sums(sums.subspan(offset, count));
+    offset += count;
+  }
+  TROUPE_CHECK_EQ(offset, sums.size());
+}
+
+void MetricSet::reset() {
+  for (auto& [name, metric] : metrics_) metric.reset();
+}
+
+std::vector<MetricValue> MetricSet::compute() const {
+  std::vector<MetricValue> values;
+  for (const auto& [name, metric] : metrics_) {
+    const auto sums = metric.sums();
+    const auto names = metric.metric().sum_names();
+    MetricValue value{name, metric.metric().compute(sums), {}};
+    for (std::size_t i = 0; i < sums.size(); ++i) value.sums.emplace_back(names[i], sums[i]);
+    values.push_back(std::move(value));
+  }
+  return values;
+}
 
 }  // namespace troupe

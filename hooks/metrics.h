@@ -1,29 +1,65 @@
-// The stock metrics. Shapes: B examples, C classes.
+// Metric: a number about predictions, kept as sums so that it is exact over any number of workers.
+// A metric itself has no state; MetricSum adds up what it measures, and two of them merge by
+// adding. After CLU's metrics (update, merge, compute): sums travel, never means.
+//
+// Below it the stock metrics, and MetricSet, which holds those of a replica.
+// Shapes: B examples, C classes.
 #pragma once
 
-#include <cstdint>
+#include <ATen/core/Tensor.h>
 
-#include "hooks/metric.h"
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/span.h"
+#include "hooks/values.h"
 
 namespace troupe {
 
+class Metric {
+ public:
+  virtual ~Metric() = default;
+  /// Names of the k sums, for reports: {"correct", "examples"}. The same on every call.
+  [[nodiscard]] virtual std::vector<std::string> sum_names() const = 0;
+  /// The sums over one batch, [k] float64, on any device; no gradient is recorded.
+  [[nodiscard]] virtual at::Tensor measure(const at::Tensor& predictions,
+                                           const at::Tensor& targets) const = 0;
+  /// The metric of the sums [k] over all batches and workers; 0 when nothing was measured.
+  [[nodiscard]] virtual double compute(Span<const double> sums) const = 0;
+};
+
+/// A metric that is the first of two sums over the second.
+class Ratio : public Metric {
+ public:
+  [[nodiscard]] std::vector<std::string> sum_names() const final { return names_; }
+  [[nodiscard]] double compute(Span<const double> sums) const override {
+    return sums[1] == 0 ? 0.0 : sums[0] / sums[1];
+  }
+
+ protected:
+  Ratio(const char* first, const char* second) : names_{first, second} {}
+
+ private:
+  const std::vector<std::string> names_;
+};
+
 /// Mean of the predictions' elements; with targets, those are weights of the same shape:
 /// sum(values * weights) / sum(weights).
-class Mean final : public Metric {
+class Mean final : public Ratio {
  public:
-  [[nodiscard]] std::vector<std::string> sum_names() const override { return {"total", "weight"}; }
+  Mean() : Ratio("total", "weight") {}
   [[nodiscard]] at::Tensor measure(const at::Tensor& predictions,
                                    const at::Tensor& targets) const override;
-  [[nodiscard]] double compute(Span<const double> sums) const override;
 };
 
 /// Square root of the mean squared difference between predictions and targets, over all elements.
 /// Shapes: predictions and targets [B, ...], the same.
-class RootMeanSquaredError final : public Metric {
+class RootMeanSquaredError final : public Ratio {
  public:
-  [[nodiscard]] std::vector<std::string> sum_names() const override {
-    return {"squared_error", "values"};
-  }
+  RootMeanSquaredError() : Ratio("squared_error", "values") {}
   [[nodiscard]] at::Tensor measure(const at::Tensor& predictions,
                                    const at::Tensor& targets) const override;
   [[nodiscard]] double compute(Span<const double> sums) const override;
@@ -31,31 +67,69 @@ class RootMeanSquaredError final : public Metric {
 
 /// Share of examples whose largest score is that of the target class.
 /// Shapes: predictions [B, C] scores, targets [B] int64 classes.
-class Accuracy final : public Metric {
+class Accuracy final : public Ratio {
  public:
-  [[nodiscard]] std::vector<std::string> sum_names() const override {
-    return {"correct", "examples"};
-  }
+  Accuracy() : Ratio("correct", "examples") {}
   [[nodiscard]] at::Tensor measure(const at::Tensor& predictions,
                                    const at::Tensor& targets) const override;
-  [[nodiscard]] double compute(Span<const double> sums) const override;
 };
 
 /// Share of examples whose target class is among the k largest scores.
 /// Shapes: predictions [B, C] with C >= k, targets [B] int64 classes.
-class TopK final : public Metric {
+class TopK final : public Ratio {
  public:
   /// Throws: ConfigError when k < 1.
   explicit TopK(std::int64_t k);
-  [[nodiscard]] std::vector<std::string> sum_names() const override {
-    return {"correct", "examples"};
-  }
   [[nodiscard]] at::Tensor measure(const at::Tensor& predictions,
                                    const at::Tensor& targets) const override;
-  [[nodiscard]] double compute(Span<const double> sums) const override;
 
  private:
   std::int64_t k_;
+};
+
+/// A metric and its running sums.
+class MetricSum {
+ public:
+  explicit MetricSum(std::shared_ptr<const Metric> metric) : metric_(std::move(metric)) {}
+
+  /// Adds one batch: predictions [B, ...], and targets [B, ...] where the metric wants them.
+  void update(const at::Tensor& predictions, const at::Tensor& targets = {});
+
+  [[nodiscard]] const Metric& metric() const { return *metric_; }
+  /// The sums so far, [k]. The host waits for the device here.
+  [[nodiscard]] std::vector<double> sums() const;
+  void set_sums(Span<const double> sums);
+  void reset() { sums_ = at::Tensor(); }
+
+ private:
+  std::shared_ptr<const Metric> metric_;
+  at::Tensor sums_;  // [k] float64, on the device of the last batch; undefined: all zero
+};
+
+/// The metrics of one phase (train, validation or test) of one replica, with what they have added
+/// up so far. Not thread safe: one replica, one thread.
+class MetricSet {
+ public:
+  /// Adds a metric under a name of its own: set.add<Accuracy>("accuracy"). Arguments go to M.
+  template <class M, class... Args>
+  MetricSet& add(std::string name, Args&&... args) {
+    return add(std::move(name), std::make_shared<const M>(std::forward<Args>(args)...));
+  }
+  /// Throws: ConfigError on an empty, repeated or reserved name ("loss", "global_step").
+  MetricSet& add(std::string name, std::shared_ptr<const Metric> metric);
+
+  /// Throws: ConfigError that lists the names there are.
+  [[nodiscard]] MetricSum& at(const std::string& name);
+
+  /// All sums one after the other: what workers add up. set_sums takes the same layout.
+  [[nodiscard]] std::vector<double> sums() const;
+  void set_sums(Span<const double> sums);
+  void reset();
+  /// Every metric's value, in the order of add().
+  [[nodiscard]] std::vector<MetricValue> compute() const;
+
+ private:
+  std::vector<std::pair<std::string, MetricSum>> metrics_;
 };
 
 }  // namespace troupe

@@ -28,13 +28,15 @@ class ParameterUpdate {
   /// same parameters follows; none does where the pass throws. Gradients may be taken away as they
   /// come. Default: nothing.
   /// Collective: yes.  Throws: as reduce().
-  virtual void begin_backward(const std::vector<NamedTensor>& parameters, const Backward& backward);
+  virtual void begin_backward(const std::vector<NamedTensor>& /*parameters*/,
+                              const Backward& /*backward*/) {}
 
   /// Replaces every parameter's gradient by its sum over all replicas. A parameter without a
   /// gradient on this replica counts as zero; one without a gradient on any replica keeps none.
   /// Shapes: the same parameters in the same order on every replica.
+  /// Default: there is one replica.
   /// Collective: yes.  Throws: NonFiniteError on every rank when the sum is not finite; NetError.
-  virtual void reduce(const std::vector<NamedTensor>& parameters) = 0;
+  virtual void reduce(const std::vector<NamedTensor>& /*parameters*/) {}
 
   /// One step of the optimiser named `name`, which owns `parameters`, with their reduced gradients.
   /// Default: optimizer.step() on this replica. Throws: what the optimiser throws; NetError.
@@ -44,7 +46,7 @@ class ParameterUpdate {
   /// Replaces `flat` [n], contiguous, float32 or float64, by its sum over all replicas that step
   /// together; layers that normalise over the global batch use it. Default: there is one replica.
   /// Shapes: the same n on every replica.  Collective: yes.  Throws: NetError.
-  virtual void sum(const at::Tensor& flat, const std::string& what);
+  virtual void sum(const at::Tensor& /*flat*/, const std::string& /*what*/) {}
 };
 
 }  // namespace troupe

@@ -18,6 +18,11 @@ std::string prefix_of(const std::string& model) { return model == "model" ? "" :
 
 }  // namespace
 
+void ParameterUpdate::step(const std::string& /*name*/, torch::optim::Optimizer& optimizer,
+                           const std::vector<NamedTensor>& /*parameters*/) {
+  optimizer.step();
+}
+
 Replica::Replica(Trainable trainable, LossSet losses, const MetricSet& metrics,
                  const ReplicaPlace& place, ParameterUpdate& update, const StepOptions& options)
     : trainable_(std::move(trainable)),
@@ -49,7 +54,7 @@ torch::optim::Optimizer& Replica::optimizer(const std::string& name) {
 
 MetricSum& Replica::metric(const std::string& name) {
   MetricSet& own = metrics_[static_cast<std::size_t>(context_.phase)];
-  return context_.is_padding() ? discarded_.at(name) : own.at(name);
+  return context_.padding ? discarded_.at(name) : own.at(name);
 }
 
 at::Tensor Replica::global_mean(const at::Tensor& per_example) const {
@@ -78,7 +83,7 @@ void Replica::apply_gradients(const at::Tensor& loss, const std::string& optimiz
   const detail::AutocastPause full_precision(place_.device);
   const UpdateKey update(optimizer_name, calls_[optimizer_name]++);
   const bool last = context_.part + 1 == context_.parts;
-  if (last) update_.begin_backward(parameters, {!context_.is_padding(), layer_sums_ > 0});
+  if (last) update_.begin_backward(parameters, {!context_.padding, layer_sums_ > 0});
   accumulate(loss, parameters, std::move(accumulated_[update]));
   if (!last) {
     auto& kept = accumulated_[update];
@@ -101,15 +106,15 @@ void Replica::accumulate(const at::Tensor& loss, const std::vector<NamedTensor>&
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const at::Tensor& parameter = parameters[i].second;
     // Undefined in the first part, so that backward moves its result in.
-    parameter.mutable_grad() = context_.is_padding() ? at::Tensor() : std::move(earlier[i]);
+    parameter.mutable_grad() = context_.padding ? at::Tensor() : std::move(earlier[i]);
     inputs.push_back(parameter);
   }
   // Layers that add up over replicas do so in backward too, and wait for padding batches there.
-  if (!context_.is_padding() || layer_sums_ > 0) {
+  if (!context_.padding || layer_sums_ > 0) {
     torch::autograd::backward({loss}, {}, /*retain_graph=*/c10::nullopt, /*create_graph=*/false,
                               inputs);
   }
-  if (!context_.is_padding()) return;
+  if (!context_.padding) return;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     parameters[i].second.mutable_grad() = std::move(earlier[i]);
   }

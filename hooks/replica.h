@@ -17,11 +17,10 @@
 #include <vector>
 
 #include "core/error.h"
-#include "hooks/loss_set.h"
-#include "hooks/metric_set.h"
+#include "hooks/losses.h"
+#include "hooks/metrics.h"
 #include "hooks/parameter_update.h"
 #include "hooks/phase.h"
-#include "hooks/step_context.h"
 #include "hooks/trainable.h"
 #include "options/strategy_options.h"
 

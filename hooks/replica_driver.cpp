@@ -6,6 +6,11 @@
 #include "core/text.h"
 
 namespace troupe::detail {
+namespace {
+
+thread_local Replica* running = nullptr;
+
+}  // namespace
 
 void ReplicaDriver::begin_step(const StepContext& context) {
   replica_.context_ = context;
@@ -24,13 +29,18 @@ void ReplicaDriver::end_step() {
       "with --accumulate, call it equally often in every part.");
 }
 
-MetricSet& ReplicaDriver::metrics(Phase phase) {
-  return replica_.metrics_[static_cast<std::size_t>(phase)];
-}
-
 void ReplicaDriver::sum_over_replicas(const at::Tensor& flat, const std::string& what) {
   const std::int64_t number = ++replica_.layer_sums_;
   replica_.update_.sum(flat, text("sum ", number, " of the step's layers, ", what));
 }
+
+ReplicaScope::ReplicaScope(Replica& replica)
+    : former_(running), autocast_(replica.place().device, replica.step_options().precision) {
+  running = &replica;
+}
+
+ReplicaScope::~ReplicaScope() { running = former_; }
+
+Replica* running_replica() { return running; }
 
 }  // namespace troupe::detail

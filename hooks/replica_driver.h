@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "hooks/autocast.h"
 #include "hooks/replica.h"
 
 namespace troupe::detail {
@@ -22,7 +23,9 @@ class ReplicaDriver {
   [[nodiscard]] const StepContext& context() const { return replica_.context_; }
 
   /// What the phase's steps add up.
-  [[nodiscard]] MetricSet& metrics(Phase phase);
+  [[nodiscard]] MetricSet& metrics(Phase phase) {
+    return replica_.metrics_[static_cast<std::size_t>(phase)];
+  }
 
   /// For layers: replaces `flat` [n], contiguous, float32 or float64, by its sum over the replicas
   /// of the step. `what` names the layer in messages. Collective: yes, in Phase::train only; also
@@ -32,5 +35,23 @@ class ReplicaDriver {
  private:
   Replica& replica_;
 };
+
+/// What a forward pass of a replica's models runs in. As long as it lives, the replica is this
+/// thread's running one, and its precision is switched on.
+class ReplicaScope {
+ public:
+  explicit ReplicaScope(Replica& replica);
+  ~ReplicaScope();
+  ReplicaScope(const ReplicaScope&) = delete;
+  ReplicaScope& operator=(const ReplicaScope&) = delete;
+
+ private:
+  Replica* const former_;
+  const Autocast autocast_;
+};
+
+/// The replica whose step this thread runs; null outside any. Layers that normalise over the global
+/// batch find their replica by it, for a forward function is told nothing but its input.
+[[nodiscard]] Replica* running_replica();
 
 }  // namespace troupe::detail

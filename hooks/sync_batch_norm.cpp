@@ -21,7 +21,6 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "hooks/replica_driver.h"
-#include "hooks/replica_scope.h"
 
 namespace troupe {
 namespace {
@@ -51,7 +50,7 @@ void sum_over_replicas(Replica* replica, const at::Tensor& flat, const char* wha
   if (replica == nullptr) return;
   detail::ReplicaDriver driver(*replica);
   // Backward runs in the same step, or part of one, as the forward pass.
-  if (driver.context().is_padding()) flat.zero_();
+  if (driver.context().padding) flat.zero_();
   driver.sum_over_replicas(flat, text(what, " (", channels, " channels)"));
 }
 

@@ -7,14 +7,13 @@
 #include <utility>
 #include <vector>
 
-namespace torch {
-namespace nn {
+namespace torch::nn {
 class Module;
-}
-namespace optim {
+}  // namespace torch::nn
+
+namespace torch::optim {
 class Optimizer;
-}
-}  // namespace torch
+}  // namespace torch::optim
 
 namespace troupe {
 

@@ -44,6 +44,9 @@ struct ServerOptions {
   bool prefetch = true;
   /// No shard of a tensor that is split over servers is smaller.
   std::int64_t min_shard_bytes = 256 * 1024;
+
+  [[nodiscard]] bool synchronous() const { return staleness_bound && *staleness_bound == 0; }
+  [[nodiscard]] bool may_prefetch() const { return prefetch && !synchronous(); }
 };
 
 /// When gradients are summed over workers: bucket by bucket while backward still computes, or after

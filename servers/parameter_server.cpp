@@ -1,6 +1,7 @@
 #include "servers/parameter_server.h"
 
 #include <torch/types.h>
+#include <torch/utils.h>
 
 #include <algorithm>
 #include <utility>
@@ -9,19 +10,73 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "servers/server_pace.h"
-#include "servers/tensors/pushed_update.h"
-#include "servers/tensors/server_terms.h"
+#include "servers/tensors/served_parameters.h"
+#include "servers/tensors/server_exchange.h"
 #include "servers/tensors/tensor_store.h"
 #include "servers/wire/server_process.h"
-#include "strategies/compute_threads.h"
+#include "strategies/device.h"
+#include "strategies/gradients/flat_gradients.h"
+#include "strategies/gradients/overlapped_sum.h"
 #include "strategies/replicas/local_replicas.h"
-#include "strategies/replicas/replica_runner.h"
-#include "strategies/shared_failure.h"
+#include "strategies/strategy.h"
 
 namespace troupe {
 namespace {
 
-using detail::SharedUpdate;
+/// What the replicas of one worker share; written by replica 0 between two meetings.
+struct SharedUpdate {
+  detail::ServerExchange exchange;
+  bool push_brings_values = false;                   // else the next step does
+  const std::vector<NamedTensor>* newest = nullptr;  // replica 0's
+};
+
+/// Every row once, in ascending order: what the rows of a push are.
+void coalesce(const std::vector<NamedTensor>& parameters) {
+  for (const auto& [name, parameter] : parameters) {
+    at::Tensor& gradient = parameter.mutable_grad();
+    if (!gradient.defined() || !gradient.is_sparse()) continue;
+    // Whole rows are what servers know; anything else is pushed dense.
+    gradient = gradient.sparse_dim() == 1 ? gradient.coalesce() : gradient.to_dense();
+  }
+}
+
+/// Gradients are summed over this worker's replicas, as values of its layers are: a layer that
+/// normalises does not see other workers. Replica 0 pushes the gradients for all. A replica alone
+/// keeps sparse gradients sparse; of several, they are made dense.
+class PushedUpdate final : public detail::OverlappedSum {
+ public:
+  /// `sum` and `shared` outlive this object.
+  PushedUpdate(detail::ReplicaSum& sum, const Place& place, const BucketOptions& options,
+               SharedUpdate& shared)
+      : OverlappedSum(sum, place, options), shared_(shared) {}
+
+  /// Nothing is taken while backward makes it.
+  void begin_backward(const std::vector<NamedTensor>& /*parameters*/,
+                      const Backward& /*backward*/) override {}
+  void reduce(const std::vector<NamedTensor>& parameters) override {
+    if (!is_alone()) {
+      OverlappedSum::reduce(parameters);
+      return;
+    }
+    const torch::NoGradGuard no_grad;
+    coalesce(parameters);
+    detail::check_finite_gradients(parameters);
+  }
+  void step(const std::string& name, torch::optim::Optimizer& optimizer,
+            const std::vector<NamedTensor>& parameters) override {
+    if (is_first()) {
+      shared_.exchange.push(name, optimizer);
+      shared_.newest = &parameters;
+    }
+    if (is_alone() || !shared_.push_brings_values) return;
+    meet("the values of a push");
+    detail::copy_values(*shared_.newest, parameters);
+    meet("the values of a push");
+  }
+
+ private:
+  SharedUpdate& shared_;
+};
 
 const StrategyOptions& checked(const StrategyOptions& options) {
   if (options.cluster.is_server()) {
@@ -37,7 +92,7 @@ const StrategyOptions& checked(const StrategyOptions& options) {
 Standing standing_of(const StrategyOptions& options) {
   const int local = options.local_replicas();
   const int workers = options.cluster.world_size();
-  const bool synchronous = detail::staleness_of(options.servers).synchronous();
+  const bool synchronous = options.servers.synchronous();
   return {"parameter-server", options.cluster.rank, workers, local,
           synchronous ? workers * local : local};
 }
@@ -51,9 +106,9 @@ class ParameterServerStrategy final : public Strategy {
         replicas_(options,
                   [this](detail::ReplicaSum& sum, const detail::OverlappedSum::Place& place,
                          const BucketOptions& buckets) {
-                    return std::make_unique<detail::PushedUpdate>(sum, place, buckets, shared_);
+                    return std::make_unique<PushedUpdate>(sum, place, buckets, shared_);
                   }) {
-    if (pace_.synchronous()) shared_.arrive = SharedUpdate::Values::with_push;
+    shared_.push_brings_values = pace_.synchronous();
   }
 
   [[nodiscard]] Pace& pace() override { return pace_; }
@@ -133,8 +188,7 @@ void serve_parameters(const Hooks& hooks, const StrategyOptions& options) {
   const auto served =
       detail::serve(*replica, options.servers, static_cast<int>(cluster.servers.size()));
   detail::TensorStore store(*replica, served, cluster.server);
-  ServerProcess server(cluster, options.group, detail::staleness_of(options.servers), served.model,
-                       store);
+  ServerProcess server(cluster, options.group, options.servers, served.model, store);
   log_info("parameter server ", cluster.server + 1, " of ", cluster.servers.size(), ": ",
            served.model.shards.size(), " shards in all");
   server.run(terms);

@@ -1,6 +1,8 @@
 #include "servers/server_pace.h"
 
 #include <torch/optim/optimizer.h>
+#include <torch/optim/rmsprop.h>
+#include <torch/optim/sgd.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
@@ -11,8 +13,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/text.h"
-#include "servers/tensors/implicit_momentum.h"
-#include "servers/tensors/server_terms.h"
+#include "servers/tensors/served_parameters.h"
 #include "servers/tensors/shard_states.h"
 
 namespace troupe::detail {
@@ -22,22 +23,43 @@ constexpr std::int64_t kEndless = std::int64_t{1} << 60;  // as far as servers c
 
 /// Gives every replica the first one's parameters; buffers are each one's own.
 void copy_to_all(const TrainState& state) {
-  if (state.replicas.size() == 1) return;
-  const torch::NoGradGuard no_grad;
   const auto from = state.replicas.front()->parameters();
-  for (std::size_t i = 1; i < state.replicas.size(); ++i) {
-    const auto into = state.replicas[i]->parameters();
-    for (std::size_t k = 0; k < from.size(); ++k) into[k].second.copy_(from[k].second);
+  for (const auto& replica : state.replicas) copy_values(from, replica->parameters());
+}
+
+constexpr double kMuchMomentum = 0.8;
+
+double momentum_of(torch::optim::OptimizerOptions& options) {
+  if (const auto* sgd = dynamic_cast<torch::optim::SGDOptions*>(&options)) return sgd->momentum();
+  const auto* rmsprop = dynamic_cast<torch::optim::RMSpropOptions*>(&options);
+  return rmsprop == nullptr ? 0 : rmsprop->momentum();
+}
+
+/// A warning where an optimiser of the replica has so much momentum that `workers` asynchronous
+/// ones may diverge with it: their updates act like momentum of their own, for a gradient that
+/// arrives late pushes on in a direction that the parameters have already gone. On top of an
+/// optimiser's momentum of 0.9 that can end in divergence. Measured: docs/parameter_servers.md.
+/// Source: Mitliagkas et al. 2016, "Asynchrony begets momentum, with an application to deep
+/// learning": W workers add about 1 - 1/W.
+void warn_of_implicit_momentum(Replica& replica, int workers) {
+  if (workers < 2) return;
+  for (const auto& name : replica.optimizer_names()) {
+    for (auto& group : replica.optimizer(name).param_groups()) {
+      const double momentum = momentum_of(group.options());
+      if (momentum < kMuchMomentum) continue;
+      log_warning(
+          "optimiser \"", name, "\" has momentum ", momentum, ", and the updates of ", workers,
+          " asynchronous workers add to it: training may diverge. Lower the momentum or the "
+          "learning rate, or use --staleness-bound 0");
+      return;
+    }
   }
 }
 
 }  // namespace
 
 ServerPace::ServerPace(const StrategyOptions& options, ServerExchange& exchange)
-    : options_(options),
-      staleness_(staleness_of(options.servers)),
-      chief_(options.cluster.rank == 0),
-      exchange_(exchange) {}
+    : options_(options), chief_(options.cluster.rank == 0), exchange_(exchange) {}
 
 void ServerPace::join(Replica& replica) {
   if (client_) {
@@ -45,8 +67,8 @@ void ServerPace::join(Replica& replica) {
                       "train once per process: servers end with the training they served.");
   }
   served_ = serve(replica, options_.servers, static_cast<int>(options_.cluster.servers.size()));
-  client_ =
-      std::make_unique<ServerClient>(options_.cluster, options_.group, staleness_, served_.model);
+  client_ = std::make_unique<ServerClient>(options_.cluster, options_.group, options_.servers,
+                                           served_.model);
   client_->join(terms_of(options_, replica));
   exchange_.attach(served_, *client_);
   report_.dense_step = served_.trained_bytes();

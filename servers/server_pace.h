@@ -14,7 +14,6 @@
 #include "servers/tensors/server_exchange.h"
 #include "servers/tensors/server_report.h"
 #include "servers/wire/server_client.h"
-#include "servers/wire/staleness.h"
 #include "strategies/pace.h"
 
 namespace troupe::detail {
@@ -25,7 +24,7 @@ class ServerPace final : public Pace {
   ServerPace(const StrategyOptions& options, ServerExchange& exchange);
 
   /// One update from all workers' gradients, not one from each.
-  [[nodiscard]] bool synchronous() const { return staleness_.synchronous(); }
+  [[nodiscard]] bool synchronous() const { return options_.servers.synchronous(); }
 
   /// Meets the servers, which are to serve `replica`'s parameters.  Blocks: at most start_timeout.
   /// Throws: ConfigError the second time, and for models that cannot be served or differ;
@@ -62,7 +61,6 @@ class ServerPace final : public Pace {
   [[nodiscard]] ServerClient::Install install();
 
   const StrategyOptions& options_;
-  const Staleness staleness_;
   const bool chief_;
   ServerExchange& exchange_;
   ServedParameters served_;

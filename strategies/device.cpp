@@ -1,43 +1,34 @@
 #include "strategies/device.h"
 
+#include <ATen/Parallel.h>
+#include <dlfcn.h>
 #include <torch/cuda.h>
 
-#include <optional>
+#include <algorithm>
+#include <cstdlib>
+#include <regex>
 
 #include "core/error.h"
+#include "core/machine.h"
 #include "core/text.h"
 
-namespace troupe::detail {
-namespace {
-
-/// The N of "cuda:N"; 0 without a colon; unset for anything else.
-std::optional<int> number_of(const std::string& name, std::size_t kind_length) {
-  if (name.size() == kind_length) return 0;
-  const std::string digits = name.substr(kind_length);
-  if (digits.size() < 2 || digits.size() > 3 || digits[0] != ':' ||
-      digits.find_first_not_of("0123456789", 1) != std::string::npos) {
-    return std::nullopt;
-  }
-  return std::stoi(digits.substr(1));
-}
-
-}  // namespace
+namespace troupe {
+namespace detail {
 
 c10::Device parse_device(const std::string& name, const char* flag) {
-  const bool cuda = name.rfind("cuda", 0) == 0;
-  const bool cpu = name.rfind("cpu", 0) == 0;
-  const auto number = cuda ? number_of(name, 4) : cpu ? number_of(name, 3) : std::nullopt;
-  if (!number) {
+  std::smatch parts;
+  if (!std::regex_match(name, parts, std::regex("(cpu|cuda)(:([0-9]{1,2}))?"))) {
     throw ConfigError(text(flag, " ", name, " is no device."), "use cpu, cuda or cuda:N.");
   }
-  if (cpu) return c10::Device(c10::DeviceType::CPU);
-  if (static_cast<std::size_t>(*number) >= torch::cuda::device_count()) {
+  if (parts[1] == "cpu") return c10::Device(c10::DeviceType::CPU);
+  const int number = parts[3].matched ? std::stoi(parts[3]) : 0;
+  if (static_cast<std::size_t>(number) >= torch::cuda::device_count()) {
     throw EnvironmentError(
         text(flag, " ", name, " was asked for, and LibTorch sees ", torch::cuda::device_count(),
              " CUDA devices."),
         "use the CPU (cpu), or a LibTorch built for CUDA on a machine that has the device.");
   }
-  return c10::Device(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(*number));
+  return c10::Device(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(number));
 }
 
 std::vector<c10::Device> replica_devices(const StrategyOptions& options) {
@@ -65,4 +56,34 @@ std::string first_device(const StrategyOptions& options) {
   return options.devices.empty() ? options.device : options.devices.front();
 }
 
-}  // namespace troupe::detail
+}  // namespace detail
+
+int configure_compute_threads(int requested, int workers_here, int replicas) {
+  int threads = requested;
+  // LibTorch's own choice: OMP_NUM_THREADS, else the physical cores. A thread per logical core wins
+  // little and loses much as soon as anybody else wants one, because waiting threads spin.
+  if (threads == 0) threads = at::get_num_threads();
+  if (requested == 0 && std::getenv("OMP_NUM_THREADS") == nullptr) {
+    threads = std::min(threads, std::max(1, inspect_cores().usable / std::max(1, workers_here)));
+  }
+  if (requested == 0) threads = std::max(1, threads / replicas);
+  at::set_num_threads(threads);
+  if (std::getenv("OPENBLAS_NUM_THREADS") == nullptr) {
+    // OpenBLAS is behind libblas.so.3 or not there at all; ask the loaded libraries.
+    if (auto* set =
+            reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "openblas_set_num_threads"))) {
+      set(1);
+    }
+  }
+  return threads;
+}
+
+std::string crowding(int found, int counted, int replicas) {
+  const int cores = inspect_cores().usable;
+  const int threads = at::get_num_threads() * replicas;
+  if (found <= counted || found * threads <= cores) return "";
+  return text(found, " workers share this machine, and each computes with ", threads, " of its ",
+              cores, " cores: give every worker --threads ", std::max(1, cores / found / replicas));
+}
+
+}  // namespace troupe

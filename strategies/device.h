@@ -1,4 +1,4 @@
-// The devices that flags name.
+// What a worker computes with: the devices that flags name, and how many threads.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -8,7 +8,8 @@
 
 #include "options/strategy_options.h"
 
-namespace troupe::detail {
+namespace troupe {
+namespace detail {
 
 /// "cpu", "cpu:1", "cuda" or "cuda:1". A number of the CPU tells replicas apart and means nothing
 /// else. `flag` is who names it, for messages. Throws: ConfigError for a name that is none,
@@ -22,4 +23,20 @@ namespace troupe::detail {
 /// Where a model alone in this process goes: the first replica's device.
 [[nodiscard]] std::string first_device(const StrategyOptions& options);
 
-}  // namespace troupe::detail
+}  // namespace detail
+
+/// Once per process, before it computes. Sets LibTorch's intra-op threads, and OpenBLAS's to one
+/// unless OPENBLAS_NUM_THREADS says otherwise: two pools that each fill the cores cost 1.7 times
+/// the step (docs/performance.md). `requested` 0: OMP_NUM_THREADS where set, else LibTorch's
+/// default (the physical cores), but at most the usable cores divided by `workers_here`; then
+/// divided by the `replicas` of this worker, whose threads compute side by side with a pool each.
+/// Call before the first tensor operation. Returns the number of LibTorch's threads for one
+/// replica.
+int configure_compute_threads(int requested, int workers_here, int replicas);
+
+/// What to warn of where `found` workers turn out to share this machine when they have met, and
+/// only `counted` did when its cores were divided: "" if the threads of all fit its cores all the
+/// same.
+[[nodiscard]] std::string crowding(int found, int counted, int replicas);
+
+}  // namespace troupe

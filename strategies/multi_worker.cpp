@@ -7,11 +7,10 @@
 #include "core/log.h"
 #include "core/text.h"
 #include "distributed/worker_group.h"
-#include "strategies/compute_threads.h"
 #include "strategies/device.h"
-#include "strategies/engines/make_engine.h"
+#include "strategies/engines/engine.h"
 #include "strategies/replicas/local_replicas.h"
-#include "strategies/shared_failure.h"
+#include "strategies/strategy.h"
 
 namespace troupe {
 namespace {
@@ -60,17 +59,18 @@ class MultiWorker final : public Strategy {
   [[nodiscard]] TrainState create_state(const Hooks& hooks, std::uint64_t seed) override {
     TrainState state = replicas_.make(hooks, seed);
     const std::vector<NamedTensor> tensors = detail::state_of(*state.replicas.front());
-    if (joined_) {
+    if (engine_) {
       check_same_model(detail::signature(tensors));
       engine_->restore_own_state({});  // what is there belongs to the former state's steps
     } else {
       group_.join({detail::signature(tensors), options_.must_match});
-      joined_ = true;
       engine_ = detail::make_engine(options_, group_);
       if (wrap_) engine_ = wrap_(std::move(engine_));
       const int found = count_workers_here();
-      warn_of_crowding(found);
-      replicas_.use(*engine_, sum_time(found));
+      // Workers that were started by hand learn here how many are on their machine.
+      const auto warning = crowding(found, workers_here(options_.cluster), replicas_.size());
+      if (!warning.empty()) log_warning(warning);
+      replicas_.use(*engine_, sums_during_backward(found));
       if (rank() == 0 && replicas_.overlaps()) log_info("gradients travel while backward computes");
     }
     detail::change_on_host(tensors, [this](Span<std::byte> bytes) { broadcast(bytes); });
@@ -160,21 +160,12 @@ class MultiWorker final : public Strategy {
     return static_cast<int>(std::count(all.begin(), all.end(), mine));
   }
 
-  /// Workers that were started by hand learn here how many are on their machine.
-  void warn_of_crowding(int found) const {
-    const std::string warning = crowding(found, workers_here(options_.cluster), replicas_.size());
-    if (!warning.empty()) log_warning(warning);
-  }
-
   /// The same on every worker. Within a machine moving bytes takes the cores that compute.
-  [[nodiscard]] detail::SumTime sum_time(int found) const {
+  [[nodiscard]] bool sums_during_backward(int found) const {
     const Overlap wish = options_.buckets.overlap;
-    const bool overlaps =
-        wish == Overlap::on || (wish == Overlap::automatic && found < world_size());
-    return overlaps ? detail::SumTime::during_backward : detail::SumTime::after_backward;
+    return wish == Overlap::on || (wish == Overlap::automatic && found < world_size());
   }
 
-  bool joined_ = false;
   StrategyOptions options_;
   const detail::EngineWrapper wrap_;
   WorkerGroup group_;
@@ -183,10 +174,6 @@ class MultiWorker final : public Strategy {
 };
 
 }  // namespace
-
-std::unique_ptr<Strategy> make_multi_worker(const StrategyOptions& options) {
-  return make_multi_worker(options, nullptr);
-}
 
 std::unique_ptr<Strategy> make_multi_worker(const StrategyOptions& options,
                                             const detail::EngineWrapper& wrap) {

@@ -11,12 +11,10 @@
 namespace troupe {
 
 /// Binds this worker's listening socket; the group meets in create_state, when the model that the
-/// workers must agree on is known.
+/// workers must agree on is known. `wrap`: another engine around its own, for tests and
+/// measurements.
 /// Throws: ConfigError for unknown devices, EnvironmentError when the port is taken.
-[[nodiscard]] std::unique_ptr<Strategy> make_multi_worker(const StrategyOptions& options);
-
-/// The same with another engine around its own, for tests and measurements.
-[[nodiscard]] std::unique_ptr<Strategy> make_multi_worker(const StrategyOptions& options,
-                                                          const detail::EngineWrapper& wrap);
+[[nodiscard]] std::unique_ptr<Strategy> make_multi_worker(
+    const StrategyOptions& options, const detail::EngineWrapper& wrap = nullptr);
 
 }  // namespace troupe

@@ -16,6 +16,8 @@
 
 namespace troupe {
 
+/// The pace itself is lockstep: all workers take the same steps together, one update each, at the
+/// same place in the data. What is at another pace overrides everything.
 class Pace {
  public:
   /// What some options can be carried out with only: to see every update of the parameters, that
@@ -27,57 +29,47 @@ class Pace {
     bool ends_by_place = true;           // the place in the data is the same everywhere
   };
 
+  /// `workers` take each step together.
+  explicit Pace(int workers = 1) : workers_(workers) {}
   virtual ~Pace() = default;
 
   /// Whether this worker saves, validates, tests and decides about the end.
-  [[nodiscard]] virtual bool coordinates() const = 0;
+  [[nodiscard]] virtual bool coordinates() const { return true; }
   /// Workers whose own state a checkpoint holds and whose losses Strategy::reduce adds.
-  [[nodiscard]] virtual int voices() const = 0;
-  [[nodiscard]] virtual Counts counts(const DistributedDataset& train) const = 0;
+  [[nodiscard]] virtual int voices() const { return workers_; }
+  [[nodiscard]] virtual Counts counts(const DistributedDataset& train) const {
+    return {1, train.steps_per_epoch(), true};
+  }
   /// `what` is the option that needs it, as the user knows it.
   /// Throws: ConfigError that names `what` where training at this pace lacks what it needs.
-  virtual void require(Need need, const std::string& what) const = 0;
+  virtual void require(Need /*need*/, const std::string& /*what*/) const {}
 
   /// Once, when `state` is what training starts from: restored, or fresh. `last_step`: where it
   /// ends, if nobody stops it. At an own pace the chief's state becomes everybody's, and the place
   /// in the data follows from it. Training that is over already is started and ended, too.
   /// Collective: yes.  Blocks: at most start_timeout. Throws: ConfigError.
-  virtual void start(TrainState& state, const DistributedDataset& train,
-                     std::int64_t last_step) = 0;
+  virtual void start(TrainState& /*state*/, const DistributedDataset& /*train*/,
+                     std::int64_t /*last_step*/) {}
   /// Before every training step: the number that state.step takes after it; unset when training is
   /// over for all, with the reason in state.ended. At an own pace the numbers count the updates of
   /// all workers, so they skip, and new parameters arrive here.
-  [[nodiscard]] virtual std::optional<std::int64_t> next_step(TrainState& state) = 0;
+  [[nodiscard]] virtual std::optional<std::int64_t> next_step(TrainState& state) {
+    return state.step + 1;
+  }
   /// Examples that this worker's results of the batch stand for; unset: the batch is another
   /// worker's, and there is no step to take.
   [[nodiscard]] virtual std::optional<std::int64_t> examples_of(
-      const DistributedBatch& batch) const = 0;
+      const DistributedBatch& batch) const {
+    return batch.global_examples;
+  }
   /// Makes `state` what is to be saved or validated, of one moment. Only where coordinates().
-  virtual void collect(TrainState& state) = 0;
+  virtual void collect(TrainState& /*state*/) {}
   /// Once, when training has ended on this worker. At an own pace the chief ends it for all, with
   /// this reason, and `state` becomes what training came to, unless collect() has seen to that.
   /// Blocks: at most collective_timeout and close_timeout.
-  virtual void end(TrainState& state, const std::string& reason) = 0;
+  virtual void end(TrainState& /*state*/, const std::string& /*reason*/) {}
   /// What only this pace counts, a JSON object as text, known after end(); empty: nothing.
-  [[nodiscard]] virtual std::string facts() const = 0;
-};
-
-/// All workers take the same steps together: one update each, at the same place in the data.
-class LockstepPace final : public Pace {
- public:
-  explicit LockstepPace(int workers) : workers_(workers) {}
-
-  [[nodiscard]] bool coordinates() const override { return true; }
-  [[nodiscard]] int voices() const override { return workers_; }
-  [[nodiscard]] Counts counts(const DistributedDataset& train) const override;
-  void require(Need /*need*/, const std::string& /*what*/) const override {}
-  void start(TrainState&, const DistributedDataset&, std::int64_t) override {}
-  [[nodiscard]] std::optional<std::int64_t> next_step(TrainState& state) override;
-  [[nodiscard]] std::optional<std::int64_t> examples_of(
-      const DistributedBatch& batch) const override;
-  void collect(TrainState& /*state*/) override {}
-  void end(TrainState& /*state*/, const std::string& /*reason*/) override {}
-  [[nodiscard]] std::string facts() const override { return ""; }
+  [[nodiscard]] virtual std::string facts() const { return ""; }
 
  private:
   int workers_;

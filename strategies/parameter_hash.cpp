@@ -2,16 +2,14 @@
 
 #include "core/sha256.h"
 #include "core/text.h"
-#include "strategies/shared_failure.h"
+#include "strategies/replicas/local_replicas.h"
+#include "strategies/strategy.h"
 
 namespace troupe {
 
 std::string parameter_hash(const Replica& replica) {
-  std::vector<NamedTensor> tensors = replica.parameters();
-  const std::vector<NamedTensor> buffers = replica.buffers();
-  tensors.insert(tensors.end(), buffers.begin(), buffers.end());
   Sha256 digest;
-  for (const NamedTensor& tensor : tensors) {
+  for (const NamedTensor& tensor : detail::state_of(replica)) {
     digest.update(
         text(tensor.first, " ", tensor.second.scalar_type(), " ", tensor.second.sizes(), "\n"));
     digest.update(detail::host_bytes(tensor.second.detach().to(at::kCPU).contiguous()));

@@ -1,12 +1,16 @@
 #include "strategies/strategy.h"
 
+#include <ATen/core/Tensor.h>
 #include <torch/types.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
 
 #include "core/error.h"
 #include "core/text.h"
-#include "strategies/named_sum.h"
+#include "distributed/collectives/call.h"
 #include "strategies/replicas/local_replicas.h"
-#include "strategies/shared_failure.h"
 
 namespace troupe {
 namespace {
@@ -20,11 +24,36 @@ std::string sizes_of(const Splits& splits) {
   return text(size_of(splits.train), " ", size_of(splits.validation), " ", size_of(splits.test));
 }
 
-}  // namespace
+const char* const kFix = "return losses of the same names on every replica in every step.";
 
-std::vector<std::vector<std::byte>> Strategy::gather_to_chief(Span<const std::byte> mine) {
-  return {{mine.begin(), mine.end()}};
+std::string names_of(const LossValues& values) {
+  std::string names;
+  for (const auto& [name, value] : values) names += (names.empty() ? "" : ", ") + name;
+  return names;
 }
+
+/// The losses of a worker's replicas, added by name, in the first replica's order.
+/// Throws: ConfigError where a replica lacks a loss that another one has.
+LossValues add_by_name(const std::vector<StepResult>& results) {
+  LossValues total;
+  for (const auto& [name, loss] : results.front().losses) total.emplace_back(name, 0.0);
+  for (std::size_t replica = 0; replica < results.size(); ++replica) {
+    bool same = results[replica].losses.size() == total.size();
+    for (const auto& [name, loss] : results[replica].losses) {
+      const auto known = std::find_if(total.begin(), total.end(),
+                                      [&key = name](const auto& sum) { return sum.first == key; });
+      same = same && known != total.end();
+      if (same) known->second += loss.item<double>();  // the host waits for the device here
+    }
+    if (same) continue;
+    throw ConfigError(text("a step of replica ", replica, " of this worker returned other losses ",
+                           "than \"", names_of(total), "\", those of replica 0."),
+                      kFix);
+  }
+  return total;
+}
+
+}  // namespace
 
 DistributedSplits Strategy::distribute(const Splits& splits, const BatchPlan& plan) {
   const std::vector<std::string> sizes = gather(sizes_of(splits));
@@ -59,14 +88,36 @@ void Strategy::synchronize_buffers(TrainState& state) {
   if (state.replicas.size() > 1) detail::make_buffers_equal(state, nullptr);
 }
 
-LossValues Strategy::reduce(Reduction reduction, const std::vector<StepResult>& results) {
-  LossValues total = detail::sharing_failure(*this, [&] { return detail::add_by_name(results); });
+LossValues Strategy::reduce(const std::vector<StepResult>& results) {
+  LossValues total = detail::sharing_failure(*this, [&] { return add_by_name(results); });
   std::vector<double> nothing_more;
   detail::sum_by_name(*this, total, nothing_more);
-  const int summed = pace().voices() * local_replicas();
-  const double divisor = reduction == Reduction::mean ? summed : 1.0;
-  for (auto& [name, value] : total) value /= divisor;
   return total;
 }
 
+namespace detail {
+
+void sum_by_name(Strategy& strategy, LossValues& named, std::vector<double>& more) {
+  std::vector<std::pair<std::string, double>*> sorted;
+  for (auto& value : named) sorted.push_back(&value);
+  std::sort(sorted.begin(), sorted.end(), [](auto* a, auto* b) { return a->first < b->first; });
+  std::string names;
+  for (const auto* value : sorted) names += value->first + "\n";
+  const double mine = label_of(names);  // a double holds it exactly, and so many workers' sum of it
+  std::vector<double> values;
+  for (const auto* value : sorted) values.push_back(value->second);
+  values.insert(values.end(), more.begin(), more.end());
+  values.push_back(mine);
+  strategy.sum(values);
+  if (values.back() != mine * strategy.pace().voices()) {
+    fail_alike(strategy, ConfigError("the steps of another worker returned other losses than \"" +
+                                         names_of(named) + "\", those of this one.",
+                                     kFix));
+  }
+  for (std::size_t i = 0; i < sorted.size(); ++i) sorted[i]->second = values[i];
+  std::copy_n(values.begin() + static_cast<std::ptrdiff_t>(sorted.size()), more.size(),
+              more.begin());
+}
+
+}  // namespace detail
 }  // namespace troupe

@@ -5,7 +5,7 @@
 //   auto data = strategy->distribute(hooks.create_datasets(), {global_batch, seed});
 //   for (const DistributedBatch& batch : data.train->epoch(e)) {
 //     const auto results = strategy->run(step, state, batch);            // per replica
-//     const auto losses = strategy->reduce(Reduction::sum, results);     // of the whole step
+//     const auto losses = strategy->reduce(results);                     // of the whole step
 //   }
 //   strategy->close();
 //
@@ -14,12 +14,14 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "core/error.h"
 #include "core/span.h"
 #include "data/loader.h"
 #include "hooks/hooks.h"
@@ -32,8 +34,6 @@ namespace troupe {
 
 /// A step for one replica: Hooks::train_step or the user's own.
 using Step = std::function<StepResult(Replica&, const Batch&)>;
-
-enum class Reduction { sum, mean };  // over replicas
 
 /// The task's data as this worker's replicas read it; unset where the task has none. Training data
 /// is shuffled every epoch, the others keep their order.
@@ -86,9 +86,9 @@ class Strategy {
                                                     const DistributedBatch& batch,
                                                     Phase phase = Phase::train) = 0;
 
-  /// The losses of all replicas of all workers, summed or averaged; at an own pace, of this
-  /// worker's. Losses made by Replica::global_mean are to be summed.  Collective: yes.
-  [[nodiscard]] LossValues reduce(Reduction reduction, const std::vector<StepResult>& results);
+  /// The losses of all replicas of all workers, summed; at an own pace, of this worker's. Losses
+  /// made by Replica::global_mean add up to the step's mean.  Collective: yes.
+  [[nodiscard]] LossValues reduce(const std::vector<StepResult>& results);
 
   /// Sums `values` over all workers, in place. Shapes: the same count everywhere. Default: they are
   /// this worker's alone.  Collective: yes.
@@ -101,7 +101,9 @@ class Strategy {
   /// passes no worker's memory in more than a piece. Collective: yes.  Blocks: at most
   /// collective_timeout a piece. Default: there is one worker.
   [[nodiscard]] virtual std::vector<std::vector<std::byte>> gather_to_chief(
-      Span<const std::byte> mine);
+      Span<const std::byte> mine) {
+    return {{mine.begin(), mine.end()}};
+  }
   /// Copies the chief's bytes to all workers, piece by piece. Shapes: the same count everywhere.
   /// Collective: yes.  Blocks: at most collective_timeout a piece. Default: there is one worker.
   virtual void broadcast(Span<std::byte> /*bytes*/) {}
@@ -127,7 +129,49 @@ class Strategy {
 
  private:
   const Standing standing_;
-  LockstepPace lockstep_;
+  Pace lockstep_;
 };
 
+namespace detail {
+
+/// Sums `named` over all workers by name, in whatever order each worker has them (a step's losses
+/// may come in another order on another replica), and `more` by position; both in place and in one
+/// message.
+/// Collective: yes.  Throws: ConfigError, on all workers, where names differ between workers.
+void sum_by_name(Strategy& strategy, LossValues& named, std::vector<double>& more);
+
+/// Runs `body`. When it throws, tells the group why, then lets the exception go on: a failure of
+/// one worker is everybody's, and the others learn more than that a connection closed. Failures
+/// that came from the group, a stop that all agreed on, and a gradient that is not finite, which
+/// all see alike, are known there already.
+template <class Body>
+auto sharing_failure(Strategy& strategy, Body&& body) {
+  try {
+    return body();
+  } catch (const NetError&) {
+    throw;
+  } catch (const Stopped&) {
+    throw;
+  } catch (const NonFiniteError&) {
+    throw;
+  } catch (const Error& error) {
+    strategy.abort(error.what(), error.exit_code());
+    throw;
+  } catch (const std::exception& error) {
+    const std::string message = error.what();
+    strategy.abort(message.substr(0, message.find('\n')), kExitFailed);
+    throw;
+  }
+}
+
+/// Throws what every worker finds for itself in the same collective. Whoever is first tells the
+/// group all the same: one that is still on its way out of that collective would else see no more
+/// than a connection that closed.
+template <class Failure>
+[[noreturn]] void fail_alike(Strategy& strategy, const Failure& error) {
+  strategy.abort(error.what(), error.exit_code());
+  throw error;
+}
+
+}  // namespace detail
 }  // namespace troupe

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "data/loader.h"
-#include "hooks/loss_meter.h"
+#include "hooks/losses.h"
 #include "hooks/replica.h"
 #include "strategies/plateau_state.h"
 

@@ -1,5 +1,10 @@
 #include "tensors/named_tensor.h"
 
+#include <ATen/Functions.h>
+#include <c10/core/GradMode.h>
+
+#include <cstring>
+
 #include "core/check.h"
 #include "core/text.h"
 
@@ -16,9 +21,24 @@ std::vector<NamedTensor> named_below(const std::vector<NamedTensor>& tensors,
 
 namespace detail {
 
+void copy_values(const std::vector<NamedTensor>& from, const std::vector<NamedTensor>& into) {
+  const c10::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    const at::Tensor& own = into[i].second;
+    if (!own.is_alias_of(from[i].second)) own.copy_(from[i].second);
+  }
+}
+
 Span<std::byte> host_bytes(const at::Tensor& tensor) {
   TROUPE_CHECK(tensor.is_cpu() && tensor.is_contiguous());
   return {static_cast<std::byte*>(tensor.data_ptr()), tensor.nbytes()};
+}
+
+at::Tensor host_tensor(Span<const std::byte> bytes, at::IntArrayRef sizes, at::ScalarType type) {
+  at::Tensor tensor = at::empty(sizes, type);
+  TROUPE_CHECK_EQ(tensor.nbytes(), bytes.size());
+  if (!bytes.empty()) std::memcpy(tensor.data_ptr(), bytes.data(), bytes.size());
+  return tensor;
 }
 
 void change_on_host(const std::vector<NamedTensor>& tensors,

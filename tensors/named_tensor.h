@@ -20,8 +20,16 @@ using NamedTensor = std::pair<std::string, at::Tensor>;
 
 namespace detail {
 
+/// Writes the values of `from` into the tensors of `into`, which are as many and of the same
+/// shapes; what is the same memory is left alone.
+void copy_values(const std::vector<NamedTensor>& from, const std::vector<NamedTensor>& into);
+
 /// The elements of a contiguous tensor on the host, as they lie in memory.
 [[nodiscard]] Span<std::byte> host_bytes(const at::Tensor& tensor);
+
+/// A tensor on the host with a copy of these elements, which may lie anywhere.
+[[nodiscard]] at::Tensor host_tensor(Span<const std::byte> bytes, at::IntArrayRef sizes,
+                                     at::ScalarType type);
 
 /// Calls `change` with each tensor's elements on the host, and puts back what it made of them.
 void change_on_host(const std::vector<NamedTensor>& tensors,

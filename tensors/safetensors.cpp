@@ -22,6 +22,7 @@ struct TypeRow {
   const char* name;
   std::size_t bytes;
 };
+// In the order of TensorType.
 constexpr TypeRow kTypes[] = {
     {TensorType::f64, "F64", 8},      {TensorType::f32, "F32", 4}, {TensorType::f16, "F16", 2},
     {TensorType::bf16, "BF16", 2},    {TensorType::i64, "I64", 8}, {TensorType::i32, "I32", 4},
@@ -29,10 +30,7 @@ constexpr TypeRow kTypes[] = {
     {TensorType::boolean, "BOOL", 1},
 };
 
-const TypeRow& row_of(TensorType dtype) {
-  return *std::find_if(std::begin(kTypes), std::end(kTypes),
-                       [&](const TypeRow& row) { return row.dtype == dtype; });
-}
+const TypeRow& row_of(TensorType dtype) { return kTypes[static_cast<std::size_t>(dtype)]; }
 
 /// Bytes of an array; unset where 64 bits cannot count them or a dimension is negative.
 std::optional<std::uint64_t> size_of(TensorType dtype, const std::vector<std::int64_t>& shape) {

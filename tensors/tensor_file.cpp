@@ -2,9 +2,9 @@
 
 #include <torch/types.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <utility>
 
@@ -14,33 +14,20 @@
 namespace troupe {
 namespace {
 
-constexpr std::array<std::pair<at::ScalarType, TensorType>, 10> kTypes = {{
-    {at::kDouble, TensorType::f64},
-    {at::kFloat, TensorType::f32},
-    {at::kHalf, TensorType::f16},
-    {at::kBFloat16, TensorType::bf16},
-    {at::kLong, TensorType::i64},
-    {at::kInt, TensorType::i32},
-    {at::kShort, TensorType::i16},
-    {at::kChar, TensorType::i8},
-    {at::kByte, TensorType::u8},
-    {at::kBool, TensorType::boolean},
-}};
+/// LibTorch's type for each of the file's, in their order.
+constexpr std::array<at::ScalarType, 10> kTypes = {
+    at::kDouble, at::kFloat, at::kHalf, at::kBFloat16, at::kLong,
+    at::kInt,    at::kShort, at::kChar, at::kByte,     at::kBool};
+static_assert(kTypes.size() == static_cast<std::size_t>(TensorType::boolean) + 1);
 
 TensorType to_file(const std::string& name, at::ScalarType type) {
-  for (const auto& [torch_type, file_type] : kTypes) {
-    if (torch_type == type) return file_type;
-  }
+  const auto* const found = std::find(kTypes.begin(), kTypes.end(), type);
+  if (found != kTypes.end()) return static_cast<TensorType>(found - kTypes.begin());
   throw ConfigError(text("tensor \"", name, "\" is ", type, ", which a checkpoint cannot hold."),
                     "keep it in a real or integer type.");
 }
 
-at::ScalarType to_torch(TensorType type) {
-  for (const auto& [torch_type, file_type] : kTypes) {
-    if (file_type == type) return torch_type;
-  }
-  return at::kByte;  // every TensorType is in the table
-}
+at::ScalarType to_torch(TensorType type) { return kTypes[static_cast<std::size_t>(type)]; }
 
 }  // namespace
 
@@ -85,9 +72,9 @@ std::vector<NamedTensor> read_tensors(std::vector<std::byte> file, const std::st
                                           data, view.shape, [owner](void*) {}, type));
       continue;
     }
-    at::Tensor copy = torch::empty(view.shape, type);  // as another writer may have placed it
-    if (!view.bytes.empty()) std::memcpy(copy.data_ptr(), data, view.bytes.size());
-    tensors.emplace_back(view.name, std::move(copy));
+    // As another writer may have placed it.
+    tensors.emplace_back(view.name,
+                         detail::host_tensor(view.bytes, view.shape, to_torch(view.dtype)));
   }
   return tensors;
 }

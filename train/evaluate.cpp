@@ -8,9 +8,7 @@
 #include "core/clock.h"
 #include "core/error.h"
 #include "hooks/replica_driver.h"
-#include "hooks/replica_scope.h"
-#include "strategies/named_sum.h"
-#include "strategies/shared_failure.h"
+#include "strategies/strategy.h"
 #include "train/learning/averaged_weights.h"
 
 namespace troupe {

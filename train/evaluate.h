@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "hooks/loss_meter.h"
+#include "hooks/losses.h"
 #include "strategies/strategy.h"
 #include "train/report.h"
 

@@ -4,12 +4,10 @@
 #include "core/log.h"
 #include "distributed/worker_group.h"
 #include "servers/parameter_server.h"
-#include "strategies/central_storage.h"
-#include "strategies/compute_threads.h"
-#include "strategies/engines/make_engine.h"
-#include "strategies/mirrored.h"
+#include "strategies/device.h"
+#include "strategies/engines/engine.h"
 #include "strategies/multi_worker.h"
-#include "strategies/one_device.h"
+#include "strategies/one_process.h"
 
 namespace troupe {
 

@@ -11,7 +11,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/text.h"
-#include "strategies/shared_failure.h"
+#include "strategies/strategy.h"
 #include "train/callback_list.h"
 #include "train/epoch_reports.h"
 #include "train/evaluate.h"
@@ -310,7 +310,7 @@ const LossValues& TrainingRun::Impl::losses() {
     throw ConfigError("losses() was called before the first step of the run.",
                       "call it after a step that returned true.");
   }
-  if (!taken_.losses) taken_.losses = strategy_.reduce(Reduction::sum, taken_.results);
+  if (!taken_.losses) taken_.losses = strategy_.reduce(taken_.results);
   return *taken_.losses;
 }
 

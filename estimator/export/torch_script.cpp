@@ -124,8 +124,7 @@ class Predictor {
   [[nodiscard]] Predictions run(const std::vector<at::Tensor>& fields) const {
     const std::int64_t count = fields.front().size(0);
     // A padding batch's metrics count nowhere.
-    detail::ReplicaDriver(replica_).begin_step(
-        {Phase::predict, count, count, detail::StepContext::Batch::padding});
+    detail::ReplicaDriver(replica_).begin_step({Phase::predict, count, count, /*padding=*/true});
     Predictions predictions = hooks_.predict_step(replica_, {fields, count, false});
     const std::string fix = "return {{\"name\", tensor [B, ...]}} from predict_step.";
     check_names(predictions, "prediction", fix);

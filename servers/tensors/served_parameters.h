@@ -1,5 +1,6 @@
 // ServedParameters: which tensors of a replica the parameter servers hold, and which rows of them
-// are where. The same on every worker and server, since all make their models with the same hooks.
+// are where. The same on every worker and server, since all make their models with the same hooks;
+// and what else workers and servers of one job must agree on.
 //
 // Vocabulary: as servers/wire/placement.h. A tensor's rows are its slices along axis 0; a
 // scalar is one row.
@@ -8,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "distributed/worker_group.h"
 #include "hooks/replica.h"
 #include "options/strategy_options.h"
 #include "servers/wire/placement.h"
@@ -37,5 +39,11 @@ struct ServedParameters {
 [[nodiscard]] at::Tensor as_rows(const at::Tensor& tensor);
 /// A shard's rows of its tensor, or of something of the same shape. A view.
 [[nodiscard]] at::Tensor rows_of(const at::Tensor& tensor, const Shard& shard);
+
+/// The terms that this process joins with. `replica` is one made by its hooks.
+[[nodiscard]] JoinTerms terms_of(const StrategyOptions& options, const Replica& replica);
+
+/// Throws: ConfigError for options that parameter servers do not do, or a cluster without servers.
+void check_server_options(const StrategyOptions& options);
 
 }  // namespace troupe::detail

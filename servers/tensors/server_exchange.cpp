@@ -6,11 +6,9 @@
 #include <torch/utils.h>
 
 #include <algorithm>
-#include <cstring>
 #include <deque>
 #include <utility>
 
-#include "core/check.h"
 #include "core/log.h"
 
 namespace troupe::detail {
@@ -45,7 +43,8 @@ class PushBuilder {
   void add_all(int number, const at::Tensor& gradient) {
     const at::Tensor whole = keep(as_rows(gradient));
     for (const int shard : shards_of(number)) {
-      const at::Tensor part = whole.narrow(0, shard_at(shard).first_row, shard_at(shard).rows);
+      const at::Tensor part =
+          whole.narrow(0, served_.model.shard(shard).first_row, served_.model.shard(shard).rows);
       push.gradients.push_back({shard, true, {}, host_bytes(part)});
     }
   }
@@ -58,9 +57,9 @@ class PushBuilder {
     const auto* begin = indices.data_ptr<std::int64_t>();
     const auto* end = begin + indices.numel();
     for (const int shard : shards_of(number)) {
-      const std::int64_t first_row = shard_at(shard).first_row;
+      const std::int64_t first_row = served_.model.shard(shard).first_row;
       const auto* from = std::lower_bound(begin, end, first_row);
-      const auto* to = std::lower_bound(from, end, first_row + shard_at(shard).rows);
+      const auto* to = std::lower_bound(from, end, first_row + served_.model.shard(shard).rows);
       rows_.emplace_back(from, to);
       for (std::int64_t& row : rows_.back()) row -= first_row;
       push.gradients.push_back(
@@ -75,9 +74,6 @@ class PushBuilder {
   }
   [[nodiscard]] const std::vector<int>& shards_of(int number) const {
     return served_.shards_of[static_cast<std::size_t>(number)];
-  }
-  [[nodiscard]] const Shard& shard_at(int shard) const {
-    return served_.model.shards[static_cast<std::size_t>(shard)];
   }
 
   const ServedParameters& served_;
@@ -130,16 +126,12 @@ void ServerExchange::warn_of_dense(const std::string& optimizer, int tensor) {
 
 void ServerExchange::install(const RowBlock& block) const {
   const torch::NoGradGuard no_grad;
-  const auto number = static_cast<std::size_t>(block.shard);
-  TROUPE_CHECK(number < served_->model.shards.size());
-  const Shard& shard = served_->model.shards[number];
+  const Shard& shard = served_->model.shard(block.shard);
   at::Tensor into = rows_of(served_->tensors[static_cast<std::size_t>(shard.tensor)].second, shard);
   auto sizes = into.sizes().vec();
   if (!block.all_rows) sizes[0] = static_cast<std::int64_t>(block.rows.size());
-  at::Tensor values = torch::empty(sizes, torch::TensorOptions().dtype(into.scalar_type()));
-  TROUPE_CHECK_EQ(values.nbytes(), block.values.size());
+  const at::Tensor values = host_tensor(block.values, sizes, into.scalar_type());
   if (block.values.empty()) return;
-  std::memcpy(values.data_ptr(), block.values.data(), block.values.size());
   if (block.all_rows) {
     into.copy_(values);
     return;

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "options/strategy_options.h"
 #include "servers/wire/server_client.h"
-#include "servers/wire/staleness.h"
 
 namespace troupe::detail {
 

@@ -23,10 +23,6 @@ ConfigError shard_does_not_fit(const std::string& what) {
                      "run the same program on every worker and server.");
 }
 
-const Shard& shard_at(const ServedParameters& served, int shard) {
-  return served.model.shards[static_cast<std::size_t>(shard)];
-}
-
 /// The shards that `server` holds, by parameter.
 std::map<std::string, std::vector<int>> held_by(const ServedParameters& served, int server) {
   std::map<std::string, std::vector<int>> held;
@@ -75,7 +71,7 @@ at::Tensor join(const ServedParameters& served, int number, const Pieces& pieces
   std::vector<at::Tensor> rows;
   for (const int shard : served.shards_of[static_cast<std::size_t>(number)]) {
     rows.push_back(pieces.at(name(shard)));
-    if (rows.back().sizes() != rows_of(whole, shard_at(served, shard)).sizes()) {
+    if (rows.back().sizes() != rows_of(whole, served.model.shard(shard)).sizes()) {
       throw shard_does_not_fit(text(name(shard), " is ", rows.back().sizes()));
     }
   }
@@ -160,7 +156,7 @@ json shards_of_optimizer(const json& description, const std::vector<NamedTensor>
     const at::Tensor dense = tensor.is_sparse() ? tensor.to_dense() : tensor;
     for (const int shard : held[name.substr(0, slash)]) {
       own.emplace_back(served.name_of(shard) + name.substr(slash),
-                       rows_of(dense, shard_at(served, shard)));
+                       rows_of(dense, served.model.shard(shard)));
     }
   }
   return part;

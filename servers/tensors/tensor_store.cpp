@@ -13,7 +13,7 @@
 #include "core/text.h"
 #include "servers/tensors/shard_states.h"
 #include "strategies/gradients/optimizer_state.h"
-#include "strategies/gradients/tensor_sum.h"
+#include "strategies/gradients/replica_sum.h"
 
 namespace troupe::detail {
 namespace {
@@ -23,14 +23,6 @@ using nlohmann::json;
 ConfigError does_not_fit(const std::string& what) {
   return ConfigError("the chief's state does not fit this server: " + what + ".",
                      "run the same program on every worker and server.");
-}
-
-/// A copy: bytes from the wire may lie anywhere.
-at::Tensor host_tensor(Span<const std::byte> bytes, at::IntArrayRef sizes, at::ScalarType type) {
-  at::Tensor tensor = torch::empty(sizes, torch::TensorOptions().dtype(type));
-  TROUPE_CHECK_EQ(tensor.nbytes(), bytes.size());
-  if (!bytes.empty()) std::memcpy(tensor.data_ptr(), bytes.data(), bytes.size());
-  return tensor;
 }
 
 at::Tensor row_numbers(Span<const std::int64_t> rows) {

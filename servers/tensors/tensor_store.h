@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "servers/tensors/served_parameters.h"
-#include "servers/wire/parameter_store.h"
+#include "servers/wire/placement.h"
 
 namespace troupe::detail {
 

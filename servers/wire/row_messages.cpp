@@ -21,6 +21,17 @@ constexpr std::size_t kStateSlackBytes = std::size_t{64} << 20;
 
 std::size_t padded(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
+/// Rows of a RowBlock or a Change, and the bytes of their values.
+template <class Block>
+std::size_t rows_of(const Block& block, const ServedModel& model) {
+  return block.all_rows ? static_cast<std::size_t>(model.shard(block.shard).rows)
+                        : block.rows.size();
+}
+template <class Block>
+std::size_t value_bytes_of(const Block& block, const ServedModel& model) {
+  return rows_of(block, model) * model.tensor_of(model.shard(block.shard)).row_bytes;
+}
+
 /// Appends to a message whose size was counted before.
 class Writer {
  public:
@@ -38,10 +49,12 @@ class Writer {
     return {message_.data() + message_.size() - bytes, bytes};
   }
   void pad() { message_.resize(padded(message_.size())); }
-  void block_head(int shard, bool all_rows, std::size_t rows) {
-    number(static_cast<std::uint32_t>(shard));
-    number(static_cast<std::uint32_t>(all_rows ? 1 : 0));
-    number(static_cast<std::uint64_t>(rows));
+  /// Shard, whether all its rows follow, and how many do.
+  template <class Block>
+  void head(const Block& block, const ServedModel& model) {
+    number(static_cast<std::uint32_t>(block.shard));
+    number(static_cast<std::uint32_t>(block.all_rows ? 1 : 0));
+    number(static_cast<std::uint64_t>(rows_of(block, model)));
   }
   [[nodiscard]] std::vector<std::byte> take() { return std::move(message_); }
 
@@ -143,11 +156,8 @@ std::vector<std::byte> encode_push(const PushPlace& place, const Push& push,
   std::vector<const RowBlock*> blocks;
   std::size_t bytes = kPushHeadBytes + push.learning_rates.size() * sizeof(double);
   for (const RowBlock& block : push.gradients) {
-    const Shard& shard = model.shards.at(static_cast<std::size_t>(block.shard));
-    if (shard.server != server) continue;
-    const std::size_t rows =
-        block.all_rows ? static_cast<std::size_t>(shard.rows) : block.rows.size();
-    TROUPE_CHECK_EQ(block.values.size(), rows * model.tensor_of(shard).row_bytes);
+    if (model.shard(block.shard).server != server) continue;
+    TROUPE_CHECK_EQ(block.values.size(), value_bytes_of(block, model));
     blocks.push_back(&block);
     bytes += block_bytes(block.rows.size(), block.values.size());
   }
@@ -161,9 +171,7 @@ std::vector<std::byte> encode_push(const PushPlace& place, const Push& push,
   writer.number(static_cast<std::uint32_t>(blocks.size()));
   for (const double rate : push.learning_rates) writer.number(rate);
   for (const RowBlock* block : blocks) {
-    const Shard& shard = model.shards[static_cast<std::size_t>(block->shard)];
-    writer.block_head(block->shard, block->all_rows,
-                      block->all_rows ? static_cast<std::size_t>(shard.rows) : block->rows.size());
+    writer.head(*block, model);
     writer.bytes(as_bytes(block->rows));
     writer.bytes(block->values);
     writer.pad();
@@ -196,7 +204,7 @@ std::optional<ReceivedPush> decode_push(std::vector<std::byte> message, const Se
   push.gradients = read_blocks(reader, blocks, model, server);
   bool owned = optimizer <= 0x7FFFFFFFU;
   for (const RowBlock& block : push.gradients) {
-    const Shard& shard = model.shards[static_cast<std::size_t>(block.shard)];
+    const Shard& shard = model.shard(block.shard);
     owned = owned && model.tensor_of(shard).optimizer == push.optimizer;
   }
   if (!reader.good() || !owned) return std::nullopt;
@@ -206,24 +214,17 @@ std::optional<ReceivedPush> decode_push(std::vector<std::byte> message, const Se
 std::vector<std::byte> encode_values(const std::vector<ChangeLog::Change>& changes,
                                      const ServedModel& model, const ParameterStore& store) {
   std::size_t bytes = kAlignment;
-  const auto rows_of = [&](const ChangeLog::Change& change) {
-    const Shard& shard = model.shards[static_cast<std::size_t>(change.shard)];
-    return change.all_rows ? static_cast<std::size_t>(shard.rows) : change.rows.size();
-  };
-  const auto row_bytes_of = [&](const ChangeLog::Change& change) {
-    return model.tensor_of(model.shards[static_cast<std::size_t>(change.shard)]).row_bytes;
-  };
   for (const ChangeLog::Change& change : changes) {
-    bytes += block_bytes(change.rows.size(), rows_of(change) * row_bytes_of(change));
+    bytes += block_bytes(change.rows.size(), value_bytes_of(change, model));
   }
   Writer writer(bytes);
   writer.number(static_cast<std::uint32_t>(changes.size()));
   writer.pad();
   for (const ChangeLog::Change& change : changes) {
-    writer.block_head(change.shard, change.all_rows, rows_of(change));
+    writer.head(change, model);
     const Span<const std::int64_t> rows(change.rows);
     writer.bytes(as_bytes(rows));
-    store.read(change.shard, rows, writer.room(rows_of(change) * row_bytes_of(change)));
+    store.read(change.shard, rows, writer.room(value_bytes_of(change, model)));
     writer.pad();
   }
   return writer.take();

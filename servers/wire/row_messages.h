@@ -12,8 +12,6 @@
 
 #include "core/span.h"
 #include "net/connection.h"
-#include "servers/wire/change_log.h"
-#include "servers/wire/parameter_store.h"
 #include "servers/wire/placement.h"
 
 namespace troupe {

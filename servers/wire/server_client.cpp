@@ -9,12 +9,10 @@
 #include "core/text.h"
 #include "distributed/membership/failure.h"
 #include "net/network_thread.h"
-#include "servers/wire/client_inbox.h"
 #include "servers/wire/row_messages.h"
 #include "servers/wire/server_answers.h"
 #include "servers/wire/server_links.h"
 #include "servers/wire/server_messages.h"
-#include "servers/wire/server_terms.h"
 
 namespace troupe {
 namespace {
@@ -25,13 +23,14 @@ constexpr std::chrono::milliseconds kServersVerdict{2'000};
 
 }  // namespace
 
-ServerClient::ServerClient(Cluster cluster, GroupOptions options, Staleness pace, ServedModel model)
+ServerClient::ServerClient(Cluster cluster, GroupOptions options, ServerOptions pace,
+                           ServedModel model)
     : cluster_(std::move(cluster)),
       options_(options),
       pace_(pace),
       model_(std::move(model)),
       network_(std::make_unique<NetworkThread>()),
-      answers_(cluster_, model_, inbox_) {
+      heard_(cluster_.servers.size()) {
   check_server_addresses(cluster_, options_);
 }
 
@@ -46,13 +45,6 @@ void ServerClient::join(const JoinTerms& terms) {
                   "start the whole group again.", kExitFailed});
   });
   boost::asio::post(network_->context(), [this] { links_->join(); });
-  answers_.on_malformed([this](int server) {
-    boost::asio::post(network_->context(), [this, server] {
-      links_->fail(peer_lost(cluster_, cluster_.world_size() + server,
-                             "it sent a frame that the protocol does not have"));
-    });
-    inbox_.wait_failed(Deadline::in(kAbortWait));
-  });
   const Deadline deadline = Deadline::in(options_.start_timeout);
   const Answered entry = [this](int server) { return heard(server).entry.has_value(); };
   try {
@@ -68,7 +60,7 @@ void ServerClient::join(const JoinTerms& terms) {
   } catch (const TimeoutError&) {
     throw RendezvousError(
         text(cluster_.task(), " could not join all parameter servers in ", deadline.limit_seconds(),
-             " s (limit --start-timeout): ", answers_.unanswered(entry), "."),
+             " s (limit --start-timeout): ", unanswered(entry), "."),
         "start every task, and check that each can reach the parameter servers' addresses.");
   }
 }
@@ -105,7 +97,7 @@ ServerClient::Begun ServerClient::begin(const Install& install) {
   const std::optional<std::int64_t> number = heard(0).step->step;
   if (!number)
     throw PeerLost(text(cluster_.servers[0].task, " granted a step without a number."), "");
-  for (Heard& from : answers_.all()) from.step.reset();
+  for (Heard& from : heard_) from.step.reset();
   pushes_ = 0;
   dropped_ = false;
   if (pace_.may_prefetch()) {
@@ -135,7 +127,7 @@ void ServerClient::push(const Push& push, const Install& install) {
     }
     return;
   }
-  for (Heard& from : answers_.all()) from.push.reset();
+  for (Heard& from : heard_) from.push.reset();
   for (int server = 0; server < servers(); ++server) send_push(server, place, push);
   await("take its gradients", options_.collective_timeout, install,
         [this](int server) { return heard(server).push.has_value(); });
@@ -156,7 +148,7 @@ void ServerClient::end() {
 
 ServerClient::Collected ServerClient::collect(const Install& install) {
   raise_if_failed();
-  for (Heard& from : answers_.all()) from.held.reset(), from.collected.reset();
+  for (Heard& from : heard_) from.held.reset(), from.collected.reset();
   send(0, FrameType::hold, 0);
   await("hold the workers back", options_.collective_timeout, install,
         [this](int server) { return server > 0 || heard(server).held; });
@@ -166,7 +158,7 @@ ServerClient::Collected ServerClient::collect(const Install& install) {
   send(0, FrameType::release, 0);
   Collected collected;
   collected.step = *heard(0).collected;
-  for (Heard& from : answers_.all()) collected.states.push_back(std::exchange(from.state, {}));
+  for (Heard& from : heard_) collected.states.push_back(std::exchange(from.state, {}));
   return collected;
 }
 
@@ -205,7 +197,56 @@ void ServerClient::close() {
 
 void ServerClient::await(const std::string& what, std::chrono::milliseconds limit,
                          const Install& install, const Answered& answered) {
-  answers_.await(what, Deadline::in(limit), install, answered);
+  const Deadline deadline = Deadline::in(limit);
+  const auto all = [&] {
+    for (int server = 0; server < servers(); ++server) {
+      if (!answered(server)) return false;
+    }
+    return true;
+  };
+  while (!all()) {
+    auto arrival = inbox_.next(deadline);
+    if (arrival) {
+      take(std::move(*arrival), install);
+      continue;
+    }
+    raise_if_failed();
+    throw TimeoutError(text(cluster_.task(), " waited ", deadline.limit_seconds(), " s for ",
+                            unanswered(answered), " to ", what, "."),
+                       "look at the logs of those that it names.");
+  }
+}
+
+void ServerClient::take(Arrival arrival, const Install& install) {
+  const int server = arrival.server;
+  if (arrival.header.type == FrameType::values) {
+    const auto blocks = decode_values(Span<const std::byte>(arrival.payload), model_, server);
+    if (blocks) {
+      pulled_ += static_cast<std::int64_t>(arrival.payload.size());
+      if (!install) return;
+      for (const RowBlock& block : *blocks) install(block);
+      return;
+    }
+  } else if (take_down(heard(server), arrival)) {
+    return;
+  }
+  boost::asio::post(network_->context(), [this, server] {
+    links_->fail(peer_lost(cluster_, cluster_.world_size() + server,
+                           "it sent a frame that the protocol does not have"));
+  });
+  inbox_.wait_failed(Deadline::in(kAbortWait));
+}
+
+std::string ServerClient::unanswered(const Answered& answered) const {
+  std::string names;
+  for (int server = 0; server < servers(); ++server) {
+    if (answered(server)) continue;
+    const std::string note = inbox_.note_of(server);
+    names += text(names.empty() ? "" : ", ",
+                  describe_member(cluster_.servers[static_cast<std::size_t>(server)]),
+                  note.empty() ? "" : " (" + note + ")");
+  }
+  return names;
 }
 
 void ServerClient::send_to_all(FrameType type, std::int64_t sequence, const std::string& payload) {

@@ -18,11 +18,9 @@
 #include "distributed/worker_group.h"
 #include "net/frame.h"
 #include "options/cluster.h"
-#include "servers/wire/client_inbox.h"
-#include "servers/wire/parameter_store.h"
+#include "options/strategy_options.h"
 #include "servers/wire/placement.h"
 #include "servers/wire/server_answers.h"
-#include "servers/wire/staleness.h"
 
 namespace troupe {
 
@@ -35,7 +33,7 @@ class ServerClient {
   /// Takes new values into the model; the block is valid during the call.
   using Install = std::function<void(const RowBlock&)>;
 
-  ServerClient(Cluster cluster, GroupOptions options, Staleness pace, ServedModel model);
+  ServerClient(Cluster cluster, GroupOptions options, ServerOptions pace, ServedModel model);
   ~ServerClient();
   ServerClient(const ServerClient&) = delete;
   ServerClient& operator=(const ServerClient&) = delete;
@@ -86,7 +84,7 @@ class ServerClient {
     std::int64_t pushed = 0;
     std::int64_t pulled = 0;
   };
-  [[nodiscard]] Traffic traffic() const { return {pushed_, answers_.pulled()}; }
+  [[nodiscard]] Traffic traffic() const { return {pushed_, pulled_}; }
 
   /// Tells the servers why this worker fails, and they everybody. Bounded by a second; never
   /// throws.
@@ -95,33 +93,40 @@ class ServerClient {
   void close();
 
  private:
-  using Answered = ServerAnswers::Answered;
+  /// Whether a server has answered.
+  using Answered = std::function<bool(int server)>;
 
   [[nodiscard]] int servers() const { return static_cast<int>(cluster_.servers.size()); }
-  [[nodiscard]] Heard& heard(int server) { return answers_.of(server); }
+  [[nodiscard]] Heard& heard(int server) { return heard_[static_cast<std::size_t>(server)]; }
   void send(int server, FrameType type, std::int64_t sequence, const std::string& payload = "");
   void send_to_all(FrameType type, std::int64_t sequence, const std::string& payload = "");
   void send_bulk(int server, FrameType type, std::vector<std::byte> payload);
   void send_push(int server, const PushPlace& place, const Push& push);
+  /// Takes what servers send, values too, until all have answered.
+  /// Throws: TimeoutError naming who has not, and `what` it should do; the inbox's failure.
   void await(const std::string& what, std::chrono::milliseconds limit, const Install& install,
              const Answered& answered);
+  void take(Arrival arrival, const Install& install);
+  /// The servers that have not, each with what is known about why.
+  [[nodiscard]] std::string unanswered(const Answered& answered) const;
   void raise_if_failed() const;
 
   const Cluster cluster_;
   const GroupOptions options_;
-  const Staleness pace_;
+  const ServerOptions pace_;
   const ServedModel model_;
   ClientInbox inbox_;
   std::unique_ptr<NetworkThread> network_;
   std::unique_ptr<ServerLinks> links_;  // null: not yet joining
-  ServerAnswers answers_;
+  std::vector<Heard> heard_;            // by server
   std::int64_t clock_ = 0;
   std::uint32_t pushes_ = 0;  // in this step
   bool dropped_ = false;      // training has ended: this step's gradients do not count
   bool asked_ = false;        // for the next step
   std::string ended_;
   std::int64_t last_step_ = 0;
-  std::int64_t pushed_ = 0;
+  std::int64_t pushed_ = 0;  // bytes
+  std::int64_t pulled_ = 0;  // bytes of values
 };
 
 }  // namespace troupe

@@ -20,8 +20,8 @@
 #include "distributed/worker_group.h"
 #include "net/connector.h"
 #include "options/cluster.h"
-#include "servers/wire/client_inbox.h"
 #include "servers/wire/placement.h"
+#include "servers/wire/server_answers.h"
 
 namespace troupe {
 

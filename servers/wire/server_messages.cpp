@@ -1,7 +1,16 @@
 #include "servers/wire/server_messages.h"
 
+#include <algorithm>
+
+#include "core/check.h"
+#include "core/error.h"
+#include "core/sha256.h"
+#include "core/text.h"
 #include "distributed/membership/control_messages.h"
+#include "distributed/membership/failure.h"
 #include "distributed/membership/json_fields.h"
+#include "net/address.h"
+#include "net/frame.h"
 
 namespace troupe {
 namespace {
@@ -34,16 +43,11 @@ std::map<std::int64_t, std::int64_t> histogram_in(const Json& json, const char* 
 }
 
 Json json_of(const std::vector<std::string>& lines) {
-  Json array = Json::array();
-  for (const std::string& line : lines) {
-    if (array.size() < kMaxLines) array.push_back(line);
-  }
-  return array;
+  const auto count = static_cast<std::ptrdiff_t>(std::min(lines.size(), kMaxLines));
+  return std::vector<std::string>(lines.begin(), lines.begin() + count);
 }
 std::vector<std::string> lines_in(const Json& json, const char* key) {
-  std::vector<std::string> lines;
-  for (const Json& line : json.at(key)) lines.push_back(line.get_ref<const std::string&>());
-  return lines;
+  return json.at(key).get<std::vector<std::string>>();
 }
 
 }  // namespace
@@ -116,6 +120,39 @@ std::optional<PaceStatistics> statistics_from(Span<const std::byte> bytes) {
     statistics.joined_again = lines_in(json, "joined_again");
     return statistics;
   });
+}
+
+JoinTerms server_terms(JoinTerms terms, const ServerOptions& pace, const ServedModel& model) {
+  terms.must_match["staleness bound"] =
+      pace.staleness_bound ? text(*pace.staleness_bound) : "(none)";
+  terms.must_match["prefetch"] = pace.prefetch ? "yes" : "no";
+  std::string placement;
+  for (const Shard& shard : model.shards) {
+    const ServedTensor& tensor = model.tensor_of(shard);
+    placement += text(tensor.name, "\t", tensor.optimizer, "\t", tensor.row_bytes, "\t",
+                      shard.server, "\t", shard.first_row, "\t", shard.rows, "\n");
+  }
+  terms.must_match["placement of the parameters"] = sha256_hex(placement);
+  return terms;
+}
+
+void check_server_addresses(const Cluster& cluster, const GroupOptions& options) {
+  TROUPE_CHECK(!cluster.servers.empty());
+  const auto processes = cluster.members.size() + cluster.servers.size();
+  if (processes > kMaxWorldSize) {
+    throw ConfigError(text("the cluster has ", processes, " workers and parameter servers (limit ",
+                           kMaxWorldSize, ")."),
+                      "use fewer processes.");
+  }
+  for (const Member& server : cluster.servers) {
+    TROUPE_CHECK(server.address.has_value());
+    if (options.insecure || is_loopback_host(server.address->host)) continue;
+    throw ConfigError(
+        text(describe_member(server), " (from ", cluster.origin,
+             ") is outside loopback, and traffic with parameter servers is neither authenticated "
+             "nor encrypted."),
+        "pass --insecure if you trust everybody on that network.");
+  }
 }
 
 }  // namespace troupe

@@ -1,5 +1,6 @@
 // Server messages: the JSON between workers and parameter servers. Every from_bytes() treats its
-// input as hostile, as in control_messages.h. docs/wire.md has the table.
+// input as hostile, as in control_messages.h. docs/wire.md has the table. And what both ends must
+// agree on beside JoinTerms.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +11,10 @@
 #include <vector>
 
 #include "core/span.h"
-#include "servers/wire/staleness.h"
+#include "distributed/worker_group.h"
+#include "options/cluster.h"
+#include "options/strategy_options.h"
+#include "servers/wire/placement.h"
 
 namespace troupe {
 
@@ -45,7 +49,27 @@ using TargetClocks = std::map<int, std::int64_t>;
 [[nodiscard]] std::string finish_to_json(const std::string& reason);
 [[nodiscard]] std::optional<std::string> finish_from(Span<const std::byte> bytes);
 
+/// What the servers counted, for the report at the end.
+struct PaceStatistics {
+  std::int64_t updates = 0;
+  std::map<std::int64_t, std::int64_t> staleness;  // in clocks: how often, over all updates
+  std::map<std::int64_t, std::int64_t> missed;     // updates between read and write: how often
+  std::vector<std::string> lost;                   // "worker/2 at step 700", in order
+  std::vector<std::string> joined_again;
+
+  void count(std::int64_t clocks_behind, std::int64_t updates_between) {
+    ++updates, ++staleness[clocks_behind], ++missed[updates_between];
+  }
+};
 [[nodiscard]] std::string to_json(const PaceStatistics& statistics);
 [[nodiscard]] std::optional<PaceStatistics> statistics_from(Span<const std::byte> bytes);
+
+/// `terms`, with pace and placement among the settings that must match.
+[[nodiscard]] JoinTerms server_terms(JoinTerms terms, const ServerOptions& pace,
+                                     const ServedModel& model);
+
+/// Throws: ConfigError for an address outside loopback without `insecure`, and for more processes
+/// than the protocol has numbers.
+void check_server_addresses(const Cluster& cluster, const GroupOptions& options);
 
 }  // namespace troupe

@@ -5,11 +5,11 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/text.h"
-#include "servers/wire/server_terms.h"
+#include "servers/wire/server_messages.h"
 
 namespace troupe {
 
-ServerProcess::ServerProcess(Cluster cluster, GroupOptions options, Staleness pace,
+ServerProcess::ServerProcess(Cluster cluster, GroupOptions options, ServerOptions pace,
                              ServedModel model, ParameterStore& store)
     : cluster_(std::move(cluster)),
       options_(options),

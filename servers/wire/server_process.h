@@ -31,7 +31,7 @@ class ServerProcess : private DoorKeeper {
   /// Binds this server's address. `store` outlives this object.
   /// Throws: EnvironmentError (port taken, address not ours), ConfigError (an address outside
   /// loopback without `insecure`).
-  ServerProcess(Cluster cluster, GroupOptions options, Staleness pace, ServedModel model,
+  ServerProcess(Cluster cluster, GroupOptions options, ServerOptions pace, ServedModel model,
                 ParameterStore& store);
   /// Serves until the chief has ended training and the workers have left. SIGTERM is a request that
   /// waits for the chief's end, at most close_timeout after it.
@@ -71,7 +71,7 @@ class ServerProcess : private DoorKeeper {
 
   const Cluster cluster_;
   const GroupOptions options_;
-  const Staleness pace_;
+  const ServerOptions pace_;
   const ServedModel model_;
   boost::asio::io_context context_{1};
   std::unique_ptr<Acceptor> acceptor_;

@@ -10,9 +10,35 @@
 
 namespace troupe {
 
-ServerSteps::ServerSteps(const Cluster& cluster, const Staleness& pace, const ServedModel& model,
-                         ParameterStore& store, ControlLines& lines, FailureBroadcast& failures,
-                         std::chrono::milliseconds beat)
+BusyPulse::BusyPulse(std::chrono::milliseconds interval, std::function<void()> beat)
+    : interval_(interval), beat_(std::move(beat)), thread_([this] { run(); }) {}
+
+BusyPulse::~BusyPulse() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    stop_ = true;
+  }
+  stopping_.notify_all();
+  thread_.join();
+}
+
+void BusyPulse::set(bool busy) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  busy_ = busy;
+}
+
+// It looks at the clock alone, so that the many short updates of a small model wake nobody. The
+// lock is held during a beat: the owner waits for its end.
+void BusyPulse::run() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (!stopping_.wait_for(lock, interval_, [this] { return stop_; })) {
+    if (busy_) beat_();
+  }
+}
+
+ServerSteps::ServerSteps(const Cluster& cluster, const ServerOptions& pace,
+                         const ServedModel& model, ParameterStore& store, ControlLines& lines,
+                         FailureBroadcast& failures, std::chrono::milliseconds beat)
     : cluster_(cluster),
       pace_(pace),
       model_(model),
@@ -45,7 +71,7 @@ bool ServerSteps::take(int rank, const FrameHeader& header, std::vector<std::byt
   switch (header.type) {
     case FrameType::begin:
       return header.sequence <= std::uint64_t{kMaxClock} &&
-             on_begin(rank, static_cast<std::int64_t>(header.sequence));
+             keeper_.ask(rank, static_cast<std::int64_t>(header.sequence));
     case FrameType::push:
       return on_push(rank, std::move(payload));
     case FrameType::end:
@@ -85,12 +111,6 @@ bool ServerSteps::take_chief_request(const FrameHeader& header, std::vector<std:
     default:
       return false;
   }
-}
-
-bool ServerSteps::on_begin(int rank, std::int64_t clock) {
-  if (!keeper_.fits(rank, clock)) return false;
-  keeper_.ask(rank, clock);
-  return true;
 }
 
 bool ServerSteps::on_push(int rank, std::vector<std::byte> payload) {

@@ -7,29 +7,74 @@
 #pragma once
 
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "distributed/membership/control_lines.h"
 #include "distributed/membership/failure_broadcast.h"
 #include "options/cluster.h"
-#include "servers/wire/busy_pulse.h"
-#include "servers/wire/change_log.h"
 #include "servers/wire/pace_keeper.h"
-#include "servers/wire/parameter_store.h"
 #include "servers/wire/placement.h"
 #include "servers/wire/row_messages.h"
 
 namespace troupe {
 
+/// Heartbeats of a thread that has no time for them, because it computes. A server answers, counts
+/// and computes on one thread. An update of a large shard may take longer than its workers'
+/// patience, and is no reason to take the server for lost.
+/// Thread rule: the owner's thread, beside the one inside.
+class BusyPulse {
+ public:
+  /// `beat` runs every `interval` during work, on a thread of its own: what it touches the owner
+  /// does not touch meanwhile.
+  BusyPulse(std::chrono::milliseconds interval, std::function<void()> beat);
+  ~BusyPulse();
+  BusyPulse(const BusyPulse&) = delete;
+  BusyPulse& operator=(const BusyPulse&) = delete;
+
+  /// Runs `work` on the calling thread and gives its result back. Not within another's work.
+  template <class Work>
+  decltype(auto) during(Work&& work) {
+    const Busy busy(*this);
+    return work();
+  }
+
+ private:
+  /// Nobody beats once this is gone.
+  class Busy {
+   public:
+    explicit Busy(BusyPulse& pulse) : pulse_(pulse) { pulse_.set(true); }
+    ~Busy() { pulse_.set(false); }
+    Busy(const Busy&) = delete;
+    Busy& operator=(const Busy&) = delete;
+
+   private:
+    BusyPulse& pulse_;
+  };
+  void set(bool busy);
+  void run();
+
+  const std::chrono::milliseconds interval_;
+  const std::function<void()> beat_;
+  std::mutex mutex_;
+  std::condition_variable stopping_;
+  bool busy_ = false;
+  bool stop_ = false;
+  std::thread thread_;  // last: it uses the others
+};
+
 class ServerSteps {
  public:
   /// All but the pace and `beat` outlive this object; `beat` is how often workers hear of us while
   /// the store works.
-  ServerSteps(const Cluster& cluster, const Staleness& pace, const ServedModel& model,
+  ServerSteps(const Cluster& cluster, const ServerOptions& pace, const ServedModel& model,
               ParameterStore& store, ControlLines& lines, FailureBroadcast& failures,
               std::chrono::milliseconds beat);
 
@@ -55,7 +100,6 @@ class ServerSteps {
 
  private:
   [[nodiscard]] bool take_chief_request(const FrameHeader& header, std::vector<std::byte> payload);
-  [[nodiscard]] bool on_begin(int rank, std::int64_t clock);
   [[nodiscard]] bool on_push(int rank, std::vector<std::byte> payload);
   [[nodiscard]] bool on_launch(Span<const std::byte> payload);
   void launch_if_complete();
@@ -81,7 +125,7 @@ class ServerSteps {
   };
 
   const Cluster& cluster_;
-  const Staleness pace_;
+  const ServerOptions pace_;
   const ServedModel& model_;
   ParameterStore& store_;
   ControlLines& lines_;

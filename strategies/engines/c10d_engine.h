@@ -35,20 +35,15 @@ template <class Backend>
 class C10dEngine final : public Engine {
  public:
   using Connect = std::function<c10::intrusive_ptr<Backend>(c10::intrusive_ptr<GroupStore>)>;
-  struct Facts {
-    const char* name;
-    Reach reach;
-  };
-
   /// `connect` makes the back end with the store.  Collective: yes.
-  C10dEngine(WorkerGroup& group, const Facts& facts, const Connect& connect)
-      : group_(group), facts_(facts), store_(c10::make_intrusive<GroupStore>(group)) {
+  C10dEngine(WorkerGroup& group, const char* name, Reach reach, const Connect& connect)
+      : group_(group), name_(name), reach_(reach), store_(c10::make_intrusive<GroupStore>(group)) {
     try {
       backend_ = connect(store_);
     } catch (const Error&) {
       throw;
     } catch (const std::exception& error) {
-      library_failed(group_, text("connecting by ", facts_.name), error.what());
+      library_failed(group_, text("connecting by ", name_), error.what());
     }
   }
 
@@ -59,12 +54,10 @@ class C10dEngine final : public Engine {
     if (stuck_) (void)backend_.release();
   }
 
-  [[nodiscard]] const char* name() const override { return facts_.name; }
-
   void all_reduce(const at::Tensor& flat, const Summand& summand) override {
     if (group_.world_size() == 1) return;
-    const at::Tensor values = facts_.reach == Reach::host ? flat.to(torch::kCPU) : flat;
-    const EngineWait wait(group_, facts_.name, summand.what, values.nbytes());
+    const at::Tensor values = reach_ == Reach::host ? flat.to(torch::kCPU) : flat;
+    const EngineWait wait(group_, name_, summand.what, values.nbytes());
     try {
       std::vector<at::Tensor> tensors = {values};
       stuck_ = true;
@@ -82,7 +75,8 @@ class C10dEngine final : public Engine {
 
  private:
   WorkerGroup& group_;
-  const Facts facts_;
+  const char* const name_;
+  const Reach reach_;
   c10::intrusive_ptr<GroupStore> store_;
   c10::intrusive_ptr<Backend> backend_;
   bool stuck_ = false;  // a sum was begun and has not come to an end

@@ -1,7 +1,9 @@
 // Engine: the bulk data path between workers. It sums flat tensors; membership, heartbeats, abort
 // and the naming of whoever is late or elsewhere stay with the WorkerGroup, whatever the engine.
 //
-// Thread rule: one thread at a time. Engines are made by make_engine.h.
+// Which engines there are is decided when Troupe is built: "native" is always there, the others
+// where LibTorch or the system has them.
+// Thread rule: one thread at a time.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,12 +11,15 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "distributed/collectives/call.h"
+#include "distributed/worker_group.h"
 #include "hooks/parameter_update.h"
+#include "options/strategy_options.h"
 
 namespace troupe::detail {
 
@@ -34,9 +39,6 @@ class Engine {
   Engine() = default;
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
-
-  /// As --communication spells it.
-  [[nodiscard]] virtual const char* name() const = 0;
 
   /// Replaces `flat` [n], contiguous, float32 or float64, by its sum over all workers; every worker
   /// ends with the same bits. Only gradients may lose bits on the way (--compress).
@@ -67,5 +69,33 @@ class Engine {
 
 /// Puts something between a strategy and its engine: a link that is slower, or fails.
 using EngineWrapper = std::function<std::unique_ptr<Engine>(std::unique_ptr<Engine>)>;
+
+/// Empty where this build has the engine, else what it lacks: "LibTorch was built without Gloo".
+/// Throws: ConfigError for an unknown engine.
+[[nodiscard]] std::string engine_lacks(const std::string& name);
+
+/// What "auto" stands for on these devices, and why.
+struct EngineChoice {
+  std::string name;    // native, gloo, nccl or mpi
+  std::string reason;  // "the replicas are on the CPU"
+};
+
+/// Before anything starts. Throws: ConfigError for an unknown engine or compression, an engine that
+/// this build lacks (names those it has), and compression with another engine than native.
+[[nodiscard]] EngineChoice choose_engine(const StrategyOptions& options);
+
+/// Connects this worker's engine; the chief logs which one and why. `group` has joined and outlives
+/// the engine. Collective: yes.  Blocks: at most start_timeout.
+/// Throws: ConfigError when the engine cannot serve this group; as WorkerGroup's collectives.
+[[nodiscard]] std::unique_ptr<Engine> make_engine(const StrategyOptions& options,
+                                                  WorkerGroup& group);
+
+/// One maker per engine, each in a file of its own, which is compiled where the build has the
+/// engine. `wire` unset: values travel as they are.
+[[nodiscard]] std::unique_ptr<Engine> make_native_engine(WorkerGroup& group,
+                                                         std::optional<WireType> wire);
+[[nodiscard]] std::unique_ptr<Engine> make_gloo_engine(WorkerGroup& group);
+[[nodiscard]] std::unique_ptr<Engine> make_nccl_engine(WorkerGroup& group);
+[[nodiscard]] std::unique_ptr<Engine> make_mpi_engine(WorkerGroup& group);
 
 }  // namespace troupe::detail

@@ -1,9 +1,5 @@
 // Gloo by way of LibTorch's c10d: TCP between workers, sums on the CPU.
-// TROUPE_HAS_GLOO (cmake/engines.cmake) is 1 where LibTorch has it and its headers are there.
-#include "strategies/engines/engines.h"
-
-#if TROUPE_HAS_GLOO
-
+// Compiled where LibTorch has it and its headers are there (cmake/engines.cmake).
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include "strategies/engines/c10d_engine.h"
@@ -19,25 +15,7 @@ std::unique_ptr<Engine> make_gloo_engine(WorkerGroup& group) {
     options->threads = 1;  // one sum at a time
     return c10::make_intrusive<Gloo>(store, group.rank(), group.world_size(), options);
   };
-  return std::make_unique<C10dEngine<Gloo>>(group, C10dEngine<Gloo>::Facts{"gloo", Reach::host},
-                                            connect);
+  return std::make_unique<C10dEngine<Gloo>>(group, "gloo", Reach::host, connect);
 }
 
-std::string gloo_lacks() { return ""; }
-
 }  // namespace troupe::detail
-
-#else
-
-#include "core/error.h"
-
-namespace troupe::detail {
-
-std::unique_ptr<Engine> make_gloo_engine(WorkerGroup& /*group*/) {
-  throw InternalError(gloo_lacks(), "please report this.");
-}
-std::string gloo_lacks() { return TROUPE_GLOO_LACKS; }
-
-}  // namespace troupe::detail
-
-#endif

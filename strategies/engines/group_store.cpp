@@ -3,40 +3,14 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
-#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <utility>
 
 #include "core/clock.h"
 #include "core/error.h"
+#include "core/text.h"
 
 namespace troupe::detail {
-namespace {
-
-// A key or value as a length in 8 bytes, little endian, and its bytes.
-void put(std::vector<std::byte>& into, const void* data, std::size_t size) {
-  for (int i = 0; i < 8; ++i)
-    into.push_back(static_cast<std::byte>(std::uint64_t{size} >> (8 * i)));
-  const auto* const bytes = static_cast<const std::byte*>(data);
-  into.insert(into.end(), bytes, bytes + size);
-}
-
-/// Takes one off the front.  Throws: InternalError where the bytes end before it does.
-Span<const std::byte> take(Span<const std::byte>& from) {
-  constexpr std::size_t kLengthBytes = 8;
-  std::uint64_t size = 0;
-  const bool has_length = from.size() >= kLengthBytes;
-  for (std::size_t i = 0; has_length && i < kLengthBytes; ++i) {
-    size |= std::to_integer<std::uint64_t>(from[i]) << (8 * i);
-  }
-  if (!has_length || size > from.size() - kLengthBytes) {
-    throw InternalError("another worker's keys end too early.", "please report this.");
-  }
-  const Span<const std::byte> taken = from.subspan(kLengthBytes, size);
-  from = from.subspan(kLengthBytes + size, from.size() - kLengthBytes - size);
-  return taken;
-}
-
-}  // namespace
-
 void GroupStore::set(const std::string& key, const std::vector<std::uint8_t>& value) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -87,27 +61,24 @@ c10::intrusive_ptr<c10d::Store> GroupStore::clone() {
   return c10::intrusive_ptr<c10d::Store>::reclaim(this);
 }
 
-void GroupStore::leave_group() { group_ = nullptr; }
-
 void GroupStore::exchange() {
-  std::vector<std::byte> mine;
+  std::vector<std::uint8_t> mine;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    for (const auto& [key, value] : fresh_) {
-      put(mine, key.data(), key.size());
-      put(mine, value.data(), value.size());
-    }
-    fresh_.clear();
+    mine = nlohmann::json::to_cbor(std::exchange(fresh_, {}));
   }
-  const auto all = group_->all_gather(Span<const std::byte>(mine), Deadline::in(timeout_));
+  const auto all =
+      group_->all_gather(as_bytes(Span<const std::uint8_t>(mine)), Deadline::in(timeout_));
   const std::lock_guard<std::mutex> lock(mutex_);
   for (const auto& theirs : all) {
-    for (Span<const std::byte> left(theirs); !left.empty();) {
-      const auto key = take(left);
-      const auto value = take(left);
-      const auto* const data = reinterpret_cast<const std::uint8_t*>(value.data());
-      values_[{reinterpret_cast<const char*>(key.data()), key.size()}] = {data,
-                                                                          data + value.size()};
+    const auto* const keys = reinterpret_cast<const std::uint8_t*>(theirs.data());
+    try {
+      Values told = nlohmann::json::from_cbor(keys, keys + theirs.size()).get<Values>();
+      told.merge(values_);  // what is told again wins
+      values_ = std::move(told);
+    } catch (const nlohmann::json::exception& error) {
+      throw InternalError(text("another worker's keys are no CBOR (", error.what(), ")."),
+                          "please report this.");
     }
   }
 }

@@ -50,7 +50,7 @@ class GroupStore final : public c10d::Store {
   c10::intrusive_ptr<c10d::Store> clone();  // NOLINT: overrides in some versions
 
   /// The group is about to go; from now on there is nobody to exchange keys with.
-  void leave_group();
+  void leave_group() { group_ = nullptr; }
 
  private:
   using Values = std::map<std::string, std::vector<std::uint8_t>>;

@@ -1,9 +1,5 @@
 // MPI by way of the system's library: for clusters whose network it knows best.
-// TROUPE_HAS_MPI (cmake/engines.cmake) is 1 where the library was found.
-#include "strategies/engines/engines.h"
-
-#if TROUPE_HAS_MPI
-
+// Compiled where the library was found (cmake/engines.cmake).
 #include <mpi.h>
 #include <torch/types.h>
 
@@ -13,11 +9,13 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "strategies/engines/engine.h"
 #include "strategies/engines/engine_wait.h"
 
 namespace troupe::detail {
 namespace {
 
+constexpr const char* kName = "mpi";
 // MPI counts in int.
 constexpr std::int64_t kMaxCount = std::int64_t{1} << 30;
 
@@ -66,14 +64,12 @@ class MpiEngine final : public Engine {
     }
   }
 
-  [[nodiscard]] const char* name() const override { return "mpi"; }
-
   void all_reduce(const at::Tensor& flat, const Summand& summand) override {
     if (group_.world_size() == 1) return;
     const at::Tensor host = flat.to(torch::kCPU);
     const MPI_Datatype type = host.scalar_type() == torch::kFloat64 ? MPI_DOUBLE : MPI_FLOAT;
     auto* const bytes = static_cast<char*>(host.data_ptr());
-    const EngineWait wait(group_, name(), summand.what, host.nbytes());
+    const EngineWait wait(group_, kName, summand.what, host.nbytes());
     for (std::int64_t at = 0; at < host.numel(); at += kMaxCount) {
       const auto count = static_cast<int>(std::min(kMaxCount, host.numel() - at));
       MPI_Request request = MPI_REQUEST_NULL;
@@ -91,7 +87,7 @@ class MpiEngine final : public Engine {
 
   void close() override {
     // All are here: finalising, which has no deadline of its own, waits for nobody.
-    const EngineWait wait(group_, name(), "the end", 0);
+    const EngineWait wait(group_, kName, "the end", 0);
     MPI_Request request = MPI_REQUEST_NULL;
     const int code = MPI_Ibarrier(MPI_COMM_WORLD, &request);
     if (code != MPI_SUCCESS) wait.failed(message_of(code));
@@ -127,21 +123,4 @@ std::unique_ptr<Engine> make_mpi_engine(WorkerGroup& group) {
   return std::make_unique<MpiEngine>(group);
 }
 
-std::string mpi_lacks() { return ""; }
-
 }  // namespace troupe::detail
-
-#else
-
-#include "core/error.h"
-
-namespace troupe::detail {
-
-std::unique_ptr<Engine> make_mpi_engine(WorkerGroup& /*group*/) {
-  throw InternalError(mpi_lacks(), "please report this.");
-}
-std::string mpi_lacks() { return TROUPE_MPI_LACKS; }
-
-}  // namespace troupe::detail
-
-#endif

@@ -6,7 +6,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
-#include "strategies/engines/engines.h"
+#include "strategies/engines/engine.h"
 
 namespace troupe::detail {
 namespace {
@@ -21,8 +21,6 @@ Span<double> doubles(const at::Tensor& host) {
 class NativeEngine final : public Engine {
  public:
   NativeEngine(WorkerGroup& group, std::optional<WireType> wire) : group_(group), wire_(wire) {}
-
-  [[nodiscard]] const char* name() const override { return "native"; }
 
   void all_reduce(const at::Tensor& flat, const Summand& summand) override {
     // The same tensor when it is on the host already; else the host waits for the device here.

@@ -1,11 +1,7 @@
 // NCCL by way of LibTorch's c10d: sums between GPUs, without host memory in between.
-// TROUPE_HAS_NCCL (cmake/engines.cmake) is 1 where LibTorch has it. TODO(T-006): this file's upper
-// half has not been compiled yet. Everything that could be shared is in c10d_engine.h and
-// group_store.cpp, which gloo.cpp uses and tests.
-#include "strategies/engines/engines.h"
-
-#if TROUPE_HAS_NCCL
-
+// Compiled where LibTorch has it (cmake/engines.cmake). TODO(T-006): this file has not been
+// compiled yet. Everything that could be shared is in c10d_engine.h and group_store.cpp, which
+// gloo.cpp uses and tests.
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
 #include "strategies/engines/c10d_engine.h"
@@ -19,25 +15,7 @@ std::unique_ptr<Engine> make_nccl_engine(WorkerGroup& group) {
     options->timeout = backend_timeout(group);
     return c10::make_intrusive<Nccl>(store, group.rank(), group.world_size(), options);
   };
-  return std::make_unique<C10dEngine<Nccl>>(group, C10dEngine<Nccl>::Facts{"nccl", Reach::device},
-                                            connect);
+  return std::make_unique<C10dEngine<Nccl>>(group, "nccl", Reach::device, connect);
 }
 
-std::string nccl_lacks() { return ""; }
-
 }  // namespace troupe::detail
-
-#else
-
-#include "core/error.h"
-
-namespace troupe::detail {
-
-std::unique_ptr<Engine> make_nccl_engine(WorkerGroup& /*group*/) {
-  throw InternalError(nccl_lacks(), "please report this.");
-}
-std::string nccl_lacks() { return TROUPE_NCCL_LACKS; }
-
-}  // namespace troupe::detail
-
-#endif

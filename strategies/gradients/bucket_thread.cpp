@@ -64,11 +64,6 @@ void BucketThread::cancel() noexcept {
   reduced_ = 0;
 }
 
-bool BucketThread::is_open() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return open_ || busy_;
-}
-
 void BucketThread::loop() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (true) {

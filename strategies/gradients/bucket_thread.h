@@ -32,14 +32,12 @@ class BucketThread {
   [[nodiscard]] std::size_t finish();
   /// The same where nobody wants to know: a backward pass has failed. finish() then returns 0.
   void cancel() noexcept;
-  /// Whether a bucket is under way, or may still be taken.
-  [[nodiscard]] bool is_open() const;
 
  private:
   void loop();
   void close_and_wait();
 
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::condition_variable changed_;
   std::function<void(std::size_t)> reduce_;
   std::size_t released_ = 0;

@@ -1,5 +1,6 @@
 // FlatGradients: the gradients of one optimiser and dtype in one flat tensor, which replicas and
-// workers add up: where each lies in it, and how it gets there and back.
+// workers add up: where each lies in it, and how it gets there and back; and the guard between the
+// reduced gradients and the optimiser.
 //
 //   [values, as the plan lays them out][one flag per parameter][one flag]
 //
@@ -71,5 +72,10 @@ class FlatGradients {
   std::vector<char> taken_;          // by parameter
   bool suspect_ = false;             // a value that was taken is beyond the limit
 };
+
+/// Throws: NonFiniteError naming the first parameter whose gradient holds an infinity or a NaN.
+/// Given the reduced gradients, which are equal on all replicas, all replicas decide alike.
+/// Cost: one pass over each gradient.
+void check_finite_gradients(const std::vector<NamedTensor>& parameters);
 
 }  // namespace troupe::detail

@@ -13,7 +13,6 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/text.h"
-#include "strategies/gradients/state_key.h"
 
 namespace troupe {
 namespace {
@@ -23,6 +22,24 @@ using nlohmann::json;
 using torch::optim::Optimizer;
 
 // The fields of each kind of optimiser. A visitor is called with each field's name and a reference.
+
+// Of Adam and AdamW, which have the same; those of the others are more special.
+template <class O, class V>
+void each_option(O& o, V&& visit) {
+  visit("lr", o.lr());
+  visit("beta1", std::get<0>(o.betas()));
+  visit("beta2", std::get<1>(o.betas()));
+  visit("eps", o.eps());
+  visit("weight_decay", o.weight_decay());
+  visit("amsgrad", o.amsgrad());
+}
+template <class S, class V>
+void each_state(S& s, V&& visit) {
+  visit("step", s.step());
+  visit("exp_avg", s.exp_avg());
+  visit("exp_avg_sq", s.exp_avg_sq());
+  visit("max_exp_avg_sq", s.max_exp_avg_sq());
+}
 
 template <class V>
 void each_option(torch::optim::SGDOptions& o, V&& visit) {
@@ -35,39 +52,6 @@ void each_option(torch::optim::SGDOptions& o, V&& visit) {
 template <class V>
 void each_state(torch::optim::SGDParamState& s, V&& visit) {
   visit("momentum_buffer", s.momentum_buffer());
-}
-
-template <class O, class V>
-void each_adam_option(O& o, V&& visit) {
-  visit("lr", o.lr());
-  visit("beta1", std::get<0>(o.betas()));
-  visit("beta2", std::get<1>(o.betas()));
-  visit("eps", o.eps());
-  visit("weight_decay", o.weight_decay());
-  visit("amsgrad", o.amsgrad());
-}
-template <class S, class V>
-void each_adam_state(S& s, V&& visit) {
-  visit("step", s.step());
-  visit("exp_avg", s.exp_avg());
-  visit("exp_avg_sq", s.exp_avg_sq());
-  visit("max_exp_avg_sq", s.max_exp_avg_sq());
-}
-template <class V>
-void each_option(torch::optim::AdamOptions& o, V&& visit) {
-  each_adam_option(o, visit);
-}
-template <class V>
-void each_state(torch::optim::AdamParamState& s, V&& visit) {
-  each_adam_state(s, visit);
-}
-template <class V>
-void each_option(torch::optim::AdamWOptions& o, V&& visit) {
-  each_adam_option(o, visit);
-}
-template <class V>
-void each_state(torch::optim::AdamWParamState& s, V&& visit) {
-  each_adam_state(s, visit);
 }
 
 template <class V>

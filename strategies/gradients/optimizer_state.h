@@ -3,14 +3,34 @@
 // both are kept under names that do not change from run to run.
 #pragma once
 
+#include <torch/optim/optimizer.h>
+
 #include <nlohmann/json_fwd.hpp>
+#include <sstream>
+#include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "hooks/parameter_update.h"
 
-namespace torch::optim {
-class Optimizer;
-}  // namespace torch::optim
+namespace troupe::detail {
+
+using StateMap = std::decay_t<decltype(std::declval<torch::optim::Optimizer&>().state())>;
+
+/// LibTorch's key of a parameter's state: its address, before 2.0 as the text a stream makes of it.
+template <class Key = StateMap::key_type>
+[[nodiscard]] Key state_key(const at::Tensor& parameter) {
+  if constexpr (std::is_same_v<Key, std::string>) {
+    std::ostringstream address;
+    address << static_cast<const void*>(parameter.unsafeGetTensorImpl());
+    return address.str();
+  } else {
+    return static_cast<Key>(parameter.unsafeGetTensorImpl());
+  }
+}
+
+}  // namespace troupe::detail
 
 namespace troupe {
 

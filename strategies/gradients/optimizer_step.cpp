@@ -11,7 +11,7 @@
 #include <tuple>
 #include <typeinfo>
 
-#include "strategies/gradients/state_key.h"
+#include "strategies/gradients/optimizer_state.h"
 
 namespace troupe::detail {
 namespace {

@@ -14,19 +14,21 @@
 
 namespace troupe::detail {
 
-/// When gradients are summed over the workers.
-enum class SumTime { after_backward, during_backward };
+/// The sum of `operands`, which are by rank and all dense or all sparse, in the order of
+/// distributed/collectives/rank_order.h. A dense sum is in the first one's memory, and the others'
+/// values are used up; sparse tensors are coalesced after each addition.
+[[nodiscard]] at::Tensor sum_in_rank_order(std::vector<at::Tensor> operands);
 
 class ReplicaSum {
  public:
   /// `threads` outlives this object. The worker is alone until use() is called.
   explicit ReplicaSum(ReplicaThreads& threads);
 
-  /// From now on sums continue over the workers, by `engine`, which outlives this object. `time`:
-  /// the same on every worker.
-  void use(Engine& engine, SumTime time) {
+  /// From now on sums continue over the workers, by `engine`, which outlives this object.
+  /// `during_backward`: gradients are summed then, where they can be; the same on every worker.
+  void use(Engine& engine, bool during_backward) {
     engine_ = &engine;
-    time_ = time;
+    during_backward_ = during_backward;
   }
 
   /// Replaces `flat` [n], contiguous, float32 or float64, by its sum over all replicas of all
@@ -48,7 +50,7 @@ class ReplicaSum {
   /// Whether add_up() is to run on another thread while this one computes: one replica is alone in
   /// its worker, and the engine can. The same on every worker.
   [[nodiscard]] bool overlaps() const {
-    return time_ == SumTime::during_backward && threads_.size() == 1 && engine_->can_overlap();
+    return during_backward_ && threads_.size() == 1 && engine_->can_overlap();
   }
   [[nodiscard]] ReplicaThreads& threads() { return threads_; }
 
@@ -58,7 +60,7 @@ class ReplicaSum {
 
   ReplicaThreads& threads_;
   Engine* engine_ = nullptr;
-  SumTime time_ = SumTime::after_backward;
+  bool during_backward_ = false;
   // By replica; each writes its own entry before a meeting and reads the others' after it.
   std::vector<at::Tensor> flats_;
 };

@@ -4,24 +4,121 @@
 #include <ATen/Parallel.h>
 #include <ATen/ThreadLocalState.h>
 #include <c10/core/DeviceGuard.h>
+#include <torch/nn/module.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
 #include <algorithm>
+#include <cctype>
 #include <mutex>
 #include <set>
 #include <utility>
 
 #include "core/check.h"
+#include "core/error.h"
 #include "core/log.h"
 #include "core/machine.h"
+#include "core/text.h"
 #include "distributed/worker_group.h"
+#include "hooks/autocast.h"
+#include "hooks/replica_driver.h"
+#include "hooks/todo.h"
 #include "strategies/device.h"
-#include "strategies/gradients/tensor_sum.h"
-#include "strategies/replicas/random_layers.h"
-#include "strategies/replicas/replica_runner.h"
+#include "strategies/gradients/replica_sum.h"
 
 namespace troupe::detail {
+namespace {
+
+/// Part `part` of `parts` that differ by one example at most. A part without an example is
+/// padding with those of the first part: every replica takes the same number of parts, so that
+/// what is collective in them stays in order.
+Batch part_of(const Batch& batch, std::int64_t part, std::int64_t parts) {
+  const std::int64_t all = batch.fields.front().size(0);
+  const auto begin_of = [&](std::int64_t i) { return all / parts * i + std::min(i, all % parts); };
+  Batch result = batch;
+  std::int64_t begin = begin_of(part);
+  std::int64_t count = begin_of(part + 1) - begin;
+  if (count == 0) {
+    result.stand_in = true;
+    begin = 0;
+    count = begin_of(1);
+  }
+  for (at::Tensor& field : result.fields) field = field.narrow(0, begin, count);
+  // A step may change its fields in place, and the first part's serve several.
+  if (all < parts) {
+    for (at::Tensor& field : result.fields) field = field.clone();
+  }
+  return result;
+}
+
+void check_and_detach(StepResult& result, const Batch& batch, Phase phase) {
+  for (auto& [name, loss] : result.losses) {
+    if (!loss.defined() || loss.numel() != 1) {
+      throw ConfigError(
+          text("the ", to_string(phase), " step returned loss \"", name, "\" of shape ",
+               loss.defined() ? text(loss.sizes()) : "undefined", "."),
+          "return the scalar that replica.global_mean gives.");
+    }
+    loss = in_float32(batch.stand_in ? torch::zeros_like(loss) : loss.detach());
+  }
+}
+
+/// The shares of the parts of a step add up as those of replicas do.
+void add(StepResult& total, const StepResult& part) {
+  const bool same =
+      std::equal(total.losses.begin(), total.losses.end(), part.losses.begin(), part.losses.end(),
+                 [](const auto& a, const auto& b) { return a.first == b.first; });
+  if (!same) {
+    throw ConfigError("train_step returned other losses in one part of a step than in another.",
+                      "with --accumulate, return losses of the same names in every part.");
+  }
+  for (std::size_t i = 0; i < total.losses.size(); ++i) {
+    total.losses[i].second = total.losses[i].second + part.losses[i].second;
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Replica> make_replica(const Hooks& hooks, const ReplicaPlace& place,
+                                      std::uint64_t seed, ParameterUpdate& update,
+                                      const StepOptions& options) {
+  try {
+    if (place.index == 0) check_precision(place.device, options.precision);  // says it once
+    torch::manual_seed(seed);
+    auto replica = std::make_unique<Replica>(hooks.create_model(), hooks.create_losses(),
+                                             hooks.create_metrics(), place, update, options);
+    torch::manual_seed(seed + 1 + static_cast<std::uint64_t>(place.index));
+    return replica;
+  } catch (const TodoError&) {
+    check_no_open_todos(hooks);  // says all of them at once
+    throw;
+  }
+}
+
+StepResult run_on_replica(const Step& step, Replica& replica, const Batch& batch, Phase phase) {
+  Batch on_device = batch;
+  for (at::Tensor& field : on_device.fields) field = field.to(replica.place().device);
+  ReplicaDriver driver(replica);
+  const at::AutoGradMode gradients(phase == Phase::train);
+  const ReplicaScope scope(replica);
+  const std::int64_t parts = phase == Phase::train ? replica.step_options().accumulate : 1;
+  StepResult total;
+  for (std::int64_t part = 0; part < parts; ++part) {
+    const Batch own = parts == 1 ? on_device : part_of(on_device, part, parts);
+    driver.begin_step(
+        {phase, own.global_examples, own.fields.front().size(0), own.stand_in, part, parts});
+    StepResult result = step(replica, own);
+    check_and_detach(result, own, phase);
+    if (part == 0) {
+      total = std::move(result);
+    } else {
+      add(total, result);
+    }
+  }
+  driver.end_step();
+  return total;
+}
+
 namespace {
 
 ReplicaThreads::Options threads_of(const StrategyOptions& options) {
@@ -50,6 +147,25 @@ void check_equal_models(const TrainState& state) {
                            i < expected.size() ? expected[i] : std::string("nothing"), "."),
                       "make create_model a function of the options alone.");
   }
+}
+
+bool looks_random(const torch::nn::Module& module) {
+  std::string type = module.name();
+  std::transform(type.begin(), type.end(), type.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  type = type.substr(type.rfind(':') + 1);  // without namespaces
+  return type.find("drop") != std::string::npos || type.find("rrelu") != std::string::npos;
+}
+
+/// The name of the first submodule that looks random by the name of its type (dropout of every
+/// kind, RReLU); "" where there is none. What a forward function draws by itself cannot be seen.
+std::string random_layer(const Replica& replica) {
+  for (const auto& [model_name, model] : replica.models()) {
+    for (const auto& item : model->named_modules(model_name)) {
+      if (looks_random(*item.value())) return item.key();
+    }
+  }
+  return "";
 }
 
 void warn_of_shared_generator(const TrainState& state) {
@@ -133,12 +249,8 @@ std::vector<NamedTensor> state_of(const Replica& replica) {
 }
 
 void copy_first_to_all(const TrainState& state) {
-  const torch::NoGradGuard no_grad;
   const auto from = state_of(*state.replicas.front());
-  for (std::size_t i = 1; i < state.replicas.size(); ++i) {
-    const auto into = state_of(*state.replicas[i]);
-    for (std::size_t k = 0; k < from.size(); ++k) into[k].second.copy_(from[k].second);
-  }
+  for (const auto& replica : state.replicas) copy_values(from, state_of(*replica));
 }
 
 void make_buffers_equal(const TrainState& state, WorkerGroup* group) {
@@ -171,11 +283,7 @@ void make_buffers_equal(const TrainState& state, WorkerGroup* group) {
       group->broadcast(bytes, /*root=*/0, Deadline::in(group->options().collective_timeout));
     });
   }
-  for (std::size_t i = 1; i < buffers.size(); ++i) {
-    for (std::size_t k = 0; k < buffers[i].size(); ++k) {
-      buffers[i][k].second.copy_(buffers.front()[k].second);
-    }
-  }
+  for (const auto& own : buffers) copy_values(buffers.front(), own);
 }
 
 }  // namespace troupe::detail

@@ -8,6 +8,12 @@
 #include "core/spin.h"
 
 namespace troupe::detail {
+namespace {
+
+constexpr const char* kCallEqually =
+    "make the hooks call apply_gradients equally often, in the same order, on every replica.";
+
+}  // namespace
 
 ReplicaThreads::ReplicaThreads(Options options)
     : options_(std::move(options)),
@@ -118,50 +124,39 @@ void ReplicaThreads::execute(int replica) {
     errors_[i] = std::move(error);
     where_[i] = Where::ended;
     ++ended_;
-    if (arrived_ > 0 && !failure_) {
-      failure_ = Failure{Failure::Kind::desync,
-                         text(name(replica), " ended its step, and ", names(Where::meeting),
-                              " is in ", meeting_for_, "."),
-                         "make the hooks call apply_gradients equally often, in the same order, on "
-                         "every replica.",
-                         kExitFailed};
+    if (arrived_ > 0) {
+      fail(DesyncError(text(name(replica), " ended its step, and ", names(Where::meeting),
+                            " is in ", meeting_for_, "."),
+                       kCallEqually));
     }
   }
   announce();
 }
 
 void ReplicaThreads::fail_with(int replica, const std::exception& error) {
-  Failure failure{Failure::Kind::failed, "", "look at that replica's error.", kExitFailed};
-  const std::string what = error.what();
-  failure.cause = text(name(replica), " failed: ", what.substr(0, what.find('\n')));
-  if (const auto* ours = dynamic_cast<const Error*>(&error)) {
-    failure.cause = text(name(replica), " failed: ", ours->cause());
-    failure.fix = ours->fix();
-    failure.exit_code = ours->exit_code();
-  }
+  const auto* const ours = dynamic_cast<const Error*>(&error);
+  const std::string what = ours != nullptr ? ours->cause() : error.what();
+  const PeerFailed failure(
+      text(name(replica), " failed: ", ours != nullptr ? what : what.substr(0, what.find('\n'))),
+      ours != nullptr ? ours->fix() : "look at that replica's error.",
+      ours != nullptr ? ours->exit_code() : kExitFailed);
   const std::lock_guard<std::mutex> lock(mutex_);
-  fail(std::move(failure));
+  fail(failure);
 }
 
-void ReplicaThreads::fail(Failure failure) {
-  if (!failure_) failure_ = std::move(failure);  // the first one is the reason
+template <class E>
+void ReplicaThreads::fail(const E& error) {
+  if (!failure_) {  // the first one is the reason
+    failure_ = Failure{error.cause(), [error] { throw E(error); }, std::is_same_v<E, PeerFailed>};
+  }
   announce();
 }
 
 void ReplicaThreads::let_go(int replica) {
-  const Failure& failure = *failure_;
   const auto i = static_cast<std::size_t>(replica);
   where_[i] = Where::working;
-  switch (failure.kind) {
-    case Failure::Kind::desync:
-      throw DesyncError(failure.cause, failure.fix);
-    case Failure::Kind::timeout:
-      throw TimeoutError(failure.cause, failure.fix);
-    case Failure::Kind::failed:
-      break;
-  }
-  let_go_[i] = 1;
-  throw PeerFailed(failure.cause, failure.fix, failure.exit_code);
+  let_go_[i] = failure_->is_a_replicas ? 1 : 0;
+  failure_->raise();
 }
 
 void ReplicaThreads::meet(int replica, const std::string& where) {
@@ -169,19 +164,16 @@ void ReplicaThreads::meet(int replica, const std::string& where) {
   std::unique_lock<std::mutex> lock(mutex_);
   if (failure_) let_go(replica);
   if (ended_ > 0) {
-    fail({Failure::Kind::desync,
-          text(names(Where::ended), " ended its step, and ", name(replica), " is in ", where, "."),
-          "make the hooks call apply_gradients equally often, in the same order, on every replica.",
-          kExitFailed});
+    fail(DesyncError(
+        text(names(Where::ended), " ended its step, and ", name(replica), " is in ", where, "."),
+        kCallEqually));
     let_go(replica);
   }
   if (arrived_ > 0 && where != meeting_for_) {
-    fail({Failure::Kind::desync,
-          text(name(replica), " is in ", where, ", and ", names(Where::meeting), " in ",
-               meeting_for_, "."),
-          "make the hooks call apply_gradients in the same order, for the same parameters, on "
-          "every replica.",
-          kExitFailed});
+    fail(DesyncError(text(name(replica), " is in ", where, ", and ", names(Where::meeting), " in ",
+                          meeting_for_, "."),
+                     "make the hooks call apply_gradients in the same order, for the same "
+                     "parameters, on every replica."));
     let_go(replica);
   }
   const std::uint64_t mine = meeting_;
@@ -200,10 +192,9 @@ void ReplicaThreads::meet(int replica, const std::string& where) {
   const bool over = changed_.wait_for(lock, options_.timeout, met);
   if (meeting_ != mine) return;
   if (!over) {
-    fail({Failure::Kind::timeout,
-          text(names(Where::working), " did not come to ", where, " within ",
-               std::chrono::duration<double>(options_.timeout).count(), " s."),
-          "look where its step spends the time, or raise --timeout.", kExitPeerLost});
+    fail(TimeoutError(text(names(Where::working), " did not come to ", where, " within ",
+                           std::chrono::duration<double>(options_.timeout).count(), " s."),
+                      "look where its step spends the time, or raise --timeout."));
   }
   let_go(replica);
 }

@@ -54,19 +54,18 @@ class ReplicaThreads {
  private:
   /// Why replicas are let go from meetings, and those that come later, too.
   struct Failure {
-    enum class Kind { failed, desync, timeout };
-    Kind kind;
     std::string cause;
-    std::string fix;
-    int exit_code;
+    std::function<void()> raise;
+    bool is_a_replicas;  // it failed by itself: the others only follow
   };
 
   void loop(int replica);
   void stop();
   void execute(int replica);
-  void fail(Failure failure);
+  template <class E>
+  void fail(const E& error);
   void fail_with(int replica, const std::exception& error);
-  [[noreturn]] void let_go(int replica);
+  void let_go(int replica);  // throws
   void wait_for_all(std::unique_lock<std::mutex>& lock);
   void announce();
   template <class Done>

@@ -10,7 +10,7 @@
 
 #include "core/error.h"
 #include "core/span.h"
-#include "servers/wire/parameter_store.h"
+#include "servers/wire/placement.h"
 #include "servers/wire/server_client.h"
 
 namespace troupe::testing {

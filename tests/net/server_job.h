@@ -19,7 +19,7 @@ namespace troupe::testing {
 /// Servers run from the start; workers are whatever the test runs. Wait with server_errors().
 class ServerJob {
  public:
-  ServerJob(int workers, int servers, Staleness job_pace, GroupOptions limits = test_options(),
+  ServerJob(int workers, int servers, ServerOptions job_pace, GroupOptions limits = test_options(),
             std::function<JoinTerms(int server)> terms = nullptr)
       : pace(job_pace), options(limits), model(small_model(servers)) {
     cluster.members.clear();
@@ -87,7 +87,7 @@ class ServerJob {
     return errors_;
   }
 
-  const Staleness pace;
+  const ServerOptions pace;
   const GroupOptions options;
   const ServedModel model;
   Cluster cluster;
@@ -122,13 +122,13 @@ inline void push_one(ServerClient& client, FloatModel& model, std::int64_t) {
   client.push(model.gradient(1.0F), model.install());
 }
 
-[[nodiscard]] inline Staleness synchronous_pace() {
-  Staleness pace;
+[[nodiscard]] inline ServerOptions synchronous_pace() {
+  ServerOptions pace;
   pace.staleness_bound = 0;
   return pace;
 }
-[[nodiscard]] inline Staleness bounded_pace(std::int64_t bound) {
-  Staleness pace;
+[[nodiscard]] inline ServerOptions bounded_pace(std::int64_t bound) {
+  ServerOptions pace;
   pace.staleness_bound = bound;
   return pace;
 }

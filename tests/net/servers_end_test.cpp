@@ -19,7 +19,7 @@ TEST_SUITE("net") {
     int late_rank = 0;
     SUBCASE("it alone is late") {}
     SUBCASE("another worker is late, too") { late_rank = 1; }
-    ServerJob job(2, 2, Staleness{}, options);
+    ServerJob job(2, 2, ServerOptions{}, options);
     run_ranks(2, [&](int rank) {
       const auto client = job.started(rank, 20);
       FloatModel model(job.model);
@@ -36,7 +36,7 @@ TEST_SUITE("net") {
     options.heartbeat_interval = std::chrono::milliseconds(100);
     options.heartbeat_timeout = std::chrono::milliseconds(2500);
     const auto long_time = options.heartbeat_timeout + std::chrono::milliseconds(500);
-    for (const Staleness& pace : {Staleness{}, synchronous_pace()}) {
+    for (const ServerOptions& pace : {ServerOptions{}, synchronous_pace()}) {
       ServerJob job(2, 2, pace, options);
       job.stores[1]->on_apply = [&, first = true](const auto&, double) mutable {
         if (std::exchange(first, false)) std::this_thread::sleep_for(long_time);

@@ -14,7 +14,6 @@
 #include "net/connection.h"
 #include "net/network_thread.h"
 #include "servers/wire/server_messages.h"
-#include "servers/wire/server_terms.h"
 #include "tests/net/raw_client.h"
 #include "tests/net/server_job.h"
 #include "tests/support/captured_log.h"
@@ -70,7 +69,7 @@ class ServerThatDies {
 
 TEST_SUITE("net") {
   TEST_CASE("servers: a worker that is lost is dropped, and may join again") {
-    for (const Staleness& pace : {Staleness{}, bounded_pace(1), synchronous_pace()}) {
+    for (const ServerOptions& pace : {ServerOptions{}, bounded_pace(1), synchronous_pace()}) {
       CAPTURE(pace.staleness_bound.value_or(-1));
       CapturedLog log;
       ServerJob job(3, 2, pace);
@@ -152,7 +151,7 @@ TEST_SUITE("net") {
   }
 
   TEST_CASE("servers: when the chief is lost, everybody stops and names it") {
-    for (const Staleness& pace : {Staleness{}, synchronous_pace()}) {
+    for (const ServerOptions& pace : {ServerOptions{}, synchronous_pace()}) {
       ServerJob job(2, 2, pace);
       const auto errors = try_ranks(2, [&](int rank) {
         const auto client = job.started(rank, 1'000'000);
@@ -173,7 +172,7 @@ TEST_SUITE("net") {
   }
 
   TEST_CASE("servers: when a server is lost, everybody stops and names it") {
-    ServerJob job(2, 1, Staleness{});
+    ServerJob job(2, 1, ServerOptions{});
     LoopbackListener listener;
     Cluster cluster = job.cluster;
     // The real ps/0 must know the same cluster, so it is made here.
@@ -185,13 +184,13 @@ TEST_SUITE("net") {
     Cluster zero = cluster;
     zero.server = 0;
     zero.listener = InheritedSocket(first.release());
-    ServerProcess server(zero, job.options, Staleness{}, model, store);
+    ServerProcess server(zero, job.options, ServerOptions{}, model, store);
     auto served = std::async(std::launch::async, [&] { server.run({}); });
     ServerThatDies dies(listener.release());
     const auto errors = try_ranks(2, [&](int rank) {
       Cluster mine = cluster;
       mine.rank = rank;
-      ServerClient client(mine, job.options, Staleness{}, model);
+      ServerClient client(mine, job.options, ServerOptions{}, model);
       client.join({});
       if (rank == 0) client.start({store.save(), {}}, 0, 100);
       if (rank == 1) static_cast<void>(client.wait_for_start());
@@ -229,7 +228,7 @@ TEST_SUITE("net") {
   }
 
   TEST_CASE("servers: what the store throws ends the job with its reason") {
-    ServerJob job(2, 2, Staleness{});
+    ServerJob job(2, 2, ServerOptions{});
     job.stores[1]->on_apply = [](const std::vector<const Push*>&, double) {
       throw DataError("the store is broken.", "mend it.");
     };
@@ -317,7 +316,7 @@ TEST_SUITE("net") {
   }
 
   TEST_CASE("servers: SIGTERM waits for the chief's end") {
-    ServerJob job(2, 2, Staleness{});
+    ServerJob job(2, 2, ServerOptions{});
     run_ranks(2, [&](int rank) {
       const auto client = job.started(rank, 50);
       if (rank == 0) std::raise(SIGTERM);
@@ -332,7 +331,7 @@ TEST_SUITE("net") {
   TEST_CASE("servers: SIGTERM to a server alone ends the job after close_timeout") {
     GroupOptions options = test_options();
     options.close_timeout = std::chrono::milliseconds(300);
-    ServerJob job(1, 1, Staleness{}, options);
+    ServerJob job(1, 1, ServerOptions{}, options);
     const auto client = job.started(0, 1'000'000'000);
     std::raise(SIGTERM);
     FloatModel model(job.model);
@@ -342,7 +341,7 @@ TEST_SUITE("net") {
   }
 
   TEST_CASE("servers: workers learn why training ended, also within a round") {
-    for (const Staleness& pace : {Staleness{}, bounded_pace(1), synchronous_pace()}) {
+    for (const ServerOptions& pace : {ServerOptions{}, bounded_pace(1), synchronous_pace()}) {
       ServerJob job(3, 2, pace);
       run_ranks(3, [&](int rank) {
         const auto client = job.started(rank, 1'000'000);

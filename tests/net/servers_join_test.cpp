@@ -7,7 +7,6 @@
 #include "distributed/membership/control_messages.h"
 #include "servers/wire/row_messages.h"
 #include "servers/wire/server_messages.h"
-#include "servers/wire/server_terms.h"
 #include "tests/net/raw_client.h"
 #include "tests/net/server_job.h"
 #include "tests/support/captured_log.h"
@@ -51,7 +50,7 @@ std::string bytes_of(const std::vector<std::byte>& bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-std::string joining(const ServerJob& job, const Cluster& cluster, const Staleness& pace,
+std::string joining(const ServerJob& job, const Cluster& cluster, const ServerOptions& pace,
                     const ServedModel& model, const JoinTerms& terms) {
   ServerClient client(cluster, job.options, pace, model);
   try {
@@ -69,9 +68,9 @@ TEST_SUITE("net") {
     const JoinTerms ours = {{"w float32 [3]", "b float32 [1]"}, {{"--batch-size", "64"}}};
     const auto check =
         [&](const std::string& part, const std::string& there, const std::string& here,
-            const std::function<void(Staleness&, ServedModel&, JoinTerms&)>& change) {
+            const std::function<void(ServerOptions&, ServedModel&, JoinTerms&)>& change) {
           ServerJob job(2, 1, bounded_pace(3), test_options(), [&](int) { return ours; });
-          Staleness pace = job.pace;
+          ServerOptions pace = job.pace;
           ServedModel model = job.model;
           JoinTerms terms = ours;
           change(pace, model, terms);
@@ -84,18 +83,19 @@ TEST_SUITE("net") {
           CHECK(message_of(job.server_errors()[0]) == message);
         };
     check("the setting --batch-size", "64", "32",
-          [](Staleness&, ServedModel&, JoinTerms& t) { t.must_match["--batch-size"] = "32"; });
+          [](ServerOptions&, ServedModel&, JoinTerms& t) { t.must_match["--batch-size"] = "32"; });
     check("the setting staleness bound", "3", "(none)",
-          [](Staleness& p, ServedModel&, JoinTerms&) { p.staleness_bound.reset(); });
+          [](ServerOptions& p, ServedModel&, JoinTerms&) { p.staleness_bound.reset(); });
     check("the setting placement of the parameters", "", "",
-          [](Staleness&, ServedModel& m, JoinTerms&) { m.shards[0].rows += 1; });
-    check("the model at line 2", "b float32 [1]", "b float64 [1]",
-          [](Staleness&, ServedModel&, JoinTerms& t) { t.model_signature[1] = "b float64 [1]"; });
+          [](ServerOptions&, ServedModel& m, JoinTerms&) { m.shards[0].rows += 1; });
+    check(
+        "the model at line 2", "b float32 [1]", "b float64 [1]",
+        [](ServerOptions&, ServedModel&, JoinTerms& t) { t.model_signature[1] = "b float64 [1]"; });
   }
 
   TEST_CASE("servers: strays are refused and do the job no harm") {
     CapturedLog log;
-    ServerJob job(2, 2, Staleness{});
+    ServerJob job(2, 2, ServerOptions{});
     const auto chief = job.client(0);
     const auto worker = job.client(1);
     chief->join({});
@@ -127,7 +127,7 @@ TEST_SUITE("net") {
     CapturedLog log;
     GroupOptions options = test_options();
     options.heartbeat_timeout = std::chrono::milliseconds(2500);
-    ServerJob job(2, 1, Staleness{}, options);
+    ServerJob job(2, 1, ServerOptions{}, options);
     const auto silent = admitted(job, 1);
     std::promise<void> in;
     auto is_in = in.get_future().share();
@@ -151,7 +151,7 @@ TEST_SUITE("net") {
 
   TEST_CASE("servers: a worker of another version is told both") {
     CapturedLog log;
-    ServerJob job(1, 1, Staleness{});
+    ServerJob job(1, 1, ServerOptions{});
     RawClient old(job.cluster.servers[0].address->port);
     FrameHeader header = header_of(FrameType::hello, 0);
     header.version = 1;
@@ -163,7 +163,7 @@ TEST_SUITE("net") {
 
   TEST_CASE("servers: a leftover of an earlier start is refused") {
     CapturedLog log;
-    ServerJob job(1, 1, Staleness{});  // generation 0
+    ServerJob job(1, 1, ServerOptions{});  // generation 0
     Cluster newer = job.cluster_of(0);
     newer.generation = 1;
     GroupOptions options = test_options();
@@ -175,7 +175,7 @@ TEST_SUITE("net") {
   }
 
   TEST_CASE("servers: first frames of strangers are closed without a word") {
-    ServerJob job(1, 1, Staleness{});
+    ServerJob job(1, 1, ServerOptions{});
     const std::uint16_t port = job.cluster.servers[0].address->port;
     for (const std::string& word :
          {std::string("GET / HTTP/1.1\r\n") + std::string(64, ' '), std::string(4096, '\xff')}) {
@@ -198,7 +198,7 @@ TEST_SUITE("net") {
 
   TEST_CASE("servers: a worker that breaks the protocol is lost, the others go on") {
     CapturedLog log;
-    ServerJob job(2, 1, Staleness{});
+    ServerJob job(2, 1, ServerOptions{});
     const std::string push =
         bytes_of(encode_push({}, FloatModel(job.model).gradient(1.0F), job.model, 0));
     std::string other_clock = push;
@@ -242,7 +242,7 @@ TEST_SUITE("net") {
   TEST_CASE("servers: workers that do not come are named when start_timeout is over") {
     GroupOptions options = test_options();
     options.start_timeout = std::chrono::milliseconds(500);
-    ServerJob job(3, 1, Staleness{}, options);
+    ServerJob job(3, 1, ServerOptions{}, options);
     const auto client = job.client(0);
     client->join({});
     CHECK_THROWS_WITH_AS(client->start(job.zero_states(), 0, 1),
@@ -253,7 +253,7 @@ TEST_SUITE("net") {
   TEST_CASE("servers: a chief that does not come is named") {
     GroupOptions options = test_options();
     options.start_timeout = std::chrono::milliseconds(200);
-    ServerJob job(2, 1, Staleness{}, options);
+    ServerJob job(2, 1, ServerOptions{}, options);
     CHECK(is<RendezvousError>(job.server_errors()[0]));
     CHECK(has(message_of(job.server_errors()[0]), "worker/0 did not join"));
   }
@@ -263,7 +263,7 @@ TEST_SUITE("net") {
     cluster.servers = {{"ps/0", Endpoint{"127.0.0.1", free_port()}}};
     GroupOptions options = test_options();
     options.start_timeout = std::chrono::milliseconds(300);
-    ServerClient client(cluster, options, Staleness{}, small_model(1));
+    ServerClient client(cluster, options, ServerOptions{}, small_model(1));
     const std::string where = text("ps/0 at 127.0.0.1:", cluster.servers[0].address->port);
     CHECK_THROWS_WITH_AS(client.join({}), doctest::Contains(where.c_str()), RendezvousError);
   }
@@ -272,11 +272,11 @@ TEST_SUITE("net") {
     Cluster cluster;
     cluster.servers = {{"ps/0", Endpoint{"192.0.2.1", 2222}}};
     const ServedModel model = small_model(1);
-    CHECK_THROWS_WITH_AS(ServerClient(cluster, test_options(), Staleness{}, model),
+    CHECK_THROWS_WITH_AS(ServerClient(cluster, test_options(), ServerOptions{}, model),
                          doctest::Contains("ps/0 at 192.0.2.1:2222"), ConfigError);
     cluster.server = 0;
     FloatStore store(model, 0);
-    CHECK_THROWS_WITH_AS(ServerProcess(cluster, test_options(), Staleness{}, model, store),
+    CHECK_THROWS_WITH_AS(ServerProcess(cluster, test_options(), ServerOptions{}, model, store),
                          doctest::Contains("--insecure"), ConfigError);
   }
 }

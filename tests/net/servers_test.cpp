@@ -51,7 +51,7 @@ TEST_SUITE("net") {
     for (const auto& [workers, servers] : {std::pair{1, 1}, {2, 1}, {3, 2}, {2, 3}}) {
       CAPTURE(workers);
       CAPTURE(servers);
-      ServerJob job(workers, servers, Staleness{});
+      ServerJob job(workers, servers, ServerOptions{});
       const Trained trained = train_all(job, 41);
       std::set<std::int64_t> all;
       std::size_t count = 0;
@@ -126,7 +126,7 @@ TEST_SUITE("net") {
       for (const bool prefetch : {true, false}) {
         CAPTURE(bound);
         CAPTURE(prefetch);
-        Staleness pace = bounded_pace(bound);
+        ServerOptions pace = bounded_pace(bound);
         pace.prefetch = prefetch;
         ServerJob job(3, 2, pace);
         PaceStatistics statistics;
@@ -171,7 +171,7 @@ TEST_SUITE("net") {
   }
 
   TEST_CASE("servers: rows that were not touched do not travel") {
-    ServerJob job(1, 2, Staleness{});
+    ServerJob job(1, 2, ServerOptions{});
     const auto client = job.started(0, 20);
     FloatModel model(job.model);
     const std::vector<std::int64_t> rows = {4, 1};
@@ -201,7 +201,7 @@ TEST_SUITE("net") {
   }
 
   TEST_CASE("servers: a collection is one moment on all servers while workers go on") {
-    for (const Staleness& pace : {Staleness{}, bounded_pace(2), synchronous_pace()}) {
+    for (const ServerOptions& pace : {ServerOptions{}, bounded_pace(2), synchronous_pace()}) {
       CAPTURE(pace.staleness_bound.value_or(-1));
       ServerJob job(3, 2, pace);
       run_ranks(3, [&](int rank) {

@@ -44,7 +44,7 @@ void train(const troupe::StrategyOptions& options, std::int64_t steps) {
     for (const auto& batch : data.train->epoch(epoch)) {
       if (done == steps) break;
       const auto results = strategy->run(step, state, batch);
-      const auto losses = strategy->reduce(troupe::Reduction::sum, results);
+      const auto losses = strategy->reduce(results);
       if (++done == 1) std::puts("looping");
       if (steps < 1000) std::printf("loss %.17g\n", losses[0].second);
       std::fflush(stdout);

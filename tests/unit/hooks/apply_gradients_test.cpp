@@ -1,11 +1,9 @@
 // What apply_gradients does with the parts of a step, and with gradients that are too long.
 #include "hooks/gradient_norm.h"
 #include "hooks/replica_driver.h"
-#include "hooks/replica_scope.h"
 #include "tests/support/torch_prelude.h"
 
 using troupe::detail::ReplicaDriver;
-using troupe::detail::StepContext;
 
 namespace {
 
@@ -35,9 +33,8 @@ void apply(troupe::Replica& replica, double gradient) {
   replica.apply_gradients(replica.model<torch::nn::LinearImpl>().weight.sum() * gradient);
 }
 
-void begin(troupe::Replica& replica, std::int64_t part, std::int64_t parts,
-           StepContext::Batch batch = StepContext::Batch::own) {
-  ReplicaDriver(replica).begin_step({troupe::Phase::train, 1, 1, batch, part, parts});
+void begin(troupe::Replica& replica, std::int64_t part, std::int64_t parts, bool padding = false) {
+  ReplicaDriver(replica).begin_step({troupe::Phase::train, 1, 1, padding, part, parts});
 }
 
 }  // namespace
@@ -64,8 +61,7 @@ TEST_SUITE("hooks") {
       Recorder recorder;
       troupe::Replica replica(one_weight(), {}, {}, {}, recorder, parts_of(3));
       for (std::int64_t part = 0; part < 3; ++part) {
-        begin(replica, part, 3,
-              part == absent ? StepContext::Batch::padding : StepContext::Batch::own);
+        begin(replica, part, 3, part == absent);
         apply(replica, 10);
       }
       CHECK(recorder.reduced == std::vector<double>{20});
@@ -73,7 +69,7 @@ TEST_SUITE("hooks") {
     Recorder recorder;
     troupe::Replica replica(one_weight(), {}, {}, {}, recorder, parts_of(2));
     for (std::int64_t part = 0; part < 2; ++part) {
-      begin(replica, part, 2, StepContext::Batch::padding);
+      begin(replica, part, 2, /*padding=*/true);
       apply(replica, 10);
     }
     CHECK(recorder.reduced == std::vector<double>{-1});  // no gradient at all

@@ -3,9 +3,7 @@
 #include <cmath>
 
 #include "core/error.h"
-#include "hooks/loss_meter.h"
-#include "hooks/loss_set.h"
-#include "hooks/metric_set.h"
+#include "hooks/losses.h"
 #include "tests/support/torch_prelude.h"
 
 using troupe::MetricSet;

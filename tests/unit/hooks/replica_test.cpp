@@ -4,7 +4,6 @@
 #include "tests/support/torch_prelude.h"
 
 using troupe::detail::ReplicaDriver;
-using troupe::detail::StepContext;
 
 namespace {
 
@@ -68,7 +67,7 @@ TEST_SUITE("hooks") {
     const troupe::testing::TinyHooks hooks;
     troupe::Replica replica(hooks.create_model(), hooks.create_losses(), hooks.create_metrics(), {},
                             reduction);
-    ReplicaDriver(replica).begin_step({troupe::Phase::train, 4, 2, StepContext::Batch::padding});
+    ReplicaDriver(replica).begin_step({troupe::Phase::train, 4, 2, /*padding=*/true});
     const auto before = replica.parameters().front().second.clone();
     const troupe::Batch batch{{torch::ones({2, 1}), torch::ones({2, 1})}, 4, true};
     (void)hooks.train_step(replica, batch);

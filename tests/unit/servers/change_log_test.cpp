@@ -1,5 +1,4 @@
-#include "servers/wire/change_log.h"
-
+#include "servers/wire/placement.h"
 #include "tests/support/test_prelude.h"
 
 namespace {

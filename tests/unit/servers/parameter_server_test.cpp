@@ -1,7 +1,7 @@
 // Parameter servers: what a whole job comes to, against the same training without servers.
 #include "servers/parameter_server.h"
 
-#include "strategies/one_device.h"
+#include "strategies/one_process.h"
 #include "tests/support/captured_log.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/strategies/server_runs.h"

@@ -8,7 +8,7 @@
 #include "servers/tensors/shard_states.h"
 #include "strategies/gradients/optimizer_state.h"
 #include "strategies/parameter_hash.h"
-#include "strategies/replicas/replica_runner.h"
+#include "strategies/replicas/local_replicas.h"
 #include "tests/support/torch_prelude.h"
 #include "tests/unit/strategies/server_hooks.h"
 

@@ -1,7 +1,5 @@
 // Replicas that train one copy of the variables: the steps are mirrored's, the memory is not.
-#include "strategies/central_storage.h"
-
-#include "strategies/one_device.h"
+#include "strategies/one_process.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/strategies/strategy_runs.h"
 #include "train/make_strategy.h"

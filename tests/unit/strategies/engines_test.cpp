@@ -1,11 +1,10 @@
 // Engines and compression: the same training by each of them, ranks as threads over real loopback
 // sockets. MPI, which knows one rank per process, is in tests/process/engine_test.cpp.
-#include "strategies/engines/engines.h"
 
 #include <cmath>
 #include <filesystem>
 
-#include "strategies/engines/make_engine.h"
+#include "strategies/engines/engine.h"
 #include "tests/support/captured_log.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/strategies/strategy_runs.h"
@@ -24,7 +23,7 @@ namespace {
 constexpr std::int64_t kEpochs = 7;  // of three steps
 
 bool has_gloo() {
-  const std::string lacks = troupe::detail::gloo_lacks();
+  const std::string lacks = troupe::detail::engine_lacks("gloo");
   if (!lacks.empty()) MESSAGE("gloo is not tested: ", lacks);
   return lacks.empty();
 }
@@ -144,10 +143,10 @@ TEST_SUITE("strategies") {
     options.communication = "carrier-pigeon";
     CHECK(has(refusal_of(options), "--communication carrier-pigeon is no engine."));
     CHECK(has(refusal_of(options), "use auto"));
-    if (!troupe::detail::nccl_lacks().empty()) {
+    if (!troupe::detail::engine_lacks("nccl").empty()) {
       options.communication = "nccl";
-      CHECK(has(refusal_of(options),
-                "--communication nccl is not in this build: " + troupe::detail::nccl_lacks()));
+      CHECK(has(refusal_of(options), "--communication nccl is not in this build: " +
+                                         troupe::detail::engine_lacks("nccl")));
       CHECK(has(refusal_of(options), "use auto"));
     }
     options.communication = "auto";

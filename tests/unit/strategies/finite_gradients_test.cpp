@@ -1,10 +1,9 @@
-#include "strategies/gradients/finite_gradients.h"
-
 #include <torch/types.h>
 
 #include <limits>
 
 #include "core/error.h"
+#include "strategies/gradients/flat_gradients.h"
 #include "tests/support/torch_prelude.h"
 
 namespace {

@@ -9,7 +9,6 @@
 
 #include "strategies/gradients/bucket_thread.h"
 #include "strategies/gradients/gradient_plan.h"
-#include "strategies/gradients/gradient_values.h"
 #include "tests/support/test_prelude.h"
 
 using troupe::detail::BucketThread;
@@ -110,7 +109,6 @@ TEST_SUITE("strategies") {
     while (calls == 0) std::this_thread::yield();
     CHECK_THROWS_WITH_AS((void)thread.finish(), "link down", std::runtime_error);
     CHECK(calls == 1);  // the buckets behind it are not tried
-    CHECK_FALSE(thread.is_open());
     thread.begin([](std::size_t) {});
     thread.release(1);
     (void)thread.finish();
@@ -132,7 +130,6 @@ TEST_SUITE("strategies") {
       });
       thread.release(5);
       while (!started) std::this_thread::yield();
-      CHECK(thread.is_open());
     }
     CHECK(ended == 1);
   }

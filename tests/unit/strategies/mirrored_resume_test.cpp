@@ -2,8 +2,7 @@
 // running loss and metrics. Without random layers, which replicas on the CPU do not repeat.
 #include <filesystem>
 
-#include "strategies/central_storage.h"
-#include "strategies/one_device.h"
+#include "strategies/one_process.h"
 #include "tests/support/captured_log.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/strategies/strategy_runs.h"

@@ -1,7 +1,5 @@
 // Replicas in one process, alone and in each worker of a group.
-#include "strategies/mirrored.h"
-
-#include "strategies/one_device.h"
+#include "strategies/one_process.h"
 #include "tests/unit/strategies/strategy_runs.h"
 
 using troupe::testing::mirrored_options;
@@ -159,8 +157,7 @@ TEST_SUITE("strategies") {
         [&](auto& replica, const auto& b) { return hooks.train_step(replica, b); }, state, batch);
     CHECK(results[0].losses[0].second.item<float>() == 1.25F);
     CHECK(results[1].losses[0].second.item<float>() == 2.25F);
-    CHECK(strategy->reduce(troupe::Reduction::sum, results)[0].second == 3.5);
-    CHECK(strategy->reduce(troupe::Reduction::mean, results)[0].second == 1.75);
+    CHECK(strategy->reduce(results)[0].second == 3.5);
     for (const auto& replica : state.replicas) {
       CHECK(replica->parameters()[0].second.item<float>() ==
             doctest::Approx(1 - 3.5).epsilon(1e-6));

@@ -5,7 +5,7 @@
 #include <mutex>
 
 #include "core/machine.h"
-#include "strategies/one_device.h"
+#include "strategies/one_process.h"
 #include "tests/support/captured_log.h"
 #include "tests/unit/strategies/strategy_runs.h"
 #include "train/make_strategy.h"

@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 
 #include "strategies/gradients/optimizer_state.h"
-#include "strategies/gradients/state_key.h"
 #include "tests/support/torch_prelude.h"
 
 using torch::optim::Adam;

@@ -23,7 +23,6 @@ class Counting final : public troupe::detail::Engine {
  public:
   Counting(std::unique_ptr<Engine> engine, std::vector<std::string>& sums)
       : engine_(std::move(engine)), sums_(sums) {}
-  [[nodiscard]] const char* name() const override { return engine_->name(); }
   [[nodiscard]] bool is_exact() const override { return engine_->is_exact(); }
   [[nodiscard]] bool can_overlap() const override { return engine_->can_overlap(); }
   void all_reduce(const at::Tensor& flat, const troupe::detail::Summand& summand) override {

@@ -27,7 +27,7 @@ Outcome take_steps(troupe::Strategy& strategy, const troupe::Hooks& hooks) {
       const auto results = strategy.run(
           [&](auto& replica, const auto& own) { return hooks.train_step(replica, own); }, state,
           batch);
-      outcome.losses.push_back(strategy.reduce(troupe::Reduction::sum, results)[0].second);
+      outcome.losses.push_back(strategy.reduce(results)[0].second);
     }
   }
   outcome.hash = troupe::common_parameter_hash(strategy, state);

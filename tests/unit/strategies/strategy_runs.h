@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "strategies/mirrored.h"
 #include "strategies/multi_worker.h"
+#include "strategies/one_process.h"
 #include "strategies/parameter_hash.h"
 #include "tests/support/free_port.h"
 #include "tests/support/run_ranks.h"

@@ -1,7 +1,7 @@
 // Batch norm over the global batch: against LibTorch's own on one device, value by value.
 #include "hooks/sync_batch_norm.h"
 
-#include "strategies/one_device.h"
+#include "strategies/one_process.h"
 #include "tests/unit/strategies/strategy_runs.h"
 
 using troupe::SyncBatchNorm;
@@ -101,7 +101,7 @@ Ending train(troupe::Strategy& strategy, const troupe::Hooks& hooks, std::int64_
       const auto results = strategy.run(
           [&](auto& replica, const auto& own) { return hooks.train_step(replica, own); }, state,
           batch);
-      ending.losses.push_back(strategy.reduce(troupe::Reduction::sum, results)[0].second);
+      ending.losses.push_back(strategy.reduce(results)[0].second);
     }
   }
   const auto& last = *state.replicas.back();

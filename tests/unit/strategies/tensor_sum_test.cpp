@@ -1,8 +1,7 @@
-#include "strategies/gradients/tensor_sum.h"
-
 #include <cstring>
 #include <vector>
 
+#include "strategies/gradients/replica_sum.h"
 #include "tests/support/serial_sum.h"
 #include "tests/support/torch_prelude.h"
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "strategies/one_device.h"
+#include "strategies/one_process.h"
 #include "tests/support/captured_log.h"
 #include "tests/support/stop_at.h"
 #include "tests/support/temp_dir.h"

@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "strategies/one_device.h"
+#include "strategies/one_process.h"
 #include "strategies/parameter_hash.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/torch_prelude.h"

@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "core/error.h"
-#include "strategies/one_device.h"
+#include "strategies/one_process.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_hooks.h"
 #include "tests/support/torch_prelude.h"

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-#include "strategies/one_device.h"
+#include "strategies/one_process.h"
 #include "strategies/parameter_hash.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_hooks.h"

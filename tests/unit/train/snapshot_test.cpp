@@ -1,7 +1,7 @@
 // What a checkpoint holds, without the files: a copy of the run, complete, and readable where an
 // older version wrote it.
 #include "core/error.h"
-#include "strategies/one_device.h"
+#include "strategies/one_process.h"
 #include "tests/support/tiny_hooks.h"
 #include "tests/support/torch_prelude.h"
 #include "train/checkpoint/run_snapshot.h"

@@ -1,6 +1,6 @@
 #include <nlohmann/json.hpp>
 
-#include "strategies/one_device.h"
+#include "strategies/one_process.h"
 #include "strategies/parameter_hash.h"
 #include "tests/support/tiny_hooks.h"
 #include "tests/support/torch_prelude.h"

@@ -447,7 +447,7 @@ TEST_CASE("torch_script: generators, mode, metrics and weights stay as they were
   CHECK(replica->phase() == Phase::train);
   CHECK(driver.context().examples == 16);
   CHECK(driver.context().global_examples == 32);
-  CHECK(!driver.context().is_padding());
+  CHECK(!driver.context().padding);
   CHECK(replica->model<NetImpl>().is_training());
   CHECK(replica->model<NetImpl>().layers->is_training());
   for (const double sum : driver.metrics(Phase::predict).at("calls").sums()) CHECK(sum == 0);

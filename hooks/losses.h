@@ -1,0 +1,79 @@
+// Losses: LossSet, the per-example losses of a task, by name; StepResult, what a step makes of
+// them; LossMeter, their mean over many steps. Shapes: B examples in a replica's batch.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace troupe {
+
+/// (predictions [B, ...], targets [B, ...]) -> [B], one loss per example, never a mean: the mean is
+/// taken over all replicas' examples by Replica::global_mean.
+using LossFunction = std::function<at::Tensor(const at::Tensor&, const at::Tensor&)>;
+
+class LossSet {
+ public:
+  LossSet() = default;
+  /// Throws: ConfigError on an empty or repeated name and on an empty function.
+  LossSet(std::initializer_list<std::pair<std::string, LossFunction>> losses);
+
+  LossSet& add(std::string name, LossFunction function);
+  /// Throws: ConfigError that lists the names there are.
+  [[nodiscard]] const LossFunction& at(const std::string& name) const;
+
+ private:
+  std::vector<std::pair<std::string, LossFunction>> losses_;
+};
+
+/// What a step returns, one loss or several by name. Each loss is a scalar: this replica's share,
+/// made by Replica::global_mean, so that the sum over all replicas is the loss of the step.
+struct StepResult {
+  std::vector<std::pair<std::string, at::Tensor>> losses;
+
+  StepResult() = default;
+  /// One loss, reported as "loss". NOLINTNEXTLINE: `return loss;` is the common case.
+  StepResult(at::Tensor loss) : losses{{"loss", std::move(loss)}} {}  // NOLINT
+  /// Several: {{"generator", g}, {"discriminator", d}}. The first is the one that is logged first.
+  StepResult(std::initializer_list<std::pair<std::string, at::Tensor>> named) : losses(named) {}
+};
+
+/// One loss added up over steps.
+struct LossSum {
+  std::string name;
+  double total = 0;           // of loss * examples
+  std::int64_t examples = 0;  // of the steps that returned it, over all workers
+};
+
+/// The mean loss over the examples of many steps. It adds up loss times examples of the step, so a
+/// short last batch weighs what it holds; a mean of step means would not. A loss that only some
+/// steps return is the mean over the examples of those.
+class LossMeter {
+ public:
+  /// Adds the results of this worker's replicas in one step of `global_examples` examples.
+  /// No communication; on a device, the host does not wait.
+  void add(const std::vector<StepResult>& results, std::int64_t global_examples);
+
+  /// Over this worker's replicas, in the order in which the losses first came.
+  [[nodiscard]] std::vector<LossSum> sums() const;
+  /// Continues from what sums() and examples() gave.
+  void restore(const std::vector<LossSum>& sums, std::int64_t examples);
+  /// Of all steps, over all workers.
+  [[nodiscard]] std::int64_t examples() const { return examples_; }
+
+ private:
+  struct Entry {
+    std::string name;
+    at::Tensor total;  // scalar, float64
+    std::int64_t examples = 0;
+  };
+  std::vector<Entry> entries_;
+  std::int64_t examples_ = 0;
+};
+
+}  // namespace troupe
