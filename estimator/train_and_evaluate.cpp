@@ -8,10 +8,9 @@
 #include "estimator/roles/evaluation_listener.h"
 #include "estimator/roles/evaluator.h"
 #include "estimator/roles/evaluator_presence.h"
-#include "estimator/roles/marker_reader.h"
+#include "estimator/roles/finished_marker.h"
 #include "servers/parameter_server.h"
 #include "summaries/summary_reader.h"
-#include "train/checkpoint/checkpoint_index.h"
 #include "train/checkpoint/checkpoint_manifest.h"
 #include "train/checkpoint/model_weights.h"
 

@@ -2,7 +2,7 @@
 
 #include "core/error.h"
 #include "core/log.h"
-#include "summaries/event_file_name.h"
+#include "summaries/event_file.h"
 #include "summaries/event_message.h"
 #include "summaries/event_record.h"
 

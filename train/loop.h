@@ -4,7 +4,7 @@
 #include "options/train_options.h"
 #include "strategies/strategy.h"
 #include "train/callbacks/callbacks.h"
-#include "train/history.h"
+#include "train/report.h"
 
 namespace troupe {
 

@@ -5,7 +5,7 @@
 
 #include "core/log.h"
 #include "strategies/parameter_hash.h"
-#include "train/report_json.h"
+#include "train/report.h"
 
 namespace troupe {
 namespace {

@@ -17,8 +17,7 @@
 #include "train/epoch_reports.h"
 #include "train/evaluate.h"
 #include "train/learning/averaged_weights.h"
-#include "train/learning/schedule_factor.h"
-#include "train/limits.h"
+#include "train/learning/schedule.h"
 #include "train/step_closing.h"
 #include "train/training_checks.h"
 

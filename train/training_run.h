@@ -29,7 +29,6 @@
 
 #include "strategies/strategy.h"
 #include "train/callbacks/callbacks.h"
-#include "train/history.h"
 #include "train/report.h"
 #include "train/training_epochs.h"
 

@@ -10,8 +10,8 @@
 #include "core/error.h"
 #include "core/span.h"
 #include "core/text.h"
+#include "estimator/export/model_signature.h"
 #include "estimator/export/torch_script.h"
-#include "estimator/export/triton_config.h"
 #include "tensors/tensor_file.h"
 
 namespace troupe {

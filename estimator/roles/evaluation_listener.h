@@ -9,8 +9,8 @@
 #include "core/clock.h"
 #include "estimator/roles/evaluation_job.h"
 #include "estimator/roles/evaluator.h"
+#include "train/callbacks/callbacks.h"
 #include "train/callbacks/step_timer.h"
-#include "train/checkpoint/saving_listener.h"
 
 namespace troupe {
 

@@ -1,5 +1,6 @@
 #include "estimator/roles/finished_marker.h"
 
+#include <cstddef>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
@@ -57,6 +58,18 @@ Finished parse(const json& document, const std::string& shown) {
   return finished;
 }
 
+constexpr std::uint64_t kMostBytes = 64 << 10;
+
+std::string content_of(FileSystem& files) {
+  try {
+    if (!files.status("") || !files.status(kFinishedName)) return "";
+    const auto bytes = files.read_file(kFinishedName, kMostBytes);
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  } catch (const CheckpointError&) {
+    return "";  // replaced or removed at this moment: the next look tells
+  }
+}
+
 }  // namespace
 
 bool operator==(const TrainingGoal& a, const TrainingGoal& b) {
@@ -102,6 +115,23 @@ void clear_finished(FileSystem& files) {
   if (!files.status(kFinishedName)) return;
   files.remove_file(kFinishedName);
   files.sync_directory("");
+}
+
+bool MarkerReader::has_changed() {
+  std::string content = content_of(files_);
+  if (first_look_ && content == content_) return false;
+  content_ = std::move(content);
+  return true;
+}
+
+std::optional<Finished> MarkerReader::read() {
+  if (has_changed()) marker_ = content_.empty() ? std::nullopt : read_finished(files_);
+  if (!first_look_) {
+    first_look_ = clock_.now();
+    old_ = content_;
+  }
+  const bool fresh = content_ != old_ || clock_.now() - *first_look_ >= kGrace;
+  return fresh ? marker_ : std::nullopt;
 }
 
 }  // namespace troupe

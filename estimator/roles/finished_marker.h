@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "core/clock.h"
 #include "core/file_system.h"
 
 namespace troupe {
@@ -32,5 +33,28 @@ void write_finished(FileSystem& files, const Finished& finished);
 [[nodiscard]] std::optional<Finished> read_finished(FileSystem& files);
 /// Removes it where it is there. Throws: CheckpointError.
 void clear_finished(FileSystem& files);
+
+/// The finished marker as an evaluator may trust it.
+class MarkerReader {
+ public:
+  /// `files` and `clock` outlive it.
+  MarkerReader(FileSystem& files, const Clock& clock) : files_(files), clock_(clock) {}
+
+  /// The marker; unset: training has not ended. One that was there at the first look may be of an
+  /// earlier run that the chief is about to go on from, and has kGrace to take it away.
+  [[nodiscard]] std::optional<Finished> read();
+
+  static constexpr Seconds kGrace{30};
+
+ private:
+  [[nodiscard]] bool has_changed();
+
+  FileSystem& files_;
+  const Clock& clock_;
+  std::optional<Clock::TimePoint> first_look_;
+  std::string content_;  // of the file at the last look; a damaged one is told of once
+  std::string old_;      // of the file at the first look
+  std::optional<Finished> marker_;
+};
 
 }  // namespace troupe

@@ -5,7 +5,7 @@
 
 #include "core/error.h"
 #include "train/callbacks/step_log.h"
-#include "train/report_json.h"
+#include "train/report.h"
 
 namespace troupe {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "core/clock.h"
-#include "train/callbacks/periodic_action.h"
+#include "train/callbacks/callbacks.h"
 
 namespace troupe {
 

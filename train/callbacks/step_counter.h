@@ -5,7 +5,7 @@
 #include <functional>
 #include <optional>
 
-#include "train/callbacks/periodic_action.h"
+#include "train/callbacks/callbacks.h"
 #include "train/callbacks/step_timer.h"
 
 namespace troupe {

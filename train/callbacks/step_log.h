@@ -4,7 +4,7 @@
 #pragma once
 
 #include "core/clock.h"
-#include "train/callbacks/periodic_action.h"
+#include "train/callbacks/callbacks.h"
 
 namespace troupe {
 

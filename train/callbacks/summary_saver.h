@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "summaries/event_file.h"
-#include "train/callbacks/periodic_action.h"
+#include "train/callbacks/callbacks.h"
 #include "train/callbacks/step_timer.h"
 
 namespace troupe {

@@ -11,7 +11,7 @@
 #include "core/log.h"
 #include "core/sha256.h"
 #include "core/text.h"
-#include "train/checkpoint/checkpoint_index.h"
+#include "train/checkpoint/checkpoint_manifest.h"
 
 namespace troupe {
 namespace {

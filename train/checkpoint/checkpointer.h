@@ -8,11 +8,23 @@
 
 #include "core/clock.h"
 #include "options/train_options.h"
+#include "train/callbacks/callbacks.h"
 #include "train/checkpoint/run_snapshot.h"
-#include "train/checkpoint/saving_listener.h"
-#include "train/checkpoint/stop_signal.h"
 
 namespace troupe {
+
+/// SIGTERM as a request instead of an end, while there is something to save.
+/// While it lives, SIGTERM is remembered instead of ending the process; then the former handling is
+/// back. One at a time per process.
+class StopSignal {
+ public:
+  StopSignal();
+  ~StopSignal();
+  StopSignal(const StopSignal&) = delete;
+  StopSignal& operator=(const StopSignal&) = delete;
+  /// Whether SIGTERM has come.
+  [[nodiscard]] bool requested() const;
+};
 
 class Checkpointer {
  public:

@@ -9,9 +9,9 @@
 #include "core/log.h"
 #include "hooks/replica.h"
 #include "tensors/tensor_file.h"
-#include "train/checkpoint/checkpoint_index.h"
+#include "train/checkpoint/checkpoint_manifest.h"
 #include "train/checkpoint/checkpoint_reader.h"
-#include "train/checkpoint/snapshot_parts.h"
+#include "train/checkpoint/run_snapshot.h"
 
 namespace troupe {
 namespace {

@@ -14,7 +14,6 @@
 #include "strategies/gradients/optimizer_state.h"
 #include "train/checkpoint/model_weights.h"
 #include "train/checkpoint/run_snapshot.h"
-#include "train/checkpoint/snapshot_parts.h"
 
 namespace troupe {
 namespace {

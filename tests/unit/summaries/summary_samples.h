@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "summaries/event_file_name.h"
+#include "summaries/event_file.h"
 
 namespace troupe::testing {
 
