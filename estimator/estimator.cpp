@@ -266,8 +266,7 @@ std::string Estimator::export_model(const std::string& base, const std::string& 
     throw ConfigError("there is no trained model in " + config().model_dir + ".",
                       "train first, or name a checkpoint.");
   }
-  ThreadSleeper sleeper;
-  const std::string path = publish_export(base, model_writer(source), &wall_seconds, sleeper);
+  const std::string path = publish_export(base, model_writer(source));
   log_info("exported ", source, " to ", path);
   return path;
 }

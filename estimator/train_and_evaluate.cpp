@@ -7,8 +7,6 @@
 #include "core/log.h"
 #include "estimator/roles/evaluation_listener.h"
 #include "estimator/roles/evaluator.h"
-#include "estimator/roles/evaluator_presence.h"
-#include "estimator/roles/finished_marker.h"
 #include "servers/parameter_server.h"
 #include "summaries/summary_reader.h"
 #include "train/checkpoint/checkpoint_manifest.h"
@@ -26,10 +24,7 @@ class EstimatorJob final : public EvaluationJob {
   /// Looked up anew only when the index has changed: the evaluator asks every second, and what is
   /// wrong with a checkpoint is to be told once.
   [[nodiscard]] std::optional<std::string> latest_checkpoint() override {
-    const std::string index = index_text();
-    if (!asked_ || index != index_) latest_ = estimator_.latest_checkpoint();
-    asked_ = true;
-    index_ = index;
+    if (index_.has_changed()) latest_ = estimator_.latest_checkpoint();
     return latest_;
   }
 
@@ -59,23 +54,12 @@ class EstimatorJob final : public EvaluationJob {
   [[nodiscard]] std::optional<Finished> finished() override { return markers_.read(); }
 
  private:
-  [[nodiscard]] std::string index_text() {
-    try {
-      if (!files_.status("") || !files_.status(kIndexName)) return "";
-      const auto bytes = files_.read_file(kIndexName, kMaxManifestBytes);
-      return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-    } catch (const CheckpointError&) {
-      return "";  // replaced at this moment: the next look tells
-    }
-  }
-
   Estimator& estimator_;
   const EvalSpec& spec_;
   PosixFileSystem files_;
   SteadyClock clock_;
   MarkerReader markers_{files_, clock_};
-  bool asked_ = false;
-  std::string index_;
+  WatchedFile index_{files_, kIndexName, kMaxManifestBytes};
   std::optional<std::string> latest_;
 };
 
@@ -132,14 +116,13 @@ TrainingGoal EvaluatedTraining::goal() const {
 }
 
 TrainAndEvaluateResult EvaluatedTraining::run_evaluator() {
-  ThreadSleeper sleeper;
-  const EvaluatorPresence presence(model_dir(), sleeper);
+  const EvaluatorPresence presence(model_dir());
   EvaluatorOptions options;
   options.start_delay = Seconds(eval_spec_.start_delay_secs);
   options.throttle = Seconds(eval_spec_.throttle_secs);
   options.goal = goal();
   if (eval_spec_.idle_timeout_secs) options.idle_timeout = Seconds(*eval_spec_.idle_timeout_secs);
-  return to_result(troupe::run_evaluator(*job_, options, clock_, sleeper));
+  return to_result(troupe::run_evaluator(*job_, options, clock_));
 }
 
 TrainSpec EvaluatedTraining::training() {
@@ -147,10 +130,8 @@ TrainSpec EvaluatedTraining::training() {
   spec.companions.actions.push_back(std::make_shared<MarkerRemoval>(model_dir()));
   if (estimator_.options().strategy.cluster.evaluator == Evaluator::none) {
     announce();
-    EvaluationListener::Options options;
-    options.throttle = Seconds(eval_spec_.throttle_secs);
-    options.max_steps = goal().max_steps;
-    listener_ = std::make_shared<EvaluationListener>(*job_, options, clock_);
+    listener_ = std::make_shared<EvaluationListener>(*job_, Seconds(eval_spec_.throttle_secs),
+                                                     goal(), clock_);
     spec.companions.listeners.push_back(listener_);
   }
   return spec;

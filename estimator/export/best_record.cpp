@@ -9,7 +9,7 @@
 #include "core/log.h"
 #include "core/strict_json.h"
 #include "core/text.h"
-#include "estimator/export/exporter_parts.h"
+#include "estimator/export/export_directory.h"
 #include "train/checkpoint/checkpoint_manifest.h"
 
 namespace troupe {
@@ -54,8 +54,7 @@ std::int64_t to_step(const json& value) {
 }
 
 BestRecord to_record(const json& document) {
-  if (!document.is_object() || document.value("format", json()) != kFormat ||
-      document.value("version", json()) != kVersion) {
+  if (!has_format(document, kFormat, kVersion)) {
     refuse(text("is no record of a best export, version ", kVersion));
   }
   const json name = document.value("export", json());
@@ -96,13 +95,7 @@ void write_best(FileSystem& files, const BestRecord& record) {
                          {"metrics", std::move(metrics)}};
   detail::on_files([&] {
     const std::string content = exact_json(document, files.shown(kBestName)) + "\n";
-    if (files.status(kTemporaryName)) files.remove_file(kTemporaryName);
-    const auto writer = files.create_file(kTemporaryName);
-    writer->write(as_bytes(Span<const char>(content.data(), content.size())));
-    writer->sync();
-    writer->close();
-    files.rename(kTemporaryName, kBestName);
-    files.sync_directory("");
+    replace_file(files, kBestName, kTemporaryName, content);
   });
 }
 

@@ -1,11 +1,6 @@
 #include "estimator/export/export_directory.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <chrono>
 #include <optional>
 #include <vector>
 
@@ -13,7 +8,6 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/text.h"
-#include "estimator/export/exporter_parts.h"
 
 namespace troupe {
 namespace {
@@ -27,15 +21,6 @@ constexpr const char* kRemoved = "temp-removed-";
 std::string trimmed(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   return path;
-}
-
-void sync_posix_file(const std::string& path) {
-  constexpr int kFlags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
-  const int fd = ::open(path.c_str(), kFlags);
-  const int failed = fd < 0 ? -1 : ::fsync(fd);
-  const int error = errno;
-  if (fd >= 0) ::close(fd);
-  if (failed != 0) throw_file_error("sync", path, error);
 }
 
 /// Exports below the root, the oldest first.
@@ -66,11 +51,11 @@ void remove_tree(FileSystem& files, const std::string& path) {
 }
 
 /// Content before names, so that a directory never survives without what is in it.
-void sync_tree(FileSystem& files, const detail::FileSync& sync_file, const std::string& path) {
+void sync_tree(FileSystem& files, const std::string& path) {
   for (const DirectoryEntry& entry : files.list(path)) {
     const std::string below = path + "/" + entry.name;
-    if (entry.type == FileType::directory) sync_tree(files, sync_file, below);
-    if (entry.type == FileType::file) sync_file(below);
+    if (entry.type == FileType::directory) sync_tree(files, below);
+    if (entry.type == FileType::file) files.sync_file(below);
   }
   files.sync_directory(path);
 }
@@ -105,7 +90,7 @@ bool claim(FileSystem& files, const std::string& name) {
   }
 }
 
-std::string claim_name(FileSystem& files, const WallSeconds& now, Sleeper& sleeper) {
+std::string claim_name(FileSystem& files, const WallSeconds& now, const Sleep& sleep) {
   std::string name = text(now());
   for (int waits = 0; !claim(files, name); ++waits) {
     if (waits == kMaxWaits) {
@@ -113,7 +98,7 @@ std::string claim_name(FileSystem& files, const WallSeconds& now, Sleeper& sleep
                                   name, "' is taken, as were the ", kMaxWaits, " before."),
                              "let one process export there, and check the machine's clock.");
     }
-    sleeper.sleep(Seconds(1));
+    sleep(Seconds(1));
     name = text(now());
   }
   return name;
@@ -136,16 +121,10 @@ void remove_export(FileSystem& files, const std::string& name) {
 
 }  // namespace
 
-std::int64_t wall_seconds() {
-  const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::seconds>(since_1970).count();
-}
-
 std::string publish_export(const std::string& base, const ModelWriter& write_model,
-                           const WallSeconds& now, Sleeper& sleeper) {
+                           const WallSeconds& now, const Sleep& sleep) {
   PosixFileSystem files(trimmed(base));
-  const auto sync_file = [&](const std::string& path) { sync_posix_file(files.shown(path)); };
-  return detail::publish_at(files, sync_file, write_model, now, sleeper);
+  return detail::publish_at(files, write_model, now, sleep);
 }
 
 void collect_old_exports(const std::string& base, int keep) {
@@ -153,19 +132,18 @@ void collect_old_exports(const std::string& base, int keep) {
   detail::collect_at(files, keep);
 }
 
-std::string detail::publish_at(FileSystem& files, const FileSync& sync_file,
-                               const ModelWriter& write_model, const WallSeconds& now,
-                               Sleeper& sleeper) {
+std::string detail::publish_at(FileSystem& files, const ModelWriter& write_model,
+                               const WallSeconds& now, const Sleep& sleep) {
   TROUPE_CHECK(write_model != nullptr);
   const std::string name = on_files([&] {
     files.create_root();
-    return claim_name(files, now, sleeper);
+    return claim_name(files, now, sleep);
   });
   const std::string temporary = kTemporary + name;
   try {
     write_model(files.shown(temporary));
     on_files([&] {
-      sync_tree(files, sync_file, temporary);
+      sync_tree(files, temporary);
       files.rename(temporary, name);
     });
   } catch (...) {

@@ -3,12 +3,10 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 
 #include "core/clock.h"
-#include "estimator/roles/evaluation_job.h"
-#include "estimator/roles/evaluator.h"
+#include "estimator/roles/evaluation.h"
 #include "train/callbacks/callbacks.h"
 #include "train/callbacks/step_timer.h"
 
@@ -16,15 +14,10 @@ namespace troupe {
 
 class EvaluationListener final : public SavingListener {
  public:
-  struct Options {
-    Seconds throttle{600};                    // between starts of evaluations
-    std::optional<std::int64_t> max_steps;    // whose evaluation is the final one
-    std::function<bool()> before_evaluation;  // false: stop training. Null: go on
-    std::function<bool(const EvaluationRound&)> after_evaluation;  // the same
-  };
-
-  /// `job` and `clock` outlive the listener. Throws: ConfigError for a throttle below 0.
-  EvaluationListener(EvaluationJob& job, Options options, const Clock& clock);
+  /// `throttle` is between starts of evaluations, 0 or more; that of goal.max_steps is the final
+  /// one. `job` and `clock` outlive the listener.
+  EvaluationListener(EvaluationJob& job, Seconds throttle, const TrainingGoal& goal,
+                     const Clock& clock);
 
   void begin() override;
   /// The first save, at the start of the run, is never evaluated. A later one is when the throttle
@@ -39,12 +32,11 @@ class EvaluationListener final : public SavingListener {
   [[nodiscard]] const std::optional<EvaluationRound>& last() const { return last_; }
 
  private:
-  [[nodiscard]] bool may_evaluate() const;
-  /// False: the callback asks to stop.
-  bool evaluate(const SavedCheckpoint& saved);
+  void evaluate(const SavedCheckpoint& saved);
 
   EvaluationJob& job_;
-  Options options_;
+  const Seconds throttle_;
+  const TrainingGoal goal_;
   const Clock& clock_;
   StepTimer timer_;
   Clock::TimePoint started_;  // the last evaluation

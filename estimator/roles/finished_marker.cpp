@@ -44,8 +44,7 @@ std::optional<std::int64_t> read_goal(const json& goal, const char* key, const s
 }
 
 Finished parse(const json& document, const std::string& shown) {
-  if (!document.is_object() || document.value("format", json()) != kFormat ||
-      document.value("version", json()) != kVersion) {
+  if (!has_format(document, kFormat, kVersion)) {
     refuse(shown, text("is no finished marker of version ", kVersion));
   }
   const json goal = document.value("goal", json());
@@ -56,18 +55,6 @@ Finished parse(const json& document, const std::string& shown) {
   finished.goal = {read_goal(goal, "max_steps", shown), read_goal(goal, "epochs", shown)};
   finished.reason = reason.get<std::string>();
   return finished;
-}
-
-constexpr std::uint64_t kMostBytes = 64 << 10;
-
-std::string content_of(FileSystem& files) {
-  try {
-    if (!files.status("") || !files.status(kFinishedName)) return "";
-    const auto bytes = files.read_file(kFinishedName, kMostBytes);
-    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-  } catch (const CheckpointError&) {
-    return "";  // replaced or removed at this moment: the next look tells
-  }
 }
 
 }  // namespace
@@ -90,13 +77,7 @@ void write_finished(FileSystem& files, const Finished& finished) {
                                kMaxBytes, " would be read back."),
                           "give a shorter reason for the end of training.");
   }
-  if (files.status(kTemporaryName)) files.remove_file(kTemporaryName);
-  const auto writer = files.create_file(kTemporaryName);
-  writer->write(as_bytes(Span<const char>(content.data(), content.size())));
-  writer->sync();
-  writer->close();
-  files.rename(kTemporaryName, kFinishedName);
-  files.sync_directory("");
+  replace_file(files, kFinishedName, kTemporaryName, content);
 }
 
 std::optional<Finished> read_finished(FileSystem& files) {
@@ -117,20 +98,32 @@ void clear_finished(FileSystem& files) {
   files.sync_directory("");
 }
 
-bool MarkerReader::has_changed() {
-  std::string content = content_of(files_);
-  if (first_look_ && content == content_) return false;
+bool WatchedFile::has_changed() {
+  std::string content;
+  try {
+    if (files_.status("") && files_.status(name_)) {
+      const auto bytes = files_.read_file(name_, max_bytes_);
+      content.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    }
+  } catch (const CheckpointError&) {  // replaced or removed at this moment: the next look tells
+  }
+  if (content == content_) return false;
   content_ = std::move(content);
   return true;
 }
 
+MarkerReader::MarkerReader(FileSystem& files, const Clock& clock)
+    : files_(files), clock_(clock), file_(files, kFinishedName, kMaxBytes) {}
+
 std::optional<Finished> MarkerReader::read() {
-  if (has_changed()) marker_ = content_.empty() ? std::nullopt : read_finished(files_);
+  if (file_.has_changed()) {
+    marker_ = file_.content().empty() ? std::nullopt : read_finished(files_);
+  }
   if (!first_look_) {
     first_look_ = clock_.now();
-    old_ = content_;
+    old_ = file_.content();
   }
-  const bool fresh = content_ != old_ || clock_.now() - *first_look_ >= kGrace;
+  const bool fresh = file_.content() != old_ || clock_.now() - *first_look_ >= kGrace;
   return fresh ? marker_ : std::nullopt;
 }
 

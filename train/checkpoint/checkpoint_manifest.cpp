@@ -142,8 +142,7 @@ std::optional<CheckpointIndex> read_index(FileSystem& files) {
   if (!files.status(kIndexName)) return std::nullopt;
   const std::string shown = files.shown(kIndexName);
   const json document = parse_strict_json(files.read_file(kIndexName, kMaxIndexBytes), shown);
-  if (!document.is_object() || document.value("format", json()) != kIndexFormat ||
-      document.value("version", json()) != kIndexVersion) {
+  if (!has_format(document, kIndexFormat, kIndexVersion)) {
     refuse_index(shown, text("is no checkpoint index of version ", kIndexVersion));
   }
   const json retained = document.value("retained", json());
@@ -164,13 +163,7 @@ void write_index(FileSystem& files, const CheckpointIndex& index) {
                          {"latest", checkpoint_name(index.latest)},
                          {"retained", std::move(retained)}};
   const std::string content = exact_json(document, "the checkpoint index") + "\n";
-  if (files.status(kTemporaryName)) files.remove_file(kTemporaryName);
-  const auto writer = files.create_file(kTemporaryName);
-  writer->write(as_bytes(Span<const char>(content.data(), content.size())));
-  writer->sync();
-  writer->close();
-  files.rename(kTemporaryName, kIndexName);
-  files.sync_directory("");
+  replace_file(files, kIndexName, kTemporaryName, content);
 }
 
 }  // namespace troupe

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <map>
 #include <stdexcept>
 
 #include "core/error.h"
@@ -25,7 +24,7 @@ void write_nothing(const std::string&) {}
 std::string publish(const fs::path& base, FakeTime& time,
                     const ModelWriter& write = write_nothing) {
   return publish_export(
-      base.string(), write, [&] { return time.now; }, time);
+      base.string(), write, [&] { return time.now; }, [&](Seconds wait) { time.sleep(wait); });
 }
 
 void make_exports(const fs::path& base, const Names& names) {
@@ -44,7 +43,6 @@ class UnsyncedModel {
     files_.create_directory(base + "/1");
     write_file(base + "/1/model.pt");
   }
-  void sync(const std::string& path) { writers_.at(path)->sync(); }
 
   [[nodiscard]] static bool is_whole(MemoryFileSystem& files, const std::string& directory) {
     return is_written(files, directory + "/model.pt") &&
@@ -53,8 +51,7 @@ class UnsyncedModel {
 
  private:
   void write_file(const std::string& path) {
-    writers_[path] = files_.create_file(path);
-    writers_[path]->write(as_bytes(Span<const char>(kContent.data(), kContent.size())));
+    files_.create_file(path)->write(as_bytes(Span<const char>(kContent.data(), kContent.size())));
   }
   static bool is_written(MemoryFileSystem& files, const std::string& path) {
     if (!files.status(path)) return false;
@@ -64,13 +61,12 @@ class UnsyncedModel {
 
   inline static const std::string kContent = "a model";
   MemoryFileSystem& files_;
-  std::map<std::string, std::unique_ptr<FileWriter>> writers_;
 };
 
 std::string publish(MemoryFileSystem& files, UnsyncedModel& model, FakeTime& time) {
   return detail::publish_at(
-      files, [&](const std::string& path) { model.sync(path); },
-      [&](const std::string& to) { model.write(to); }, [&] { return time.now; }, time);
+      files, [&](const std::string& to) { model.write(to); }, [&] { return time.now; },
+      [&](Seconds wait) { time.sleep(wait); });
 }
 
 }  // namespace
@@ -100,8 +96,8 @@ TEST_SUITE("estimator/export") {
     const TempDir directory;
     FakeTime time;
     CHECK(publish_export(
-              directory.path().string() + "//", write_nothing, [&] { return time.now; }, time) ==
-          (directory / "1700000000").string());
+              directory.path().string() + "//", write_nothing, [&] { return time.now; },
+              [&](Seconds wait) { time.sleep(wait); }) == (directory / "1700000000").string());
   }
 
   TEST_CASE("publish: a second export within a second gets the next one's name") {
