@@ -95,10 +95,10 @@ std::string encode_text_tensor(const std::string& content) {
 }
 
 bool has_dimension(std::string_view shape) {
-  WireReader reader(shape);
-  WireField field;
   bool found = false;
-  while (reader.next(field)) found |= field.is(tensor::kDimension, WireType::bytes);
+  for (const WireField& field : WireReader(shape)) {
+    found |= field.is(tensor::kDimension, WireType::bytes);
+  }
   return found;
 }
 
@@ -107,9 +107,7 @@ std::optional<double> decode_tensor(std::string_view message) {
   std::uint64_t type = 0;
   bool scalar = true;
   std::string numbers;
-  WireReader reader(message);
-  WireField field;
-  while (reader.next(field)) {
+  for (const WireField& field : WireReader(message)) {
     if (field.is(tensor::kType, WireType::varint)) type = field.integer;
     if (field.is(tensor::kShape, WireType::bytes)) scalar &= !has_dimension(field.bytes);
     if (field.number == tensor::kContent || field.number == tensor::kFloats ||
@@ -126,9 +124,7 @@ std::optional<double> decode_tensor(std::string_view message) {
 void decode_value(std::string_view message, std::vector<Scalar>& scalars) {
   std::string tag;
   std::optional<double> number;
-  WireReader reader(message);
-  WireField field;
-  while (reader.next(field)) {
+  for (const WireField& field : WireReader(message)) {
     if (field.is(value::kTag, WireType::bytes)) tag = field.bytes;
     if (field.is(value::kSimpleValue, WireType::fixed32)) number = float_of(field.bytes);
     if (field.is(value::kTensor, WireType::bytes)) number = decode_tensor(field.bytes);
@@ -137,18 +133,14 @@ void decode_value(std::string_view message, std::vector<Scalar>& scalars) {
 }
 
 void decode_summary(std::string_view message, std::vector<Scalar>& scalars) {
-  WireReader reader(message);
-  WireField field;
-  while (reader.next(field)) {
+  for (const WireField& field : WireReader(message)) {
     if (field.is(summary::kValue, WireType::bytes)) decode_value(field.bytes, scalars);
   }
 }
 
 bool is_session_start(std::string_view message) {
   std::uint64_t status = 0;
-  WireReader reader(message);
-  WireField field;
-  while (reader.next(field)) {
+  for (const WireField& field : WireReader(message)) {
     if (field.is(session_log::kStatus, WireType::varint)) status = field.integer;
   }
   return status == session_log::kStart;
@@ -198,9 +190,7 @@ std::string encode_text(std::int64_t step, const std::string& tag, const std::st
 
 Event decode_event(std::string_view message) {
   Event decoded;
-  WireReader reader(message);
-  WireField field;
-  while (reader.next(field)) {
+  for (const WireField& field : WireReader(message)) {
     if (field.is(event::kStep, WireType::varint)) {
       decoded.step = static_cast<std::int64_t>(field.integer);
     } else if (field.is(event::kSummary, WireType::bytes)) {

@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/pull_range.h"
+
 namespace troupe {
 
 /// Builds one message, field after field.
@@ -37,20 +39,21 @@ struct WireField {
 };
 
 /// Walks over the fields of a message that came from a file. Takes no memory.
-class WireReader {
+class WireReader : public PullRange<WireReader, const WireField> {
  public:
   /// `message` outlives this object and the fields.
   explicit WireReader(std::string_view message) : rest_(message) {}
-  /// The next field; false at the end of the message.
+  /// The next field, until the one after; null at the end of the message.
   /// Throws: DataError where the bytes are no field, or have a wire type that proto3 lacks
   /// (groups).
-  [[nodiscard]] bool next(WireField& field);
+  [[nodiscard]] const WireField* next();
 
  private:
   [[nodiscard]] std::uint64_t take_varint();
   [[nodiscard]] std::string_view take(std::uint64_t count);
 
   std::string_view rest_;
+  WireField field_;
 };
 
 /// The payload of a fixed64 field, or 8 bytes of a packed one.

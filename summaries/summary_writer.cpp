@@ -88,8 +88,7 @@ void SummaryWriter::write(std::int64_t step, const std::vector<Scalar>& scalars)
     scalar.tag = to_utf8(scalar.tag);
     line[key_of(scalar.tag)] = scalar.value;
   }
-  events_->write_scalars(step, shown, now);
-  write_line(dump(line));
+  append(encode_scalars(step, shown, now), dump(line));
 }
 
 void SummaryWriter::write_text(std::int64_t step, const std::string& tag,
@@ -100,8 +99,7 @@ void SummaryWriter::write_text(std::int64_t step, const std::string& tag,
   const std::string shown_value = to_utf8(value);
   ordered_json line = begin_line(step, now);
   line[key_of(shown_tag)] = shown_value;
-  events_->write_text(step, shown_tag, shown_value, now);
-  write_line(dump(line));
+  append(encode_text(step, shown_tag, shown_value, now), dump(line));
 }
 
 void SummaryWriter::open(WallTime now) {
@@ -117,13 +115,14 @@ void SummaryWriter::open(WallTime now) {
   auto events = std::make_unique<EventFile>(directory_, now);
   // A run that was killed before its first checkpoint starts again at 0 beside what it wrote.
   if (first_step_ && (*first_step_ > 0 || ending != Ending::nothing)) {
-    events->write_session_start(*first_step_, now);
+    events->write(encode_session_start(*first_step_, now));
     lines_ << dump({{"step", *first_step_}, {"session_start", true}, {"time", now}}) << '\n';
   }
   events_ = std::move(events);
 }
 
-void SummaryWriter::write_line(const std::string& line) {
+void SummaryWriter::append(const std::string& event, const std::string& line) {
+  events_->write(event);
   events_->flush();
   lines_ << line << '\n' << std::flush;
   if (!lines_) {

@@ -37,7 +37,7 @@ class SummaryWriter {
 
  private:
   void open(WallTime now);
-  void write_line(const std::string& line);
+  void append(const std::string& event, const std::string& line);
 
   std::string directory_;
   std::optional<std::int64_t> first_step_;

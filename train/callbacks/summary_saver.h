@@ -7,7 +7,7 @@
 #include <functional>
 #include <vector>
 
-#include "summaries/event_file.h"
+#include "summaries/event_message.h"
 #include "train/callbacks/callbacks.h"
 #include "train/callbacks/step_timer.h"
 
