@@ -119,6 +119,12 @@ class PosixFileSystem final : public FileSystem {
 void replace_file(FileSystem& files, const std::string& name, const std::string& temporary,
                   const std::string& content);
 
+/// Whether `c` is fit for a file's name on every system: A-Z a-z 0-9 . _ -
+[[nodiscard]] constexpr bool is_name_character(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+         c == '_' || c == '-';
+}
+
 /// The components of `path`, none for "".
 /// Throws: CheckpointError if it is absolute or has an empty, "." or ".." component or a NUL.
 [[nodiscard]] std::vector<std::string> split_path(const std::string& path);

@@ -1,6 +1,7 @@
 #include "estimator/specs.h"
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 
 #include "core/error.h"
@@ -61,7 +62,9 @@ std::int64_t steps_of(const MetricLimit& limit) {
       "give a number of steps of at least 1, as loss:500.");
 }
 
-using Condition = StopReason (*)(const ScalarHistory&, const MetricLimit&, std::int64_t);
+/// One of train/callbacks/early_stopping.h, whose limit is a number of steps or a value.
+template <class Limit>
+using Condition = StopReason (*)(const ScalarHistory&, const std::string&, Limit, std::int64_t);
 
 const SteadyClock& steady_clock() {
   static const SteadyClock clock;  // without state
@@ -108,31 +111,24 @@ TrainSpec train_spec(const TrainOptions& train, const EvalOptions& eval) {
   const CheckpointCadence cadence = checkpoint_cadence(train);
   const Every every =
       cadence.steps ? Every::n_steps(*cadence.steps) : Every::n_seconds(kEarlyStopSeconds);
-  const auto add = [&](const char* flag, const std::string& value, Condition condition) {
+  const auto add = [&](const char* flag, const std::string& value, auto condition) {
     if (value.empty()) return;
-    const MetricLimit limit = parse_limit(flag, value);
+    const MetricLimit to = parse_limit(flag, value);
     spec.companions.actions.push_back(make_early_stopping(
         [=, min_steps = eval.min_steps] {
-          return condition(read_scalars(directory), limit, min_steps);
+          const ScalarHistory history = read_scalars(directory);
+          if constexpr (std::is_same_v<decltype(condition), Condition<std::int64_t>>) {
+            return condition(history, to.metric, steps_of(to), min_steps);
+          } else {
+            return condition(history, to.metric, to.limit, min_steps);
+          }
         },
         every, steady_clock()));
   };
-  add("stop-if-no-decrease", eval.stop_if_no_decrease,
-      [](const ScalarHistory& history, const MetricLimit& to, std::int64_t min_steps) {
-        return stop_if_no_decrease(history, to.metric, steps_of(to), min_steps);
-      });
-  add("stop-if-no-increase", eval.stop_if_no_increase,
-      [](const ScalarHistory& history, const MetricLimit& to, std::int64_t min_steps) {
-        return stop_if_no_increase(history, to.metric, steps_of(to), min_steps);
-      });
-  add("stop-if-lower", eval.stop_if_lower,
-      [](const ScalarHistory& history, const MetricLimit& to, std::int64_t min_steps) {
-        return stop_if_lower(history, to.metric, to.limit, min_steps);
-      });
-  add("stop-if-higher", eval.stop_if_higher,
-      [](const ScalarHistory& history, const MetricLimit& to, std::int64_t min_steps) {
-        return stop_if_higher(history, to.metric, to.limit, min_steps);
-      });
+  add("stop-if-no-decrease", eval.stop_if_no_decrease, &stop_if_no_decrease);
+  add("stop-if-no-increase", eval.stop_if_no_increase, &stop_if_no_increase);
+  add("stop-if-lower", eval.stop_if_lower, &stop_if_lower);
+  add("stop-if-higher", eval.stop_if_higher, &stop_if_higher);
   return spec;
 }
 

@@ -15,8 +15,9 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/file_system.h"
 #include "core/text.h"
-#include "summaries/little_endian.h"
+#include "summaries/protobuf_wire.h"
 
 namespace troupe {
 namespace {
@@ -62,9 +63,7 @@ std::string machine_name() {
   if (::gethostname(buffer.data(), buffer.size() - 1) != 0) return "unknown";
   std::string name(buffer.data());
   for (char& c : name) {
-    const bool fit = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                     c == '.' || c == '_' || c == '-';
-    if (!fit) c = '-';
+    if (!is_name_character(c)) c = '-';
   }
   return name.empty() ? "unknown" : name;
 }

@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "core/error.h"
-#include "summaries/little_endian.h"
 
 namespace troupe {
 namespace {

@@ -6,9 +6,6 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "summaries/summary_writer.h"
-#include "train/callbacks/metrics_file.h"
-#include "train/callbacks/progress_bar.h"
-#include "train/callbacks/step_counter.h"
 #include "train/callbacks/step_log.h"
 #include "train/callbacks/summary_saver.h"
 

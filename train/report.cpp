@@ -8,9 +8,7 @@
 namespace troupe {
 namespace {
 
-/// JSON has no infinity and no NaN; null says that there is no number.
 nlohmann::ordered_json number(double value) {
-  if (!std::isfinite(value)) return nullptr;
   constexpr double kExact = 9007199254740992.0;  // 2^53: whole numbers below are exact
   if (std::nearbyint(value) == value && std::abs(value) < kExact) {
     return static_cast<std::int64_t>(value);
@@ -31,13 +29,8 @@ std::string to_line(const Report& report) {
 
 nlohmann::ordered_json to_json(const Report& report) {
   nlohmann::ordered_json json;
-  for (const auto& [name, value] : report.losses) {
-    json[name] = std::isfinite(value) ? nlohmann::ordered_json(value) : nullptr;
-  }
-  for (const MetricValue& metric : report.metrics) {
-    json[metric.name] =
-        std::isfinite(metric.value) ? nlohmann::ordered_json(metric.value) : nullptr;
-  }
+  for (const auto& [name, value] : report.losses) json[name] = value;
+  for (const MetricValue& metric : report.metrics) json[metric.name] = metric.value;
   for (const MetricValue& metric : report.metrics) {
     for (const auto& [name, value] : metric.sums) {
       if (name == "examples") continue;

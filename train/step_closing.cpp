@@ -73,7 +73,7 @@ void StepClosing::begin(bool reached) {
   over_ = reached || agree(strategy_, {false, !stop_reason_.empty()}).stop;
 }
 
-Wishes StepClosing::wishes(const Boundary& at) const {
+Wishes StepClosing::wishes(const Boundary& at) {
   Wishes mine;
   mine.save = save_wished_ || (at.after_step && checkpoints_ && checkpoints_->is_due());
   mine.stop = !stop_reason_.empty();

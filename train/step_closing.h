@@ -108,7 +108,7 @@ class StepClosing final : public RunControl {
   void request_stop(const std::string& reason) override;
 
  private:
-  [[nodiscard]] Wishes wishes(const Boundary& at) const;
+  [[nodiscard]] Wishes wishes(const Boundary& at);
   [[noreturn]] void stop_by_signal();
 
   Strategy& strategy_;

@@ -17,12 +17,6 @@ constexpr std::size_t kNameDigits = 10;
 constexpr const char* kTemporary = "temp-";
 constexpr const char* kRemoved = "temp-removed-";
 
-/// Without the slashes at its end.
-std::string trimmed(std::string path) {
-  while (path.size() > 1 && path.back() == '/') path.pop_back();
-  return path;
-}
-
 /// Exports below the root, the oldest first.
 std::vector<std::string> list_exports(FileSystem& files) {
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
@@ -121,28 +115,17 @@ void remove_export(FileSystem& files, const std::string& name) {
 
 }  // namespace
 
-std::string publish_export(const std::string& base, const ModelWriter& write_model,
+std::string publish_export(FileSystem& files, const ModelWriter& write_model,
                            const WallSeconds& now, const Sleep& sleep) {
-  PosixFileSystem files(trimmed(base));
-  return detail::publish_at(files, write_model, now, sleep);
-}
-
-void collect_old_exports(const std::string& base, int keep) {
-  PosixFileSystem files(trimmed(base));
-  detail::collect_at(files, keep);
-}
-
-std::string detail::publish_at(FileSystem& files, const ModelWriter& write_model,
-                               const WallSeconds& now, const Sleep& sleep) {
   TROUPE_CHECK(write_model != nullptr);
-  const std::string name = on_files([&] {
+  const std::string name = detail::on_files([&] {
     files.create_root();
     return claim_name(files, now, sleep);
   });
   const std::string temporary = kTemporary + name;
   try {
     write_model(files.shown(temporary));
-    on_files([&] {
+    detail::on_files([&] {
       sync_tree(files, temporary);
       files.rename(temporary, name);
     });
@@ -150,14 +133,14 @@ std::string detail::publish_at(FileSystem& files, const ModelWriter& write_model
     remove_or_warn(files, temporary);
     throw;
   }
-  on_files([&] {
+  detail::on_files([&] {
     files.sync_directory("");
     warn_if_not_newest(files, name);
   });
   return files.shown(name);
 }
 
-void detail::collect_at(FileSystem& files, int keep) {
+void collect_old_exports(FileSystem& files, int keep) {
   TROUPE_CHECK(keep > 0);
   std::vector<std::string> names;
   try {

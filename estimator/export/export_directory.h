@@ -9,23 +9,18 @@
 
 namespace troupe {
 
-/// Writes an export below `base` (made where missing) and returns its path. A name that is taken is
-/// followed by the next second's, waited for, ten times at most. What `write_model` leaves behind
-/// when it throws is removed. Complete and durable when it returns.
-/// Throws: EnvironmentError; what write_model throws.
-std::string publish_export(const std::string& base, const ModelWriter& write_model,
+/// Writes an export at the root of `files` (made where missing) and returns its path. A name that
+/// is taken is followed by the next second's, waited for, ten times at most. What `write_model`
+/// leaves behind when it throws is removed. Complete and durable when it returns. Throws:
+/// EnvironmentError; what write_model throws.
+std::string publish_export(FileSystem& files, const ModelWriter& write_model,
                            const WallSeconds& now = &wall_seconds, const Sleep& sleep = &sleep_for);
 
-/// Removes all but the `keep` numerically largest directories whose names are ten digits. Touches
-/// nothing else. One that cannot be removed is a warning.
-void collect_old_exports(const std::string& base, int keep);
+/// At the root of `files`: removes all but the `keep` numerically largest directories whose names
+/// are ten digits. Touches nothing else. One that cannot be removed is a warning.
+void collect_old_exports(FileSystem& files, int keep);
 
 namespace detail {
-
-/// publish_export and collect_old_exports at the root of `files`.
-std::string publish_at(FileSystem& files, const ModelWriter& write_model, const WallSeconds& now,
-                       const Sleep& sleep);
-void collect_at(FileSystem& files, int keep);
 
 /// Calls `act`; what the file system refuses it, which is no checkpoint here, is an
 /// EnvironmentError.

@@ -39,11 +39,11 @@ class StockExporter : public Exporter {
   [[nodiscard]] const std::string& name() const final { return name_; }
   std::optional<std::string> offer(const ExportOffer& offer) final {
     if (!wants(offer)) return std::nullopt;
-    std::string path =
-        publish_export(offer.export_directory, offer.write_model, world_.now, world_.sleep);
+    PosixFileSystem files(offer.export_directory);
+    std::string path = publish_export(files, offer.write_model, world_.now, world_.sleep);
     log_info("exporter '", name_, "': step ", offer.evaluation.global_step, " is in '", path, "'");
-    published(offer, path);
-    if (keep_) collect_old_exports(offer.export_directory, *keep_);
+    published(offer, path, files);
+    if (keep_) collect_old_exports(files, *keep_);
     return path;
   }
 
@@ -52,7 +52,8 @@ class StockExporter : public Exporter {
 
  private:
   [[nodiscard]] virtual bool wants(const ExportOffer& /*offer*/) { return true; }
-  virtual void published(const ExportOffer& /*offer*/, const std::string& /*path*/) {}
+  virtual void published(const ExportOffer& /*offer*/, const std::string& /*path*/,
+                         FileSystem& /*files*/) {}
 
   std::string name_;
   std::optional<int> keep_;
@@ -90,9 +91,8 @@ class BestExporter final : public StockExporter {
     }
     return !best_ || is_better_(*best_, offer.evaluation);
   }
-  void published(const ExportOffer& offer, const std::string& path) override {
+  void published(const ExportOffer& offer, const std::string& path, FileSystem& files) override {
     best_ = offer.evaluation;
-    PosixFileSystem files(offer.export_directory);
     write_best(files, {offer.evaluation, path.substr(path.rfind('/') + 1)});
   }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/file_system.h"
 #include "core/text.h"
 
 namespace troupe {
@@ -37,12 +38,8 @@ ordered_json to_json(const std::vector<TensorSignature>& tensors) {
 }
 
 bool is_servable(const std::string& name) {
-  const auto plain = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '-' || c == '.';
-  };
-  return !name.empty() && std::all_of(name.begin(), name.end(), plain) && name.back() != '_' &&
-         name.find("__") == std::string::npos;
+  return !name.empty() && std::all_of(name.begin(), name.end(), is_name_character) &&
+         name.back() != '_' && name.find("__") == std::string::npos;
 }
 
 std::string shown(const std::vector<std::int64_t>& shape) {

@@ -81,7 +81,7 @@ StopReason beyond(const ScalarHistory& history, const std::string& metric, doubl
 class EarlyStopping final : public PeriodicAction {
  public:
   EarlyStopping(StopPredicate predicate, const Every& every, const Clock& clock)
-      : predicate_(std::move(predicate)), timer_(every, clock) {}
+      : predicate_(std::move(predicate)), timer_(every, clock, "early stopping") {}
 
   [[nodiscard]] bool chief_only() const override { return true; }
   void begin() override { timer_.reset(); }
@@ -124,7 +124,6 @@ std::shared_ptr<PeriodicAction> make_early_stopping(StopPredicate predicate, con
     throw ConfigError("early stopping was given no predicate.",
                       "give a function that returns the reason to stop, or nothing.");
   }
-  every.validate("early stopping");
   return std::make_shared<EarlyStopping>(std::move(predicate), every, clock);
 }
 

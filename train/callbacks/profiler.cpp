@@ -15,11 +15,6 @@ namespace {
 
 using Microseconds = std::chrono::duration<double, std::micro>;
 
-Every checked_trace_period(const Every& every) {
-  every.validate("Profiler");
-  return every;
-}
-
 void make_directory(const std::string& directory) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
@@ -52,7 +47,7 @@ void write_trace_file(const std::string& path, const std::vector<TraceSpan>& spa
 Profiler::Profiler(std::string directory, const Every& every, const Clock& clock,
                    std::unique_ptr<SpanRecorder> recorder)
     : directory_(std::move(directory)),
-      timer_(checked_trace_period(every), clock),
+      timer_(every, clock, "Profiler"),
       clock_(clock),
       recorder_(std::move(recorder)) {}
 

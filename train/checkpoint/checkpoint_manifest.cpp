@@ -8,6 +8,7 @@
 #include <string>
 
 #include "core/error.h"
+#include "core/log.h"
 #include "core/sha256.h"
 #include "core/strict_json.h"
 #include "core/text.h"
@@ -52,6 +53,14 @@ bool is_digest(const json& value) {
 }
 bool is_object(const json& value) { return value.is_object(); }
 
+json files_of(const CheckpointInfo& info) {
+  json files = json::object();
+  for (const CheckpointFileInfo& file : info.files) {
+    files[file.name] = {{"bytes", file.bytes}, {"sha256", file.sha256}};
+  }
+  return files;
+}
+
 /// The digest of all but itself, over text that does not depend on white space.
 std::string digest_of(json manifest) {
   manifest.erase("sha256");
@@ -91,22 +100,18 @@ std::optional<std::int64_t> step_of(std::string_view name) {
 }
 
 bool is_file_name(std::string_view name) {
-  const auto allowed = [](char c) {
-    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' ||
-           c == '_' || c == '-';
-  };
   return !name.empty() && name.size() <= kMaxFileNameBytes && name[0] != '.' &&
-         name != kManifestName && std::all_of(name.begin(), name.end(), allowed);
+         name != kManifestName && std::all_of(name.begin(), name.end(), is_name_character);
+}
+
+bool same_content(const CheckpointInfo& a, const CheckpointInfo& b) {
+  return a.extras == b.extras && files_of(a) == files_of(b);
 }
 
 std::string write_manifest(const CheckpointInfo& info) {
-  json files = json::object();
-  for (const CheckpointFileInfo& file : info.files) {
-    files[file.name] = {{"bytes", file.bytes}, {"sha256", file.sha256}};
-  }
   json manifest = {
       {"format", kFormat},    {"version", kManifestVersion},   {"troupe", kVersion},
-      {"step", info.step},    {"written_at", info.written_at}, {"files", std::move(files)},
+      {"step", info.step},    {"written_at", info.written_at}, {"files", files_of(info)},
       {"extras", info.extras}};
   const std::string checked = exact_json(manifest, "the manifest of the checkpoint");
   manifest["sha256"] = digest_of(json::parse(checked));
@@ -153,6 +158,15 @@ std::optional<CheckpointIndex> read_index(FileSystem& files) {
   index.latest = read_step(document["latest"], shown);
   for (const json& name : retained) index.retained.push_back(read_step(name, shown));
   return index;
+}
+
+std::optional<CheckpointIndex> usable_index(FileSystem& files) {
+  try {
+    return read_index(files);
+  } catch (const CheckpointError& error) {
+    log_warning("the checkpoint index is not used: ", error.cause());
+    return std::nullopt;
+  }
 }
 
 void write_index(FileSystem& files, const CheckpointIndex& index) {

@@ -44,6 +44,9 @@ struct CheckpointInfo {
 /// with a dot, not the manifest's.
 [[nodiscard]] bool is_file_name(std::string_view name);
 
+/// Whether both have the same files, byte for byte, and extras.
+[[nodiscard]] bool same_content(const CheckpointInfo& a, const CheckpointInfo& b);
+
 /// The manifest's text. Throws: CheckpointError if `info.extras` has a NaN or text that is not
 /// UTF-8.
 [[nodiscard]] std::string write_manifest(const CheckpointInfo& info);
@@ -64,6 +67,9 @@ struct CheckpointIndex {
 /// Unset where there is none yet.
 /// Throws: CheckpointError if it cannot be read or names anything but checkpoints beside it.
 [[nodiscard]] std::optional<CheckpointIndex> read_index(FileSystem& files);
+
+/// The same; one that cannot be used counts as none, with a warning.
+[[nodiscard]] std::optional<CheckpointIndex> usable_index(FileSystem& files);
 
 /// Replaces the index in one step, durably. One writer at a time: CheckpointLock.
 /// Throws: CheckpointError; the old index is then as it was, or the new one is there.

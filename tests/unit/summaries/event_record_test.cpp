@@ -5,7 +5,7 @@
 
 #include "core/error.h"
 #include "summaries/event_file.h"
-#include "summaries/little_endian.h"
+#include "summaries/protobuf_wire.h"
 #include "tests/support/caught.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"

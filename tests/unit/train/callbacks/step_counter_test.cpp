@@ -1,4 +1,4 @@
-#include "train/callbacks/step_counter.h"
+#include "train/callbacks/summary_saver.h"
 
 #include <utility>
 #include <vector>
