@@ -5,7 +5,6 @@
 #include "core/error.h"
 #include "core/file_system.h"
 #include "core/log.h"
-#include "estimator/roles/evaluation_listener.h"
 #include "estimator/roles/evaluator.h"
 #include "servers/parameter_server.h"
 #include "summaries/summary_reader.h"
@@ -80,25 +79,20 @@ class MarkerRemoval final : public PeriodicAction {
   PosixFileSystem files_;
 };
 
-void check(const Estimator& estimator) {
-  const bool evaluates = estimator.options().strategy.cluster.is_evaluator();
-  if (!evaluates && checkpoint_cadence(estimator.config()).never()) {
-    throw ConfigError(
-        "train_and_evaluate needs a checkpoint saver, and checkpoints are switched "
-        "off.",
-        "set save_checkpoints_steps or save_checkpoints_secs above 0.");
-  }
-}
-
 }  // namespace
 
 EvaluatedTraining::EvaluatedTraining(Estimator& estimator, TrainSpec train_spec, EvalSpec eval_spec)
     : estimator_(estimator), train_spec_(std::move(train_spec)), eval_spec_(std::move(eval_spec)) {
   eval_spec_.validate();
   train_spec_.validate();
-  check(estimator);
-  job_ = std::make_unique<EstimatorJob>(estimator_, eval_spec_);
   const Cluster& cluster = estimator.options().strategy.cluster;
+  if (!cluster.is_evaluator() && checkpoint_cadence(estimator.config()).never()) {
+    throw ConfigError(
+        "train_and_evaluate needs a checkpoint saver, and checkpoints are switched "
+        "off.",
+        "set save_checkpoints_steps or save_checkpoints_secs above 0.");
+  }
+  job_ = std::make_unique<EstimatorJob>(estimator_, eval_spec_);
   if (eval_spec_.exporters.empty() || cluster.rank > 0 || cluster.is_server()) return;
   try {
     estimator_.check_exportable();
@@ -116,7 +110,7 @@ TrainingGoal EvaluatedTraining::goal() const {
 }
 
 TrainAndEvaluateResult EvaluatedTraining::run_evaluator() {
-  const EvaluatorPresence presence(model_dir());
+  const auto presence = lock_as_evaluator(model_dir());
   EvaluatorOptions options;
   options.start_delay = Seconds(eval_spec_.start_delay_secs);
   options.throttle = Seconds(eval_spec_.throttle_secs);

@@ -17,10 +17,6 @@ using nlohmann::ordered_json;
 
 constexpr const char* kLinesName = "summaries.jsonl";
 
-WallTime system_time() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
 /// One line. Numbers that are not finite come out as null: JSON has none.
 std::string dump(const ordered_json& value) {
   return value.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
@@ -68,13 +64,14 @@ Ending ending_of(const std::string& path) {
 
 }  // namespace
 
+WallTime system_time() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
 SummaryWriter::SummaryWriter(std::string directory, std::optional<std::int64_t> first_step, Now now)
     : directory_(std::move(directory)), first_step_(first_step), now_(std::move(now)) {
   make_directory(directory_);
 }
-
-SummaryWriter::SummaryWriter(std::string directory, std::optional<std::int64_t> first_step)
-    : SummaryWriter(std::move(directory), first_step, system_time) {}
 
 SummaryWriter::~SummaryWriter() = default;
 

@@ -14,6 +14,9 @@
 
 namespace troupe {
 
+/// By the system's clock.
+[[nodiscard]] WallTime system_time();
+
 class SummaryWriter {
  public:
   using Now = std::function<WallTime()>;
@@ -22,10 +25,9 @@ class SummaryWriter {
   /// whose first summary is of `first_step` or later tells readers to forget what former files say
   /// of that step and later ones; unset: nothing is forgotten, as fits evaluations.
   /// Throws: EnvironmentError where the directory cannot be made.
-  SummaryWriter(std::string directory, std::optional<std::int64_t> first_step, Now now);
-  /// By the system's clock.
   explicit SummaryWriter(std::string directory,
-                         std::optional<std::int64_t> first_step = std::nullopt);
+                         std::optional<std::int64_t> first_step = std::nullopt,
+                         Now now = &system_time);
   ~SummaryWriter();
 
   /// Durable against the end of this process when it returns (not against a loss of power).

@@ -1,13 +1,19 @@
 #include "estimator/export/export_directory.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
 
 #include "core/check.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "core/strict_json.h"
 #include "core/text.h"
+#include "train/checkpoint/checkpoint_manifest.h"
 
 namespace troupe {
 namespace {
@@ -16,6 +22,17 @@ constexpr int kMaxWaits = 10;  // Estimator's number
 constexpr std::size_t kNameDigits = 10;
 constexpr const char* kTemporary = "temp-";
 constexpr const char* kRemoved = "temp-removed-";
+
+/// Calls `act`; what the file system refuses it, which is no checkpoint here, is an
+/// EnvironmentError.
+template <class Act>
+auto on_files(const Act& act) {
+  try {
+    return act();
+  } catch (const CheckpointError& error) {
+    throw EnvironmentError(error.cause(), error.fix());
+  }
+}
 
 /// Exports below the root, the oldest first.
 std::vector<std::string> list_exports(FileSystem& files) {
@@ -113,19 +130,75 @@ void remove_export(FileSystem& files, const std::string& name) {
   remove_tree(files, removed);
 }
 
+using nlohmann::json;
+
+constexpr const char* kFormat = "troupe-best-export";
+constexpr int kVersion = 1;
+constexpr const char* kTemporaryName = "temp-best.json";
+constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 20;
+
+// JSON has no such numbers.
+constexpr const char* kNaN = "NaN";
+constexpr const char* kInfinity = "Infinity";
+constexpr const char* kMinusInfinity = "-Infinity";
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw CheckpointError(text("it ", what, "."), "");
+}
+
+json to_json(double value) {
+  if (std::isnan(value)) return kNaN;
+  if (std::isinf(value)) return value > 0 ? kInfinity : kMinusInfinity;
+  return value;
+}
+
+double to_value(const std::string& name, const json& value) {
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  if (value.is_number()) return value.get<double>();
+  if (value == kNaN) return std::numeric_limits<double>::quiet_NaN();
+  if (value == kInfinity) return kInf;
+  if (value == kMinusInfinity) return -kInf;
+  refuse(text("has no number at '", name, "'"));
+}
+
+std::int64_t to_step(const json& value) {
+  constexpr auto kMax = std::uint64_t{std::numeric_limits<std::int64_t>::max()};
+  // What the parser finds without a sign is unsigned.
+  if (!value.is_number_unsigned() || value.get<std::uint64_t>() > kMax) refuse("has no valid step");
+  return value.get<std::int64_t>();
+}
+
+BestRecord to_record(const json& document) {
+  if (!has_format(document, kFormat, kVersion)) {
+    refuse(text("is no record of a best export, version ", kVersion));
+  }
+  const json name = document.value("export", json());
+  const json metrics = document.value("metrics", json());
+  if (!name.is_string() || !is_file_name(name.get<std::string>()) || !metrics.is_object()) {
+    refuse("has no valid 'export' and 'metrics'");
+  }
+  BestRecord record;
+  record.export_name = name.get<std::string>();
+  record.evaluation.global_step = to_step(document.value("step", json()));
+  for (const auto& [metric, value] : metrics.items()) {
+    record.evaluation.metrics.emplace_back(metric, to_value(metric, value));
+  }
+  return record;
+}
+
 }  // namespace
 
 std::string publish_export(FileSystem& files, const ModelWriter& write_model,
                            const WallSeconds& now, const Sleep& sleep) {
   TROUPE_CHECK(write_model != nullptr);
-  const std::string name = detail::on_files([&] {
+  const std::string name = on_files([&] {
     files.create_root();
     return claim_name(files, now, sleep);
   });
   const std::string temporary = kTemporary + name;
   try {
     write_model(files.shown(temporary));
-    detail::on_files([&] {
+    on_files([&] {
       sync_tree(files, temporary);
       files.rename(temporary, name);
     });
@@ -133,7 +206,7 @@ std::string publish_export(FileSystem& files, const ModelWriter& write_model,
     remove_or_warn(files, temporary);
     throw;
   }
-  detail::on_files([&] {
+  on_files([&] {
     files.sync_directory("");
     warn_if_not_newest(files, name);
   });
@@ -157,6 +230,32 @@ void collect_old_exports(FileSystem& files, int keep) {
       log_warning("the old export '", files.shown(name), "' was not removed: ", error.what());
     }
   }
+}
+
+std::optional<BestRecord> read_best(FileSystem& files) {
+  try {
+    if (!files.status(kBestName)) return std::nullopt;
+    return to_record(
+        parse_strict_json(files.read_file(kBestName, kMaxBytes), files.shown(kBestName)));
+  } catch (const CheckpointError& error) {
+    log_warning("'", files.shown(kBestName), "' does not say which export is the best, the event ",
+                "files are asked: ", error.cause());
+    return std::nullopt;
+  }
+}
+
+void write_best(FileSystem& files, const BestRecord& record) {
+  json metrics = json::object();
+  for (const auto& [name, value] : record.evaluation.metrics) metrics[name] = to_json(value);
+  const json document = {{"format", kFormat},
+                         {"version", kVersion},
+                         {"step", record.evaluation.global_step},
+                         {"export", record.export_name},
+                         {"metrics", std::move(metrics)}};
+  on_files([&] {
+    const std::string content = exact_json(document, files.shown(kBestName)) + "\n";
+    replace_file(files, kBestName, kTemporaryName, content);
+  });
 }
 
 }  // namespace troupe

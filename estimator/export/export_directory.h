@@ -1,9 +1,9 @@
-// How an export gets its directory, and how old ones go.
+// How an export gets its directory, how old ones go, and which one is the best.
 #pragma once
 
+#include <optional>
 #include <string>
 
-#include "core/error.h"
 #include "core/file_system.h"
 #include "estimator/export/exporter.h"
 
@@ -20,18 +20,21 @@ std::string publish_export(FileSystem& files, const ModelWriter& write_model,
 /// are ten digits. Touches nothing else. One that cannot be removed is a warning.
 void collect_old_exports(FileSystem& files, int keep);
 
-namespace detail {
+inline constexpr const char* kBestName = "best.json";
 
-/// Calls `act`; what the file system refuses it, which is no checkpoint here, is an
-/// EnvironmentError.
-template <class Act>
-auto on_files(const Act& act) {
-  try {
-    return act();
-  } catch (const CheckpointError& error) {
-    throw EnvironmentError(error.cause(), error.fix());
-  }
-}
+/// The file `best.json` beside the exports of a best exporter. It says which evaluation is to be
+/// beaten, so that a process that starts anew does not export a worse model. docs/export.md
+/// describes it.
+struct BestRecord {
+  Evaluation evaluation;    // metrics by name
+  std::string export_name;  // the export's directory, beside the file
+};
 
-}  // namespace detail
+/// The record at the root of `files`. Unset: there is none, or, with a warning, it is damaged.
+[[nodiscard]] std::optional<BestRecord> read_best(FileSystem& files);
+
+/// Replaces the record in one step; durable when it returns. Metrics may be infinite or NaN.
+/// Throws: EnvironmentError.
+void write_best(FileSystem& files, const BestRecord& record);
+
 }  // namespace troupe

@@ -9,7 +9,6 @@
 #include "core/file_system.h"
 #include "core/log.h"
 #include "core/text.h"
-#include "estimator/export/best_record.h"
 #include "estimator/export/export_directory.h"
 #include "train/checkpoint/checkpoint_manifest.h"
 

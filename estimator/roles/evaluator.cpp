@@ -193,6 +193,11 @@ void Evaluator::throw_if_idle(const std::optional<Finished>& marker) const {
       "see whether training still runs and saves into the same model directory.");
 }
 
+/// A throttle of 0 lets every new step through, which a period of seconds cannot say.
+Every period(Seconds throttle) {
+  return throttle.count() == 0 ? Every::n_steps(1) : Every::n_seconds(throttle.count());
+}
+
 }  // namespace
 
 EvaluationRound run_evaluator(EvaluationJob& job, const EvaluatorOptions& options,
@@ -200,23 +205,64 @@ EvaluationRound run_evaluator(EvaluationJob& job, const EvaluatorOptions& option
   return Evaluator(job, options, clock, std::move(sleep)).run();
 }
 
-EvaluatorPresence::EvaluatorPresence(const std::string& model_dir, const Sleep& sleep)
-    : files_(model_dir) {
-  files_.create_root();
-  for (int tries = 0; !lock_ && tries < kPresenceTries; ++tries) {
+std::unique_ptr<FileLock> lock_as_evaluator(const std::string& model_dir, const Sleep& sleep) {
+  PosixFileSystem files(model_dir);
+  files.create_root();
+  for (int tries = 0; tries < kPresenceTries; ++tries) {
     if (tries > 0) sleep(kPause);  // a chief that looks holds the lock for a moment
-    lock_ = files_.try_lock(kPresenceName);
+    if (auto lock = files.try_lock(kPresenceName)) return lock;
   }
-  if (!lock_) {
-    throw EnvironmentError("another evaluator is at work in " + model_dir + ".",
-                           "start one evaluator per model directory.");
-  }
+  throw EnvironmentError("another evaluator is at work in " + model_dir + ".",
+                         "start one evaluator per model directory.");
 }
 
 bool evaluator_is_present(const std::string& model_dir) {
   PosixFileSystem files(model_dir);
   if (!files.status("") || !files.status(kPresenceName)) return false;
   return files.try_lock(kPresenceName) == nullptr;
+}
+
+EvaluationListener::EvaluationListener(EvaluationJob& job, Seconds throttle,
+                                       const TrainingGoal& goal, const Clock& clock)
+    : job_(job), throttle_(throttle), goal_(goal), clock_(clock), timer_(period(throttle), clock) {}
+
+void EvaluationListener::begin() {
+  timer_.reset();
+  first_ = true;
+  last_.reset();
+  evaluated_step_.reset();
+}
+
+SavingListener::Answer EvaluationListener::after_save(const SavedCheckpoint& saved) {
+  if (std::exchange(first_, false)) return Answer::go_on;
+  if (!timer_.due(saved.step)) {
+    log_info("evaluation of model.ckpt-", saved.step, " skipped: ", tenths(clock_.now() - started_),
+             " s of throttle_secs ", throttle_.count(), " have passed");
+    return Answer::go_on;
+  }
+  evaluate(saved);
+  return Answer::go_on;
+}
+
+void EvaluationListener::end(const SavedCheckpoint& saved) {
+  if (evaluated_step_ == saved.step) {
+    // Nobody knew then that training would end here: the input was over, or a callback stopped it.
+    if (!last_->is_final) export_as_final(job_, *last_);
+    return;
+  }
+  SavedCheckpoint last = saved;
+  last.last = true;
+  evaluate(last);
+}
+
+void EvaluationListener::evaluate(const SavedCheckpoint& saved) {
+  // Before the evaluation: throttle counts from start to start.
+  timer_.mark(saved.step);
+  started_ = clock_.now();
+  last_ = evaluate_and_export(job_, saved.path, [&](std::int64_t step) {
+    return saved.last || max_steps_reached(goal_, step);
+  });
+  evaluated_step_ = saved.step;
 }
 
 }  // namespace troupe

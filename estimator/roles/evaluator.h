@@ -1,7 +1,8 @@
-// The evaluator: waits for checkpoints and evaluates the newest, until training is over. A process
-// of its own that needs nothing but the model directory.
+// Who evaluates the checkpoints of a training: the evaluator, a process of its own that needs
+// nothing but the model directory, or a listener in the process that trains.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -9,6 +10,8 @@
 #include "core/clock.h"
 #include "core/file_system.h"
 #include "estimator/roles/evaluation.h"
+#include "train/callbacks/callbacks.h"
+#include "train/callbacks/step_timer.h"
 
 namespace troupe {
 
@@ -22,7 +25,8 @@ struct EvaluatorOptions {
   std::optional<Seconds> idle_timeout;
 };
 
-/// Returns the last evaluation. A checkpoint that retention deleted while
+/// Waits for checkpoints and evaluates the newest, until training is over. Returns the last
+/// evaluation. A checkpoint that retention deleted while
 /// it was read is followed by the newer one. Once the chief's marker says that training is over,
 /// throttle does not delay the last evaluation. Every wait is logged with what it waits for, at
 /// most every ten minutes. `options` are those of a valid EvalSpec, with a poll above 0.
@@ -32,20 +36,49 @@ EvaluationRound run_evaluator(EvaluationJob& job, const EvaluatorOptions& option
                               const Clock& clock, Sleep sleep = &sleep_for);
 
 /// By the lock file `.troupe-evaluator` of a model directory the chief knows whether an evaluator
-/// is at work; cluster descriptions often do not say. Held by the evaluator as long as it lives.
-class EvaluatorPresence {
- public:
-  /// Makes the model directory where it is missing. Blocks: a second, where the lock is taken.
-  /// Throws: EnvironmentError where another evaluator is at work there.
-  explicit EvaluatorPresence(const std::string& model_dir, const Sleep& sleep = &sleep_for);
-
- private:
-  PosixFileSystem files_;
-  std::unique_ptr<FileLock> lock_;
-};
+/// is at work; cluster descriptions often do not say. The evaluator holds it as long as it lives.
+/// Makes the model directory where it is missing. Blocks: a second, where the lock is taken.
+/// Throws: EnvironmentError where another evaluator is at work there.
+[[nodiscard]] std::unique_ptr<FileLock> lock_as_evaluator(const std::string& model_dir,
+                                                          const Sleep& sleep = &sleep_for);
 
 /// Looks by taking the lock for a moment, so the chief alone asks. On a network file system without
 /// locks between machines: false.
 [[nodiscard]] bool evaluator_is_present(const std::string& model_dir);
+
+/// Evaluation in the process that trains, driven by its checkpoints, so the training data keeps its
+/// position. The rules are those of Estimator's local mode.
+class EvaluationListener final : public SavingListener {
+ public:
+  /// `throttle` is between starts of evaluations, 0 or more; that of goal.max_steps is the final
+  /// one. `job` and `clock` outlive the listener.
+  EvaluationListener(EvaluationJob& job, Seconds throttle, const TrainingGoal& goal,
+                     const Clock& clock);
+
+  void begin() override;
+  /// The first save, at the start of the run, is never evaluated. A later one is when the throttle
+  /// has passed.
+  Answer after_save(const SavedCheckpoint& saved) override;
+  /// Evaluates the last checkpoint unless that was done, whatever the throttle says; this one is
+  /// the final evaluation, also where training stopped before max_steps; one that was done as just
+  /// another is exported again as the final one.
+  void end(const SavedCheckpoint& saved) override;
+
+  /// Unset: nothing was evaluated.
+  [[nodiscard]] const std::optional<EvaluationRound>& last() const { return last_; }
+
+ private:
+  void evaluate(const SavedCheckpoint& saved);
+
+  EvaluationJob& job_;
+  const Seconds throttle_;
+  const TrainingGoal goal_;
+  const Clock& clock_;
+  StepTimer timer_;
+  Clock::TimePoint started_;  // the last evaluation
+  bool first_ = true;
+  std::optional<EvaluationRound> last_;
+  std::optional<std::int64_t> evaluated_step_;
+};
 
 }  // namespace troupe

@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "core/error.h"
-#include "estimator/export/best_record.h"
+#include "estimator/export/export_directory.h"
 #include "estimator/export/exporter.h"
 #include "tests/support/caught.h"
 #include "tests/support/silence.h"

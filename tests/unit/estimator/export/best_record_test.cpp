@@ -1,4 +1,4 @@
-#include "estimator/export/best_record.h"
+#include "estimator/export/export_directory.h"
 
 #include <cmath>
 #include <functional>

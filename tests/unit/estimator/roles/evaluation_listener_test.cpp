@@ -1,5 +1,5 @@
 // Evaluation in the process that trains: which checkpoints, when, and which one is the final one.
-#include "estimator/roles/evaluation_listener.h"
+#include "estimator/roles/evaluator.h"
 
 #include <string>
 
