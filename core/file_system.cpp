@@ -142,6 +142,17 @@ int detail::write_fully(int fd, Span<const std::byte> bytes, WriteCall call) {
   return 0;
 }
 
+void replace_file(FileSystem& files, const std::string& name, const std::string& temporary,
+                  const std::string& content) {
+  if (files.status(temporary)) files.remove_file(temporary);
+  const auto writer = files.create_file(temporary);
+  writer->write(as_bytes(Span<const char>(content.data(), content.size())));
+  writer->sync();
+  writer->close();
+  files.rename(temporary, name);
+  files.sync_directory("");
+}
+
 PosixFileSystem::PosixFileSystem(std::string root) : root_(std::move(root)) {}
 
 std::string PosixFileSystem::shown(const std::string& path) const {
@@ -204,6 +215,16 @@ void PosixFileSystem::sync_directory(const std::string& path) {
   const UniqueFd fd = open_below(root_, components, components.size());
   if (fd.get() < 0 || retry([&] { return ::fsync(fd.get()); }) != 0) {
     fail("sync", shown(path), errno, fd.get());
+  }
+}
+
+void PosixFileSystem::sync_file(const std::string& path) {
+  const Place place = find_place(root_, path, "sync", shown(path));
+  constexpr int kFlags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
+  const Descriptor fd(
+      retry([&] { return ::openat(place.parent.get(), place.name.c_str(), kFlags); }));
+  if (fd.get() < 0 || retry([&] { return ::fsync(fd.get()); }) != 0) {
+    throw_file_error("sync", shown(path), errno);
   }
 }
 

@@ -72,6 +72,8 @@ class FileSystem {
   virtual void rename(const std::string& from, const std::string& to) = 0;
   /// Names made, moved and removed in this directory survive a loss of power when this returns.
   virtual void sync_directory(const std::string& path) = 0;
+  /// Makes the content of a file that exists durable, as FileWriter::sync does.
+  virtual void sync_file(const std::string& path) = 0;
   virtual void remove_file(const std::string& path) = 0;
   /// Removes an empty directory.
   virtual void remove_directory(const std::string& path) = 0;
@@ -99,6 +101,7 @@ class PosixFileSystem final : public FileSystem {
   [[nodiscard]] std::unique_ptr<FileWriter> create_file(const std::string& path) override;
   void rename(const std::string& from, const std::string& to) override;
   void sync_directory(const std::string& path) override;
+  void sync_file(const std::string& path) override;
   void remove_file(const std::string& path) override;
   void remove_directory(const std::string& path) override;
   [[nodiscard]] std::vector<DirectoryEntry> list(const std::string& path) override;
@@ -110,6 +113,17 @@ class PosixFileSystem final : public FileSystem {
  private:
   std::string root_;
 };
+
+/// Puts a file with `content` at `name` in one step, and durably: it is written as `temporary`,
+/// where what an interrupted call has left is removed, and renamed. Both are in the root.
+void replace_file(FileSystem& files, const std::string& name, const std::string& temporary,
+                  const std::string& content);
+
+/// Whether `c` is fit for a file's name on every system: A-Z a-z 0-9 . _ -
+[[nodiscard]] constexpr bool is_name_character(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+         c == '_' || c == '-';
+}
 
 /// The components of `path`, none for "".
 /// Throws: CheckpointError if it is absolute or has an empty, "." or ".." component or a NUL.

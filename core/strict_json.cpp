@@ -68,6 +68,11 @@ nlohmann::json parse_strict_json(Span<const std::byte> bytes, const std::string&
   }
 }
 
+bool has_format(const nlohmann::json& document, const char* format, int version) {
+  return document.is_object() && document.value("format", nlohmann::json()) == format &&
+         document.value("version", nlohmann::json()) == version;
+}
+
 std::string exact_json(const nlohmann::json& value, const std::string& what) {
   std::string written;
   try {

@@ -29,6 +29,9 @@ struct JsonFault {
 [[nodiscard]] nlohmann::json parse_strict_json(Span<const std::byte> bytes,
                                                const std::string& shown);
 
+/// Whether `document` is an object whose "format" and "version" are these.
+[[nodiscard]] bool has_format(const nlohmann::json& document, const char* format, int version);
+
 /// `value` as JSON text, keys sorted.
 /// Throws: CheckpointError if reading it back would give another value (NaN, text not UTF-8).
 [[nodiscard]] std::string exact_json(const nlohmann::json& value, const std::string& what);

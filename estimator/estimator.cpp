@@ -13,14 +13,14 @@
 #include "estimator/export/export_directory.h"
 #include "estimator/export/model_export.h"
 #include "estimator/export/torch_script.h"
-#include "estimator/features.h"
+#include "estimator/extenders.h"
 #include "strategies/device.h"
 #include "strategies/strategy.h"
 #include "train/checkpoint/checkpoint_manifest.h"
 #include "train/checkpoint/model_weights.h"
+#include "train/loop.h"
 #include "train/make_strategy.h"
 #include "train/random_guard.h"
-#include "train/summary.h"
 
 namespace troupe {
 namespace {
@@ -75,6 +75,12 @@ std::unique_ptr<LoadedModel> make_model(const std::shared_ptr<const Hooks>& hook
   auto model = std::make_unique<LoadedModel>(*made_by, options.strategy, options.train.seed);
   if (!checkpoint.empty()) model->load(checkpoint);
   return model;
+}
+
+/// Without the slashes at its end.
+std::string trimmed(std::string path) {
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path;
 }
 
 /// The given checkpoint or the newest good one of the directory; "": there is none.
@@ -266,8 +272,8 @@ std::string Estimator::export_model(const std::string& base, const std::string& 
     throw ConfigError("there is no trained model in " + config().model_dir + ".",
                       "train first, or name a checkpoint.");
   }
-  ThreadSleeper sleeper;
-  const std::string path = publish_export(base, model_writer(source), &wall_seconds, sleeper);
+  PosixFileSystem files(trimmed(base));
+  const std::string path = publish_export(files, model_writer(source));
   log_info("exported ", source, " to ", path);
   return path;
 }

@@ -20,7 +20,6 @@
 #include <vector>
 
 #include "estimator/export/model_export.h"
-#include "estimator/loaded_model.h"
 #include "estimator/prediction_stream.h"
 #include "estimator/roles/evaluation.h"
 #include "estimator/specs.h"

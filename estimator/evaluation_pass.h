@@ -7,7 +7,7 @@
 #include "data/loader.h"
 #include "estimator/roles/evaluation.h"
 #include "hooks/hooks.h"
-#include "train/callbacks/periodic_action.h"
+#include "train/callbacks/callbacks.h"
 
 namespace troupe::detail {
 

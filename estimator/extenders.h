@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "estimator/estimator.h"
+#include "hooks/hooks.h"
+#include "hooks/parameter_update.h"
 
 namespace troupe {
 
@@ -50,4 +52,49 @@ template <class M, class Select>
 [[nodiscard]] Estimator forward_features(const Estimator& estimator,
                                          std::vector<std::string> keys = {});
 
+namespace detail {
+
+/// Another object's hooks, to override some of.
+class WrappedHooks : public Hooks {
+ public:
+  explicit WrappedHooks(std::shared_ptr<const Hooks> inner) : inner_(std::move(inner)) {}
+
+  [[nodiscard]] LossSet create_losses() const override { return inner_->create_losses(); }
+  [[nodiscard]] MetricSet create_metrics() const override { return inner_->create_metrics(); }
+  [[nodiscard]] Trainable create_model() const override { return inner_->create_model(); }
+  [[nodiscard]] Splits create_datasets() const override { return inner_->create_datasets(); }
+  [[nodiscard]] StepResult train_step(Replica& replica, const Batch& batch) const override {
+    return inner_->train_step(replica, batch);
+  }
+  [[nodiscard]] StepResult validation_step(Replica& replica, const Batch& batch) const override {
+    return inner_->validation_step(replica, batch);
+  }
+  [[nodiscard]] StepResult test_step(Replica& replica, const Batch& batch) const override {
+    return inner_->test_step(replica, batch);
+  }
+  [[nodiscard]] Predictions predict_step(Replica& replica, const Batch& batch) const override {
+    return inner_->predict_step(replica, batch);
+  }
+  [[nodiscard]] const Hooks& inner() const { return *inner_; }
+
+ private:
+  std::shared_ptr<const Hooks> inner_;
+};
+
+/// A batch's fields, told apart: which are the model's inputs, and what they are called.
+struct FeaturesAndLabels {
+  std::vector<NamedTensor> features;
+  std::vector<at::Tensor> labels;
+};
+
+/// The names of the features among `field_count` fields: `given`, or by the rule of
+/// EstimatorOptions::feature_names. Throws: ConfigError for more names than fields, or an empty or
+/// repeated one.
+[[nodiscard]] std::vector<std::string> feature_names(const std::vector<std::string>& given,
+                                                     std::size_t field_count);
+
+[[nodiscard]] FeaturesAndLabels split_fields(const std::vector<at::Tensor>& fields,
+                                             const std::vector<std::string>& given_names);
+
+}  // namespace detail
 }  // namespace troupe

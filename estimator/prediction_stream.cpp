@@ -1,14 +1,15 @@
 #include "estimator/prediction_stream.h"
 
-#include <torch/types.h>
-#include <torch/utils.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "core/error.h"
 #include "core/text.h"
 #include "hooks/replica_driver.h"
+#include "strategies/device.h"
+#include "strategies/one_process.h"
+#include "train/checkpoint/model_weights.h"
+#include "train/evaluate.h"
 #include "train/random_guard.h"
 
 namespace troupe {
@@ -48,6 +49,21 @@ std::int64_t common_length(const Predictions& outputs) {
 
 }  // namespace
 
+LoadedModel::LoadedModel(const Hooks& hooks, const StrategyOptions& training, std::uint64_t seed) {
+  StrategyOptions alone;
+  alone.device = detail::first_device(training);
+  alone.step.precision = training.step.precision;
+  strategy_ = make_one_device(alone);  // not make_strategy: the compute threads are set
+  const detail::RandomGuard guard(detail::parse_device(alone.device));
+  state_ = strategy_->create_state(hooks, seed);
+}
+
+void LoadedModel::load(const std::string& checkpoint) {
+  fresh_ = false;  // whatever becomes of it
+  load_weights(replica(), checkpoint);
+  state_.step = split_checkpoint_path(checkpoint).step;
+}
+
 PredictionStream::PredictionStream(std::shared_ptr<const Hooks> hooks,
                                    std::unique_ptr<LoadedModel> model,
                                    const DistributedDataset& data, Options options)
@@ -60,24 +76,17 @@ PredictionStream::~PredictionStream() = default;
 PredictionStream::PredictionStream(PredictionStream&&) noexcept = default;
 
 bool PredictionStream::read_batch() {
-  if (begun_) {
-    ++next_batch_;
+  if (place_) {
+    ++*place_;
   } else {
-    next_batch_ = epoch_.begin();
-    begun_ = true;
+    place_ = epoch_.begin();
   }
-  if (next_batch_ == epoch_.end()) return false;
+  if (*place_ == epoch_.end()) return false;
   Replica& replica = model_->replica();
   const detail::RandomGuard guard(replica.place().device);
-  const torch::NoGradGuard no_grad;
-  Batch batch = next_batch_->replicas.front();
+  Batch batch = (*place_)->replicas.front();
   if (options_.features > 0) batch.fields.resize(options_.features);
-  for (at::Tensor& field : batch.fields) field = field.to(replica.place().device);
-  detail::ReplicaDriver(replica).begin_step(
-      {Phase::predict, batch.global_examples, batch.examples()});
-  const detail::ReplicaScope scope(replica);
-  batch_ = wanted(hooks_->predict_step(replica, batch), options_.keys);
-  for (auto& [name, value] : batch_) value = detail::in_float32(value);
+  batch_ = wanted(detail::predict_batch(*hooks_, replica, std::move(batch)), options_.keys);
   next_example_ = 0;
   examples_ = options_.per == Per::example ? common_length(batch_) : 1;
   return true;
@@ -85,7 +94,7 @@ bool PredictionStream::read_batch() {
 
 std::optional<Predictions> PredictionStream::next() {
   while (next_example_ >= examples_) {
-    if (begun_ && next_batch_ == epoch_.end()) return std::nullopt;
+    if (place_ && *place_ == epoch_.end()) return std::nullopt;
     if (!read_batch()) {
       examples_ = next_example_ = 0;
       return std::nullopt;

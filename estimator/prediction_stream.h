@@ -1,4 +1,4 @@
-// PredictionStream: predictions, computed batch by batch as they are asked for.
+// A trained model in this process, and its predictions.
 #pragma once
 
 #include <memory>
@@ -7,11 +7,35 @@
 #include <vector>
 
 #include "data/loader.h"
-#include "estimator/loaded_model.h"
 #include "hooks/hooks.h"
+#include "options/strategy_options.h"
+#include "strategies/strategy.h"
 
 namespace troupe {
 
+/// A model in this process with the weights of a checkpoint, to evaluate, predict with
+/// or export. Making it and loading it leave training's random streams alone.
+class LoadedModel {
+ public:
+  /// Fresh weights, as training with these options and this seed would start from, on its first
+  /// device. Its forward passes have training's precision.
+  LoadedModel(const Hooks& hooks, const StrategyOptions& training, std::uint64_t seed);
+
+  /// Throws: CheckpointError.
+  void load(const std::string& checkpoint);
+  [[nodiscard]] Replica& replica() { return *state_.replicas.front(); }
+  /// Of the weights' checkpoint; 0 for fresh ones, too.
+  [[nodiscard]] std::int64_t step() const { return state_.step; }
+  /// No checkpoint was loaded.
+  [[nodiscard]] bool is_fresh() const { return fresh_; }
+
+ private:
+  std::unique_ptr<Strategy> strategy_;
+  TrainState state_;
+  bool fresh_ = true;
+};
+
+/// Predictions, computed batch by batch as they are asked for.
 class PredictionStream {
  public:
   enum class Per { example, batch };
@@ -39,9 +63,8 @@ class PredictionStream {
   std::unique_ptr<LoadedModel> model_;
   Options options_;
   Epoch epoch_;
-  Epoch::Iterator next_batch_;
-  bool begun_ = false;
-  Predictions batch_;  // the present one's outputs
+  std::optional<Epoch::Iterator> place_;  // of the present batch; unset: nothing was read
+  Predictions batch_;                     // the present one's outputs
   std::int64_t examples_ = 0;
   std::int64_t next_example_ = 0;
 };

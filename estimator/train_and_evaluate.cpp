@@ -5,13 +5,9 @@
 #include "core/error.h"
 #include "core/file_system.h"
 #include "core/log.h"
-#include "estimator/roles/evaluation_listener.h"
 #include "estimator/roles/evaluator.h"
-#include "estimator/roles/evaluator_presence.h"
-#include "estimator/roles/marker_reader.h"
 #include "servers/parameter_server.h"
 #include "summaries/summary_reader.h"
-#include "train/checkpoint/checkpoint_index.h"
 #include "train/checkpoint/checkpoint_manifest.h"
 #include "train/checkpoint/model_weights.h"
 
@@ -27,10 +23,7 @@ class EstimatorJob final : public EvaluationJob {
   /// Looked up anew only when the index has changed: the evaluator asks every second, and what is
   /// wrong with a checkpoint is to be told once.
   [[nodiscard]] std::optional<std::string> latest_checkpoint() override {
-    const std::string index = index_text();
-    if (!asked_ || index != index_) latest_ = estimator_.latest_checkpoint();
-    asked_ = true;
-    index_ = index;
+    if (index_.has_changed()) latest_ = estimator_.latest_checkpoint();
     return latest_;
   }
 
@@ -60,23 +53,12 @@ class EstimatorJob final : public EvaluationJob {
   [[nodiscard]] std::optional<Finished> finished() override { return markers_.read(); }
 
  private:
-  [[nodiscard]] std::string index_text() {
-    try {
-      if (!files_.status("") || !files_.status(kIndexName)) return "";
-      const auto bytes = files_.read_file(kIndexName, kMaxManifestBytes);
-      return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-    } catch (const CheckpointError&) {
-      return "";  // replaced at this moment: the next look tells
-    }
-  }
-
   Estimator& estimator_;
   const EvalSpec& spec_;
   PosixFileSystem files_;
   SteadyClock clock_;
   MarkerReader markers_{files_, clock_};
-  bool asked_ = false;
-  std::string index_;
+  WatchedFile index_{files_, kIndexName, kMaxManifestBytes};
   std::optional<std::string> latest_;
 };
 
@@ -97,25 +79,20 @@ class MarkerRemoval final : public PeriodicAction {
   PosixFileSystem files_;
 };
 
-void check(const Estimator& estimator) {
-  const bool evaluates = estimator.options().strategy.cluster.is_evaluator();
-  if (!evaluates && checkpoint_cadence(estimator.config()).never()) {
-    throw ConfigError(
-        "train_and_evaluate needs a checkpoint saver, and checkpoints are switched "
-        "off.",
-        "set save_checkpoints_steps or save_checkpoints_secs above 0.");
-  }
-}
-
 }  // namespace
 
 EvaluatedTraining::EvaluatedTraining(Estimator& estimator, TrainSpec train_spec, EvalSpec eval_spec)
     : estimator_(estimator), train_spec_(std::move(train_spec)), eval_spec_(std::move(eval_spec)) {
   eval_spec_.validate();
   train_spec_.validate();
-  check(estimator);
-  job_ = std::make_unique<EstimatorJob>(estimator_, eval_spec_);
   const Cluster& cluster = estimator.options().strategy.cluster;
+  if (!cluster.is_evaluator() && checkpoint_cadence(estimator.config()).never()) {
+    throw ConfigError(
+        "train_and_evaluate needs a checkpoint saver, and checkpoints are switched "
+        "off.",
+        "set save_checkpoints_steps or save_checkpoints_secs above 0.");
+  }
+  job_ = std::make_unique<EstimatorJob>(estimator_, eval_spec_);
   if (eval_spec_.exporters.empty() || cluster.rank > 0 || cluster.is_server()) return;
   try {
     estimator_.check_exportable();
@@ -133,14 +110,13 @@ TrainingGoal EvaluatedTraining::goal() const {
 }
 
 TrainAndEvaluateResult EvaluatedTraining::run_evaluator() {
-  ThreadSleeper sleeper;
-  const EvaluatorPresence presence(model_dir(), sleeper);
+  const auto presence = lock_as_evaluator(model_dir());
   EvaluatorOptions options;
   options.start_delay = Seconds(eval_spec_.start_delay_secs);
   options.throttle = Seconds(eval_spec_.throttle_secs);
   options.goal = goal();
   if (eval_spec_.idle_timeout_secs) options.idle_timeout = Seconds(*eval_spec_.idle_timeout_secs);
-  return to_result(troupe::run_evaluator(*job_, options, clock_, sleeper));
+  return to_result(troupe::run_evaluator(*job_, options, clock_));
 }
 
 TrainSpec EvaluatedTraining::training() {
@@ -148,10 +124,8 @@ TrainSpec EvaluatedTraining::training() {
   spec.companions.actions.push_back(std::make_shared<MarkerRemoval>(model_dir()));
   if (estimator_.options().strategy.cluster.evaluator == Evaluator::none) {
     announce();
-    EvaluationListener::Options options;
-    options.throttle = Seconds(eval_spec_.throttle_secs);
-    options.max_steps = goal().max_steps;
-    listener_ = std::make_shared<EvaluationListener>(*job_, options, clock_);
+    listener_ = std::make_shared<EvaluationListener>(*job_, Seconds(eval_spec_.throttle_secs),
+                                                     goal(), clock_);
     spec.companions.listeners.push_back(listener_);
   }
   return spec;

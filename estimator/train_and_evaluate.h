@@ -8,7 +8,6 @@
 
 #include "core/clock.h"
 #include "estimator/estimator.h"
-#include "estimator/roles/evaluation_job.h"
 #include "estimator/specs.h"
 
 namespace troupe {

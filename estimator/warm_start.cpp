@@ -10,7 +10,7 @@
 #include "core/file_system.h"
 #include "core/log.h"
 #include "core/text.h"
-#include "estimator/wrapped_hooks.h"
+#include "estimator/extenders.h"
 #include "tensors/tensor_file.h"
 #include "train/checkpoint/model_weights.h"
 

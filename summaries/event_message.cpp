@@ -10,45 +10,33 @@ namespace troupe {
 namespace {
 
 // Field numbers of the messages, by the message's name.
-namespace event {
-constexpr std::uint32_t kWallTime = 1;
-constexpr std::uint32_t kStep = 2;
-constexpr std::uint32_t kFileVersion = 3;
-constexpr std::uint32_t kSummary = 5;
-constexpr std::uint32_t kSessionLog = 7;
-}  // namespace event
-namespace session_log {
-constexpr std::uint32_t kStatus = 1;
-constexpr std::int64_t kStart = 1;
-}  // namespace session_log
-namespace summary {
-constexpr std::uint32_t kValue = 1;
-}
-namespace value {
-constexpr std::uint32_t kTag = 1;
-constexpr std::uint32_t kSimpleValue = 2;
-constexpr std::uint32_t kTensor = 8;
-constexpr std::uint32_t kMetadata = 9;
-}  // namespace value
-namespace metadata {
-constexpr std::uint32_t kPluginData = 1;
-constexpr std::uint32_t kPluginName = 1;  // of the plugin data
-}  // namespace metadata
-namespace tensor {
-constexpr std::uint32_t kType = 1;
-constexpr std::uint32_t kShape = 2;
-constexpr std::uint32_t kDimension = 2;  // of the shape
-constexpr std::uint32_t kSize = 1;       // of the dimension
-constexpr std::uint32_t kContent = 4;
-constexpr std::uint32_t kFloats = 5;
-constexpr std::uint32_t kDoubles = 6;
-constexpr std::uint32_t kStrings = 8;
-constexpr std::int64_t kFloatType = 1;
-constexpr std::int64_t kDoubleType = 2;
-constexpr std::int64_t kStringType = 7;
-}  // namespace tensor
+constexpr std::uint32_t kEventWallTime = 1;
+constexpr std::uint32_t kEventStep = 2;
+constexpr std::uint32_t kEventFileVersion = 3;
+constexpr std::uint32_t kEventSummary = 5;
+constexpr std::uint32_t kEventSessionLog = 7;
+constexpr std::uint32_t kSessionStatus = 1;
+constexpr std::int64_t kSessionStart = 1;
+constexpr std::uint32_t kSummaryValue = 1;
+constexpr std::uint32_t kValueTag = 1;
+constexpr std::uint32_t kValueSimple = 2;
+constexpr std::uint32_t kValueTensor = 8;
+constexpr std::uint32_t kValueMetadata = 9;
+constexpr std::uint32_t kMetadataPluginData = 1;
+constexpr std::uint32_t kMetadataPluginName = 1;  // of the plugin data
+constexpr std::uint32_t kTensorType = 1;
+constexpr std::uint32_t kTensorShape = 2;
+constexpr std::uint32_t kTensorDimension = 2;  // of the shape
+constexpr std::uint32_t kTensorSize = 1;       // of the dimension
+constexpr std::uint32_t kTensorContent = 4;
+constexpr std::uint32_t kTensorFloats = 5;
+constexpr std::uint32_t kTensorDoubles = 6;
+constexpr std::uint32_t kTensorStrings = 8;
+constexpr std::int64_t kTensorFloatType = 1;
+constexpr std::int64_t kTensorDoubleType = 2;
+constexpr std::int64_t kTensorStringType = 7;
 
-constexpr const char* kFileVersion = "brain.Event:2";
+constexpr const char* kVersionText = "brain.Event:2";
 
 /// A message with one field, which is text or a message itself.
 std::string wrap(std::uint32_t field, const std::string& content) {
@@ -59,18 +47,18 @@ std::string wrap(std::uint32_t field, const std::string& content) {
 
 /// Which of TensorBoard's pages shows the value.
 std::string encode_metadata(const std::string& plugin) {
-  return wrap(metadata::kPluginData, wrap(metadata::kPluginName, plugin));
+  return wrap(kMetadataPluginData, wrap(kMetadataPluginName, plugin));
 }
 
 WireWriter begin_event(WallTime now) {
   WireWriter writer;
-  writer.put_double(event::kWallTime, now);
+  writer.put_double(kEventWallTime, now);
   return writer;
 }
 
 WireWriter begin_event(std::int64_t step, WallTime now) {
   WireWriter writer = begin_event(now);
-  writer.put_integer(event::kStep, step);
+  writer.put_integer(kEventStep, step);
   return writer;
 }
 
@@ -86,19 +74,19 @@ float to_float(double number) {
 /// A tensor of one text in one dimension, which is what the text page takes.
 std::string encode_text_tensor(const std::string& content) {
   WireWriter size;
-  size.put_integer(tensor::kSize, 1);
+  size.put_integer(kTensorSize, 1);
   WireWriter writer;
-  writer.put_integer(tensor::kType, tensor::kStringType);
-  writer.put_bytes(tensor::kShape, wrap(tensor::kDimension, size.message()));
-  writer.put_bytes(tensor::kStrings, content);
+  writer.put_integer(kTensorType, kTensorStringType);
+  writer.put_bytes(kTensorShape, wrap(kTensorDimension, size.message()));
+  writer.put_bytes(kTensorStrings, content);
   return writer.message();
 }
 
 bool has_dimension(std::string_view shape) {
-  WireReader reader(shape);
-  WireField field;
   bool found = false;
-  while (reader.next(field)) found |= field.is(tensor::kDimension, WireType::bytes);
+  for (const WireField& field : WireReader(shape)) {
+    found |= field.is(kTensorDimension, WireType::bytes);
+  }
   return found;
 }
 
@@ -107,66 +95,58 @@ std::optional<double> decode_tensor(std::string_view message) {
   std::uint64_t type = 0;
   bool scalar = true;
   std::string numbers;
-  WireReader reader(message);
-  WireField field;
-  while (reader.next(field)) {
-    if (field.is(tensor::kType, WireType::varint)) type = field.integer;
-    if (field.is(tensor::kShape, WireType::bytes)) scalar &= !has_dimension(field.bytes);
-    if (field.number == tensor::kContent || field.number == tensor::kFloats ||
-        field.number == tensor::kDoubles) {
+  for (const WireField& field : WireReader(message)) {
+    if (field.is(kTensorType, WireType::varint)) type = field.integer;
+    if (field.is(kTensorShape, WireType::bytes)) scalar &= !has_dimension(field.bytes);
+    if (field.number == kTensorContent || field.number == kTensorFloats ||
+        field.number == kTensorDoubles) {
       numbers += field.bytes;
     }
   }
   if (!scalar) return std::nullopt;
-  if (type == tensor::kFloatType && numbers.size() == sizeof(float)) return float_of(numbers);
-  if (type == tensor::kDoubleType && numbers.size() == sizeof(double)) return double_of(numbers);
+  if (type == kTensorFloatType && numbers.size() == sizeof(float)) return float_of(numbers);
+  if (type == kTensorDoubleType && numbers.size() == sizeof(double)) return double_of(numbers);
   return std::nullopt;
 }
 
 void decode_value(std::string_view message, std::vector<Scalar>& scalars) {
   std::string tag;
   std::optional<double> number;
-  WireReader reader(message);
-  WireField field;
-  while (reader.next(field)) {
-    if (field.is(value::kTag, WireType::bytes)) tag = field.bytes;
-    if (field.is(value::kSimpleValue, WireType::fixed32)) number = float_of(field.bytes);
-    if (field.is(value::kTensor, WireType::bytes)) number = decode_tensor(field.bytes);
+  for (const WireField& field : WireReader(message)) {
+    if (field.is(kValueTag, WireType::bytes)) tag = field.bytes;
+    if (field.is(kValueSimple, WireType::fixed32)) number = float_of(field.bytes);
+    if (field.is(kValueTensor, WireType::bytes)) number = decode_tensor(field.bytes);
   }
   if (number) scalars.push_back({tag, *number});
 }
 
 void decode_summary(std::string_view message, std::vector<Scalar>& scalars) {
-  WireReader reader(message);
-  WireField field;
-  while (reader.next(field)) {
-    if (field.is(summary::kValue, WireType::bytes)) decode_value(field.bytes, scalars);
+  for (const WireField& field : WireReader(message)) {
+    if (field.is(kSummaryValue, WireType::bytes)) decode_value(field.bytes, scalars);
   }
 }
 
 bool is_session_start(std::string_view message) {
   std::uint64_t status = 0;
-  WireReader reader(message);
-  WireField field;
-  while (reader.next(field)) {
-    if (field.is(session_log::kStatus, WireType::varint)) status = field.integer;
+  for (const WireField& field : WireReader(message)) {
+    if (field.is(kSessionStatus, WireType::varint)) status = field.integer;
   }
-  return status == session_log::kStart;
+  return status == kSessionStart;
 }
 
 }  // namespace
 
 std::string encode_file_version(WallTime now) {
   WireWriter writer = begin_event(now);
-  writer.put_bytes(event::kFileVersion, kFileVersion);
+  writer.put_bytes(kEventFileVersion, kVersionText);
   return writer.message();
 }
 
 std::string encode_session_start(std::int64_t step, WallTime now) {
   WireWriter session;
-  session.put_integer(session_log::kStatus, session_log::kStart);
+  session.put_integer(kSessionStatus, kSessionStart);
   WireWriter writer = begin_event(step, now);
-  writer.put_bytes(event::kSessionLog, session.message());
+  writer.put_bytes(kEventSessionLog, session.message());
   return writer.message();
 }
 
@@ -175,37 +155,35 @@ std::string encode_scalars(std::int64_t step, const std::vector<Scalar>& scalars
   WireWriter values;
   for (const Scalar& scalar : scalars) {
     WireWriter one;
-    one.put_bytes(value::kTag, scalar.tag);
-    one.put_float(value::kSimpleValue, to_float(scalar.value));
-    one.put_bytes(value::kMetadata, shown_as);
-    values.put_bytes(summary::kValue, one.message());
+    one.put_bytes(kValueTag, scalar.tag);
+    one.put_float(kValueSimple, to_float(scalar.value));
+    one.put_bytes(kValueMetadata, shown_as);
+    values.put_bytes(kSummaryValue, one.message());
   }
   WireWriter writer = begin_event(step, now);
-  writer.put_bytes(event::kSummary, values.message());
+  writer.put_bytes(kEventSummary, values.message());
   return writer.message();
 }
 
 std::string encode_text(std::int64_t step, const std::string& tag, const std::string& content,
                         WallTime now) {
   WireWriter one;
-  one.put_bytes(value::kTag, tag);
-  one.put_bytes(value::kTensor, encode_text_tensor(content));
-  one.put_bytes(value::kMetadata, encode_metadata("text"));
+  one.put_bytes(kValueTag, tag);
+  one.put_bytes(kValueTensor, encode_text_tensor(content));
+  one.put_bytes(kValueMetadata, encode_metadata("text"));
   WireWriter writer = begin_event(step, now);
-  writer.put_bytes(event::kSummary, wrap(summary::kValue, one.message()));
+  writer.put_bytes(kEventSummary, wrap(kSummaryValue, one.message()));
   return writer.message();
 }
 
 Event decode_event(std::string_view message) {
   Event decoded;
-  WireReader reader(message);
-  WireField field;
-  while (reader.next(field)) {
-    if (field.is(event::kStep, WireType::varint)) {
+  for (const WireField& field : WireReader(message)) {
+    if (field.is(kEventStep, WireType::varint)) {
       decoded.step = static_cast<std::int64_t>(field.integer);
-    } else if (field.is(event::kSummary, WireType::bytes)) {
+    } else if (field.is(kEventSummary, WireType::bytes)) {
       decode_summary(field.bytes, decoded.scalars);
-    } else if (field.is(event::kSessionLog, WireType::bytes)) {
+    } else if (field.is(kEventSessionLog, WireType::bytes)) {
       decoded.session_start = is_session_start(field.bytes);
     }
   }

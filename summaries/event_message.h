@@ -7,13 +7,22 @@
 #include <string_view>
 #include <vector>
 
-#include "summaries/event_file.h"
-
 namespace troupe {
+
+struct Scalar {
+  std::string tag;  // UTF-8: "loss", "global_step/sec"
+  double value = 0;
+};
+
+/// Seconds since 1970.
+using WallTime = double;
 
 /// The first event of a file: who reads it knows the format.
 [[nodiscard]] std::string encode_file_version(WallTime now);
+/// Tells readers that a run starts at `step`: what older files say of this step and later ones is
+/// of a run that was given up.
 [[nodiscard]] std::string encode_session_start(std::int64_t step, WallTime now);
+/// Values that are not finite are written as they are.
 [[nodiscard]] std::string encode_scalars(std::int64_t step, const std::vector<Scalar>& scalars,
                                          WallTime now);
 [[nodiscard]] std::string encode_text(std::int64_t step, const std::string& tag,

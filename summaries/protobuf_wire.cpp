@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "core/error.h"
-#include "summaries/little_endian.h"
 
 namespace troupe {
 namespace {
@@ -56,32 +55,32 @@ void WireWriter::put_bytes(std::uint32_t field, std::string_view value) {
   message_ += value;
 }
 
-bool WireReader::next(WireField& field) {
-  if (rest_.empty()) return false;
+const WireField* WireReader::next() {
+  if (rest_.empty()) return nullptr;
   const std::uint64_t key = take_varint();
   if (key > kMaxKey || (key >> 3) == 0) refuse("has an impossible field number");
-  field = {};
-  field.number = static_cast<std::uint32_t>(key >> 3);
+  field_ = {};
+  field_.number = static_cast<std::uint32_t>(key >> 3);
   switch (key & 7) {
     case 0:
-      field.integer = take_varint();
+      field_.integer = take_varint();
       break;
     case 1:
-      field.type = WireType::fixed64;
-      field.bytes = take(8);
+      field_.type = WireType::fixed64;
+      field_.bytes = take(8);
       break;
     case 2:
-      field.type = WireType::bytes;
-      field.bytes = take(take_varint());
+      field_.type = WireType::bytes;
+      field_.bytes = take(take_varint());
       break;
     case 5:
-      field.type = WireType::fixed32;
-      field.bytes = take(4);
+      field_.type = WireType::fixed32;
+      field_.bytes = take(4);
       break;
     default:
       refuse("has a field of an unknown wire type");
   }
-  return true;
+  return &field_;
 }
 
 std::uint64_t WireReader::take_varint() {

@@ -3,11 +3,34 @@
 // machine is. https://protobuf.dev/programming-guides/encoding/
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
+#include "core/check.h"
+#include "core/pull_range.h"
+
 namespace troupe {
+
+/// Appends the bytes of an unsigned `value`, lowest first.
+template <class Unsigned>
+void append_little_endian(std::string& bytes, Unsigned value) {
+  for (std::size_t i = 0; i < sizeof value; ++i) {
+    bytes += static_cast<char>(static_cast<unsigned char>(value >> (8 * i)));
+  }
+}
+
+/// The inverse; `bytes` has exactly the length of an Unsigned.
+template <class Unsigned>
+[[nodiscard]] Unsigned from_little_endian(std::string_view bytes) {
+  TROUPE_CHECK_EQ(bytes.size(), sizeof(Unsigned));
+  Unsigned value = 0;
+  for (std::size_t i = 0; i < sizeof value; ++i) {
+    value |= static_cast<Unsigned>(static_cast<unsigned char>(bytes[i])) << (8 * i);
+  }
+  return value;
+}
 
 /// Builds one message, field after field.
 class WireWriter {
@@ -37,20 +60,21 @@ struct WireField {
 };
 
 /// Walks over the fields of a message that came from a file. Takes no memory.
-class WireReader {
+class WireReader : public PullRange<WireReader, const WireField> {
  public:
   /// `message` outlives this object and the fields.
   explicit WireReader(std::string_view message) : rest_(message) {}
-  /// The next field; false at the end of the message.
+  /// The next field, until the one after; null at the end of the message.
   /// Throws: DataError where the bytes are no field, or have a wire type that proto3 lacks
   /// (groups).
-  [[nodiscard]] bool next(WireField& field);
+  [[nodiscard]] const WireField* next();
 
  private:
   [[nodiscard]] std::uint64_t take_varint();
   [[nodiscard]] std::string_view take(std::uint64_t count);
 
   std::string_view rest_;
+  WireField field_;
 };
 
 /// The payload of a fixed64 field, or 8 bytes of a packed one.

@@ -2,9 +2,7 @@
 
 #include "core/error.h"
 #include "core/log.h"
-#include "summaries/event_file_name.h"
-#include "summaries/event_message.h"
-#include "summaries/event_record.h"
+#include "summaries/event_file.h"
 
 namespace troupe {
 namespace {
@@ -34,8 +32,8 @@ void read_file(const std::string& path, ScalarHistory& history) {
 
 ScalarHistory read_scalars(const std::string& directory) {
   ScalarHistory history;
-  for (const EventFileName& file : list_event_files(directory)) {
-    read_file(directory + "/" + file.name, history);
+  for (const std::string& name : list_event_files(directory)) {
+    read_file(directory + "/" + name, history);
   }
   return history;
 }

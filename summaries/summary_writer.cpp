@@ -17,10 +17,6 @@ using nlohmann::ordered_json;
 
 constexpr const char* kLinesName = "summaries.jsonl";
 
-WallTime system_time() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
 /// One line. Numbers that are not finite come out as null: JSON has none.
 std::string dump(const ordered_json& value) {
   return value.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
@@ -68,13 +64,14 @@ Ending ending_of(const std::string& path) {
 
 }  // namespace
 
+WallTime system_time() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
 SummaryWriter::SummaryWriter(std::string directory, std::optional<std::int64_t> first_step, Now now)
     : directory_(std::move(directory)), first_step_(first_step), now_(std::move(now)) {
   make_directory(directory_);
 }
-
-SummaryWriter::SummaryWriter(std::string directory, std::optional<std::int64_t> first_step)
-    : SummaryWriter(std::move(directory), first_step, system_time) {}
 
 SummaryWriter::~SummaryWriter() = default;
 
@@ -88,8 +85,7 @@ void SummaryWriter::write(std::int64_t step, const std::vector<Scalar>& scalars)
     scalar.tag = to_utf8(scalar.tag);
     line[key_of(scalar.tag)] = scalar.value;
   }
-  events_->write_scalars(step, shown, now);
-  write_line(dump(line));
+  append(encode_scalars(step, shown, now), dump(line));
 }
 
 void SummaryWriter::write_text(std::int64_t step, const std::string& tag,
@@ -100,8 +96,7 @@ void SummaryWriter::write_text(std::int64_t step, const std::string& tag,
   const std::string shown_value = to_utf8(value);
   ordered_json line = begin_line(step, now);
   line[key_of(shown_tag)] = shown_value;
-  events_->write_text(step, shown_tag, shown_value, now);
-  write_line(dump(line));
+  append(encode_text(step, shown_tag, shown_value, now), dump(line));
 }
 
 void SummaryWriter::open(WallTime now) {
@@ -117,13 +112,14 @@ void SummaryWriter::open(WallTime now) {
   auto events = std::make_unique<EventFile>(directory_, now);
   // A run that was killed before its first checkpoint starts again at 0 beside what it wrote.
   if (first_step_ && (*first_step_ > 0 || ending != Ending::nothing)) {
-    events->write_session_start(*first_step_, now);
+    events->write(encode_session_start(*first_step_, now));
     lines_ << dump({{"step", *first_step_}, {"session_start", true}, {"time", now}}) << '\n';
   }
   events_ = std::move(events);
 }
 
-void SummaryWriter::write_line(const std::string& line) {
+void SummaryWriter::append(const std::string& event, const std::string& line) {
+  events_->write(event);
   events_->flush();
   lines_ << line << '\n' << std::flush;
   if (!lines_) {

@@ -14,6 +14,9 @@
 
 namespace troupe {
 
+/// By the system's clock.
+[[nodiscard]] WallTime system_time();
+
 class SummaryWriter {
  public:
   using Now = std::function<WallTime()>;
@@ -22,10 +25,9 @@ class SummaryWriter {
   /// whose first summary is of `first_step` or later tells readers to forget what former files say
   /// of that step and later ones; unset: nothing is forgotten, as fits evaluations.
   /// Throws: EnvironmentError where the directory cannot be made.
-  SummaryWriter(std::string directory, std::optional<std::int64_t> first_step, Now now);
-  /// By the system's clock.
   explicit SummaryWriter(std::string directory,
-                         std::optional<std::int64_t> first_step = std::nullopt);
+                         std::optional<std::int64_t> first_step = std::nullopt,
+                         Now now = &system_time);
   ~SummaryWriter();
 
   /// Durable against the end of this process when it returns (not against a loss of power).
@@ -37,7 +39,7 @@ class SummaryWriter {
 
  private:
   void open(WallTime now);
-  void write_line(const std::string& line);
+  void append(const std::string& event, const std::string& line);
 
   std::string directory_;
   std::optional<std::int64_t> first_step_;

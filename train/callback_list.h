@@ -7,10 +7,15 @@
 #include "core/clock.h"
 #include "options/train_options.h"
 #include "strategies/strategy.h"
-#include "train/callbacks/periodic_action.h"
-#include "train/stock_actions.h"
+#include "train/callbacks/callbacks.h"
 
 namespace troupe::detail {
+
+/// Where a run starts and where it would end.
+struct StepRange {
+  std::int64_t first = 0;
+  std::int64_t last = 0;
+};
 
 class CallbackList {
  public:

@@ -6,7 +6,7 @@
 
 #include "core/clock.h"
 #include "strategies/strategy.h"
-#include "train/history.h"
+#include "train/report.h"
 
 namespace troupe::detail {
 

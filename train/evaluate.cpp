@@ -49,21 +49,24 @@ std::vector<Predictions> predict(const Hooks& hooks, TrainState& state,
   const DistributedDataset data(std::move(dataset),
                                 ShardPlan({examples, batch_size, 1, 0, Shuffle::no}), 0, 1);
   const AveragesInUse averages(state);
-  const torch::NoGradGuard no_grad;
-  const detail::ReplicaScope scope(replica);
   std::vector<Predictions> all;
   for (const DistributedBatch& batch : data.epoch(0)) {
-    Batch on_device = batch.replicas.front();
-    for (at::Tensor& field : on_device.fields) field = field.to(replica.place().device);
-    detail::ReplicaDriver(replica).begin_step(
-        {Phase::predict, batch.global_examples, on_device.examples()});
-    all.push_back(hooks.predict_step(replica, on_device));
-    for (auto& [name, value] : all.back()) value = detail::in_float32(value);
+    all.push_back(detail::predict_batch(hooks, replica, batch.replicas.front()));
   }
   return all;
 }
 
 namespace detail {
+
+Predictions predict_batch(const Hooks& hooks, Replica& replica, Batch batch) {
+  const torch::NoGradGuard no_grad;
+  for (at::Tensor& field : batch.fields) field = field.to(replica.place().device);
+  ReplicaDriver(replica).begin_step({Phase::predict, batch.global_examples, batch.examples()});
+  const ReplicaScope scope(replica);
+  Predictions predictions = hooks.predict_step(replica, batch);
+  for (auto& [name, value] : predictions) value = in_float32(value);
+  return predictions;
+}
 
 Report reduce_report(Strategy& strategy, TrainState& state, const LossMeter& meter, Phase phase) {
   Report report;

@@ -30,6 +30,9 @@ namespace troupe {
 
 namespace detail {
 
+/// hooks.predict_step on the replica's device, outside of training; outputs of 16 bits in float32.
+[[nodiscard]] Predictions predict_batch(const Hooks& hooks, Replica& replica, Batch batch);
+
 /// Adds up losses and metrics of all workers; the replicas keep their own sums.  Collective: yes.
 [[nodiscard]] Report reduce_report(Strategy& strategy, TrainState& state, const LossMeter& meter,
                                    Phase phase);

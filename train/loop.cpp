@@ -1,10 +1,22 @@
 #include "train/loop.h"
 
+#include <iostream>
+#include <nlohmann/json.hpp>
 #include <utility>
 
+#include "core/log.h"
+#include "strategies/parameter_hash.h"
+#include "train/report.h"
 #include "train/training_run.h"
 
 namespace troupe {
+namespace {
+
+nlohmann::ordered_json or_null(const std::optional<Report>& report) {
+  return report ? to_json(*report) : nullptr;
+}
+
+}  // namespace
 
 History train(Strategy& strategy, const Hooks& hooks, TrainState& state,
               const DistributedSplits& data, const TrainOptions& options, Callbacks callbacks) {
@@ -14,6 +26,44 @@ History train(Strategy& strategy, const Hooks& hooks, TrainState& state,
     run.validate();
   }
   return run.finish();
+}
+
+void summarize(Strategy& strategy, const TrainState& state, const History& history,
+               const std::optional<Report>& test, const TrainOptions& options) {
+  if (!strategy.pace().coordinates()) return;
+  const std::string facts = strategy.pace().facts();
+  const bool alone = !facts.empty();  // the chief speaks of the servers' parameters
+  const std::string hash = common_parameter_hash(strategy, state);
+  if (alone) {
+    log_info("parameter_hash ", hash, ", of the parameter servers at step ", state.step);
+  } else {
+    log_info("parameter_hash ", hash, ", equal on ", strategy.replicas_in_sync(),
+             strategy.replicas_in_sync() == 1 ? " replica" : " replicas");
+  }
+  if (!strategy.is_chief()) return;
+  const double rate =
+      history.seconds > 0 ? static_cast<double>(history.examples) / history.seconds : 0;
+  if (history.examples > 0)
+    log_info(alone ? "the chief trained " : "trained ", history.steps, " steps, ", history.examples,
+             " examples in ", history.seconds, " s (", rate, " examples/sec)");
+  if (test) log_info(to_line(*test));
+  if (!options.json_summary) return;
+  nlohmann::ordered_json json;
+  json["strategy"] = strategy.name();
+  json["world_size"] = strategy.world_size();
+  json["replicas"] = strategy.replicas_in_sync();
+  json["global_batch_size"] = options.batch_size;
+  json["global_step"] = state.step;
+  json["epochs"] = history.epochs;
+  json["seconds"] = history.seconds;
+  json["examples_per_sec"] = rate;
+  json["train"] = or_null(history.train);
+  json["validation"] = or_null(history.validation);
+  json["test"] = or_null(test);
+  json["parameter_hash"] = hash;
+  // Counted over all workers; the numbers above are the chief's.
+  if (alone) json["parameter_servers"] = nlohmann::ordered_json::parse(facts);
+  std::cout << json.dump() << std::endl;
 }
 
 }  // namespace troupe

@@ -6,28 +6,25 @@
 #include <mutex>
 
 namespace troupe::detail {
-namespace {
 
-at::Tensor state_of(at::Generator generator) {
+at::Tensor random_state(at::Generator generator) {
   const std::lock_guard<std::mutex> lock(generator.mutex());
   return generator.get_state();
 }
 
-void set_state(at::Generator generator, const at::Tensor& state) {
+void set_random_state(at::Generator generator, const at::Tensor& state) {
   const std::lock_guard<std::mutex> lock(generator.mutex());
   generator.set_state(state);
 }
 
-}  // namespace
-
 RandomGuard::RandomGuard(c10::Device device)
-    : device_(device), cpu_(state_of(at::detail::getDefaultCPUGenerator())) {
-  if (!device_.is_cpu()) other_ = state_of(at::globalContext().defaultGenerator(device_));
+    : device_(device), cpu_(random_state(at::detail::getDefaultCPUGenerator())) {
+  if (!device_.is_cpu()) other_ = random_state(at::globalContext().defaultGenerator(device_));
 }
 
 RandomGuard::~RandomGuard() {
-  set_state(at::detail::getDefaultCPUGenerator(), cpu_);
-  if (other_) set_state(at::globalContext().defaultGenerator(device_), *other_);
+  set_random_state(at::detail::getDefaultCPUGenerator(), cpu_);
+  if (other_) set_random_state(at::globalContext().defaultGenerator(device_), *other_);
 }
 
 }  // namespace troupe::detail

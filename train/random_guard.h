@@ -2,12 +2,17 @@
 // Evaluation and export in the middle of training must not change what training draws next.
 #pragma once
 
+#include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
 #include <optional>
 
 namespace troupe::detail {
+
+/// The state of a generator: of the CPU's [5056] uint8.
+[[nodiscard]] at::Tensor random_state(at::Generator generator);
+void set_random_state(at::Generator generator, const at::Tensor& state);
 
 class RandomGuard {
  public:

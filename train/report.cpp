@@ -1,8 +1,22 @@
 #include "train/report.h"
 
+#include <cmath>
+#include <nlohmann/json.hpp>
+
 #include "core/text.h"
 
 namespace troupe {
+namespace {
+
+nlohmann::ordered_json number(double value) {
+  constexpr double kExact = 9007199254740992.0;  // 2^53: whole numbers below are exact
+  if (std::nearbyint(value) == value && std::abs(value) < kExact) {
+    return static_cast<std::int64_t>(value);
+  }
+  return value;
+}
+
+}  // namespace
 
 std::string to_line(const Report& report) {
   std::string line = text(to_string(report.phase), ": examples = ", report.examples);
@@ -11,6 +25,20 @@ std::string to_line(const Report& report) {
     line += text(", ", metric.name, " = ", metric.value);
   }
   return line;
+}
+
+nlohmann::ordered_json to_json(const Report& report) {
+  nlohmann::ordered_json json;
+  for (const auto& [name, value] : report.losses) json[name] = value;
+  for (const MetricValue& metric : report.metrics) json[metric.name] = metric.value;
+  for (const MetricValue& metric : report.metrics) {
+    for (const auto& [name, value] : metric.sums) {
+      if (name == "examples") continue;
+      json[json.contains(name) ? metric.name + "/" + name : name] = number(value);
+    }
+  }
+  json["examples"] = report.examples;
+  return json;
 }
 
 }  // namespace troupe

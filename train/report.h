@@ -1,7 +1,9 @@
-// Report: what one pass over a data set came to, over all workers.
+// Report and History: what one pass over a data set came to, over all workers, and a training.
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +12,7 @@
 
 namespace troupe {
 
+/// One pass over a data set.
 struct Report {
   Phase phase = Phase::test;
   std::int64_t examples = 0;  // each counted once
@@ -20,5 +23,24 @@ struct Report {
 
 /// "validation: examples = 5000, loss = 0.0712, accuracy = 0.9795"
 [[nodiscard]] std::string to_line(const Report& report);
+
+/// Losses and metrics under their names, metrics' sums beside them:
+/// {"loss": 0.04, "accuracy": 0.98, "correct": 9800, "examples": 10000}. A sum whose name is taken
+/// is preceded by its metric's: "top5/correct". Whole numbers are written as such, infinity and
+/// NaN, which JSON lacks, as null.
+[[nodiscard]] nlohmann::ordered_json to_json(const Report& report);
+
+/// What a run of training came to.
+/// Equal on every worker but for the seconds and the reason. At an own pace (parameter servers)
+/// everything is this worker's own, and the chief alone validates.
+struct History {
+  std::int64_t epochs = 0;           // complete ones
+  std::int64_t steps = 0;            // of this run
+  std::int64_t examples = 0;         // of this run, over all workers
+  double seconds = 0;                // of training; validation not counted
+  std::optional<Report> train;       // of the last epoch, complete or not
+  std::optional<Report> validation;  // the last one
+  std::string reason;                // why it ended: "max_steps 600 is reached"
+};
 
 }  // namespace troupe

@@ -1,5 +1,7 @@
 #include "train/step_closing.h"
 
+#include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "core/log.h"
@@ -7,6 +9,13 @@
 
 namespace troupe::detail {
 namespace {
+
+constexpr auto kNoLimit = std::numeric_limits<std::int64_t>::max();
+
+std::int64_t step_limit(const TrainOptions& options, const TrainState& state) {
+  if (!options.steps) return options.max_steps.value_or(kNoLimit);
+  return *options.steps > kNoLimit - state.step ? kNoLimit : state.step + *options.steps;
+}
 
 /// A loop that some workers have left would have the others wait for steps that do not come.
 void check_all_leave(Strategy& strategy, int leaving) {
@@ -19,6 +28,36 @@ void check_all_leave(Strategy& strategy, int leaving) {
 }
 
 }  // namespace
+
+TrainingLimits::TrainingLimits(const TrainOptions& options, const TrainState& state,
+                               const Pace::Counts& counts)
+    : updates_per_epoch_(counts.updates_per_epoch),
+      epochs_(options.epochs.value_or(options.max_steps || options.steps ? kNoLimit : 1)),
+      steps_(step_limit(options, state)),
+      relative_(options.steps.has_value()),
+      ends_by_place_(counts.ends_by_place) {}
+
+bool TrainingLimits::reached(const TrainState& state) const {
+  if (!ends_by_place_) return state.step >= last_step();
+  return state.position.epoch >= epochs_ || state.step >= steps_;
+}
+
+bool TrainingLimits::is_last(const TrainState& state) const {
+  if (!ends_by_place_) return reached(state);
+  const bool epoch_done = state.position.step == updates_per_epoch_;
+  return state.step >= steps_ || (epoch_done && state.position.epoch + 1 >= epochs_);
+}
+
+std::int64_t TrainingLimits::last_step() const {
+  return epochs_ > steps_ / updates_per_epoch_ ? steps_
+                                               : std::min(steps_, epochs_ * updates_per_epoch_);
+}
+
+std::string TrainingLimits::reason(const TrainState& state) const {
+  if (state.step >= steps_) return text(relative_ ? "step " : "max_steps ", steps_, " is reached");
+  const std::string of = steps_ == kNoLimit ? "" : text(" of max_steps ", steps_);
+  return text("the data has ended: epochs = ", epochs_, ", step = ", state.step, of);
+}
 
 void StepClosing::open(const DataIdentity& data, const Clock& clock, SavingListeners listeners) {
   if (options_.model_dir.empty()) {
@@ -34,7 +73,7 @@ void StepClosing::begin(bool reached) {
   over_ = reached || agree(strategy_, {false, !stop_reason_.empty()}).stop;
 }
 
-Wishes StepClosing::wishes(const Boundary& at) const {
+Wishes StepClosing::wishes(const Boundary& at) {
   Wishes mine;
   mine.save = save_wished_ || (at.after_step && checkpoints_ && checkpoints_->is_due());
   mine.stop = !stop_reason_.empty();

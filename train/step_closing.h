@@ -2,19 +2,61 @@
 // neither. It is what actions see of the run.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <optional>
 #include <string>
 
 #include "core/clock.h"
 #include "core/error.h"
 #include "options/train_options.h"
+#include "strategies/pace.h"
 #include "strategies/strategy.h"
-#include "train/agreement.h"
-#include "train/callbacks/periodic_action.h"
+#include "train/callbacks/callbacks.h"
 #include "train/checkpoint/checkpointer.h"
-#include "train/limits.h"
 
 namespace troupe::detail {
+
+/// When training ends, in epochs and in steps.
+class TrainingLimits {
+ public:
+  /// `state` is where training starts, `counts.updates_per_epoch` at least 1.
+  TrainingLimits(const TrainOptions& options, const TrainState& state, const Pace::Counts& counts);
+
+  /// Nothing is left to do.
+  [[nodiscard]] bool reached(const TrainState& state) const;
+  /// The step that brought `state` here was the last one.
+  [[nodiscard]] bool is_last(const TrainState& state) const;
+  /// The step that training ends at, if nobody stops it.
+  [[nodiscard]] std::int64_t last_step() const;
+  /// "max_steps 600 is reached", "the data has ended: 2 epochs, step 140 of max_steps 600".
+  [[nodiscard]] std::string reason(const TrainState& state) const;
+
+ private:
+  std::int64_t updates_per_epoch_;
+  std::int64_t epochs_;
+  std::int64_t steps_;
+  bool relative_;  // to where this run started
+  bool ends_by_place_;
+};
+
+/// What any worker wants after a step, all do.
+struct Wishes {
+  bool save = false;             // it is time for a checkpoint
+  bool stop = false;             // an action or the loop asked for the end
+  bool terminate = false;        // SIGTERM came
+  bool loss_not_finite = false;  // of the last step
+  int leaving = 0;               // workers whose loop has ended before training: 1 where it has
+};
+
+/// One small message. Collective: yes. The same answer on every worker.
+[[nodiscard]] inline Wishes agree(Strategy& strategy, const Wishes& mine) {
+  std::array<double, 5> votes = {mine.save ? 1.0 : 0.0, mine.stop ? 1.0 : 0.0,
+                                 mine.terminate ? 1.0 : 0.0, mine.loss_not_finite ? 1.0 : 0.0,
+                                 static_cast<double>(mine.leaving)};
+  strategy.sum(Span<double>(votes.data(), votes.size()));
+  return {votes[0] > 0, votes[1] > 0, votes[2] > 0, votes[3] > 0, static_cast<int>(votes[4])};
+}
 
 /// A place where a training loop continues or ends.
 struct Boundary {
@@ -66,7 +108,7 @@ class StepClosing final : public RunControl {
   void request_stop(const std::string& reason) override;
 
  private:
-  [[nodiscard]] Wishes wishes(const Boundary& at) const;
+  [[nodiscard]] Wishes wishes(const Boundary& at);
   [[noreturn]] void stop_by_signal();
 
   Strategy& strategy_;

@@ -16,8 +16,7 @@
 #include "train/epoch_reports.h"
 #include "train/evaluate.h"
 #include "train/learning/averaged_weights.h"
-#include "train/learning/schedule_factor.h"
-#include "train/limits.h"
+#include "train/learning/schedule.h"
 #include "train/step_closing.h"
 #include "train/training_checks.h"
 
@@ -84,7 +83,7 @@ void check_not_taken(const DistributedBatch& batch, const DataPosition& next) {
 
 }  // namespace
 
-class TrainingRun::Impl {
+class TrainingRun::Impl final : public TrainingEpochs {
  public:
   Impl(Strategy& strategy, const Hooks& hooks, TrainState& state, const DistributedSplits& data,
        const TrainOptions& options, Callbacks callbacks);
@@ -101,6 +100,9 @@ class TrainingRun::Impl {
       throw;
     }
   }
+  [[nodiscard]] TrainingEpoch* next() override {
+    return verb([&] { return next_epoch(); });
+  }
   [[nodiscard]] TrainingEpoch* next_epoch();
   [[nodiscard]] const DistributedBatch* next_batch();
   bool step(const DistributedBatch& batch, const Step& step);
@@ -110,22 +112,10 @@ class TrainingRun::Impl {
 
  private:
   friend class TrainingRun;
-  class Epochs;
   class Reader;
 
   bool tell_step();
   void leave_epoch();
-
-  class Epochs final : public TrainingEpochs {
-   public:
-    explicit Epochs(Impl& run) : run_(run) {}
-    [[nodiscard]] TrainingEpoch* next() override {
-      return run_.verb([&] { return run_.next_epoch(); });
-    }
-
-   private:
-    Impl& run_;
-  };
 
   /// The epoch under way, as it is read.
   class Reader final : public TrainingEpoch {
@@ -133,18 +123,18 @@ class TrainingRun::Impl {
     explicit Reader(Impl& run) : run_(run) {}
     void open(Epoch epoch) {
       epoch_.emplace(std::move(epoch));
-      begun_ = false;
+      place_.reset();
     }
     void close() { epoch_.reset(); }
     /// Null: every batch was read, or it is closed.
     [[nodiscard]] const DistributedBatch* read() {
       if (!epoch_) return nullptr;
-      if (std::exchange(begun_, true)) {
-        ++place_;
+      if (place_) {
+        ++*place_;
       } else {
         place_ = epoch_->begin();
       }
-      return place_ == epoch_->end() ? nullptr : &*place_;
+      return *place_ == epoch_->end() ? nullptr : &**place_;
     }
     [[nodiscard]] std::int64_t number() const override { return run_.reports_.epoch(); }
     [[nodiscard]] const DistributedBatch* next() override {
@@ -154,8 +144,7 @@ class TrainingRun::Impl {
    private:
     Impl& run_;
     std::optional<Epoch> epoch_;
-    Epoch::Iterator place_;
-    bool begun_ = false;
+    std::optional<Epoch::Iterator> place_;  // unset: nothing was read
   };
 
   std::optional<OnlyRun> only_{std::in_place};
@@ -172,7 +161,6 @@ class TrainingRun::Impl {
   detail::EpochReports reports_;
   std::optional<detail::TrainingLimits> limits_;
   std::optional<LearningRateSchedule> schedule_;
-  Epochs epochs_{*this};
   Reader reader_{*this};
   TakenStep taken_;
   Life life_ = Life::running;
@@ -383,7 +371,7 @@ TrainingRun::TrainingRun(Strategy& strategy, const Hooks& hooks, TrainState& sta
 
 TrainingRun::~TrainingRun() = default;
 
-TrainingEpochs& TrainingRun::epochs() { return impl_->epochs_; }
+TrainingEpochs& TrainingRun::epochs() { return *impl_; }
 
 bool TrainingRun::train_step(const DistributedBatch& batch) {
   return step(batch, [&hooks = impl_->hooks_](Replica& replica, const Batch& own) {

@@ -27,13 +27,39 @@
 #include <optional>
 #include <string>
 
+#include "core/pull_range.h"
+#include "data/loader.h"
 #include "strategies/strategy.h"
 #include "train/callbacks/callbacks.h"
-#include "train/history.h"
 #include "train/report.h"
-#include "train/training_epochs.h"
 
 namespace troupe {
+
+// The two ranges of a training loop: its epochs, and the batches of one. Each step of a range is a
+// boundary of the training: it closes what came before, so it is collective, may save, and throws
+// what the verbs throw.
+
+/// The batches of an epoch that are left for this worker, once each. A batch is valid until the
+/// next one. Leaving the inner loop and entering it again continues with the next batch.
+class TrainingEpoch : public PullRange<TrainingEpoch, const DistributedBatch> {
+ public:
+  [[nodiscard]] virtual std::int64_t number() const = 0;  // from 0
+  /// Null: the epoch or the training is over.
+  [[nodiscard]] virtual const DistributedBatch* next() = 0;
+
+ protected:
+  ~TrainingEpoch() = default;
+};
+
+/// The epochs that are left. An epoch that the next one follows is over, whatever was read of it.
+class TrainingEpochs : public PullRange<TrainingEpochs, TrainingEpoch> {
+ public:
+  /// Null: training is over.
+  [[nodiscard]] virtual TrainingEpoch* next() = 0;
+
+ protected:
+  ~TrainingEpochs() = default;
+};
 
 class TrainingRun {
  public:

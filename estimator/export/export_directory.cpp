@@ -1,19 +1,19 @@
 #include "estimator/export/export_directory.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
 
 #include "core/check.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "core/strict_json.h"
 #include "core/text.h"
-#include "estimator/export/exporter_parts.h"
+#include "train/checkpoint/checkpoint_manifest.h"
 
 namespace troupe {
 namespace {
@@ -23,19 +23,15 @@ constexpr std::size_t kNameDigits = 10;
 constexpr const char* kTemporary = "temp-";
 constexpr const char* kRemoved = "temp-removed-";
 
-/// Without the slashes at its end.
-std::string trimmed(std::string path) {
-  while (path.size() > 1 && path.back() == '/') path.pop_back();
-  return path;
-}
-
-void sync_posix_file(const std::string& path) {
-  constexpr int kFlags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
-  const int fd = ::open(path.c_str(), kFlags);
-  const int failed = fd < 0 ? -1 : ::fsync(fd);
-  const int error = errno;
-  if (fd >= 0) ::close(fd);
-  if (failed != 0) throw_file_error("sync", path, error);
+/// Calls `act`; what the file system refuses it, which is no checkpoint here, is an
+/// EnvironmentError.
+template <class Act>
+auto on_files(const Act& act) {
+  try {
+    return act();
+  } catch (const CheckpointError& error) {
+    throw EnvironmentError(error.cause(), error.fix());
+  }
 }
 
 /// Exports below the root, the oldest first.
@@ -66,11 +62,11 @@ void remove_tree(FileSystem& files, const std::string& path) {
 }
 
 /// Content before names, so that a directory never survives without what is in it.
-void sync_tree(FileSystem& files, const detail::FileSync& sync_file, const std::string& path) {
+void sync_tree(FileSystem& files, const std::string& path) {
   for (const DirectoryEntry& entry : files.list(path)) {
     const std::string below = path + "/" + entry.name;
-    if (entry.type == FileType::directory) sync_tree(files, sync_file, below);
-    if (entry.type == FileType::file) sync_file(below);
+    if (entry.type == FileType::directory) sync_tree(files, below);
+    if (entry.type == FileType::file) files.sync_file(below);
   }
   files.sync_directory(path);
 }
@@ -105,7 +101,7 @@ bool claim(FileSystem& files, const std::string& name) {
   }
 }
 
-std::string claim_name(FileSystem& files, const WallSeconds& now, Sleeper& sleeper) {
+std::string claim_name(FileSystem& files, const WallSeconds& now, const Sleep& sleep) {
   std::string name = text(now());
   for (int waits = 0; !claim(files, name); ++waits) {
     if (waits == kMaxWaits) {
@@ -113,7 +109,7 @@ std::string claim_name(FileSystem& files, const WallSeconds& now, Sleeper& sleep
                                   name, "' is taken, as were the ", kMaxWaits, " before."),
                              "let one process export there, and check the machine's clock.");
     }
-    sleeper.sleep(Seconds(1));
+    sleep(Seconds(1));
     name = text(now());
   }
   return name;
@@ -134,38 +130,76 @@ void remove_export(FileSystem& files, const std::string& name) {
   remove_tree(files, removed);
 }
 
+using nlohmann::json;
+
+constexpr const char* kFormat = "troupe-best-export";
+constexpr int kVersion = 1;
+constexpr const char* kTemporaryName = "temp-best.json";
+constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 20;
+
+// JSON has no such numbers.
+constexpr const char* kNaN = "NaN";
+constexpr const char* kInfinity = "Infinity";
+constexpr const char* kMinusInfinity = "-Infinity";
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw CheckpointError(text("it ", what, "."), "");
+}
+
+json to_json(double value) {
+  if (std::isnan(value)) return kNaN;
+  if (std::isinf(value)) return value > 0 ? kInfinity : kMinusInfinity;
+  return value;
+}
+
+double to_value(const std::string& name, const json& value) {
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  if (value.is_number()) return value.get<double>();
+  if (value == kNaN) return std::numeric_limits<double>::quiet_NaN();
+  if (value == kInfinity) return kInf;
+  if (value == kMinusInfinity) return -kInf;
+  refuse(text("has no number at '", name, "'"));
+}
+
+std::int64_t to_step(const json& value) {
+  constexpr auto kMax = std::uint64_t{std::numeric_limits<std::int64_t>::max()};
+  // What the parser finds without a sign is unsigned.
+  if (!value.is_number_unsigned() || value.get<std::uint64_t>() > kMax) refuse("has no valid step");
+  return value.get<std::int64_t>();
+}
+
+BestRecord to_record(const json& document) {
+  if (!has_format(document, kFormat, kVersion)) {
+    refuse(text("is no record of a best export, version ", kVersion));
+  }
+  const json name = document.value("export", json());
+  const json metrics = document.value("metrics", json());
+  if (!name.is_string() || !is_file_name(name.get<std::string>()) || !metrics.is_object()) {
+    refuse("has no valid 'export' and 'metrics'");
+  }
+  BestRecord record;
+  record.export_name = name.get<std::string>();
+  record.evaluation.global_step = to_step(document.value("step", json()));
+  for (const auto& [metric, value] : metrics.items()) {
+    record.evaluation.metrics.emplace_back(metric, to_value(metric, value));
+  }
+  return record;
+}
+
 }  // namespace
 
-std::int64_t wall_seconds() {
-  const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::seconds>(since_1970).count();
-}
-
-std::string publish_export(const std::string& base, const ModelWriter& write_model,
-                           const WallSeconds& now, Sleeper& sleeper) {
-  PosixFileSystem files(trimmed(base));
-  const auto sync_file = [&](const std::string& path) { sync_posix_file(files.shown(path)); };
-  return detail::publish_at(files, sync_file, write_model, now, sleeper);
-}
-
-void collect_old_exports(const std::string& base, int keep) {
-  PosixFileSystem files(trimmed(base));
-  detail::collect_at(files, keep);
-}
-
-std::string detail::publish_at(FileSystem& files, const FileSync& sync_file,
-                               const ModelWriter& write_model, const WallSeconds& now,
-                               Sleeper& sleeper) {
+std::string publish_export(FileSystem& files, const ModelWriter& write_model,
+                           const WallSeconds& now, const Sleep& sleep) {
   TROUPE_CHECK(write_model != nullptr);
   const std::string name = on_files([&] {
     files.create_root();
-    return claim_name(files, now, sleeper);
+    return claim_name(files, now, sleep);
   });
   const std::string temporary = kTemporary + name;
   try {
     write_model(files.shown(temporary));
     on_files([&] {
-      sync_tree(files, sync_file, temporary);
+      sync_tree(files, temporary);
       files.rename(temporary, name);
     });
   } catch (...) {
@@ -179,7 +213,7 @@ std::string detail::publish_at(FileSystem& files, const FileSync& sync_file,
   return files.shown(name);
 }
 
-void detail::collect_at(FileSystem& files, int keep) {
+void collect_old_exports(FileSystem& files, int keep) {
   TROUPE_CHECK(keep > 0);
   std::vector<std::string> names;
   try {
@@ -196,6 +230,32 @@ void detail::collect_at(FileSystem& files, int keep) {
       log_warning("the old export '", files.shown(name), "' was not removed: ", error.what());
     }
   }
+}
+
+std::optional<BestRecord> read_best(FileSystem& files) {
+  try {
+    if (!files.status(kBestName)) return std::nullopt;
+    return to_record(
+        parse_strict_json(files.read_file(kBestName, kMaxBytes), files.shown(kBestName)));
+  } catch (const CheckpointError& error) {
+    log_warning("'", files.shown(kBestName), "' does not say which export is the best, the event ",
+                "files are asked: ", error.cause());
+    return std::nullopt;
+  }
+}
+
+void write_best(FileSystem& files, const BestRecord& record) {
+  json metrics = json::object();
+  for (const auto& [name, value] : record.evaluation.metrics) metrics[name] = to_json(value);
+  const json document = {{"format", kFormat},
+                         {"version", kVersion},
+                         {"step", record.evaluation.global_step},
+                         {"export", record.export_name},
+                         {"metrics", std::move(metrics)}};
+  on_files([&] {
+    const std::string content = exact_json(document, files.shown(kBestName)) + "\n";
+    replace_file(files, kBestName, kTemporaryName, content);
+  });
 }
 
 }  // namespace troupe

@@ -1,40 +1,40 @@
-// How an export gets its directory, and how old ones go.
+// How an export gets its directory, how old ones go, and which one is the best.
 #pragma once
 
-#include <cstdint>
-#include <functional>
+#include <optional>
 #include <string>
 
 #include "core/file_system.h"
 #include "estimator/export/exporter.h"
-#include "estimator/roles/sleeper.h"
 
 namespace troupe {
 
-/// Seconds since 1970, by the system's clock.
-using WallSeconds = std::function<std::int64_t()>;
-[[nodiscard]] std::int64_t wall_seconds();
+/// Writes an export at the root of `files` (made where missing) and returns its path. A name that
+/// is taken is followed by the next second's, waited for, ten times at most. What `write_model`
+/// leaves behind when it throws is removed. Complete and durable when it returns. Throws:
+/// EnvironmentError; what write_model throws.
+std::string publish_export(FileSystem& files, const ModelWriter& write_model,
+                           const WallSeconds& now = &wall_seconds, const Sleep& sleep = &sleep_for);
 
-/// Writes an export below `base` (made where missing) and returns its path. A name that is taken is
-/// followed by the next second's, waited for, ten times at most. What `write_model` leaves behind
-/// when it throws is removed. Complete and durable when it returns.
-/// Throws: EnvironmentError; what write_model throws.
-std::string publish_export(const std::string& base, const ModelWriter& write_model,
-                           const WallSeconds& now, Sleeper& sleeper);
+/// At the root of `files`: removes all but the `keep` numerically largest directories whose names
+/// are ten digits. Touches nothing else. One that cannot be removed is a warning.
+void collect_old_exports(FileSystem& files, int keep);
 
-/// Removes all but the `keep` numerically largest directories whose names are ten digits. Touches
-/// nothing else. One that cannot be removed is a warning.
-void collect_old_exports(const std::string& base, int keep);
+inline constexpr const char* kBestName = "best.json";
 
-namespace detail {
+/// The file `best.json` beside the exports of a best exporter. It says which evaluation is to be
+/// beaten, so that a process that starts anew does not export a worse model. docs/export.md
+/// describes it.
+struct BestRecord {
+  Evaluation evaluation;    // metrics by name
+  std::string export_name;  // the export's directory, beside the file
+};
 
-/// Makes the content of a file that exists durable; the path is relative to the files' root.
-using FileSync = std::function<void(const std::string& path)>;
+/// The record at the root of `files`. Unset: there is none, or, with a warning, it is damaged.
+[[nodiscard]] std::optional<BestRecord> read_best(FileSystem& files);
 
-/// publish_export and collect_old_exports at the root of `files`.
-std::string publish_at(FileSystem& files, const FileSync& sync_file, const ModelWriter& write_model,
-                       const WallSeconds& now, Sleeper& sleeper);
-void collect_at(FileSystem& files, int keep);
+/// Replaces the record in one step; durable when it returns. Metrics may be infinite or NaN.
+/// Throws: EnvironmentError.
+void write_best(FileSystem& files, const BestRecord& record);
 
-}  // namespace detail
 }  // namespace troupe

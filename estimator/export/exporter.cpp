@@ -1,55 +1,129 @@
 #include "estimator/export/exporter.h"
 
+#include <chrono>
 #include <cmath>
 #include <set>
 #include <utility>
 
 #include "core/error.h"
+#include "core/file_system.h"
 #include "core/log.h"
 #include "core/text.h"
 #include "estimator/export/export_directory.h"
-#include "estimator/export/exporter_parts.h"
 #include "train/checkpoint/checkpoint_manifest.h"
 
 namespace troupe {
 namespace {
 
-class LatestExporter final : public Exporter {
+/// Throws: ConfigError where `name` is no file name, or `keep` not above 0.
+void check_exporter(const std::string& name, std::optional<int> keep) {
+  if (!is_file_name(name)) {
+    throw ConfigError(text("'", name, "' cannot be the name of an exporter: it names a directory."),
+                      "use at most 128 letters, digits, '.', '_' and '-', no '.' in front.");
+  }
+  if (keep && *keep <= 0) {
+    throw ConfigError(text("the exporter '", name, "' is to keep ", *keep, " exports."),
+                      "give a positive number, or std::nullopt to keep all.");
+  }
+}
+
+/// Exports every time.
+class StockExporter : public Exporter {
  public:
-  LatestExporter(std::string name, std::optional<int> keep, detail::ExporterWorld world)
+  StockExporter(std::string name, std::optional<int> keep, ExporterWorld world)
       : name_(std::move(name)), keep_(keep), world_(std::move(world)) {
-    detail::check_exporter(name_, keep_);
+    check_exporter(name_, keep_);
   }
 
-  [[nodiscard]] const std::string& name() const override { return name_; }
-  std::optional<std::string> offer(const ExportOffer& offer) override {
-    std::string path = detail::publish_offer(name_, offer, world_);
-    if (keep_) collect_old_exports(offer.export_directory, *keep_);
+  [[nodiscard]] const std::string& name() const final { return name_; }
+  std::optional<std::string> offer(const ExportOffer& offer) final {
+    if (!wants(offer)) return std::nullopt;
+    PosixFileSystem files(offer.export_directory);
+    std::string path = publish_export(files, offer.write_model, world_.now, world_.sleep);
+    log_info("exporter '", name_, "': step ", offer.evaluation.global_step, " is in '", path, "'");
+    published(offer, path, files);
+    if (keep_) collect_old_exports(files, *keep_);
     return path;
   }
 
+ protected:
+  [[nodiscard]] const ExporterWorld& world() const { return world_; }
+
  private:
+  [[nodiscard]] virtual bool wants(const ExportOffer& /*offer*/) { return true; }
+  virtual void published(const ExportOffer& /*offer*/, const std::string& /*path*/,
+                         FileSystem& /*files*/) {}
+
   std::string name_;
   std::optional<int> keep_;
-  detail::ExporterWorld world_;
+  ExporterWorld world_;
 };
 
-class FinalExporter final : public Exporter {
+class FinalExporter final : public StockExporter {
  public:
-  FinalExporter(std::string name, detail::ExporterWorld world)
-      : name_(std::move(name)), world_(std::move(world)) {
-    detail::check_exporter(name_, std::nullopt);
-  }
+  using StockExporter::StockExporter;
 
-  [[nodiscard]] const std::string& name() const override { return name_; }
-  std::optional<std::string> offer(const ExportOffer& offer) override {
-    if (!offer.is_final) return std::nullopt;
-    return detail::publish_offer(name_, offer, world_);
+ private:
+  [[nodiscard]] bool wants(const ExportOffer& offer) override { return offer.is_final; }
+};
+
+/// What is to be beaten comes from `best.json` and from the event files, which also know
+/// evaluations of a time before the exporter was there, or of a process that ended between an
+/// export and its record.
+class BestExporter final : public StockExporter {
+ public:
+  BestExporter(std::string name, IsBetter is_better, std::optional<int> keep, ExporterWorld world)
+      : StockExporter(std::move(name), keep, std::move(world)), is_better_(std::move(is_better)) {
+    if (!is_better_) {
+      throw ConfigError(text("the exporter '", this->name(), "' has no comparison."),
+                        "give smaller(\"...\"), larger(\"...\") or a function of your own.");
+    }
   }
 
  private:
-  std::string name_;
-  detail::ExporterWorld world_;
+  [[nodiscard]] bool wants(const ExportOffer& offer) override {
+    // Compared with itself first: a metric that is missing is reported also by the first offer.
+    static_cast<void>(is_better_(offer.evaluation, offer.evaluation));
+    if (directory_ != offer.export_directory) {
+      best_ = find_best(offer);
+      directory_ = offer.export_directory;
+    }
+    return !best_ || is_better_(*best_, offer.evaluation);
+  }
+  void published(const ExportOffer& offer, const std::string& path, FileSystem& files) override {
+    best_ = offer.evaluation;
+    write_best(files, {offer.evaluation, path.substr(path.rfind('/') + 1)});
+  }
+
+  /// Whether `past` has what the comparison needs.
+  [[nodiscard]] bool is_comparable(const Evaluation& past) const {
+    try {
+      static_cast<void>(is_better_(past, past));
+      return true;
+    } catch (const ConfigError&) {
+      return false;
+    }
+  }
+
+  [[nodiscard]] std::optional<Evaluation> find_best(const ExportOffer& offer) const {
+    std::optional<Evaluation> best;
+    PosixFileSystem files(offer.export_directory);
+    if (auto record = read_best(files); record && is_comparable(record->evaluation)) {
+      best = std::move(record->evaluation);
+    }
+    for (const auto& [step, scalars] : world().read_history(offer.evaluation_directory)) {
+      // The present evaluation is in the event files already, and nothing is better than itself;
+      // what is later belongs to a run that was given up.
+      if (step >= offer.evaluation.global_step) break;
+      const Evaluation past{step, {scalars.begin(), scalars.end()}};
+      if (is_comparable(past) && (!best || is_better_(*best, past))) best = past;
+    }
+    return best;
+  }
+
+  IsBetter is_better_;
+  std::optional<std::string> directory_;  // whose best is known
+  std::optional<Evaluation> best_;
 };
 
 /// A number beats NaN, NaN beats nothing.
@@ -64,12 +138,24 @@ IsBetter by_metric(std::string metric, Beats beats) {
 
 }  // namespace
 
-std::shared_ptr<Exporter> make_latest_exporter(std::string name, std::optional<int> keep) {
-  return detail::make_latest(std::move(name), keep, {});
+std::int64_t wall_seconds() {
+  const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::seconds>(since_1970).count();
 }
 
-std::shared_ptr<Exporter> make_final_exporter(std::string name) {
-  return detail::make_final(std::move(name), {});
+std::shared_ptr<Exporter> make_latest_exporter(std::string name, std::optional<int> keep,
+                                               ExporterWorld world) {
+  return std::make_shared<StockExporter>(std::move(name), keep, std::move(world));
+}
+
+std::shared_ptr<Exporter> make_final_exporter(std::string name, ExporterWorld world) {
+  return std::make_shared<FinalExporter>(std::move(name), std::nullopt, std::move(world));
+}
+
+std::shared_ptr<Exporter> make_best_exporter(std::string name, IsBetter is_better,
+                                             std::optional<int> keep, ExporterWorld world) {
+  return std::make_shared<BestExporter>(std::move(name), std::move(is_better), keep,
+                                        std::move(world));
 }
 
 IsBetter smaller(std::string metric) {
@@ -89,40 +175,12 @@ void validate(const Exporters& exporters) {
                         "make_best_exporter or a class of your own.");
     }
     const std::string& name = exporters[i]->name();
-    detail::check_exporter(name, std::nullopt);
+    check_exporter(name, std::nullopt);
     if (!names.insert(name).second) {
       throw ConfigError(text("two exporters are named '", name, "'."),
                         "give each its own name: their exports go to directories of that name.");
     }
   }
-}
-
-std::shared_ptr<Exporter> detail::make_latest(std::string name, std::optional<int> keep,
-                                              ExporterWorld world) {
-  return std::make_shared<LatestExporter>(std::move(name), keep, std::move(world));
-}
-
-std::shared_ptr<Exporter> detail::make_final(std::string name, ExporterWorld world) {
-  return std::make_shared<FinalExporter>(std::move(name), std::move(world));
-}
-
-void detail::check_exporter(const std::string& name, std::optional<int> keep) {
-  if (!is_file_name(name)) {
-    throw ConfigError(text("'", name, "' cannot be the name of an exporter: it names a directory."),
-                      "use at most 128 letters, digits, '.', '_' and '-', no '.' in front.");
-  }
-  if (keep && *keep <= 0) {
-    throw ConfigError(text("the exporter '", name, "' is to keep ", *keep, " exports."),
-                      "give a positive number, or std::nullopt to keep all.");
-  }
-}
-
-std::string detail::publish_offer(const std::string& exporter, const ExportOffer& offer,
-                                  const ExporterWorld& world) {
-  std::string path =
-      publish_export(offer.export_directory, offer.write_model, world.now, *world.sleeper);
-  log_info("exporter '", exporter, "': step ", offer.evaluation.global_step, " is in '", path, "'");
-  return path;
 }
 
 }  // namespace troupe

@@ -6,6 +6,7 @@
 // numbers never sees half a model.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -40,16 +41,30 @@ class Exporter {
   virtual std::optional<std::string> offer(const ExportOffer& offer) = 0;
 };
 
+/// Seconds since 1970, by the system's clock.
+using WallSeconds = std::function<std::int64_t()>;
+[[nodiscard]] std::int64_t wall_seconds();
+
+/// What an exporter asks of the world; tests put others in its place.
+struct ExporterWorld {
+  WallSeconds now = &wall_seconds;
+  Sleep sleep = &sleep_for;
+  /// Reads the scalars below an evaluation's directory.
+  std::function<ScalarHistory(const std::string& directory)> read_history = &read_scalars;
+};
+
 using Exporters = std::vector<std::shared_ptr<Exporter>>;
 
 /// Exports every time. Keeps the newest `keep`, counted over all runs; unset: all.
 /// Throws: ConfigError where keep is not above 0, or the name is no file name.
 [[nodiscard]] std::shared_ptr<Exporter> make_latest_exporter(std::string name,
-                                                             std::optional<int> keep = 5);
+                                                             std::optional<int> keep = 5,
+                                                             ExporterWorld world = {});
 
 /// Exports the final checkpoint only. Training that ended early has a final one too; Estimator's
 /// FinalExporter fired at max_steps alone.
-[[nodiscard]] std::shared_ptr<Exporter> make_final_exporter(std::string name);
+[[nodiscard]] std::shared_ptr<Exporter> make_final_exporter(std::string name,
+                                                            ExporterWorld world = {});
 
 /// True if `current` is better than `best`.
 using IsBetter = std::function<bool(const Evaluation& best, const Evaluation& current)>;
@@ -65,7 +80,8 @@ using IsBetter = std::function<bool(const Evaluation& best, const Evaluation& cu
 /// Throws: ConfigError as make_latest_exporter, or where is_better is null.
 [[nodiscard]] std::shared_ptr<Exporter> make_best_exporter(std::string name = "best",
                                                            IsBetter is_better = smaller(),
-                                                           std::optional<int> keep = 5);
+                                                           std::optional<int> keep = 5,
+                                                           ExporterWorld world = {});
 
 /// Throws: ConfigError where one is null, a name is no file name or is there twice.
 void validate(const Exporters& exporters);

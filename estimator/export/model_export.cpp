@@ -5,13 +5,14 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <string_view>
 #include <system_error>
 
 #include "core/error.h"
-#include "core/span.h"
+#include "core/file_system.h"
 #include "core/text.h"
+#include "estimator/export/model_signature.h"
 #include "estimator/export/torch_script.h"
-#include "estimator/export/triton_config.h"
 #include "tensors/tensor_file.h"
 
 namespace troupe {
@@ -24,16 +25,12 @@ namespace fs = std::filesystem;
                          "make the directory writable and free space on its file system.");
 }
 
-void write_file(const fs::path& path, Span<const char> content) {
+void write_file(const fs::path& path, std::string_view content) {
   errno = 0;
   std::ofstream out(path, std::ios::binary);
   out.write(content.data(), static_cast<std::streamsize>(content.size()));
   out.close();
   if (!out) throw_not_written(path, {errno != 0 ? errno : EIO, std::generic_category()});
-}
-
-void write_file(const fs::path& path, const std::string& content) {
-  write_file(path, Span<const char>(content.data(), content.size()));
 }
 
 void make_directories(const fs::path& path) {
@@ -52,10 +49,8 @@ void link_or_copy(const fs::path& from, const fs::path& to) {
 }
 
 bool is_plain_name(const std::string& name) {
-  return !name.empty() && name.front() != '.' && std::all_of(name.begin(), name.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '-' || c == '.';
-  });
+  return !name.empty() && name.front() != '.' &&
+         std::all_of(name.begin(), name.end(), is_name_character);
 }
 
 /// Whether a relative path stays below the folder that it starts from, and names a file in it.
@@ -149,7 +144,7 @@ void write_model(const Hooks& hooks, Replica& replica, const std::vector<NamedTe
   tensors.insert(tensors.end(), buffers.begin(), buffers.end());
   const std::vector<std::byte> weights = write_tensors(tensors);
   write_file(root / "model.safetensors",
-             Span<const char>(reinterpret_cast<const char*>(weights.data()), weights.size()));
+             std::string_view(reinterpret_cast<const char*>(weights.data()), weights.size()));
 
   write_file(root / "signature.json", signature_json(signature, options.global_step));
   write_file(root / "config.pbtxt", triton_config(options.model_name, signature));

@@ -1,4 +1,4 @@
-// What goes into an exported model and what comes out, and how files name the types.
+// What goes into an exported model and what comes out, as signature.json and Triton say it.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -34,5 +34,18 @@ struct TypeName {
 /// The content of signature.json.
 /// Throws: ConfigError where a name is not UTF-8.
 [[nodiscard]] std::string signature_json(const ModelSignature& signature, std::int64_t global_step);
+
+/// Names by which Triton's clients call `tensors`: "<name>__<position>". Its PyTorch backend takes
+/// everything after the first "__" for the position, so a name in which that would be something
+/// else, or that has other characters than letters, digits, '_', '-' and '.', becomes `fallback`
+/// ("INPUT", "OUTPUT").
+[[nodiscard]] std::vector<std::string> triton_names(const std::vector<TensorSignature>& tensors,
+                                                    const std::string& fallback);
+
+/// The content of config.pbtxt, which NVIDIA's Triton Inference Server reads. The batch is a
+/// dimension like any other (max_batch_size 0), so that clients send exactly the shapes of
+/// signature.json.
+[[nodiscard]] std::string triton_config(const std::string& model_name,
+                                        const ModelSignature& signature);
 
 }  // namespace troupe

@@ -1,6 +1,9 @@
 #include "estimator/roles/evaluation.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <thread>
 
 #include "core/error.h"
 #include "core/text.h"
@@ -28,6 +31,41 @@ std::string to_line(const Evaluation& evaluation) {
     line += text(line.empty() ? "" : ", ", name, " = ", value);
   }
   return line;
+}
+
+EvaluationRound evaluate_and_export(EvaluationJob& job, const std::string& checkpoint,
+                                    const std::function<bool(std::int64_t step)>& is_final) {
+  EvaluationRound round;
+  round.checkpoint = checkpoint;
+  round.evaluation = job.evaluate(checkpoint);
+  if (round.evaluation.metrics.empty()) {
+    throw ConfigError(text("the evaluation of '", checkpoint, "' has no metrics."),
+                      "let the evaluation report a loss at least.");
+  }
+  round.is_final = is_final(round.evaluation.global_step);
+  round.exports = job.export_models(checkpoint, round.evaluation, round.is_final);
+  return round;
+}
+
+void export_as_final(EvaluationJob& job, EvaluationRound& round) {
+  const auto former =
+      std::exchange(round.exports, job.export_models(round.checkpoint, round.evaluation, true));
+  for (std::size_t i = 0; i < std::min(former.size(), round.exports.size()); ++i) {
+    if (!round.exports[i]) round.exports[i] = former[i];
+  }
+  round.is_final = true;
+}
+
+bool max_steps_reached(const TrainingGoal& goal, std::int64_t step) {
+  return goal.max_steps && step != 0 && step >= *goal.max_steps;
+}
+
+double tenths(Seconds duration) { return std::round(duration.count() * 10) / 10; }
+
+void sleep_for(Seconds duration) {
+  // More than the clock's whole nanoseconds can hold would be no wait at all.
+  constexpr Seconds kLongest = std::chrono::hours(24 * 365);
+  if (duration > Seconds(0)) std::this_thread::sleep_for(std::min(duration, kLongest));
 }
 
 }  // namespace troupe

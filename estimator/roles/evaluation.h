@@ -1,10 +1,16 @@
-// Evaluation: what evaluating one checkpoint came to.
+// Evaluation: what evaluating one checkpoint came to, and how the roles of train_and_evaluate get
+// one and what it exports. They need no more of an estimator than EvaluationJob, so they are tested
+// without a model.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "estimator/roles/finished_marker.h"
 
 namespace troupe {
 
@@ -20,5 +26,51 @@ struct Evaluation {
 
 /// "accuracy = 0.98, average_loss = 0.06, global_step = 600, loss = 0.061": by name.
 [[nodiscard]] std::string to_line(const Evaluation& evaluation);
+
+class EvaluationJob {
+ public:
+  virtual ~EvaluationJob() = default;
+  /// The directory of the newest complete checkpoint; unset: there is none yet.
+  [[nodiscard]] virtual std::optional<std::string> latest_checkpoint() = 0;
+  /// Evaluates that checkpoint and writes the summaries.
+  /// Throws: CheckpointError when it is not there any more or not good.
+  [[nodiscard]] virtual Evaluation evaluate(const std::string& checkpoint) = 0;
+  /// Runs the exporters, in their order; one answer each, unset where an exporter chose not to.
+  virtual std::vector<std::optional<std::string>> export_models(const std::string& checkpoint,
+                                                                const Evaluation& evaluation,
+                                                                bool is_final) = 0;
+  /// What the chief left when its training ended; unset: it has not ended.
+  [[nodiscard]] virtual std::optional<Finished> finished() = 0;
+};
+
+/// A checkpoint that was evaluated, and offered to the exporters.
+struct EvaluationRound {
+  std::string checkpoint;
+  Evaluation evaluation;
+  std::vector<std::optional<std::string>> exports;
+  bool is_final = false;  // the exporters were told so
+};
+
+/// Evaluates `checkpoint` and runs the exporters. `is_final` is asked between the two, with the
+/// evaluation's step, since training may end meanwhile.
+/// Throws: ConfigError where the evaluation has no metrics; what the job throws.
+[[nodiscard]] EvaluationRound evaluate_and_export(
+    EvaluationJob& job, const std::string& checkpoint,
+    const std::function<bool(std::int64_t step)>& is_final);
+
+/// Where it turns out only later that `round` was the final one: runs the exporters again and tells
+/// them so. An exporter that does not choose to export again keeps its former answer.
+void export_as_final(EvaluationJob& job, EvaluationRound& round);
+
+/// Whether the evaluation of `step` has reached goal.max_steps. Step 0 never has.
+[[nodiscard]] bool max_steps_reached(const TrainingGoal& goal, std::int64_t step);
+
+/// A time in seconds, as lines show it.
+[[nodiscard]] double tenths(Seconds duration);
+
+/// How a role waits, so that tests need no sleep.
+using Sleep = std::function<void(Seconds duration)>;
+/// The thread really waits.
+void sleep_for(Seconds duration);
 
 }  // namespace troupe

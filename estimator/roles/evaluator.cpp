@@ -1,7 +1,6 @@
 #include "estimator/roles/evaluator.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "core/error.h"
@@ -11,12 +10,10 @@
 namespace troupe {
 namespace {
 
-using Status = EvaluationRound::Status;
-
+constexpr const char* kPresenceName = ".troupe-evaluator";
+constexpr int kPresenceTries = 10;
+constexpr Seconds kPause{0.1};
 constexpr int kTries = 3;  // for one checkpoint that cannot be read
-
-/// In seconds, as lines show it.
-double shown(Seconds duration) { return std::round(duration.count() * 10) / 10; }
 
 std::string to_text(const TrainingGoal& goal) {
   const std::string steps = goal.max_steps ? text(*goal.max_steps) : "unset";
@@ -41,23 +38,21 @@ class Limiter final {
 /// One run of the evaluator, so that what it knows has a name each.
 class Evaluator final {
  public:
-  Evaluator(EvaluationJob& job, const EvaluatorOptions& options, const Clock& clock,
-            Sleeper& sleeper)
-      : job_(job), options_(options), clock_(clock), sleeper_(sleeper) {}
+  Evaluator(EvaluationJob& job, const EvaluatorOptions& options, const Clock& clock, Sleep sleep)
+      : job_(job), options_(options), clock_(clock), sleep_(std::move(sleep)) {}
 
-  std::optional<EvaluationRound> run();
+  EvaluationRound run();
 
  private:
   /// The chief's marker, if it is about this training.
   [[nodiscard]] std::optional<Finished> finished();
   [[nodiscard]] bool is_over(const std::optional<Finished>& marker);
   [[nodiscard]] Seconds throttle_left(const std::optional<Finished>& marker) const;
-  /// One look for a checkpoint, with its callbacks. Unset: a callback ends the evaluator.
-  std::optional<Status> look(const std::optional<Finished>& marker);
+  /// One look for a checkpoint that is new. Returns whether one was evaluated.
+  bool look(const std::optional<Finished>& marker);
   [[nodiscard]] bool is_new(const std::optional<std::string>& checkpoint) const;
-  /// The round of `checkpoint` or of a newer one; of status `missing` where it is gone and none is.
-  EvaluationRound evaluate(std::string checkpoint);
-  [[nodiscard]] EvaluationRound nothing_new(const std::optional<Finished>& marker);
+  /// The round of `checkpoint` or of a newer one; unset where it is gone and none is.
+  std::optional<EvaluationRound> evaluate(std::string checkpoint);
   [[nodiscard]] std::string awaited(const std::optional<Finished>& marker) const;
   [[nodiscard]] Seconds waited() const { return clock_.now() - idle_since_; }
   void throw_if_idle(const std::optional<Finished>& marker) const;
@@ -65,8 +60,8 @@ class Evaluator final {
   EvaluationJob& job_;
   const EvaluatorOptions& options_;
   const Clock& clock_;
-  Sleeper& sleeper_;
-  std::optional<EvaluationRound> last_;      // of those that evaluated
+  Sleep sleep_;
+  std::optional<EvaluationRound> last_;
   std::optional<Clock::TimePoint> started_;  // the last evaluation
   Clock::TimePoint idle_since_;
   Limiter warnings_;
@@ -74,34 +69,32 @@ class Evaluator final {
   bool warned_of_goal_ = false;
 };
 
-std::optional<EvaluationRound> Evaluator::run() {
+EvaluationRound Evaluator::run() {
   if (options_.throttle.count() == 0) {
     log_info("throttle_secs is 0: looks for a new checkpoint every ", options_.poll.count(), " s");
   }
   if (options_.start_delay.count() > 0) {
     log_info("waits ", options_.start_delay.count(), " s before the first look for a checkpoint");
-    sleeper_.sleep(options_.start_delay);
+    sleep_(options_.start_delay);
   }
   idle_since_ = clock_.now();
   for (;;) {
     const std::optional<Finished> marker = finished();
     // Before the wait: nobody waits for an evaluator that has nothing left to do.
-    if (is_over(marker)) return last_;
+    if (is_over(marker)) return *last_;
     const Seconds left = throttle_left(marker);
     if (left.count() > 0) {
       if (throttle_lines_.allows(clock_.now())) {
-        log_info("waits ", shown(left), " s until the next evaluation (throttle_secs ",
+        log_info("waits ", tenths(left), " s until the next evaluation (throttle_secs ",
                  options_.throttle.count(), " from start to start)");
       }
       if (options_.idle_timeout && !is_new(job_.latest_checkpoint())) throw_if_idle(marker);
-      sleeper_.sleep(std::min(options_.poll, left));
+      sleep_(std::min(options_.poll, left));
       continue;
     }
-    const std::optional<Status> status = look(marker);
-    if (!status) return last_;
-    if (*status == Status::evaluated) continue;
+    if (look(marker)) continue;
     throw_if_idle(marker);
-    sleeper_.sleep(options_.poll);
+    sleep_(options_.poll);
   }
 }
 
@@ -139,34 +132,28 @@ Seconds Evaluator::throttle_left(const std::optional<Finished>& marker) const {
   return options_.throttle - Seconds(clock_.now() - *started_);
 }
 
-std::optional<Status> Evaluator::look(const std::optional<Finished>& marker) {
-  if (options_.before_evaluation && !options_.before_evaluation()) {
-    log_info("the evaluator ends: before_evaluation asks for it");
-    return std::nullopt;
-  }
+bool Evaluator::look(const std::optional<Finished>& marker) {
   const std::optional<std::string> newest = job_.latest_checkpoint();
-  EvaluationRound round;
+  std::optional<EvaluationRound> round;
   if (is_new(newest)) round = evaluate(*newest);
-  if (round.status == Status::evaluated) {
-    last_ = round;
-    idle_since_ = clock_.now();
-    warnings_.reset();
-    throttle_lines_.reset();
-  } else {
-    round = nothing_new(marker);
+  if (!round) {
+    if (warnings_.allows(clock_.now())) {
+      log_warning("there is no ", awaited(marker), " yet; waited ", tenths(waited()), " s for it");
+    }
+    return false;
   }
-  if (options_.after_evaluation && !options_.after_evaluation(round)) {
-    log_info("the evaluator ends: after_evaluation asks for it");
-    return std::nullopt;
-  }
-  return round.status;
+  last_ = std::move(round);
+  idle_since_ = clock_.now();
+  warnings_.reset();
+  throttle_lines_.reset();
+  return true;
 }
 
 bool Evaluator::is_new(const std::optional<std::string>& checkpoint) const {
   return checkpoint && !checkpoint->empty() && (!last_ || last_->checkpoint != *checkpoint);
 }
 
-EvaluationRound Evaluator::evaluate(std::string checkpoint) {
+std::optional<EvaluationRound> Evaluator::evaluate(std::string checkpoint) {
   for (int tries = 1;;) {
     try {
       const auto start = clock_.now();
@@ -181,25 +168,16 @@ EvaluationRound Evaluator::evaluate(std::string checkpoint) {
       if (newest == checkpoint && tries == kTries) throw;
       log_warning("'", checkpoint, "' was not evaluated: ", error.cause(), " The newest is '",
                   newest, "'.");
-      if (!is_new(newest)) return {};
+      if (!is_new(newest)) return std::nullopt;
       if (newest == checkpoint) {
         ++tries;
-        sleeper_.sleep(options_.poll);
+        sleep_(options_.poll);
       } else {
         tries = 1;
         checkpoint = newest;
       }
     }
   }
-}
-
-EvaluationRound Evaluator::nothing_new(const std::optional<Finished>& marker) {
-  EvaluationRound round;
-  round.status = last_ ? Status::no_new : Status::missing;
-  if (warnings_.allows(clock_.now())) {
-    log_warning("there is no ", awaited(marker), " yet; waited ", shown(waited()), " s for it");
-  }
-  return round;
 }
 
 std::string Evaluator::awaited(const std::optional<Finished>& marker) const {
@@ -210,57 +188,81 @@ std::string Evaluator::awaited(const std::optional<Finished>& marker) const {
 void Evaluator::throw_if_idle(const std::optional<Finished>& marker) const {
   if (!options_.idle_timeout || waited() < *options_.idle_timeout) return;
   throw TimeoutError(
-      text("the evaluator has waited ", shown(waited()), " s for a ", awaited(marker),
+      text("the evaluator has waited ", tenths(waited()), " s for a ", awaited(marker),
            " (idle_timeout ", options_.idle_timeout->count(), " s)."),
       "see whether training still runs and saves into the same model directory.");
 }
 
+/// A throttle of 0 lets every new step through, which a period of seconds cannot say.
+Every period(Seconds throttle) {
+  return throttle.count() == 0 ? Every::n_steps(1) : Every::n_seconds(throttle.count());
+}
+
 }  // namespace
 
-EvaluationRound evaluate_and_export(EvaluationJob& job, const std::string& checkpoint,
-                                    const std::function<bool(std::int64_t step)>& is_final) {
-  EvaluationRound round;
-  round.checkpoint = checkpoint;
-  round.evaluation = job.evaluate(checkpoint);
-  if (round.evaluation.metrics.empty()) {
-    throw ConfigError(text("the evaluation of '", checkpoint, "' has no metrics."),
-                      "let the evaluation report a loss at least.");
+EvaluationRound run_evaluator(EvaluationJob& job, const EvaluatorOptions& options,
+                              const Clock& clock, Sleep sleep) {
+  return Evaluator(job, options, clock, std::move(sleep)).run();
+}
+
+std::unique_ptr<FileLock> lock_as_evaluator(const std::string& model_dir, const Sleep& sleep) {
+  PosixFileSystem files(model_dir);
+  files.create_root();
+  for (int tries = 0; tries < kPresenceTries; ++tries) {
+    if (tries > 0) sleep(kPause);  // a chief that looks holds the lock for a moment
+    if (auto lock = files.try_lock(kPresenceName)) return lock;
   }
-  round.is_final = is_final(round.evaluation.global_step);
-  round.exports = job.export_models(checkpoint, round.evaluation, round.is_final);
-  round.status = Status::evaluated;
-  return round;
+  throw EnvironmentError("another evaluator is at work in " + model_dir + ".",
+                         "start one evaluator per model directory.");
 }
 
-void export_as_final(EvaluationJob& job, EvaluationRound& round) {
-  const auto former =
-      std::exchange(round.exports, job.export_models(round.checkpoint, round.evaluation, true));
-  for (std::size_t i = 0; i < std::min(former.size(), round.exports.size()); ++i) {
-    if (!round.exports[i]) round.exports[i] = former[i];
+bool evaluator_is_present(const std::string& model_dir) {
+  PosixFileSystem files(model_dir);
+  if (!files.status("") || !files.status(kPresenceName)) return false;
+  return files.try_lock(kPresenceName) == nullptr;
+}
+
+EvaluationListener::EvaluationListener(EvaluationJob& job, Seconds throttle,
+                                       const TrainingGoal& goal, const Clock& clock)
+    : job_(job), throttle_(throttle), goal_(goal), clock_(clock), timer_(period(throttle), clock) {}
+
+void EvaluationListener::begin() {
+  timer_.reset();
+  first_ = true;
+  last_.reset();
+  evaluated_step_.reset();
+}
+
+SavingListener::Answer EvaluationListener::after_save(const SavedCheckpoint& saved) {
+  if (std::exchange(first_, false)) return Answer::go_on;
+  if (!timer_.due(saved.step)) {
+    log_info("evaluation of model.ckpt-", saved.step, " skipped: ", tenths(clock_.now() - started_),
+             " s of throttle_secs ", throttle_.count(), " have passed");
+    return Answer::go_on;
   }
-  round.is_final = true;
+  evaluate(saved);
+  return Answer::go_on;
 }
 
-bool max_steps_reached(const TrainingGoal& goal, std::int64_t step) {
-  return goal.max_steps && step != 0 && step >= *goal.max_steps;
+void EvaluationListener::end(const SavedCheckpoint& saved) {
+  if (evaluated_step_ == saved.step) {
+    // Nobody knew then that training would end here: the input was over, or a callback stopped it.
+    if (!last_->is_final) export_as_final(job_, *last_);
+    return;
+  }
+  SavedCheckpoint last = saved;
+  last.last = true;
+  evaluate(last);
 }
 
-void EvaluatorOptions::validate() const {
-  const auto check = [](const char* name, Seconds time, bool good) {
-    if (good) return;
-    throw ConfigError(text(name, " of the evaluator is ", time.count(), " s."), "give more.");
-  };
-  constexpr Seconds kZero(0);
-  check("start_delay_secs", start_delay, start_delay >= kZero);
-  check("throttle_secs", throttle, throttle >= kZero);
-  check("poll", poll, poll > kZero);
-  if (idle_timeout) check("idle_timeout", *idle_timeout, *idle_timeout > kZero);
-}
-
-std::optional<EvaluationRound> run_evaluator(EvaluationJob& job, const EvaluatorOptions& options,
-                                             const Clock& clock, Sleeper& sleeper) {
-  options.validate();
-  return Evaluator(job, options, clock, sleeper).run();
+void EvaluationListener::evaluate(const SavedCheckpoint& saved) {
+  // Before the evaluation: throttle counts from start to start.
+  timer_.mark(saved.step);
+  started_ = clock_.now();
+  last_ = evaluate_and_export(job_, saved.path, [&](std::int64_t step) {
+    return saved.last || max_steps_reached(goal_, step);
+  });
+  evaluated_step_ = saved.step;
 }
 
 }  // namespace troupe

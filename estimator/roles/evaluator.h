@@ -1,41 +1,19 @@
-// The evaluator: waits for checkpoints and evaluates the newest, until training is over. A process
-// of its own that needs nothing but the model directory.
+// Who evaluates the checkpoints of a training: the evaluator, a process of its own that needs
+// nothing but the model directory, or a listener in the process that trains.
 #pragma once
 
 #include <cstdint>
-#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "core/clock.h"
-#include "estimator/roles/evaluation_job.h"
-#include "estimator/roles/sleeper.h"
+#include "core/file_system.h"
+#include "estimator/roles/evaluation.h"
+#include "train/callbacks/callbacks.h"
+#include "train/callbacks/step_timer.h"
 
 namespace troupe {
-
-/// What one round of the evaluator came to.
-struct EvaluationRound {
-  enum class Status { evaluated, missing, no_new };
-  Status status = Status::missing;
-  std::string checkpoint;                           // evaluated
-  Evaluation evaluation;                            // evaluated
-  std::vector<std::optional<std::string>> exports;  // evaluated
-  bool is_final = false;                            // evaluated: the exporters were told so
-};
-
-/// Evaluates `checkpoint` and runs the exporters. `is_final` is asked between the two, with the
-/// evaluation's step, since training may end meanwhile.
-/// Throws: ConfigError where the evaluation has no metrics; what the job throws.
-[[nodiscard]] EvaluationRound evaluate_and_export(
-    EvaluationJob& job, const std::string& checkpoint,
-    const std::function<bool(std::int64_t step)>& is_final);
-
-/// Where it turns out only later that `round` was the final one: runs the exporters again and tells
-/// them so. An exporter that does not choose to export again keeps its former answer.
-void export_as_final(EvaluationJob& job, EvaluationRound& round);
-
-/// Whether the evaluation of `step` has reached goal.max_steps. Step 0 never has.
-[[nodiscard]] bool max_steps_reached(const TrainingGoal& goal, std::int64_t step);
 
 struct EvaluatorOptions {
   Seconds start_delay{120};
@@ -45,20 +23,62 @@ struct EvaluatorOptions {
   /// Ends with an error when nothing new has come for so long since the last evaluation; unset:
   /// waits for ever.
   std::optional<Seconds> idle_timeout;
-  std::function<bool()> before_evaluation;  // at every look; false: end. Null: go on
-  std::function<bool(const EvaluationRound&)> after_evaluation;  // of every look; the same
-
-  /// Throws: ConfigError for a time below 0, and for a poll or an idle_timeout of 0.
-  void validate() const;
 };
 
-/// Returns the last evaluation; unset if there was none. A checkpoint that retention deleted while
+/// Waits for checkpoints and evaluates the newest, until training is over. Returns the last
+/// evaluation. A checkpoint that retention deleted while
 /// it was read is followed by the newer one. Once the chief's marker says that training is over,
 /// throttle does not delay the last evaluation. Every wait is logged with what it waits for, at
-/// most every ten minutes.
+/// most every ten minutes. `options` are those of a valid EvalSpec, with a poll above 0.
 /// Blocks: until training is over.
-/// Throws: TimeoutError after idle_timeout; ConfigError as validate; what the job throws.
-std::optional<EvaluationRound> run_evaluator(EvaluationJob& job, const EvaluatorOptions& options,
-                                             const Clock& clock, Sleeper& sleeper);
+/// Throws: TimeoutError after idle_timeout; what the job throws.
+EvaluationRound run_evaluator(EvaluationJob& job, const EvaluatorOptions& options,
+                              const Clock& clock, Sleep sleep = &sleep_for);
+
+/// By the lock file `.troupe-evaluator` of a model directory the chief knows whether an evaluator
+/// is at work; cluster descriptions often do not say. The evaluator holds it as long as it lives.
+/// Makes the model directory where it is missing. Blocks: a second, where the lock is taken.
+/// Throws: EnvironmentError where another evaluator is at work there.
+[[nodiscard]] std::unique_ptr<FileLock> lock_as_evaluator(const std::string& model_dir,
+                                                          const Sleep& sleep = &sleep_for);
+
+/// Looks by taking the lock for a moment, so the chief alone asks. On a network file system without
+/// locks between machines: false.
+[[nodiscard]] bool evaluator_is_present(const std::string& model_dir);
+
+/// Evaluation in the process that trains, driven by its checkpoints, so the training data keeps its
+/// position. The rules are those of Estimator's local mode.
+class EvaluationListener final : public SavingListener {
+ public:
+  /// `throttle` is between starts of evaluations, 0 or more; that of goal.max_steps is the final
+  /// one. `job` and `clock` outlive the listener.
+  EvaluationListener(EvaluationJob& job, Seconds throttle, const TrainingGoal& goal,
+                     const Clock& clock);
+
+  void begin() override;
+  /// The first save, at the start of the run, is never evaluated. A later one is when the throttle
+  /// has passed.
+  Answer after_save(const SavedCheckpoint& saved) override;
+  /// Evaluates the last checkpoint unless that was done, whatever the throttle says; this one is
+  /// the final evaluation, also where training stopped before max_steps; one that was done as just
+  /// another is exported again as the final one.
+  void end(const SavedCheckpoint& saved) override;
+
+  /// Unset: nothing was evaluated.
+  [[nodiscard]] const std::optional<EvaluationRound>& last() const { return last_; }
+
+ private:
+  void evaluate(const SavedCheckpoint& saved);
+
+  EvaluationJob& job_;
+  const Seconds throttle_;
+  const TrainingGoal goal_;
+  const Clock& clock_;
+  StepTimer timer_;
+  Clock::TimePoint started_;  // the last evaluation
+  bool first_ = true;
+  std::optional<EvaluationRound> last_;
+  std::optional<std::int64_t> evaluated_step_;
+};
 
 }  // namespace troupe

@@ -1,5 +1,6 @@
 #include "estimator/roles/finished_marker.h"
 
+#include <cstddef>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
@@ -43,8 +44,7 @@ std::optional<std::int64_t> read_goal(const json& goal, const char* key, const s
 }
 
 Finished parse(const json& document, const std::string& shown) {
-  if (!document.is_object() || document.value("format", json()) != kFormat ||
-      document.value("version", json()) != kVersion) {
+  if (!has_format(document, kFormat, kVersion)) {
     refuse(shown, text("is no finished marker of version ", kVersion));
   }
   const json goal = document.value("goal", json());
@@ -77,13 +77,7 @@ void write_finished(FileSystem& files, const Finished& finished) {
                                kMaxBytes, " would be read back."),
                           "give a shorter reason for the end of training.");
   }
-  if (files.status(kTemporaryName)) files.remove_file(kTemporaryName);
-  const auto writer = files.create_file(kTemporaryName);
-  writer->write(as_bytes(Span<const char>(content.data(), content.size())));
-  writer->sync();
-  writer->close();
-  files.rename(kTemporaryName, kFinishedName);
-  files.sync_directory("");
+  replace_file(files, kFinishedName, kTemporaryName, content);
 }
 
 std::optional<Finished> read_finished(FileSystem& files) {
@@ -102,6 +96,35 @@ void clear_finished(FileSystem& files) {
   if (!files.status(kFinishedName)) return;
   files.remove_file(kFinishedName);
   files.sync_directory("");
+}
+
+bool WatchedFile::has_changed() {
+  std::string content;
+  try {
+    if (files_.status("") && files_.status(name_)) {
+      const auto bytes = files_.read_file(name_, max_bytes_);
+      content.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    }
+  } catch (const CheckpointError&) {  // replaced or removed at this moment: the next look tells
+  }
+  if (content == content_) return false;
+  content_ = std::move(content);
+  return true;
+}
+
+MarkerReader::MarkerReader(FileSystem& files, const Clock& clock)
+    : files_(files), clock_(clock), file_(files, kFinishedName, kMaxBytes) {}
+
+std::optional<Finished> MarkerReader::read() {
+  if (file_.has_changed()) {
+    marker_ = file_.content().empty() ? std::nullopt : read_finished(files_);
+  }
+  if (!first_look_) {
+    first_look_ = clock_.now();
+    old_ = file_.content();
+  }
+  const bool fresh = file_.content() != old_ || clock_.now() - *first_look_ >= kGrace;
+  return fresh ? marker_ : std::nullopt;
 }
 
 }  // namespace troupe

@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 
+#include "core/clock.h"
 #include "core/file_system.h"
 
 namespace troupe {
@@ -32,5 +34,45 @@ void write_finished(FileSystem& files, const Finished& finished);
 [[nodiscard]] std::optional<Finished> read_finished(FileSystem& files);
 /// Removes it where it is there. Throws: CheckpointError.
 void clear_finished(FileSystem& files);
+
+/// A small file that is looked at again and again.
+class WatchedFile {
+ public:
+  /// `files` outlives it. A file of more than `max_bytes` counts as none.
+  WatchedFile(FileSystem& files, std::string name, std::uint64_t max_bytes)
+      : files_(files), name_(std::move(name)), max_bytes_(max_bytes) {}
+
+  /// Looks at it. Whether it says something else than at the look before; true at the first one.
+  [[nodiscard]] bool has_changed();
+  /// At the last look; "" where it was not there.
+  [[nodiscard]] const std::string& content() const { return *content_; }
+
+ private:
+  FileSystem& files_;
+  const std::string name_;
+  const std::uint64_t max_bytes_;
+  std::optional<std::string> content_;
+};
+
+/// The finished marker as an evaluator may trust it.
+class MarkerReader {
+ public:
+  /// `files` and `clock` outlive it.
+  MarkerReader(FileSystem& files, const Clock& clock);
+
+  /// The marker; unset: training has not ended. One that was there at the first look may be of an
+  /// earlier run that the chief is about to go on from, and has kGrace to take it away.
+  [[nodiscard]] std::optional<Finished> read();
+
+  static constexpr Seconds kGrace{30};
+
+ private:
+  FileSystem& files_;
+  const Clock& clock_;
+  WatchedFile file_;  // read where it has changed: a damaged one is told of once
+  std::optional<Clock::TimePoint> first_look_;
+  std::string old_;  // the file at the first look
+  std::optional<Finished> marker_;
+};
 
 }  // namespace troupe

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "train/callbacks/periodic_action.h"
+#include "train/callbacks/callbacks.h"
 
 namespace troupe::testing {
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "train/callbacks/periodic_action.h"
+#include "train/callbacks/callbacks.h"
 
 namespace troupe::testing {
 

@@ -1,12 +1,117 @@
-// Callbacks: what happens around the steps of a training, beside what the options ask for.
+// Callbacks: what happens around the steps and the saves of a training, beside what the options ask
+// for.
 #pragma once
 
-#include "train/callbacks/periodic_action.h"
-#include "train/checkpoint/saving_listener.h"
-#include "train/learning/schedule.h"
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "train/learning/schedule_factor.h"
+#include "train/report.h"
 
 namespace troupe {
 
+struct SavedCheckpoint {
+  std::int64_t step = 0;
+  std::string path;   // the directory that holds it, complete and durable
+  bool last = false;  // training ends with it
+};
+
+/// Told of every checkpoint of a run. On the chief only, since it alone saves.
+class SavingListener {
+ public:
+  enum class Answer { go_on, stop };
+
+  virtual ~SavingListener() = default;
+  /// Once, before the first save.
+  virtual void begin() {}
+  virtual void before_save(std::int64_t /*step*/) {}
+  /// Called for the state that training starts from as well, saved now or found. `stop` ends
+  /// training on all workers after this step; it means nothing for the first save and the last.
+  virtual Answer after_save(const SavedCheckpoint& /*saved*/) { return Answer::go_on; }
+  /// Once, after the last save of a run that ended cleanly.
+  virtual void end(const SavedCheckpoint& /*saved*/) {}
+};
+
+/// Called in list order.
+using SavingListeners = std::vector<std::shared_ptr<SavingListener>>;
+
+class Replica;
+struct WeightAverages;
+
+/// A step, seen from outside. The losses are there when an action wanted them: reducing them is a
+/// message.
+struct StepReport {
+  std::int64_t step = 0;      // optimiser updates so far, this one included
+  std::int64_t epoch = 0;     // from 0
+  std::int64_t examples = 0;  // of this step, over all workers
+  LossValues losses;          // over all workers; empty when nobody wanted them
+  // Of this step, of the first optimiser's first group; unset where no schedule moves the rates.
+  std::optional<double> learning_rate = std::nullopt;
+};
+
+/// A number that the loop itself writes down (TrainingRun::log).
+struct LoggedValue {
+  std::int64_t step = 0;   // optimiser updates so far
+  std::int64_t epoch = 0;  // from 0
+  std::string name;
+  double value = 0;
+};
+
+/// What an action may see of the run, and ask of it.
+class RunControl {
+ public:
+  virtual ~RunControl() = default;
+  /// Optimiser updates so far.
+  [[nodiscard]] virtual std::int64_t step() const = 0;
+  [[nodiscard]] virtual bool is_chief() const = 0;
+  /// This worker's first replica.
+  [[nodiscard]] virtual Replica& replica() = 0;
+  /// The averages of its weights, which evaluations use; null: none are kept.
+  [[nodiscard]] virtual const WeightAverages* averages() const { return nullptr; }
+  /// Training ends after the present step's actions, on all workers, with a save. `reason` is
+  /// logged: "the loss has not decreased for 500 steps".
+  virtual void request_stop(const std::string& reason) = 0;
+};
+
+/// What happens around the steps of training, logging for one. Every worker holds
+/// the same list of actions and calls it in the same order; actions see reduced values, so what
+/// they decide from them is the same everywhere, and a stop that any of them asks for is agreed on
+/// by all.
+///
+/// Order of calls: begin; the state is made or restored; ready; then for each step before_step, the
+/// step, after_step; after_epoch where an epoch ends; end, only where training ended cleanly (last
+/// step, end of the data, a stop that was asked for). An exception ends the run without end().
+/// Where nothing is left to train there is neither ready nor end. Within one call: the framework's
+/// actions first, then the user's, in list order.
+class PeriodicAction {
+ public:
+  virtual ~PeriodicAction() = default;
+  /// Whether this action exists on the chief alone. Such an action starts no collective.
+  [[nodiscard]] virtual bool chief_only() const { return false; }
+  /// Whether after_step of this step is to see losses; the same answer on every worker. `first`:
+  /// it is the first step of this run.
+  [[nodiscard]] virtual bool wants_losses(std::int64_t /*step*/, bool /*first*/) const {
+    return false;
+  }
+  virtual void begin() {}
+  virtual void ready(RunControl& /*run*/) {}
+  virtual void before_step(RunControl& /*run*/) {}
+  virtual void after_step(const StepReport& report, RunControl& run) = 0;
+  /// `validation`: null where there is no validation data.
+  virtual void after_epoch(std::int64_t /*epoch*/, const Report& /*train*/,
+                           const Report* /*validation*/) {}
+  /// On the chief.
+  virtual void after_log(const LoggedValue& /*value*/) {}
+  virtual void end(RunControl& /*run*/) {}
+};
+
+/// Shared, since users may read results out of an action after the run.
+using Actions = std::vector<std::shared_ptr<PeriodicAction>>;
+
+/// All that a training is given.
 struct Callbacks {
   /// Where the validation data is looked at: by the training loop (TrainingRun::validate), or by
   /// listeners that evaluate checkpoints, as under train_and_evaluate. A plateau schedule looks at

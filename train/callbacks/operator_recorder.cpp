@@ -1,4 +1,4 @@
-#include "train/callbacks/operator_recorder.h"
+#include "train/callbacks/profiler.h"
 
 #if __has_include(<torch/csrc/autograd/profiler_legacy.h>)
 #define TROUPE_HAS_OPERATOR_RECORDER 1

@@ -1,6 +1,10 @@
 #include "train/callbacks/profiler.h"
 
+#include <unistd.h>
+
 #include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "core/error.h"
@@ -10,11 +14,6 @@ namespace troupe {
 namespace {
 
 using Microseconds = std::chrono::duration<double, std::micro>;
-
-Every checked_trace_period(const Every& every) {
-  every.validate("Profiler");
-  return every;
-}
 
 void make_directory(const std::string& directory) {
   std::error_code error;
@@ -27,10 +26,28 @@ void make_directory(const std::string& directory) {
 
 }  // namespace
 
+void write_trace_file(const std::string& path, const std::vector<TraceSpan>& spans) {
+  std::ofstream out(path, std::ios::trunc);
+  const char* separator = "[\n";
+  for (const TraceSpan& span : spans) {
+    const nlohmann::ordered_json event = {{"name", span.name},   {"ph", "X"},
+                                          {"ts", span.start_us}, {"dur", span.duration_us},
+                                          {"pid", getpid()},     {"tid", span.thread}};
+    // Names come from users' code, too: bytes that are no UTF-8 are replaced.
+    out << separator << event.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    separator = ",\n";
+  }
+  out << (spans.empty() ? "[]\n" : "\n]\n") << std::flush;
+  if (!out) {
+    throw EnvironmentError("the trace '" + path + "' cannot be written.",
+                           "name a directory that is writable, on a disk that is not full.");
+  }
+}
+
 Profiler::Profiler(std::string directory, const Every& every, const Clock& clock,
                    std::unique_ptr<SpanRecorder> recorder)
     : directory_(std::move(directory)),
-      timer_(checked_trace_period(every), clock),
+      timer_(every, clock, "Profiler"),
       clock_(clock),
       recorder_(std::move(recorder)) {}
 

@@ -8,11 +8,23 @@
 #include <string>
 #include <vector>
 
-#include "train/callbacks/periodic_action.h"
+#include "train/callbacks/callbacks.h"
 #include "train/callbacks/step_timer.h"
-#include "train/callbacks/trace_file.h"
 
 namespace troupe {
+
+/// Something that took time on a thread. Times are microseconds, the format's unit.
+struct TraceSpan {
+  std::string name;
+  double start_us = 0;  // since the trace was started
+  double duration_us = 0;
+  std::uint64_t thread = 0;
+};
+
+/// In the format of Chrome's about:tracing and of Perfetto: a JSON array of complete events,
+/// {"name": "aten::mm", "ph": "X", "ts": 12.5, "dur": 80.1, "pid": 4711, "tid": 1}.
+/// Throws: EnvironmentError where the file cannot be written.
+void write_trace_file(const std::string& path, const std::vector<TraceSpan>& spans);
 
 /// Records spans between start and stop, called in turn and on one thread. The destructor ends what
 /// was not stopped.
@@ -50,5 +62,11 @@ class Profiler final : public PeriodicAction {
   bool capturing_ = false;
   Clock::TimePoint start_;  // of the captured step
 };
+
+/// LibTorch's operators as spans, by its own recorder: those of the thread that steps, and of the
+/// threads that work for its backward pass. Of troupe_train, since it needs LibTorch.
+/// Null where this LibTorch lacks the recorder: a Profiler then shows the steps alone.
+/// start() throws c10::Error while another profiler of LibTorch runs on the thread.
+[[nodiscard]] std::unique_ptr<SpanRecorder> make_operator_recorder();
 
 }  // namespace troupe

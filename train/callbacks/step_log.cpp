@@ -1,10 +1,19 @@
 #include "train/callbacks/step_log.h"
 
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
 #include <iomanip>
+#include <nlohmann/json.hpp>
 #include <sstream>
+#include <string>
 #include <utility>
 
+#include "core/error.h"
 #include "core/log.h"
+#include "core/text.h"
+#include "train/report.h"
 
 namespace troupe {
 namespace {
@@ -14,6 +23,14 @@ std::string fixed(double value, int digits) {
   out.imbue(std::locale::classic());
   out << std::fixed << std::setprecision(digits) << value;
   return out.str();
+}
+
+constexpr auto kInterval = std::chrono::milliseconds(100);
+constexpr std::int64_t kWidth = 30;
+
+void write_to_terminal(const std::string& characters) {
+  std::fwrite(characters.data(), 1, characters.size(), stderr);
+  std::fflush(stderr);
 }
 
 }  // namespace
@@ -57,6 +74,73 @@ void StepLog::after_epoch(std::int64_t epoch, const Report& train, const Report*
 
 void StepLog::after_log(const LoggedValue& value) {
   log_info(value.name, " = ", value.value, ", step = ", value.step);
+}
+
+ProgressBar::ProgressBar(std::int64_t total_steps, const Clock& clock)
+    : total_steps_(std::max<std::int64_t>(total_steps, 1)),
+      clock_(clock),
+      last_drawn_(clock.now()) {}
+
+bool ProgressBar::has_terminal() { return isatty(STDERR_FILENO) == 1; }
+
+void ProgressBar::after_step(const StepReport& report, RunControl& /*run*/) {
+  const auto now = clock_.now();
+  if (!report.losses.empty()) write_to_terminal("\r\033[K");  // a log line takes the bar's place
+  if (now - last_drawn_ < kInterval && report.step != total_steps_) return;
+  last_drawn_ = now;
+  const auto done = std::min(kWidth, report.step * kWidth / total_steps_);
+  write_to_terminal(text("\r[", std::string(static_cast<std::size_t>(done), '='),
+                         std::string(static_cast<std::size_t>(kWidth - done), ' '), "] step ",
+                         report.step, " of ", total_steps_));
+}
+
+void ProgressBar::after_epoch(std::int64_t, const Report&, const Report*) {
+  write_to_terminal("\r\033[K");
+}
+
+MetricsFile::MetricsFile(std::string path, Open open, const Clock& clock, std::int64_t log_every)
+    : path_(std::move(path)),
+      clock_(clock),
+      start_(clock.now()),
+      log_every_(log_every),
+      out_(path_, open == Open::append ? std::ios::app : std::ios::trunc) {
+  if (!out_) {
+    throw EnvironmentError("--metrics-file " + path_ + " cannot be written.",
+                           "name a file in a directory that exists and is writable.");
+  }
+}
+
+void MetricsFile::write(const std::string& line) {
+  out_ << line << '\n' << std::flush;
+  if (!out_) {
+    throw EnvironmentError("writing to --metrics-file " + path_ + " failed.",
+                           "look for a full disk.");
+  }
+}
+
+void MetricsFile::after_step(const StepReport& report, RunControl& /*run*/) {
+  const std::int64_t passed = report.step - std::exchange(step_, report.step);
+  const bool first = std::exchange(first_, false);
+  if (report.losses.empty() || !is_logged_step(report.step, first, log_every_, passed)) return;
+  nlohmann::ordered_json line = {{"step", report.step}, {"epoch", report.epoch}};
+  for (const auto& [name, value] : report.losses) line[name] = value;
+  if (report.learning_rate) line["learning_rate"] = *report.learning_rate;
+  line["examples"] = report.examples;
+  line["seconds"] = Seconds(clock_.now() - start_).count();
+  write(line.dump());
+}
+
+void MetricsFile::after_epoch(std::int64_t epoch, const Report& train, const Report* validation) {
+  nlohmann::ordered_json line = {{"step", step_}, {"epoch", epoch}, {"train", to_json(train)}};
+  if (validation != nullptr) line["validation"] = to_json(*validation);
+  write(line.dump());
+}
+
+void MetricsFile::after_log(const LoggedValue& value) {
+  nlohmann::ordered_json line = {{"step", value.step}, {"epoch", value.epoch}};
+  line[value.name] = value.value;
+  line["seconds"] = Seconds(clock_.now() - start_).count();
+  write(line.dump());
 }
 
 }  // namespace troupe

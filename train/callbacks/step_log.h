@@ -1,10 +1,11 @@
-// StepLog: one line per logged step in the form that Estimator's users know,
-//   loss = 0.3121, step = 200 (0.514 sec), global_step/sec: 194.6, examples/sec: 12451
-// and one line per report at the end of an epoch.
+// What a run says of its steps: lines in the log, a bar on a terminal, and JSON in a file.
 #pragma once
 
+#include <fstream>
+#include <string>
+
 #include "core/clock.h"
-#include "train/callbacks/periodic_action.h"
+#include "train/callbacks/callbacks.h"
 
 namespace troupe {
 
@@ -15,6 +16,9 @@ namespace troupe {
   return log_every > 0 && (first || step / log_every > (step - passed) / log_every);
 }
 
+/// One line per logged step in the form that Estimator's users know,
+///   loss = 0.3121, step = 200 (0.514 sec), global_step/sec: 194.6, examples/sec: 12451
+/// and one line per report at the end of an epoch.
 class StepLog final : public PeriodicAction {
  public:
   /// A logged step whose losses are known gets a line; losses may also be there because another
@@ -35,6 +39,53 @@ class StepLog final : public PeriodicAction {
   std::int64_t last_step_ = -1;  // of the last line; -1: none yet, so no duration either
   std::int64_t examples_ = 0;    // since the last line
   std::int64_t seen_ = 0;        // the step before
+};
+
+/// Where training stands, on a terminal; in a log file a bar is noise, so there it is none.
+class ProgressBar final : public PeriodicAction {
+ public:
+  /// `total_steps` of the whole run. Drawn at most ten times a second. `clock` outlives this
+  /// object.
+  ProgressBar(std::int64_t total_steps, const Clock& clock);
+  /// Whether there is a terminal to draw on (stderr).
+  [[nodiscard]] static bool has_terminal();
+  [[nodiscard]] bool chief_only() const override { return true; }
+  void after_step(const StepReport& report, RunControl& run) override;
+  void after_epoch(std::int64_t epoch, const Report& train, const Report* validation) override;
+
+ private:
+  std::int64_t total_steps_;
+  const Clock& clock_;
+  Clock::TimePoint last_drawn_;
+};
+
+/// One JSON object a line per logged step, for programs to read.
+class MetricsFile final : public PeriodicAction {
+ public:
+  /// A resumed run appends to what the former one wrote.
+  enum class Open { anew, append };
+  /// Logged are the steps that StepLog logs. `clock` outlives this object.
+  /// Throws: EnvironmentError when `path` cannot be written.
+  MetricsFile(std::string path, Open open, const Clock& clock, std::int64_t log_every = 1);
+  [[nodiscard]] bool chief_only() const override { return true; }
+  void begin() override { first_ = true; }
+  /// {"step": 100, "epoch": 0, "loss": 0.31, "seconds": 1.7}; seconds since the file was started.
+  void after_step(const StepReport& report, RunControl& run) override;
+  /// {"step": 938, "epoch": 0, "train": {...}, "validation": {...}}
+  void after_epoch(std::int64_t epoch, const Report& train, const Report* validation) override;
+  /// {"step": 100, "epoch": 0, "clip": 0.05, "seconds": 1.7}
+  void after_log(const LoggedValue& value) override;
+
+ private:
+  void write(const std::string& line);
+
+  std::string path_;
+  const Clock& clock_;
+  Clock::TimePoint start_;
+  std::int64_t log_every_;
+  bool first_ = true;  // no step of this run was seen yet
+  std::int64_t step_ = 0;
+  std::ofstream out_;
 };
 
 }  // namespace troupe

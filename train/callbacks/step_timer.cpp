@@ -19,8 +19,9 @@ void Every::validate(const char* owner) const {
   }
 }
 
-StepTimer::StepTimer(const Every& every, const Clock& clock) : every_(every), clock_(clock) {
-  every_.validate("StepTimer");
+StepTimer::StepTimer(const Every& every, const Clock& clock, const char* owner)
+    : every_(every), clock_(clock) {
+  every_.validate(owner);
 }
 
 bool StepTimer::due(std::int64_t step) const {

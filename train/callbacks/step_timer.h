@@ -28,8 +28,8 @@ class StepTimer {
     std::optional<std::int64_t> steps;
   };
 
-  /// `clock` outlives the timer. Throws: ConfigError as Every::validate.
-  StepTimer(const Every& every, const Clock& clock);
+  /// `clock` outlives the timer. Throws: ConfigError as Every::validate for `owner`.
+  StepTimer(const Every& every, const Clock& clock, const char* owner = "StepTimer");
 
   /// True if never marked; false for the step that was marked last; else by the period.
   [[nodiscard]] bool due(std::int64_t step) const;

@@ -2,15 +2,13 @@
 
 #include <utility>
 
+#include "core/log.h"
 #include "summaries/summary_writer.h"
 
 namespace troupe {
 namespace {
 
-Every checked_save_period(const Every& every) {
-  every.validate("SummarySaver");
-  return every;
-}
+constexpr int kPatience = 20;  // as Estimator's: a value read too early may well repeat once
 
 }  // namespace
 
@@ -21,8 +19,8 @@ bool is_summary_step(std::int64_t step, std::int64_t first_step_of_run,
 }
 
 SummarySaver::SummarySaver(const Every& every, Sink sink, const Clock& clock, Extra extra)
-    : every_(checked_save_period(every)),
-      timer_(every, clock),
+    : every_(every),
+      timer_(every, clock, "SummarySaver"),
       sink_(std::move(sink)),
       extra_(std::move(extra)) {}
 
@@ -59,6 +57,32 @@ bool SummarySaver::is_due(std::int64_t step) const {
   if (!last || step == first_step_) return *every_.steps > 0 && step >= first_step_;
   // Where other workers take some of the steps, the first one after.
   return (step - first_step_) / *every_.steps > (*last - first_step_) / *every_.steps;
+}
+
+StepCounter::StepCounter(const Every& every, Output output, const Clock& clock)
+    : timer_(every, clock, "StepCounter"), output_(std::move(output)) {}
+
+void StepCounter::begin() {
+  timer_.reset();
+  last_step_.reset();
+  checks_without_increase_ = 0;
+}
+
+void StepCounter::after_step(const StepReport& report, RunControl& /*run*/) {
+  watch(report.step);
+  if (!timer_.due(report.step)) return;
+  const auto [seconds, steps] = timer_.mark(report.step);
+  if (!seconds || !steps || seconds->count() <= 0) return;
+  output_(report.step, static_cast<double>(*steps) / seconds->count());
+}
+
+void StepCounter::watch(std::int64_t step) {
+  checks_without_increase_ = last_step_ == step ? checks_without_increase_ + 1 : 0;
+  last_step_ = step;
+  if (checks_without_increase_ < kPatience) return;
+  checks_without_increase_ = 0;
+  log_warning("the step has been ", step, " for ", kPatience,
+              " checks in a row; whoever runs the steps must count them.");
 }
 
 }  // namespace troupe

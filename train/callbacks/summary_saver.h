@@ -1,14 +1,13 @@
-// SummarySaver: the losses, and the learning rate where a schedule moves it, as summaries, for
-// TensorBoard and for whoever reads summaries.jsonl. Written on the chief; the action stands in
-// every worker's list all the same, since the losses are reduced for it.
+// Summaries of the steps, for TensorBoard and for whoever reads summaries.jsonl: losses and speed.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
-#include "summaries/event_file.h"
-#include "train/callbacks/periodic_action.h"
+#include "summaries/event_message.h"
+#include "train/callbacks/callbacks.h"
 #include "train/callbacks/step_timer.h"
 
 namespace troupe {
@@ -19,6 +18,8 @@ class SummaryWriter;
 [[nodiscard]] bool is_summary_step(std::int64_t step, std::int64_t first_step_of_run,
                                    std::int64_t save_summary_steps);
 
+/// The losses, and the learning rate where a schedule moves it. Written on the chief; the action
+/// stands in every worker's list all the same, since the losses are reduced for it.
 class SummarySaver final : public PeriodicAction {
  public:
   using Sink = std::function<void(std::int64_t step, const std::vector<Scalar>& scalars)>;
@@ -47,6 +48,28 @@ class SummarySaver final : public PeriodicAction {
   Sink sink_;
   Extra extra_;
   std::int64_t first_step_ = 1;  // of this run
+};
+
+/// How fast training is, as steps per second once a period. On the chief.
+class StepCounter final : public PeriodicAction {
+ public:
+  /// Gets the step and the speed since the period before.
+  using Output = std::function<void(std::int64_t step, double steps_per_second)>;
+
+  /// The first output comes when one period is over. Warns where the step stays the same over 20
+  /// calls: nothing counts it. `clock` outlives this object. Throws: ConfigError for a bad `every`.
+  StepCounter(const Every& every, Output output, const Clock& clock);
+  [[nodiscard]] bool chief_only() const override { return true; }
+  void begin() override;
+  void after_step(const StepReport& report, RunControl& run) override;
+
+ private:
+  void watch(std::int64_t step);
+
+  StepTimer timer_;
+  Output output_;
+  std::optional<std::int64_t> last_step_;
+  int checks_without_increase_ = 0;
 };
 
 }  // namespace troupe

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <mutex>
 #include <utility>
 
 #include "core/machine.h"
@@ -14,7 +13,7 @@
 #include "strategies/gradients/optimizer_state.h"
 #include "tensors/tensor_file.h"
 #include "train/checkpoint/run_snapshot.h"
-#include "train/checkpoint/snapshot_parts.h"
+#include "train/random_guard.h"
 
 namespace troupe {
 namespace detail {
@@ -41,13 +40,6 @@ namespace {
 using namespace detail;  // NOLINT: the other half of the same unit
 using nlohmann::json;
 
-/// LibTorch's random state, [5056] uint8.
-at::Tensor random_state() {
-  auto generator = at::detail::getDefaultCPUGenerator();
-  const std::lock_guard<std::mutex> lock(generator.mutex());
-  return generator.get_state();
-}
-
 at::Tensor doubles(const std::vector<double>& values) {
   return torch::tensor(values, torch::kFloat64);
 }
@@ -57,7 +49,8 @@ at::Tensor doubles(const std::vector<double>& values) {
 std::vector<NamedTensor> own_state(const Strategy& strategy, const TrainState& state) {
   std::vector<double> losses;
   for (const LossSum& loss : state.epoch_loss.sums()) losses.push_back(loss.total);
-  std::vector<NamedTensor> tensors = {{"random", random_state()}, {"losses", doubles(losses)}};
+  std::vector<NamedTensor> tensors = {
+      {"random", random_state(at::detail::getDefaultCPUGenerator())}, {"losses", doubles(losses)}};
   for (std::size_t i = 0; i < state.replicas.size(); ++i) {
     Replica& replica = *state.replicas[i];
     const std::string prefix = replica_prefix(i);

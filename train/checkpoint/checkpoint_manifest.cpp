@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <charconv>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <set>
+#include <string>
 
 #include "core/error.h"
+#include "core/log.h"
 #include "core/sha256.h"
 #include "core/strict_json.h"
 #include "core/text.h"
@@ -50,10 +53,36 @@ bool is_digest(const json& value) {
 }
 bool is_object(const json& value) { return value.is_object(); }
 
+json files_of(const CheckpointInfo& info) {
+  json files = json::object();
+  for (const CheckpointFileInfo& file : info.files) {
+    files[file.name] = {{"bytes", file.bytes}, {"sha256", file.sha256}};
+  }
+  return files;
+}
+
 /// The digest of all but itself, over text that does not depend on white space.
 std::string digest_of(json manifest) {
   manifest.erase("sha256");
   return sha256_hex(manifest.dump());
+}
+
+using nlohmann::json;
+
+constexpr const char* kIndexFormat = "troupe-checkpoint-index";
+constexpr int kIndexVersion = 1;
+constexpr const char* kTemporaryName = ".troupe-index.tmp";
+constexpr std::uint64_t kMaxIndexBytes = std::uint64_t{16} << 20;
+
+[[noreturn]] void refuse_index(const std::string& shown, const std::string& what) {
+  throw CheckpointError(text("'", shown, "' ", what, "."),
+                        "remove that file; the checkpoints beside it are found without it.");
+}
+
+std::int64_t read_step(const json& name, const std::string& shown) {
+  const auto step = name.is_string() ? step_of(name.get<std::string>()) : std::nullopt;
+  if (!step) refuse_index(shown, text("names ", name.dump(), ", which is no checkpoint beside it"));
+  return *step;
 }
 
 }  // namespace
@@ -71,22 +100,18 @@ std::optional<std::int64_t> step_of(std::string_view name) {
 }
 
 bool is_file_name(std::string_view name) {
-  const auto allowed = [](char c) {
-    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' ||
-           c == '_' || c == '-';
-  };
   return !name.empty() && name.size() <= kMaxFileNameBytes && name[0] != '.' &&
-         name != kManifestName && std::all_of(name.begin(), name.end(), allowed);
+         name != kManifestName && std::all_of(name.begin(), name.end(), is_name_character);
+}
+
+bool same_content(const CheckpointInfo& a, const CheckpointInfo& b) {
+  return a.extras == b.extras && files_of(a) == files_of(b);
 }
 
 std::string write_manifest(const CheckpointInfo& info) {
-  json files = json::object();
-  for (const CheckpointFileInfo& file : info.files) {
-    files[file.name] = {{"bytes", file.bytes}, {"sha256", file.sha256}};
-  }
   json manifest = {
       {"format", kFormat},    {"version", kManifestVersion},   {"troupe", kVersion},
-      {"step", info.step},    {"written_at", info.written_at}, {"files", std::move(files)},
+      {"step", info.step},    {"written_at", info.written_at}, {"files", files_of(info)},
       {"extras", info.extras}};
   const std::string checked = exact_json(manifest, "the manifest of the checkpoint");
   manifest["sha256"] = digest_of(json::parse(checked));
@@ -116,6 +141,43 @@ CheckpointInfo read_manifest(Span<const std::byte> bytes, const std::string& sho
                           member(value, "sha256", shown, is_digest).get<std::string>()});
   }
   return info;
+}
+
+std::optional<CheckpointIndex> read_index(FileSystem& files) {
+  if (!files.status(kIndexName)) return std::nullopt;
+  const std::string shown = files.shown(kIndexName);
+  const json document = parse_strict_json(files.read_file(kIndexName, kMaxIndexBytes), shown);
+  if (!has_format(document, kIndexFormat, kIndexVersion)) {
+    refuse_index(shown, text("is no checkpoint index of version ", kIndexVersion));
+  }
+  const json retained = document.value("retained", json());
+  if (!document.contains("latest") || !retained.is_array()) {
+    refuse_index(shown, "has no valid 'latest' and 'retained'");
+  }
+  CheckpointIndex index;
+  index.latest = read_step(document["latest"], shown);
+  for (const json& name : retained) index.retained.push_back(read_step(name, shown));
+  return index;
+}
+
+std::optional<CheckpointIndex> usable_index(FileSystem& files) {
+  try {
+    return read_index(files);
+  } catch (const CheckpointError& error) {
+    log_warning("the checkpoint index is not used: ", error.cause());
+    return std::nullopt;
+  }
+}
+
+void write_index(FileSystem& files, const CheckpointIndex& index) {
+  json retained = json::array();
+  for (const std::int64_t step : index.retained) retained.push_back(checkpoint_name(step));
+  const json document = {{"format", kIndexFormat},
+                         {"version", kIndexVersion},
+                         {"latest", checkpoint_name(index.latest)},
+                         {"retained", std::move(retained)}};
+  const std::string content = exact_json(document, "the checkpoint index") + "\n";
+  replace_file(files, kIndexName, kTemporaryName, content);
 }
 
 }  // namespace troupe

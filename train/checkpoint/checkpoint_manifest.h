@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/file_system.h"
 #include "core/span.h"
 
 namespace troupe {
@@ -43,6 +44,9 @@ struct CheckpointInfo {
 /// with a dot, not the manifest's.
 [[nodiscard]] bool is_file_name(std::string_view name);
 
+/// Whether both have the same files, byte for byte, and extras.
+[[nodiscard]] bool same_content(const CheckpointInfo& a, const CheckpointInfo& b);
+
 /// The manifest's text. Throws: CheckpointError if `info.extras` has a NaN or text that is not
 /// UTF-8.
 [[nodiscard]] std::string write_manifest(const CheckpointInfo& info);
@@ -50,5 +54,25 @@ struct CheckpointInfo {
 /// Reads a manifest; `shown` names it in messages.
 /// Throws: CheckpointError if it is damaged, of another format or of a version that is not known.
 [[nodiscard]] CheckpointInfo read_manifest(Span<const std::byte> bytes, const std::string& shown);
+
+inline constexpr const char* kIndexName = "checkpoint";
+
+/// The file `checkpoint`, which says where to continue and what retention counts. Names in it are
+/// relative to its directory, so the directory can be moved.
+struct CheckpointIndex {
+  std::int64_t latest = 0;             // step
+  std::vector<std::int64_t> retained;  // steps, in the order they were saved; ends with `latest`
+};
+
+/// Unset where there is none yet.
+/// Throws: CheckpointError if it cannot be read or names anything but checkpoints beside it.
+[[nodiscard]] std::optional<CheckpointIndex> read_index(FileSystem& files);
+
+/// The same; one that cannot be used counts as none, with a warning.
+[[nodiscard]] std::optional<CheckpointIndex> usable_index(FileSystem& files);
+
+/// Replaces the index in one step, durably. One writer at a time: CheckpointLock.
+/// Throws: CheckpointError; the old index is then as it was, or the new one is there.
+void write_index(FileSystem& files, const CheckpointIndex& index);
 
 }  // namespace troupe

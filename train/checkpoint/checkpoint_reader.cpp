@@ -6,22 +6,12 @@
 #include "core/log.h"
 #include "core/sha256.h"
 #include "core/text.h"
-#include "train/checkpoint/checkpoint_index.h"
 
 namespace troupe {
 namespace {
 
 // How often the writer may finish a checkpoint while one is being looked for.
 constexpr int kMaxRestarts = 100;
-
-std::optional<CheckpointIndex> index_or_warn(FileSystem& files) {
-  try {
-    return read_index(files);
-  } catch (const CheckpointError& error) {
-    log_warning("the checkpoint index is not used: ", error.cause());
-    return std::nullopt;
-  }
-}
 
 [[noreturn]] void damaged(const std::string& shown, const std::string& what) {
   throw CheckpointError(text("'", shown, "' ", what, "."),
@@ -87,7 +77,7 @@ std::optional<CheckpointInfo> CheckpointReader::load_latest(
   for (int restart = 0; restart <= kMaxRestarts; ++restart) {
     failures.clear();
     const std::string before = index_text();
-    const auto index = index_or_warn(files_);
+    const auto index = usable_index(files_);
     std::vector<std::int64_t> steps = steps_on_disk();
     if (index) {
       steps.erase(std::remove(steps.begin(), steps.end(), index->latest), steps.end());

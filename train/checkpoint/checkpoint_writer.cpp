@@ -11,7 +11,6 @@
 #include "core/log.h"
 #include "core/sha256.h"
 #include "core/text.h"
-#include "train/checkpoint/checkpoint_index.h"
 
 namespace troupe {
 namespace {
@@ -55,21 +54,6 @@ void check_names(const std::vector<CheckpointFile>& files) {
   }
 }
 
-bool same_content(const CheckpointInfo& a, const CheckpointInfo& b) {
-  const auto order = [](CheckpointInfo info) {
-    std::sort(info.files.begin(), info.files.end(),
-              [](const auto& x, const auto& y) { return x.name < y.name; });
-    return info.files;
-  };
-  const auto a_files = order(a);
-  const auto b_files = order(b);
-  return a.extras == b.extras && std::equal(a_files.begin(), a_files.end(), b_files.begin(),
-                                            b_files.end(), [](const auto& x, const auto& y) {
-                                              return x.name == y.name && x.bytes == y.bytes &&
-                                                     x.sha256 == y.sha256;
-                                            });
-}
-
 /// A file that is not in the manifest, so not ours; unset: all are.
 std::optional<std::string> foreign_file(FileSystem& files, const CheckpointInfo& known) {
   std::set<std::string> names = {kManifestName, kMarkerName};
@@ -107,13 +91,7 @@ CheckpointWriter::CheckpointWriter(FileSystem& files, const LockOwner& owner,
       reader_(files),
       lock_(with_root(files), owner) {
   next_keep_time_ = static_cast<double>(now()) + retention_.keep_every.count();
-  std::optional<CheckpointIndex> index;
-  try {
-    index = read_index(files_);
-  } catch (const CheckpointError& error) {
-    log_warning("the checkpoint index is not used: ", error.cause());
-  }
-  if (index) {
+  if (const auto index = usable_index(files_)) {
     retained_ = index->retained;
   } else {
     for (const CheckpointInfo& info : reader_.all()) retained_.push_back(info.step);

@@ -1,88 +1,38 @@
 #include "train/checkpoint/checkpointer.h"
 
+#include <signal.h>
+
 #include <chrono>
-#include <future>
 #include <utility>
 
 #include "core/error.h"
-#include "core/file_system.h"
 #include "core/log.h"
 #include "tensors/tensor_file.h"
 #include "train/checkpoint/checkpoint_reader.h"
-#include "train/checkpoint/checkpoint_writer.h"
 
 namespace troupe {
+namespace {
 
-/// The chief's model directory.
-class Checkpointer::Files {
- public:
-  explicit Files(const TrainOptions& options)
-      : directory_(options.model_dir),
-        files_(options.model_dir),
-        writer_(files_, this_process(options.generation),
-                {static_cast<int>(options.keep_checkpoint_max),
-                 Seconds(options.keep_checkpoint_every_n_hours * 3600)}) {}
+// A signal handler has nothing else to write to.
+volatile sig_atomic_t g_requested = 0;
+struct sigaction g_former = {};
 
-  /// Another failure is under way where a save's was not asked for: it is told in the log.
-  ~Files() {
-    try {
-      wait();
-    } catch (const std::exception& error) {
-      log_error("the save in the background has failed: ", error.what());
-    }
-  }
+void remember(int) { g_requested = 1; }
 
-  /// The newest good checkpoint; unset: there is none.
-  std::optional<RunSnapshot> load() {
-    RunSnapshot snapshot;
-    CheckpointReader reader(files_);
-    const auto found = reader.load_latest([&](const CheckpointInfo& info) {
-      snapshot = {};
-      snapshot.facts = info.extras;
-      for (const auto& file : info.files) {
-        snapshot.files[file.name] = read_tensors(reader.read(info, file.name), file.name);
-      }
-    });
-    if (!found) return std::nullopt;
-    return snapshot;
-  }
+}  // namespace
 
-  /// Writes the snapshot while training goes on, and lets go of it. Follows a wait().
-  void start_saving(std::int64_t step, RunSnapshot snapshot) {
-    saving_ =
-        std::async(std::launch::async, [this, step, snapshot = std::move(snapshot)]() mutable {
-          save(step, std::exchange(snapshot, {}));
-        });
-  }
-  void wait() {
-    if (saving_.valid()) saving_.get();
-  }
-  /// Throws what a save that is over has thrown.
-  void check() {
-    const bool over =
-        saving_.valid() && saving_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
-    if (over) saving_.get();
-  }
+StopSignal::StopSignal() {
+  g_requested = 0;
+  struct sigaction action = {};
+  action.sa_handler = remember;
+  sigemptyset(&action.sa_mask);
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGTERM, &action, &g_former);
+}
 
- private:
-  void save(std::int64_t step, const RunSnapshot& snapshot) {
-    const SteadyClock clock;
-    const auto start = clock.now();
-    std::vector<CheckpointFile> contents;
-    for (const auto& [name, tensors] : snapshot.files) {
-      contents.push_back(
-          {name, [&content = tensors](const ByteSink& sink) { write_tensors(content, sink); }});
-    }
-    writer_.save(step, contents, snapshot.facts);
-    log_info("saved ", directory_, "/", checkpoint_name(step), " (",
-             Seconds(clock.now() - start).count(), " sec)");
-  }
+StopSignal::~StopSignal() { sigaction(SIGTERM, &g_former, nullptr); }
 
-  std::string directory_;
-  PosixFileSystem files_;
-  CheckpointWriter writer_;
-  std::future<void> saving_;  // last: its end waits for what uses the others
-};
+bool StopSignal::requested() const { return g_requested != 0; }
 
 Checkpointer::Checkpointer(Strategy& strategy, TrainState& state, const DataIdentity& data,
                            const TrainOptions& options, const Clock& clock,
@@ -93,6 +43,7 @@ Checkpointer::Checkpointer(Strategy& strategy, TrainState& state, const DataIden
       options_(options),
       cadence_(checkpoint_cadence(options)),
       clock_(clock),
+      files_(options.model_dir),
       listeners_(strategy.is_chief() ? std::move(listeners) : SavingListeners()),
       saved_at_(clock.now()) {
   if (cadence_.never() && !listeners_.empty()) {
@@ -110,13 +61,36 @@ Checkpointer::Checkpointer(Strategy& strategy, TrainState& state, const DataIden
   listener_stops_ = false;  // the state that training starts from ends nothing
 }
 
-Checkpointer::~Checkpointer() = default;
+Checkpointer::~Checkpointer() {
+  try {
+    wait();
+  } catch (const std::exception& error) {
+    // Another failure is under way where a save's was not asked for.
+    log_error("the save in the background has failed: ", error.what());
+  }
+}
+
+std::optional<RunSnapshot> Checkpointer::load() {
+  RunSnapshot snapshot;
+  CheckpointReader reader(files_);
+  const auto found = reader.load_latest([&](const CheckpointInfo& info) {
+    snapshot = {};
+    snapshot.facts = info.extras;
+    for (const auto& file : info.files) {
+      snapshot.files[file.name] = read_tensors(reader.read(info, file.name), file.name);
+    }
+  });
+  if (!found) return std::nullopt;
+  return snapshot;
+}
 
 void Checkpointer::resume() {
   std::optional<RunSnapshot> found;
   if (strategy_.is_chief()) {
-    files_ = std::make_unique<Files>(options_);
-    found = files_->load();
+    writer_.emplace(files_, this_process(options_.generation),
+                    RetentionOptions{static_cast<int>(options_.keep_checkpoint_max),
+                                     Seconds(options_.keep_checkpoint_every_n_hours * 3600)});
+    found = load();
   }
   const bool there = strategy_.gather(found ? "checkpoint" : "").front() == "checkpoint";
   if (!there && options_.resume == Resume::must) {
@@ -135,8 +109,10 @@ void Checkpointer::resume() {
            state_.position.epoch + 1, ") from ", options_.model_dir);
 }
 
-bool Checkpointer::is_due() const {
-  if (files_) files_->check();
+bool Checkpointer::is_due() {
+  const bool over =
+      saving_.valid() && saving_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  if (over) saving_.get();
   if (cadence_.steps) return state_.step >= *saved_step_ + *cadence_.steps;
   // One clock decides for all.
   return strategy_.is_chief() && cadence_.seconds &&
@@ -166,15 +142,32 @@ void Checkpointer::save(Save which) {
   RunSnapshot snapshot = capture(strategy_, state_, data_);
   saved_step_ = state_.step;
   saved_at_ = clock_.now();
-  if (!files_) return;
-  files_->start_saving(state_.step, std::move(snapshot));
+  if (!writer_) return;
+  // The thread lets go of the copy when it is written.
+  saving_ = std::async(std::launch::async,
+                       [this, step = state_.step, snapshot = std::move(snapshot)]() mutable {
+                         write(step, std::exchange(snapshot, {}));
+                       });
   if (!told) return;
-  files_->wait();
+  wait();
   tell_saved(which);
 }
 
+void Checkpointer::write(std::int64_t step, const RunSnapshot& snapshot) {
+  const SteadyClock clock;
+  const auto start = clock.now();
+  std::vector<CheckpointFile> contents;
+  for (const auto& [name, tensors] : snapshot.files) {
+    contents.push_back(
+        {name, [&content = tensors](const ByteSink& sink) { write_tensors(content, sink); }});
+  }
+  writer_->save(step, contents, snapshot.facts);
+  log_info("saved ", options_.model_dir, "/", checkpoint_name(step), " (",
+           Seconds(clock.now() - start).count(), " sec)");
+}
+
 void Checkpointer::wait() {
-  if (files_) files_->wait();
+  if (saving_.valid()) saving_.get();
 }
 
 void Checkpointer::finish() {

@@ -3,16 +3,30 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <future>
 #include <optional>
 
 #include "core/clock.h"
+#include "core/file_system.h"
 #include "options/train_options.h"
+#include "train/callbacks/callbacks.h"
+#include "train/checkpoint/checkpoint_writer.h"
 #include "train/checkpoint/run_snapshot.h"
-#include "train/checkpoint/saving_listener.h"
-#include "train/checkpoint/stop_signal.h"
 
 namespace troupe {
+
+/// SIGTERM as a request instead of an end, while there is something to save.
+/// While it lives, SIGTERM is remembered instead of ending the process; then the former handling is
+/// back. One at a time per process.
+class StopSignal {
+ public:
+  StopSignal();
+  ~StopSignal();
+  StopSignal(const StopSignal&) = delete;
+  StopSignal& operator=(const StopSignal&) = delete;
+  /// Whether SIGTERM has come.
+  [[nodiscard]] bool requested() const;
+};
 
 class Checkpointer {
  public:
@@ -30,7 +44,7 @@ class Checkpointer {
 
   /// Whether this worker thinks that it is time to save; workers may differ, by their clocks.
   /// Throws: CheckpointError where the save in the background has failed.
-  [[nodiscard]] bool is_due() const;
+  [[nodiscard]] bool is_due();
   /// Whether this worker was asked to end by SIGTERM.
   [[nodiscard]] bool is_terminated() const { return stop_.requested(); }
   [[nodiscard]] bool saves() const { return !cadence_.never(); }
@@ -52,9 +66,11 @@ class Checkpointer {
   void finish();
 
  private:
-  class Files;
-
   void resume();
+  /// The newest good checkpoint; unset: there is none.
+  std::optional<RunSnapshot> load();
+  /// In the background, while training goes on.
+  void write(std::int64_t step, const RunSnapshot& snapshot);
   [[nodiscard]] SavedCheckpoint saved(Save which) const;
   void tell_saved(Save which);
 
@@ -64,12 +80,14 @@ class Checkpointer {
   const TrainOptions& options_;
   const CheckpointCadence cadence_;
   const Clock& clock_;
-  StopSignal stop_;               // before files_: SIGTERM is held back until they are written
-  std::unique_ptr<Files> files_;  // on the chief
-  SavingListeners listeners_;     // on the chief
+  StopSignal stop_;  // before files_: SIGTERM is held back until they are written
+  PosixFileSystem files_;
+  std::optional<CheckpointWriter> writer_;  // on the chief
+  SavingListeners listeners_;               // on the chief
   std::optional<std::int64_t> saved_step_;
   Clock::TimePoint saved_at_;
   bool listener_stops_ = false;
+  std::future<void> saving_;  // last: its end waits for what uses the others
 };
 
 }  // namespace troupe

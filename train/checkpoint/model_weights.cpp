@@ -9,9 +9,9 @@
 #include "core/log.h"
 #include "hooks/replica.h"
 #include "tensors/tensor_file.h"
-#include "train/checkpoint/checkpoint_index.h"
+#include "train/checkpoint/checkpoint_manifest.h"
 #include "train/checkpoint/checkpoint_reader.h"
-#include "train/checkpoint/snapshot_parts.h"
+#include "train/checkpoint/run_snapshot.h"
 
 namespace troupe {
 namespace {
@@ -93,11 +93,7 @@ void copy_weights(const std::vector<NamedTensor>& into, const std::vector<NamedT
                   const std::string& prefix) {
   const torch::NoGradGuard no_grad;
   for (const auto& [name, tensor] : into) {
-    const std::string wanted = prefix + name;
-    const auto found = std::find_if(from.begin(), from.end(),
-                                    [&](const NamedTensor& t) { return t.first == wanted; });
-    if (found == from.end()) throw does_not_fit("it has no \"" + wanted + "\"");
-    const at::Tensor& value = found->second;
+    const at::Tensor& value = detail::find(from, prefix + name);
     if (value.sizes() != tensor.sizes() || value.scalar_type() != tensor.scalar_type()) {
       throw does_not_fit(text("\"", name, "\" is ", value.scalar_type(), " ", value.sizes(),
                               " in it, the model's is ", tensor.scalar_type(), " ",

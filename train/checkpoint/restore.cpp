@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <map>
-#include <mutex>
 #include <utility>
 
 #include "core/log.h"
@@ -14,19 +13,13 @@
 #include "strategies/gradients/optimizer_state.h"
 #include "train/checkpoint/model_weights.h"
 #include "train/checkpoint/run_snapshot.h"
-#include "train/checkpoint/snapshot_parts.h"
+#include "train/random_guard.h"
 
 namespace troupe {
 namespace {
 
 using namespace detail;  // NOLINT: the other half of the same unit
 using nlohmann::json;
-
-void set_random_state(const at::Tensor& state) {
-  auto generator = at::detail::getDefaultCPUGenerator();
-  const std::lock_guard<std::mutex> lock(generator.mutex());
-  generator.set_state(state);
-}
 
 /// What the chief read, as every worker comes to see it.
 class ChiefsSnapshot {
@@ -171,7 +164,7 @@ void restore_own(Strategy& strategy, TrainState& state, const ChiefsSnapshot& ch
     auto file = chiefs.file(worker_file(rank));
     if (rank == strategy.rank()) own = std::move(file);
   }
-  set_random_state(find(own, "random"));
+  set_random_state(at::detail::getDefaultCPUGenerator(), find(own, "random"));
   strategy.restore_own_state(named_below(own, kStrategy));
   add_to(sums.losses, find(own, "losses"));
   for (std::size_t i = 0; i < state.replicas.size(); ++i) {

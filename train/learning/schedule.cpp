@@ -11,7 +11,6 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/text.h"
-#include "train/learning/schedule_factor.h"
 
 namespace troupe {
 namespace {

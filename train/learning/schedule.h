@@ -3,17 +3,14 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 
 #include "options/train_options.h"
 #include "strategies/train_state.h"
+#include "train/learning/schedule_factor.h"
 #include "train/report.h"
 
 namespace troupe {
-
-/// The factor of a step, from 1: finite and at least 0. The same on every worker.
-using RateFactor = std::function<double(std::int64_t step)>;
 
 class LearningRateSchedule {
  public:

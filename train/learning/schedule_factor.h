@@ -13,11 +13,15 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "options/train_options.h"
 #include "strategies/plateau_state.h"
 
 namespace troupe {
+
+/// The factor of a step, from 1: finite and at least 0. The same on every worker.
+using RateFactor = std::function<double(std::int64_t step)>;
 
 /// Whether the options move the learning rate at all.
 [[nodiscard]] bool is_scheduled(const ScheduleOptions& options);

@@ -11,7 +11,7 @@
 #include "tests/support/run_ranks.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/torch_prelude.h"
-#include "train/checkpoint/checkpoint_index.h"
+#include "train/checkpoint/checkpoint_manifest.h"
 #include "train/loop.h"
 
 using namespace troupe::testing;

@@ -61,9 +61,9 @@ TEST_SUITE("summaries") {
   TEST_CASE("event_file: the format is pinned") {
     const TempDir dir;
     EventFile file(dir.path().string(), kNow);
-    file.write_session_start(100, kNow + 1);
-    file.write_scalars(300, {{"loss", 0.25}, {"a/b", -1}}, kNow + 2);
-    file.write_text(300, "path", "x", kNow + 3);
+    file.write(troupe::encode_session_start(100, kNow + 1));
+    file.write(troupe::encode_scalars(300, {{"loss", 0.25}, {"a/b", -1}}, kNow + 2));
+    file.write(troupe::encode_text(300, "path", "x", kNow + 3));
     file.flush();
     // Per record: length, its checksum, message, its checksum.
     CHECK(hex(content_of(file.path())) ==
@@ -151,7 +151,7 @@ TEST_SUITE("summaries") {
     const FileSizeLimit limit(fs::file_size(file.path()) + 10);
     CHECK_THROWS_AS(
         [&file] {
-          file.write_scalars(1, {{"loss", 1}}, kNow);
+          file.write(troupe::encode_scalars(1, {{"loss", 1}}, kNow));
           file.flush();
         }(),
         troupe::EnvironmentError);

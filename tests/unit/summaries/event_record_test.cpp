@@ -1,12 +1,11 @@
 // Records of event files: framing, and what is refused before memory is taken.
-#include "summaries/event_record.h"
-
 #include <filesystem>
 #include <fstream>
 #include <string>
 
 #include "core/error.h"
-#include "summaries/little_endian.h"
+#include "summaries/event_file.h"
+#include "summaries/protobuf_wire.h"
 #include "tests/support/caught.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"

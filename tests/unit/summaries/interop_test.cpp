@@ -17,14 +17,15 @@ TEST_SUITE("summaries") {
     }
     const TempDir dir;
     troupe::EventFile file(dir.path().string(), 1700000000.5);
-    file.write_session_start(100, 1700000001);
-    file.write_scalars(100, {{"loss", 0.25}, {"global_step/sec", -150}}, 1700000002);
-    file.write_text(100, "checkpoint_path", "model.ckpt-100", 1700000003);
+    file.write(troupe::encode_session_start(100, 1700000001));
+    file.write(
+        troupe::encode_scalars(100, {{"loss", 0.25}, {"global_step/sec", -150}}, 1700000002));
+    file.write(troupe::encode_text(100, "checkpoint_path", "model.ckpt-100", 1700000003));
     // Numbers of several bytes in every length: a step beyond 32 bits, a text beyond 127 bytes.
     const std::string long_text(1000, 'x');
-    file.write_text(5000000000, "long", long_text, 1700000004);
-    file.write_scalars(5000000000, {{std::string(300, 'n'), 1e30}}, 1700000005);
-    file.write_scalars(5000000001, {{"a", 1e300}, {"b", std::nan("")}}, 1700000006);
+    file.write(troupe::encode_text(5000000000, "long", long_text, 1700000004));
+    file.write(troupe::encode_scalars(5000000000, {{std::string(300, 'n'), 1e30}}, 1700000005));
+    file.write(troupe::encode_scalars(5000000001, {{"a", 1e300}, {"b", std::nan("")}}, 1700000006));
     file.flush();
     const ProcessResult result = run_process(
         {"python3", "-B", TROUPE_SOURCE_DIR "/tests/interop/read_events.py", file.path()});

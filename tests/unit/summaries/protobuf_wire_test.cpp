@@ -17,10 +17,8 @@ using troupe::WireType;
 using troupe::WireWriter;
 
 int count_fields(const std::string& message) {
-  WireReader reader(message);
-  WireField field;
   int count = 0;
-  while (reader.next(field)) ++count;
+  for ([[maybe_unused]] const WireField& field : WireReader(message)) ++count;
   return count;
 }
 
@@ -45,14 +43,15 @@ TEST_SUITE("summaries") {
       writer.put_integer(536870911, number);
       writer.put_double(1, 0.1);
       WireReader reader(writer.message());
-      WireField field;
-      REQUIRE(reader.next(field));
-      CHECK(field.is(536870911, WireType::varint));
-      CHECK(static_cast<std::int64_t>(field.integer) == number);
-      REQUIRE(reader.next(field));
-      CHECK(field.is(1, WireType::fixed64));
-      CHECK(troupe::double_of(field.bytes) == 0.1);
-      CHECK_FALSE(reader.next(field));
+      const WireField* field = reader.next();
+      REQUIRE(field != nullptr);
+      CHECK(field->is(536870911, WireType::varint));
+      CHECK(static_cast<std::int64_t>(field->integer) == number);
+      field = reader.next();
+      REQUIRE(field != nullptr);
+      CHECK(field->is(1, WireType::fixed64));
+      CHECK(troupe::double_of(field->bytes) == 0.1);
+      CHECK(reader.next() == nullptr);
     }
   }
 

@@ -9,7 +9,6 @@
 #include "core/error.h"
 #include "summaries/event_file.h"
 #include "summaries/event_message.h"
-#include "summaries/event_record.h"
 #include "summaries/protobuf_wire.h"
 #include "tests/support/silence.h"
 #include "tests/support/temp_dir.h"
@@ -64,15 +63,15 @@ struct Sample {
       history.push_back(known);
     };
     done({});
-    file.write_scalars(1, {{"loss", 4}, {"accuracy", 0.5}}, kNow);
+    file.write(troupe::encode_scalars(1, {{"loss", 4}, {"accuracy", 0.5}}, kNow));
     done({{1, {{"loss", 4}, {"accuracy", 0.5}}}});
-    file.write_scalars(2, {{"loss", 3}}, kNow);
+    file.write(troupe::encode_scalars(2, {{"loss", 3}}, kNow));
     done({{1, {{"loss", 4}, {"accuracy", 0.5}}}, {2, {{"loss", 3}}}});
-    file.write_session_start(2, kNow);
+    file.write(troupe::encode_session_start(2, kNow));
     done({{1, {{"loss", 4}, {"accuracy", 0.5}}}});
-    file.write_text(2, "note", "text", kNow);
+    file.write(troupe::encode_text(2, "note", "text", kNow));
     done({{1, {{"loss", 4}, {"accuracy", 0.5}}}});
-    file.write_scalars(3, {{"loss", 2}}, kNow);
+    file.write(troupe::encode_scalars(3, {{"loss", 2}}, kNow));
     done({{1, {{"loss", 4}, {"accuracy", 0.5}}}, {3, {{"loss", 2}}}});
     content = content_of(file.path());
   }
@@ -102,10 +101,10 @@ TEST_SUITE("summaries") {
   TEST_CASE("summary_reader: scalars are read as they were written") {
     const TempDir dir;
     EventFile file(dir.path().string(), kNow);
-    file.write_scalars(10, {{"loss", 0.5}, {"global_step/sec", 150}}, kNow);
-    file.write_scalars(20, {{"loss", 0.25}}, kNow);
-    file.write_scalars(20, {{"loss", 0.125}}, kNow);
-    file.write_text(30, "checkpoint_path", "model.ckpt-30", kNow);
+    file.write(troupe::encode_scalars(10, {{"loss", 0.5}, {"global_step/sec", 150}}, kNow));
+    file.write(troupe::encode_scalars(20, {{"loss", 0.25}}, kNow));
+    file.write(troupe::encode_scalars(20, {{"loss", 0.125}}, kNow));
+    file.write(troupe::encode_text(30, "checkpoint_path", "model.ckpt-30", kNow));
     file.flush();
     CHECK(read_scalars(dir.path().string()) ==
           ScalarHistory{{10, {{"loss", 0.5}, {"global_step/sec", 150}}}, {20, {{"loss", 0.125}}}});
@@ -116,12 +115,13 @@ TEST_SUITE("summaries") {
     const std::string directory = dir.path().string();
     {
       EventFile older(directory, kNow);
-      for (const int step : {10, 20, 30}) older.write_scalars(step, {{"loss", 1.0 * step}}, kNow);
+      for (const int step : {10, 20, 30})
+        older.write(troupe::encode_scalars(step, {{"loss", 1.0 * step}}, kNow));
     }
     // Made in the same second, after a quick restart.
     EventFile newer(directory, kNow);
-    newer.write_session_start(20, kNow);
-    newer.write_scalars(25, {{"loss", 5}}, kNow);
+    newer.write(troupe::encode_session_start(20, kNow));
+    newer.write(troupe::encode_scalars(25, {{"loss", 5}}, kNow));
     newer.flush();
     CHECK(read_scalars(directory) == ScalarHistory{{10, {{"loss", 10}}}, {25, {{"loss", 5}}}});
   }

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "summaries/event_file_name.h"
+#include "summaries/event_file.h"
 
 namespace troupe::testing {
 
@@ -27,9 +27,7 @@ inline void replace(const std::filesystem::path& path, const std::string& conten
 
 /// The event files of a directory, in the order in which readers take them.
 [[nodiscard]] inline std::vector<std::string> event_names(const std::filesystem::path& directory) {
-  std::vector<std::string> names;
-  for (const auto& file : list_event_files(directory.string())) names.push_back(file.name);
-  return names;
+  return list_event_files(directory.string());
 }
 
 }  // namespace troupe::testing

@@ -17,7 +17,7 @@
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/train/checkpoint_samples.h"
-#include "train/checkpoint/checkpoint_index.h"
+#include "train/checkpoint/checkpoint_manifest.h"
 #include "train/checkpoint/checkpoint_writer.h"
 
 namespace {

@@ -89,6 +89,7 @@ class MemoryFileSystem final : public FileSystem {
     node.sure_names = node.names;
     changed();
   }
+  void sync_file(const std::string& path) override { sync_node(find(path).value(), path); }
   void remove_file(const std::string& path) override {
     begin("unlink", path);
     const auto node = find(path);
@@ -148,12 +149,7 @@ class MemoryFileSystem final : public FileSystem {
       content.append(characters + bytes.size() / 2, bytes.size() - bytes.size() / 2);
       files_.changed();
     }
-    void sync() override {
-      files_.begin("fsync", path_);
-      if (files_.drop == Drop::file_sync) return;
-      files_.nodes_[node_].sure_content = files_.nodes_[node_].content;
-      files_.changed();
-    }
+    void sync() override { files_.sync_node(node_, path_); }
     void close() override { files_.begin("close", path_); }
 
    private:
@@ -186,6 +182,12 @@ class MemoryFileSystem final : public FileSystem {
   }
   [[noreturn]] void fail(const std::string& call, const std::string& path, int error) const {
     throw_file_error(call, shown(path), error);
+  }
+  void sync_node(std::size_t node, const std::string& path) {
+    begin("fsync", path);
+    if (drop == Drop::file_sync) return;
+    nodes_[node].sure_content = nodes_[node].content;
+    changed();
   }
   void changed() const {
     if (after_change) after_change();

@@ -10,7 +10,6 @@
 #include "tests/support/fake_run.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/torch_prelude.h"
-#include "train/callbacks/operator_recorder.h"
 
 using troupe::make_operator_recorder;
 using troupe::TraceSpan;

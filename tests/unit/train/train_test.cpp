@@ -6,7 +6,7 @@
 #include "tests/support/torch_prelude.h"
 #include "train/evaluate.h"
 #include "train/loop.h"
-#include "train/report_json.h"
+#include "train/report.h"
 
 using troupe::testing::TinyHooks;
 

@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "core/error.h"
-#include "estimator/export/best_record.h"
+#include "estimator/export/export_directory.h"
 #include "estimator/export/exporter.h"
 #include "tests/support/caught.h"
 #include "tests/support/silence.h"
@@ -21,8 +21,8 @@ struct Process {
   explicit Process(const TempDir& at, ScalarHistory history = {}, IsBetter is_better = smaller(),
                    std::optional<int> keep = 5)
       : base(at / "export/best"),
-        exporter(detail::make_best("best", std::move(is_better), keep,
-                                   world_of(time, std::move(history)))) {}
+        exporter(make_best_exporter("best", std::move(is_better), keep,
+                                    world_of(time, std::move(history)))) {}
 
   /// Whether the evaluation was exported.
   bool offer(std::int64_t step, double loss) {
@@ -144,7 +144,7 @@ TEST_SUITE("estimator/export") {
       ++reads;
       return from == "eval_foo" ? ScalarHistory{{100, {{"loss", 0.5}}}} : ScalarHistory{};
     };
-    const auto exporter = detail::make_best("best", smaller(), 5, world);
+    const auto exporter = make_best_exporter("best", smaller(), 5, world);
     ExportOffer offer = offer_of(directory.path(), 200, 0.6);
     offer.evaluation_directory = "eval_foo";
     CHECK_FALSE(exporter->offer(offer));
@@ -167,7 +167,7 @@ TEST_SUITE("estimator/export") {
     offer.write_model = [&](const std::string&) { ++written; };
     SUBCASE("missing now, with a history and without one") {
       CHECK_THROWS_AS(process.exporter->offer(offer), ConfigError);
-      const auto fresh = detail::make_best("best", larger("accuracy"), 5, world_of(process.time));
+      const auto fresh = make_best_exporter("best", larger("accuracy"), 5, world_of(process.time));
       try {
         fresh->offer(offer);
         FAIL("accepted");

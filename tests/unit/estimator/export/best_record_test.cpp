@@ -1,10 +1,9 @@
-#include "estimator/export/best_record.h"
-
 #include <cmath>
 #include <functional>
 #include <limits>
 
 #include "core/error.h"
+#include "estimator/export/export_directory.h"
 #include "tests/support/silence.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"

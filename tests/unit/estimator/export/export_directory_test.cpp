@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <map>
 #include <stdexcept>
 
 #include "core/error.h"
@@ -24,8 +23,14 @@ void write_nothing(const std::string&) {}
 
 std::string publish(const fs::path& base, FakeTime& time,
                     const ModelWriter& write = write_nothing) {
+  PosixFileSystem files(base.string());
   return publish_export(
-      base.string(), write, [&] { return time.now; }, time);
+      files, write, [&] { return time.now; }, [&](Seconds wait) { time.sleep(wait); });
+}
+
+void collect(const std::string& base, int keep) {
+  PosixFileSystem files(base);
+  collect_old_exports(files, keep);
 }
 
 void make_exports(const fs::path& base, const Names& names) {
@@ -44,7 +49,6 @@ class UnsyncedModel {
     files_.create_directory(base + "/1");
     write_file(base + "/1/model.pt");
   }
-  void sync(const std::string& path) { writers_.at(path)->sync(); }
 
   [[nodiscard]] static bool is_whole(MemoryFileSystem& files, const std::string& directory) {
     return is_written(files, directory + "/model.pt") &&
@@ -53,8 +57,7 @@ class UnsyncedModel {
 
  private:
   void write_file(const std::string& path) {
-    writers_[path] = files_.create_file(path);
-    writers_[path]->write(as_bytes(Span<const char>(kContent.data(), kContent.size())));
+    files_.create_file(path)->write(as_bytes(Span<const char>(kContent.data(), kContent.size())));
   }
   static bool is_written(MemoryFileSystem& files, const std::string& path) {
     if (!files.status(path)) return false;
@@ -64,13 +67,12 @@ class UnsyncedModel {
 
   inline static const std::string kContent = "a model";
   MemoryFileSystem& files_;
-  std::map<std::string, std::unique_ptr<FileWriter>> writers_;
 };
 
 std::string publish(MemoryFileSystem& files, UnsyncedModel& model, FakeTime& time) {
-  return detail::publish_at(
-      files, [&](const std::string& path) { model.sync(path); },
-      [&](const std::string& to) { model.write(to); }, [&] { return time.now; }, time);
+  return publish_export(
+      files, [&](const std::string& to) { model.write(to); }, [&] { return time.now; },
+      [&](Seconds wait) { time.sleep(wait); });
 }
 
 }  // namespace
@@ -94,14 +96,6 @@ TEST_SUITE("estimator/export") {
     CHECK(names_in(path) == Names{"model.pt", "assets.extra", "1", "dangling"});
     CHECK(read_text(base / "1700000000/1/model.pt") == "weights");
     CHECK(time.sleeps == 0);
-  }
-
-  TEST_CASE("publish: a '/' at the end of the base changes nothing") {
-    const TempDir directory;
-    FakeTime time;
-    CHECK(publish_export(
-              directory.path().string() + "//", write_nothing, [&] { return time.now; }, time) ==
-          (directory / "1700000000").string());
   }
 
   TEST_CASE("publish: a second export within a second gets the next one's name") {
@@ -227,7 +221,7 @@ TEST_SUITE("estimator/export") {
   TEST_CASE("collect: of four exports the two newest stay") {
     const TempDir directory;
     make_exports(directory.path(), {"1500000000", "1500000001", "1500000002", "1500000003"});
-    collect_old_exports(directory.path().string(), 2);
+    collect(directory.path().string(), 2);
     CHECK(names_in(directory.path()) == Names{"1500000002", "1500000003"});
     CHECK(read_text(directory / "1500000002/1/model.pt") == "1500000002");
   }
@@ -235,18 +229,18 @@ TEST_SUITE("estimator/export") {
   TEST_CASE("collect: a '/' at the end changes nothing") {
     const TempDir directory;
     make_exports(directory.path(), {"1500000000", "1500000001", "1500000002", "1500000003"});
-    collect_old_exports(directory.path().string() + "/", 1);
+    collect(directory.path().string() + "/", 1);
     CHECK(names_in(directory.path()) == Names{"1500000003"});
   }
 
   TEST_CASE("collect: the largest numbers stay, and 0 is one") {
     const TempDir directory;
     make_exports(directory.path(), {"0000000008", "0000000009", "0000000010"});
-    collect_old_exports(directory.path().string(), 2);
+    collect(directory.path().string(), 2);
     CHECK(names_in(directory.path()) == Names{"0000000009", "0000000010"});
     const TempDir other;
     make_exports(other.path(), {"0000000000", "0000000003"});
-    collect_old_exports(other.path().string(), 2);
+    collect(other.path().string(), 2);
     CHECK(names_in(other.path()) == Names{"0000000000", "0000000003"});
   }
 
@@ -262,7 +256,7 @@ TEST_SUITE("estimator/export") {
     write_text(directory / "best.json", "{}");
     fs::create_directory_symlink(elsewhere.path(), directory / "1600000000");
     fs::create_directory_symlink(elsewhere.path(), directory / "1500000000" / "link");
-    collect_old_exports(directory.path().string(), 1);
+    collect(directory.path().string(), 1);
     Names expected = others;
     expected.insert({"1500000001", "1400000000", "best.json", "1600000000"});
     CHECK(names_in(directory.path()) == expected);
@@ -278,7 +272,7 @@ TEST_SUITE("estimator/export") {
     // The calls so far, the list, and then the first rename fails.
     files.fail_at = files.call_count + 2;
     files.error_number = ENOENT;
-    CHECK_NOTHROW(detail::collect_at(files, 1));
+    CHECK_NOTHROW(collect_old_exports(files, 1));
     CHECK(files.status("1500000000"));
     CHECK_FALSE(files.status("1500000001"));
     CHECK(files.status("1500000002"));
@@ -287,7 +281,7 @@ TEST_SUITE("estimator/export") {
   TEST_CASE("collect: a base that is missing is a warning") {
     const Silence silence;
     const TempDir directory;
-    CHECK_NOTHROW(collect_old_exports((directory / "none").string(), 1));
+    CHECK_NOTHROW(collect((directory / "none").string(), 1));
   }
 
   TEST_CASE("collect: at every crash an old export is whole or not there") {
@@ -303,7 +297,7 @@ TEST_SUITE("estimator/export") {
         if (state->status("1700000000")) CHECK(UnsyncedModel::is_whole(*state, "1700000000"));
       });
     };
-    detail::collect_at(files, 1);
+    collect_old_exports(files, 1);
     CHECK(files.list("").size() == 1);
   }
 }

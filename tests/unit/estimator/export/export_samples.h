@@ -12,29 +12,29 @@
 #include <vector>
 
 #include "core/text.h"
-#include "estimator/export/exporter_parts.h"
+#include "estimator/export/export_directory.h"
 
 namespace troupe::testing {
 
 inline constexpr std::int64_t kFirstSecond = 1'700'000'000;
 
 /// Wall clock and sleeper in one: only sleep moves the time.
-class FakeTime final : public Sleeper {
+class FakeTime {
  public:
   std::int64_t now = kFirstSecond;
   int sleeps = 0;
   bool stands_still = false;
 
-  void sleep(Seconds duration) override {
+  void sleep(Seconds duration) {
     ++sleeps;
     if (!stands_still) now += static_cast<std::int64_t>(duration.count());
   }
 };
 
 /// A world in which `time` passes and the event files hold `history`.
-[[nodiscard]] inline detail::ExporterWorld world_of(const std::shared_ptr<FakeTime>& time,
-                                                    ScalarHistory history = {}) {
-  return {[time] { return time->now; }, time,
+[[nodiscard]] inline ExporterWorld world_of(const std::shared_ptr<FakeTime>& time,
+                                            ScalarHistory history = {}) {
+  return {[time] { return time->now; }, [time](Seconds duration) { time->sleep(duration); },
           [history = std::move(history)](const std::string&) { return history; }};
 }
 

@@ -68,7 +68,7 @@ TEST_SUITE("estimator/export") {
     const auto base = directory / "export/latest";
     write_text(base / "1600000000" / "model.pt", "of an earlier run");
     const auto time = std::make_shared<FakeTime>();
-    const auto exporter = detail::make_latest("latest", 2, world_of(time));
+    const auto exporter = make_latest_exporter("latest", 2, world_of(time));
     // The losses get worse, and exports come within a second: neither matters.
     CHECK(exporter->offer(offer_of(base, 100, 0.1)) == (base / "1700000000").string());
     CHECK(names_in(base) == Names{"1600000000", "1700000000"});
@@ -80,7 +80,7 @@ TEST_SUITE("estimator/export") {
   TEST_CASE("latest exporter: without a number to keep all stay") {
     const TempDir directory;
     const auto exporter =
-        detail::make_latest("latest", std::nullopt, world_of(std::make_shared<FakeTime>()));
+        make_latest_exporter("latest", std::nullopt, world_of(std::make_shared<FakeTime>()));
     for (int step = 0; step < 8; ++step) exporter->offer(offer_of(directory.path(), step, 0.5));
     CHECK(names_in(directory.path()).size() == 8);
   }
@@ -103,7 +103,7 @@ TEST_SUITE("estimator/export") {
   TEST_CASE("final exporter: only the final checkpoint is exported, of others nothing is made") {
     const TempDir directory;
     const auto base = directory / "export/final";
-    const auto exporter = detail::make_final("final", world_of(std::make_shared<FakeTime>()));
+    const auto exporter = make_final_exporter("final", world_of(std::make_shared<FakeTime>()));
     ExportOffer offer = offer_of(base, 100, 0.5);
     int written = 0;
     offer.write_model = [&](const std::string&) { ++written; };

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
-#include "estimator/export/triton_config.h"
+#include "estimator/export/model_signature.h"
 #include "tensors/tensor_file.h"
 #include "tests/support/caught.h"
 #include "tests/support/run_process.h"

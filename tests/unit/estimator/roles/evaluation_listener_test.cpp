@@ -1,10 +1,9 @@
 // Evaluation in the process that trains: which checkpoints, when, and which one is the final one.
-#include "estimator/roles/evaluation_listener.h"
-
 #include <string>
 
 #include "core/error.h"
 #include "core/text.h"
+#include "estimator/roles/evaluator.h"
 #include "tests/support/captured_log.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/estimator/roles/fake_evaluation_job.h"
@@ -17,34 +16,31 @@ using troupe::EvaluationRound;
 using troupe::SavedCheckpoint;
 using troupe::Seconds;
 using troupe::text;
-using Answer = troupe::SavingListener::Answer;
 
 // A run of training in the eyes of its listener.
 struct Run {
   FakeClock clock;
   FakeEvaluationJob job;
-  EvaluationListener::Options options;
+  Seconds throttle{600};
   CapturedLog log;
   std::optional<EvaluationListener> listener;
 
   /// Saves at the start, at every `every`-th step and at the end. Returns the step it ended at.
   std::int64_t train(std::int64_t every, std::int64_t max_steps, Seconds step_time = Seconds(0)) {
-    options.max_steps = max_steps;
-    listener.emplace(job, options, clock);
+    listener.emplace(job, throttle, troupe::TrainingGoal{max_steps, std::nullopt}, clock);
     listener->begin();
     save(0, max_steps);
     for (std::int64_t step = 1;; ++step) {
       clock.advance(step_time);
-      bool stop = step == max_steps;
-      const bool saved = step % every == 0 || stop;
-      if (saved && save(step, max_steps) == Answer::stop) stop = true;
+      const bool stop = step == max_steps;
+      if (step % every == 0 || stop) save(step, max_steps);
       if (!stop) continue;
       listener->end({step, text("model.ckpt-", step), true});
       return step;
     }
   }
-  Answer save(std::int64_t step, std::int64_t max_steps) {
-    return listener->after_save({step, text("model.ckpt-", step), step == max_steps});
+  void save(std::int64_t step, std::int64_t max_steps) {
+    listener->after_save({step, text("model.ckpt-", step), step == max_steps});
   }
 };
 
@@ -53,7 +49,7 @@ struct Run {
 TEST_SUITE("estimator/roles") {
   TEST_CASE("evaluation_listener: throttle 0 evaluates every checkpoint but the first") {
     Run run;
-    run.options.throttle = Seconds(0);
+    run.throttle = Seconds(0);
     run.train(10, 22);
     CHECK(run.job.evaluated == Lines{"model.ckpt-10", "model.ckpt-20", "model.ckpt-22"});
     CHECK(run.job.exported == Lines{"model.ckpt-10", "model.ckpt-20", "model.ckpt-22 final"});
@@ -63,29 +59,15 @@ TEST_SUITE("estimator/roles") {
 
   TEST_CASE("evaluation_listener: two evaluations, the final one once") {
     Run run;
-    run.options.throttle = Seconds(0);
+    run.throttle = Seconds(0);
     run.train(10, 12);
     CHECK(run.job.exported == Lines{"model.ckpt-10", "model.ckpt-12 final"});
-  }
-
-  TEST_CASE("evaluation_listener: before_evaluation stops training without an evaluation") {
-    Run run;
-    int calls = 0;
-    run.options.before_evaluation = [&] {
-      ++calls;
-      return false;
-    };
-    CHECK(run.train(10, 200) == 10);
-    CHECK(run.job.evaluated.empty());
-    CHECK(calls == 2);  // at the save and at the end, not at the first save
-    CHECK_FALSE(run.listener->last().has_value());
-    CHECK(run.log.has("training stops at step 10: before_evaluation asks for it"));
   }
 
   TEST_CASE(
       "evaluation_listener: a throttle longer than the run leaves 2 evaluations of 40 steps") {
     Run run;
-    run.options.throttle = Seconds(600);
+    run.throttle = Seconds(600);
     run.train(10, 40, Seconds(0.32));
     CHECK(run.job.exported == Lines{"model.ckpt-10", "model.ckpt-40 final"});
     CHECK(run.log.count(" skipped: ") == 3);
@@ -99,37 +81,21 @@ TEST_SUITE("estimator/roles") {
     Run run;
     run.train(1000, 300, Seconds(1));  // a save every 600 s is none
     CHECK(run.job.exported == Lines{"model.ckpt-300 final"});
-    CHECK(run.options.throttle == Seconds(600));
   }
 
   TEST_CASE("evaluation_listener: throttle counts from start to start") {
     Run run;
-    run.options.throttle = Seconds(10);
+    run.throttle = Seconds(10);
     run.job.during_evaluation = [&](const std::string&) { run.clock.advance(Seconds(9)); };
     run.train(1, 6, Seconds(1));
     // Evaluated at 1 for 9 s: 10 s after its start the save of step 2 comes, and so on.
     CHECK(run.job.evaluated.size() == 6);
   }
 
-  TEST_CASE("evaluation_listener: after_evaluation stops training, and that evaluation is final") {
-    Run run;
-    run.options.throttle = Seconds(0);
-    run.options.after_evaluation = [](const EvaluationRound& round) {
-      return round.evaluation.global_step < 20;
-    };
-    CHECK(run.train(10, 200) == 20);
-    CHECK(run.job.evaluated == Lines{"model.ckpt-10", "model.ckpt-20"});
-    // Nobody knew at the second one's evaluation that training would end: it is exported again.
-    CHECK(run.job.exported == Lines{"model.ckpt-10", "model.ckpt-20", "model.ckpt-20 final"});
-    CHECK(run.listener->last()->is_final);
-    CHECK(run.log.has("training stops at step 20: after_evaluation asks for it"));
-  }
-
   TEST_CASE("evaluation_listener: what is final") {
     Run run;
-    run.options.throttle = Seconds(0);
-    run.options.max_steps = 20;
-    EvaluationListener listener(run.job, run.options, run.clock);
+    run.throttle = Seconds(0);
+    EvaluationListener listener(run.job, run.throttle, {20, std::nullopt}, run.clock);
     listener.begin();
     listener.after_save({10, "model.ckpt-10", false});
     CHECK(run.job.exported.empty());
@@ -151,8 +117,8 @@ TEST_SUITE("estimator/roles") {
 
   TEST_CASE("evaluation_listener: a run of its own starts with begin") {
     Run run;
-    run.options.throttle = Seconds(600);
-    EvaluationListener listener(run.job, run.options, run.clock);
+    run.throttle = Seconds(600);
+    EvaluationListener listener(run.job, run.throttle, {}, run.clock);
     for (int i = 1; i <= 2; ++i) {
       listener.begin();
       CHECK_FALSE(listener.last().has_value());
@@ -167,11 +133,11 @@ TEST_SUITE("estimator/roles") {
   TEST_CASE("evaluation_listener: no metrics and a throttle below 0 are refused") {
     Run run;
     run.job.metrics.clear();
-    run.options.throttle = Seconds(0);
+    run.throttle = Seconds(0);
     CHECK_THROWS_WITH_AS(run.train(10, 20), doctest::Contains("'model.ckpt-10' has no metrics"),
                          troupe::ConfigError);
-    run.options.throttle = Seconds(-1);
-    CHECK_THROWS_WITH_AS(run.train(10, 20), doctest::Contains("throttle_secs is -1"),
+    run.throttle = Seconds(-1);
+    CHECK_THROWS_WITH_AS(run.train(10, 20), doctest::Contains("a period of -1 seconds"),
                          troupe::ConfigError);
   }
 }

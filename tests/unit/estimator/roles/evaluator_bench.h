@@ -44,13 +44,9 @@ struct EvaluatorBench {
       return std::prev(next)->second;
     };
   }
-  /// Ends after `n` evaluations.
-  void stop_after(std::size_t n) {
-    options.after_evaluation = [this, n](const EvaluationRound&) {
-      return job.evaluated.size() < n;
-    };
+  std::optional<EvaluationRound> run() {
+    return run_evaluator(job, options, clock, [this](Seconds time) { sleeper.sleep(time); });
   }
-  std::optional<EvaluationRound> run() { return run_evaluator(job, options, clock, sleeper); }
 };
 
 }  // namespace troupe::testing

@@ -1,4 +1,4 @@
-// How the evaluator ends: max_steps, the chief's marker, callbacks, nothing new for too long.
+// How the evaluator ends: max_steps, the chief's marker, nothing new for too long.
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,7 +14,6 @@ using namespace troupe::testing;  // NOLINT: a test
 using Bench = EvaluatorBench;
 using troupe::EvaluationRound;
 using troupe::Seconds;
-using Status = EvaluationRound::Status;
 
 }  // namespace
 
@@ -30,7 +29,6 @@ TEST_SUITE("estimator/roles") {
     CHECK(bench.job.exported == Lines{"c final"});
     CHECK(bench.job.looks == 1);
     REQUIRE(last.has_value());
-    CHECK(last->status == Status::evaluated);
     CHECK(last->is_final);
     CHECK(last->evaluation.global_step == 200);
     CHECK(last->exports == std::vector<std::optional<std::string>>{"exported"});
@@ -39,46 +37,9 @@ TEST_SUITE("estimator/roles") {
     CHECK(bench.log.has("the evaluator ends: global step 200 has reached max_steps 200"));
   }
 
-  TEST_CASE("evaluator: before_evaluation ends it") {
-    Bench bench;
-    int calls = 0;
-    bench.options.before_evaluation = [&] { return ++calls < 2; };
-    bench.latest({"model.ckpt-1", "model.ckpt-2"});
-    const auto last = bench.run();
-    CHECK(calls == 2);
-    CHECK(bench.job.evaluated == Lines{"model.ckpt-1"});
-    CHECK(last->checkpoint == "model.ckpt-1");
-    CHECK(bench.log.has("before_evaluation asks for it"));
-  }
-
-  TEST_CASE("evaluator: after_evaluation ends it and sees the round") {
-    Bench bench;
-    std::optional<EvaluationRound> seen;
-    bench.options.after_evaluation = [&](const EvaluationRound& round) {
-      seen = round;
-      return false;
-    };
-    bench.job.steps = {{"p1", 7}};
-    bench.latest({"p1", "p2"});
-    const auto last = bench.run();
-    CHECK(bench.job.evaluated == Lines{"p1"});
-    REQUIRE(seen.has_value());
-    CHECK(seen->checkpoint == "p1");
-    CHECK(seen->evaluation.global_step == 7);
-    CHECK(last->checkpoint == "p1");
-  }
-
-  TEST_CASE("evaluator: nothing evaluated is nothing returned") {
-    Bench bench;
-    bench.options.after_evaluation = [](const EvaluationRound&) { return false; };
-    bench.latest({""});
-    CHECK_FALSE(bench.run().has_value());
-  }
-
   TEST_CASE("evaluator: step 0 does not end it by max_steps") {
     Bench bench;
-    bench.options.goal.max_steps = 0;
-    bench.stop_after(2);
+    bench.options.goal.max_steps = 1;
     bench.latest({"model.ckpt-0", "model.ckpt-1"});
     bench.run();
     CHECK(bench.job.evaluated.size() == 2);

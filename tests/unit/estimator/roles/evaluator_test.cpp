@@ -15,9 +15,7 @@ namespace {
 using namespace troupe::testing;  // NOLINT: a test
 using Bench = EvaluatorBench;
 using troupe::CheckpointError;
-using troupe::EvaluationRound;
 using troupe::Seconds;
-using Status = EvaluationRound::Status;
 
 constexpr const char* kWarning = " W ";
 
@@ -44,18 +42,11 @@ TEST_SUITE("estimator/roles") {
     const std::deque<std::optional<std::string>> answers{std::nullopt, "", "same", "same",
                                                          "path_2"};
     bench.job.latest = [&] { return answers.at(static_cast<std::size_t>(bench.job.looks) - 1); };
-    std::vector<Status> statuses;
-    bench.options.after_evaluation = [&](const EvaluationRound& round) {
-      statuses.push_back(round.status);
-      return true;
-    };
     bench.run();
     CHECK(bench.job.looks == 5);
     CHECK(bench.job.evaluated == Lines{"same", "path_2"});
     CHECK(bench.log.count(kWarning) == 2);
     CHECK(bench.sleeper.sleeps == std::vector<double>{1, 1, 1, 1, 1});
-    CHECK(statuses == std::vector<Status>{Status::missing, Status::missing, Status::evaluated,
-                                          Status::no_new, Status::evaluated});
   }
 
   // Estimator warned that it polls without a pause; we pause, so it is an information line.
@@ -238,20 +229,6 @@ TEST_SUITE("estimator/roles") {
       bench.run();
       CHECK(bench.log.count("waits 100 s until the next evaluation") == 2);
     }
-  }
-
-  TEST_CASE("evaluator: options out of range are refused") {
-    const auto refused = [](auto change) {
-      troupe::EvaluatorOptions options;
-      options.validate();
-      change(options);
-      CHECK_THROWS_AS(options.validate(), troupe::ConfigError);
-    };
-    using Options = troupe::EvaluatorOptions;
-    refused([](Options& o) { o.start_delay = Seconds(-1); });
-    refused([](Options& o) { o.throttle = Seconds(-1); });
-    refused([](Options& o) { o.poll = Seconds(0); });
-    refused([](Options& o) { o.idle_timeout = Seconds(0); });
   }
 
   TEST_CASE("evaluation: its line is sorted and an unknown name lists the known ones") {

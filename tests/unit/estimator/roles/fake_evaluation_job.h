@@ -11,8 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "estimator/roles/evaluation_job.h"
-#include "estimator/roles/sleeper.h"
+#include "estimator/roles/evaluation.h"
 #include "tests/support/fake_clock.h"
 
 namespace troupe::testing {
@@ -54,14 +53,15 @@ class FakeEvaluationJob final : public EvaluationJob {
   std::optional<Finished> finished() override { return marker; }
 };
 
-class FakeSleeper final : public Sleeper {
+/// Moves the clock instead of waiting. Outlives what it is given to.
+class FakeSleeper {
  public:
   explicit FakeSleeper(FakeClock& clock) : clock_(clock) {}
 
   std::function<void()> after_sleep;
   std::vector<double> sleeps;  // seconds
 
-  void sleep(Seconds duration) override {
+  void sleep(Seconds duration) {
     if (sleeps.size() > 100000) throw std::logic_error("sleeps for ever");
     sleeps.push_back(duration.count());
     clock_.advance(duration);

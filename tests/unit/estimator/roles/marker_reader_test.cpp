@@ -1,5 +1,4 @@
-#include "estimator/roles/marker_reader.h"
-
+#include "estimator/roles/finished_marker.h"
 #include "tests/support/captured_log.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/test_prelude.h"

@@ -1,5 +1,3 @@
-#include "train/callbacks/step_counter.h"
-
 #include <utility>
 #include <vector>
 
@@ -8,6 +6,7 @@
 #include "tests/support/fake_clock.h"
 #include "tests/support/fake_run.h"
 #include "tests/support/test_prelude.h"
+#include "train/callbacks/summary_saver.h"
 
 using troupe::Every;
 using troupe::Seconds;

@@ -11,8 +11,6 @@
 #include "tests/support/fake_run.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
-#include "train/callbacks/metrics_file.h"
-#include "train/callbacks/progress_bar.h"
 
 using troupe::is_logged_step;
 using troupe::MetricsFile;
