@@ -221,7 +221,7 @@ void PosixFileSystem::sync_directory(const std::string& path) {
 void PosixFileSystem::sync_file(const std::string& path) {
   const Place place = find_place(root_, path, "sync", shown(path));
   constexpr int kFlags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
-  const Descriptor fd(
+  const UniqueFd fd(
       retry([&] { return ::openat(place.parent.get(), place.name.c_str(), kFlags); }));
   if (fd.get() < 0 || retry([&] { return ::fsync(fd.get()); }) != 0) {
     throw_file_error("sync", shown(path), errno);
