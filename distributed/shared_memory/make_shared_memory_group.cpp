@@ -9,8 +9,8 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/text.h"
+#include "distributed/collectives/call.h"
 #include "distributed/collectives/collectives.h"
-#include "distributed/membership/verdict.h"
 
 namespace troupe {
 namespace {
