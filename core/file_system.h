@@ -111,6 +111,11 @@ class PosixFileSystem final : public FileSystem {
   std::string root_;
 };
 
+/// Puts `content` in the place of the file `name`, in the root, in one step and durably. What is at
+/// `temporary`, where it is written first, goes.
+void replace_file(FileSystem& files, const std::string& name, const std::string& temporary,
+                  const std::string& content);
+
 /// The components of `path`, none for "".
 /// Throws: CheckpointError if it is absolute or has an empty, "." or ".." component or a NUL.
 [[nodiscard]] std::vector<std::string> split_path(const std::string& path);

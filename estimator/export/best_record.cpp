@@ -96,13 +96,7 @@ void write_best(FileSystem& files, const BestRecord& record) {
                          {"metrics", std::move(metrics)}};
   detail::on_files([&] {
     const std::string content = exact_json(document, files.shown(kBestName)) + "\n";
-    if (files.status(kTemporaryName)) files.remove_file(kTemporaryName);
-    const auto writer = files.create_file(kTemporaryName);
-    writer->write(as_bytes(Span<const char>(content.data(), content.size())));
-    writer->sync();
-    writer->close();
-    files.rename(kTemporaryName, kBestName);
-    files.sync_directory("");
+    replace_file(files, kBestName, kTemporaryName, content);
   });
 }
 

@@ -77,13 +77,7 @@ void write_finished(FileSystem& files, const Finished& finished) {
                                kMaxBytes, " would be read back."),
                           "give a shorter reason for the end of training.");
   }
-  if (files.status(kTemporaryName)) files.remove_file(kTemporaryName);
-  const auto writer = files.create_file(kTemporaryName);
-  writer->write(as_bytes(Span<const char>(content.data(), content.size())));
-  writer->sync();
-  writer->close();
-  files.rename(kTemporaryName, kFinishedName);
-  files.sync_directory("");
+  replace_file(files, kFinishedName, kTemporaryName, content);
 }
 
 std::optional<Finished> read_finished(FileSystem& files) {

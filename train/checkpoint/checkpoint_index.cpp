@@ -57,13 +57,7 @@ void write_index(FileSystem& files, const CheckpointIndex& index) {
                          {"latest", checkpoint_name(index.latest)},
                          {"retained", std::move(retained)}};
   const std::string content = exact_json(document, "the checkpoint index") + "\n";
-  if (files.status(kTemporaryName)) files.remove_file(kTemporaryName);
-  const auto writer = files.create_file(kTemporaryName);
-  writer->write(as_bytes(Span<const char>(content.data(), content.size())));
-  writer->sync();
-  writer->close();
-  files.rename(kTemporaryName, kIndexName);
-  files.sync_directory("");
+  replace_file(files, kIndexName, kTemporaryName, content);
 }
 
 }  // namespace troupe
