@@ -1,10 +1,9 @@
-#include "distributed/collectives/reduction.h"
-
 #include <cstdint>
 #include <cstring>
 #include <random>
 #include <vector>
 
+#include "distributed/collectives/reduction.h"
 #include "tests/support/serial_sum.h"
 #include "tests/support/test_prelude.h"
 
