@@ -38,11 +38,11 @@ class InStep {
 
   /// Returns when the other one has come as often. Throws: TimeoutError.
   void meet() {
-    using Clock = std::chrono::steady_clock;
     const std::uint32_t mine = words_->met[index_].value.fetch_add(1) + 1;
-    const auto end = Clock::now() + std::chrono::seconds(60);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     while (static_cast<std::int32_t>(words_->met[1 - index_].value.load() - mine) < 0) {
-      if (Clock::now() > end) throw TimeoutError("the other loop has stopped.", "look at its log.");
+      if (std::chrono::steady_clock::now() > end)
+        throw TimeoutError("the other loop has stopped.", "look at its log.");
       std::this_thread::yield();
     }
   }

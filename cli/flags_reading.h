@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cli/flags_table.h"
-#include "cluster/environment.h"
+#include "cluster/cluster_spec.h"
 
 namespace troupe::detail {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cli/flags.h"
-#include "cluster/environment.h"
+#include "cluster/cluster_spec.h"
 #include "core/log.h"
 #include "options/options.h"
 

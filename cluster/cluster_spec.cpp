@@ -1,5 +1,7 @@
 #include "cluster/cluster_spec.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "cluster/address.h"
@@ -11,6 +13,18 @@
 #include "core/text.h"
 
 namespace troupe {
+
+Environment process_environment() {
+  Environment variables;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string line = *entry;
+    const auto equals = line.find('=');
+    if (equals != std::string::npos)
+      variables.emplace(line.substr(0, equals), line.substr(equals + 1));
+  }
+  return variables;
+}
+
 namespace {
 
 constexpr std::size_t kEchoedCharacters = 4000;  // of TF_CONFIG in the log

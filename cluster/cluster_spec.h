@@ -4,14 +4,21 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "cluster/environment.h"
 #include "options/cluster.h"
 
 namespace troupe {
+
+/// Variables by name. Functions take it as an argument, so that a test never depends on
+/// the process it runs in; process_environment() is the only place that reads the real one.
+using Environment = std::map<std::string, std::string>;
+
+/// The variables of this process. Call it before any other thread runs.
+[[nodiscard]] Environment process_environment();
 
 inline constexpr int kMaxWorkers = 4096;  // the wire's limit, net/frame.h
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "cluster/environment.h"
+#include "cluster/cluster_spec.h"
 #include "options/cluster.h"
 
 namespace troupe {

@@ -47,8 +47,7 @@ void WorkerGroup::join(const JoinTerms& terms) {
       [this](const Failure& failure) { membership_->report(failure); },
       [this](int peer, const std::string& what) { membership_->suspect(peer, what); }});
   shared_memory_ =
-      make_shared_memory_group(*environment_, {joined.workers_on_this_machine, joined.no_unix},
-                               Deadline::in(state_.options.start_timeout));
+      make_shared_memory_group(*environment_, joined, Deadline::in(state_.options.start_timeout));
   state_.entered.store(0, std::memory_order_relaxed);  // what callers call counts from 1
 }
 

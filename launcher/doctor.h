@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cluster/environment.h"
+#include "cluster/cluster_spec.h"
 #include "core/machine.h"
 
 namespace troupe {

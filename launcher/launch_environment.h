@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "cluster/environment.h"
+#include "cluster/cluster_spec.h"
 
 namespace troupe {
 

@@ -12,7 +12,7 @@
 #include <system_error>
 #include <utility>
 
-#include "cluster/environment.h"
+#include "cluster/cluster_spec.h"
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/machine.h"

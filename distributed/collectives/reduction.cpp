@@ -7,7 +7,6 @@
 #include <array>
 
 #include "core/check.h"
-#include "distributed/collectives/rounding.h"
 
 // The same loops for the longest vectors of this processor; chosen once, when a Reduction is made.
 #if defined(__x86_64__)
@@ -28,12 +27,6 @@ struct Float64 {
 struct Int64 {
   using Value = std::uint64_t;  // signed overflow is undefined, and the bits are the same
   static std::uint64_t add(std::uint64_t a, std::uint64_t b) { return a + b; }
-};
-struct BFloat16Sum {
-  using Value = std::uint16_t;
-  static std::uint16_t add(std::uint16_t a, std::uint16_t b) {
-    return BFloat16::from(BFloat16::to_float(a) + BFloat16::to_float(b));
-  }
 };
 
 // No element depends on another one ("ivdep"): `into` is an operand or overlaps none.
@@ -156,7 +149,6 @@ template <>
 Reduction sum_of<std::int64_t>() {
   return reduction_of<Int64>(DType::int64);
 }
-Reduction sum_of_bfloat16() { return reduction_of<BFloat16Sum>(DType::bfloat16); }
 
 void add_in_rank_order(std::byte* into, Span<const std::byte* const> operands, std::size_t count,
                        const Reduction& sum) {

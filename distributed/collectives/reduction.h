@@ -33,8 +33,6 @@ template <>
 Reduction sum_of<double>();
 template <>
 Reduction sum_of<std::int64_t>();
-/// Each addition is made in float and rounded to the nearest bfloat16, ties to even.
-[[nodiscard]] Reduction sum_of_bfloat16();
 
 /// into[i] += from[i] for `count` elements.
 inline void add_to(std::byte* into, const std::byte* from, std::size_t count,

@@ -5,10 +5,17 @@
 
 namespace troupe {
 
+FrameHeader header_of(const Cluster& cluster, FrameType type) {
+  FrameHeader header;
+  header.type = type;
+  header.rank = static_cast<std::uint32_t>(cluster.rank);
+  header.generation = cluster.generation;
+  return header;
+}
+
 ControlLines::ControlLines(const Cluster& cluster, std::size_t count, OnFrame on_frame,
                            OnClosed on_closed)
-    : rank_(static_cast<std::uint32_t>(cluster.rank)),
-      generation_(cluster.generation),
+    : own_(troupe::header_of(cluster, FrameType::heartbeat)),
       on_frame_(std::move(on_frame)),
       on_closed_(std::move(on_closed)),
       lines_(count) {}
@@ -57,10 +64,8 @@ bool ControlLines::has_unsent() const {
 }
 
 FrameHeader ControlLines::header_of(FrameType type, std::uint64_t sequence) const {
-  FrameHeader header;
+  FrameHeader header = own_;
   header.type = type;
-  header.rank = rank_;
-  header.generation = generation_;
   header.sequence = sequence;
   return header;
 }

@@ -17,6 +17,9 @@
 
 namespace troupe {
 
+/// A header as this process of `cluster` sends it.
+[[nodiscard]] FrameHeader header_of(const Cluster& cluster, FrameType type);
+
 class ControlLines {
  public:
   using OnFrame = std::function<void(int peer, const FrameHeader&, std::vector<std::byte>)>;
@@ -46,8 +49,7 @@ class ControlLines {
   [[nodiscard]] FrameHeader header_of(FrameType type, std::uint64_t sequence = 0) const;
 
  private:
-  const std::uint32_t rank_;
-  const std::uint64_t generation_;
+  const FrameHeader own_;
   const OnFrame on_frame_;
   const OnClosed on_closed_;
   std::vector<std::shared_ptr<Connection>> lines_;  // by peer; null: free

@@ -13,6 +13,7 @@
 #include "core/log.h"
 #include "core/text.h"
 #include "distributed/collectives/topology.h"
+#include "distributed/membership/control_lines.h"
 #include "net/address.h"
 #include "net/socket_options.h"
 #include "net/timer.h"
@@ -129,10 +130,7 @@ void LinkMaker::say_hello(const std::shared_ptr<Attempt>& attempt) {
   } else {
     tune_connected(fd);
   }
-  FrameHeader header;
-  header.type = FrameType::link_hello;
-  header.rank = static_cast<std::uint32_t>(state_.cluster.rank);
-  header.generation = state_.cluster.generation;
+  FrameHeader header = header_of(state_.cluster, FrameType::link_hello);
   header.payload_bytes = welcome_->session.size();
   header.payload_crc = crc32_of({welcome_->session.data(), welcome_->session.size()});
   const auto head = encode_frame(header);
@@ -213,11 +211,7 @@ void LinkMaker::answer(LinkHello hello) {
 
 // 64 bytes always fit into the nearly empty send buffer of a new socket, so this does not block.
 bool LinkMaker::send_accept(LinkSocket& socket) const {
-  FrameHeader header;
-  header.type = FrameType::link_accept;
-  header.rank = static_cast<std::uint32_t>(state_.cluster.rank);
-  header.generation = state_.cluster.generation;
-  const auto bytes = encode_frame(header);
+  const auto bytes = encode_frame(header_of(state_.cluster, FrameType::link_accept));
   boost::system::error_code failed;
   asio::write(socket, asio::buffer(bytes), failed);
   return !failed;

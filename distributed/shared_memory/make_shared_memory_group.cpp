@@ -9,8 +9,8 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/text.h"
+#include "distributed/collectives/call.h"
 #include "distributed/collectives/collectives.h"
-#include "distributed/membership/verdict.h"
 
 namespace troupe {
 namespace {
@@ -170,16 +170,16 @@ SharedMemory share_memory(CallEnvironment& environment, SharedMemoryGroup* group
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kStagger = 1024 + 64;
 
-std::string objection_of(const GroupState& state, const Neighbourhood& neighbourhood) {
+std::string objection_of(const GroupState& state, const JoinedLinks& joined) {
   const int all = state.cluster.world_size();
-  if (neighbourhood.workers_on_this_machine < all) {
-    return text("only ", neighbourhood.workers_on_this_machine, " of the ", all,
+  if (joined.workers_on_this_machine < all) {
+    return text("only ", joined.workers_on_this_machine, " of the ", all,
                 " workers are on its machine");
   }
   if (all > kMaxSharingRanks) {
     return text("more than ", kMaxSharingRanks, " workers do not share memory");
   }
-  return neighbourhood.no_unix;
+  return joined.no_unix;
 }
 
 [[noreturn]] void refuse(CallEnvironment& environment, int culprit, const std::string& problem) {
@@ -194,30 +194,30 @@ void log_choice(const GroupState& state, const std::string& what) {
   if (state.cluster.rank == 0) log_info("values travel between workers by ", what);
 }
 
-std::string links_in_words(const GroupState& state, const Neighbourhood& neighbourhood) {
+std::string links_in_words(const GroupState& state, const JoinedLinks& joined) {
   if (state.options.transport == Transport::tcp) return "TCP (--transport tcp)";
-  if (!neighbourhood.no_unix.empty()) return text("TCP (", neighbourhood.no_unix, ")");
-  const bool some = neighbourhood.workers_on_this_machine > 1;
-  const bool all = neighbourhood.workers_on_this_machine == state.cluster.world_size();
+  if (!joined.no_unix.empty()) return text("TCP (", joined.no_unix, ")");
+  const bool some = joined.workers_on_this_machine > 1;
+  const bool all = joined.workers_on_this_machine == state.cluster.world_size();
   return all ? "Unix sockets" : (some ? "Unix sockets and TCP" : "TCP");
 }
 
 }  // namespace
 
 std::unique_ptr<SharedMemoryGroup> make_shared_memory_group(CallEnvironment& environment,
-                                                            const Neighbourhood& neighbourhood,
+                                                            const JoinedLinks& joined,
                                                             const Deadline& deadline) {
   const GroupState& state = environment.state;
   const Transport transport = state.options.transport;
-  const std::string objection = objection_of(state, neighbourhood);
-  const bool all_here = neighbourhood.workers_on_this_machine == state.cluster.world_size() &&
+  const std::string objection = objection_of(state, joined);
+  const bool all_here = joined.workers_on_this_machine == state.cluster.world_size() &&
                         state.cluster.world_size() <= kMaxSharingRanks;  // as every rank sees it
   if (transport == Transport::shared_memory && !all_here) {
     refuse(environment, state.cluster.rank, text(state.cluster.task(), ": ", objection));
   }
   const bool may_share = transport == Transport::automatic || transport == Transport::shared_memory;
   if (!may_share || !all_here) {
-    log_choice(state, links_in_words(state, neighbourhood));
+    log_choice(state, links_in_words(state, joined));
     return nullptr;
   }
   const int world_size = state.cluster.world_size();
@@ -227,8 +227,8 @@ std::unique_ptr<SharedMemoryGroup> make_shared_memory_group(CallEnvironment& env
     refuse(environment, shared.culprit, shared.problem);
   }
   if (!shared.segment) {
-    log_choice(state, text(links_in_words(state, neighbourhood),
-                           "; they do not share memory: ", shared.problem));
+    log_choice(state,
+               text(links_in_words(state, joined), "; they do not share memory: ", shared.problem));
     return nullptr;
   }
   log_choice(state, text("shared memory (all ", world_size, " are on this machine)"));

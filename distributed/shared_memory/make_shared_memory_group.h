@@ -3,24 +3,18 @@
 
 #include <cstddef>
 #include <memory>
-#include <string>
 
 #include "core/clock.h"
 #include "distributed/shared_memory/shared_memory_group.h"
 
 namespace troupe {
 
-/// What links say about the machines that the workers run on.
-struct Neighbourhood {
-  int workers_on_this_machine = 1;
-  std::string no_unix;  // why a link within the machine is TCP; "": none is
-};
-
 /// The group's, or null where it shares no memory; the same on every rank. The chief logs what
-/// was chosen and why.  Collective: yes.  Blocks: at most `deadline`.
-/// Throws: ConfigError where Transport::shared_memory is asked for and cannot be; as a collective.
+/// was chosen and why; `joined` says on which machines the workers run.  Collective: yes.  Blocks:
+/// at most `deadline`. Throws: ConfigError where Transport::shared_memory is asked for and cannot
+/// be; as a collective.
 [[nodiscard]] std::unique_ptr<SharedMemoryGroup> make_shared_memory_group(
-    CallEnvironment& environment, const Neighbourhood& neighbourhood, const Deadline& deadline);
+    CallEnvironment& environment, const JoinedLinks& joined, const Deadline& deadline);
 
 /// This rank's part of a buffer of `bytes` per rank, or null where not all can have it.
 /// Collective: yes.  Blocks: at most `deadline`.  Throws: as a collective.

@@ -15,7 +15,6 @@
 #include "core/spin.h"
 #include "core/text.h"
 #include "distributed/collectives/call.h"
-#include "distributed/membership/verdict.h"
 
 namespace troupe {
 namespace {
@@ -28,7 +27,7 @@ constexpr std::chrono::milliseconds kSleepSlice{50};
 constexpr int kYields = 20;
 constexpr int kFirstLooks = 32;  // about as long as a line takes from another core's cache
 
-using Word = PostedWords::Word;
+using Word = std::atomic<std::uint32_t>;  // as ranks post it
 
 // Stamps and steps wrap around; no two that are compared are far apart.
 bool reached(const Word& word, std::uint32_t target) {
@@ -74,25 +73,8 @@ bool spin(const Word& word, std::uint32_t target, std::chrono::microseconds limi
   return spin_until([&] { return reached(word, target); }, limit);
 }
 
-}  // namespace
-
-void PostedWords::post(Word& word, std::uint32_t value) {
-  word.store(value, std::memory_order_release);
-  posted_ = &word;
-}
-
-// Either this rank sees the sleeper, or the sleeper, who looks once more, sees the word. The fence
-// would wait for everything written before the word to leave this core; so it comes when that has
-// happened anyway, after this rank's own wait.
-void PostedWords::wake_sleepers() {
-  Word* const word = std::exchange(posted_, nullptr);
-  if (word == nullptr) return;
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (own_.sleepers.load(std::memory_order_relaxed) != 0) futex_wake(*word);
-}
-
-void PostedWords::sleep(RankBlock& peer, Word& word, std::uint32_t target,
-                        std::chrono::nanoseconds limit) {
+/// Sleeps until `word` in the block of `peer` comes to `target`, at most `limit` or a short while.
+void sleep_on(RankBlock& peer, Word& word, std::uint32_t target, std::chrono::nanoseconds limit) {
   const timespec slice = {
       0, static_cast<long>(std::min<std::chrono::nanoseconds>(kSleepSlice, limit).count())};
   peer.sleepers.fetch_add(1, std::memory_order_seq_cst);
@@ -101,11 +83,25 @@ void PostedWords::sleep(RankBlock& peer, Word& word, std::uint32_t target,
   peer.sleepers.fetch_sub(1, std::memory_order_relaxed);
 }
 
+}  // namespace
+
+void Meeting::post(Word& word, std::uint32_t value) {
+  word.store(value, std::memory_order_release);
+  posted_ = &word;
+}
+
+// Either this rank sees the sleeper, or the sleeper, who looks once more, sees the word. The fence
+// would wait for everything written before the word to leave this core; so it comes when that has
+// happened anyway, after this rank's own wait.
+void Meeting::wake_sleepers() {
+  Word* const word = std::exchange(posted_, nullptr);
+  if (word == nullptr) return;
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (segment_.block(rank_).sleepers.load(std::memory_order_relaxed) != 0) futex_wake(*word);
+}
+
 Meeting::Meeting(CallEnvironment& environment, GroupSegment& segment)
-    : environment_(environment),
-      segment_(segment),
-      rank_(environment.state.cluster.rank),
-      posted_(segment.block(rank_)) {}
+    : environment_(environment), segment_(segment), rank_(environment.state.cluster.rank) {}
 
 void Meeting::record(const FrameHeader& header) {
   const auto root_and_types = std::uint64_t{header.root} << 32U |
@@ -147,7 +143,7 @@ void Meeting::enter(std::uint32_t buffer, std::uint64_t offset, Span<const std::
     std::byte* const into = beside ? segment_.small_slot(rank_, stamp_ & 1U) : mine.values;
     std::memcpy(into, small.data(), small.size());
   }
-  posted_.post(mine.stamp, stamp_);
+  post(mine.stamp, stamp_);
 }
 
 void Meeting::await_entries() {
@@ -157,14 +153,14 @@ void Meeting::await_entries() {
     await(peer, theirs.stamp, stamp_, environment_.arrival_spin);
     compare(peer);
   }
-  posted_.wake_sleepers();
+  wake_sleepers();
 }
 
 void Meeting::await_steps() {
   for (int peer = 0; peer < segment_.world_size(); ++peer) {
     if (peer != rank_) await(peer, segment_.block(peer).steps, steps_, environment_.spin);
   }
-  posted_.wake_sleepers();
+  wake_sleepers();
 }
 
 void Meeting::compare(int peer) {
@@ -190,10 +186,10 @@ void Meeting::await(int peer, Word& word, std::uint32_t target,
     if (reached(word, target)) return;
     pause_core();
   }
-  posted_.wake_sleepers();
+  wake_sleepers();
   while (!reached(word, target) && !spin(word, target, spin_limit)) {
     check(peer, word, target);
-    PostedWords::sleep(segment_.block(peer), word, target, deadline_->remaining());
+    sleep_on(segment_.block(peer), word, target, deadline_->remaining());
   }
 }
 

@@ -22,25 +22,6 @@
 
 namespace troupe {
 
-/// The words that this rank posts, and its sleep on others' words (futexes).
-class PostedWords {
- public:
-  using Word = std::atomic<std::uint32_t>;
-  /// `own` is this rank's block; it outlives this object.
-  explicit PostedWords(RankBlock& own) : own_(own) {}
-
-  void post(Word& word, std::uint32_t value);
-  /// Wakes whoever sleeps on the word posted last; to be called after this rank's own wait.
-  void wake_sleepers();
-  /// Sleeps until `word` in `peer`'s block comes to `target`, at most `limit` or a short while.
-  static void sleep(RankBlock& peer, Word& word, std::uint32_t target,
-                    std::chrono::nanoseconds limit);
-
- private:
-  RankBlock& own_;
-  Word* posted_ = nullptr;  // whose sleepers are still to be woken
-};
-
 class Meeting {
  public:
   /// Both outlive this object.
@@ -67,15 +48,19 @@ class Meeting {
   }
 
   /// A step of a long sum: posts that this rank has made one more.
-  void finish_step() { posted_.post(segment_.block(rank_).steps, ++steps_); }
+  void finish_step() { post(segment_.block(rank_).steps, ++steps_); }
   /// Returns when every rank has made as many.
   void await_steps();
 
  private:
+  using Word = std::atomic<std::uint32_t>;
+
+  void post(Word& word, std::uint32_t value);
+  /// Wakes whoever sleeps on the word posted last; to be called after this rank's own wait.
+  void wake_sleepers();
   void compare(int peer);
-  void await(int peer, PostedWords::Word& word, std::uint32_t target,
-             std::chrono::microseconds spin_limit);
-  void check(int peer, const PostedWords::Word& word, std::uint32_t target);
+  void await(int peer, Word& word, std::uint32_t target, std::chrono::microseconds spin_limit);
+  void check(int peer, const Word& word, std::uint32_t target);
   [[noreturn]] void time_out(int peer);
   [[noreturn]] void desynchronise(int peer, const FrameHeader& mine, const FrameHeader& theirs);
   [[nodiscard]] FrameHeader recorded_header(int peer) const;
@@ -84,7 +69,7 @@ class Meeting {
   CallEnvironment& environment_;
   GroupSegment& segment_;
   const int rank_;
-  PostedWords posted_;
+  Word* posted_ = nullptr;  // whose sleepers are still to be woken
   std::uint64_t links_digest_ = 0;
   // The collective in progress.
   EntryWords words_;

@@ -1,5 +1,4 @@
 #include "core/clock.h"
-
 #include "tests/support/test_prelude.h"
 
 using namespace std::chrono_literals;

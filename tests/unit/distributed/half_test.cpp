@@ -1,10 +1,9 @@
 // Every pattern of both formats, and every place where the nearest number changes.
-#include "distributed/collectives/rounding.h"
-
 #include <cmath>
 #include <initializer_list>
 #include <limits>
 
+#include "distributed/collectives/rounding.h"
 #include "tests/support/test_prelude.h"
 
 namespace {

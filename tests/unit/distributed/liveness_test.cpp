@@ -1,5 +1,4 @@
 #include "distributed/membership/heartbeats.h"
-
 #include "tests/support/test_prelude.h"
 
 namespace {

@@ -1,11 +1,9 @@
-#include "distributed/collectives/reduction.h"
-
 #include <cstdint>
 #include <cstring>
 #include <random>
 #include <vector>
 
-#include "distributed/collectives/rounding.h"
+#include "distributed/collectives/reduction.h"
 #include "tests/support/serial_sum.h"
 #include "tests/support/test_prelude.h"
 
@@ -27,9 +25,6 @@ Operands<T> random_operands(std::size_t ranks, std::size_t count) {
       const auto bits = random();
       if constexpr (std::is_floating_point_v<T>) {
         value = static_cast<T>(static_cast<std::int64_t>(bits)) / static_cast<T>(1 << bits % 29);
-      } else if constexpr (sizeof(T) == 2) {
-        value = troupe::BFloat16::from(static_cast<float>(static_cast<std::int64_t>(bits)) /
-                                       static_cast<float>(1 << bits % 9));
       } else {
         value = static_cast<T>(bits);
       }
@@ -41,7 +36,7 @@ Operands<T> random_operands(std::size_t ranks, std::size_t count) {
 template <class T, class Add>
 void check_order(const Reduction& sum, const Add& add) {
   for (const std::size_t ranks : {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17, 31, 64}) {
-    // Blocks of rank_order.cpp hold 4096 bytes; vectors up to 64.
+    // Blocks of reduction.cpp hold 4096 bytes; vectors up to 64.
     for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{77},
                                     4096 / sizeof(T), 4096 / sizeof(T) * 3 + 5}) {
       const Operands<T> operands = random_operands<T>(ranks, count);
@@ -84,10 +79,5 @@ TEST_SUITE("distributed") {
   TEST_CASE("rank order: int64 wraps around") {
     check_order<std::uint64_t>(troupe::sum_of<std::int64_t>(),
                                troupe::testing::plain_add<std::uint64_t>);
-  }
-  TEST_CASE("rank order: bfloat16 is added in float and rounded once per addition") {
-    check_order<std::uint16_t>(troupe::sum_of_bfloat16(), [](std::uint16_t a, std::uint16_t b) {
-      return troupe::BFloat16::from(troupe::BFloat16::to_float(a) + troupe::BFloat16::to_float(b));
-    });
   }
 }

@@ -1,9 +1,8 @@
-#include "distributed/worker_group.h"
-
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "distributed/worker_group.h"
 #include "tests/support/test_prelude.h"
 
 using troupe::Cluster;
