@@ -100,10 +100,7 @@ class TrainingRun::Impl final : public TrainingEpochs {
       throw;
     }
   }
-  [[nodiscard]] TrainingEpoch* next() override {
-    return verb([&] { return next_epoch(); });
-  }
-  [[nodiscard]] TrainingEpoch* next_epoch();
+  [[nodiscard]] TrainingEpoch* next() override;
   [[nodiscard]] const DistributedBatch* next_batch();
   bool step(const DistributedBatch& batch, const Step& step);
   const LossValues& losses();
@@ -220,12 +217,14 @@ TrainingRun::Impl::~Impl() {
   if (!thrown) detail::leave_undone(what);
 }
 
-TrainingEpoch* TrainingRun::Impl::next_epoch() {
-  leave_epoch();
-  if (closing_.is_over()) return nullptr;
-  reports_.begin(state_.position.epoch);
-  reader_.open(data_.train->epoch(state_.position.epoch, state_.position.step));
-  return &reader_;
+TrainingEpoch* TrainingRun::Impl::next() {
+  return verb([&]() -> TrainingEpoch* {
+    leave_epoch();
+    if (closing_.is_over()) return nullptr;
+    reports_.begin(state_.position.epoch);
+    reader_.open(data_.train->epoch(state_.position.epoch, state_.position.step));
+    return &reader_;
+  });
 }
 
 const DistributedBatch* TrainingRun::Impl::next_batch() {

@@ -5,7 +5,7 @@
 
 #include "tests/unit/train/learning_runs.h"
 #include "train/checkpoint/run_snapshot.h"
-#include "train/learning/schedule_factor.h"
+#include "train/learning/schedule.h"
 
 using troupe::ScheduleOptions;
 using troupe::testing::CapturedLog;
