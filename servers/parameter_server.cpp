@@ -18,7 +18,6 @@
 #include "strategies/gradients/flat_gradients.h"
 #include "strategies/gradients/overlapped_sum.h"
 #include "strategies/replicas/local_replicas.h"
-#include "strategies/strategy.h"
 
 namespace troupe {
 namespace {

@@ -13,7 +13,6 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/text.h"
-#include "servers/tensors/served_parameters.h"
 #include "servers/tensors/shard_states.h"
 
 namespace troupe::detail {

@@ -8,9 +8,7 @@
 #include "core/text.h"
 #include "distributed/worker_group.h"
 #include "strategies/device.h"
-#include "strategies/engines/engine.h"
 #include "strategies/replicas/local_replicas.h"
-#include "strategies/strategy.h"
 
 namespace troupe {
 namespace {

@@ -3,7 +3,6 @@
 #include "core/sha256.h"
 #include "core/text.h"
 #include "strategies/replicas/local_replicas.h"
-#include "strategies/strategy.h"
 
 namespace troupe {
 

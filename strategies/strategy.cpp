@@ -1,13 +1,9 @@
 #include "strategies/strategy.h"
 
-#include <ATen/core/Tensor.h>
 #include <torch/types.h>
 
 #include <algorithm>
-#include <cstdint>
-#include <string>
 
-#include "core/error.h"
 #include "core/text.h"
 #include "distributed/collectives/call.h"
 #include "strategies/replicas/local_replicas.h"

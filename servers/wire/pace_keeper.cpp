@@ -1,7 +1,5 @@
 #include "servers/wire/pace_keeper.h"
 
-#include <algorithm>
-
 #include "core/text.h"
 
 namespace troupe {

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "core/check.h"
-
 namespace troupe {
 
 std::vector<std::int64_t> split_rows(std::int64_t rows, int parts) {

@@ -10,7 +10,6 @@
 #include "distributed/membership/failure.h"
 #include "net/network_thread.h"
 #include "servers/wire/row_messages.h"
-#include "servers/wire/server_answers.h"
 #include "servers/wire/server_links.h"
 #include "servers/wire/server_messages.h"
 

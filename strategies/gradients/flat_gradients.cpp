@@ -3,13 +3,11 @@
 #include <torch/types.h>
 
 #include <cmath>
-#include <cstddef>
 #include <limits>
 #include <utility>
 
 #include "core/check.h"
 #include "core/error.h"
-#include "strategies/gradients/gradient_plan.h"
 
 namespace troupe::detail {
 namespace {

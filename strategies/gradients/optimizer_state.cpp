@@ -5,10 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <string>
 #include <tuple>
-#include <type_traits>
-#include <utility>
 
 #include "core/error.h"
 #include "core/log.h"

@@ -11,7 +11,6 @@
 
 #include "core/error.h"
 #include "core/text.h"
-#include "strategies/gradients/flat_gradients.h"
 #include "strategies/gradients/optimizer_step.h"
 
 namespace troupe::detail {

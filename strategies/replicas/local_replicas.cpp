@@ -24,7 +24,6 @@
 #include "hooks/replica_driver.h"
 #include "hooks/todo.h"
 #include "strategies/device.h"
-#include "strategies/gradients/replica_sum.h"
 
 namespace troupe::detail {
 namespace {

@@ -183,7 +183,7 @@ TEST_SUITE("distributed") {
     k.ask(0, 0);
     const auto answers = k.keeper.answers();
     REQUIRE(answers.size() == 1);
-    CHECK(answers[0].answer.ended == "early");
+    CHECK(answers.at(0).ended == "early");
   }
 
   TEST_CASE("round_keeper: an update is made of all who take part, without those who are lost") {
