@@ -59,15 +59,4 @@ std::vector<std::string> split_path(const std::string& path) {
   return components;
 }
 
-void replace_file(FileSystem& files, const std::string& name, const std::string& temporary,
-                  const std::string& content) {
-  if (files.status(temporary)) files.remove_file(temporary);
-  const auto writer = files.create_file(temporary);
-  writer->write(as_bytes(Span<const char>(content.data(), content.size())));
-  writer->sync();
-  writer->close();
-  files.rename(temporary, name);
-  files.sync_directory("");
-}
-
 }  // namespace troupe

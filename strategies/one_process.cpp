@@ -69,17 +69,20 @@ void share_parameters(const TrainState& state) {
   }
 }
 
+/// Whether each replica has parameters of its own, or those on a device share the first one's.
+enum class Variables { own, shared };
+
 class OneProcess final : public Strategy {
  public:
-  OneProcess(const char* name, const StrategyOptions& options, bool shares_variables,
+  OneProcess(const char* name, const StrategyOptions& options, Variables variables,
              const detail::LocalReplicas::MakeUpdate& make_update)
       : Strategy({name, 0, 1, options.local_replicas(), options.local_replicas()}),
-        shares_variables_(shares_variables),
+        variables_(variables),
         replicas_(options, make_update) {}
 
   [[nodiscard]] TrainState create_state(const Hooks& hooks, std::uint64_t seed) override {
     TrainState state = replicas_.make(hooks, seed);
-    if (shares_variables_) share_parameters(state);
+    if (variables_ == Variables::shared) share_parameters(state);
     return state;
   }
   [[nodiscard]] std::vector<StepResult> run(const Step& step, TrainState& state,
@@ -88,7 +91,7 @@ class OneProcess final : public Strategy {
   }
 
  private:
-  const bool shares_variables_;
+  const Variables variables_;
   detail::LocalReplicas replicas_;
 };
 
@@ -112,19 +115,19 @@ std::unique_ptr<Strategy> make_one_device(const StrategyOptions& options) {
         "use --strategy mirrored, or leave --replicas and --devices out.");
   }
   return std::make_unique<OneProcess>(
-      "one-device", options, /*shares_variables=*/false,
+      "one-device", options, Variables::own,
       [](auto&... of_replica) { return std::make_unique<OwnUpdate>(of_replica...); });
 }
 
 std::unique_ptr<Strategy> make_mirrored(const StrategyOptions& options) {
   check_alone("mirrored", options, kUseMultiWorker);
-  return std::make_unique<OneProcess>("mirrored", options, /*shares_variables=*/false, nullptr);
+  return std::make_unique<OneProcess>("mirrored", options, Variables::own, nullptr);
 }
 
 std::unique_ptr<Strategy> make_central_storage(const StrategyOptions& options) {
   check_alone("central-storage", options, kUseMultiWorker);
   const auto central = std::make_shared<UpdateOnce::Central>(nullptr);
-  return std::make_unique<OneProcess>("central-storage", options, /*shares_variables=*/true,
+  return std::make_unique<OneProcess>("central-storage", options, Variables::shared,
                                       [central](auto&... of_replica) {
                                         return std::make_unique<UpdateOnce>(of_replica..., central);
                                       });
