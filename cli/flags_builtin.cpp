@@ -86,7 +86,7 @@ void add_training(std::vector<Flag>& flags, TrainOptions& train) {
   list.add(at_least(1, "max-steps", &train.max_steps,
                     "end after this step of the whole training, if epochs do not end earlier"));
   list.add(at_least(1, "steps", &train.steps,
-                    "end after this many more steps, wherever training goes on from"));
+                    "end after this many more steps, wherever training resumes"));
   list.add(at_least(1, "batch-size", &train.batch_size,
                     "examples per step of all replicas together (the global batch)"));
   list.add(with_alias(real(

@@ -59,12 +59,13 @@ void check_mode(const Options& options) {
                       "start this process alone, or give the job --mode train.");
   }
   if (options.mode != Mode::train_and_evaluate && stops_early(options.eval)) {
-    throw ConfigError(text("--stop-if-... is given, but ", mode, " evaluates nothing meanwhile."),
-                      "use --mode train-and-evaluate, or leave the flag out.");
+    throw ConfigError(
+        text("--stop-if-... is given, but ", mode, " does not evaluate while it trains."),
+        "use --mode train-and-evaluate, or leave the flag out.");
   }
   if (!uses_model && !no_checkpoint) {
     throw ConfigError(text("--checkpoint is given, but ", mode, " would not use it."),
-                      "leave it out; training goes on from the newest checkpoint of --model-dir.");
+                      "leave it out; training resumes from the newest checkpoint of --model-dir.");
   }
   if (uses_model && no_folder && no_checkpoint) {
     throw ConfigError(text(mode, " has no trained model: --model-dir and --checkpoint are unset."),
@@ -200,7 +201,7 @@ void check_servers(const Options& options) {
   }
   if (uses_servers(strategy)) return check_exchange(strategy);
   if (const char* const given = server_flag(strategy.servers)) {
-    throw ConfigError(text(given, " is given, but no parameter server takes part."),
+    throw ConfigError(text(given, " is given, but the cluster has no parameter server."),
                       "use --strategy parameter-server, or leave it out.");
   }
 }

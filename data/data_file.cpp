@@ -80,7 +80,7 @@ void DataFile::expect_end(std::uint64_t expected) {
   char extra = 0;
   const int got = gzread(file_.get(), &extra, 1);
   if (got > 0) {
-    fail(text("goes on after the ", expected, " bytes that its header announces"));
+    fail(text("continues after the ", expected, " bytes that its header announces"));
   }
   check_stream();
 }

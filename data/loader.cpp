@@ -270,9 +270,10 @@ DistributedDataset::DistributedDataset(std::shared_ptr<const Dataset> dataset,
 
 Epoch DistributedDataset::epoch(std::int64_t epoch, std::int64_t first_step) const {
   if (epoch < 0 || first_step < 0 || first_step > steps_per_epoch()) {
-    throw ConfigError(text("Reading is to start at step ", first_step, " of epoch ", epoch,
-                           ", an epoch has ", steps_per_epoch(), " steps."),
-                      "go on with the --batch-size and the data set that the position comes from.");
+    throw ConfigError(
+        text("Reading is to start at step ", first_step, " of epoch ", epoch, ", an epoch has ",
+             steps_per_epoch(), " steps."),
+        "resume with the --batch-size and the data set of the run that saved the position.");
   }
   return Epoch(std::make_unique<Epoch::State>(
       Reading{dataset_, plan_, first_replica_, local_replicas_, options_, epoch, first_step}));

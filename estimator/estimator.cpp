@@ -90,7 +90,7 @@ std::string source_of(const std::string& checkpoint, const std::string& model_di
   PosixFileSystem files(path.model_dir);
   if (files.status(checkpoint_name(path.step))) return checkpoint;
   throw CheckpointError("there is no checkpoint " + checkpoint + ".",
-                        "name one that is there: <model_dir>/model.ckpt-<step>.");
+                        "name an existing one: <model_dir>/model.ckpt-<step>.");
 }
 
 }  // namespace
@@ -121,7 +121,7 @@ History Estimator::train(const TrainSpec& spec) {
   if (cluster.is_evaluator() || cluster.is_server()) {
     const char* const role = cluster.is_server() ? "ps" : "evaluator";
     throw ConfigError(text("train was called in the role \"", role, "\", which does not train."),
-                      "call train_and_evaluate, which does what each role is there for.");
+                      "call train_and_evaluate, which runs the part of each role.");
   }
   const TrainOptions options = limited(options_.train, spec);
   if (const auto ended = nothing_to_train(spec)) return *ended;

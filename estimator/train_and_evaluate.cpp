@@ -175,7 +175,7 @@ TrainAndEvaluateResult EvaluatedTraining::evaluate_last() {
   if (!newest) return {};
   const auto history = read_scalars(estimator_.evaluation_directory(eval_spec_.name));
   if (history.count(split_checkpoint_path(*newest).step) != 0) return {};
-  log_info("the last checkpoint has not been evaluated: this process does it");
+  log_info("the last checkpoint has not been evaluated: this process evaluates it now");
   return to_result(evaluate_and_export(*job_, *newest, [](std::int64_t) { return true; }));
 }
 

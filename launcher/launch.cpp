@@ -190,7 +190,7 @@ void LaunchGroup::on_evaluator_end(LaunchedWorker& evaluator) {
   outcome_.add_failed_evaluator(evaluator);
   if (processes_.trainers_running() > 0)
     console_.say(text(evaluator.name(), " ", describe(*evaluator.end()),
-                      "; the workers go on without evaluation."));
+                      "; training continues without evaluation."));
 }
 
 /// One that was killed is told of at once; one that lost its peers may be the first to see that a
@@ -201,13 +201,13 @@ void LaunchGroup::on_loss(LaunchedWorker& worker, Consequence consequence) {
   const bool again = consequence == Consequence::start_again;
   const std::string done = "the chief had ended well";
   const std::size_t loss =
-      again ? outcome_.add_loss(worker,
-                                text("it is started again (", policy_.restarts_of(rank), " of ",
-                                     options_.restarts, ")"),
-                                "it was started again")
-      : policy_.chief_is_done()
-          ? outcome_.add_loss(worker, done, done)
-          : outcome_.add_loss(worker, "training goes on without it", "training went on without it");
+      again                     ? outcome_.add_loss(worker,
+                                                    text("it is started again (", policy_.restarts_of(rank), " of ",
+                                                         options_.restarts, ")"),
+                                                    "it was started again")
+      : policy_.chief_is_done() ? outcome_.add_loss(worker, done, done)
+                                : outcome_.add_loss(worker, "training continues without it",
+                                                    "training continued without it");
   if (worker.end()->signal != 0) tell_loss(loss);
   loss_pauses_.push_back(std::make_unique<Timer>(io_, kLossPause));
   loss_pauses_.back()->async_wait(

@@ -31,7 +31,7 @@ std::string peer_objection(int fd) {
   ucred peer{};
   socklen_t size = sizeof(peer);
   if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
-    return "the system does not say whose process is there: " +
+    return "the system does not report the peer's process: " +
            std::generic_category().message(errno);
   }
   if (peer.uid == ::geteuid()) return "";

@@ -62,7 +62,7 @@ ServerPace::ServerPace(const StrategyOptions& options, ServerExchange& exchange)
 
 void ServerPace::join(Replica& replica) {
   if (client_) {
-    throw ConfigError("training was begun twice with the same parameter servers.",
+    throw ConfigError("training was started twice with the same parameter servers.",
                       "train once per process: servers end with the training they served.");
   }
   served_ = serve(replica, options_.servers, static_cast<int>(options_.cluster.servers.size()));
@@ -79,7 +79,7 @@ void ServerPace::join(Replica& replica) {
 
 void ServerPace::take_step() {
   if (std::exchange(begun_, false)) return;
-  throw ConfigError("a training step was run that was not begun.",
+  throw ConfigError("a training step ran without having been started.",
                     "call strategy->pace().next_step(state) before each, and end where it gives "
                     "none: see examples/custom_loop.");
 }

@@ -24,7 +24,7 @@ c10::Device parse_device(const std::string& name, const char* flag) {
   const int number = parts[3].matched ? std::stoi(parts[3]) : 0;
   if (static_cast<std::size_t>(number) >= torch::cuda::device_count()) {
     throw EnvironmentError(
-        text(flag, " ", name, " was asked for, and LibTorch sees ", torch::cuda::device_count(),
+        text(flag, " ", name, " was requested, but LibTorch sees ", torch::cuda::device_count(),
              " CUDA devices."),
         "use the CPU (cpu), or a LibTorch built for CUDA on a machine that has the device.");
   }

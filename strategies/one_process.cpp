@@ -97,7 +97,7 @@ class OneProcess final : public Strategy {
 
 void check_alone(const char* name, const StrategyOptions& options, const char* fix) {
   if (options.cluster.world_size() <= 1) return;
-  throw ConfigError(text("--strategy ", name, " was asked for, and ", options.cluster.origin,
+  throw ConfigError(text("--strategy ", name, " was requested, but ", options.cluster.origin,
                          " describes ", options.cluster.world_size(), " workers."),
                     fix);
 }
@@ -111,7 +111,7 @@ std::unique_ptr<Strategy> make_one_device(const StrategyOptions& options) {
   check_alone("one-device", options, "use --strategy multi-worker, or unset the cluster.");
   if (options.local_replicas() > 1) {
     throw ConfigError(
-        text("--strategy one-device was asked for, and ", options.local_replicas(), " replicas."),
+        text("--strategy one-device was requested, but ", options.local_replicas(), " replicas."),
         "use --strategy mirrored, or leave --replicas and --devices out.");
   }
   return std::make_unique<OneProcess>(

@@ -135,10 +135,10 @@ class Reader {
     const std::string what = text("tensor '", name, "'");
     if (!value.is_object() || value.size() != 3 || !value.contains("dtype") ||
         !value.contains("shape") || !value.contains("data_offsets")) {
-      refuse(text(what, " has not exactly dtype, shape and data_offsets"));
+      refuse(text(what, " must have exactly dtype, shape and data_offsets"));
     }
     const nlohmann::json& offsets = value["data_offsets"];
-    if (!offsets.is_array() || offsets.size() != 2) refuse(text(what, " has not two offsets"));
+    if (!offsets.is_array() || offsets.size() != 2) refuse(text(what, " must have two offsets"));
     const std::uint64_t begin = read_count(offsets[0], text(what, ": an offset"));
     const std::uint64_t end = read_count(offsets[1], text(what, ": an offset"));
     if (begin > end || end > data_.size()) {

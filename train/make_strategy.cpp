@@ -32,7 +32,7 @@ std::unique_ptr<Strategy> make_strategy(const StrategyOptions& options) {
            replicas == 1 ? "" : " each");
   if (name == "parameter-server") return make_parameter_server(options);
   if (!options.cluster.servers.empty()) {
-    throw ConfigError(text("--strategy ", name, " was asked for, and ", options.cluster.origin,
+    throw ConfigError(text("--strategy ", name, " was requested, but ", options.cluster.origin,
                            " lists parameter servers."),
                       "use --strategy parameter-server, or leave the servers out.");
   }

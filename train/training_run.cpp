@@ -30,7 +30,7 @@ class OnlyRun {
  public:
   OnlyRun() {
     if (g_alive) {
-      throw ConfigError("a training run was begun while another one is not finished.",
+      throw ConfigError("a training run was started before the previous one finished.",
                         "call finish() on the first one, or let it be destroyed.");
     }
     g_alive = true;

@@ -49,7 +49,7 @@ Rounding rounding_to(WireType type) {
     case WireType::bfloat16:
       return {DType::bfloat16, round<BFloat16>, add_and_round<BFloat16>, widen<BFloat16>};
   }
-  throw InternalError("a wire type that is none.", "please report this.");
+  throw InternalError("an unknown wire type.", "please report this.");
 }
 
 }  // namespace troupe

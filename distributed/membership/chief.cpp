@@ -172,7 +172,7 @@ void Chief::on_silence(int rank, const std::string& how) {
 void Chief::on_start_timeout() {
   if (stage_ == Stage::running || failing()) return;
   const std::vector<int> ranks = late();
-  fail(start_timeout(ranks.empty() ? 0 : ranks.front(), "the group did not come together",
+  fail(start_timeout(ranks.empty() ? 0 : ranks.front(), "the group did not form",
                      state_.options.start_timeout, names_of(ranks) + " did not join",
                      "the chief's address"));
 }

@@ -174,7 +174,7 @@ void GroupMember::on_start_timeout() {
     return start_watch_.extend(kChiefVerdict);
   }
   const bool knows_missing = stage_ != Stage::reaching && !missing_.empty();
-  const std::string what = knows_missing ? "the group did not come together"
+  const std::string what = knows_missing ? "the group did not form"
                                          : text(state_.cluster.task(), " could not join the chief ",
                                                 describe_member(chief()));
   const std::string why = knows_missing ? missing_ + " did not join" : connector_.trouble();

@@ -47,7 +47,7 @@ void check_addresses(const Cluster& cluster, const GroupOptions& options) {
           text(describe_member(member), " (from ", cluster.origin,
                ") is outside loopback, and traffic between workers is neither authenticated nor "
                "encrypted."),
-          "pass --insecure if you trust everybody on that network.");
+          "pass --insecure if you trust every machine on that network.");
     }
   }
 }
@@ -75,7 +75,7 @@ void Membership::listen() {
     throw ConfigError(text("the listening socket ", to_text(acceptor_->endpoint()),
                            " is outside loopback, and traffic between workers is neither "
                            "authenticated nor encrypted."),
-                      "pass --insecure if you trust everybody on that network.");
+                      "pass --insecure if you trust every machine on that network.");
   }
   if (!address.is_loopback()) {
     log_warning("listening on ", to_text(acceptor_->endpoint()),

@@ -140,7 +140,7 @@ class Predictor {
     } catch (const c10::Error& error) {
       throw ConfigError(
           text("predict_step fails for ", count, " examples: ", detail::torch_reason(error)),
-          "let predict_step take the features as they come, and a batch of any size.");
+          "let predict_step take the features as given, in a batch of any size.");
     }
   }
 

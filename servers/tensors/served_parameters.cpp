@@ -114,7 +114,7 @@ void check_server_options(const StrategyOptions& options) {
   const Cluster& cluster = options.cluster;
   const ServerOptions& servers = options.servers;
   if (cluster.servers.empty()) {
-    throw ConfigError(text("--strategy parameter-server was asked for, and the cluster (",
+    throw ConfigError(text("--strategy parameter-server was requested, but the cluster (",
                            cluster.origin, ") has no parameter servers."),
                       "start with troupe run --ps N, or list \"ps\" addresses in TF_CONFIG.");
   }

@@ -151,7 +151,7 @@ void check_server_addresses(const Cluster& cluster, const GroupOptions& options)
         text(describe_member(server), " (from ", cluster.origin,
              ") is outside loopback, and traffic with parameter servers is neither authenticated "
              "nor encrypted."),
-        "pass --insecure if you trust everybody on that network.");
+        "pass --insecure if you trust every machine on that network.");
   }
 }
 

@@ -170,7 +170,8 @@ void ServerProcess::lose(int rank, const std::string& how) {
   steps_.leave(rank);
   seat(rank) = {false, took_part && keeper.launched()};
   if (seat(rank).was_lost) {
-    log_warning(task(rank), " is lost at step ", step, "; training goes on without it: ", how, ".");
+    log_warning(task(rank), " is lost at step ", step, "; training continues without it: ", how,
+                ".");
     keeper.statistics().lost.push_back(text(task(rank), " at step ", step));
   } else {
     log_debug(task(rank), " left before it took part: ", how, ".");
@@ -200,8 +201,8 @@ void ServerProcess::on_start_timeout() {
   if (steps_.keeper().launched() || failures_.begun()) return;
   const std::string missing = waited_for();
   if (missing.empty()) return start_watch_.begin();  // the chief takes its time
-  fail(start_timeout(0, "the group did not come together at " + cluster_.task(),
-                     options_.start_timeout, missing + " did not join", "all parameter servers"));
+  fail(start_timeout(0, "the group did not form at " + cluster_.task(), options_.start_timeout,
+                     missing + " did not join", "all parameter servers"));
 }
 
 std::string ServerProcess::waited_for() const {

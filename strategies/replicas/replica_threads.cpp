@@ -192,7 +192,7 @@ void ReplicaThreads::meet(int replica, const std::string& where) {
   const bool over = changed_.wait_for(lock, options_.timeout, met);
   if (meeting_ != mine) return;
   if (!over) {
-    fail(TimeoutError(text(names(Where::working), " did not come to ", where, " within ",
+    fail(TimeoutError(text(names(Where::working), " did not reach ", where, " within ",
                            std::chrono::duration<double>(options_.timeout).count(), " s."),
                       "look where its step spends the time, or raise --timeout."));
   }

@@ -114,7 +114,7 @@ TEST_SUITE("net") {
       });
       for (const auto& error : job.server_errors()) CHECK(message_of(error) == "");
       CHECK(log.has("worker/2 is lost at step"));
-      CHECK(log.has("training goes on without it"));
+      CHECK(log.has("training continues without it"));
       CHECK(statistics.updates == 300);
       REQUIRE(statistics.lost.size() == 1);
       CHECK(has(statistics.lost[0], "worker/2 at step "));
@@ -267,7 +267,7 @@ TEST_SUITE("net") {
     CHECK(client->finish("done").lost.size() == 1);
     client->close();
     CHECK(message_of(job.server_errors()[0]) == "");
-    CHECK(log.has("worker/1 is lost at step 0; training goes on without it: no heartbeat for"));
+    CHECK(log.has("worker/1 is lost at step 0; training continues without it: no heartbeat for"));
     CHECK(has(silent.read_to_end(), "worker/1 is gone: no heartbeat"));
   }
 

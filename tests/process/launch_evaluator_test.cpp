@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "core/error.h"
-#include "launcher/launch_environment.h"
 #include "launcher/launch.h"
+#include "launcher/launch_environment.h"
 #include "tests/process/launch_support.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
@@ -112,7 +112,7 @@ TEST_SUITE("process") {
         roles("echo no checkpoint >&2; exit 5",
               "if [ $TROUPE_RANK = 0 ]; then read go < " + gate.path() + "; echo trained; fi")));
     REQUIRE(process.wait_for_output(
-        "troupe: evaluator/0 exited with code 5; the workers go on without evaluation.\n"));
+        "troupe: evaluator/0 exited with code 5; training continues without evaluation.\n"));
     gate.open();
     const ProcessResult result = process.wait();
     CHECK(result.exit_code == 5);

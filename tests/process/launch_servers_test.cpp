@@ -134,13 +134,13 @@ TEST_SUITE("process") {
         kThreeAndOne,
         roles(gates.wait("server"), gates.wait("chief") + "echo trained; " + gates.pass("server"),
               "if [ $TROUPE_RANK = 2 ]; then kill -9 $$; fi")));
-    REQUIRE(process.wait_for_output("; training goes on without it.\n"));
+    REQUIRE(process.wait_for_output("; training continues without it.\n"));
     gates.open("chief");
     const ProcessResult result = process.wait();
     CHECK(result.exit_code == 0);
     CHECK(has(result.out, "[worker/0] trained\n"));
     CHECK(count_of(result.err, "troupe: worker/2 was killed by signal 9 (Killed) after ") == 2);
-    CHECK(has(result.err, "; training went on without it.\n"));
+    CHECK(has(result.err, "; training continued without it.\n"));
   }
 
   TEST_CASE("troupe run --ps: a worker that was declared lost ends with 138, and is reported") {
@@ -152,7 +152,7 @@ TEST_SUITE("process") {
     gates.open("chief");
     const ProcessResult result = process.wait();
     CHECK(result.exit_code == 0);
-    CHECK(has(result.err, "; training went on without it.\n"));
+    CHECK(has(result.err, "; training continued without it.\n"));
   }
 
   TEST_CASE("troupe run --ps: --restart-workers starts a lost worker again, so often") {
@@ -185,7 +185,7 @@ TEST_SUITE("process") {
         run_command(with(kThreeAndOne, {"--restart-workers", "1"}),
                     roles(gates.wait("server"), gates.wait("chief") + gates.pass("server"),
                           "if [ $TROUPE_RANK = 1 ]; then kill -9 $$; fi")));
-    REQUIRE(process.wait_for_output("; training goes on without it.\n"));
+    REQUIRE(process.wait_for_output("; training continues without it.\n"));
     gates.open("chief");
     const ProcessResult result = process.wait();
     CHECK(result.exit_code == 0);
@@ -228,7 +228,7 @@ TEST_SUITE("process") {
       CHECK(has(result.err, std::string("troupe: ") + victim + " was killed by signal 9 (Killed)"));
       CHECK(count_of(result.out, "] lost\n") == 2);
       CHECK(!has(result.out, "got a signal"));
-      CHECK(!has(result.err, "goes on without it"));
+      CHECK(!has(result.err, "continues without it"));
       CHECK(marker.alive() == 0);
     }
   }
@@ -264,7 +264,7 @@ TEST_SUITE("process") {
                     marker.options());
     CHECK(result.exit_code == 138);
     CHECK(has(result.err, "troupe: ps/0 did not end and did not answer the others"));
-    CHECK(!has(result.err, "goes on without it"));
+    CHECK(!has(result.err, "continues without it"));
     CHECK(!has(result.err, "went on without it"));
     CHECK(marker.alive() == 0);
   }

@@ -82,7 +82,7 @@ void StepCounter::watch(std::int64_t step) {
   if (checks_without_increase_ < kPatience) return;
   checks_without_increase_ = 0;
   log_warning("the step has been ", step, " for ", kPatience,
-              " checks in a row; whoever runs the steps must count them.");
+              " checks in a row; the loop that runs the steps must count them.");
 }
 
 }  // namespace troupe

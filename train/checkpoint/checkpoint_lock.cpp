@@ -69,7 +69,7 @@ CheckpointLock::CheckpointLock(FileSystem& files, const LockOwner& owner)
   if (last && last->machine != owner.machine && last->generation >= owner.generation) {
     throw EnvironmentError(text("'", files.shown(""), "' is in use: ", described(last),
                                 " wrote checkpoints there and "
-                                "has not ended in order."),
+                                "did not shut down cleanly."),
                            text("make sure that process has ended, then remove '", shown,
                                 "', or start as a later --generation."));
   }
@@ -87,7 +87,7 @@ CheckpointLock::~CheckpointLock() {
   try {
     if (read_record(files_) == record_) lock_->write("");
   } catch (const std::exception& error) {
-    log_warning("the checkpoint lock could not be given back in order: ", error.what());
+    log_warning("the checkpoint lock could not be released: ", error.what());
   }
 }
 

@@ -83,7 +83,7 @@ void warn_of_other_arithmetic(const json& saved) {
     const auto then = saved.find(key);
     if (then == saved.end() || *then == now) continue;
     log_warning("the checkpoint was made with ", key, " ", *then, ", now it is ", now,
-                ": the run goes on, but rounds differently than it would have");
+                ": the run continues, but rounds differently than it would have");
   }
 }
 
@@ -280,7 +280,7 @@ void restore_averages(const Strategy& strategy, TrainState& state, const ChiefsS
   averages.updates = saved->at("updates").get<std::int64_t>();
   const auto decay = saved->at("decay").get<double>();
   if (decay == averages.decay || !strategy.is_chief()) return;
-  log_info("the averaged weights go on with --ema-decay ", averages.decay, "; so far it was ",
+  log_info("the averaged weights continue with --ema-decay ", averages.decay, "; so far it was ",
            decay);
 }
 

@@ -183,7 +183,7 @@ TEST_SUITE("strategies") {
         throw;
       }
     });
-    CHECK(message.find("replica 1 did not come to the sum within 0.03 s") != std::string::npos);
+    CHECK(message.find("replica 1 did not reach the sum within 0.03 s") != std::string::npos);
     CHECK(log.has("The run cannot end before replica 1 is out of its step"));
   }
 }
