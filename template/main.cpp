@@ -33,6 +33,6 @@ int main(int argc, char** argv) {
     const auto test = troupe::test(*strategy, hooks, state, data);
     troupe::summarize(*strategy, state, history, test, options.train);
     strategy->close();            // collective shutdown; the destructor only closes sockets
-    job.after_training(history);  // in train_and_evaluate: the last evaluation, if it is ours to do
+    job.after_training(history);  // in train_and_evaluate: the last evaluation, if due here
   });
 }
