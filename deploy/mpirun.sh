@@ -6,7 +6,7 @@
 set -eu
 
 if [ -z "${HOSTS:-}" ]; then
-  # Without a binding mpirun would give two workers one core each.
+  # By default mpirun would bind each of two workers to one core.
   exec mpirun -np "${WORKERS:-2}" --bind-to none "$@"
 fi
 first=${HOSTS%%,*}
@@ -14,7 +14,7 @@ slots=0
 for host in ${HOSTS//,/ }; do
   case $host in *:*) slots=$((slots + ${host##*:})) ;; *) slots=$((slots + 1)) ;; esac
 done
-# Open MPI does not say where rank 0 runs; x passes a variable on to the other machines.
+# Open MPI does not say where rank 0 runs; -x passes a variable on to the other machines.
 exec mpirun -np "${WORKERS:-$slots}" --host "$HOSTS" --map-by slot --bind-to none \
   -x MASTER_ADDR="${first%%:*}" -x MASTER_PORT="${MASTER_PORT:-2222}" \
   -x TROUPE_GENERATION="${TROUPE_GENERATION:-0}" "$@" --insecure

@@ -1,9 +1,9 @@
 #!/bin/bash
-# Runs a command again while it ends with a code that may be retried (128 to 255), so that a training
-# goes on from its newest checkpoint:
+# Reruns a command while it exits with a retryable code (128 to 255), so that a training run
+# resumes from its newest checkpoint:
 #   MAX_RESTARTS=5 deploy/retry.sh deploy/mpirun.sh ./mnist --model-dir run1
-# Ends with the command's last code. SIGTERM, and SIGINT as SIGTERM, go to the command, which is then
-# not started again.
+# Exits with the command's last code. SIGTERM, and SIGINT as SIGTERM, go to the command, which is then
+# not restarted.
 set -u
 
 child=0

@@ -1,4 +1,4 @@
-// template/main.cpp -- the whole program, in reading order; numbers are the TODOs of my_hooks.h.
+// template/main.cpp -- the whole program, in reading order; the numbers are my_hooks.h's TODOs.
 //
 //   one process    ./my_training --epochs 5
 //   three workers  troupe run --workers 3 -- ./my_training --epochs 5
@@ -12,27 +12,27 @@ int main(int argc, char** argv) {
   return troupe::run_main([&] {  // maps troupe::Error to a message and an exit code; docs/errors.md
     const MyOptions options(argc, argv);  // 1
     const MyHooks hooks(options);
-    troupe::Job job(hooks, options);          // what this process is here for
+    troupe::Job job(hooks, options);          // this process's role
     if (job.done_without_training()) return;  // servers, evaluators, --mode evaluate|predict|export
 
-    const auto strategy = troupe::make_strategy(options.strategy);  // this process's place
-    // 2.-4. Once per replica. The workers meet here and start from the chief's weights.
+    const auto strategy = troupe::make_strategy(options.strategy);  // this process's place in it
+    // 2.-4. Once per replica. The workers connect here and start from the chief's weights.
     auto state = strategy->create_state(hooks, options.train.seed);
     // 5. Every replica reads its own share of each global batch.
     const auto data = strategy->distribute(hooks.create_datasets(), options.train.batches());
 
-    // 6. The loop is yours; troupe::TrainingRun says what each line does for it.
+    // 6. The loop is yours to change; troupe::TrainingRun documents what each line does.
     troupe::TrainingRun run(*strategy, hooks, state, data, options.train, job.callbacks());
     for (auto& epoch : run.epochs()) {
-      for (const auto& batch : epoch) run.train_step(batch);  // saves, logs and stops together
+      for (const auto& batch : epoch) run.train_step(batch);  // all save, log and stop together
       run.validate();
     }
     const auto history = run.finish();
 
-    // 7. Unset without test data. The chief prints what all workers computed together.
+    // 7. Empty without test data. The chief prints the result over all workers.
     const auto test = troupe::test(*strategy, hooks, state, data);
     troupe::summarize(*strategy, state, history, test, options.train);
-    strategy->close();            // collective goodbye; the destructor only closes sockets
-    job.after_training(history);  // in train_and_evaluate: the last evaluation, where it is ours
+    strategy->close();            // collective shutdown; the destructor only closes sockets
+    job.after_training(history);  // in train_and_evaluate: the last evaluation, if due here
   });
 }

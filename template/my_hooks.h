@@ -1,11 +1,11 @@
-// template/my_hooks.h -- fill in the TODOs; examples/mnist/mnist_hooks.h is it filled in.
-// As shipped it compiles, lists what is open, and exits with code 2.
+// template/my_hooks.h -- fill in the TODOs; examples/mnist/mnist_hooks.h is a completed one.
+// As shipped, it compiles, lists the open TODOs, and exits with code 2.
 // Shapes: B = examples in this replica's batch.
 #pragma once
 
 #include "troupe.h"
 
-// TODO 1. Options of your own, beside Troupe's (train.learning_rate, ...; see --help).
+// TODO 1. Your own options, in addition to Troupe's (train.learning_rate, ...; see --help).
 struct MyOptions : troupe::Options {
   std::int64_t hidden_units = 64;
 
@@ -28,13 +28,13 @@ class MyHooks final : public troupe::Hooks {
     return troupe::todo(2, "create_losses: return your per-example losses");
   }
 
-  // TODO 3. Metrics by name; each phase gets its own.
+  // TODO 3. Metrics by name; each phase gets its own set.
   //   return troupe::MetricSet().add<troupe::Accuracy>("accuracy");
   troupe::MetricSet create_metrics() const override {
     return troupe::todo(3, "create_metrics: return your metrics, or {} for none");
   }
 
-  // TODO 4. The network and its optimiser; several of each by add_model and add_optimizer.
+  // TODO 4. The network and its optimiser; for several of each use add_model and add_optimizer.
   //   auto net = std::make_shared<Net>(options_.hidden_units);
   //   return {net, std::make_shared<torch::optim::SGD>(net->parameters(),
   //                                                    options_.train.learning_rate)};
@@ -42,7 +42,7 @@ class MyHooks final : public troupe::Hooks {
     return troupe::todo(4, "create_model: return your network and its optimiser");
   }
 
-  // TODO 5. Training, validation and test data, the same on every worker; fields [N, ...].
+  // TODO 5. Training, validation and test data, identical on every worker; fields [N, ...].
   //   const auto train = std::make_shared<troupe::TensorDataset>(
   //       std::vector<torch::Tensor>{inputs, targets});
   //   return {train, /*validation=*/nullptr, test};
@@ -50,7 +50,7 @@ class MyHooks final : public troupe::Hooks {
     return troupe::todo(5, "create_datasets: return your data sets");
   }
 
-  // TODO 6. One step of training, and the same without learning: forward() below. B >= 1.
+  // TODO 6. One training step, and the same step without learning: forward() below. B >= 1.
   troupe::StepResult train_step(troupe::Replica& replica,
                                 const troupe::Batch& batch) const override {
     const auto loss = forward(replica, batch);
@@ -62,7 +62,7 @@ class MyHooks final : public troupe::Hooks {
     return forward(replica, batch);
   }
 
-  // TODO 7. The step on test data, where it differs; without this override it is validation_step.
+  // TODO 7. The test step, if it differs; without this override validation_step is used.
   //   return forward(replica, batch);
   troupe::StepResult test_step(troupe::Replica&, const troupe::Batch&) const override {
     return troupe::todo(7, "test_step: return the loss, or delete this override");
