@@ -103,7 +103,7 @@ class Loop {
 void Loop::begin_as_troupe() {
   Options options;
   options.train.learning_rate = plan_.learning_rate;
-  options.strategy.name = "one-device";
+  options.strategy.kind = StrategyKind::one_device;
   options.strategy.threads = 1;
   const ModelHooks hooks(plan_.model, options);
   const auto strategy = make_strategy(options.strategy);

@@ -13,18 +13,18 @@ namespace {
 
 constexpr std::int32_t kMaxReplicas = 1024;  // of one process
 
-Flag strategy_flag(std::string* target) {
-  const std::vector<std::string> names = {
-      "auto", "one-device", "mirrored", "central-storage", "multi-worker", "parameter-server"};
-  Flag made = with_value_name(flag("strategy", target, alternatives(names)), "NAME");
-  made.assign = [target, names](const std::string& value) -> Fix {
-    const std::string name = with_dashes(value);
-    if (std::find(names.begin(), names.end(), name) == names.end()) {
-      return text("give ", alternatives(names),
-                  name == "tpu" ? "; tpu is not in this version." : ".");
-    }
-    *target = name;
-    return std::nullopt;
+Flag strategy_flag(StrategyKind* target) {
+  using Kind = StrategyKind;
+  const auto kinds =
+      named<Kind>({Kind::automatic, Kind::one_device, Kind::mirrored, Kind::central_storage,
+                   Kind::multi_worker, Kind::parameter_server});
+  std::vector<std::string> names;
+  for (const auto& [name, kind] : kinds) names.emplace_back(name);
+  Flag made = choice("strategy", target, "", "NAME", kinds);
+  made.help = alternatives(names);
+  made.assign = [read = made.assign](const std::string& value) {
+    if (value == "tpu") return Fix("tpu is not in this version.");
+    return read(value);
   };
   return made;
 }
@@ -147,7 +147,7 @@ void add_data(std::vector<Flag>& flags, DataOptions& data) {
 void add_cluster(std::vector<Flag>& flags, Settings& settings) {
   FlagGroup list(flags, "Cluster");
   StrategyOptions& strategy = settings.options.strategy;
-  list.add(strategy_flag(&strategy.name));
+  list.add(strategy_flag(&strategy.kind));
   list.add(path("cluster", &settings.cluster_file,
                 "JSON file that names every worker (as TF_CONFIG, or its \"cluster\" part)",
                 "FILE"));

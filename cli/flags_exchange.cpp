@@ -52,15 +52,15 @@ void add_server_flags(std::vector<Flag>& flags, std::string& addresses, ServerOp
 
 void add_exchange_flags(std::vector<Flag>& flags, StrategyOptions& strategy) {
   FlagGroup list(flags, "Exchange of gradients");
-  list.add(choice<std::string>("communication", &strategy.communication,
-                               "what sums gradients over workers: auto, native, gloo, nccl or mpi",
-                               "NAME",
-                               {{"auto", "auto"},
-                                {"native", "native"},
-                                {"gloo", "gloo"},
-                                {"nccl", "nccl"},
-                                {"mpi", "mpi"},
-                                {"ring", "native"}}));
+  list.add(choice<Communication>(
+      "communication", &strategy.communication,
+      "what sums gradients over workers: auto, native, gloo, nccl or mpi", "NAME",
+      {{"auto", Communication::automatic},
+       {"native", Communication::native},
+       {"gloo", Communication::gloo},
+       {"nccl", Communication::nccl},
+       {"mpi", Communication::mpi},
+       {"ring", Communication::native}}));
   list.add(
       choice<Transport>("transport", &strategy.group.transport,
                         "how bytes travel between workers of one machine: auto, tcp, unix or shm "
@@ -68,17 +68,17 @@ void add_exchange_flags(std::vector<Flag>& flags, StrategyOptions& strategy) {
                         "NAME",
                         named<Transport>({Transport::automatic, Transport::tcp,
                                           Transport::unix_socket, Transport::shared_memory})));
-  list.add(choice<std::string>("compress", &strategy.compress,
+  list.add(choice<Compression>("compress", &strategy.compress,
                                "type of gradients on their way: none, float16 or bfloat16", "TYPE",
-                               {{"none", "none"},
-                                {"float16", "float16"},
-                                {"bfloat16", "bfloat16"},
-                                {"fp16", "float16"},
-                                {"bf16", "bfloat16"}}));
+                               {{"none", Compression::none},
+                                {"float16", Compression::float16},
+                                {"bfloat16", Compression::bfloat16},
+                                {"fp16", Compression::float16},
+                                {"bf16", Compression::bfloat16}}));
   list.add(choice<Overlap>(
       "overlap", &strategy.buckets.overlap,
       "sum gradients while backward computes: on, off, or auto, which does so between machines",
-      "WHEN", {{"auto", Overlap::automatic}, {"on", Overlap::on}, {"off", Overlap::off}}));
+      "WHEN", named<Overlap>({Overlap::automatic, Overlap::on, Overlap::off})));
   list.add(mebibytes("bucket-mb", &strategy.buckets.bytes,
                      "gradients that are summed in one go while backward computes, in MiB"));
 }

@@ -131,7 +131,7 @@ void check_replicas(const StrategyOptions& strategy) {
     throw ConfigError(text("--device ", strategy.device, " and --devices are both given."),
                       "keep --devices, which names the device of each replica.");
   }
-  if (strategy.name == "one-device" && strategy.local_replicas() > 1) {
+  if (strategy.kind == StrategyKind::one_device && strategy.local_replicas() > 1) {
     throw ConfigError(
         text("--strategy one-device trains with one replica, but ",
              named == 0 ? "--replicas" : "--devices", " asks for ", strategy.local_replicas(), "."),
@@ -140,8 +140,8 @@ void check_replicas(const StrategyOptions& strategy) {
 }
 
 bool uses_servers(const StrategyOptions& strategy) {
-  return strategy.name == "parameter-server" ||
-         (strategy.name == "auto" && !strategy.cluster.servers.empty());
+  return strategy.kind == StrategyKind::parameter_server ||
+         (strategy.kind == StrategyKind::automatic && !strategy.cluster.servers.empty());
 }
 
 /// The first flag that parameter servers alone understand and that was given; nullptr: none.
@@ -155,8 +155,8 @@ const char* server_flag(const ServerOptions& servers) {
 
 /// Workers and parameter servers exchange gradients by a protocol of their own.
 void check_exchange(const StrategyOptions& strategy) {
-  if (strategy.communication != "auto") {
-    throw ConfigError(text("--communication ", strategy.communication,
+  if (strategy.communication != Communication::automatic) {
+    throw ConfigError(text("--communication ", name_of(strategy.communication),
                            " is given, but parameter servers sum the gradients."),
                       "leave it out, or train without parameter servers.");
   }
@@ -165,8 +165,8 @@ void check_exchange(const StrategyOptions& strategy) {
                            " is given, but workers reach parameter servers by TCP."),
                       "leave it out, or train without parameter servers.");
   }
-  if (strategy.compress != "none") {
-    throw ConfigError(text("--compress ", strategy.compress,
+  if (strategy.compress != Compression::none) {
+    throw ConfigError(text("--compress ", name_of(strategy.compress),
                            " is given, but gradients travel to parameter servers as they are."),
                       "leave it out, or use --strategy multi-worker.");
   }
@@ -182,10 +182,10 @@ void check_servers(const Options& options) {
   const StrategyOptions& strategy = options.strategy;
   const auto servers = static_cast<int>(strategy.cluster.servers.size());
   if (servers > 0 && !uses_servers(strategy)) {
-    throw ConfigError(
-        text("--strategy ", strategy.name, " trains without parameter servers, but the cluster of ",
-             strategy.cluster.origin, " has ", servers, "."),
-        "use --strategy parameter-server, or describe a cluster without them.");
+    throw ConfigError(text("--strategy ", name_of(strategy.kind),
+                           " trains without parameter servers, but the cluster of ",
+                           strategy.cluster.origin, " has ", servers, "."),
+                      "use --strategy parameter-server, or describe a cluster without them.");
   }
   const bool training = options.mode == Mode::train || options.mode == Mode::train_and_evaluate;
   if (!training || options.strategy.cluster.is_evaluator()) return;
@@ -208,9 +208,10 @@ void check_servers(const Options& options) {
 
 /// The name that `auto` stands for in a group; processes may spell it differently.
 std::string strategy_in_group(const StrategyOptions& strategy) {
-  if (uses_servers(strategy)) return "parameter-server";
+  if (uses_servers(strategy)) return name_of(StrategyKind::parameter_server);
   const bool group = strategy.cluster.world_size() > 1;
-  return strategy.name == "auto" && group ? "multi-worker" : strategy.name;
+  const bool automatic = strategy.kind == StrategyKind::automatic;
+  return name_of(automatic && group ? StrategyKind::multi_worker : strategy.kind);
 }
 
 }  // namespace
@@ -225,12 +226,13 @@ void check_carried_out(Mode mode, const ProgramInfo& program) {
 void check_options(const Options& options) {
   const StrategyOptions& strategy = options.strategy;
   check_servers(options);
-  const bool alone = strategy.name == "one-device" || strategy.name == "mirrored" ||
-                     strategy.name == "central-storage";
+  const bool alone = strategy.kind == StrategyKind::one_device ||
+                     strategy.kind == StrategyKind::mirrored ||
+                     strategy.kind == StrategyKind::central_storage;
   if (alone && strategy.cluster.world_size() > 1) {
     throw ConfigError(
-        text("--strategy ", strategy.name, " trains with one worker, but ", strategy.cluster.origin,
-             " describes ", strategy.cluster.world_size(), "."),
+        text("--strategy ", name_of(strategy.kind), " trains with one worker, but ",
+             strategy.cluster.origin, " describes ", strategy.cluster.world_size(), "."),
         "use --strategy multi-worker, or --world-size 1 to train alone.");
   }
   check_replicas(strategy);

@@ -53,6 +53,11 @@ struct ServerOptions {
 /// it. Automatic: after it where all workers are on one machine, while it computes between
 /// machines.
 enum class Overlap { automatic, on, off };
+/// As --overlap spells it.
+[[nodiscard]] constexpr const char* name_of(Overlap overlap) {
+  constexpr const char* kNames[] = {"auto", "on", "off"};
+  return kNames[static_cast<int>(overlap)];
+}
 
 /// How gradients travel and become a step. The numbers do not depend on it.
 struct BucketOptions {
@@ -62,10 +67,40 @@ struct BucketOptions {
   bool fused_step = true;  // Adam and AdamW step block by block, with the same bits
 };
 
+/// How replicas are spread over devices and processes; automatic follows their numbers.
+enum class StrategyKind {
+  automatic,
+  one_device,
+  mirrored,
+  central_storage,
+  multi_worker,
+  parameter_server
+};
+/// As --strategy spells it: "auto", "one-device", ...
+[[nodiscard]] constexpr const char* name_of(StrategyKind kind) {
+  constexpr const char* kNames[] = {
+      "auto", "one-device", "mirrored", "central-storage", "multi-worker", "parameter-server"};
+  return kNames[static_cast<int>(kind)];
+}
+
+/// The engine that sums gradients over workers; automatic follows the devices and the build.
+enum class Communication { automatic, native, gloo, nccl, mpi };
+/// As --communication spells it: "auto", "native", ...
+[[nodiscard]] constexpr const char* name_of(Communication engine) {
+  constexpr const char* kNames[] = {"auto", "native", "gloo", "nccl", "mpi"};
+  return kNames[static_cast<int>(engine)];
+}
+
+/// Type of gradients between workers; none: their own.
+enum class Compression { none, float16, bfloat16 };
+/// As --compress spells it: "none", "float16", "bfloat16".
+[[nodiscard]] constexpr const char* name_of(Compression type) {
+  constexpr const char* kNames[] = {"none", "float16", "bfloat16"};
+  return kNames[static_cast<int>(type)];
+}
+
 struct StrategyOptions {
-  /// auto | one-device | mirrored | central-storage | multi-worker | parameter-server; auto follows
-  /// the sizes.
-  std::string name = "auto";
+  StrategyKind kind = StrategyKind::automatic;
   Cluster cluster;
   GroupOptions group;
   std::string device = "cpu";  // of the first replica: "cpu" or "cuda:0"; see replicas
@@ -74,10 +109,8 @@ struct StrategyOptions {
   int replicas = 0;
   std::vector<std::string> devices;  // one per replica: {"cuda:0", "cuda:1"} or {"cpu:0", "cpu:1"}
   int threads = 0;                   // compute threads of each replica; 0: as the machine allows
-  /// Engine that sums gradients over workers: auto | native | gloo | nccl | mpi.
-  std::string communication = "auto";
-  /// Type of the gradients between workers: none (their own) | float16 | bfloat16.
-  std::string compress = "none";
+  Communication communication = Communication::automatic;
+  Compression compress = Compression::none;
   BucketOptions buckets;
   StepOptions step;
   ServerOptions servers;

@@ -13,21 +13,16 @@
 namespace troupe {
 namespace {
 
-/// As --overlap spells it.
-const char* name_of(Overlap overlap) {
-  if (overlap == Overlap::automatic) return "auto";
-  return overlap == Overlap::on ? "on" : "off";
-}
-
 /// An overlap that is impossible is refused where it is asked for; automatic does without.
 void check_overlap(const StrategyOptions& options) {
   if (options.buckets.overlap != Overlap::on) return;
   std::string lacks;
   if (options.local_replicas() > 1) lacks = "there are several replicas in a worker";
   if (detail::replica_devices(options).front().is_cuda()) lacks = "the replicas are on GPUs";
-  const std::string engine = detail::choose_engine(options).name;
-  if (engine != "native") lacks = "--communication is " + engine;
-  if (options.compress != "none") lacks = "--compress is " + options.compress;
+  const Communication engine = detail::choose_engine(options).engine;
+  if (engine != Communication::native) lacks = text("--communication is ", name_of(engine));
+  if (options.compress != Compression::none)
+    lacks = text("--compress is ", name_of(options.compress));
   if (lacks.empty()) return;
   throw ConfigError("--overlap on is given, but " + lacks + ".",
                     "use --overlap auto, or one replica on the CPU and --communication native "
@@ -37,8 +32,8 @@ void check_overlap(const StrategyOptions& options) {
 class MultiWorker final : public Strategy {
  public:
   MultiWorker(const StrategyOptions& options, detail::EngineWrapper wrap)
-      : Strategy({"multi-worker", options.cluster.rank, options.cluster.world_size(),
-                  options.local_replicas(),
+      : Strategy({name_of(StrategyKind::multi_worker), options.cluster.rank,
+                  options.cluster.world_size(), options.local_replicas(),
                   options.cluster.world_size() * options.local_replicas()}),
         options_(options),
         wrap_(std::move(wrap)),
@@ -47,8 +42,8 @@ class MultiWorker final : public Strategy {
     check_overlap(options);
     // Shares of the data are counted by it.
     options_.must_match["--replicas"] = text(replicas_.size());
-    options_.must_match["--communication"] = detail::choose_engine(options).name;
-    options_.must_match["--compress"] = options.compress;
+    options_.must_match["--communication"] = name_of(detail::choose_engine(options).engine);
+    options_.must_match["--compress"] = name_of(options.compress);
     options_.must_match["--overlap"] = name_of(options.buckets.overlap);
     options_.must_match["--bucket-mb"] =
         text(static_cast<double>(options.buckets.bytes) / (1 << 20));

@@ -70,18 +70,17 @@ class Engine {
 /// Puts something between a strategy and its engine: a link that is slower, or fails.
 using EngineWrapper = std::function<std::unique_ptr<Engine>(std::unique_ptr<Engine>)>;
 
-/// Empty where this build has the engine, else what it lacks: "LibTorch was built without Gloo".
-/// Throws: ConfigError for an unknown engine.
-[[nodiscard]] std::string engine_lacks(const std::string& name);
+/// Empty if this build has the engine, else what it lacks: "LibTorch was built without Gloo".
+[[nodiscard]] std::string engine_lacks(Communication engine);
 
 /// What "auto" stands for on these devices, and why.
 struct EngineChoice {
-  std::string name;    // native, gloo, nccl or mpi
-  std::string reason;  // "the replicas are on the CPU"
+  Communication engine;  // never automatic
+  std::string reason;    // "the replicas are on the CPU"
 };
 
-/// Before anything starts. Throws: ConfigError for an unknown engine or compression, an engine that
-/// this build lacks (names those it has), and compression with another engine than native.
+/// Before anything starts. Throws: ConfigError for an engine that this build lacks (names those it
+/// has), and compression with another engine than native.
 [[nodiscard]] EngineChoice choose_engine(const StrategyOptions& options);
 
 /// Connects this worker's engine; the chief logs which one and why. `group` has joined and outlives

@@ -16,7 +16,10 @@ namespace {
 troupe::StrategyOptions options_from(char** argv) {
   const bool by_mpi = std::strcmp(argv[2], "mpi") == 0;
   troupe::StrategyOptions options;
-  options.communication = argv[1];
+  for (const auto engine : {troupe::Communication::native, troupe::Communication::gloo,
+                            troupe::Communication::nccl, troupe::Communication::mpi}) {
+    if (std::strcmp(argv[1], name_of(engine)) == 0) options.communication = engine;
+  }
   options.cluster.rank = std::atoi(by_mpi ? std::getenv("OMPI_COMM_WORLD_RANK") : argv[2]);
   options.cluster.members.clear();
   for (int rank = 0; rank < std::atoi(argv[3]); ++rank) {

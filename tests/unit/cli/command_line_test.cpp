@@ -216,7 +216,7 @@ TEST_SUITE("cli") {
     CHECK(options.train.batch_size == train.batch_size);
     CHECK(options.train.learning_rate == train.learning_rate);
     CHECK(options.train.progress == train.progress);
-    CHECK(options.strategy.name == troupe::StrategyOptions().name);
+    CHECK(options.strategy.kind == troupe::StrategyOptions().kind);
     CHECK(options.strategy.cluster.world_size() == 1);
     CHECK(options.strategy.cluster.origin == "local");
     CHECK(options.strategy.group.collective_timeout == troupe::GroupOptions().collective_timeout);
@@ -307,13 +307,13 @@ TEST_SUITE("cli") {
     CHECK(options.train.seed == UINT64_MAX);
     CHECK(options.data.data_dir == "/d");
     CHECK(options.data.train_examples == 10);
-    CHECK(options.strategy.name == "multi-worker");
+    CHECK(options.strategy.kind == troupe::StrategyKind::multi_worker);
     CHECK(options.strategy.device == "cuda:0");
     CHECK(options.strategy.replicas == 3);
     CHECK(options.strategy.threads == 2);
-    CHECK(options.strategy.communication == "gloo");
+    CHECK(options.strategy.communication == troupe::Communication::gloo);
     CHECK(options.strategy.group.transport == troupe::Transport::shared_memory);
-    CHECK(options.strategy.compress == "bfloat16");
+    CHECK(options.strategy.compress == troupe::Compression::bfloat16);
     CHECK(options.strategy.buckets.overlap == troupe::Overlap::off);
     CHECK(options.strategy.buckets.bytes == 512 * 1024);
     CHECK(options.strategy.cluster.generation == 4);

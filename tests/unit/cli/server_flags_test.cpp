@@ -95,10 +95,11 @@ TEST_SUITE("cli") {
       CAPTURE(name);
       std::string dashed = name;
       for (char& c : dashed) c = c == '_' ? '-' : c;
-      CHECK(parsed({"--strategy", name}).strategy.name == dashed);
+      CHECK(name_of(parsed({"--strategy", name}).strategy.kind) == dashed);
     }
     for (const char* name : {"parameter-server", "parameter_server"}) {
-      CHECK(parsed({"--strategy", name}, kThreeWorkers).strategy.name == "parameter-server");
+      CHECK(parsed({"--strategy", name}, kThreeWorkers).strategy.kind ==
+            troupe::StrategyKind::parameter_server);
     }
   }
 
@@ -111,7 +112,7 @@ TEST_SUITE("cli") {
   }
 
   TEST_CASE("strategy: a cluster with servers goes with parameter-server or auto alone") {
-    CHECK(parsed({}, kThreeWorkers).strategy.name == "auto");
+    CHECK(parsed({}, kThreeWorkers).strategy.kind == troupe::StrategyKind::automatic);
     for (const char* name : {"one-device", "mirrored", "central-storage", "multi-worker"}) {
       CAPTURE(name);
       CHECK(contains(refusal({"--strategy", name}, kThreeWorkers),

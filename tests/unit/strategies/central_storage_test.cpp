@@ -242,12 +242,12 @@ TEST_SUITE("strategies") {
 
   TEST_CASE("central storage: by name, and a cluster is refused") {
     auto options = mirrored_options(2);
-    options.name = "central-storage";
+    options.kind = troupe::StrategyKind::central_storage;
     const auto strategy = troupe::make_strategy(options);
     CHECK(std::string(strategy->name()) == "central-storage");
     CHECK(strategy->replicas_in_sync() == 2);
     options = options_of(0, 2, 1);
-    options.name = "central-storage";
+    options.kind = troupe::StrategyKind::central_storage;
     CHECK_THROWS_WITH_AS((void)troupe::make_strategy(options),
                          doctest::Contains("describes 2 workers"), troupe::ConfigError);
   }

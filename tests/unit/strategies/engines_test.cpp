@@ -10,6 +10,8 @@
 #include "tests/unit/strategies/strategy_runs.h"
 #include "train/make_strategy.h"
 
+using troupe::Communication;
+using troupe::Compression;
 using troupe::StrategyOptions;
 using troupe::testing::CapturedLog;
 using troupe::testing::options_of;
@@ -23,14 +25,14 @@ namespace {
 constexpr std::int64_t kEpochs = 7;  // of three steps
 
 bool has_gloo() {
-  const std::string lacks = troupe::detail::engine_lacks("gloo");
+  const std::string lacks = troupe::detail::engine_lacks(Communication::gloo);
   if (!lacks.empty()) MESSAGE("gloo is not tested: ", lacks);
   return lacks.empty();
 }
 
 struct Wish {
-  std::string communication = "native";
-  std::string compress = "none";
+  Communication communication = Communication::native;
+  Compression compress = Compression::none;
   int replicas = 1;
 };
 
@@ -110,19 +112,22 @@ TEST_SUITE("strategies") {
     for (const Row row : {Row{2, 1}, Row{3, 1}, Row{2, 2}}) {
       CAPTURE(row.size);
       CAPTURE(row.replicas);
-      const auto native = train_by({"native", "none", row.replicas}, row.size);
-      const auto gloo = train_by({"gloo", "none", row.replicas}, row.size);
+      const auto native =
+          train_by({Communication::native, Compression::none, row.replicas}, row.size);
+      const auto gloo = train_by({Communication::gloo, Compression::none, row.replicas}, row.size);
       REQUIRE(native[0].losses.size() == 21);
       for (const Outcome& outcome : gloo) check_close(outcome, native[0]);
     }
   }
 
   TEST_CASE("engines: each repeats bit for bit, and all ranks end with the same weights") {
-    for (const Wish& wish : {Wish{"native", "none"}, Wish{"gloo", "none"},
-                             Wish{"native", "float16"}, Wish{"native", "bfloat16"}}) {
-      if (wish.communication == "gloo" && !has_gloo()) continue;
-      CAPTURE(wish.communication);
-      CAPTURE(wish.compress);
+    for (const Wish& wish : {Wish{Communication::native, Compression::none},
+                             Wish{Communication::gloo, Compression::none},
+                             Wish{Communication::native, Compression::float16},
+                             Wish{Communication::native, Compression::bfloat16}}) {
+      if (wish.communication == Communication::gloo && !has_gloo()) continue;
+      CAPTURE(name_of(wish.communication));
+      CAPTURE(name_of(wish.compress));
       const auto first = train_by(wish, 3);
       const auto second = train_by(wish, 3);
       for (const Outcome& outcome : first) CHECK(outcome.hash == first[0].hash);
@@ -133,28 +138,22 @@ TEST_SUITE("strategies") {
 
   TEST_CASE("engines: the chief says which one is used and why") {
     const CapturedLog log;
-    (void)train_by({"auto", "none"}, 2, 1);
+    (void)train_by({Communication::automatic, Compression::none}, 2, 1);
     CHECK(log.count("gradients are summed over workers by native (the replicas are on the CPU)") ==
           1);
   }
 
-  TEST_CASE("engines: names that are none, and what this build has not, are refused with a list") {
+  TEST_CASE("engines: an engine that this build lacks, and one that cannot compress, are refused") {
     StrategyOptions options;
-    options.communication = "carrier-pigeon";
-    CHECK(has(refusal_of(options), "--communication carrier-pigeon is no engine."));
-    CHECK(has(refusal_of(options), "use auto"));
-    if (!troupe::detail::engine_lacks("nccl").empty()) {
-      options.communication = "nccl";
+    if (!troupe::detail::engine_lacks(Communication::nccl).empty()) {
+      options.communication = Communication::nccl;
       CHECK(has(refusal_of(options), "--communication nccl is not in this build: " +
-                                         troupe::detail::engine_lacks("nccl")));
+                                         troupe::detail::engine_lacks(Communication::nccl)));
       CHECK(has(refusal_of(options), "use auto"));
     }
-    options.communication = "auto";
-    options.compress = "float8";
-    CHECK(has(refusal_of(options), "--compress float8"));
     if (has_gloo()) {
-      options.communication = "gloo";
-      options.compress = "float16";
+      options.communication = Communication::gloo;
+      options.compress = Compression::float16;
       CHECK(has(refusal_of(options), "--communication gloo do not go together"));
     }
   }
@@ -163,7 +162,7 @@ TEST_SUITE("strategies") {
     if (!has_gloo()) return;
     const auto port = troupe::testing::free_port();
     const auto errors = troupe::testing::try_ranks(2, [&](int rank) {
-      const Wish wish{rank == 0 ? "native" : "gloo"};
+      const Wish wish{rank == 0 ? Communication::native : Communication::gloo};
       const auto strategy = troupe::make_multi_worker(options_for(wish, rank, 2, port));
       (void)strategy->create_state(TinyHooks(), 1);
     });
@@ -176,7 +175,8 @@ TEST_SUITE("strategies") {
     if (!has_gloo()) return;
     const auto port = troupe::testing::free_port();
     const auto errors = troupe::testing::try_ranks(2, [&](int rank) {
-      const auto strategy = troupe::make_multi_worker(options_for({"gloo"}, rank, 2, port));
+      const auto strategy =
+          troupe::make_multi_worker(options_for({Communication::gloo}, rank, 2, port));
       const TinyHooks hooks(10);
       auto state = strategy->create_state(hooks, 1);
       const auto data = strategy->distribute(hooks.create_datasets(), {4, 1});
@@ -194,11 +194,11 @@ TEST_SUITE("strategies") {
   }
 
   TEST_CASE("compress: trains as float32 does") {
-    const auto full = train_by({"native", "none"}, 3, 60);
+    const auto full = train_by({Communication::native, Compression::none}, 3, 60);
     CHECK(full[0].losses.back() < 0.05 * full[0].losses.front());
-    for (const char* type : {"float16", "bfloat16"}) {
-      CAPTURE(type);
-      const auto half = train_by({"native", type}, 3, 60);
+    for (const Compression type : {Compression::float16, Compression::bfloat16}) {
+      CAPTURE(name_of(type));
+      const auto half = train_by({Communication::native, type}, 3, 60);
       CHECK(half[0].hash != full[0].hash);  // something was rounded
       CHECK(half[0].losses.back() == doctest::Approx(full[0].losses.back()).epsilon(0.01));
       CHECK(half[0].test.losses[0].second ==
@@ -207,7 +207,7 @@ TEST_SUITE("strategies") {
   }
 
   TEST_CASE("compress: interrupted at every step equals uninterrupted, bit for bit") {
-    const Wish wish{"native", "bfloat16"};
+    const Wish wish{Communication::native, Compression::bfloat16};
     constexpr std::int64_t kSteps = 5;
     const TempDir whole;
     const std::string expected = trained_in(whole, kSteps, wish);
@@ -224,8 +224,8 @@ TEST_SUITE("strategies") {
     std::vector<std::string> hashes;
     const auto port = troupe::testing::free_port();
     troupe::testing::run_ranks(2, [&](int rank) {
-      const auto strategy =
-          troupe::make_multi_worker(options_for({"native", "bfloat16"}, rank, 2, port));
+      const auto strategy = troupe::make_multi_worker(
+          options_for({Communication::native, Compression::bfloat16}, rank, 2, port));
       for (int training = 0; training < 2; ++training) {
         auto state = strategy->create_state(hooks, 1);
         const auto data = strategy->distribute(hooks.create_datasets(), {4, 1});
@@ -264,8 +264,8 @@ TEST_SUITE("strategies") {
     const auto port = troupe::testing::free_port();
     std::vector<std::size_t> kept(2);
     troupe::testing::run_ranks(2, [&](int rank) {
-      const auto strategy =
-          troupe::make_multi_worker(options_for({"native", "bfloat16"}, rank, 2, port));
+      const auto strategy = troupe::make_multi_worker(
+          options_for({Communication::native, Compression::bfloat16}, rank, 2, port));
       const WholeAndPart hooks;
       (void)train_with(*strategy, hooks, 1);
       kept[static_cast<std::size_t>(rank)] = strategy->own_state().size();

@@ -217,7 +217,7 @@ TEST_SUITE("strategies") {
       const auto port = troupe::testing::free_port();
       troupe::testing::run_ranks(2, [&](int rank) {
         auto options = troupe::testing::options_of(rank, 2, port);
-        options.compress = "float16";
+        options.compress = troupe::Compression::float16;
         endings[static_cast<std::size_t>(rank)] =
             train(*troupe::make_multi_worker(options), hooks, options_in(dir.path(), steps));
       });
