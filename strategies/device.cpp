@@ -31,10 +31,10 @@ c10::Device parse_device(const std::string& name, const char* flag) {
     throw ConfigError(text(flag, " ", name, " is no device."), "use cpu, cuda or cuda:N.");
   }
   if (cpu) return c10::Device(c10::DeviceType::CPU);
-  if (static_cast<std::size_t>(*number) >= torch::cuda::device_count()) {
+  const auto count = static_cast<int>(torch::cuda::device_count());  // newer LibTorch: a char
+  if (*number >= count) {
     throw EnvironmentError(
-        text(flag, " ", name, " was asked for, and LibTorch sees ", torch::cuda::device_count(),
-             " CUDA devices."),
+        text(flag, " ", name, " was asked for, and LibTorch sees ", count, " CUDA devices."),
         "use the CPU (cpu), or a LibTorch built for CUDA on a machine that has the device.");
   }
   return c10::Device(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(*number));
