@@ -1,7 +1,7 @@
 // NCCL by way of LibTorch's c10d: sums between GPUs, without host memory in between.
 // TROUPE_HAS_NCCL (cmake/engines.cmake) is 1 where LibTorch has it. TODO(T-006): this file's upper
-// half has not been compiled yet. Everything that could be shared is in c10d_engine.h and
-// group_store.cpp, which gloo.cpp uses and tests.
+// half has been parsed, with stand-ins for the headers of CUDA and NCCL, and never run. Everything
+// that could be shared is in c10d_engine.h and group_store.cpp, which gloo.cpp uses and tests.
 #include "strategies/engines/engines.h"
 
 #if TROUPE_HAS_NCCL
