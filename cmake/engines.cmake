@@ -27,7 +27,9 @@ else()
   set(TROUPE_HAS_GLOO 1)
 endif()
 
-find_path(TROUPE_NCCL_INCLUDE nccl.h HINTS ${TORCH_INCLUDE_DIRS} ${CUDA_INCLUDE_DIRS} ${CUDAToolkit_INCLUDE_DIRS})
+# The last is where Python's packages have them beside theirs of LibTorch.
+find_path(TROUPE_NCCL_INCLUDE nccl.h HINTS ${TORCH_INCLUDE_DIRS} ${CUDA_INCLUDE_DIRS} ${CUDAToolkit_INCLUDE_DIRS}
+          ${TORCH_INSTALL_PREFIX}/../nvidia/nccl/include)
 find_path(TROUPE_C10D_NCCL_INCLUDE torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp HINTS ${TORCH_INCLUDE_DIRS})
 set(TROUPE_HAS_NCCL 0)
 if(NOT TARGET torch_cuda)

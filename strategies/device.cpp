@@ -22,10 +22,10 @@ c10::Device parse_device(const std::string& name, const char* flag) {
   }
   if (parts[1] == "cpu") return c10::Device(c10::DeviceType::CPU);
   const int number = parts[3].matched ? std::stoi(parts[3]) : 0;
-  if (static_cast<std::size_t>(number) >= torch::cuda::device_count()) {
+  const auto count = static_cast<int>(torch::cuda::device_count());  // newer LibTorch: a char
+  if (number >= count) {
     throw EnvironmentError(
-        text(flag, " ", name, " was requested, but LibTorch sees ", torch::cuda::device_count(),
-             " CUDA devices."),
+        text(flag, " ", name, " was requested, but LibTorch sees ", count, " CUDA devices."),
         "use the CPU (cpu), or a LibTorch built for CUDA on a machine that has the device.");
   }
   return c10::Device(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(number));

@@ -2,13 +2,17 @@
 // versions: from 2.0 on back ends derive from Backend instead of ProcessGroup, and handles are
 // c10d::Work instead of ProcessGroup::Work, so neither base is named here.
 //
-// Included by gloo.cpp and nccl.cpp alone, after the header of their back end. nccl.cpp cannot be
-// compiled where LibTorch has no CUDA; what is not in it is tested through gloo.cpp.
+// Included by gloo.cpp and nccl.cpp, after the header of their back end, and by
+// c10d_engine_test.cpp. nccl.cpp cannot be compiled where LibTorch has no CUDA; what is not in it
+// is tested through gloo.cpp and with a back end that fails as NCCL does.
 #pragma once
 
+#include <c10/util/Exception.h>
 #include <torch/types.h>
 
+#include <algorithm>
 #include <chrono>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <string>
@@ -31,6 +35,15 @@ inline std::chrono::milliseconds backend_timeout(const WorkerGroup& group) {
   return 2 * group.options().collective_timeout;
 }
 
+/// Without the stack that LibTorch adds, and in one line: of NCCL's the last one has the reason.
+inline std::string words_of(const std::exception& error) {
+  const auto* const with_stack = dynamic_cast<const c10::Error*>(&error);
+  std::string words = with_stack ? with_stack->what_without_backtrace() : error.what();
+  words.erase(words.find_last_not_of("\n ") + 1);
+  std::replace(words.begin(), words.end(), '\n', ' ');
+  return words;
+}
+
 template <class Backend>
 class C10dEngine final : public Engine {
  public:
@@ -43,7 +56,7 @@ class C10dEngine final : public Engine {
     } catch (const Error&) {
       throw;
     } catch (const std::exception& error) {
-      library_failed(group_, text("connecting by ", name_), error.what());
+      library_failed(group_, text("connecting by ", name_), words_of(error));
     }
   }
 
@@ -64,11 +77,13 @@ class C10dEngine final : public Engine {
       const auto work = backend_->allreduce(tensors);
       wait.until([&] { return work->isCompleted(); }, Pause::growing);
       stuck_ = false;
-      work->wait();  // throws what went wrong; a device's stream waits here, the host does not
+      // Complete is also what has failed, and then NCCL's wait() says nothing.
+      if (const std::exception_ptr failure = work->exception()) std::rethrow_exception(failure);
+      work->wait();  // a device's stream waits here, the host does not
     } catch (const Error&) {
       throw;
     } catch (const std::exception& error) {
-      wait.failed(error.what());
+      wait.failed(words_of(error));
     }
     if (!values.is_same(flat)) flat.copy_(values);
   }

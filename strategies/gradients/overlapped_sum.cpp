@@ -7,6 +7,8 @@
 #include <torch/types.h>
 
 #include <algorithm>
+#include <memory>
+#include <type_traits>
 #include <utility>
 
 #include "core/error.h"
@@ -75,9 +77,11 @@ void OverlappedSum::watch(Part& part) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const at::Tensor& parameter = parameters[i].second;
     if (!parameter.requires_grad()) continue;
-    part.nodes.push_back(torch::autograd::impl::grad_accumulator(parameter));
+    const auto node = torch::autograd::impl::grad_accumulator(parameter);
+    // Newer LibTorch counts its nodes by an intrusive_ptr.
+    part.nodes.push_back(std::make_shared<std::decay_t<decltype(node)>>(node));
     // A graph may live longer than the gradients' part, and than this object.
-    part.nodes.back()->add_post_hook(std::make_unique<torch::autograd::utils::LambdaPostHook>(
+    node->add_post_hook(std::make_unique<torch::autograd::utils::LambdaPostHook>(
         [this, gradients = std::weak_ptr(part.gradients), i](const variable_list& outputs,
                                                              const variable_list&) {
           if (const auto here = gradients.lock()) arrived(*here, i);

@@ -18,10 +18,6 @@
 #include "strategies/gradients/flat_gradients.h"
 #include "strategies/gradients/replica_sum.h"
 
-namespace torch::autograd {
-struct Node;
-}  // namespace torch::autograd
-
 namespace troupe::detail {
 
 /// Sums gradients over all replicas. One per replica; used by the thread that runs it.
@@ -77,8 +73,8 @@ class OverlappedSum : public ParameterUpdate {
   struct Part {
     std::shared_ptr<FlatGradients> gradients;
     Summand summand;
-    std::vector<Summand> buckets;                               // where they travel in buckets
-    std::vector<std::shared_ptr<torch::autograd::Node>> nodes;  // they keep what watches backward
+    std::vector<Summand> buckets;              // where they travel in buckets
+    std::vector<std::shared_ptr<void>> nodes;  // they keep what watches backward
   };
   /// Gradients of one optimiser. The first sum, in one go, shows how the later ones are made.
   struct Set {
