@@ -1,5 +1,5 @@
-// Cluster: who belongs to the group and where the chief is found. Plain data; cluster/ fills it in
-// from flags, TF_CONFIG or a launcher's variables, distributed/ joins the group that it describes.
+// Cluster: which processes form the group, and the chief's address. Plain data; cluster/ fills it
+// in from flags, TF_CONFIG or launcher variables, and distributed/ joins the group.
 //
 // Vocabulary: a *worker* is a process; its *rank* counts from 0; the *chief* is rank 0; a *task* is
 // the name a cluster file gives a worker ("chief/0", "worker/1").
@@ -24,10 +24,10 @@ struct Endpoint {
 /// One worker of the group as the configuration knows it.
 struct Member {
   std::string task;                 // "worker/1"; unique in the group
-  std::optional<Endpoint> address;  // unset: it connects to the chief and says where it listens
+  std::optional<Endpoint> address;  // unset: it connects to the chief and reports where it listens
 };
 
-/// A listening socket that the launcher opened and handed down. Copies are one socket, and the
+/// A listening socket that the launcher opened and passed on. Copies share one socket, and the
 /// first to take it owns it: a second group of this process never listens on a descriptor that the
 /// first has closed.
 class InheritedSocket {
@@ -36,33 +36,33 @@ class InheritedSocket {
   explicit InheritedSocket(int descriptor)
       : descriptor_(std::make_shared<std::atomic<int>>(descriptor)) {}
 
-  /// The descriptor, once; -1: there is none, or it is taken.
+  /// The descriptor, once; -1: there is none, or it was taken already.
   [[nodiscard]] int take() const { return descriptor_ ? descriptor_->exchange(-1) : -1; }
 
  private:
   std::shared_ptr<std::atomic<int>> descriptor_;
 };
 
-/// Which process of the job evaluates its checkpoints, as far as this one is told.
+/// Which process of the job evaluates its checkpoints, as far as this one knows.
 enum class Evaluator {
   none,      // no other process belongs to the job: this one trains and evaluates
-  possible,  // one may run beside the group
+  possible,  // there may be one beside the group
   expected,  // one runs beside the group
   self       // this process, which belongs to no group
 };
 
 /// A group of workers and this process's place in it.
 /// Invariants (checked by cluster/ before anything starts): members is not empty, 0 <= rank < size,
-/// task names differ, and members[0].address is set where there are more members and no servers. A
-/// server's rank is 0 and means nothing; the evaluator's group has one member, itself.
+/// task names differ, and members[0].address is set if there are several members and no servers. A
+/// server's rank is 0 and has no meaning; the evaluator's group has one member, itself.
 struct Cluster {
   int rank = 0;
   std::vector<Member> members = {{"worker/0", std::nullopt}};  // by rank; [0] is the chief
-  std::vector<Member> servers;   // parameter servers by index, each with an address; mostly none
-  int server = -1;               // this process's index among them; -1: it is a worker
-  std::uint64_t generation = 0;  // which start of this job it is; a stale process is refused
+  std::vector<Member> servers;   // parameter servers by index, each with an address; usually none
+  int server = -1;               // this process's index among them; -1: not a server
+  std::uint64_t generation = 0;  // which start of this job this is; a stale process is refused
   InheritedSocket listener;      // of rank 0, or of a server
-  int on_this_machine = 0;       // workers of the group, as the launcher says; 0: it does not
+  int on_this_machine = 0;       // workers of the group, by the launcher's count; 0: unknown
   Evaluator evaluator = Evaluator::none;
   std::string origin = "local";  // where this came from, for messages: "TF_CONFIG", "torchrun", ...
 

@@ -1,5 +1,5 @@
-// Options: everything a run is told. Plain data; cli/ fills it in. Defaults live here and in the
-// structs below it alone.
+// Options: all settings of a run. Plain data; cli/ fills it in. Defaults live only here and in the
+// structs below it.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace troupe {
 
-/// Everything a run is told.
+/// All settings of a run.
 struct Options {
   Mode mode = Mode::train;
   TrainOptions train;
@@ -22,7 +22,7 @@ struct Options {
   StrategyOptions strategy;
   LogLevel log_level = LogLevel::info;
   bool tune_malloc = true;  // parse_options makes malloc keep a step's memory for the next one
-  std::vector<std::string> extra;  // what follows `--`
+  std::vector<std::string> extra;  // the arguments after `--`
 };
 
 }  // namespace troupe

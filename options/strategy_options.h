@@ -1,4 +1,4 @@
-// Options of strategies/: how many processes train and on what. Plain data, free of LibTorch.
+// Options of strategies/: how many processes train and where. Plain data, free of LibTorch.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 
 namespace troupe {
 
-/// Type of the forward passes. bfloat16: they run under LibTorch's autocast, and parameters stay
-/// float32.
+/// Number type of the forward passes. bfloat16: they run under LibTorch's autocast, but parameters
+/// stay float32.
 enum class Precision { float32, bfloat16 };
 [[nodiscard]] constexpr const char* name_of(Precision precision) {
   return precision == Precision::float32 ? "float32" : "bfloat16";
@@ -22,8 +22,8 @@ enum class Precision { float32, bfloat16 };
 
 /// One training step.
 struct StepOptions {
-  /// Parts in which each replica computes its share of a step, one after the other: their gradients
-  /// are added up, with one reduction and one update at the end. The step's examples stay the same.
+  /// Parts of each replica's share of a step, computed one after the other: their gradients are
+  /// added up, with one reduction and one update at the end. The step's examples stay the same.
   std::int64_t accumulate = 1;
   /// Limit of the gradients' global 2-norm, after the reduction; 0: none.
   double clip_norm = 0;
@@ -33,16 +33,16 @@ struct StepOptions {
   void validate() const;
 };
 
-/// What workers and parameter servers are told.
+/// Options of workers and parameter servers.
 struct ServerOptions {
-  /// Clocks (steps of its own) that a worker may be ahead of the slowest one. 0: synchronous, one
+  /// How many clocks (its own steps) a worker may be ahead of the slowest one. 0: synchronous, one
   /// update from the sum of all workers' gradients; unset: no bound.
   /// Source: Ho et al. 2013, "More effective distributed ML via a stale synchronous parallel
   /// parameter server".
   std::optional<std::int64_t> staleness_bound;
-  /// Fetch the values of the next step while this one computes, where the bound allows it.
+  /// Fetch the next step's values while this step computes, if the bound allows it.
   bool prefetch = true;
-  /// No shard of a tensor that is split over servers is smaller.
+  /// Lower limit, in bytes, of the shards of a tensor that is split over servers.
   std::int64_t min_shard_bytes = 256 * 1024;
 
   [[nodiscard]] bool synchronous() const { return staleness_bound && *staleness_bound == 0; }
@@ -50,8 +50,7 @@ struct ServerOptions {
 };
 
 /// When gradients are summed over workers: bucket by bucket while backward still computes, or after
-/// it. Automatic: after it where all workers are on one machine, while it computes between
-/// machines.
+/// it. Automatic: after it if all workers are on one machine, while it computes between machines.
 enum class Overlap { automatic, on, off };
 /// As --overlap spells it.
 [[nodiscard]] constexpr const char* name_of(Overlap overlap) {
@@ -59,15 +58,15 @@ enum class Overlap { automatic, on, off };
   return kNames[static_cast<int>(overlap)];
 }
 
-/// How gradients travel and become a step. The numbers do not depend on it.
+/// How gradients are sent and applied. The numbers do not depend on it.
 struct BucketOptions {
   Overlap overlap = Overlap::automatic;
-  std::int64_t bytes = std::int64_t{25} * 1024 * 1024;       // of a bucket, at most
+  std::int64_t bytes = std::int64_t{25} * 1024 * 1024;       // limit of a bucket
   std::int64_t first_bytes = std::int64_t{1} * 1024 * 1024;  // of the first, which starts early
   bool fused_step = true;  // Adam and AdamW step block by block, with the same bits
 };
 
-/// How replicas are spread over devices and processes; automatic follows their numbers.
+/// How replicas are spread over devices and processes; automatic: chosen by their numbers.
 enum class StrategyKind {
   automatic,
   one_device,
@@ -83,7 +82,7 @@ enum class StrategyKind {
   return kNames[static_cast<int>(kind)];
 }
 
-/// The engine that sums gradients over workers; automatic follows the devices and the build.
+/// The engine that sums gradients over workers; automatic: chosen by the devices and the build.
 enum class Communication { automatic, native, gloo, nccl, mpi };
 /// As --communication spells it: "auto", "native", ...
 [[nodiscard]] constexpr const char* name_of(Communication engine) {
@@ -91,7 +90,7 @@ enum class Communication { automatic, native, gloo, nccl, mpi };
   return kNames[static_cast<int>(engine)];
 }
 
-/// Type of gradients between workers; none: their own.
+/// Number type of gradients sent between workers; none: their own.
 enum class Compression { none, float16, bfloat16 };
 /// As --compress spells it: "none", "float16", "bfloat16".
 [[nodiscard]] constexpr const char* name_of(Compression type) {
@@ -105,7 +104,7 @@ struct StrategyOptions {
   GroupOptions group;
   std::string device = "cpu";  // of the first replica: "cpu" or "cuda:0"; see replicas
   /// Replicas of this worker; 0: one for each of `devices`, else one. Without `devices` they share
-  /// the CPU, or take cuda:N, cuda:N+1, ... from `device` on.
+  /// the CPU, or use cuda:N, cuda:N+1, ... from `device` on.
   int replicas = 0;
   std::vector<std::string> devices;  // one per replica: {"cuda:0", "cuda:1"} or {"cpu:0", "cpu:1"}
   int threads = 0;                   // compute threads of each replica; 0: as the machine allows
@@ -114,7 +113,7 @@ struct StrategyOptions {
   BucketOptions buckets;
   StepOptions step;
   ServerOptions servers;
-  /// Settings that must be equal on all workers, by the name a user knows ("--batch-size" -> "64").
+  /// Settings that must be equal on all workers, by user-visible name ("--batch-size" -> "64").
   std::map<std::string, std::string> must_match;
 
   /// How many replicas this worker has.

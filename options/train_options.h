@@ -11,8 +11,8 @@
 
 namespace troupe {
 
-/// What happens when the loss or a gradient is not finite. Nothing is saved after it either way:
-/// the newest checkpoint stays one that can be trained on.
+/// What happens when the loss or a gradient is not finite. Either way nothing is saved after it:
+/// training can continue from the newest checkpoint.
 enum class OnNonFinite {
   fail,  // NonFiniteError on every worker
   stop   // a warning; training ends cleanly
@@ -24,19 +24,19 @@ enum class Schedule { constant, step, cosine, plateau };
   return kNames[static_cast<int>(schedule)];
 }
 
-/// How the learning rate moves: the optimisers' own rates times a factor of the step.
+/// How the learning rate changes: the optimisers' own rates times a step-dependent factor.
 struct ScheduleOptions {
   Schedule kind = Schedule::constant;
   std::int64_t warmup_steps = 0;  // the factor rises linearly to 1 first
   std::int64_t decay_steps = 0;   // step: between two drops; cosine: to the end, 0: max_steps
   double decay_factor = 0.1;      // step and plateau: of each drop
-  double final_factor = 0;        // no factor after the warm-up is smaller
+  double final_factor = 0;        // lower limit of the factor after the warm-up
   std::string metric = "loss";    // plateau: of the validation; smaller is better
   std::int64_t patience = 10;     // plateau: validations without improvement before a drop
 };
 
-/// Whether training continues from a checkpoint in its model directory. automatic: where there is
-/// one; must: there is one, or it is an error; never: there is none, or it is an error.
+/// Whether training continues from a checkpoint in its model directory. automatic: if there is one;
+/// must: it is an error if there is none; never: it is an error if there is one.
 enum class Resume { automatic, must, never };
 [[nodiscard]] constexpr const char* name_of(Resume resume) {
   constexpr const char* kNames[] = {"auto", "must", "never"};
@@ -44,27 +44,27 @@ enum class Resume { automatic, must, never };
 }
 
 struct TrainOptions {
-  std::string model_dir;  // where checkpoints are; empty: nothing is saved, nothing resumed
+  std::string model_dir;  // of the checkpoints; empty: nothing is saved or resumed
   std::uint64_t seed = 1;
   std::int64_t save_summary_steps = 100;  // steps between training summaries; 0: none
-  // One of the two; neither: every 600 seconds; 0: never. The chief's clock decides about seconds.
+  // At most one of the two; neither: every 600 seconds; 0: never. Seconds by the chief's clock.
   std::optional<std::int64_t> save_checkpoints_steps;
   std::optional<double> save_checkpoints_secs;
   std::int64_t keep_checkpoint_max = 5;           // the newest N; 0: all
-  double keep_checkpoint_every_n_hours = 10'000;  // and one of every N hours for ever
+  double keep_checkpoint_every_n_hours = 10'000;  // and one per N hours, never deleted
   std::int64_t log_every = 100;                   // steps between log lines; 0: none
   std::uint64_t generation = 0;  // which start of the job; a later one takes over a model_dir
 
   std::optional<std::int64_t> epochs;     // unset: 1, or as many as max_steps or steps need
-  std::optional<std::int64_t> max_steps;  // absolute; whichever of the limits ends first
+  std::optional<std::int64_t> max_steps;  // absolute; the limit reached first applies
   std::optional<std::int64_t> steps;      // this many more; not together with max_steps
   std::int64_t batch_size = 64;           // the global batch: all replicas' examples in a step
   double learning_rate = 0.03;
   double momentum = 0.9;
   double weight_decay = 0;
   ScheduleOptions schedule;
-  double ema_decay = 0;       // of averaged weights, which evaluations use; 0: none are kept
-  std::string metrics_file;   // one JSON object a line per logged step; empty: none
+  double ema_decay = 0;       // of averaged weights, for evaluations; 0: none are kept
+  std::string metrics_file;   // one JSON line per logged step; empty: none
   bool json_summary = false;  // the chief's last stdout line is one JSON object
   bool progress = true;       // a progress bar, on a terminal only
   Resume resume = Resume::automatic;
@@ -72,11 +72,11 @@ struct TrainOptions {
 
   /// For Strategy::distribute.
   [[nodiscard]] BatchPlan batches() const { return {batch_size, seed}; }
-  /// Throws: ConfigError that names the field and its limits.
+  /// Throws: ConfigError naming the field and its limits.
   void validate() const;
 };
 
-/// How often checkpoints are saved, the defaults filled in: one of the two, or neither (never).
+/// How often checkpoints are saved, with defaults filled in: one of the two, or neither (never).
 struct CheckpointCadence {
   std::optional<std::int64_t> steps;
   std::optional<double> seconds;
@@ -85,13 +85,13 @@ struct CheckpointCadence {
 };
 [[nodiscard]] CheckpointCadence checkpoint_cadence(const TrainOptions& options);
 
-/// Which best_metric is the better one: the smaller or the larger.
+/// Whether the smaller or the larger best_metric is better.
 enum class BestMode { min, max };
 [[nodiscard]] constexpr const char* name_of(BestMode mode) {
   return mode == BestMode::min ? "min" : "max";
 }
 
-/// What train_and_evaluate and evaluate are told.
+/// Options of train_and_evaluate and evaluate.
 struct EvalOptions {
   std::optional<std::int64_t> steps = 100;  // batches; unset: the whole data set
   std::string name;                         // results go to eval_<name>; empty: eval
@@ -99,22 +99,22 @@ struct EvalOptions {
   double start_delay_secs = 120;            // of the evaluator role, before its first look
   double throttle_secs = 600;               // between starts of evaluations; 0: every checkpoint
   std::optional<double> idle_timeout_secs;  // of the evaluator role; unset: waits for ever
-  std::vector<std::string> exporters = {"latest"};  // of latest, final, best
+  std::vector<std::string> exporters = {"latest"};  // any of latest, final, best
   std::optional<std::int64_t> exports_to_keep = 5;  // unset: all
   std::string best_metric = "loss";
   BestMode best_mode = BestMode::min;
-  // Early stopping, each "metric:number" (see docs/train_and_evaluate.md); empty: not.
+  // Early stopping, each "metric:number" (see docs/train_and_evaluate.md); empty: off.
   std::string stop_if_no_decrease, stop_if_no_increase, stop_if_lower, stop_if_higher;
-  std::int64_t min_steps = 0;  // no early stop before it
+  std::int64_t min_steps = 0;  // no early stop before this step
 };
 
-/// What the program is to do with its hooks.
+/// What the program does with its hooks.
 enum class Mode { train, train_and_evaluate, evaluate, predict, export_model };
 
-/// What --mode evaluate, predict and export are told.
+/// Options of --mode evaluate, predict and export.
 struct UseOptions {
   std::string checkpoint;                 // a directory model.ckpt-N; empty: the newest
-  bool require_checkpoint = false;        // evaluate and predict: no fresh weights in its place
+  bool require_checkpoint = false;        // evaluate and predict: no fresh weights instead
   std::vector<std::string> predict_keys;  // empty: all outputs
   bool predict_batches = false;           // one JSON line per batch instead of per example
   std::int64_t predict_examples = 0;      // the first N; 0: all
