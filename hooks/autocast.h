@@ -1,7 +1,7 @@
-// LibTorch's autocast for one scope: operations that lose nothing by it compute in bfloat16,
-// parameters stay float32. The one file that knows how its functions changed between versions.
+// LibTorch's autocast for one scope: operations that lose nothing by it compute in bfloat16, but
+// parameters stay float32. The only file that knows how its functions differ between versions.
 //
-// Threads: autocast is a thread's own; so are these objects.
+// Threads: autocast is per thread; so are these objects.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,12 +11,12 @@
 
 namespace troupe::detail {
 
-/// On for a device, as long as it lives. Casts of parameters are not kept: LibTorch would give one
-/// made without gradients (a GAN that draws its pictures so) to a later forward pass, whose
-/// parameters then got no gradient.
+/// Switches autocast on for a device while it lives. Casts of parameters are not cached: LibTorch
+/// would reuse one made without gradients (as when a GAN generates its pictures) in a later forward
+/// pass, whose parameters would then get no gradient.
 class Autocast {
  public:
-  /// Nothing happens for float32.
+  /// Does nothing for float32.
   Autocast(c10::Device device, Precision precision);
   ~Autocast();
   Autocast(const Autocast&) = delete;
@@ -30,8 +30,8 @@ class Autocast {
   at::ScalarType former_ = at::kFloat;
 };
 
-/// Off for a device, as long as it lives, and as it was afterwards: around backward passes and
-/// optimisers. Casts of parameters, which the optimiser changes, are forgotten.
+/// Switches autocast off for a device while it lives, then restores it: around backward passes and
+/// optimisers. Cached casts of parameters, which the optimiser changes, are dropped.
 class AutocastPause {
  public:
   explicit AutocastPause(c10::Device device);
@@ -44,10 +44,10 @@ class AutocastPause {
   const bool was_on_;
 };
 
-/// `value` in float32 when autocast made it smaller, else itself.
+/// `value` in float32 if autocast made it smaller, else `value` itself.
 [[nodiscard]] at::Tensor in_float32(const at::Tensor& value);
 
-/// Warns when the device has no fast bfloat16. Throws: ConfigError when it has none at all.
+/// Warns if bfloat16 is slow on the device. Throws: ConfigError if the device lacks it.
 void check_precision(c10::Device device, Precision precision);
 
 }  // namespace troupe::detail

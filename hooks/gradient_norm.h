@@ -7,11 +7,11 @@
 
 namespace troupe::detail {
 
-/// The square root of the sum of squares of all gradients, added up in float64. On the CPU it has
-/// the same bits whatever the number of compute threads and the width of the vector unit, so equal
+/// The square root of the sum of squares of all gradients, added up in float64. On the CPU its bits
+/// depend neither on the number of compute threads nor on the width of the vector unit, so equal
 /// gradients give replicas on different machines the same number. Parameters without a gradient
-/// count as zero. A sparse gradient's rows that appear twice are added first.
-/// Throws: NonFiniteError when the norm is not finite.
+/// count as zero. Repeated rows of a sparse gradient are added first.
+/// Throws: NonFiniteError if the norm is not finite.
 [[nodiscard]] double gradient_norm(const std::vector<NamedTensor>& parameters);
 
 /// Multiplies every gradient by `factor`, in place; a sparse one is coalesced.

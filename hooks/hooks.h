@@ -1,5 +1,5 @@
-// Hooks: the class a user derives from. Eight functions say what to train; everything else is the
-// framework's. Hooks hold configuration only (every function is const): models, optimisers, metrics
+// Hooks: the class a user derives from. Eight functions define what to train; the framework does
+// the rest. Hooks hold configuration only (every function is const): models, optimisers, metrics
 // and the step count live in the framework's state, so a checkpoint cannot miss any.
 //
 // Threads: with several replicas in one process the steps of different replicas run at the same
@@ -50,7 +50,7 @@ class Hooks {
     return validation_step(replica, batch);
   }
   /// Predictions of one batch, without labels. Evaluation mode, gradients off.
-  /// Default: ConfigError that says what to fill in.
+  /// Default: throws ConfigError, saying what to fill in.
   [[nodiscard]] virtual Predictions predict_step(Replica& /*replica*/,
                                                  const Batch& /*batch*/) const {
     throw ConfigError("predict_step is not written.",

@@ -1,5 +1,5 @@
-// Losses: LossSet, the per-example losses of a task, by name; StepResult, what a step makes of
-// them; LossMeter, their mean over many steps. Shapes: B examples in a replica's batch.
+// Losses: LossSet, the per-example losses of a task, by name; StepResult, what a step returns;
+// LossMeter, the mean losses over many steps. Shapes: B examples in a replica's batch.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -24,7 +24,7 @@ class LossSet {
   LossSet(std::initializer_list<std::pair<std::string, LossFunction>> losses);
 
   LossSet& add(std::string name, LossFunction function);
-  /// Throws: ConfigError that lists the names there are.
+  /// Throws: ConfigError listing the existing names.
   [[nodiscard]] const LossFunction& at(const std::string& name) const;
 
  private:
@@ -39,7 +39,7 @@ struct StepResult {
   StepResult() = default;
   /// One loss, reported as "loss". NOLINTNEXTLINE: `return loss;` is the common case.
   StepResult(at::Tensor loss) : losses{{"loss", std::move(loss)}} {}  // NOLINT
-  /// Several: {{"generator", g}, {"discriminator", d}}. The first is the one that is logged first.
+  /// Several: {{"generator", g}, {"discriminator", d}}. The first is logged first.
   StepResult(std::initializer_list<std::pair<std::string, at::Tensor>> named) : losses(named) {}
 };
 
@@ -51,17 +51,17 @@ struct LossSum {
 };
 
 /// The mean loss over the examples of many steps. It adds up loss times examples of the step, so a
-/// short last batch weighs what it holds; a mean of step means would not. A loss that only some
-/// steps return is the mean over the examples of those.
+/// short last batch counts by its examples; in a mean of step means it would not. A loss that only
+/// some steps return is averaged over the examples of those steps.
 class LossMeter {
  public:
   /// Adds the results of this worker's replicas in one step of `global_examples` examples.
-  /// No communication; on a device, the host does not wait.
+  /// No communication; the host does not wait for a device.
   void add(const std::vector<StepResult>& results, std::int64_t global_examples);
 
-  /// Over this worker's replicas, in the order in which the losses first came.
+  /// Over this worker's replicas, in the order in which the losses first appeared.
   [[nodiscard]] std::vector<LossSum> sums() const;
-  /// Continues from what sums() and examples() gave.
+  /// Continues from what sums() and examples() returned.
   void restore(const std::vector<LossSum>& sums, std::int64_t examples);
   /// Of all steps, over all workers.
   [[nodiscard]] std::int64_t examples() const { return examples_; }

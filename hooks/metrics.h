@@ -1,8 +1,8 @@
 // Metric: a number about predictions, kept as sums so that it is exact over any number of workers.
 // A metric itself has no state; MetricSum adds up what it measures, and two of them merge by
-// adding. After CLU's metrics (update, merge, compute): sums travel, never means.
+// adding. Modelled on CLU's metrics (update, merge, compute): sums are sent, never means.
 //
-// Below it the stock metrics, and MetricSet, which holds those of a replica.
+// Below it, the built-in metrics, and MetricSet, which holds a replica's metrics.
 // Shapes: B examples, C classes.
 #pragma once
 
@@ -27,11 +27,11 @@ class Metric {
   /// The sums over one batch, [k] float64, on any device; no gradient is recorded.
   [[nodiscard]] virtual at::Tensor measure(const at::Tensor& predictions,
                                            const at::Tensor& targets) const = 0;
-  /// The metric of the sums [k] over all batches and workers; 0 when nothing was measured.
+  /// The metric's value for the sums [k] over all batches and workers; 0 if nothing was measured.
   [[nodiscard]] virtual double compute(Span<const double> sums) const = 0;
 };
 
-/// A metric that is the first of two sums over the second.
+/// A metric that divides the first of two sums by the second.
 class Ratio : public Metric {
  public:
   [[nodiscard]] std::vector<std::string> sum_names() const final { return names_; }
@@ -46,7 +46,7 @@ class Ratio : public Metric {
   const std::vector<std::string> names_;
 };
 
-/// Mean of the predictions' elements; with targets, those are weights of the same shape:
+/// Mean of the predictions' elements; targets, if given, are weights of the same shape:
 /// sum(values * weights) / sum(weights).
 class Mean final : public Ratio {
  public:
@@ -78,7 +78,7 @@ class Accuracy final : public Ratio {
 /// Shapes: predictions [B, C] with C >= k, targets [B] int64 classes.
 class TopK final : public Ratio {
  public:
-  /// Throws: ConfigError when k < 1.
+  /// Throws: ConfigError if k < 1.
   explicit TopK(std::int64_t k);
   [[nodiscard]] at::Tensor measure(const at::Tensor& predictions,
                                    const at::Tensor& targets) const override;
@@ -92,7 +92,7 @@ class MetricSum {
  public:
   explicit MetricSum(std::shared_ptr<const Metric> metric) : metric_(std::move(metric)) {}
 
-  /// Adds one batch: predictions [B, ...], and targets [B, ...] where the metric wants them.
+  /// Adds one batch: predictions [B, ...], and targets [B, ...] if the metric needs them.
   void update(const at::Tensor& predictions, const at::Tensor& targets = {});
 
   [[nodiscard]] const Metric& metric() const { return *metric_; }
@@ -106,11 +106,11 @@ class MetricSum {
   at::Tensor sums_;  // [k] float64, on the device of the last batch; undefined: all zero
 };
 
-/// The metrics of one phase (train, validation or test) of one replica, with what they have added
-/// up so far. Not thread safe: one replica, one thread.
+/// The metrics of one phase (train, validation or test) of one replica, with their sums so far. Not
+/// thread safe: one replica, one thread.
 class MetricSet {
  public:
-  /// Adds a metric under a name of its own: set.add<Accuracy>("accuracy"). Arguments go to M.
+  /// Adds a metric under its own name: set.add<Accuracy>("accuracy"). Arguments are passed to M.
   template <class M, class... Args>
   MetricSet& add(std::string name, Args&&... args) {
     return add(std::move(name), std::make_shared<const M>(std::forward<Args>(args)...));
@@ -118,10 +118,10 @@ class MetricSet {
   /// Throws: ConfigError on an empty, repeated or reserved name ("loss", "global_step").
   MetricSet& add(std::string name, std::shared_ptr<const Metric> metric);
 
-  /// Throws: ConfigError that lists the names there are.
+  /// Throws: ConfigError listing the existing names.
   [[nodiscard]] MetricSum& at(const std::string& name);
 
-  /// All sums one after the other: what workers add up. set_sums takes the same layout.
+  /// All sums one after the other, as workers add them up. set_sums takes the same layout.
   [[nodiscard]] std::vector<double> sums() const;
   void set_sums(Span<const double> sums);
   void reset();

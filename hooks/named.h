@@ -1,4 +1,4 @@
-// Lookup by name in a short list, with an error that lists what there is.
+// Lookup by name in a short list, with an error that lists the existing names.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 namespace troupe::detail {
 
 /// The value called `name` in `list` (pairs of name and value).
-/// Throws: ConfigError "<what> "name" does not exist" with the names that do.
+/// Throws: ConfigError "<what> "name" does not exist", listing the names that do.
 template <class List>
 auto& find_named(List& list, const std::string& name, const char* what, const char* hook) {
   std::string names;
@@ -23,7 +23,7 @@ auto& find_named(List& list, const std::string& name, const char* what, const ch
                     std::string("use one of these names, or add it in ") + hook + ".");
 }
 
-/// Throws: ConfigError when `name` is empty or taken.
+/// Throws: ConfigError if `name` is empty or taken.
 template <class List>
 void check_new_name(const List& list, const std::string& name, const char* what, const char* hook) {
   if (name.empty()) {

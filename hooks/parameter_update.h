@@ -19,14 +19,14 @@ namespace troupe {
 class ParameterUpdate {
  public:
   virtual ~ParameterUpdate() = default;
-  /// What the backward pass that comes next is for reduce().
+  /// What reduce() must know about the next backward pass.
   struct Backward {
-    bool counts = true;        // false: examples are borrowed, and it may leave no gradients
+    bool counts = true;        // false: examples are borrowed; it may leave no gradients
     bool sums_layers = false;  // it calls sum(), or the forward pass did
   };
-  /// Before the backward pass that completes the gradients of `parameters`, which reduce() of the
-  /// same parameters follows; none does where the pass throws. Gradients may be taken away as they
-  /// come. Default: nothing.
+  /// Called before the backward pass that completes the gradients of `parameters`. reduce() of the
+  /// same parameters follows, unless the pass throws. Gradients may be taken away as they are
+  /// computed. Default: nothing.
   /// Collective: yes.  Throws: as reduce().
   virtual void begin_backward(const std::vector<NamedTensor>& /*parameters*/,
                               const Backward& /*backward*/) {}
@@ -34,8 +34,8 @@ class ParameterUpdate {
   /// Replaces every parameter's gradient by its sum over all replicas. A parameter without a
   /// gradient on this replica counts as zero; one without a gradient on any replica keeps none.
   /// Shapes: the same parameters in the same order on every replica.
-  /// Default: there is one replica.
-  /// Collective: yes.  Throws: NonFiniteError on every rank when the sum is not finite; NetError.
+  /// Default: nothing (one replica).
+  /// Collective: yes.  Throws: NonFiniteError on every rank if the sum is not finite; NetError.
   virtual void reduce(const std::vector<NamedTensor>& /*parameters*/) {}
 
   /// One step of the optimiser named `name`, which owns `parameters`, with their reduced gradients.
@@ -44,7 +44,7 @@ class ParameterUpdate {
                     const std::vector<NamedTensor>& parameters);
 
   /// Replaces `flat` [n], contiguous, float32 or float64, by its sum over all replicas that step
-  /// together; layers that normalise over the global batch use it. Default: there is one replica.
+  /// together; for layers that normalise over the global batch. Default: nothing (one replica).
   /// Shapes: the same n on every replica.  Collective: yes.  Throws: NetError.
   virtual void sum(const at::Tensor& /*flat*/, const std::string& /*what*/) {}
 };

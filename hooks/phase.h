@@ -1,5 +1,5 @@
 // Phase: what a step is for. The framework sets it, and with it the modules' mode, the gradient
-// switch and which metrics add up. StepContext: what it tells a replica before each step.
+// switch and which metrics add up. StepContext: what a replica is given before each step.
 #pragma once
 
 #include <cstdint>
@@ -24,13 +24,13 @@ enum class Phase { train, validation, test, predict };
 
 namespace detail {
 
-/// Of a step, or of each part of one that is accumulated.
+/// Of a step, or of each part of an accumulated step.
 struct StepContext {
   Phase phase = Phase::train;
   std::int64_t global_examples = 0;  // of the step over all replicas; global_mean divides by it
   std::int64_t examples = 0;         // B
-  /// The examples are borrowed, so that this replica takes as many steps as the others; nothing of
-  /// this step may count.
+  /// The examples are borrowed, so that this replica takes as many steps as the others; the step
+  /// must not count for anything.
   bool padding = false;
   std::int64_t part = 0;  // of `parts`, which are one step
   std::int64_t parts = 1;

@@ -1,5 +1,5 @@
-// Replica: one copy of the models on one device, and everything that a step may see of it.
-// Hooks get it by reference; the framework owns it, and with it all state of training.
+// Replica: one copy of the models on one device, and everything that a step may use. Hooks get a
+// reference; the framework owns the replica, and with it all training state.
 // Thread rule: one thread at a time. Shapes: B examples in this replica's batch.
 #pragma once
 
@@ -26,7 +26,7 @@
 
 namespace troupe {
 
-/// Where a replica stands among all replicas of all workers.
+/// A replica's position among all replicas of all workers.
 struct ReplicaPlace {
   int index = 0;  // 0 .. count-1, over all workers
   int count = 1;
@@ -40,8 +40,8 @@ class ReplicaDriver;
 class Replica {
  public:
   /// Moves the models to the place's device. `update` outlives the replica.
-  /// Throws: ConfigError when create_model's answer cannot be trained (no model, an optimiser that
-  /// owns a tensor of no model).
+  /// Throws: ConfigError if the result of create_model cannot be trained (no model, or an optimiser
+  /// that owns a tensor of no model).
   Replica(Trainable trainable, LossSet losses, const MetricSet& metrics, const ReplicaPlace& place,
           ParameterUpdate& update, const StepOptions& options = {});
   Replica(const Replica&) = delete;
@@ -61,14 +61,14 @@ class Replica {
   [[nodiscard]] MetricSum& metric(const std::string& name);
 
   /// Sum of `per_example` [B] over the number of examples of the step over *all* replicas: a scalar
-  /// whose sum over replicas is the mean loss, also when the last batch is short.
-  /// Throws: ConfigError when it is not one value per example (a mean was taken already).
+  /// whose sum over replicas is the mean loss, even if the last batch is short.
+  /// Throws: ConfigError if it is not one value per example (a mean was taken already).
   [[nodiscard]] at::Tensor global_mean(const at::Tensor& per_example) const;
 
-  /// Backward from `loss` (scalar) to the parameters of one optimiser, sum of their gradients over
-  /// all replicas, optimiser step. Other optimisers' parameters get no gradient. Where a step is
-  /// computed in parts (--accumulate) all but the last only add to the gradients. The n-th call for
-  /// an optimiser in train_step is one update, fed by the n-th calls of all parts.
+  /// Runs backward from `loss` (scalar) to the parameters of one optimiser, sums their gradients
+  /// over all replicas and takes the optimiser step. Other optimisers' parameters get no gradient.
+  /// If a step is computed in parts (--accumulate), all but the last only add to the gradients. The
+  /// n-th call for an optimiser in train_step is one update, from the n-th calls of all parts.
   /// Collective: yes, on every replica, in the same order.
   /// Throws: ConfigError outside train_step; NonFiniteError (all ranks, before the step); NetError.
   void apply_gradients(const at::Tensor& loss, const std::string& optimizer = "optimizer");
@@ -82,8 +82,8 @@ class Replica {
       const std::string& optimizer = "optimizer") const;
   [[nodiscard]] Phase phase() const { return context_.phase; }
 
-  /// Parameters, then buffers, of all models in order; names as registered, preceded by the model's
-  /// name and a dot unless that is "model".
+  /// Parameters, then buffers, of all models in order; names as registered, prefixed with the
+  /// model's name and a dot unless that name is "model".
   [[nodiscard]] std::vector<NamedTensor> parameters() const;
   [[nodiscard]] std::vector<NamedTensor> buffers() const;
   /// By name, in the order of create_model.
@@ -104,7 +104,7 @@ class Replica {
                   std::vector<at::Tensor> earlier) const;
   void clip(const std::string& optimizer, const std::vector<NamedTensor>& parameters);
   [[nodiscard]] torch::nn::Module& module(const std::string& name);
-  /// Throws: ConfigError when the optimiser owns a tensor of no model.
+  /// Throws: ConfigError if the optimiser owns a tensor of no model.
   [[nodiscard]] std::vector<NamedTensor> parameters_of(torch::optim::Optimizer& optimizer) const;
 
   Trainable trainable_;

@@ -1,5 +1,5 @@
-// ReplicaDriver: the framework's half of a replica, which hooks do not see: strategies, evaluation
-// and layers that sum over replicas drive it by this.
+// ReplicaDriver: the framework's half of a replica, hidden from hooks: strategies, evaluation and
+// layers that sum over replicas drive it through this.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,14 +11,14 @@
 
 namespace troupe::detail {
 
-/// A view: as cheap to make as a reference, and it lives no longer than the replica.
+/// A view: as cheap to make as a reference; it must not outlive the replica.
 class ReplicaDriver {
  public:
   explicit ReplicaDriver(Replica& replica) : replica_(replica) {}
 
-  /// Before each part of a step: the models' mode is the phase's.
+  /// Before each part of a step: sets the models' mode to the phase's.
   void begin_step(const StepContext& context);
-  /// After the last part. Throws: ConfigError when gradients were accumulated that no update took.
+  /// After the last part. Throws: ConfigError if no update used the accumulated gradients.
   void end_step();
   [[nodiscard]] const StepContext& context() const { return replica_.context_; }
 
@@ -36,8 +36,8 @@ class ReplicaDriver {
   Replica& replica_;
 };
 
-/// What a forward pass of a replica's models runs in. As long as it lives, the replica is this
-/// thread's running one, and its precision is switched on.
+/// The scope of a forward pass of a replica's models. While it lives, the replica is this thread's
+/// running one, and its precision is switched on.
 class ReplicaScope {
  public:
   explicit ReplicaScope(Replica& replica);
@@ -50,8 +50,8 @@ class ReplicaScope {
   const Autocast autocast_;
 };
 
-/// The replica whose step this thread runs; null outside any. Layers that normalise over the global
-/// batch find their replica by it, for a forward function is told nothing but its input.
+/// The replica whose step this thread runs; null if none. Layers that normalise over the global
+/// batch find their replica through it, because a forward function is given only its input.
 [[nodiscard]] Replica* running_replica();
 
 }  // namespace troupe::detail

@@ -15,9 +15,9 @@ class SyncBatchNormImpl final
  public:
   using torch::nn::NormImplBase<0, SyncBatchNormImpl, torch::nn::BatchNormOptions>::NormImplBase;
 
-  /// In training, inside a step: mean and variance are those of all replicas' examples, running
-  /// statistics are the same on every replica. Else, and outside any replica: plain batch norm.
-  /// Gradients are exact, through mean and variance too; there is no second derivative.
+  /// In training, inside a step: mean and variance are those of all replicas' examples, and running
+  /// statistics are the same on every replica. Otherwise, and outside any replica: plain batch
+  /// norm. Gradients are exact, also through mean and variance; there is no second derivative.
   /// Shapes: x [B, C, ...] -> the same; C and the number of dimensions the same on every replica.
   /// Collective: in train_step, once here and once in backward, on every replica in the same order.
   /// Throws: ConfigError for a wrong shape, or one value per channel; DesyncError; NetError.
@@ -36,7 +36,7 @@ class SyncBatchNormImpl final
   [[nodiscard]] double running_factor();
 };
 
-/// `net->push_back(troupe::SyncBatchNorm(64))`, as one writes torch::nn::BatchNorm2d(64).
+/// `net->push_back(troupe::SyncBatchNorm(64))`, like torch::nn::BatchNorm2d(64).
 TORCH_MODULE(SyncBatchNorm);
 
 }  // namespace troupe

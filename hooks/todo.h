@@ -1,5 +1,5 @@
 // todo(): what an unfilled hook of template/ returns, so that the template compiles as shipped and
-// says at run time what is left to do.
+// reports at run time what is left to do.
 #pragma once
 
 #include <string>
@@ -19,7 +19,7 @@ class TodoError final : public Error {
   [[nodiscard]] int exit_code() const noexcept override { return kExitUsage; }
 };
 
-/// Converts to whatever a hook returns, by throwing TodoError.
+/// Converts to any hook's return type, by throwing TodoError.
 class Todo {
  public:
   Todo(int number, std::string what) : number_(number), what_(std::move(what)) {}
@@ -37,8 +37,8 @@ class Todo {
 /// `return troupe::todo(4, "create_model: return your network and its optimiser");`
 [[nodiscard]] inline Todo todo(int number, std::string what) { return {number, std::move(what)}; }
 
-/// Finds the hooks that still return todo(), by calling them: all of them while one of the create_
-/// hooks is open (a step then meets an empty batch and no model, and gets no further), else none.
+/// Finds the hooks that still return todo(), by calling them: all of them if one of the create_
+/// hooks is open (a step then gets an empty batch and no model, and cannot go further), else none.
 /// Throws: TodoError listing every open one.
 void check_no_open_todos(const Hooks& hooks);
 

@@ -1,5 +1,5 @@
-// Trainable: what create_model returns, models and optimisers by name. One of each is the usual
-// case, a GAN has two of both.
+// Trainable: what create_model returns, models and optimisers by name. Usually one of each; a GAN
+// has two of both.
 #pragma once
 
 #include <memory>
@@ -26,7 +26,7 @@ struct Trainable {
   Trainable(std::shared_ptr<torch::nn::Module> model,
             std::shared_ptr<torch::optim::Optimizer> optimizer);
 
-  /// Throws: ConfigError on an empty or repeated name, or nothing to add.
+  /// Throws: ConfigError on an empty or repeated name, or a null pointer.
   Trainable& add_model(std::string name, std::shared_ptr<torch::nn::Module> model);
   Trainable& add_optimizer(std::string name, std::shared_ptr<torch::optim::Optimizer> optimizer);
 };

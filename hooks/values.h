@@ -1,4 +1,4 @@
-// Losses and metrics as numbers, free of LibTorch: what reports, logs and actions pass on.
+// Losses and metrics as numbers, free of LibTorch, for reports, logs and actions.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace troupe {
 /// Losses by name, in the order in which the step returned them.
 using LossValues = std::vector<std::pair<std::string, double>>;
 
-/// What one metric came to.
+/// The result of one metric.
 struct MetricValue {
   std::string name;
   double value = 0;
