@@ -1,5 +1,5 @@
-// Batch: what one replica computes on in one step; DistributedBatch: the same for every replica of
-// this worker. Plain values; tensors are shared by reference as everywhere in LibTorch.
+// Batch: the input of one replica in one step; DistributedBatch: the same for every replica of this
+// worker. Plain values; tensors are shared by reference as everywhere in LibTorch.
 //
 // Legend: B examples of this replica in this step.
 #pragma once
@@ -16,13 +16,13 @@
 
 namespace troupe {
 
-/// One replica's share of a global batch. `fields` is never empty and B is at least 1, also in a
+/// One replica's share of a global batch. `fields` is never empty and B is at least 1, even in a
 /// stand-in.
 struct Batch {
   std::vector<at::Tensor> fields;    // fields[i] [B, ...], the same B in all; the data set's order
   std::int64_t global_examples = 0;  // examples of this step over all replicas of all workers
   /// This replica has no example of its own in this step. Its fields are another replica's, so that
-  /// the step takes the same path everywhere; whatever it computes must weigh nothing.
+  /// the step takes the same path everywhere; its results must have zero weight.
   bool stand_in = false;
 
   /// B; 0 for a stand-in.
@@ -46,7 +46,7 @@ struct Batch {
   }
 };
 
-/// What the replicas of this worker compute on in one step.
+/// The input of this worker's replicas in one step.
 struct DistributedBatch {
   std::vector<Batch> replicas;       // one per replica of this worker, in rank order
   std::int64_t global_examples = 0;  // as in Batch; at least 1

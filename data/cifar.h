@@ -1,8 +1,8 @@
 // The binary files of CIFAR-10: records of a label and a picture of 32x32 pixels in colour. The
 // byte table is in docs/data.md. Free of LibTorch.
 //
-// A file is hostile until checked: its size is held against that of its records before memory for
-// them is taken.
+// A file is not trusted until checked: its size is checked against that of its records before
+// memory for them is allocated.
 #pragma once
 
 #include <cstdint>
@@ -23,10 +23,9 @@ struct CifarRecords {
   std::vector<std::uint8_t> labels;  // [N], 0 .. 9
 };
 
-/// Reads the files called `names` in `dir`, one after the other, each of any number of records from
-/// 1 on.
-/// Throws: DataError naming file and record, if a file is missing, not readable, no regular file,
-/// empty, not a whole number of records or larger than 1 GiB, or a label is above 9.
+/// Reads the files `names` in `dir`, one after the other; each must hold at least one record.
+/// Throws: DataError naming file and record, if a file is missing, not readable, not a regular
+/// file, empty, not a whole number of records or larger than 1 GiB, or if a label is above 9.
 [[nodiscard]] CifarRecords read_cifar(const std::filesystem::path& dir,
                                       const std::vector<std::string>& names);
 

@@ -1,5 +1,5 @@
 // Dataset: examples by index, gathered a batch at a time. A batch-at-a-time interface costs a few
-// tensor operations per batch where an example-at-a-time one costs a few per example.
+// tensor operations per batch, an example-at-a-time one a few per example.
 //
 // Legend: N examples of the data set, B of them in a batch.
 #pragma once
@@ -28,17 +28,17 @@ class Dataset {
 
   /// The examples at `indices`, in that order.
   /// Shapes: indices [B] int64, each in [0, N), B >= 1, not to be written to; result: one or more
-  /// fields [B, ...], as many for every call, sharing no memory with what an earlier call returned.
+  /// fields [B, ...], the same number in every call, sharing no memory with earlier results.
   /// Runs without gradients and with one compute thread. Draw no random numbers from LibTorch's
   /// default generator here: the training thread uses it at the same time.
-  /// Blocks: as long as it takes; the loader warns every 30 s, it cannot interrupt it.
-  /// Throws: whatever it likes; the training thread sees the exception with its type.
+  /// Blocks: as long as it takes; the loader warns every 30 s but cannot interrupt it.
+  /// Throws: anything; the training thread receives the exception with its type.
   [[nodiscard]] virtual std::vector<at::Tensor> get(const at::Tensor& indices) const = 0;
 
-  /// get() into `fields`: what the loader calls. Override it where a batch can be written into
-  /// tensors that are there already; by default it is get().
-  /// Shapes: as get()'s. On entry `fields` is empty, or what an earlier call left there, whose
-  /// values and memory nobody needs any more; undefined where somebody still does.
+  /// get() into `fields`: what the loader calls. Override it if a batch can be written into
+  /// existing tensors; the default calls get().
+  /// Shapes: as get()'s. On entry `fields` is empty or holds the results of an earlier call, whose
+  /// values and memory are no longer needed; fields still in use are passed as undefined tensors.
   virtual void get_into(const at::Tensor& indices, std::vector<at::Tensor>& fields) const;
 };
 
@@ -53,15 +53,15 @@ class TensorDataset final : public Dataset {
   /// `transform`, if set, is called like get() and under its rules; it may change its argument.
   /// Throws: DataError if there is no field, one is undefined or 0-dimensional, or N differs.
   explicit TensorDataset(std::vector<at::Tensor> fields, BatchTransform transform = {});
-  /// Fields of bytes (uint8) become float32 while they are gathered: pictures that stay a byte a
-  /// pixel in memory. The others are as they are.
+  /// Fields of bytes (uint8) become float32 while they are gathered, so that pictures stay a byte a
+  /// pixel in memory. Other fields are left unchanged.
   TensorDataset(std::vector<at::Tensor> fields, ByteScale scale);
 
   [[nodiscard]] std::int64_t size() const override;
-  /// Throws: DataError if an index is not in [0, N), or they are not [B].
+  /// Throws: DataError if an index is not in [0, N), or `indices` is not [B].
   [[nodiscard]] std::vector<at::Tensor> get(const at::Tensor& indices) const override;
   void get_into(const at::Tensor& indices, std::vector<at::Tensor>& fields) const override;
-  /// The `count` examples from `begin` on, which are all there; shares the memory.
+  /// The `count` examples from `begin` on, all of which must exist; shares the memory.
   [[nodiscard]] std::shared_ptr<const TensorDataset> part(std::int64_t begin,
                                                           std::int64_t count) const;
 
@@ -74,11 +74,11 @@ class TensorDataset final : public Dataset {
 };
 
 /// The `count` examples of `dataset` from `begin` on, as a data set; copies no example.
-/// Throws: ConfigError if they are not all there.
+/// Throws: ConfigError if any of them does not exist.
 [[nodiscard]] std::shared_ptr<const Dataset> take(std::shared_ptr<const Dataset> dataset,
                                                   std::int64_t begin, std::int64_t count);
 
-/// The data sets of a task; null where there is none.
+/// The data sets of a task; null: there is none.
 struct Splits {
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> validation;

@@ -1,10 +1,10 @@
-// Rows of a matrix, gathered into memory that is there already. Free of LibTorch.
+// Rows of a matrix, gathered into existing memory. Free of LibTorch.
 //
-// Random rows of a large matrix are not in the cache: each function asks for a row of the near
-// future while it copies, which made gathering 28x28 pictures 1.5 times as fast (1.9 to 3.0 million
-// a second, 2-core Intel Xeon, 4 KiB pages).
+// Random rows of a large matrix are not in the cache: each function prefetches an upcoming row
+// while it copies, which made gathering 28x28 pictures 1.5 times as fast (1.9 to 3.0 million a
+// second, 2-core Intel Xeon, 4 KiB pages).
 //
-// Legend: N rows, L values in each, B rows asked for.
+// Legend: N rows, L values in each, B requested rows.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace troupe {
 
-/// Bytes as numbers: byte * factor - shift, in float32 and rounded after each of the two.
+/// Bytes as numbers: byte * factor - shift, in float32 and rounded after each operation.
 struct ByteScale {
   double factor = 1;
   double shift = 0;

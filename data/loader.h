@@ -4,9 +4,9 @@
 // Threads: each Epoch owns one prefetch thread, which calls Dataset::get_into(), and a queue of at
 // most LoaderOptions::prefetch_steps finished steps. The Epoch itself belongs to one thread. A step
 // that was read goes back to the prefetch thread, which gathers another one into its tensors,
-// unless somebody still has them: in the steady state nothing is allocated. ATen runs
-// single-threaded on the prefetch thread, so a gather does not compete with the training thread's
-// compute threads.
+// unless they are still in use: in the steady state nothing is allocated.
+// ATen runs single-threaded on the prefetch thread, so a gather does not compete with the training
+// thread's compute threads.
 #pragma once
 
 #include <chrono>
@@ -21,8 +21,8 @@
 
 namespace troupe {
 
-/// Where reading goes on: step `step` of epoch `epoch` is the next to be read. A checkpoint saves
-/// these two numbers; epoch(position.epoch, position.step) goes on exactly there.
+/// Where reading continues: step `step` of epoch `epoch` is the next to be read. A checkpoint saves
+/// these two numbers; epoch(position.epoch, position.step) continues exactly there.
 struct DataPosition {
   std::int64_t epoch = 0;
   std::int64_t step = 0;  // within the epoch
@@ -30,11 +30,11 @@ struct DataPosition {
 
 struct LoaderOptions {
   int prefetch_steps = 2;  // finished steps that may wait for the training thread; at least 1
-  std::chrono::milliseconds warn_after{30'000};  // of waiting for Dataset::get(); and then again
+  std::chrono::milliseconds warn_after{30'000};  // of waiting for Dataset::get(), repeatedly
 };
 
 /// The steps of one epoch, in order, once: for (const DistributedBatch& batch : data.epoch(e)).
-/// Destroying it before the end stops the prefetch thread after the get() it is in and joins it.
+/// Destroying it before the end stops the prefetch thread after its current get() and joins it.
 class Epoch {
  public:
   class Iterator;
@@ -43,9 +43,9 @@ class Epoch {
   Epoch& operator=(Epoch&&) noexcept;
   ~Epoch();
 
-  /// The first step. Blocks: until Dataset::get() is done with that step; while it is not, a
-  /// warning every LoaderOptions::warn_after names it. Throws: what Dataset::get() threw, with its
-  /// type; DataError if get() returned fields of the wrong length; ConfigError if called twice.
+  /// The first step. Blocks: until Dataset::get() has finished that step; meanwhile a warning every
+  /// LoaderOptions::warn_after names it. Throws: what Dataset::get() threw, with its type;
+  /// DataError if get() returned fields of the wrong length; ConfigError if called twice.
   [[nodiscard]] Iterator begin();
   [[nodiscard]] Iterator end();
 
@@ -57,8 +57,8 @@ class Epoch {
   std::unique_ptr<State> state_;
 };
 
-/// Input iterator. Advancing blocks and throws as Epoch::begin() does; the batch it pointed to is
-/// gone afterwards (copy it, or its tensors, to keep them).
+/// Input iterator. Advancing blocks and throws as Epoch::begin() does and invalidates the batch it
+/// pointed to (copy it, or its tensors, to keep them).
 class Epoch::Iterator {
  public:
   using iterator_category = std::input_iterator_tag;
@@ -84,11 +84,11 @@ class Epoch::Iterator {
 
 /// A data set, divided by `plan` over all replicas, as the replicas `first_replica` ..
 /// `first_replica + local_replicas - 1` of this worker read it. Copies share the data set.
-/// A replica without an example of its own in a step gets replica 0's share of it as a stand-in.
+/// A replica without an example of its own in a step gets replica 0's share as a stand-in.
 class DistributedDataset {
  public:
-  /// Throws: ConfigError if dataset is null or has not plan's number of examples, if the replicas
-  /// are not among the plan's, or an option is out of range.
+  /// Throws: ConfigError if dataset is null or its size differs from the plan's, if the replicas
+  /// are not among the plan's, or if an option is out of range.
   DistributedDataset(std::shared_ptr<const Dataset> dataset, const ShardPlan& plan,
                      int first_replica, int local_replicas, const LoaderOptions& options = {});
 

@@ -1,4 +1,4 @@
-// ShardPlan: which example which replica sees in which step. A pure function of its options, so
+// ShardPlan: which replica sees which examples in which step. A pure function of its options, so
 // every worker knows every step of every replica without a message. Free of LibTorch.
 //
 // The *order* of an epoch is a permutation of all examples; step s takes the s-th global batch of
@@ -41,10 +41,10 @@ class ShardPlan {
   /// chunks of ceil(n / r), so trailing replicas get fewer or none; replica 0 always has some.
   /// Source: tf.distribute's rebatching rule.
   [[nodiscard]] Share share(std::int64_t step, int replica) const;
-  /// The permutation of 0 .. examples - 1 that `epoch` reads: a function of (seed, epoch) and the
-  /// number of examples alone, the same on every machine and for any number of replicas. Without
-  /// shuffling 0, 1, 2, ... in every epoch.
-  /// Source: Fisher and Yates' shuffle over std::mt19937_64, whose output the standard fixes.
+  /// The permutation of 0 .. examples - 1 that `epoch` reads: it depends only on (seed, epoch) and
+  /// the number of examples, and is the same on every machine and for any number of replicas.
+  /// Without shuffling 0, 1, 2, ... in every epoch.
+  /// Source: Fisher and Yates' shuffle over std::mt19937_64, whose output the standard defines.
   [[nodiscard]] std::vector<std::int64_t> order(std::int64_t epoch) const;
 
  private:
