@@ -8,7 +8,7 @@ namespace troupe {
 
 struct PlateauState {
   std::optional<double> best;  // of the metric; unset: no validation yet
-  std::int64_t since = 0;      // validations without a better one since it, or since the last drop
+  std::int64_t since = 0;      // validations without improvement since then, or since the last drop
   std::int64_t drops = 0;      // of the learning rate
   std::int64_t observed_epoch = -1;  // whose validation was the last to count; -1: none
 };

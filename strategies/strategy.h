@@ -1,5 +1,5 @@
-// Strategy: how one step runs on many replicas and becomes one result. The verbs of a training
-// loop:
+// Strategy: how one step runs on many replicas and yields one result.
+// The verbs of a training loop:
 //
 //   auto state = strategy->create_state(hooks, seed);
 //   auto data = strategy->distribute(hooks.create_datasets(), {global_batch, seed});
@@ -10,7 +10,7 @@
 //   strategy->close();
 //
 // Thread rule: one thread. Collective functions are called on every worker in the same order. The
-// replicas of a worker run their steps on threads of their own, inside run().
+// replicas of a worker run their steps on their own threads, inside run().
 #pragma once
 
 #include <cstdint>
@@ -35,15 +35,15 @@ namespace troupe {
 /// A step for one replica: Hooks::train_step or the user's own.
 using Step = std::function<StepResult(Replica&, const Batch&)>;
 
-/// The task's data as this worker's replicas read it; unset where the task has none. Training data
-/// is shuffled every epoch, the others keep their order.
+/// The task's data as this worker's replicas read it; unset: the task has none. Training data is
+/// shuffled every epoch, but the others keep their order.
 struct DistributedSplits {
   std::optional<DistributedDataset> train;
   std::optional<DistributedDataset> validation;
   std::optional<DistributedDataset> test;
 };
 
-/// What a strategy is from its construction on.
+/// What is fixed when a strategy is constructed.
 struct Standing {
   const char* name = "";  // as --strategy spells it
   int rank = 0;
@@ -65,17 +65,17 @@ class Strategy {
   [[nodiscard]] int replicas_in_sync() const { return standing_.replicas_in_sync; }
   [[nodiscard]] bool is_chief() const { return rank() == 0; }
 
-  /// Default: lockstep. Where it is not, collectives concern this worker alone.
+  /// Default: lockstep. At any other pace, collectives concern this worker alone.
   [[nodiscard]] virtual Pace& pace() { return lockstep_; }
 
   /// Makes this worker's replicas with the hooks, joins the group (at the first call), and copies
-  /// the chief's parameters and buffers to all. `seed` starts LibTorch's generators, another stream
-  /// on each replica. Collective: yes.  Blocks: at most start_timeout. Throws: ConfigError (models
-  /// differ between workers: names the first tensor), RendezvousError.
+  /// the chief's parameters and buffers to all. `seed` seeds LibTorch's generators, with a
+  /// different stream on each replica. Collective: yes.  Blocks: at most start_timeout. Throws:
+  /// ConfigError (models differ between workers: names the first tensor), RendezvousError.
   [[nodiscard]] virtual TrainState create_state(const Hooks& hooks, std::uint64_t seed) = 0;
 
   /// Gives every replica its share of each split.
-  /// Collective: yes.  Throws: ConfigError when workers see data sets of different sizes.
+  /// Collective: yes.  Throws: ConfigError if workers see data sets of different sizes.
   [[nodiscard]] virtual DistributedSplits distribute(const Splits& splits, const BatchPlan& plan);
 
   /// Runs `step` once per replica of this worker, in the phase's mode; returns one result per
@@ -86,45 +86,45 @@ class Strategy {
                                                     const DistributedBatch& batch,
                                                     Phase phase = Phase::train) = 0;
 
-  /// The losses of all replicas of all workers, summed; at an own pace, of this worker's. Losses
-  /// made by Replica::global_mean add up to the step's mean.  Collective: yes.
+  /// The losses of all replicas of all workers, summed; of this worker's alone if each goes at its
+  /// own pace. Losses made by Replica::global_mean add up to the step's mean.  Collective: yes.
   [[nodiscard]] LossValues reduce(const std::vector<StepResult>& results);
 
-  /// Sums `values` over all workers, in place. Shapes: the same count everywhere. Default: they are
-  /// this worker's alone.  Collective: yes.
+  /// Sums `values` over all workers, in place. Shapes: the same count everywhere. Default: nothing
+  /// (one worker).  Collective: yes.
   virtual void sum(Span<double> /*values*/) {}
 
-  /// Every worker's text, by rank, for short ones. Default: this worker's alone.  Collective: yes.
+  /// Every worker's text, by rank; for short texts. Default: only this worker's.  Collective: yes.
   [[nodiscard]] virtual std::vector<std::string> gather(const std::string& mine) { return {mine}; }
 
-  /// Every worker's bytes on the chief, by rank, however long; nothing on the others. What travels
-  /// passes no worker's memory in more than a piece. Collective: yes.  Blocks: at most
-  /// collective_timeout a piece. Default: there is one worker.
+  /// Every worker's bytes on the chief, by rank, of any length; nothing on the others. Data in
+  /// transit never takes more of a worker's memory than one piece. Collective: yes.  Blocks: at
+  /// most collective_timeout a piece. Default: only this worker's.
   [[nodiscard]] virtual std::vector<std::vector<std::byte>> gather_to_chief(
       Span<const std::byte> mine) {
     return {{mine.begin(), mine.end()}};
   }
   /// Copies the chief's bytes to all workers, piece by piece. Shapes: the same count everywhere.
-  /// Collective: yes.  Blocks: at most collective_timeout a piece. Default: there is one worker.
+  /// Collective: yes.  Blocks: at most collective_timeout a piece. Default: nothing (one worker).
   virtual void broadcast(Span<std::byte> /*bytes*/) {}
 
   /// Makes buffers (batch-norm statistics) equal on all replicas: floating point ones become their
-  /// mean, others the chief's first replica's. Each replica keeps its own while it trains;
-  /// evaluation, reports and saved weights come after this call. Default: on this worker's
+  /// mean, others take the values of the chief's first replica. Each replica keeps its own while it
+  /// trains; evaluation, reports and saved weights come after this call. Default: on this worker's
   /// replicas.  Collective: yes.
   virtual void synchronize_buffers(TrainState& state);
 
-  /// What this worker's next step depends on beside its replicas, by name: a part of its
+  /// What this worker's next step depends on besides its replicas, by name: a part of its
   /// checkpoint. Default: nothing.
   [[nodiscard]] virtual std::vector<NamedTensor> own_state() const { return {}; }
-  /// Takes back what own_state() gave on the worker of this rank; empty: start without.
+  /// Restores what own_state() returned on the worker of this rank; empty: starts without it.
   /// Throws: CheckpointError.
   virtual void restore_own_state(const std::vector<NamedTensor>& /*tensors*/) {}
 
   /// Tells the group why this worker fails; best effort, never blocks long, never throws.
   virtual void abort(const std::string& /*reason*/, int /*exit_code*/) noexcept {}
 
-  /// Collective goodbye; nothing but destruction may follow.  Blocks: at most close_timeout.
+  /// Leaves the group, collectively; only destruction may follow.  Blocks: at most close_timeout.
   virtual void close() {}
 
  private:
@@ -135,15 +135,15 @@ class Strategy {
 namespace detail {
 
 /// Sums `named` over all workers by name, in whatever order each worker has them (a step's losses
-/// may come in another order on another replica), and `more` by position; both in place and in one
+/// may have another order on another replica), and `more` by position; both in place and in one
 /// message.
-/// Collective: yes.  Throws: ConfigError, on all workers, where names differ between workers.
+/// Collective: yes.  Throws: ConfigError, on all workers, if names differ between workers.
 void sum_by_name(Strategy& strategy, LossValues& named, std::vector<double>& more);
 
-/// Runs `body`. When it throws, tells the group why, then lets the exception go on: a failure of
-/// one worker is everybody's, and the others learn more than that a connection closed. Failures
-/// that came from the group, a stop that all agreed on, and a gradient that is not finite, which
-/// all see alike, are known there already.
+/// Runs `body`. If it throws, tells the group why, then rethrows: a failure of one worker fails
+/// all, and the others learn more than that a connection closed. The group knows already of
+/// failures that it reported itself, of a stop that all agreed on, and of a non-finite gradient,
+/// which all see alike.
 template <class Body>
 auto sharing_failure(Strategy& strategy, Body&& body) {
   try {
@@ -164,9 +164,9 @@ auto sharing_failure(Strategy& strategy, Body&& body) {
   }
 }
 
-/// Throws what every worker finds for itself in the same collective. Whoever is first tells the
-/// group all the same: one that is still on its way out of that collective would else see no more
-/// than a connection that closed.
+/// Throws an error that every worker detects itself in the same collective. The first to do so
+/// still tells the group: a worker that has not left that collective yet would otherwise see only a
+/// closed connection.
 template <class Failure>
 [[noreturn]] void fail_alike(Strategy& strategy, const Failure& error) {
   strategy.abort(error.what(), error.exit_code());

@@ -1,4 +1,4 @@
-// TrainState: all that changes while training, held by the framework and never by hooks.
+// TrainState: everything that changes during training, held by the framework and never by hooks.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@
 
 namespace troupe {
 
-/// Averages of the trainable parameters over the steps; train/learning/averaged_weights.h keeps
+/// Averages of the trainable parameters over the steps; train/learning/averaged_weights.h updates
 /// them.
 struct WeightAverages {
   double decay = 0;
   std::int64_t updates = 0;         // steps since the averages began
   std::vector<NamedTensor> values;  // on the first replica's device; equal on every worker
-  std::vector<at::Tensor> weights;  // the first replica's parameters that they are averages of
+  std::vector<at::Tensor> weights;  // the first replica's parameters, whose averages they are
 };
 
 struct TrainState {
@@ -30,8 +30,8 @@ struct TrainState {
   DataPosition position;                           // the next step to read
   LossMeter epoch_loss;                            // of the epoch's steps so far
   std::string ended;                               // why Pace::next_step gave no further step
-  // The learning rates of create_model by optimiser and parameter group, where a schedule moves
-  // them: the optimisers have those of the present step. Empty: no schedule.
+  // The learning rates of create_model by optimiser and parameter group, if a schedule changes
+  // them: the optimisers then have those of the present step. Empty: no schedule.
   std::vector<std::vector<double>> base_rates;
   PlateauState plateau;
   std::map<std::string, double> kept;      // numbers of the user's loop; any value, names in UTF-8
