@@ -1,5 +1,5 @@
-// Flag: one setting that a user gives on the command line, in the environment or in --config; how
-// it is named, explained, read and shown. A program adds its own with flag(), bound to its
+// Flag: one setting that a user gives on the command line, in the environment or in --config: its
+// name, explanation, parsing and display. A program adds its own with flag(), bound to its
 // variables.
 #pragma once
 
@@ -13,14 +13,14 @@ namespace troupe {
 
 struct Flag {
   enum class Kind { integer, real, text, toggle };
-  /// In --help; in --help-all only; nowhere (a spelling kept for people who come from elsewhere).
+  /// In --help; in --help-all only; nowhere (a spelling kept for users of other frameworks).
   enum class Shown { always, in_help_all, never };
 
   std::string name;  // "batch-size": lower case, dashes inside, without the leading ones
   Kind kind = Kind::text;
   std::string value_name;  // "N" in `--epochs N`; empty for a toggle
   std::string help;        // a phrase, without a full stop
-  /// Reads the value ("true" or "false" for a toggle). Returns the fix where the text is refused.
+  /// Reads the value ("true" or "false" for a toggle). Returns the fix if the text is refused.
   std::function<std::optional<std::string>(const std::string&)> assign;
   /// The present value as text; before parsing: the default.
   std::function<std::string()> show;
@@ -35,8 +35,8 @@ struct IntegerRange {
   std::int64_t most = INT64_MAX;
 };
 
-/// A flag `--name VALUE` that sets `*variable`, whose value at this moment is the default. The
-/// variable must outlive the parsing. A bool is a switch: `--name` sets it, `--no-name` clears it.
+/// A flag `--name VALUE` that sets `*variable`, whose present value is the default. The variable
+/// must outlive the parsing. A bool is a switch: `--name` sets it, `--no-name` clears it.
 [[nodiscard]] Flag flag(std::string name, std::int64_t* variable, std::string help,
                         IntegerRange range = {});
 [[nodiscard]] Flag flag(std::string name, double* variable, std::string help);

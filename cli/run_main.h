@@ -9,8 +9,8 @@
 namespace troupe {
 namespace detail {
 
-/// Leaves the program with `code` without a message: what was asked for has been printed. Not a
-/// std::exception, so that nothing on the way takes it for a failure.
+/// Ends the program with `code` and no message: the requested output was printed already. Not a
+/// std::exception, so that no handler on the way treats it as a failure.
 struct CleanExit {
   int code = 0;
 };
@@ -20,9 +20,9 @@ struct CleanExit {
 }  // namespace detail
 
 /// Runs `body` and returns the process's exit code: what body returned (0 if it returns nothing),
-/// or that of the exception that left it, after one line `troupe: error[<kind>]: <cause> Fix:
-/// <fix>`. A TrainingRun that was left without finish() is such an error, too. SIGPIPE and SIGXFSZ
-/// are ignored from here on: a closed pipe and a full file are errors to report.
+/// or that of the exception it threw, after one line `troupe: error[<kind>]: <cause> Fix: <fix>`. A
+/// TrainingRun destroyed without finish() is such an error, too. SIGPIPE and SIGXFSZ are ignored
+/// from here on: a closed pipe and a full file are reported as errors.
 template <class Body>
 [[nodiscard]] int run_main(Body&& body) {
   return detail::run_guarded([&]() -> int {

@@ -1,4 +1,4 @@
-// Which group this process belongs to, and its place in it. The first of these that speaks wins:
+// Which group this process belongs to, and its place in it. The first of these that is set wins:
 // flags, TROUPE_* variables and --config; TF_CONFIG; torchrun; Slurm; Open MPI; MPICH; none of
 // them: one worker. See docs/cluster.md.
 #pragma once
@@ -22,7 +22,7 @@ using Environment = std::map<std::string, std::string>;
 
 inline constexpr int kMaxWorkers = 4096;  // the wire's limit, net/frame.h
 
-/// One value that was given for the cluster. `origin` is what the user wrote it with ("--rank",
+/// One value that was given for the cluster. `origin` is where the user gave it ("--rank",
 /// "TROUPE_RANK", "train.json: rank"); `level` orders flag (0), environment (1) and --config (2).
 template <class T>
 struct GivenValue {
@@ -42,7 +42,7 @@ struct ClusterRequest {
   std::optional<GivenValue<std::uint64_t>> generation;   // --generation
 };
 
-/// The group, and what to tell the log about where it came from.
+/// The group, and what to log about where it came from.
 struct ResolvedCluster {
   Cluster cluster;
   std::optional<std::string> model_dir;  // as a TF_CONFIG or --cluster file names it
@@ -52,7 +52,7 @@ struct ResolvedCluster {
 };
 
 /// Reads no file but --cluster's.
-/// Throws: ConfigError naming the flag, variable or JSON path that is wrong or missing.
+/// Throws: ConfigError naming the wrong or missing flag, variable or JSON path.
 [[nodiscard]] ResolvedCluster resolve_cluster(const ClusterRequest& request,
                                               const Environment& environment);
 
