@@ -1,5 +1,5 @@
-// Clock: where the time comes from, so that tests need no sleep. Monotonic; wall time appears only
-// in log lines and file names.
+// Clock: the source of time, so that tests need not sleep. Monotonic; wall time appears only in log
+// lines and file names.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ class SteadyClock final : public Clock {
   [[nodiscard]] TimePoint now() const override { return std::chrono::steady_clock::now(); }
 };
 
-/// The moment by which a blocking call must have ended. There is no "for ever".
+/// The moment by which a blocking call must have ended. There is no infinite deadline.
 class Deadline {
  public:
   /// `limit` from now; the limit is kept for messages.

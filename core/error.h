@@ -1,5 +1,5 @@
-// Errors: one class per kind of failure, each with the sentence that names the cause, the sentence
-// that says what to do, and the process's exit code. docs/errors.md has a section per kind().
+// Errors: one class per kind of failure, each with a sentence for the cause, a sentence for the
+// fix, and the process's exit code. docs/errors.md has a section per kind().
 //
 // Exit codes 1-127 are permanent (fix something first), 128-255 may be retried as they are: the
 // split that Kubernetes job controllers use.
@@ -15,7 +15,7 @@ inline constexpr int kExitFailed = 1;       // the run failed: data, hooks, our 
 inline constexpr int kExitUsage = 2;        // options, cluster or hooks are wrong; nothing started
 inline constexpr int kExitEnvironment = 3;  // the machine is not ready
 inline constexpr int kExitPeerLost = 138;   // another process is gone; start the group again
-inline constexpr int kExitStopped = 143;    // SIGTERM, after a checkpoint; start again to go on
+inline constexpr int kExitStopped = 143;    // SIGTERM, after a checkpoint; start again to resume
 
 /// Base of everything Troupe throws. `what()` is "<cause> Fix: <fix>", one line.
 class Error : public std::runtime_error {
@@ -59,7 +59,7 @@ class DataError final : public Error {
   [[nodiscard]] const char* kind() const noexcept override { return "data"; }
 };
 
-/// A checkpoint could not be written, read or verified. What was saved before is as it was.
+/// A checkpoint could not be written, read or verified. Earlier ones are unchanged.
 class CheckpointError final : public Error {
  public:
   using Error::Error;
@@ -67,7 +67,7 @@ class CheckpointError final : public Error {
 };
 
 /// A loss or gradient is not finite. Raised on every rank alike, for a gradient before the
-/// optimiser step; whoever throws it makes sure that all do.
+/// optimiser step; the code that throws it ensures that all do.
 class NonFiniteError final : public Error {
  public:
   using Error::Error;
@@ -103,7 +103,7 @@ class NetError : public Error {
   [[nodiscard]] int exit_code() const noexcept override { return kExitPeerLost; }
 };
 
-/// A worker died, stopped answering, or left without a goodbye.
+/// A worker died, stopped answering, or left without saying so.
 class PeerLost final : public NetError {
  public:
   using NetError::NetError;
@@ -129,7 +129,7 @@ class TimeoutError final : public NetError {
   [[nodiscard]] const char* kind() const noexcept override { return "timeout"; }
 };
 
-/// The group did not come together.
+/// The group did not form.
 class RendezvousError final : public NetError {
  public:
   using NetError::NetError;

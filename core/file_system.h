@@ -1,9 +1,9 @@
-// FileSystem: the one seam between Troupe and the files below one directory, the root. What must be
-// crash-safe is written in steps that a test can interrupt, fail or reorder.
+// FileSystem: the only interface between Troupe and the files below one directory, the root.
+// Crash-safe writes consist of steps that a test can interrupt, fail or reorder.
 //
 // Paths are relative to the root ("model.ckpt-5/manifest.json"); "" is the root. The root may be
-// reached through a symbolic link, nothing below it is: links are refused, never followed. Absolute
-// paths and the components "." and ".." are refused. A step that returned is visible to other
+// reached through a symbolic link, but nothing below it is: links are refused, never followed.
+// Absolute paths and the components "." and ".." are refused. A completed step is visible to other
 // processes; it survives a loss of power only once the sync that its contract names has returned.
 // Errors: CheckpointError with path and the system's reason. Not thread safe.
 #pragma once
@@ -38,17 +38,17 @@ class FileWriter {
   /// Appends all of `bytes`.
   virtual void write(Span<const std::byte> bytes) = 0;
   /// The content survives a loss of power when this returns; the name needs sync_directory.
-  /// After a failure the content is unknown, also if a second call succeeds: write a new file.
+  /// After a failure the content is unknown, even if a second call succeeds: write a new file.
   virtual void sync() = 0;
   /// Some file systems report a failed write only here.
   virtual void close() = 0;
 };
 
-/// An exclusive lock, held by this object and given back by its end or the process's.
+/// An exclusive lock, held by this object and released when it or the process ends.
 class FileLock {
  public:
   virtual ~FileLock() = default;
-  /// What the lock's file says, at most 4 KiB; "" if nobody wrote into it.
+  /// The content of the lock's file, at most 4 KiB; "" if nothing was written to it.
   [[nodiscard]] virtual std::string read() const = 0;
   virtual void write(const std::string& record) = 0;
 };
@@ -59,40 +59,40 @@ class FileSystem {
 
   /// `path` as messages show it, below the root.
   [[nodiscard]] virtual std::string shown(const std::string& path) const = 0;
-  /// Makes the root and what is missing above it, durably; does nothing where it is there.
+  /// Makes the root and its missing parents, durably; does nothing if it exists.
   virtual void create_root() = 0;
-  /// Makes a directory (mode 0755); there must be nothing at `path`. Durable by
-  /// sync_directory(parent).
+  /// Makes a directory (mode 0755); nothing may exist at `path`.
+  /// Durable by sync_directory(parent).
   virtual void create_directory(const std::string& path) = 0;
-  /// Makes a file (mode 0644); there must be nothing at `path`. Durable by FileWriter::sync and
+  /// Makes a file (mode 0644); nothing may exist at `path`. Durable by FileWriter::sync and
   /// sync_directory(parent).
   [[nodiscard]] virtual std::unique_ptr<FileWriter> create_file(const std::string& path) = 0;
-  /// Moves a file over a file or over nothing, or a directory to where nothing is, in one step.
+  /// Moves a file over a file or to a free path, or a directory to a free path, in one step.
   /// Durable by sync_directory(parent).
   virtual void rename(const std::string& from, const std::string& to) = 0;
   /// Names made, moved and removed in this directory survive a loss of power when this returns.
   virtual void sync_directory(const std::string& path) = 0;
-  /// Makes the content of a file that exists durable, as FileWriter::sync does.
+  /// Makes the content of an existing file durable, as FileWriter::sync does.
   virtual void sync_file(const std::string& path) = 0;
   virtual void remove_file(const std::string& path) = 0;
   /// Removes an empty directory.
   virtual void remove_directory(const std::string& path) = 0;
-  /// What is in a directory, in no particular order.
+  /// The entries of a directory, in no particular order.
   [[nodiscard]] virtual std::vector<DirectoryEntry> list(const std::string& path) = 0;
   /// What is at `path`; unset: nothing.
   [[nodiscard]] virtual std::optional<FileStatus> status(const std::string& path) = 0;
-  /// The content of a regular file. More than `max_bytes` is refused before memory is taken.
+  /// The content of a regular file. More than `max_bytes` is refused before memory is allocated.
   [[nodiscard]] virtual std::vector<std::byte> read_file(const std::string& path,
                                                          std::uint64_t max_bytes) = 0;
-  /// Locks the file at `path`, made if it is not there. Null: another process holds the lock, or
-  /// another FileLock of this one. Does not wait.
+  /// Locks the file at `path`, made if missing. Null: another process holds the lock, or another
+  /// FileLock of this process. Does not wait.
   [[nodiscard]] virtual std::unique_ptr<FileLock> try_lock(const std::string& path) = 0;
 };
 
 /// The machine's files, by POSIX calls. Calls interrupted by a signal are repeated.
 class PosixFileSystem final : public FileSystem {
  public:
-  /// Touches nothing; the root need not be there yet.
+  /// Touches nothing; the root need not exist yet.
   explicit PosixFileSystem(std::string root);
 
   [[nodiscard]] std::string shown(const std::string& path) const override;
@@ -115,7 +115,7 @@ class PosixFileSystem final : public FileSystem {
 };
 
 /// Puts a file with `content` at `name` in one step, and durably: it is written as `temporary`,
-/// where what an interrupted call has left is removed, and renamed. Both are in the root.
+/// after removing what an interrupted call left there, and renamed. Both are in the root.
 void replace_file(FileSystem& files, const std::string& name, const std::string& temporary,
                   const std::string& content);
 
@@ -130,7 +130,7 @@ void replace_file(FileSystem& files, const std::string& name, const std::string&
 [[nodiscard]] std::vector<std::string> split_path(const std::string& path);
 
 /// Throws the CheckpointError "cannot <action> '<shown>': <reason>", with the fix that belongs to
-/// the reason; `free_bytes` is told where the disk is full.
+/// the reason; `free_bytes` is reported if the disk is full.
 [[noreturn]] void throw_file_error(const std::string& action, const std::string& shown,
                                    int error_number,
                                    std::optional<std::uint64_t> free_bytes = std::nullopt);

@@ -1,5 +1,5 @@
 // Log: one line per event on stderr, `2026-11-20T10:21:38.126Z I worker/1 message`.
-// spdlog does the work and stays behind this header. Any thread may call.
+// Implemented by spdlog, which this header hides. Any thread may call.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ enum class LogLevel { debug, info, warning, error };
 /// Sets the lowest level that is written and the name of this process ("worker/1"; empty: none).
 void configure_log(LogLevel lowest, const std::string& process_name);
 
-/// Writes one line; newlines in `message` are replaced, so a line stays a line.
+/// Writes one line; newlines in `message` are replaced, so that it stays one line.
 void log(LogLevel level, std::string_view message);
 
 template <class... Parts>
@@ -36,10 +36,10 @@ void log_error(const Parts&... parts) {
 
 namespace detail {
 
-// What a destructor finds undone and cannot throw: a program that left something undone has failed,
-// also where its main() returns 0.
+// What a destructor finds undone but cannot throw: a program that left something undone has failed,
+// even if its main() returns 0.
 
-/// Remembers `what` for run_main, which prints it and ends with kExitFailed. The first one stays.
+/// Remembers `what` for run_main, which prints it and ends with kExitFailed. The first is kept.
 void leave_undone(const std::string& what) noexcept;
 /// What was left undone since the last call; empty: nothing.
 [[nodiscard]] std::string take_left_undone();

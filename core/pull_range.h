@@ -1,4 +1,4 @@
-// PullRange: something that hands out items one by one, as a range: for (auto& item : source).
+// PullRange: a source of items, pulled one by one, as a range: for (auto& item : source).
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 namespace troupe {
 
 /// `Source` derives from PullRange<Source, Item> and has `Item* next()`, null at the end. There is
-/// one pass: begin() continues where the source stands, and an item is valid until the next one.
+/// one pass: begin() continues at the source's position, and an item is valid until the next one.
 template <class Source, class Item>
 class PullRange {
  public:

@@ -1,4 +1,4 @@
-// Span: a view of contiguous values that someone else owns (C++20's std::span, for C++17).
+// Span: a non-owning view of contiguous values (C++20's std::span, for C++17).
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// text: builds a message from its parts, `text("rank ", 3, " of ", 4)`, independent of the locale;
-// and lists in one text.
+// text: builds a message from its parts, `text("rank ", 3, " of ", 4)`, independent of the locale.
+// join and split: lists in one text.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ template <class... Parts>
   return joined;
 }
 
-/// What stands between the separators: one more than there are of these.
+/// The parts between the separators: one more than there are separators.
 [[nodiscard]] inline std::vector<std::string> split(const std::string& joined, char separator) {
   std::vector<std::string> parts;
   for (std::size_t begin = 0; begin <= joined.size();) {
