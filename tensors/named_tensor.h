@@ -1,4 +1,4 @@
-// A tensor and what it is called.
+// A tensor and its name.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,14 +14,14 @@ namespace troupe {
 
 using NamedTensor = std::pair<std::string, at::Tensor>;
 
-/// What is named "<prefix><rest>", as "<rest>".
+/// The tensors named "<prefix><rest>", as "<rest>".
 [[nodiscard]] std::vector<NamedTensor> named_below(const std::vector<NamedTensor>& tensors,
                                                    const std::string& prefix);
 
 namespace detail {
 
-/// Writes the values of `from` into the tensors of `into`, which are as many and of the same
-/// shapes; what is the same memory is left alone.
+/// Writes the values of `from` into the tensors of `into`, which must match in number and shapes;
+/// tensors that share memory are left alone.
 void copy_values(const std::vector<NamedTensor>& from, const std::vector<NamedTensor>& into);
 
 /// The elements of a contiguous tensor on the host, as they lie in memory.
@@ -31,7 +31,7 @@ void copy_values(const std::vector<NamedTensor>& from, const std::vector<NamedTe
 [[nodiscard]] at::Tensor host_tensor(Span<const std::byte> bytes, at::IntArrayRef sizes,
                                      at::ScalarType type);
 
-/// Calls `change` with each tensor's elements on the host, and puts back what it made of them.
+/// Calls `change` with each tensor's elements on the host, and writes the changed elements back.
 void change_on_host(const std::vector<NamedTensor>& tensors,
                     const std::function<void(Span<std::byte>)>& change);
 
