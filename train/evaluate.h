@@ -1,4 +1,4 @@
-// Evaluation: every example of a data set once, over all workers, exact at any number of them.
+// Evaluation: every example of a data set once, over all workers, exact for any number of them.
 #pragma once
 
 #include <optional>
@@ -11,13 +11,13 @@ namespace troupe {
 
 /// Runs validation_step or test_step over `data` and reduces losses and metrics; every rank gets
 /// the same report. Buffers are synchronised first, so all workers evaluate the same weights: the
-/// averages where state.averages has some, and back to the replicas' own afterwards.
+/// averages if state.averages has any; the replicas' own are restored afterwards.
 /// Shapes: phase is Phase::validation or Phase::test.  Collective: yes.
 [[nodiscard]] Report evaluate(Strategy& strategy, const Hooks& hooks, TrainState& state,
                               const DistributedDataset& data, Phase phase);
 
-/// The same for the test split; after TrainingRun::finish. Unset where create_datasets gave none,
-/// and where another worker does it: at an own pace (parameter servers) the chief.
+/// The same for the test split; after TrainingRun::finish. Unset if create_datasets gave none, or
+/// if another worker does it: the chief, if workers go at their own pace (parameter servers).
 [[nodiscard]] std::optional<Report> test(Strategy& strategy, const Hooks& hooks, TrainState& state,
                                          const DistributedSplits& data);
 
@@ -30,7 +30,7 @@ namespace troupe {
 
 namespace detail {
 
-/// hooks.predict_step on the replica's device, outside of training; outputs of 16 bits in float32.
+/// hooks.predict_step on the replica's device, outside training; 16-bit outputs become float32.
 [[nodiscard]] Predictions predict_batch(const Hooks& hooks, Replica& replica, Batch batch);
 
 /// Adds up losses and metrics of all workers; the replicas keep their own sums.  Collective: yes.

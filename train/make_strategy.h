@@ -9,8 +9,8 @@
 namespace troupe {
 
 /// "auto" is multi-worker for more than one worker, else mirrored for more than one replica, else
-/// one-device. Sets the number of compute
-/// threads. Throws: ConfigError for an unknown name; what the strategies' own makers throw.
+/// one-device. Sets the number of compute threads. Throws: ConfigError for an unknown name; what
+/// the strategies' own makers throw.
 [[nodiscard]] std::unique_ptr<Strategy> make_strategy(const StrategyOptions& options);
 
 }  // namespace troupe

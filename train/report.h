@@ -1,4 +1,4 @@
-// Report and History: what one pass over a data set came to, over all workers, and a training.
+// Report and History: the results of one pass over a data set, over all workers, and of training.
 #pragma once
 
 #include <cstdint>
@@ -30,9 +30,9 @@ struct Report {
 /// NaN, which JSON lacks, as null.
 [[nodiscard]] nlohmann::ordered_json to_json(const Report& report);
 
-/// What a run of training came to.
-/// Equal on every worker but for the seconds and the reason. At an own pace (parameter servers)
-/// everything is this worker's own, and the chief alone validates.
+/// The result of a training run.
+/// Equal on every worker except for the seconds and the reason. If workers go at their own pace
+/// (parameter servers), everything is this worker's own, and the chief alone validates.
 struct History {
   std::int64_t epochs = 0;           // complete ones
   std::int64_t steps = 0;            // of this run

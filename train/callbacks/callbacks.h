@@ -1,5 +1,5 @@
-// Callbacks: what happens around the steps and the saves of a training, beside what the options ask
-// for.
+// Callbacks: code that runs around the steps and the saves of a training run, besides what the
+// options request.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct SavedCheckpoint {
   bool last = false;  // training ends with it
 };
 
-/// Told of every checkpoint of a run. On the chief only, since it alone saves.
+/// Notified of every checkpoint of a run. On the chief only, since it alone saves.
 class SavingListener {
  public:
   enum class Answer { go_on, stop };
@@ -28,8 +28,8 @@ class SavingListener {
   /// Once, before the first save.
   virtual void begin() {}
   virtual void before_save(std::int64_t /*step*/) {}
-  /// Called for the state that training starts from as well, saved now or found. `stop` ends
-  /// training on all workers after this step; it means nothing for the first save and the last.
+  /// Also called for the state that training starts from, saved now or found. `stop` ends training
+  /// on all workers after this step; it has no effect at the first save and the last.
   virtual Answer after_save(const SavedCheckpoint& /*saved*/) { return Answer::go_on; }
   /// Once, after the last save of a run that ended cleanly.
   virtual void end(const SavedCheckpoint& /*saved*/) {}
@@ -41,18 +41,18 @@ using SavingListeners = std::vector<std::shared_ptr<SavingListener>>;
 class Replica;
 struct WeightAverages;
 
-/// A step, seen from outside. The losses are there when an action wanted them: reducing them is a
+/// A step, seen from outside. The losses are present if an action wants them: reducing them costs a
 /// message.
 struct StepReport {
   std::int64_t step = 0;      // optimiser updates so far, this one included
   std::int64_t epoch = 0;     // from 0
   std::int64_t examples = 0;  // of this step, over all workers
-  LossValues losses;          // over all workers; empty when nobody wanted them
-  // Of this step, of the first optimiser's first group; unset where no schedule moves the rates.
+  LossValues losses;          // over all workers; empty if no action wants them
+  // Of this step, of the first optimiser's first group; unset if no schedule changes the rates.
   std::optional<double> learning_rate = std::nullopt;
 };
 
-/// A number that the loop itself writes down (TrainingRun::log).
+/// A number that the loop itself records (TrainingRun::log).
 struct LoggedValue {
   std::int64_t step = 0;   // optimiser updates so far
   std::int64_t epoch = 0;  // from 0
@@ -60,7 +60,7 @@ struct LoggedValue {
   double value = 0;
 };
 
-/// What an action may see of the run, and ask of it.
+/// What an action may see of the run, and request from it.
 class RunControl {
  public:
   virtual ~RunControl() = default;
@@ -76,23 +76,23 @@ class RunControl {
   virtual void request_stop(const std::string& reason) = 0;
 };
 
-/// What happens around the steps of training, logging for one. Every worker holds
-/// the same list of actions and calls it in the same order; actions see reduced values, so what
-/// they decide from them is the same everywhere, and a stop that any of them asks for is agreed on
-/// by all.
+/// Code that runs around the steps of training, such as logging.
+/// Every worker holds the same list of actions and calls it in the same order; actions see reduced
+/// values, so their decisions are the same everywhere, and a stop that any of them requests is
+/// agreed on by all.
 ///
 /// Order of calls: begin; the state is made or restored; ready; then for each step before_step, the
-/// step, after_step; after_epoch where an epoch ends; end, only where training ended cleanly (last
-/// step, end of the data, a stop that was asked for). An exception ends the run without end().
-/// Where nothing is left to train there is neither ready nor end. Within one call: the framework's
-/// actions first, then the user's, in list order.
+/// step, after_step; after_epoch if an epoch ends; end, only if training ended cleanly (last step,
+/// end of the data, a requested stop). An exception ends the run without end(). If nothing is left
+/// to train, neither ready nor end is called. Within one call: the framework's actions first, then
+/// the user's, in list order.
 class PeriodicAction {
  public:
   virtual ~PeriodicAction() = default;
   /// Whether this action exists on the chief alone. Such an action starts no collective.
   [[nodiscard]] virtual bool chief_only() const { return false; }
-  /// Whether after_step of this step is to see losses; the same answer on every worker. `first`:
-  /// it is the first step of this run.
+  /// Whether after_step of this step needs losses; the same answer on every worker. `first`: it is
+  /// the first step of this run.
   [[nodiscard]] virtual bool wants_losses(std::int64_t /*step*/, bool /*first*/) const {
     return false;
   }
@@ -100,7 +100,7 @@ class PeriodicAction {
   virtual void ready(RunControl& /*run*/) {}
   virtual void before_step(RunControl& /*run*/) {}
   virtual void after_step(const StepReport& report, RunControl& run) = 0;
-  /// `validation`: null where there is no validation data.
+  /// `validation`: null if there is no validation data.
   virtual void after_epoch(std::int64_t /*epoch*/, const Report& /*train*/,
                            const Report* /*validation*/) {}
   /// On the chief.
@@ -108,24 +108,24 @@ class PeriodicAction {
   virtual void end(RunControl& /*run*/) {}
 };
 
-/// Shared, since users may read results out of an action after the run.
+/// Shared, so that users can read results from an action after the run.
 using Actions = std::vector<std::shared_ptr<PeriodicAction>>;
 
-/// All that a training is given.
+/// The callbacks of a training run.
 struct Callbacks {
-  /// Where the validation data is looked at: by the training loop (TrainingRun::validate), or by
-  /// listeners that evaluate checkpoints, as under train_and_evaluate. A plateau schedule looks at
-  /// it after every epoch all the same.
+  /// Where validation happens: in the training loop (TrainingRun::validate), or in listeners that
+  /// evaluate checkpoints, as under train_and_evaluate. A plateau schedule still validates after
+  /// every epoch.
   enum class Validation { every_epoch, at_checkpoints };
 
   Actions actions;            // on every worker the same list
-  SavingListeners listeners;  // told on the chief only
+  SavingListeners listeners;  // called on the chief only
   /// Of the learning rate, instead of options.schedule; the same on every worker. Null: none.
   RateFactor rate_factor = nullptr;
   Validation validation = Validation::every_epoch;
 };
 
-/// The name of former releases; gone with the next one.
+/// The former name; the next release removes it.
 using Companions = Callbacks;
 
 }  // namespace troupe

@@ -1,11 +1,11 @@
-// Early stopping: training ends when a predicate has a reason for it. The predicate runs on the
-// chief alone; the stop is agreed on by all workers, so they end after the same step.
+// Early stopping: training ends when a predicate gives a reason. The predicate runs on the chief
+// alone, but all workers agree on the stop, so they end after the same step.
 //
 //   make_early_stopping(
 //       [dir] { return stop_if_no_decrease(read_scalars(dir), "loss", 500); },
 //       Every::n_seconds(60), clock);
 //
-// The decision is not kept: a run that goes on after it asks anew at its first step, and stops
+// The decision is not saved: a run that resumes after it asks again at its first step, and stops
 // again unless the history or the condition has changed.
 #pragma once
 
@@ -21,21 +21,21 @@
 
 namespace troupe {
 
-// Whether a history of evaluations is reason to stop: pure functions for early stopping's
-// predicates. Each answers with the reason, "loss has not decreased for 500 steps ...", or nothing.
+// Whether a history of evaluations is a reason to stop: pure functions for early stopping's
+// predicates. Each returns the reason, "loss has not decreased for 500 steps ...", or nothing.
 //
 // All: only evaluations at `min_steps` and later count; a value that is NaN is never better and
 // never beyond a threshold; an empty history is no reason. `metric` may be missing at some steps.
-// Throws: ConfigError where a history has steps but the metric at none of them.
+// Throws: ConfigError if a history has steps but the metric at none of them.
 
 using StopReason = std::optional<std::string>;
 
-/// At some evaluation the best value so far, the smallest, was `max_steps` steps old or older.
-/// Throws: also ConfigError where `max_steps` is below 1.
+/// At some evaluation the best (smallest) value so far was at least `max_steps` steps old.
+/// Throws: also ConfigError if `max_steps` is below 1.
 [[nodiscard]] StopReason stop_if_no_decrease(const ScalarHistory& history,
                                              const std::string& metric, std::int64_t max_steps,
                                              std::int64_t min_steps = 0);
-/// The same, the best being the largest.
+/// The same, with the largest value as the best.
 [[nodiscard]] StopReason stop_if_no_increase(const ScalarHistory& history,
                                              const std::string& metric, std::int64_t max_steps,
                                              std::int64_t min_steps = 0);
@@ -49,7 +49,7 @@ using StopReason = std::optional<std::string>;
 /// The reason to stop, or nothing. Starts no collective.
 using StopPredicate = std::function<StopReason()>;
 
-/// Asks after the run's first step, then once a period. `clock` outlives the action.
+/// Calls the predicate after the run's first step, then once a period. `clock` outlives the action.
 /// Throws: ConfigError for a bad `every`, or without a predicate.
 [[nodiscard]] std::shared_ptr<PeriodicAction> make_early_stopping(StopPredicate predicate,
                                                                   const Every& every,

@@ -13,7 +13,7 @@
 
 namespace troupe {
 
-/// Something that took time on a thread. Times are microseconds, the format's unit.
+/// A timed event on a thread. Times are microseconds, the format's unit.
 struct TraceSpan {
   std::string name;
   double start_us = 0;  // since the trace was started
@@ -23,32 +23,32 @@ struct TraceSpan {
 
 /// In the format of Chrome's about:tracing and of Perfetto: a JSON array of complete events,
 /// {"name": "aten::mm", "ph": "X", "ts": 12.5, "dur": 80.1, "pid": 4711, "tid": 1}.
-/// Throws: EnvironmentError where the file cannot be written.
+/// Throws: EnvironmentError if the file cannot be written.
 void write_trace_file(const std::string& path, const std::vector<TraceSpan>& spans);
 
-/// Records spans between start and stop, called in turn and on one thread. The destructor ends what
-/// was not stopped.
+/// Records spans between start and stop, called in turn and on one thread. The destructor ends an
+/// unfinished recording.
 class SpanRecorder {
  public:
   virtual ~SpanRecorder() = default;
   virtual void start() = 0;
-  /// In the order of their starts, which count from start().
+  /// In the order of their start times, measured from start().
   [[nodiscard]] virtual std::vector<TraceSpan> stop() = 0;
 };
 
 class Profiler final : public PeriodicAction {
  public:
-  /// Captures no first step of a run, which pays for warming up, then by `every`: with 2 steps 2,
-  /// 4, 6 ... `directory` is made when it is needed. `recorder` null: the step's span alone.
-  /// `clock` outlives this object. Throws: ConfigError for a bad `every`.
+  /// Never captures the first step of a run, which includes warming up; then captures by `every`:
+  /// with 2 steps 2, 4, 6 ... `directory` is made when needed. `recorder` null: only the step's
+  /// span. `clock` outlives this object. Throws: ConfigError for a bad `every`.
   Profiler(std::string directory, const Every& every, const Clock& clock,
            std::unique_ptr<SpanRecorder> recorder = nullptr);
   [[nodiscard]] bool chief_only() const override { return true; }
   void ready(RunControl& run) override;
   void before_step(RunControl& run) override;
-  /// Throws: EnvironmentError where the file cannot be written.
+  /// Throws: EnvironmentError if the file cannot be written.
   void after_step(const StepReport& report, RunControl& run) override;
-  /// Forgets a step that was begun and not taken.
+  /// Discards a step that was begun but not taken.
   void end(RunControl& run) override;
 
  private:
@@ -63,9 +63,9 @@ class Profiler final : public PeriodicAction {
   Clock::TimePoint start_;  // of the captured step
 };
 
-/// LibTorch's operators as spans, by its own recorder: those of the thread that steps, and of the
-/// threads that work for its backward pass. Of troupe_train, since it needs LibTorch.
-/// Null where this LibTorch lacks the recorder: a Profiler then shows the steps alone.
+/// LibTorch's operators as spans, by its own recorder: on the thread that steps, and on the threads
+/// that work for its backward pass. Part of troupe_train, because it needs LibTorch.
+/// Null if this LibTorch lacks the recorder: a Profiler then shows only the steps.
 /// start() throws c10::Error while another profiler of LibTorch runs on the thread.
 [[nodiscard]] std::unique_ptr<SpanRecorder> make_operator_recorder();
 

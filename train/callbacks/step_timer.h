@@ -16,8 +16,8 @@ struct Every {
 
   [[nodiscard]] static Every n_steps(std::int64_t n) { return {n, std::nullopt}; }
   [[nodiscard]] static Every n_seconds(double n) { return {std::nullopt, Seconds(n)}; }
-  /// Throws: ConfigError where both or neither are given, or the one is not above 0. `owner` names
-  /// who was told so ("StepCounter").
+  /// Throws: ConfigError if both or neither are given, or the given one is not above 0. `owner` is
+  /// the name in the message ("StepCounter").
   void validate(const char* owner) const;
 };
 
@@ -33,7 +33,7 @@ class StepTimer {
 
   /// True if never marked; false for the step that was marked last; else by the period.
   [[nodiscard]] bool due(std::int64_t step) const;
-  /// Starts the next period; says what has passed since the former mark, nothing at the first.
+  /// Starts the next period; returns what has passed since the previous mark, nothing at the first.
   Elapsed mark(std::int64_t step);
   [[nodiscard]] std::optional<std::int64_t> last_step() const { return last_step_; }
   /// As if never marked.

@@ -1,4 +1,4 @@
-// Summaries of the steps, for TensorBoard and for whoever reads summaries.jsonl: losses and speed.
+// Summaries of the steps, for TensorBoard and for readers of summaries.jsonl: losses and speed.
 #pragma once
 
 #include <cstdint>
@@ -18,16 +18,16 @@ class SummaryWriter;
 [[nodiscard]] bool is_summary_step(std::int64_t step, std::int64_t first_step_of_run,
                                    std::int64_t save_summary_steps);
 
-/// The losses, and the learning rate where a schedule moves it. Written on the chief; the action
-/// stands in every worker's list all the same, since the losses are reduced for it.
+/// The losses, and the learning rate if a schedule changes it. Written on the chief; the action
+/// must still be in every worker's list, because the losses are reduced for it.
 class SummarySaver final : public PeriodicAction {
  public:
   using Sink = std::function<void(std::int64_t step, const std::vector<Scalar>& scalars)>;
   using Extra = std::function<std::vector<Scalar>()>;
 
-  /// `extra` adds scalars of the user's, on the chief; null: none. By seconds the workers cannot
-  /// know when the chief writes, so the losses of every step are reduced: a message a step.
-  /// `clock` outlives this object. Throws: ConfigError for a bad `every`.
+  /// `extra` adds the user's own scalars, on the chief; null: none. With a period in seconds the
+  /// workers cannot know when the chief writes, so the losses of every step are reduced: a message
+  /// a step. `clock` outlives this object. Throws: ConfigError for a bad `every`.
   SummarySaver(const Every& every, Sink sink, const Clock& clock, Extra extra = nullptr);
   /// `writer` outlives this object.
   SummarySaver(const Every& every, SummaryWriter& writer, const Clock& clock,
@@ -53,11 +53,11 @@ class SummarySaver final : public PeriodicAction {
 /// How fast training is, as steps per second once a period. On the chief.
 class StepCounter final : public PeriodicAction {
  public:
-  /// Gets the step and the speed since the period before.
+  /// Receives the step and the speed over the past period.
   using Output = std::function<void(std::int64_t step, double steps_per_second)>;
 
-  /// The first output comes when one period is over. Warns where the step stays the same over 20
-  /// calls: nothing counts it. `clock` outlives this object. Throws: ConfigError for a bad `every`.
+  /// The first output follows after one period. Warns if the step stays the same over 20 calls:
+  /// nothing increments it. `clock` outlives this object. Throws: ConfigError for a bad `every`.
   StepCounter(const Every& every, Output output, const Clock& clock);
   [[nodiscard]] bool chief_only() const override { return true; }
   void begin() override;

@@ -1,13 +1,13 @@
-// Averages of weights over the steps, which evaluate better than the last ones: after every step
+// Averages of weights over the steps, which evaluate better than the latest ones: after every step
 //   average = d average + (1 - d) weight,  d = min(decay, (1 + n) / (10 + n)),
-// n the number of updates so far. The rising d lets go of the initial weights soon; TensorFlow's
+// n the number of updates so far. With the rising d the initial weights soon fade; TensorFlow's
 // ExponentialMovingAverage does the same with num_updates.
 // Source: Polyak & Juditsky 1992, "Acceleration of stochastic approximation by averaging".
 //
-// Averaged is every floating point parameter that requires a gradient when the averages begin, in
+// Every floating point parameter that requires a gradient when the averages begin is averaged, in
 // its own type. Each worker keeps one copy, on its first replica's device; workers have the same
 // weights, so they have the same averages without a message. Frozen parameters and buffers are not
-// averaged: an evaluation sees them as they are.
+// averaged: an evaluation uses them as they are.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,23 +20,23 @@
 
 namespace troupe {
 
-/// d of the update after `updates` others.
+/// d of the update that follows `updates` others.
 [[nodiscard]] double averaging_decay(double decay, std::int64_t updates);
 
-/// From now on averages of that decay are kept: those that there are, or new ones that begin at the
-/// present weights. 0: none; those that there are are dropped.
+/// Keeps averages with that decay from now on: the existing ones, or new ones that begin at the
+/// present weights. 0: none; existing ones are dropped.
 /// Throws: ConfigError unless 0 <= decay < 1.
 void keep_averages(TrainState& state, double decay);
-/// After a step. Does nothing where no averages are kept.
+/// Call after a step. Does nothing if no averages are kept.
 void update_averages(TrainState& state);
 
-/// While it lives, the replicas have the averages in place of their own weights; where none are
-/// kept it does nothing. No step may be taken meanwhile.
+/// While it lives, the replicas hold the averages instead of their own weights; if none are kept,
+/// it does nothing. No step may be taken meanwhile.
 class AveragesInUse {
  public:
   /// All replicas of `state`, which outlives this.
   explicit AveragesInUse(TrainState& state);
-  /// One replica of those that `averages` (null: none) were made from; other replicas go without.
+  /// One of the replicas that `averages` (null: none) were made from; the others are left alone.
   AveragesInUse(const WeightAverages* averages, Replica& replica);
   ~AveragesInUse();
   AveragesInUse(const AveragesInUse&) = delete;

@@ -1,5 +1,5 @@
-// LearningRateSchedule: moves the rates of a training's optimisers from step to step. A TrainingRun
-// has one where its options or callbacks ask for it.
+// LearningRateSchedule: sets the rates of a training run's optimisers at every step. A TrainingRun
+// has one if its options or callbacks request it.
 #pragma once
 
 #include <cstdint>
@@ -14,22 +14,22 @@ namespace troupe {
 
 class LearningRateSchedule {
  public:
-  /// What the factors multiply is what the optimisers have now, or had when the first schedule of
-  /// `state` was made. `last_step`: where training ends, which a cosine without decay_steps runs
-  /// to. `state` outlives the schedule and keeps what a plateau remembers.
+  /// The factors multiply the rates that the optimisers have now, or had when the first schedule of
+  /// `state` was made. `last_step`: where training ends, and with it a cosine without decay_steps.
+  /// `state` outlives the schedule and keeps a plateau's memory.
   /// Throws: ConfigError for bad options, a cosine without an end, or an optimiser without a rate.
   LearningRateSchedule(ScheduleOptions options, TrainState& state,
                        std::optional<std::int64_t> last_step = std::nullopt);
   LearningRateSchedule(RateFactor factor, TrainState& state);
 
   /// Sets the rates of step `step` (from 1) in every parameter group of every optimiser of this
-  /// worker's replicas. Throws: ConfigError where the user's factor is negative or not finite.
+  /// worker's replicas. Throws: ConfigError if the user's factor is negative or not finite.
   void apply(std::int64_t step);
-  /// The rate that the first optimiser's first group was given last; unset: none yet.
+  /// The rate that the first optimiser's first group was last given; unset: none yet.
   [[nodiscard]] std::optional<double> rate() const { return rate_; }
-  /// A plateau takes the validation of an epoch to account; every other schedule ignores it.
+  /// A plateau takes an epoch's validation into account; every other schedule ignores it.
   /// `validation` is reduced, so all workers do the same.
-  /// Throws: ConfigError where it has no metric or loss of that name.
+  /// Throws: ConfigError if it lacks a metric or loss of the configured name.
   void observe(const Report& validation);
 
  private:
@@ -42,9 +42,9 @@ class LearningRateSchedule {
 namespace detail {
 
 /// Remembers the optimisers' present rates as those of create_model, unless some are remembered.
-/// Comes before a checkpoint is restored. Throws: ConfigError for an optimiser without a rate.
+/// Call before a checkpoint is restored. Throws: ConfigError for an optimiser without a rate.
 void remember_rates(TrainState& state);
-/// The end of that: the optimisers get the remembered rates back.
+/// Ends that: restores the remembered rates to the optimisers.
 void forget_rates(TrainState& state);
 
 }  // namespace detail

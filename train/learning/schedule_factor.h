@@ -1,5 +1,5 @@
 // Factors of the learning rate as functions of the step. Free of LibTorch, so that every value can
-// be checked by hand; train/learning/schedule.h gives them to optimisers.
+// be checked by hand; train/learning/schedule.h applies them to optimisers.
 //
 // `step` is the number of the step about to be taken, from 1, as the log shows it. With w warm-up
 // steps the factor of step s <= w is s / w; a decay counts t = s - w - 1 = 0, 1, 2, ... from the
@@ -23,11 +23,11 @@ namespace troupe {
 /// The factor of a step, from 1: finite and at least 0. The same on every worker.
 using RateFactor = std::function<double(std::int64_t step)>;
 
-/// Whether the options move the learning rate at all.
+/// Whether the options change the learning rate at all.
 [[nodiscard]] bool is_scheduled(const ScheduleOptions& options);
 
-/// Throws: ConfigError that names the flag: a name that there is not, a number out of range, `step`
-/// without decay_steps.
+/// Throws: ConfigError naming the flag: an unknown name, a number out of range, or `step` without
+/// decay_steps.
 void validate(const ScheduleOptions& options);
 
 /// Of step `step`. Expects: valid options; cosine with decay_steps above 0.
@@ -36,8 +36,8 @@ void validate(const ScheduleOptions& options);
 
 enum class PlateauAnswer { none, dropped };
 
-/// Takes the metric of one more validation to account. A value that is not finite is no
-/// improvement; the patience-th validation without one lowers the rate, and counting starts anew.
+/// Takes the metric of one more validation into account. A value that is not finite is no
+/// improvement; the patience-th validation without one lowers the rate, and counting restarts.
 PlateauAnswer observe(const ScheduleOptions& options, double value, PlateauState& plateau);
 
 }  // namespace troupe
