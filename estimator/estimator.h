@@ -1,5 +1,5 @@
 // Estimator: hooks, options and a model directory as one object with the verbs train, evaluate,
-// predict and export. What a verb needs of the past it takes from the newest checkpoint, so two
+// predict and export. A verb takes the state that it needs from the newest checkpoint, so two
 // processes may use one directory: one trains, another evaluates.
 //
 //   troupe::Estimator estimator(hooks, {options.train, options.strategy});
@@ -37,13 +37,13 @@ struct EstimatorOptions {
   /// labels. Empty: all fields but the last, or the only one, are inputs, named "input" or
   /// "input_0", "input_1", ...
   std::vector<std::string> feature_names = {};
-  std::optional<WarmStart> warm_start = std::nullopt;  // where training starts without a checkpoint
+  std::optional<WarmStart> warm_start = std::nullopt;  // start of training without a checkpoint
   ModelExportOptions exported = {};  // name and assets of exported models; the step is filled in
 };
 
 struct PredictCall {
   InputFunction input;                     // null: the test split, or else the validation split
-  std::vector<std::string> keys;           // outputs to give; empty: all
+  std::vector<std::string> keys;           // outputs to return; empty: all
   std::optional<std::int64_t> batch_size;  // unset: as in training
   std::string checkpoint;                  // empty: the newest, or else what training starts from
   PredictionStream::Per per = PredictionStream::Per::example;
@@ -51,21 +51,21 @@ struct PredictCall {
 
 class Estimator {
  public:
-  /// `hooks` outlives the estimator. Throws: ConfigError where an option is out of range.
+  /// `hooks` outlives the estimator. Throws: ConfigError if an option is out of range.
   Estimator(const Hooks& hooks, EstimatorOptions options);
   Estimator(std::shared_ptr<const Hooks> hooks, EstimatorOptions options);
   ~Estimator();
   Estimator(Estimator&&) noexcept;
 
-  /// Trains from the newest checkpoint, or anew; see troupe::train. In one process it returns at
-  /// once, without a file or a model made, where the checkpoint has reached max_steps.
-  /// Collective: yes, over the workers of options.strategy.cluster, whom it meets at the first
+  /// Trains from the newest checkpoint, or from the start; see troupe::train. In one process it
+  /// returns at once, without making a file or a model, if the checkpoint has reached max_steps.
+  /// Collective: yes, over the workers of options.strategy.cluster, which it meets at the first
   /// call. Throws: ConfigError in an evaluator or parameter server; as troupe::train.
   History train(const TrainSpec& spec = {});
 
-  /// Set where training would end before its first step, since the newest checkpoint has reached
+  /// Set if training would end before its first step, because the newest checkpoint has reached
   /// max_steps; a process that trains alone then needs no strategy. Unset in a group, whose workers
-  /// are to agree.
+  /// must agree.
   [[nodiscard]] std::optional<History> nothing_to_train(const TrainSpec& spec = {}) const;
 
   /// Losses and metrics of a checkpoint; also written as summaries to evaluation_directory(name).
@@ -74,26 +74,26 @@ class Estimator {
   /// CheckpointError.
   [[nodiscard]] Evaluation evaluate(const EvaluateCall& call = {});
 
-  /// Outputs of predict_step, one example or batch at a time, computed when they are asked for.
+  /// Outputs of predict_step, one example or batch at a time, computed on demand.
   [[nodiscard]] PredictionStream predict(const PredictCall& call = {});
 
-  /// Exports into a new directory below `base` and returns its path. docs/export.md has the files.
+  /// Exports into a new directory below `base`; returns its path. docs/export.md lists the files.
   /// Throws: ConfigError without a trained model; as write_model.
   std::string export_model(const std::string& base, const std::string& checkpoint = "");
-  /// Throws: ConfigError where predict_step cannot be exported, as one example with fresh weights
-  /// shows; so that a training need not end before that is known.
+  /// Throws: ConfigError if predict_step cannot be exported, which one example with fresh weights
+  /// shows: so that this is known before training, not at its end.
   void check_exportable();
-  /// What exporters call: writes the model of `checkpoint` into a directory. Valid as long as this.
+  /// For exporters: writes the model of `checkpoint` into a directory. Valid as long as this.
   [[nodiscard]] ModelWriter model_writer(const std::string& checkpoint);
 
   /// Unset: there is none.
   [[nodiscard]] std::optional<std::string> latest_checkpoint() const;
-  /// Parameters and buffers of the newest checkpoint. Throws: ConfigError where there is none.
+  /// Parameters and buffers of the newest checkpoint. Throws: ConfigError if there is none.
   [[nodiscard]] std::vector<std::string> variable_names() const;
   [[nodiscard]] at::Tensor variable_value(const std::string& name) const;
   [[nodiscard]] std::string evaluation_directory(const std::string& name) const;
 
-  /// Goodbye to the other workers, where train() met them.  Collective: yes.
+  /// Leaves the other workers, if train() met them.  Collective: yes.
   void close();
 
   [[nodiscard]] const EstimatorOptions& options() const { return options_; }
@@ -104,7 +104,7 @@ class Estimator {
   [[nodiscard]] Estimator with_hooks(std::shared_ptr<const Hooks> hooks) const;
 
  private:
-  /// What train does once the strategy is there.
+  /// What train does once the strategy exists.
   History train_together(const TrainOptions& options, const TrainSpec& spec);
   [[nodiscard]] const Splits& splits();
   [[nodiscard]] LoadedModel& evaluation_model(const std::string& checkpoint);

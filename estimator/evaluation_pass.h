@@ -11,8 +11,8 @@
 
 namespace troupe::detail {
 
-/// A metric whose name starts with this is reported without it, and takes the place of one before
-/// it that has the name: how an added metric replaces the hooks' own, which still adds up.
+/// A metric whose name starts with this character is reported without it, and replaces an earlier
+/// metric of that name: so an added metric replaces the hooks' own, which still adds up.
 inline constexpr char kReplaces = '+';
 
 struct EvaluationPass {
@@ -23,13 +23,13 @@ struct EvaluationPass {
 };
 
 /// "loss" is the mean of the batches' losses, "average_loss" the mean over examples. Random streams
-/// are left alone; the replica stays in evaluation mode, its metrics of that phase are the pass's.
-/// Throws: ConfigError where a metric or loss is called "global_step" or "average_loss", or the
-/// data is empty; what the step throws.
+/// are left alone; the replica stays in evaluation mode, holding the pass's metrics of that phase.
+/// Throws: ConfigError if a metric or loss is called "global_step" or "average_loss", or the data
+/// is empty; what the step throws.
 [[nodiscard]] Evaluation run_evaluation(const Hooks& hooks, Replica& replica,
                                         const DistributedDataset& data, const EvaluationPass& pass);
 
-/// All examples in their order, for one replica. Throws: ConfigError where there are none.
+/// All examples in their order, for one replica. Throws: ConfigError if there are none.
 [[nodiscard]] DistributedDataset in_order(const std::shared_ptr<const Dataset>& dataset,
                                           std::int64_t batch_size, const char* what);
 

@@ -14,22 +14,22 @@
 
 namespace troupe {
 
-/// What an added metric may look at: one batch of an evaluation.
+/// The input of an added metric: one batch of an evaluation.
 struct MetricInputs {
   const std::vector<NamedTensor>& features;  // [B, ...]
   const std::vector<at::Tensor>& labels;     // [B, ...]; the fields after the features
   const Predictions& predictions;            // of predict_step
   const TrainOptions& config;
 
-  /// Throws: ConfigError that lists the names there are.
+  /// Throws: ConfigError listing the existing names.
   [[nodiscard]] const at::Tensor& feature(const std::string& name) const;
   [[nodiscard]] const at::Tensor& prediction(const std::string& name) const;
-  /// The first label. Throws: ConfigError where there is none.
+  /// The first label. Throws: ConfigError if there is none.
   [[nodiscard]] const at::Tensor& label() const;
 };
 
 struct AddedMetric {
-  std::string name;  // one of the estimator's own metrics of this name is replaced
+  std::string name;  // replaces the estimator's own metric of this name
   std::shared_ptr<const Metric> metric;
   /// The predictions and targets that the metric measures.
   std::function<std::pair<at::Tensor, at::Tensor>(const MetricInputs&)> select;
@@ -46,15 +46,15 @@ template <class M, class Select>
 /// Throws: ConfigError for an empty or reserved name, or a null member.
 [[nodiscard]] Estimator add_metrics(const Estimator& estimator, std::vector<AddedMetric> metrics);
 
-/// The estimator whose predictions hold input features too, so that they carry identities. Empty
-/// `keys`: all features. Its predictions throw: ConfigError where a key is no feature, or is a
-/// prediction's name already.
+/// The estimator whose predictions also contain input features, so that they carry identities.
+/// Empty `keys`: all features. Predicting throws: ConfigError if a key is not a feature, or is
+/// already the name of a prediction.
 [[nodiscard]] Estimator forward_features(const Estimator& estimator,
                                          std::vector<std::string> keys = {});
 
 namespace detail {
 
-/// Another object's hooks, to override some of.
+/// Another object's hooks, so that some can be overridden.
 class WrappedHooks : public Hooks {
  public:
   explicit WrappedHooks(std::shared_ptr<const Hooks> inner) : inner_(std::move(inner)) {}
@@ -81,7 +81,7 @@ class WrappedHooks : public Hooks {
   std::shared_ptr<const Hooks> inner_;
 };
 
-/// A batch's fields, told apart: which are the model's inputs, and what they are called.
+/// A batch's fields, separated: the model's inputs with their names, and the labels.
 struct FeaturesAndLabels {
   std::vector<NamedTensor> features;
   std::vector<at::Tensor> labels;

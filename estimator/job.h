@@ -1,5 +1,5 @@
-// Job: what this process is here for, by --mode and its role in the cluster. It carries out all
-// that is no training, and has --mode train_and_evaluate train by the loop that stands in main:
+// Job: what this process does, by --mode and its role in the cluster. It carries out everything but
+// training, and has --mode train_and_evaluate train by the loop in main:
 //
 //   troupe::Job job(hooks, options);
 //   if (job.done_without_training()) return;
@@ -23,44 +23,44 @@
 
 namespace troupe {
 
-/// What a program's modes need beside hooks and flags.
+/// What a program's modes need besides hooks and flags.
 struct JobExtras {
   std::vector<std::string> feature_names = {};  // as EstimatorOptions::feature_names
-  std::vector<AddedMetric> metrics = {};        // of evaluations, beside the hooks' own
-  Exporters exporters = {};                     // in place of those that --exporter names
+  std::vector<AddedMetric> metrics = {};        // of evaluations, besides the hooks' own
+  Exporters exporters = {};                     // instead of those that --exporter names
   Callbacks callbacks = {};                     // of training, in every mode that trains
   ModelExportOptions exported = {};             // name and assets of exported models
 };
 
 class Job {
  public:
-  /// `hooks` outlives it. Throws: ConfigError where mode, role and hooks do not go together, before
-  /// anything is started or written: also where a model is to be exported and predict_step cannot
-  /// take an example.
+  /// `hooks` outlives it. Throws: ConfigError if mode, role and hooks do not fit together, before
+  /// anything is started or written: also if a model is to be exported but predict_step cannot take
+  /// an example.
   Job(const Hooks& hooks, const Options& options, JobExtras extras = {});
   ~Job();
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
 
-  /// Does the whole part of a process that does not train, and returns true: a parameter server,
-  /// an evaluator, --mode evaluate, predict (one JSON object per line on stdout) or export (the
-  /// path on stdout), which are the chief's alone, and a training whose last step is saved already.
-  /// With --json-summary the last line of stdout is a JSON object. False, at once: train.
-  /// Blocks: as long as that takes.  Throws: as Estimator's verbs; EnvironmentError where stdout
-  /// cannot be written.
+  /// Does all the work of a process that does not train, and returns true: a parameter server, an
+  /// evaluator, --mode evaluate, predict (one JSON object per line on stdout) or export (the path
+  /// on stdout), which only the chief runs, and training whose last step is saved already. With
+  /// --json-summary the last line of stdout is a JSON object. False, at once: train. Blocks: as
+  /// long as that takes.  Throws: as Estimator's verbs; EnvironmentError if stdout cannot be
+  /// written.
   [[nodiscard]] bool done_without_training();
 
-  /// For the TrainingRun: the extras' own, early stopping, and in train_and_evaluate what evaluates
-  /// and exports at checkpoints. Once.
+  /// For the TrainingRun: the extras' own, early stopping, and in train_and_evaluate the callbacks
+  /// that evaluate and export at checkpoints. Call once.
   [[nodiscard]] Callbacks callbacks();
 
-  /// After the goodbye to the other workers, which do not wait for it: in train_and_evaluate the
-  /// chief marks the end and evaluates the last checkpoint, where no evaluator does.
+  /// After leaving the other workers, which do not wait for it: in train_and_evaluate the chief
+  /// marks the end and evaluates the last checkpoint, unless an evaluator does.
   /// Collective: no.
   void after_training(const History& history);
 
  private:
-  /// Where the mode does more than train, made when it is needed: it reads data and model.
+  /// For modes that do more than train; made on first use, because it reads data and model.
   Estimator& estimator();
   /// --mode evaluate, predict or export.
   void use_model();
@@ -73,8 +73,8 @@ class Job {
   std::unique_ptr<EvaluatedTraining> evaluated_;  // null: another mode
 };
 
-/// template/main.cpp after its hooks, for programs that leave the loop as it is: all that a job of
-/// these options is.  Collective: yes.  Throws: as Job and train().
+/// template/main.cpp after its hooks, for programs that keep the loop as it is: the whole job that
+/// these options describe.  Collective: yes.  Throws: as Job and train().
 void run_job(const Hooks& hooks, const Options& options, JobExtras extras = {});
 
 }  // namespace troupe

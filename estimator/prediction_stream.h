@@ -13,8 +13,8 @@
 
 namespace troupe {
 
-/// A model in this process with the weights of a checkpoint, to evaluate, predict with
-/// or export. Making it and loading it leave training's random streams alone.
+/// A model in this process with the weights of a checkpoint, to evaluate, predict with or export.
+/// Making and loading it leave training's random streams alone.
 class LoadedModel {
  public:
   /// Fresh weights, as training with these options and this seed would start from, on its first
@@ -24,7 +24,7 @@ class LoadedModel {
   /// Throws: CheckpointError.
   void load(const std::string& checkpoint);
   [[nodiscard]] Replica& replica() { return *state_.replicas.front(); }
-  /// Of the weights' checkpoint; 0 for fresh ones, too.
+  /// Of the weights' checkpoint; 0 for fresh weights.
   [[nodiscard]] std::int64_t step() const { return state_.step; }
   /// No checkpoint was loaded.
   [[nodiscard]] bool is_fresh() const { return fresh_; }
@@ -40,7 +40,7 @@ class PredictionStream {
  public:
   enum class Per { example, batch };
   struct Options {
-    std::vector<std::string> keys;  // outputs to give; empty: all
+    std::vector<std::string> keys;  // outputs to return; empty: all
     Per per = Per::example;
     std::size_t features = 0;  // how many leading fields predict_step sees; 0: all
   };
@@ -52,8 +52,8 @@ class PredictionStream {
   PredictionStream(PredictionStream&&) noexcept;
 
   /// The outputs of the next example (each without the batch dimension) or of the next batch; unset
-  /// at the end. Throws: ConfigError where no output has a wanted name, or, per example, where
-  /// outputs differ in their batch length; what predict_step throws.
+  /// at the end. Throws: ConfigError if no output has a requested name, or, per example, if outputs
+  /// differ in their batch length; what predict_step throws.
   [[nodiscard]] std::optional<Predictions> next();
 
  private:

@@ -24,7 +24,7 @@ struct TrainSpec {
   InputFunction input;                    // null: the training split
   std::optional<std::int64_t> steps;      // this many more; not together with max_steps
   std::optional<std::int64_t> max_steps;  // absolute. Neither: as the estimator's options say
-  /// Actions run on every worker. Listeners are the chief's.
+  /// Actions run on every worker, listeners on the chief.
   Companions companions;
 
   /// Throws: ConfigError that names the field.
@@ -56,7 +56,7 @@ struct EvalSpec : EvaluateCall {
   void validate() const;
 };
 
-/// The specs that flags describe (cli/), exporters included; early stopping comes as an action.
+/// The specs that flags describe (cli/), exporters included; early stopping is added as an action.
 [[nodiscard]] TrainSpec train_spec(const TrainOptions& train, const EvalOptions& eval);
 [[nodiscard]] EvalSpec eval_spec(const EvalOptions& eval);
 

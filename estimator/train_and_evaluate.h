@@ -12,8 +12,8 @@
 
 namespace troupe {
 
-/// What this process evaluated and exported last; empty in a worker, and where there was nothing
-/// left to train.
+/// What this process evaluated and exported last; empty in a worker, and if nothing was left to
+/// train.
 struct TrainAndEvaluateResult {
   std::optional<Evaluation> evaluation;
   std::vector<std::optional<std::string>> exports;  // by exporter; unset: it chose not to
@@ -21,9 +21,9 @@ struct TrainAndEvaluateResult {
 
 class EvaluationListener;
 
-/// What surrounds a training in train_and_evaluate, whoever's loop it is: the evaluator's work;
-/// evaluations at checkpoints where a process is alone; and the end, after which the chief
-/// evaluates the last checkpoint unless an evaluator does.
+/// Everything around training in train_and_evaluate, whichever loop trains: the evaluator's work;
+/// evaluations at checkpoints if a process is alone; and the end, after which the chief evaluates
+/// the last checkpoint unless an evaluator does.
 class EvaluatedTraining {
  public:
   /// `estimator` outlives it.  Throws: ConfigError as train_and_evaluate.
@@ -35,18 +35,18 @@ class EvaluatedTraining {
   /// Evaluates and exports the newest checkpoint until training is over.
   /// Blocks: that long, or idle_timeout_secs without news.
   TrainAndEvaluateResult run_evaluator();
-  /// What the training runs with: the train spec, and what watches over its checkpoints. Once.
+  /// The spec to train with: the train spec, and what watches over its checkpoints. Call once.
   [[nodiscard]] TrainSpec training();
-  /// After training and the goodbye to the other workers, which do not wait for it. Collective: no.
+  /// After training and leaving the other workers, which do not wait for it. Collective: no.
   TrainAndEvaluateResult after_training(const History& history);
 
  private:
   [[nodiscard]] TrainingGoal goal() const;
   [[nodiscard]] const std::string& model_dir() const { return estimator_.config().model_dir; }
   void announce() const;
-  /// Marks, by the chief, that training is over. Returns whether that is news.
+  /// On the chief, marks that training is over. Returns whether that is new.
   bool mark_finished(const History& history);
-  /// Once, what training came to; nothing where it was evaluated already.
+  /// Evaluates the result of training, once; nothing if that was evaluated already.
   TrainAndEvaluateResult evaluate_last();
 
   Estimator& estimator_;
@@ -57,10 +57,10 @@ class EvaluatedTraining {
   std::shared_ptr<EvaluationListener> listener_;  // null: not alone
 };
 
-/// Does what this process's role is (docs/train_and_evaluate.md):
+/// Carries out this process's role (docs/train_and_evaluate.md):
 /// alone: trains, and evaluates at checkpoints as throttle_secs allows, the last one always;
-/// chief and workers: train; then the chief leaves a finished marker, all say goodbye, and where no
-/// evaluator is at work the chief evaluates and exports the last checkpoint;
+/// chief and workers: train; then the chief writes a finished marker, all leave the group, and if
+/// no evaluator is at work the chief evaluates and exports the last checkpoint;
 /// evaluator: evaluates and exports the newest checkpoint until training is over.
 /// Collective: yes, over chief and workers.  Throws: ConfigError (specs first, before anything
 /// starts; checkpoints that are never saved; an evaluator other than evaluator/0); as

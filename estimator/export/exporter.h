@@ -1,9 +1,9 @@
-// Exporter: decides which evaluated checkpoints become models that other programs open. What such a
-// model's files are is the ModelWriter's business.
+// Exporter: decides which evaluated checkpoints become models that other programs open. The
+// ModelWriter determines such a model's files.
 //
 // An export is a directory <model_dir>/export/<exporter>/<seconds since 1970>/, written beside that
-// name as temp-<seconds> and renamed when it is complete: a reader that skips names which are not
-// numbers never sees half a model.
+// name as temp-<seconds> and renamed once it is complete: a reader that skips names other than
+// numbers never sees a partial model.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace troupe {
 
-/// Writes the model of a checkpoint into an empty directory that exists.
+/// Writes the model of a checkpoint into an existing, empty directory.
 using ModelWriter = std::function<void(const std::string& directory)>;
 
 /// An evaluated checkpoint, offered for export.
@@ -26,8 +26,8 @@ struct ExportOffer {
   std::string export_directory;      // <model_dir>/export/<exporter's name>; may not exist yet
   std::string checkpoint;            // its directory
   Evaluation evaluation;             // of that checkpoint
-  std::string evaluation_directory;  // where evaluations of this name leave their event files
-  bool is_final = false;             // no later checkpoint comes
+  std::string evaluation_directory;  // where evaluations of this name write their event files
+  bool is_final = false;             // no later checkpoint follows
   ModelWriter write_model;
 };
 
@@ -37,7 +37,7 @@ class Exporter {
   /// A file name, unique among the exporters of an evaluation.
   [[nodiscard]] virtual const std::string& name() const = 0;
   /// Returns the path of the export; unset: this one is not exported, and nothing was touched.
-  /// Throws: EnvironmentError where it cannot be written; what write_model throws.
+  /// Throws: EnvironmentError if it cannot be written; what write_model throws.
   virtual std::optional<std::string> offer(const ExportOffer& offer) = 0;
 };
 
@@ -45,7 +45,7 @@ class Exporter {
 using WallSeconds = std::function<std::int64_t()>;
 [[nodiscard]] std::int64_t wall_seconds();
 
-/// What an exporter asks of the world; tests put others in its place.
+/// An exporter's access to the outside world, which tests replace.
 struct ExporterWorld {
   WallSeconds now = &wall_seconds;
   Sleep sleep = &sleep_for;
@@ -56,13 +56,13 @@ struct ExporterWorld {
 using Exporters = std::vector<std::shared_ptr<Exporter>>;
 
 /// Exports every time. Keeps the newest `keep`, counted over all runs; unset: all.
-/// Throws: ConfigError where keep is not above 0, or the name is no file name.
+/// Throws: ConfigError if keep is not above 0, or the name is not a file name.
 [[nodiscard]] std::shared_ptr<Exporter> make_latest_exporter(std::string name,
                                                              std::optional<int> keep = 5,
                                                              ExporterWorld world = {});
 
-/// Exports the final checkpoint only. Training that ended early has a final one too; Estimator's
-/// FinalExporter fired at max_steps alone.
+/// Exports only the final checkpoint. Training that ended early has a final one, too; Estimator's
+/// FinalExporter ran at max_steps alone.
 [[nodiscard]] std::shared_ptr<Exporter> make_final_exporter(std::string name,
                                                             ExporterWorld world = {});
 
@@ -70,20 +70,20 @@ using Exporters = std::vector<std::shared_ptr<Exporter>>;
 using IsBetter = std::function<bool(const Evaluation& best, const Evaluation& current)>;
 
 /// Strictly smaller, strictly larger value of a metric.
-/// The function throws: ConfigError that lists the metrics there are.
+/// The function throws: ConfigError listing the existing metrics.
 [[nodiscard]] IsBetter smaller(std::string metric = "loss");
 [[nodiscard]] IsBetter larger(std::string metric);
 
-/// Exports what is better than everything before, over all runs: the best evaluation is kept in
-/// `best.json` beside the exports; without that file it is found in the event files, the present
-/// evaluation left out.
-/// Throws: ConfigError as make_latest_exporter, or where is_better is null.
+/// Exports each checkpoint that is better than all before it, over all runs: the best evaluation is
+/// kept in `best.json` beside the exports; without that file it is found in the event files,
+/// excluding the present evaluation.
+/// Throws: ConfigError as make_latest_exporter, or if is_better is null.
 [[nodiscard]] std::shared_ptr<Exporter> make_best_exporter(std::string name = "best",
                                                            IsBetter is_better = smaller(),
                                                            std::optional<int> keep = 5,
                                                            ExporterWorld world = {});
 
-/// Throws: ConfigError where one is null, a name is no file name or is there twice.
+/// Throws: ConfigError if one is null, or a name is not a file name or occurs twice.
 void validate(const Exporters& exporters);
 
 }  // namespace troupe

@@ -10,7 +10,7 @@
 
 namespace troupe {
 
-/// What an export is told beside the model.
+/// Settings of an export, besides the model.
 struct ModelExportOptions {
   std::string model_name = "model";  // Triton's name of the model
   std::int64_t global_step = 0;
@@ -18,11 +18,11 @@ struct ModelExportOptions {
   std::vector<std::pair<std::string, std::string>> assets;
 };
 
-/// Throws: ConfigError where the model's name is no plain file name, or an asset's place is there
-/// twice or leaves its folder; EnvironmentError where a file to copy is not there.
+/// Throws: ConfigError if the model's name is not a plain file name, or an asset's place occurs
+/// twice or is outside its folder; EnvironmentError if a file to copy does not exist.
 void validate(const ModelExportOptions& options);
 
-/// Fills `directory`, which exists and is empty:
+/// Fills `directory`, which must exist and be empty:
 ///   model.pt            TorchScript, opened by LibTorch and Python without the user's code
 ///   model.safetensors   parameters and buffers by name
 ///   signature.json      names, dtypes and shapes of inputs and outputs, default output, step

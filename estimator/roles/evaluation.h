@@ -1,5 +1,5 @@
-// Evaluation: what evaluating one checkpoint came to, and how the roles of train_and_evaluate get
-// one and what it exports. They need no more of an estimator than EvaluationJob, so they are tested
+// Evaluation: the result of evaluating one checkpoint, and how the roles of train_and_evaluate get
+// one and its exports. They need no more of an estimator than EvaluationJob, so they are tested
 // without a model.
 #pragma once
 
@@ -20,7 +20,7 @@ struct Evaluation {
   /// over examples), a task's further losses and its metrics.
   std::vector<std::pair<std::string, double>> metrics;
 
-  /// Throws: ConfigError that lists the names there are.
+  /// Throws: ConfigError listing the existing names.
   [[nodiscard]] double at(const std::string& name) const;
 };
 
@@ -33,13 +33,13 @@ class EvaluationJob {
   /// The directory of the newest complete checkpoint; unset: there is none yet.
   [[nodiscard]] virtual std::optional<std::string> latest_checkpoint() = 0;
   /// Evaluates that checkpoint and writes the summaries.
-  /// Throws: CheckpointError when it is not there any more or not good.
+  /// Throws: CheckpointError if it no longer exists or is damaged.
   [[nodiscard]] virtual Evaluation evaluate(const std::string& checkpoint) = 0;
-  /// Runs the exporters, in their order; one answer each, unset where an exporter chose not to.
+  /// Runs the exporters, in their order; one result each, unset if an exporter chose not to.
   virtual std::vector<std::optional<std::string>> export_models(const std::string& checkpoint,
                                                                 const Evaluation& evaluation,
                                                                 bool is_final) = 0;
-  /// What the chief left when its training ended; unset: it has not ended.
+  /// The marker that the chief left when training ended; unset: it has not ended.
   [[nodiscard]] virtual std::optional<Finished> finished() = 0;
 };
 
@@ -51,15 +51,15 @@ struct EvaluationRound {
   bool is_final = false;  // the exporters were told so
 };
 
-/// Evaluates `checkpoint` and runs the exporters. `is_final` is asked between the two, with the
-/// evaluation's step, since training may end meanwhile.
-/// Throws: ConfigError where the evaluation has no metrics; what the job throws.
+/// Evaluates `checkpoint` and runs the exporters. `is_final` is called between the two, with the
+/// evaluation's step, because training may end meanwhile.
+/// Throws: ConfigError if the evaluation has no metrics; what the job throws.
 [[nodiscard]] EvaluationRound evaluate_and_export(
     EvaluationJob& job, const std::string& checkpoint,
     const std::function<bool(std::int64_t step)>& is_final);
 
-/// Where it turns out only later that `round` was the final one: runs the exporters again and tells
-/// them so. An exporter that does not choose to export again keeps its former answer.
+/// For a `round` that only later turns out to be the final one: runs the exporters again and tells
+/// them so. An exporter that chooses not to export again keeps its former result.
 void export_as_final(EvaluationJob& job, EvaluationRound& round);
 
 /// Whether the evaluation of `step` has reached goal.max_steps. Step 0 never has.
@@ -70,7 +70,7 @@ void export_as_final(EvaluationJob& job, EvaluationRound& round);
 
 /// How a role waits, so that tests need no sleep.
 using Sleep = std::function<void(Seconds duration)>;
-/// The thread really waits.
+/// Blocks the thread.
 void sleep_for(Seconds duration);
 
 }  // namespace troupe

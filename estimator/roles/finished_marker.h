@@ -1,6 +1,6 @@
-// Finished marker: the file `finished.json` of a model directory, by which the chief tells the
-// evaluator that no further checkpoint will come. Estimator's evaluator knew only max_steps and
-// never ended when training stopped early.
+// Finished marker: the file `finished.json` of a model directory, with which the chief tells the
+// evaluator that no further checkpoint will follow. Estimator's evaluator knew only max_steps and
+// never ended if training stopped early.
 #pragma once
 
 #include <cstdint>
@@ -30,21 +30,21 @@ struct Finished {
 
 /// Durable and in one step; replaces the former one. Throws: CheckpointError.
 void write_finished(FileSystem& files, const Finished& finished);
-/// Unset: there is none, or it cannot be understood (a warning says so).
+/// Unset: there is none, or it is unusable (logged as a warning).
 [[nodiscard]] std::optional<Finished> read_finished(FileSystem& files);
-/// Removes it where it is there. Throws: CheckpointError.
+/// Removes it if it exists. Throws: CheckpointError.
 void clear_finished(FileSystem& files);
 
-/// A small file that is looked at again and again.
+/// A small file that is polled.
 class WatchedFile {
  public:
   /// `files` outlives it. A file of more than `max_bytes` counts as none.
   WatchedFile(FileSystem& files, std::string name, std::uint64_t max_bytes)
       : files_(files), name_(std::move(name)), max_bytes_(max_bytes) {}
 
-  /// Looks at it. Whether it says something else than at the look before; true at the first one.
+  /// Reads it. Whether its content differs from that of the previous read; true at the first one.
   [[nodiscard]] bool has_changed();
-  /// At the last look; "" where it was not there.
+  /// At the last read; "" if it did not exist.
   [[nodiscard]] const std::string& content() const { return *content_; }
 
  private:
@@ -60,8 +60,8 @@ class MarkerReader {
   /// `files` and `clock` outlive it.
   MarkerReader(FileSystem& files, const Clock& clock);
 
-  /// The marker; unset: training has not ended. One that was there at the first look may be of an
-  /// earlier run that the chief is about to go on from, and has kGrace to take it away.
+  /// The marker; unset: training has not ended. One that existed at the first read may be of an
+  /// earlier run that the chief is about to continue; the chief has kGrace to remove it.
   [[nodiscard]] std::optional<Finished> read();
 
   static constexpr Seconds kGrace{30};
@@ -69,9 +69,9 @@ class MarkerReader {
  private:
   FileSystem& files_;
   const Clock& clock_;
-  WatchedFile file_;  // read where it has changed: a damaged one is told of once
+  WatchedFile file_;  // read when it has changed: a damaged one is logged once
   std::optional<Clock::TimePoint> first_look_;
-  std::string old_;  // the file at the first look
+  std::string old_;  // the file at the first read
   std::optional<Finished> marker_;
 };
 
