@@ -13,30 +13,29 @@
 
 namespace troupe {
 
-/// A longer record is taken for damage: a summary of scalars has some hundred bytes.
+/// A longer record counts as damage: a summary of scalars takes a few hundred bytes.
 inline constexpr std::uint64_t kMaxRecordBytes = std::uint64_t{64} << 20;
 
-/// CRC-32C, rotated and shifted: so the checksum of data that holds its own checksum is no
+/// CRC-32C, rotated and shifted, so that the checksum of data that holds its own checksum is not a
 /// constant.
 [[nodiscard]] std::uint32_t masked_crc32c(std::string_view bytes);
 
-/// `message` with what stands around it in a file.
+/// `message` framed as a record of a file.
 [[nodiscard]] std::string frame_record(std::string_view message);
 
-/// Reads a file record by record, up to the size that it has at the beginning: another process may
-/// be writing it.
+/// Reads a file record by record, up to its size when opened: another process may be writing it.
 class RecordReader {
  public:
-  /// Throws: EnvironmentError where the file cannot be opened.
+  /// Throws: EnvironmentError if the file cannot be opened.
   explicit RecordReader(const std::string& path);
 
-  /// The next record's message; false at the end, which is where damage() is, if there is any.
-  /// Nothing after damage can be trusted: the length that leads to the next record is part of it.
-  /// Throws: EnvironmentError where the file cannot be read.
+  /// The next record's message; false at the end, which is where any damage() is.
+  /// Nothing after damage can be trusted: it includes the length that leads to the next record.
+  /// Throws: EnvironmentError if the file cannot be read.
   [[nodiscard]] bool next(std::string& message);
-  /// What is wrong with the file, from where on; "" for a file that is whole.
+  /// What is wrong with the file, and from where on; "" for an intact file.
   [[nodiscard]] const std::string& damage() const { return damage_; }
-  /// Where the last record that next() looked at begins.
+  /// Where the last record that next() read begins.
   [[nodiscard]] std::uint64_t offset() const { return offset_; }
 
  private:
@@ -51,10 +50,10 @@ class RecordReader {
   std::string damage_;
 };
 
-/// The names of the event files of `directory`, by which readers find them and know their order: by
-/// the seconds in them, then by name; of other writers, too. Empty where the directory is missing.
+/// The names of the event files in `directory`, in the order that readers use: by the seconds in
+/// them, then by name; other writers' too. Empty if the directory is missing.
 ///   events.out.tfevents.<seconds since 1970, 10 digits>.<machine>.<process>.<count>
-/// Throws: EnvironmentError where it cannot be listed.
+/// Throws: EnvironmentError if it cannot be listed.
 [[nodiscard]] std::vector<std::string> list_event_files(const std::string& directory);
 
 /// A file that is being written.

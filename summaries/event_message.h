@@ -1,5 +1,5 @@
-// Event messages: what the records of an event file say. Encoding of what Troupe writes, decoding
-// of what it needs to know again. docs/summaries.md has the field numbers.
+// Event messages: the content of an event file's records. Encodes what Troupe writes, and decodes
+// what it reads back. docs/summaries.md has the field numbers.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@ struct Scalar {
 /// Seconds since 1970.
 using WallTime = double;
 
-/// The first event of a file: who reads it knows the format.
+/// The first event of a file: it tells readers the format.
 [[nodiscard]] std::string encode_file_version(WallTime now);
-/// Tells readers that a run starts at `step`: what older files say of this step and later ones is
-/// of a run that was given up.
+/// Tells readers that a run starts at `step`: what older files say of this step and later ones
+/// belongs to an abandoned run.
 [[nodiscard]] std::string encode_session_start(std::int64_t step, WallTime now);
 /// Values that are not finite are written as they are.
 [[nodiscard]] std::string encode_scalars(std::int64_t step, const std::vector<Scalar>& scalars,
@@ -34,9 +34,9 @@ struct Event {
   std::vector<Scalar> scalars;
 };
 
-/// Numbers given as simple_value, or as a tensor of one float32 or float64 and no dimension. All
-/// else (images, histograms, texts, fields of later versions) is passed over.
-/// Throws: DataError where `message` is not a protocol-buffer message.
+/// Numbers given as simple_value, or as a tensor of one float32 or float64 without dimensions.
+/// Everything else (images, histograms, texts, fields of later versions) is skipped.
+/// Throws: DataError if `message` is not a protocol-buffer message.
 [[nodiscard]] Event decode_event(std::string_view message);
 
 }  // namespace troupe

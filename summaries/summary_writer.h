@@ -21,10 +21,10 @@ class SummaryWriter {
  public:
   using Now = std::function<WallTime()>;
 
-  /// Makes `directory` and what is missing above it; makes no file before the first write. A run
-  /// whose first summary is of `first_step` or later tells readers to forget what former files say
-  /// of that step and later ones; unset: nothing is forgotten, as fits evaluations.
-  /// Throws: EnvironmentError where the directory cannot be made.
+  /// Makes `directory` and its missing parents, but no file before the first write. A run whose
+  /// first summary is of `first_step` or later tells readers to discard what former files say of
+  /// that step and later ones; unset: nothing is discarded, as evaluations need it.
+  /// Throws: EnvironmentError if the directory cannot be made.
   explicit SummaryWriter(std::string directory,
                          std::optional<std::int64_t> first_step = std::nullopt,
                          Now now = &system_time);
@@ -32,7 +32,7 @@ class SummaryWriter {
 
   /// Durable against the end of this process when it returns (not against a loss of power).
   /// {"step": 100, "time": 1700000000.5, "loss": 0.25, "global_step/sec": 150.0}
-  /// Throws: EnvironmentError where the files cannot be written.
+  /// Throws: EnvironmentError if the files cannot be written.
   void write(std::int64_t step, const std::vector<Scalar>& scalars);
   /// A text summary; in the JSON line a string.
   void write_text(std::int64_t step, const std::string& tag, const std::string& value);
