@@ -1,5 +1,5 @@
-// DistributedDataset: a data set as the replicas of this worker read it, epoch by epoch, one step
-// ahead of the training thread.
+// DistributedDataset: a data set as the replicas of this worker read it, epoch by epoch, a few
+// steps ahead of the training thread.
 //
 // Threads: each Epoch owns one prefetch thread, which calls Dataset::get_into(), and a queue of at
 // most LoaderOptions::prefetch_steps finished steps. The Epoch itself belongs to one thread. A step

@@ -37,8 +37,9 @@ class Todo {
 /// `return troupe::todo(4, "create_model: return your network and its optimiser");`
 [[nodiscard]] inline Todo todo(int number, std::string what) { return {number, std::move(what)}; }
 
-/// Finds the hooks that still return todo(), by calling them: all of them if one of the create_
-/// hooks is open (a step then gets an empty batch and no model, and cannot go further), else none.
+/// Finds the hooks that still return todo(), by calling them: the create_ hooks and, if one of
+/// these is open, the steps of training, validation and test (with an empty batch and no model, so
+/// they cannot go further). predict_step is optional and not called.
 /// Throws: TodoError listing every open one.
 void check_no_open_todos(const Hooks& hooks);
 

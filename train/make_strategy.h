@@ -8,9 +8,9 @@
 
 namespace troupe {
 
-/// "auto" is multi-worker for more than one worker, else mirrored for more than one replica, else
-/// one-device. Sets the number of compute threads. Throws: ConfigError for an unknown name; what
-/// the strategies' own makers throw.
+/// Automatic is parameter-server for a cluster with servers, else multi-worker for more than one
+/// worker, else mirrored for more than one replica, else one-device. Sets the number of compute
+/// threads. Throws: ConfigError where kind and cluster disagree; what the strategies' makers throw.
 [[nodiscard]] std::unique_ptr<Strategy> make_strategy(const StrategyOptions& options);
 
 }  // namespace troupe

@@ -114,8 +114,8 @@ using Actions = std::vector<std::shared_ptr<PeriodicAction>>;
 /// The callbacks of a training run.
 struct Callbacks {
   /// Where validation happens: in the training loop (TrainingRun::validate), or in listeners that
-  /// evaluate checkpoints, as under train_and_evaluate. A plateau schedule still validates after
-  /// every epoch.
+  /// evaluate checkpoints, as under train_and_evaluate. With a plateau schedule
+  /// TrainingRun::validate() validates either way.
   enum class Validation { every_epoch, at_checkpoints };
 
   Actions actions;            // on every worker the same list
