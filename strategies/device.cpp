@@ -36,7 +36,7 @@ std::vector<c10::Device> replica_devices(const StrategyOptions& options) {
   if (!options.devices.empty()) {
     const auto named = static_cast<int>(options.devices.size());
     if (options.replicas != 0 && options.replicas != named) {
-      throw ConfigError(text("--replicas is ", options.replicas, ", and --devices names ", named,
+      throw ConfigError(text("--replicas is ", options.replicas, ", but --devices names ", named,
                              named == 1 ? " device." : " devices."),
                         "name one device for each replica, or leave one of the two flags out.");
     }

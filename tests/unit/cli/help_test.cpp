@@ -133,7 +133,8 @@ TEST_SUITE("cli") {
     CHECK(contains(entry(all, "exporter"), "[latest]"));
     CHECK(contains(entry(all, "mode"), "[train]"));
     CHECK(contains(entry(all, "on-non-finite"), "[fail]"));
-    CHECK(contains(entry(all, "strategy"), "[" + troupe::StrategyOptions().name + "]"));
+    CHECK(contains(entry(all, "strategy"),
+                   std::string("[") + name_of(troupe::StrategyOptions().kind) + "]"));
     CHECK(contains(entry(all, "device"), "[" + troupe::StrategyOptions().device + "]"));
     CHECK(train.progress == !entry(all, "no-progress").empty());
     CHECK_FALSE(contains(entry(all, "max-steps"), "["));

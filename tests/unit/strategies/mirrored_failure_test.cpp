@@ -164,9 +164,11 @@ TEST_SUITE("strategies") {
     refused([](auto& o) { o.devices = {"cpu:0", "gpu"}; }, "--devices gpu is no device");
     refused([](auto& o) { o.devices = {"cpu:x"}; }, "--devices cpu:x is no device");
     refused([](auto& o) { o.devices = {"cpu:0"}, o.replicas = 2; },
-            "--replicas is 2, and --devices names 1 device.");
-    refused([](auto& o) { o.name = "one-device", o.replicas = 2; }, "and 2 replicas");
-    refused([](auto& o) { o = options_of(0, 2, 1), o.name = "mirrored"; }, "describes 2 workers");
+            "--replicas is 2, but --devices names 1 device.");
+    refused([](auto& o) { o.kind = troupe::StrategyKind::one_device, o.replicas = 2; },
+            "but 2 replicas");
+    refused([](auto& o) { o = options_of(0, 2, 1), o.kind = troupe::StrategyKind::mirrored; },
+            "describes 2 workers");
     options.devices = {"cuda:0", "cuda:99"};
     CHECK_THROWS_AS((void)troupe::make_strategy(options), troupe::EnvironmentError);
   }

@@ -51,7 +51,7 @@ using WorkerBody = std::function<void(int rank, Strategy& strategy)>;
 /// Errors by process: workers, then servers.
 inline RankErrors try_job(const Job& job, const Hooks& hooks, const WorkerBody& body) {
   StrategyOptions common;
-  common.name = "parameter-server";
+  common.kind = StrategyKind::parameter_server;
   common.cluster.members.clear();
   for (int i = 0; i < job.workers; ++i) {
     common.cluster.members.push_back({text("worker/", i), Endpoint{"127.0.0.1", free_port()}});
