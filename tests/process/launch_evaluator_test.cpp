@@ -125,7 +125,7 @@ TEST_SUITE("process") {
     const Gate gate;
     Process process(run_command({"--workers", "1", "--evaluator"},
                                 roles("exit 5", "read go < " + gate.path() + "; exit 7")));
-    REQUIRE(process.wait_for_output("the workers go on without evaluation.\n"));
+    REQUIRE(process.wait_for_output("training continues without evaluation.\n"));
     gate.open();
     const ProcessResult result = process.wait();
     CHECK(result.exit_code == 7);

@@ -376,7 +376,7 @@ TEST_SUITE("cli") {
     CHECK(eval.stop_if_no_increase == "accuracy:5");
     CHECK(eval.stop_if_lower == "loss:-1");
     CHECK(eval.stop_if_higher == "accuracy:0.9");
-    CHECK(contains(refusal(words_of(flags)), "evaluates nothing meanwhile"));
+    CHECK(contains(refusal(words_of(flags)), "does not evaluate while it trains"));
   }
 
   TEST_CASE("command line: a checkpoint's path names the model directory too") {

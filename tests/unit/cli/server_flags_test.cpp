@@ -76,7 +76,7 @@ TEST_SUITE("cli") {
       CAPTURE(words.front());
       for (const Environment& environment : {Environment(), kGroup}) {
         CHECK(contains(refusal(words, environment),
-                       words.front() + " is given, but no parameter server takes part"));
+                       words.front() + " is given, but the cluster has no parameter server"));
       }
     }
   }

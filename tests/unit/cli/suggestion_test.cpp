@@ -1,7 +1,6 @@
-#include "cli/flags_table.h"
-
 #include <string>
 
+#include "cli/flags_table.h"
 #include "tests/support/test_prelude.h"
 
 TEST_SUITE("cli") {

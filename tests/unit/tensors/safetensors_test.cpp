@@ -156,7 +156,7 @@ TEST_SUITE("train") {
         {R"({"a":{"dtype":"F32","shape":[4611686018427387904],"data_offsets":[0,0]}})", 0,
          "not its shape"},
         {R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,1]}})", 1, "not its shape"},
-        {R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0]}})", 1, "not two offsets"},
+        {R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0]}})", 1, "must have two offsets"},
         {R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[1,0]}})", 1, "bytes 1 to 0 of 1"},
         {R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})", 1, "bytes 0 to 2 of 1"},
         {R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,18446744073709551616]}})", 1,

@@ -80,7 +80,7 @@ TEST_SUITE("learning") {
     CHECK(second.averages != second.hash);
     options.ema_decay = 0.9;
     (void)train_alone(TinyHooks(), options, 5);
-    CHECK(has(log.text(), "go on with --ema-decay 0.9; so far it was 0.5"));
+    CHECK(has(log.text(), "continue with --ema-decay 0.9; so far it was 0.5"));
     options.ema_decay = 0;
     const Ending last = train_alone(TinyHooks(), options, 6);
     CHECK(has(log.text(), "averaged weights are dropped"));

@@ -263,7 +263,8 @@ TEST_SUITE("train") {
   TEST_CASE("run: one at a time, and the next one after finish()") {
     Program program(TinyHooks(10), loop_options());
     const auto first = program.begin();
-    CHECK_THROWS_WITH_AS((void)program.begin(), doctest::Contains("another one is not finished"),
+    CHECK_THROWS_WITH_AS((void)program.begin(),
+                         doctest::Contains("started before the previous one finished"),
                          troupe::ConfigError);
     usual_loop(*first, program);
     (void)first->finish();
