@@ -3,7 +3,6 @@
 // resume from the same directory:
 //   for r in 0 1; do large_checkpoint 2048 $r 2 4711 /tmp/run 2 & done; wait
 //   for r in 0 1; do large_checkpoint 2048 $r 2 4711 /tmp/run 4 & done; wait
-// TODO(T-005): its figures for 2 GiB.
 // Each prints what it held when the model was made, its peak, and the hash of its parameters.
 #include <torch/torch.h>
 

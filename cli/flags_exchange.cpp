@@ -43,8 +43,10 @@ void add_server_flags(std::vector<Flag>& flags, std::string& addresses, ServerOp
                           "steps that a worker may be ahead of the slowest; 0: synchronous; unset: "
                           "no bound",
                           0, kMostClocks));
-  list.add_rare(flag("prefetch", &servers.prefetch,
-                     "do not fetch the next step's values while this one computes"));
+  list.add_rare(
+      flag("prefetch", &servers.prefetch, "fetch the next step's values while this one computes"));
+  list.add_rare(flag("staleness-correction", &servers.correct_staleness,
+                     "asynchronous: take full steps also with gradients that come late"));
   list.add_rare(whole<std::int64_t>("min-shard-bytes", &servers.min_shard_bytes,
                                     "no part of a tensor that is split over servers is smaller", 1,
                                     kMostShardBytes));

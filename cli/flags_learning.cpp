@@ -1,3 +1,5 @@
+#include <string>
+
 #include "cli/flags_builtin.h"
 #include "cli/flags_making.h"
 
@@ -9,6 +11,22 @@ Flag schedule_name(ScheduleOptions& schedule) {
       "lr-schedule", &schedule.kind,
       "how the learning rate falls: constant, step, cosine or plateau", "NAME",
       named<Schedule>({Schedule::constant, Schedule::step, Schedule::cosine, Schedule::plateau}));
+}
+
+Flag precision(Precision* target) {
+  Flag made = choice<Precision>(
+      "precision", target, "of forward passes: float32, or bfloat16 with parameters in float32",
+      "TYPE",
+      {{"float32", Precision::float32},
+       {"bfloat16", Precision::bfloat16},
+       {"fp32", Precision::float32},
+       {"bf16", Precision::bfloat16}});
+  made.assign = [assign = made.assign](const std::string& given) -> Fix {
+    if (given != "fp16" && given != "float16") return assign(given);
+    return "give bfloat16 (bf16), whose range is float32's; float16 would need loss scaling, which "
+           "LibTorch's C++ API lacks.";
+  };
+  return made;
 }
 
 }  // namespace
@@ -26,9 +44,7 @@ void add_step_flags(std::vector<Flag>& flags, Options& options) {
       "clip-norm", &step.clip_norm,
       "limit of the gradients' global norm, after their sum over replicas; 0: none",
       [](double x) { return x >= 0; }, "give a number greater than 0, or 0 for no limit."));
-  list.add(choice("precision", &step.precision,
-                  "of forward passes: float32, or bfloat16 with parameters in float32", "TYPE",
-                  named<Precision>({Precision::float32, Precision::bfloat16})));
+  list.add(precision(&step.precision));
   list.add_rare(
       flag("fused-optimizer", &options.strategy.buckets.fused_step,
            "do not take Adam's step through large parameters block by block; same numbers"));

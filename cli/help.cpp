@@ -1,6 +1,7 @@
 #include "cli/help.h"
 
 #include <algorithm>
+#include <string_view>
 #include <vector>
 
 #include "core/machine.h"
@@ -104,7 +105,9 @@ std::string help_text(const FlagTable& table, const ProgramInfo& program, HelpSc
 std::string version_text() {
   std::string out = text("Troupe ", kVersion, "\n");
 #ifdef TROUPE_LIBTORCH_VERSION
-  out += text("LibTorch ", TROUPE_LIBTORCH_VERSION, "\n");
+  constexpr std::string_view kPackage = TROUPE_LIBTORCH_PACKAGE;
+  out += text("LibTorch headers ", TROUPE_LIBTORCH_VERSION, kPackage.empty() ? "" : ", package ",
+              kPackage, "\n");
 #endif
   const Machine machine = inspect_machine();
   out += text("BLAS ", name_of(machine.blas.kind), machine.blas.path.empty() ? "" : ", ",

@@ -145,6 +145,24 @@ std::string folder_of(const std::string& checkpoint) {
   return slash == std::string::npos ? "." : path.substr(0, std::max<std::size_t>(slash, 1));
 }
 
+/// Flags that --mode train does not use. A warning, not an error: the same settings often serve
+/// several modes, as those of training serve the modes that use a model.
+void note_unused(const GivenTexts& given, const Options& options, Outcome& outcome) {
+  if (options.mode != Mode::train || !options.strategy.cluster.is_chief()) return;
+  std::string unused;
+  for (const char* name : {"eval-steps", "eval-name", "eval-batch-size", "start-delay-secs",
+                           "throttle-secs", "idle-timeout-secs", "exporter", "exports-to-keep",
+                           "best-metric", "best-mode", "min-steps"}) {
+    const auto found = given.find(name);
+    if (found != given.end()) unused += (unused.empty() ? "" : ", ") + found->second.origin;
+  }
+  if (unused.empty()) return;
+  outcome.notes.push_back(
+      {LogLevel::warning, text("without effect: ", unused,
+                               ". --mode train validates every epoch and exports nothing; "
+                               "--mode train-and-evaluate evaluates checkpoints and exports.")});
+}
+
 Outcome complete(Settings& settings, const detail::FlagTable& table, const GivenTexts& given,
                  const Environment& environment, const std::vector<std::string>& warnings) {
   Outcome outcome;
@@ -161,7 +179,8 @@ Outcome complete(Settings& settings, const detail::FlagTable& table, const Given
   const std::string model_dir_of =
       take_model_dir(resolved, settings.options.train.model_dir, outcome);
   settings.options.train.generation = settings.options.strategy.cluster.generation;
-  detail::check_options(settings.options);
+  detail::check_options(settings.options, given);
+  note_unused(given, settings.options, outcome);
   if (settings.options.train.model_dir.empty()) {
     settings.options.train.model_dir = folder_of(settings.options.use.checkpoint);
   }

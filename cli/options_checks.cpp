@@ -96,16 +96,24 @@ void check_schedule(const ScheduleOptions& given) {
                     "name the schedule that it is for, or leave it out.");
 }
 
-void check_training(const Options& options) {
+/// As the user wrote it: the flag, the variable, or the file's key.
+std::string written(const GivenTexts& given, const char* name) {
+  const auto found = given.find(name);
+  return found == given.end() ? text("--", name) : found->second.origin;
+}
+
+void check_training(const Options& options, const GivenTexts& given) {
   const TrainOptions& train = options.train;
   check_schedule(train.schedule);
   if (train.save_checkpoints_steps && train.save_checkpoints_secs) {
-    throw ConfigError("--save-checkpoints-steps and --save-checkpoints-secs are both given.",
+    throw ConfigError(text(written(given, "save-checkpoints-steps"), " and ",
+                           written(given, "save-checkpoints-secs"), " are both given."),
                       "give one of the two.");
   }
   if (train.steps && train.max_steps) {
-    throw ConfigError("--steps and --max-steps are both given.",
-                      "give --max-steps for a last step, or --steps for so many more.");
+    throw ConfigError(
+        text(written(given, "steps"), " and ", written(given, "max-steps"), " are both given."),
+        "give --max-steps for a last step, or --steps for so many more.");
   }
   if (train.model_dir.empty() && train.resume == Resume::must) {
     throw ConfigError("--resume must is given without --model-dir.",
@@ -148,7 +156,8 @@ bool uses_servers(const StrategyOptions& strategy) {
 const char* server_flag(const ServerOptions& servers) {
   const ServerOptions unset;
   if (servers.staleness_bound) return "--staleness-bound";
-  if (servers.prefetch != unset.prefetch) return "--no-prefetch";
+  if (servers.prefetch != unset.prefetch) return "--prefetch";
+  if (servers.correct_staleness != unset.correct_staleness) return "--no-staleness-correction";
   if (servers.min_shard_bytes != unset.min_shard_bytes) return "--min-shard-bytes";
   return nullptr;
 }
@@ -223,7 +232,7 @@ void check_carried_out(Mode mode, const ProgramInfo& program) {
                     "leave --mode out: its main() has a training loop of its own.");
 }
 
-void check_options(const Options& options) {
+void check_options(const Options& options, const GivenTexts& given) {
   const StrategyOptions& strategy = options.strategy;
   check_servers(options);
   const bool alone = strategy.kind == StrategyKind::one_device ||
@@ -240,7 +249,7 @@ void check_options(const Options& options) {
     throw ConfigError("--heartbeat-timeout is not longer than --heartbeat-interval.",
                       "give several intervals, for example five.");
   }
-  check_training(options);
+  check_training(options, given);
   check_mode(options);
 }
 

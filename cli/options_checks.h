@@ -13,9 +13,9 @@ namespace troupe::detail {
 /// Throws: ConfigError if `program` does not carry out `mode`.
 void check_carried_out(Mode mode, const ProgramInfo& program);
 
-/// `options` with their cluster resolved. Throws: ConfigError naming the settings that contradict
-/// each other, or the one that is missing.
-void check_options(const Options& options);
+/// `options` with their cluster resolved, from what was `given`. Throws: ConfigError naming the
+/// settings that contradict each other, or the one that is missing.
+void check_options(const Options& options, const GivenTexts& given);
 
 /// What every worker and parameter server must be told alike, since it shapes the training itself.
 [[nodiscard]] std::map<std::string, std::string> common_settings(const FlagTable& table,

@@ -1,10 +1,16 @@
 #include "cluster/json_document.h"
 
-#include <fstream>
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
 
+#include <cerrno>
+
+#include "core/clock.h"
 #include "core/error.h"
 #include "core/strict_json.h"
 #include "core/text.h"
+#include "core/unique_fd.h"
 
 namespace troupe {
 
@@ -32,18 +38,35 @@ nlohmann::json parse_json(const std::string& document, const std::string& name) 
   }
 }
 
-nlohmann::json parse_json_file(const std::string& path, const std::string& flag) {
-  std::ifstream file(path, std::ios::binary);
+nlohmann::json parse_json_file(const std::string& path, const std::string& flag,
+                               std::chrono::milliseconds limit) {
+  const auto fail = [&](const std::string& what, const std::string& fix) {
+    throw ConfigError(text(flag, " ", path, " ", what, "."), fix);
+  };
+  // Non-blocking: a pipe whose writer is missing or silent is waited for until the deadline.
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // NOLINT
   std::string document(kMaxJsonBytes + 1, '\0');
-  file.read(document.data(), static_cast<std::streamsize>(document.size()));
-  if (!file.is_open() || file.bad() || !file.eof()) {
-    const bool too_long = file.is_open() && file.gcount() > 0 && !file.bad();
-    throw ConfigError(
-        text(flag, " ", path,
-             too_long ? text(" has more than ", kMaxJsonBytes, " bytes.") : " cannot be read."),
-        too_long ? "give a JSON file of settings." : "check that the file exists and may be read.");
+  std::size_t size = 0;
+  for (const Deadline deadline = Deadline::in(limit); size < document.size();) {
+    pollfd waited = {file.get(), POLLIN, 0};
+    const auto left = static_cast<int>(deadline.remaining().count());
+    const int ready = file.get() < 0 ? 1 : ::poll(&waited, 1, left);
+    if (ready < 0) continue;  // a signal
+    if (ready == 0) {
+      fail(text("did not end within ", deadline.limit_seconds(), " s"),
+           "give a file, or a pipe whose writer writes and closes it.");
+    }
+    const auto got = ::read(file.get(), document.data() + size, document.size() - size);
+    if (got == 0) break;
+    if (got > 0) size += static_cast<std::size_t>(got);
+    if (got < 0 && errno != EINTR && errno != EAGAIN) {
+      fail("cannot be read", "check that the file exists and may be read.");
+    }
   }
-  document.resize(static_cast<std::size_t>(file.gcount()));
+  if (size > kMaxJsonBytes) {
+    fail(text("has more than ", kMaxJsonBytes, " bytes"), "give a JSON file of settings.");
+  }
+  document.resize(size);
   return parse_json(document, path);
 }
 

@@ -2,6 +2,7 @@
 // makes.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -10,6 +11,7 @@ namespace troupe {
 
 inline constexpr std::size_t kMaxJsonBytes = std::size_t{1} << 20;
 inline constexpr std::size_t kMaxJsonDepth = 64;
+inline constexpr std::chrono::seconds kReadLimit{10};
 
 /// Parses `document`; `name` is what a message calls it ("TF_CONFIG", "train.json").
 /// Throws: ConfigError for more than kMaxJsonBytes, deeper nesting than kMaxJsonDepth, a syntax
@@ -17,8 +19,10 @@ inline constexpr std::size_t kMaxJsonDepth = 64;
 [[nodiscard]] nlohmann::json parse_json(const std::string& document, const std::string& name);
 
 /// The same for a file; `flag` is what named it ("--config").
-/// Throws: ConfigError also where the file cannot be read.
-[[nodiscard]] nlohmann::json parse_json_file(const std::string& path, const std::string& flag);
+/// It may be a pipe, as a shell's `<(command)` is.
+/// Throws: ConfigError also where the file cannot be read, or does not end within `limit`.
+[[nodiscard]] nlohmann::json parse_json_file(const std::string& path, const std::string& flag,
+                                             std::chrono::milliseconds limit = kReadLimit);
 
 /// What a value is, for messages: "a string", "a number", ...
 [[nodiscard]] std::string json_kind(const nlohmann::json& value);

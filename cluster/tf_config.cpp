@@ -7,6 +7,7 @@
 #include "cluster/address.h"
 #include "cluster/json_document.h"
 #include "cluster/numbers.h"
+#include "cluster/tf_document.h"
 #include "core/error.h"
 #include "core/text.h"
 
@@ -14,121 +15,6 @@ namespace troupe {
 namespace {
 
 using nlohmann::json;
-
-constexpr std::int64_t kMaxTasks = 4096;  // of one job
-
-[[noreturn]] void refuse(const std::string& where, const std::string& what,
-                         const std::string& fix) {
-  throw ConfigError(text(where, ' ', what, "."), fix);
-}
-
-/// Null where a member is missing, or is JSON's null.
-const json* member(const json& object, const char* key) {
-  const auto found = object.find(key);
-  return found == object.end() || found->is_null() ? nullptr : &*found;
-}
-
-/// A member that is a string; unset where there is none.
-std::optional<std::string> string_member(const json& object, const char* key,
-                                         const std::string& name) {
-  const json* const found = member(object, key);
-  if (found == nullptr) return std::nullopt;
-  if (!found->is_string()) {
-    refuse(text(name, '.', key), text("is ", json_kind(*found)), "write a string, in quotes.");
-  }
-  return found->get<std::string>();
-}
-
-std::string address_of(const json& value, const std::string& where) {
-  if (!value.is_string()) {
-    refuse(where, text("is ", json_kind(value)), "write \"host:port\", in quotes.");
-  }
-  return value.get<std::string>();
-}
-
-/// The addresses of one job, by task index: ["a:1", "b:2"] or {"0": "a:1", "1": "b:2"}.
-using Job = std::map<std::int64_t, std::string>;
-
-/// A document's cluster and task, before they are judged.
-struct Document {
-  std::string name;
-  std::string cluster_path;
-  std::map<std::string, Job> jobs;
-  std::optional<std::string> stated_type;
-  const json* stated_index = nullptr;
-  std::string task_type = "worker";
-  std::int64_t task_id = 0;
-
-  [[nodiscard]] bool is_evaluator() const { return task_type == "evaluator"; }
-};
-
-Job parse_list(const json& list, const std::string& where) {
-  Job job;
-  if (list.empty()) refuse(where, "is an empty list", "name an address, or remove the job.");
-  if (list.size() > static_cast<std::size_t>(kMaxTasks)) {
-    refuse(where, text("has more than ", kMaxTasks, " addresses"), "name fewer.");
-  }
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    job[static_cast<std::int64_t>(i)] = address_of(list[i], text(where, '[', i, ']'));
-  }
-  return job;
-}
-
-Job parse_sparse(const json& object, const std::string& where) {
-  Job job;
-  if (object.empty()) refuse(where, "is an empty object", "name an address, or remove the job.");
-  for (const auto& [key, value] : object.items()) {
-    const auto index = parse_integer<std::int64_t>(key);
-    if (!index || *index < 0 || *index >= kMaxTasks) {
-      refuse(text(where, ".\"", key, '"'), "is not an index",
-             "use keys \"0\", \"1\" and so on, in quotes.");
-    }
-    if (!job.emplace(*index, address_of(value, text(where, '[', *index, ']'))).second) {
-      refuse(text(where, '[', *index, ']'), "appears twice", "keep one of the two.");
-    }
-  }
-  return job;
-}
-
-Job parse_job(const json& value, const std::string& where) {
-  if (value.is_array()) return parse_list(value, where);
-  if (value.is_object()) return parse_sparse(value, where);
-  refuse(where, text("is ", json_kind(value)), "write a list of addresses: [\"host:port\"].");
-}
-
-/// Jobs at `document.cluster_path`.
-void read_jobs(Document& document, const json& cluster) {
-  if (!cluster.is_object()) {
-    refuse(document.cluster_path, text("is ", json_kind(cluster)),
-           "write {\"worker\": [\"host:port\"]}.");
-  }
-  for (const auto& [job, value] : cluster.items()) {
-    document.jobs[job] = parse_job(value, document.cluster_path + "." + job);
-  }
-}
-
-void read_cluster(Document& document, const json& given) {
-  const json* const dense = member(given, "cluster");
-  const json* const sparse = member(given, "sparseCluster");
-  if (dense != nullptr && sparse != nullptr) {
-    refuse(document.name + ".sparseCluster", "stands beside a \"cluster\"", "keep one of the two.");
-  }
-  if (dense == nullptr && sparse == nullptr) return;
-  document.cluster_path = document.name + (sparse != nullptr ? ".sparseCluster" : ".cluster");
-  read_jobs(document, sparse != nullptr ? *sparse : *dense);
-}
-
-void read_task(Document& document, const json& given) {
-  const json* const found = member(given, "task");
-  if (found == nullptr) return;
-  if (!found->is_object()) {
-    refuse(document.name + ".task", text("is ", json_kind(*found)),
-           "write {\"type\": \"worker\", \"index\": 0}.");
-  }
-  document.stated_type = string_member(*found, "type", document.name + ".task");
-  if (document.stated_type == "") document.stated_type.reset();
-  document.stated_index = member(*found, "index");
-}
 
 /// JSON's numbers convert silently (1.9 to 1, 2^32 + 1 to 1): only whole numbers in range pass.
 std::int64_t parse_index(const json& index, const std::string& where) {
@@ -142,108 +28,122 @@ std::int64_t parse_index(const json& index, const std::string& where) {
     value = parse_integer<std::int64_t>(index.get<std::string>());
   }
   if (!value) {
-    refuse(where, text("is ", index.dump().substr(0, 40), ", not a whole number"),
-           "write the number of this task, from 0.");
+    refuse_at(where, text("is ", index.dump().substr(0, 40), ", not a whole number"),
+              "write the number of this task, from 0.");
   }
   if (*value < 0) {
-    refuse(where, text("is ", *value, ": the index must be non-negative"), "count tasks from 0.");
+    refuse_at(where, text("is ", *value, ": the index must be non-negative"),
+              "count tasks from 0.");
   }
   return *value;
 }
 
-std::string job_list(const Document& document) {
+std::string job_list(const TfDocument& document) {
   std::vector<std::string> names;
   for (const auto& [job, tasks] : document.jobs) names.push_back(job);
   return join(names);
 }
 
 /// Estimator's rule refuses an evaluator without a cluster; it needs none, so we do not insist.
-void check_local(Document& document) {
+void check_local(TfDocument& document) {
   document.task_type = document.stated_type.value_or("worker");
   if (document.task_type != "worker" && !document.is_evaluator()) {
-    refuse(document.name + ".task.type",
-           text("is \"", document.task_type,
-                "\", but without a cluster the task type must be worker (WORKER)"),
-           "add the cluster, or remove the task to run alone.");
+    refuse_at(document.name + ".task.type",
+              text("is \"", document.task_type,
+                   "\", but without a cluster the task type must be worker (WORKER)"),
+              "add the cluster, or remove the task to run alone.");
   }
   if (document.stated_index != nullptr) {
     document.task_id = parse_index(*document.stated_index, document.name + ".task.index");
   }
   if (document.task_id != 0 && !document.is_evaluator()) {
-    refuse(document.name + ".task.index",
-           text("is ", document.task_id, ", but without a cluster the index must be 0"),
-           "add the cluster, or remove the task to run alone.");
+    refuse_at(document.name + ".task.index",
+              text("is ", document.task_id, ", but without a cluster the index must be 0"),
+              "add the cluster, or remove the task to run alone.");
   }
 }
 
-void refuse_master(const Document& document) {
+void refuse_master(const TfDocument& document) {
   const std::string fix = "rename \"master\" to \"chief\", in cluster and task.";
   if (document.jobs.count("master") != 0) {
     const bool both = document.jobs.count("chief") != 0;
-    refuse(document.cluster_path + ".master",
-           both ? "stands beside a \"chief\", which is its newer name"
-                : "is the old name of \"chief\"",
-           both ? "remove the job \"master\"." : fix);
+    refuse_at(document.cluster_path + ".master",
+              both ? "stands beside a \"chief\", which is its newer name"
+                   : "is the old name of \"chief\"",
+              both ? "remove the job \"master\"." : fix);
   }
   if (document.stated_type == "master") {
-    refuse(document.name + ".task.type", "is \"master\", the old name of \"chief\"", fix);
+    refuse_at(document.name + ".task.type", "is \"master\", the old name of \"chief\"", fix);
   }
+}
+
+/// With enableDynamicWorker Kubeflow tells a worker its own address and the servers', a server its
+/// own, all others nothing: nobody learns who leads, nor how many train.
+void refuse_partial(const TfDocument& document) {
+  const auto workers = document.jobs.find("worker");
+  const std::size_t named = workers == document.jobs.end() ? 0 : workers->second.size();
+  const bool trains = document.stated_type && document.stated_type != "evaluator";
+  if (!document.is_sparse || !trains || named > 1 || document.jobs.count("chief") != 0) return;
+  refuse_at(document.cluster_path,
+            "names neither a chief nor other workers, as in a TFJob with enableDynamicWorker",
+            "remove enableDynamicWorker from the TFJob: a group has a fixed number of workers, and "
+            "each must know the chief.");
 }
 
 /// The jobs are known, and chief and evaluator are one process each. Synchronous training needs no
 /// chief by name.
-void check_jobs(const Document& document) {
+void check_jobs(const TfDocument& document) {
   const std::string& where = document.cluster_path;
   if (document.jobs.count("ps") != 0 && document.jobs.count("chief") == 0) {
-    refuse(where, "has parameter servers and must have one chief",
-           "add \"chief\": [\"host:port\"].");
+    refuse_at(where, "has parameter servers and must have one chief",
+              "add \"chief\": [\"host:port\"].");
   }
   for (const auto& [job, tasks] : document.jobs) {
     const bool single = job == "chief" || job == "evaluator";
     if (!single && job != "worker" && job != "ps") {
-      refuse(where + "." + job, "is not a known job", "use chief, worker, ps and evaluator.");
+      refuse_at(where + "." + job, "is not a known job", "use chief, worker, ps and evaluator.");
     }
     if (single && tasks.size() > 1) {
-      refuse(where + "." + job,
-             text("has ", tasks.size(), " addresses: only one ", job, " is allowed"),
-             job == "chief" ? "keep one; list the others as workers." : "keep one.");
+      refuse_at(where + "." + job,
+                text("has ", tasks.size(), " addresses: only one ", job, " is allowed"),
+                job == "chief" ? "keep one; list the others as workers." : "keep one.");
     }
   }
 }
 
-void check_task(Document& document) {
+void check_task(TfDocument& document) {
   const std::string where = document.name + ".task";
   if (!document.stated_type) {
-    refuse(where + ".type", "is missing: the task type must be set beside a cluster",
-           text("add \"task\": {\"type\": ..., \"index\": ...} with one of ", job_list(document),
-                ", or remove the cluster to run alone."));
+    refuse_at(where + ".type", "is missing: the task type must be set beside a cluster",
+              text("add \"task\": {\"type\": ..., \"index\": ...} with one of ", job_list(document),
+                   ", or remove the cluster to run alone."));
   }
   document.task_type = *document.stated_type;
   if (document.stated_index == nullptr) {
-    refuse(where + ".index", "is missing: the task index must be set beside a cluster",
-           "add the number of this task, from 0.");
+    refuse_at(where + ".index", "is missing: the task index must be set beside a cluster",
+              "add the number of this task, from 0.");
   }
   document.task_id = parse_index(*document.stated_index, where + ".index");
   if (document.is_evaluator()) return;
   const auto job = document.jobs.find(document.task_type);
   if (job == document.jobs.end()) {
     const bool local = document.task_type == "local";
-    refuse(where + ".type",
-           text("is \"", document.task_type, "\", not a valid task_type of this cluster"),
-           local ? "leave cluster and task out to run locally."
-                 : text("use one of ", job_list(document), "."));
+    refuse_at(where + ".type",
+              text("is \"", document.task_type, "\", not a valid task_type of this cluster"),
+              local ? "leave cluster and task out to run locally."
+                    : text("use one of ", job_list(document), "."));
   }
   if (job->second.count(document.task_id) == 0) {
-    refuse(where + ".index",
-           text("is ", document.task_id, ", not a valid task_id: ", document.cluster_path, '.',
-                document.task_type, " has ", job->second.size(), " address(es)"),
-           "count tasks from 0, or add this one's address.");
+    refuse_at(where + ".index",
+              text("is ", document.task_id, ", not a valid task_id: ", document.cluster_path, '.',
+                   document.task_type, " has ", job->second.size(), " address(es)"),
+              "count tasks from 0, or add this one's address.");
   }
 }
 
 /// Appends the tasks of one job, by index. `seen` holds where each address was named.
 /// Returns this process's place in `members`; unset where it is none of them.
-std::optional<int> append_job(std::vector<Member>& members, const Document& document,
+std::optional<int> append_job(std::vector<Member>& members, const TfDocument& document,
                               const std::string& job, std::map<std::string, std::string>& seen) {
   const auto found = document.jobs.find(job);
   if (found == document.jobs.end()) return std::nullopt;
@@ -253,15 +153,15 @@ std::optional<int> append_job(std::vector<Member>& members, const Document& docu
     const std::string place = text(document.cluster_path, '.', job);
     const std::string where = text(place, '[', index, ']');
     if (index != expected) {
-      refuse(text(place, '[', expected, ']'), "is missing",
-             "name every task: training connects all of them.");
+      refuse_at(text(place, '[', expected, ']'), "is missing",
+                "name every task: training connects all of them.");
     }
     ++expected;
     const Endpoint endpoint = parse_address(address, where);
     const auto [first, fresh] = seen.emplace(address_text(endpoint), where);
     if (!fresh) {
-      refuse(where, text("is ", first->first, ", and so is ", first->second),
-             "give every task an address of its own.");
+      refuse_at(where, text("is ", first->first, ", and so is ", first->second),
+                "give every task an address of its own.");
     }
     if (job == document.task_type && index == document.task_id) {
       own = static_cast<int>(members.size());
@@ -271,7 +171,7 @@ std::optional<int> append_job(std::vector<Member>& members, const Document& docu
   return own;
 }
 
-Cluster group_of(const Document& document) {
+Cluster group_of(const TfDocument& document) {
   Cluster cluster;
   cluster.members.clear();
   cluster.origin = document.name;
@@ -288,7 +188,7 @@ Cluster group_of(const Document& document) {
 }
 
 /// An evaluator reads checkpoints and talks to nobody, whatever the cluster.
-Cluster evaluators_place(const Document& document) {
+Cluster evaluators_place(const TfDocument& document) {
   if (document.task_id != 0) {
     throw ConfigError(text(document.name, " names evaluator/", document.task_id,
                            ", but there is only one evaluator."),
@@ -308,34 +208,23 @@ std::optional<std::string> read_others(const json& given, const std::string& nam
   }
   auto model_dir = string_member(given, "model_dir", name);
   if (model_dir == "") {
-    refuse(name + ".model_dir", "is empty", "name a folder, or remove the key.");
+    refuse_at(name + ".model_dir", "is empty", "name a folder, or remove the key.");
   }
-  const json* const service = member(given, "service");
+  const json* const service = json_member(given, "service");
   if (service != nullptr && !service->is_object()) {
-    refuse(name + ".service", text("is ", json_kind(*service)), "write an object: {...}.");
+    refuse_at(name + ".service", text("is ", json_kind(*service)), "write an object: {...}.");
   }
   return model_dir;
 }
-
-enum class Layout { whole, bare_cluster };  // the jobs under "cluster", or at the top
 
 TfConfig interpret(const json& given, const std::string& name, Layout layout = Layout::whole) {
   if (!given.is_object()) {
     throw ConfigError(text(name, " is ", json_kind(given), ", not a JSON object."),
                       "write {\"cluster\": {...}, \"task\": {...}}, or remove it.");
   }
-  Document document;
-  document.name = name;
-  document.cluster_path = layout == Layout::bare_cluster ? name : name + ".cluster";
-  if (layout == Layout::bare_cluster) {
-    json jobs = given;
-    jobs.erase("task");
-    read_jobs(document, jobs);
-  } else {
-    read_cluster(document, given);
-  }
-  read_task(document, given);
+  TfDocument document = read_tf_document(given, name, layout);
   refuse_master(document);
+  refuse_partial(document);
   const bool local = document.jobs.empty();
   if (local) {
     check_local(document);
@@ -391,7 +280,7 @@ TfConfig read_cluster_file(const std::string& path, const std::string& flag,
   }
   TfConfig config = interpret(document, path, whole ? Layout::whole : Layout::bare_cluster);
   if (!config.cluster) {
-    refuse(config.cluster_path, "names no worker", "add \"worker\": [\"host:port\"].");
+    refuse_at(config.cluster_path, "names no worker", "add \"worker\": [\"host:port\"].");
   }
   return config;
 }

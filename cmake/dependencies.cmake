@@ -1,6 +1,6 @@
 # Finds what Troupe stands on. Configure never touches the network; a missing package ends with the
 # one line that installs it.
-set(TROUPE_APT_PACKAGES "libtorch-dev libopenblas0-pthread libboost-dev libboost-program-options-dev \
+set(TROUPE_APT_PACKAGES "libtorch-dev libgloo-dev libopenblas0-pthread libboost-dev libboost-program-options-dev \
 nlohmann-json3-dev doctest-dev libspdlog-dev zlib1g-dev libpng-dev libssl-dev")
 
 macro(troupe_require package)
@@ -27,8 +27,16 @@ endif()
 
 set(TROUPE_CXX_STANDARD 17)
 if(TROUPE_TORCH)
-  # No version in the call: Debian's 1.13.1 reports itself as 1.13.0.
+  # No version in the call: the headers of Debian's 1.13.1 say 1.13.0. --version and doctor show both.
   troupe_require(Torch)
+  execute_process(COMMAND dpkg-query --search ${TORCH_INSTALL_PREFIX}/include/torch/csrc/api/include/torch/version.h
+                  OUTPUT_VARIABLE owner ERROR_QUIET)
+  string(REGEX MATCH "^[^:]+" owner "${owner}")  # "libtorch-dev: /usr/include/..."
+  set(TROUPE_LIBTORCH_PACKAGE "")
+  if(owner)
+    execute_process(COMMAND dpkg-query --show ${owner} OUTPUT_VARIABLE shown OUTPUT_STRIP_TRAILING_WHITESPACE)
+    string(REGEX REPLACE "[ \t]+" " " TROUPE_LIBTORCH_PACKAGE "${shown}")
+  endif()
   if(Torch_VERSION VERSION_LESS 1.13)
     message(FATAL_ERROR "Troupe needs LibTorch 1.13 or newer; found ${Torch_VERSION}.")
   endif()

@@ -33,6 +33,7 @@ function(troupe_library target)
                                              UNITY_BUILD ${TROUPE_UNITY} UNITY_BUILD_BATCH_SIZE 32)
   target_compile_features(${target} PUBLIC cxx_std_${TROUPE_CXX_STANDARD})
   target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
+                                              $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
                                               $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/troupe>)
   target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:troupe_warnings> $<BUILD_INTERFACE:troupe_sanitize>)
   set_property(GLOBAL APPEND PROPERTY TROUPE_LIBRARIES ${target})

@@ -15,7 +15,7 @@ inline constexpr int kExitFailed = 1;       // the run failed: data, hooks, our 
 inline constexpr int kExitUsage = 2;        // options, cluster or hooks are wrong; nothing started
 inline constexpr int kExitEnvironment = 3;  // the machine is not ready
 inline constexpr int kExitPeerLost = 138;   // another process is gone; start the group again
-inline constexpr int kExitStopped = 143;    // SIGTERM, after a checkpoint; start again to resume
+inline constexpr int kExitSignal = 128;     // + the number of the signal that stopped the run
 
 /// Base of everything Troupe throws. `what()` is "<cause> Fix: <fix>", one line.
 class Error : public std::runtime_error {
@@ -74,12 +74,17 @@ class NonFiniteError final : public Error {
   [[nodiscard]] const char* kind() const noexcept override { return "non-finite"; }
 };
 
-/// SIGTERM: the run stopped at a step that all workers agreed on, and its state is saved.
+/// SIGTERM, SIGINT or SIGHUP (`signal`): the run stopped at a step that all workers agreed on, and
+/// its state is saved. The exit code is a shell's for that signal: 143, 130 or 129.
 class Stopped final : public Error {
  public:
-  using Error::Error;
+  Stopped(const std::string& cause, std::string fix, int signal)
+      : Error(cause, std::move(fix)), exit_code_(kExitSignal + signal) {}
   [[nodiscard]] const char* kind() const noexcept override { return "stopped"; }
-  [[nodiscard]] int exit_code() const noexcept override { return kExitStopped; }
+  [[nodiscard]] int exit_code() const noexcept override { return exit_code_; }
+
+ private:
+  int exit_code_;
 };
 
 /// Two workers called different collectives at the same place: rank-dependent control flow.

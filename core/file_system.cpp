@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <exception>
 #include <utility>
 
 #include "core/error.h"
@@ -70,6 +71,51 @@ FileType type_of(mode_t mode) {
   if (S_ISREG(mode)) return FileType::file;
   if (S_ISDIR(mode)) return FileType::directory;
   return S_ISLNK(mode) ? FileType::symlink : FileType::other;
+}
+
+/// A regular file, open to be read.
+struct OpenFile {
+  UniqueFd fd;
+  std::uint64_t bytes = 0;
+};
+
+OpenFile open_regular(const Place& place, const std::string& shown) {
+  // Non-blocking: opening a pipe would otherwise wait for a writer.
+  constexpr int kFlags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
+  UniqueFd fd(retry([&] { return ::openat(place.parent.get(), place.name.c_str(), kFlags); }));
+  struct stat found = {};
+  if (fd.get() < 0 || ::fstat(fd.get(), &found) != 0) throw_file_error("read", shown, errno);
+  if (!S_ISREG(found.st_mode)) {
+    throw_file_error("read", shown, S_ISDIR(found.st_mode) ? EISDIR : EINVAL);
+  }
+  return {std::move(fd), static_cast<std::uint64_t>(found.st_size)};
+}
+
+/// Room for a file's content. A sparse file can have any size.
+std::vector<std::byte> allocate(std::uint64_t count, const std::string& shown) {
+  try {
+    return std::vector<std::byte>(static_cast<std::size_t>(count));
+  } catch (const std::exception&) {  // bad_alloc or length_error
+    throw CheckpointError(
+        text("'", shown, "' has ", count, " bytes, more than this process can allocate."),
+        "free memory or raise the process's limit; if the file should be smaller, it is damaged: "
+        "use another checkpoint.");
+  }
+}
+
+std::vector<std::byte> read_bytes(const OpenFile& file, std::uint64_t count,
+                                  const std::string& shown) {
+  std::vector<std::byte> bytes = allocate(count, shown);
+  std::size_t done = 0;
+  while (done < bytes.size()) {
+    const auto got =
+        retry([&] { return ::read(file.fd.get(), bytes.data() + done, bytes.size() - done); });
+    if (got < 0) throw_file_error("read", shown, errno);
+    if (got == 0) break;  // shorter than a moment ago
+    done += static_cast<std::size_t>(got);
+  }
+  bytes.resize(done);
+  return bytes;
 }
 
 class PosixFileWriter final : public FileWriter {
@@ -287,33 +333,19 @@ std::optional<FileStatus> PosixFileSystem::status(const std::string& path) {
 
 std::vector<std::byte> PosixFileSystem::read_file(const std::string& path,
                                                   std::uint64_t max_bytes) {
-  const Place place = find_place(root_, path, "read", shown(path));
-  // Non-blocking: opening a pipe would otherwise wait for a writer.
-  constexpr int kFlags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
-  const UniqueFd fd(
-      retry([&] { return ::openat(place.parent.get(), place.name.c_str(), kFlags); }));
-  struct stat found = {};
-  if (fd.get() < 0 || ::fstat(fd.get(), &found) != 0) throw_file_error("read", shown(path), errno);
-  if (!S_ISREG(found.st_mode)) {
-    throw_file_error("read", shown(path), S_ISDIR(found.st_mode) ? EISDIR : EINVAL);
-  }
-  const auto size = static_cast<std::uint64_t>(found.st_size);
-  if (size > max_bytes) {
+  const OpenFile file = open_regular(find_place(root_, path, "read", shown(path)), shown(path));
+  if (file.bytes > max_bytes) {
     throw CheckpointError(
-        text("'", shown(path), "' has ", size, " bytes, at most ", max_bytes, " were expected."),
+        text("'", shown(path), "' has ", file.bytes, " bytes, at most ", max_bytes,
+             " were expected."),
         "the file is damaged or not Troupe's; remove it or use another checkpoint.");
   }
-  std::vector<std::byte> bytes(static_cast<std::size_t>(size));
-  std::size_t done = 0;
-  while (done < bytes.size()) {
-    const auto got =
-        retry([&] { return ::read(fd.get(), bytes.data() + done, bytes.size() - done); });
-    if (got < 0) throw_file_error("read", shown(path), errno);
-    if (got == 0) break;  // shorter than a moment ago
-    done += static_cast<std::size_t>(got);
-  }
-  bytes.resize(done);
-  return bytes;
+  return read_bytes(file, file.bytes, shown(path));
+}
+
+std::vector<std::byte> PosixFileSystem::read_start(const std::string& path, std::uint64_t count) {
+  const OpenFile file = open_regular(find_place(root_, path, "read", shown(path)), shown(path));
+  return read_bytes(file, std::min(count, file.bytes), shown(path));
 }
 
 std::unique_ptr<FileLock> PosixFileSystem::try_lock(const std::string& path) {

@@ -81,9 +81,13 @@ class FileSystem {
   [[nodiscard]] virtual std::vector<DirectoryEntry> list(const std::string& path) = 0;
   /// What is at `path`; unset: nothing.
   [[nodiscard]] virtual std::optional<FileStatus> status(const std::string& path) = 0;
-  /// The content of a regular file. More than `max_bytes` is refused before memory is allocated.
+  /// The content of a regular file. More than `max_bytes`, and more than the process can allocate,
+  /// is refused.
   [[nodiscard]] virtual std::vector<std::byte> read_file(const std::string& path,
                                                          std::uint64_t max_bytes) = 0;
+  /// The first `count` bytes of a regular file, or all of a shorter one.
+  [[nodiscard]] virtual std::vector<std::byte> read_start(const std::string& path,
+                                                          std::uint64_t count) = 0;
   /// Locks the file at `path`, made if missing. Null: another process holds the lock, or another
   /// FileLock of this process. Does not wait.
   [[nodiscard]] virtual std::unique_ptr<FileLock> try_lock(const std::string& path) = 0;
@@ -108,6 +112,8 @@ class PosixFileSystem final : public FileSystem {
   [[nodiscard]] std::optional<FileStatus> status(const std::string& path) override;
   [[nodiscard]] std::vector<std::byte> read_file(const std::string& path,
                                                  std::uint64_t max_bytes) override;
+  [[nodiscard]] std::vector<std::byte> read_start(const std::string& path,
+                                                  std::uint64_t count) override;
   [[nodiscard]] std::unique_ptr<FileLock> try_lock(const std::string& path) override;
 
  private:

@@ -65,6 +65,10 @@ bool prepare_heap(int computing_threads) {
   const bool keeps = mallopt(M_MMAP_MAX, 0) == 1 && mallopt(M_TRIM_THRESHOLD, INT_MAX) == 1 &&
                      mallopt(M_TOP_PAD, kGrowth) == 1;
   if (!keeps) return false;
+  // Without fast bins. Every tensor is aligned and leaves a remainder of up to 64 bytes, which a
+  // fast bin keeps apart from its free neighbours until malloc is asked for 1 KiB or the heap's top
+  // is used up. The top is a GiB here, and a small model never asks: the remainders took all of it.
+  if (!environment_has({{nullptr, "glibc.malloc.mxfast"}})) mallopt(M_MXFAST, 0);
   if (computing_threads > 1 && !environment_has({{"MALLOC_ARENA_MAX", "glibc.malloc.arena_max"}})) {
     mallopt(M_ARENA_MAX, 1);
   }

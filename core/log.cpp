@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -38,6 +39,17 @@ spdlog::logger& logger() {
   return *instance;
 }
 
+std::mutex g_status_mutex;
+std::string g_status;  // what the terminal's last line shows
+
+void write_status(std::string_view before) {
+  const std::string shown = text(before, g_status);
+  std::fwrite(shown.data(), 1, shown.size(), stderr);
+  std::fflush(stderr);
+}
+
+constexpr std::string_view kEraseLine = "\r\033[K";
+
 }  // namespace
 
 void configure_log(LogLevel lowest, const std::string& process_name) {
@@ -48,7 +60,19 @@ void configure_log(LogLevel lowest, const std::string& process_name) {
 void log(LogLevel level, std::string_view message) {
   std::string line(message);
   std::replace(line.begin(), line.end(), '\n', ' ');
-  logger().log(to_spdlog(level), spdlog::string_view_t(line.data(), line.size()));
+  const auto severity = to_spdlog(level);
+  const std::lock_guard<std::mutex> lock(g_status_mutex);
+  const bool below = !g_status.empty() && logger().should_log(severity);
+  if (below) std::fwrite(kEraseLine.data(), 1, kEraseLine.size(), stderr);
+  logger().log(severity, spdlog::string_view_t(line.data(), line.size()));
+  if (below) write_status("");
+}
+
+void set_status_line(std::string_view line) {
+  const std::lock_guard<std::mutex> lock(g_status_mutex);
+  if (g_status == line) return;
+  g_status = line;
+  write_status(kEraseLine);
 }
 
 }  // namespace troupe

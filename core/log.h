@@ -17,6 +17,10 @@ void configure_log(LogLevel lowest, const std::string& process_name);
 /// Writes one line; newlines in `message` are replaced, so that it stays one line.
 void log(LogLevel level, std::string_view message);
 
+/// A line below the log, for a terminal: log lines are written above it, so the two never share
+/// one. Replaces the one before; empty: none. At most as wide as the terminal, without a newline.
+void set_status_line(std::string_view line);
+
 template <class... Parts>
 void log_debug(const Parts&... parts) {
   log(LogLevel::debug, text(parts...));

@@ -158,6 +158,10 @@ Cores inspect_cores(const std::string& root) {
   return cores;
 }
 
+int compute_threads(int usable_cores, int workers, int servers) {
+  return std::max(1, (usable_cores - servers) / std::max(1, workers));
+}
+
 Blas inspect_blas() {
   Blas blas;
   void* library = dlopen("libblas.so.3", RTLD_LAZY | RTLD_LOCAL);  // stays loaded: its threads run

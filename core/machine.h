@@ -54,6 +54,11 @@ struct Machine {
 /// Cores of this process. `root` is put before every path read (tests); empty: the real system.
 [[nodiscard]] Cores inspect_cores(const std::string& root = "");
 
+/// Compute threads of each of `workers` on one machine, of which `servers` occupy a core each: the
+/// usable cores divided among the workers, at least 1. One rule for workers that the launcher
+/// starts, for those started otherwise and for a process alone.
+[[nodiscard]] int compute_threads(int usable_cores, int workers, int servers);
+
 /// CPU time that the control groups around this process grant, in cores; unset: no limit.
 /// Reads version 2 (cpu.max) and version 1 (cpu.cfs_quota_us), the tightest of all levels.
 [[nodiscard]] std::optional<double> cgroup_cpu_limit(const std::string& root = "");

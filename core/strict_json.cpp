@@ -13,13 +13,13 @@ constexpr std::size_t kMaxDepth = 32;
 constexpr const char* kFixDamaged =
     "the file is damaged or was not written by Troupe; use another checkpoint.";
 
-/// "[json.exception.parse_error.101] parse error at line 1, ..." from "parse error" on.
-std::string without_tag(const std::string& message) {
+}  // namespace
+
+std::string json_message(const nlohmann::json::exception& error) {
+  const std::string message = error.what();
   const auto end = message.find("] ");
   return message.substr(end == std::string::npos ? 0 : end + 2);
 }
-
-}  // namespace
 
 nlohmann::json parse_bounded_json(Span<const std::byte> bytes, std::size_t max_depth) {
   using Event = nlohmann::json::parse_event_t;
@@ -50,7 +50,7 @@ nlohmann::json parse_bounded_json(Span<const std::byte> bytes, std::size_t max_d
   try {
     return nlohmann::json::parse(begin, begin + bytes.size(), watch);
   } catch (const nlohmann::json::exception& error) {
-    throw JsonFault{JsonFault::Kind::syntax, without_tag(error.what()), ""};
+    throw JsonFault{JsonFault::Kind::syntax, json_message(error), ""};
   }
 }
 

@@ -29,6 +29,9 @@ struct JsonFault {
 [[nodiscard]] nlohmann::json parse_strict_json(Span<const std::byte> bytes,
                                                const std::string& shown);
 
+/// The library's message without its tag, "[json.exception.out_of_range.403] ".
+[[nodiscard]] std::string json_message(const nlohmann::json::exception& error);
+
 /// Whether `document` is an object whose "format" and "version" are these.
 [[nodiscard]] bool has_format(const nlohmann::json& document, const char* format, int version);
 

@@ -27,13 +27,13 @@ class DataFile {
   /// Content ends here; for a compressed file that checks its CRC.
   void expect_end(std::uint64_t expected);
   [[noreturn]] void fail(const std::string& what_is_wrong) const { fail(what_is_wrong, fix_); }
+  [[noreturn]] void fail(const std::string& what_is_wrong, const std::string& fix) const;
 
  private:
   struct CloseGz {
     void operator()(gzFile_s* file) const;
   };
   void check_stream() const;
-  [[noreturn]] void fail(const std::string& what_is_wrong, const std::string& fix) const;
 
   std::filesystem::path path_;
   std::string fix_;

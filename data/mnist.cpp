@@ -27,7 +27,8 @@ std::string describe(const IdxArray& array) {
   return result + "]";
 }
 
-void check_images(const std::filesystem::path& path, const IdxArray& images) {
+void check_images(const std::filesystem::path& path, const IdxArray& images,
+                  const std::filesystem::path& label_path, const IdxArray& labels) {
   const bool fits = images.type == IdxType::uint8 && images.dims.size() == 3 &&
                     images.dims[1] == kSide && images.dims[2] == kSide;
   if (!fits) {
@@ -35,20 +36,22 @@ void check_images(const std::filesystem::path& path, const IdxArray& images) {
         text("'", path.string(), "' holds ", describe(images), ", expected type 0x08 [N, 28, 28]."),
         "put MNIST's image file there, or a data set of the same form.");
   }
+  if (labels.dims[0] != images.dims[0]) {
+    throw DataError(text("'", label_path.string(), "' has ", labels.dims[0], " labels, '",
+                         path.string(), "' has ", images.dims[0], " images."),
+                    "put image and label files there that belong together.");
+  }
 }
 
-void check_labels(const std::filesystem::path& path, const IdxArray& labels,
-                  const std::filesystem::path& image_path, const IdxArray& images) {
+void check_labels(const std::filesystem::path& path, const IdxArray& labels) {
   if (labels.type != IdxType::uint8 || labels.dims.size() != 1) {
     throw DataError(
         text("'", path.string(), "' holds ", describe(labels), ", expected type 0x08 [N]."),
         "put MNIST's label file there, or a data set of the same form.");
   }
-  if (labels.dims[0] != images.dims[0]) {
-    throw DataError(text("'", path.string(), "' has ", labels.dims[0], " labels, '",
-                         image_path.string(), "' has ", images.dims[0], " images."),
-                    "put image and label files there that belong together.");
-  }
+}
+
+void check_values(const std::filesystem::path& path, const IdxArray& labels) {
   const auto bad = std::find_if(labels.bytes.begin(), labels.bytes.end(), [](std::byte label) {
     return std::to_integer<int>(label) >= kClasses;
   });
@@ -65,10 +68,13 @@ std::shared_ptr<const Dataset> read_split(const std::filesystem::path& dir,
                                           const std::string& prefix) {
   const auto image_path = find_idx(dir, prefix + "-images-idx3-ubyte");
   const auto label_path = find_idx(dir, prefix + "-labels-idx1-ubyte");
-  IdxArray images = read_idx(image_path);
-  check_images(image_path, images);
-  IdxArray labels = read_idx(label_path);
-  check_labels(label_path, labels, image_path, images);
+  // The labels first, which are small: the images' header must announce as many.
+  IdxArray labels =
+      read_idx(label_path, [&](const IdxArray& header) { check_labels(label_path, header); });
+  IdxArray images = read_idx(image_path, [&](const IdxArray& header) {
+    check_images(image_path, header, label_path, labels);
+  });
+  check_values(label_path, labels);
   return detail::byte_images(std::move(images.bytes), std::move(labels.bytes), 1, kSide,
                              kMnistScale);
 }

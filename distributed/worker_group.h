@@ -54,8 +54,8 @@ struct JoinTerms {
 class WorkerGroup {
  public:
   /// Binds this worker's listening socket, so that a taken port is found before a model is built.
-  /// Blocks: no.  Throws: EnvironmentError (port taken, address not ours), ConfigError (an address
-  /// outside loopback without `insecure`).
+  /// Blocks: until its own name is known, at most start_timeout.  Throws: EnvironmentError (port
+  /// taken, address not ours), RendezvousError (name unknown), ConfigError (needs `insecure`).
   WorkerGroup(Cluster cluster, GroupOptions options);
   /// Closes the sockets; never communicates, never throws. close() is the collective ending.
   ~WorkerGroup();
@@ -127,7 +127,7 @@ class WorkerGroup {
   [[nodiscard]] std::uint64_t sent_bytes() const;
 
   /// Tells the group that this worker failed and why; the others raise PeerFailed with `reason` and
-  /// `exit_code`. Best effort, bounded by a second; never throws. Collectives fail afterwards.
+  /// `exit_code` (1 to 255). Best effort, bounded by a second; never throws. Collectives fail then.
   void abort(const std::string& reason, int exit_code) noexcept;
 
   /// Collective goodbye. Afterwards the object can only be destroyed.

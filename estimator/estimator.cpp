@@ -2,8 +2,10 @@
 
 #include <torch/types.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <set>
 #include <utility>
 
 #include "core/error.h"
@@ -25,7 +27,7 @@
 namespace troupe {
 namespace {
 
-/// Where nobody said where: what is trained there is meant to be thrown away.
+/// For a run without --model-dir: its files are meant to be thrown away.
 std::string temporary_model_dir() {
   std::string path = std::filesystem::temp_directory_path() / "troupe-model-XXXXXX";
   if (mkdtemp(path.data()) == nullptr) {
@@ -36,8 +38,44 @@ std::string temporary_model_dir() {
   return path;
 }
 
+/// A cluster that was filled by hand: what cluster/ ensures of every other one.
+/// Throws: ConfigError naming the first member that does not fit.
+void check_cluster(const Cluster& cluster) {
+  const auto require = [](bool valid, const std::string& cause, const std::string& fix) {
+    if (!valid) throw ConfigError("the estimator's cluster " + cause, fix);
+  };
+  const int size = cluster.world_size();
+  const auto servers = static_cast<int>(cluster.servers.size());
+  require(size > 0, "has no members.", "leave it as it is to train alone, or list every worker.");
+  require(cluster.rank >= 0 && cluster.rank < size,
+          text("gives rank ", cluster.rank, " to this process, and has ", size,
+               size == 1 ? " member." : " members."),
+          "set rank to this process's index in members.");
+  require(cluster.server >= -1 && cluster.server < servers,
+          text("says that this process is server ", cluster.server, ", and has ", servers, "."),
+          "set server to this process's index in servers, or to -1 for a worker.");
+  require(size == 1 || servers > 0 || cluster.members.front().address.has_value(),
+          text("has ", size, " members, the first of them without an address."),
+          "give the chief, members[0], the address that it listens on.");
+  require(size == 1 || !cluster.is_evaluator(),
+          text("makes this process the evaluator and has ", size, " members."),
+          "give the evaluator a cluster with itself as the only member.");
+  std::set<std::string> tasks;
+  for (const auto* group : {&cluster.members, &cluster.servers}) {
+    for (const Member& member : *group) {
+      require(!member.task.empty() && tasks.insert(member.task).second,
+              text("has a member without a task name, or two named \"", member.task, "\"."),
+              "give each a name of its own, for example worker/1.");
+      require(group == &cluster.members || member.address.has_value(),
+              text("has no address for the server \"", member.task, "\"."),
+              "give every server the address that it listens on.");
+    }
+  }
+}
+
 EstimatorOptions checked_options(EstimatorOptions options) {
   options.train.validate();
+  check_cluster(options.strategy.cluster);
   if (options.train.batch_size < 1) {
     throw ConfigError("batch_size is below 1.", "give the number of examples of a global batch.");
   }
@@ -91,6 +129,11 @@ std::string source_of(const std::string& checkpoint, const std::string& model_di
   if (files.status(checkpoint_name(path.step))) return checkpoint;
   throw CheckpointError("there is no checkpoint " + checkpoint + ".",
                         "name an existing one: <model_dir>/model.ckpt-<step>.");
+}
+
+/// Whose examples a model is tried on.
+const std::shared_ptr<const Dataset>& example_split(const Splits& all) {
+  return all.validation ? all.validation : all.test ? all.test : all.train;
 }
 
 }  // namespace
@@ -240,8 +283,7 @@ PredictionStream Estimator::predict(const PredictCall& call) {
 }
 
 std::vector<NamedTensor> Estimator::example_features() {
-  const Splits& all = splits();
-  const auto& data = all.validation ? all.validation : all.test ? all.test : all.train;
+  const auto& data = example_split(splits());
   if (!data || data->size() == 0) {
     throw ConfigError("there is no data to trace the model with.",
                       "return a split with examples from create_datasets.");
@@ -261,9 +303,23 @@ ModelWriter Estimator::model_writer(const std::string& checkpoint) {
   };
 }
 
-void Estimator::check_exportable() {
+void Estimator::check_exportable(const Exporters& exporters) {
   const detail::RandomGuard guard(device_of(options_));
-  check_predictions(*hooks_, evaluation_model("").replica(), example_features());
+  Replica& replica = evaluation_model("").replica();
+  const std::vector<NamedTensor> features = example_features();
+  check_predictions(*hooks_, replica, features);
+  ExportTrial trial;
+  trial.write_model = [&, done = false]() mutable {
+    if (!std::exchange(done, true)) check_torch_script(*hooks_, replica, features);
+  };
+  trial.evaluate = [&] {
+    detail::EvaluationPass pass;
+    if (!splits().validation && splits().test) pass.phase = Phase::test;
+    const auto& data = example_split(splits());
+    const auto two = take(data, 0, std::min<std::int64_t>(data->size(), 2));
+    return detail::run_evaluation(*hooks_, replica, detail::in_order(two, 2, "evaluate on"), pass);
+  };
+  for (const auto& exporter : exporters) exporter->check(trial);
 }
 
 std::string Estimator::export_model(const std::string& base, const std::string& checkpoint) {

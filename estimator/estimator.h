@@ -80,9 +80,10 @@ class Estimator {
   /// Exports into a new directory below `base`; returns its path. docs/export.md lists the files.
   /// Throws: ConfigError without a trained model; as write_model.
   std::string export_model(const std::string& base, const std::string& checkpoint = "");
-  /// Throws: ConfigError if predict_step cannot be exported, which one example with fresh weights
-  /// shows: so that this is known before training, not at its end.
-  void check_exportable();
+  /// Runs predict_step on one example with fresh weights, and lets every exporter try what it
+  /// needs: what cannot be exported is known before training, not at its end. Writes nothing.
+  /// Throws: ConfigError.
+  void check_exportable(const Exporters& exporters);
   /// For exporters: writes the model of `checkpoint` into a directory. Valid as long as this.
   [[nodiscard]] ModelWriter model_writer(const std::string& checkpoint);
 

@@ -120,7 +120,8 @@ Evaluation run_evaluation(const Hooks& hooks, Replica& replica, const Distribute
   for (const auto& action : pass.actions) action->ready(run);
   for (const DistributedBatch& batch : data.epoch(0)) {
     for (const auto& action : pass.actions) action->before_step(run);
-    const StepResult result = run_on_replica(step, replica, batch.replicas.front(), pass.phase);
+    const StepResult result =
+        run_on_replica(step, replica, batch.replicas.front(), pass.phase, pass.global_step);
     if (result.losses.empty()) {
       throw ConfigError("the evaluation step returned no loss.", "return the loss of the batch.");
     }

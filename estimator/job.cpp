@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -148,11 +149,16 @@ bool Job::done_without_training() {
 
 void Job::use_model() {
   const UseOptions& use = options_.use;
+  const std::string& model_dir = options_.train.model_dir;
+  if (use.checkpoint.empty() && !std::filesystem::is_directory(model_dir)) {
+    throw ConfigError("--model-dir is \"" + model_dir + "\", which is no directory.",
+                      "name the directory of a training; this mode makes none.");
+  }
   const bool needs_checkpoint = use.require_checkpoint && options_.mode != Mode::export_model;
   if (needs_checkpoint && use.checkpoint.empty() && !estimator().latest_checkpoint()) {
-    throw ConfigError("--require-checkpoint is given, and there is no checkpoint in " +
-                          options_.train.model_dir + ".",
-                      "check --model-dir, or train first.");
+    throw ConfigError(
+        "--require-checkpoint is given, and there is no checkpoint in " + model_dir + ".",
+        "check --model-dir, or train first.");
   }
   if (options_.mode == Mode::evaluate) {
     EvaluateCall call = eval_spec(options_.eval);
@@ -166,8 +172,7 @@ void Job::use_model() {
     call.checkpoint = use.checkpoint;
     print(estimator().predict(call), use.predict_examples);
   } else {
-    const std::string base =
-        use.export_dir.empty() ? options_.train.model_dir + "/export/manual" : use.export_dir;
+    const std::string base = use.export_dir.empty() ? model_dir + "/export/manual" : use.export_dir;
     (void)print_line(estimator().export_model(base, use.checkpoint));
   }
 }
@@ -185,6 +190,7 @@ void Job::after_training(const History& history) {
 
 void Job::report(const TrainAndEvaluateResult& result) const {
   if (options_.train.json_summary) print(result);
+  evaluated_->throw_if_export_failed();
 }
 
 void run_job(const Hooks& hooks, const Options& options, JobExtras extras) {

@@ -56,7 +56,7 @@ class Job {
 
   /// After leaving the other workers, which do not wait for it: in train_and_evaluate the chief
   /// marks the end and evaluates the last checkpoint, unless an evaluator does.
-  /// Collective: no.
+  /// Collective: no.  Throws: ExportError if an exporter failed at any evaluation.
   void after_training(const History& history);
 
  private:

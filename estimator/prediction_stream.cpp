@@ -86,7 +86,8 @@ bool PredictionStream::read_batch() {
   const detail::RandomGuard guard(replica.place().device);
   Batch batch = (*place_)->replicas.front();
   if (options_.features > 0) batch.fields.resize(options_.features);
-  batch_ = wanted(detail::predict_batch(*hooks_, replica, std::move(batch)), options_.keys);
+  batch_ = wanted(detail::predict_batch(*hooks_, replica, std::move(batch), model_->step()),
+                  options_.keys);
   next_example_ = 0;
   examples_ = options_.per == Per::example ? common_length(batch_) : 1;
   return true;

@@ -5,20 +5,23 @@
 #include "core/error.h"
 #include "core/file_system.h"
 #include "core/log.h"
+#include "estimator/export/exporting_job.h"
 #include "estimator/roles/evaluator.h"
 #include "servers/parameter_server.h"
-#include "summaries/summary_reader.h"
 #include "train/checkpoint/checkpoint_manifest.h"
 #include "train/checkpoint/model_weights.h"
 
 namespace troupe {
-namespace {
 
 /// An estimator and a specification, as the roles want them.
-class EstimatorJob final : public EvaluationJob {
+class EstimatorJob final : public ExportingJob {
  public:
   EstimatorJob(Estimator& estimator, const EvalSpec& spec)
-      : estimator_(estimator), spec_(spec), files_(estimator.config().model_dir) {}
+      : ExportingJob(estimator.config().model_dir, estimator.evaluation_directory(spec.name),
+                     spec.exporters),
+        estimator_(estimator),
+        spec_(spec),
+        files_(estimator.config().model_dir) {}
 
   /// Looked up anew only when the index has changed: the evaluator asks every second, and what is
   /// wrong with a checkpoint is to be told once.
@@ -26,33 +29,18 @@ class EstimatorJob final : public EvaluationJob {
     if (index_.has_changed()) latest_ = estimator_.latest_checkpoint();
     return latest_;
   }
+  [[nodiscard]] std::optional<Finished> finished() override { return markers_.read(); }
 
-  [[nodiscard]] Evaluation evaluate(const std::string& checkpoint) override {
+ private:
+  [[nodiscard]] Evaluation evaluate_checkpoint(const std::string& checkpoint) override {
     EvaluateCall call = spec_;
     call.checkpoint = checkpoint;
     return estimator_.evaluate(call);
   }
-
-  std::vector<std::optional<std::string>> export_models(const std::string& checkpoint,
-                                                        const Evaluation& evaluation,
-                                                        bool is_final) override {
-    std::vector<std::optional<std::string>> exports;
-    for (const auto& exporter : spec_.exporters) {
-      ExportOffer offer;
-      offer.export_directory = estimator_.config().model_dir + "/export/" + exporter->name();
-      offer.checkpoint = checkpoint;
-      offer.evaluation = evaluation;
-      offer.evaluation_directory = estimator_.evaluation_directory(spec_.name);
-      offer.is_final = is_final;
-      offer.write_model = estimator_.model_writer(checkpoint);
-      exports.push_back(exporter->offer(offer));
-    }
-    return exports;
+  [[nodiscard]] ModelWriter model_writer(const std::string& checkpoint) override {
+    return estimator_.model_writer(checkpoint);
   }
 
-  [[nodiscard]] std::optional<Finished> finished() override { return markers_.read(); }
-
- private:
   Estimator& estimator_;
   const EvalSpec& spec_;
   PosixFileSystem files_;
@@ -61,6 +49,8 @@ class EstimatorJob final : public EvaluationJob {
   WatchedFile index_{files_, kIndexName, kMaxManifestBytes};
   std::optional<std::string> latest_;
 };
+
+namespace {
 
 TrainAndEvaluateResult to_result(const std::optional<EvaluationRound>& last) {
   if (!last) return {};
@@ -95,9 +85,9 @@ EvaluatedTraining::EvaluatedTraining(Estimator& estimator, TrainSpec train_spec,
   job_ = std::make_unique<EstimatorJob>(estimator_, eval_spec_);
   if (eval_spec_.exporters.empty() || cluster.rank > 0 || cluster.is_server()) return;
   try {
-    estimator_.check_exportable();
+    estimator_.check_exportable(eval_spec_.exporters);
   } catch (const ConfigError& error) {
-    throw ConfigError(text("the model cannot be exported: ", error.cause()),
+    throw ConfigError(text("exports would fail: ", error.cause()),
                       text(error.fix(), " Or export nothing: --exporter none."));
   }
 }
@@ -143,50 +133,51 @@ void EvaluatedTraining::announce() const {
 
 /// TODO(T-007): asynchronous workers could begin one after the other, as Estimator's did.
 TrainAndEvaluateResult EvaluatedTraining::after_training(const History& history) {
-  if (listener_) {
-    const bool news = mark_finished(history);
-    if (listener_->last() || !news) return to_result(listener_->last());
-    return evaluate_last();  // the run that trained this far was killed before its final evaluation
-  }
   if (estimator_.options().strategy.cluster.rank > 0) return {};
   // One that was announced may have died: what counts is who is there, before the marker ends it.
-  const bool evaluator = evaluator_is_present(model_dir());
-  (void)mark_finished(history);
+  const bool evaluator = listener_ == nullptr && evaluator_is_present(model_dir());
+  mark_finished(history);
+  if (listener_ && listener_->last()) return to_result(listener_->last());
   return evaluator ? TrainAndEvaluateResult() : evaluate_last();
 }
 
-bool EvaluatedTraining::mark_finished(const History& history) {
+void EvaluatedTraining::mark_finished(const History& history) {
   const auto newest = estimator_.latest_checkpoint();
   if (!newest) {
     log_warning("training is over without a checkpoint in ", model_dir(),
                 ": an evaluator will not learn of it");
-    return false;
+    return;
   }
   PosixFileSystem files(model_dir());
   const std::int64_t step = split_checkpoint_path(*newest).step;
   const auto former = read_finished(files);
   const bool known = former && former->goal == goal() && former->step == step;
   if (!known) write_finished(files, {step, goal(), history.reason});
-  return !known;
 }
 
 TrainAndEvaluateResult EvaluatedTraining::evaluate_last() {
   const auto newest = job_->latest_checkpoint();
-  if (!newest) return {};
-  const auto history = read_scalars(estimator_.evaluation_directory(eval_spec_.name));
-  if (history.count(split_checkpoint_path(*newest).step) != 0) return {};
-  log_info("the last checkpoint has not been evaluated: this process evaluates it now");
+  if (!newest || job_->is_settled(*newest)) return {};
+  log_info("the last checkpoint has not been evaluated and exported: this process does it now");
   return to_result(evaluate_and_export(*job_, *newest, [](std::int64_t) { return true; }));
 }
+
+void EvaluatedTraining::throw_if_export_failed() const { job_->throw_if_export_failed(); }
 
 TrainAndEvaluateResult train_and_evaluate(Estimator& estimator, const TrainSpec& train_spec,
                                           const EvalSpec& eval_spec) {
   EvaluatedTraining evaluated(estimator, train_spec, eval_spec);
   if (serve_if_server(*estimator.hooks(), estimator.options().strategy)) return {};
-  if (estimator.options().strategy.cluster.is_evaluator()) return evaluated.run_evaluator();
-  const History history = estimator.train(evaluated.training());
-  estimator.close();
-  return evaluated.after_training(history);
+  TrainAndEvaluateResult result;
+  if (estimator.options().strategy.cluster.is_evaluator()) {
+    result = evaluated.run_evaluator();
+  } else {
+    const History history = estimator.train(evaluated.training());
+    estimator.close();
+    result = evaluated.after_training(history);
+  }
+  evaluated.throw_if_export_failed();
+  return result;
 }
 
 }  // namespace troupe

@@ -19,6 +19,7 @@ struct TrainAndEvaluateResult {
   std::vector<std::optional<std::string>> exports;  // by exporter; unset: it chose not to
 };
 
+class EstimatorJob;
 class EvaluationListener;
 
 /// Everything around training in train_and_evaluate, whichever loop trains: the evaluator's work;
@@ -39,21 +40,23 @@ class EvaluatedTraining {
   [[nodiscard]] TrainSpec training();
   /// After training and leaving the other workers, which do not wait for it. Collective: no.
   TrainAndEvaluateResult after_training(const History& history);
+  /// Last of all. Throws: ExportError if an exporter failed, which did not end training.
+  void throw_if_export_failed() const;
 
  private:
   [[nodiscard]] TrainingGoal goal() const;
   [[nodiscard]] const std::string& model_dir() const { return estimator_.config().model_dir; }
   void announce() const;
-  /// On the chief, marks that training is over. Returns whether that is new.
-  bool mark_finished(const History& history);
-  /// Evaluates the result of training, once; nothing if that was evaluated already.
+  /// On the chief, marks that training is over.
+  void mark_finished(const History& history);
+  /// Evaluates and exports the result of training; nothing if that was done already.
   TrainAndEvaluateResult evaluate_last();
 
   Estimator& estimator_;
   const TrainSpec train_spec_;
   const EvalSpec eval_spec_;
   const SteadyClock clock_;
-  std::unique_ptr<EvaluationJob> job_;
+  std::unique_ptr<EstimatorJob> job_;
   std::shared_ptr<EvaluationListener> listener_;  // null: not alone
 };
 
@@ -62,9 +65,12 @@ class EvaluatedTraining {
 /// chief and workers: train; then the chief writes a finished marker, all leave the group, and if
 /// no evaluator is at work the chief evaluates and exports the last checkpoint;
 /// evaluator: evaluates and exports the newest checkpoint until training is over.
+/// An exporter that fails does not end training. What a killed process left between an evaluation
+/// and its exports is made good by the next start.
 /// Collective: yes, over chief and workers.  Throws: ConfigError (specs first, before anything
-/// starts; checkpoints that are never saved; an evaluator other than evaluator/0); as
-/// Estimator::train and evaluate; Stopped after SIGTERM in chief and workers.
+/// starts; a model that cannot be exported; checkpoints that are never saved; an evaluator other
+/// than evaluator/0); as Estimator::train and evaluate; Stopped after SIGTERM, SIGINT or SIGHUP in
+/// chief and workers; ExportError at the end if an exporter failed.
 TrainAndEvaluateResult train_and_evaluate(Estimator& estimator, const TrainSpec& train_spec,
                                           const EvalSpec& eval_spec);
 

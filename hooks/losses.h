@@ -32,7 +32,7 @@ class LossSet {
 };
 
 /// What a step returns, one loss or several by name. Each loss is a scalar: this replica's share,
-/// made by Replica::global_mean, so that the sum over all replicas is the loss of the step.
+/// made by Replica::global_mean (or local_loss): the sum over all replicas is the loss of the step.
 struct StepResult {
   std::vector<std::pair<std::string, at::Tensor>> losses;
 

@@ -1,5 +1,6 @@
 #include "hooks/replica.h"
 
+#include <c10/util/Type.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/nn/module.h>
 #include <torch/optim/optimizer.h>
@@ -10,6 +11,7 @@
 #include "hooks/autocast.h"
 #include "hooks/gradient_norm.h"
 #include "hooks/named.h"
+#include "hooks/step_checks.h"
 
 namespace troupe {
 namespace {
@@ -40,12 +42,22 @@ Replica::Replica(Trainable trainable, LossSet losses, const MetricSet& metrics,
   for (auto& [name, optimizer] : trainable_.optimizers) {
     owned_.emplace_back(name, parameters_of(*optimizer));
   }
+  checks_ = std::make_unique<detail::StepChecks>(owned_, /*warns=*/place_.index == 0);
 }
 
 Replica::~Replica() = default;
 
 torch::nn::Module& Replica::module(const std::string& name) {
   return *detail::find_named(trainable_.models, name, "model", "create_model");
+}
+
+void Replica::refuse_type(const std::string& model, const std::type_info& wanted) {
+  const auto& made = module(model);
+  const std::string type = c10::demangle(typeid(made).name());
+  throw ConfigError(
+      text("model \"", model, "\" is a ", type, ", not a ", c10::demangle(wanted.name()), "."),
+      text("ask for the type that create_model made: replica.model<", type, ">(",
+           model == "model" ? "" : "\"" + model + "\"", ")."));
 }
 
 torch::optim::Optimizer& Replica::optimizer(const std::string& name) {
@@ -65,7 +77,20 @@ at::Tensor Replica::global_mean(const at::Tensor& per_example) const {
                       "the mean (torch::kNone).");
   }
   TROUPE_CHECK(context_.global_examples > 0);
-  return detail::in_float32(per_example).sum() / static_cast<double>(context_.global_examples);
+  const at::Tensor mean =
+      detail::in_float32(per_example).sum() / static_cast<double>(context_.global_examples);
+  checks_->declare(mean);
+  return mean;
+}
+
+at::Tensor Replica::local_loss(const at::Tensor& loss) const {
+  if (!loss.defined() || loss.dim() != 0) {
+    throw ConfigError(text("local_loss was given a loss of shape ",
+                           loss.defined() ? text(loss.sizes()) : "undefined", "."),
+                      "pass a scalar; for one loss per example, [B], there is global_mean.");
+  }
+  checks_->declare(loss);
+  return loss;
 }
 
 void Replica::apply_gradients(const at::Tensor& loss, const std::string& optimizer_name) {
@@ -82,6 +107,7 @@ void Replica::apply_gradients(const at::Tensor& loss, const std::string& optimiz
   const auto& parameters = detail::find_named(owned_, optimizer_name, "optimizer", "create_model");
   const detail::AutocastPause full_precision(place_.device);
   const UpdateKey update(optimizer_name, calls_[optimizer_name]++);
+  checks_->before_update(loss, update.first, update.second);
   const bool last = context_.part + 1 == context_.parts;
   if (last) update_.begin_backward(parameters, {!context_.padding, layer_sums_ > 0});
   accumulate(loss, parameters, std::move(accumulated_[update]));
@@ -97,6 +123,7 @@ void Replica::apply_gradients(const at::Tensor& loss, const std::string& optimiz
   update_.reduce(parameters);
   if (options_.clip_norm > 0) clip(optimizer_name, parameters);
   update_.step(optimizer_name, optimizer, parameters);
+  checks_->after_update();
 }
 
 void Replica::accumulate(const at::Tensor& loss, const std::vector<NamedTensor>& parameters,
@@ -159,19 +186,19 @@ std::vector<std::string> Replica::optimizer_names() const {
 }
 
 std::vector<NamedTensor> Replica::parameters_of(torch::optim::Optimizer& optimizer) const {
-  std::map<const void*, std::string> names;
-  for (const auto& [name, tensor] : parameters()) names.emplace(tensor.unsafeGetTensorImpl(), name);
+  const std::vector<NamedTensor> all = parameters();
+  const detail::PlaceOfTensor places = detail::place_of_tensor(all);
   std::vector<NamedTensor> owned;
   for (const auto& group : optimizer.param_groups()) {
     for (const at::Tensor& tensor : group.params()) {
-      const auto name = names.find(tensor.unsafeGetTensorImpl());
-      if (name == names.end()) {
+      const auto place = places.find(tensor.unsafeGetTensorImpl());
+      if (place == places.end()) {
         throw ConfigError(text("an optimiser owns a tensor of shape ", tensor.sizes(),
                                " that is a parameter of no model."),
                           "make the optimiser from the parameters of the models that create_model "
                           "returns.");
       }
-      owned.emplace_back(name->second, tensor);
+      owned.push_back(all[place->second]);
     }
   }
   return owned;

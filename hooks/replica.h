@@ -35,6 +35,7 @@ struct ReplicaPlace {
 
 namespace detail {
 class ReplicaDriver;
+class StepChecks;
 }  // namespace detail
 
 class Replica {
@@ -53,8 +54,7 @@ class Replica {
   template <class Net>
   [[nodiscard]] Net& model(const std::string& name = "model") {
     if (auto* net = dynamic_cast<Net*>(&module(name))) return *net;
-    throw ConfigError(std::string("model \"") + name + "\" is not a " + typeid(Net).name() + ".",
-                      "ask for the type that create_model made.");
+    refuse_type(name, typeid(Net));
   }
   [[nodiscard]] torch::optim::Optimizer& optimizer(const std::string& name = "optimizer");
   [[nodiscard]] const LossFunction& loss(const std::string& name) const { return losses_.at(name); }
@@ -65,12 +65,24 @@ class Replica {
   /// Throws: ConfigError if it is not one value per example (a mean was taken already).
   [[nodiscard]] at::Tensor global_mean(const at::Tensor& per_example) const;
 
+  /// `loss` (scalar) itself, declared to be right as it is: its sum over all replicas that have
+  /// examples, and over the parts of a step, is what counts. So it weighs W times as much on W
+  /// replicas as on one; for a mean over replicas divide it by place().count. A term that does not
+  /// depend on the examples, such as a penalty on weights, counts once if it is added to the losses
+  /// [B]: global_mean(losses + term).
+  /// Throws: ConfigError if it is not a scalar.
+  [[nodiscard]] at::Tensor local_loss(const at::Tensor& loss) const;
+
   /// Runs backward from `loss` (scalar) to the parameters of one optimiser, sums their gradients
   /// over all replicas and takes the optimiser step. Other optimisers' parameters get no gradient.
   /// If a step is computed in parts (--accumulate), all but the last only add to the gradients. The
   /// n-th call for an optimiser in train_step is one update, from the n-th calls of all parts.
+  /// In the first step of a TrainingRun at least one optimiser must be applied. Nothing else in
+  /// train_step may change an optimiser's parameters; the first step looks.
   /// Collective: yes, on every replica, in the same order.
-  /// Throws: ConfigError outside train_step; NonFiniteError (all ranks, before the step); NetError.
+  /// Throws: ConfigError outside train_step, and, in the first steps, if `loss` was not computed
+  /// from values of global_mean or local_loss; NonFiniteError (all ranks, before the step);
+  /// NetError.
   void apply_gradients(const at::Tensor& loss, const std::string& optimizer = "optimizer");
 
   [[nodiscard]] const ReplicaPlace& place() const { return place_; }
@@ -104,6 +116,7 @@ class Replica {
                   std::vector<at::Tensor> earlier) const;
   void clip(const std::string& optimizer, const std::vector<NamedTensor>& parameters);
   [[nodiscard]] torch::nn::Module& module(const std::string& name);
+  [[noreturn]] void refuse_type(const std::string& model, const std::type_info& wanted);
   /// Throws: ConfigError if the optimiser owns a tensor of no model.
   [[nodiscard]] std::vector<NamedTensor> parameters_of(torch::optim::Optimizer& optimizer) const;
 
@@ -121,6 +134,7 @@ class Replica {
   std::map<UpdateKey, std::vector<at::Tensor>> accumulated_;  // gradients of the earlier parts
   std::map<std::string, double> norms_;                       // by optimiser, if it clips
   std::int64_t layer_sums_ = 0;                               // in this part
+  std::unique_ptr<detail::StepChecks> checks_;
 };
 
 }  // namespace troupe

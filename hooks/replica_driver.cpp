@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "hooks/step_checks.h"
 
 namespace troupe::detail {
 namespace {
@@ -18,10 +19,28 @@ void ReplicaDriver::begin_step(const StepContext& context) {
   replica_.layer_sums_ = 0;
   if (context.part == 0) replica_.accumulated_.clear();
   for (const auto& [name, model] : replica_.models()) model->train(context.phase == Phase::train);
+  replica_.checks_->begin(context);
 }
 
+void ReplicaDriver::check_result(const StepResult& result) const {
+  for (const auto& [name, loss] : result.losses) {
+    if (loss.defined() && loss.numel() == 1) {
+      replica_.checks_->check_result(name, loss);
+      continue;
+    }
+    throw ConfigError(text("the ", to_string(context().phase), " step returned loss \"", name,
+                           "\" of shape ", loss.defined() ? text(loss.sizes()) : "undefined", "."),
+                      "return the scalar that replica.global_mean gives.");
+  }
+}
+
+bool ReplicaDriver::has_updated() const { return replica_.checks_->has_updated(); }
+
 void ReplicaDriver::end_step() {
-  if (replica_.accumulated_.empty()) return;
+  if (replica_.accumulated_.empty()) {
+    replica_.checks_->end();
+    return;
+  }
   throw ConfigError(
       text("train_step called apply_gradients for optimizer \"",
            replica_.accumulated_.begin()->first.first,

@@ -18,8 +18,14 @@ class ReplicaDriver {
 
   /// Before each part of a step: sets the models' mode to the phase's.
   void begin_step(const StepContext& context);
-  /// After the last part. Throws: ConfigError if no update used the accumulated gradients.
+  /// After each part. Throws: ConfigError if a loss is not a scalar made by global_mean or
+  /// local_loss, as far as the first steps show.
+  void check_result(const StepResult& result) const;
+  /// After the last part. Throws: ConfigError if no update used the accumulated gradients, or if
+  /// the first step changed parameters past apply_gradients.
   void end_step();
+  /// Whether an optimiser was applied since the replica was made.
+  [[nodiscard]] bool has_updated() const;
   [[nodiscard]] const StepContext& context() const { return replica_.context_; }
 
   /// What the phase's steps add up.

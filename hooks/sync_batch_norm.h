@@ -20,7 +20,7 @@ class SyncBatchNormImpl final
   /// norm. Gradients are exact, also through mean and variance; there is no second derivative.
   /// Shapes: x [B, C, ...] -> the same; C and the number of dimensions the same on every replica.
   /// Collective: in train_step, once here and once in backward, on every replica in the same order.
-  /// Throws: ConfigError for a wrong shape, or one value per channel; DesyncError; NetError.
+  /// Throws: ConfigError (shape, one value a channel, synchronous servers); DesyncError; NetError.
   /// Cost: 2C+1 float64 values forward, 2C backward, summed over the replicas.
   /// Source: Ioffe & Szegedy 2015, "Batch normalization: accelerating deep network training by
   /// reducing internal covariate shift".

@@ -14,10 +14,15 @@
 #include "core/text.h"
 #include "core/version.h"
 
-// The build's own, where it has LibTorch: its version and the file it links.
+// The build's own facts, if it has LibTorch: the version in its headers, the package that they
+// belong to, the file it links; what each engine lacks, if anything.
 #ifndef TROUPE_LIBTORCH_VERSION
 #define TROUPE_LIBTORCH_VERSION ""
+#define TROUPE_LIBTORCH_PACKAGE ""
 #define TROUPE_LIBTORCH_FILE ""
+#define TROUPE_GLOO_LACKS ""
+#define TROUPE_NCCL_LACKS ""
+#define TROUPE_MPI_LACKS ""
 #endif
 
 namespace troupe {
@@ -58,7 +63,24 @@ Finding libtorch_finding(const Diagnosis& diagnosis) {
     return {Level::problem, "LibTorch", "libtorch_cpu.so was not found",
             "run `apt-get install libtorch-dev`, or add its directory to LD_LIBRARY_PATH."};
   return {Level::good, "LibTorch",
-          text("built against ", diagnosis.libtorch_version, "; ", diagnosis.libtorch_path), ""};
+          text("built with headers of ", diagnosis.libtorch_version,
+               diagnosis.libtorch_package.empty() ? "" : ", package ", diagnosis.libtorch_package,
+               "; ", diagnosis.libtorch_path),
+          ""};
+}
+
+Finding engines_finding(const Diagnosis& diagnosis) {
+  if (diagnosis.libtorch_version.empty())
+    return {Level::good, "engines", "none: this tool was built without LibTorch", ""};
+  std::string has, lacks;
+  for (const EngineFact& engine : diagnosis.engines) {
+    if (engine.lacks.empty()) {
+      has += text(has.empty() ? "" : ", ", engine.name);
+    } else {
+      lacks += text("; no ", engine.name, ": ", engine.lacks);
+    }
+  }
+  return {Level::good, "engines", has + lacks, ""};
 }
 
 Finding blas_finding(const Blas& blas) {
@@ -227,7 +249,13 @@ Diagnosis diagnose() {
   const Environment environment = process_environment();  // before BLAS starts its threads
   Diagnosis diagnosis;
   diagnosis.libtorch_version = TROUPE_LIBTORCH_VERSION;
+  diagnosis.libtorch_package = TROUPE_LIBTORCH_PACKAGE;
   diagnosis.libtorch_path = find_libtorch(environment);
+  if (!diagnosis.libtorch_version.empty())
+    diagnosis.engines = {{"native", ""},
+                         {"gloo", TROUPE_GLOO_LACKS},
+                         {"nccl", TROUPE_NCCL_LACKS},
+                         {"mpi", TROUPE_MPI_LACKS}};
   diagnosis.machine = inspect_machine();
   diagnosis.findings = find_all(diagnosis, environment);
   return diagnosis;
@@ -240,6 +268,7 @@ std::vector<Finding> find_all(const Diagnosis& diagnosis, const Environment& env
                 static_cast<double>(machine.memory_bytes) / (1024.0 * 1024.0 * 1024.0));
   return {
       libtorch_finding(diagnosis),
+      engines_finding(diagnosis),
       blas_finding(machine.blas),
       cores_finding(machine.cores),
       {Level::good, "CPU", "kernels for " + machine.cpu_capability, ""},
@@ -270,7 +299,12 @@ std::string to_json(const Diagnosis& diagnosis) {
   nlohmann::json json = machine_json(diagnosis.machine);
   json["ready"] = diagnosis.ready();
   json["version"] = kVersion;
-  json["libtorch"] = {{"version", diagnosis.libtorch_version}, {"path", diagnosis.libtorch_path}};
+  json["libtorch"] = {{"version", diagnosis.libtorch_version},
+                      {"package", diagnosis.libtorch_package},
+                      {"path", diagnosis.libtorch_path}};
+  json["engines"] = nlohmann::json::array();
+  for (const EngineFact& engine : diagnosis.engines)
+    if (engine.lacks.empty()) json["engines"].push_back(engine.name);
   json["findings"] = nlohmann::json::array();
   for (const Finding& finding : diagnosis.findings)
     json["findings"].push_back({{"level", name_of(finding.level)},

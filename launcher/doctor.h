@@ -19,10 +19,19 @@ struct Finding {
   std::string fix;    // what to do; empty if nothing
 };
 
+/// What --communication can name, as of this build.
+struct EngineFact {
+  std::string name;   // "gloo"
+  std::string lacks;  // empty: the build has it; else why not: "LibTorch was built without CUDA"
+};
+
 struct Diagnosis {
   Machine machine;
-  std::string libtorch_version;  // that Troupe was compiled against; empty: built without
-  std::string libtorch_path;     // libtorch_cpu.so on this machine; empty: not found
+  std::string libtorch_version;  // by the headers of Troupe's build; empty: built without
+  std::string
+      libtorch_package;  // that those headers belong to, "libtorch-dev 1.13.1+dfsg-4"; empty: none
+  std::string libtorch_path;  // libtorch_cpu.so on this machine; empty: not found
+  std::vector<EngineFact> engines;
   std::vector<Finding> findings;
 
   [[nodiscard]] bool ready() const;
@@ -39,8 +48,8 @@ struct Diagnosis {
 /// Lines for people: a mark, the topic, the fact, and below it the fix.
 [[nodiscard]] std::string to_text(const Diagnosis& diagnosis);
 
-/// One JSON object and a newline. Keys: ready, version, libtorch, cores, blas, cpu_capability,
-/// memory_bytes, name, addresses, open_file_limit, locale, findings.
+/// One JSON object and a newline. Keys: ready, version, libtorch, engines (built in), cores, blas,
+/// cpu_capability, memory_bytes, name, addresses, open_file_limit, locale, findings.
 [[nodiscard]] std::string to_json(const Diagnosis& diagnosis);
 
 }  // namespace troupe

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/stop_signal.h"
 #include "core/text.h"
 #include "launcher/launch_guard.h"
 #include "launcher/launch_outcome.h"
@@ -25,7 +26,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kEchoLimit{5'000};     // for the others to notice that a process is gone
+constexpr milliseconds kEchoLimit{1'000};     // for the others to notice that a process is gone
 constexpr milliseconds kLeastClosing{1'000};  // for servers to end after the workers
 constexpr milliseconds kDrainLimit{2'000};    // for output of workers that have ended
 constexpr milliseconds kKillLimit{10'000};    // for SIGKILL to take effect
@@ -71,6 +72,8 @@ class LaunchGroup {
   void tell_loss(std::size_t loss);
   void start_again(int rank);
   void suspect(LaunchedWorker& victim);
+  void suspect_last();
+  std::vector<const LaunchedWorker*> stop_unresponsive();
   void await_echo();
   void limit_closing();
   void end_overdue(LaunchRole role);
@@ -97,12 +100,13 @@ class LaunchGroup {
   Timer grace_timer_{io_};      // between SIGTERM and SIGKILL
   Timer kill_timer_{io_};
   Timer drain_timer_{io_};
-  Timer closing_timer_{io_};  // for what nobody needs any longer to end by itself
+  Timer closing_timer_{io_};  // for processes no longer needed to end by themselves
   Timer overdue_timer_{io_};  // and then by SIGTERM
   std::vector<std::unique_ptr<Timer>> loss_pauses_;
 
   Phase phase_ = Phase::running;
   bool closing_limited_ = false;
+  std::chrono::steady_clock::time_point interrupted_at_{};
   bool told_twice_ = false;  // a signal came while processes were being stopped
 };
 
@@ -112,9 +116,7 @@ int LaunchGroup::run() {
   signals_.add(SIGCHLD);
   signals_.add(SIGINT);
   signals_.add(SIGTERM);
-  struct sigaction hangup {};
-  if (sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler != SIG_IGN)  // nohup
-    signals_.add(SIGHUP);
+  if (!is_ignored(SIGHUP)) signals_.add(SIGHUP);
   wait_for_signal();
   processes_.start_all();
   io_.run();
@@ -131,7 +133,10 @@ void LaunchGroup::wait_for_signal() {
 
 void LaunchGroup::on_signal(int number) {
   if (number == SIGCHLD) return on_children();
-  if (phase_ >= Phase::draining) {  // whoever reads our output does not
+  const auto now = std::chrono::steady_clock::now();
+  if (now - interrupted_at_ < kSameRequest) return;
+  interrupted_at_ = now;
+  if (phase_ >= Phase::draining) {  // the reader of our output is gone
     close_streams();
     return io_.stop();
   }
@@ -158,6 +163,8 @@ void LaunchGroup::on_children() {
   // With the last of them gone there is nobody left to wait for but an evaluator without a future.
   if (phase_ == Phase::suspecting && processes_.trainers_running() == 0) begin_stop(SIGTERM);
   if (ended.empty()) return;
+  if (phase_ == Phase::suspecting && !outcome_.has_culprit() && processes_.trainers_running() == 1)
+    suspect_last();
   limit_closing();
   finish_if_all_ended();
 }
@@ -193,7 +200,7 @@ void LaunchGroup::on_evaluator_end(LaunchedWorker& evaluator) {
                       "; training continues without evaluation."));
 }
 
-/// One that was killed is told of at once; one that lost its peers may be the first to see that a
+/// A killed worker is reported at once; one that lost its peers may be the first to see that a
 /// server is gone.
 void LaunchGroup::on_loss(LaunchedWorker& worker, Consequence consequence) {
   if (phase_ != Phase::running) return;
@@ -239,14 +246,32 @@ void LaunchGroup::suspect(LaunchedWorker& victim) {
   phase_ = Phase::suspecting;
   suspicion_timer_.expires_after(options_.grace);
   suspicion_timer_.async_wait([this](const boost::system::error_code& error) {
-    if (error || phase_ != Phase::suspecting) return;
-    std::string names;
-    for (const auto& process : processes_.all())
-      if (process->running() && process->role() != LaunchRole::evaluator)
-        names += (names.empty() ? "" : ", ") + process->name();
-    outcome_.set_unresponsive(names);
-    begin_stop(SIGTERM);
+    if (!error && phase_ == Phase::suspecting) stop_unresponsive();
   });
+}
+
+/// All others have given this one up, so it has nothing left to do: no training to end and nothing
+/// to save.
+void LaunchGroup::suspect_last() {
+  suspicion_timer_.expires_after(std::min(options_.grace, kEchoLimit));
+  suspicion_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (error || phase_ != Phase::suspecting) return;
+    for (const LaunchedWorker* last : stop_unresponsive()) last->signal(SIGKILL);
+  });
+}
+
+/// Returns those that still ran.
+std::vector<const LaunchedWorker*> LaunchGroup::stop_unresponsive() {
+  std::vector<const LaunchedWorker*> running;
+  std::vector<std::string> names;
+  for (const auto& process : processes_.all()) {
+    if (!process->running() || process->role() == LaunchRole::evaluator) continue;
+    running.push_back(process.get());
+    names.push_back(process->name());
+  }
+  outcome_.set_unresponsive(join(names));
+  begin_stop(SIGTERM);
+  return running;
 }
 
 /// The cause is known. The others notice its closed connections and say whom they lost, unless a

@@ -25,7 +25,7 @@ struct LaunchOptions {
   std::vector<std::string> command;  // the program and its arguments; not empty
   std::filesystem::path log_dir;     // worker-<rank>.log each; empty: no files
   int threads = 0;                   // compute threads of a worker; 0: the usable cores, shared out
-  std::chrono::milliseconds grace{10'000};  // between SIGTERM and SIGKILL
+  std::chrono::milliseconds grace{10'000};  // between the signal and SIGKILL
   Prefix prefix = Prefix::worker;           // "[worker/1] " before every line
 };
 

@@ -1,6 +1,6 @@
 #include "launcher/launch_environment.h"
 
-#include <algorithm>
+#include "core/machine.h"
 
 namespace troupe {
 namespace {
@@ -38,7 +38,7 @@ LaunchEnvironment launch_environment(const Environment& own, const LaunchPlan& p
   }
   Environment& variables = result.variables;
   const int servers = static_cast<int>(plan.server_ports.size());
-  const int share = std::max(1, (plan.usable_cores - servers) / std::max(1, plan.world_size));
+  const int share = compute_threads(plan.usable_cores, plan.world_size, servers);
   if (plan.threads > 0)
     variables["OMP_NUM_THREADS"] = std::to_string(plan.threads);
   else

@@ -59,15 +59,17 @@ on without it.
                   with --ps: start a lost worker again, up to N times [0]
   --evaluator     one process more, evaluator/0, which evaluates the checkpoints
                   of the others; PROGRAM needs --mode train-and-evaluate
-  --log-dir DIR   also write DIR/worker-<rank>.log for every worker
+  --log-dir DIR   also write DIR/worker-<rank>.log for every worker; former
+                  runs' logs are kept as DIR/worker-<rank>.log.<run>
   --threads T     compute threads of each worker [(usable cores - M) / N]
-  --grace SECS    from SIGTERM to SIGKILL when the group is stopped [10]
+  --grace SECS    from the signal to SIGKILL when the group is stopped [10]
   --no-prefix     leave out the [worker/1] before every line
 
 Exit code: 0 if every process ended with 0; that of the process that failed
 first (128 + number for a signal), or else of the evaluator, whose failure stops
-nobody; 2 for a wrong command line; 3 if this machine is not ready; 130 and 143
-after SIGINT and SIGTERM. docs/running.md has the rest.
+nobody; 2 for a wrong command line; 3 if this machine is not ready; 130, 143
+and 129 after Ctrl-C, SIGTERM and SIGHUP: with --model-dir the workers save
+first. docs/running.md has the rest.
 
 Examples:
   troupe run --workers 2 -- build/release/examples/mnist --epochs 3

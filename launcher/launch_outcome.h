@@ -13,7 +13,7 @@ namespace troupe {
 
 class LaunchOutcome {
  public:
-  /// The process whose end is everybody's.
+  /// The process whose end ended all.
   void blame(const LaunchedWorker& culprit) { culprit_ = &culprit; }
   /// It lost another one. The first of them stands for the others.
   void add_victim(const LaunchedWorker& victim) {

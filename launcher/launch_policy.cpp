@@ -1,13 +1,20 @@
 #include "launcher/launch_policy.h"
 
+#include <algorithm>
+
 #include "core/error.h"
+#include "core/stop_signal.h"
 #include "core/text.h"
 
 namespace troupe {
 namespace {
 
-/// What a worker ends with that died, or that the servers took for dead.
-bool reads_as_lost(const ChildEnd& end) { return end.signal != 0 || end.code == kExitPeerLost; }
+/// What a worker ends with that died, that was told to stop, or that the servers took for dead.
+bool reads_as_lost(const ChildEnd& end) {
+  const bool told = std::any_of(kStopSignals.begin(), kStopSignals.end(),
+                                [&end](int number) { return end.code == kExitSignal + number; });
+  return end.signal != 0 || told || end.code == kExitPeerLost;
+}
 
 }  // namespace
 

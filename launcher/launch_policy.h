@@ -1,7 +1,7 @@
-// Who may end how: what the end of one launched process means for the others. No processes here,
+// What the end of one launched process means for the others. No processes here,
 // only decisions, so that every one of them can be tested.
 //
-// Without parameter servers all workers are needed: the first failure is everybody's end. With them
+// Without parameter servers all workers are needed: the first failure ends all. With them
 // the chief (rank 0) and the servers are needed; any other worker may be lost, and training goes on
 // without it.
 #pragma once

@@ -63,6 +63,38 @@ void make_log_folder(const std::filesystem::path& folder) {
         "give --log-dir a directory that you may write to.");
 }
 
+bool is_log(const std::filesystem::path& file) {
+  const std::string name = file.filename().string();
+  return file.extension() == ".log" &&
+         (name.rfind("worker-", 0) == 0 || name.rfind("ps-", 0) == 0 ||
+          name.rfind("evaluator-", 0) == 0);
+}
+
+/// Every log of a former run gets that run's number: "worker-0.log" becomes "worker-0.log.3" after
+/// two earlier runs.
+void keep_former_logs(const std::filesystem::path& folder) {
+  if (folder.empty()) return;
+  std::vector<std::filesystem::path> logs;
+  int last = 0;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (!entry.is_regular_file(error)) continue;
+    const std::string number = entry.path().extension().string();
+    if (is_log(entry.path())) {
+      logs.push_back(entry.path());
+    } else if (is_log(entry.path().stem()) && number.size() > 1 && number.size() < 9 &&
+               number.find_first_not_of("0123456789", 1) == std::string::npos) {
+      last = std::max(last, std::stoi(number.substr(1)));
+    }
+  }
+  for (const auto& log : logs) {
+    std::filesystem::rename(log, text(log.string(), ".", last + 1), error);
+    if (error)
+      throw EnvironmentError(text("cannot rename ", log.string(), ": ", error.message(), "."),
+                             "give --log-dir a directory that you may write to.");
+  }
+}
+
 }  // namespace
 
 LaunchProcesses::LaunchProcesses(boost::asio::io_context& io, const LaunchOptions& options,
@@ -80,19 +112,18 @@ void LaunchProcesses::prepare() {
   program_ = find_program(options_.command[0],
                           path == own.end() ? "/usr/local/bin:/usr/bin:/bin" : path->second);
   make_log_folder(options_.log_dir);
-  using Start = LaunchedWorker::Log::Start;
-  for (int index = 0; index < options_.servers; ++index)
-    make(LaunchRole::server, index, Start::empty);
-  for (int rank = 0; rank < options_.workers; ++rank) make(LaunchRole::worker, rank, Start::empty);
-  if (options_.evaluator) make(LaunchRole::evaluator, 0, Start::empty);
+  keep_former_logs(options_.log_dir);
+  for (int index = 0; index < options_.servers; ++index) make(LaunchRole::server, index);
+  for (int rank = 0; rank < options_.workers; ++rank) make(LaunchRole::worker, rank);
+  if (options_.evaluator) make(LaunchRole::evaluator, 0);
 }
 
-LaunchedWorker& LaunchProcesses::make(LaunchRole role, int index, LaunchedWorker::Log::Start log) {
+LaunchedWorker& LaunchProcesses::make(LaunchRole role, int index) {
   const std::string name = task_name(role, index);
   processes_.push_back(std::make_unique<LaunchedWorker>(
       io_, role, index,
       options_.prefix == LaunchOptions::Prefix::worker ? text("[", name, "] ") : "",
-      LaunchedWorker::Log{log_path(options_.log_dir, name), log},
+      log_path(options_.log_dir, name),
       LaunchedWorker::Outlets{&console_.out(), &console_.err(), [this] { console_.flush(); },
                               on_closed_}));
   return *processes_.back();
@@ -143,9 +174,7 @@ void LaunchProcesses::announce(int usable_cores) const {
                       joined(environment_.removed), "."));
 }
 
-void LaunchProcesses::start_again(int rank) {
-  start(make(LaunchRole::worker, rank, LaunchedWorker::Log::Start::as_it_is), -1);
-}
+void LaunchProcesses::start_again(int rank) { start(make(LaunchRole::worker, rank), -1); }
 
 std::vector<LaunchedWorker*> LaunchProcesses::reap() {
   std::vector<LaunchedWorker*> ended;

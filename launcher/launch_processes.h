@@ -24,7 +24,7 @@ class LaunchProcesses {
   LaunchProcesses(boost::asio::io_context& io, const LaunchOptions& options, LaunchGuard& guard,
                   LaunchConsole& console, std::function<void()> on_closed);
 
-  /// Finds the program and opens the logs; nothing is started.
+  /// Finds the program, renames the logs of a former run and opens new ones; nothing is started.
   /// Throws: ConfigError, EnvironmentError.
   void prepare();
   /// Throws: EnvironmentError.
@@ -53,7 +53,7 @@ class LaunchProcesses {
   [[nodiscard]] bool streams_open() const;
 
  private:
-  LaunchedWorker& make(LaunchRole role, int index, LaunchedWorker::Log::Start log);
+  LaunchedWorker& make(LaunchRole role, int index);
   void start(LaunchedWorker& process, int listen_fd);
   void announce(int usable_cores) const;
 

@@ -19,14 +19,31 @@ namespace {
 // A reader that falls this far behind makes the workers wait.
 constexpr std::size_t kSinkLimitBytes = std::size_t{1} << 20;
 constexpr std::size_t kKeptLineBytes = 2000;
+constexpr std::size_t kLogHeadBytes = 27;  // "2026-11-20T10:21:38.126Z I " (core/log.h)
 
-int open_log(const LaunchedWorker::Log& log) {
-  if (log.path.empty()) return -1;
-  const int start = log.start == LaunchedWorker::Log::Start::empty ? O_TRUNC : 0;
-  const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | start;  // NOLINT
-  const int fd = open(log.path.c_str(), flags, 0644);                   // NOLINT
+/// How much of a line of our log, after its head, is the name of the process and a space; 0: it is
+/// another line, or without a name.
+std::size_t name_bytes(std::string_view line, const std::string& name) {
+  const std::string with_space = name + ' ';
+  if (line.substr(0, kLogHeadBytes + with_space.size()).size() != kLogHeadBytes + with_space.size())
+    return 0;
+  constexpr std::string_view kHead = "0000-00-00T00:00:00.000Z ? ";
+  for (std::size_t i = 0; i < kLogHeadBytes; ++i) {
+    const bool digit = line[i] >= '0' && line[i] <= '9';
+    const bool fits = kHead[i] == '0'   ? digit
+                      : kHead[i] == '?' ? line[i] >= 'A' && line[i] <= 'Z'
+                                        : line[i] == kHead[i];
+    if (!fits) return 0;
+  }
+  return line.substr(kLogHeadBytes, with_space.size()) == with_space ? with_space.size() : 0;
+}
+
+int open_log(const std::string& path) {
+  if (path.empty()) return -1;
+  const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC;  // NOLINT
+  const int fd = open(path.c_str(), flags, 0644);               // NOLINT
   if (fd < 0)
-    throw EnvironmentError(text("cannot write ", log.path, ": ", std::strerror(errno), "."),
+    throw EnvironmentError(text("cannot write ", path, ": ", std::strerror(errno), "."),
                            "give --log-dir a directory that you may write to.");
   return fd;
 }
@@ -34,12 +51,12 @@ int open_log(const LaunchedWorker::Log& log) {
 }  // namespace
 
 LaunchedWorker::LaunchedWorker(boost::asio::io_context& io, Role role, int index,
-                               std::string prefix, Log log, Outlets outlets)
+                               std::string prefix, std::string log_path, Outlets outlets)
     : role_(role),
       index_(index),
       prefix_(std::move(prefix)),
-      log_(std::move(log)),
-      log_fd_(open_log(log_)),
+      log_path_(std::move(log_path)),
+      log_fd_(open_log(log_path_)),
       outlets_(std::move(outlets)),
       out_(io, outlets_.out, [this](std::string_view line) { take_line(*outlets_.out, line); }),
       err_(io, outlets_.err, [this](std::string_view line) { take_line(*outlets_.err, line); }) {}
@@ -140,7 +157,9 @@ void LaunchedWorker::close_streams() {
 
 void LaunchedWorker::take_line(OutputSink& sink, std::string_view line) {
   sink.append(prefix_);
-  sink.append(line);
+  const std::size_t repeated = prefix_.empty() ? 0 : name_bytes(line, name());
+  sink.append(line.substr(0, repeated == 0 ? 0 : kLogHeadBytes));
+  sink.append(line.substr(repeated == 0 ? 0 : kLogHeadBytes + repeated));
   sink.append("\n");
   if (log_fd_ >= 0) write_log(line);
   if (last_lines_.size() == kLastLines) last_lines_.pop_front();

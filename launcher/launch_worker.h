@@ -26,13 +26,6 @@ class LaunchedWorker {
   static constexpr std::size_t kLastLines = 10;
   using Role = LaunchRole;
 
-  /// The file that gets every line; empty path: none.
-  struct Log {
-    enum class Start { empty, as_it_is };  // the second: of a process that was started again
-    std::string path;
-    Start start = Start::empty;
-  };
-
   /// Where a worker's lines go, and whom to tell. All must outlive the worker.
   struct Outlets {
     OutputSink* out = nullptr;
@@ -41,10 +34,11 @@ class LaunchedWorker {
     std::function<void()> on_closed;  // after both streams ended
   };
 
-  /// `index`: within its role. `prefix` comes before every line.
+  /// `index`: within its role. `prefix` comes before every line; a line of our log then does not
+  /// repeat the name. Every line is appended to the file `log_path`; empty: none.
   /// Throws: EnvironmentError if the log file cannot be opened.
-  LaunchedWorker(boost::asio::io_context& io, Role role, int index, std::string prefix, Log log,
-                 Outlets outlets);
+  LaunchedWorker(boost::asio::io_context& io, Role role, int index, std::string prefix,
+                 std::string log_path, Outlets outlets);
   ~LaunchedWorker();
   LaunchedWorker(const LaunchedWorker&) = delete;
   LaunchedWorker& operator=(const LaunchedWorker&) = delete;
@@ -70,7 +64,7 @@ class LaunchedWorker {
   [[nodiscard]] const std::optional<ChildEnd>& end() const { return end_; }
   /// For the report. It must have ended.
   [[nodiscard]] EndedProcess ended() const {
-    return {name(), *end_, seconds_, last_lines_, log_.path};
+    return {name(), *end_, seconds_, last_lines_, log_path_};
   }
 
  private:
@@ -92,7 +86,7 @@ class LaunchedWorker {
   Role role_;
   int index_;
   std::string prefix_;
-  Log log_;
+  std::string log_path_;
   int log_fd_ = -1;
   Outlets outlets_;
   Stream out_;

@@ -4,16 +4,20 @@
 
 #include <algorithm>
 #include <boost/asio/error.hpp>
+#include <boost/asio/ip/address.hpp>
 #include <cctype>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "core/clock.h"
 #include "core/error.h"
+#include "core/log.h"
 #include "core/text.h"
 #include "net/address.h"
 #include "net/socket_options.h"
@@ -27,6 +31,9 @@ namespace {
 constexpr int kBacklog = 1024;  // the kernel lowers it to net.core.somaxconn
 // After an accept that failed (no descriptor left): try again when some may be free.
 constexpr std::chrono::milliseconds kAcceptPause{100};
+// Between two look-ups of this process's own name.
+constexpr std::chrono::milliseconds kNamePause{250};
+constexpr double kNameProgressSeconds = 5;
 
 namespace fs = std::filesystem;
 
@@ -85,17 +92,11 @@ std::string describe_port_owner(std::uint16_t port) {
   return "";
 }
 
-tcp::endpoint resolve_own(asio::io_context& context, const std::string& host, std::uint16_t port) {
+// Only a name can come to mean another address.
+bool is_name(const std::string& host) {
   boost::system::error_code error;
-  tcp::resolver resolver(context);
-  const auto found = resolver.resolve(
-      host, std::to_string(port), tcp::resolver::passive | tcp::resolver::numeric_service, error);
-  if (error || found.empty()) {
-    throw EnvironmentError(text("the address ", to_text(host, port),
-                                " of this worker cannot be resolved: ", error.message(), "."),
-                           "correct the host name in the cluster description.");
-  }
-  return found.begin()->endpoint();
+  static_cast<void>(asio::ip::make_address(host, error));
+  return error && host.find(':') == std::string::npos;
 }
 
 [[noreturn]] void throw_bind_failed(const tcp::endpoint& wanted,
@@ -113,10 +114,47 @@ tcp::endpoint resolve_own(asio::io_context& context, const std::string& host, st
 
 }  // namespace
 
-Acceptor::Acceptor(asio::io_context& context, const std::string& host, std::uint16_t port)
+Acceptor::Acceptor(asio::io_context& context, const std::string& host, std::uint16_t port,
+                   std::chrono::milliseconds patience)
     : acceptor_(context), pause_(context) {
-  const tcp::endpoint wanted = resolve_own(context, host, port);
+  const Deadline limit = Deadline::in(patience);
+  double next_line = 0;  // in seconds
+  for (;;) {
+    const std::string trouble = try_to_listen(host, port);
+    if (trouble.empty()) break;
+    const std::string what =
+        text("the address ", to_text(host, port), " of this process ", trouble);
+    if (limit.expired()) {
+      throw RendezvousError(
+          text(what, " (for ", limit.limit_seconds(), " s, limit --start-timeout)."),
+          "check that the network publishes this name for this machine, and that it is spelt "
+          "right.");
+    }
+    const double waited = limit.elapsed_seconds();
+    if (waited >= next_line) {
+      log_info("waiting: ", what, " (", static_cast<int>(waited), " s of ", limit.limit_seconds(),
+               " s)");
+      next_line += kNameProgressSeconds;
+    }
+    std::this_thread::sleep_for(std::min(kNamePause, limit.remaining()));
+  }
+  endpoint_ = acceptor_.local_endpoint();
+}
+
+// "", or why the name is not yet this machine's.  Throws: for what no wait mends.
+std::string Acceptor::try_to_listen(const std::string& host, std::uint16_t port) {
   boost::system::error_code error;
+  tcp::resolver resolver(acceptor_.get_executor());
+  const auto found = resolver.resolve(
+      host, std::to_string(port), tcp::resolver::passive | tcp::resolver::numeric_service, error);
+  if (error || found.empty()) {
+    const std::string trouble = "cannot be resolved: " + error.message();
+    if (is_name(host)) return trouble;
+    throw EnvironmentError(
+        text("the address ", to_text(host, port), " of this process ", trouble, "."),
+        "correct it in the cluster description.");
+  }
+  const tcp::endpoint wanted = found.begin()->endpoint();
   acceptor_.open(wanted.protocol(), error);
   if (error) throw_bind_failed(wanted, error);
   prepare_socket(acceptor_.native_handle());
@@ -124,8 +162,11 @@ Acceptor::Acceptor(asio::io_context& context, const std::string& host, std::uint
   acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
   acceptor_.bind(wanted, error);
   if (!error) acceptor_.listen(kBacklog, error);
-  if (error) throw_bind_failed(wanted, error);
-  endpoint_ = acceptor_.local_endpoint();
+  if (!error) return "";
+  if (error != boost::system::errc::address_not_available || !is_name(host))
+    throw_bind_failed(wanted, error);
+  acceptor_.close(error);
+  return text("is ", wanted.address().to_string(), ", which does not belong to this machine");
 }
 
 Acceptor::Acceptor(asio::io_context& context, int listen_fd) : acceptor_(context), pause_(context) {

@@ -1,9 +1,10 @@
-// Acceptor: a listening socket and the first frame of everybody who connects to it.
+// Acceptor: a listening socket and the first frame of each process that connects to it.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -17,9 +18,15 @@ using FirstFrame = Introduction<boost::asio::ip::tcp::socket>;
 
 class Acceptor {
  public:
-  /// Binds exactly this address; a host name is resolved, its first address is taken.
-  /// Throws: EnvironmentError naming address and, where visible, who has the port.
-  Acceptor(boost::asio::io_context& context, const std::string& host, std::uint16_t port);
+  /// Binds exactly this address; a host name is resolved, its first address is taken. A scheduler
+  /// may publish the name of a process only after it has started it, or for a while still that of
+  /// its predecessor: a name without an address, or with one of another machine, is looked up again
+  /// until `patience` is over, with a line in the log every 5 seconds.
+  /// Blocks: for a name, at most `patience` and one look-up more.
+  /// Throws: EnvironmentError naming address and, where visible, the process that has the port;
+  /// RendezvousError: the name did not become this machine's.
+  Acceptor(boost::asio::io_context& context, const std::string& host, std::uint16_t port,
+           std::chrono::milliseconds patience = std::chrono::milliseconds(0));
   /// Takes over a listening socket, as handed down by a launcher.
   /// Throws: EnvironmentError when it is not one.
   Acceptor(boost::asio::io_context& context, int listen_fd);
@@ -32,6 +39,7 @@ class Acceptor {
   void start(std::function<void(FirstFrame)> on_first_frame);
 
  private:
+  [[nodiscard]] std::string try_to_listen(const std::string& host, std::uint16_t port);
   void accept_next();
 
   boost::asio::ip::tcp::acceptor acceptor_;

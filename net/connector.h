@@ -1,9 +1,9 @@
-// Connector: connects to an address again and again until somebody answers or stop() is called.
+// Connector: tries to connect to an address until a process answers or stop() is called.
 //
-// A name may resolve to several addresses: each is tried, with a limit of its own. Where nobody
-// listens yet on a port of this machine, the kernel may give that very port to the socket that
-// tries it, which is then connected to itself (RFC 9293, 3.5: simultaneous open): that is nobody,
-// too. Thread rule: the network thread only.
+// A name may resolve to several addresses: each is tried, with a limit of its own. If no process
+// listens yet on a port of this machine, the kernel may give that very port to the connecting
+// socket, which is then connected to itself (RFC 9293, 3.5: simultaneous open): that counts as no
+// answer. Thread rule: the network thread only.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -22,9 +22,9 @@ class Connector {
  public:
   using OnConnected = std::function<void(boost::asio::ip::tcp::socket)>;
   using OnTrouble = std::function<void(const std::string& why)>;
-  /// Before an attempt to reach somebody who answered, and then failed. Where nobody answers the
-  /// pauses are 5, 10, 20, 40, 80, 100, 100, ... ms: processes that are started together come
-  /// within milliseconds of each other; whoever does not is waited for without hurry.
+  /// Before the next attempt to reach a process that answered and then failed. Without an answer
+  /// the pauses are 5, 10, 20, 40, 80, 100, 100, ... ms: processes started together arrive within
+  /// milliseconds of each other, and a late one needs no haste.
   static constexpr std::chrono::milliseconds kRetryPause{100};
 
   Connector(boost::asio::io_context& context, std::string host, std::uint16_t port);

@@ -25,7 +25,7 @@ inline constexpr std::uint32_t kMaxWorldSize = 4096;
 enum class FrameType : std::uint8_t {
   hello = 1,         // worker to chief: who I am and what I train
   refuse = 2,        // chief to worker: you cannot join, and why
-  waiting = 3,       // chief to worker: who is still missing
+  waiting = 3,       // chief to worker: which workers are missing
   signature = 4,     // chief to worker: the model that the chief built
   welcome = 6,       // chief to worker: all are here; session and endpoints
   ready = 7,         // worker to chief: my links are made
@@ -100,7 +100,7 @@ struct FrameHeader {
   std::uint64_t total_bytes = 0;  // of the whole collective, as the caller gave it
   std::uint64_t payload_bytes = 0;
   std::uint32_t payload_crc = 0;  // of control frames; data and bulk frames leave it to TCP
-  std::uint32_t label = 0;        // data: what the collective is for; 0: nobody said
+  std::uint32_t label = 0;        // data: what the collective is for; 0: not given
   /// Only a refusal carries another: the one that its reader understands.
   std::uint16_t version = kProtocolVersion;
 };

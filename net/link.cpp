@@ -1,5 +1,6 @@
 #include "net/link.h"
 
+#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 

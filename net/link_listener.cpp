@@ -67,7 +67,7 @@ void LinkListener::accept_next() {
         }
         problem_ = "no Unix socket can be accepted: " + error.message();
         boost::system::error_code ignored;
-        acceptor_.close(ignored);  // whoever comes now is refused at once, and uses TCP
+        acceptor_.close(ignored);  // a later peer is refused at once and uses TCP
       });
 }
 

@@ -34,8 +34,8 @@ using LinkHello = Introduction<LinkSocket>;
 
 class LinkListener {
  public:
-  /// Listens at local_endpoint_of(endpoint); where that fails, problem() says why and nobody comes.
-  /// `on_hello` runs on the context's thread.
+  /// Listens at local_endpoint_of(endpoint); where that fails, problem() says why and no peer
+  /// connects. `on_hello` runs on the context's thread.
   LinkListener(boost::asio::io_context& context, const boost::asio::ip::tcp::endpoint& endpoint,
                std::function<void(LinkHello)> on_hello);
   LinkListener(const LinkListener&) = delete;

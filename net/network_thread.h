@@ -39,7 +39,7 @@ class NetworkThread {
   [[nodiscard]] boost::asio::io_context& context() { return context_; }
 
   /// Starts the thread. `on_error` gets the text of an exception that a handler let through; it
-  /// runs on the network thread, which then goes on.
+  /// runs on the network thread, which then continues.
   void start(std::function<void(const std::string&)> on_error);
 
   /// Ends the thread and waits for it; handlers that have not run are dropped.

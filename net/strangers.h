@@ -1,12 +1,15 @@
 // Strangers: those who have connected and not yet said who they are.
 //
 // Until its first frame has been read a peer is a stranger. It may cost one descriptor,
-// kMaxStrangers at a time, kStrangerTime each; its frame must be a hello or a link hello with a
+// max_strangers() at a time, kStrangerTime each; its frame must be a hello or a link hello with a
 // right checksum, else it is closed without a word. When too many wait, the one that has waited
 // longest goes: a worker sends its hello at once, so a crowd of silent connections cannot keep it
 // out.
 #pragma once
 
+#include <sys/resource.h>
+
+#include <algorithm>
 #include <array>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/read.hpp>
@@ -24,8 +27,14 @@
 
 namespace troupe {
 
-inline constexpr std::size_t kMaxStrangers = 64;
 inline constexpr std::chrono::milliseconds kStrangerTime{2'000};
+/// 64, but at most a quarter of the descriptors that this process may open: those who wait at both
+/// its doors, TCP and Unix, leave it the other half.
+[[nodiscard]] inline std::size_t max_strangers() {
+  rlimit files{};
+  const bool known = ::getrlimit(RLIMIT_NOFILE, &files) == 0;
+  return known ? std::clamp<std::size_t>(files.rlim_cur / 4, 1, 64) : 1;
+}
 
 /// Somebody who introduced himself. `fault` is none, or bad_version: then only `socket` and
 /// header.version count.
@@ -59,7 +68,7 @@ class Strangers {
   Strangers& operator=(const Strangers&) = delete;
 
   void admit(Socket socket) {
-    if (waiting_.size() >= kMaxStrangers) dismiss(waiting_.front());
+    if (waiting_.size() >= max_waiting_) dismiss(waiting_.front());
     const auto stranger = std::make_shared<Stranger>(std::move(socket));
     waiting_.push_back(stranger);
     run_after(stranger->timer, kStrangerTime, [this, stranger] {
@@ -126,6 +135,7 @@ class Strangers {
   }
 
   const std::function<void(Introduction<Socket>)> on_introduction_;
+  const std::size_t max_waiting_ = max_strangers();
   std::list<std::shared_ptr<Stranger>> waiting_;  // longest first
 };
 

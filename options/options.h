@@ -14,6 +14,14 @@ namespace troupe {
 
 /// All settings of a run.
 struct Options {
+  // Defined in options.cpp: inline they would cost every program 1 s of compiling.
+  Options();
+  Options(const Options&);
+  Options(Options&&) noexcept;
+  Options& operator=(const Options&);
+  Options& operator=(Options&&) noexcept;
+  ~Options();
+
   Mode mode = Mode::train;
   TrainOptions train;
   EvalOptions eval;  // --mode train_and_evaluate and evaluate

@@ -26,6 +26,7 @@ namespace {
 struct SharedUpdate {
   detail::ServerExchange exchange;
   bool push_brings_values = false;                   // else the next step does
+  int workers_in_sync = 1;                           // that make one update together
   const std::vector<NamedTensor>* newest = nullptr;  // replica 0's
 };
 
@@ -72,6 +73,15 @@ class PushedUpdate final : public detail::OverlappedSum {
     detail::copy_values(*shared_.newest, parameters);
     meet("the values of a push");
   }
+  void sum(const at::Tensor& flat, const std::string& what) override {
+    if (shared_.workers_in_sync > 1) {
+      throw ConfigError(text(what, ": it needs a sum over ", shared_.workers_in_sync,
+                             " workers, which no process has with synchronous parameter servers."),
+                        "use --strategy multi-worker, one worker with several --replicas, or "
+                        "torch::nn::BatchNorm in place of SyncBatchNorm.");
+    }
+    OverlappedSum::sum(flat, what);
+  }
 
  private:
   SharedUpdate& shared_;
@@ -108,6 +118,7 @@ class ParameterServerStrategy final : public Strategy {
                     return std::make_unique<PushedUpdate>(sum, place, buckets, shared_);
                   }) {
     shared_.push_brings_values = pace_.synchronous();
+    if (pace_.synchronous()) shared_.workers_in_sync = world_size();
   }
 
   [[nodiscard]] Pace& pace() override { return pace_; }

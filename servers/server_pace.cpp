@@ -1,8 +1,6 @@
 #include "servers/server_pace.h"
 
 #include <torch/optim/optimizer.h>
-#include <torch/optim/rmsprop.h>
-#include <torch/optim/sgd.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
@@ -26,35 +24,6 @@ void copy_to_all(const TrainState& state) {
   for (const auto& replica : state.replicas) copy_values(from, replica->parameters());
 }
 
-constexpr double kMuchMomentum = 0.8;
-
-double momentum_of(torch::optim::OptimizerOptions& options) {
-  if (const auto* sgd = dynamic_cast<torch::optim::SGDOptions*>(&options)) return sgd->momentum();
-  const auto* rmsprop = dynamic_cast<torch::optim::RMSpropOptions*>(&options);
-  return rmsprop == nullptr ? 0 : rmsprop->momentum();
-}
-
-/// A warning where an optimiser of the replica has so much momentum that `workers` asynchronous
-/// ones may diverge with it: their updates act like momentum of their own, for a gradient that
-/// arrives late pushes on in a direction that the parameters have already gone. On top of an
-/// optimiser's momentum of 0.9 that can end in divergence. Measured: docs/parameter_servers.md.
-/// Source: Mitliagkas et al. 2016, "Asynchrony begets momentum, with an application to deep
-/// learning": W workers add about 1 - 1/W.
-void warn_of_implicit_momentum(Replica& replica, int workers) {
-  if (workers < 2) return;
-  for (const auto& name : replica.optimizer_names()) {
-    for (auto& group : replica.optimizer(name).param_groups()) {
-      const double momentum = momentum_of(group.options());
-      if (momentum < kMuchMomentum) continue;
-      log_warning(
-          "optimiser \"", name, "\" has momentum ", momentum, ", and the updates of ", workers,
-          " asynchronous workers add to it: training may diverge. Lower the momentum or the "
-          "learning rate, or use --staleness-bound 0");
-      return;
-    }
-  }
-}
-
 }  // namespace
 
 ServerPace::ServerPace(const StrategyOptions& options, ServerExchange& exchange)
@@ -72,9 +41,6 @@ void ServerPace::join(Replica& replica) {
   exchange_.attach(served_, *client_);
   report_.dense_step = served_.trained_bytes();
   rates_ = rates_of(replica);
-  if (chief_ && !synchronous()) {
-    warn_of_implicit_momentum(replica, options_.cluster.world_size());
-  }
 }
 
 void ServerPace::take_step() {

@@ -58,15 +58,16 @@ std::string first_device(const StrategyOptions& options) {
 
 }  // namespace detail
 
-int configure_compute_threads(int requested, int workers_here, int replicas) {
+int configure_compute_threads(int requested, int share, int replicas) {
   int threads = requested;
-  // LibTorch's own choice: OMP_NUM_THREADS, else the physical cores. A thread per logical core wins
-  // little and loses much as soon as anybody else wants one, because waiting threads spin.
-  if (threads == 0) threads = at::get_num_threads();
-  if (requested == 0 && std::getenv("OMP_NUM_THREADS") == nullptr) {
-    threads = std::min(threads, std::max(1, inspect_cores().usable / std::max(1, workers_here)));
+  if (threads == 0) {
+    // LibTorch reads both variables. Its own default counts physical cores, which the launcher and
+    // other processes of the same run may see differently: another number of threads rounds
+    // differently.
+    const bool told =
+        std::getenv("OMP_NUM_THREADS") != nullptr || std::getenv("MKL_NUM_THREADS") != nullptr;
+    threads = std::max(1, (told ? at::get_num_threads() : share) / replicas);
   }
-  if (requested == 0) threads = std::max(1, threads / replicas);
   at::set_num_threads(threads);
   if (std::getenv("OPENBLAS_NUM_THREADS") == nullptr) {
     // OpenBLAS is behind libblas.so.3 or not there at all; ask the loaded libraries.

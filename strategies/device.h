@@ -27,12 +27,12 @@ namespace detail {
 
 /// Once per process, before it computes. Sets LibTorch's intra-op threads, and OpenBLAS's to one
 /// unless OPENBLAS_NUM_THREADS says otherwise: two pools that each fill the cores cost 1.7 times
-/// the step (docs/performance.md). `requested` 0: OMP_NUM_THREADS where set, else LibTorch's
-/// default (the physical cores), but at most the usable cores divided by `workers_here`; then
+/// the step (docs/performance.md). `requested` 0: OMP_NUM_THREADS (or MKL_NUM_THREADS) if set, else
+/// `share`, this worker's part of the machine's cores (compute_threads in core/machine.h); then
 /// divided by the `replicas` of this worker, whose threads compute side by side with a pool each.
 /// Call before the first tensor operation. Returns the number of LibTorch's threads for one
 /// replica.
-int configure_compute_threads(int requested, int workers_here, int replicas);
+int configure_compute_threads(int requested, int share, int replicas);
 
 /// What to warn of where `found` workers turn out to share this machine when they have met, and
 /// only `counted` did when its cores were divided: "" if the threads of all fit its cores all the

@@ -13,7 +13,7 @@ namespace troupe {
 /// Binds this worker's listening socket; the group meets in create_state, when the model that the
 /// workers must agree on is known. `wrap`: another engine around its own, for tests and
 /// measurements.
-/// Throws: ConfigError for unknown devices, EnvironmentError when the port is taken.
+/// Throws: ConfigError for unknown devices; as WorkerGroup's constructor, which may block.
 [[nodiscard]] std::unique_ptr<Strategy> make_multi_worker(
     const StrategyOptions& options, const detail::EngineWrapper& wrap = nullptr);
 

@@ -172,7 +172,8 @@ std::vector<std::string> list_event_files(const std::string& directory) {
   for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
     const std::string name = entry->path().filename().string();
     std::error_code gone;  // a file that vanishes meanwhile is none
-    if (name.find(kMark) != std::string::npos && entry->is_regular_file(gone)) {
+    const bool regular = entry->symlink_status(gone).type() == fs::file_type::regular;
+    if (name.find(kMark) != std::string::npos && regular) {
       files.push_back(name);
     }
   }

@@ -1,6 +1,12 @@
 #include "summaries/summary_writer.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <system_error>
@@ -8,6 +14,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "core/unique_fd.h"
 
 namespace troupe {
 namespace {
@@ -16,6 +23,7 @@ namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
 constexpr const char* kLinesName = "summaries.jsonl";
+constexpr mode_t kLinesMode = 0644;
 
 /// One line. Numbers that are not finite come out as null: JSON has none.
 std::string dump(const ordered_json& value) {
@@ -55,11 +63,34 @@ void make_directory(const std::string& directory) {
 
 enum class Ending { nothing, whole_line, torn_line };
 
+/// Opens the file to append to it, made if missing. Whoever reads a model directory may also have
+/// put a pipe or a link there: the one would wait for a reader, the other lead elsewhere.
+UniqueFd open_lines(const std::string& path) {
+  constexpr int kFlags = O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+  UniqueFd fd(::open(path.c_str(), kFlags, kLinesMode));  // NOLINT
+  struct stat found = {};
+  if (fd.get() < 0 || ::fstat(fd.get(), &found) != 0) {
+    const bool link = errno == ELOOP;
+    throw EnvironmentError(
+        text("'", path, "' cannot be written: ",
+             link ? "it is a symbolic link, and those are not followed" : std::strerror(errno),
+             "."),
+        link ? "put the real file in its place, or remove the link."
+             : "give this user the right to write it, or name another directory.");
+  }
+  if (!S_ISREG(found.st_mode)) {
+    throw EnvironmentError(text("'", path, "' is not a regular file."),
+                           "remove it, or name another directory.");
+  }
+  return fd;
+}
+
 /// A process that was killed may have left half a line.
-Ending ending_of(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in || !in.seekg(-1, std::ios::end)) return Ending::nothing;
-  return in.get() == '\n' ? Ending::whole_line : Ending::torn_line;
+Ending ending_of(const UniqueFd& file) {
+  const auto end = ::lseek(file.get(), 0, SEEK_END);
+  char last = 0;
+  if (end <= 0 || ::pread(file.get(), &last, 1, end - 1) != 1) return Ending::nothing;
+  return last == '\n' ? Ending::whole_line : Ending::torn_line;
 }
 
 }  // namespace
@@ -102,8 +133,10 @@ void SummaryWriter::write_text(std::int64_t step, const std::string& tag,
 void SummaryWriter::open(WallTime now) {
   if (events_) return;
   const std::string path = directory_ + "/" + kLinesName;
-  const Ending ending = ending_of(path);
-  lines_.open(path, std::ios::binary | std::ios::app);
+  const UniqueFd file = open_lines(path);
+  const Ending ending = ending_of(file);
+  // The file that was checked, whatever has taken its name meanwhile.
+  lines_.open(text("/proc/self/fd/", file.get()), std::ios::binary | std::ios::app);
   if (!lines_) {
     throw EnvironmentError(text("'", path, "' cannot be written."),
                            "give this user the right to write it, or name another directory.");

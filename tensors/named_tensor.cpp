@@ -21,6 +21,14 @@ std::vector<NamedTensor> named_below(const std::vector<NamedTensor>& tensors,
 
 namespace detail {
 
+PlaceOfTensor place_of_tensor(const std::vector<NamedTensor>& tensors) {
+  PlaceOfTensor places;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    places.emplace(tensors[i].second.unsafeGetTensorImpl(), i);
+  }
+  return places;
+}
+
 void copy_values(const std::vector<NamedTensor>& from, const std::vector<NamedTensor>& into) {
   const c10::NoGradGuard no_grad;
   for (std::size_t i = 0; i < from.size(); ++i) {

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,10 @@ using NamedTensor = std::pair<std::string, at::Tensor>;
                                                    const std::string& prefix);
 
 namespace detail {
+
+/// Places in a list by the tensor itself. A tensor that the list has twice has its first place.
+using PlaceOfTensor = std::unordered_map<const c10::TensorImpl*, std::size_t>;
+[[nodiscard]] PlaceOfTensor place_of_tensor(const std::vector<NamedTensor>& tensors);
 
 /// Writes the values of `from` into the tensors of `into`, which must match in number and shapes;
 /// tensors that share memory are left alone.

@@ -14,7 +14,7 @@ namespace troupe {
 namespace {
 
 constexpr const char* kMetadataKey = "__metadata__";
-constexpr std::uint64_t kLengthBytes = 8;
+constexpr std::uint64_t kLengthBytes = kSafetensorsLength;
 constexpr std::uint64_t kAlignment = 8;
 
 struct TypeRow {
@@ -88,13 +88,8 @@ class Reader {
     return content;
   }
 
- private:
-  [[noreturn]] void refuse(const std::string& what) const {
-    throw CheckpointError(text("'", shown_, "' is not a valid safetensors file: ", what, "."),
-                          "the file is damaged or of another format; use another checkpoint.");
-  }
-
-  nlohmann::json read_header() {
+  /// Header and length. The file may be its start alone.
+  [[nodiscard]] std::uint64_t start_bytes() const {
     if (file_.size() < kLengthBytes) {
       refuse(text("it has ", file_.size(), " bytes, fewer than the 8 of its header's length"));
     }
@@ -106,6 +101,34 @@ class Reader {
       refuse(text("it announces a header of ", length, " bytes, at most ", kMaxSafetensorsHeader,
                   " are allowed"));
     }
+    return kLengthBytes + length;
+  }
+
+  void check_size(std::uint64_t file_bytes) {
+    std::uint64_t data = 0;
+    const nlohmann::json header = read_header();
+    for (const auto& [name, value] : header.items()) {
+      if (name == kMetadataKey || !value.is_object()) continue;
+      const auto offsets = value.find("data_offsets");
+      if (offsets == value.end() || !offsets->is_array() || offsets->size() != 2) continue;
+      if ((*offsets)[1].is_number_unsigned()) {
+        data = std::max(data, (*offsets)[1].get<std::uint64_t>());
+      }
+    }
+    if (file_bytes - file_.size() != data) {
+      refuse(text("it has ", file_bytes - file_.size(), " bytes of values, its header announces ",
+                  data));
+    }
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& what) const {
+    throw CheckpointError(text("'", shown_, "' is not a valid safetensors file: ", what, "."),
+                          "the file is damaged or of another format; use another checkpoint.");
+  }
+
+  nlohmann::json read_header() {
+    const std::uint64_t length = start_bytes() - kLengthBytes;
     if (length > file_.size() - kLengthBytes) {
       refuse(text("it announces a header of ", length, " bytes and has ",
                   file_.size() - kLengthBytes, " after the length"));
@@ -225,6 +248,15 @@ void write_safetensors(const SafetensorsContent& content, const ByteSink& sink) 
   }
   sink(as_bytes(Span<const char>(start.data(), start.size())));
   for (const TensorView* tensor : order) sink(tensor->bytes);
+}
+
+std::uint64_t safetensors_start_bytes(Span<const std::byte> first, const std::string& shown) {
+  return Reader(first, shown).start_bytes();
+}
+
+void check_safetensors_size(Span<const std::byte> start, std::uint64_t file_bytes,
+                            const std::string& shown) {
+  Reader(start, shown).check_size(file_bytes);
 }
 
 SafetensorsContent read_safetensors(Span<const std::byte> file, const std::string& shown) {

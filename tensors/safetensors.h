@@ -46,6 +46,15 @@ inline constexpr std::uint64_t kMaxSafetensorsHeader = 100'000'000;  // bytes, a
 /// match shape and type; nothing has been written then. And what `sink` throws.
 void write_safetensors(const SafetensorsContent& content, const ByteSink& sink);
 
+/// What a reader looks at before it takes memory for a file: how many bytes the header and its
+/// length have, by the file's first kSafetensorsLength bytes, and whether the file's size is the
+/// one that this start of it announces. Throws: CheckpointError that says what is wrong.
+inline constexpr std::uint64_t kSafetensorsLength = 8;
+[[nodiscard]] std::uint64_t safetensors_start_bytes(Span<const std::byte> first,
+                                                    const std::string& shown);
+void check_safetensors_size(Span<const std::byte> start, std::uint64_t file_bytes,
+                            const std::string& shown);
+
 /// Reads a file. The views point into `file`, which must outlive them; a file of another writer may
 /// have them unaligned, so copy values out with memcpy. `shown` names the file in messages.
 /// Throws: CheckpointError that says what is wrong.

@@ -12,7 +12,7 @@
 namespace troupe::detail {
 namespace {
 
-/// Losses and speed, for TensorBoard. Both actions write to one file.
+/// Losses, reports and speed, for TensorBoard. Both actions write to one file.
 void add_summaries(Actions& actions, const TrainOptions& options, const StepRange& steps,
                    const Clock& clock) {
   const Every every = Every::n_steps(options.save_summary_steps);
@@ -24,7 +24,7 @@ void add_summaries(Actions& actions, const TrainOptions& options, const StepRang
       [writer](std::int64_t step, const std::vector<Scalar>& scalars) {
         writer->write(step, scalars);
       },
-      clock));
+      clock, nullptr, steps.last));
   actions.push_back(std::make_shared<StepCounter>(
       every,
       [writer](std::int64_t step, double rate) {
@@ -53,11 +53,13 @@ Actions stock_actions(const TrainOptions& options, const StepRange& steps, const
   return stock;
 }
 
-/// Whether the stock actions want the losses of this step; the same on every worker.
-bool stock_wants_losses(const TrainOptions& options, std::int64_t step, std::int64_t first_step) {
+/// Whether the stock actions want the losses of this step; the same on every worker. `steps.first`
+/// is the first that this run takes.
+bool stock_wants_losses(const TrainOptions& options, std::int64_t step, const StepRange& steps) {
   const bool summarised =
-      writes_summaries(options) && is_summary_step(step, first_step, options.save_summary_steps);
-  return is_logged_step(step, step == first_step, options.log_every) || summarised;
+      writes_summaries(options) &&
+      (step == steps.last || is_summary_step(step, steps.first, options.save_summary_steps));
+  return is_logged_step(step, step == steps.first, options.log_every) || summarised;
 }
 
 }  // namespace
@@ -71,6 +73,7 @@ CallbackList::CallbackList(Strategy& strategy, const TrainOptions& options, Acti
 }
 
 void CallbackList::complete(const StepRange& steps, const Clock& clock) {
+  last_step_ = steps.last;
   if (strategy_.is_chief()) {
     const Actions stock = stock_actions(options_, steps, clock);
     for (const auto& action : stock) action->begin();
@@ -98,10 +101,10 @@ void CallbackList::before_step(RunControl& run) {
 }
 
 bool CallbackList::wants_losses(std::int64_t step) const {
-  // At an own pace numbers skip: those between were other workers'. An action that wants one of
-  // them gets this step's losses.
+  // If workers go at their own pace, numbers skip: those between were other workers'. An action
+  // that wants one of them gets this step's losses.
   for (std::int64_t number = seen_step_ + 1; number <= step; ++number) {
-    if (stock_wants_losses(options_, number, first_step_)) return true;
+    if (stock_wants_losses(options_, number, {first_step_, last_step_})) return true;
     for (const auto& action : given_) {
       if (action->wants_losses(number, number == first_step_)) return true;
     }

@@ -26,7 +26,7 @@ class CallbackList {
   /// outlives this object. Collective: yes. Throws: ConfigError where workers have different lists.
   void complete(const StepRange& steps, const Clock& clock);
 
-  /// The steps begin; where this was not called, end() is nobody's.
+  /// The steps begin. Without this call end() does nothing.
   void ready(RunControl& run);
   void before_step(RunControl& run);
   /// Whether an action is to see the losses of this step; the same answer on every worker.
@@ -42,6 +42,7 @@ class CallbackList {
   const Actions given_;          // the user's, the same on every worker
   Actions acting_;               // on this worker
   std::int64_t first_step_ = 1;  // of this run
+  std::int64_t last_step_ = 0;   // if nobody stops it
   std::int64_t seen_step_ = 0;   // the last one, or the one before the first
   bool ready_ = false;
 };

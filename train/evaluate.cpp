@@ -1,5 +1,6 @@
 #include "train/evaluate.h"
 
+#include <c10/util/Exception.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
@@ -7,6 +8,7 @@
 
 #include "core/clock.h"
 #include "core/error.h"
+#include "hooks/hook_error.h"
 #include "hooks/replica_driver.h"
 #include "strategies/strategy.h"
 #include "train/learning/averaged_weights.h"
@@ -51,19 +53,24 @@ std::vector<Predictions> predict(const Hooks& hooks, TrainState& state,
   const AveragesInUse averages(state);
   std::vector<Predictions> all;
   for (const DistributedBatch& batch : data.epoch(0)) {
-    all.push_back(detail::predict_batch(hooks, replica, batch.replicas.front()));
+    all.push_back(detail::predict_batch(hooks, replica, batch.replicas.front(), state.step));
   }
   return all;
 }
 
 namespace detail {
 
-Predictions predict_batch(const Hooks& hooks, Replica& replica, Batch batch) {
+Predictions predict_batch(const Hooks& hooks, Replica& replica, Batch batch, std::int64_t steps) {
   const torch::NoGradGuard no_grad;
   for (at::Tensor& field : batch.fields) field = field.to(replica.place().device);
   ReplicaDriver(replica).begin_step({Phase::predict, batch.global_examples, batch.examples()});
   const ReplicaScope scope(replica);
-  Predictions predictions = hooks.predict_step(replica, batch);
+  Predictions predictions;
+  try {
+    predictions = hooks.predict_step(replica, batch);
+  } catch (const c10::Error& error) {
+    throw hook_error(error, Phase::predict, steps, batch);
+  }
   for (auto& [name, value] : predictions) value = in_float32(value);
   return predictions;
 }

@@ -31,7 +31,9 @@ namespace troupe {
 namespace detail {
 
 /// hooks.predict_step on the replica's device, outside training; 16-bit outputs become float32.
-[[nodiscard]] Predictions predict_batch(const Hooks& hooks, Replica& replica, Batch batch);
+/// `steps` of training came before, for messages. Throws: as run_on_replica.
+[[nodiscard]] Predictions predict_batch(const Hooks& hooks, Replica& replica, Batch batch,
+                                        std::int64_t steps);
 
 /// Adds up losses and metrics of all workers; the replicas keep their own sums.  Collective: yes.
 [[nodiscard]] Report reduce_report(Strategy& strategy, TrainState& state, const LossMeter& meter,

@@ -15,13 +15,13 @@ namespace troupe {
 /// options.steps taken, or an action or a listener requests a stop; validates after every epoch if
 /// there is validation data. The order of examples depends only on seed and epoch. With
 /// options.model_dir it resumes from the newest checkpoint there, bit for bit as if it had never
-/// stopped, saves as the options say, and the chief writes summaries; SIGTERM then ends it after a
-/// save. If workers go at their own pace (parameter servers), steps are counted over all workers
-/// and only they end training, even if the limit is in epochs; the chief ends training for all, but
-/// a stop that another worker's action requests ends only that worker. The actions that the options
-/// request (on the chief: log, metrics file, progress bar, summaries) come first. Learning rates
-/// follow options.schedule, and with options.ema_decay the validations use averaged weights
-/// (docs/learning_rate.md). A custom loop gets the same from a TrainingRun.
+/// stopped, saves as the options say, and the chief writes summaries; SIGTERM, SIGINT or SIGHUP
+/// then ends it after a save. If workers go at their own pace (parameter servers), steps are
+/// counted over all workers and only they end training, even if the limit is in epochs; the chief
+/// ends training for all, but a stop that another worker's action requests ends only that worker.
+/// The actions that the options request (on the chief: log, metrics file, progress bar, summaries)
+/// come first. Learning rates follow options.schedule, and with options.ema_decay the validations
+/// use averaged weights (docs/learning_rate.md). A custom loop gets the same from a TrainingRun.
 /// Collective: yes.  Throws: as TrainingRun and its verbs.
 History train(Strategy& strategy, const Hooks& hooks, TrainState& state,
               const DistributedSplits& data, const TrainOptions& options, Callbacks callbacks = {});

@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "core/log.h"
+#include "core/machine.h"
 #include "core/text.h"
 #include "distributed/worker_group.h"
 #include "servers/parameter_server.h"
@@ -21,8 +22,9 @@ std::unique_ptr<Strategy> make_strategy(const StrategyOptions& options) {
                                : replicas > 1                   ? StrategyKind::mirrored
                                                                 : StrategyKind::one_device;
   const StrategyKind kind = options.kind == StrategyKind::automatic ? fitting : options.kind;
-  const int threads =
-      configure_compute_threads(options.threads, workers_here(options.cluster), replicas);
+  // Servers that the launcher starts beside the workers come out of its OMP_NUM_THREADS.
+  const int share = compute_threads(inspect_cores().usable, workers_here(options.cluster), 0);
+  const int threads = configure_compute_threads(options.threads, share, replicas);
   const std::string devices = options.devices.empty() ? options.device : join(options.devices, ",");
   log_info("strategy ", name_of(kind), ", ", workers, workers == 1 ? " worker" : " workers", " (",
            options.cluster.origin, "), ", replicas, replicas == 1 ? " replica" : " replicas",

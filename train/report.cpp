@@ -33,8 +33,10 @@ nlohmann::ordered_json to_json(const Report& report) {
   for (const MetricValue& metric : report.metrics) json[metric.name] = metric.value;
   for (const MetricValue& metric : report.metrics) {
     for (const auto& [name, value] : metric.sums) {
-      if (name == "examples") continue;
-      json[json.contains(name) ? metric.name + "/" + name : name] = number(value);
+      const bool counts_examples = name == "examples";
+      if (counts_examples && value == static_cast<double>(report.examples)) continue;
+      const bool taken = counts_examples || json.contains(name);
+      json[taken ? metric.name + "/" + name : name] = number(value);
     }
   }
   json["examples"] = report.examples;

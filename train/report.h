@@ -26,8 +26,9 @@ struct Report {
 
 /// Losses and metrics under their names, metrics' sums beside them:
 /// {"loss": 0.04, "accuracy": 0.98, "correct": 9800, "examples": 10000}. A sum whose name is taken
-/// is preceded by its metric's: "top5/correct". Whole numbers are written as such, infinity and
-/// NaN, which JSON lacks, as null.
+/// is preceded by its metric's: "top5/correct". So is a metric's own "examples", unless it is the
+/// report's: an accuracy over tokens has "accuracy/examples". Whole numbers are written as such,
+/// infinity and NaN, which JSON lacks, as null.
 [[nodiscard]] nlohmann::ordered_json to_json(const Report& report);
 
 /// The result of a training run.

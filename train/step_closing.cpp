@@ -1,6 +1,7 @@
 #include "train/step_closing.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -10,6 +11,8 @@
 namespace troupe::detail {
 namespace {
 
+// For the chief, which got the same signal, to save and end training for all.
+constexpr std::chrono::seconds kChiefStops{10};
 constexpr auto kNoLimit = std::numeric_limits<std::int64_t>::max();
 
 std::int64_t step_limit(const TrainOptions& options, const TrainState& state) {
@@ -65,7 +68,10 @@ void StepClosing::open(const DataIdentity& data, const Clock& clock, SavingListe
     throw ConfigError("saving listeners were given, and nothing is saved without model_dir.",
                       "set model_dir, or leave the listeners out.");
   }
-  if (!strategy_.pace().coordinates()) return;
+  if (!strategy_.pace().coordinates()) {
+    held_signal_.emplace();
+    return;
+  }
   checkpoints_.emplace(strategy_, state_, data, options_, clock, std::move(listeners));
 }
 
@@ -73,11 +79,38 @@ void StepClosing::begin(bool reached) {
   over_ = reached || agree(strategy_, {false, !stop_reason_.empty()}).stop;
 }
 
+void StepClosing::take(const std::vector<StepResult>& results) {
+  double sum = 0;
+  for (const StepResult& result : results) {
+    // Of several losses one may rise, as a generator's does.
+    if (result.losses.size() > 1) watch_.reset();
+    for (const auto& [name, loss] : result.losses) sum += loss.item<double>();
+  }
+  if (!std::isfinite(sum)) {
+    loss_not_finite_ = true;
+  } else if (watch_) {
+    watch_->add(sum);
+  }
+}
+
+void StepClosing::check_losses() const {
+  if (!watch_ || !watch_->has_diverged()) return;
+  const DivergedError error(
+      text("training has diverged: the loss was ", watch_->first(),
+           " in the chief's first step, "
+           "rose, and is ",
+           watch_->last(), " in its last ones."),
+      text("lower the learning rate or the momentum, or use --staleness-bound 0",
+           options_.model_dir.empty() ? "." : ", and start again with an empty --model-dir."));
+  if (options_.on_non_finite == OnNonFinite::fail) throw error;
+  log_warning(error.what());
+}
+
 Wishes StepClosing::wishes(const Boundary& at) {
   Wishes mine;
   mine.save = save_wished_ || (at.after_step && checkpoints_ && checkpoints_->is_due());
   mine.stop = !stop_reason_.empty();
-  mine.terminate = checkpoints_ && checkpoints_->is_terminated();
+  mine.signal = checkpoints_ ? checkpoints_->stop_signal() : 0;
   mine.loss_not_finite = loss_not_finite_;
   mine.leaving = at.leaving ? 1 : 0;
   return mine;
@@ -95,8 +128,9 @@ void StepClosing::close(const Boundary& at) {
     return;
   }
   over_ = agreed.stop || at.last;
+  if (held_signal_ && !over_) await_chief_stop();
   if (!checkpoints_) return;
-  if (agreed.terminate) stop_by_signal();
+  if (agreed.signal != 0) stop_by_signal(agreed.signal);
   if (!agreed.save && !over_) return;
   checkpoints_->save(over_ ? Checkpointer::Save::last : Checkpointer::Save::periodic);
   if (!over_ && checkpoints_->listener_stops()) request_stop("a saving listener asked for it");
@@ -113,18 +147,33 @@ void StepClosing::end_by(const NonFiniteError& error, std::int64_t good) {
   over_ = spoiled_ = true;
 }
 
-void StepClosing::stop_by_signal() {
+void StepClosing::stop_by_signal(int signal) {
   checkpoints_->save(Checkpointer::Save::stopping);
   checkpoints_->wait();
   (void)agree(strategy_, {});  // nobody leaves before the chief has saved
-  const std::string cause = text("SIGTERM: all workers stopped after step ", state_.step);
+  const std::string cause =
+      text(signal_name(signal), ": all workers stopped after step ", state_.step);
   strategy_.pace().end(state_, cause);
   if (!checkpoints_->saves()) {
     throw Stopped(cause + "; checkpoints are switched off, so the state is lost.",
-                  "set --save-checkpoints-steps or --save-checkpoints-secs above 0.");
+                  "set --save-checkpoints-steps or --save-checkpoints-secs above 0.", signal);
   }
   throw Stopped(cause + "; the state is saved in " + options_.model_dir + ".",
-                "start again with the same --model-dir to go on.");
+                "start again with the same --model-dir to go on.", signal);
+}
+
+void StepClosing::await_chief_stop() {
+  const int signal = held_signal_->requested();
+  if (signal == 0) return;
+  const auto now = std::chrono::steady_clock::now();
+  if (!signalled_at_) {
+    signalled_at_ = now;
+    log_info(signal_name(signal), ": training on until the chief ends training, at most ",
+             kChiefStops.count(), " s.");
+  }
+  if (now - *signalled_at_ < kChiefStops) return;
+  throw Stopped(text(signal_name(signal), ": this worker stopped; the chief continues without it."),
+                "start it again to take part.", signal);
 }
 
 void StepClosing::request_save() {
@@ -151,6 +200,7 @@ void StepClosing::finish(const TrainingLimits& limits) {
 void StepClosing::release() {
   if (checkpoints_) checkpoints_->finish();
   checkpoints_.reset();
+  held_signal_.reset();
 }
 
 std::string StepClosing::reason(const TrainingLimits& limits) const {

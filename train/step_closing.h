@@ -3,17 +3,21 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/clock.h"
 #include "core/error.h"
+#include "core/stop_signal.h"
 #include "options/train_options.h"
 #include "strategies/pace.h"
 #include "strategies/strategy.h"
 #include "train/callbacks/callbacks.h"
 #include "train/checkpoint/checkpointer.h"
+#include "train/loss_watch.h"
 
 namespace troupe::detail {
 
@@ -44,18 +48,23 @@ class TrainingLimits {
 struct Wishes {
   bool save = false;             // it is time for a checkpoint
   bool stop = false;             // an action or the loop asked for the end
-  bool terminate = false;        // SIGTERM came
+  int signal = 0;                // the one of kStopSignals that came
   bool loss_not_finite = false;  // of the last step
   int leaving = 0;               // workers whose loop has ended before training: 1 where it has
 };
 
 /// One small message. Collective: yes. The same answer on every worker.
 [[nodiscard]] inline Wishes agree(Strategy& strategy, const Wishes& mine) {
-  std::array<double, 5> votes = {mine.save ? 1.0 : 0.0, mine.stop ? 1.0 : 0.0,
-                                 mine.terminate ? 1.0 : 0.0, mine.loss_not_finite ? 1.0 : 0.0,
-                                 static_cast<double>(mine.leaving)};
+  std::array<double, 4 + kStopSignals.size()> votes = {mine.save ? 1.0 : 0.0, mine.stop ? 1.0 : 0.0,
+                                                       mine.loss_not_finite ? 1.0 : 0.0,
+                                                       static_cast<double>(mine.leaving)};
+  for (std::size_t i = 0; i < kStopSignals.size(); ++i)
+    votes[4 + i] = mine.signal == kStopSignals[i] ? 1.0 : 0.0;
   strategy.sum(Span<double>(votes.data(), votes.size()));
-  return {votes[0] > 0, votes[1] > 0, votes[2] > 0, votes[3] > 0, static_cast<int>(votes[4])};
+  Wishes agreed{votes[0] > 0, votes[1] > 0, 0, votes[2] > 0, static_cast<int>(votes[3])};
+  for (std::size_t i = kStopSignals.size(); i-- > 0;)
+    if (votes[4 + i] > 0) agreed.signal = kStopSignals[i];
+  return agreed;
 }
 
 /// A place where a training loop continues or ends.
@@ -78,11 +87,17 @@ class StepClosing final : public RunControl {
   void begin(bool reached);
 
   /// Every worker's wishes become everybody's: saves, or ends training, or does neither.
-  /// Collective: yes.  Throws: CheckpointError; Stopped after SIGTERM, when the state is saved;
+  /// Collective: yes.  Throws: CheckpointError; Stopped after a signal, when the state is saved;
   /// NonFiniteError as the options say; DesyncError where some workers have left the loop.
   void close(const Boundary& at);
-  /// The loss of the step that is closed next is not finite on this worker.
-  void report_loss_not_finite() { loss_not_finite_ = true; }
+  /// From here on check_losses() knows the losses. For a training that starts afresh.
+  void watch_losses() { watch_.emplace(); }
+  /// This worker's losses of the step that is closed next. The host waits for the device here, as
+  /// it did for the check of the gradients.
+  void take(const std::vector<StepResult>& results);
+  /// After release(). Throws: DivergedError where watched losses have diverged; with
+  /// OnNonFinite::stop that is a warning.
+  void check_losses() const;
   /// As the options say: fails, or ends training without another save. `good`: the last step that
   /// can be trained on. Throws: `error`.
   void end_by(const NonFiniteError& error, std::int64_t good);
@@ -94,7 +109,7 @@ class StepClosing final : public RunControl {
   [[nodiscard]] bool is_over() const { return over_; }
   /// After the last boundary: saves what is not saved, and ends training for all.
   void finish(const TrainingLimits& limits);
-  /// Waits for the files, tells the listeners, and lets the directory and SIGTERM go.
+  /// Waits for the files, tells the listeners, and lets the directory and the signals go.
   void release();
   /// Why training is over.
   [[nodiscard]] std::string reason(const TrainingLimits& limits) const;
@@ -109,12 +124,18 @@ class StepClosing final : public RunControl {
 
  private:
   [[nodiscard]] Wishes wishes(const Boundary& at);
-  [[noreturn]] void stop_by_signal();
+  [[noreturn]] void stop_by_signal(int signal);
+  void await_chief_stop();
 
   Strategy& strategy_;
   TrainState& state_;
   const TrainOptions& options_;
   std::optional<Checkpointer> checkpoints_;
+  std::optional<LossWatch> watch_;
+  /// Beside parameter servers, of a worker that is not the chief: it has nothing to save, but
+  /// without its part of the step under way the chief would save another state.
+  std::optional<StopSignal> held_signal_;
+  std::optional<std::chrono::steady_clock::time_point> signalled_at_;
   std::string stop_reason_;       // empty: this worker does not want to stop
   bool save_wished_ = false;      // by the loop
   bool loss_not_finite_ = false;  // of the last step, on this worker

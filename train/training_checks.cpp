@@ -1,6 +1,9 @@
 #include "train/training_checks.h"
 
+#include <algorithm>
+
 #include "core/error.h"
+#include "hooks/replica_driver.h"
 #include "train/learning/schedule_factor.h"
 
 namespace troupe::detail {
@@ -54,6 +57,22 @@ void check_training(Strategy& strategy, const DistributedSplits& data, const Tra
   check_pace(strategy.pace(), options);
   (void)strategy.pace().counts(*data.train);  // it knows whether every worker has examples
   check_learning(data, options, callbacks.rate_factor);
+}
+
+void check_step(const TrainState& state, const std::vector<StepResult>& results, bool is_first) {
+  if (results.front().losses.empty()) {
+    throw ConfigError("the training step returned no loss.", "return the loss of the batch.");
+  }
+  const auto& replicas = state.replicas;
+  if (!is_first || replicas.front()->optimizer_names().empty()) return;
+  const bool updated = std::all_of(replicas.begin(), replicas.end(), [](const auto& replica) {
+    return ReplicaDriver(*replica).has_updated();
+  });
+  if (updated) return;
+  throw ConfigError(
+      "the first step has applied no optimiser: train_step did not call apply_gradients.",
+      "call replica.apply_gradients(loss) in train_step; the first step of a run must apply at "
+      "least one optimiser.");
 }
 
 }  // namespace troupe::detail

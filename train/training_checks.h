@@ -1,5 +1,7 @@
-// What can be wrong with a training before it begins.
+// What can be wrong with a training before it begins, and what its first step shows.
 #pragma once
+
+#include <vector>
 
 #include "options/train_options.h"
 #include "strategies/strategy.h"
@@ -10,5 +12,9 @@ namespace troupe::detail {
 /// Throws: ConfigError where data, options, callbacks and the strategy's pace do not go together.
 void check_training(Strategy& strategy, const DistributedSplits& data, const TrainOptions& options,
                     const Callbacks& callbacks);
+
+/// After a step of a run. Throws: ConfigError if it returned no loss, or if it is the run's first
+/// one and no optimiser was applied, although there are some: nothing would ever be trained.
+void check_step(const TrainState& state, const std::vector<StepResult>& results, bool is_first);
 
 }  // namespace troupe::detail

@@ -2,7 +2,6 @@
 
 #include <torch/types.h>
 
-#include <cmath>
 #include <exception>
 #include <utility>
 #include <vector>
@@ -25,7 +24,7 @@ namespace {
 
 using Extent = detail::EpochReports::Extent;
 
-/// Of the runs in one thread: SIGTERM, the strategy and the state serve one at a time.
+/// Of the runs in one thread: signals, the strategy and the state serve one at a time.
 class OnlyRun {
  public:
   OnlyRun() {
@@ -51,16 +50,6 @@ struct TakenStep {
   std::optional<LossValues> losses;  // over all workers, once they were wanted
   bool pending = false;              // not closed yet
 };
-
-/// The host waits for the device here, as it did for the check of the gradients.
-bool are_finite(const std::vector<StepResult>& results) {
-  for (const StepResult& result : results) {
-    for (const auto& [name, loss] : result.losses) {
-      if (!std::isfinite(loss.item<double>())) return false;
-    }
-  }
-  return true;
-}
 
 enum class Life { running, failed, finished };
 
@@ -202,6 +191,9 @@ TrainingRun::Impl::Impl(Strategy& strategy, const Hooks& hooks, TrainState& stat
   callbacks_.complete({state_.step, limits_->last_step()}, clock_);
   const bool reached = pace.coordinates() && limits_->reached(state_);
   pace.start(state_, *data_.train, limits_->last_step());
+  // Synchronous training that diverges does so on one device, too, where nobody judges it either.
+  const bool asynchronous = counts.updates_per_step > 1;
+  if (asynchronous && pace.coordinates() && state_.step == 0) closing_.watch_losses();
   if (!reached) callbacks_.ready(closing_);
   closing_.begin(reached);
 }
@@ -242,8 +234,8 @@ const DistributedBatch* TrainingRun::Impl::next_batch() {
   return nullptr;
 }
 
-/// A begun step that is not taken would stall the others at an own pace, so all that can be wrong
-/// with the call is looked at first.
+/// A step begun and not taken would stall parameter servers' other workers, so the call is checked
+/// before it begins.
 bool TrainingRun::Impl::step(const DistributedBatch& batch, const Step& step) {
   check_not_taken(batch, state_.position);
   if (tell_step()) {
@@ -279,14 +271,12 @@ bool TrainingRun::Impl::step(const DistributedBatch& batch, const Step& step) {
     closing_.end_by(error, state_.step);
     return false;
   }
+  detail::check_step(state_, results, /*is_first=*/reports_.history().steps == 0);
   update_averages(state_);
-  if (results.front().losses.empty()) {
-    throw ConfigError("the training step returned no loss.", "return the loss of the batch.");
-  }
   state_.step = *number;
   state_.position = {batch.epoch, batch.step + 1};
   reports_.add(results, *examples);
-  if (!are_finite(results)) closing_.report_loss_not_finite();
+  closing_.take(results);
   taken_ = {{*number, batch.epoch, *examples, {}}, std::move(results), std::nullopt, true};
   if (schedule_) taken_.report.learning_rate = schedule_->rate();
   return true;
@@ -353,6 +343,7 @@ History TrainingRun::Impl::finish() {
   if (history.steps == 0) log_warning("training took no step.");
   closing_.release();
   callbacks_.end(closing_);
+  closing_.check_losses();
   strategy_.synchronize_buffers(state_);
   life_ = Life::finished;
   only_.reset();

@@ -65,8 +65,8 @@ class TrainingRun {
  public:
   /// Resumes from the newest checkpoint of options.model_dir, or starts from `state` as it is; one
   /// state goes with one data set. `strategy`, `hooks` and `state` outlive the run; the rest is
-  /// copied. From here to finish() SIGTERM is a request, which boundaries check for, and the model
-  /// directory belongs to this run.
+  /// copied. From here to finish() SIGTERM, SIGINT and SIGHUP are requests, which boundaries check
+  /// for, and the model directory belongs to this run.
   /// Blocks: for files, and as the strategy's collectives do.
   /// Throws: ConfigError (before anything is written: no training data, options or callbacks that
   /// conflict or that this strategy cannot carry out, another unfinished run); CheckpointError;
@@ -88,8 +88,9 @@ class TrainingRun {
   /// pair of networks belong in one step function, or in two batches. A batch from another loop
   /// over data.train->epoch(e) works, too. False: no step was taken, because training is over or,
   /// in such a loop with workers at their own pace, the batch is another worker's.
-  /// Throws: ConfigError for a batch whose step is taken, or a step without a loss; NonFiniteError;
-  /// Stopped after SIGTERM (at a boundary), once the state is saved; what the step throws.
+  /// Throws: ConfigError for a batch whose step is taken, a step without a loss, a first step that
+  /// applies no optimiser; NonFiniteError; Stopped after a signal (at a boundary), once the state
+  /// is saved; what the step throws.
   bool train_step(const DistributedBatch& batch);
   bool step(const DistributedBatch& batch, const Step& step);
   /// Losses of the last step, over all workers (only this one's, at its own pace); reduced at the
@@ -117,9 +118,10 @@ class TrainingRun {
   void stop(const std::string& reason);
 
   /// Call once: closes the last step, saves, ends training for all, makes buffers equal, then
-  /// releases SIGTERM and the model directory. Also after a break, which all workers do at the same
-  /// place. Test and summarize afterwards: with parameter servers `state` is final only then.
-  /// Throws: as step(); DesyncError if only some workers have left the loop.
+  /// releases the signals and the model directory. Also after a break, which all workers do at the
+  /// same place. Test and summarize afterwards: with parameter servers `state` is final only then.
+  /// Throws: as step(); DesyncError if only some workers have left the loop; DivergedError, when
+  /// all this is done, if asynchronous training has diverged (train/loss_watch.h).
   History finish();
 
   [[nodiscard]] std::int64_t step_number() const;  // optimiser updates so far

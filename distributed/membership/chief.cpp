@@ -197,9 +197,13 @@ void Chief::suspect(int suspected, const std::string& what) {
 
 void Chief::hold_suspicion(int reporter, const Suspicion& suspicion) {
   if (failing() || suspicion_) return;
-  const std::string& task = state_.cluster.member(reporter).task;
-  suspicion_ = peer_lost(state_.cluster, suspicion.peer,
-                         text(task, " lost its link to it: ", suspicion.what));
+  // Both ends are alive as far as the chief knows: who is at fault is unknown.
+  const std::string ends = text(state_.cluster.member(reporter).task, " and ",
+                                state_.cluster.member(suspicion.peer).task);
+  suspicion_ = {FailureKind::peer_lost, suspicion.peer,
+                text("the link between ", ends, " is lost: ", suspicion.what, "."),
+                text("look at the logs of ", ends, ", then start the whole group again."),
+                kExitPeerLost};
   run_after(suspicion_limit_, kSuspicionGrace, [this] { fail(*suspicion_); });
 }
 

@@ -158,6 +158,7 @@ std::optional<Failure> failure_from(Span<const std::byte> bytes) {
     failure.cause = string_in(json, "cause");
     failure.fix = string_in(json, "fix");
     failure.exit_code = static_cast<int>(number_in(json, "exit_code", 255));
+    if (failure.exit_code == 0) throw DataError("no failure ends with success.", "");
     return failure;
   });
 }

@@ -10,6 +10,9 @@ namespace {
 
 constexpr std::size_t kMaxNames = 16;  // in one sentence
 
+/// How the cause of peer_lost() begins; that of a lost link names both of its ends instead.
+std::string gone(const std::string& task) { return task + " is gone: "; }
+
 }  // namespace
 
 int number_of(const Cluster& cluster) {
@@ -18,7 +21,8 @@ int number_of(const Cluster& cluster) {
 
 void raise(const Failure& failure, const Cluster& cluster, const std::string& where) {
   std::string cause = failure.cause;
-  if (failure.kind == FailureKind::peer_lost && failure.culprit == number_of(cluster)) {
+  if (failure.kind == FailureKind::peer_lost && failure.culprit == number_of(cluster) &&
+      cause.rfind(gone(cluster.task()), 0) == 0) {
     const char* const what = cluster.is_server() ? "this server (" : "this worker (";
     cause = text(what, cluster.task(), ") was expelled from the group: ", cause);
   }
@@ -71,7 +75,7 @@ Failure peer_lost(const Cluster& cluster, int number, const std::string& how) {
   const int server = number - cluster.world_size();
   const std::string& task = server >= 0 ? cluster.servers[static_cast<std::size_t>(server)].task
                                         : cluster.member(number).task;
-  return {FailureKind::peer_lost, number, text(task, " is gone: ", how, "."),
+  return {FailureKind::peer_lost, number, text(gone(task), how, "."),
           text("look at the log of ", task, ", then start the whole group again."), kExitPeerLost};
 }
 

@@ -25,7 +25,7 @@ struct Failure {
   int culprit = 0;    // rank; a server is number_of()
   std::string cause;  // sentence, ends with '.'
   std::string fix;    // sentence, ends with '.'
-  int exit_code = 1;  // of peer_failed; the other kinds have their own
+  int exit_code = 1;  // 1 to 255; of peer_failed, the other kinds have their own
 };
 
 /// The advice to processes of different builds.

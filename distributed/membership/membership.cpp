@@ -66,7 +66,8 @@ void Membership::listen() {
   if (const int inherited = cluster.listener.take(); inherited >= 0) {
     acceptor_ = std::make_unique<Acceptor>(network_.context(), inherited);
   } else if (own) {
-    acceptor_ = std::make_unique<Acceptor>(network_.context(), own->host, own->port);
+    acceptor_ = std::make_unique<Acceptor>(network_.context(), own->host, own->port,
+                                           state_.options.start_timeout);
   } else {
     return;  // a member without an address listens where its connection to the chief begins
   }
@@ -127,7 +128,7 @@ void Membership::abort(const std::string& reason, int exit_code) {
   const Failure failure = {FailureKind::peer_failed, state_.cluster.rank,
                            text(state_.cluster.task(), " failed: ", reason, sentence ? "" : "."),
                            "correct that, then start the whole group again.",
-                           std::clamp(exit_code, 0, 255)};
+                           std::clamp(exit_code, 1, 255)};
   if (plane_ && !state_.failed() && state_.phase() != GroupPhase::closed) {
     report(failure);
     state_.wait_failed(kAbortWait);  // comes back from the chief when all have been told

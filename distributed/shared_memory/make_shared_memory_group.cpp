@@ -194,11 +194,16 @@ void log_choice(const GroupState& state, const std::string& what) {
   if (state.cluster.rank == 0) log_info("values travel between workers by ", what);
 }
 
-std::string links_in_words(const GroupState& state, const JoinedLinks& joined) {
+/// As this worker's own links are: at the end that was called, nobody knows why one is TCP.
+std::string links_in_words(const CallEnvironment& environment, const JoinedLinks& joined) {
+  const GroupState& state = environment.state;
   if (state.options.transport == Transport::tcp) return "TCP (--transport tcp)";
   if (!joined.no_unix.empty()) return text("TCP (", joined.no_unix, ")");
-  const bool some = joined.workers_on_this_machine > 1;
-  const bool all = joined.workers_on_this_machine == state.cluster.world_size();
+  const auto is_local = [](const auto& entry) { return entry.second.is_local(); };
+  const auto& links = environment.links;
+  const bool some = std::any_of(links.begin(), links.end(), is_local);
+  const bool all = joined.workers_on_this_machine == state.cluster.world_size() &&
+                   std::all_of(links.begin(), links.end(), is_local);
   return all ? "Unix sockets" : (some ? "Unix sockets and TCP" : "TCP");
 }
 
@@ -217,7 +222,7 @@ std::unique_ptr<SharedMemoryGroup> make_shared_memory_group(CallEnvironment& env
   }
   const bool may_share = transport == Transport::automatic || transport == Transport::shared_memory;
   if (!may_share || !all_here) {
-    log_choice(state, links_in_words(state, joined));
+    log_choice(state, links_in_words(environment, joined));
     return nullptr;
   }
   const int world_size = state.cluster.world_size();
@@ -227,8 +232,8 @@ std::unique_ptr<SharedMemoryGroup> make_shared_memory_group(CallEnvironment& env
     refuse(environment, shared.culprit, shared.problem);
   }
   if (!shared.segment) {
-    log_choice(state,
-               text(links_in_words(state, joined), "; they do not share memory: ", shared.problem));
+    log_choice(state, text(links_in_words(environment, joined),
+                           "; they do not share memory: ", shared.problem));
     return nullptr;
   }
   log_choice(state, text("shared memory (all ", world_size, " are on this machine)"));

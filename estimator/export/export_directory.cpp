@@ -133,6 +133,7 @@ void remove_export(FileSystem& files, const std::string& name) {
 using nlohmann::json;
 
 constexpr const char* kFormat = "troupe-best-export";
+constexpr const char* kRecordFormat = "troupe-exported-evaluation";
 constexpr int kVersion = 1;
 constexpr const char* kTemporaryName = "temp-best.json";
 constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 20;
@@ -168,22 +169,42 @@ std::int64_t to_step(const json& value) {
   return value.get<std::int64_t>();
 }
 
+/// What both records say: "step" and "metrics".
+Evaluation to_evaluation(const json& document) {
+  const json metrics = document.value("metrics", json());
+  if (!metrics.is_object()) refuse("has no valid 'metrics'");
+  Evaluation evaluation;
+  evaluation.global_step = to_step(document.value("step", json()));
+  for (const auto& [metric, value] : metrics.items()) {
+    evaluation.metrics.emplace_back(metric, to_value(metric, value));
+  }
+  return evaluation;
+}
+
+json metrics_of(const Evaluation& evaluation) {
+  json metrics = json::object();
+  for (const auto& [name, value] : evaluation.metrics) metrics[name] = to_json(value);
+  return metrics;
+}
+
 BestRecord to_record(const json& document) {
   if (!has_format(document, kFormat, kVersion)) {
     refuse(text("is no record of a best export, version ", kVersion));
   }
   const json name = document.value("export", json());
-  const json metrics = document.value("metrics", json());
-  if (!name.is_string() || !is_file_name(name.get<std::string>()) || !metrics.is_object()) {
-    refuse("has no valid 'export' and 'metrics'");
+  if (!name.is_string() || !is_file_name(name.get<std::string>())) {
+    refuse("has no valid 'export'");
   }
-  BestRecord record;
-  record.export_name = name.get<std::string>();
-  record.evaluation.global_step = to_step(document.value("step", json()));
-  for (const auto& [metric, value] : metrics.items()) {
-    record.evaluation.metrics.emplace_back(metric, to_value(metric, value));
+  return {to_evaluation(document), name.get<std::string>()};
+}
+
+ExportRecord to_export_record(const json& document) {
+  if (!has_format(document, kRecordFormat, kVersion)) {
+    refuse(text("is no record of an exported evaluation, version ", kVersion));
   }
-  return record;
+  const json digest = document.value("checkpoint", json());
+  if (!digest.is_string()) refuse("has no valid 'checkpoint'");
+  return {digest.get<std::string>(), to_evaluation(document)};
 }
 
 }  // namespace
@@ -232,26 +253,55 @@ void collect_old_exports(FileSystem& files, int keep) {
   }
 }
 
+std::vector<std::string> exports_in(FileSystem& files) {
+  return on_files(
+      [&] { return files.status("") ? list_exports(files) : std::vector<std::string>(); });
+}
+
+void write_export_record(const std::string& directory, const ExportRecord& record) {
+  const json document = {{"format", kRecordFormat},
+                         {"version", kVersion},
+                         {"checkpoint", record.checkpoint_digest},
+                         {"step", record.evaluation.global_step},
+                         {"metrics", metrics_of(record.evaluation)}};
+  on_files([&] {
+    PosixFileSystem files(directory);
+    const std::string content = exact_json(document, files.shown(kExportRecordName)) + "\n";
+    const auto writer = files.create_file(kExportRecordName);
+    writer->write(as_bytes(Span<const char>(content.data(), content.size())));
+    writer->close();  // publish_export makes it durable
+  });
+}
+
+std::optional<ExportRecord> read_export_record(FileSystem& files, const std::string& name) {
+  const std::string path = name + "/" + kExportRecordName;
+  try {
+    if (!files.status(path)) return std::nullopt;
+    return to_export_record(parse_strict_json(files.read_file(path, kMaxBytes), files.shown(path)));
+  } catch (const CheckpointError& error) {
+    log_warning("'", files.shown(path), "' is ignored: ", error.cause());
+    return std::nullopt;
+  }
+}
+
 std::optional<BestRecord> read_best(FileSystem& files) {
   try {
     if (!files.status(kBestName)) return std::nullopt;
     return to_record(
         parse_strict_json(files.read_file(kBestName, kMaxBytes), files.shown(kBestName)));
   } catch (const CheckpointError& error) {
-    log_warning("'", files.shown(kBestName), "' does not say which export is the best, the event ",
-                "files are asked: ", error.cause());
+    log_warning("'", files.shown(kBestName), "' does not say which export is the best, the ",
+                "exports are asked: ", error.cause());
     return std::nullopt;
   }
 }
 
 void write_best(FileSystem& files, const BestRecord& record) {
-  json metrics = json::object();
-  for (const auto& [name, value] : record.evaluation.metrics) metrics[name] = to_json(value);
   const json document = {{"format", kFormat},
                          {"version", kVersion},
                          {"step", record.evaluation.global_step},
                          {"export", record.export_name},
-                         {"metrics", std::move(metrics)}};
+                         {"metrics", metrics_of(record.evaluation)}};
   on_files([&] {
     const std::string content = exact_json(document, files.shown(kBestName)) + "\n";
     replace_file(files, kBestName, kTemporaryName, content);

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/file_system.h"
 #include "estimator/export/exporter.h"
@@ -15,6 +16,25 @@ namespace troupe {
 /// EnvironmentError; what write_model throws.
 std::string publish_export(FileSystem& files, const ModelWriter& write_model,
                            const WallSeconds& now = &wall_seconds, const Sleep& sleep = &sleep_for);
+
+/// Exports at the root of `files`, by name, the oldest first; none where the root is missing.
+/// Throws: EnvironmentError.
+[[nodiscard]] std::vector<std::string> exports_in(FileSystem& files);
+
+inline constexpr const char* kExportRecordName = "evaluation.json";
+
+/// The file `evaluation.json` of an export that followed an evaluation: published with the model in
+/// one step, so it is there exactly if the export is.
+struct ExportRecord {
+  std::string checkpoint_digest;  // digest_of_checkpoint
+  Evaluation evaluation;          // metrics by name
+};
+
+/// Throws: EnvironmentError.
+void write_export_record(const std::string& directory, const ExportRecord& record);
+/// Of the export `name` at the root of `files`. Unset: it has none, or a damaged one.
+[[nodiscard]] std::optional<ExportRecord> read_export_record(FileSystem& files,
+                                                             const std::string& name);
 
 /// At the root of `files`: removes all but the `keep` numerically largest directories whose names
 /// are ten digits. Touches nothing else. One that cannot be removed is a warning.

@@ -36,10 +36,11 @@ class StockExporter : public Exporter {
   }
 
   [[nodiscard]] const std::string& name() const final { return name_; }
+  void check(const ExportTrial& trial) const override { trial.write_model(); }
   std::optional<std::string> offer(const ExportOffer& offer) final {
     if (!wants(offer)) return std::nullopt;
     PosixFileSystem files(offer.export_directory);
-    std::string path = publish_export(files, offer.write_model, world_.now, world_.sleep);
+    std::string path = export_of(offer, files);
     log_info("exporter '", name_, "': step ", offer.evaluation.global_step, " is in '", path, "'");
     published(offer, path, files);
     if (keep_) collect_old_exports(files, *keep_);
@@ -50,6 +51,21 @@ class StockExporter : public Exporter {
   [[nodiscard]] const ExporterWorld& world() const { return world_; }
 
  private:
+  /// The path of the checkpoint's export, made unless it is there.
+  [[nodiscard]] std::string export_of(const ExportOffer& offer, FileSystem& files) const {
+    const ExportRecord record{offer.checkpoint_digest, offer.evaluation};
+    for (const std::string& name : exports_in(files)) {
+      if (record.checkpoint_digest.empty()) break;
+      const auto other = read_export_record(files, name);
+      if (other && other->checkpoint_digest == record.checkpoint_digest) return files.shown(name);
+    }
+    const auto write = [&](const std::string& directory) {
+      offer.write_model(directory);
+      write_export_record(directory, record);
+    };
+    return publish_export(files, write, world_.now, world_.sleep);
+  }
+
   [[nodiscard]] virtual bool wants(const ExportOffer& /*offer*/) { return true; }
   virtual void published(const ExportOffer& /*offer*/, const std::string& /*path*/,
                          FileSystem& /*files*/) {}
@@ -67,9 +83,9 @@ class FinalExporter final : public StockExporter {
   [[nodiscard]] bool wants(const ExportOffer& offer) override { return offer.is_final; }
 };
 
-/// What is to be beaten comes from `best.json` and from the event files, which also know
-/// evaluations of a time before the exporter was there, or of a process that ended between an
-/// export and its record.
+/// What is to be beaten comes from `best.json` and from what the exports themselves say, which also
+/// know one of a process that ended before it wrote `best.json`. An evaluation that was not
+/// exported is no reason to refuse another.
 class BestExporter final : public StockExporter {
  public:
   BestExporter(std::string name, IsBetter is_better, std::optional<int> keep, ExporterWorld world)
@@ -78,6 +94,13 @@ class BestExporter final : public StockExporter {
       throw ConfigError(text("the exporter '", this->name(), "' has no comparison."),
                         "give smaller(\"...\"), larger(\"...\") or a function of your own.");
     }
+  }
+
+  /// A metric that is missing is known before training.
+  void check(const ExportTrial& trial) const override {
+    StockExporter::check(trial);
+    const Evaluation evaluation = trial.evaluate();
+    static_cast<void>(is_better_(evaluation, evaluation));
   }
 
  private:
@@ -91,8 +114,8 @@ class BestExporter final : public StockExporter {
     return !best_ || is_better_(*best_, offer.evaluation);
   }
   void published(const ExportOffer& offer, const std::string& path, FileSystem& files) override {
-    best_ = offer.evaluation;
     write_best(files, {offer.evaluation, path.substr(path.rfind('/') + 1)});
+    best_ = offer.evaluation;  // not before: if the record fails, the next offer writes it
   }
 
   /// Whether `past` has what the comparison needs.
@@ -105,18 +128,33 @@ class BestExporter final : public StockExporter {
     }
   }
 
+  /// `past` becomes the best if it is better, or the first. Returns whether it did.
+  bool improve(std::optional<Evaluation>& best, Evaluation past) const {
+    if (!is_comparable(past) || (best && !is_better_(*best, past))) return false;
+    best = std::move(past);
+    return true;
+  }
+
   [[nodiscard]] std::optional<Evaluation> find_best(const ExportOffer& offer) const {
     std::optional<Evaluation> best;
     PosixFileSystem files(offer.export_directory);
-    if (auto record = read_best(files); record && is_comparable(record->evaluation)) {
-      best = std::move(record->evaluation);
+    const std::vector<std::string> exports = exports_in(files);
+    if (auto record = read_best(files)) improve(best, std::move(record->evaluation));
+    const bool recorded = best.has_value();
+    bool old = false;        // there are exports that do not say what they are of
+    std::string unrecorded;  // the best, whose process ended before it could write best.json
+    for (const std::string& name : exports) {
+      const auto record = read_export_record(files, name);
+      old = old || !record;
+      if (record && improve(best, record->evaluation)) unrecorded = name;
     }
+    if (!unrecorded.empty()) write_best(files, {*best, unrecorded});
+    if (recorded || !old) return best;
     for (const auto& [step, scalars] : world().read_history(offer.evaluation_directory)) {
       // The present evaluation is in the event files already, and nothing is better than itself;
       // what is later belongs to a run that was given up.
       if (step >= offer.evaluation.global_step) break;
-      const Evaluation past{step, {scalars.begin(), scalars.end()}};
-      if (is_comparable(past) && (!best || is_better_(*best, past))) best = past;
+      improve(best, {step, {scalars.begin(), scalars.end()}});
     }
     return best;
   }

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "core/error.h"
 #include "estimator/roles/evaluation.h"
 #include "summaries/summary_reader.h"
 
@@ -21,14 +22,31 @@ namespace troupe {
 /// Writes the model of a checkpoint into an existing, empty directory.
 using ModelWriter = std::function<void(const std::string& directory)>;
 
+/// Training ended, and an exporter had failed: a model that was to be exported is missing. The
+/// checkpoints and the evaluations are complete.
+class ExportError final : public Error {
+ public:
+  using Error::Error;
+  [[nodiscard]] const char* kind() const noexcept override { return "export"; }
+};
+
 /// An evaluated checkpoint, offered for export.
 struct ExportOffer {
   std::string export_directory;      // <model_dir>/export/<exporter's name>; may not exist yet
   std::string checkpoint;            // its directory
+  std::string checkpoint_digest;     // digest_of_checkpoint; "": unknown
   Evaluation evaluation;             // of that checkpoint
   std::string evaluation_directory;  // where evaluations of this name write their event files
   bool is_final = false;             // no later checkpoint follows
   ModelWriter write_model;
+};
+
+/// What an exporter may try before training, with an untrained model. Neither leaves a trace.
+struct ExportTrial {
+  /// Throws: ConfigError if ExportOffer::write_model would.
+  std::function<void()> write_model;
+  /// An evaluation of two examples.
+  std::function<Evaluation()> evaluate;
 };
 
 class Exporter {
@@ -36,7 +54,11 @@ class Exporter {
   virtual ~Exporter() = default;
   /// A file name, unique among the exporters of an evaluation.
   [[nodiscard]] virtual const std::string& name() const = 0;
-  /// Returns the path of the export; unset: this one is not exported, and nothing was touched.
+  /// Called before training. Throws: ConfigError if every offer would fail.
+  virtual void check(const ExportTrial& /*trial*/) const {}
+  /// Returns the path of the export; unset: this one is not exported, and nothing was touched. The
+  /// same checkpoint may be offered again: as the final one, or because a process was killed before
+  /// it was on record that this one had decided. Troupe's exporters then export it once.
   /// Throws: EnvironmentError if it cannot be written; what write_model throws.
   virtual std::optional<std::string> offer(const ExportOffer& offer) = 0;
 };
@@ -74,9 +96,9 @@ using IsBetter = std::function<bool(const Evaluation& best, const Evaluation& cu
 [[nodiscard]] IsBetter smaller(std::string metric = "loss");
 [[nodiscard]] IsBetter larger(std::string metric);
 
-/// Exports each checkpoint that is better than all before it, over all runs: the best evaluation is
-/// kept in `best.json` beside the exports; without that file it is found in the event files,
-/// excluding the present evaluation.
+/// Exports each checkpoint that is better than all exported before it, over all runs: the best
+/// evaluation is kept in `best.json` beside the exports, each of which has its own. Only if there
+/// are exports that say neither are the event files asked, excluding the present evaluation.
 /// Throws: ConfigError as make_latest_exporter, or if is_better is null.
 [[nodiscard]] std::shared_ptr<Exporter> make_best_exporter(std::string name = "best",
                                                            IsBetter is_better = smaller(),

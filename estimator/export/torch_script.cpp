@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <memory>
 #include <set>
+#include <sstream>
 
 #include "core/check.h"
 #include "core/error.h"
@@ -192,7 +193,8 @@ void check_same_form(const Predictions& predictions, const Predictions& other) {
       text("a batch size seems baked into the exported model: traced on ", traced,
            " examples, for ", count, " of them ", what, "."),
       "in the model use flatten(1) or -1 instead of x.size(0), zeros_like or expand to "
-      "make tensors of B rows, and no branch that depends on sizes or values.");
+      "make tensors of B rows, and no branch that depends on sizes or values. LibTorch's own "
+      "MultiheadAttention and Transformer layers do so and cannot be exported.");
 }
 
 std::vector<at::Tensor> run_module(torch::jit::Module& module,
@@ -224,9 +226,11 @@ void compare(torch::jit::Module& module, const std::vector<NamedTensor>& example
   }
 }
 
-torch::jit::Module load(const std::string& path) {
+/// `file`: a path or a stream.
+template <class File>
+torch::jit::Module load(File& file) {
   try {
-    return torch::jit::load(path, at::kCPU);
+    return torch::jit::load(file, at::kCPU);
   } catch (const std::exception& error) {
     // A part named "class" is written as it is, and is a keyword to the reader.
     throw ConfigError(
@@ -236,15 +240,16 @@ torch::jit::Module load(const std::string& path) {
 }
 
 /// Reads the file and holds it against predict_step.
-void verify(const std::string& path, const Predictor& predictor,
-            const std::vector<NamedTensor>& examples, const Predictions& predictions) {
+template <class File>
+void verify(File& file, const Predictor& predictor, const std::vector<NamedTensor>& examples,
+            const Predictions& predictions) {
   const std::int64_t traced = examples.front().second.size(0);
   std::vector<Predictions> expected = {predictions};
   for (const std::int64_t count : {std::int64_t{1}, std::int64_t{traced == 7 ? 8 : 7}}) {
     expected.push_back(predictor.run(examples, count));
     check_same_form(predictions, expected.back());
   }
-  torch::jit::Module module = load(path);
+  torch::jit::Module module = load(file);
   // Twice: the executor optimises what it has seen before.
   for (int round = 0; round < 2; ++round) {
     for (const Predictions& wanted : expected) compare(module, examples, wanted);
@@ -269,16 +274,23 @@ std::vector<TensorSignature> signature_of(const std::vector<NamedTensor>& tensor
   return signature;
 }
 
+/// Saves the trace to `path` and verifies it, in memory if the path is empty.
 ModelSignature write_from_cpu(const Predictor& predictor, const Replica& replica,
                               const std::vector<NamedTensor>& examples, const std::string& path) {
   const std::int64_t count = examples.front().second.size(0);
   const Predictions predictions = predictor.run(examples, count);
   check_repeatable(predictions, predictor.run(examples, count));
+  const torch::jit::Module module = detail::trace_module(
+      replica, select(examples, count),
+      [&](const std::vector<at::Tensor>& fields) { return predictor.run(fields); });
+  if (path.empty()) {
+    std::stringstream memory;
+    module.save(memory);
+    verify(memory, predictor, examples, predictions);
+    return {signature_of(examples), signature_of(predictions)};
+  }
   try {
-    save(detail::trace_module(
-             replica, select(examples, count),
-             [&](const std::vector<at::Tensor>& fields) { return predictor.run(fields); }),
-         path);
+    save(module, path);
     verify(path, predictor, examples, predictions);
   } catch (...) {
     static_cast<void>(std::remove(path.c_str()));
@@ -287,11 +299,8 @@ ModelSignature write_from_cpu(const Predictor& predictor, const Replica& replica
   return {signature_of(examples), signature_of(predictions)};
 }
 
-}  // namespace
-
-ModelSignature write_torch_script(const Hooks& hooks, Replica& replica,
-                                  const std::vector<NamedTensor>& examples,
-                                  const std::string& path) {
+ModelSignature write_anywhere(const Hooks& hooks, Replica& replica,
+                              const std::vector<NamedTensor>& examples, const std::string& path) {
   check_examples(examples);
   const detail::RandomGuard random(replica.place().device);
   const torch::NoGradGuard no_grad;
@@ -304,10 +313,24 @@ ModelSignature write_torch_script(const Hooks& hooks, Replica& replica,
   return write_from_cpu(Predictor(hooks, *copy), *copy, examples, path);
 }
 
+}  // namespace
+
+ModelSignature write_torch_script(const Hooks& hooks, Replica& replica,
+                                  const std::vector<NamedTensor>& examples,
+                                  const std::string& path) {
+  TROUPE_CHECK(!path.empty());
+  return write_anywhere(hooks, replica, examples, path);
+}
+
 void check_predictions(const Hooks& hooks, Replica& replica,
                        const std::vector<NamedTensor>& examples) {
   check_examples(examples);
   (void)Predictor(hooks, replica).run(examples, 1);
+}
+
+void check_torch_script(const Hooks& hooks, Replica& replica,
+                        const std::vector<NamedTensor>& examples) {
+  static_cast<void>(write_anywhere(hooks, replica, examples, ""));
 }
 
 }  // namespace troupe

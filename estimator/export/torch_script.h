@@ -27,9 +27,14 @@ namespace troupe {
                                                 const std::vector<NamedTensor>& examples,
                                                 const std::string& path);
 
-/// What write_torch_script refuses at the first look, before there is anything to export: runs
-/// predict_step on one of `examples`. Throws: ConfigError.
+/// What write_torch_script refuses at the first look: runs predict_step on one of `examples`.
+/// Throws: ConfigError.
 void check_predictions(const Hooks& hooks, Replica& replica,
                        const std::vector<NamedTensor>& examples);
+
+/// Does what write_torch_script does without writing a file, so that a model that cannot be
+/// exported is known before it is trained. Throws: ConfigError as write_torch_script.
+void check_torch_script(const Hooks& hooks, Replica& replica,
+                        const std::vector<NamedTensor>& examples);
 
 }  // namespace troupe

@@ -35,10 +35,16 @@ class EvaluationJob {
   /// Evaluates that checkpoint and writes the summaries.
   /// Throws: CheckpointError if it no longer exists or is damaged.
   [[nodiscard]] virtual Evaluation evaluate(const std::string& checkpoint) = 0;
-  /// Runs the exporters, in their order; one result each, unset if an exporter chose not to.
+  /// Runs the exporters, in their order; one result each, unset if an exporter chose not to or
+  /// failed. A failure is logged and does not end training; the job's owner reports it at the end.
   virtual std::vector<std::optional<std::string>> export_models(const std::string& checkpoint,
                                                                 const Evaluation& evaluation,
                                                                 bool is_final) = 0;
+  /// The checkpoint that an earlier process began to evaluate and export and did not complete;
+  /// unset: there is none, or the checkpoint is gone.
+  [[nodiscard]] virtual std::optional<std::string> left_undone() = 0;
+  /// Whether the checkpoint was evaluated, and offered to every exporter as the final one.
+  [[nodiscard]] virtual bool is_settled(const std::string& checkpoint) = 0;
   /// The marker that the chief left when training ended; unset: it has not ended.
   [[nodiscard]] virtual std::optional<Finished> finished() = 0;
 };

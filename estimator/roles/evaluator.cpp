@@ -44,6 +44,9 @@ class Evaluator final {
   EvaluationRound run();
 
  private:
+  void wait_for_start();
+  /// What an evaluator before this one began and did not complete.
+  void make_good();
   /// The chief's marker, if it is about this training.
   [[nodiscard]] std::optional<Finished> finished();
   [[nodiscard]] bool is_over(const std::optional<Finished>& marker);
@@ -73,11 +76,9 @@ EvaluationRound Evaluator::run() {
   if (options_.throttle.count() == 0) {
     log_info("throttle_secs is 0: looks for a new checkpoint every ", options_.poll.count(), " s");
   }
-  if (options_.start_delay.count() > 0) {
-    log_info("waits ", options_.start_delay.count(), " s before the first look for a checkpoint");
-    sleep_(options_.start_delay);
-  }
+  wait_for_start();
   idle_since_ = clock_.now();
+  make_good();
   for (;;) {
     const std::optional<Finished> marker = finished();
     // Before the wait: nobody waits for an evaluator that has nothing left to do.
@@ -96,6 +97,26 @@ EvaluationRound Evaluator::run() {
     throw_if_idle(marker);
     sleep_(options_.poll);
   }
+}
+
+void Evaluator::wait_for_start() {
+  if (options_.start_delay.count() <= 0) return;
+  log_info("waits ", options_.start_delay.count(), " s before the first look for a checkpoint");
+  const auto start = clock_.now();
+  while (!finished()) {
+    const Seconds left = options_.start_delay - Seconds(clock_.now() - start);
+    if (left.count() <= 0) return;
+    sleep_(std::min(options_.poll, left));
+  }
+}
+
+void Evaluator::make_good() {
+  const std::optional<std::string> undone = job_.left_undone();
+  if (!undone) return;
+  log_info("the evaluation of '", *undone, "' was begun and not completed: it is repeated");
+  last_ = evaluate(*undone);
+  started_.reset();  // what is new meanwhile does not wait for throttle
+  idle_since_ = clock_.now();
 }
 
 std::optional<Finished> Evaluator::finished() {
@@ -234,7 +255,13 @@ void EvaluationListener::begin() {
 }
 
 SavingListener::Answer EvaluationListener::after_save(const SavedCheckpoint& saved) {
-  if (std::exchange(first_, false)) return Answer::go_on;
+  if (std::exchange(first_, false)) {
+    if (job_.left_undone() == saved.path) {
+      log_info("the evaluation of '", saved.path, "' was begun and not completed: it is repeated");
+      evaluate(saved);
+    }
+    return Answer::go_on;
+  }
   if (!timer_.due(saved.step)) {
     log_info("evaluation of model.ckpt-", saved.step, " skipped: ", tenths(clock_.now() - started_),
              " s of throttle_secs ", throttle_.count(), " have passed");
@@ -250,6 +277,7 @@ void EvaluationListener::end(const SavedCheckpoint& saved) {
     if (!last_->is_final) export_as_final(job_, *last_);
     return;
   }
+  if (job_.is_settled(saved.path)) return;  // by an earlier start of a run that was over
   SavedCheckpoint last = saved;
   last.last = true;
   evaluate(last);

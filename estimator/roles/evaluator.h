@@ -16,22 +16,22 @@
 namespace troupe {
 
 struct EvaluatorOptions {
-  Seconds start_delay{120};
-  Seconds throttle{600};  // between starts of evaluations; 0: every checkpoint that is there
-  Seconds poll{1};        // between looks: for the end of training; after throttle for a checkpoint
-  TrainingGoal goal;      // the evaluator ends at goal.max_steps or at a marker of this goal
+  Seconds start_delay{120};  // before the first look; the end of training cuts it short
+  Seconds throttle{600};     // between starts of evaluations; 0: every checkpoint that is there
+  Seconds poll{1};    // between looks: for the end of training; after throttle for a checkpoint
+  TrainingGoal goal;  // the evaluator ends at goal.max_steps or at a marker of this goal
   /// Ends with an error when nothing new has come for so long since the last evaluation; unset:
   /// waits for ever.
   std::optional<Seconds> idle_timeout;
 };
 
-/// Waits for checkpoints and evaluates the newest, until training is over. Returns the last
-/// evaluation. A checkpoint that retention deleted while
-/// it was read is followed by the newer one. Once the chief's marker says that training is over,
-/// throttle does not delay the last evaluation. Every wait is logged with what it waits for, at
-/// most every ten minutes. `options` are those of a valid EvalSpec, with a poll above 0.
-/// Blocks: until training is over.
-/// Throws: TimeoutError after idle_timeout; what the job throws.
+/// Waits for checkpoints and evaluates the newest, until training is over; first the one that an
+/// evaluator before it left undone, if it is still there. Returns the last evaluation. A checkpoint
+/// that retention deleted while it was read is followed by the newer one. Once the chief's marker
+/// says that training is over, throttle does not delay the last evaluation. Every wait is logged
+/// with what it waits for, at most every ten minutes. `options` are those of a valid EvalSpec, with
+/// a poll above 0. Blocks: until training is over. Throws: TimeoutError after idle_timeout; what
+/// the job throws.
 EvaluationRound run_evaluator(EvaluationJob& job, const EvaluatorOptions& options,
                               const Clock& clock, Sleep sleep = &sleep_for);
 
@@ -56,12 +56,12 @@ class EvaluationListener final : public SavingListener {
                      const Clock& clock);
 
   void begin() override;
-  /// The first save, at the start of the run, is never evaluated. A later one is when the throttle
-  /// has passed.
+  /// The first save, at the start of the run, is evaluated only if the process before this one left
+  /// that undone. A later one is when the throttle has passed.
   Answer after_save(const SavedCheckpoint& saved) override;
-  /// Evaluates the last checkpoint unless that was done, whatever the throttle says; this one is
-  /// the final evaluation, also where training stopped before max_steps; one that was done as just
-  /// another is exported again as the final one.
+  /// Evaluates the last checkpoint unless that was done, here or by an earlier process, whatever
+  /// the throttle says; this one is the final evaluation, also where training stopped before
+  /// max_steps; one that was done here as just another is offered again as the final one.
   void end(const SavedCheckpoint& saved) override;
 
   /// Unset: nothing was evaluated.

@@ -1,8 +1,10 @@
 #include "examples/digits/example_data.h"
 
 #include <memory>
+#include <utility>
 
 #include "core/error.h"
+#include "core/log.h"
 #include "core/text.h"
 #include "data/cifar10.h"
 #include "data/hold_out.h"
@@ -21,10 +23,24 @@ std::shared_ptr<const Dataset> digits(DigitsSplit split, std::int64_t begin, std
   return std::make_shared<GeneratedDigits>(split, begin, count, kDefaultDigitsSeed, kMnistScale);
 }
 
+/// Some of a small data set must be left to train on.
+Splits from_files(const DataOptions& options, std::int64_t validation_examples) {
+  constexpr std::int64_t kShare = 6;
+  Splits whole = load_mnist({options.data_dir, 0}, 0);
+  const std::int64_t size = whole.train->size();
+  const std::int64_t held = validation_examples < size ? validation_examples : size / kShare;
+  if (held != validation_examples) {
+    log_info(size, " training images: the last ", held, " of them are held out for validation");
+  }
+  Splits splits = hold_out(whole.train, held, options.train_examples);
+  splits.test = std::move(whole.test);
+  return splits;
+}
+
 }  // namespace
 
 Splits mnist_or_digits(const DataOptions& options, std::int64_t validation_examples) {
-  if (!options.data_dir.empty()) return load_mnist(options, validation_examples);
+  if (!options.data_dir.empty()) return from_files(options, validation_examples);
   const std::int64_t asked = options.train_examples;
   if (asked < 0 || asked > kDefaultTrainDigits) {
     throw ConfigError(text("--train-examples asks for ", asked, " of ", kDefaultTrainDigits,

@@ -8,8 +8,9 @@
 
 namespace troupe {
 
-/// As load_mnist; without options.data_dir generated digits, always the same 10,000 training, 1,000
-/// validation (validation_examples 0: none, null) and 2,000 test images.
+/// As load_mnist, but where the files have no more training images than `validation_examples`, a
+/// sixth of them validates; without options.data_dir generated digits, always the same 10,000
+/// training, 1,000 validation (validation_examples 0: none, null) and 2,000 test images.
 [[nodiscard]] Splits mnist_or_digits(const DataOptions& options, std::int64_t validation_examples);
 
 /// As load_cifar10; without options.data_dir generated shapes, in the same numbers.

@@ -14,7 +14,7 @@ struct Grey {
   std::vector<std::uint8_t> pixels;  // [height * width]
 };
 
-/// Writes a file, over one that is there: under another name first, so that whoever looks sees a
+/// Writes a file, over one that is there: under another name first, so that a reader sees a
 /// whole one. Makes the directories above it.  Throws: troupe::EnvironmentError;
 /// troupe::InternalError where sizes and pixels do not agree or a side is not in 1 .. 65535.
 void write_png(const std::filesystem::path& path, const Grey& picture);

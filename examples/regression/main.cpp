@@ -1,5 +1,6 @@
 // examples/regression/main.cpp -- the weight of newborns from a table, by train_and_evaluate: an
-// estimator with an added metric, evaluations that are throttled, and an exporter.
+// estimator with an added metric, evaluations that are throttled, and the exporter that --exporter
+// names.
 #include "examples/regression/regression_hooks.h"
 #include "troupe.h"
 
@@ -21,10 +22,6 @@ int main(int argc, char** argv) {
         troupe::added<troupe::RootMeanSquaredError>("rmse", [](const troupe::MetricInputs& inputs) {
           return std::pair{inputs.prediction("weight"), inputs.label()};
         })};
-    // The flag --exporter has its say; without it the exports are in <model_dir>/export/exporter.
-    if (options.eval.exporters == troupe::EvalOptions().exporters) {
-      extras.exporters = {troupe::make_latest_exporter("exporter", options.eval.exports_to_keep)};
-    }
     troupe::run_job(hooks, options, extras);
   });
 }

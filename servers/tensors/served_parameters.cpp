@@ -3,8 +3,6 @@
 #include <torch/optim/lbfgs.h>
 #include <torch/types.h>
 
-#include <algorithm>
-
 #include "core/error.h"
 #include "core/text.h"
 #include "strategies/replicas/local_replicas.h"
@@ -39,16 +37,15 @@ void add(ServedParameters& served, const NamedTensor& parameter, int optimizer) 
   const std::int64_t rows = tensor.dim() == 0 ? 1 : tensor.size(0);
   served.model.tensors.push_back(
       {parameter.first, optimizer, rows, tensor.nbytes() / static_cast<std::size_t>(rows)});
+  served.places.emplace(tensor.unsafeGetTensorImpl(), served.tensors.size());
   served.tensors.push_back(parameter);
 }
 
 }  // namespace
 
 int ServedParameters::number_of(const at::Tensor& parameter) const {
-  const auto found = std::find_if(tensors.begin(), tensors.end(), [&](const NamedTensor& tensor) {
-    return tensor.second.is_same(parameter);
-  });
-  return found == tensors.end() ? -1 : static_cast<int>(found - tensors.begin());
+  const auto place = places.find(parameter.unsafeGetTensorImpl());
+  return place == places.end() ? -1 : static_cast<int>(place->second);
 }
 
 std::string ServedParameters::name_of(int shard) const {
@@ -67,16 +64,15 @@ ServedParameters serve(Replica& replica, const ServerOptions& options, int serve
   ServedParameters served;
   served.optimizers = replica.optimizer_names();
   const std::vector<NamedTensor> parameters = replica.parameters();
+  const PlaceOfTensor places = place_of_tensor(parameters);
   for (std::size_t o = 0; o < served.optimizers.size(); ++o) {
     auto& optimizer = replica.optimizer(served.optimizers[o]);
     check_optimizer(served.optimizers[o], optimizer);
     for (const auto& group : optimizer.param_groups()) {
       for (const at::Tensor& tensor : group.params()) {
-        const auto named =
-            std::find_if(parameters.begin(), parameters.end(),
-                         [&](const NamedTensor& known) { return known.second.is_same(tensor); });
-        check_parameter(*named, served.number_of(tensor) >= 0);
-        add(served, *named, static_cast<int>(o));
+        const NamedTensor& named = parameters[places.at(tensor.unsafeGetTensorImpl())];
+        check_parameter(named, served.number_of(tensor) >= 0);
+        add(served, named, static_cast<int>(o));
       }
     }
   }

@@ -21,6 +21,7 @@ struct ServedParameters {
   std::vector<NamedTensor> tensors;         // the replica's own, by ServedTensor
   std::vector<std::vector<int>> shards_of;  // numbers of shards, by ServedTensor
   std::vector<std::string> optimizers;      // names, in the order of create_model
+  PlaceOfTensor places;                     // in tensors
 
   /// The number of a parameter; -1: it is not served.
   [[nodiscard]] int number_of(const at::Tensor& parameter) const;

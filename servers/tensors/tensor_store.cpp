@@ -12,6 +12,7 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "servers/tensors/shard_states.h"
+#include "servers/tensors/stale_step.h"
 #include "strategies/gradients/optimizer_state.h"
 #include "strategies/gradients/replica_sum.h"
 
@@ -69,7 +70,7 @@ TensorStore::TensorStore(Replica& replica, const ServedParameters& served, int s
   }
 }
 
-torch::optim::Optimizer& TensorStore::optimizer_at(std::size_t number) {
+torch::optim::Optimizer& TensorStore::optimizer_at(std::size_t number) const {
   return replica_.optimizer(served_.optimizers.at(number));
 }
 
@@ -153,23 +154,21 @@ at::Tensor TensorStore::sum_of(const std::vector<const RowBlock*>& blocks, doubl
   return sparse ? total.coalesce() : total;
 }
 
-void TensorStore::set_learning_rates(torch::optim::Optimizer& optimizer, const Push& push) const {
-  auto& groups = optimizer.param_groups();
-  if (push.learning_rates.size() != groups.size()) {
-    throw ConfigError(text("a worker pushed ", push.learning_rates.size(),
-                           " learning rates for an optimiser of ", groups.size(), " groups."),
-                      "run the same program on every worker and server.");
-  }
-  for (std::size_t g = 0; g < groups.size(); ++g) {
-    groups[g].options().set_lr(push.learning_rates[g]);
-  }
+bool TensorStore::accepts(const Push& push) const {
+  const auto number = static_cast<std::size_t>(push.optimizer);
+  return number < served_.optimizers.size() &&
+         push.learning_rates.size() == optimizer_at(number).param_groups().size();
 }
 
 void TensorStore::apply(const std::vector<const Push*>& pushes, double scale) {
   TROUPE_CHECK(!pushes.empty());
   const torch::NoGradGuard no_grad;
   auto& optimizer = optimizer_at(static_cast<std::size_t>(pushes.front()->optimizer));
-  set_learning_rates(optimizer, *pushes.front());
+  auto& groups = optimizer.param_groups();
+  TROUPE_CHECK_EQ(pushes.front()->learning_rates.size(), groups.size());
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    groups[g].options().set_lr(pushes.front()->learning_rates[g]);
+  }
   std::vector<std::vector<const RowBlock*>> blocks(values_.size());  // by shard, in push order
   for (const Push* push : pushes) {
     TROUPE_CHECK_EQ(push->optimizer, pushes.front()->optimizer);
@@ -180,7 +179,10 @@ void TensorStore::apply(const std::vector<const Push*>& pushes, double scale) {
   for (std::size_t i = 0; i < values_.size(); ++i) {
     if (!blocks[i].empty()) values_[i].mutable_grad() = sum_of(blocks[i], scale);
   }
-  optimizer.step();
+  {
+    const StaleStep size(optimizer, pushes.front()->missed);
+    optimizer.step();
+  }
   for (const at::Tensor& values : values_) {
     if (values.defined()) values.mutable_grad() = at::Tensor();
   }

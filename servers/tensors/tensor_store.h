@@ -22,18 +22,18 @@ class TensorStore final : public ParameterStore {
 
   void load(Span<const std::byte> state) override;
   [[nodiscard]] std::vector<std::byte> save() override;
+  [[nodiscard]] bool accepts(const Push& push) const override;
   /// Additions are made in float32 or float64, as strategies/gradients/replica_sum.cpp does. A
   /// gradient that all pushes give by rows is a sparse tensor to the optimiser, as on one device.
   void apply(const std::vector<const Push*>& pushes, double scale) override;
   void read(int shard, Span<const std::int64_t> rows, Span<std::byte> out) const override;
 
  private:
-  [[nodiscard]] torch::optim::Optimizer& optimizer_at(std::size_t number);
+  [[nodiscard]] torch::optim::Optimizer& optimizer_at(std::size_t number) const;
   [[nodiscard]] const at::Tensor& held(int shard) const;
   /// One block as a gradient: dense, or a sparse tensor over the shard's rows.
   [[nodiscard]] at::Tensor gradient_of(const RowBlock& block) const;
   [[nodiscard]] at::Tensor sum_of(const std::vector<const RowBlock*>& blocks, double scale) const;
-  void set_learning_rates(torch::optim::Optimizer& optimizer, const Push& push) const;
 
   Replica& replica_;
   const ServedParameters& served_;

@@ -140,13 +140,23 @@ std::map<int, StepAnswer> PaceKeeper::answers() {
 
 std::optional<StepAnswer> PaceKeeper::answer(int rank, std::int64_t clock) {
   if (!launched()) return std::nullopt;
-  if (finished()) return over(finished_);
   const bool numbers_steps = role_ == ServerRole::clock;
+  if (finished()) {
+    // Server 0 may have granted this step before it heard of the end: then the worker takes it.
+    if (!numbers_steps) note_read(rank, clock);
+    return over(finished_);
+  }
   if (numbers_steps && !pace_.synchronous() && ended_ >= steps()) {
     return over(text("step ", launch_->last_step, ", the last one, has ended"));
   }
   if (!in_pace(clock)) return std::nullopt;
-  return numbers_steps ? grant(rank, clock) : StepAnswer();
+  if (numbers_steps) return grant(rank, clock);
+  note_read(rank, clock);
+  return StepAnswer();
+}
+
+void PaceKeeper::note_read(int rank, std::int64_t clock) {
+  if (!pace_.synchronous()) tickets_[rank][clock].read = read_now();
 }
 
 bool PaceKeeper::in_pace(std::int64_t clock) const {
@@ -188,7 +198,7 @@ StepAnswer PaceKeeper::over(const std::string& why) const {
 bool PaceKeeper::end(int rank, std::int64_t clock) {
   const std::int64_t former = clocks_.clock(rank);
   if (clock != former + 1) return false;
-  if (role_ == ServerRole::clock && !pace_.synchronous()) {
+  if (!pace_.synchronous()) {
     auto& tickets = tickets_[rank];
     const auto ticket = tickets.find(former);
     if (ticket == tickets.end()) return false;
@@ -207,6 +217,13 @@ void PaceKeeper::refresh(int rank) {
   const auto tickets = tickets_.find(rank);
   if (tickets == tickets_.end()) return;
   for (auto& [clock, ticket] : tickets->second) ticket.read = read_now();
+}
+
+std::int64_t PaceKeeper::missed(int rank, std::int64_t clock) const {
+  const auto tickets = tickets_.find(rank);
+  if (tickets == tickets_.end()) return 0;
+  const auto ticket = tickets->second.find(clock);
+  return ticket == tickets->second.end() ? 0 : ended_ - ticket->second.read.ended;
 }
 
 TargetClocks PaceKeeper::hold() {

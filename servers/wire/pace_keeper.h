@@ -167,6 +167,8 @@ class PaceKeeper {
   [[nodiscard]] bool end(int rank, std::int64_t clock);
   /// The worker now has values of this moment: what it computes next is as fresh as that.
   void refresh(int rank);
+  /// Asynchronous: steps that have ended since this worker read the values of its step `clock`.
+  [[nodiscard]] std::int64_t missed(int rank, std::int64_t clock) const;
 
   /// Server 0, for a collection: grants nothing more. The answer says how far workers will get.
   [[nodiscard]] TargetClocks hold();
@@ -191,6 +193,7 @@ class PaceKeeper {
   [[nodiscard]] bool in_pace(std::int64_t clock) const;
   [[nodiscard]] std::optional<StepAnswer> answer(int rank, std::int64_t clock);
   [[nodiscard]] std::optional<StepAnswer> grant(int rank, std::int64_t clock);
+  void note_read(int rank, std::int64_t clock);
   [[nodiscard]] StepAnswer over(const std::string& why) const;
   [[nodiscard]] std::int64_t steps() const { return launch_->last_step - launch_->step; }
   [[nodiscard]] Read read_now() const;

@@ -75,6 +75,9 @@ struct Push {
   /// The examples behind these gradients, and those that their loss was divided by.
   std::int64_t examples = 0;
   std::int64_t global_examples = 0;
+  /// Not sent, the server counts it: updates by which these gradients are late, which make the step
+  /// smaller. 0: it is the step of one device.
+  std::int64_t missed = 0;
   std::vector<RowBlock> gradients;  // of shards that have one
 };
 
@@ -90,9 +93,13 @@ class ParameterStore {
   virtual void load(Span<const std::byte> state) = 0;
   [[nodiscard]] virtual std::vector<std::byte> save() = 0;
 
+  /// Whether the push's optimiser exists and has as many parameter groups as the push has learning
+  /// rates. What apply() is given has been asked for.
+  [[nodiscard]] virtual bool accepts(const Push& push) const = 0;
   /// One step of one optimiser with the sum of these gradients, added in the order given, times
-  /// `scale` where that is not 1. All pushes are for the same optimiser. A shard that none of them
-  /// names has no gradient. Shapes of the blocks have been checked against the placement.
+  /// `scale` where that is not 1; a push that has missed updates comes alone. All pushes are for
+  /// the same optimiser. A shard that none of them names has no gradient. Shapes of the blocks have
+  /// been checked against the placement.
   virtual void apply(const std::vector<const Push*>& pushes, double scale) = 0;
 
   /// The present values of `rows` of a shard (all where empty), row after row.

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
+#include <cmath>
 #include <utility>
 
 #include "core/check.h"
 #include "core/error.h"
+#include "core/log.h"
 #include "core/text.h"
 #include "distributed/membership/failure.h"
 #include "net/network_thread.h"
@@ -17,6 +19,7 @@ namespace troupe {
 namespace {
 
 constexpr std::chrono::milliseconds kAbortWait{1'000};
+constexpr std::chrono::milliseconds kProgressEvery{5'000};
 // The servers' own limits end first, and they know who is missing.
 constexpr std::chrono::milliseconds kServersVerdict{2'000};
 
@@ -78,6 +81,7 @@ void ServerClient::start(const std::vector<std::vector<std::byte>>& states, std:
 std::int64_t ServerClient::wait_for_start() {
   await("begin training", options_.start_timeout + kServersVerdict, nullptr,
         [this](int server) { return heard(server).launched.has_value(); });
+  is_started_ = true;
   return *heard(0).launched;
 }
 
@@ -175,7 +179,7 @@ void ServerClient::abort(const std::string& reason, int exit_code) noexcept try 
   const Failure failure = {FailureKind::peer_failed, cluster_.rank,
                            text(cluster_.task(), " failed: ", reason, sentence ? "" : "."),
                            "correct that, then start the whole group again.",
-                           std::clamp(exit_code, 0, 255)};
+                           std::clamp(exit_code, 1, 255)};
   if (links_ && !inbox_.failure()) {
     boost::asio::post(network_->context(), [this, failure] { links_->fail(failure); });
     inbox_.wait_failed(Deadline::in(kAbortWait));
@@ -204,12 +208,18 @@ void ServerClient::await(const std::string& what, std::chrono::milliseconds limi
     return true;
   };
   while (!all()) {
-    auto arrival = inbox_.next(deadline);
+    const bool is_last_wait = is_started_ || deadline.remaining() <= kProgressEvery;
+    auto arrival = inbox_.next(is_last_wait ? deadline : Deadline::in(kProgressEvery));
     if (arrival) {
       take(std::move(*arrival), install);
       continue;
     }
     raise_if_failed();
+    if (!is_last_wait) {
+      log_info("waiting for ", unanswered(answered), " to ", what, " (",
+               std::lround(deadline.elapsed_seconds()), " s of ", deadline.limit_seconds(), " s)");
+      continue;
+    }
     throw TimeoutError(text(cluster_.task(), " waited ", deadline.limit_seconds(), " s for ",
                             unanswered(answered), " to ", what, "."),
                        "look at the logs of those that it names.");

@@ -102,8 +102,9 @@ class ServerClient {
   void send_to_all(FrameType type, std::int64_t sequence, const std::string& payload = "");
   void send_bulk(int server, FrameType type, std::vector<std::byte> payload);
   void send_push(int server, const PushPlace& place, const Push& push);
-  /// Takes what servers send, values too, until all have answered.
-  /// Throws: TimeoutError naming who has not, and `what` it should do; the inbox's failure.
+  /// Takes what servers send, values too, until all have answered. Before training has begun it
+  /// logs every few seconds who is waited for. Throws: TimeoutError naming who has not, and `what`
+  /// it should do; the inbox's failure.
   void await(const std::string& what, std::chrono::milliseconds limit, const Install& install,
              const Answered& answered);
   void take(Arrival arrival, const Install& install);
@@ -121,6 +122,7 @@ class ServerClient {
   std::vector<Heard> heard_;            // by server
   std::int64_t clock_ = 0;
   std::uint32_t pushes_ = 0;  // in this step
+  bool is_started_ = false;   // training has begun
   bool dropped_ = false;      // training has ended: this step's gradients do not count
   bool asked_ = false;        // for the next step
   std::string ended_;

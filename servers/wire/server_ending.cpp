@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/log.h"
+#include "core/stop_signal.h"
 #include "core/text.h"
 #include "net/timer.h"
 #include "servers/wire/server_messages.h"
@@ -34,31 +35,50 @@ ServerEnding::ServerEnding(boost::asio::io_context& context, const Cluster& clus
       signals_(context),
       limit_(context) {}
 
-void ServerEnding::watch_sigterm() {
+void ServerEnding::watch_signals() {
   ErrorCode ignored;
-  signals_.add(SIGTERM, ignored);
-  signals_.async_wait([this](const ErrorCode& cancelled, int) {
-    if (!cancelled) on_sigterm();
+  for (const int number : kStopSignals)
+    if (number != SIGHUP || !is_ignored(number)) signals_.add(number, ignored);
+  await_signal();
+}
+
+void ServerEnding::await_signal() {
+  signals_.async_wait([this](const ErrorCode& cancelled, int number) {
+    if (cancelled) return;
+    await_signal();
+    on_signal(number);
   });
 }
 
-void ServerEnding::forget_sigterm() {
+void ServerEnding::forget_signals() {
   ErrorCode ignored;
   signals_.clear(ignored);
 }
 
-void ServerEnding::on_sigterm() {
-  is_by_sigterm_ = true;
-  log_info("SIGTERM: serving on until the chief ends training, at most ", seconds_of(patience_),
-           " s.");
+void ServerEnding::on_signal(int number) {
+  const auto now = std::chrono::steady_clock::now();
+  if (stop_signal_ != 0) {
+    if (number != SIGINT || now - stopped_at_ < kSameRequest) return;
+    forget_signals();
+    std::raise(SIGINT);
+    return;
+  }
+  stop_signal_ = number;
+  stopped_at_ = now;
   if (keeper_.finished()) return;  // that has its own limit
-  run_after(limit_, patience_, [this] {
-    if (keeper_.finished()) return;
-    failures_.begin({FailureKind::peer_failed, number_of(cluster_),
-                     text(cluster_.task(), " was stopped by SIGTERM."),
-                     "start the job again to go on.", kExitStopped},
-                    FrameType::abort);
-  });
+  if (!keeper_.launched())
+    return stop_job();  // nothing is trained, so the chief has nothing to save
+  log_info(signal_name(number), ": serving on until the chief ends training, at most ",
+           seconds_of(patience_), " s.");
+  run_after(limit_, patience_, [this] { stop_job(); });
+}
+
+void ServerEnding::stop_job() {
+  if (keeper_.finished()) return;
+  failures_.begin({FailureKind::peer_failed, number_of(cluster_),
+                   text(cluster_.task(), " was stopped by ", signal_name(stop_signal_), "."),
+                   "start the job again to go on.", kExitSignal + stop_signal_},
+                  FrameType::abort);
 }
 
 void ServerEnding::stop_soon() {
@@ -68,7 +88,7 @@ void ServerEnding::stop_soon() {
 // The chief says goodbye when it has saved and tested, which may take long: as long as it lives it
 // finds its servers.
 void ServerEnding::on_patience_over() {
-  if (statistics_told_) return is_by_sigterm_ || !is_here(0) ? context_.stop() : stop_soon();
+  if (statistics_told_) return stop_signal_ != 0 || !is_here(0) ? context_.stop() : stop_soon();
   for (int rank = 1; rank < lines_.count(); ++rank) {
     if (!is_here(rank)) continue;
     log_warning(cluster_.member(rank).task, " has not left within ", seconds_of(patience_),

@@ -1,5 +1,6 @@
 // ServerEnding: how a server's process comes to its end. First the workers leave, then the chief
-// reads what was counted and leaves, then this process ends; SIGTERM waits for that.
+// reads what was counted and leaves, then this process ends; a signal waits for that once training
+// has begun.
 //
 // Thread rule: the server's thread only.
 #pragma once
@@ -24,16 +25,20 @@ class ServerEnding {
                std::chrono::milliseconds patience, ControlLines& lines,
                const Heartbeats& heartbeats, FailureBroadcast& failures, PaceKeeper& keeper);
 
-  void watch_sigterm();
-  void forget_sigterm();
-  [[nodiscard]] bool is_by_sigterm() const { return is_by_sigterm_; }
+  /// From here to forget_signals() kStopSignals are requests; a second SIGINT ends the process.
+  void watch_signals();
+  void forget_signals();
+  /// The signal that came first; 0: none.
+  [[nodiscard]] int stop_signal() const { return stop_signal_; }
   /// Training is over: the workers have `patience` to leave.
   void stop_soon();
   /// Ends if nobody is left.
   void end_if_left();
 
  private:
-  void on_sigterm();
+  void await_signal();
+  void on_signal(int number);
+  void stop_job();
   void on_patience_over();
   void tell_statistics();
   [[nodiscard]] bool is_here(int rank) const {
@@ -50,7 +55,8 @@ class ServerEnding {
   boost::asio::signal_set signals_;
   boost::asio::steady_timer limit_;
   bool statistics_told_ = false;
-  bool is_by_sigterm_ = false;
+  int stop_signal_ = 0;
+  std::chrono::steady_clock::time_point stopped_at_;
 };
 
 }  // namespace troupe

@@ -126,6 +126,7 @@ JoinTerms server_terms(JoinTerms terms, const ServerOptions& pace, const ServedM
   terms.must_match["staleness bound"] =
       pace.staleness_bound ? text(*pace.staleness_bound) : "(none)";
   terms.must_match["prefetch"] = pace.prefetch ? "yes" : "no";
+  terms.must_match["staleness correction"] = pace.correct_staleness ? "yes" : "no";
   std::string placement;
   for (const Shard& shard : model.shards) {
     const ServedTensor& tensor = model.tensor_of(shard);

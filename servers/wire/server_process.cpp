@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/log.h"
+#include "core/stop_signal.h"
 #include "core/text.h"
 #include "servers/wire/server_messages.h"
 
@@ -40,14 +41,15 @@ ServerProcess::ServerProcess(Cluster cluster, GroupOptions options, ServerOption
   const Endpoint& here = *cluster_.servers.at(static_cast<std::size_t>(cluster_.server)).address;
   const int inherited = cluster_.listener.take();
   acceptor_ = inherited >= 0 ? std::make_unique<Acceptor>(context_, inherited)
-                             : std::make_unique<Acceptor>(context_, here.host, here.port);
+                             : std::make_unique<Acceptor>(context_, here.host, here.port,
+                                                          options_.start_timeout);
 }
 
 void ServerProcess::run(const JoinTerms& terms) {
   DoorKeeper& keeper = *this;
   door_.emplace(context_, cluster_, server_terms(terms, pace_, model_), lines_, heartbeats_,
                 failures_, keeper);
-  ending_.watch_sigterm();
+  ending_.watch_signals();
   acceptor_->start([this](FirstFrame first) { door_->take(std::move(first)); });
   start_watch_.begin();
   heartbeats_.start();
@@ -59,12 +61,12 @@ void ServerProcess::run(const JoinTerms& terms) {
       fail_by(error);
     }
   }
-  const bool by_sigterm = ending_.is_by_sigterm();
-  ending_.forget_sigterm();
+  const int signal = ending_.stop_signal();
+  ending_.forget_signals();
   if (own_error_) std::rethrow_exception(own_error_);
-  if (by_sigterm) {
-    throw Stopped(text(cluster_.task(), " was stopped by SIGTERM."),
-                  "start the job again to go on.");
+  if (signal != 0) {
+    throw Stopped(text(cluster_.task(), " was stopped by ", signal_name(signal), "."),
+                  "start the job again to go on.", signal);
   }
   if (failures_.begun()) raise(*failures_.failure(), cluster_, "");
 }

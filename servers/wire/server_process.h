@@ -29,15 +29,17 @@ namespace troupe {
 class ServerProcess : private DoorKeeper {
  public:
   /// Binds this server's address. `store` outlives this object.
-  /// Throws: EnvironmentError (port taken, address not ours), ConfigError (an address outside
-  /// loopback without `insecure`).
+  /// Blocks: until its own name is known, at most start_timeout.
+  /// Throws: EnvironmentError (port taken, address not ours), RendezvousError (the name did not
+  /// become known), ConfigError (an address outside loopback without `insecure`).
   ServerProcess(Cluster cluster, GroupOptions options, ServerOptions pace, ServedModel model,
                 ParameterStore& store);
-  /// Serves until the chief has ended training and the workers have left. SIGTERM is a request that
-  /// waits for the chief's end, at most close_timeout after it.
+  /// Serves until the chief has ended training and the workers have left. A signal to
+  /// stop (kStopSignals) is a request that waits for the chief's end, at most close_timeout after
+  /// it; before training has begun it ends the job at once.
   /// Blocks: as long as training; for the chief's first sign at most start_timeout.
   /// Throws: RendezvousError (the chief did not come), PeerLost naming the chief or the server that
-  /// is lost, PeerFailed with the reason of a worker that failed, Stopped after SIGTERM.
+  /// is lost, PeerFailed with the reason of a worker that failed, Stopped after a signal.
   void run(const JoinTerms& terms);
 
  private:

@@ -116,8 +116,12 @@ bool ServerSteps::take_chief_request(const FrameHeader& header, std::vector<std:
 bool ServerSteps::on_push(int rank, std::vector<std::byte> payload) {
   auto received = decode_push(std::move(payload), model_, cluster_.server);
   if (!received || !keeper_.launched() || worker(rank).push) return false;
+  if (!store_.accepts(received->push)) return false;
   if (received->place.clock != clocks_.clock(rank)) return false;
   if (!pace_.synchronous()) {
+    if (pace_.correct_staleness) {
+      received->push.missed = keeper_.missed(rank, received->place.clock);
+    }
     apply({&received->push}, 1.0);
     return true;
   }

@@ -1,5 +1,6 @@
 // Engine: the bulk data path between workers. It sums flat tensors; membership, heartbeats, abort
-// and the naming of whoever is late or elsewhere stay with the WorkerGroup, whatever the engine.
+// and naming the worker that is late or in another collective stay with the WorkerGroup, whatever
+// the engine.
 //
 // Which engines there are is decided when Troupe is built: "native" is always there, the others
 // where LibTorch or the system has them.

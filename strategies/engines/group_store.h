@@ -1,5 +1,5 @@
-// GroupStore: c10d's key-value store over the connections that the group has already. LibTorch's
-// own TCPStore would open another port, on all interfaces, to whoever comes.
+// GroupStore: c10d's key-value store over the connections that the group already has. LibTorch's
+// own TCPStore would open another port, on all interfaces, to anyone.
 //
 // There is no server: each worker keeps what it has set, and all exchange what is new at the same
 // point, with WorkerGroup::all_gather: when a worker sets a key, or asks for one that is not there.
@@ -34,7 +34,7 @@ class GroupStore final : public c10d::Store {
   /// Collective: yes.
   void set(const std::string& key, const std::vector<std::uint8_t>& value) override;
   /// Collective: yes, where the key is missing.  Throws: as WorkerGroup::all_gather; c10::Error
-  /// when nobody sets it.
+  /// if no worker sets it.
   std::vector<std::uint8_t> get(const std::string& key) override;
   void wait(const std::vector<std::string>& keys) override { wait(keys, timeout_); }
   void wait(const std::vector<std::string>& keys,
@@ -49,7 +49,7 @@ class GroupStore final : public c10d::Store {
   /// Pure virtual in newer LibTorch, absent in older.
   c10::intrusive_ptr<c10d::Store> clone();  // NOLINT: overrides in some versions
 
-  /// The group is about to go; from now on there is nobody to exchange keys with.
+  /// The group is about to end: from now on no keys are exchanged.
   void leave_group() { group_ = nullptr; }
 
  private:

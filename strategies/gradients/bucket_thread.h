@@ -30,7 +30,7 @@ class BucketThread {
   /// Takes no further bucket, waits for the one under way and returns how many are reduced: the
   /// rest is the caller's. Blocks: as long as reduce. Throws: what reduce threw.
   [[nodiscard]] std::size_t finish();
-  /// The same where nobody wants to know: a backward pass has failed. finish() then returns 0.
+  /// The same after a failed backward pass: finish() then returns 0.
   void cancel() noexcept;
 
  private:

@@ -5,7 +5,7 @@
 //   [values, as the plan lays them out][one flag per parameter][one flag]
 //
 // A parameter's flag is 1 where this replica has a gradient for it: that tells a parameter that
-// nobody used (it keeps no gradient, as on one device) from one that only some replicas used. The
+// no replica used (it keeps no gradient, as on one device) from one that only some used. The
 // last flag is 1 where a value is so large that a sum of them may not be finite; it is there only
 // where sums are checked by flags.
 #pragma once

@@ -2,7 +2,6 @@
 
 #include <torch/optim.h>
 
-#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <tuple>
@@ -109,23 +108,31 @@ void with_kind(Optimizer& optimizer, F&& use) {
   }
 }
 
-const std::string& name_of(const at::Tensor& tensor, const std::vector<NamedTensor>& parameters) {
-  const auto found =
-      std::find_if(parameters.begin(), parameters.end(),
-                   [&](const NamedTensor& named) { return named.second.is_same(tensor); });
-  if (found == parameters.end()) {
-    throw ConfigError("an optimiser owns a tensor that is a parameter of no model.",
-                      "make it from the parameters that create_model returns.");
+/// Names of parameters, asked for by the tensor.
+class Names {
+ public:
+  explicit Names(const std::vector<NamedTensor>& parameters)
+      : parameters_(parameters), places_(detail::place_of_tensor(parameters)) {}
+  const std::string& of(const at::Tensor& tensor) const {
+    const auto place = places_.find(tensor.unsafeGetTensorImpl());
+    if (place == places_.end()) {
+      throw ConfigError("an optimiser owns a tensor that is a parameter of no model.",
+                        "make it from the parameters that create_model returns.");
+    }
+    return parameters_[place->second].first;
   }
-  return found->first;
-}
+
+ private:
+  const std::vector<NamedTensor>& parameters_;
+  detail::PlaceOfTensor places_;
+};
 
 /// What the optimiser would save now; also the shape that a saved description must have.
-json group_names(Optimizer& optimizer, const std::vector<NamedTensor>& parameters) {
+json group_names(Optimizer& optimizer, const Names& all) {
   json groups = json::array();
   for (auto& group : optimizer.param_groups()) {
     json names = json::array();
-    for (const auto& tensor : group.params()) names.push_back(name_of(tensor, parameters));
+    for (const auto& tensor : group.params()) names.push_back(all.of(tensor));
     groups.push_back({{"parameters", names}});
   }
   return groups;
@@ -142,11 +149,12 @@ CheckpointError does_not_fit(const std::string& what) {
 json describe_optimizer(Optimizer& optimizer, const std::vector<NamedTensor>& parameters,
                         std::vector<NamedTensor>& tensors) {
   json description;
+  const Names names(parameters);
   with_kind(optimizer, [&](auto kind) {
     using Options = typename decltype(kind)::OptionsType;
     using State = typename decltype(kind)::StateType;
     description["type"] = kind.name;
-    description["groups"] = group_names(optimizer, parameters);
+    description["groups"] = group_names(optimizer, names);
     description["counters"] = json::object();
     for (std::size_t g = 0; g < optimizer.param_groups().size(); ++g) {
       auto& group = optimizer.param_groups()[g];
@@ -156,7 +164,7 @@ json describe_optimizer(Optimizer& optimizer, const std::vector<NamedTensor>& pa
       for (const auto& tensor : group.params()) {
         const auto state = optimizer.state().find(state_key(tensor));
         if (state == optimizer.state().end()) continue;
-        const std::string& name = name_of(tensor, parameters);
+        const std::string& name = names.of(tensor);
         description["counters"][name] = json::object();
         each_state(static_cast<State&>(*state->second), [&](const char* field, auto& value) {
           if constexpr (std::is_same_v<std::decay_t<decltype(value)>, at::Tensor>) {
@@ -174,13 +182,14 @@ json describe_optimizer(Optimizer& optimizer, const std::vector<NamedTensor>& pa
 void restore_optimizer(Optimizer& optimizer, const std::vector<NamedTensor>& parameters,
                        const json& description, const std::vector<NamedTensor>& tensors) {
   std::map<std::string, at::Tensor> by_name(tensors.begin(), tensors.end());
+  const Names names(parameters);
   with_kind(optimizer, [&](auto kind) {
     using Options = typename decltype(kind)::OptionsType;
     using State = typename decltype(kind)::StateType;
     if (description.at("type") != kind.name) {
       throw does_not_fit(text("it is ", description.at("type"), ", create_model made ", kind.name));
     }
-    const json present = group_names(optimizer, parameters);
+    const json present = group_names(optimizer, names);
     if (present.size() != description.at("groups").size()) {
       throw does_not_fit("it has another number of parameter groups");
     }
@@ -200,7 +209,7 @@ void restore_optimizer(Optimizer& optimizer, const std::vector<NamedTensor>& par
         value = restored;
       });
       for (const auto& tensor : group.params()) {
-        const std::string& name = name_of(tensor, parameters);
+        const std::string& name = names.of(tensor);
         const auto counters = description.at("counters").find(name);
         if (counters == description.at("counters").end()) continue;
         auto state = std::make_unique<State>();
@@ -208,9 +217,11 @@ void restore_optimizer(Optimizer& optimizer, const std::vector<NamedTensor>& par
           if constexpr (std::is_same_v<std::decay_t<decltype(value)>, at::Tensor>) {
             const auto found = by_name.find(name + "/" + field);
             if (found == by_name.end()) return;
-            if (found->second.sizes() != tensor.sizes()) {
-              throw does_not_fit(text(found->first, " is ", found->second.sizes(), ", ", name,
-                                      " is ", tensor.sizes()));
+            const at::Tensor& held = found->second;
+            if (held.sizes() != tensor.sizes() || held.scalar_type() != tensor.scalar_type()) {
+              throw does_not_fit(text(found->first, " is ", held.scalar_type(), " ", held.sizes(),
+                                      ", ", name, " is ", tensor.scalar_type(), " ",
+                                      tensor.sizes()));
             }
             // A copy of its own: another replica is restored from the same tensors.
             value = found->second.to(tensor.device()).clone();

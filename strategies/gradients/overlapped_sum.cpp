@@ -160,7 +160,7 @@ void OverlappedSum::reduce(const std::vector<NamedTensor>& parameters) {
   pass_ = {};
 }
 
-/// Those that the thread has not come to.
+/// The buckets that the thread has not reached.
 void OverlappedSum::sum_buckets(const Part& part) {
   const Phase phase = std::exchange(phase_, Phase::idle);
   std::size_t next = phase == Phase::summing ? thread_.finish() : 0;

@@ -4,6 +4,7 @@
 #include <ATen/Parallel.h>
 #include <ATen/ThreadLocalState.h>
 #include <c10/core/DeviceGuard.h>
+#include <c10/util/Exception.h>
 #include <torch/nn/module.h>
 #include <torch/types.h>
 #include <torch/utils.h>
@@ -21,6 +22,7 @@
 #include "core/text.h"
 #include "distributed/worker_group.h"
 #include "hooks/autocast.h"
+#include "hooks/hook_error.h"
 #include "hooks/replica_driver.h"
 #include "hooks/todo.h"
 #include "strategies/device.h"
@@ -50,15 +52,17 @@ Batch part_of(const Batch& batch, std::int64_t part, std::int64_t parts) {
   return result;
 }
 
-void check_and_detach(StepResult& result, const Batch& batch, Phase phase) {
+void detach(StepResult& result, const Batch& batch) {
   for (auto& [name, loss] : result.losses) {
-    if (!loss.defined() || loss.numel() != 1) {
-      throw ConfigError(
-          text("the ", to_string(phase), " step returned loss \"", name, "\" of shape ",
-               loss.defined() ? text(loss.sizes()) : "undefined", "."),
-          "return the scalar that replica.global_mean gives.");
-    }
     loss = in_float32(batch.stand_in ? torch::zeros_like(loss) : loss.detach());
+  }
+}
+
+StepResult run_hook(const Step& step, Replica& replica, const Batch& batch, std::int64_t steps) {
+  try {
+    return step(replica, batch);
+  } catch (const c10::Error& error) {
+    throw hook_error(error, replica.phase(), steps, batch);
   }
 }
 
@@ -94,7 +98,8 @@ std::unique_ptr<Replica> make_replica(const Hooks& hooks, const ReplicaPlace& pl
   }
 }
 
-StepResult run_on_replica(const Step& step, Replica& replica, const Batch& batch, Phase phase) {
+StepResult run_on_replica(const Step& step, Replica& replica, const Batch& batch, Phase phase,
+                          std::int64_t steps) {
   Batch on_device = batch;
   for (at::Tensor& field : on_device.fields) field = field.to(replica.place().device);
   ReplicaDriver driver(replica);
@@ -106,8 +111,9 @@ StepResult run_on_replica(const Step& step, Replica& replica, const Batch& batch
     const Batch own = parts == 1 ? on_device : part_of(on_device, part, parts);
     driver.begin_step(
         {phase, own.global_examples, own.fields.front().size(0), own.stand_in, part, parts});
-    StepResult result = step(replica, own);
-    check_and_detach(result, own, phase);
+    StepResult result = run_hook(step, replica, own, steps);
+    driver.check_result(result);
+    detach(result, own);
     if (part == 0) {
       total = std::move(result);
     } else {
@@ -235,7 +241,8 @@ std::vector<StepResult> LocalReplicas::run(const Step& step, TrainState& state,
     if (replica != 0) guard.emplace(callers);
     c10::OptionalDeviceGuard device;  // kCUDA without a number means the replica's GPU in its hooks
     if (!devices_[own].is_cpu()) device.reset_device(devices_[own]);
-    results[own] = run_on_replica(step, *state.replicas[own], batch.replicas[own], phase);
+    results[own] =
+        run_on_replica(step, *state.replicas[own], batch.replicas[own], phase, state.step);
   });
   return results;
 }

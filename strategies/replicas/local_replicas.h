@@ -4,6 +4,7 @@
 
 #include <c10/core/Device.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -28,9 +29,11 @@ namespace troupe::detail {
 /// Runs `step` on the replica: batch to its device, module mode, gradient switch, precision, and a
 /// result of zero when the batch is padding. Losses come back without their graphs.
 /// With StepOptions::accumulate = N a training batch is run as N parts, the last of which updates
-/// the parameters; the result is the sum of theirs.
+/// the parameters; the result is the sum of theirs. `steps` of training came before, for messages.
+/// Throws: HookError for what LibTorch refuses; ConfigError as ReplicaDriver::check_result and
+/// end_step; what the step throws.
 [[nodiscard]] StepResult run_on_replica(const Step& step, Replica& replica, const Batch& batch,
-                                        Phase phase);
+                                        Phase phase, std::int64_t steps);
 
 class LocalReplicas {
  public:

@@ -14,8 +14,18 @@ file(REMOVE_RECURSE ${WORK})
 file(MAKE_DIRECTORY ${WORK})
 run(COMMAND ${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/installed EXPECT 0 OUTPUT ignored)
 file(COPY ${SOURCE}/template/ DESTINATION ${WORK}/template)
+# The stranger has headers of the same names, before Troupe's on the compiler's path.
+file(GLOB_RECURSE headers RELATIVE ${WORK}/installed/include/troupe ${WORK}/installed/include/troupe/*.h)
+list(REMOVE_ITEM headers troupe.h)
+list(LENGTH headers count)
+if(count LESS 100)
+  message(FATAL_ERROR "only ${count} headers are installed")
+endif()
+foreach(header IN LISTS headers)
+  file(WRITE ${WORK}/own/${header} "#error \"${header} of the program's own was included by Troupe\"\n")
+endforeach()
 run(COMMAND ${CMAKE_COMMAND} -S ${WORK}/template -B ${WORK}/build -DCMAKE_BUILD_TYPE=Release
-            -DCMAKE_PREFIX_PATH=${WORK}/installed EXPECT 0 OUTPUT ignored)
+            -DCMAKE_PREFIX_PATH=${WORK}/installed -DCMAKE_CXX_FLAGS=-I${WORK}/own EXPECT 0 OUTPUT ignored)
 run(COMMAND ${CMAKE_COMMAND} --build ${WORK}/build EXPECT 0 OUTPUT ignored)
 
 # As shipped it lists its open TODOs and exits with 2.

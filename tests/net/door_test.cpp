@@ -238,4 +238,28 @@ TEST_SUITE("net") {
     CAPTURE(message);
     CHECK(has(message, "worker/0 is gone: it sent a frame that the protocol does not have"));
   }
+
+  TEST_CASE("door: nobody's failure makes the chief end with success") {
+    const CapturedLog log;
+    LoopbackListener listener;
+    const std::uint16_t port = listener.port();
+    const auto clusters = make_clusters(3, listener);
+    auto error = std::async(std::launch::async, [&] {
+      return try_ranks(1, [&](int) { WorkerGroup(clusters[0], test_options()).join({}); }).front();
+    });
+    RawClient client(port);
+    say_hello(client, clusters[1]);
+    CHECK(type_of(client.read_some()) == FrameType::waiting);  // it is in
+    FrameHeader header;
+    header.type = FrameType::report;
+    header.rank = 1;
+    client.send_frame(header, to_json(Failure{FailureKind::peer_failed, 1, "done.", "none.", 0}));
+    try {
+      std::rethrow_exception(error.get());
+    } catch (const Error& ended) {
+      CAPTURE(ended.what());
+      CHECK(ended.exit_code() == kExitPeerLost);
+      CHECK(has(ended.what(), "worker/1 is gone: it sent a frame that the protocol does not have"));
+    }
+  }
 }

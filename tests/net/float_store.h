@@ -42,6 +42,9 @@ class FloatStore final : public ParameterStore {
     }
     return state;
   }
+  [[nodiscard]] bool accepts(const Push& push) const override {
+    return push.optimizer < 2 && push.learning_rates.size() == 1;
+  }
   void apply(const std::vector<const Push*>& pushes, double scale) override {
     ++updates;
     if (on_apply) on_apply(pushes, scale);

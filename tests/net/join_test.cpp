@@ -261,7 +261,7 @@ TEST_SUITE("net") {
     std::vector<std::unique_ptr<RawClient>> silent;
     const auto begin = std::chrono::steady_clock::now();
     join_in_spite_of([&](std::uint16_t port, const Cluster&) {
-      for (std::size_t i = 0; i < 3 * kMaxStrangers; ++i) {
+      for (std::size_t i = 0; i < 3 * max_strangers(); ++i) {
         silent.push_back(std::make_unique<RawClient>(port));
         silent.back()->send("T");
       }

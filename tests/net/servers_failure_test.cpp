@@ -328,6 +328,63 @@ TEST_SUITE("net") {
     for (const auto& error : job.server_errors()) CHECK(is<Stopped>(error));
   }
 
+  TEST_CASE("servers: SIGINT and SIGHUP wait for the chief's end, too") {
+    for (const int number : {SIGINT, SIGHUP}) {
+      ServerJob job(1, 2, ServerOptions{});
+      const auto client = job.started(0, 20);
+      std::raise(number);
+      FloatModel model(job.model);
+      train(*client, model, push_one);
+      CHECK(client->finish("stopped").updates == 20);
+      client->close();
+      for (const auto& error : job.server_errors()) {
+        REQUIRE(is<Stopped>(error));
+        try {
+          std::rethrow_exception(error);
+        } catch (const Stopped& stopped) {
+          CHECK(stopped.exit_code() == 128 + number);
+        }
+      }
+    }
+  }
+
+  TEST_CASE("servers: SIGTERM before training has begun ends the job at once") {
+    GroupOptions options = test_options();
+    options.close_timeout = std::chrono::milliseconds(600'000);
+    ServerJob job(2, 2, ServerOptions{}, options);
+    const auto chief = job.client(0);
+    chief->join({});
+    std::raise(SIGTERM);
+    CHECK_THROWS_WITH_AS(chief->start(job.zero_states(), 0, 5),
+                         doctest::Contains("was stopped by SIGTERM"), PeerFailed);
+    for (const auto& error : job.server_errors()) CHECK(is<Stopped>(error));
+  }
+
+  TEST_CASE("servers: a push for no optimiser, or with other rates, costs its worker alone") {
+    for (const bool no_optimizer : {true, false}) {
+      CAPTURE(no_optimizer);
+      const CapturedLog log;
+      ServerJob job(2, 1, ServerOptions{});
+      const auto errors = try_ranks(2, [&](int rank) {
+        const auto client = job.started(rank, 200);
+        FloatModel model(job.model);
+        train(*client, model, [&](ServerClient& c, FloatModel& m, std::int64_t number) {
+          if (rank == 0) return push_one(c, m, number);
+          Push bad;
+          bad.optimizer = no_optimizer ? 77 : 0;
+          bad.learning_rates.assign(no_optimizer ? 1 : 5, 0.5);
+          c.push(bad, m.install());
+        });
+        if (rank == 0) static_cast<void>(client->finish("done"));
+        client->close();
+      });
+      CHECK(message_of(errors[0]) == "");
+      CHECK(is<PeerLost>(errors[1]));
+      CHECK(message_of(job.server_errors()[0]) == "");
+      CHECK(has(log.text(), "it sent a frame that the protocol does not have"));
+    }
+  }
+
   TEST_CASE("servers: SIGTERM to a server alone ends the job after close_timeout") {
     GroupOptions options = test_options();
     options.close_timeout = std::chrono::milliseconds(300);

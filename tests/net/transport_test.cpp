@@ -245,6 +245,7 @@ TEST_SUITE("net") {
     for (const Transport transport :
          {Transport::automatic, Transport::unix_socket, Transport::shared_memory}) {
       LoopbackListener listener;
+      const CapturedLog log;
       const int squatter = squat(listener.port());
       const auto clusters = make_clusters(2, listener);
       const auto errors = try_ranks(2, [&](int rank) {
@@ -259,6 +260,7 @@ TEST_SUITE("net") {
         CAPTURE(message);
         if (transport == Transport::automatic) {
           CHECK(message == "");
+          CHECK(has(log.text(), "travel between workers by TCP; they do not share memory: "));
           continue;
         }
         CHECK(is<ConfigError>(error));

@@ -126,7 +126,7 @@ TEST_SUITE("bad_input") {
          tf_config(with_task(R"(["127.0.0.1:99999"])", R"({"type":"worker","index":0})")),
          2,
          "cluster.worker[0]"},
-        {{}, tf_config(with_task("[]", R"({"type":"worker","index":0})")), 2, "cluster.worker"},
+        {{}, tf_config(with_task("[]", R"({"type":"worker","index":1})")), 2, "task.index"},
         {{},
          tf_config(
              with_task(R"(["127.0.0.1:2222","127.0.0.1:2222"])", R"({"type":"worker","index":0})")),

@@ -95,9 +95,9 @@ TEST_SUITE("examples") {
     CHECK(2 * reported < rmse(weights, {mean(weights)}));  // what knowing nothing costs
 
     // An evaluation and an export at each of three checkpoints.
-    CHECK(entries(dir / "model/export/exporter") == 3);
+    CHECK(entries(dir / "model/export/latest") == 3);
     const std::filesystem::path exported = result["exports"].at(0).get<std::string>();
-    CHECK(exported.parent_path() == dir / "model/export/exporter");
+    CHECK(exported.parent_path() == dir / "model/export/latest");
     CHECK(std::filesystem::file_size(exported / "model.pt") > 0);
     std::ifstream file(exported / "signature.json");
     const json signature = json::parse(file);

@@ -138,6 +138,36 @@ TEST_SUITE("process") {
     CHECK(has(result.err, (logs / "worker-1.log").string()));
   }
 
+  TEST_CASE("troupe run: --log-dir keeps the logs of former runs, under the run's number") {
+    const TempDir folder;
+    for (const std::string run : {"first", "second", "third"}) {
+      CHECK(run_process(run_command({"--workers", run == "first" ? "2" : "1", "--log-dir",
+                                     folder.path().string()},
+                                    "echo " + run))
+                .exit_code == 0);
+    }
+    CHECK(content(folder.path() / "worker-0.log.1") == "first\n");
+    CHECK(content(folder.path() / "worker-1.log.1") == "first\n");
+    CHECK(content(folder.path() / "worker-0.log.2") == "second\n");
+    CHECK(content(folder.path() / "worker-0.log") == "third\n");
+    CHECK(!std::filesystem::exists(folder.path() / "worker-1.log"));
+  }
+
+  TEST_CASE("troupe run: a worker's name stands once in a line of its log") {
+    const TempDir folder;
+    const std::string head = "2026-11-20T10:21:38.126Z I ";
+    const auto run = [&](std::vector<std::string> options) {
+      return run_process(run_command(
+          options, "echo '" + head + "worker/0 loss = 1'; echo 'I worker/0 am'; echo '" + head +
+                       "worker/01 x'; echo '" + head + "'"));
+    };
+    CHECK(run({"--workers", "1", "--log-dir", folder.path().string()}).out ==
+          "[worker/0] " + head + "loss = 1\n[worker/0] I worker/0 am\n[worker/0] " + head +
+              "worker/01 x\n[worker/0] " + head + "\n");
+    CHECK(has(content(folder.path() / "worker-0.log"), head + "worker/0 loss = 1\n"));
+    CHECK(has(run({"--workers", "1", "--no-prefix"}).out, head + "worker/0 loss = 1\n"));
+  }
+
   TEST_CASE(
       "troupe run: a log directory that cannot be written is refused before anything starts") {
     const TempDir folder;

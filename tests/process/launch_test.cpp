@@ -98,6 +98,19 @@ TEST_SUITE("process") {
     CHECK(marker.alive() == 0);
   }
 
+  TEST_CASE("troupe run: a worker that all others have lost does not get the grace period") {
+    const Marker marker;
+    const ProcessResult result = run_process(
+        run_command(
+            {"--workers", "3", "--grace", "3000"},
+            "if [ $TROUPE_RANK != 1 ]; then echo lost worker/1 >&2; exit 138; fi; " + kDeaf),
+        marker.options());
+    CHECK(!result.timed_out);
+    CHECK(result.exit_code == 138);
+    CHECK(has(result.err, "troupe: worker/1 did not end and did not answer the others"));
+    CHECK(marker.alive() == 0);
+  }
+
   TEST_CASE("troupe run: a worker that ignores SIGTERM is killed after the grace period") {
     const Marker marker;
     const TempDir folder;
@@ -164,11 +177,24 @@ TEST_SUITE("process") {
     REQUIRE(both_ready(process));
     process.signal(SIGINT);
     REQUIRE(process.wait_for_output("troupe: interrupted; the workers have 3000.0 s to stop"));
+    poll(nullptr, 0, 150);  // longer than what counts as one request
     process.signal(SIGINT);
     const ProcessResult result = process.wait();
     CHECK(!result.timed_out);
     CHECK(result.exit_code == 130);
     CHECK(marker.alive() == 0);
+  }
+
+  TEST_CASE("troupe run: a signal that comes twice at once, as of timeout, is one request") {
+    Process process(run_command({"--workers", "2"},
+                                "trap 'trap \"\" INT TERM; sleep 0.3; echo saved; exit 130' INT; "
+                                "sleep 1000 & echo ready $TROUPE_RANK; wait"));
+    REQUIRE(both_ready(process));
+    process.signal(SIGINT);
+    process.signal(SIGTERM);  // another signal: the same one would be delivered once
+    const ProcessResult result = process.wait();
+    CHECK(result.exit_code == 130);
+    CHECK(count_of(result.out, "saved\n") == 2);
   }
 
   TEST_CASE("troupe run: a worker that is stopped (SIGSTOP) still gets to act on SIGTERM") {
@@ -222,6 +248,7 @@ TEST_SUITE("process") {
     REQUIRE(marker.stands_still());  // from here on nobody reads, and nothing moves any more
     process.signal(SIGTERM);
     CHECK(marker.falls_to(2));  // the launcher, which has output left to deliver, and its guard
+    poll(nullptr, 0, 150);      // longer than what counts as one request
     process.signal(SIGTERM);    // and ends without it when it is told to
     CHECK(marker.falls_to(0));
     CHECK(process.wait().exit_code == 143);
@@ -246,6 +273,7 @@ TEST_SUITE("process") {
     process.signal(SIGTERM);
     REQUIRE(appears(told));
     REQUIRE(marker.falls_to(alive - 2));  // without worker/1 and its sleep
+    poll(nullptr, 0, 150);                // longer than what counts as one request
     process.signal(SIGTERM);              // while worker/0, which stays, still has its grace period
     CHECK(marker.falls_to(0));
     const ProcessResult result = process.wait();

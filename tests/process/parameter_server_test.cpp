@@ -25,6 +25,18 @@ nlohmann::json train(int workers, int servers, const Words& program) {
   return summary(run_process(tool + program, {}, kLimit));
 }
 
+Words digits(const Words& more) {
+  return Words{kBuild + "/examples/mnist",
+               "--strategy",
+               "parameter_server",
+               "--train-examples",
+               "2000",
+               "--batch-size",
+               "32",
+               "--json-summary"} +
+         more;
+}
+
 Words linear(const Words& more) {
   return Words{kBuild + "/examples/linear_regression", "--batch-size", "40", "--json-summary"} +
          more;
@@ -43,6 +55,28 @@ TEST_SUITE("process") {
     CHECK(served["global_step"] == 50);
     CHECK(served["test"]["examples"] == 200);
     CHECK(served["parameter_servers"]["staleness"].size() == 1);
+  }
+
+  TEST_CASE("parameter servers: asynchronous workers learn with the settings of one device") {
+    const auto result = train(3, 2, digits({"--max-steps", "500"}));
+    CHECK(result["test"]["accuracy"].get<double>() > 0.9);
+  }
+
+  TEST_CASE("parameter servers: a run that has diverged does not end with 0") {
+    const Words tool = {kBuild + "/troupe", "run", "--workers", "2", "--ps", "1",
+                        "--no-prefix",      "--"};
+    const auto run = [&](const Words& more) {
+      return run_process(
+          tool + digits(Words{"--max-steps", "600", "--learning-rate", "0.5"} + more), {}, kLimit);
+    };
+    const auto failed = run({});
+    CHECK(failed.exit_code == 1);
+    CHECK(failed.err.find("error[diverged]: training has diverged: the loss was 2.") !=
+          std::string::npos);
+    CHECK(failed.err.find("Fix: lower the learning rate or the momentum") != std::string::npos);
+    const auto warned = run({"--on-non-finite", "stop"});
+    CHECK(warned.exit_code == 0);
+    CHECK(warned.err.find("training has diverged") != std::string::npos);
   }
 
   TEST_CASE("parameter servers: an asynchronous run saves, and goes on without servers") {

@@ -1,8 +1,11 @@
 // Killed, stopped and continued through the real command line: the weights are those of a run that
 // nothing happened to.
 #include <signal.h>
+#include <unistd.h>
 
+#include <array>
 #include <cmath>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -73,6 +76,18 @@ TEST_SUITE("resume") {
     const json end = summary(rest);
     CHECK(end["global_step"] == kSteps);
     CHECK(end["parameter_hash"] == uninterrupted_hash());
+  }
+
+  TEST_CASE("resume: what a killed group left is taken over on this machine, whatever its clock") {
+    const TempDir dir;
+    std::array<char, 256> machine{};
+    REQUIRE(::gethostname(machine.data(), machine.size() - 1) == 0);
+    std::ofstream(dir / ".troupe-lock")
+        << json{{"machine", machine.data()}, {"pid", 5}, {"generation", 99'999'999'999'999}};
+    CHECK(run_on(1, command(dir, 4)).exit_code == 0);
+    std::ofstream(dir / ".troupe-lock")
+        << json{{"machine", machine.data()}, {"pid", 5}, {"generation", 99'999'999'999'999}};
+    CHECK(run_on(2, command(dir, 8)).exit_code == 0);
   }
 
   TEST_CASE(

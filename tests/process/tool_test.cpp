@@ -113,6 +113,14 @@ TEST_SUITE("process") {
     CHECK(json.at("version") == troupe::kVersion);
     CHECK(json.at("cores").at("usable") == troupe::inspect_cores().usable);
     CHECK(json.at("findings").size() >= 10);
+#ifdef TROUPE_HAS_GLOO  // a build with LibTorch: the engines that --communication can name
+    std::vector<std::string> engines = {"native"};
+    if (TROUPE_HAS_GLOO) engines.emplace_back("gloo");
+    if (TROUPE_HAS_NCCL) engines.emplace_back("nccl");
+    if (TROUPE_HAS_MPI) engines.emplace_back("mpi");
+    CHECK(json.at("engines") == engines);
+    CHECK(has(words.out, "engines     native"));
+#endif
   }
 
   TEST_CASE("troupe doctor: says which cluster the environment names, and when it is wrong") {
@@ -147,6 +155,12 @@ TEST_SUITE("process") {
     CHECK(finding(diagnosis, "LibTorch").level == Level::problem);
     diagnosis.libtorch_path = "/usr/lib/libtorch_cpu.so";
     CHECK(finding(diagnosis, "LibTorch").level == Level::good);
+    diagnosis.libtorch_package = "libtorch-dev 1.13.1+dfsg-4";
+    CHECK(finding(diagnosis, "LibTorch").fact ==
+          "built with headers of 1.13.0, package libtorch-dev 1.13.1+dfsg-4; "
+          "/usr/lib/libtorch_cpu.so");
+    diagnosis.engines = {{"native", ""}, {"gloo", ""}, {"mpi", "it was built without"}};
+    CHECK(finding(diagnosis, "engines").fact == "native, gloo; no mpi: it was built without");
 
     diagnosis.findings = troupe::find_all(diagnosis, {});
     CHECK(!diagnosis.ready());

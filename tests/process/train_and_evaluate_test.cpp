@@ -6,6 +6,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -224,6 +225,77 @@ TEST_SUITE("train_and_evaluate") {
     const auto again = run_process(command(dir, 12, 10), {}, kLimit);
     CHECK(summary(again)["evaluation"]["global_step"] == 12);
     CHECK(count(run_process(command(dir, 12, 10), {}, kLimit).err, "evaluating ") == 0);
+  }
+
+  TEST_CASE("train_and_evaluate: killed between the last evaluation and its export, once more") {
+    for (const int workers : {1, 2}) {
+      CAPTURE(workers);
+      const TempDir dir;
+      const auto last_is_evaluated = [&] {
+        std::ifstream in(dir / "eval/summaries.jsonl");
+        const std::string lines{std::istreambuf_iterator<char>(in), {}};
+        return lines.find("\"step\":12") != std::string::npos;
+      };
+      const Words program = command(dir, 12, 10) + Words{"--exporter", "latest,final,best"};
+      const Words group = {kBuild + "/troupe", "run", "--workers", "2", "--no-prefix", "--"};
+      {
+        Process run(workers == 1 ? program : group + program);
+        const auto deadline = troupe::Deadline::in(kLimit);
+        while (!last_is_evaluated() && !deadline.expired()) {
+        }
+        run.signal(SIGKILL);
+        (void)run.wait(kLimit);
+      }
+      const auto again = run_on(workers, program);
+      INFO(again.err);
+      CHECK(again.exit_code == 0);
+      CHECK(names_in(dir / "export/latest", "1").size() == (workers == 1 ? 2 : 1));
+      CHECK(names_in(dir / "export/final", "1").size() == 1);
+      CHECK(names_in(dir / "export/best", "1").size() >= 1);
+      const auto third = run_on(workers, program);
+      CHECK(third.exit_code == 0);
+      CHECK(count(third.err, "evaluating ") == 0);
+    }
+  }
+
+  TEST_CASE("train_and_evaluate: an export that fails is named at the end, and made good") {
+    const TempDir dir;
+    std::ofstream(dir / "export") << "in the way";
+    const auto run = run_process(command(dir, 22, 10), {}, kLimit);
+    INFO(run.err);
+    CHECK(run.exit_code == 1);
+    CHECK(run.err.find("error[export]: exports are missing") != std::string::npos);
+    CHECK(run.err.find("'latest' at step 22") != std::string::npos);
+    CHECK(run.err.find("model.ckpt-22 ") != std::string::npos);
+    CHECK(run.out.find("\"global_step\":22") != std::string::npos);
+    fs::remove(dir / "export");
+    const auto again = run_process(command(dir, 22, 10), {}, kLimit);
+    CHECK(again.exit_code == 0);
+    CHECK(names_in(dir / "export/latest", "").size() == 1);
+  }
+
+  TEST_CASE("train_and_evaluate: an unknown metric of the best exporter is known at the start") {
+    const TempDir dir;
+    fs::remove(dir.path());
+    const auto run = run_process(
+        command(dir, 12, 10) + Words{"--exporter", "best", "--best-metric", "acuracy"}, {}, kLimit);
+    INFO(run.err);
+    CHECK(run.exit_code == 2);
+    CHECK(run.err.find("'acuracy'") != std::string::npos);
+    CHECK(run.err.find("'accuracy'") != std::string::npos);
+    CHECK_FALSE(fs::exists(dir.path()));
+  }
+
+  TEST_CASE("modes: a model directory that does not exist is named, and not made") {
+    const TempDir dir;
+    const std::string mistyped = (dir / "rum1").string();
+    for (const char* mode : {"evaluate", "predict", "export"}) {
+      CAPTURE(mode);
+      const auto run = run_process({kMnist, "--mode", mode, "--model-dir", mistyped}, {}, kLimit);
+      CHECK(run.exit_code == 2);
+      CHECK(run.err.find(mistyped) != std::string::npos);
+      CHECK_FALSE(fs::exists(mistyped));
+    }
   }
 
   TEST_CASE("modes: a damaged newest checkpoint is named, and the one before it is used") {

@@ -1,9 +1,12 @@
 // The equivalences, through the real command line: what a user runs, compared number by number.
 #include <signal.h>
 
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <fstream>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -24,6 +27,7 @@ using troupe::testing::kMnist;
 using troupe::testing::losses_in;
 using troupe::testing::Process;
 using troupe::testing::ProcessOptions;
+using troupe::testing::ProcessResult;
 using troupe::testing::run_on;
 using troupe::testing::summary;
 using troupe::testing::TempDir;
@@ -176,6 +180,44 @@ TEST_SUITE("training") {
     CHECK(hash_of({"--max-steps", "8", "--model-dir", parts}) == expected);
   }
 
+  TEST_CASE(
+      "training: the model directory's summaries hold each epoch's reports and the last step") {
+    for (const int workers : {1, 2}) {
+      const TempDir dir;
+      const json end = summary(run_on(
+          workers, {kMnist, "--epochs", "2", "--train-examples", "320", "--batch-size", "32",
+                    "--threads", "1", "--model-dir", dir.path().string(), "--json-summary"}));
+      std::map<std::int64_t, json> by_step;
+      std::ifstream in(dir.path() / "summaries.jsonl");
+      for (std::string line; std::getline(in, line);) {
+        const json object = json::parse(line);
+        by_step[object["step"]].update(object);
+      }
+      for (const int step : {10, 20}) {
+        for (const char* tag :
+             {"train/loss", "train/accuracy", "validation/loss", "validation/accuracy"}) {
+          CHECK_MESSAGE(by_step[step].contains(tag), tag, " at step ", step);
+        }
+      }
+      CHECK(by_step[1].contains("loss"));
+      CHECK(by_step[20].contains("loss"));
+      CHECK(by_step[20]["validation/accuracy"] == end["validation"]["accuracy"]);
+      CHECK(by_step[20]["train/loss"] == end["train"]["loss"]);
+    }
+  }
+
+  TEST_CASE("training: data of any size from `digits` can be trained on") {
+    const TempDir dir;
+    const std::string data = (dir.path() / "digits").string();
+    const auto made =
+        run_on(1, {kBuild + "/examples/digits", "--out", data, "--train", "300", "--test", "50"});
+    REQUIRE(made.exit_code == 0);
+    const json end = summary(run_on(
+        1, {kMnist, "--data-dir", data, "--epochs", "1", "--threads", "1", "--json-summary"}));
+    CHECK(end["train"]["examples"] == 250);
+    CHECK(end["validation"]["examples"] == 50);
+  }
+
   TEST_CASE("training: one device and central storage by name are the steps of auto, bit for bit") {
     const TempDir dir;
     const auto hash_of = [&](const Words& more) {
@@ -286,5 +328,50 @@ TEST_SUITE("training") {
     const auto result = run_on(1, {kBuild + "/tests/process/failing_hook", "--replicas", "3"});
     CHECK(result.exit_code == 1);
     CHECK(result.err.find("the hook of rank 1 gave up") != std::string::npos);
+  }
+
+  TEST_CASE("training: what several replicas would train wrongly ends before the second step") {
+    const TempDir dir;
+    const auto losses = (dir.path() / "losses.jsonl").string();
+    const auto end_of = [&](const char* wrong, const Words& more, int workers) {
+      std::filesystem::remove(losses);
+      return run_on(
+          workers, Words{kBuild + "/tests/process/wrong_hook", "--wrong", wrong, "--max-steps", "3",
+                         "--log-every", "1", "--metrics-file", losses} +
+                       more);
+    };
+    CHECK(end_of("nothing", {}, 1).exit_code == 0);
+    CHECK(losses_in(losses).size() == 3);
+    const std::vector<std::array<const char*, 3>> wrongs = {
+        {"local-mean", "train_step gave apply_gradients", "replica.global_mean"},
+        {"result", "train_step returned loss", "replica.global_mean"},
+        {"nothing-applied", "train_step did not call apply_gradients", "replica.apply_gradients("},
+        {"own-step", "train_step changed parameter \"weight\"", "replica.apply_gradients("}};
+    const auto check = [&](const ProcessResult& result, const char* cause, const char* fix) {
+      CAPTURE(result.err);
+      CHECK(result.exit_code == 2);
+      CHECK(result.err.find(cause) != std::string::npos);
+      CHECK(result.err.find(fix, result.err.find("Fix: ")) != std::string::npos);
+      CHECK(losses_in(losses).empty());
+    };
+    for (const auto& row : wrongs) {
+      CAPTURE(row[0]);
+      check(end_of(row[0], {}, 1), row[1], row[2]);
+      check(end_of(row[0], {"--replicas", "2"}, 1), row[1], row[2]);
+    }
+    for (const auto& row : {wrongs[0], wrongs[2]}) {
+      CAPTURE(row[0]);
+      check(end_of(row[0], {}, 2), row[1], row[2]);
+    }
+  }
+
+  TEST_CASE("training: LibTorch's error in a hook names the hook, the step and the batch") {
+    const auto result =
+        run_on(1, {kBuild + "/tests/process/wrong_hook", "--wrong", "shapes", "--max-steps", "3"});
+    CAPTURE(result.err);
+    CHECK(result.exit_code == 1);
+    CHECK(result.err.find("error[failed]: train_step failed after 0 steps of training, on a batch "
+                          "of [4, 1], [4, 1]: mat1 and mat2 shapes cannot be multiplied (4x1 and "
+                          "3x3). Fix: ") != std::string::npos);
   }
 }

@@ -3,6 +3,8 @@
 
     tests/ways/gradient.py [--build build/release] [--most 11]
 
+It needs a build with one object file for each source: cmake ... -DTROUPE_UNITY=OFF, programs regression and troupe_tool.
+
 How it counts: two workers on this machine train regression for three steps over shared memory. Rank 1 runs under
 gdb, which stops at every function of ours that the thread of Replica::apply_gradients enters, down to its return, in the
 third step (buffers are made in the first), and notes the stack. A function belongs to the .cpp file whose object file in
@@ -146,6 +148,8 @@ def main():
     program = build / "examples/regression"
     if not program.exists():
         sys.exit(f"error: there is no {program}: build the examples first.")
+    if list(build.rglob("unity_*.cxx.o")):
+        sys.exit("error: this build compiles sources in batches. Fix: configure another with -DTROUPE_UNITY=OFF.")
     functions = functions_of(program, build)
     with tempfile.TemporaryDirectory() as folder:
         stacks = stacks_of_a_step(program, functions, pathlib.Path(folder))

@@ -41,12 +41,20 @@ class StepLog final : public PeriodicAction {
   std::int64_t seen_ = 0;        // the step before
 };
 
+/// "[=====     ] step 50 of 100", shorter than `columns`: the bar shrinks to what is left. Empty if
+/// that is too little for a bar.
+[[nodiscard]] std::string progress_line(std::int64_t step, std::int64_t total_steps,
+                                        std::int64_t columns);
+
 /// Where training stands, on a terminal; in a log file a bar is noise, so there it is none.
 class ProgressBar final : public PeriodicAction {
  public:
-  /// `total_steps` of the whole run. Drawn at most ten times a second. `clock` outlives this
-  /// object.
+  /// `total_steps` of the whole run. Drawn at most ten times a second, below the log, as wide as
+  /// the terminal allows. `clock` outlives this object.
   ProgressBar(std::int64_t total_steps, const Clock& clock);
+  ~ProgressBar() override;  // erases the bar, also after an exception
+  ProgressBar(const ProgressBar&) = delete;
+  ProgressBar& operator=(const ProgressBar&) = delete;
   /// Whether there is a terminal to draw on (stderr).
   [[nodiscard]] static bool has_terminal();
   [[nodiscard]] bool chief_only() const override { return true; }
@@ -69,6 +77,7 @@ class MetricsFile final : public PeriodicAction {
   MetricsFile(std::string path, Open open, const Clock& clock, std::int64_t log_every = 1);
   [[nodiscard]] bool chief_only() const override { return true; }
   void begin() override { first_ = true; }
+  void ready(RunControl& run) override { step_ = run.step(); }
   /// {"step": 100, "epoch": 0, "loss": 0.31, "seconds": 1.7}; seconds since the file was started.
   void after_step(const StepReport& report, RunControl& run) override;
   /// {"step": 938, "epoch": 0, "train": {...}, "validation": {...}}

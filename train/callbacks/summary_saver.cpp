@@ -1,5 +1,6 @@
 #include "train/callbacks/summary_saver.h"
 
+#include <string>
 #include <utility>
 
 #include "core/log.h"
@@ -10,6 +11,15 @@ namespace {
 
 constexpr int kPatience = 20;  // as Estimator's: a value read too early may well repeat once
 
+/// "validation/accuracy": TensorBoard shows the values of a phase together.
+void add(std::vector<Scalar>& scalars, const Report& report) {
+  const std::string phase = to_string(report.phase);
+  for (const auto& [name, value] : report.losses) scalars.push_back({phase + "/" + name, value});
+  for (const MetricValue& metric : report.metrics) {
+    scalars.push_back({phase + "/" + metric.name, metric.value});
+  }
+}
+
 }  // namespace
 
 bool is_summary_step(std::int64_t step, std::int64_t first_step_of_run,
@@ -18,11 +28,13 @@ bool is_summary_step(std::int64_t step, std::int64_t first_step_of_run,
          (step - first_step_of_run) % save_summary_steps == 0;
 }
 
-SummarySaver::SummarySaver(const Every& every, Sink sink, const Clock& clock, Extra extra)
+SummarySaver::SummarySaver(const Every& every, Sink sink, const Clock& clock, Extra extra,
+                           std::optional<std::int64_t> last_step)
     : every_(every),
       timer_(every, clock, "SummarySaver"),
       sink_(std::move(sink)),
-      extra_(std::move(extra)) {}
+      extra_(std::move(extra)),
+      last_step_(last_step) {}
 
 SummarySaver::SummarySaver(const Every& every, SummaryWriter& writer, const Clock& clock,
                            Extra extra)
@@ -34,12 +46,18 @@ SummarySaver::SummarySaver(const Every& every, SummaryWriter& writer, const Cloc
           clock, std::move(extra)) {}
 
 bool SummarySaver::wants_losses(std::int64_t step, bool first) const {
-  return first || every_.seconds || is_summary_step(step, first_step_, *every_.steps);
+  return first || every_.seconds || step == last_step_ ||
+         is_summary_step(step, first_step_, *every_.steps);
 }
 
-void SummarySaver::ready(RunControl& run) { first_step_ = run.step() + 1; }
+void SummarySaver::ready(RunControl& run) {
+  step_ = run.step();
+  first_step_ = step_ + 1;
+  writes_ = run.is_chief();
+}
 
 void SummarySaver::after_step(const StepReport& report, RunControl& run) {
+  step_ = report.step;
   if (!run.is_chief() || !is_due(report.step)) return;
   timer_.mark(report.step);
   std::vector<Scalar> scalars;
@@ -51,7 +69,17 @@ void SummarySaver::after_step(const StepReport& report, RunControl& run) {
   if (!scalars.empty()) sink_(report.step, scalars);
 }
 
+void SummarySaver::after_epoch(std::int64_t /*epoch*/, const Report& train,
+                               const Report* validation) {
+  if (!writes_) return;
+  std::vector<Scalar> scalars;
+  add(scalars, train);
+  if (validation != nullptr) add(scalars, *validation);
+  if (!scalars.empty()) sink_(step_, scalars);
+}
+
 bool SummarySaver::is_due(std::int64_t step) const {
+  if (step == last_step_) return true;
   if (!every_.steps) return timer_.due(step);
   const auto last = timer_.last_step();
   if (!last || step == first_step_) return *every_.steps > 0 && step >= first_step_;

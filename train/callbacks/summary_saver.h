@@ -1,4 +1,5 @@
-// Summaries of the steps, for TensorBoard and for readers of summaries.jsonl: losses and speed.
+// Summaries of the steps and epochs, for TensorBoard and for readers of summaries.jsonl: losses,
+// metrics and speed.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +19,10 @@ class SummaryWriter;
 [[nodiscard]] bool is_summary_step(std::int64_t step, std::int64_t first_step_of_run,
                                    std::int64_t save_summary_steps);
 
-/// The losses, and the learning rate if a schedule changes it. Written on the chief; the action
-/// must still be in every worker's list, because the losses are reduced for it.
+/// The losses, and the learning rate if a schedule changes it; at the end of an epoch its report's
+/// losses and metrics as "train/loss", and those of its validation as "validation/accuracy".
+/// Written on the chief; the action must still be in every worker's list, because the losses are
+/// reduced for it.
 class SummarySaver final : public PeriodicAction {
  public:
   using Sink = std::function<void(std::int64_t step, const std::vector<Scalar>& scalars)>;
@@ -27,8 +30,10 @@ class SummarySaver final : public PeriodicAction {
 
   /// `extra` adds the user's own scalars, on the chief; null: none. With a period in seconds the
   /// workers cannot know when the chief writes, so the losses of every step are reduced: a message
-  /// a step. `clock` outlives this object. Throws: ConfigError for a bad `every`.
-  SummarySaver(const Every& every, Sink sink, const Clock& clock, Extra extra = nullptr);
+  /// a step. `last_step` is written in any case, if training gets there; unset: only by `every`.
+  /// `clock` outlives this object. Throws: ConfigError for a bad `every`.
+  SummarySaver(const Every& every, Sink sink, const Clock& clock, Extra extra = nullptr,
+               std::optional<std::int64_t> last_step = std::nullopt);
   /// `writer` outlives this object.
   SummarySaver(const Every& every, SummaryWriter& writer, const Clock& clock,
                Extra extra = nullptr);
@@ -36,6 +41,7 @@ class SummarySaver final : public PeriodicAction {
   void begin() override { timer_.reset(); }
   void ready(RunControl& run) override;
   void after_step(const StepReport& report, RunControl& run) override;
+  void after_epoch(std::int64_t epoch, const Report& train, const Report* validation) override;
   void after_log(const LoggedValue& value) override {
     sink_(value.step, {{value.name, value.value}});
   }
@@ -47,7 +53,10 @@ class SummarySaver final : public PeriodicAction {
   StepTimer timer_;
   Sink sink_;
   Extra extra_;
+  std::optional<std::int64_t> last_step_;
   std::int64_t first_step_ = 1;  // of this run
+  std::int64_t step_ = 0;        // the last one seen
+  bool writes_ = false;          // on this worker
 };
 
 /// How fast training is, as steps per second once a period. On the chief.

@@ -1,5 +1,4 @@
 // RunSnapshot, the way out: from the workers' memory to the chief's copy.
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
 #include <torch/types.h>
 #include <torch/version.h>
@@ -12,8 +11,8 @@
 #include "hooks/replica_driver.h"
 #include "strategies/gradients/optimizer_state.h"
 #include "tensors/tensor_file.h"
+#include "train/checkpoint/random_streams.h"
 #include "train/checkpoint/run_snapshot.h"
-#include "train/random_guard.h"
 
 namespace troupe {
 namespace detail {
@@ -23,6 +22,12 @@ const at::Tensor& find(const std::vector<NamedTensor>& tensors, const std::strin
                                   [&](const NamedTensor& t) { return t.first == name; });
   if (found == tensors.end()) throw does_not_fit("it has no \"" + name + "\"");
   return found->second;
+}
+
+std::vector<c10::Device> devices_of(const TrainState& state) {
+  std::vector<c10::Device> devices;
+  for (const auto& replica : state.replicas) devices.push_back(replica->place().device);
+  return devices;
 }
 
 nlohmann::json arithmetic() {
@@ -49,12 +54,12 @@ at::Tensor doubles(const std::vector<double>& values) {
 std::vector<NamedTensor> own_state(const Strategy& strategy, const TrainState& state) {
   std::vector<double> losses;
   for (const LossSum& loss : state.epoch_loss.sums()) losses.push_back(loss.total);
-  std::vector<NamedTensor> tensors = {
-      {"random", random_state(at::detail::getDefaultCPUGenerator())}, {"losses", doubles(losses)}};
+  std::vector<NamedTensor> tensors = states_of(random_streams(devices_of(state)));
+  tensors.emplace_back(kLosses, doubles(losses));
   for (std::size_t i = 0; i < state.replicas.size(); ++i) {
     Replica& replica = *state.replicas[i];
     const std::string prefix = replica_prefix(i);
-    tensors.emplace_back(prefix + "metrics",
+    tensors.emplace_back(prefix + kMetrics,
                          doubles(detail::ReplicaDriver(replica).metrics(Phase::train).sums()));
     for (const auto& [name, buffer] : replica.buffers()) {
       tensors.emplace_back(prefix + kBuffer + name, buffer);

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -58,7 +59,7 @@ LockOwner this_process(std::uint64_t generation) {
 }
 
 CheckpointLock::CheckpointLock(FileSystem& files, const LockOwner& owner)
-    : files_(files), record_(record_of(owner)), lock_(files.try_lock(kLockName)) {
+    : files_(files), lock_(files.try_lock(kLockName)) {
   const std::string shown = files.shown(kLockName);
   const auto last = owner_in(lock_ ? lock_->read() : read_record(files), shown);
   if (!lock_) {
@@ -73,13 +74,11 @@ CheckpointLock::CheckpointLock(FileSystem& files, const LockOwner& owner)
                            text("make sure that process has ended, then remove '", shown,
                                 "', or start as a later --generation."));
   }
-  if (last && last->generation > owner.generation) {
-    throw EnvironmentError(
-        text("'", files.shown(""), "' belongs to a later start of the job: ", described(last),
-             ", this process is of generation ", owner.generation, "."),
-        text("if that start is over, remove '", shown, "'."));
-  }
   if (last) log_info(shown, ": taken over from ", described(last), ", which has ended");
+  // A clock that was set back does not make this start an earlier one than the last.
+  const std::uint64_t generation =
+      last ? std::max(owner.generation, last->generation) : owner.generation;
+  record_ = record_of({owner.machine, owner.pid, generation});
   lock_->write(record_);
 }
 

@@ -26,11 +26,12 @@ struct LockOwner {
 
 class CheckpointLock {
  public:
-  /// Takes the lock. A record left by a dead process of this machine, or by an earlier generation
-  /// of the job on any machine, is taken over: whoever starts a job again counts its generation up.
-  /// Throws: EnvironmentError naming the owner if another process holds the lock, if the record is
-  /// another machine's and not of an earlier generation, or if it is of a later one;
-  /// CheckpointError.
+  /// Takes the lock. A record that a process of this machine left is taken over whatever its
+  /// generation, since the file lock says that the process has ended; so is one of another machine
+  /// that is of an earlier generation: whoever starts a job again there increments its generation.
+  /// The generation on record never decreases: a clock that was set back may have given ours.
+  /// Throws: EnvironmentError naming the owner if another process holds the lock, or if the record
+  /// is another machine's and not of an earlier generation; CheckpointError.
   CheckpointLock(FileSystem& files, const LockOwner& owner);
   /// Gives it back and empties the record.
   ~CheckpointLock();

@@ -63,6 +63,12 @@ std::vector<std::byte> CheckpointReader::read(const CheckpointInfo& info,
   return bytes;
 }
 
+std::vector<std::byte> CheckpointReader::read_start(const CheckpointInfo& info,
+                                                    const std::string& file_name,
+                                                    std::uint64_t count) {
+  return files_.read_start(checkpoint_name(info.step) + "/" + file_name, count);
+}
+
 void CheckpointReader::verify(const CheckpointInfo& info) {
   for (const CheckpointFileInfo& file : info.files) static_cast<void>(read(info, file.name));
 }

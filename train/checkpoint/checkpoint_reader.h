@@ -44,6 +44,12 @@ class CheckpointReader {
   [[nodiscard]] std::vector<std::byte> read(const CheckpointInfo& info,
                                             const std::string& file_name);
 
+  /// The first `count` bytes of one file, or all of a shorter one; not verified.
+  /// Throws: CheckpointError if it cannot be read.
+  [[nodiscard]] std::vector<std::byte> read_start(const CheckpointInfo& info,
+                                                  const std::string& file_name,
+                                                  std::uint64_t count);
+
   /// Reads every file. Throws: CheckpointError as read does.
   void verify(const CheckpointInfo& info);
 

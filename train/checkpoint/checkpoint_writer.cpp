@@ -206,24 +206,41 @@ void CheckpointWriter::retain(std::int64_t step) {
   // The index first: a name in it never stands for a checkpoint that we removed.
   write_index(files_, {step, {kept, retained_.end()}});
   retained_.erase(retained_.begin(), kept);
-  for (const std::int64_t old : retired) remove(old);
+  std::vector<std::int64_t> left;
+  for (const std::int64_t old : retired) {
+    if (!remove(old)) left.push_back(old);
+  }
+  if (!left.empty()) remember(left, step);
   discard_quietly(suffixed(step, kDeleted));  // what publish replaced
 }
 
-void CheckpointWriter::remove(std::int64_t step) {
+/// The next save tries again to delete `left`, also one of a later process.
+void CheckpointWriter::remember(const std::vector<std::int64_t>& left, std::int64_t latest) {
+  retained_.insert(retained_.begin(), left.begin(), left.end());
+  try {
+    write_index(files_, {latest, retained_});
+  } catch (const CheckpointError& error) {
+    log_warning("only this process knows what is still to be deleted: ", error.cause());
+  }
+}
+
+/// Whether nothing is left to do.
+bool CheckpointWriter::remove(std::int64_t step) {
   const std::string name = checkpoint_name(step);
   try {
-    if (!files_.status(name)) return;  // someone else removed it
+    if (!files_.status(name)) return true;  // someone else removed it
     const CheckpointInfo info = reader_.open(step);
     if (static_cast<double>(info.written_at) > next_keep_time_) {
       next_keep_time_ += retention_.keep_every.count();
-      return;  // one for this span, for ever
+      return true;  // one for this span, for ever
     }
     move_aside(info);
-    discard(suffixed(step, kDeleted));
   } catch (const CheckpointError& error) {
-    log_warning(name, " is not deleted: ", error.cause());
+    if (not_deleted_.insert(step).second) log_warning(name, " is not deleted: ", error.cause());
+    return false;
   }
+  discard_quietly(suffixed(step, kDeleted));  // the next writer removes what is left of it
+  return true;
 }
 
 void CheckpointWriter::remove_leftovers() {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -62,7 +63,8 @@ class CheckpointWriter {
   bool is_saved_already(const CheckpointInfo& info);
   void move_aside(const CheckpointInfo& known);
   void retain(std::int64_t step);
-  void remove(std::int64_t step);
+  bool remove(std::int64_t step);
+  void remember(const std::vector<std::int64_t>& left, std::int64_t latest);
   void discard(const std::string& directory);
   void discard_quietly(const std::string& directory);
   [[nodiscard]] std::int64_t now() const;
@@ -75,6 +77,7 @@ class CheckpointWriter {
   CheckpointReader reader_;
   CheckpointLock lock_;
   std::vector<std::int64_t> retained_;  // steps in the order they were saved
+  std::set<std::int64_t> not_deleted_;  // of which a warning was given
   double next_keep_time_ = 0;           // seconds since 1970
 };
 

@@ -1,7 +1,5 @@
 #include "train/checkpoint/checkpointer.h"
 
-#include <signal.h>
-
 #include <chrono>
 #include <utility>
 
@@ -9,31 +7,9 @@
 #include "core/log.h"
 #include "tensors/tensor_file.h"
 #include "train/checkpoint/checkpoint_reader.h"
+#include "train/checkpoint/model_weights.h"
 
 namespace troupe {
-namespace {
-
-// A signal handler has nothing else to write to.
-volatile sig_atomic_t g_requested = 0;
-struct sigaction g_former = {};
-
-void remember(int) { g_requested = 1; }
-
-}  // namespace
-
-StopSignal::StopSignal() {
-  g_requested = 0;
-  struct sigaction action = {};
-  action.sa_handler = remember;
-  sigemptyset(&action.sa_mask);
-  action.sa_flags = SA_RESTART;
-  sigaction(SIGTERM, &action, &g_former);
-}
-
-StopSignal::~StopSignal() { sigaction(SIGTERM, &g_former, nullptr); }
-
-bool StopSignal::requested() const { return g_requested != 0; }
-
 Checkpointer::Checkpointer(Strategy& strategy, TrainState& state, const DataIdentity& data,
                            const TrainOptions& options, const Clock& clock,
                            SavingListeners listeners)
@@ -77,8 +53,9 @@ std::optional<RunSnapshot> Checkpointer::load() {
     snapshot = {};
     snapshot.facts = info.extras;
     for (const auto& file : info.files) {
-      snapshot.files[file.name] = read_tensors(reader.read(info, file.name), file.name);
+      snapshot.files[file.name] = read_tensors(reader, info, file, file.name);
     }
+    check_own_states(snapshot);
   });
   if (!found) return std::nullopt;
   return snapshot;

@@ -1,4 +1,4 @@
-// Checkpointer: when a run is saved and where it goes on. The chief writes, in the background; all
+// Checkpointer: when a run is saved and where it resumes. The chief writes, in the background; all
 // workers take part.
 #pragma once
 
@@ -8,6 +8,7 @@
 
 #include "core/clock.h"
 #include "core/file_system.h"
+#include "core/stop_signal.h"
 #include "options/train_options.h"
 #include "train/callbacks/callbacks.h"
 #include "train/checkpoint/checkpoint_writer.h"
@@ -15,29 +16,16 @@
 
 namespace troupe {
 
-/// SIGTERM as a request instead of an end, while there is something to save.
-/// While it lives, SIGTERM is remembered instead of ending the process; then the former handling is
-/// back. One at a time per process.
-class StopSignal {
- public:
-  StopSignal();
-  ~StopSignal();
-  StopSignal(const StopSignal&) = delete;
-  StopSignal& operator=(const StopSignal&) = delete;
-  /// Whether SIGTERM has come.
-  [[nodiscard]] bool requested() const;
-};
-
 class Checkpointer {
  public:
   /// Restores the newest good checkpoint of options.model_dir into `state`, or saves the fresh
   /// state as step 0; the listeners are told either way. With a cadence of never it saves nothing,
   /// now or later, and listeners are an error. From here to the end of this object
-  /// SIGTERM is a request, see is_terminated. All arguments outlive this object. What is thrown on
-  /// one worker is to be told to the others (detail::sharing_failure), as train() does.
-  /// Collective: yes.  Blocks: for files, and as the strategy's collectives do.
-  /// Throws: ConfigError (options.resume does not fit what is there, the data the checkpoint, or
-  /// listeners the cadence), CheckpointError, EnvironmentError (another process writes there).
+  /// SIGTERM, SIGINT and SIGHUP are requests, see stop_signal. All arguments outlive this object.
+  /// What is thrown on one worker is to be told to the others (detail::sharing_failure), as train()
+  /// does. Collective: yes.  Blocks: for files, and as the strategy's collectives do. Throws:
+  /// ConfigError (options.resume does not fit what is there, the data the checkpoint, or listeners
+  /// the cadence), CheckpointError, EnvironmentError (another process writes there).
   Checkpointer(Strategy& strategy, TrainState& state, const DataIdentity& data,
                const TrainOptions& options, const Clock& clock, SavingListeners listeners);
   ~Checkpointer();
@@ -45,8 +33,8 @@ class Checkpointer {
   /// Whether this worker thinks that it is time to save; workers may differ, by their clocks.
   /// Throws: CheckpointError where the save in the background has failed.
   [[nodiscard]] bool is_due();
-  /// Whether this worker was asked to end by SIGTERM.
-  [[nodiscard]] bool is_terminated() const { return stop_.requested(); }
+  /// The signal that asked this worker to save and stop; 0: none.
+  [[nodiscard]] int stop_signal() const { return stop_.requested(); }
   [[nodiscard]] bool saves() const { return !cadence_.never(); }
   /// Whether a listener asked to stop; listeners are on the chief only.
   [[nodiscard]] bool listener_stops() const { return listener_stops_; }
@@ -54,7 +42,7 @@ class Checkpointer {
   enum class Save {
     periodic,
     last,     // training ends with it
-    stopping  // on SIGTERM: listeners are not told, since what they would do may take long
+    stopping  // by a signal: listeners are not told, since what they would do may take long
   };
   /// Saves the state unless that step is saved. Returns when the state is copied; the files are
   /// written meanwhile, but where somebody listens: listeners see complete files.
@@ -80,7 +68,7 @@ class Checkpointer {
   const TrainOptions& options_;
   const CheckpointCadence cadence_;
   const Clock& clock_;
-  StopSignal stop_;  // before files_: SIGTERM is held back until they are written
+  StopSignal stop_;  // before files_: signals are held back until they are written
   PosixFileSystem files_;
   std::optional<CheckpointWriter> writer_;  // on the chief
   SavingListeners listeners_;               // on the chief

@@ -27,10 +27,12 @@ std::optional<std::vector<NamedTensor>> read_file(const std::string& checkpoint,
   PosixFileSystem files(path.model_dir);
   CheckpointReader reader(files);
   const CheckpointInfo info = reader.open(path.step);
-  const bool there = std::any_of(info.files.begin(), info.files.end(),
-                                 [&](const auto& file) { return file.name == name; });
-  if (!there && presence == Presence::optional) return std::nullopt;
-  return read_tensors(reader.read(info, name), checkpoint + "/" + name);
+  const auto file = std::find_if(info.files.begin(), info.files.end(),
+                                 [&](const auto& each) { return each.name == name; });
+  if (file != info.files.end()) return read_tensors(reader, info, *file, checkpoint + "/" + name);
+  if (presence == Presence::optional) return std::nullopt;
+  throw CheckpointError(text("'", checkpoint, "' has no ", name, "."),
+                        "use a checkpoint of a training run.");
 }
 
 /// The tensors of `all` that have the names of `wanted`.
@@ -47,6 +49,14 @@ std::vector<NamedTensor> named_as(const std::vector<NamedTensor>& wanted,
 }
 
 }  // namespace
+
+std::vector<NamedTensor> read_tensors(CheckpointReader& reader, const CheckpointInfo& info,
+                                      const CheckpointFileInfo& file, const std::string& shown) {
+  const auto first = reader.read_start(info, file.name, kSafetensorsLength);
+  const std::uint64_t start_bytes = safetensors_start_bytes(first, shown);
+  check_safetensors_size(reader.read_start(info, file.name, start_bytes), file.bytes, shown);
+  return read_tensors(reader.read(info, file.name), shown);
+}
 
 CheckpointPath split_checkpoint_path(const std::string& path) {
   const std::string trimmed = path.substr(0, path.find_last_not_of('/') + 1);

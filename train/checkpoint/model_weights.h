@@ -9,7 +9,10 @@
 
 namespace troupe {
 
+class CheckpointReader;
 class Replica;
+struct CheckpointFileInfo;
+struct CheckpointInfo;
 
 /// A checkpoint by the path of its directory, <model_dir>/model.ckpt-<step>.
 struct CheckpointPath {
@@ -26,6 +29,14 @@ struct CheckpointPath {
 /// The newest whose contents are as they were saved; unset: there is none.
 /// Throws: CheckpointError where there are some and none is good.
 [[nodiscard]] std::optional<std::string> newest_good_checkpoint(const std::string& model_dir);
+
+/// The tensors of one of a checkpoint's files, which messages call `shown`. Its header is held
+/// against its size before memory is taken for the rest.
+/// Throws: CheckpointError when it is not as it was saved, or holds no tensors.
+[[nodiscard]] std::vector<NamedTensor> read_tensors(CheckpointReader& reader,
+                                                    const CheckpointInfo& info,
+                                                    const CheckpointFileInfo& file,
+                                                    const std::string& shown);
 
 /// Parameters and buffers of a checkpoint, by name, on the CPU; the parameters as training left
 /// them, not their averages.

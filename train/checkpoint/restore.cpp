@@ -1,6 +1,7 @@
 // RunSnapshot, the way back: from the chief's copy into every worker's replicas, one file after the
 // other, so that no other worker has more of it in memory than a file.
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/Generator.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
@@ -9,11 +10,12 @@
 #include <utility>
 
 #include "core/log.h"
+#include "core/strict_json.h"
 #include "hooks/replica_driver.h"
 #include "strategies/gradients/optimizer_state.h"
 #include "train/checkpoint/model_weights.h"
+#include "train/checkpoint/random_streams.h"
 #include "train/checkpoint/run_snapshot.h"
-#include "train/random_guard.h"
 
 namespace troupe {
 namespace {
@@ -93,8 +95,8 @@ void check_data(const json& saved, const DataIdentity& data) {
     if (then == now) return;
     throw ConfigError(
         text("the checkpoint was made with ", flag, " ", then, ", now it is ", now, "."),
-        "a position in the data means other examples then: use the former value, or "
-        "another --model-dir.");
+        "a position in the data means other examples then: use the former value, or another "
+        "--model-dir, which with_warm_start can start from this one's weights.");
   };
   check("train_examples", "a number of training examples of", text(data.examples));
   check("batch_size", "--batch-size", text(data.global_batch));
@@ -144,6 +146,14 @@ std::string to_text(const Layout& layout) {
               layout.workers == 1 ? "" : " each");
 }
 
+/// Whether a worker's file has sums under this name.
+bool is_sums(const std::string& name) {
+  const std::string metrics = text("/", kMetrics);
+  return name == kLosses || name == kMetrics ||
+         (name.rfind("replica-", 0) == 0 && name.size() > metrics.size() &&
+          name.compare(name.size() - metrics.size(), metrics.size(), metrics) == 0);
+}
+
 void add_to(std::vector<double>& sums, const at::Tensor& saved) {
   if (saved.numel() != static_cast<std::int64_t>(sums.size())) {
     throw does_not_fit("its metrics or losses are not those of the hooks");
@@ -151,7 +161,7 @@ void add_to(std::vector<double>& sums, const at::Tensor& saved) {
   for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += saved.data_ptr<double>()[i];
 }
 
-/// What a worker had of its own goes on: running sums, and in the same layout all the rest.
+/// What was a worker's own continues: running sums and, in the same layout, all the rest.
 struct RunningSums {
   std::vector<double> losses;
   std::vector<std::vector<double>> metrics;  // by replica
@@ -164,12 +174,12 @@ void restore_own(Strategy& strategy, TrainState& state, const ChiefsSnapshot& ch
     auto file = chiefs.file(worker_file(rank));
     if (rank == strategy.rank()) own = std::move(file);
   }
-  set_random_state(at::detail::getDefaultCPUGenerator(), find(own, "random"));
+  restore_states(random_streams(devices_of(state)), own);
   strategy.restore_own_state(named_below(own, kStrategy));
-  add_to(sums.losses, find(own, "losses"));
+  add_to(sums.losses, find(own, kLosses));
   for (std::size_t i = 0; i < state.replicas.size(); ++i) {
     copy_weights(state.replicas[i]->buffers(), own, replica_prefix(i) + kBuffer);
-    add_to(sums.metrics[i], find(own, replica_prefix(i) + "metrics"));
+    add_to(sums.metrics[i], find(own, replica_prefix(i) + kMetrics));
   }
 }
 
@@ -186,10 +196,10 @@ void restore_for_others(Strategy& strategy, const TrainState& state, const RunSn
   for (int rank = 0; strategy.is_chief() && rank < former.workers; ++rank) {
     const auto file = snapshot.files.find(worker_file(rank));
     if (file == snapshot.files.end()) throw does_not_fit("a worker's file is missing");
-    add_to(sums.losses, find(file->second, "losses"));
+    add_to(sums.losses, find(file->second, kLosses));
     for (int i = 0; i < former.replicas; ++i) {
       add_to(sums.metrics[0],
-             find(file->second, replica_prefix(static_cast<std::size_t>(i)) + "metrics"));
+             find(file->second, replica_prefix(static_cast<std::size_t>(i)) + kMetrics));
     }
   }
 }
@@ -286,6 +296,42 @@ void restore_averages(const Strategy& strategy, TrainState& state, const ChiefsS
 
 }  // namespace
 
+void check_own_states(const RunSnapshot& snapshot) {
+  const auto damaged = [](const std::string& file, const std::string& what) {
+    return CheckpointError(text("'", file, "' ", what, "."),
+                           "the checkpoint is damaged; use another one.");
+  };
+  std::size_t losses = 0;
+  int workers = 0;
+  try {
+    losses = snapshot.facts.at("epoch_loss").at("names").size();
+    workers = snapshot.facts.at("world_size").get<int>();
+  } catch (const json::exception& error) {
+    throw damaged("manifest.json", text("is not complete (", json_message(error), ")"));
+  }
+  for (int rank = 0; rank < workers; ++rank) {
+    const std::string name = worker_file(rank);
+    const auto file = snapshot.files.find(name);
+    if (file == snapshot.files.end()) throw damaged(name, "is missing");
+    const auto& tensors = file->second;
+    try {
+      // A generator of its own shows whether LibTorch accepts the state.
+      restore_states({{kRandom, at::detail::createCPUGenerator()}}, tensors);
+      if (find(tensors, kLosses).numel() != static_cast<std::int64_t>(losses)) {
+        throw does_not_fit(text("it has not the sums of its ", losses, " losses"));
+      }
+    } catch (const CheckpointError& error) {
+      throw damaged(name, "is not usable: " + error.cause().substr(0, error.cause().size() - 1));
+    }
+    for (const auto& [tensor_name, tensor] : tensors) {
+      if (!is_sums(tensor_name)) continue;
+      if (tensor.scalar_type() == torch::kFloat64 && tensor.dim() == 1) continue;
+      throw damaged(name, text("has \"", tensor_name, "\" as ", tensor.scalar_type(), " ",
+                               tensor.sizes(), " instead of a list of Double"));
+    }
+  }
+}
+
 void restore(Strategy& strategy, TrainState& state, const DataIdentity& data,
              const RunSnapshot& snapshot) {
   try {
@@ -299,7 +345,7 @@ void restore(Strategy& strategy, TrainState& state, const DataIdentity& data,
     restore_workers(strategy, state, chiefs, snapshot, data.seed);
     restore_averages(strategy, state, chiefs);
   } catch (const json::exception& error) {
-    throw does_not_fit(text("its description is not complete (", error.what(), ")"));
+    throw does_not_fit(text("its description is not complete (", json_message(error), ")"));
   }
 }
 

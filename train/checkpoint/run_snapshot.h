@@ -35,6 +35,11 @@ struct RunSnapshot {
 [[nodiscard]] RunSnapshot capture(Strategy& strategy, const TrainState& state,
                                   const DataIdentity& data);
 
+/// Whether the workers' own states are of the form that capture() gives them: the generator accepts
+/// the random state, and sums are of doubles. What only the model can judge, restore() checks.
+/// Throws: CheckpointError naming the file.
+void check_own_states(const RunSnapshot& snapshot);
+
 /// Puts the state that the chief passes in back, on every replica of every worker. With the numbers
 /// of workers and replicas that it was captured at, the next step is the one that would have
 /// followed, bit for bit. With others, weights, optimisers and data position are restored, buffers
@@ -53,6 +58,8 @@ inline constexpr char kOptimizersFile[] = "optimizers.safetensors";
 inline constexpr char kAveragesFile[] = "averages.safetensors";
 inline std::string worker_file(int rank) { return text("worker-", rank, ".safetensors"); }
 
+inline constexpr char kLosses[] = "losses";
+inline constexpr char kMetrics[] = "metrics";  // behind the replica's prefix
 inline constexpr char kBuffer[] = "buffer/";
 inline constexpr char kStrategy[] = "strategy/";  // what Strategy::own_state() gives
 /// Before the names of what a replica of a worker has of its own; nothing for the first.
@@ -67,6 +74,9 @@ inline CheckpointError does_not_fit(const std::string& what) {
 
 /// The tensor of that name. Throws: CheckpointError where there is none.
 const at::Tensor& find(const std::vector<NamedTensor>& tensors, const std::string& name);
+
+/// The replicas' devices, in their order.
+std::vector<c10::Device> devices_of(const TrainState& state);
 
 /// What decides how sums round: the same run on another of these is equal up to rounding only.
 nlohmann::json arithmetic();

@@ -480,6 +480,16 @@ TEST_SUITE("cli") {
     CHECK(match.count("--fused-optimizer") == 0);
   }
 
+  TEST_CASE("command line: --precision takes the short names, and says what to use for float16") {
+    CHECK(parsed({"--precision", "bf16"}).strategy.step.precision == troupe::Precision::bfloat16);
+    CHECK(parsed({"--precision", "fp32"}).strategy.step.precision == troupe::Precision::float32);
+    for (const char* name : {"fp16", "float16"}) {
+      CHECK_THROWS_WITH_AS((void)parsed({"--precision", name}),
+                           doctest::Contains("Fix: give bfloat16 (bf16)"), troupe::ConfigError);
+    }
+    CHECK(parsed({"--precision", "bf16"}).strategy.must_match.at("--precision") == "bfloat16");
+  }
+
   TEST_CASE("command line: --master-addr and --master-port are --chief-address in two parts") {
     const auto chief = [](const Words& more) {
       Words words = {"--rank", "0", "--world-size", "2"};

@@ -123,6 +123,22 @@ TEST_SUITE("cli") {
     CHECK(notes("troupe_epochs").empty());
   }
 
+  TEST_CASE("configuration: what --mode train does not use is warned of, as it was written") {
+    const auto notes = [](const std::vector<std::string>& words) {
+      return troupe::parse_command_line(words, {{"TROUPE_EXPORTER", "best"}}).notes;
+    };
+    const auto warned = notes({"--mode", "train", "--eval-steps", "3", "--throttle-secs=1"});
+    REQUIRE(warned.size() == 1);
+    CHECK(warned[0].level == troupe::LogLevel::warning);
+    for (const char* part :
+         {"--eval-steps", "--throttle-secs", "TROUPE_EXPORTER", "--mode train "}) {
+      CHECK(contains(warned[0].text, part));
+    }
+    CHECK(notes({"--mode", "train_and_evaluate", "--model-dir", "d", "--eval-steps", "3"}).empty());
+    CHECK(notes({"--mode", "evaluate", "--model-dir", "d", "--eval-steps", "3"}).empty());
+    CHECK(troupe::parse_command_line({"--epochs", "2"}, {}).notes.empty());
+  }
+
   TEST_CASE("configuration: every kind of value in a file") {
     const troupe::testing::TempDir folder;
     const std::string file =

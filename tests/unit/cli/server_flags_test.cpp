@@ -31,17 +31,19 @@ TEST_SUITE("cli") {
   TEST_CASE("server flags: unset, they are the defaults of the struct") {
     const ServerOptions servers = parsed({}, kThreeWorkers).strategy.servers;
     CHECK_FALSE(servers.staleness_bound.has_value());
-    CHECK(servers.prefetch);
+    CHECK_FALSE(servers.prefetch);
+    CHECK(servers.correct_staleness);
     CHECK(servers.min_shard_bytes == ServerOptions().min_shard_bytes);
   }
 
   TEST_CASE("server flags: each reaches its option") {
-    const ServerOptions servers =
-        parsed({"--staleness-bound", "0", "--no-prefetch", "--min-shard-bytes", "4096"},
-               kThreeWorkers)
-            .strategy.servers;
+    const ServerOptions servers = parsed({"--staleness-bound", "0", "--prefetch",
+                                          "--no-staleness-correction", "--min-shard-bytes", "4096"},
+                                         kThreeWorkers)
+                                      .strategy.servers;
     CHECK(servers.staleness_bound == 0);
-    CHECK_FALSE(servers.prefetch);
+    CHECK(servers.prefetch);
+    CHECK_FALSE(servers.correct_staleness);
     CHECK(servers.min_shard_bytes == 4096);
     CHECK(parsed({"--staleness_bound=7"}, kThreeWorkers).strategy.servers.staleness_bound == 7);
   }
@@ -71,8 +73,9 @@ TEST_SUITE("cli") {
   }
 
   TEST_CASE("server flags: without parameter servers each of them is refused") {
-    for (const Words& words : {Words{"--staleness-bound", "0"}, Words{"--no-prefetch"},
-                               Words{"--min-shard-bytes", "1"}}) {
+    for (const Words& words :
+         {Words{"--staleness-bound", "0"}, Words{"--prefetch"}, Words{"--no-staleness-correction"},
+          Words{"--min-shard-bytes", "1"}}) {
       CAPTURE(words.front());
       for (const Environment& environment : {Environment(), kGroup}) {
         CHECK(contains(refusal(words, environment),

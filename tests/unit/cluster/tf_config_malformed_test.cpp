@@ -74,9 +74,8 @@ std::vector<Malformed> cluster_cases() {
       {R"({"sparseCluster": 1})", "TF_CONFIG.sparseCluster", "is a number"},
       {jobs(R"("worker": "a:1")"), "TF_CONFIG.cluster.worker", "is a string"},
       {jobs(R"("worker": 3)"), "TF_CONFIG.cluster.worker", "is a number"},
-      {jobs(R"("worker": null)"), "TF_CONFIG.cluster.worker", "is null"},
-      {jobs(R"("worker": [])"), "TF_CONFIG.cluster.worker", "is an empty list"},
-      {jobs(R"("worker": {})"), "TF_CONFIG.cluster.worker", "is an empty object"},
+      {jobs(R"("worker": "")"), "TF_CONFIG.cluster.worker", "is a string"},
+      {jobs(R"("worker": false)"), "TF_CONFIG.cluster.worker", "is true or false"},
       {jobs(R"("worker": ["a:1", 3])"), "TF_CONFIG.cluster.worker[1]", "is a number"},
       {jobs(R"("worker": ["a:1", null])"), "TF_CONFIG.cluster.worker[1]", "is null"},
       {jobs(R"("worker": [["a:1"]])"), "TF_CONFIG.cluster.worker[0]", "is an array"},
@@ -98,8 +97,6 @@ std::vector<Malformed> cluster_cases() {
        "TF_CONFIG.cluster.ps[0]", "is missing"},
       {jobs(R"("chief": ["c:1"], "worker": ["a:1"], "ps": ["b:0"])"), "TF_CONFIG.cluster.ps[0]",
        "port"},
-      {jobs(R"("chief": ["c:1"], "worker": ["a:1"], "ps": [])"), "TF_CONFIG.cluster.ps",
-       "empty list"},
       {jobs(R"("worker": ["a:1"], "master": ["b:1"])"), "TF_CONFIG.cluster.master", "rename"},
       {jobs(R"("chief": ["a:1", "b:1"], "worker": ["c:1"])"), "TF_CONFIG.cluster.chief",
        "only one chief"},
@@ -271,6 +268,12 @@ TEST_SUITE("cli") {
     CHECK(size(R"({"trial": "1", "environment": "cloud"})") == 1);
     CHECK(size(jobs(R"("worker": ["a", "b", "[fd00::1]", "[::1]:65535"])")) == 4);
     CHECK(size(jobs(R"("worker": ["a:1"])")) == 1);
+    for (const char* none : {"null", "[]", "{}"}) {  // a job without tasks is no job
+      CAPTURE(none);
+      CHECK(size(jobs(std::string(R"("worker": )") + none)) == 1);
+      const std::string rest = std::string(R"(, "ps": )") + none + R"(, "evaluator": )" + none;
+      CHECK(size(jobs(R"("worker": ["a:1", "b:1"])" + rest)) == 2);
+    }
     CHECK(size(jobs(R"("worker": {"0": "a:1", "1": "b:1"})")) == 2);
     CHECK(size(R"({"cl\u0075ster": {"worker": ["a:1", "b:1"]},
                    "task": {"type": "worker", "index": "1"}})") == 2);

@@ -194,11 +194,41 @@ TEST_SUITE("cli") {
       CHECK(own.rank == 1);
       CHECK(own.members[1].address->host == "b");
     }
-    // A scheduler that adds workers on the way tells each of them only its own address.
-    CHECK(contains(
-        refused(
-            R"({"sparseCluster": {"worker": {"2": "c:3"}}, "task": {"type": "worker", "index": 2}})"),
-        "TF_CONFIG.sparseCluster.worker[0] is missing"));
+  }
+
+  TEST_CASE("tf_config: a job without tasks is absent") {
+    for (const char* none : {"null", "[]", "{}"}) {
+      CAPTURE(none);
+      const Cluster own = place(
+          document(kChief + "," + kWorkers + R"(, "evaluator": )" + none + R"(, "ps": )" + none,
+                   task("worker", 1)));
+      CHECK(own.servers.empty());
+      CHECK(own.evaluator == troupe::Evaluator::possible);
+      CHECK(contains(refused(document(kWorkers + R"(, "ps": )" + none, task("ps", 0))),
+                     "not a valid task_type"));
+    }
+  }
+
+  // What the training operator writes for a TFJob with enableDynamicWorker: to a worker its own
+  // address and the servers', to a server its own, to others nothing.
+  TEST_CASE("tf_config: Kubeflow's sparse cluster is enough for the evaluator alone") {
+    const auto sparse = [](const std::string& jobs, const std::string& own) {
+      return "{\"sparseCluster\": {" + jobs + "}, \"task\": {" + own + "}}";
+    };
+    const std::string nothing = R"("worker": {}, "ps": [])";
+    CHECK(place(sparse(nothing, task("evaluator", 0))).is_evaluator());
+    const std::vector<std::string> others = {
+        sparse(nothing, task("chief", 0)),
+        sparse(R"("worker": {"0": "a:1"}, "ps": null)", task("worker", 0)),
+        sparse(R"("worker": {"2": "c:3"}, "ps": null)", task("worker", 2)),
+        sparse(R"("worker": {"1": "b:2"}, "ps": ["p:1", "q:1"])", task("worker", 1)),
+        sparse(R"("worker": {}, "ps": ["q:1"])", task("ps", 1))};
+    for (const std::string& document : others) {
+      CAPTURE(document);
+      const std::string message = refused(document);
+      CHECK(contains(message, "TF_CONFIG.sparseCluster names neither a chief nor other workers"));
+      CHECK(contains(message, "remove enableDynamicWorker from the TFJob"));
+    }
   }
 
   TEST_CASE("tf_config: chief first, then the workers, each with its address") {

@@ -1,5 +1,6 @@
 #include "core/file_system.h"
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -139,6 +140,39 @@ TEST_SUITE("core") {
     files.create_directory("directory");
     CHECK_THROWS_AS(files.read_file("directory", 10), CheckpointError);
   }
+
+  TEST_CASE("file_system: the start of a file is read, and all of a shorter one") {
+    const TempDir dir;
+    PosixFileSystem files(dir.path().string());
+    write(files, "file", "abcdef");
+    CHECK(files.read_start("file", 4).size() == 4);
+    CHECK(files.read_start("file", 4).back() == std::byte{'d'});
+    CHECK(files.read_start("file", 100).size() == 6);
+    REQUIRE(::mkfifo((dir / "pipe").c_str(), 0600) == 0);
+    CHECK_THROWS_AS(files.read_start("pipe", 10), CheckpointError);
+  }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they end the process instead
+  TEST_CASE("file_system: a file larger than memory is refused by name") {
+    const TempDir dir;
+    PosixFileSystem files(dir.path().string());
+    write(files, "sparse", "");
+    for (const std::uintmax_t tebibytes : {3, 4'000'000}) {
+      std::error_code too_large_for_this_disk;
+      std::filesystem::resize_file(dir / "sparse", tebibytes << 40, too_large_for_this_disk);
+      if (too_large_for_this_disk) continue;
+      rlimit before = {};
+      REQUIRE(getrlimit(RLIMIT_AS, &before) == 0);
+      const rlimit small = {rlim_t{4} << 30,
+                            before.rlim_max};  // also where memory is overcommitted
+      REQUIRE(setrlimit(RLIMIT_AS, &small) == 0);
+      CHECK_THROWS_WITH_AS(files.read_file("sparse", UINT64_MAX), doctest::Contains("sparse' has "),
+                           CheckpointError);
+      REQUIRE(setrlimit(RLIMIT_AS, &before) == 0);
+      CHECK(files.read_start("sparse", 8).size() == 8);
+    }
+  }
+#endif
 
   TEST_CASE("file_system: what is there is not replaced by accident") {
     const TempDir dir;

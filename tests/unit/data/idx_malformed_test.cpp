@@ -165,8 +165,8 @@ TEST_SUITE("data") {
     TempDir dir;
     // Sparse: the announced terabyte is not there, the size check must come before the allocation.
     write_file(dir / "plain", idx_header(8, {1u << 20, 1u << 20}));
-    // Deflate could unpack this to 2 GB, says the ratio; it holds nothing.
-    write_file(dir / "packed", gzip(idx_header(8, {2'000'000'000})) + std::string(2'000'000, '\0'));
+    // A file of 2 MB may unpack to 200 MB; it holds nothing.
+    write_file(dir / "packed", gzip(idx_header(8, {190'000'000})) + std::string(2'000'000, '\0'));
     rlimit before = {};
     REQUIRE(getrlimit(RLIMIT_AS, &before) == 0);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they reserve terabytes
@@ -177,7 +177,31 @@ TEST_SUITE("data") {
     const std::string about_packed = complaint_about(dir / "packed");
     REQUIRE(setrlimit(RLIMIT_AS, &before) == 0);
     CHECK(about_plain.find("expected 1099511627776 bytes") != std::string::npos);
-    CHECK(about_packed.find("holds 8 bytes unpacked, expected 2000000008") != std::string::npos);
+    CHECK(about_packed.find("holds 8 bytes unpacked, expected 190000008") != std::string::npos);
+  }
+
+  TEST_CASE("idx: a small file does not unpack to a large one") {
+    TempDir dir;
+    // 100 MB of zeros in 100 kB, as the header says and deflate allows.
+    write_file(dir / "bomb", gzip(idx_header(8, {100'000'000}) + std::string(100'000'000, '\0')));
+    const std::string about_bomb = complaint_about(dir / "bomb");
+    CHECK(about_bomb.find("announces 100000000 bytes of values") != std::string::npos);
+    CHECK(about_bomb.find("gunzip") != std::string::npos);
+    // Up to 64 MiB any file may.
+    write_file(dir / "zeros", gzip(idx_header(8, {60'000'000}) + std::string(60'000'000, '\0')));
+    CHECK(troupe::read_idx(dir / "zeros").bytes.size() == 60'000'000);
+  }
+
+  TEST_CASE("idx: the caller looks at the header before memory is taken") {
+    TempDir dir;
+    write_file(dir / "file", idx_header(8, {2, 3}) + "abcdef");
+    const auto refuse = [](const troupe::IdxArray& header) {
+      CHECK(header.bytes.capacity() == 0);
+      CHECK(header.dims == std::vector<std::int64_t>{2, 3});
+      throw troupe::DataError("not these.", "give others.");
+    };
+    CHECK_THROWS_WITH_AS((void)troupe::read_idx(dir / "file", refuse),
+                         doctest::Contains("not these"), troupe::DataError);
   }
 
   TEST_CASE("idx: what is no readable file is refused") {

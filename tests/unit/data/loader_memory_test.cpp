@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <new>
 #include <set>
@@ -26,10 +27,19 @@ void count_one() {
 class CountedAllocator final : public c10::Allocator {
  public:
   explicit CountedAllocator(c10::Allocator* real) : real_(real) {}
-  c10::DataPtr allocate(std::size_t bytes) const override {
+  // Of these three, older and newer versions of LibTorch override different ones.
+  // NOLINTBEGIN(modernize-use-override, cppcoreguidelines-explicit-virtual-functions)
+  c10::DataPtr allocate(std::size_t bytes) const {
     count_one();
     return real_->allocate(bytes);
   }
+  c10::DataPtr allocate(std::size_t bytes) {
+    return static_cast<const CountedAllocator*>(this)->allocate(bytes);
+  }
+  void copy_data(void* to, const void* from, std::size_t bytes) const {
+    std::memcpy(to, from, bytes);
+  }
+  // NOLINTEND(modernize-use-override, cppcoreguidelines-explicit-virtual-functions)
   c10::DeleterFnPtr raw_deleter() const override { return real_->raw_deleter(); }
 
  private:

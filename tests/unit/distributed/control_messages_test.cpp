@@ -61,6 +61,11 @@ TEST_SUITE("distributed") {
         troupe::failure_from(bytes_of(replaced(to_json(*read), "\"kind\":2", "\"kind\":0"))));
     CHECK_FALSE(
         troupe::failure_from(bytes_of(replaced(to_json(*read), "\"kind\":2", "\"kind\":8"))));
+    for (const char* code : {"0", "256"}) {  // 0 would make others end as if all had gone well
+      const std::string changed =
+          replaced(to_json(*read), "\"exit_code\":7", std::string("\"exit_code\":") + code);
+      CHECK_FALSE(troupe::failure_from(bytes_of(changed)));
+    }
   }
 
   TEST_CASE("control_messages: text that is not UTF-8 does not throw on the way out") {

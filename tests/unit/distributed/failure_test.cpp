@@ -24,6 +24,16 @@ TEST_SUITE("distributed") {
                          troupe::PeerLost);
   }
 
+  TEST_CASE("failure: a lost link names both ends, and neither reads that it was expelled") {
+    const troupe::Failure lost{troupe::FailureKind::peer_lost, 0,
+                               "the link between worker/1 and worker/0 is lost: a header.", "look.",
+                               troupe::kExitPeerLost};
+    for (const int rank : {0, 1, 2})
+      CHECK_THROWS_WITH_AS(troupe::raise(lost, three_workers(rank), ""),
+                           "the link between worker/1 and worker/0 is lost: a header. Fix: look.",
+                           troupe::PeerLost);
+  }
+
   TEST_CASE("failure: each kind becomes its error, with its exit code") {
     using troupe::FailureKind;
     const auto code_of = [](FailureKind kind) {

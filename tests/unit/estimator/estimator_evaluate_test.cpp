@@ -45,11 +45,12 @@ class WithMetric final : public CounterHooks {
 class WithLosses final : public CounterHooks {
  public:
   explicit WithLosses(std::vector<std::string> names) : names_(std::move(names)) {}
-  [[nodiscard]] troupe::StepResult validation_step(troupe::Replica&,
+  [[nodiscard]] troupe::StepResult validation_step(troupe::Replica& replica,
                                                    const troupe::Batch&) const override {
     troupe::StepResult result;
     for (const auto& name : names_) {
-      result.losses.emplace_back(name, torch::full({}, 1.0 + result.losses.size()));
+      const auto value = torch::full({}, 1.0 + result.losses.size());
+      result.losses.emplace_back(name, replica.local_loss(value));
     }
     return result;
   }
@@ -203,7 +204,7 @@ TEST_SUITE("estimator") {
       using CounterHooks::CounterHooks;
       [[nodiscard]] troupe::StepResult validation_step(troupe::Replica& replica,
                                                        const troupe::Batch&) const override {
-        return replica.parameters().front().second.sum();
+        return replica.local_loss(replica.parameters().front().second.sum());
       }
     };
     const Filled seven(7);
@@ -344,7 +345,14 @@ TEST_SUITE("estimator") {
       CHECK_THROWS_WITH_AS((void)estimator.train(for_steps(1)), doctest::Contains("loss"),
                            troupe::ConfigError);
     }
-    const Bad one_element(torch::tensor({3.0}));
+    class OneElement final : public CounterHooks {
+     public:
+      [[nodiscard]] troupe::StepResult validation_step(troupe::Replica& replica,
+                                                       const troupe::Batch&) const override {
+        return replica.local_loss(torch::tensor(3.0)).reshape({1});
+      }
+    };
+    const OneElement one_element;
     CHECK(troupe::Estimator(one_element, options_in(dir.path())).evaluate().at("loss") == 3);
   }
 }

@@ -36,9 +36,9 @@ class NanAt final : public TinyHooks {
 /// A loss that is not a number and has no gradient, at every step.
 class NanLoss final : public CounterHooks {
  public:
-  [[nodiscard]] troupe::StepResult train_step(troupe::Replica&,
+  [[nodiscard]] troupe::StepResult train_step(troupe::Replica& replica,
                                               const troupe::Batch&) const override {
-    return torch::full({}, std::numeric_limits<double>::quiet_NaN());
+    return replica.local_loss(torch::full({}, std::numeric_limits<double>::quiet_NaN()));
   }
 };
 

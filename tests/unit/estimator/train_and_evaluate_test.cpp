@@ -10,56 +10,12 @@
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_hooks.h"
 #include "tests/support/torch_prelude.h"
+#include "tests/unit/estimator/offer_recorder.h"
 
 using namespace troupe::testing;
 namespace fs = std::filesystem;
 
 namespace {
-
-/// Remembers what it is offered.
-class OfferRecorder final : public troupe::Exporter {
- public:
-  explicit OfferRecorder(std::string name = "recorder", std::optional<std::string> answer = {})
-      : name_(std::move(name)), answer_(std::move(answer)) {}
-  [[nodiscard]] const std::string& name() const override { return name_; }
-  std::optional<std::string> offer(const troupe::ExportOffer& offer) override {
-    offers.push_back(offer);
-    return answer_;
-  }
-
-  [[nodiscard]] Steps steps() const {
-    Steps steps;
-    for (const auto& offer : offers) steps.push_back(offer.evaluation.global_step);
-    return steps;
-  }
-  /// The steps of the offers that were said to be the last.
-  [[nodiscard]] Steps final_steps() const {
-    Steps steps;
-    for (const auto& offer : offers) {
-      if (offer.is_final) steps.push_back(offer.evaluation.global_step);
-    }
-    return steps;
-  }
-
-  std::vector<troupe::ExportOffer> offers;
-
- private:
-  std::string name_;
-  std::optional<std::string> answer_;
-};
-
-troupe::TrainSpec until(std::int64_t max_steps) {
-  troupe::TrainSpec spec;
-  spec.max_steps = max_steps;
-  return spec;
-}
-
-troupe::EvalSpec with(std::shared_ptr<troupe::Exporter> exporter, double throttle_secs) {
-  troupe::EvalSpec spec;
-  spec.exporters = {std::move(exporter)};
-  spec.throttle_secs = throttle_secs;
-  return spec;
-}
 
 std::vector<std::string> exports_of(const troupe::TrainAndEvaluateResult& result) {
   std::vector<std::string> paths;

@@ -30,7 +30,8 @@ troupe::StepOptions parts_of(std::int64_t parts) {
 
 /// Calls apply_gradients with a loss whose gradient is `gradient`.
 void apply(troupe::Replica& replica, double gradient) {
-  replica.apply_gradients(replica.model<torch::nn::LinearImpl>().weight.sum() * gradient);
+  const auto& weight = replica.model<torch::nn::LinearImpl>().weight;
+  replica.apply_gradients(replica.local_loss(weight.sum() * gradient));
 }
 
 void begin(troupe::Replica& replica, std::int64_t part, std::int64_t parts, bool padding = false) {
@@ -171,7 +172,7 @@ TEST_SUITE("hooks") {
     }
     const auto y = line(torch::ones({1, 2}, torch::requires_grad()));
     CHECK((y.scalar_type() == torch::kBFloat16));
-    replica.apply_gradients(y.sum());
+    replica.apply_gradients(replica.local_loss(y.sum()));
     CHECK(line->weight.grad().defined());
     CHECK(line->bias.grad().defined());
   }

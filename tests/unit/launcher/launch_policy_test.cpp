@@ -37,6 +37,14 @@ TEST_SUITE("cli") {
     }
   }
 
+  TEST_CASE("launch policy: with servers, a worker that was told to stop is lost, and no bug") {
+    for (const int code : {129, 130, 143}) {
+      LaunchPolicy policy({2, 1, 0});
+      CHECK(policy.on_end(kWorker, 1, ChildEnd{code, 0}) == Consequence::lost);
+      CHECK(policy.on_end(kWorker, 0, ChildEnd{code, 0}) == Consequence::stop);
+    }
+  }
+
   TEST_CASE("launch policy: with servers, chief and servers are needed, other workers are not") {
     LaunchPolicy policy({3, 2, 0});
     CHECK(policy.on_end(kWorker, 1, kKilled) == Consequence::lost);

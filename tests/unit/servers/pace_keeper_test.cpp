@@ -64,7 +64,9 @@ TEST_SUITE("distributed") {
   }
 
   TEST_CASE("pace_keeper: a request that is not the next one does not fit") {
-    Keeping k(ServerOptions{}, 1);
+    ServerOptions pace;
+    pace.prefetch = true;
+    Keeping k(pace, 1);
     k.keeper.launch({0, 9});
     CHECK_FALSE(k.keeper.ask(0, 2));
     k.ask(0, 0);
@@ -134,8 +136,41 @@ TEST_SUITE("distributed") {
     CHECK(counted.staleness == std::map<std::int64_t, std::int64_t>{{0, 3}, {1, 1}});
   }
 
+  TEST_CASE("pace_keeper: every server counts the steps that a gradient has missed") {
+    for (const ServerRole role : {ServerRole::clock, ServerRole::follower}) {
+      Keeping k(ServerOptions{}, 3, role);
+      k.keeper.launch({0, 99});
+      for (const int rank : {0, 1, 2}) k.ask(rank, 0);
+      CHECK(k.granted().size() == 3);
+      CHECK(k.keeper.missed(2, 0) == 0);
+      k.end(0);
+      k.end(1);
+      CHECK(k.keeper.missed(2, 0) == 2);
+      k.ask(0, 1);
+      CHECK(k.granted().size() == 1);
+      CHECK(k.keeper.missed(0, 1) == 0);
+      k.end(2);
+      CHECK(k.keeper.missed(0, 1) == 1);
+    }
+  }
+
+  TEST_CASE("pace_keeper: a step that another server has granted is taken after the end, too") {
+    for (const bool synchronous : {false, true}) {
+      CAPTURE(synchronous);
+      Keeping k(synchronous ? bounded(0) : ServerOptions{}, 2, ServerRole::follower);
+      k.keeper.launch({0, 99});
+      k.keeper.finish("early");
+      k.ask(1, 0);
+      CHECK(k.keeper.answers().at(1).ended == "early");
+      k.end(1);
+      CHECK_FALSE(k.keeper.end(1, 3));  // not the next one
+    }
+  }
+
   TEST_CASE("pace_keeper: a collection waits for steps that were begun, not for the chief's next") {
-    Keeping k(ServerOptions{}, 3);
+    ServerOptions pace;
+    pace.prefetch = true;
+    Keeping k(pace, 3);
     k.keeper.launch({0, 99});
     k.ask(0, 0);
     k.ask(1, 0);

@@ -20,6 +20,7 @@ class CountingStore final : public troupe::ParameterStore {
  public:
   void load(Span<const std::byte>) override {}
   std::vector<std::byte> save() override { return {}; }
+  [[nodiscard]] bool accepts(const troupe::Push&) const override { return true; }
   void apply(const std::vector<const troupe::Push*>&, double) override {}
   void read(int shard, Span<const std::int64_t> rows, Span<std::byte> out) const override {
     const auto served = model();

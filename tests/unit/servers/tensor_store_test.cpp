@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "servers/tensors/shard_states.h"
+#include "servers/tensors/stale_step.h"
 #include "strategies/gradients/optimizer_state.h"
 #include "strategies/parameter_hash.h"
 #include "strategies/replicas/local_replicas.h"
@@ -185,9 +186,60 @@ TEST_SUITE("strategies") {
         {shard, true, {}, troupe::as_bytes(troupe::Span<const float>(gradient))});
     server.store.apply({&push}, 0.25);
     CHECK(values({6, 2}) == std::vector<float>{before[6] - 0.25F, before[2] - 0.25F});
+    CHECK(server.store.accepts(push));
     push.learning_rates = {0.5};
-    CHECK_THROWS_WITH_AS(server.store.apply({&push}, 1), doctest::Contains("1 learning rates"),
-                         troupe::ConfigError);
+    CHECK_FALSE(server.store.accepts(push));
+    push.learning_rates = {0.5, 0.5};
+    push.optimizer = 7;
+    CHECK_FALSE(server.store.accepts(push));
+  }
+
+  TEST_CASE("tensor store: a gradient that comes late makes a smaller step, and that one alone") {
+    const ServerHooks hooks("groups");  // in.* by SGD with momentum 0.9
+    Server server(hooks, 1, 0);
+    const int shard = server.served.shards_of[0].front();
+    const auto value = [&] {
+      float out = 0;
+      const std::vector<std::int64_t> rows = {3};
+      server.store.read(shard, rows, troupe::as_writable_bytes(troupe::Span<float>(&out, 1)));
+      return out;
+    };
+    std::vector<float> gradient(7, 1.0F);
+    troupe::Push push;
+    push.learning_rates = {1, 1};
+    push.gradients.push_back(
+        {shard, true, {}, troupe::as_bytes(troupe::Span<const float>(gradient))});
+    const auto step = [&](std::int64_t missed) {
+      const float before = value();
+      push.missed = missed;
+      server.store.apply({&push}, 1);
+      return before - value();
+    };
+    CHECK(step(0) == doctest::Approx(1));                   // the sum of gradients: 1
+    CHECK(step(2) == doctest::Approx(0.7 * 1 + 1));         // 1.7
+    CHECK(step(0) == doctest::Approx(0.9 * 1.7 + 1));       // 2.53
+    CHECK(step(19) == doctest::Approx(0.5).epsilon(1e-4));  // half the rate, no momentum
+    CHECK(step(0) == doctest::Approx(1.9).epsilon(1e-4));
+  }
+
+  TEST_CASE("stale step: what a step comes to in the long run is divided by its age") {
+    using inner::size_for_stale;
+    for (const double momentum : {0.0, 0.5, 0.9, 0.99}) {
+      for (const std::int64_t missed : {1, 2, 7, 30}) {
+        CAPTURE(momentum);
+        CAPTURE(missed);
+        const auto size = size_for_stale({0.3, momentum}, missed);
+        const double alone = 0.3 / (1 - momentum);
+        CHECK(size.rate / (1 - size.momentum) ==
+              doctest::Approx(alone / static_cast<double>(1 + missed)).epsilon(1e-5));
+        CHECK(size.rate <= 0.3);
+        CHECK((size.momentum > 0) == (momentum > 0));
+        CHECK(size.momentum <= momentum);
+      }
+      const auto fresh = size_for_stale({0.3, momentum}, 0);
+      CHECK(fresh.rate == 0.3);
+      CHECK(fresh.momentum == momentum);
+    }
   }
 
   TEST_CASE("tensor store: states that do not fit are refused, and bytes that are none") {

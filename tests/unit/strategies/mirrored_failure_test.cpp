@@ -80,7 +80,8 @@ TEST_SUITE("strategies") {
                          troupe::DesyncError);
     const OnReplica more(1, [](auto& replica, const at::Tensor& loss) {
       usual(replica, loss * 0.5);
-      usual(replica, (replica.template model<torch::nn::LinearImpl>().weight * 2).sum());
+      const auto& weight = replica.template model<torch::nn::LinearImpl>().weight;
+      usual(replica, replica.local_loss((weight * 2).sum()));
     });
     CHECK_THROWS_WITH_AS(take_a_step(more, 3), doctest::Contains("and replica 1 is in apply_grad"),
                          troupe::DesyncError);
@@ -111,7 +112,7 @@ TEST_SUITE("strategies") {
     // Two halves of the largest number: every value is finite, the sum of all is not.
     const OnReplica hooks(0, [](auto& replica, const at::Tensor&) {
       auto& line = replica.template model<torch::nn::LinearImpl>();
-      usual(replica, (line.weight.sum() + line.bias.sum()) * 3e38F);
+      usual(replica, replica.local_loss((line.weight.sum() + line.bias.sum()) * 3e38F));
     });
     CHECK_NOTHROW(take_a_step(hooks, 1));
   }

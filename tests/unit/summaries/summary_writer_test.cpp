@@ -1,6 +1,8 @@
 // SummaryWriter: both files, what a later run adds to them, and what a killed one left.
 #include "summaries/summary_writer.h"
 
+#include <sys/stat.h>
+
 #include <cmath>
 #include <filesystem>
 #include <limits>
@@ -39,6 +41,22 @@ TEST_SUITE("summaries") {
     writer.write(1, {{"loss", 1}});
     CHECK(event_names(directory).size() == 1);
     CHECK(fs::exists(directory / "summaries.jsonl"));
+  }
+
+  TEST_CASE(
+      "summary_writer: a pipe or a link in the place of a file is refused, and nothing waits") {
+    const TempDir dir;
+    const auto refused = [&](const char* reason) {
+      SummaryWriter writer(dir.path().string(), std::nullopt, now);
+      CHECK_THROWS_WITH_AS(writer.write(1, {{"loss", 1}}), doctest::Contains(reason),
+                           troupe::EnvironmentError);
+    };
+    fs::create_symlink(dir / "outside", dir / "summaries.jsonl");
+    refused("summaries.jsonl' cannot be written: it is a symbolic link");
+    CHECK_FALSE(fs::exists(dir / "outside"));
+    fs::remove(dir / "summaries.jsonl");
+    REQUIRE(::mkfifo((dir / "summaries.jsonl").c_str(), 0600) == 0);
+    refused("summaries.jsonl' is not a regular file");
   }
 
   TEST_CASE("summary_writer: every value is in both files when write returns") {

@@ -172,6 +172,10 @@ TEST_SUITE("train") {
         CHECK(newest(files) == 3);
         save_sample(writer, 4);
         CHECK(newest(files) == 4);
+        // A deletion that failed was made good.
+        for (const char* const old : {"model.ckpt-0{", "model.ckpt-1{", "model.ckpt-2{"}) {
+          CHECK_FALSE(has(files.fingerprint(), old));
+        }
         if (!reached) break;
       }
       CHECK(failed_saves > 20);

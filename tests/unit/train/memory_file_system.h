@@ -128,6 +128,11 @@ class MemoryFileSystem final : public FileSystem {
     if (!content.empty()) std::memcpy(bytes.data(), content.data(), content.size());
     return bytes;
   }
+  std::vector<std::byte> read_start(const std::string& path, std::uint64_t count) override {
+    std::vector<std::byte> bytes = read_file(path, UINT64_MAX);
+    bytes.resize(static_cast<std::size_t>(std::min<std::uint64_t>(count, bytes.size())));
+    return bytes;
+  }
   std::unique_ptr<FileLock> try_lock(const std::string& path) override {
     begin("lock", path);
     if (!locked_.insert(path).second) return nullptr;

@@ -28,6 +28,8 @@ struct Process {
   bool offer(std::int64_t step, double loss) {
     return exporter->offer(offer_of(base, step, loss)).has_value();
   }
+  /// An export of a time before exports said what they are of.
+  void add_old_export() const { write_text(base / "1600000000/model.pt", "old"); }
   [[nodiscard]] std::int64_t recorded_step() const {
     PosixFileSystem files(base.string());
     const auto record = read_best(files);
@@ -61,11 +63,12 @@ TEST_SUITE("estimator/export") {
 
   // Upstream: the first evaluation of a process is exported whatever came before, and is what the
   // next ones are compared with: 100 and 10 are exported. Here 100 has to beat the 60 of before.
-  TEST_CASE("best exporter: the history counts, a step without scalars in it is skipped") {
+  TEST_CASE("best exporter: with old exports the history counts, a step without scalars does not") {
     const TempDir directory;
     Process process(directory, {{100, {}}, {200, {{"loss", 60.0}}}});
+    process.add_old_export();
     CHECK_FALSE(process.offer(300, 100.0));
-    CHECK(names_in(directory.path()).empty());
+    CHECK(names_in(process.base) == Names{"1600000000"});
     CHECK(process.offer(400, 10.0));
     CHECK_FALSE(process.offer(500, 20.0));
   }
@@ -75,20 +78,41 @@ TEST_SUITE("estimator/export") {
   TEST_CASE("best exporter: an evaluation is not compared with itself in the event files") {
     const TempDir directory;
     Process process(directory, {{100, {{"loss", 70.0}}}, {200, {{"loss", 60.0}}}});
+    process.add_old_export();
     CHECK(process.offer(200, 60.0));
   }
 
   TEST_CASE("best exporter: history 50, 60 is beaten by 10 only, not by 100 or 20") {
     const TempDir directory;
     Process process(directory, {{100, {{"loss", 50.0}}}, {200, {{"loss", 60.0}}}});
+    process.add_old_export();
     CHECK_FALSE(process.offer(300, 100.0));
     CHECK(process.offer(400, 10.0));
     CHECK_FALSE(process.offer(500, 20.0));
   }
 
+  TEST_CASE("best exporter: evaluations that were not exported beat nothing") {
+    const TempDir directory;
+    // Steps 10 and 200 were evaluated by a process that was killed before it exported them.
+    SUBCASE("where nothing is exported yet") {
+      Process process(directory, {{10, {{"loss", 0.1}}}});
+      CHECK(process.offer(20, 0.2));
+    }
+    SUBCASE("where something else is") {
+      CHECK(Process(directory).offer(100, 2.3));
+      Process next(directory, {{100, {{"loss", 2.3}}}, {200, {{"loss", 0.19}}}});
+      next.time->now += 60;
+      CHECK(next.offer(300, 0.25));
+      CHECK(next.offer(400, 0.24));
+      CHECK_FALSE(next.offer(500, 0.3));
+      CHECK(next.recorded_step() == 400);
+    }
+  }
+
   TEST_CASE("best exporter: event files of later steps belong to a run that was given up") {
     const TempDir directory;
     Process process(directory, {{100, {{"loss", 0.5}}}, {300, {{"loss", 0.1}}}});
+    process.add_old_export();
     CHECK(process.offer(200, 0.4));
   }
 
@@ -111,29 +135,48 @@ TEST_SUITE("estimator/export") {
 
   TEST_CASE("best exporter: a process that ended before best.json was written loses nothing") {
     const TempDir directory;
-    CHECK(Process(directory).offer(100, 0.5));
-    // Step 200 was evaluated and exported, its record was not written.
-    const ScalarHistory history = {{100, {{"loss", 0.5}}}, {200, {{"loss", 0.3}}}};
-    SUBCASE("step 200 is evaluated again and exported again") {
-      Process next(directory, history);
-      CHECK(next.offer(200, 0.3));
-      CHECK(next.recorded_step() == 200);
+    Process killed(directory);
+    CHECK(killed.offer(100, 0.5));
+    const std::string before = read_text(killed.base / "best.json");
+    CHECK(killed.offer(200, 0.3));
+    SUBCASE("with the record of the export before it") {
+      write_text(killed.base / "best.json", before);
     }
-    SUBCASE("step 300 has to beat step 200") {
-      Process next(directory, history);
-      CHECK_FALSE(next.offer(300, 0.4));
-      CHECK(next.offer(400, 0.2));
-    }
+    SUBCASE("with none") { std::filesystem::remove(killed.base / "best.json"); }
+    SUBCASE("with a damaged one") { write_text(killed.base / "best.json", "{\"step\": 1"); }
+    const Silence silence;
+    Process next(directory);
+    next.time->now += 60;
+    CHECK_FALSE(next.offer(200, 0.3));
+    CHECK(next.recorded_step() == 200);
+    CHECK_FALSE(next.offer(300, 0.4));
+    CHECK(next.offer(400, 0.2));
   }
 
-  TEST_CASE("best exporter: with a damaged best.json the event files count") {
+  TEST_CASE("best exporter: with a damaged best.json and old exports the event files count") {
     const Silence silence;
     const TempDir directory;
     Process process(directory, {{100, {{"loss", 0.5}}}});
+    process.add_old_export();
     write_text(process.base / "best.json", "{\"step\": 1");
     CHECK_FALSE(process.offer(200, 0.6));
     CHECK(process.offer(300, 0.4));
     CHECK(process.recorded_step() == 300);
+  }
+
+  TEST_CASE(
+      "best exporter: a metric that evaluations lack, or a model without a trace, is known before "
+      "training") {
+    const TempDir directory;
+    const ExportTrial trial{[] {}, [] { return Evaluation{0, {{"loss", 1.0}}}; }};
+    CHECK_THROWS_AS(make_best_exporter("best", larger("accuracy"))->check(trial), ConfigError);
+    CHECK_NOTHROW(make_best_exporter()->check(trial));
+    const ExportTrial refused{[] { throw ConfigError("it cannot be traced.", ""); },
+                              trial.evaluate};
+    for (const auto& exporter :
+         {make_best_exporter(), make_latest_exporter("l"), make_final_exporter("f")}) {
+      CHECK_THROWS_AS(exporter->check(refused), ConfigError);
+    }
   }
 
   TEST_CASE("best exporter: the event files are those of the evaluation's name, read once") {
@@ -145,6 +188,8 @@ TEST_SUITE("estimator/export") {
       return from == "eval_foo" ? ScalarHistory{{100, {{"loss", 0.5}}}} : ScalarHistory{};
     };
     const auto exporter = make_best_exporter("best", smaller(), 5, world);
+    write_text(directory / "1600000000/model.pt", "old");
+    write_text(directory / "other/1600000000/model.pt", "old");
     ExportOffer offer = offer_of(directory.path(), 200, 0.6);
     offer.evaluation_directory = "eval_foo";
     CHECK_FALSE(exporter->offer(offer));
@@ -162,6 +207,7 @@ TEST_SUITE("estimator/export") {
     const ScalarHistory history = {
         {100, {{"loss", 0.5}}}, {200, {{"loss", 0.4}, {"accuracy", 0.8}}}, {300, {{"loss", 0.3}}}};
     Process process(directory, history, larger("accuracy"));
+    process.add_old_export();
     ExportOffer offer = offer_of(process.base, 400, 0.2);
     int written = 0;
     offer.write_model = [&](const std::string&) { ++written; };
@@ -221,6 +267,21 @@ TEST_SUITE("estimator/export") {
     CHECK_THROWS_AS(process.exporter->offer(offer), DataError);
     CHECK(process.recorded_step() == 100);
     CHECK(process.offer(300, 0.4));
+  }
+
+  TEST_CASE(
+      "best exporter: when writing best.json fails, a repeated offer writes it, once exported") {
+    const TempDir directory;
+    Process process(directory);
+    ExportOffer offer = offer_of(process.base, 100, 0.5);
+    offer.checkpoint_digest = "one";
+    std::filesystem::create_directories(process.base / "best.json/in the way");
+    const Silence silence;
+    CHECK_THROWS_AS(process.exporter->offer(offer), EnvironmentError);
+    std::filesystem::remove_all(process.base / "best.json");
+    CHECK(process.exporter->offer(offer));
+    CHECK(process.recorded_step() == 100);
+    CHECK(names_in(process.base) == Names{"1700000000", "best.json"});
   }
 
   TEST_CASE("best exporter: no comparison is refused") {

@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "tests/support/caught.h"
+#include "tests/support/silence.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/estimator/export/export_samples.h"
@@ -75,6 +76,42 @@ TEST_SUITE("estimator/export") {
     CHECK(exporter->offer(offer_of(base, 200, 0.2)) == (base / "1700000001").string());
     CHECK(names_in(base) == Names{"1700000000", "1700000001"});
     CHECK(read_text(base / "1700000001" / "model.pt") == "model of step 200");
+  }
+
+  TEST_CASE("exporter: a checkpoint that is offered again is exported once") {
+    for (const auto& make :
+         {+[](ExporterWorld world) { return make_latest_exporter("e", 5, std::move(world)); },
+          +[](ExporterWorld world) { return make_final_exporter("e", std::move(world)); }}) {
+      const TempDir directory;
+      ExportOffer offer = offer_of(directory.path(), 100, 0.5);
+      offer.checkpoint_digest = "one";
+      offer.is_final = true;
+      const auto time = std::make_shared<FakeTime>();
+      const auto path = make(world_of(time))->offer(offer);
+      CHECK(make(world_of(time))->offer(offer) == path);  // by a process after a kill
+      CHECK(names_in(directory.path()) == Names{"1700000000"});
+      // Another training that reached the same step has another checkpoint there.
+      offer.checkpoint_digest = "another";
+      CHECK(make(world_of(time))->offer(offer) != path);
+      CHECK(names_in(directory.path()).size() == 2);
+    }
+  }
+
+  TEST_CASE("exporter: an export says which evaluation it followed") {
+    const TempDir directory;
+    ExportOffer offer = offer_of(directory.path(), 100, 0.1 + 0.2);
+    offer.checkpoint_digest = "abc";
+    make_latest_exporter("e", 5, world_of(std::make_shared<FakeTime>()))->offer(offer);
+    PosixFileSystem files(directory.path().string());
+    REQUIRE(exports_in(files) == std::vector<std::string>{"1700000000"});
+    const auto record = read_export_record(files, "1700000000");
+    REQUIRE(record);
+    CHECK(record->checkpoint_digest == "abc");
+    CHECK(record->evaluation.global_step == 100);
+    CHECK(record->evaluation.at("loss") == 0.1 + 0.2);
+    write_text(directory / "1700000000/evaluation.json", "{}");
+    const Silence silence;
+    CHECK_FALSE(read_export_record(files, "1700000000"));
   }
 
   TEST_CASE("latest exporter: without a number to keep all stay") {

@@ -130,6 +130,36 @@ TEST_SUITE("estimator/roles") {
     }
   }
 
+  TEST_CASE(
+      "evaluation_listener: a resumed run makes good what was left undone at its first save") {
+    Run run;
+    run.throttle = Seconds(600);
+    EvaluationListener listener(run.job, run.throttle, {30, std::nullopt}, run.clock);
+    run.job.undone = "model.ckpt-10";
+    listener.begin();
+    SUBCASE("of the checkpoint that it resumes from") {
+      listener.after_save({10, "model.ckpt-10", false});
+      listener.after_save({20, "model.ckpt-20", false});  // throttled
+      listener.end({30, "model.ckpt-30", true});
+      CHECK(run.job.exported == Lines{"model.ckpt-10", "model.ckpt-30 final"});
+    }
+    SUBCASE("not of another one") {
+      listener.after_save({5, "model.ckpt-5", false});
+      CHECK(run.job.exported.empty());
+    }
+  }
+
+  TEST_CASE("evaluation_listener: the end of a run that was over does nothing again") {
+    Run run;
+    EvaluationListener listener(run.job, run.throttle, {std::nullopt, 3}, run.clock);
+    run.job.settled = {"model.ckpt-30"};
+    listener.begin();
+    listener.after_save({30, "model.ckpt-30", true});
+    listener.end({30, "model.ckpt-30", true});
+    CHECK(run.job.evaluated.empty());
+    CHECK_FALSE(listener.last());
+  }
+
   TEST_CASE("evaluation_listener: no metrics and a throttle below 0 are refused") {
     Run run;
     run.job.metrics.clear();

@@ -69,6 +69,46 @@ TEST_SUITE("estimator/roles") {
     CHECK(last->is_final);
   }
 
+  TEST_CASE("evaluator: the end of training cuts the start delay short") {
+    Bench bench;
+    bench.options.start_delay = Seconds(120);
+    bench.latest({"model.ckpt-340"});
+    bench.sleeper.after_sleep = [&] {
+      if (bench.now() >= 5) bench.job.marker = {340, bench.options.goal, "done"};
+    };
+    bench.run();
+    CHECK(bench.now() == 5);
+    CHECK(bench.job.exported == Lines{"model.ckpt-340 final"});
+  }
+
+  TEST_CASE("evaluator: a marker of another goal does not cut the start delay short") {
+    Bench bench;
+    bench.options.start_delay = Seconds(120);
+    bench.options.goal.max_steps = 340;
+    bench.job.marker = {340, {300, std::nullopt}, "done"};
+    bench.latest({"model.ckpt-340"});
+    bench.run();
+    CHECK(bench.now() == 120);
+  }
+
+  TEST_CASE("evaluator: what the one before it left undone comes first, and once") {
+    Bench bench;
+    bench.options.throttle = Seconds(600);
+    bench.options.goal.max_steps = 20;
+    bench.job.undone = "model.ckpt-10";
+    SUBCASE("before a newer checkpoint, which does not wait for throttle") {
+      bench.latest({"model.ckpt-20"});
+      bench.run();
+      CHECK(bench.job.exported == Lines{"model.ckpt-10", "model.ckpt-20 final"});
+      CHECK(bench.now() == 0);
+    }
+    SUBCASE("and is not repeated where it is the newest") {
+      bench.latest_at({{0, "model.ckpt-10"}, {30, "model.ckpt-20"}});
+      bench.run();
+      CHECK(bench.job.exported == Lines{"model.ckpt-10", "model.ckpt-20 final"});
+    }
+  }
+
   TEST_CASE("evaluator: an exporter that does not export again keeps its answer") {
     EvaluationRound round;
     round.checkpoint = "p";

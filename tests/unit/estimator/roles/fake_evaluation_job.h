@@ -2,6 +2,7 @@
 // clock instead of waiting.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -25,6 +26,8 @@ class FakeEvaluationJob final : public EvaluationJob {
   std::function<void(const std::string&)> during_evaluation;
   std::vector<std::pair<std::string, double>> metrics{{"loss", 0.5}};
   std::optional<Finished> marker;
+  std::optional<std::string> undone;                            // by a process before
+  Lines settled;                                                // paths
   std::vector<std::optional<std::string>> answers{"exported"};  // of the exporters
 
   Lines evaluated;  // paths
@@ -49,6 +52,10 @@ class FakeEvaluationJob final : public EvaluationJob {
     if (evaluation.metrics != metrics) throw std::logic_error("exports another evaluation");
     exported.push_back(checkpoint + (is_final ? " final" : ""));
     return answers;
+  }
+  std::optional<std::string> left_undone() override { return undone; }
+  bool is_settled(const std::string& checkpoint) override {
+    return std::find(settled.begin(), settled.end(), checkpoint) != settled.end();
   }
   std::optional<Finished> finished() override { return marker; }
 };

@@ -1,6 +1,7 @@
 // The chief's log line and its JSON sibling: which steps, and what they say.
 #include "train/callbacks/step_log.h"
 
+#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -74,6 +75,49 @@ TEST_SUITE("train/callbacks") {
       steps.push_back(entry["step"]);
     }
     CHECK(steps == std::vector<std::int64_t>{1, 2, 4});
+  }
+
+  TEST_CASE("progress_bar: it is shorter than any terminal, or there is none") {
+    for (int columns = 0; columns < 120; ++columns) {
+      const std::string line = troupe::progress_line(50, 100, columns);
+      CHECK(line.size() < static_cast<std::size_t>(std::max(columns, 1)));
+      CHECK(line.empty() == (columns < 23));
+    }
+    CHECK(troupe::progress_line(50, 100, 28) == "[=====     ] step 50 of 100");
+    CHECK(troupe::progress_line(120, 100, 24) == "[=====] step 120 of 100");
+    CHECK(troupe::progress_line(1, 9, 80).size() == 30 + std::string("[] step 1 of 9").size());
+  }
+
+  TEST_CASE("progress_bar: a log line takes its place, and it is drawn again below") {
+    FakeClock clock;
+    FakeRun run;
+    const CapturedLog captured;
+    {
+      troupe::ProgressBar bar(2, clock);
+      clock.advance(Seconds(1));
+      run.take_step(bar);
+      troupe::log_debug("too fine to be shown");
+      troupe::log_warning("from anywhere");
+    }
+    const std::string bar = "[" + std::string(15, '=') + std::string(15, ' ') + "] step 1 of 2";
+    const std::string erase = "\r\033[K";
+    const std::string shown = captured.text();
+    REQUIRE(shown.find(" W from anywhere\n") != std::string::npos);
+    const auto stamp = shown.find('Z') + 1 - (erase + bar + erase).size();
+    CHECK(shown == erase + bar + erase + shown.substr((erase + bar + erase).size(), stamp) +
+                       " W from anywhere\n" + bar + erase);
+  }
+
+  TEST_CASE("metrics_file: an epoch that ends without a step is of the step before") {
+    const troupe::testing::TempDir folder;
+    const FakeClock clock;
+    FakeRun run(40);
+    MetricsFile file(folder / "metrics", MetricsFile::Open::append, clock);
+    file.begin();
+    file.ready(run);
+    file.after_epoch(3, {}, nullptr);
+    std::ifstream in(folder / "metrics");
+    CHECK(nlohmann::json::parse(in)["step"] == 40);
   }
 
   TEST_CASE("step_log: log, metrics file and progress bar are the chief's") {

@@ -114,6 +114,48 @@ TEST_SUITE("train/callbacks") {
     CHECK(written.steps == std::vector<std::int64_t>{1, 4, 7});
   }
 
+  TEST_CASE("summary_saver: an epoch's report and validation are written for its last step") {
+    const FakeClock clock;
+    troupe::Report train{troupe::Phase::train, 8, {{"loss", 0.5}}, {{"accuracy", 0.75, {}}}, 1};
+    troupe::Report validation{
+        troupe::Phase::validation, 4, {{"loss", 0.25}}, {{"accuracy", 1, {}}}, 1};
+    for (const bool chief : {true, false}) {
+      FakeRun run(40);
+      if (!chief) run.become_worker();
+      Written written;
+      SummarySaver saver(Every::n_steps(8), written.sink(), clock);
+      saver.begin();
+      saver.ready(run);
+      saver.after_epoch(0, train, nullptr);  // a run that resumed at the end of its epoch
+      written.take(saver, run, 2);
+      saver.after_epoch(1, train, &validation);
+      if (!chief) {
+        CHECK(written.steps.empty());
+        continue;
+      }
+      CHECK(written.steps == std::vector<std::int64_t>{40, 41, 42});
+      REQUIRE(written.last.size() == 4);
+      CHECK(written.last[0].tag == "train/loss");
+      CHECK(written.last[0].value == 0.5);
+      CHECK(written.last[1].tag == "train/accuracy");
+      CHECK(written.last[2].tag == "validation/loss");
+      CHECK(written.last[3].tag == "validation/accuracy");
+      CHECK(written.last[3].value == 1.0);
+    }
+  }
+
+  TEST_CASE("summary_saver: the last step is written whatever the period") {
+    const FakeClock clock;
+    FakeRun run;
+    Written written;
+    SummarySaver saver(Every::n_steps(8), written.sink(), clock, nullptr, 14);
+    saver.begin();
+    saver.ready(run);
+    written.take(saver, run, 14);
+    CHECK(written.steps == std::vector<std::int64_t>{1, 9, 14});
+    CHECK(written.wanted == written.steps);
+  }
+
   TEST_CASE("summary_saver: extra scalars follow the losses, and without any there is no summary") {
     const FakeClock clock;
     FakeRun run;

@@ -1,0 +1,141 @@
+#include "hooks/step_checks.h"
+
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
+#include <torch/csrc/autograd/variable.h>
+#include <torch/types.h>
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "core/error.h"
+#include "core/log.h"
+#include "core/text.h"
+
+namespace troupe::detail {
+namespace {
+
+const char* const kUseGlobalMean =
+    "give one loss per example, [B], to replica.global_mean; declare with replica.local_loss(loss) "
+    "what is meant to be added up over replicas as it is.";
+
+at::ScalarType integer_like(const at::Tensor& values) {
+  switch (values.element_size()) {
+    case 1:
+      return at::kChar;
+    case 2:
+      return at::kShort;
+    case 4:
+      return at::kInt;
+    default:
+      return at::kLong;
+  }
+}
+
+}  // namespace
+
+void StepChecks::begin(const StepContext& context) {
+  context_ = context;
+  declarations_ = 0;
+  declared_.clear();
+  if (context.phase != Phase::train || context.part != 0) return;
+  ++steps_;
+  if (watches_parameters()) remember_parameters();
+}
+
+void StepChecks::declare(const at::Tensor& value) {
+  ++declarations_;
+  if (const auto& node = value.grad_fn()) declared_.emplace_back(node);
+}
+
+void StepChecks::check_loss(const at::Tensor& loss, const std::string& optimizer,
+                            bool is_first) const {
+  const Origin origin = origin_of(loss);
+  if (origin == Origin::other) {
+    throw ConfigError(
+        text("train_step gave apply_gradients of optimizer \"", optimizer,
+             "\" a loss that did not come from replica.global_mean. Gradients are added up over "
+             "replicas, so that a mean over one replica's examples is right with one replica "
+             "only."),
+        kUseGlobalMean);
+  }
+  if (origin == Origin::mixed && warns_ && is_first) {
+    log_warning("the loss of optimizer \"", optimizer,
+                "\" has a term that did not come from replica.global_mean: every replica adds it, "
+                "so that it counts as often as there are replicas. Added to the losses [B] before "
+                "their mean, replica.global_mean(losses + term), it counts once; "
+                "replica.local_loss(term) says that it is meant as it is");
+  }
+}
+
+void StepChecks::check_result(const std::string& name, const at::Tensor& loss) const {
+  const bool look = context_.phase == Phase::train && steps_ <= kChecks && loss.requires_grad();
+  if (declarations_ > 0 && (!look || origin_of(loss) != Origin::other)) return;
+  throw ConfigError(
+      text(to_string(context_.phase), "_step returned loss \"", name,
+           "\", which did not come from replica.global_mean. What steps return is added up over "
+           "replicas, so that a mean over one replica's examples is right with one replica only."),
+      kUseGlobalMean);
+}
+
+StepChecks::Origin StepChecks::origin_of(const at::Tensor& loss) const {
+  std::unordered_set<const torch::autograd::Node*> declared;
+  for (const auto& weak : declared_) {
+    if (const auto node = weak.lock()) declared.insert(node.get());
+  }
+  std::unordered_set<const torch::autograd::Node*> seen;
+  std::vector<const torch::autograd::Node*> open;
+  const auto visit = [&](const std::shared_ptr<torch::autograd::Node>& node) {
+    if (node && seen.insert(node.get()).second) open.push_back(node.get());
+  };
+  bool has_declared = false;
+  bool has_other = false;  // a way to a parameter past everything declared
+  visit(loss.grad_fn());
+  while (!open.empty()) {
+    const auto* const node = open.back();
+    open.pop_back();
+    if (declared.count(node) > 0) {
+      has_declared = true;
+      continue;
+    }
+    has_other = has_other || dynamic_cast<const torch::autograd::AccumulateGrad*>(node) != nullptr;
+    for (const auto& edge : node->next_edges()) visit(edge.function);
+  }
+  if (!has_declared) return Origin::other;
+  return has_other ? Origin::mixed : Origin::declared;
+}
+
+StepChecks::Values StepChecks::values_of(const at::Tensor& parameter) {
+  at::Tensor values = parameter.detach();
+  if (values.is_complex()) values = at::view_as_real(values);
+  values = values.view(integer_like(values)).reshape({-1});
+  at::Tensor sum = torch::zeros({}, values.options().dtype(at::kLong));
+  // In pieces: LibTorch sums a copy of twice the size.
+  for (const at::Tensor& piece : values.split(1 << 20)) sum += piece.sum(at::kLong);
+  // The host waits for the device here.
+  return {static_cast<std::int64_t>(parameter._version()), sum.item<std::int64_t>()};
+}
+
+void StepChecks::remember_parameters() {
+  values_.clear();
+  for (const auto& [optimizer, parameters] : owned_) {
+    for (const auto& [name, parameter] : parameters) values_.push_back(values_of(parameter));
+  }
+}
+
+void StepChecks::check_parameters() const {
+  std::size_t i = 0;
+  for (const auto& [optimizer, parameters] : owned_) {
+    for (const auto& [name, parameter] : parameters) {
+      if (values_of(parameter) == values_[i++]) continue;
+      throw ConfigError(
+          text("train_step changed parameter \"", name, "\" of optimizer \"", optimizer,
+               "\" itself. Such a change sees one replica's gradients or examples, and replicas "
+               "would differ."),
+          "call replica.apply_gradients(loss) in place of loss.backward() and optimizer.step(); "
+          "clip weights in the loop's body, after run.step(), as examples/custom_loop does.");
+    }
+  }
+}
+
+}  // namespace troupe::detail

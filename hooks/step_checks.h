@@ -1,0 +1,96 @@
+// StepChecks: finds in a replica's first training steps what one replica alone would compute
+// rightly and several would not: a loss that no sum over replicas makes right, and parameters that
+// change without one. Later steps cost no more than a look-up for each update.
+// Thread rule: the replica's.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "hooks/phase.h"
+#include "tensors/named_tensor.h"
+
+namespace torch::autograd {
+struct Node;
+}  // namespace torch::autograd
+
+namespace troupe::detail {
+
+class StepChecks {
+ public:
+  /// Every optimiser's parameters, by its name.
+  using Owned = std::vector<std::pair<std::string, std::vector<NamedTensor>>>;
+
+  /// `owned` outlives this object. `warns`: false on replicas whose warnings another one gives.
+  StepChecks(const Owned& owned, bool warns) : owned_(owned), warns_(warns) {}
+
+  /// Before each part of a step.
+  void begin(const StepContext& context);
+  /// The sum of `value` over all replicas is what its hook means. Of the present part.
+  void declare(const at::Tensor& value);
+  /// Before an optimiser's n-th update of a step, from `loss`; `call` counts from 0.
+  /// Throws: ConfigError if `loss` is computed from no declared value (in the first two such
+  /// updates), or if parameters were changed (in the first step). Warns if other terms that depend
+  /// on parameters were added to declared values.
+  void before_update(const at::Tensor& loss, const std::string& optimizer, int call) {
+    if (watches_parameters()) check_parameters();
+    int& checked = checked_[{optimizer, call}];
+    if (checked < kChecks) check_loss(loss, optimizer, ++checked == 1);
+  }
+  void after_update() {
+    has_updated_ = true;
+    if (watches_parameters()) remember_parameters();
+  }
+  /// After each part. Throws: ConfigError if no value was declared, or if `loss` has a graph that
+  /// holds none (in the first two training steps).
+  void check_result(const std::string& name, const at::Tensor& loss) const;
+  /// After the last part. Throws: ConfigError as before_update, for the parameters.
+  void end() const {
+    if (watches_parameters()) check_parameters();
+  }
+
+  /// Whether any optimiser has been applied, in any step.
+  [[nodiscard]] bool has_updated() const { return has_updated_; }
+
+ private:
+  static constexpr int kChecks = 2;  // of each update: a loop may run two step functions in turn
+
+  /// What the graph of a loss holds.
+  enum class Origin { declared, mixed, other };
+  [[nodiscard]] Origin origin_of(const at::Tensor& loss) const;
+  void check_loss(const at::Tensor& loss, const std::string& optimizer, bool is_first) const;
+  [[nodiscard]] bool watches_parameters() const {
+    return context_.phase == Phase::train && steps_ == 1;
+  }
+  void remember_parameters();
+  void check_parameters() const;
+
+  /// A tensor's values as numbers that differ if they do.
+  struct Values {
+    std::int64_t version = 0;  // LibTorch's count of changes in place, which .data() evades
+    std::int64_t bits = 0;     // the sum of all values' bits
+    bool operator==(const Values& other) const {
+      return version == other.version && bits == other.bits;
+    }
+  };
+  [[nodiscard]] static Values values_of(const at::Tensor& parameter);
+
+  const Owned& owned_;
+  const bool warns_;
+  StepContext context_;
+  std::int64_t steps_ = 0;  // of training, begun
+  std::int64_t declarations_ = 0;
+  // Weak, so that no graph lives longer than its hook means it to.
+  std::vector<std::weak_ptr<torch::autograd::Node>> declared_;
+  std::map<std::pair<std::string, int>, int> checked_;  // how often, by optimiser and call
+  std::vector<Values> values_;                          // of all owned parameters, in order
+  bool has_updated_ = false;
+};
+
+}  // namespace troupe::detail

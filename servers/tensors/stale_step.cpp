@@ -1,0 +1,54 @@
+#include "servers/tensors/stale_step.h"
+
+#include <torch/optim/rmsprop.h>
+#include <torch/optim/sgd.h>
+
+#include <algorithm>
+
+namespace troupe::detail {
+namespace {
+
+constexpr double kLeastMomentum = 1e-6;
+
+/// Null: it has none. Adam's averages are divided by each other, and are not momentum of this kind.
+double* momentum_of(torch::optim::OptimizerOptions& options) {
+  if (auto* sgd = dynamic_cast<torch::optim::SGDOptions*>(&options)) return &sgd->momentum();
+  auto* rmsprop = dynamic_cast<torch::optim::RMSpropOptions*>(&options);
+  return rmsprop == nullptr ? nullptr : &rmsprop->momentum();
+}
+
+void set_size(torch::optim::OptimizerOptions& options, StepSize size) {
+  options.set_lr(size.rate);
+  if (double* const momentum = momentum_of(options)) *momentum = size.momentum;
+}
+
+}  // namespace
+
+StepSize size_for_stale(StepSize given, std::int64_t missed) {
+  if (missed <= 0) return given;  // bit for bit
+  const double age = 1 + static_cast<double>(missed);
+  const bool has_momentum = given.momentum > 0 && given.momentum < 1;
+  const double without = has_momentum ? 1 - given.momentum : 1;
+  StepSize size = given;
+  if (has_momentum) size.momentum = std::max(kLeastMomentum, 1 - age * without);
+  // The rate is the given one as long as the momentum could be lowered far enough.
+  size.rate = has_momentum ? given.rate * std::min(1.0, (1 - size.momentum) / (age * without))
+                           : given.rate / age;
+  return size;
+}
+
+StaleStep::StaleStep(torch::optim::Optimizer& optimizer, std::int64_t missed)
+    : optimizer_(optimizer) {
+  for (auto& group : optimizer_.param_groups()) {
+    const double* const momentum = momentum_of(group.options());
+    given_.push_back({group.options().get_lr(), momentum == nullptr ? 0 : *momentum});
+    set_size(group.options(), size_for_stale(given_.back(), missed));
+  }
+}
+
+StaleStep::~StaleStep() {
+  auto given = given_.begin();
+  for (auto& group : optimizer_.param_groups()) set_size(group.options(), *given++);
+}
+
+}  // namespace troupe::detail

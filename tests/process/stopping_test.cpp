@@ -1,0 +1,104 @@
+// Ctrl-C, a closed terminal and SIGTERM, through the real command line: the state is saved at the
+// step that the run stops at, and the same command goes on as if nothing had been.
+#include <signal.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/support/run_process.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/test_prelude.h"
+#include "tests/support/training_runs.h"
+
+namespace {
+
+using namespace troupe::testing;  // NOLINT: this file's subject
+
+/// How a program is started: alone, or by the launcher.
+struct Start {
+  const char* name;
+  Words before;
+  Words flags;
+};
+
+const Start kAlone{"alone", {}, {}};
+const Start kTwo{
+    "two workers", {kBuild + "/troupe", "run", "--workers", "2", "--no-prefix", "--"}, {}};
+const Start kServers{
+    "two workers and a server",
+    {kBuild + "/troupe", "run", "--workers", "2", "--ps", "1", "--no-prefix", "--"},
+    {"--strategy", "parameter-server", "--staleness-bound", "0"}};
+
+/// It saves at the start, at the end, and when it is stopped.
+Words command(const Start& start, const TempDir& model_dir, long max_steps) {
+  return start.before + Words{kMnist,        "--batch-size",
+                              "100",         "--train-examples",
+                              "1003",        "--json-summary",
+                              "--model-dir", model_dir.path().string(),
+                              "--log-every", "1",
+                              "--max-steps", std::to_string(max_steps)} +
+         start.flags;
+}
+
+/// The step of the newest checkpoint.
+long newest(const TempDir& model_dir) {
+  const std::string name = "model.ckpt-";
+  long step = -1;
+  for (const auto& entry : std::filesystem::directory_iterator(model_dir.path())) {
+    const std::string file = entry.path().filename().string();
+    if (file.rfind(name, 0) == 0) step = std::max(step, std::stol(file.substr(name.size())));
+  }
+  return step;
+}
+
+nlohmann::json run_to(const Start& start, const TempDir& model_dir, long max_steps) {
+  return summary(run_process(command(start, model_dir, max_steps), {}, kLimit));
+}
+
+}  // namespace
+
+TEST_SUITE("stopping") {
+  TEST_CASE("stopping: SIGINT and SIGHUP save on one step, and the next start goes on") {
+    struct Row {
+      const Start& start;
+      int signal;
+      const char* name;
+    };
+    for (const Row& row :
+         {Row{kAlone, SIGINT, "SIGINT"}, Row{kAlone, SIGHUP, "SIGHUP"}, Row{kTwo, SIGINT, "SIGINT"},
+          Row{kTwo, SIGHUP, "SIGHUP"}, Row{kServers, SIGINT, "SIGINT"}}) {
+      CAPTURE(row.start.name);
+      CAPTURE(row.name);
+      const TempDir dir;
+      Process run(command(row.start, dir, 1'000'000));
+      REQUIRE(run.wait_for_output("step = 3 (", kLimit));
+      ::kill(-run.pid(), row.signal);  // to the whole group, as a terminal does
+      const auto stopped = run.wait(kLimit);
+      CAPTURE(stopped.err);
+      CHECK(stopped.signal == 0);
+      CHECK(stopped.exit_code == 128 + row.signal);
+      CHECK(stopped.err.find("instead of stopping cleanly") == std::string::npos);
+      const long step = newest(dir);
+      CHECK(step >= 3);
+      CHECK(stopped.err.find(std::string("error[stopped]: ") + row.name +
+                             ": all workers stopped after step " + std::to_string(step) + ";") !=
+            std::string::npos);
+      const TempDir whole;
+      CHECK(run_to(row.start, dir, step + 9)["parameter_hash"] ==
+            run_to(row.start, whole, step + 9)["parameter_hash"]);
+    }
+  }
+
+  TEST_CASE("stopping: without --model-dir the first signal ends a program at once") {
+    for (const int number : {SIGINT, SIGHUP, SIGTERM}) {
+      Process run({kMnist, "--batch-size", "100", "--train-examples", "1003", "--log-every", "1",
+                   "--max-steps", "1000000"});
+      REQUIRE(run.wait_for_output("step = 3 (", kLimit));
+      run.signal(number);
+      CHECK(run.wait(kLimit).signal == number);
+    }
+  }
+}

@@ -1,0 +1,183 @@
+// What a replica's first steps refuse: losses that are right on one replica only, and parameters
+// that a hook changes itself.
+#include "hooks/step_checks.h"
+
+#include "hooks/hook_error.h"
+#include "hooks/replica_driver.h"
+#include "tests/support/captured_log.h"
+#include "tests/support/tiny_hooks.h"
+#include "tests/support/torch_prelude.h"
+
+using troupe::Phase;
+using troupe::detail::ReplicaDriver;
+
+namespace {
+
+/// TinyHooks' replica in its first step, of two examples.
+struct Stage {
+  explicit Stage(Phase phase = Phase::train, int index = 0)
+      : replica(hooks.create_model(), hooks.create_losses(), hooks.create_metrics(),
+                {index, 2, c10::Device(c10::kCPU)}, update) {
+    begin(phase);
+  }
+  void begin(Phase phase = Phase::train) { ReplicaDriver(replica).begin_step({phase, 4, 2}); }
+  void end() { ReplicaDriver(replica).end_step(); }
+  [[nodiscard]] torch::nn::LinearImpl& line() { return replica.model<torch::nn::LinearImpl>(); }
+  [[nodiscard]] at::Tensor losses() {
+    return line().forward(torch::ones({2, 1})).pow(2).squeeze(1);
+  }
+  void check(const at::Tensor& loss) const {
+    ReplicaDriver(const_cast<troupe::Replica&>(replica)).check_result(loss);
+  }
+
+  troupe::testing::TinyHooks hooks;
+  troupe::ParameterUpdate update;
+  troupe::Replica replica;
+};
+
+/// The usual part of a step, after which a hook does what it should not.
+void train(Stage& stage) {
+  stage.replica.apply_gradients(stage.replica.global_mean(stage.losses()));
+}
+
+}  // namespace
+
+TEST_SUITE("hooks") {
+  TEST_CASE("step checks: a loss that is one replica's mean is refused, with one replica too") {
+    for (const int before : {0, 1}) {  // a loop may run another step function second
+      Stage stage;
+      for (int i = 0; i < before; ++i) {
+        train(stage);
+        stage.end();
+        stage.begin();
+      }
+      const auto weight = stage.line().weight.detach().clone();
+      const auto unused = stage.replica.global_mean(stage.losses());
+      CHECK_THROWS_WITH_AS(stage.replica.apply_gradients(stage.losses().mean()),
+                           doctest::Contains("did not come from replica.global_mean"),
+                           troupe::ConfigError);
+      CHECK(torch::equal(stage.line().weight, weight));
+      CHECK_THROWS_WITH_AS(stage.check(stage.losses().mean()),
+                           doctest::Contains("train_step returned loss \"loss\""),
+                           troupe::ConfigError);
+    }
+  }
+
+  TEST_CASE("step checks: arithmetic on global means passes, and so does what is declared") {
+    Stage stage;
+    auto& replica = stage.replica;
+    const auto sum =
+        2 * replica.global_mean(stage.losses()) + replica.global_mean(stage.losses().abs()).sqrt();
+    stage.check(sum);
+    auto in_place = torch::zeros({});
+    in_place += sum;
+    const troupe::testing::CapturedLog log;
+    replica.apply_gradients(in_place);
+    replica.apply_gradients(replica.local_loss(stage.losses().mean()));
+    stage.check(replica.local_loss(stage.losses().mean()));
+    stage.check(sum.detach());
+    CHECK_NOTHROW(stage.end());
+    CHECK(log.text().empty());
+    CHECK_THROWS_WITH_AS((void)replica.local_loss(stage.losses()), doctest::Contains("shape [2]"),
+                         troupe::ConfigError);
+  }
+
+  TEST_CASE("step checks: a declaration holds for its own part of a step") {
+    Stage stage;
+    const auto former = stage.replica.global_mean(stage.losses());
+    stage.begin();
+    CHECK_THROWS_AS(stage.replica.apply_gradients(former), troupe::ConfigError);
+  }
+
+  TEST_CASE("step checks: a term that each replica adds is warned of once, by one replica") {
+    for (const int index : {0, 1}) {
+      Stage stage(Phase::train, index);
+      const troupe::testing::CapturedLog log;
+      for (int step = 0; step < 3; ++step) {
+        const auto penalty = stage.line().weight.square().sum();
+        stage.replica.apply_gradients(stage.replica.global_mean(stage.losses()) + penalty);
+        stage.end();
+        stage.begin();
+      }
+      CHECK(log.count("counts as often as there are replicas") == (index == 0 ? 1 : 0));
+      stage.replica.apply_gradients(
+          stage.replica.global_mean(stage.losses() + stage.line().weight.square().sum()));
+      CHECK(log.count(" W ") == (index == 0 ? 1 : 0));
+    }
+  }
+
+  TEST_CASE("step checks: without gradients, a step that declares nothing is refused") {
+    const torch::NoGradGuard no_grad;
+    for (const auto& [phase, name] :
+         {std::pair(Phase::validation, "validation_step"), std::pair(Phase::test, "test_step")}) {
+      Stage stage(phase);
+      CHECK_THROWS_WITH_AS(stage.check(stage.losses().mean()), doctest::Contains(name),
+                           troupe::ConfigError);
+      CHECK_NOTHROW(stage.check(stage.replica.global_mean(stage.losses())));
+    }
+  }
+
+  TEST_CASE("step checks: parameters that the hook changes itself are named") {
+    const auto own_step = [](Stage& stage) {
+      stage.replica.global_mean(stage.losses()).backward();
+      stage.replica.optimizer().step();  // SGD's changes evade LibTorch's count of versions
+    };
+    const auto clip = [](Stage& stage) {
+      const torch::NoGradGuard no_grad;
+      stage.line().weight.clamp_(-100, 100);  // changes nothing yet
+    };
+    const auto clip_data = [](Stage& stage) { stage.line().weight.data().clamp_(-0.1, 0.1); };
+    int number = 0;
+    for (const auto& change : std::vector<std::function<void(Stage&)>>{own_step, clip, clip_data}) {
+      CAPTURE(number++);
+      Stage before;  // an update sees it
+      change(before);
+      CHECK_THROWS_WITH_AS(train(before), doctest::Contains("changed parameter \"weight\""),
+                           troupe::ConfigError);
+      Stage after;  // the end of the step does
+      train(after);
+      CHECK_NOTHROW(after.end());
+      change(after);
+      CHECK_THROWS_WITH_AS(after.end(), doctest::Contains("call replica.apply_gradients"),
+                           troupe::ConfigError);
+    }
+  }
+
+  TEST_CASE("step checks: what the loop's body changes between steps, and gradients, are free") {
+    Stage stage;
+    stage.losses().sum().backward();  // for gradients of inputs, say
+    stage.replica.optimizer().zero_grad();
+    train(stage);
+    stage.replica.optimizer().zero_grad();
+    CHECK_NOTHROW(stage.end());
+    stage.line().weight.data().clamp_(-0.1, 0.1);
+    stage.begin();
+    CHECK_NOTHROW(train(stage));
+    CHECK_NOTHROW(stage.end());
+  }
+
+  TEST_CASE("replica: a wrong type is named as C++ spells it, with what the model is") {
+    Stage stage;
+    CHECK_THROWS_WITH_AS((void)stage.replica.model<torch::nn::Conv2dImpl>(),
+                         "model \"model\" is a torch::nn::LinearImpl, not a "
+                         "torch::nn::Conv2dImpl. Fix: ask for the type that create_model made: "
+                         "replica.model<torch::nn::LinearImpl>().",
+                         troupe::ConfigError);
+  }
+
+  TEST_CASE("hook error: names the hook, the step and the batch") {
+    const troupe::Batch batch{{torch::ones({4, 2}), torch::ones({4})}, 4, false};
+    std::string message;
+    try {
+      (void)torch::mm(batch.fields[0], torch::ones({3, 3}));
+    } catch (const c10::Error& error) {
+      const auto named = troupe::detail::hook_error(error, Phase::train, 7, batch);
+      CHECK(named.exit_code() == 1);
+      CHECK(std::string(named.kind()) == "failed");
+      message = named.what();
+    }
+    CHECK(message.find("train_step failed after 7 steps of training, on a batch of [4, 2], [4]: "
+                       "mat1 and mat2 shapes cannot be multiplied (4x2 and 3x3). Fix: ") == 0);
+    CHECK(message.find('\n') == std::string::npos);
+  }
+}
