@@ -12,16 +12,9 @@
 
 #include "core/span.h"
 #include "core/unique_fd.h"
+#include "net/io_result.h"
 
 namespace troupe {
-
-/// Outcome of one attempt to move bytes.
-struct IoResult {
-  enum class State { moved, would_block, closed };
-  State state = State::would_block;
-  std::size_t bytes = 0;  // with moved
-  int error = 0;          // with closed: errno, 0 for an orderly end
-};
 
 class Link {
  public:

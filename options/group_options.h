@@ -3,8 +3,11 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 
 namespace troupe {
+
+class Secret;
 
 /// How bytes travel between workers on one machine; between machines always by TCP. Automatic uses
 /// the fastest that works. Sums have the same bits with all of them.
@@ -25,7 +28,10 @@ struct GroupOptions {
   std::chrono::milliseconds heartbeat_interval{1'000};
   std::chrono::milliseconds heartbeat_timeout{5'000};  // a worker silent this long is lost
   std::chrono::milliseconds close_timeout{10'000};
-  bool insecure = false;  // allow addresses outside loopback, unauthenticated and unencrypted
+  /// What every process of the job holds, and nobody else: without it nobody takes part. Null is
+  /// for a group of one.
+  std::shared_ptr<const Secret> secret;
+  bool insecure = false;  // between machines, too, nothing is encrypted; the proof stays
   Transport transport = Transport::automatic;
   /// How long a collective polls before it sleeps, if every worker on this machine can have a core.
   /// Longer than a piece of a long sum keeps a peer busy; short enough for a host that schedules

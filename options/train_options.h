@@ -69,6 +69,9 @@ struct TrainOptions {
   bool progress = true;       // a progress bar, on a terminal only
   Resume resume = Resume::automatic;
   OnNonFinite on_non_finite = OnNonFinite::fail;
+  /// Steps between two comparisons of the weights that the workers hold; they are also compared
+  /// before a save. 0: only then.
+  std::int64_t check_weights_every = 1000;
 
   /// For Strategy::distribute.
   [[nodiscard]] BatchPlan batches() const { return {batch_size, seed}; }
