@@ -1,5 +1,6 @@
 // Adam's step, LibTorch's and the fused one by turns, on the parameters of the MLP that
-// training_models.h trains: 25 million, in ten tensors. Prints the medians of both.
+// training_models.h trains: 25 million, in ten tensors. Prints the medians of both, and of what a
+// worker does to compare its weights with the others', alone and with Adam's state.
 //   bench_optimizer THREADS STEPS
 #include <ATen/Parallel.h>
 #include <torch/optim.h>
@@ -13,6 +14,8 @@
 
 #include "bench/summary.h"
 #include "strategies/gradients/optimizer_step.h"
+#include "strategies/one_process.h"
+#include "strategies/weight_comparison.h"
 
 namespace {
 
@@ -36,6 +39,38 @@ double time_of(const Step& step) {
   const auto start = std::chrono::steady_clock::now();
   step();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+std::vector<troupe::NamedTensor> named(const std::vector<at::Tensor>& tensors) {
+  std::vector<troupe::NamedTensor> all;
+  for (const at::Tensor& tensor : tensors) all.emplace_back("a tensor", tensor);
+  return all;
+}
+
+void measure_comparison(torch::optim::Adam& adam, const std::vector<at::Tensor>& parameters,
+                        int steps) {
+  std::vector<at::Tensor> states;
+  for (auto& [key, state] : adam.state()) {
+    auto& own = static_cast<torch::optim::AdamParamState&>(*state);
+    states.push_back(own.exp_avg());
+    states.push_back(own.exp_avg_sq());
+  }
+  const auto alone = troupe::make_one_device({});
+  const troupe::detail::Copies weights{"weights", {named(parameters)}};
+  const troupe::detail::Copies saved{"optimiser states", {named(states)}};
+  const auto compare = [&] { troupe::detail::compare_copies(*alone, weights, "in a benchmark"); };
+  std::vector<double> weights_seconds;
+  std::vector<double> all_seconds;
+  for (int i = 0; i < steps; ++i) {
+    weights_seconds.push_back(time_of(compare));
+    all_seconds.push_back(time_of([&] {
+      compare();
+      troupe::detail::compare_copies(*alone, saved, "in a benchmark");
+    }));
+  }
+  using namespace troupe::bench;
+  std::cout << "comparing weights: " << time_text(summarize(weights_seconds))
+            << ", with Adam's state: " << time_text(summarize(all_seconds)) << "\n";
 }
 
 int measure(int threads, int steps) {
@@ -64,6 +99,7 @@ int measure(int threads, int steps) {
             << time_text(summarize(fused_seconds)) << ", "
             << ratio_text(summarize(ratios(plain_seconds, fused_seconds))) << ", "
             << (same ? "same bits" : "DIFFERENT BITS") << "\n";
+  measure_comparison(fused, by_block, steps);
   return same ? 0 : 1;
 }
 

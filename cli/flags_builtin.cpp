@@ -107,6 +107,9 @@ void add_training(std::vector<Flag>& flags, TrainOptions& train) {
                           "fail: a loss or gradient that is not finite is an error; stop: it ends "
                           "the training before that step",
                           "WHAT", {{"fail", OnNonFinite::fail}, {"stop", OnNonFinite::stop}}));
+  list.add(at_least(0, "check-weights-every", &train.check_weights_every,
+                    "steps between two comparisons of all workers' weights, which each save makes, "
+                    "too; 0: saves only"));
 }
 
 void add_checkpoints(std::vector<Flag>& flags, TrainOptions& train) {
@@ -183,8 +186,6 @@ void add_limits(std::vector<Flag>& flags, Settings& settings) {
                                      "which start of this job it is; older workers are refused", 0,
                                      UINT64_MAX));
   list.add_rare(
-      flag("insecure", &group.insecure, "allow addresses beyond this machine, without encryption"));
-  list.add_rare(
       limit("timeout", &group.collective_timeout, "limit for one exchange between workers"));
   list.add_rare(
       with_alias(limit("start-timeout", &group.start_timeout, "limit for all workers to appear"),
@@ -196,6 +197,20 @@ void add_limits(std::vector<Flag>& flags, Settings& settings) {
   list.add_rare(path("master-addr", &settings.main_address, "the host of --chief-address", "HOST"));
   list.add_rare(whole<std::int64_t>("master-port", &settings.main_port,
                                     "the port of --chief-address", 1, 65535));
+}
+
+void add_security(std::vector<Flag>& flags, Settings& settings) {
+  FlagGroup list(flags, "Security");
+  list.add(path("secret-file", &settings.secret_file,
+                "the secret that all processes of the job share (`troupe secret` makes one); "
+                "unset: what troupe run hands down, or on one machine this user's key",
+                "FILE"));
+  list.add_rare(whole<std::int32_t>("secret-fd", &settings.secret_descriptor,
+                                    "the secret as troupe run hands it down: a sealed file in "
+                                    "memory, inherited as this descriptor",
+                                    3, INT32_MAX));
+  list.add_rare(flag("insecure", &settings.options.strategy.group.insecure,
+                     "between machines, do not encrypt (the secret is still needed)"));
 }
 
 void add_logging(std::vector<Flag>& flags, Options& options) {
@@ -247,6 +262,7 @@ std::vector<Flag> builtin_flags(Settings& settings) {
   add_server_flags(flags, settings.servers, options.strategy.servers);
   add_exchange_flags(flags, options.strategy);
   add_limits(flags, settings);
+  add_security(flags, settings);
   add_logging(flags, options);
   add_general(flags, settings);
   return flags;

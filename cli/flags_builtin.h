@@ -22,6 +22,8 @@ struct Settings {
   std::int64_t world_size = 1;
   std::string chief_address;
   std::string servers;
+  std::string secret_file;
+  std::optional<std::int32_t> secret_descriptor;
   std::string main_address;  // --master-addr and --master-port: --chief-address in two parts
   std::optional<std::int64_t> main_port;
   std::string config_file;

@@ -111,6 +111,9 @@ std::string nearest_name(const std::string& name, const std::vector<std::string>
   std::string best;
   std::size_t best_distance = std::max<std::size_t>(1, name.size() / 3) + 1;
   for (const std::string& candidate : known) {
+    const std::size_t shorter = std::min(name.size(), candidate.size());
+    // No distance is less than the lengths' difference.
+    if (std::max(name.size(), candidate.size()) - shorter >= best_distance) continue;
     const std::size_t distance = edit_distance(name, candidate);
     if (distance < best_distance) {
       best_distance = distance;

@@ -80,6 +80,11 @@ std::optional<GivenValue<T>> requested(const GivenTexts& given, const char* name
   return GivenValue<T>{value, found->second.origin, static_cast<int>(found->second.source)};
 }
 
+SecretRequest secret_request(const GivenTexts& given, const Settings& settings) {
+  return {requested(given, "secret-file", settings.secret_file),
+          requested(given, "secret-fd", settings.secret_descriptor.value_or(-1))};
+}
+
 ClusterRequest cluster_request(const GivenTexts& given, const Settings& settings) {
   ClusterRequest request;
   request.cluster_file = requested(given, "cluster", settings.cluster_file);
@@ -93,11 +98,21 @@ ClusterRequest cluster_request(const GivenTexts& given, const Settings& settings
   return request;
 }
 
+/// Where the secret comes from; never what it is.
+std::optional<detail::ConfigLine> secret_line(const SecretSource& secret) {
+  using Kind = SecretSource::Kind;
+  if (secret.kind == Kind::descriptor) return detail::ConfigLine{"handed down", secret.origin};
+  if (secret.kind == Kind::user_key) return detail::ConfigLine{secret.path, "default"};
+  if (secret.kind == Kind::missing) return detail::ConfigLine{"missing", "default"};
+  return std::nullopt;
+}
+
 /// The values of --print-config; cluster facts as they were resolved. `model_dir_of`: the document
 /// that named --model-dir, if one did.
 std::map<std::string, detail::ConfigLine> config_lines(const GivenTexts& given,
                                                        const detail::FlagTable& table,
                                                        const Cluster& cluster,
+                                                       const SecretSource& secret,
                                                        const std::string& model_dir_of) {
   std::map<std::string, detail::ConfigLine> lines;
   for (const auto& [name, value] : given) {
@@ -115,6 +130,7 @@ std::map<std::string, detail::ConfigLine> config_lines(const GivenTexts& given,
   if (!cluster.servers.empty()) put_fact("servers", server_addresses(cluster));
   const auto& chief = cluster.members.front().address;
   if (chief) put_fact("chief-address", address_text(*chief));
+  if (auto line = secret_line(secret)) lines["secret-file"] = std::move(*line);
   if (lines.count("model-dir") == 0 && !model_dir_of.empty()) {
     lines["model-dir"] = {table.find("model-dir")->flag->show(), model_dir_of};
   }
@@ -180,13 +196,17 @@ Outcome complete(Settings& settings, const detail::FlagTable& table, const Given
       take_model_dir(resolved, settings.options.train.model_dir, outcome);
   settings.options.train.generation = settings.options.strategy.cluster.generation;
   detail::check_options(settings.options, given);
+  const bool trains =
+      settings.options.mode == Mode::train || settings.options.mode == Mode::train_and_evaluate;
+  const Cluster& cluster = settings.options.strategy.cluster;
+  outcome.secret = choose_secret(secret_request(given, settings), cluster, trains, environment);
   note_unused(given, settings.options, outcome);
   if (settings.options.train.model_dir.empty()) {
     settings.options.train.model_dir = folder_of(settings.options.use.checkpoint);
   }
   if (settings.print_config) {
-    outcome.text = print_config_text(
-        table, config_lines(given, table, settings.options.strategy.cluster, model_dir_of));
+    outcome.text =
+        print_config_text(table, config_lines(given, table, cluster, outcome.secret, model_dir_of));
   } else {
     outcome.options = std::move(settings.options);
   }
@@ -203,7 +223,9 @@ Outcome parse_command_line(const std::vector<std::string>& arguments,
   std::move(extra_flags.begin(), extra_flags.end(), std::back_inserter(flags));
   const detail::FlagTable table(std::move(flags));
   if (auto requested = requested_text(arguments, table, program)) {
-    return Outcome{std::nullopt, std::move(*requested), {}};
+    Outcome outcome;
+    outcome.text = std::move(*requested);
+    return outcome;
   }
   detail::CommandLine line = read_command_line(arguments, table);
   settings.options.extra = std::move(line.extra);
@@ -234,6 +256,7 @@ Options parse_options(int argc, const char* const* argv, std::vector<Flag> extra
       cluster.world_size() > 1 || !cluster.servers.empty() || cluster.is_evaluator();
   configure_log(outcome.options->log_level, one_of_many ? cluster.task() : "");
   for (const ParseNote& note : outcome.notes) log(note.level, note.text);
+  outcome.options->strategy.group.secret = take_secret(outcome.secret, cluster);
   if (outcome.options->tune_malloc && prepare_heap(outcome.options->strategy.local_replicas())) {
     log_debug(
         "malloc keeps the memory of a step for the next one; --no-tune-malloc leaves it alone");

@@ -9,6 +9,7 @@
 
 #include "cli/flags.h"
 #include "cluster/cluster_spec.h"
+#include "cluster/secret_source.h"
 #include "core/log.h"
 #include "options/options.h"
 
@@ -36,6 +37,7 @@ struct Outcome {
   std::optional<Options> options;  // unset: print `text` on stdout and exit with 0
   std::string text;
   std::vector<ParseNote> notes;
+  SecretSource secret;  // of `options`, not read yet
 };
 
 /// All option parsing as a function of its arguments (without argv[0]); reads no file but those
@@ -46,11 +48,13 @@ struct Outcome {
                                          std::vector<Flag> extra_flags = {},
                                          const ProgramInfo& program = {});
 
-/// Options of this process; sets the log's level and this worker's name in it, and tunes malloc for
-/// training (core/heap.h) unless options.tune_malloc is off.
+/// Options of this process; sets the log's level and this worker's name in it, takes the job's
+/// secret (cluster/secret_source.h), and tunes malloc for training (core/heap.h) unless
+/// options.tune_malloc is off.
 /// --help, --help-all, --version and --print-config print, then leave through an exception that
 /// run_main turns into exit code 0.
-/// Throws: ConfigError. Call it once, inside run_main, before any other thread runs.
+/// Throws: ConfigError, EnvironmentError. Call it once, inside run_main, before any other thread
+/// runs.
 [[nodiscard]] Options parse_options(int argc, const char* const* argv,
                                     std::vector<Flag> extra_flags = {}, ProgramInfo program = {});
 

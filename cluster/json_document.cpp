@@ -38,8 +38,8 @@ nlohmann::json parse_json(const std::string& document, const std::string& name) 
   }
 }
 
-nlohmann::json parse_json_file(const std::string& path, const std::string& flag,
-                               std::chrono::milliseconds limit) {
+std::string read_document(const std::string& path, const std::string& flag,
+                          std::chrono::milliseconds limit) {
   const auto fail = [&](const std::string& what, const std::string& fix) {
     throw ConfigError(text(flag, " ", path, " ", what, "."), fix);
   };
@@ -64,10 +64,15 @@ nlohmann::json parse_json_file(const std::string& path, const std::string& flag,
     }
   }
   if (size > kMaxJsonBytes) {
-    fail(text("has more than ", kMaxJsonBytes, " bytes"), "give a JSON file of settings.");
+    fail(text("has more than ", kMaxJsonBytes, " bytes"), "give the file that is meant.");
   }
   document.resize(size);
-  return parse_json(document, path);
+  return document;
+}
+
+nlohmann::json parse_json_file(const std::string& path, const std::string& flag,
+                               std::chrono::milliseconds limit) {
+  return parse_json(read_document(path, flag, limit), path);
 }
 
 std::string json_kind(const nlohmann::json& value) {

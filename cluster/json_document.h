@@ -18,9 +18,13 @@ inline constexpr std::chrono::seconds kReadLimit{10};
 /// error (with its place) and a key that appears twice in one object (with its path).
 [[nodiscard]] nlohmann::json parse_json(const std::string& document, const std::string& name);
 
-/// The same for a file; `flag` is what named it ("--config").
-/// It may be a pipe, as a shell's `<(command)` is.
-/// Throws: ConfigError also where the file cannot be read, or does not end within `limit`.
+/// A file that `flag` named ("--config"), of kMaxJsonBytes at most. It may be a pipe, as a shell's
+/// `<(command)` is.
+/// Throws: ConfigError where it cannot be read, is too large, or does not end within `limit`.
+[[nodiscard]] std::string read_document(const std::string& path, const std::string& flag,
+                                        std::chrono::milliseconds limit = kReadLimit);
+
+/// The same, parsed.  Throws: ConfigError, also as parse_json().
 [[nodiscard]] nlohmann::json parse_json_file(const std::string& path, const std::string& flag,
                                              std::chrono::milliseconds limit = kReadLimit);
 

@@ -75,7 +75,6 @@ int workers_in(const Environment& environment, const std::string& name) {
   return value ? static_cast<int>(number_in(*value, name, 1, kMaxWorkers)) : 0;
 }
 
-Endpoint endpoint(const std::string& machine, std::uint16_t port) { return {machine, port}; }
 
 /// A host and a port from two variables.
 Endpoint main_address(const Environment& environment, const std::string& launcher,
@@ -203,7 +202,7 @@ LauncherPlace read_slurm(const Environment& environment) {
   // Slurm places task 0 on the first machine of the list. A step on one machine needs no name.
   const std::vector<std::string> names = expand_machine_list(machines, list);
   const std::string host = names.size() == 1 ? std::string("127.0.0.1") : names.front();
-  made.chief_address = endpoint(host, derived_port(slurm_job(environment)));
+  made.chief_address = parse_address(text(host, ':', derived_port(slurm_job(environment))), list);
   return made;
 }
 
@@ -222,7 +221,7 @@ LauncherPlace read_open_mpi(const Environment& environment) {
   const auto job =
       first_of(environment, {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_hnp_uri"});
   if (!made.chief_address && job && made.on_this_machine == made.world_size) {
-    made.chief_address = endpoint("127.0.0.1", derived_port(text("open-mpi/", *job)));
+    made.chief_address = Endpoint{"127.0.0.1", derived_port(text("open-mpi/", *job))};
   }
   return made;
 }

@@ -10,6 +10,9 @@
 namespace troupe {
 namespace {
 
+constexpr std::size_t kLongestName = 253;  // RFC 1035, 2.3.4
+constexpr int kMaxBrackets = 8;            // of one name; Slurm has one for a dimension
+
 class Expander {
  public:
   Expander(const std::string& list, const std::string& where) : list_(list), where_(where) {}
@@ -17,13 +20,15 @@ class Expander {
   std::vector<std::string> run() {
     std::size_t begin = 0;
     int depth = 0;
+    int brackets = 0;
     for (std::size_t i = 0; i < list_.size(); ++i) {
-      if (list_[i] == '[') ++depth;
+      if (list_[i] == '[') ++depth, ++brackets;
       if (list_[i] == ']') --depth;
-      if (depth < 0 || depth > 1) refuse();
+      if (depth < 0 || depth > 1 || brackets > kMaxBrackets) refuse();
       if (list_[i] == ',' && depth == 0) {
         expand("", list_.substr(begin, i - begin));
         begin = i + 1;
+        brackets = 0;
       }
     }
     if (depth != 0) refuse();
@@ -42,7 +47,7 @@ class Expander {
     const auto open = rest.find('[');
     if (open == std::string::npos) {
       if (head.empty() && rest.empty()) refuse();
-      if (names_.size() == kMaxMachines) refuse();
+      if (names_.size() == kMaxMachines || head.size() + rest.size() > kLongestName) refuse();
       names_.push_back(head + rest);
       return;
     }

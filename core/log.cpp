@@ -3,7 +3,6 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <mutex>
@@ -48,6 +47,20 @@ void write_status(std::string_view before) {
   std::fflush(stderr);
 }
 
+// Without what a terminal would obey and what would end the line: messages quote other processes.
+// Of UTF-8 that is also C2 80 to C2 9F.
+std::string without_controls(std::string_view message) {
+  std::string line(message);
+  unsigned char before = 0;
+  for (char& c : line) {
+    const auto octet = static_cast<unsigned char>(c);
+    if (octet < 0x20 || octet == 0x7f) c = ' ';
+    if (before == 0xc2 && octet >= 0x80 && octet < 0xa0) c = '\xa0';  // a space that does not break
+    before = octet;
+  }
+  return line;
+}
+
 constexpr std::string_view kEraseLine = "\r\033[K";
 
 }  // namespace
@@ -58,8 +71,7 @@ void configure_log(LogLevel lowest, const std::string& process_name) {
 }
 
 void log(LogLevel level, std::string_view message) {
-  std::string line(message);
-  std::replace(line.begin(), line.end(), '\n', ' ');
+  const std::string line = without_controls(message);
   const auto severity = to_spdlog(level);
   const std::lock_guard<std::mutex> lock(g_status_mutex);
   const bool below = !g_status.empty() && logger().should_log(severity);

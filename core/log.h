@@ -14,7 +14,7 @@ enum class LogLevel { debug, info, warning, error };
 /// Sets the lowest level that is written and the name of this process ("worker/1"; empty: none).
 void configure_log(LogLevel lowest, const std::string& process_name);
 
-/// Writes one line; newlines in `message` are replaced, so that it stays one line.
+/// Writes one line; control characters in `message` are replaced, so that it stays one line.
 void log(LogLevel level, std::string_view message);
 
 /// A line below the log, for a terminal: log lines are written above it, so the two never share

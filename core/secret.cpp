@@ -23,9 +23,9 @@ const unsigned char* octets(Span<const std::byte> bytes) {
 
 Secret::Secret(std::vector<std::byte> bytes) : bytes_(std::move(bytes)) {
   if (bytes_.size() >= kMinBytes && bytes_.size() <= kMaxBytes) return;
-  throw ConfigError(text("the secret has ", bytes_.size(), " bytes, not ", kMinBytes, " to ",
-                         kMaxBytes, "."),
-                    "make one with `troupe secret`.");
+  throw ConfigError(
+      text("the secret has ", bytes_.size(), " bytes, not ", kMinBytes, " to ", kMaxBytes, "."),
+      "make one with `troupe secret`.");
 }
 
 Secret::~Secret() { OPENSSL_cleanse(bytes_.data(), bytes_.size()); }

@@ -2,7 +2,8 @@
 # Starts workers with Open MPI's mpirun; Troupe uses its variables, not its messages.
 #   WORKERS=2 deploy/mpirun.sh ./mnist --epochs 3                       # on this machine
 #   HOSTS=a:1,b:1 deploy/mpirun.sh ./mnist --model-dir /shared/run1     # one on each of a and b
-# HOSTS is mpirun's --host; its first machine has rank 0.
+# HOSTS is mpirun's --host; its first machine has rank 0. Several machines need a secret: make a file
+# by `troupe secret FILE`, copy it to each of them, and name it in TROUPE_SECRET_FILE.
 set -eu
 
 if [ -z "${HOSTS:-}" ]; then
@@ -14,7 +15,9 @@ slots=0
 for host in ${HOSTS//,/ }; do
   case $host in *:*) slots=$((slots + ${host##*:})) ;; *) slots=$((slots + 1)) ;; esac
 done
+secret=()
+[ -z "${TROUPE_SECRET_FILE:-}" ] || secret=(-x TROUPE_SECRET_FILE)
 # Open MPI does not say where rank 0 runs; -x passes a variable on to the other machines.
 exec mpirun -np "${WORKERS:-$slots}" --host "$HOSTS" --map-by slot --bind-to none \
   -x MASTER_ADDR="${first%%:*}" -x MASTER_PORT="${MASTER_PORT:-2222}" \
-  -x TROUPE_GENERATION="${TROUPE_GENERATION:-0}" "$@" --insecure
+  -x TROUPE_GENERATION="${TROUPE_GENERATION:-0}" "${secret[@]}" "$@"

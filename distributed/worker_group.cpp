@@ -33,7 +33,7 @@ void WorkerGroup::join(const JoinTerms& terms) {
   if (world_size() == 1) return;
   address_ = joined.address;
   for (PeerSocket& socket : joined.sockets) {
-    links_.emplace(socket.peer, Link(std::move(socket.fd), socket.peer));
+    links_.emplace(socket.peer, Link(std::move(socket.fd), std::move(socket.tls), socket.peer));
   }
   scratch_ = aligned_memory(kScratchBytes);
   const bool core_each = joined.workers_on_this_machine <= inspect_cores().usable;

@@ -55,7 +55,7 @@ class WorkerGroup {
  public:
   /// Binds this worker's listening socket, so that a taken port is found before a model is built.
   /// Blocks: until its own name is known, at most start_timeout.  Throws: EnvironmentError (port
-  /// taken, address not ours), RendezvousError (name unknown), ConfigError (needs `insecure`).
+  /// taken, address not ours), RendezvousError (name unknown), ConfigError (no secret).
   WorkerGroup(Cluster cluster, GroupOptions options);
   /// Closes the sockets; never communicates, never throws. close() is the collective ending.
   ~WorkerGroup();

@@ -10,6 +10,8 @@
 
 #include "cluster/cluster_spec.h"
 #include "cluster/numbers.h"
+#include "cluster/secret_file.h"
+#include "cluster/secret_source.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "core/version.h"
@@ -191,6 +193,35 @@ Finding cluster_finding(const Environment& environment) {
   }
 }
 
+/// The cluster of this environment; one that contradicts itself is cluster_finding's matter.
+Cluster cluster_of(const Environment& environment) {
+  try {
+    return resolve_cluster(cluster_request(environment), environment).cluster;
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+Finding secret_finding(const Environment& environment) {
+  using Kind = SecretSource::Kind;
+  const std::string file = value_of(environment, kSecretFileVariable);
+  SecretRequest request;
+  if (!file.empty()) request.file = GivenValue<std::string>{file, kSecretFileVariable, 1};
+  const SecretSource source = choose_secret(request, cluster_of(environment), true, environment);
+  if (source.kind == Kind::missing)
+    return {Level::advice, "secret", "none in TROUPE_SECRET_FILE, and the cluster needs one",
+            "`troupe secret FILE` makes one; name it in that variable or in --secret-file."};
+  if (source.kind == Kind::user_key)
+    return {Level::good, "secret", text("this user's key, ", source.path), ""};
+  if (file.empty()) return {Level::good, "secret", "one process needs none", ""};
+  try {
+    (void)read_secret_file(file, kSecretFileVariable);
+    return {Level::good, "secret", text(kSecretFileVariable, " ", file), ""};
+  } catch (const Error& error) {
+    return {Level::problem, "secret", error.cause(), error.fix()};
+  }
+}
+
 const char* name_of(Level level) {
   switch (level) {
     case Level::good:
@@ -278,6 +309,7 @@ std::vector<Finding> find_all(const Diagnosis& diagnosis, const Environment& env
       addresses_finding(machine),
       name_finding(machine),
       cluster_finding(environment),
+      secret_finding(environment),
       files_finding(machine),
       {Level::good, "locale", machine.locale.empty() ? "none set" : machine.locale, ""},
   };

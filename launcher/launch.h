@@ -1,37 +1,72 @@
-// Launch: starts the workers of one group on this machine, and parameter servers and an evaluator
-// beside them if asked to; passes their output on line by line, and ends with all of them. The
-// first failure that training cannot do without stops the group (launch_policy.h says which);
-// nothing is left running, whichever way the launcher itself ends. docs/running.md is the manual.
+// Launch: starts the workers of one group, and parameter servers and an evaluator beside them if
+// asked to; passes their output on line by line, and ends with all of them. The first failure that
+// training cannot do without stops the group (launch_policy.h says which), and starts it again if
+// that was asked for (launch_restarts.h). A group may spread over several machines: each runs a
+// launcher, a *node*, and node 0 decides (launch_nodes.h); or one launcher starts the others by ssh
+// (launch_hosts.h). Nothing is left running, whichever way a launcher itself ends. docs/running.md
+// and docs/cluster.md are the manual.
 #pragma once
 
 #include <chrono>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
+
+#include "cluster/cluster_spec.h"
+#include "core/secret.h"
+#include "launcher/launch_host_list.h"
+#include "options/cluster.h"
 
 namespace troupe {
 
 inline constexpr int kMaxLocalWorkers = 1024;
 inline constexpr int kMaxLocalServers = 256;
-inline constexpr int kMaxRestarts = 1'000'000;  // of one worker
+inline constexpr int kMaxRestarts = 1'000'000;
+inline constexpr int kMaxNodes = 1024;
+
+/// What only a launcher of several has to know.
+struct NodeOptions {
+  int nodes = 1;        // machines that run a launcher each
+  int node = 0;         // which of them this is
+  Endpoint rendezvous;  // where node 0 listens; no host: none, port 0: it chooses one
+  /// By which the launchers know each other; null: LaunchOptions::secret_file has it.
+  std::shared_ptr<const Secret> secret = nullptr;
+  std::chrono::milliseconds start_timeout{300'000};  // until all nodes have joined
+  bool is_agent = false;  // another launcher started this one, and says the rest on stdin
+};
+
+/// How one launcher starts the others.
+struct HostOptions {
+  std::vector<HostSlots> hosts;            // empty: it starts workers itself
+  std::vector<std::string> ssh = {"ssh"};  // words that come before the options and the host
+  std::string troupe;                      // the tool on the hosts; empty: where it is here
+  std::vector<std::string> exports;        // variables that are passed on beside TROUPE_*
+};
 
 struct LaunchOptions {
   enum class Prefix { worker, none };
 
-  int workers = 0;                   // 1 .. kMaxLocalWorkers
+  int workers = 0;                   // on this machine, 1 .. kMaxLocalWorkers
   int servers = 0;                   // parameter servers, 0 .. kMaxLocalServers
   int restarts = 0;                  // how often a lost worker is started again; servers only
+  int max_restarts = 0;              // how often the whole group is; without servers only
   bool evaluator = false;            // one more process, which evaluates what the workers save
   std::vector<std::string> command;  // the program and its arguments; not empty
   std::filesystem::path log_dir;     // worker-<rank>.log each; empty: no files
+  std::string secret_file;           // the job's secret; empty: one drawn for this run
   int threads = 0;                   // compute threads of a worker; 0: the usable cores, shared out
   std::chrono::milliseconds grace{10'000};  // between the signal and SIGKILL
   Prefix prefix = Prefix::worker;           // "[worker/1] " before every line
+  NodeOptions node;
+  HostOptions remote;
 };
 
 /// The command line of `troupe run`; `arguments`: what follows the word "run".
-/// Throws: ConfigError naming the option that is missing, unknown or out of range.
-[[nodiscard]] LaunchOptions parse_launch_options(const std::vector<std::string>& arguments);
+/// `environment`: this process's. Throws: ConfigError naming the option that is missing, unknown or
+/// out of range.
+[[nodiscard]] LaunchOptions parse_launch_options(const std::vector<std::string>& arguments,
+                                                 const Environment& environment = {});
 
 /// What `troupe help run` prints.
 [[nodiscard]] std::string launch_help();
@@ -42,7 +77,7 @@ struct LaunchOptions {
 /// Blocks: until the workers end; `grace` bounds only what follows a failure or a signal.
 /// Thread: the only one of the process; installs signal handlers.
 /// Throws: ConfigError (program not found or not executable), EnvironmentError (log directory,
-/// loopback port, no more processes).
+/// port, no more processes, a host that ssh does not reach), RendezvousError (a node is missing).
 [[nodiscard]] int launch(const LaunchOptions& options);
 
 }  // namespace troupe

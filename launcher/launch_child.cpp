@@ -72,9 +72,11 @@ void default_signals() {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != prepared.launcher) _exit(127);  // it died before the line above
   default_signals();
-  const int null = open("/dev/null", O_RDONLY | O_CLOEXEC);  // NOLINT: POSIX is variadic
-  if (null >= 0 && dup2(null, 0) >= 0 && dup2(start.out_fd, 1) >= 0 && dup2(start.err_fd, 2) >= 0) {
-    if (start.inherit_fd >= 0) fcntl(start.inherit_fd, F_SETFD, 0);  // NOLINT: POSIX is variadic
+  const int in =
+      start.in_fd >= 0 ? start.in_fd : open("/dev/null", O_RDONLY | O_CLOEXEC);  // NOLINT
+  if (in >= 0 && dup2(in, 0) >= 0 && dup2(start.out_fd, 1) >= 0 && dup2(start.err_fd, 2) >= 0) {
+    for (const int fd : {start.inherit_fd, start.secret_fd})
+      if (fd >= 0) fcntl(fd, F_SETFD, 0);  // NOLINT: POSIX is variadic
     execve(start.program.c_str(), prepared.argv, prepared.envp);
   }
   const int reason = errno;

@@ -21,15 +21,17 @@ struct ChildStart {
   std::string program;               // path
   std::vector<std::string> command;  // argv
   const Environment* environment = nullptr;
+  int in_fd = -1;       // becomes stdin; -1: /dev/null does
   int out_fd = -1;      // becomes stdout
   int err_fd = -1;      // becomes stderr
   int inherit_fd = -1;  // stays open under its number; -1: none
+  int secret_fd = -1;   // likewise
 };
 
-/// Starts it as leader of a new process group, with /dev/null as stdin, the default handling of all
-/// signals (an ignored SIGHUP stays ignored: nohup), and SIGKILL the moment the calling thread
-/// ends. Blocks: until the program has replaced the child's image. Throws: ConfigError if the
-/// system refuses to execute it, EnvironmentError if it cannot fork.
+/// Starts it as leader of a new process group, with the default handling of all signals (an ignored
+/// SIGHUP stays ignored: nohup), and SIGKILL the moment the calling thread ends. Blocks: until the
+/// program has replaced the child's image. Throws: ConfigError if the system refuses to execute it,
+/// EnvironmentError if it cannot fork.
 [[nodiscard]] pid_t start_child(const ChildStart& start);
 
 /// How a child ended, from waitpid's status.

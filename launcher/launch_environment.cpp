@@ -1,11 +1,21 @@
 #include "launcher/launch_environment.h"
 
+#include "cluster/sealed_secret.h"
+#include "cluster/secret_source.h"
 #include "core/machine.h"
 
 namespace troupe {
 namespace {
 
-/// Names by which other launchers tell a process its place (cluster/cluster_spec.h reads them).
+std::string addresses(const std::vector<std::uint16_t>& ports) {
+  std::string all;
+  for (const std::uint16_t port : ports)
+    all += (all.empty() ? "127.0.0.1:" : ",127.0.0.1:") + std::to_string(port);
+  return all;
+}
+
+}  // namespace
+
 bool names_a_cluster(const std::string& name) {
   for (const char* exact :
        {"TF_CONFIG", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK",
@@ -19,18 +29,11 @@ bool names_a_cluster(const std::string& name) {
   return false;
 }
 
-std::string addresses(const std::vector<std::uint16_t>& ports) {
-  std::string all;
-  for (const std::uint16_t port : ports)
-    all += (all.empty() ? "127.0.0.1:" : ",127.0.0.1:") + std::to_string(port);
-  return all;
-}
-
-}  // namespace
-
 LaunchEnvironment launch_environment(const Environment& own, const LaunchPlan& plan) {
   LaunchEnvironment result;
   for (const auto& [name, value] : own) {
+    // Replaced: what is handed down is this launcher's secret, or what it read in that file.
+    if (name == kSecretDescriptorVariable || name == kSecretFileVariable) continue;
     if (names_a_cluster(name))
       result.removed.push_back(name);
     else
@@ -38,7 +41,8 @@ LaunchEnvironment launch_environment(const Environment& own, const LaunchPlan& p
   }
   Environment& variables = result.variables;
   const int servers = static_cast<int>(plan.server_ports.size());
-  const int share = compute_threads(plan.usable_cores, plan.world_size, servers);
+  const int workers_here = plan.workers_here > 0 ? plan.workers_here : plan.world_size;
+  const int share = compute_threads(plan.usable_cores, workers_here, servers);
   if (plan.threads > 0)
     variables["OMP_NUM_THREADS"] = std::to_string(plan.threads);
   else
@@ -52,11 +56,12 @@ LaunchEnvironment launch_environment(const Environment& own, const LaunchPlan& p
 
   variables["TROUPE_WORLD_SIZE"] = std::to_string(plan.world_size);
   if (servers == 0)
-    variables["TROUPE_CHIEF_ADDRESS"] = "127.0.0.1:" + std::to_string(plan.chief_port);
+    variables["TROUPE_CHIEF_ADDRESS"] = plan.chief_host + ":" + std::to_string(plan.chief_port);
   else
     variables["TROUPE_SERVERS"] = addresses(plan.server_ports);
   if (plan.evaluator) variables["TROUPE_EVALUATOR"] = "1";
   variables["TROUPE_GENERATION"] = std::to_string(plan.generation);
+  if (plan.secret_fd >= 0) variables[kSecretDescriptorVariable] = std::to_string(plan.secret_fd);
   return result;
 }
 
@@ -74,8 +79,8 @@ Environment server_environment(Environment shared, int index, int listen_fd) {
 }
 
 Environment evaluator_environment(Environment shared) {
-  for (const char* name :
-       {"TROUPE_WORLD_SIZE", "TROUPE_CHIEF_ADDRESS", "TROUPE_SERVERS", "TROUPE_EVALUATOR"})
+  for (const char* name : {"TROUPE_WORLD_SIZE", "TROUPE_CHIEF_ADDRESS", "TROUPE_SERVERS",
+                           "TROUPE_EVALUATOR", kSecretDescriptorVariable})
     shared.erase(name);
   shared["TROUPE_TASK"] = "evaluator:0";
   return shared;

@@ -13,12 +13,15 @@ namespace troupe {
 /// What all workers of a group share.
 struct LaunchPlan {
   int world_size = 1;
-  std::uint16_t chief_port = 0;  // on 127.0.0.1; unused with servers
+  std::uint16_t chief_port = 0;  // on chief_host; unused with servers
   std::uint64_t generation = 0;
   int usable_cores = 1;
   int threads = 0;  // of a worker, the user's wish; 0: the cores that servers leave / workers
   bool evaluator = false;                        // one is started beside them
   std::vector<std::uint16_t> server_ports = {};  // by index, on 127.0.0.1; empty: no servers
+  int secret_fd = -1;                            // inherited by all that take part; -1: none
+  std::string chief_host = "127.0.0.1";          // [] around it where IPv6 wants them
+  int workers_here = 0;                          // on this machine; 0: all
 };
 
 struct LaunchEnvironment {
@@ -26,6 +29,9 @@ struct LaunchEnvironment {
   std::vector<std::string> removed;  // names that another launcher or the user had set
   std::vector<std::string> threads;  // "OMP_NUM_THREADS=2", ... as the workers see them
 };
+
+/// Whether other launchers, or this one, tell a process its place by a variable of this name.
+[[nodiscard]] bool names_a_cluster(const std::string& name);
 
 /// The environment of all workers, from the launcher's own.
 [[nodiscard]] LaunchEnvironment launch_environment(const Environment& own, const LaunchPlan& plan);

@@ -1,9 +1,9 @@
 #include "launcher/launch_listener.h"
 
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <boost/asio/ip/tcp.hpp>
 #include <cerrno>
 #include <cstring>
 
@@ -12,22 +12,22 @@
 #include "launcher/launch.h"
 
 namespace troupe {
+using boost::asio::ip::tcp;
 
-LaunchListener::LaunchListener() {
-  fd_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  auto* const generic = reinterpret_cast<sockaddr*>(&address);
-  if (fd_ < 0 || bind(fd_, generic, length) != 0 || listen(fd_, kMaxLocalWorkers) != 0 ||
-      getsockname(fd_, generic, &length) != 0) {
+LaunchListener::LaunchListener(const boost::asio::ip::address& address) {
+  tcp::endpoint endpoint(address, 0);
+  socklen_t length = static_cast<socklen_t>(endpoint.capacity());
+  fd_ = socket(endpoint.protocol().family(), SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd_ < 0 || bind(fd_, endpoint.data(), static_cast<socklen_t>(endpoint.size())) != 0 ||
+      listen(fd_, kMaxLocalWorkers) != 0 || getsockname(fd_, endpoint.data(), &length) != 0) {
     const int reason = errno;
     close();
-    throw EnvironmentError(text("cannot listen on 127.0.0.1: ", std::strerror(reason), "."),
-                           "bring the loopback interface up; `troupe doctor` shows it.");
+    throw EnvironmentError(
+        text("cannot listen on ", address.to_string(), ": ", std::strerror(reason), "."),
+        address.is_loopback() ? "bring the loopback interface up; `troupe doctor` shows it."
+                              : "check that the address still belongs to this machine.");
   }
-  port_ = ntohs(address.sin_port);
+  port_ = endpoint.port();
 }
 
 void LaunchListener::close() {

@@ -2,14 +2,16 @@
 // moment at which another program could take the port.
 #pragma once
 
+#include <boost/asio/ip/address.hpp>
 #include <cstdint>
 
 namespace troupe {
 
 class LaunchListener {
  public:
-  /// Listens on a free port of 127.0.0.1.  Throws: EnvironmentError.
-  LaunchListener();
+  /// Listens on a free port of `address`, which belongs to this machine.  Throws: EnvironmentError.
+  explicit LaunchListener(
+      const boost::asio::ip::address& address = boost::asio::ip::address_v4::loopback());
   ~LaunchListener() { close(); }
   LaunchListener(const LaunchListener&) = delete;
   LaunchListener& operator=(const LaunchListener&) = delete;

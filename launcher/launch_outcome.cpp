@@ -22,10 +22,23 @@ std::string LaunchOutcome::tell(std::size_t loss) {
   return text(end_text(lost.worker->ended()), "; ", lost.now, ".");
 }
 
+bool LaunchOutcome::failed() const {
+  return interrupted_by_ == 0 &&
+         (culprit_ != nullptr || (first_victim_ != nullptr && !is_ordered_) || servers_overdue_);
+}
+
+std::string LaunchOutcome::cause() const {
+  if (!failed()) return "";
+  if (culprit_ != nullptr) return end_text(culprit_->ended());
+  if (first_victim_ == nullptr) return "the servers did not end after training";
+  return end_text(first_victim_->ended()) +
+         (unresponsive_.empty() ? "" : text("; ", unresponsive_, " did not answer"));
+}
+
 int LaunchOutcome::exit_code() const {
   if (culprit_ != nullptr) return culprit_->end()->code;
   if (interrupted_by_ != 0) return 128 + interrupted_by_;
-  if (first_victim_ != nullptr) return kExitPeerLost;
+  if (first_victim_ != nullptr && !is_ordered_) return kExitPeerLost;
   if (servers_overdue_) return kExitFailed;
   return failed_evaluator_ != nullptr ? failed_evaluator_->end()->code : 0;
 }
@@ -39,7 +52,7 @@ std::vector<std::string> LaunchOutcome::report(
   }
   if (culprit_ != nullptr) {
     lines.push_back(culprit_text(culprit_->ended()));
-  } else if (first_victim_ != nullptr && interrupted_by_ == 0) {
+  } else if (first_victim_ != nullptr && interrupted_by_ == 0 && !is_ordered_) {
     lines.push_back(culprit_text(first_victim_->ended()));
     if (!unresponsive_.empty())
       lines.push_back(

@@ -24,6 +24,8 @@ class LaunchOutcome {
   /// It failed before anything stopped it.
   void add_failed_evaluator(const LaunchedWorker& evaluator) { failed_evaluator_ = &evaluator; }
   void interrupt(int signal_number) { interrupted_by_ = signal_number; }
+  /// Another machine's part of the group is the reason for the end of this one.
+  void set_ordered() { is_ordered_ = true; }
   /// A server did not end after the training.
   void set_servers_overdue() { servers_overdue_ = true; }
 
@@ -35,6 +37,12 @@ class LaunchOutcome {
 
   [[nodiscard]] bool has_culprit() const { return culprit_ != nullptr; }
   [[nodiscard]] bool servers_overdue() const { return servers_overdue_; }
+  /// The signal that ended it; 0: none.
+  [[nodiscard]] int interrupted_by() const { return interrupted_by_; }
+  /// A worker or a server is the reason for its end.
+  [[nodiscard]] bool failed() const;
+  /// "worker/1 was killed by signal 9 (Killed) after 3.2 s"; empty unless failed().
+  [[nodiscard]] std::string cause() const;
   /// See launch().
   [[nodiscard]] int exit_code() const;
   /// The sentences to end with. All processes have ended.
@@ -58,6 +66,7 @@ class LaunchOutcome {
   std::vector<Loss> losses_;
   int interrupted_by_ = 0;
   bool servers_overdue_ = false;
+  bool is_ordered_ = false;
 };
 
 }  // namespace troupe

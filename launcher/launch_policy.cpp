@@ -21,6 +21,7 @@ bool reads_as_lost(const ChildEnd& end) {
 std::string task_name(LaunchRole role, int index) {
   const char* const job = role == LaunchRole::worker   ? "worker/"
                           : role == LaunchRole::server ? "ps/"
+                          : role == LaunchRole::node   ? "node/"
                                                        : "evaluator/";
   return text(job, index);
 }

@@ -13,9 +13,9 @@
 
 namespace troupe {
 
-enum class LaunchRole { worker, server, evaluator };
+enum class LaunchRole { worker, server, evaluator, node };
 
-/// "worker/1", "ps/0", "evaluator/0".
+/// "worker/1", "ps/0", "evaluator/0", "node/1".
 [[nodiscard]] std::string task_name(LaunchRole role, int index);
 
 /// How many of each kind were started, and how often a lost worker is started again.

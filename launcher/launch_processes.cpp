@@ -9,16 +9,18 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <system_error>
 #include <utility>
 
 #include "cluster/cluster_spec.h"
+#include "cluster/sealed_secret.h"
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/machine.h"
 #include "core/text.h"
-#include "launcher/launch_listener.h"
 #include "launcher/launch_report.h"
+#include "launcher/launch_secret.h"
 
 namespace troupe {
 namespace {
@@ -29,13 +31,6 @@ std::string joined(const std::vector<std::string>& words) {
   std::string result;
   for (const std::string& word : words) result += (result.empty() ? "" : " ") + word;
   return result;
-}
-
-/// A later start of the same job has a larger number.
-std::uint64_t new_generation() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
 }
 
 /// What a worker left behind and the kernel gave to us (we are the subreaper).
@@ -71,8 +66,9 @@ bool is_log(const std::filesystem::path& file) {
 }
 
 /// Every log of a former run gets that run's number: "worker-0.log" becomes "worker-0.log.3" after
-/// two earlier runs.
-void keep_former_logs(const std::filesystem::path& folder) {
+/// two earlier runs. `own`: the only logs to look at, where other machines may write to the folder,
+/// too; empty: all.
+void keep_former_logs(const std::filesystem::path& folder, const std::set<std::string>& own) {
   if (folder.empty()) return;
   std::vector<std::filesystem::path> logs;
   int last = 0;
@@ -80,9 +76,12 @@ void keep_former_logs(const std::filesystem::path& folder) {
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
     if (!entry.is_regular_file(error)) continue;
     const std::string number = entry.path().extension().string();
-    if (is_log(entry.path())) {
+    const auto is_ours = [&own](const std::filesystem::path& file) {
+      return is_log(file) && (own.empty() || own.count(file.filename().string()) > 0);
+    };
+    if (is_ours(entry.path())) {
       logs.push_back(entry.path());
-    } else if (is_log(entry.path().stem()) && number.size() > 1 && number.size() < 9 &&
+    } else if (is_ours(entry.path().stem()) && number.size() > 1 && number.size() < 9 &&
                number.find_first_not_of("0123456789", 1) == std::string::npos) {
       last = std::max(last, std::stoi(number.substr(1)));
     }
@@ -97,6 +96,27 @@ void keep_former_logs(const std::filesystem::path& folder) {
 
 }  // namespace
 
+std::vector<LaunchedWorker*> reap_ended(const std::vector<LaunchedWorker*>& processes,
+                                        LaunchGuard& guard) {
+  std::vector<LaunchedWorker*> ended;
+  for (;;) {
+    siginfo_t info{};  // WNOWAIT: the process keeps its number until its group is killed
+    if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) break;
+    const auto found = std::find_if(processes.begin(), processes.end(), [&](const auto* process) {
+      return process->running() && process->pid() == info.si_pid;
+    });
+    if (found == processes.end()) {
+      if (info.si_pid == guard.pid()) guard.lost();
+      waitpid(info.si_pid, nullptr, 0);
+      continue;
+    }
+    (*found)->reap();
+    guard.forget((*found)->pid());
+    ended.push_back(*found);
+  }
+  return ended;
+}
+
 LaunchProcesses::LaunchProcesses(boost::asio::io_context& io, const LaunchOptions& options,
                                  LaunchGuard& guard, LaunchConsole& console,
                                  std::function<void()> on_closed)
@@ -106,16 +126,17 @@ LaunchProcesses::LaunchProcesses(boost::asio::io_context& io, const LaunchOption
       console_(console),
       on_closed_(std::move(on_closed)) {}
 
-void LaunchProcesses::prepare() {
-  const Environment own = process_environment();
-  const auto path = own.find("PATH");
-  program_ = find_program(options_.command[0],
-                          path == own.end() ? "/usr/local/bin:/usr/bin:/bin" : path->second);
+void LaunchProcesses::make_all(int first_rank) {
   make_log_folder(options_.log_dir);
-  keep_former_logs(options_.log_dir);
+  std::set<std::string> own;
+  if (options_.node.nodes > 1) {
+    for (int i = 0; i < options_.workers; ++i) own.insert(text("worker-", first_rank + i, ".log"));
+    if (options_.evaluator) own.insert("evaluator-0.log");
+  }
+  keep_former_logs(options_.log_dir, own);
   for (int index = 0; index < options_.servers; ++index) make(LaunchRole::server, index);
-  for (int rank = 0; rank < options_.workers; ++rank) make(LaunchRole::worker, rank);
-  if (options_.evaluator) make(LaunchRole::evaluator, 0);
+  for (int i = 0; i < options_.workers; ++i) make(LaunchRole::worker, first_rank + i);
+  if (options_.evaluator && first_rank == 0) make(LaunchRole::evaluator, 0);
 }
 
 LaunchedWorker& LaunchProcesses::make(LaunchRole role, int index) {
@@ -129,15 +150,22 @@ LaunchedWorker& LaunchProcesses::make(LaunchRole role, int index) {
   return *processes_.back();
 }
 
-void LaunchProcesses::start_all() {
-  std::vector<std::unique_ptr<LaunchListener>> listeners;  // of the servers, or of the chief
-  for (int i = 0; i < std::max(1, options_.servers); ++i)
-    listeners.push_back(std::make_unique<LaunchListener>());
-  LaunchPlan plan{options_.workers,       listeners.front()->port(), new_generation(),
-                  inspect_cores().usable, options_.threads,          options_.evaluator};
+void LaunchProcesses::start_all(const std::string& program, GroupStart start_of_group) {
+  const Environment own = process_environment();
+  const auto secret =
+      start_of_group.secret ? start_of_group.secret : launch_secret(options_.secret_file, own);
+  secret_ = seal(*secret);
+  program_ = program;
+  make_all(start_of_group.first_rank);
+  const auto& listeners = start_of_group.listeners;
+  LaunchPlan plan{start_of_group.world_size, start_of_group.chief_port, start_of_group.generation,
+                  inspect_cores().usable,    options_.threads,          options_.evaluator};
+  plan.chief_host = start_of_group.chief_host;
+  plan.workers_here = options_.workers;
   if (options_.servers > 0)
     for (const auto& listener : listeners) plan.server_ports.push_back(listener->port());
-  environment_ = launch_environment(process_environment(), plan);
+  plan.secret_fd = secret_.get();
+  environment_ = launch_environment(own, plan);
   announce(plan.usable_cores);
   const LaunchRole listening = options_.servers > 0 ? LaunchRole::server : LaunchRole::worker;
   for (const auto& process : processes_) {
@@ -160,6 +188,7 @@ void LaunchProcesses::start(LaunchedWorker& process, int listen_fd) {
   start.command = options_.command;
   start.environment = &variables;
   start.inherit_fd = listen_fd;
+  if (process.role() != LaunchRole::evaluator) start.secret_fd = secret_.get();
   process.start(start);
   guard_.watch(process.pid());
 }
@@ -177,23 +206,9 @@ void LaunchProcesses::announce(int usable_cores) const {
 void LaunchProcesses::start_again(int rank) { start(make(LaunchRole::worker, rank), -1); }
 
 std::vector<LaunchedWorker*> LaunchProcesses::reap() {
-  std::vector<LaunchedWorker*> ended;
-  for (;;) {
-    siginfo_t info{};  // WNOWAIT: the process keeps its number until its group is killed
-    if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) break;
-    const auto found = std::find_if(processes_.begin(), processes_.end(), [&](const auto& process) {
-      return process->running() && process->pid() == info.si_pid;
-    });
-    if (found == processes_.end()) {
-      if (info.si_pid == guard_.pid()) guard_.lost();
-      waitpid(info.si_pid, nullptr, 0);
-      continue;
-    }
-    (*found)->reap();
-    guard_.forget((*found)->pid());
-    ended.push_back(found->get());
-  }
-  return ended;
+  std::vector<LaunchedWorker*> processes;
+  for (const auto& process : processes_) processes.push_back(process.get());
+  return reap_ended(processes, guard_);
 }
 
 void LaunchProcesses::signal(int number) const {

@@ -8,14 +8,20 @@
 #include <string>
 #include <vector>
 
+#include "core/unique_fd.h"
 #include "launcher/launch.h"
 #include "launcher/launch_environment.h"
 #include "launcher/launch_guard.h"
 #include "launcher/launch_output.h"
 #include "launcher/launch_policy.h"
+#include "launcher/launch_start.h"
 #include "launcher/launch_worker.h"
 
 namespace troupe {
+
+/// Those of `processes` that have ended since the last call. Reaps every other child, too.
+[[nodiscard]] std::vector<LaunchedWorker*> reap_ended(const std::vector<LaunchedWorker*>& processes,
+                                                      LaunchGuard& guard);
 
 class LaunchProcesses {
  public:
@@ -24,15 +30,12 @@ class LaunchProcesses {
   LaunchProcesses(boost::asio::io_context& io, const LaunchOptions& options, LaunchGuard& guard,
                   LaunchConsole& console, std::function<void()> on_closed);
 
-  /// Finds the program, renames the logs of a former run and opens new ones; nothing is started.
-  /// Throws: ConfigError, EnvironmentError.
-  void prepare();
-  /// Throws: EnvironmentError.
-  void start_all();
+  /// Renames the logs of a former run, opens new ones and starts `program` as all of this machine's
+  /// processes. Throws: ConfigError, EnvironmentError.
+  void start_all(const std::string& program, GroupStart start);
   /// Another process for a worker that ended. Throws: EnvironmentError.
   void start_again(int rank);
 
-  /// Those that have ended since the last call.
   [[nodiscard]] std::vector<LaunchedWorker*> reap();
   /// To the process groups of all that run.
   void signal(int number) const;
@@ -53,6 +56,7 @@ class LaunchProcesses {
   [[nodiscard]] bool streams_open() const;
 
  private:
+  void make_all(int first_rank);
   LaunchedWorker& make(LaunchRole role, int index);
   void start(LaunchedWorker& process, int listen_fd);
   void announce(int usable_cores) const;
@@ -64,6 +68,7 @@ class LaunchProcesses {
   std::function<void()> on_closed_;
   std::string program_;
   LaunchEnvironment environment_;
+  UniqueFd secret_;  // sealed; of all workers and servers
   std::vector<std::unique_ptr<LaunchedWorker>> processes_;
 };
 

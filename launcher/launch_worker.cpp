@@ -156,6 +156,12 @@ void LaunchedWorker::close_streams() {
 }
 
 void LaunchedWorker::take_line(OutputSink& sink, std::string_view line) {
+  std::optional<std::string> edited;
+  if (outlets_.edit) {
+    edited = outlets_.edit(line);
+    if (!edited) return;
+    line = *edited;
+  }
   sink.append(prefix_);
   const std::size_t repeated = prefix_.empty() ? 0 : name_bytes(line, name());
   sink.append(line.substr(0, repeated == 0 ? 0 : kLogHeadBytes));

@@ -32,6 +32,8 @@ class LaunchedWorker {
     OutputSink* err = nullptr;
     std::function<void()> on_output;  // after lines were appended to a sink
     std::function<void()> on_closed;  // after both streams ended
+    /// What becomes of a line, in place of the prefix; unset: nothing, it was not for the reader.
+    std::function<std::optional<std::string>(std::string_view line)> edit = nullptr;
   };
 
   /// `index`: within its role. `prefix` comes before every line; a line of our log then does not

@@ -13,6 +13,7 @@
 #include "core/version.h"
 #include "launcher/doctor.h"
 #include "launcher/launch.h"
+#include "launcher/launch_secret.h"
 
 namespace {
 
@@ -22,7 +23,8 @@ using Words = std::vector<std::string>;
 
 constexpr const char* kHelp = R"(Usage: troupe VERB [options]
 
-  run       start N workers of a program on this machine
+  run       start the workers of a program, on this machine or on several
+  secret    make the secret of a job on several machines
   doctor    say what this machine is ready for
   help      this text; `troupe help run`: a verb's own
   version   Troupe's version
@@ -47,6 +49,7 @@ int print_help(const Words& arguments) {
   const std::string& verb = arguments[0];
   if (verb == "run") return print(troupe::launch_help());
   if (verb == "doctor") return print(kDoctorHelp);
+  if (verb == "secret") return print(troupe::secret_help());
   return print(kHelp);
 }
 
@@ -78,16 +81,19 @@ int run_tool(const Words& words) {
   if (verb == "help" || verb == "--help" || verb == "-h") return print_help(arguments);
   if (verb == "version" || verb == "--version")
     return print(text("troupe ", troupe::kVersion, "\n"));
-  if (verb == "run" || verb == "doctor") {
+  if (verb == "run" || verb == "doctor" || verb == "secret") {
     if (asks_for_help(arguments)) return print_help({verb});
-    if (verb == "run") return troupe::launch(troupe::parse_launch_options(arguments));
+    if (verb == "run")
+      return troupe::launch(troupe::parse_launch_options(arguments, troupe::process_environment()));
+    if (verb == "secret") return troupe::make_secret(arguments);
     return run_doctor(arguments);
   }
   if (verb == "digits") {
     throw ConfigError("troupe digits has moved to the program examples/digits.",
                       "run build/release/examples/digits --out DIR.");
   }
-  const std::string near = troupe::detail::nearest_name(verb, {"run", "doctor", "help", "version"});
+  const std::string near =
+      troupe::detail::nearest_name(verb, {"run", "secret", "doctor", "help", "version"});
   throw ConfigError(text("troupe has no verb \"", verb, "\"."),
                     near.empty() ? "`troupe help` lists them." : text("did you mean ", near, "?"));
 }

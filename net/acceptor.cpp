@@ -21,6 +21,7 @@
 #include "core/text.h"
 #include "net/address.h"
 #include "net/socket_options.h"
+#include "net/timer.h"
 
 namespace troupe {
 namespace asio = boost::asio;
@@ -191,19 +192,31 @@ Acceptor::Acceptor(asio::io_context& context, int listen_fd) : acceptor_(context
   endpoint_ = acceptor_.local_endpoint();
 }
 
-void Acceptor::start(std::function<void(FirstFrame)> on_first_frame) {
-  strangers_.emplace(std::move(on_first_frame));
+void Acceptor::start(const Credentials& credentials,
+                     std::function<void(Introduction)> on_introduction) {
+  acceptor_.non_blocking(true);
+  strangers_.emplace(acceptor_.get_executor(), credentials, std::move(on_introduction));
   accept_next();
 }
 
 void Acceptor::accept_next() {
-  acceptor_.async_accept([this](const boost::system::error_code& error, tcp::socket socket) {
-    if (error == asio::error::operation_aborted) return;
-    if (error) return run_after(pause_, kAcceptPause, [this] { accept_next(); });
+  acceptor_.async_wait(tcp::acceptor::wait_read, [this](const boost::system::error_code& error) {
+    if (!error) strangers_->when_room([this] { accept_one(); });
+  });
+}
+
+void Acceptor::accept_one() {
+  boost::system::error_code error;
+  tcp::socket socket = acceptor_.accept(error);
+  // Who went before it was accepted is no fault of ours; without a descriptor others have to go.
+  const bool is_alone =
+      error == asio::error::would_block || error == asio::error::connection_aborted;
+  if (error && !is_alone) return run_after(pause_, kAcceptPause, [this] { accept_next(); });
+  if (!error) {
     tune_connected(socket.native_handle());
     strangers_->admit(std::move(socket));
-    accept_next();
-  });
+  }
+  accept_next();
 }
 
 }  // namespace troupe

@@ -1,4 +1,4 @@
-// Acceptor: a listening socket and the first frame of each process that connects to it.
+// Acceptor: a listening socket and the first frame of each process of the job that connects to it.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -13,8 +13,6 @@
 #include "net/strangers.h"
 
 namespace troupe {
-
-using FirstFrame = Introduction<boost::asio::ip::tcp::socket>;
 
 class Acceptor {
  public:
@@ -35,17 +33,19 @@ class Acceptor {
 
   [[nodiscard]] boost::asio::ip::tcp::endpoint endpoint() const { return endpoint_; }
 
-  /// Accepts from now on; `on_first_frame` runs on the context's thread.
-  void start(std::function<void(FirstFrame)> on_first_frame);
+  /// Accepts from now on who proves to belong to the job; `on_introduction` runs on the context's
+  /// thread.
+  void start(const Credentials& credentials, std::function<void(Introduction)> on_introduction);
 
  private:
   [[nodiscard]] std::string try_to_listen(const std::string& host, std::uint16_t port);
   void accept_next();
+  void accept_one();
 
   boost::asio::ip::tcp::acceptor acceptor_;
   boost::asio::steady_timer pause_;
   boost::asio::ip::tcp::endpoint endpoint_;
-  std::optional<Strangers<boost::asio::ip::tcp::socket>> strangers_;  // from start() on
+  std::optional<Strangers> strangers_;  // from start() on
 };
 
 }  // namespace troupe

@@ -4,11 +4,9 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <string>
 
-namespace troupe {
+#include "core/loopback.h"
 
-/// True for 127.0.0.0/8, ::1 and the name "localhost": what cannot leave this machine. Any other
-/// name counts as outside, whatever it resolves to today.
-[[nodiscard]] bool is_loopback_host(const std::string& host);
+namespace troupe {
 
 /// "127.0.0.1:2222", "[::1]:2222"
 [[nodiscard]] std::string to_text(const boost::asio::ip::tcp::endpoint& endpoint);

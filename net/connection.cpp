@@ -1,15 +1,13 @@
 #include "net/connection.h"
 
 #include <algorithm>
-#include <boost/asio/buffer.hpp>
-#include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/read.hpp>
 #include <cerrno>
 #include <utility>
 
+#include "core/crc32c.h"
 #include "core/text.h"
-#include "net/address.h"
+#include "net/io_result.h"
 #include "net/socket_options.h"
 
 namespace troupe {
@@ -21,84 +19,65 @@ constexpr std::size_t kMaxQueuedBytes = std::size_t{32} * 1024 * 1024;
 constexpr std::size_t kReadPiece = std::size_t{1} << 20;
 constexpr std::size_t kWritePiece = std::size_t{1} << 20;  // then others have their turn
 
-std::string reason_of(const boost::system::error_code& error) {
-  return error == boost::asio::error::eof ? "connection closed" : error.message();
-}
-
 }  // namespace
 
-std::shared_ptr<Connection> Connection::make(boost::asio::ip::tcp::socket socket) {
-  return std::shared_ptr<Connection>(new Connection(std::move(socket)));
+std::shared_ptr<Connection> Connection::make(ProvenSocket proven) {
+  return std::shared_ptr<Connection>(new Connection(std::move(proven)));
 }
 
-Connection::Connection(boost::asio::ip::tcp::socket socket) : socket_(std::move(socket)) {
-  tune_connected(socket_.native_handle());
-  boost::system::error_code error;
-  const auto peer = socket_.remote_endpoint(error);
-  peer_text_ = error ? "an unknown address" : to_text(peer);
+Connection::Connection(ProvenSocket proven)
+    : wire_(std::move(proven)),
+      peer_text_(peer_address(wire_.socket.native_handle())),
+      local_address_(numeric_address(wire_.socket.native_handle())),
+      incoming_(needs_checksum()) {
+  if (peer_text_.empty()) peer_text_ = "an unknown address";
 }
 
 void Connection::start(OnFrame on_frame, OnClosed on_closed) {
   on_frame_ = std::move(on_frame);
   on_closed_ = std::move(on_closed);
-  read_header();
+  await_bytes();
 }
 
-void Connection::read_header() {
-  boost::asio::async_read(
-      socket_, boost::asio::buffer(header_bytes_),
-      [self = shared_from_this()](const boost::system::error_code& error, std::size_t) {
-        if (error) return self->fail(reason_of(error), FrameFault::none);
-        self->received_bytes_ += kFrameHeaderBytes;
-        FrameFault fault =
-            decode_frame({self->header_bytes_.data(), self->header_bytes_.size()}, self->header_);
-        if (fault == FrameFault::none) fault = self->check_header();
-        if (fault == FrameFault::bad_version) {
-          return self->fail(describe_versions(self->header_.version, "this process"), fault);
-        }
-        if (fault != FrameFault::none) {
-          return self->fail(text("a frame was refused: ", describe(fault)), fault);
-        }
-        self->payload_.resize(self->header_.payload_bytes);  // bounded by type and limits
-        self->read_payload(0);
-      });
-}
-
-// What decode_frame cannot know: which types this connection carries, and how large.
-FrameFault Connection::check_header() const {
-  if (header_.type == FrameType::data) return FrameFault::bad_enum;
-  if (!is_bulk(header_.type)) return FrameFault::none;
-  const bool is_state = header_.type == FrameType::state;
-  const std::uint64_t limit = is_state ? limits_.state : limits_.rows;
-  return header_.payload_bytes <= limit ? FrameFault::none : FrameFault::too_long;
-}
-
-// In pieces, so that received_bytes() shows a long payload's progress.
-void Connection::read_payload(std::size_t from) {
-  if (from == payload_.size()) return check_payload();
-  const std::size_t piece = std::min(kReadPiece, payload_.size() - from);
-  boost::asio::async_read(socket_, boost::asio::buffer(payload_.data() + from, piece),
-                          [self = shared_from_this(), from, piece](
-                              const boost::system::error_code& error, std::size_t) {
-                            if (error) return self->fail(reason_of(error), FrameFault::none);
-                            self->received_bytes_ += piece;
-                            self->read_payload(from + piece);
-                          });
-}
-
-void Connection::check_payload() {
-  if (!is_bulk(header_.type) && !payload_.empty() &&
-      crc32_of(Span<const std::byte>(payload_)) != header_.payload_crc) {
-    return fail("a frame's payload was damaged", FrameFault::bad_checksum);
+void Connection::await_bytes() {
+  const auto go_on = [self = shared_from_this()](const boost::system::error_code& error) {
+    if (error || !self->open()) return;
+    if (self->reads()) self->read_some();
+    self->go_on_writing();  // a read may have had to write, too
+  };
+  if (wire_.tls && wire_.tls->has_pending()) {
+    boost::asio::post(wire_.socket.get_executor(), [go_on] { go_on({}); });
+  } else {
+    wire_.socket.async_wait(StreamSocket::wait_read, go_on);
   }
-  deliver();
 }
 
-void Connection::deliver() {
-  const auto on_frame = on_frame_;  // a copy: the handler may close us
-  if (!on_frame) return;
-  on_frame(header_, std::exchange(payload_, {}));
-  if (open()) read_header();
+// Without Asio's own reading, as write_some() below: TLS has bytes that no socket tells of.
+void Connection::read_some() {
+  for (std::size_t budget = kReadPiece; reads() && budget > 0;) {
+    const IoResult got = read_now(wire_, incoming_.room());
+    if (got.state == IoResult::State::would_block) break;
+    if (got.state == IoResult::State::closed) {
+      return fail(why_closed(got.error),
+                  got.error == EBADMSG ? FrameFault::bad_checksum : FrameFault::none);
+    }
+    received_bytes_ += got.bytes;
+    budget -= std::min(budget, got.bytes);
+    const FrameFault fault = incoming_.take(got.bytes);
+    if (fault != FrameFault::none) return refuse(fault);
+    if (!incoming_.complete()) continue;
+    const FrameHeader header = incoming_.header();
+    const auto on_frame = on_frame_;  // a copy: the handler may close us
+    on_frame(header, incoming_.finish());
+  }
+  if (reads()) await_bytes();
+}
+
+void Connection::refuse(FrameFault fault) {
+  fail(fault == FrameFault::bad_version
+           ? describe_versions(incoming_.header().version, "this process")
+           : text("a frame was refused: ", describe(fault)),
+       fault);
 }
 
 void Connection::send(FrameHeader header, const std::string& payload) {
@@ -117,7 +96,7 @@ void Connection::send_bulk(FrameHeader header,
                            std::shared_ptr<const std::vector<std::byte>> payload,
                            std::function<void()> on_written) {
   header.payload_bytes = payload->size();
-  header.payload_crc = 0;
+  header.payload_crc = needs_checksum() ? crc32c(Span<const std::byte>(*payload)) : 0;
   const auto head = encode_frame(header);
   enqueue({{head.begin(), head.end()}, std::move(payload), std::move(on_written)});
 }
@@ -129,13 +108,14 @@ void Connection::send_beside(FrameHeader header) {
   send(header, "");
 }
 
-void Connection::set_limits(const BulkLimits& limits) { limits_ = limits; }
+void Connection::set_limits(const BulkLimits& limits) { incoming_.set_limits(limits); }
 
 void Connection::enqueue(Outgoing outgoing) {
   if (!open() || closing_) return;
   queued_bytes_ += outgoing.bytes();
   queue_.push_back(std::move(outgoing));
-  if (queued_bytes_ > kMaxQueuedBytes + 2 * (limits_.rows + limits_.state)) {
+  const BulkLimits& limits = incoming_.limits();
+  if (queued_bytes_ > kMaxQueuedBytes + 2 * (limits.rows + limits.state)) {
     return fail("it does not read", FrameFault::none);
   }
   if (queue_.size() == 1) write_some();
@@ -145,6 +125,7 @@ void Connection::enqueue(Outgoing outgoing) {
 // Without Asio's own writing: that tells only its handler how far it came, and the handler runs on
 // the network thread. Until that has time, what has left would look unsent to send_beside.
 void Connection::write_some() {
+  if (queue_.empty() && reader_writes()) (void)write_now(wire_, {}, {});
   for (std::size_t budget = kWritePiece; !queue_.empty() && !is_broken_ && budget > 0;) {
     Outgoing& next = queue_.front();
     Span<const std::byte> bulk;
@@ -152,16 +133,15 @@ void Connection::write_some() {
     const Span<const std::byte> head(next.head);
     const std::size_t of_head = std::min(sent_bytes_, head.size());
     const std::size_t of_bulk = sent_bytes_ - of_head;
-    const ssize_t taken =
-        send_parts(socket_.native_handle(), head.subspan(of_head, head.size() - of_head),
-                   bulk.subspan(of_bulk, bulk.size() - of_bulk));
-    if (taken < 0) {
+    const IoResult taken = write_now(wire_, head.subspan(of_head, head.size() - of_head),
+                                     bulk.subspan(of_bulk, bulk.size() - of_bulk));
+    if (taken.state != IoResult::State::moved) {
       // A failed write is left to the reader: what the peer said before it went comes first.
-      is_broken_ = errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR;
+      is_broken_ = taken.state == IoResult::State::closed;
       return;
     }
-    sent_bytes_ += static_cast<std::size_t>(taken);
-    budget -= std::min(budget, static_cast<std::size_t>(taken));
+    sent_bytes_ += taken.bytes;
+    budget -= std::min(budget, taken.bytes);
     if (sent_bytes_ < next.bytes()) continue;
     queued_bytes_ -= next.bytes();
     sent_bytes_ = 0;
@@ -179,12 +159,12 @@ void Connection::go_on_writing() {
     for (const auto& on_written : std::exchange(self->written_, {})) on_written();
     self->go_on_writing();
   };
-  if (!queue_.empty() && !is_broken_) {
+  if ((!queue_.empty() || reader_writes()) && !is_broken_) {
     is_awaiting_ = true;
-    socket_.async_wait(boost::asio::ip::tcp::socket::wait_write, go_on);
+    wire_.socket.async_wait(StreamSocket::wait_write, go_on);
   } else if (!written_.empty()) {
     is_awaiting_ = true;
-    boost::asio::post(socket_.get_executor(), [go_on] { go_on({}); });
+    boost::asio::post(wire_.socket.get_executor(), [go_on] { go_on({}); });
   } else if (queue_.empty() && closing_) {
     close();
   }
@@ -198,14 +178,14 @@ void Connection::close_after_writes() {
 void Connection::close() {
   on_frame_ = nullptr;
   on_closed_ = nullptr;
-  boost::system::error_code ignored;
-  socket_.close(ignored);
+  wire_.close();
 }
 
 void Connection::fail(const std::string& reason, FrameFault fault) {
   if (!open()) return;
+  on_frame_ = nullptr;
   const auto on_closed = std::exchange(on_closed_, nullptr);
-  close();
+  if (fault != FrameFault::bad_checksum) close();  // else the peer can still be told
   if (on_closed) on_closed(reason, fault);
 }
 

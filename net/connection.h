@@ -1,14 +1,12 @@
-// Connection: frames over one control connection, asynchronously.
+// Connection: frames over one control connection, asynchronously, whether it is encrypted or not.
 //
 // Bulk frames (is_bulk: a model's values, gradients, state) pass only where set_limits() has said
-// how large they may be; their payloads are not copied and have no checksum of ours.
+// how large they may be; their payloads are not copied.
 //
 // Thread rule: the network thread only. The write queue is bounded; a peer that does not read is
 // closed, not waited for. Both callbacks are dropped by close().
 #pragma once
 
-#include <array>
-#include <boost/asio/ip/tcp.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -18,23 +16,21 @@
 #include <vector>
 
 #include "net/frame.h"
+#include "net/incoming_frame.h"
+#include "net/proven_socket.h"
 
 namespace troupe {
-
-/// Largest payloads of bulk frames on one connection, in bytes.
-struct BulkLimits {
-  std::uint64_t rows = 0;   // of push and values
-  std::uint64_t state = 0;  // of state
-};
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   using OnFrame = std::function<void(const FrameHeader&, std::vector<std::byte>)>;
-  /// `fault` is bad_version when the peer speaks another protocol, else none or what was wrong.
+  /// `fault` is bad_version when the peer speaks another protocol, bad_checksum when what came is
+  /// not what it has sent, else none or what was wrong. With bad_checksum nothing more is read, but
+  /// the connection is still open: the peer may be told.
   using OnClosed = std::function<void(const std::string& reason, FrameFault fault)>;
 
   /// Shared, because Asio's handlers must keep the object alive.
-  [[nodiscard]] static std::shared_ptr<Connection> make(boost::asio::ip::tcp::socket socket);
+  [[nodiscard]] static std::shared_ptr<Connection> make(ProvenSocket proven);
 
   /// Reads frames until the connection ends.
   void start(OnFrame on_frame, OnClosed on_closed);
@@ -53,12 +49,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void close_after_writes();
   void close();
 
-  [[nodiscard]] bool open() const { return socket_.is_open(); }
+  [[nodiscard]] bool open() const { return wire_.socket.is_open(); }
   /// Bytes that have come so far; grows while a long payload arrives.
   [[nodiscard]] std::uint64_t received_bytes() const { return received_bytes_; }
   [[nodiscard]] bool has_unsent() const { return !queue_.empty(); }
   [[nodiscard]] std::string peer_text() const { return peer_text_; }
-  [[nodiscard]] const boost::asio::ip::tcp::socket& socket() const { return socket_; }
+  /// The numeric address that this end has: "127.0.0.1".
+  [[nodiscard]] const std::string& local_address() const { return local_address_; }
 
  private:
   struct Outgoing {
@@ -68,25 +65,27 @@ class Connection : public std::enable_shared_from_this<Connection> {
     [[nodiscard]] std::size_t bytes() const { return head.size() + (bulk ? bulk->size() : 0); }
   };
 
-  explicit Connection(boost::asio::ip::tcp::socket socket);
-  void read_header();
-  [[nodiscard]] FrameFault check_header() const;
-  void read_payload(std::size_t from);
-  void check_payload();
+  explicit Connection(ProvenSocket proven);
+  /// Until it is closed, or a frame came damaged: where the next one begins is not known then.
+  [[nodiscard]] bool reads() const { return open() && on_frame_ != nullptr; }
+  void await_bytes();
+  void read_some();
+  void refuse(FrameFault fault);
+  /// As Link's.
+  [[nodiscard]] bool needs_checksum() const { return wire_.tls == nullptr; }
   void enqueue(Outgoing outgoing);
-  void deliver();
   void write_some();
   void go_on_writing();
   void fail(const std::string& reason, FrameFault fault);
+  /// Whether TLS has something to write of its own accord.
+  [[nodiscard]] bool reader_writes() const { return wire_.tls && wire_.tls->wants_write(); }
 
-  boost::asio::ip::tcp::socket socket_;
+  ProvenSocket wire_;
   std::string peer_text_;
+  std::string local_address_;
   OnFrame on_frame_;
   OnClosed on_closed_;
-  std::array<std::byte, kFrameHeaderBytes> header_bytes_{};
-  FrameHeader header_;
-  std::vector<std::byte> payload_;
-  BulkLimits limits_;
+  IncomingFrame incoming_;
   std::uint64_t received_bytes_ = 0;
   std::deque<Outgoing> queue_;
   std::size_t queued_bytes_ = 0;

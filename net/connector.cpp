@@ -18,6 +18,8 @@ using ErrorCode = boost::system::error_code;
 // Without an answer to SYN the kernel would try for two minutes; a name may resolve to an address
 // that drops packets while the next one answers.
 constexpr std::chrono::milliseconds kConnectTime{3'000};
+// Longer than a stranger may take: the process there answers in turn, and may be busy with many.
+constexpr std::chrono::milliseconds kProofTime{5'000};
 
 bool is_connected_to_itself(const tcp::socket& socket) {
   ErrorCode no_local;
@@ -44,8 +46,16 @@ struct Connector::Attempt {
   std::size_t next = 0;
 };
 
-Connector::Connector(asio::io_context& context, std::string host, std::uint16_t port)
-    : context_(context), host_(std::move(host)), port_(port), resolver_(context), pause_(context) {}
+Connector::Connector(asio::io_context& context, std::string host, std::uint16_t port,
+                     Credentials credentials, Purpose purpose, std::string server)
+    : context_(context),
+      host_(std::move(host)),
+      port_(port),
+      credentials_(std::move(credentials)),
+      purpose_(purpose),
+      server_(std::move(server)),
+      resolver_(context),
+      pause_(context) {}
 
 void Connector::start(std::chrono::milliseconds pause, const std::string& why,
                       OnConnected on_connected, OnTrouble on_trouble) {
@@ -59,6 +69,7 @@ void Connector::stop() {
   on_connected_ = nullptr;
   resolver_.cancel();
   pause_.cancel();
+  handshake_.reset();
   if (!attempt_) return;
   ErrorCode ignored;
   attempt_->timer.cancel();
@@ -103,14 +114,25 @@ void Connector::try_next(const std::shared_ptr<Attempt>& attempt) {
       abandon(attempt->socket);
       failed = asio::error::connection_refused;
     }
-    if (!failed) {
-      attempt_ = nullptr;
-      const auto on_connected = std::exchange(on_connected_, nullptr);
-      return on_connected(std::move(attempt->socket));
-    }
+    if (!failed) return prove(std::move(attempt->socket));
     if (attempt->next < attempt->endpoints.size()) return try_next(attempt);
     again(failed.message());
   });
+}
+
+void Connector::prove(tcp::socket socket) {
+  attempt_ = nullptr;
+  tune_connected(socket.native_handle());
+  handshake_ = Handshake::as_client(
+      std::move(socket), credentials_, purpose_, server_, kProofTime,
+      [this](ProvenSocket proven) {
+        handshake_.reset();
+        std::exchange(on_connected_, nullptr)(std::move(proven));
+      },
+      [this](const std::string& why) {
+        handshake_.reset();
+        again(why);
+      });
 }
 
 void Connector::again(const std::string& why) {

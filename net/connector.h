@@ -1,9 +1,10 @@
-// Connector: tries to connect to an address until a process answers or stop() is called.
+// Connector: tries to connect to an address until a process of the job answers or stop() is called.
 //
 // A name may resolve to several addresses: each is tried, with a limit of its own. If no process
 // listens yet on a port of this machine, the kernel may give that very port to the connecting
 // socket, which is then connected to itself (RFC 9293, 3.5: simultaneous open): that counts as no
-// answer. Thread rule: the network thread only.
+// answer; so does a process that does not prove that it belongs to the job. Thread rule: the
+// network thread only.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -16,18 +17,23 @@
 #include <string>
 #include <vector>
 
+#include "net/credentials.h"
+#include "net/handshake.h"
+
 namespace troupe {
 
 class Connector {
  public:
-  using OnConnected = std::function<void(boost::asio::ip::tcp::socket)>;
+  using OnConnected = std::function<void(ProvenSocket)>;
   using OnTrouble = std::function<void(const std::string& why)>;
   /// Before the next attempt to reach a process that answered and then failed. Without an answer
   /// the pauses are 5, 10, 20, 40, 80, 100, 100, ... ms: processes started together arrive within
   /// milliseconds of each other, and a late one needs no haste.
   static constexpr std::chrono::milliseconds kRetryPause{100};
 
-  Connector(boost::asio::io_context& context, std::string host, std::uint16_t port);
+  /// `server`: the task that is to answer there.
+  Connector(boost::asio::io_context& context, std::string host, std::uint16_t port,
+            Credentials credentials, Purpose purpose, std::string server);
   Connector(const Connector&) = delete;
   Connector& operator=(const Connector&) = delete;
 
@@ -43,18 +49,23 @@ class Connector {
   struct Attempt;
   void resolve();
   void try_next(const std::shared_ptr<Attempt>& attempt);
+  void prove(boost::asio::ip::tcp::socket socket);
   void again(const std::string& why);
   void wait(std::chrono::milliseconds pause);
 
   boost::asio::io_context& context_;
   const std::string host_;
   const std::uint16_t port_;
+  const Credentials credentials_;
+  const Purpose purpose_;
+  const std::string server_;
   boost::asio::ip::tcp::resolver resolver_;
   boost::asio::steady_timer pause_;
   std::chrono::milliseconds next_pause_{5};
   OnConnected on_connected_;
   OnTrouble on_trouble_;
-  std::shared_ptr<Attempt> attempt_;  // the one that counts; null: none
+  std::shared_ptr<Attempt> attempt_;      // the one that counts; null: none
+  std::shared_ptr<Handshake> handshake_;  // what became of it
   std::string trouble_;
 };
 

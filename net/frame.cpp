@@ -86,6 +86,11 @@ const char* describe(FrameFault fault) {
                  fault);
 }
 
+bool is_damage(FrameFault fault) {
+  return fault == FrameFault::bad_magic || fault == FrameFault::bad_version ||
+         fault == FrameFault::bad_checksum;
+}
+
 std::string describe_versions(std::uint16_t theirs, const std::string& us) {
   return text("it speaks version ", theirs, " of the protocol, ", us, " version ",
               kProtocolVersion);

@@ -18,7 +18,7 @@ namespace troupe {
 
 inline constexpr std::size_t kFrameHeaderBytes = 64;
 inline constexpr std::uint32_t kFrameMagic = 0x50555254;  // "TRUP", little endian
-inline constexpr std::uint16_t kProtocolVersion = 2;
+inline constexpr std::uint16_t kProtocolVersion = 3;
 inline constexpr std::uint32_t kMaxWorldSize = 4096;
 
 /// Every kind of frame. The numbers are the protocol: new kinds get new numbers.
@@ -99,8 +99,10 @@ struct FrameHeader {
   std::uint64_t sequence = 0;     // which collective of this group, from 1
   std::uint64_t total_bytes = 0;  // of the whole collective, as the caller gave it
   std::uint64_t payload_bytes = 0;
-  std::uint32_t payload_crc = 0;  // of control frames; data and bulk frames leave it to TCP
-  std::uint32_t label = 0;        // data: what the collective is for; 0: not given
+  /// Of control frames crc32_of(), of bulk frames crc32c(), 0 where the connection guards them;
+  /// data has seals instead (distributed/collectives/stream.h).
+  std::uint32_t payload_crc = 0;
+  std::uint32_t label = 0;  // data: what the collective is for; 0: not given
   /// Only a refusal carries another: the one that its reader understands.
   std::uint16_t version = kProtocolVersion;
 };
@@ -117,6 +119,9 @@ enum class FrameFault {
   too_long,
 };
 [[nodiscard]] const char* describe(FrameFault fault);
+/// Whether a header of a peer that has sent right ones before was damaged on the way; another
+/// process may have other reasons for these faults in its first.
+[[nodiscard]] bool is_damage(FrameFault fault);
 /// "it speaks version 1 of the protocol, `us` version 2"
 [[nodiscard]] std::string describe_versions(std::uint16_t theirs, const std::string& us);
 

@@ -4,29 +4,23 @@
 // HMACs (net/proof.h); Unix sockets never by TLS. Thread rule: the network thread only.
 #pragma once
 
-#include <boost/asio/generic/stream_protocol.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "net/credentials.h"
-#include "net/tls_session.h"
+#include "net/proof.h"
+#include "net/proven_socket.h"
 
 namespace troupe {
 
-/// TCP or Unix.
-using StreamSocket = boost::asio::generic::stream_protocol::socket;
-
-/// A connection whose other end has proven that it holds the secret, and who it is.
-struct ProvenSocket {
-  StreamSocket socket;
-  std::unique_ptr<TlsSession> tls;  // null: bytes travel as they are
-  Identity identity;
-};
-
-/// Runs one; destroyed, it forgets the socket and calls nobody.
-class Handshake {
+/// Runs one; destroyed, it forgets the socket and calls nobody. Neither is called before the
+/// function that makes it has returned.
+class Handshake : public std::enable_shared_from_this<Handshake> {
  public:
   using OnProven = std::function<void(ProvenSocket)>;
   /// `why` is for the log of the end that connected; the one that answers tells strangers nothing.
@@ -41,6 +35,26 @@ class Handshake {
   static std::shared_ptr<Handshake> as_server(StreamSocket socket, const Credentials& credentials,
                                               std::chrono::milliseconds limit, OnProven on_proven,
                                               OnFailed on_failed);
+
+  /// Whether the other end has begun as the protocol wants: said who it is.
+  [[nodiscard]] bool has_opened() const;
+
+ private:
+  Handshake(StreamSocket socket, OnProven on_proven, OnFailed on_failed);
+  void begin(std::chrono::milliseconds limit);
+  void go_on();
+  [[nodiscard]] IoResult exchange();
+  void wait();
+  void succeed();
+  void fail(const std::string& why);
+
+  ProvenSocket made_;
+  std::optional<Proof> proof_;  // none: TLS
+  std::vector<std::byte> in_;   // of the proof's next message, what has come
+  bool has_heard_ = false;      // anything at all
+  OnProven on_proven_;
+  OnFailed on_failed_;
+  boost::asio::steady_timer limit_;
 };
 
 }  // namespace troupe

@@ -34,15 +34,6 @@ std::size_t write_bytes_of(int fd) {
   return std::max(kMaxWriteBytes / aligned, std::size_t{1}) * aligned;
 }
 
-// Of what sendmsg(2) or recvmsg(2) returned.
-IoResult result_of(ssize_t moved) {
-  using State = IoResult::State;
-  if (moved > 0) return {State::moved, static_cast<std::size_t>(moved), 0};
-  if (moved == 0) return {State::closed, 0, 0};
-  const bool again = errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
-  return again ? IoResult{State::would_block, 0, 0} : IoResult{State::closed, 0, errno};
-}
-
 // One byte and room for one descriptor, as sendmsg(2) and recvmsg(2) want them.
 struct FileMessage {
   FileMessage() {
@@ -59,27 +50,33 @@ struct FileMessage {
 
 }  // namespace
 
-Link::Link(UniqueFd connected, int peer)
+Link::Link(UniqueFd connected, std::unique_ptr<TlsSession> tls, int peer)
     : socket_(std::move(connected)),
+      tls_(std::move(tls)),
       peer_(peer),
       local_(socket_family(fd()) == AF_UNIX),
-      write_bytes_(local_ ? kUnixWriteBytes : write_bytes_of(fd())) {}
+      write_bytes_(tls_     ? TlsSession::kWriteBytes
+                   : local_ ? kUnixWriteBytes
+                            : write_bytes_of(fd())) {}
 
 std::string Link::local_address() const { return local_ ? "" : numeric_address(fd()); }
 
-IoResult Link::write_some(Span<const std::byte> first, Span<const std::byte> second) {
-  const IoResult result = result_of(send_parts(fd(), first, second));
+IoResult Link::write_some(Span<const std::byte> first, Span<const std::byte> second,
+                          Span<const std::byte> third) {
+  const IoResult result = tls_ ? tls_->write_some(first, second, third)
+                               : result_of_call(send_parts(fd(), first, second, third));
   sent_bytes_ += result.bytes;
   return result;
 }
 
 IoResult Link::read_some(Span<std::byte> first, Span<std::byte> second) {
+  if (tls_) return tls_->read_some(first, second);
   std::array<iovec, 2> parts = {iovec{first.data(), first.size()},
                                 iovec{second.data(), second.size()}};
   msghdr message{};
   message.msg_iov = parts.data();
   message.msg_iovlen = parts.size();
-  return result_of(::recvmsg(fd(), &message, MSG_DONTWAIT));
+  return result_of_call(::recvmsg(fd(), &message, MSG_DONTWAIT));
 }
 
 IoResult Link::send_file(int fd) {
@@ -94,7 +91,7 @@ IoResult Link::send_file(int fd) {
     std::memcpy(CMSG_DATA(control), &fd, sizeof(fd));
   }
   const IoResult result =
-      result_of(::sendmsg(this->fd(), &message.header, MSG_DONTWAIT | MSG_NOSIGNAL));
+      result_of_call(::sendmsg(this->fd(), &message.header, MSG_DONTWAIT | MSG_NOSIGNAL));
   sent_bytes_ += result.bytes;
   return result;
 }
@@ -102,7 +99,7 @@ IoResult Link::send_file(int fd) {
 IoResult Link::receive_file(UniqueFd& file) {
   FileMessage message;
   const IoResult result =
-      result_of(::recvmsg(this->fd(), &message.header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC));
+      result_of_call(::recvmsg(this->fd(), &message.header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC));
   file.reset();
   if (result.state != IoResult::State::moved) return result;
   const cmsghdr* const control = CMSG_FIRSTHDR(&message.header);

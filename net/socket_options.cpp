@@ -8,6 +8,8 @@
 #include <array>
 #include <boost/asio/ip/tcp.hpp>
 
+#include "net/address.h"
+
 namespace troupe {
 
 void set_close_on_exec(int fd) noexcept { ::fcntl(fd, F_SETFD, FD_CLOEXEC); }
@@ -40,16 +42,29 @@ std::string numeric_address(int fd) {
   return endpoint.address().to_string();
 }
 
-ssize_t send_parts(int fd, Span<const std::byte> first, Span<const std::byte> second) noexcept {
-  std::array<iovec, 2> parts{};
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    const Span<const std::byte> part = i == 0 ? first : second;
-    parts[i].iov_base = const_cast<std::byte*>(part.data());  // NOLINT: it is only read
-    parts[i].iov_len = part.size();
+std::string peer_address(int fd) {
+  boost::asio::ip::tcp::endpoint endpoint;
+  socklen_t size = static_cast<socklen_t>(endpoint.capacity());
+  if (::getpeername(fd, endpoint.data(), &size) != 0) return "";
+  const bool is_tcp =
+      endpoint.data()->sa_family == AF_INET || endpoint.data()->sa_family == AF_INET6;
+  if (!is_tcp) return "";
+  endpoint.resize(size);
+  return to_text(endpoint);
+}
+
+ssize_t send_parts(int fd, Span<const std::byte> first, Span<const std::byte> second,
+                   Span<const std::byte> third) noexcept {
+  std::array<iovec, 3> parts{};
+  std::size_t count = 0;
+  for (const Span<const std::byte>& part : {first, second, third}) {
+    if (part.empty()) continue;
+    parts[count].iov_base = const_cast<std::byte*>(part.data());  // NOLINT: it is only read
+    parts[count++].iov_len = part.size();
   }
   msghdr message{};
   message.msg_iov = parts.data();
-  message.msg_iovlen = parts.size();
+  message.msg_iovlen = count;
   return ::sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 

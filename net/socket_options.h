@@ -28,8 +28,10 @@ void tune_connected(int fd) noexcept;
 [[nodiscard]] int socket_family(int fd) noexcept;
 /// The numeric IP address that a TCP socket has at this end: "127.0.0.1", "::1".
 [[nodiscard]] std::string numeric_address(int fd);
-/// As ::send of `first` and then `second`, without waiting and without SIGPIPE.
-[[nodiscard]] ssize_t send_parts(int fd, Span<const std::byte> first,
-                                 Span<const std::byte> second) noexcept;
+/// Where a TCP socket is connected to: "127.0.0.1:4711"; "": nowhere.
+[[nodiscard]] std::string peer_address(int fd);
+/// As ::send of `first`, `second` and then `third`, without waiting and without SIGPIPE.
+[[nodiscard]] ssize_t send_parts(int fd, Span<const std::byte> first, Span<const std::byte> second,
+                                 Span<const std::byte> third = {}) noexcept;
 
 }  // namespace troupe

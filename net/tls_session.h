@@ -2,16 +2,15 @@
 // external PSK (RFC 8446, 2.2; RFC 9257): psk_dhe_ke, TLS_AES_128_GCM_SHA256, no tickets, no early
 // data, no certificates.
 //
-// The PSK's identity names the connection, "troupe1/<generation>/<purpose>/<client>><server>", and
-// the key is derived from it: a server answers only what is addressed to it, so that nobody's own
-// messages can be returned to him. Non-blocking throughout, like Link: the caller waits for the
-// socket when neither direction moves. OpenSSL stays behind this header.
-// Thread rule: one thread at a time.
+// The PSK's identity names the connection (net/tls_identity.h), and the key is derived from it: a
+// server answers only what is addressed to it, so that nobody's own messages can be returned to
+// him. Non-blocking throughout, like Link: the caller waits for the socket when neither direction
+// moves. OpenSSL stays behind this header. Thread rule: one thread at a time.
 #pragma once
 
-#include <functional>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "core/span.h"
@@ -22,34 +21,47 @@ namespace troupe {
 
 class TlsSession {
  public:
-  /// `fd` stays the caller's, open as long as this object lives.
-  [[nodiscard]] static std::unique_ptr<TlsSession> client(int fd, const Secret& secret,
-                                                          const Identity& identity);
+  /// A direction's key is replaced after so many records: half of what a key of AES-GCM may seal
+  /// (RFC 8446, 5.5), in a power of two.
+  static constexpr std::uint64_t kRecordsPerKey = std::uint64_t{1} << 24;
+
+  /// Bytes to give one write: so many are sealed before the socket gets them, in whole records.
+  /// Source: docs/performance.md, "TLS".
+  static constexpr std::size_t kWriteBytes = std::size_t{8} * 16 * 1024;
+
+  /// `fd` stays the caller's, open as long as this object lives; destroyed after a complete
+  /// handshake, it tells the other end that the connection ended here.
+  [[nodiscard]] static std::unique_ptr<TlsSession> client(
+      int fd, const Secret& secret, const Identity& identity,
+      std::uint64_t records_per_key = kRecordsPerKey);
   /// Answers whoever proves to be a client of `task`.
-  [[nodiscard]] static std::unique_ptr<TlsSession> server(int fd,
-                                                          std::shared_ptr<const Secret> secret,
-                                                          const std::string& task);
+  [[nodiscard]] static std::unique_ptr<TlsSession> server(
+      int fd, std::shared_ptr<const Secret> secret, const std::string& task,
+      std::uint64_t records_per_key = kRecordsPerKey);
   ~TlsSession();
   TlsSession(const TlsSession&) = delete;
   TlsSession& operator=(const TlsSession&) = delete;
 
   /// Goes on with the handshake. moved: it is complete. closed: the other end is gone or did not
-  /// prove itself; nothing more is known.
+  /// prove itself; nothing more is known, and it is told nothing.
   [[nodiscard]] IoResult handshake();
   /// Of a complete handshake: what the other end has proven.
   [[nodiscard]] const Identity& identity() const;
 
-  /// As Link's. closed with error EBADMSG: what came was not sent by the other end.
+  /// As Link's. closed: error 0 when the other end closed the session; ECONNRESET when the
+  /// connection ended without that, as where its process was killed; EBADMSG when what came was not
+  /// sent by it.
   [[nodiscard]] IoResult read_some(Span<std::byte> first, Span<std::byte> second);
-  [[nodiscard]] IoResult write_some(Span<const std::byte> first, Span<const std::byte> second);
-  /// Whether the last call that could not go on waits for room in the socket, not for bytes: a read
-  /// may have to write, too.
+  /// Bytes have moved when the socket has taken all that they became. Until then the next call has
+  /// to begin with the same bytes, as it would without TLS; they may lie elsewhere.
+  /// With nothing to write it goes on with what a read had to write.
+  [[nodiscard]] IoResult write_some(Span<const std::byte> first, Span<const std::byte> second,
+                                    Span<const std::byte> third = {});
+  /// Whether a call that could not go on waits for room in the socket, rather than for bytes: a
+  /// read may have to write, too.
   [[nodiscard]] bool wants_write() const;
-  /// Whether there are bytes to read that poll(2) knows nothing of.
+  /// Whether a read may find bytes that poll(2) knows nothing of.
   [[nodiscard]] bool has_pending() const;
-  /// Whether encrypted bytes are still to be written before poll(2) may be waited on for reading
-  /// alone: write_some() with nothing to write goes on with them.
-  [[nodiscard]] bool has_unsent() const;
 
  private:
   struct State;

@@ -39,6 +39,7 @@ void TrainOptions::validate() const {
            "give a finite number greater than 0.");
   }
   check_not_negative("log_every", log_every);
+  check_not_negative("check_weights_every", check_weights_every);
 }
 
 CheckpointCadence checkpoint_cadence(const TrainOptions& options) {

@@ -10,8 +10,8 @@ namespace troupe {
 /// SHA-256 over name, dtype, shape and bytes of every parameter, then every buffer, in order.
 [[nodiscard]] std::string parameter_hash(const Replica& replica);
 
-/// The same, computed for every replica of every worker and compared.
-/// Collective: yes.  Throws: DesyncError on every rank, naming a replica whose weights differ.
+/// That of the weights that all replicas of all workers hold; they are compared first.
+/// Collective: yes.  Throws: WeightsDiffer (strategies/weight_comparison.h) on every rank.
 [[nodiscard]] std::string common_parameter_hash(Strategy& strategy, const TrainState& state);
 
 }  // namespace troupe

@@ -32,7 +32,7 @@ History train(Strategy& strategy, const Hooks& hooks, TrainState& state,
 /// validation, test, parameter_hash. With parameter servers train, seconds and examples_per_sec are
 /// of the chief's own batches, the other workers print nothing, and an object parameter_servers
 /// holds the counts over all workers: see docs/parameter_servers.md.
-/// Collective: yes.  Throws: DesyncError if weights differ between workers.
+/// Collective: yes.  Throws: WeightsDiffer if weights differ between replicas.
 void summarize(Strategy& strategy, const TrainState& state, const History& history,
                const std::optional<Report>& test, const TrainOptions& options);
 

@@ -7,6 +7,7 @@
 
 #include "core/log.h"
 #include "core/text.h"
+#include "train/weight_check.h"
 
 namespace troupe::detail {
 namespace {
@@ -129,12 +130,21 @@ void StepClosing::close(const Boundary& at) {
   }
   over_ = agreed.stop || at.last;
   if (held_signal_ && !over_) await_chief_stop();
-  if (!checkpoints_) return;
+  const bool saves = checkpoints_ && (agreed.save || over_ || agreed.signal != 0);
+  // A save compares by itself.
+  if (at.after_step && !(saves && checkpoints_->has_to_save())) check_weights_if_due();
+  if (!saves) return;
   if (agreed.signal != 0) stop_by_signal(agreed.signal);
-  if (!agreed.save && !over_) return;
   checkpoints_->save(over_ ? Checkpointer::Save::last : Checkpointer::Save::periodic);
   if (!over_ && checkpoints_->listener_stops()) request_stop("a saving listener asked for it");
   if (agree(strategy_, {false, !stop_reason_.empty()}).stop) over_ = true;
+}
+
+void StepClosing::check_weights_if_due() {
+  const std::int64_t every = options_.check_weights_every;
+  if (every == 0 || state_.step % every != 0) return;
+  check_weights(strategy_, state_, Compared::weights,
+                checkpoints_ ? checkpoints_->saved_step() : std::nullopt);
 }
 
 void StepClosing::end_by(const NonFiniteError& error, std::int64_t good) {

@@ -86,9 +86,11 @@ class StepClosing final : public RunControl {
   /// Before the first step: whether training is over by its limits, or an action wants no step.
   void begin(bool reached);
 
-  /// Every worker's wishes become everybody's: saves, or ends training, or does neither.
+  /// Every worker's wishes become everybody's: saves, or ends training, or does neither. Compares
+  /// the workers' weights before a save and every options.check_weights_every steps.
   /// Collective: yes.  Throws: CheckpointError; Stopped after a signal, when the state is saved;
-  /// NonFiniteError as the options say; DesyncError where some workers have left the loop.
+  /// NonFiniteError as the options say; DesyncError where some workers have left the loop;
+  /// WeightsDiffer.
   void close(const Boundary& at);
   /// From here on check_losses() knows the losses. For a training that starts afresh.
   void watch_losses() { watch_.emplace(); }
@@ -124,6 +126,7 @@ class StepClosing final : public RunControl {
 
  private:
   [[nodiscard]] Wishes wishes(const Boundary& at);
+  void check_weights_if_due();
   [[noreturn]] void stop_by_signal(int signal);
   void await_chief_stop();
 

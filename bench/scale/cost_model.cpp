@@ -6,6 +6,7 @@
 #include "core/check.h"
 #include "distributed/membership/control_messages.h"
 #include "net/frame.h"
+#include "net/link_listener.h"
 
 namespace troupe::bench {
 namespace {
@@ -16,10 +17,12 @@ int ceil_log2(int ranks) {
   return rounds;
 }
 
+const LinkAddress kAddress{"10.77.0.100", 40'000, std::string(kLinkNameBytes, '0')};
+
 /// What the chief sends to each of `ranks`, as large as it is with addresses of average length.
 std::size_t welcome_bytes(int ranks) {
   Welcome welcome;
-  welcome.endpoints.assign(static_cast<std::size_t>(ranks), Endpoint{"10.77.0.100", 40'000});
+  welcome.endpoints.assign(static_cast<std::size_t>(ranks), kAddress);
   return kFrameHeaderBytes + to_json(welcome).size();
 }
 
@@ -28,7 +31,7 @@ std::size_t hello_bytes() {
   hello.task = "worker/100";
   hello.fingerprint = std::string(64, '0');
   hello.signature_hash = hello.fingerprint;
-  hello.listens = {"10.77.0.100", 40'000};
+  hello.listens = kAddress;
   return kFrameHeaderBytes + to_json(hello).size();
 }
 

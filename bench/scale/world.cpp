@@ -11,12 +11,14 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "bench/scale/emulated_network.h"
 #include "bench/scale/gate.h"
 #include "bench/scale/network_port.h"
 #include "core/error.h"
 #include "core/machine.h"
+#include "core/secret.h"
 #include "core/text.h"
 #include "launcher/launch_listener.h"
 
@@ -216,6 +218,7 @@ Cluster World::cluster(int rank) {
 
 std::unique_ptr<WorkerGroup> World::join(int rank, std::size_t round) {
   GroupOptions options;
+  options.secret = std::make_shared<const Secret>(std::vector<std::byte>(Secret::kMinBytes));
   options.start_timeout = kLimit;
   options.collective_timeout = kLimit;
   options.transport = Transport::tcp;

@@ -29,9 +29,13 @@ void doubling_allreduce(Call& call, Span<std::byte> values, const Reduction& sum
     if (partner < 0) continue;  // this branch is the whole sum so far
     const Served served = served_by(rank, branch, world_size);
     for (int peer = served.begin; peer < served.end; peer += served.step) {
-      call.send_to(peer, values.size()).append(values);
+      SendStream& out = call.send_to(peer, values.size());
+      out.append(values);
+      out.seal();
     }
-    call.receive_from(partner, values.size()).expect(theirs);
+    ReceiveStream& in = call.receive_from(partner, values.size());
+    in.expect(theirs);
+    in.expect_seal();
     call.run();
     add_to(values.data(), theirs.data(), values.size() / sum.element_bytes, sum);
   }

@@ -73,6 +73,11 @@ void Call::run() {
     settle(environment_,
            desynchronised(environment_.state.cluster, header_, mismatch.peer, mismatch.theirs),
            where());
+  } catch (const LinkDamaged& damaged) {
+    settle(environment_,
+           bytes_damaged(environment_.state.cluster, damaged.peer, rank(), damaged.address,
+                         " in " + describe_collective(header_)),
+           where());
   } catch (const LinkBroken& broken) {
     settle_broken(environment_, broken, where());
   }
@@ -128,7 +133,8 @@ void Call::sleep() {
   }
   for (const ReceiveStream* receive : streams_.receives) {
     if (!receive->done() && receive->has_room()) {
-      waits.push_back({receive->link().fd(), POLLIN, 0});
+      // A read that found less than a record has emptied TLS's own memory, too.
+      waits.push_back({receive->link().fd(), receive->link().read_events(), 0});
     }
   }
   constexpr std::chrono::milliseconds kLongest{60'000};  // poll counts in int

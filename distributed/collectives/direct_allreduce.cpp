@@ -7,7 +7,9 @@
 // What has come from one peer and not yet from all waits in that peer's *window*, a ring of bytes
 // in the scratch. A full window is not read, so a peer that is ahead is held back by its socket.
 // Nothing waits in a circle: sums of a block need everybody's values of it, and those follow, in
-// each message, on sums of earlier blocks alone.
+// each message, on sums of earlier blocks alone. The same with seals (stream.h): a message has one
+// behind the slice's last bytes, which waits for nothing, and one behind the last sums, which waits
+// for the first seals of all.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -24,14 +26,16 @@ namespace {
 constexpr std::size_t kAlternateBytes = std::size_t{256} * 1024;
 constexpr std::size_t kLeadBytes = std::size_t{512} * 1024;
 
-// Calls `next_slice` and `next_sums` with the bytes of each piece of a message, in their order.
+// Calls `next_slice` and `next_sums` with the bytes of each piece of a message, in their order;
+// next_slice also with whether it is the last of the slice.
 template <class NextSlice, class NextSums>
 void for_pieces(std::size_t slice_bytes, std::size_t sum_bytes, const NextSlice& next_slice,
                 const NextSums& next_sums) {
   const auto slice = [&](std::size_t most) {
+    if (sum_bytes <= kAlternateBytes) most = slice_bytes;  // the last sums follow on all of it
     const std::size_t bytes = std::min(most, slice_bytes);
-    next_slice(bytes);
     slice_bytes -= bytes;
+    if (bytes > 0) next_slice(bytes, slice_bytes == 0);
   };
   slice(kLeadBytes);
   while (sum_bytes > 0) {
@@ -40,7 +44,6 @@ void for_pieces(std::size_t slice_bytes, std::size_t sum_bytes, const NextSlice&
     sum_bytes -= sums;
     if (sum_bytes > 0) slice(kAlternateBytes);
   }
-  slice(slice_bytes);
 }
 
 // One peer's message on its way out: its pieces go as the sums in them are made.
@@ -48,7 +51,7 @@ class Outgoing {
  public:
   Outgoing(SendStream& stream, Span<const std::byte> slice, std::size_t sum_bytes)
       : stream_(&stream), slice_(slice), sums_left_(sum_bytes) {
-    append_slice(sum_bytes == 0 ? slice.size() : kLeadBytes);
+    append_slice(kLeadBytes);
   }
   /// More sums, in order.
   void append_sums(Span<const std::byte> sums) {
@@ -58,18 +61,22 @@ class Outgoing {
       sums = sums.subspan(bytes, sums.size() - bytes);
       sums_left_ -= bytes;
       until_slice_ -= bytes;
-      if (sums_left_ == 0) return append_slice(slice_.size());
       if (until_slice_ > 0) continue;
       append_slice(kAlternateBytes);
       until_slice_ = kAlternateBytes;
     }
   }
+  /// Once all that the sums are made of is known to be right.
+  void seal_sums() { stream_->seal(); }
 
  private:
   void append_slice(std::size_t most) {
+    if (sums_left_ <= kAlternateBytes) most = slice_.size();
     const std::size_t bytes = std::min(most, slice_.size());
+    if (bytes == 0) return;
     stream_->append(slice_.subspan(0, bytes));
     slice_ = slice_.subspan(bytes, slice_.size() - bytes);
+    if (slice_.empty()) stream_->seal();
   }
 
   SendStream* stream_;
@@ -113,7 +120,11 @@ class OwnSlice {
   /// `rank_index` is this rank's place among those whose values are added.
   OwnSlice(Span<std::byte> values, const Reduction& sum, std::size_t rank_index,
            std::size_t rank_count, Span<std::byte> scratch)
-      : values_(values), sum_(sum), rank_index_(rank_index), operands_(rank_count) {
+      : values_(values),
+        sum_(sum),
+        rank_index_(rank_index),
+        operands_(rank_count),
+        unsealed_(rank_count - 1) {
     const std::size_t share = scratch.size() / (rank_count - 1);
     const std::size_t room = std::min(share / kSliceAlignment * kSliceAlignment, kMaxReadBytes);
     windows_.reserve(rank_count - 1);
@@ -134,6 +145,11 @@ class OwnSlice {
   [[nodiscard]] std::size_t element_bytes() const { return sum_.element_bytes; }
   /// Adds up what has come from all.
   void add_up();
+  /// One of the others' values of this slice are whole and right.
+  void take_seal() {
+    if (--unsealed_ > 0) return;
+    for (Outgoing& send : sends_) send.seal_sums();
+  }
 
  private:
   Span<std::byte> values_;
@@ -143,6 +159,7 @@ class OwnSlice {
   std::vector<Window> windows_;
   std::vector<Outgoing> sends_;
   std::size_t summed_ = 0;
+  std::size_t unsealed_;  // peers whose values are not yet known to be right
 };
 
 Span<std::byte> Window::room() {
@@ -215,14 +232,19 @@ void exchange(Call& call, const SliceOwners& owners, const Reduction& sum, Half 
       slice.send_sums_to(Outgoing(out, theirs, own.size()));
     } else {
       out.append(slices ? theirs : own);
+      out.seal();
     }
     for_pieces(
         slices ? own.size() : 0, sums ? theirs.size() : 0,
-        [&](std::size_t bytes) { in.expect(bytes, slice.window(index)); },
+        [&](std::size_t bytes, bool is_last) {
+          in.expect(bytes, slice.window(index));
+          if (is_last) in.expect_seal([&slice] { slice.take_seal(); });
+        },
         [&](std::size_t bytes) {
           in.expect(theirs.subspan(0, bytes));
           theirs = theirs.subspan(bytes, theirs.size() - bytes);
         });
+    in.expect_seal();
   }
   call.run();
 }

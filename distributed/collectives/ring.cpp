@@ -1,5 +1,7 @@
 // The ring: in step s, rank r sends part r-s to r+1 and receives part r-s-1 from r-1. All steps of
-// one rank are one message to the next rank: what step s receives is what step s+1 sends.
+// one rank are one message to the next rank: what step s receives is what step s+1 sends. Each part
+// has its seal, given on when that of the step before has come: one seal for the whole message
+// would wait for itself around the ring.
 #include <algorithm>
 
 #include "core/check.h"
@@ -30,10 +32,16 @@ void run_ring(Call& call, const std::vector<Span<std::byte>>& parts, int steps, 
   ReceiveStream& previous = call.receive_from((rank + world_size - 1) % world_size, to_receive);
   previous.forward_to(next);
   next.append(part(rank));
+  next.seal();
   for (int step = 0; step < steps; ++step) {
     const Span<std::byte> received = part(rank - step - 1);
-    if (take(step, received, previous, next)) continue;
-    previous.expect(received, step + 1 < steps ? Forward::yes : Forward::no);
+    const bool is_last = step + 1 == steps;
+    if (!take(step, received, previous, next)) {
+      previous.expect(received, is_last ? Forward::no : Forward::yes);
+    }
+    previous.expect_seal([&next, is_last] {
+      if (!is_last) next.seal();
+    });
   }
   call.run();
 }
@@ -72,7 +80,10 @@ void ring_allreduce(Call& call, Span<std::byte> values, std::size_t element_byte
 // to add rounds the whole sum, and all take these bits. So, over all ranks and up to the float
 // additions' own rounding: values before + errors before = values after + errors after.
 void compressed_allreduce(Call& call, const CompressedValues& buffers, const Rounding& rounding) {
-  const auto [values, errors, wire] = buffers;
+  // Not a structured binding: before C++20 a lambda cannot capture one.
+  const auto values = buffers.values;
+  const auto errors = buffers.errors;
+  const auto wire = buffers.wire;
   TROUPE_CHECK_EQ(values.size(), errors.size());
   TROUPE_CHECK_EQ(values.size(), wire.size());
   const Span<std::byte> bytes = as_writable_bytes(wire);

@@ -23,12 +23,16 @@ void gather_pieces(Call& call, Span<const std::byte> mine,
     SendStream* const next = rank == 0 ? nullptr : &call.send_to(rank & (rank - 1), bytes);
     if (from == rank) {
       next->append(mine);
+      next->seal();
     } else {
       ReceiveStream& previous = call.receive_from(last, bytes);
       if (next != nullptr) previous.forward_to(*next);
       previous.expect(
           next == nullptr ? into[static_cast<std::size_t>(from)] : call.scratch().subspan(0, bytes),
           next == nullptr ? Forward::no : Forward::yes);
+      previous.expect_seal([next] {
+        if (next != nullptr) next->seal();
+      });
     }
     call.run();
   }
@@ -50,12 +54,18 @@ void tree_broadcast(Call& call, Span<std::byte> bytes, int root) {
     children.push_back(&call.send_to((from_root + distance + root) % world_size, bytes.size()));
   }
   if (from_root == 0) {
-    for (SendStream* child : children) child->append(bytes);
+    for (SendStream* child : children) {
+      child->append(bytes);
+      child->seal();
+    }
     return call.run();
   }
   ReceiveStream& in = call.receive_from((from_root - lowest + root) % world_size, bytes.size());
   for (SendStream* child : children) in.forward_to(*child);
   in.expect(bytes, Forward::yes);
+  in.expect_seal([&children] {
+    for (SendStream* child : children) child->seal();
+  });
   call.run();
 }
 

@@ -31,14 +31,16 @@ Chief::Chief(GroupState& state, boost::asio::io_context& context, Acceptor& acce
           [this](int rank, const FrameHeader& header, const std::vector<std::byte>& payload) {
             on_frame(rank, header, payload);
           },
-          [this](int rank, const std::string& reason, FrameFault) { on_closed(rank, reason); }),
+          [this](int rank, const std::string& reason, FrameFault fault) {
+            on_closed(rank, reason, fault);
+          }),
       heartbeats_(
           context, state.options, lines_,
           [this](int rank) {
             lines_.send(rank, FrameType::heartbeat, "",
                         state_.entered.load(std::memory_order_relaxed));
           },
-          [this](int rank, const std::string& how) { on_silence(rank, how); }),
+          [this](int rank, const std::string& how) { lose(rank, how); }),
       failures_(context, lines_, [this](const Failure& failure) { state_.fail(failure); }),
       door_(context, state.cluster, terms, lines_, heartbeats_, failures_, *this),
       links_(
@@ -57,10 +59,11 @@ Chief::Chief(GroupState& state, boost::asio::io_context& context, Acceptor& acce
       peers_(state.cluster.members.size()) {}
 
 void Chief::join() {
-  acceptor_.start([this](FirstFrame first) {
-    first.is_link_hello() ? links_.take(std::move(first)) : door_.take(std::move(first));
+  acceptor_.start(state_.credentials, [this](Introduction first) {
+    if (first.purpose() == Purpose::link) return links_.take(std::move(first));
+    if (first.purpose() == Purpose::control) door_.take(std::move(first));  // else it is closed
   });
-  links_.listen(acceptor_.endpoint());
+  links_.listen();
   peer(0).has_agreed = true;
   start_watch_.begin();
   heartbeats_.start();
@@ -97,7 +100,7 @@ void Chief::proceed() {
   Welcome welcome;
   welcome.session = make_session();
   const auto own = acceptor_.endpoint();
-  peer(0).listens = {own.address().to_string(), own.port()};
+  peer(0).listens = {own.address().to_string(), own.port(), links_.local_digits()};
   for (const Peer& each : peers_) welcome.endpoints.push_back(each.listens);
   lines_.send_all(FrameType::welcome, to_json(welcome));
   links_.begin(welcome);
@@ -128,7 +131,8 @@ void Chief::on_frame(int rank, const FrameHeader& header, const std::vector<std:
       break;
     case FrameType::suspect: {
       const auto suspicion = suspicion_from(body);
-      if (!suspicion || suspicion->peer >= state_.cluster.world_size()) break;
+      const bool may_be = stage_ != Stage::gathering;  // nobody is linked before
+      if (!may_be || !suspicion || suspicion->peer >= state_.cluster.world_size()) break;
       return hold_suspicion(rank, *suspicion);
     }
     case FrameType::goodbye:
@@ -137,7 +141,7 @@ void Chief::on_frame(int rank, const FrameHeader& header, const std::vector<std:
     default:
       break;
   }
-  fail(peer_lost(state_.cluster, rank, "it sent a frame that the protocol does not have"));
+  lose(rank, "it sent a frame that the protocol does not have");
 }
 
 bool Chief::on_report(int rank, const FrameHeader& header, Span<const std::byte> body) {
@@ -146,13 +150,22 @@ bool Chief::on_report(int rank, const FrameHeader& header, Span<const std::byte>
   Peer& from = peer(rank);
   from.entered = std::max(from.entered, header.sequence);
   const bool found_difference = failure->kind == FailureKind::config && !from.has_agreed;
-  found_difference ? on_difference(rank, *failure)
-                   : fail(blame_the_late(*failure, header.sequence));
+  if (found_difference) {
+    on_difference(rank, *failure);
+  } else if (stage_ == Stage::gathering) {
+    lose(rank, "it reported: " + failure->cause);
+  } else {
+    fail(blame_the_late(*failure, header.sequence));
+  }
   return true;
 }
 
-void Chief::on_closed(int rank, const std::string& reason) {
+void Chief::on_closed(int rank, const std::string& reason, FrameFault fault) {
   if (failing()) return;
+  if (fault == FrameFault::bad_checksum && stage_ != Stage::gathering) {
+    return fail(bytes_damaged(state_.cluster, rank, 0, lines_.local_address(rank)));
+  }
+  if (const auto line = lines_.drop(rank)) line->close();
   if (heartbeats_.is_retired(rank)) return finish_goodbye();
   if (stage_ != Stage::gathering) {
     return fail(peer_lost(state_.cluster, rank, reason + " without a goodbye"));
@@ -163,10 +176,10 @@ void Chief::on_closed(int rank, const std::string& reason) {
   announce_soon();
 }
 
-void Chief::on_silence(int rank, const std::string& how) {
+void Chief::lose(int rank, const std::string& how) {
   if (stage_ != Stage::gathering) return fail(peer_lost(state_.cluster, rank, how));
   lines_.drop(rank)->close();
-  on_closed(rank, how);
+  on_closed(rank, how, FrameFault::none);
 }
 
 void Chief::on_start_timeout() {

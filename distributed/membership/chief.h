@@ -1,8 +1,9 @@
 // Chief: rank 0's end of the control plane, and the arbiter of the group.
 //
 // Before the welcome a worker may come, go and come again; a stranger or a worker of another job is
-// turned away without harm. From the welcome on, whoever is lost stops the group, and the first
-// failure that arrives here is the reason that every worker reports.
+// turned away without harm, and one that fails or says what nobody says then loses its line. From
+// the welcome on, whoever is lost stops the group, and the first failure that arrives here is the
+// reason that every worker reports.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -33,7 +34,7 @@ class Chief final : public ControlPlane, private DoorKeeper {
  private:
   enum class Stage { gathering, linking, running, closing };
   struct Peer {
-    Endpoint listens;
+    LinkAddress listens;
     std::uint64_t entered = 0;  // collectives, by its last heartbeat
     bool has_agreed = false;    // to the terms, or its difference is known
     bool ready = false;
@@ -48,8 +49,8 @@ class Chief final : public ControlPlane, private DoorKeeper {
 
   void on_frame(int rank, const FrameHeader& header, const std::vector<std::byte>& payload);
   [[nodiscard]] bool on_report(int rank, const FrameHeader& header, Span<const std::byte> body);
-  void on_closed(int rank, const std::string& reason);
-  void on_silence(int rank, const std::string& how);
+  void on_closed(int rank, const std::string& reason, FrameFault fault);
+  void lose(int rank, const std::string& how);
   void on_start_timeout();
   void announce_soon();
   void finish_goodbye();

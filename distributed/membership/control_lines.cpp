@@ -29,7 +29,7 @@ void ControlLines::take(int peer, const std::shared_ptr<Connection>& connection)
       },
       [this, peer, who](const std::string& reason, FrameFault fault) {
         if (at(peer).get() != who) return;
-        drop(peer);
+        if (fault != FrameFault::bad_checksum) drop(peer);
         on_closed_(peer, reason, fault);
       });
 }
@@ -37,6 +37,8 @@ void ControlLines::take(int peer, const std::shared_ptr<Connection>& connection)
 std::shared_ptr<Connection> ControlLines::drop(int peer) {
   return std::exchange(lines_[static_cast<std::size_t>(peer)], nullptr);
 }
+
+std::string ControlLines::local_address(int peer) const { return at(peer)->local_address(); }
 
 bool ControlLines::empty() const {
   return std::none_of(lines_.begin(), lines_.end(), [](const auto& line) { return line; });

@@ -23,7 +23,8 @@ namespace troupe {
 class ControlLines {
  public:
   using OnFrame = std::function<void(int peer, const FrameHeader&, std::vector<std::byte>)>;
-  /// The line is free again when this runs.
+  /// The line is free again when this runs; but where `fault` is bad_checksum, what came was
+  /// damaged on the way, and the line stays taken so that the peer may be told.
   using OnClosed = std::function<void(int peer, const std::string& reason, FrameFault)>;
 
   /// Frames are sent as this process of `cluster`.
@@ -36,6 +37,8 @@ class ControlLines {
   [[nodiscard]] const std::shared_ptr<Connection>& at(int peer) const {
     return lines_[static_cast<std::size_t>(peer)];
   }
+  /// This end's address on a taken line: "127.0.0.1".
+  [[nodiscard]] std::string local_address(int peer) const;
   [[nodiscard]] bool has(int peer) const { return at(peer) != nullptr; }
   [[nodiscard]] bool empty() const;
   [[nodiscard]] int count() const { return static_cast<int>(lines_.size()); }

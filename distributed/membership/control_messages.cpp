@@ -1,36 +1,44 @@
 #include "distributed/membership/control_messages.h"
 
-#include <sys/random.h>
-
 #include "core/error.h"
+#include "core/secret.h"
 #include "core/sha256.h"
 #include "distributed/membership/json_fields.h"
 #include "distributed/worker_group.h"
 #include "net/frame.h"
+#include "net/link_listener.h"
 
 namespace troupe {
 namespace {
 
 using detail::Json;
+using detail::list_in;
 using detail::number_in;
+using detail::object_in;
 using detail::rank_in;
 using detail::string_in;
 
 // A failure is two sentences of this size at most, in 64 KiB even when every byte is escaped.
 constexpr std::size_t kMaxTextBytes = 4096;
 
-Json json_of(const Endpoint& endpoint) {
-  return {{"host", endpoint.host}, {"port", endpoint.port}};
-}
-
-Endpoint endpoint_in(const Json& json) {
-  return {string_in(json, "host"), static_cast<std::uint16_t>(number_in(json, "port", 65535))};
-}
-
 unsigned digit_of(char c) {
   if (c >= '0' && c <= '9') return static_cast<unsigned>(c - '0');
   if (c >= 'a' && c <= 'f') return static_cast<unsigned>(c - 'a') + 10;
   throw DataError("not a hexadecimal digit.", "");
+}
+
+Json json_of(const LinkAddress& address) {
+  return {{"host", address.host}, {"port", address.port}, {"local", address.local}};
+}
+
+LinkAddress address_in(const Json& json) {
+  LinkAddress address = {string_in(json, "host"),
+                         static_cast<std::uint16_t>(number_in(json, "port", 65535)),
+                         string_in(json, "local")};
+  const bool is_name = address.local.empty() || address.local.size() == kLinkNameBytes;
+  if (!is_name) throw DataError("the name of a Unix socket has another length.", "");
+  for (const char digit : address.local) static_cast<void>(digit_of(digit));
+  return address;
 }
 
 Session session_in(const Json& json) {
@@ -51,18 +59,8 @@ std::string cut_to_fit(const std::string& text) {
 
 Session make_session() {
   Session session{};
-  if (::getrandom(session.data(), session.size(), 0) != static_cast<ssize_t>(session.size())) {
-    throw EnvironmentError("the system gave no random bytes.",
-                           "check getrandom(2) on this system.");
-  }
+  fill_random({session.data(), session.size()});
   return session;
-}
-
-bool same_session(const Session& session, Span<const std::byte> bytes) {
-  if (bytes.size() != session.size()) return false;
-  std::byte difference{0};
-  for (std::size_t i = 0; i < session.size(); ++i) difference |= session[i] ^ bytes[i];
-  return difference == std::byte{0};
 }
 
 Hello make_hello(const Cluster& cluster, const JoinTerms& terms) {
@@ -91,10 +89,10 @@ std::optional<Hello> hello_from(Span<const std::byte> bytes) {
     hello.task = string_in(json, "task");
     hello.fingerprint = string_in(json, "fingerprint");
     hello.signature_hash = string_in(json, "signature_hash");
-    for (const auto& [name, value] : json.at("must_match").items()) {
+    for (const auto& [name, value] : object_in(json, "must_match").items()) {
       hello.must_match[name] = value.get_ref<const std::string&>();
     }
-    hello.listens = endpoint_in(json.at("listens"));
+    hello.listens = address_in(json.at("listens"));
     return hello;
   });
 }
@@ -114,7 +112,7 @@ std::optional<Refusal> refusal_from(Span<const std::byte> bytes) {
 
 std::string to_json(const Welcome& welcome) {
   Json endpoints = Json::array();
-  for (const Endpoint& endpoint : welcome.endpoints) endpoints.push_back(json_of(endpoint));
+  for (const LinkAddress& endpoint : welcome.endpoints) endpoints.push_back(json_of(endpoint));
   return detail::dump_json({{"session", hex_of({welcome.session.data(), welcome.session.size()})},
                             {"endpoints", endpoints}});
 }
@@ -123,8 +121,8 @@ std::optional<Welcome> welcome_from(Span<const std::byte> bytes) {
   return detail::parse_json(bytes, [](const Json& json) {
     Welcome welcome;
     welcome.session = session_in(json);
-    for (const Json& endpoint : json.at("endpoints")) {
-      welcome.endpoints.push_back(endpoint_in(endpoint));
+    for (const Json& endpoint : list_in(json, "endpoints")) {
+      welcome.endpoints.push_back(address_in(endpoint));
     }
     return welcome;
   });

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -18,11 +19,16 @@ namespace troupe {
 
 struct JoinTerms;
 
-/// 16 random bytes that the chief draws; who does not know them cannot make a link.
+/// 16 random bytes that the chief draws: a link belongs to the group that was welcomed with them.
 using Session = std::array<std::byte, 16>;
 [[nodiscard]] Session make_session();
-/// Compares in a time that does not depend on where the bytes differ.
-[[nodiscard]] bool same_session(const Session& session, Span<const std::byte> bytes);
+
+/// Where a worker's data links are to be made.
+struct LinkAddress {
+  std::string host;
+  std::uint16_t port = 0;
+  std::string local;  // LinkListener::digits(); "": by TCP alone
+};
 
 /// What a worker says first.
 struct Hello {
@@ -31,7 +37,7 @@ struct Hello {
   std::string fingerprint;     // cluster_fingerprint()
   std::string signature_hash;  // signature_hash()
   std::map<std::string, std::string> must_match;
-  Endpoint listens;  // where its data links are to be made
+  LinkAddress listens;
 };
 /// This process's, but for where it listens.
 [[nodiscard]] Hello make_hello(const Cluster& cluster, const JoinTerms& terms);
@@ -50,7 +56,7 @@ struct Refusal {
 
 struct Welcome {
   Session session{};
-  std::vector<Endpoint> endpoints;  // by rank
+  std::vector<LinkAddress> endpoints;  // by rank
 };
 [[nodiscard]] std::string to_json(const Welcome& welcome);
 [[nodiscard]] std::optional<Welcome> welcome_from(Span<const std::byte> bytes);

@@ -33,8 +33,9 @@ Door::Door(boost::asio::io_context& context, const Cluster& cluster, const JoinT
       look_(context),
       difference_limit_(context) {}
 
-void Door::take(FirstFrame first) {
-  const auto connection = Connection::make(std::move(first.socket));
+void Door::take(Introduction first) {
+  const std::string proven = first.from.identity.client;
+  const auto connection = Connection::make(std::move(first.from));
   if (first.fault == FrameFault::bad_version) {
     const std::uint16_t theirs = first.header.version;
     return refuse(connection,
@@ -42,7 +43,7 @@ void Door::take(FirstFrame first) {
                   std::min(theirs, kProtocolVersion));  // an older one reads no newer frame
   }
   const auto hello = hello_from(Span<const std::byte>(first.payload));
-  if (!hello) return connection->close();  // malformed
+  if (!hello || hello->task != proven) return connection->close();  // malformed, or somebody else's
   if (const auto refusal = objection(first.header, *hello)) return refuse(connection, *refusal);
   if (is_taken(hello->rank)) return wait_for_seat(connection, *hello);
   let_in(connection, *hello);

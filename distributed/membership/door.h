@@ -21,7 +21,7 @@
 #include "distributed/membership/failure_broadcast.h"
 #include "distributed/membership/heartbeats.h"
 #include "distributed/worker_group.h"
-#include "net/acceptor.h"
+#include "net/strangers.h"
 
 namespace troupe {
 
@@ -46,8 +46,8 @@ class Door {
   Door(boost::asio::io_context& context, const Cluster& cluster, const JoinTerms& terms,
        ControlLines& lines, Heartbeats& heartbeats, FailureBroadcast& failures, DoorKeeper& keeper);
 
-  /// A stranger's first frame, a hello.
-  void take(FirstFrame first);
+  /// A hello, from who has proven to be of this job.
+  void take(Introduction first);
   /// Stops the group for this reason, unless there is one already, when those that have yet to come
   /// have had time to learn it too instead of finding nobody.
   void note_difference(const Failure& failure);

@@ -13,6 +13,12 @@ constexpr std::size_t kMaxNames = 16;  // in one sentence
 /// How the cause of peer_lost() begins; that of a lost link names both of its ends instead.
 std::string gone(const std::string& task) { return task + " is gone: "; }
 
+const std::string& task_of(const Cluster& cluster, int number) {
+  const int server = number - cluster.world_size();
+  return server >= 0 ? cluster.servers[static_cast<std::size_t>(server)].task
+                     : cluster.member(number).task;
+}
+
 }  // namespace
 
 int number_of(const Cluster& cluster) {
@@ -71,10 +77,20 @@ Failure start_timeout(int culprit, const std::string& what, std::chrono::millise
           text("start every task, and check that each can reach ", whom, "."), kExitPeerLost};
 }
 
+// Either end may be at fault, and most likely neither.
+Failure bytes_damaged(const Cluster& cluster, int from, int to, const std::string& address,
+                      const std::string& where) {
+  return {FailureKind::peer_lost, from,
+          text("the link from ", task_of(cluster, from), " to ", task_of(cluster, to), " (",
+               address, ") delivered damaged bytes", where,
+               ": they do not have the checksum that they had ", "when they were sent."),
+          "look for a faulty network card, cable, switch or proxy between the two, or faulty "
+          "memory; then start the whole group again.",
+          kExitPeerLost};
+}
+
 Failure peer_lost(const Cluster& cluster, int number, const std::string& how) {
-  const int server = number - cluster.world_size();
-  const std::string& task = server >= 0 ? cluster.servers[static_cast<std::size_t>(server)].task
-                                        : cluster.member(number).task;
+  const std::string& task = task_of(cluster, number);
   return {FailureKind::peer_lost, number, text(gone(task), how, "."),
           text("look at the log of ", task, ", then start the whole group again."), kExitPeerLost};
 }

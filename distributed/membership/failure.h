@@ -56,6 +56,11 @@ inline constexpr const char* kSameBuild = "run the same build of Troupe in every
                                     std::chrono::milliseconds limit, const std::string& why,
                                     const std::string& whom);
 
+/// The failure that bytes which `from` has sent to `to` (number_of) came as others at `address`,
+/// which is `to`'s; `where`: " in all_reduce #4", or "".
+[[nodiscard]] Failure bytes_damaged(const Cluster& cluster, int from, int to,
+                                    const std::string& address, const std::string& where = "");
+
 /// The failure "`number` is gone" (number_of), with the advice that goes with it.
 [[nodiscard]] Failure peer_lost(const Cluster& cluster, int number, const std::string& how);
 

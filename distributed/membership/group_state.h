@@ -6,6 +6,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -13,9 +14,11 @@
 
 #include "core/clock.h"
 #include "core/unique_fd.h"
+#include "distributed/membership/credentials.h"
 #include "distributed/membership/failure.h"
 #include "distributed/worker_group.h"
 #include "net/network_thread.h"
+#include "net/tls_session.h"
 #include "options/cluster.h"
 
 namespace troupe {
@@ -27,6 +30,7 @@ enum class GroupPhase { joining, started, closed };
 struct PeerSocket {
   int peer = -1;
   UniqueFd fd;
+  std::unique_ptr<TlsSession> tls;  // null: bytes travel as they are
 };
 
 /// What join() hands from the network thread to the calling thread.
@@ -39,11 +43,17 @@ struct JoinedLinks {
 
 class GroupState {
  public:
+  /// Throws: as credentials_of().
   GroupState(Cluster cluster_in, GroupOptions options_in)
-      : cluster(std::move(cluster_in)), options(options_in) {}
+      : cluster(std::move(cluster_in)),
+        options(options_in),
+        credentials(credentials_of(cluster, options)) {}
 
   const Cluster cluster;
   const GroupOptions options;
+  const Credentials credentials;
+  /// Whether bytes of this group may be sent outside this machine.
+  [[nodiscard]] bool may_leave_machine() const { return credentials.encrypt || options.insecure; }
 
   /// Records the failure unless there is one, and wakes whoever waits or polls. False: had one.
   bool fail(const Failure& failure);

@@ -37,6 +37,20 @@ auto parse_json(Span<const std::byte> bytes, Read read) -> std::optional<decltyp
   }
 }
 
+/// The value at `key`, of the kind that `is` asks for: nlohmann would also walk over an object as
+/// if it were a list, over a list as if it were an object, and over null.
+inline const Json& value_in(const Json& json, const char* key, bool (Json::*is)() const noexcept) {
+  const Json& value = json.at(key);
+  if (!(value.*is)()) throw DataError("a value is of another kind.", "");
+  return value;
+}
+inline const Json& list_in(const Json& json, const char* key) {
+  return value_in(json, key, &Json::is_array);
+}
+inline const Json& object_in(const Json& json, const char* key) {
+  return value_in(json, key, &Json::is_object);
+}
+
 inline std::string string_in(const Json& json, const char* key) {
   return json.at(key).get_ref<const std::string&>();
 }

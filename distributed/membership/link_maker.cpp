@@ -3,10 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <boost/asio/buffer.hpp>
-#include <boost/asio/read.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/write.hpp>
 #include <utility>
 
 #include "core/error.h"
@@ -41,20 +38,25 @@ std::vector<int> peers_of(const GroupState& state) {
 }  // namespace
 
 struct LinkMaker::Attempt {
-  Attempt(int with, LinkSocket connected)
-      : peer(with), socket(std::move(connected)), timer(socket.get_executor()) {}
+  Attempt(int with, ProvenSocket connected)
+      : peer(with), link(std::move(connected)), timer(link.socket.get_executor()) {}
   void close() {
-    boost::system::error_code ignored;
     timer.cancel();
-    socket.close(ignored);
+    handshake.reset();
+    link.close();
+  }
+  /// Who waits for the socket reads that it was closed.
+  void close_after_patience(const std::shared_ptr<Attempt>& self) {
+    run_after(timer, patience, [self] { self->close(); });
   }
   int peer;
-  LinkSocket socket;
+  ProvenSocket link;  // once the handshake is over
+  std::shared_ptr<Handshake> handshake;
   std::chrono::milliseconds patience = kFirstPatience;
   bool local = false;
   asio::steady_timer timer;
-  std::vector<std::byte> out;
   std::array<std::byte, kFrameHeaderBytes> in{};
+  [[nodiscard]] Span<std::byte> room() { return {in.data(), in.size()}; }
 };
 
 LinkMaker::LinkMaker(GroupState& state, asio::io_context& context, std::function<void()> on_done,
@@ -64,10 +66,10 @@ LinkMaker::LinkMaker(GroupState& state, asio::io_context& context, std::function
       on_done_(std::move(on_done)),
       on_failure_(std::move(on_failure)) {}
 
-void LinkMaker::listen(const asio::ip::tcp::endpoint& endpoint) {
+void LinkMaker::listen() {
   if (listener_ || state_.options.transport == Transport::tcp) return;
-  listener_ = std::make_unique<LinkListener>(context_, endpoint,
-                                             [this](LinkHello hello) { take(std::move(hello)); });
+  listener_ = std::make_unique<LinkListener>(
+      context_, state_.credentials, [this](Introduction hello) { take(std::move(hello)); });
   if (!listener_->problem().empty()) log_debug(listener_->problem());
 }
 
@@ -77,14 +79,14 @@ void LinkMaker::begin(const Welcome& welcome) {
   made_.address = welcome.endpoints[static_cast<std::size_t>(me)].host;
   made_.workers_on_this_machine = static_cast<int>(
       std::count_if(welcome.endpoints.begin(), welcome.endpoints.end(),
-                    [this](const Endpoint& e) { return e.host == made_.address; }));
+                    [this](const LinkAddress& e) { return e.host == made_.address; }));
   const auto peers = peers_of(state_);
   wanted_ = peers.size();
   for (const int peer : peers) {
     if (peer < me) connect(peer, kFirstPatience);
   }
   while (!early_.empty()) {
-    LinkHello hello = std::move(early_.front());
+    Introduction hello = std::move(early_.front());
     early_.pop_front();
     answer(std::move(hello));
   }
@@ -97,75 +99,92 @@ bool LinkMaker::shares_machine(int peer) const {
 }
 
 void LinkMaker::connect(int peer, std::chrono::milliseconds patience) {
-  const Endpoint& to = welcome_->endpoints[static_cast<std::size_t>(peer)];
-  const auto attempt = std::make_shared<Attempt>(peer, LinkSocket(context_));
+  const LinkAddress& to = welcome_->endpoints[static_cast<std::size_t>(peer)];
+  const auto attempt =
+      std::make_shared<Attempt>(peer, ProvenSocket{StreamSocket(context_), nullptr, {}});
   attempt->patience = patience;
   attempts_.push_back(attempt);
   boost::system::error_code error;
   const auto address = asio::ip::make_address(to.host, error);
   if (error) return retry_later(attempt);
-  const asio::ip::tcp::endpoint endpoint(address, to.port);
   attempt->local = state_.options.transport != Transport::tcp && shares_machine(peer) &&
                    by_tcp_.count(peer) == 0;
-  const auto target = attempt->local ? LinkSocket::endpoint_type(local_endpoint_of(endpoint))
-                                     : LinkSocket::endpoint_type(endpoint);
-  attempt->socket.open(target.protocol(), error);
+  if (attempt->local && to.local.empty()) {
+    return give_up(attempt, Obstacle::no_way, "it does not listen at one");
+  }
+  const auto target = attempt->local
+                          ? StreamSocket::endpoint_type(local_endpoint_of(to.local))
+                          : StreamSocket::endpoint_type(asio::ip::tcp::endpoint(address, to.port));
+  StreamSocket& socket = attempt->link.socket;
+  socket.open(target.protocol(), error);
   if (error) return give_up(attempt, Obstacle::no_way, error.message());
-  prepare_socket(attempt->socket.native_handle());
-  run_after(attempt->timer, patience, [attempt] {
-    attempt->patience = std::min(2 * attempt->patience, kLongestPatience);
-    attempt->close();
-  });
-  attempt->socket.async_connect(target, [this, attempt](const boost::system::error_code& failed) {
+  prepare_socket(socket.native_handle());
+  attempt->close_after_patience(attempt);
+  socket.async_connect(target, [this, attempt](const boost::system::error_code& failed) {
     if (stopped_) return;
-    failed ? give_up(attempt, Obstacle::no_way, failed.message()) : say_hello(attempt);
+    failed ? give_up(attempt, Obstacle::no_way, failed.message()) : prove(attempt);
   });
 }
 
-void LinkMaker::say_hello(const std::shared_ptr<Attempt>& attempt) {
-  const int fd = attempt->socket.native_handle();
+void LinkMaker::prove(const std::shared_ptr<Attempt>& attempt) {
+  const int fd = attempt->link.socket.native_handle();
   if (attempt->local) {
     const std::string objection = peer_objection(fd);
-    if (!objection.empty()) return give_up(attempt, Obstacle::no_way, objection);
+    if (!objection.empty()) return give_up(attempt, Obstacle::stranger, objection);
   } else {
     tune_connected(fd);
   }
+  attempt->timer.cancel();  // the handshake has its own, and does not outlive the attempt
+  const std::weak_ptr<Attempt> whose = attempt;
+  attempt->handshake = Handshake::as_client(
+      std::move(attempt->link.socket), state_.credentials, Purpose::link,
+      state_.cluster.member(attempt->peer).task, attempt->patience,
+      [this, whose](ProvenSocket proven) {
+        const auto made = whose.lock();
+        if (!made || stopped_) return;
+        made->link = std::move(proven);
+        made->handshake.reset();
+        say_hello(made);
+      },
+      [this, whose](const std::string& why) {
+        const auto made = whose.lock();
+        if (!made || stopped_) return;
+        made->handshake.reset();
+        log_debug("no link to ", state_.cluster.member(made->peer).task, " yet: ", why);
+        give_up(made, Obstacle::silence, why);
+      });
+}
+
+void LinkMaker::say_hello(const std::shared_ptr<Attempt>& attempt) {
+  attempt->close_after_patience(attempt);
   FrameHeader header = header_of(state_.cluster, FrameType::link_hello);
   header.payload_bytes = welcome_->session.size();
   header.payload_crc = crc32_of({welcome_->session.data(), welcome_->session.size()});
   const auto head = encode_frame(header);
-  attempt->out.assign(head.begin(), head.end());
-  attempt->out.insert(attempt->out.end(), welcome_->session.begin(), welcome_->session.end());
-  asio::async_write(attempt->socket, asio::buffer(attempt->out),
-                    [attempt](const boost::system::error_code&, std::size_t) {});
-  asio::async_read(attempt->socket, asio::buffer(attempt->in),
-                   [this, attempt](const boost::system::error_code& failed, std::size_t) {
-                     if (stopped_) return;
-                     const bool accepted = !failed && is_accept(*attempt);
-                     if (!accepted || !send_accept(attempt->socket)) {
-                       return give_up(attempt, Obstacle::silence, kNoAnswer);
-                     }
-                     attempt->timer.cancel();
-                     add(attempt);
-                   });
+  std::vector<std::byte> hello(head.begin(), head.end());
+  hello.insert(hello.end(), welcome_->session.begin(), welcome_->session.end());
+  if (!send_now(attempt->link, Span<const std::byte>(hello))) {
+    return give_up(attempt, Obstacle::silence, kNoAnswer);
+  }
+  read_fully(attempt->link, attempt->room(), [this, attempt](bool complete) {
+    if (stopped_) return;
+    const bool accepted = complete && is_accept(*attempt);
+    if (!accepted || !send_accept(attempt->link)) {
+      return give_up(attempt, Obstacle::silence, kNoAnswer);
+    }
+    attempt->timer.cancel();
+    add(attempt);
+  });
 }
 
 // Another Unix socket would fare no better; TCP may, if it may be used.
 void LinkMaker::give_up(const std::shared_ptr<Attempt>& attempt, Obstacle obstacle,
                         const std::string& why) {
-  const bool silent = obstacle == Obstacle::silence;
-  if (!attempt->local || (silent && state_.options.transport == Transport::unix_socket)) {
-    return retry_later(attempt);
-  }
+  const bool only_unix = state_.options.transport == Transport::unix_socket;
+  if (!attempt->local || (obstacle == Obstacle::silence && only_unix)) return retry_later(attempt);
   const std::string cause = text("no Unix socket leads from ", state_.cluster.task(), " to ",
                                  state_.cluster.member(attempt->peer).task, ": ", why);
-  if (state_.options.transport == Transport::unix_socket) {
-    stop();
-    return on_failure_({FailureKind::config, attempt->peer, cause + ".",
-                        "use --transport auto, or let both run in one network namespace as one "
-                        "user.",
-                        kExitUsage});
-  }
+  if (only_unix || obstacle == Obstacle::stranger) return refuse_unix(attempt->peer, cause);
   if (made_.no_unix.empty()) made_.no_unix = cause;
   log_debug(cause, "; TCP is used");
   by_tcp_.insert(attempt->peer);
@@ -174,8 +193,17 @@ void LinkMaker::give_up(const std::shared_ptr<Attempt>& attempt, Obstacle obstac
   connect(attempt->peer, attempt->patience);
 }
 
+void LinkMaker::refuse_unix(int peer, const std::string& cause) {
+  stop();
+  on_failure_({FailureKind::config, peer, cause + ".",
+               "let the workers of a machine run in one network namespace as one user, or use "
+               "--transport tcp.",
+               kExitUsage});
+}
+
 void LinkMaker::retry_later(const std::shared_ptr<Attempt>& attempt) {
   attempt->close();
+  attempt->patience = std::min(2 * attempt->patience, kLongestPatience);
   run_after(attempt->timer, kRetryPause, [this, attempt] {
     if (stopped_) return;
     attempts_.remove(attempt);
@@ -183,38 +211,47 @@ void LinkMaker::retry_later(const std::shared_ptr<Attempt>& attempt) {
   });
 }
 
-void LinkMaker::take(LinkHello hello) {
-  if (stopped_) return;
+void LinkMaker::take(Introduction hello) {
+  if (stopped_ || !is_its_own(hello)) return;
   if (welcome_) return answer(std::move(hello));
   if (early_.size() >= kMaxEarly) early_.pop_front();  // an honest one tries again
   early_.push_back(std::move(hello));
 }
 
-void LinkMaker::answer(LinkHello hello) {
-  const auto peers = peers_of(state_);
-  const int peer = static_cast<int>(hello.header.rank);
-  const bool expected = peer > state_.cluster.rank &&
-                        std::binary_search(peers.begin(), peers.end(), peer) && !has(peer);
-  const bool knows_session = same_session(welcome_->session, Span<const std::byte>(hello.payload));
-  if (!expected || !knows_session || hello.header.generation != state_.cluster.generation) return;
-  if (!send_accept(hello.socket)) return;
+void LinkMaker::answer(Introduction hello) {
+  if (!is_expected(hello) || !send_accept(hello.from)) return;
   // The peer may have given this socket up: it is a link once the peer has said so.
-  const auto attempt = std::make_shared<Attempt>(peer, std::move(hello.socket));
+  const auto attempt =
+      std::make_shared<Attempt>(static_cast<int>(hello.header.rank), std::move(hello.from));
   attempts_.push_back(attempt);
-  asio::async_read(attempt->socket, asio::buffer(attempt->in),
-                   [this, attempt](const boost::system::error_code& failed, std::size_t) {
-                     if (stopped_) return;
-                     const bool confirmed = !failed && is_accept(*attempt) && !has(attempt->peer);
-                     confirmed ? add(attempt) : attempts_.remove(attempt);
-                   });
+  read_fully(attempt->link, attempt->room(), [this, attempt](bool complete) {
+    if (stopped_) return;
+    const bool confirmed = complete && is_accept(*attempt) && !has(attempt->peer);
+    confirmed ? add(attempt) : attempts_.remove(attempt);
+  });
 }
 
-// 64 bytes always fit into the nearly empty send buffer of a new socket, so this does not block.
-bool LinkMaker::send_accept(LinkSocket& socket) const {
+// The rank that it claims must be that of the task that it has proven to be.
+bool LinkMaker::is_its_own(const Introduction& hello) const {
+  const auto rank = static_cast<int>(hello.header.rank);
+  return hello.fault == FrameFault::none && rank < state_.cluster.world_size() &&
+         state_.cluster.member(rank).task == hello.from.identity.client;
+}
+
+bool LinkMaker::is_expected(const Introduction& hello) const {
+  const auto peers = peers_of(state_);
+  const int peer = static_cast<int>(hello.header.rank);
+  const bool is_wanted = peer > state_.cluster.rank &&
+                         std::binary_search(peers.begin(), peers.end(), peer) && !has(peer);
+  const Session& session = welcome_->session;
+  return is_wanted && hello.header.generation == state_.cluster.generation &&
+         same_bytes({session.data(), session.size()}, Span<const std::byte>(hello.payload));
+}
+
+// 64 bytes always fit into the nearly empty send buffer of a new socket.
+bool LinkMaker::send_accept(ProvenSocket& to) const {
   const auto bytes = encode_frame(header_of(state_.cluster, FrameType::link_accept));
-  boost::system::error_code failed;
-  asio::write(socket, asio::buffer(bytes), failed);
-  return !failed;
+  return send_now(to, {bytes.data(), bytes.size()});
 }
 
 bool LinkMaker::is_accept(const Attempt& attempt) const {
@@ -227,10 +264,10 @@ bool LinkMaker::is_accept(const Attempt& attempt) const {
 
 void LinkMaker::add(const std::shared_ptr<Attempt>& attempt) {
   boost::system::error_code error;
-  UniqueFd fd(attempt->socket.release(error));
+  UniqueFd fd(attempt->link.socket.release(error));
   attempts_.remove(attempt);
   if (error) return;
-  made_.sockets.push_back({attempt->peer, std::move(fd)});
+  made_.sockets.push_back({attempt->peer, std::move(fd), std::move(attempt->link.tls)});
   if (made_.sockets.size() != wanted_) return;
   close_attempts();  // those that peers have given up
   state_.set_links(std::exchange(made_, {}));

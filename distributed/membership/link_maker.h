@@ -1,10 +1,11 @@
 // LinkMaker: makes this worker's data links once the group is complete.
 //
-// Who is linked with whom: topology.h. The higher rank connects; the first frame names session,
-// rank and generation, the answer is link_accept, and the connecting side, which may have given the
-// socket up meanwhile, says link_accept too: only then is it a link for both. Within a machine (the
-// same address in the welcome) a Unix socket is tried first, unless GroupOptions::transport forbids
-// it. Thread rule: network thread.
+// Who is linked with whom: topology.h. The higher rank connects, and both ends prove who they are;
+// the first frame names session, rank and generation, the answer is link_accept, and the connecting
+// side, which may have given the socket up meanwhile, says link_accept too: only then is it a link
+// for both. Within a machine (the same address in the welcome) a Unix socket is tried first, unless
+// GroupOptions::transport forbids it; a process of another user there ends the attempt for good,
+// and is not met by TCP instead. Thread rule: network thread.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -32,25 +33,30 @@ class LinkMaker {
   LinkMaker(const LinkMaker&) = delete;
   LinkMaker& operator=(const LinkMaker&) = delete;
 
-  /// Lets workers of this machine connect beside the TCP endpoint that this worker is known by; to
-  /// be called before anybody is told of that endpoint.
-  void listen(const boost::asio::ip::tcp::endpoint& endpoint);
+  /// Lets workers of this machine connect by a Unix socket, whose name local_digits() then tells.
+  void listen();
+  /// As LinkAddress::local.
+  [[nodiscard]] std::string local_digits() const { return listener_ ? listener_->digits() : ""; }
   /// Connects to the lower ranks; retries until the links are made or stop().
   void begin(const Welcome& welcome);
   /// A higher rank's link hello; it may come before begin().
-  void take(LinkHello hello);
+  void take(Introduction hello);
   void stop();
 
  private:
   struct Attempt;
   void connect(int peer, std::chrono::milliseconds patience);
+  void prove(const std::shared_ptr<Attempt>& attempt);
   void say_hello(const std::shared_ptr<Attempt>& attempt);
-  /// Why a link was not made: the peer was silent, or nothing leads to it.
-  enum class Obstacle { silence, no_way };
+  /// Why a link was not made: the peer was silent, nothing leads to it, or it is another user's.
+  enum class Obstacle { silence, no_way, stranger };
   void give_up(const std::shared_ptr<Attempt>& attempt, Obstacle obstacle, const std::string& why);
   void retry_later(const std::shared_ptr<Attempt>& attempt);
-  void answer(LinkHello hello);
-  [[nodiscard]] bool send_accept(LinkSocket& socket) const;
+  void refuse_unix(int peer, const std::string& cause);
+  void answer(Introduction hello);
+  [[nodiscard]] bool is_its_own(const Introduction& hello) const;
+  [[nodiscard]] bool is_expected(const Introduction& hello) const;
+  [[nodiscard]] bool send_accept(ProvenSocket& to) const;
   [[nodiscard]] bool is_accept(const Attempt& attempt) const;
   void add(const std::shared_ptr<Attempt>& attempt);
   void close_attempts();
@@ -63,8 +69,8 @@ class LinkMaker {
   std::function<void(const Failure&)> on_failure_;
   std::unique_ptr<LinkListener> listener_;
   std::optional<Welcome> welcome_;
-  std::set<int> by_tcp_;        // peers of this machine that no Unix socket reaches
-  std::list<LinkHello> early_;  // link hellos that came before the welcome; bounded
+  std::set<int> by_tcp_;           // peers of this machine that no Unix socket reaches
+  std::list<Introduction> early_;  // link hellos that came before the welcome; bounded
   std::list<std::shared_ptr<Attempt>> attempts_;
   JoinedLinks made_;
   std::size_t wanted_ = 0;

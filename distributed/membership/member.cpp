@@ -9,7 +9,6 @@
 
 namespace troupe {
 namespace asio = boost::asio;
-using asio::ip::tcp;
 
 namespace {
 
@@ -39,7 +38,8 @@ GroupMember::GroupMember(GroupState& state, asio::io_context& context,
       links_(
           state, context, [this] { send(FrameType::ready, ""); },
           [this](const Failure& failure) { report(failure); }),
-      connector_(context, chief().address->host, chief().address->port),
+      connector_(context, chief().address->host, chief().address->port, state.credentials,
+                 Purpose::control, chief().task),
       start_watch_(
           context, state.options.start_timeout, [this] { return waited_for(); },
           [this] { on_start_timeout(); }) {}
@@ -53,15 +53,16 @@ void GroupMember::join() {
 void GroupMember::reach(const std::string& why, std::chrono::milliseconds pause) {
   stage_ = Stage::reaching;
   if (const auto former = lines_.drop(0)) former->close();
-  connector_.start(pause, why, [this](tcp::socket socket) {
-    if (!state_.failed()) on_connected(std::move(socket));
+  connector_.start(pause, why, [this](ProvenSocket proven) {
+    if (!state_.failed()) on_connected(std::move(proven));
   });
 }
 
-void GroupMember::on_connected(tcp::socket socket) {
-  const auto connection = Connection::make(std::move(socket));
+void GroupMember::on_connected(ProvenSocket proven) {
+  const auto connection = Connection::make(std::move(proven));
   ensure_acceptor(*connection);
-  hello_.listens = {acceptor_->endpoint().address().to_string(), acceptor_->endpoint().port()};
+  const auto here = acceptor_->endpoint();
+  hello_.listens = {here.address().to_string(), here.port(), links_.local_digits()};
   lines_.take(0, connection);
   heartbeats_.watch(0);
   stage_ = Stage::waiting;
@@ -71,13 +72,12 @@ void GroupMember::on_connected(tcp::socket socket) {
 // A member that has no address in the cluster listens where the chief can see it.
 void GroupMember::ensure_acceptor(const Connection& connection) {
   if (!acceptor_) {
-    const auto local = connection.socket().local_endpoint().address().to_string();
-    acceptor_ = std::make_unique<Acceptor>(context_, local, std::uint16_t{0});
+    acceptor_ = std::make_unique<Acceptor>(context_, connection.local_address(), std::uint16_t{0});
   }
   if (std::exchange(accepting_, true)) return;
-  links_.listen(acceptor_->endpoint());
-  acceptor_->start([this](FirstFrame first) {
-    if (first.is_link_hello()) links_.take(std::move(first));  // else it is closed with its socket
+  links_.listen();
+  acceptor_->start(state_.credentials, [this](Introduction first) {
+    if (first.purpose() == Purpose::link) links_.take(std::move(first));  // else it is closed
   });
 }
 
@@ -141,12 +141,13 @@ void GroupMember::on_welcome(const Welcome& welcome) {
   if (stage_ != Stage::waiting || welcome.endpoints.size() != count) {
     return lose_chief("its welcome does not fit the cluster");
   }
-  for (const Endpoint& endpoint : welcome.endpoints) {
-    if (state_.options.insecure || is_loopback_host(endpoint.host)) continue;
+  for (const LinkAddress& address : welcome.endpoints) {
+    if (state_.may_leave_machine() || is_loopback_host(address.host)) continue;
     state_.fail({FailureKind::config, 0,
-                 text("the chief names ", to_text(endpoint.host, endpoint.port),
-                      " as a worker's address, outside loopback."),
-                 "pass --insecure to every worker on a network that you trust.", kExitUsage});
+                 text("the chief names ", to_text(address.host, address.port),
+                      " as a worker's address, but all of the cluster's are on this machine, where "
+                      "nothing is encrypted."),
+                 "give the cluster description the addresses that the workers have.", kExitUsage});
     return;
   }
   stage_ = Stage::linking;
@@ -161,6 +162,10 @@ void GroupMember::on_closed(const std::string& reason, FrameFault fault) {
   }
   if (stage_ == Stage::reaching || stage_ == Stage::waiting)
     return reach(reason, Connector::kRetryPause);
+  if (fault == FrameFault::bad_checksum) {
+    return lose_chief_by(
+        bytes_damaged(state_.cluster, 0, state_.cluster.rank, lines_.local_address(0)));
+  }
   lose_chief(reason + " without a goodbye");
 }
 
@@ -188,9 +193,12 @@ std::string GroupMember::waited_for() const {
 }
 
 void GroupMember::lose_chief(const std::string& how) {
+  lose_chief_by(peer_lost(state_.cluster, 0, how));
+}
+
+void GroupMember::lose_chief_by(const Failure& failure) {
   if (state_.failed()) return;
   // If the chief was only stopped it reads here, when it runs again, that it was given up.
-  const Failure failure = peer_lost(state_.cluster, 0, how);
   send(FrameType::report, to_json(failure));
   state_.fail(failure);
 }

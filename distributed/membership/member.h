@@ -35,7 +35,7 @@ class GroupMember final : public ControlPlane {
   enum class Stage { reaching, waiting, linking, running, leaving };
 
   void reach(const std::string& why, std::chrono::milliseconds pause);
-  void on_connected(boost::asio::ip::tcp::socket socket);
+  void on_connected(ProvenSocket proven);
   void ensure_acceptor(const Connection& connection);
   void on_frame(const FrameHeader& header, const std::vector<std::byte>& payload);
   [[nodiscard]] bool on_signature(const std::string& lines);
@@ -46,6 +46,7 @@ class GroupMember final : public ControlPlane {
   void on_start_timeout();
   [[nodiscard]] std::string waited_for() const;
   void lose_chief(const std::string& how);
+  void lose_chief_by(const Failure& failure);
   void send(FrameType type, const std::string& payload);
   [[nodiscard]] const Member& chief() const { return state_.cluster.members[0]; }
 

@@ -9,6 +9,7 @@
 #include "core/log.h"
 #include "core/text.h"
 #include "distributed/membership/chief.h"
+#include "distributed/membership/credentials.h"
 #include "distributed/membership/member.h"
 #include "net/address.h"
 
@@ -30,7 +31,7 @@ void check_hello_fits(const JoinTerms& terms) {
   }
 }
 
-void check_addresses(const Cluster& cluster, const GroupOptions& options) {
+void check_cluster(const Cluster& cluster) {
   const bool alone = cluster.world_size() == 1;
   if (alone) return;
   TROUPE_CHECK(cluster.rank >= 0 && cluster.rank < cluster.world_size());
@@ -40,23 +41,14 @@ void check_addresses(const Cluster& cluster, const GroupOptions& options) {
         text("the cluster has ", cluster.world_size(), " workers (limit ", kMaxWorldSize, ")."),
         "use fewer workers.");
   }
-  for (const Member& member : cluster.members) {
-    if (!member.address || is_loopback_host(member.address->host)) continue;
-    if (!options.insecure) {
-      throw ConfigError(
-          text(describe_member(member), " (from ", cluster.origin,
-               ") is outside loopback, and traffic between workers is neither authenticated nor "
-               "encrypted."),
-          "pass --insecure if you trust every machine on that network.");
-    }
-  }
 }
 
 }  // namespace
 
 Membership::Membership(Cluster cluster, const GroupOptions& options)
     : state_(std::move(cluster), options) {
-  check_addresses(state_.cluster, options);
+  check_cluster(state_.cluster);
+  warn_of_open_traffic(state_.cluster, options);
   if (state_.cluster.world_size() > 1) listen();
 }
 
@@ -72,15 +64,11 @@ void Membership::listen() {
     return;  // a member without an address listens where its connection to the chief begins
   }
   const auto address = acceptor_->endpoint().address();
-  if (!address.is_loopback() && !state_.options.insecure) {
+  if (!address.is_loopback() && !state_.may_leave_machine()) {
     throw ConfigError(text("the listening socket ", to_text(acceptor_->endpoint()),
-                           " is outside loopback, and traffic between workers is neither "
-                           "authenticated nor encrypted."),
-                      "pass --insecure if you trust every machine on that network.");
-  }
-  if (!address.is_loopback()) {
-    log_warning("listening on ", to_text(acceptor_->endpoint()),
-                ": traffic between workers is neither authenticated nor encrypted (--insecure)");
+                           " is outside loopback, but all addresses of the cluster (from ",
+                           cluster.origin, ") are on this machine, where nothing is encrypted."),
+                      "listen at the address that the cluster description has for this worker.");
   }
 }
 

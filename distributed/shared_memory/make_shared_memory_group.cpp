@@ -197,14 +197,15 @@ void log_choice(const GroupState& state, const std::string& what) {
 /// As this worker's own links are: at the end that was called, nobody knows why one is TCP.
 std::string links_in_words(const CallEnvironment& environment, const JoinedLinks& joined) {
   const GroupState& state = environment.state;
-  if (state.options.transport == Transport::tcp) return "TCP (--transport tcp)";
-  if (!joined.no_unix.empty()) return text("TCP (", joined.no_unix, ")");
+  const std::string tcp = state.credentials.encrypt ? "TCP with TLS" : "TCP";
+  if (state.options.transport == Transport::tcp) return text(tcp, " (--transport tcp)");
+  if (!joined.no_unix.empty()) return text(tcp, " (", joined.no_unix, ")");
   const auto is_local = [](const auto& entry) { return entry.second.is_local(); };
   const auto& links = environment.links;
   const bool some = std::any_of(links.begin(), links.end(), is_local);
   const bool all = joined.workers_on_this_machine == state.cluster.world_size() &&
                    std::all_of(links.begin(), links.end(), is_local);
-  return all ? "Unix sockets" : (some ? "Unix sockets and TCP" : "TCP");
+  return all ? "Unix sockets" : (some ? text("Unix sockets and ", tcp) : tcp);
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ ServerClient::ServerClient(Cluster cluster, GroupOptions options, ServerOptions 
       model_(std::move(model)),
       network_(std::make_unique<NetworkThread>()),
       heard_(cluster_.servers.size()) {
-  check_server_addresses(cluster_, options_);
+  check_server_cluster(cluster_, options_);
 }
 
 ServerClient::~ServerClient() { network_->stop(); }

@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "distributed/membership/credentials.h"
 #include "distributed/membership/join_terms.h"
 #include "servers/wire/row_messages.h"
 
@@ -37,9 +38,10 @@ ServerLinks::ServerLinks(const Cluster& cluster, const GroupOptions& options,
           [this](int server, const std::string& how) { on_silence(server, how); }),
       failures_(context, lines_, [this](const Failure& failure) { inbox_.fail(failure); }),
       stages_(cluster.servers.size(), Stage::reaching) {
+  const Credentials credentials = credentials_of(cluster, options);
   for (const Member& each : cluster.servers) {
-    connectors_.push_back(
-        std::make_unique<Connector>(context, each.address->host, each.address->port));
+    connectors_.push_back(std::make_unique<Connector>(
+        context, each.address->host, each.address->port, credentials, Purpose::serving, each.task));
   }
 }
 
@@ -55,15 +57,12 @@ void ServerLinks::reach(int server, std::chrono::milliseconds pause, const std::
   stage(server) = Stage::reaching;
   inbox_.note(server, why);
   connectors_[static_cast<std::size_t>(server)]->start(
-      pause, why,
-      [this, server](boost::asio::ip::tcp::socket socket) {
-        on_connected(server, std::move(socket));
-      },
+      pause, why, [this, server](ProvenSocket proven) { on_connected(server, std::move(proven)); },
       [this, server](const std::string& trouble) { inbox_.note(server, trouble); });
 }
 
-void ServerLinks::on_connected(int server, boost::asio::ip::tcp::socket socket) {
-  const auto connection = Connection::make(std::move(socket));
+void ServerLinks::on_connected(int server, ProvenSocket proven) {
+  const auto connection = Connection::make(std::move(proven));
   connection->set_limits(bulk_limits(model_, server));
   lines_.take(server, connection);
   heartbeats_.watch(server);
@@ -151,6 +150,10 @@ void ServerLinks::on_closed(int server, const std::string& reason, FrameFault fa
     return fail(other_version(cluster_, "the parameter server " + member(server).task, reason));
   }
   if (stage(server) == Stage::greeting) return reach(server, Connector::kRetryPause, reason);
+  if (fault == FrameFault::bad_checksum) {
+    return fail(bytes_damaged(cluster_, cluster_.world_size() + server, cluster_.rank,
+                              lines_.local_address(server)));
+  }
   if (stage(server) != Stage::leaving) return lose(server, reason + " without a goodbye");
   stage(server) = Stage::left;
   FrameHeader header;

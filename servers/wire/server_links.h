@@ -46,7 +46,7 @@ class ServerLinks {
  private:
   enum class Stage { reaching, greeting, joined, leaving, left };
   void reach(int server, std::chrono::milliseconds pause, const std::string& why);
-  void on_connected(int server, boost::asio::ip::tcp::socket socket);
+  void on_connected(int server, ProvenSocket proven);
   void on_frame(int server, const FrameHeader& header, std::vector<std::byte> payload);
   [[nodiscard]] bool on_control(int server, const FrameHeader& header,
                                 const std::vector<std::byte>& payload);

@@ -7,15 +7,15 @@
 #include "core/sha256.h"
 #include "core/text.h"
 #include "distributed/membership/control_messages.h"
-#include "distributed/membership/failure.h"
+#include "distributed/membership/credentials.h"
 #include "distributed/membership/json_fields.h"
-#include "net/address.h"
 #include "net/frame.h"
 
 namespace troupe {
 namespace {
 
 using detail::Json;
+using detail::list_in;
 using detail::number_of;
 using detail::string_in;
 
@@ -36,10 +36,20 @@ Json json_of(const std::map<std::int64_t, std::int64_t>& histogram) {
   }
   return pairs;
 }
+/// By ascending keys. `Number` can hold `largest` of them.
+template <class Number>
+std::map<Number, std::int64_t> pairs_in(const Json& json, const char* key, std::uint64_t largest) {
+  std::map<Number, std::int64_t> pairs;
+  for (const Json& pair : list_in(json, key)) {
+    const auto first = static_cast<Number>(number_of(pair.at(0), largest));
+    const bool ascends = pairs.empty() || pairs.rbegin()->first < first;
+    if (!ascends || pair.size() != 2) throw DataError("a list of pairs is in disorder.", "");
+    pairs.emplace_hint(pairs.end(), first, clock_of(pair.at(1)));
+  }
+  return pairs;
+}
 std::map<std::int64_t, std::int64_t> histogram_in(const Json& json, const char* key) {
-  std::map<std::int64_t, std::int64_t> histogram;
-  for (const Json& pair : json.at(key)) histogram[clock_of(pair.at(0))] = clock_of(pair.at(1));
-  return histogram;
+  return pairs_in<std::int64_t>(json, key, static_cast<std::uint64_t>(kMaxClock));
 }
 
 Json json_of(const std::vector<std::string>& lines) {
@@ -85,13 +95,8 @@ std::string to_json(const TargetClocks& targets) {
 }
 
 std::optional<TargetClocks> target_clocks_from(Span<const std::byte> bytes) {
-  return detail::parse_json(bytes, [](const Json& json) {
-    TargetClocks targets;
-    for (const Json& pair : json.at("clocks")) {
-      targets[static_cast<int>(number_of(pair.at(0), kMaxWorldSize - 1))] = clock_of(pair.at(1));
-    }
-    return targets;
-  });
+  return detail::parse_json(
+      bytes, [](const Json& json) { return pairs_in<int>(json, "clocks", kMaxWorldSize - 1); });
 }
 
 std::string finish_to_json(const std::string& reason) {
@@ -137,7 +142,7 @@ JoinTerms server_terms(JoinTerms terms, const ServerOptions& pace, const ServedM
   return terms;
 }
 
-void check_server_addresses(const Cluster& cluster, const GroupOptions& options) {
+void check_server_cluster(const Cluster& cluster, const GroupOptions& options) {
   TROUPE_CHECK(!cluster.servers.empty());
   const auto processes = cluster.members.size() + cluster.servers.size();
   if (processes > kMaxWorldSize) {
@@ -147,13 +152,9 @@ void check_server_addresses(const Cluster& cluster, const GroupOptions& options)
   }
   for (const Member& server : cluster.servers) {
     TROUPE_CHECK(server.address.has_value());
-    if (options.insecure || is_loopback_host(server.address->host)) continue;
-    throw ConfigError(
-        text(describe_member(server), " (from ", cluster.origin,
-             ") is outside loopback, and traffic with parameter servers is neither authenticated "
-             "nor encrypted."),
-        "pass --insecure if you trust every machine on that network.");
   }
+  static_cast<void>(credentials_of(cluster, options));
+  warn_of_open_traffic(cluster, options);
 }
 
 }  // namespace troupe

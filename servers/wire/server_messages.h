@@ -68,8 +68,9 @@ struct PaceStatistics {
 [[nodiscard]] JoinTerms server_terms(JoinTerms terms, const ServerOptions& pace,
                                      const ServedModel& model);
 
-/// Throws: ConfigError for an address outside loopback without `insecure`, and for more processes
-/// than the protocol has numbers.
-void check_server_addresses(const Cluster& cluster, const GroupOptions& options);
+/// Warns where bytes leave the machine unencrypted.
+/// Throws: ConfigError for a group without a secret, and for more processes than the protocol has
+/// numbers.
+void check_server_cluster(const Cluster& cluster, const GroupOptions& options);
 
 }  // namespace troupe

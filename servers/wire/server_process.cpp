@@ -6,6 +6,7 @@
 #include "core/log.h"
 #include "core/stop_signal.h"
 #include "core/text.h"
+#include "distributed/membership/credentials.h"
 #include "servers/wire/server_messages.h"
 
 namespace troupe {
@@ -21,7 +22,9 @@ ServerProcess::ServerProcess(Cluster cluster, GroupOptions options, ServerOption
           [this](int rank, const FrameHeader& header, std::vector<std::byte> payload) {
             on_frame(rank, header, std::move(payload));
           },
-          [this](int rank, const std::string& reason, FrameFault) { on_closed(rank, reason); }),
+          [this](int rank, const std::string& reason, FrameFault fault) {
+            on_closed(rank, reason, fault);
+          }),
       heartbeats_(
           context_, options_, lines_,
           [this](int rank) {
@@ -37,7 +40,7 @@ ServerProcess::ServerProcess(Cluster cluster, GroupOptions options, ServerOption
       ending_(context_, cluster_, options_.close_timeout, lines_, heartbeats_, failures_,
               steps_.keeper()),
       seats_(cluster_.members.size()) {
-  check_server_addresses(cluster_, options_);
+  check_server_cluster(cluster_, options_);
   const Endpoint& here = *cluster_.servers.at(static_cast<std::size_t>(cluster_.server)).address;
   const int inherited = cluster_.listener.take();
   acceptor_ = inherited >= 0 ? std::make_unique<Acceptor>(context_, inherited)
@@ -50,7 +53,9 @@ void ServerProcess::run(const JoinTerms& terms) {
   door_.emplace(context_, cluster_, server_terms(terms, pace_, model_), lines_, heartbeats_,
                 failures_, keeper);
   ending_.watch_signals();
-  acceptor_->start([this](FirstFrame first) { door_->take(std::move(first)); });
+  acceptor_->start(credentials_of(cluster_, options_), [this](Introduction first) {
+    if (first.purpose() == Purpose::serving) door_->take(std::move(first));  // else it is closed
+  });
   start_watch_.begin();
   heartbeats_.start();
   while (!context_.stopped()) {
@@ -154,8 +159,12 @@ void ServerProcess::on_goodbye(int rank) {
   examine();
 }
 
-void ServerProcess::on_closed(int rank, const std::string& reason) {
+void ServerProcess::on_closed(int rank, const std::string& reason, FrameFault fault) {
   if (failures_.begun()) return;
+  if (fault == FrameFault::bad_checksum) {
+    return lose_by(rank, "it sent bytes that came damaged",
+                   bytes_damaged(cluster_, rank, number_of(cluster_), lines_.local_address(rank)));
+  }
   if (heartbeats_.is_retired(rank)) return ending_.end_if_left();
   lose(rank, reason + " without a goodbye");
 }
@@ -163,10 +172,13 @@ void ServerProcess::on_closed(int rank, const std::string& reason) {
 // The connection of a worker that is given up stays open until it hangs up: if it was only stopped,
 // it reads there, when it runs again, what has happened.
 void ServerProcess::lose(int rank, const std::string& how) {
-  const auto connection = lines_.drop(rank);
+  lose_by(rank, how, peer_lost(cluster_, rank, how));
+}
+
+void ServerProcess::lose_by(int rank, const std::string& how, const Failure& failure) {
   const bool took_part = steps_.clocks().live(rank);
-  const Failure failure = peer_lost(cluster_, rank, how);
   if (rank == 0 && took_part) return fail(failure);
+  const auto connection = lines_.drop(rank);
   PaceKeeper& keeper = steps_.keeper();
   const std::int64_t step = keeper.launched() ? keeper.step() : 0;
   steps_.leave(rank);

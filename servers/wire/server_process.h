@@ -31,7 +31,7 @@ class ServerProcess : private DoorKeeper {
   /// Binds this server's address. `store` outlives this object.
   /// Blocks: until its own name is known, at most start_timeout.
   /// Throws: EnvironmentError (port taken, address not ours), RendezvousError (the name did not
-  /// become known), ConfigError (an address outside loopback without `insecure`).
+  /// become known), ConfigError (as check_server_cluster).
   ServerProcess(Cluster cluster, GroupOptions options, ServerOptions pace, ServedModel model,
                 ParameterStore& store);
   /// Serves until the chief has ended training and the workers have left. A signal to
@@ -60,8 +60,9 @@ class ServerProcess : private DoorKeeper {
   [[nodiscard]] bool on_report(int rank, Span<const std::byte> payload);
   [[nodiscard]] bool on_enter(int rank, const FrameHeader& header);
   void on_goodbye(int rank);
-  void on_closed(int rank, const std::string& reason);
+  void on_closed(int rank, const std::string& reason, FrameFault fault);
   void lose(int rank, const std::string& how);
+  void lose_by(int rank, const std::string& how, const Failure& failure);
   void examine();
   void on_start_timeout();
   [[nodiscard]] std::string waited_for() const;

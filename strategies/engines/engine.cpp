@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/text.h"
+#include "distributed/membership/credentials.h"
 #include "strategies/device.h"
 
 namespace troupe::detail {
@@ -53,6 +54,9 @@ EngineChoice choose_automatically(const StrategyOptions& options) {
   if (const std::string lacks = engine_lacks(Communication::nccl); !lacks.empty()) {
     return {Communication::native, "by way of host memory: there is no nccl, " + lacks};
   }
+  if (encrypts(options.cluster, options.group)) {
+    return {Communication::native, "by way of host memory: nccl does not encrypt (--insecure)"};
+  }
   return {Communication::nccl, "the replicas are on GPUs"};
 }
 
@@ -81,6 +85,12 @@ EngineChoice choose_engine(const StrategyOptions& options) {
     throw ConfigError(text("--compress ", name_of(options.compress), " and ", choice.reason,
                            " do not go together: only the native engine compresses."),
                       "use --communication native, or --compress none.");
+  }
+  if (engine != Communication::native && encrypts(options.cluster, options.group)) {
+    throw ConfigError(text(choice.reason, " does not encrypt, and the cluster of ",
+                           options.cluster.origin, " reaches beyond this machine."),
+                      "use --communication native; or give every worker --insecure, on a network "
+                      "where everyone is trusted.");
   }
   if (engine == Communication::nccl && !on_gpu(options)) {
     throw ConfigError("--communication nccl sums on GPUs, and the replicas are on the CPU.",

@@ -11,6 +11,8 @@ set(launchers_flags
     --host --map-by --bind-to
     # torchrun
     --nnodes --nproc_per_node --rdzv_backend --rdzv_endpoint --rdzv_id --max_restarts --no_python --no-python
+    # kubectl
+    --from-file
     # apt-get, useradd, docker, systemctl
     --no-install-recommends --create-home --uid --from --now --init)
 

@@ -33,17 +33,34 @@ def flags_of(container):
     return dict(word.partition("=")[::2] for word in words)
 
 
-def check_pod(name, pod):
-    """What all pods have; returns the only container and its flags."""
+def check_secret(name, pod, container, flags, member):
+    """Whoever takes part in the group reads the secret, as docs/security.md says; an evaluator has none."""
+    check("--insecure" not in flags, f"{name}: not encrypted")
+    variables = {entry["name"]: entry.get("value", "") for entry in container.get("env", [])}
+    volumes = {volume["name"]: volume["secret"] for volume in pod["volumes"] if "secret" in volume}
+    if not member:
+        check(not volumes and "TROUPE_SECRET_FILE" not in variables, f"{name}: has the secret")
+        return
+    check(list(volumes.values()) == [{"secretName": "troupe", "defaultMode": 0o440}], f"{name}: secret {volumes}")
+    check("fsGroup" in pod.get("securityContext", {}), f"{name}: only root may read the secret")
+    paths = [mount["mountPath"] for mount in container["volumeMounts"] if mount["name"] in volumes and mount["readOnly"]]
+    check([variables.get("TROUPE_SECRET_FILE")] == [path + "/key" for path in paths],
+          f"{name}: TROUPE_SECRET_FILE is not in the volume")
+
+
+def check_pod(name, pod, member):
+    """What all pods have, and `member`s of the group; returns the only container and its flags."""
     check(len(pod["containers"]) == 1, f"{name}: more than one container")
     container = pod["containers"][0]
     flags = flags_of(container)
     check(flags.get("--mode") == "train-and-evaluate", f"{name}: another mode")
     mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
-    volumes = {volume["name"]: volume["persistentVolumeClaim"]["claimName"] for volume in pod["volumes"]}
+    volumes = {volume["name"]: volume for volume in pod["volumes"]}
     check(set(mounts) == set(volumes), f"{name}: mounts {mounts}, volumes {volumes}")
-    check(any(flags.get("--model-dir", "").startswith(path + "/") for path in mounts.values()),
+    claimed = [path for volume, path in mounts.items() if "persistentVolumeClaim" in volumes[volume]]
+    check(any(flags.get("--model-dir", "").startswith(path + "/") for path in claimed),
           f"{name}: --model-dir is on no mounted volume")
+    check_secret(name, pod, container, flags, member)
     return container, flags
 
 
@@ -65,7 +82,7 @@ def check_jobset(document):
     for job_name, job in jobs.items():
         job_spec = job["template"]["spec"]
         pod = job_spec["template"]["spec"]
-        container, flags = check_pod(job_name, pod)
+        container, flags = check_pod(job_name, pod, job_name == "workers")
         all_flags.append(flags)
         # podFailurePolicy needs this, and names containers.
         check(pod["restartPolicy"] == "Never", f"{job_name}: restartPolicy")
@@ -89,7 +106,7 @@ def check_jobset(document):
           "workers: TROUPE_CHIEF_ADDRESS is not the name of the first pod")
     for variable in ("TROUPE_RANK", "TROUPE_GENERATION"):
         check("fieldPath" in variables[variable]["valueFrom"]["fieldRef"], f"workers: {variable}")
-    evaluator = check_pod("evaluator", jobs["evaluator"]["template"]["spec"]["template"]["spec"])[1]
+    evaluator = check_pod("evaluator", jobs["evaluator"]["template"]["spec"]["template"]["spec"], False)[1]
     check(evaluator.get("--task") == "evaluator", "evaluator: no --task=evaluator")
     check_same(all_flags)
 
@@ -105,7 +122,7 @@ def check_tfjob(document):
     all_flags = []
     for role, spec in roles.items():
         check(spec["restartPolicy"] == "ExitCode", f"{role}: restartPolicy")
-        container, flags = check_pod(role, spec["template"]["spec"])
+        container, flags = check_pod(role, spec["template"]["spec"], role != "Evaluator")
         all_flags.append(flags)
         check(container["name"] == "tensorflow", f"{role}: the operator needs a container tensorflow")
         check({"name": "tfjob-port", "containerPort": 2222} in container["ports"], f"{role}: port")

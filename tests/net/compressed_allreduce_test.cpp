@@ -176,8 +176,8 @@ TEST_SUITE("net") {
       const auto [full, half] = bytes_of_both(world_size, n);
       const auto messages = static_cast<std::uint64_t>(world_size);
       // Headers have 64 bytes. In full each rank sends a message to every other one.
-      CHECK(full == 2 * (messages - 1) * n * 4 + messages * (messages - 1) * 64);
-      CHECK(half == 2 * (messages - 1) * n * 2 + messages * 64);
+      CHECK(full == 2 * (messages - 1) * n * 4 + messages * (messages - 1) * (64 + 2 * 4));
+      CHECK(half == 2 * (messages - 1) * n * 2 + messages * (64 + 2 * (messages - 1) * 4));
     }
   }
 

@@ -11,11 +11,13 @@
 #include <future>
 
 #include "net/acceptor.h"
+#include "tests/support/run_ranks.h"
 #include "tests/support/test_prelude.h"
 
 namespace {
 
-using namespace troupe;  // NOLINT: a test
+using namespace troupe;           // NOLINT: a test
+using namespace troupe::testing;  // NOLINT: a test
 
 constexpr std::uint16_t kPort = 40'000;
 constexpr std::chrono::seconds kLimit{20};
@@ -48,9 +50,10 @@ TEST_SUITE("net") {
         return;
       }
       boost::asio::io_context context;
-      Connector connector(context, "127.0.0.1", kPort);
+      const Credentials worker = {test_secret(), false, "worker/1", 0};
+      Connector connector(context, "127.0.0.1", kPort, worker, Purpose::control, "worker/0");
       bool connected = false;
-      connector.start({}, "", [&](const boost::asio::ip::tcp::socket&) { connected = true; });
+      connector.start({}, "", [&](const ProvenSocket&) { connected = true; });
       const auto end = std::chrono::steady_clock::now() + kLimit;
       while (connector.trouble().empty() && !connected && context.run_one_until(end) > 0) {
       }
@@ -58,7 +61,8 @@ TEST_SUITE("net") {
       REQUIRE(!connected);
 
       REQUIRE(write_port_range(kPort + 1, kPort + 2));
-      const Acceptor acceptor(context, "127.0.0.1", kPort);
+      Acceptor acceptor(context, "127.0.0.1", kPort);
+      acceptor.start({test_secret(), false, "worker/0", 0}, [](const Introduction&) {});
       while (!connected && context.run_one_until(end) > 0) {
       }
       CHECK(connected);

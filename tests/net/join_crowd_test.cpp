@@ -28,12 +28,13 @@ std::string chief_alone(const std::vector<Cluster>& clusters, std::chrono::milli
 }
 
 void say_hello(RawClient& client, const Cluster& cluster) {
+  REQUIRE(client.prove(control_identity(cluster)));
   Hello hello;
   hello.rank = cluster.rank;
   hello.task = cluster.task();
   hello.fingerprint = cluster_fingerprint(cluster);
   hello.signature_hash = signature_hash({});
-  hello.listens = {"127.0.0.1", 9};
+  hello.listens = {"127.0.0.1", 9, ""};
   FrameHeader header;
   header.type = FrameType::hello;
   header.rank = static_cast<std::uint32_t>(cluster.rank);

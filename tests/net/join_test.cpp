@@ -36,7 +36,7 @@ Hello hello_of(const Cluster& cluster) {
   hello.task = cluster.task();
   hello.fingerprint = cluster_fingerprint(cluster);
   hello.signature_hash = signature_hash({});
-  hello.listens = {"127.0.0.1", 9};
+  hello.listens = {"127.0.0.1", 9, ""};
   return hello;
 }
 FrameHeader header_of(FrameType type) {
@@ -218,17 +218,20 @@ TEST_SUITE("net") {
     });
   }
 
-  TEST_CASE("join: frames that a stranger must not send are closed without a word") {
+  TEST_CASE("join: what is no hello is closed without a word, whoever sends it") {
     join_in_spite_of([](std::uint16_t port, const Cluster& cluster) {
       for (const FrameType type : {FrameType::heartbeat, FrameType::abort, FrameType::start}) {
         RawClient client(port);
+        REQUIRE(client.prove(control_identity(cluster)));
         client.send_frame(header_of(type), "");
         CHECK(client.read_to_end() == "");
       }
       RawClient malformed(port);
+      REQUIRE(malformed.prove(control_identity(cluster)));
       malformed.send_frame(header_of(FrameType::hello), "{\"rank\":");
       CHECK(malformed.read_to_end() == "");
       RawClient damaged(port);  // right header, payload that does not fit its checksum
+      REQUIRE(damaged.prove(control_identity(cluster)));
       FrameHeader header = header_of(FrameType::hello);
       const std::string json = to_json(hello_of(cluster));
       header.payload_bytes = json.size();
@@ -240,7 +243,7 @@ TEST_SUITE("net") {
   }
 
   TEST_CASE("join: an announced length beyond the limit is refused before any of it is read") {
-    join_in_spite_of([](std::uint16_t port, const Cluster&) {
+    join_in_spite_of([](std::uint16_t port, const Cluster& cluster) {
       for (const std::uint64_t length :
            {std::uint64_t{65537}, std::uint64_t{1} << 31U, std::uint64_t{1} << 63U, UINT64_MAX}) {
         FrameHeader header = header_of(FrameType::hello);
@@ -251,7 +254,8 @@ TEST_SUITE("net") {
         const std::uint32_t crc = crc32_of({bytes.data(), 60});
         for (std::size_t i = 0; i < 4; ++i) bytes[60 + i] = static_cast<std::byte>(crc >> (8 * i));
         RawClient client(port);
-        client.send(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+        REQUIRE(client.prove(control_identity(cluster)));
+        client.send(std::vector<std::byte>(bytes.begin(), bytes.end()));
         CHECK(client.read_to_end() == "");  // closed though not one byte of the payload came
       }
     });
@@ -292,6 +296,7 @@ TEST_SUITE("net") {
       group.join({});
       if (rank == 0) {
         RawClient intruder(port);
+        REQUIRE(intruder.prove({Purpose::link, 0, "worker/1", "worker/0"}));
         intruder.send_frame(header_of(FrameType::link_hello), std::string(16, 'x'));
         CHECK(intruder.read_to_end() == "");
       }
@@ -311,6 +316,7 @@ TEST_SUITE("net") {
       if (rank == 1) {
         {
           RawClient early(port);  // an honest hello; the answer shows that it was admitted
+          REQUIRE(early.prove(control_identity(clusters[1])));
           early.send_frame(header_of(FrameType::hello), to_json(hello_of(clusters[1])));
           CHECK(early.read_some() != "");
         }

@@ -80,7 +80,6 @@ TEST_SUITE("net") {
     Cluster cluster;
     cluster.members = {{"worker/0", Endpoint{"pod-0.late.test", 2222}}, {"worker/1", std::nullopt}};
     GroupOptions options = test_options();
-    options.insecure = true;
     options.start_timeout = std::chrono::milliseconds(600);
     answers = {nullptr};
     look_ups = 0;

@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -13,8 +14,11 @@
 #include <string>
 #include <vector>
 
+#include "core/crc32c.h"
 #include "core/text.h"
 #include "net/frame.h"
+#include "net/proof.h"
+#include "tests/support/run_ranks.h"
 
 namespace troupe::testing {
 
@@ -27,6 +31,8 @@ class RawClient {
     address.sin_port = htons(port);
     const timeval limit{10, 0};
     ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+    const int yes = 1;  // what is sent arrives at once, and before what is sent later elsewhere
+    ::setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
     if (::connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
       throw std::runtime_error("the test cannot connect");
     }
@@ -41,10 +47,26 @@ class RawClient {
   }
   void send_frame(FrameHeader header, const std::string& payload) {
     header.payload_bytes = payload.size();
-    header.payload_crc =
-        crc32_of({reinterpret_cast<const std::byte*>(payload.data()), payload.size()});
+    const Span<const std::byte> body(reinterpret_cast<const std::byte*>(payload.data()),
+                                     payload.size());
+    header.payload_crc = is_bulk(header.type) ? crc32c(body) : crc32_of(body);
     const auto head = encode_frame(header);
     send(std::string(reinterpret_cast<const char*>(head.data()), head.size()) + payload);
+  }
+  void send(const std::vector<std::byte>& bytes) {
+    send(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  }
+  /// Proves to be `identity.client`. False: the other side closes, or proves nothing.
+  bool prove(const Identity& identity, const Secret& secret = *test_secret()) {
+    Proof proof(secret, identity);
+    while (proof.state() == Proof::State::going) {
+      send(proof.give());
+      const std::string answer = read(proof.awaited());
+      if (answer.size() < proof.awaited()) return false;
+      proof.take({reinterpret_cast<const std::byte*>(answer.data()), answer.size()});
+    }
+    send(proof.give());
+    return proof.state() == Proof::State::proven;
   }
   /// Everything until the other side closes.
   [[nodiscard]] std::string read_to_end() {
@@ -82,5 +104,10 @@ class RawClient {
  private:
   int fd_;
 };
+
+/// What a worker of `cluster` proves to the chief.
+inline Identity control_identity(const Cluster& cluster) {
+  return {Purpose::control, cluster.generation, cluster.task(), cluster.members[0].task};
+}
 
 }  // namespace troupe::testing

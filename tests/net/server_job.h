@@ -30,7 +30,7 @@ class ServerJob {
     std::vector<LoopbackListener> listeners(static_cast<std::size_t>(servers));
     for (int server = 0; server < servers; ++server) {
       const auto port = listeners[static_cast<std::size_t>(server)].port();
-      cluster.servers.push_back({text("ps/", server), Endpoint{"127.0.0.1", port}});
+      cluster.servers.push_back({text("ps/", server), Endpoint{loopback_under_test(), port}});
     }
     errors_.resize(static_cast<std::size_t>(servers));
     for (int server = 0; server < servers; ++server) {

@@ -39,8 +39,8 @@ class ServerThatDies {
   explicit ServerThatDies(int listen_fd) : acceptor_(network_.context(), listen_fd) {
     network_.start([](const std::string&) {});
     boost::asio::post(network_.context(), [this] {
-      acceptor_.start([this](FirstFrame first) {
-        const auto connection = Connection::make(std::move(first.socket));
+      acceptor_.start({test_secret(), false, "ps/1", 0}, [this](Introduction first) {
+        const auto connection = Connection::make(std::move(first.from));
         connection->set_limits({1 << 20, 1 << 20});
         connections_.push_back(connection);
         connection->start(
@@ -258,6 +258,7 @@ TEST_SUITE("net") {
     hello.signature_hash = signature_hash({});
     hello.must_match = server_terms({}, job.pace, job.model).must_match;
     RawClient silent(job.cluster.servers[0].address->port);
+    REQUIRE(silent.prove({Purpose::serving, 0, "worker/1", "ps/0"}));
     silent.send_frame(header_of(FrameType::hello, 1), to_json(hello));
     CHECK(silent.read_some() != "");  // entry
     silent.send_frame(header_of(FrameType::enter, 1), "");

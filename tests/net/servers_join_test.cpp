@@ -40,6 +40,7 @@ Hello hello_of(const ServerJob& job, int rank) {
 
 std::unique_ptr<RawClient> admitted(const ServerJob& job, int rank, std::uint64_t clock = 0) {
   auto raw = std::make_unique<RawClient>(job.cluster.servers[0].address->port);
+  REQUIRE(raw->prove({Purpose::serving, 0, job.cluster_of(rank).task(), "ps/0"}));
   raw->send_frame(header_of(FrameType::hello, rank), to_json(hello_of(job, rank)));
   CHECK(raw->read_some() != "");  // entry
   raw->send_frame(header_of(FrameType::enter, rank, clock), "");
@@ -149,18 +150,6 @@ TEST_SUITE("net") {
     CHECK(message_of(job.server_errors()[0]) == "");
   }
 
-  TEST_CASE("servers: a worker of another version is told both") {
-    CapturedLog log;
-    ServerJob job(1, 1, ServerOptions{});
-    RawClient old(job.cluster.servers[0].address->port);
-    FrameHeader header = header_of(FrameType::hello, 0);
-    header.version = 1;
-    old.send_frame(header, to_json(hello_of(job, 0)));
-    CHECK(has(old.read_to_end(),
-              text("it speaks version 1 of the protocol, ps/0 version ", kProtocolVersion, ".")));
-    job.started(0, 1)->abort("the test is over", 1);
-  }
-
   TEST_CASE("servers: a leftover of an earlier start is refused") {
     CapturedLog log;
     ServerJob job(1, 1, ServerOptions{});  // generation 0
@@ -185,6 +174,7 @@ TEST_SUITE("net") {
     }
     for (int type = 2; type <= static_cast<int>(kLastFrameType); ++type) {
       RawClient client(port);
+      REQUIRE(client.prove({Purpose::serving, 0, "worker/0", "ps/0"}));
       client.send_frame(header_of(static_cast<FrameType>(type), 0), "");
       CHECK(client.read_to_end() == "");
     }
@@ -268,15 +258,17 @@ TEST_SUITE("net") {
     CHECK_THROWS_WITH_AS(client.join({}), doctest::Contains(where.c_str()), RendezvousError);
   }
 
-  TEST_CASE("servers: an address outside loopback needs insecure") {
+  TEST_CASE("servers: nobody takes part without a secret") {
     Cluster cluster;
-    cluster.servers = {{"ps/0", Endpoint{"192.0.2.1", 2222}}};
+    cluster.servers = {{"ps/0", Endpoint{"127.0.0.1", 2222}}};
     const ServedModel model = small_model(1);
-    CHECK_THROWS_WITH_AS(ServerClient(cluster, test_options(), ServerOptions{}, model),
-                         doctest::Contains("ps/0 at 192.0.2.1:2222"), ConfigError);
+    GroupOptions options = test_options();
+    options.secret = nullptr;
+    CHECK_THROWS_WITH_AS(ServerClient(cluster, options, ServerOptions{}, model),
+                         doctest::Contains("worker/0 (from local) has no secret"), ConfigError);
     cluster.server = 0;
     FloatStore store(model, 0);
-    CHECK_THROWS_WITH_AS(ServerProcess(cluster, test_options(), ServerOptions{}, model, store),
-                         doctest::Contains("--insecure"), ConfigError);
+    CHECK_THROWS_WITH_AS(ServerProcess(cluster, options, ServerOptions{}, model, store),
+                         doctest::Contains("ps/0 (from local) has no secret"), ConfigError);
   }
 }

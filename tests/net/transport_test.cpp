@@ -1,9 +1,5 @@
 // How bytes travel between workers of one machine: the same bits by every transport, what happens
 // where one does not work, and memory that outlives its group.
-#include <signal.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -13,7 +9,6 @@
 
 #include "core/error.h"
 #include "distributed/worker_group.h"
-#include "net/link_listener.h"
 #include "tests/support/captured_log.h"
 #include "tests/support/caught.h"
 #include "tests/support/run_ranks.h"
@@ -142,16 +137,6 @@ void sum_once(WorkerGroup& group) {
   }
 }
 
-// A Unix socket on the name that belongs to 127.0.0.1:port; nobody answers there.
-int squat(std::uint16_t port) {
-  const boost::asio::ip::tcp::endpoint tcp(boost::asio::ip::make_address("127.0.0.1"), port);
-  const auto name = local_endpoint_of(tcp);
-  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  REQUIRE(fd >= 0);
-  REQUIRE(::bind(fd, name.data(), static_cast<socklen_t>(name.size())) == 0);
-  return fd;
-}
-
 }  // namespace
 
 TEST_SUITE("net") {
@@ -239,77 +224,6 @@ TEST_SUITE("net") {
       }
     });
     for (const auto& error : errors) CHECK(message_of(error) == "");
-  }
-
-  TEST_CASE("transport: without its Unix socket a worker is reached by TCP, and unix names it") {
-    for (const Transport transport :
-         {Transport::automatic, Transport::unix_socket, Transport::shared_memory}) {
-      LoopbackListener listener;
-      const CapturedLog log;
-      const int squatter = squat(listener.port());
-      const auto clusters = make_clusters(2, listener);
-      const auto errors = try_ranks(2, [&](int rank) {
-        WorkerGroup group(clusters[static_cast<std::size_t>(rank)], by(transport));
-        group.join({});
-        sum_once(group);
-        group.close();
-      });
-      ::close(squatter);
-      for (const auto& error : errors) {
-        const std::string message = message_of(error);
-        CAPTURE(message);
-        if (transport == Transport::automatic) {
-          CHECK(message == "");
-          CHECK(has(log.text(), "travel between workers by TCP; they do not share memory: "));
-          continue;
-        }
-        CHECK(is<ConfigError>(error));
-        CHECK(has(message, "no Unix socket leads from worker/1 to worker/0: Connection refused"));
-        CHECK(has(message, "use --transport auto"));
-      }
-    }
-  }
-
-  TEST_CASE("transport: a process of another user on the name learns nothing") {
-    if (::geteuid() != 0) {
-      MESSAGE("needs root, to be another user for once");
-      return;
-    }
-    LoopbackListener listener;
-    int heard[2];
-    REQUIRE(::pipe(heard) == 0);
-    int ready[2];
-    REQUIRE(::pipe(ready) == 0);
-    const std::uint16_t port = listener.port();
-    const pid_t stranger = ::fork();
-    if (stranger == 0) {
-      if (::setgid(65534) != 0 || ::setuid(65534) != 0) ::_exit(1);
-      const int fd = squat(port);
-      ::listen(fd, 8);
-      (void)!::write(ready[1], "r", 1);
-      for (;;) {
-        const int guest = ::accept(fd, nullptr, nullptr);
-        char bytes[64];
-        const auto got = ::read(guest, bytes, sizeof(bytes));
-        if (got > 0) (void)!::write(heard[1], bytes, static_cast<std::size_t>(got));
-      }
-    }
-    char byte = 0;
-    REQUIRE(::read(ready[0], &byte, 1) == 1);
-    ::close(heard[1]);
-    const auto clusters = make_clusters(2, listener);
-    const auto errors = try_ranks(2, [&](int rank) {
-      WorkerGroup group(clusters[static_cast<std::size_t>(rank)], by(Transport::unix_socket));
-      group.join({});
-    });
-    ::kill(stranger, SIGKILL);
-    ::waitpid(stranger, nullptr, 0);
-    for (const auto& error : errors) {
-      CAPTURE(message_of(error));
-      CHECK(has(message_of(error), "there belongs to user 65534"));
-    }
-    CHECK(::read(heard[0], &byte, 1) == 0);  // not one byte of the session
-    for (const int fd : {heard[0], ready[0], ready[1]}) ::close(fd);
   }
 
   TEST_CASE("transport: workers at two addresses do not share memory") {

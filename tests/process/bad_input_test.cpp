@@ -103,7 +103,7 @@ TEST_SUITE("bad_input") {
           "10.1.2.3:2222"},
          {},
          2,
-         "--insecure"},
+         "--secret-file"},
     };
     for (const BadStart& start : starts) check(start);
   }

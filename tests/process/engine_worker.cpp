@@ -9,6 +9,7 @@
 #include "core/text.h"
 #include "strategies/multi_worker.h"
 #include "strategies/parameter_hash.h"
+#include "tests/support/test_secret.h"
 #include "tests/support/tiny_hooks.h"
 
 namespace {
@@ -27,6 +28,7 @@ troupe::StrategyOptions options_from(char** argv) {
   }
   options.cluster.members[0].address =
       troupe::Endpoint{"127.0.0.1", static_cast<std::uint16_t>(std::atoi(argv[4]))};
+  options.group.secret = troupe::testing::test_secret();
   options.group.start_timeout = std::chrono::seconds(60);
   options.group.collective_timeout = std::chrono::seconds(60);
   options.group.heartbeat_interval = std::chrono::milliseconds(200);

@@ -72,6 +72,7 @@ int main(int argc, char** argv) {
   options.heartbeat_timeout = std::chrono::milliseconds(std::atoi(argv[5]));
   options.heartbeat_interval = options.heartbeat_timeout / 4;
   options.start_timeout = std::chrono::milliseconds(std::atoi(argv[6]));
+  options.secret = troupe::testing::test_secret();
   options.transport = troupe::testing::transport_under_test();
   try {
     troupe::WorkerGroup group(cluster_from(argv), options);

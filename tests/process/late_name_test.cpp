@@ -27,6 +27,13 @@ bool may_unshare(const std::string& hosts) {
   return run_process(with_hosts(hosts, {"true"})).exit_code == 0;
 }
 
+// The file of a new secret.
+std::string secret_in(const TempDir& dir) {
+  const std::string path = (dir / "secret").string();
+  REQUIRE(run_process({kBuild + "/troupe", "secret", path}).exit_code == 0);
+  return path;
+}
+
 // Starts a process for each of `jobs` in a cluster of these. When every one of `listening` says
 // that it waits for its own name, all names are published, and all processes must end well.
 void run_late(const std::vector<std::string>& jobs, const std::vector<std::string>& listening) {
@@ -37,6 +44,7 @@ void run_late(const std::vector<std::string>& jobs, const std::vector<std::strin
     MESSAGE("skipped: a mount namespace is not permitted here");
     return;
   }
+  const std::string secret = secret_in(dir);
   const std::string port = std::to_string(free_port());
   const auto host = [](const std::string& job) { return "x-" + job + "-0.ns.svc"; };
   std::string cluster;
@@ -48,8 +56,8 @@ void run_late(const std::vector<std::string>& jobs, const std::vector<std::strin
     ProcessOptions options;
     options.set["TF_CONFIG"] = "{\"cluster\": {" + cluster + "}, \"environment\": \"cloud\", " +
                                "\"task\": {\"type\": \"" + job + "\", \"index\": 0}}";
-    const Words program = {kBuild + "/examples/linear_regression", "--insecure", "--max-steps",
-                           "20"};
+    const Words program = {kBuild + "/examples/linear_regression", "--secret-file", secret,
+                           "--max-steps", "20"};
     running[job] = std::make_unique<Process>(with_hosts(hosts, program), options);
   }
   for (const auto& job : listening) {
@@ -85,8 +93,10 @@ TEST_SUITE("process") {
     ProcessOptions options;
     options.set["TF_CONFIG"] = R"({"cluster": {"chief": ["x-chief-0.invalid:2222"],
         "worker": ["x-worker-0.invalid:2222"]}, "task": {"type": "chief", "index": 0}})";
+    const TempDir dir;
     const ProcessResult result =
-        run_process({kBuild + "/examples/linear_regression", "--insecure", "--start-timeout", "1"},
+        run_process({kBuild + "/examples/linear_regression", "--secret-file", secret_in(dir),
+                     "--start-timeout", "1"},
                     options, kLimit);
     CAPTURE(result.err);
     CHECK(result.exit_code == 138);

@@ -125,9 +125,12 @@ TEST_SUITE("process") {
   TEST_CASE("troupe run: --log-dir keeps each worker's lines in a file of its own") {
     const TempDir folder;
     const std::filesystem::path logs = folder.path() / "new" / "logs";
-    const ProcessResult result = run_process(
-        run_command({"--workers", "2", "--log-dir", logs.string()},
-                    "echo out $TROUPE_RANK; echo err $TROUPE_RANK >&2; [ $TROUPE_RANK = 0 ]"));
+    const ProcessResult result = run_process(run_command(
+        {"--workers", "2", "--log-dir", logs.string()},
+        "echo out $TROUPE_RANK; echo err $TROUPE_RANK >&2; [ $TROUPE_RANK = 0 ] && exit; "
+        // Its end stops worker/0, whose lines are wanted, too.
+        "until [ \"$(wc -l < " +
+            (logs / "worker-0.log").string() + ")\" = 2 ]; do sleep 0.01; done; false"));
     CHECK(result.exit_code == 1);
     for (const std::string rank : {"0", "1"}) {
       const std::string log = content(logs / ("worker-" + rank + ".log"));

@@ -138,6 +138,26 @@ TEST_SUITE("process") {
     CHECK(has(bad.out, "not ready to train\n"));
   }
 
+  TEST_CASE("troupe doctor: says which secret there is, and why one would be refused") {
+    const TempDir dir;
+    const std::string path = (dir / "key").string();
+    REQUIRE(run_process({kTool, "secret", path}).exit_code == 0);
+    const troupe::Diagnosis diagnosis;
+    CHECK(finding(diagnosis, "secret").fact == "one process needs none");
+    troupe::Environment environment = {
+        {"TF_CONFIG",
+         R"({"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}})"},
+        {"HOME", "/h"}};
+    CHECK(finding(diagnosis, "secret", environment).level == Level::advice);
+    CHECK(has(finding(diagnosis, "secret", environment).fix, "`troupe secret FILE`"));
+    environment["TROUPE_SECRET_FILE"] = path;
+    CHECK(finding(diagnosis, "secret", environment).level == Level::good);
+    std::filesystem::permissions(path, std::filesystem::perms::others_read,
+                                 std::filesystem::perm_options::add);
+    CHECK(finding(diagnosis, "secret", environment).level == Level::problem);
+    CHECK(has(finding(diagnosis, "secret", environment).fix, "chmod g-w,o="));
+  }
+
   TEST_CASE("doctor: slow BLAS is advice with its remedy, what stops training is a problem") {
     troupe::Diagnosis diagnosis;
     diagnosis.machine.blas = {troupe::Blas::Kind::reference, "/usr/lib/blas/libblas.so.3", ""};

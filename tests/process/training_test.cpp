@@ -365,6 +365,34 @@ TEST_SUITE("training") {
     }
   }
 
+  TEST_CASE("training: weights that one worker changes end the run, and are not saved") {
+    const auto end_of = [&](int workers, const char* check_every, const TempDir& dir,
+                            const char* wrong) {
+      return run_on(workers, {kBuild + "/tests/process/wrong_hook", "--wrong", wrong, "--max-steps",
+                              "9", "--model-dir", dir.path().string(), "--save-checkpoints-steps",
+                              "4", "--check-weights-every", check_every});
+    };
+    const auto check = [&](int workers, const char* check_every, const std::string& who_and_when) {
+      CAPTURE(workers);
+      const TempDir dir;
+      const auto result = end_of(workers, check_every, dir, "weight-by-rank");
+      INFO(result.err);
+      CHECK(result.exit_code == 138);
+      CHECK(result.err.find("error[weights-differ]: " + who_and_when +
+                            ", first in \"weight\". Nothing of this step was saved; the newest "
+                            "checkpoint is of step 4. Fix: start the group again") !=
+            std::string::npos);
+      CHECK(std::filesystem::exists(dir / "model.ckpt-4"));
+      CHECK_FALSE(std::filesystem::exists(dir / "model.ckpt-8"));
+      // The same program without the fault resumes.
+      CHECK(end_of(workers, check_every, dir, "nothing").exit_code == 0);
+      CHECK(std::filesystem::exists(dir / "model.ckpt-9"));
+    };
+    check(2, "3", "after step 6 the weights of rank 0, rank 1 differ");
+    check(3, "3", "after step 6 the weights of rank 1 differ from those of the others");
+    check(3, "0", "after step 8 the weights of rank 1 differ from those of the others");
+  }
+
   TEST_CASE("training: LibTorch's error in a hook names the hook, the step and the batch") {
     const auto result =
         run_on(1, {kBuild + "/tests/process/wrong_hook", "--wrong", "shapes", "--max-steps", "3"});

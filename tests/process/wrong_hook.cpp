@@ -31,11 +31,16 @@ class WrongHooks final : public troupe::testing::TinyHooks {
     }
     if (wrong_ == "shapes") (void)torch::mm(batch.fields[0], torch::ones({3, 3}));
     if (wrong_ != "nothing-applied") replica.apply_gradients(loss);
+    if (wrong_ == "weight-by-rank" && ++steps_ == 5 && replica.place().index == 1) {
+      const torch::NoGradGuard no_grad;
+      replica.parameters()[0].second.add_(1e-3);
+    }
     return loss;
   }
 
  private:
   std::string wrong_;
+  mutable int steps_ = 0;  // of this worker's one replica
 };
 
 int main(int argc, char** argv) {

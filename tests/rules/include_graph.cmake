@@ -17,7 +17,7 @@ set(allowed_strategies core tensors options data hooks distributed strategies)
 set(allowed_servers core net tensors options data hooks distributed strategies servers)
 set(allowed_train core tensors summaries options data hooks distributed strategies servers train)
 set(allowed_estimator core tensors summaries options data hooks distributed strategies servers train estimator)
-set(allowed_launcher core options cluster cli launcher)
+set(allowed_launcher core net options cluster cli distributed launcher)
 set(torch_free "core|net|summaries|options|cluster|cli|distributed|servers/wire|estimator/roles|launcher")
 set(failures "")
 

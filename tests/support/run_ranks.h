@@ -18,6 +18,7 @@
 #include "core/text.h"
 #include "distributed/worker_group.h"
 #include "options/cluster.h"
+#include "tests/support/test_secret.h"
 
 namespace troupe::testing {
 
@@ -50,6 +51,29 @@ class LoopbackListener {
   std::uint16_t port_ = 0;
 };
 
+/// What TROUPE_TEST_TRANSPORT names: a transport as --transport spells it, or "tls".
+inline std::string wanted_transport() {
+  const char* const wanted = std::getenv("TROUPE_TEST_TRANSPORT");
+  return wanted == nullptr ? name_of(Transport::automatic) : wanted;
+}
+
+/// As wanted_transport() says; "tls" is TCP.
+inline Transport transport_under_test() {
+  const std::string wanted = wanted_transport();
+  if (wanted == "tls") return Transport::tcp;
+  for (const Transport transport :
+       {Transport::automatic, Transport::tcp, Transport::unix_socket, Transport::shared_memory}) {
+    if (wanted == name_of(transport)) return transport;
+  }
+  throw std::runtime_error(text("TROUPE_TEST_TRANSPORT=", wanted, " is no transport"));
+}
+
+/// For "tls" 127.0.0.1 as only the system's resolver reads it: to a cluster description it is a
+/// host like any other, so what travels there is encrypted.
+inline std::string loopback_under_test() {
+  return wanted_transport() == "tls" ? "127.1" : "127.0.0.1";
+}
+
 /// The same cluster as each rank sees it. Rank 0 owns the listening socket.
 inline std::vector<Cluster> make_clusters(int world_size, LoopbackListener& listener) {
   Cluster common;
@@ -57,7 +81,7 @@ inline std::vector<Cluster> make_clusters(int world_size, LoopbackListener& list
   for (int rank = 0; rank < world_size; ++rank) {
     common.members.push_back({text("worker/", rank), std::nullopt});
   }
-  common.members[0].address = Endpoint{"127.0.0.1", listener.port()};
+  common.members[0].address = Endpoint{loopback_under_test(), listener.port()};
   common.origin = "test";
   std::vector<Cluster> clusters(static_cast<std::size_t>(world_size), common);
   for (int rank = 0; rank < world_size; ++rank) {
@@ -67,19 +91,10 @@ inline std::vector<Cluster> make_clusters(int world_size, LoopbackListener& list
   return clusters;
 }
 
-/// The transport that TROUPE_TEST_TRANSPORT names, as --transport spells it; automatic without.
-inline Transport transport_under_test() {
-  const char* const wanted = std::getenv("TROUPE_TEST_TRANSPORT");
-  for (const Transport transport :
-       {Transport::automatic, Transport::tcp, Transport::unix_socket, Transport::shared_memory}) {
-    if (wanted == nullptr || std::string(wanted) == name_of(transport)) return transport;
-  }
-  throw std::runtime_error(text("TROUPE_TEST_TRANSPORT=", wanted, " is no transport"));
-}
-
 /// Limits for tests: a failure shows in seconds, and a busy machine does not look like one.
 inline GroupOptions test_options() {
   GroupOptions options;
+  options.secret = test_secret();
   options.start_timeout = std::chrono::seconds(20);
   options.collective_timeout = std::chrono::seconds(20);
   options.heartbeat_interval = std::chrono::milliseconds(200);

@@ -8,6 +8,7 @@
 #include "tensors/tensor_file.h"
 #include "train/checkpoint/checkpoint_reader.h"
 #include "train/checkpoint/model_weights.h"
+#include "train/weight_check.h"
 
 namespace troupe {
 Checkpointer::Checkpointer(Strategy& strategy, TrainState& state, const DataIdentity& data,
@@ -109,8 +110,9 @@ void Checkpointer::tell_saved(Save which) {
 }
 
 void Checkpointer::save(Save which) {
-  if (cadence_.never() || saved_step_ == state_.step) return;
+  if (!has_to_save()) return;
   strategy_.pace().collect(state_);
+  detail::check_weights(strategy_, state_, detail::Compared::what_is_saved, saved_step_);
   const bool told = which != Save::stopping && !listeners_.empty();
   if (told) {
     for (auto& listener : listeners_) listener->before_save(state_.step);

@@ -46,8 +46,13 @@ class Checkpointer {
   };
   /// Saves the state unless that step is saved. Returns when the state is copied; the files are
   /// written meanwhile, but where somebody listens: listeners see complete files.
-  /// Collective: yes.  Throws: CheckpointError, of this save or the one before.
+  /// Collective: yes.  Throws: CheckpointError, of this save or the one before; WeightsDiffer, and
+  /// nothing is saved, where workers or replicas disagree.
   void save(Save which);
+  /// Whether save() would save anything: the present step is not saved yet.
+  [[nodiscard]] bool has_to_save() const { return saves() && saved_step_ != state_.step; }
+  /// Of the newest checkpoint; unset: there is none.
+  [[nodiscard]] std::optional<std::int64_t> saved_step() const { return saved_step_; }
   /// Waits for the files of the last save. Throws: CheckpointError.
   void wait();
   /// Ends a run that ended cleanly: waits, and tells the listeners.

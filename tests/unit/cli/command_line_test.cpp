@@ -61,6 +61,7 @@ const std::vector<BadLine> kBadLines = {
     {{"--tf-random-seed", "1.0"}, "--tf-random-seed", "at least 0"},
     {{"--session-creation-timeout-secs", "0"}, "--session-creation-timeout-secs", "from 0.001"},
     {{"--on-non-finite", "skip"}, "--on-non-finite", "give fail or stop"},
+    {{"--check-weights-every", "-1"}, "--check-weights-every", "at least 0"},
     {{"--eval-steps", "-1"}, "--eval-steps", "at least 0"},
     {{"--eval-name", ""}, "--eval-name", "the first a letter or digit"},
     {{"--eval-name", "../x"}, "--eval-name", "the first a letter or digit"},
@@ -332,6 +333,7 @@ TEST_SUITE("cli") {
   TEST_CASE("command line: every flag about evaluation and use reaches its option") {
     const troupe::Options options = parsed(words_of(
         "--mode predict --model-dir /m --steps 7 --save-summary-steps 0 --on-non-finite stop "
+        "--check-weights-every 12 "
         "--log-step-count-steps 5 --tf-random-seed 3 --session-creation-timeout-secs 9 "
         "--save-checkpoints-secs 0 --eval-steps 0 --eval-name held-out_2.x --eval-batch-size 256 "
         "--start-delay-secs 0 --throttle-secs 0 --idle-timeout-secs 30 --exporter final,best "
@@ -342,6 +344,7 @@ TEST_SUITE("cli") {
     CHECK(options.train.steps == 7);
     CHECK(options.train.save_summary_steps == 0);
     CHECK(options.train.on_non_finite == troupe::OnNonFinite::stop);
+    CHECK(options.train.check_weights_every == 12);
     CHECK(options.train.log_every == 5);
     CHECK(options.train.seed == 3);
     CHECK(options.train.save_checkpoints_secs == 0);
@@ -472,8 +475,9 @@ TEST_SUITE("cli") {
     CHECK(match.at("--batch-size") == "96");
     CHECK(match.at("--epochs") == "unset");
     CHECK(match.count("--rank") == 0);
-    for (const char* name : {"--mode", "--steps", "--save-summary-steps", "--on-non-finite",
-                             "--accumulate", "--clip-norm", "--precision"}) {
+    for (const char* name :
+         {"--mode", "--steps", "--save-summary-steps", "--on-non-finite", "--check-weights-every",
+          "--accumulate", "--clip-norm", "--precision"}) {
       CHECK(match.count(name) == 1);
     }
     CHECK(match.count("--task") == 0);

@@ -161,6 +161,8 @@ TEST_SUITE("cli") {
                    "SLURM_JOB_NODELIST is missing"));
     CHECK(contains(refusal(with(kSlurm, {{"SLURM_STEP_NODELIST", "n[1"}})),
                    "SLURM_STEP_NODELIST is \"n[1\""));
+    CHECK(contains(refusal(with(kSlurm, {{"SLURM_STEP_NODELIST", "n=[1-2]"}})),
+                   "characters that no host name has"));
     CHECK(contains(refusal(with(kSlurm, {{"SLURM_PROCID", "4"}})), "SLURM_PROCID is 4"));
     CHECK(contains(refusal(with(kSlurm, {{"MASTER_ADDR", "h"}})), "MASTER_PORT is missing"));
   }

@@ -58,6 +58,17 @@ TEST_SUITE("cli") {
     }
   }
 
+  TEST_CASE("machine_list: a short list takes neither much memory nor much of the stack") {
+    std::string brackets;
+    for (int i = 0; i < 40'000; ++i) brackets += "[1]";
+    for (const std::string& list : {brackets, "n[0-65535]" + std::string(254, 'x')}) {
+      const std::string message = troupe::testing::message_of([&] { (void)expanded(list); });
+      CHECK(troupe::testing::contains(message, "SLURM_JOB_NODELIST is"));
+    }
+    CHECK(expanded("n[1][2][3][4][5][6][7][8],n[1]") == Names{"n12345678", "n1"});
+    CHECK(expanded(std::string(252, 'x') + "[7]").front().size() == 253);
+  }
+
   TEST_CASE("machine_list: tasks on each machine, and none where the list does not say") {
     using troupe::tasks_on_machine;
     CHECK(tasks_on_machine("4", 0) == 4);

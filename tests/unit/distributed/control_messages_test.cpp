@@ -13,7 +13,7 @@ troupe::Hello sample() {
   hello.fingerprint = "f";
   hello.signature_hash = "s";
   hello.must_match = {{"--seed", "1"}};
-  hello.listens = {"127.0.0.1", 2222};
+  hello.listens = {"127.0.0.1", 2222, ""};
   return hello;
 }
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
@@ -44,6 +44,7 @@ TEST_SUITE("distributed") {
     CHECK_FALSE(troupe::hello_from(bytes_of(replaced(good, "\"worker/3\"", "7"))));
     CHECK_FALSE(troupe::hello_from(bytes_of(replaced(good, "2222", "65536"))));
     CHECK_FALSE(troupe::hello_from(bytes_of(replaced(good, "\"1\"", "1"))));
+    CHECK_FALSE(troupe::hello_from(bytes_of(replaced(good, "{\"--seed\":\"1\"}", "[\"1\"]"))));
     for (std::size_t n = 0; n < good.size(); ++n) {
       CHECK_FALSE(troupe::hello_from(bytes_of(good.substr(0, n))));
     }
@@ -72,16 +73,18 @@ TEST_SUITE("distributed") {
     CHECK_FALSE(to_json(troupe::Suspicion{1, "\xff\xfe"}).empty());
   }
 
-  TEST_CASE("control_messages: a session is compared byte for byte") {
+  TEST_CASE("control_messages: a welcome has its session and where links are made") {
     const troupe::Session session = troupe::make_session();
-    const troupe::Session other = troupe::make_session();
-    CHECK(troupe::same_session(session, {session.data(), session.size()}));
-    CHECK_FALSE(troupe::same_session(session, {other.data(), other.size()}));
-    CHECK_FALSE(troupe::same_session(session, {session.data(), 15}));
-    troupe::Welcome welcome{session, {{"127.0.0.1", 1}, {"::1", 2}}};
+    CHECK(session != troupe::make_session());
+    const std::string digits = "0123456789abcdef";
+    const troupe::Welcome welcome{session, {{"127.0.0.1", 1, ""}, {"::1", 2, digits}}};
     const auto read = troupe::welcome_from(bytes_of(to_json(welcome)));
     REQUIRE(read);
     CHECK(read->session == session);
     CHECK(read->endpoints[1].host == "::1");
+    CHECK(read->endpoints[1].local == digits);
+    std::string by_name = replaced(to_json(welcome), "[", "{\"0\":");
+    by_name = replaced(replaced(by_name, "]", "}"), ",{\"host\"", ",\"1\":{\"host\"");
+    CHECK_FALSE(troupe::welcome_from(bytes_of(by_name)));
   }
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "tests/support/run_ranks.h"
 #include "tests/support/test_prelude.h"
 
 namespace {
@@ -31,7 +32,7 @@ Cluster cluster_of(int world_size, int rank) {
 // One rank without a network: the chief is never heard, so what the rank finds itself stands.
 struct Rank {
   Rank(int world_size, int rank, std::shared_ptr<SharedSegment> segment)
-      : state(cluster_of(world_size, rank), {}),
+      : state(cluster_of(world_size, rank), troupe::testing::test_options()),
         environment{state,
                     links,
                     {},

@@ -16,8 +16,8 @@ struct LinkPair {
   LinkPair() {
     int fds[2] = {-1, -1};
     REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) == 0);
-    to_1 = std::make_unique<Link>(UniqueFd(fds[0]), 1);
-    to_0 = std::make_unique<Link>(UniqueFd(fds[1]), 0);
+    to_1 = std::make_unique<Link>(UniqueFd(fds[0]), nullptr, 1);
+    to_0 = std::make_unique<Link>(UniqueFd(fds[1]), nullptr, 0);
   }
   std::unique_ptr<Link> to_1;  // rank 0's
   std::unique_ptr<Link> to_0;
@@ -42,11 +42,13 @@ TEST_SUITE("distributed") {
     SendStream out;
     out.begin(*pair.to_1, header_of(2, sent.size()));
     out.append(Span<const std::byte>(sent));
+    out.seal();
     while (!out.done()) static_cast<void>(out.advance(Tail::flush));
     std::vector<std::byte> into(sent.size(), std::byte{1});
     ReceiveStream in;
     in.begin(*pair.to_0, header_of(1, sent.size()));
     in.expect(Span<std::byte>(into));
+    in.expect_seal();
     CHECK_THROWS_AS(
         [&] {
           while (!in.done()) static_cast<void>(in.advance());
@@ -67,10 +69,12 @@ TEST_SUITE("distributed") {
       ReceiveStream in;
       out.begin(*pair.to_1, header_of(1, bytes));
       out.append(Span<const std::byte>(sent));
+      out.seal();
       in.begin(*pair.to_0, header_of(1, bytes));
       // Two pieces, so that the early bytes end inside the first or the second.
       in.expect(Span<std::byte>(into).subspan(0, bytes / 3));
       in.expect(Span<std::byte>(into).subspan(bytes / 3, bytes - bytes / 3));
+      in.expect_seal();
       while (!out.done() || !in.done()) {
         static_cast<void>(out.advance(Tail::flush));
         static_cast<void>(in.advance());

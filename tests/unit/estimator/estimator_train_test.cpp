@@ -243,6 +243,7 @@ TEST_SUITE("estimator") {
       strategy_options.cluster.rank = rank;
       strategy_options.cluster.members = {{"worker/0", troupe::Endpoint{"127.0.0.1", port}},
                                           {"worker/1", std::nullopt}};
+      strategy_options.group.secret = troupe::testing::test_secret();
       const auto strategy = troupe::make_multi_worker(strategy_options);
       auto state = strategy->create_state(hooks, 1);
       const auto data = strategy->distribute(hooks.create_datasets(), {1, 1});

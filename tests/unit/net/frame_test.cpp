@@ -55,7 +55,7 @@ Bytes changed(std::size_t at, std::uint8_t value) {
 TEST_SUITE("net") {
   TEST_CASE("frame: golden bytes, as in docs/wire.md") {
     const std::vector<int> golden = {
-        'T',  'R',  'U', 'P', 2, 0, 16, 3,  // magic, version, type, operation
+        'T',  'R',  'U', 'P', 3, 0, 16, 3,  // magic, version, type, operation
         2,    0,    0,   0,   2, 0, 0,  0,  // dtype, reserved, rank
         8,    7,    6,   5,   4, 3, 2,  1,  // generation
         41,   0,    0,   0,   0, 0, 0,  0,  // sequence
@@ -68,7 +68,7 @@ TEST_SUITE("net") {
       CAPTURE(i);
       CHECK(std::to_integer<int>(bytes[i]) == golden[i]);
     }
-    const std::vector<int> golden_crc = {0xaa, 0xa8, 0x10, 0xcd};
+    const std::vector<int> golden_crc = {0x7d, 0xbb, 0x85, 0xd0};
     for (std::size_t i = 0; i < 4; ++i) CHECK(std::to_integer<int>(bytes[60 + i]) == golden_crc[i]);
   }
 

@@ -348,6 +348,7 @@ TEST_SUITE("strategies") {
           {troupe::text("worker/", rank), troupe::Endpoint{"127.0.0.1", 1}});
     }
     cluster.cluster.servers = {{"ps/0", troupe::Endpoint{"127.0.0.1", 1}}};
+    cluster.group.secret = troupe::testing::test_secret();
     const ServerHooks hooks("sgd");
     const auto strategy = troupe::make_parameter_server(cluster);
     const auto refused = [&](const troupe::TrainOptions& options, const char* message) {
@@ -376,6 +377,7 @@ TEST_SUITE("strategies") {
     refused(options, "has no parameter servers");
     options.cluster.servers = {{"ps/0", troupe::Endpoint{"127.0.0.1", 1}}};
     options.cluster.members.push_back({"worker/1", troupe::Endpoint{"127.0.0.1", 2}});
+    options.group.secret = troupe::testing::test_secret();
     auto clip = options;
     clip.step.clip_norm = 1;
     (void)troupe::make_parameter_server(clip);  // asynchronous: each worker's own gradient

@@ -46,7 +46,11 @@ TEST_SUITE("distributed") {
     CHECK_FALSE(step_answer_from(bytes_of("{\"step\":-1,\"last_step\":1,\"ended\":\"\"}")));
     CHECK_FALSE(step_answer_from(bytes_of("{\"last_step\":1,\"ended\":7}")));
     CHECK_FALSE(target_clocks_from(bytes_of("{\"clocks\":[[0]]}")));
-    CHECK_FALSE(target_clocks_from(bytes_of("{\"clocks\":[7]}")));
+    for (const char* clocks :
+         {"7", "[7]", "[[0,1,2]]", "[[0,1],[0,2]]", "[[1,1],[0,2]]", "{\"a\":[0,1]}", "null"}) {
+      CAPTURE(clocks);
+      CHECK_FALSE(target_clocks_from(bytes_of(std::string("{\"clocks\":") + clocks + "}")));
+    }
   }
 
   TEST_CASE("server_messages: mutations are read or refused, never thrown") {

@@ -158,6 +158,23 @@ TEST_SUITE("strategies") {
     }
   }
 
+  TEST_CASE("engines: between machines one that does not encrypt needs --insecure") {
+    if (!has_gloo()) return;
+    StrategyOptions options;
+    options.communication = Communication::gloo;
+    options.cluster.members.push_back({"worker/1", std::nullopt});
+    options.cluster.members[0].address = troupe::Endpoint{"10.0.0.1", 2222};
+    CHECK(has(refusal_of(options), "--communication gloo does not encrypt"));
+    options.group.insecure = true;
+    CHECK(troupe::detail::choose_engine(options).engine == Communication::gloo);
+    options.group.insecure = false;
+    options.cluster.members[0].address = troupe::Endpoint{"127.0.0.1", 2222};
+    CHECK(troupe::detail::choose_engine(options).engine == Communication::gloo);
+    options.cluster.members[0].address = troupe::Endpoint{"10.0.0.1", 2222};
+    options.communication = Communication::native;
+    CHECK(troupe::detail::choose_engine(options).engine == Communication::native);
+  }
+
   TEST_CASE("engines: workers that were given different ones do not start") {
     if (!has_gloo()) return;
     const auto port = troupe::testing::free_port();

@@ -1,5 +1,6 @@
 // Replicas in one process, alone and in each worker of a group.
 #include "strategies/one_process.h"
+#include "strategies/weight_comparison.h"
 #include "tests/unit/strategies/strategy_runs.h"
 
 using troupe::testing::mirrored_options;
@@ -210,8 +211,9 @@ TEST_SUITE("strategies") {
     const torch::NoGradGuard no_grad;
     state.replicas[2]->parameters()[0].second.add_(1e-3);
     CHECK_THROWS_WITH_AS((void)troupe::common_parameter_hash(*strategy, state),
-                         doctest::Contains("the weights of replica 2 (rank 0"),
-                         troupe::DesyncError);
+                         doctest::Contains("the weights of replica 2 differ from those of the "
+                                           "others, first in \"weight\"."),
+                         troupe::WeightsDiffer);
   }
 
   TEST_CASE("mirrored: the first replica's weights are everybody's from the start") {

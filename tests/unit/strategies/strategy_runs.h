@@ -11,6 +11,7 @@
 #include "strategies/parameter_hash.h"
 #include "tests/support/free_port.h"
 #include "tests/support/run_ranks.h"
+#include "tests/support/test_secret.h"
 #include "tests/support/tiny_hooks.h"
 #include "tests/support/torch_prelude.h"
 #include "train/evaluate.h"
@@ -27,6 +28,7 @@ inline StrategyOptions options_of(int rank, int size, std::uint16_t port) {
     options.cluster.members.push_back({text("worker/", i), std::nullopt});
   }
   options.cluster.members[0].address = Endpoint{"127.0.0.1", port};
+  options.group.secret = test_secret();
   options.group.start_timeout = std::chrono::seconds(20);
   options.group.collective_timeout = std::chrono::seconds(20);
   return options;

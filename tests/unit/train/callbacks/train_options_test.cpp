@@ -48,6 +48,7 @@ const std::vector<BadField> kBadFields = {
     {"keep_checkpoint_every_n_hours",
      [](TrainOptions& c) { c.keep_checkpoint_every_n_hours = std::nan(""); }},
     {"log_every", [](TrainOptions& c) { c.log_every = -1; }},
+    {"check_weights_every", [](TrainOptions& c) { c.check_weights_every = -1; }},
     {"save_checkpoints_steps",
      [](TrainOptions& c) {
        c.save_checkpoints_steps = 5;

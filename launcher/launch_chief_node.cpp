@@ -1,0 +1,257 @@
+#include <algorithm>
+#include <csignal>
+#include <numeric>
+#include <utility>
+
+#include "cluster/address.h"
+#include "cluster/cluster_spec.h"
+#include "core/clock.h"
+#include "core/error.h"
+#include "core/text.h"
+#include "launcher/launch_nodes.h"
+#include "launcher/launch_secret.h"
+#include "net/address.h"
+#include "net/timer.h"
+
+namespace troupe {
+namespace {
+
+constexpr std::chrono::milliseconds kProgressPause{5'000};
+constexpr std::chrono::milliseconds kGoodbyeLimit{1'000};  // for the others to have read it
+
+}  // namespace
+
+Cluster cluster_of_nodes(int nodes, int own) {
+  Cluster cluster;
+  cluster.rank = own;
+  cluster.members.clear();
+  for (int node = 0; node < nodes; ++node) cluster.members.push_back({node_task(node), {}});
+  return cluster;
+}
+
+std::shared_ptr<const Secret> secret_of_nodes(const LaunchOptions& options) {
+  if (options.node.secret) return options.node.secret;
+  return launch_secret(options.secret_file, process_environment());
+}
+
+Credentials credentials_of_node(const std::shared_ptr<const Secret>& secret, int node) {
+  return {secret, /*encrypt=*/true, node_task(node), 0};
+}
+
+std::shared_ptr<const Secret> secret_of_start(const Secret& secret, std::uint64_t generation) {
+  const Key key = secret.derive(text("troupe group ", generation));
+  return std::make_shared<Secret>(std::vector<std::byte>(key.begin(), key.end()));
+}
+
+ChiefNode::ChiefNode(boost::asio::io_context& io, const LaunchOptions& options,
+                     LaunchConsole& console, LaunchOrders orders)
+    : DecidingDirection(io, options.max_restarts, console, std::move(orders)),
+      options_(options),
+      console_(console),
+      secret_(secret_of_nodes(options)),
+      nodes_(cluster_of_nodes(options.node.nodes, 0)),
+      acceptor_(io, options.node.rendezvous.host, options.node.rendezvous.port,
+                options.node.start_timeout),
+      lines_(
+          nodes_, nodes_.members.size(),
+          [this](int node, const FrameHeader& header, const std::vector<std::byte>& payload) {
+            on_frame(node, header, payload);
+          },
+          [this](int node, const std::string& reason, FrameFault) { on_lost(node, reason); }),
+      heartbeats_(
+          io, GroupOptions{}, lines_, [this](int node) { lines_.send(node, FrameType::heartbeat); },
+          [this](int node, const std::string& how) {
+            if (const auto line = lines_.drop(node)) line->close();
+            on_lost(node, how);
+          }),
+      workers_(nodes_.members.size()),
+      peers_(nodes_.members.size()),
+      round_(options.node.nodes),
+      timer_(io) {
+  if (acceptor_.endpoint().address().is_unspecified())
+    throw ConfigError(text("--rendezvous ", rendezvous(), " is not an address of its own."),
+                      "name the address of node 0 by which the other nodes reach it.");
+  workers_[0] = options.workers;
+}
+
+std::string ChiefNode::rendezvous() const { return to_text(acceptor_.endpoint()); }
+
+std::string ChiefNode::name_of(int node) const {
+  const std::string& peer = peers_[static_cast<std::size_t>(node)];
+  return peer.empty() ? node_task(node) : text(node_task(node), " (", peer, ")");
+}
+
+void ChiefNode::begin() {
+  acceptor_.start(credentials_of_node(secret_, 0),
+                  [this](Introduction first) { on_introduction(std::move(first)); });
+  heartbeats_.start();
+  gathering_since_ = std::chrono::steady_clock::now();
+  say_missing();
+}
+
+void ChiefNode::say_missing() {
+  std::vector<std::string> missing;
+  for (int node = 1; node < options_.node.nodes; ++node)
+    if (!lines_.has(node)) missing.push_back(node_task(node));
+  const auto waited = std::chrono::steady_clock::now() - gathering_since_;
+  if (waited >= options_.node.start_timeout)
+    throw RendezvousError(
+        text(join(missing), " did not come to ", rendezvous(), " within ",
+             Seconds(options_.node.start_timeout).count(), " s (limit --start-timeout)."),
+        "start `troupe run` with the same --nodes, --rendezvous and secret on each machine, and "
+        "check that they reach this address.");
+  console_.say(text("waiting at ", rendezvous(), " for ", join(missing), "."));
+  run_after(timer_,
+            std::min<std::chrono::steady_clock::duration>(kProgressPause,
+                                                          options_.node.start_timeout - waited),
+            [this] { say_missing(); });
+}
+
+std::optional<NodeRefusal> ChiefNode::objection(const NodeHello& hello) const {
+  if (hello.nodes != options_.node.nodes)
+    return NodeRefusal{text(node_task(hello.node), " was started with --nodes ", hello.nodes,
+                            ", node/0 with --nodes ", options_.node.nodes, "."),
+                       "start all with the same number."};
+  if (hello.node >= hello.nodes)
+    return NodeRefusal{text("there is no ", node_task(hello.node), "."), "number them from 0."};
+  if (lines_.has(hello.node))  // for good, or until its predecessor's silence is noticed
+    return NodeRefusal{text(name_of(hello.node), " is here already."),
+                       "start every node once, with a --node of its own.", false};
+  if (stage_ != Stage::gathering)
+    return NodeRefusal{"the group is running.", "wait for its end, and start all nodes.", false};
+  const int workers = std::accumulate(workers_.begin(), workers_.end(), hello.workers);
+  if (workers > kMaxWorkers)
+    return NodeRefusal{text("with ", node_task(hello.node), " there are ", workers, " workers; ",
+                            kMaxWorkers, " are possible."),
+                       "start fewer."};
+  return std::nullopt;
+}
+
+void ChiefNode::on_introduction(Introduction first) {
+  if (first.fault != FrameFault::none || first.purpose() != Purpose::agent) return;
+  const auto hello = decode_message<NodeHello>({first.payload.data(), first.payload.size()});
+  const bool is_proven = hello && hello->node > 0 && hello->workers > 0 &&
+                         node_task(hello->node) == first.from.identity.client;
+  if (!is_proven) return;
+  const auto connection = Connection::make(std::move(first.from));
+  if (const auto refusal = objection(*hello)) {
+    connection->start([](const FrameHeader&, const std::vector<std::byte>&) {},
+                      [](const std::string&, FrameFault) {});
+    connection->send(lines_.header_of(FrameType::refuse), encode(*refusal));
+    return connection->close_after_writes();
+  }
+  const auto node = static_cast<std::size_t>(hello->node);
+  workers_[node] = hello->workers;
+  peers_[node] = connection->peer_text();
+  lines_.take(hello->node, connection);
+  heartbeats_.watch(hello->node);
+  console_.say(text(name_of(hello->node), " has come with ", hello->workers,
+                    hello->workers == 1 ? " worker." : " workers."));
+  if (std::count(workers_.begin(), workers_.end(), 0) > 0) return;
+  timer_.cancel();
+  start_now();
+}
+
+void ChiefNode::start_group(std::uint64_t generation, int attempt) {
+  stage_ = Stage::running;
+  round_ = LaunchRound(options_.node.nodes);
+  const auto address = acceptor_.endpoint().address();
+  GroupStart start;
+  start.generation = generation;
+  start.attempt = attempt;
+  start.secret = secret_of_start(*secret_, generation);
+  start.listeners.push_back(std::make_unique<LaunchListener>(address));
+  start.chief_host = address.is_v6() ? text("[", address.to_string(), "]") : address.to_string();
+  start.chief_port = start.listeners.front()->port();
+  const std::vector<int> ranks = first_ranks(workers_);
+  start.world_size = std::accumulate(workers_.begin(), workers_.end(), 0);
+  for (int node = 1; node < options_.node.nodes; ++node)
+    lines_.send(node, FrameType::welcome,
+                encode(NodePlan{generation, attempt, start.world_size,
+                                ranks[static_cast<std::size_t>(node)], start.chief_host,
+                                start.chief_port}));
+  orders().start(std::move(start));
+}
+
+void ChiefNode::on_frame(int node, const FrameHeader& header,
+                         const std::vector<std::byte>& payload) {
+  heartbeats_.heard(node);
+  if (header.type == FrameType::heartbeat) return;
+  const auto report = decode_message<NodeReport>({payload.data(), payload.size()});
+  if (header.type == FrameType::report && report) return on_part(node, *report);
+  if (const auto line = lines_.drop(node)) line->close();
+  on_lost(node, "it said what no launcher says");
+}
+
+/// Of any node, this one included.
+void ChiefNode::on_part(int node, const NodeReport& report) {
+  PartEnd part = report.part;
+  if (part.signal != 0) part.cause = text("got signal ", part.signal);
+  if (node != 0) part.cause = text(name_of(node), ": ", part.cause);
+  if (stage_ == Stage::pausing && part.signal != 0) return give_up(kExitSignal + part.signal);
+  if (stage_ != Stage::running) return;
+  const bool is_news = report.has_ended ? round_.ended(node, part) : round_.failing(node, part);
+  if (is_news) stop_all(part, options_.grace);
+  if (is_news && node != 0) console_.say(part.cause + ".");
+  finish_if_complete();
+}
+
+void ChiefNode::on_failing(const PartEnd& part) { on_part(0, {false, part}); }
+void ChiefNode::on_end(const PartEnd& part) { on_part(0, {true, part}); }
+
+void ChiefNode::on_lost(int node, const std::string& how) {
+  const std::string what = text(name_of(node), " is lost: ", how);
+  switch (stage_) {
+    case Stage::gathering:
+      workers_[static_cast<std::size_t>(node)] = 0;
+      return console_.say(text(what, "; waiting for it again."));
+    case Stage::running:
+      console_.say(text(what, "."));
+      if (round_.lost(node, name_of(node), how)) stop_all(round_.verdict(), kLostNodeLimit);
+      return finish_if_complete();
+    case Stage::pausing:
+      console_.say(text(what, "; the group cannot start again."));
+      return give_up(kExitPeerLost);
+    case Stage::ending:
+      if (lines_.empty()) finish();
+  }
+}
+
+void ChiefNode::stop_all(const PartEnd& why, std::chrono::milliseconds limit) {
+  const int number = why.signal != 0 ? why.signal : SIGTERM;
+  lines_.send_all(FrameType::abort, encode(NodeStop{number, limit, why.cause}));
+  orders().stop(number, limit);
+}
+
+void ChiefNode::finish_if_complete() {
+  if (stage_ != Stage::running || !round_.is_complete()) return;
+  if (exit_code_) return end_all(*exit_code_);
+  stage_ = Stage::pausing;
+  decide(round_.verdict());
+}
+
+void ChiefNode::on_signal(int number) {
+  if (stage_ == Stage::ending) return finish();
+  if (stage_ == Stage::running) {  // the others' parts still run
+    stop_all({{kExitSignal + number}, number, text("got signal ", number)}, options_.grace);
+    exit_code_ = kExitSignal + number;
+    return;
+  }
+  give_up(kExitSignal + number);
+}
+
+void ChiefNode::end_all(int exit_code) {
+  stage_ = Stage::ending;
+  if (!exit_code_) exit_code_ = exit_code;
+  for (int node = 1; node < options_.node.nodes; ++node)
+    lines_.send(node, FrameType::goodbye, "", static_cast<std::uint64_t>(*exit_code_));
+  if (lines_.empty()) return finish();
+  run_after(timer_, kGoodbyeLimit, [this] { finish(); });
+}
+
+void ChiefNode::finish() {
+  timer_.cancel();
+  orders().finish(exit_code_.value_or(kExitPeerLost));
+}
+
+}  // namespace troupe

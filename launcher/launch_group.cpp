@@ -1,0 +1,304 @@
+#include "launcher/launch_group.h"
+
+#include <algorithm>
+#include <csignal>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "launcher/launch_report.h"
+
+namespace troupe {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kEchoLimit{1'000};     // for the others to notice that a process is gone
+constexpr milliseconds kLeastClosing{1'000};  // for servers to end after the workers
+constexpr milliseconds kDrainLimit{2'000};    // for output of workers that have ended
+constexpr milliseconds kKillLimit{10'000};    // for SIGKILL to take effect
+// Before a lost worker is started again, and before one that lost its peers counts as lost itself:
+// if a server is the cause, that one shows first.
+constexpr milliseconds kLossPause{1'000};
+
+/// "3.2 s"
+std::string text_of(milliseconds time) {
+  return seconds_text(std::chrono::duration<double>(time).count());
+}
+
+}  // namespace
+
+LaunchGroup::LaunchGroup(boost::asio::io_context& io, const LaunchOptions& options,
+                         LaunchGuard& guard, LaunchConsole& console, Events events)
+    : io_(io),
+      options_(options),
+      console_(console),
+      events_(std::move(events)),
+      policy_({options.workers, options.servers, options.restarts}),
+      processes_(io, options, guard, console, [this] { finish_if_all_ended(); }) {}
+
+void LaunchGroup::start(const std::string& program, GroupStart start) {
+  processes_.start_all(program, std::move(start));
+}
+
+void LaunchGroup::on_signal(int number) {
+  if (phase_ >= Phase::draining) {  // the reader of our output is gone
+    close_streams();
+    return events_.on_hopeless();
+  }
+  if (phase_ >= Phase::stopping) {
+    if (number == SIGHUP) return;
+    told_twice_ = true;
+    return kill_all();
+  }
+  outcome_.interrupt(number);
+  console_.say(text(number == SIGINT ? "interrupted" : text("got signal ", number),
+                    "; the workers have ", text_of(options_.grace), " to stop",
+                    number == SIGINT ? " (once more: at once)." : "."));
+  begin_stop(number, options_.grace);
+  events_.on_failing();
+}
+
+void LaunchGroup::stop(int number, milliseconds limit) {
+  if (phase_ >= Phase::stopping) return;
+  outcome_.set_ordered();
+  begin_stop(number, std::min(limit, options_.grace));
+}
+
+void LaunchGroup::on_children() {
+  std::vector<LaunchedWorker*> ended = processes_.reap();
+  const auto order = [this](const LaunchedWorker* process) {
+    return policy_.order_of_cause(process->role(), process->index(), *process->end());
+  };
+  std::stable_sort(ended.begin(), ended.end(),
+                   [&](const auto* a, const auto* b) { return order(a) < order(b); });
+  for (LaunchedWorker* process : ended) on_end(*process);
+  // With the last of them gone there is nobody left to wait for but an evaluator without a future.
+  if (phase_ == Phase::suspecting && processes_.trainers_running() == 0) fail();
+  if (ended.empty()) return;
+  if (phase_ == Phase::suspecting && !outcome_.has_culprit() && processes_.trainers_running() == 1)
+    suspect_last();
+  limit_closing();
+  finish_if_all_ended();
+}
+
+void LaunchGroup::on_end(LaunchedWorker& process) {
+  if (phase_ >= Phase::stopping || outcome_.has_culprit()) return;
+  if (outcome_.servers_overdue() && process.role() == LaunchRole::server) return;
+  const Consequence consequence = policy_.on_end(process.role(), process.index(), *process.end());
+  switch (consequence) {
+    case Consequence::none:
+      return;
+    case Consequence::bystander:
+      return on_evaluator_end(process);
+    case Consequence::lost:
+    case Consequence::start_again:
+      return on_loss(process, consequence);
+    case Consequence::suspect:
+      return suspect(process);
+    case Consequence::await_echo:
+      outcome_.blame(process);
+      return await_echo();
+    case Consequence::stop:
+      outcome_.blame(process);
+      return fail();
+  }
+}
+
+/// Training is worth more than its evaluation: the workers continue.
+void LaunchGroup::on_evaluator_end(LaunchedWorker& evaluator) {
+  outcome_.add_failed_evaluator(evaluator);
+  if (processes_.trainers_running() > 0)
+    console_.say(text(evaluator.name(), " ", describe(*evaluator.end()),
+                      "; training continues without evaluation."));
+}
+
+/// A killed worker is reported at once; one that lost its peers may be the first to see that a
+/// server is gone.
+void LaunchGroup::on_loss(LaunchedWorker& worker, Consequence consequence) {
+  if (phase_ != Phase::running) return;
+  const int rank = worker.index();
+  const bool again = consequence == Consequence::start_again;
+  const std::string done = "the chief had ended well";
+  const std::size_t loss =
+      again                     ? outcome_.add_loss(worker,
+                                                    text("it is started again (", policy_.restarts_of(rank), " of ",
+                                                         options_.restarts, ")"),
+                                                    "it was started again")
+      : policy_.chief_is_done() ? outcome_.add_loss(worker, done, done)
+                                : outcome_.add_loss(worker, "training continues without it",
+                                                    "training continued without it");
+  if (worker.end()->signal != 0) tell_loss(loss);
+  loss_pauses_.push_back(std::make_unique<Timer>(io_, kLossPause));
+  loss_pauses_.back()->async_wait(
+      [this, loss, again, rank](const boost::system::error_code& error) {
+        if (error || phase_ != Phase::running) return;
+        tell_loss(loss);
+        if (again && !policy_.chief_is_done()) start_again(rank);
+      });
+}
+
+void LaunchGroup::tell_loss(std::size_t loss) {
+  const std::string sentence = outcome_.tell(loss);
+  if (!sentence.empty()) console_.say(sentence);
+}
+
+/// That it cannot be started is no reason to end the others.
+void LaunchGroup::start_again(int rank) {
+  try {
+    processes_.start_again(rank);
+  } catch (const Error& error) {
+    console_.say(text("worker/", rank, " is not started again: ", error.what()));
+  }
+}
+
+/// This worker is a victim by its own account. Whoever it lost ends about now, or hangs.
+void LaunchGroup::suspect(LaunchedWorker& victim) {
+  outcome_.add_victim(victim);
+  if (phase_ != Phase::running) return;
+  phase_ = Phase::suspecting;
+  suspicion_timer_.expires_after(options_.grace);
+  suspicion_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (!error && phase_ == Phase::suspecting) stop_unresponsive();
+  });
+}
+
+/// All others have given this one up, so it has nothing left to do: no training to end and nothing
+/// to save.
+void LaunchGroup::suspect_last() {
+  suspicion_timer_.expires_after(std::min(options_.grace, kEchoLimit));
+  suspicion_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (error || phase_ != Phase::suspecting) return;
+    for (const LaunchedWorker* last : stop_unresponsive()) last->signal(SIGKILL);
+  });
+}
+
+/// Returns those that still ran.
+std::vector<const LaunchedWorker*> LaunchGroup::stop_unresponsive() {
+  std::vector<const LaunchedWorker*> running;
+  std::vector<std::string> names;
+  for (const auto& process : processes_.all()) {
+    if (!process->running() || process->role() == LaunchRole::evaluator) continue;
+    running.push_back(process.get());
+    names.push_back(process->name());
+  }
+  outcome_.set_unresponsive(join(names));
+  fail();
+  return running;
+}
+
+/// The cause is known. The others notice its closed connections and say whom they lost, unless a
+/// signal is faster.
+void LaunchGroup::await_echo() {
+  phase_ = Phase::suspecting;
+  suspicion_timer_.expires_after(std::min(options_.grace, kEchoLimit));
+  suspicion_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (!error && phase_ == Phase::suspecting) fail();
+  });
+}
+
+/// After the chief's end, servers without workers and workers without servers have the grace
+/// period to end, too.
+void LaunchGroup::limit_closing() {
+  const auto now = [this] {
+    return policy_.closing(processes_.running(LaunchRole::worker),
+                           processes_.running(LaunchRole::server));
+  };
+  if (closing_limited_ || phase_ != Phase::running || now() == Closing::unlimited) return;
+  closing_limited_ = true;
+  closing_timer_.expires_after(std::max(options_.grace, kLeastClosing));
+  closing_timer_.async_wait([this, now](const boost::system::error_code& error) {
+    if (error || phase_ != Phase::running || now() == Closing::unlimited) return;
+    if (now() == Closing::servers_overdue) {
+      outcome_.set_servers_overdue();
+      end_overdue(LaunchRole::server);
+    } else {
+      end_overdue(LaunchRole::worker);
+    }
+  });
+}
+
+void LaunchGroup::end_overdue(LaunchRole role) {
+  for (const auto& process : processes_.all()) {
+    if (!process->running() || process->role() != role) continue;
+    console_.say(text(process->name(), " still runs, though training is complete; it is stopped."));
+    process->signal(SIGTERM);
+    process->signal(SIGCONT);
+  }
+  overdue_timer_.expires_after(options_.grace);
+  overdue_timer_.async_wait([this, role](const boost::system::error_code& error) {
+    if (error) return;
+    for (const auto& process : processes_.all())
+      if (process->role() == role) process->signal(SIGKILL);
+  });
+}
+
+/// For a reason of its own.
+void LaunchGroup::fail() {
+  begin_stop(SIGTERM, options_.grace);
+  events_.on_failing();
+}
+
+void LaunchGroup::begin_stop(int signal_number, milliseconds limit) {
+  phase_ = Phase::stopping;
+  processes_.signal(signal_number);
+  processes_.signal(SIGCONT);  // one that was stopped can act on it, too
+  grace_timer_.expires_after(limit);
+  grace_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (error || phase_ != Phase::stopping) return;
+    for (const auto& process : processes_.all())
+      if (process->running())
+        console_.say(text(process->name(), " did not stop in time and is killed."));
+    kill_all();
+  });
+}
+
+void LaunchGroup::kill_all() {
+  processes_.signal(SIGKILL);
+  if (phase_ == Phase::killing) return;
+  phase_ = Phase::killing;
+  kill_timer_.expires_after(kKillLimit);
+  kill_timer_.async_wait([this](const boost::system::error_code& error) {
+    // The kernel holds one of them; it dies when it is let go.
+    if (!error && phase_ == Phase::killing) events_.on_hopeless();
+  });
+}
+
+void LaunchGroup::finish_if_all_ended() {
+  if (phase_ == Phase::reported || processes_.trainers_running() > 0 ||
+      processes_.running(LaunchRole::evaluator) > 0) {
+    return;
+  }
+  if (phase_ != Phase::draining) {
+    phase_ = Phase::draining;
+    processes_.sweep_strays();
+    limit_draining();
+  }
+  if (processes_.streams_open()) return;
+  phase_ = Phase::reported;
+  drain_timer_.cancel();
+  for (const std::string& sentence : outcome_.report(processes_.all())) console_.say(sentence);
+  events_.on_end();
+}
+
+/// A stream that stays open after the sweep is held by a process that is not ours. A reader that is
+/// slow to take what is there has all the time it wants, unless we were told twice to end.
+void LaunchGroup::limit_draining() {
+  drain_timer_.expires_after(kDrainLimit);
+  drain_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (error) return;
+    if (!console_.is_empty() && !told_twice_) return limit_draining();
+    close_streams();
+    if (told_twice_) events_.on_hopeless();
+  });
+}
+
+/// Ends the wait for output, and reports if that was all that was left to wait for.
+void LaunchGroup::close_streams() {
+  processes_.close_streams();
+  finish_if_all_ended();
+}
+
+}  // namespace troupe

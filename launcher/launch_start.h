@@ -1,0 +1,33 @@
+// One start of a group: what all of its processes must agree on, and which of them this machine
+// runs.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "launcher/launch.h"
+#include "launcher/launch_listener.h"
+
+namespace troupe {
+
+struct GroupStart {
+  std::uint64_t generation = 0;
+  int attempt = 0;  // 0 for the first
+  int world_size = 1;
+  int first_rank = 0;  // of the workers of this machine
+  std::string chief_host = "127.0.0.1";
+  std::uint16_t chief_port = 0;
+  std::shared_ptr<const Secret> secret = nullptr;  // of this start; null: this launcher's to make
+  /// Of the servers, or of the chief; empty where neither runs on this machine.
+  std::vector<std::unique_ptr<LaunchListener>> listeners = {};
+};
+
+/// A later start of the same job has a larger number. `former`: that of the last one; 0: none.
+[[nodiscard]] std::uint64_t next_generation(std::uint64_t former);
+
+/// A start of which this machine runs everything.  Throws: EnvironmentError.
+[[nodiscard]] GroupStart start_here(const LaunchOptions& options, std::uint64_t generation);
+
+}  // namespace troupe

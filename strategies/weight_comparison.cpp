@@ -1,0 +1,114 @@
+#include "strategies/weight_comparison.h"
+
+#include <torch/types.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/quick_digest.h"
+#include "core/text.h"
+#include "distributed/collectives/call.h"
+#include "distributed/membership/failure.h"
+
+namespace troupe::detail {
+namespace {
+
+using Digests = std::vector<QuickDigest>;
+
+const char* const kStartAgain =
+    "start the group again: it resumes from the newest checkpoint, if there is one. If the same "
+    "worker is named again at another step, suspect its memory, processor or link; if the same "
+    "step "
+    "is named again, look for a hook that changes weights by rank, or for workers that differ in "
+    "processor or --threads and so round differently.";
+
+Digests digests_of(const std::vector<NamedTensor>& tensors) {
+  Digests digests;
+  for (const NamedTensor& tensor : tensors) {
+    digests.push_back(quick_digest(host_bytes(tensor.second.detach().to(at::kCPU).contiguous())));
+  }
+  return digests;
+}
+
+/// Every worker's, by rank.
+std::vector<Digests> gather(Strategy& strategy, const Digests& mine) {
+  const auto bytes = as_bytes(Span<const QuickDigest>(mine));
+  std::vector<Digests> all;
+  for (const std::string& theirs :
+       strategy.gather({reinterpret_cast<const char*>(bytes.data()), bytes.size()})) {
+    all.emplace_back(theirs.size() / sizeof(QuickDigest));
+    std::memcpy(all.back().data(), theirs.data(), all.back().size() * sizeof(QuickDigest));
+  }
+  return all;
+}
+
+/// The copies that differ from what more than half of all hold; all, if no more than half agree.
+std::vector<std::size_t> odd_ones(const Digests& all) {
+  std::vector<std::size_t> odd;
+  for (const QuickDigest& candidate : all) {
+    odd.clear();
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (all[i] != candidate) odd.push_back(i);
+    }
+    if (2 * odd.size() < all.size()) return odd;
+  }
+  odd.resize(all.size());
+  for (std::size_t i = 0; i < odd.size(); ++i) odd[i] = i;
+  return odd;
+}
+
+/// The first tensor that is not the same everywhere; "" if the lists are not of one length.
+std::string first_difference(const std::vector<Digests>& by_worker,
+                             const std::vector<NamedTensor>& names) {
+  const Digests& expected = by_worker.front();
+  for (const Digests& digests : by_worker) {
+    if (digests.size() != expected.size()) return "";
+  }
+  for (std::size_t tensor = 0; tensor < names.size(); ++tensor) {
+    for (const Digests& digests : by_worker) {
+      for (std::size_t at = tensor; at < digests.size(); at += names.size()) {
+        if (digests[at] != expected[tensor]) return names[tensor].first;
+      }
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+void compare_copies(Strategy& strategy, const Copies& copies, const std::string& when,
+                    const std::string& saved) {
+  const CollectiveLabel label(text("a comparison of ", copies.what, " ", when));
+  Digests of_tensors;  // one copy's after the other's
+  Digests of_copies;
+  for (const auto& list : copies.lists) {
+    const Digests own = digests_of(list);
+    of_copies.push_back(quick_digest(as_bytes(Span<const QuickDigest>(own))));
+    of_tensors.insert(of_tensors.end(), own.begin(), own.end());
+  }
+  const std::vector<Digests> workers = gather(strategy, of_copies);
+  Digests all;
+  for (const Digests& worker : workers) all.insert(all.end(), worker.begin(), worker.end());
+  const std::vector<std::size_t> odd = odd_ones(all);
+  if (odd.empty()) return;
+
+  std::vector<std::string> who;
+  for (const std::size_t copy : odd) {
+    const std::string rank = text("rank ", copy / of_copies.size());
+    const std::string replica = text("replica ", copy);
+    if (workers.size() == 1) {
+      who.push_back(replica);
+    } else {
+      who.push_back(of_copies.size() == 1 ? rank : text(replica, " (", rank, ")"));
+    }
+  }
+  const std::string first = first_difference(gather(strategy, of_tensors), copies.lists.front());
+  fail_alike(strategy,
+             WeightsDiffer(text(when, " the ", copies.what, " of ", join_names(who), " differ",
+                                odd.size() < all.size() ? " from those of the others" : "",
+                                first.empty() ? "" : text(", first in \"", first, "\""), ".",
+                                saved.empty() ? "" : " ", saved),
+                           kStartAgain));
+}
+
+}  // namespace troupe::detail

@@ -1,0 +1,258 @@
+#include <sys/stat.h>
+
+#include <csignal>
+#include <fstream>
+#include <string>
+
+#include "tests/process/launch_support.h"
+#include "tests/support/free_port.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/test_prelude.h"
+
+namespace {
+
+using namespace troupe::testing;  // NOLINT: this file's subject
+
+std::string write_secret(const TempDir& folder, const std::string& name, char letter) {
+  const std::string path = (folder / name).string();
+  std::ofstream(path) << std::string(64, letter) << '\n';
+  chmod(path.c_str(), 0600);
+  return path;
+}
+
+/// Two launchers on this machine, as if it were two.
+struct TwoNodes {
+  TempDir folder;
+  Marker marker;
+  std::string secret = write_secret(folder, "secret", 'k');
+  std::string rendezvous = "127.0.0.1:" + std::to_string(free_port());
+
+  /// Two workers on node 0, one on node 1.
+  [[nodiscard]] std::vector<std::string> command(int node, const std::string& script,
+                                                 std::vector<std::string> more = {}) const {
+    std::vector<std::string> options = {
+        "--nodes",      "2",        "--node",    std::to_string(node),
+        "--rendezvous", rendezvous, "--workers", node == 0 ? "2" : "1"};
+    if (std::find(more.begin(), more.end(), "--secret-file") == more.end())
+      options.insert(options.end(), {"--secret-file", secret});
+    options.insert(options.end(), more.begin(), more.end());
+    std::vector<std::string> words = run_command(options, script);
+    words.insert(words.end(), {"--model-dir", "d"});
+    return words;
+  }
+};
+
+/// An "ssh" to hosts that are all this one. What it runs does not die with it: its standard input
+/// ends.
+std::vector<std::string> by_ssh(const TempDir& folder, std::vector<std::string> options,
+                                const std::string& script) {
+  const std::string ssh = (folder / "ssh").string();
+  std::ofstream(ssh) << "#!/bin/sh\nfor last; do :; done\n"
+                        "setsid --fork --wait sh -c \"$last\"\n";
+  chmod(ssh.c_str(), 0755);
+  options.insert(options.begin(), {"--ssh", ssh});
+  return run_command(options, script);
+}
+
+}  // namespace
+
+TEST_SUITE("process") {
+  TEST_CASE("troupe run --nodes: ranks by node, one group, one exit code") {
+    TwoNodes two;
+    const std::string script =
+        "echo $TROUPE_RANK of $TROUPE_WORLD_SIZE at $TROUPE_CHIEF_ADDRESS "
+        "in $TROUPE_GENERATION with ${TROUPE_LISTEN_FD:-none}";
+    Process second(two.command(1, script), two.marker.options());
+    Process first(two.command(0, script), two.marker.options());
+    const ProcessResult zero = first.wait();
+    const ProcessResult one = second.wait();
+    CHECK(zero.exit_code == 0);
+    CHECK(one.exit_code == 0);
+    REQUIRE(has(zero.out, "[worker/0] 0 of 3 at 127.0.0.1:"));
+    CHECK(has(zero.out, "[worker/1] 1 of 3 at "));
+    CHECK(has(one.out, "[worker/2] 2 of 3 at "));
+    const auto of_all = [](const std::string& out) {  // address and generation
+      return out.substr(out.find(" at "), out.find(" with ") - out.find(" at "));
+    };
+    CHECK(of_all(zero.out) == of_all(one.out));
+    CHECK(has(one.out, " with none\n"));
+    CHECK(two.marker.alive() == 0);
+  }
+
+  TEST_CASE("troupe run --nodes: a failure on one node ends all with its code, and is named") {
+    TwoNodes two;
+    const std::string script =
+        "if [ $TROUPE_RANK = 2 ]; then echo broken >&2; exit 7; fi; sleep 1000";
+    Process second(two.command(1, script), two.marker.options());
+    Process first(two.command(0, script), two.marker.options());
+    const ProcessResult zero = first.wait();
+    CHECK(zero.exit_code == 7);
+    CHECK(has(zero.err, "): worker/2 exited with code 7 after "));
+    CHECK(second.wait().exit_code == 7);
+    CHECK(two.marker.alive() == 0);
+  }
+
+  TEST_CASE("troupe run --nodes: a killed worker starts the group again on all nodes") {
+    TwoNodes two;
+    const std::string starts = (two.folder / "starts").string();
+    // Not before all have started: those of node 0 might be stopped before they have noted it.
+    const std::string script = "if [ ! -e " + starts + ".$TROUPE_RANK ]; then : > " + starts +
+                               ".$TROUPE_RANK; if [ $TROUPE_RANK = 2 ]; then until [ -e " + starts +
+                               ".0 ] && [ -e " + starts +
+                               ".1 ]; do sleep 0.01; done; kill -9 $$; fi; "
+                               "sleep 1000; fi; echo again $TROUPE_RANK";
+    Process second(two.command(1, script, {"--max-restarts", "3"}), two.marker.options());
+    Process first(two.command(0, script, {"--max-restarts", "3"}), two.marker.options());
+    const ProcessResult zero = first.wait();
+    const ProcessResult one = second.wait();
+    CHECK(zero.exit_code == 0);
+    CHECK(one.exit_code == 0);
+    CHECK(count_of(zero.out, "] again ") == 2);
+    CHECK(count_of(one.out, "] again ") == 1);
+    CHECK(has(zero.err, "; restart 1 of 3 in 1.0 s, from the newest checkpoint.\n"));
+    CHECK(two.marker.alive() == 0);
+  }
+
+  TEST_CASE("troupe run --nodes: a signal to any node stops all") {
+    for (const int node : {0, 1}) {
+      CAPTURE(node);
+      TwoNodes two;
+      const std::string script = "trap 'echo saved; exit 143' TERM; sleep 1000 & echo ready; wait";
+      Process second(two.command(1, script), two.marker.options());
+      Process first(two.command(0, script), two.marker.options());
+      REQUIRE(second.wait_for_output("[worker/2] ready"));
+      REQUIRE(first.wait_for_output("[worker/1] ready"));
+      REQUIRE(first.wait_for_output("[worker/0] ready"));
+      (node == 0 ? first : second).signal(SIGTERM);
+      const ProcessResult zero = first.wait();
+      const ProcessResult one = second.wait();
+      CHECK(zero.exit_code == 143);
+      CHECK(one.exit_code == 143);
+      CHECK(count_of(zero.out + one.out, "saved\n") == 3);
+      CHECK(two.marker.alive() == 0);
+    }
+  }
+
+  TEST_CASE("troupe run --nodes: a launcher that is killed ends all, and nothing is left") {
+    for (const int node : {0, 1}) {
+      CAPTURE(node);
+      TwoNodes two;
+      const std::string script = "trap '' TERM; echo ready; sleep 1000; sleep 1000";
+      Process second(two.command(1, script), two.marker.options());
+      Process first(two.command(0, script), two.marker.options());
+      REQUIRE(second.wait_for_output("ready"));
+      REQUIRE(first.wait_for_output("ready"));
+      Process& killed = node == 0 ? first : second;
+      Process& other = node == 0 ? second : first;
+      killed.signal(SIGKILL);
+      const ProcessResult result = other.wait();
+      CHECK(result.exit_code == 138);
+      CHECK(has(result.err, "node/" + std::to_string(node) + " (127.0.0.1:"));
+      CHECK(has(result.err, ") is lost: "));
+      CHECK(two.marker.falls_to(0));
+    }
+  }
+
+  TEST_CASE("troupe run --nodes: another secret, another number of nodes, a node that is missing") {
+    TwoNodes two;
+    const std::string other = write_secret(two.folder, "other", 'x');
+    {
+      Process first(two.command(0, "echo ran", {"--start-timeout", "2"}));
+      Process second(two.command(1, "echo ran", {"--start-timeout", "2", "--secret-file", other}));
+      const ProcessResult zero = first.wait();
+      const ProcessResult one = second.wait();
+      CHECK(zero.exit_code == 138);
+      CHECK(one.exit_code == 138);
+      CHECK(has(zero.err, "error[rendezvous]: node/1 did not come"));
+      CHECK_FALSE(has(zero.err, "has come"));  // nor anything else about a stranger
+      CHECK(has(one.err, "error[rendezvous]: node/0 at 127.0.0.1:"));
+      CHECK_FALSE(has(zero.out + one.out, "ran"));
+    }
+    std::vector<std::string> wrong = two.command(1, "echo ran");
+    *std::find(wrong.begin(), wrong.end(), "2") = "3";  // --nodes
+    Process first(two.command(0, "echo ran", {"--start-timeout", "3"}));
+    const ProcessResult one = run_process(wrong);
+    CHECK(one.exit_code == 2);
+    CHECK(has(one.err, "node/1 was started with --nodes 3, node/0 with --nodes 2."));
+    CHECK(first.wait().exit_code == 138);
+  }
+
+  TEST_CASE("troupe run --hosts: one command, every host's lines, every word as it is") {
+    const TempDir folder;
+    const Marker marker;
+    std::vector<std::string> command =
+        by_ssh(folder, {"--hosts", "127.0.0.1:2,localhost:1", "--export", "LAUNCH_TEST_MARK"},
+               "printf '%s|' \"$TROUPE_RANK\" \"$@\"; pwd");
+    command.insert(command.end(), {"name", "it's", "a b", "$HOME `id`", "\"q\"", "", "*"});
+    const ProcessResult result = run_process(command, marker.options());
+    CHECK(result.exit_code == 0);
+    for (const char* rank : {"0", "1", "2"})
+      CHECK(has(result.out,
+                "[worker/" + std::string(rank) + "] " + rank + "|it's|a b|$HOME `id`|\"q\"||*|/"));
+    CHECK(has(result.err, "[localhost] troupe: 1 worker on "));
+    CHECK_FALSE(has(result.out, "troupe-agent"));
+    CHECK(marker.falls_to(0));
+  }
+
+  TEST_CASE("troupe run --hosts: a launcher that is killed leaves nothing on any host") {
+    const TempDir folder;
+    const Marker marker;
+    Process process(by_ssh(folder, {"--hosts", "127.0.0.1:1,localhost:1", "--grace", "1"},
+                           "trap '' TERM; echo ready $TROUPE_RANK; sleep 1000; sleep 1000"),
+                    marker.options());
+    REQUIRE(process.wait_for_output("ready 0"));
+    REQUIRE(process.wait_for_output("ready 1"));
+    process.signal(SIGKILL);
+    CHECK(marker.falls_to(0));
+  }
+
+  TEST_CASE("troupe run --hosts: signals reach all workers, a second one ends them at once") {
+    const TempDir folder;
+    const Marker marker;
+    Process process(by_ssh(folder, {"--hosts", "127.0.0.1:1,localhost:1", "--grace", "1000"},
+                           "trap 'echo got it' INT; echo ready $TROUPE_RANK; "
+                           "while :; do sleep 1000 & wait; done"),
+                    marker.options());
+    REQUIRE(process.wait_for_output("ready 0"));
+    REQUIRE(process.wait_for_output("ready 1"));
+    process.signal(SIGINT);
+    REQUIRE(process.wait_for_output("[worker/0] got it"));
+    REQUIRE(process.wait_for_output("[worker/1] got it"));
+    poll(nullptr, 0, 150);  // longer than what counts as one request
+    process.signal(SIGINT);
+    const ProcessResult result = process.wait();
+    CHECK_FALSE(result.timed_out);
+    CHECK(result.exit_code == 130);
+    CHECK(marker.falls_to(0));
+  }
+
+  TEST_CASE("troupe run --hosts: a host that cannot be used is named, with what to do") {
+    const TempDir folder;
+    const Marker marker;
+    const std::string broken = (folder / "broken").string();
+    std::ofstream(broken) << "#!/bin/sh\necho 'Permission denied (publickey).' >&2\nexit 255\n";
+    chmod(broken.c_str(), 0755);
+    const ProcessResult denied =
+        run_process(run_command({"--ssh", broken, "--hosts", "a:1,b:1"}, "echo ran"));
+    CHECK(denied.exit_code == 3);
+    CHECK(has(denied.err, "[a] Permission denied (publickey).\n"));
+    CHECK(has(denied.err, "nothing runs on host "));
+    CHECK(has(denied.err, " true` has to work without a password"));
+
+    const ProcessResult no_tool =
+        run_process(by_ssh(folder, {"--hosts", "127.0.0.1:1,localhost:1", "--troupe", "/no/troupe"},
+                           "echo ran"),
+                    marker.options());
+    CHECK(no_tool.exit_code == 3);
+    CHECK(has(no_tool.err, "it has no program /no/troupe. Fix: install Troupe there"));
+    CHECK(marker.falls_to(0));
+
+    const ProcessResult no_program =
+        run_process({kTool, "run", "--ssh", (folder / "ssh").string(), "--hosts",
+                     "127.0.0.1:1,localhost:1", "--", "/no/such/program"},
+                    marker.options());
+    CHECK(no_program.exit_code == 2);
+    CHECK(has(no_program.err, "cannot run /no/such/program"));
+    CHECK(marker.falls_to(0));
+  }
+}

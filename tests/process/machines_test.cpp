@@ -1,0 +1,183 @@
+// One training on two machines (two_machines.h): by ssh and without, cut off, and started again.
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <string>
+
+#include "tests/process/two_machines.h"
+#include "tests/support/eventually.h"
+#include "tests/support/test_prelude.h"
+
+namespace {
+
+using namespace troupe::testing;  // NOLINT: this file's subject
+
+const std::string kTool = TROUPE_BINARY_DIR "/troupe";
+constexpr std::chrono::milliseconds kLimit{60'000};
+// Until a silent node is lost, and a second; two more for a machine with other work.
+constexpr double kCutLimitSeconds = 8;
+
+Words operator+(Words first, const Words& second) {
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
+}
+
+bool has(const std::string& whole, const std::string& part) {
+  return whole.find(part) != std::string::npos;
+}
+
+/// Hash of the parameters in a summary; "" where there is none.
+std::string hash_in(const std::string& out) {
+  const std::string key = "\"parameter_hash\":\"";
+  const std::size_t at = out.find(key);
+  return at == std::string::npos ? "" : out.substr(at + key.size(), 64);
+}
+
+Words mnist(const std::string& steps, const std::string& model_dir = "") {
+  const Words training = {"--",
+                          TROUPE_BINARY_DIR "/examples/mnist",
+                          "--train-examples",
+                          "320",
+                          "--max-steps",
+                          steps,
+                          "--batch-size",
+                          "32",
+                          "--json-summary"};
+  if (model_dir.empty()) return training;
+  return training + Words{"--model-dir", model_dir, "--save-checkpoints-steps", "5"};
+}
+
+/// What four workers on one machine end with.
+std::string hash_of_one_machine(const std::string& steps) {
+  return hash_in(run_process(Words{kTool, "run", "--workers", "4", "--threads", "1"} + mnist(steps),
+                             {}, kLimit)
+                     .out);
+}
+
+/// False, loudly: the test cannot run here.
+bool can_run(const TwoMachines& machines) {
+  if (!machines.lacks().empty())
+    MESSAGE("SKIPPED, not passed: this machine lacks " << machines.lacks());
+  return machines.lacks().empty();
+}
+
+/// Both launchers of a group without ssh.
+struct Nodes {
+  Nodes(const TwoMachines& machines, const std::string& secret, const Words& more)
+      : second(machines.on(1, words(1, secret) + more)),
+        first(machines.on(0, words(0, secret) + more)) {}
+  static Words words(int node, const std::string& secret) {
+    return {kTool,           "run",
+            "--nodes",       "2",
+            "--node",        std::to_string(node),
+            "--rendezvous",  "10.77.0.1:29500",
+            "--secret-file", secret,
+            "--workers",     "2",
+            "--threads",     "1"};
+  }
+  Process second;
+  Process first;
+};
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace
+
+TEST_SUITE("process") {
+  TEST_CASE("two machines: one command trains the parameters of four workers on one machine") {
+    const TwoMachines machines(TwoMachines::Ssh::with);
+    if (!can_run(machines)) return;
+    const ProcessResult result =
+        run_process(machines.on(0, Words{kTool, "run", "--hosts", "10.77.0.1:2,10.77.0.2:2",
+                                         "--threads", "1", "--ssh", machines.ssh()} +
+                                       mnist("20")),
+                    {}, kLimit);
+    CHECK(result.exit_code == 0);
+    CHECK(has(result.err, "[10.77.0.2] troupe: 2 workers on "));
+    CHECK(hash_in(result.out).size() == 64);
+    CHECK(hash_in(result.out) == hash_of_one_machine("20"));
+  }
+
+  TEST_CASE("two machines: the cable is cut, with ssh: all end in time, named, nothing is left") {
+    const TwoMachines machines(TwoMachines::Ssh::with);
+    if (!can_run(machines)) return;
+    const TempDir folder;
+    const std::string model_dir = (folder / "model").string();
+    Process process(machines.on(0, Words{kTool, "run", "--hosts", "10.77.0.1:2,10.77.0.2:2",
+                                         "--threads", "1", "--ssh", machines.ssh()} +
+                                       mnist("1000000", model_dir)));
+    REQUIRE(process.wait_for_output("model.ckpt-5 ", kLimit));
+    CHECK(TwoMachines::processes(model_dir).size() >= 8);
+    machines.cut_cable();
+    const auto cut = std::chrono::steady_clock::now();
+    const ProcessResult result = process.wait(kLimit);
+    CHECK(seconds_since(cut) < kCutLimitSeconds);
+    CHECK(result.exit_code == 138);
+    CHECK(has(result.err, "node/1 (10.77.0.2:"));
+    CHECK(has(result.err, ") is lost: no heartbeat for "));
+    CHECK(eventually([&] { return TwoMachines::processes(model_dir).empty(); },
+                     std::chrono::milliseconds(2'000)));
+    CHECK(seconds_since(cut) < kCutLimitSeconds);
+  }
+
+  TEST_CASE("two machines: the cable is cut, without ssh: each node names the other") {
+    const TwoMachines machines(TwoMachines::Ssh::without);
+    if (!can_run(machines)) return;
+    const TempDir folder;
+    const std::string secret = (folder / "secret").string();
+    REQUIRE(run_process({kTool, "secret", secret}).exit_code == 0);
+    const std::string model_dir = (folder / "model").string();
+    Nodes nodes(machines, secret, mnist("1000000", model_dir));
+    REQUIRE(nodes.first.wait_for_output("model.ckpt-5 ", kLimit));
+    machines.cut_cable();
+    const auto cut = std::chrono::steady_clock::now();
+    const ProcessResult first = nodes.first.wait(kLimit);
+    const ProcessResult second = nodes.second.wait(kLimit);
+    CHECK(seconds_since(cut) < kCutLimitSeconds);
+    CHECK(first.exit_code == 138);
+    CHECK(second.exit_code == 138);
+    CHECK(has(first.err, "node/1 (10.77.0.2:"));
+    CHECK(has(second.err, "node/0 (10.77.0.1:29500) is lost: no heartbeat for "));
+    CHECK(TwoMachines::processes(model_dir).empty());
+  }
+
+  TEST_CASE("two machines: kill -9 of a worker, and the group ends as if nothing had been") {
+    const TwoMachines machines(TwoMachines::Ssh::without);
+    if (!can_run(machines)) return;
+    const TempDir folder;
+    const std::string secret = (folder / "secret").string();
+    REQUIRE(run_process({kTool, "secret", secret}).exit_code == 0);
+    const std::string model_dir = (folder / "model").string();
+    Nodes nodes(machines, secret, Words{"--max-restarts", "3"} + mnist("150", model_dir));
+    REQUIRE(nodes.first.wait_for_output("model.ckpt-5 ", kLimit));
+    const int victim = TwoMachines::worker(model_dir, 3);
+    REQUIRE(victim > 0);
+    REQUIRE(kill(victim, SIGKILL) == 0);
+    const ProcessResult first = nodes.first.wait(kLimit);
+    const ProcessResult second = nodes.second.wait(kLimit);
+    CHECK(first.exit_code == 0);
+    CHECK(second.exit_code == 0);
+    CHECK(has(first.err, "; restart 1 of 3 in 1.0 s"));
+    CHECK(hash_in(first.out).size() == 64);
+    CHECK(hash_in(first.out) == hash_of_one_machine("150"));
+  }
+
+  TEST_CASE("one machine: kill -9 of a worker, and the group ends as if nothing had been") {
+    const TempDir folder;
+    const std::string model_dir = (folder / "model").string();
+    Process process(Words{kTool, "run", "--workers", "4", "--threads", "1", "--max-restarts", "3"} +
+                    mnist("150", model_dir));
+    REQUIRE(process.wait_for_output("model.ckpt-5 ", kLimit));
+    const int victim = TwoMachines::worker(model_dir, 2);
+    REQUIRE(victim > 0);
+    REQUIRE(kill(victim, SIGKILL) == 0);
+    const ProcessResult result = process.wait(kLimit);
+    CHECK(result.exit_code == 0);
+    CHECK(has(result.err, "worker/2 was killed by signal 9 (Killed) after "));
+    CHECK(has(result.err, "; restart 1 of 3 in 1.0 s"));
+    CHECK(hash_in(result.out).size() == 64);
+    CHECK(hash_in(result.out) == hash_of_one_machine("150"));
+  }
+}
