@@ -75,7 +75,6 @@ int workers_in(const Environment& environment, const std::string& name) {
   return value ? static_cast<int>(number_in(*value, name, 1, kMaxWorkers)) : 0;
 }
 
-
 /// A host and a port from two variables.
 Endpoint main_address(const Environment& environment, const std::string& launcher,
                       const std::string& host, const std::string& port) {

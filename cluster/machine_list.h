@@ -14,8 +14,8 @@ inline constexpr std::size_t kMaxMachines = 65'536;
 
 /// The names, in order; zeros in front are kept ("n[08-10]" is n08, n09, n10), brackets may come
 /// several to a name, at most 8. `where` is what named the list, for messages.
-/// Throws: ConfigError for an unbalanced bracket, a range that is not one, more than kMaxMachines, a
-/// name longer than 253 characters.
+/// Throws: ConfigError for an unbalanced bracket, a range that is not one, more than kMaxMachines,
+/// a name longer than 253 characters.
 [[nodiscard]] std::vector<std::string> expand_machine_list(const std::string& list,
                                                            const std::string& where);
 
