@@ -24,7 +24,6 @@
 #include "strategies/strategy.h"
 #include "train/callbacks/callbacks.h"
 #include "train/callbacks/early_stopping.h"
-#include "train/callbacks/profiler.h"
 #include "train/callbacks/summary_saver.h"
 #include "train/evaluate.h"
 #include "train/learning/averaged_weights.h"

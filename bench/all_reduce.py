@@ -3,29 +3,33 @@
 processes, an MPI library where one is installed, and the limits of the machine, in the same rounds.
 
     bench/all_reduce.py [--ranks 2 3 4] [--build build/release] [--json build/release/bench/all_reduce.json]
+    bench/all_reduce.py --rate 10gbit    two ranks over a link of this rate, as root: TCP and TLS alone
 
 Sums are checked first: every engine's, value by value, and Troupe's are the same bits on every transport."""
 
+import contextlib
 import json
 import os
 import shutil
 import sys
 
 import ensemble
+import namespaces
 import trainings
 
 KIB, MIB = 1 << 10, 1 << 20
 SIZES = (4, KIB, 16 * KIB, 128 * KIB, MIB, 8 * MIB, 64 * MIB, 256 * MIB)
-OURS = ("tcp", "tls", "unix_socket", "shared_memory", "in_place", "automatic")
+OURS = ("tcp", "tcp_unsummed", "tls", "unix_socket", "shared_memory", "in_place", "automatic")
 MPI = {"mpi_tcp": ["--mca", "btl", "tcp,self"], "mpi_default": []}
-LABELS = {"tcp": "Troupe, TCP", "tls": "Troupe, TLS", "unix_socket": "Troupe, Unix socket", "shared_memory": "Troupe, shared memory",
-          "in_place": "Troupe, in place", "automatic": "Troupe, automatic", "gloo": "Gloo", "mpi_tcp": "MPI, TCP",
+LABELS = {"tcp": "Troupe, TCP", "unix_socket": "Troupe, Unix socket", "shared_memory": "Troupe, shared memory",
+          "in_place": "Troupe, in place", "automatic": "Troupe, automatic", "tcp_unsummed": "Troupe, TCP, no checksums",
+          "tls": "Troupe, TLS", "gloo": "Gloo", "mpi_tcp": "MPI, TCP",
           "mpi_default": "MPI, default", "memcpy": "memcpy", "one_way_tcp": "one way, TCP",
           "duplex_tcp": "both ways, TCP", "duplex_unix": "both ways, Unix",
           "aes_gcm": "AES-128-GCM"}
 COMPARED = (("gloo", "tcp"), ("gloo", "unix_socket"), ("gloo", "shared_memory"), ("gloo", "in_place"),
             ("gloo", "automatic"), ("mpi_tcp", "tcp"), ("mpi_default", "automatic"), ("duplex_tcp", "tcp"),
-            ("tcp", "tls"), ("aes_gcm", "tls"))
+            ("tcp", "tcp_unsummed"), ("tls", "tcp"), ("aes_gcm", "tls"))
 MOST_REPETITIONS = 5000
 
 
@@ -37,16 +41,20 @@ def rounds_of(size, ranks, options):
     return options.rounds or (rounds if ranks == 2 else rounds // 2 + 1)
 
 
-def start_ranks(stage, program, ranks, most_bytes):
+def start_ranks(stage, program, ranks, most_bytes, machines):
+    """machines: the namespace of each rank, or nothing where they meet over loopback."""
     folder = stage.folder / f"ranks{ranks}"
     folder.mkdir()
-    listeners = [ensemble.listening_socket() for _ in range(5)]  # one for each group
+    count = 5  # of groups: one listening socket each
+    listeners = [] if machines else [ensemble.listening_socket() for _ in range(count)]
+    ports = [listener.getsockname()[1] for listener in listeners] or [20000 + number for number in range(count)]
     commands = []
     for rank in range(ranks):
-        fds = [listener.fileno() if rank == 0 else -1 for listener in listeners]
-        place = {"rank": rank, "ranks": ranks, "ports": [listener.getsockname()[1] for listener in listeners],
-                 "listen_fds": fds, "folder": str(folder), "most_bytes": most_bytes}
-        commands.append(ensemble.Command([program, json.dumps(place)], fds if rank == 0 else ()))
+        fds = [listener.fileno() for listener in listeners] if rank == 0 and listeners else [-1] * count
+        place = {"rank": rank, "ranks": ranks, "ports": ports, "listen_fds": fds,
+                 "address": namespaces.ADDRESSES[0] if machines else "", "folder": str(folder), "most_bytes": most_bytes}
+        inside = ["ip", "netns", "exec", machines[rank]] if machines else []
+        commands.append(ensemble.Command([*inside, program, json.dumps(place)], fds if rank == 0 and listeners else ()))
     started = stage.start(f"{ranks} ranks", commands)
     for listener in listeners:
         listener.close()
@@ -69,8 +77,9 @@ class Contest:
 
     def __init__(self, stage, options, ranks, sizes):
         self.ranks = ranks
-        here = start_ranks(stage, trainings.need(options.build / "bench/bench_all_reduce"), ranks, max(sizes))
-        self.mpi = {} if options.engines else start_mpi(stage, options.build, ranks)
+        here = start_ranks(stage, trainings.need(options.build / "bench/bench_all_reduce"), ranks, max(sizes),
+                           options.machines)
+        self.mpi = {} if options.engines or options.machines else start_mpi(stage, options.build, ranks)
         stage.ready()
         self.gloo = here.hello[0]["gloo"]
         self.engines = {name: here for name in here.hello[0]["engines"]}
@@ -138,7 +147,7 @@ def print_tables(ranks, results):
     halves = [[name for name in names if name in OURS], [name for name in names if name not in OURS]]
     print(f"\nTime of a call, {ranks} ranks: median [min-max] of the rounds. "
           f"{ensemble.stolen_line([result['stolen_percent'] for result in results])}")
-    for half in halves:
+    for half in filter(None, halves):
         print()
         trainings.print_table(["size", *(LABELS[name] for name in half)], [
             [ensemble.bytes_text(result["bytes"]), *(ensemble.time_text(result["seconds"][name]) for name in half)]
@@ -163,7 +172,10 @@ def main():
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 3, 4], help="processes")
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="bytes, multiples of 4")
     parser.add_argument("--engines", nargs="+", choices=tuple(LABELS), help="measure these alone; without MPI")
+    parser.add_argument("--rate", help="of a link between two network namespaces, \"10gbit\"; two ranks, as root")
     options = parser.parse_args()
+    if options.rate:
+        options.ranks = [2]
     if options.smoke:
         options.ranks = options.ranks[:2]
         options.sizes = [4, KIB, 128 * KIB, MIB]
@@ -178,16 +190,19 @@ def main():
         if report["ranks"]:
             return
         print(f"## All-reduce, float32\n\n{trainings.machine_line(facts)}\n\nGloo: {contest.gloo}")
+        if options.rate:
+            print(f"a link of {options.rate} each way between two network namespaces of this machine")
         for name, where in contest.mpi.items():
             print(f"{LABELS[name]}: {where.hello[0]['library']}, mpirun {' '.join(MPI[name])}")
         if not contest.mpi:
             print("MPI: not in this build")
 
-    for ranks in options.ranks:
-        results = results_of(ranks, options, introduce)
-        print_tables(ranks, results)
-        sys.stdout.flush()
-        report["ranks"].append({"ranks": ranks, "results": results})
+    with namespaces.joined(options.rate) if options.rate else contextlib.nullcontext(()) as options.machines:
+        for ranks in options.ranks:
+            results = results_of(ranks, options, introduce)
+            print_tables(ranks, results)
+            sys.stdout.flush()
+            report["ranks"].append({"ranks": ranks, "results": results})
     trainings.write_json(options.json, report)
 
 

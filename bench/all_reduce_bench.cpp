@@ -28,6 +28,7 @@ AllReducePlace place_of(const std::string& written) {
   json.at("ranks").get_to(place.ranks);
   json.at("ports").get_to(place.ports);
   json.at("listen_fds").get_to(place.listen_fds);
+  json.at("address").get_to(place.address);
   json.at("folder").get_to(place.folder);
   json.at("most_bytes").get_to(place.most_bytes);
   return place;

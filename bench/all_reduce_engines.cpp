@@ -1,12 +1,14 @@
 #include "bench/all_reduce_engines.h"
 
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "bench/aes_gcm.h"
+#include "bench/checksums.h"
 #include "bench/gloo_group.h"
 #include "bench/loopback.h"
 #include "core/error.h"
@@ -18,28 +20,34 @@ namespace {
 
 constexpr std::chrono::milliseconds kLimit{60'000};
 
-// The last is 127.0.0.1 as only the system's resolver reads it: to a cluster description it is a
-// host like any other, so what travels there is encrypted.
 struct Way {
   const char* name;
   Transport transport;
-  const char* chief = "127.0.0.1";
+  bool encrypted = false;
 };
 constexpr Way kWays[] = {{"tcp", Transport::tcp},
                          {"unix_socket", Transport::unix_socket},
                          {"shared_memory", Transport::shared_memory},
                          {"automatic", Transport::automatic},
-                         {"tls", Transport::tcp, "127.1"}};
+                         {"tls", Transport::tcp, true}};
 
-Cluster cluster_of(const AllReducePlace& place, std::size_t group) {
+// 127.1 is 127.0.0.1 as only the system's resolver reads it: to a cluster description it is a host
+// like any other, so what travels there is encrypted.
+std::string chief_of(const AllReducePlace& place, const Way& way) {
+  if (!place.address.empty()) return place.address;
+  return way.encrypted ? "127.1" : "127.0.0.1";
+}
+
+Cluster cluster_of(const AllReducePlace& place, std::size_t way) {
   Cluster cluster;
   cluster.rank = place.rank;
   cluster.members.clear();
   for (int rank = 0; rank < place.ranks; ++rank) {
     cluster.members.push_back({text("worker/", rank), std::nullopt});
   }
-  cluster.members.front().address = Endpoint{kWays[group].chief, place.ports.at(group)};
-  cluster.listener = InheritedSocket(place.listen_fds.at(group));
+  cluster.members.front().address = Endpoint{chief_of(place, kWays[way]), place.ports.at(way)};
+  const int listener = place.listen_fds.at(way);
+  if (listener >= 0) cluster.listener = InheritedSocket(listener);
   cluster.origin = "benchmark";
   return cluster;
 }
@@ -63,6 +71,7 @@ Engines::Engines(const AllReducePlace& place) : impl_(std::make_unique<Impl>()) 
   impl_->values.resize(place.most_bytes / sizeof(float));
   impl_->copy.resize(impl_->values.size());
   add_groups(place);
+  if (!place.address.empty()) return;
   add_gloo(place);
   add_limits(place);
 }
@@ -70,21 +79,36 @@ Engines::Engines(const AllReducePlace& place) : impl_(std::make_unique<Impl>()) 
 Engines::~Engines() = default;
 
 void Engines::add_groups(const AllReducePlace& place) {
-  for (const auto& [name, transport, chief] : kWays) {
+  for (std::size_t way = 0; way < std::size(kWays); ++way) {
+    const auto& [name, transport, encrypted] = kWays[way];
+    if (!place.address.empty() && transport != Transport::tcp) continue;
     GroupOptions options;
     options.secret = std::make_shared<const Secret>(std::vector<std::byte>(Secret::kMinBytes));
     options.transport = transport;
-    impl_->groups.push_back(
-        std::make_unique<WorkerGroup>(cluster_of(place, impl_->groups.size()), options));
+    options.insecure = !encrypted;
+    impl_->groups.push_back(std::make_unique<WorkerGroup>(cluster_of(place, way), options));
     WorkerGroup& group = *impl_->groups.back();
     group.join({});
     const auto run = [&group](Span<float> values) { group.all_reduce(values, deadline()); };
     engines_.push_back({name, Engine::Kind::troupe, impl_->values.data(), run});
+    if (transport == Transport::tcp && !encrypted) add_unsummed(group);
     if (transport != Transport::shared_memory) continue;
     impl_->in_place = group.make_buffer(place.most_bytes, deadline());
     auto* const memory = reinterpret_cast<float*>(impl_->in_place.get());
     engines_.push_back({"in_place", Engine::Kind::troupe, memory, run});
   }
+}
+
+// The same connections, so that nothing but the checksums differs.
+void Engines::add_unsummed(WorkerGroup& group) {
+  engines_.push_back(
+      {"tcp_unsummed", Engine::Kind::troupe, impl_->values.data(), [&group](Span<float> values) {
+         const NoChecksums off;
+         group.all_reduce(values, deadline());
+         if (off.spared() > 0) return;
+         throw InternalError("this program cannot turn checksums off.",
+                             "link it with a linker that knows --wrap, without LTO.");
+       }});
 }
 
 void Engines::add_gloo(const AllReducePlace& place) {

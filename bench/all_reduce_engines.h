@@ -20,7 +20,8 @@ struct AllReducePlace {
   int rank = 0;
   int ranks = 2;
   std::vector<std::uint16_t> ports;  // rank 0's, one for each of Troupe's groups
-  std::vector<int> listen_fds;       // rank 0: their listening sockets; others: -1 each
+  std::vector<int> listen_fds;       // rank 0: their listening sockets; -1: it makes them
+  std::string address;               // rank 0's; empty: this machine alone, over loopback
   std::string folder;                // for Gloo's store and a Unix socket
   std::size_t most_bytes = 0;        // of one call
 };
@@ -53,6 +54,7 @@ class Engines {
 
  private:
   void add_groups(const AllReducePlace& place);
+  void add_unsummed(WorkerGroup& group);
   void add_gloo(const AllReducePlace& place);
   void add_limits(const AllReducePlace& place);
 

@@ -175,8 +175,8 @@ def stolen_line(reports):
     """About all rounds of some calls of trainings.quietest()."""
     kept = [percent for report in reports for percent in report["kept"]]
     taken = [percent for report in reports for percent in report["taken"]]
-    return (f"The machine's host took {range_text(kept, ' %')} of the processors' time in the {len(kept)} rounds shown; "
-            f"of {len(taken)} that were measured ({range_text(taken, ' %')}) it took least in these.")
+    return (f"Others, the machine's host among them, took {range_text(kept, ' %')} of the processors' time in the {len(kept)} rounds shown; "
+            f"of {len(taken)} that were measured ({range_text(taken, ' %')}) they took least in these.")
 
 
 def number_text(value):

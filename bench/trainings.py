@@ -14,7 +14,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LIMIT_SECONDS = 1800  # of one training
-QUIET_PERCENT = 2  # of the processors' time that the host may take in a round
+QUIET_PERCENT = 2  # of the processors' time that others may take in a round
 RETAKES = 3  # times the rounds wanted, at most, for short ones
 
 
@@ -94,26 +94,47 @@ def train(command):
 
 
 class StolenTime:
-    """How much of the processors' time the host of a virtual machine has given to others, since this was made."""
+    """How much of the processors' time others have taken since this was made: the host of a virtual machine for its
+    other guests, and programs that this one did not start."""
 
     def __init__(self):
         self._before = self._ticks()
 
     def percent(self):
         stolen, total = (now - before for now, before in zip(self._ticks(), self._before))
-        return 100 * stolen / max(total, 1)
+        return 100 * max(stolen, 0) / max(total, 1)
 
     @staticmethod
     def _ticks():
         # user nice system idle iowait irq softirq steal; guests are within user and nice (proc(5))
         ticks = [int(word) for word in pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
-        return ticks[7], sum(ticks)
+        return ticks[7] + sum(ticks[:3]) - own_ticks(), sum(ticks)
+
+
+def own_ticks():
+    """What this process and all that come from it have run for, those that have ended included."""
+    parents, ticks = {}, {}
+    for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()  # a name may have spaces
+        except OSError:
+            continue  # it has ended
+        process = int(path.parent.name)
+        parents[process] = int(fields[1])
+        ticks[process] = sum(map(int, fields[11:15]))  # user and system, and those of children that have ended
+    total = 0
+    for process in ticks:
+        ancestor = process
+        while ancestor in parents and ancestor != os.getpid():
+            ancestor = parents[ancestor]
+        total += ticks[process] if ancestor == os.getpid() else 0
+    return total
 
 
 def quietest(rounds, retakes, take):
-    """take(number) is one round. Those in which the machine's host took more than QUIET_PERCENT of its time are
+    """take(number) is one round. Those in which others took more than QUIET_PERCENT of the processors' time are
     disturbed: until there are `rounds` quiet ones up to `retakes` times as many are added, and in the end those are
-    kept in which it took least. Nothing that was measured has a say in which. Returns the results of the rounds
+    kept in which they took least. Nothing that was measured has a say in which. Returns the results of the rounds
     kept, and {"kept", "taken"}: the percent by round."""
     results, stolen = [], []
     while (sum(percent <= QUIET_PERCENT for percent in stolen) < rounds and

@@ -68,14 +68,19 @@ Flag devices_flag(std::vector<std::string>* target) {
 }
 
 void add_mode(std::vector<Flag>& flags, Options& options) {
-  FlagGroup(flags, "Mode")
-      .add(choice<Mode>("mode", &options.mode,
+  FlagGroup list(flags, "Mode");
+  list.add(choice<Mode>("mode", &options.mode,
                         "train, train-and-evaluate, evaluate, predict or export", "MODE",
                         {{"train", Mode::train},
                          {"train-and-evaluate", Mode::train_and_evaluate},
                          {"evaluate", Mode::evaluate},
                          {"predict", Mode::predict},
                          {"export", Mode::export_model}}));
+  list.add(
+      flag("dry-run", &options.train.dry_run,
+           "check all that can be checked before step 1, train nothing, save nothing, and stop"));
+  list.add(flag("summary", &options.train.summary,
+                "print the models' parameters as a table before training (chief)"));
 }
 
 void add_training(std::vector<Flag>& flags, TrainOptions& train) {
@@ -126,7 +131,7 @@ void add_checkpoints(std::vector<Flag>& flags, TrainOptions& train) {
                                "keep the newest N checkpoints; 0: all", 0, 1'000'000));
   list.add(real(
       "keep-checkpoint-every-n-hours", &train.keep_checkpoint_every_n_hours,
-      "and one of every N hours for ever", [](double x) { return x > 0; },
+      "and keep one per N hours permanently", [](double x) { return x > 0; },
       "give a number greater than 0."));
   list.add(choice("resume", &train.resume, "auto: if there is a checkpoint; must; never", "WHEN",
                   named<Resume>({Resume::automatic, Resume::must, Resume::never})));
@@ -187,11 +192,10 @@ void add_limits(std::vector<Flag>& flags, Settings& settings) {
                                      UINT64_MAX));
   list.add_rare(
       limit("timeout", &group.collective_timeout, "limit for one exchange between workers"));
-  list.add_rare(
-      with_alias(limit("start-timeout", &group.start_timeout, "limit for all workers to appear"),
-                 "session-creation-timeout-secs"));
-  list.add_rare(
-      limit("heartbeat-interval", &group.heartbeat_interval, "time between signs of life"));
+  list.add_rare(with_alias(
+      limit("start-timeout", &group.start_timeout, "time limit for all workers to connect"),
+      "session-creation-timeout-secs"));
+  list.add_rare(limit("heartbeat-interval", &group.heartbeat_interval, "time between heartbeats"));
   list.add_rare(limit("heartbeat-timeout", &group.heartbeat_timeout,
                       "silence after which a worker counts as lost"));
   list.add_rare(path("master-addr", &settings.main_address, "the host of --chief-address", "HOST"));
@@ -220,6 +224,9 @@ void add_logging(std::vector<Flag>& flags, Options& options) {
       "log-step-count-steps"));
   list.add(at_least(0, "save-summary-steps", &options.train.save_summary_steps,
                     "steps between training summaries in --model-dir; 0: none"));
+  list.add_rare(at_least(0, "save-histogram-steps", &options.train.save_histogram_steps,
+                         "steps between histograms of the model's parameters and gradients in "
+                         "--model-dir; 0: none"));
   list.add(choice<LogLevel>("log-level", &options.log_level, "debug, info, warning or error",
                             "LEVEL",
                             {{"debug", LogLevel::debug},
@@ -228,9 +235,22 @@ void add_logging(std::vector<Flag>& flags, Options& options) {
                              {"error", LogLevel::error}}));
   list.add(path("metrics-file", &options.train.metrics_file,
                 "write one JSON object per logged step", "FILE"));
+  list.add(at_least(0, "profile", &options.train.profile_steps,
+                    "record N steps of all workers, after 3 that warm up, as profile-STEP.json for "
+                    "ui.perfetto.dev; 0: none"));
   list.add(flag("json-summary", &options.train.json_summary,
                 "end with one line of JSON on stdout (chief)"));
   list.add(flag("progress", &options.train.progress, "no progress bar on a terminal"));
+  list.add(with_value_name(
+      whole<std::uint16_t>("status-port", &options.train.status_port,
+                           "show the run as a live page, and /metrics, on this port of the "
+                           "chief's machine; 0: any that is free",
+                           0, UINT16_MAX),
+      "PORT"));
+  list.add_rare(path("status-address", &options.train.status_address,
+                     "where --status-port listens, then with a token that the chief prints; "
+                     "unset: loopback, without one",
+                     "HOST"));
 }
 
 void add_general(std::vector<Flag>& flags, Settings& settings) {

@@ -96,12 +96,12 @@ void add_evaluation_flags(std::vector<Flag>& flags, EvalOptions& eval) {
   list.add_rare(at_least(1, "eval-batch-size", &eval.batch_size,
                          "examples per batch of an evaluation; unset: as in training"));
   list.add_rare(pause("start-delay-secs", &eval.start_delay_secs,
-                      "pause of the evaluator before its first look"));
+                      "wait of the evaluator before its first evaluation"));
   list.add(pause("throttle-secs", &eval.throttle_secs,
                  "at least this long between starts of evaluations; 0: every checkpoint"));
-  list.add_rare(
-      optional_seconds("idle-timeout-secs", &eval.idle_timeout_secs, Zero::refused,
-                       "the evaluator ends when no checkpoint came for so long; unset: never"));
+  list.add_rare(optional_seconds(
+      "idle-timeout-secs", &eval.idle_timeout_secs, Zero::refused,
+      "the evaluator ends after this long without a new checkpoint; unset: never"));
   list.add(name_list("exporter", &eval.exporters,
                      "latest, final (the last evaluation), best, or several with commas; none",
                      {"latest", "final", "best"}, "none"));
@@ -118,11 +118,11 @@ void add_early_stopping_flags(std::vector<Flag>& flags, EvalOptions& eval) {
   const char* const steps = "write METRIC:STEPS, for example loss:1000.";
   const char* const value = "write METRIC:VALUE, for example accuracy:0.98.";
   list.add(stop_rule("stop-if-no-decrease", &eval.stop_if_no_decrease,
-                     "end when no evaluation of STEPS steps brought a smaller METRIC",
-                     "METRIC:STEPS", is_step_count, steps));
+                     "end if METRIC has not decreased for STEPS steps", "METRIC:STEPS",
+                     is_step_count, steps));
   list.add(stop_rule("stop-if-no-increase", &eval.stop_if_no_increase,
-                     "end when no evaluation of STEPS steps brought a larger METRIC",
-                     "METRIC:STEPS", is_step_count, steps));
+                     "end if METRIC has not increased for STEPS steps", "METRIC:STEPS",
+                     is_step_count, steps));
   list.add_rare(stop_rule("stop-if-lower", &eval.stop_if_lower,
                           "end when an evaluation's METRIC is below VALUE", "METRIC:VALUE", is_real,
                           value));

@@ -71,7 +71,7 @@ void add_exchange_flags(std::vector<Flag>& flags, StrategyOptions& strategy) {
                         named<Transport>({Transport::automatic, Transport::tcp,
                                           Transport::unix_socket, Transport::shared_memory})));
   list.add(choice<Compression>("compress", &strategy.compress,
-                               "type of gradients on their way: none, float16 or bfloat16", "TYPE",
+                               "type of gradients in transit: none, float16 or bfloat16", "TYPE",
                                {{"none", Compression::none},
                                 {"float16", Compression::float16},
                                 {"bfloat16", Compression::bfloat16},

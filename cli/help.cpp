@@ -117,24 +117,30 @@ std::string version_text() {
   return out;
 }
 
-std::string print_config_text(const FlagTable& table,
-                              const std::map<std::string, ConfigLine>& lines) {
-  std::size_t name_width = 0;
-  std::size_t value_width = 0;
-  std::vector<std::pair<std::string, ConfigLine>> rows;
+std::vector<RunOrigin::Setting> config_settings(const FlagTable& table,
+                                                const std::map<std::string, ConfigLine>& lines) {
+  std::vector<RunOrigin::Setting> settings;
   for (const Flag& flag : table.flags()) {
     if (flag.group == "General" || flag.shown == Flag::Shown::never) continue;
     const auto line = lines.find(flag.name);
-    rows.emplace_back(flag.name,
-                      line != lines.end() ? line->second : ConfigLine{flag.show(), "default"});
-    if (rows.back().second.value.empty()) rows.back().second.value = "-";
-    name_width = std::max(name_width, flag.name.size());
-    value_width = std::max(value_width, rows.back().second.value.size());
+    const ConfigLine shown =
+        line != lines.end() ? line->second : ConfigLine{flag.show(), "default"};
+    settings.push_back({flag.name, shown.value.empty() ? "-" : shown.value, shown.origin});
+  }
+  return settings;
+}
+
+std::string print_config_text(const std::vector<RunOrigin::Setting>& settings) {
+  std::size_t name_width = 0;
+  std::size_t value_width = 0;
+  for (const auto& [name, value, source] : settings) {
+    name_width = std::max(name_width, name.size());
+    value_width = std::max(value_width, value.size());
   }
   std::string out;
-  for (const auto& [name, line] : rows) {
-    out += name + std::string(name_width - name.size() + 2, ' ') + line.value +
-           std::string(value_width - line.value.size() + 2, ' ') + line.origin + "\n";
+  for (const auto& [name, value, source] : settings) {
+    out += name + std::string(name_width - name.size() + 2, ' ') + value +
+           std::string(value_width - value.size() + 2, ' ') + source + "\n";
   }
   return out;
 }

@@ -3,9 +3,11 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "cli/flags_table.h"
 #include "cli/options.h"
+#include "options/train_options.h"
 
 namespace troupe::detail {
 
@@ -24,9 +26,12 @@ struct ConfigLine {
   std::string origin;
 };
 
-/// One line per flag that sets something: name, value, origin. `lines` is by flag name; a flag that
-/// is missing there has its present value and the origin "default".
-[[nodiscard]] std::string print_config_text(const FlagTable& table,
-                                            const std::map<std::string, ConfigLine>& lines);
+/// Every flag that sets something. `lines` is by flag name; a flag that is missing there has its
+/// present value and the origin "default". "-" stands for an empty value.
+[[nodiscard]] std::vector<RunOrigin::Setting> config_settings(
+    const FlagTable& table, const std::map<std::string, ConfigLine>& lines);
+
+/// One line per setting: name, value, origin.
+[[nodiscard]] std::string print_config_text(const std::vector<RunOrigin::Setting>& settings);
 
 }  // namespace troupe::detail

@@ -204,12 +204,17 @@ Outcome complete(Settings& settings, const detail::FlagTable& table, const Given
   if (settings.options.train.model_dir.empty()) {
     settings.options.train.model_dir = folder_of(settings.options.use.checkpoint);
   }
+  auto shown = detail::config_settings(
+      table, config_lines(given, table, cluster, outcome.secret, model_dir_of));
   if (settings.print_config) {
-    outcome.text =
-        print_config_text(table, config_lines(given, table, cluster, outcome.secret, model_dir_of));
-  } else {
-    outcome.options = std::move(settings.options);
+    outcome.text = detail::print_config_text(shown);
+    return outcome;
   }
+  RunOrigin& origin = settings.options.train.origin;
+  origin.mode = table.find("mode")->flag->show();
+  for (const Member& member : cluster.members) origin.tasks.push_back(member.task);
+  origin.settings = std::move(shown);
+  outcome.options = std::move(settings.options);
   return outcome;
 }
 
@@ -234,6 +239,7 @@ Outcome parse_command_line(const std::vector<std::string>& arguments,
   assign(given, table);
   detail::check_carried_out(settings.options.mode, program);
   join_main_address(given, settings);
+  settings.options.train.origin.program = program.name;
   return complete(settings, table, given, environment, warnings);
 }
 

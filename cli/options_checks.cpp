@@ -58,6 +58,10 @@ void check_mode(const Options& options) {
                            " makes this process a parameter server, but ", mode, " needs none."),
                       "start this process alone, or give the job --mode train.");
   }
+  if (uses_model && options.train.dry_run) {
+    throw ConfigError(text("--dry-run is given, but ", mode, " does not train."),
+                      "use --mode train or train-and-evaluate, or leave --dry-run out.");
+  }
   if (options.mode != Mode::train_and_evaluate && stops_early(options.eval)) {
     throw ConfigError(
         text("--stop-if-... is given, but ", mode, " does not evaluate while it trains."),
@@ -118,6 +122,20 @@ void check_training(const Options& options, const GivenTexts& given) {
   if (train.model_dir.empty() && train.resume == Resume::must) {
     throw ConfigError("--resume must is given without --model-dir.",
                       "name the folder of the checkpoints by --model-dir.");
+  }
+  if (train.status_port && train.model_dir.empty()) {
+    throw ConfigError(text(written(given, "status-port"), " is given without --model-dir."),
+                      "name a folder by --model-dir: the live page shows what training writes "
+                      "there.");
+  }
+  if (!train.status_port && !train.status_address.empty()) {
+    throw ConfigError(text(written(given, "status-address"), " is given without --status-port."),
+                      "give --status-port, too, or leave it out.");
+  }
+  if (train.model_dir.empty() && train.save_histogram_steps > 0) {
+    throw ConfigError(
+        text(written(given, "save-histogram-steps"), " is given without --model-dir."),
+        "name the folder to write them to by --model-dir.");
   }
   const char* const never = train.save_checkpoints_steps == 0  ? "--save-checkpoints-steps"
                             : train.save_checkpoints_secs == 0 ? "--save-checkpoints-secs"
@@ -261,6 +279,8 @@ std::map<std::string, std::string> common_settings(const FlagTable& table,
     settings[text("--", name)] = value.empty() ? "unset" : value;
   };
   for (const char* name : {"mode",
+                           "dry-run",
+                           "profile",
                            "epochs",
                            "max-steps",
                            "steps",

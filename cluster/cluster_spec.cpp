@@ -269,7 +269,10 @@ ResolvedCluster resolve_cluster(const ClusterRequest& request, const Environment
   if (request.generation) out.cluster.generation = request.generation->value;
   std::vector<std::string> ignored = present_sources(environment);
   ignored.erase(std::remove(ignored.begin(), ignored.end(), out.cluster.origin), ignored.end());
-  if (out.cluster.origin == "local" && ignored.empty()) return out;
+  // Of our launcher, which hides all other sources, there is nothing to say either.
+  const std::string& origin = out.cluster.origin;
+  const bool is_plain = origin == "local" || origin == "TROUPE_RANK" || origin == "TROUPE_TASK";
+  if (is_plain && ignored.empty()) return out;
   std::string line = text("cluster: ", place_text(out.cluster), ", from ", out.cluster.origin);
   if (!ignored.empty()) line += "; not used: " + join(ignored);
   out.information.push_back(line);

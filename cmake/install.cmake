@@ -11,7 +11,7 @@ if(TARGET troupe_tool)
 endif()
 install(CODE "set(SOURCE [[${PROJECT_SOURCE_DIR}]])
 set(STAGED [[${PROJECT_BINARY_DIR}/installed_headers]])
-set(FOLDERS core net options tensors summaries cluster cli data hooks distributed strategies servers train estimator)")
+set(FOLDERS core net options tensors summaries report cluster cli data hooks distributed strategies servers train estimator)")
 install(SCRIPT cmake/stage_headers.cmake)
 install(DIRECTORY ${PROJECT_BINARY_DIR}/installed_headers/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe
         FILES_MATCHING PATTERN "*.h")
@@ -25,3 +25,36 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/troupeConfigVersion.cmake
 install(FILES ${PROJECT_BINARY_DIR}/troupeConfig.cmake ${PROJECT_BINARY_DIR}/troupeConfigVersion.cmake
               cmake/troupe_precompile.cmake
         DESTINATION ${config_dir})
+
+# Manual pages and completions; a build of single targets may lack them.
+foreach(section 1 7)
+  install(DIRECTORY ${TROUPE_DOCUMENTS}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section}
+          FILES_MATCHING PATTERN "*.${section}.gz")
+endforeach()
+install(FILES ${TROUPE_DOCUMENTS}/troupe.bash OPTIONAL RENAME troupe
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+install(FILES ${TROUPE_DOCUMENTS}/_troupe OPTIONAL DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions)
+
+# pkg-config. A group, because static libraries of ours use each other; their order is CMake's affair.
+list(TRANSFORM libraries PREPEND -l OUTPUT_VARIABLE TROUPE_PC_LIBS)
+list(JOIN TROUPE_PC_LIBS " " TROUPE_PC_LIBS)
+list(TRANSFORM TORCH_INCLUDE_DIRS PREPEND -isystem OUTPUT_VARIABLE TROUPE_PC_CFLAGS)
+list(REMOVE_ITEM TROUPE_PC_CFLAGS -isystem/usr/include)
+list(JOIN TROUPE_PC_CFLAGS " " TROUPE_PC_CFLAGS)
+get_filename_component(torch_folder ${libtorch_file} DIRECTORY)
+set(TROUPE_PC_OTHERS "-ltorch -ltorch_cpu -lc10 -lboost_program_options")
+if(NOT torch_folder IN_LIST CMAKE_CXX_IMPLICIT_LINK_DIRECTORIES)
+  string(PREPEND TROUPE_PC_OTHERS "-L${torch_folder} ")
+endif()
+if(TROUPE_GLOO_LIBRARY)
+  string(APPEND TROUPE_PC_OTHERS " -lgloo")
+endif()
+file(RELATIVE_PATH TROUPE_PC_UP /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+string(REGEX REPLACE "/$" "" TROUPE_PC_UP ${TROUPE_PC_UP})
+configure_file(cmake/troupe.pc.in ${PROJECT_BINARY_DIR}/troupe.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/troupe.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+# The build folder is a package, too, for what `troupe new` wrote with its tool.
+export(TARGETS ${libraries} troupe troupe_warnings troupe_sanitize NAMESPACE troupe::
+       FILE ${PROJECT_BINARY_DIR}/troupeTargets.cmake)
+configure_file(cmake/troupe_precompile.cmake ${PROJECT_BINARY_DIR}/troupe_precompile.cmake COPYONLY)

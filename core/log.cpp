@@ -2,12 +2,17 @@
 
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
+
+#include "core/terminal.h"
 
 namespace troupe {
 namespace {
@@ -39,11 +44,10 @@ spdlog::logger& logger() {
 }
 
 std::mutex g_status_mutex;
-std::string g_status;  // what the terminal's last line shows
+std::vector<std::string> g_status;  // what the terminal shows below the log
 
-void write_status(std::string_view before) {
-  const std::string shown = text(before, g_status);
-  std::fwrite(shown.data(), 1, shown.size(), stderr);
+void write_bytes(std::string_view bytes) {
+  std::fwrite(bytes.data(), 1, bytes.size(), stderr);
   std::fflush(stderr);
 }
 
@@ -61,8 +65,6 @@ std::string without_controls(std::string_view message) {
   return line;
 }
 
-constexpr std::string_view kEraseLine = "\r\033[K";
-
 }  // namespace
 
 void configure_log(LogLevel lowest, const std::string& process_name) {
@@ -74,17 +76,19 @@ void log(LogLevel level, std::string_view message) {
   const std::string line = without_controls(message);
   const auto severity = to_spdlog(level);
   const std::lock_guard<std::mutex> lock(g_status_mutex);
-  const bool below = !g_status.empty() && logger().should_log(severity);
-  if (below) std::fwrite(kEraseLine.data(), 1, kEraseLine.size(), stderr);
+  const bool shown = !g_status.empty() && logger().should_log(severity);
+  const auto terminal = shown ? terminal_size(STDERR_FILENO) : std::nullopt;
+  if (terminal) write_bytes(kEraseBelow);
   logger().log(severity, spdlog::string_view_t(line.data(), line.size()));
-  if (below) write_status("");
+  if (terminal) write_bytes(drawn_below(g_status, *terminal));
 }
 
-void set_status_line(std::string_view line) {
+void set_status_lines(std::vector<std::string> lines) {
   const std::lock_guard<std::mutex> lock(g_status_mutex);
-  if (g_status == line) return;
-  g_status = line;
-  write_status(kEraseLine);
+  if (g_status.empty() && lines.empty()) return;
+  g_status = std::move(lines);
+  const auto terminal = terminal_size(STDERR_FILENO);
+  if (terminal) write_bytes(std::string(kEraseBelow) + drawn_below(g_status, *terminal));
 }
 
 }  // namespace troupe

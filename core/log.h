@@ -1,5 +1,6 @@
 // Log: one line per event on stderr, `2026-11-20T10:21:38.126Z I worker/1 message`.
-// Implemented by spdlog, which this header hides. Any thread may call.
+// Implemented by spdlog, which this header hides. Any thread may call. Lines that stay below the
+// log: set_status_lines in core/terminal.h.
 #pragma once
 
 #include <string>
@@ -16,10 +17,6 @@ void configure_log(LogLevel lowest, const std::string& process_name);
 
 /// Writes one line; control characters in `message` are replaced, so that it stays one line.
 void log(LogLevel level, std::string_view message);
-
-/// A line below the log, for a terminal: log lines are written above it, so the two never share
-/// one. Replaces the one before; empty: none. At most as wide as the terminal, without a newline.
-void set_status_line(std::string_view line);
 
 template <class... Parts>
 void log_debug(const Parts&... parts) {

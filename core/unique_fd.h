@@ -1,4 +1,4 @@
-// UniqueFd: an open file descriptor with one owner, who closes it and leaves errno as it was.
+// UniqueFd: an open file descriptor with one owner, which closes it and leaves errno unchanged.
 #pragma once
 
 #include <unistd.h>

@@ -18,6 +18,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/text.h"
+#include "core/trace.h"
 #include "data/one_compute_thread.h"
 #include "data/owned_tensor.h"
 
@@ -62,6 +63,7 @@ class Gatherer {
 
   /// Makes `batch`, which may be an earlier step, step `step`.
   void gather(std::int64_t step, DistributedBatch& batch) {
+    const Traced traced("gather batch");
     batch.global_examples = reading_.plan.global_examples(step);
     batch.epoch = reading_.epoch;
     batch.step = step;
@@ -189,6 +191,7 @@ Steps Epoch::State::wait_for_room() {
 
 void Epoch::State::prefetch_steps() {
   if (reading.first_step == reading.plan.steps_per_epoch()) return;
+  name_this_thread("loader thread");
   detail::use_one_compute_thread_here();
   const at::NoGradGuard no_gradients;
   Gatherer gatherer(reading);

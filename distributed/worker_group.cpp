@@ -5,6 +5,7 @@
 
 #include "core/check.h"
 #include "core/machine.h"
+#include "core/trace.h"
 #include "distributed/collectives/collectives.h"
 #include "distributed/membership/membership.h"
 #include "distributed/shared_memory/make_shared_memory_group.h"
@@ -86,6 +87,7 @@ void WorkerGroup::all_reduce(Span<T> values, const Deadline& deadline) {
   if (is_alone()) return;
   const Reduction sum = sum_of<T>();
   const Span<std::byte> bytes = as_writable_bytes(values);
+  const Traced traced("all_reduce", bytes.size());
   if (shared_memory_) return shared_memory_->all_reduce(bytes, sum, deadline);
   Call call = enter(Operation::all_reduce, sum.dtype, bytes.size(), 0, deadline);
   troupe::all_reduce(call, bytes, sum, state_.options);
@@ -100,6 +102,7 @@ void WorkerGroup::all_reduce(Span<float> values, Span<float> errors, WireType wi
   const Rounding rounding = rounding_to(wire);
   rounded_.resize(values.size());
   const std::size_t bytes = rounded_.size() * sizeof(rounded_[0]);
+  const Traced traced("all_reduce, compressed", bytes);
   Call call = enter(Operation::all_reduce, rounding.dtype, bytes, 0, deadline);
   compressed_allreduce(call, {values, errors, Span<std::uint16_t>(rounded_)}, rounding);
 }
@@ -116,6 +119,7 @@ std::shared_ptr<std::byte> WorkerGroup::make_buffer(std::size_t bytes, const Dea
 
 void WorkerGroup::broadcast(Span<std::byte> bytes, int root, const Deadline& deadline) {
   if (is_alone()) return;
+  const Traced traced("broadcast", bytes.size());
   Call call = enter(Operation::broadcast, DType::bytes, bytes.size(), root, deadline);
   tree_broadcast(call, bytes, root);
 }
@@ -123,6 +127,7 @@ void WorkerGroup::broadcast(Span<std::byte> bytes, int root, const Deadline& dea
 std::vector<std::vector<std::byte>> WorkerGroup::all_gather(Span<const std::byte> mine,
                                                             const Deadline& deadline) {
   if (is_alone()) return {std::vector<std::byte>(mine.begin(), mine.end())};
+  const Traced traced("all_gather", mine.size());
   // Lengths differ by rank, so the header names none.
   Call call = enter(Operation::all_gather, DType::none, 0, 0, deadline);
   return ring_all_gather(call, mine, kMaxGatherBytes);
@@ -130,6 +135,7 @@ std::vector<std::vector<std::byte>> WorkerGroup::all_gather(Span<const std::byte
 
 std::vector<std::vector<std::byte>> WorkerGroup::gather(Span<const std::byte> mine) {
   if (is_alone()) return {std::vector<std::byte>(mine.begin(), mine.end())};
+  const Traced traced("gather", mine.size());
   const auto enter_gather = [this](const Deadline& deadline) {
     return enter(Operation::gather, DType::bytes, 0, 0, deadline);
   };
@@ -139,6 +145,7 @@ std::vector<std::vector<std::byte>> WorkerGroup::gather(Span<const std::byte> mi
 void WorkerGroup::meet(Operation operation, DType dtype, std::uint64_t total_bytes,
                        const Deadline& deadline) {
   if (is_alone()) return;
+  const Traced traced(operation == Operation::all_reduce ? "meet for all_reduce" : "barrier");
   if (shared_memory_) return shared_memory_->meet(operation, dtype, total_bytes, deadline);
   Call call = enter(operation, dtype, total_bytes, 0, deadline);
   dissemination_barrier(call);

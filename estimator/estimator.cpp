@@ -136,6 +136,19 @@ const std::shared_ptr<const Dataset>& example_split(const Splits& all) {
   return all.validation ? all.validation : all.test ? all.test : all.train;
 }
 
+/// Two examples for the model to be traced with, without labels.
+std::vector<NamedTensor> example_features(const Splits& splits,
+                                          const std::vector<std::string>& names) {
+  const auto& data = example_split(splits);
+  if (!data || data->size() == 0) {
+    throw ConfigError("there is no data to trace the model with.",
+                      "return a split with examples from create_datasets.");
+  }
+  // Two examples; a data set of one gives it twice.
+  const auto indices = torch::tensor({std::int64_t{0}, data->size() > 1 ? std::int64_t{1} : 0});
+  return detail::split_fields(data->get(indices), names).features;
+}
+
 }  // namespace
 
 Estimator::Estimator(const Hooks& hooks, EstimatorOptions options)
@@ -282,43 +295,37 @@ PredictionStream Estimator::predict(const PredictCall& call) {
   return PredictionStream(hooks_, std::move(model), data, {call.keys, call.per, features});
 }
 
-std::vector<NamedTensor> Estimator::example_features() {
-  const auto& data = example_split(splits());
-  if (!data || data->size() == 0) {
-    throw ConfigError("there is no data to trace the model with.",
-                      "return a split with examples from create_datasets.");
-  }
-  // Two examples; a data set of one gives it twice.
-  const auto indices = torch::tensor({std::int64_t{0}, data->size() > 1 ? std::int64_t{1} : 0});
-  return detail::split_fields(data->get(indices), options_.feature_names).features;
-}
-
 ModelWriter Estimator::model_writer(const std::string& checkpoint) {
   return [this, checkpoint](const std::string& directory) {
     const detail::RandomGuard guard(device_of(options_));
     LoadedModel& model = evaluation_model(checkpoint);
     ModelExportOptions options = options_.exported;
     options.global_step = model.step();
-    write_model(*hooks_, model.replica(), example_features(), options, directory);
+    write_model(*hooks_, model.replica(), example_features(splits(), options_.feature_names),
+                options, directory);
   };
+}
+
+Evaluation Estimator::evaluate_two() {
+  const detail::RandomGuard guard(device_of(options_));
+  detail::EvaluationPass pass;
+  if (!splits().validation && splits().test) pass.phase = Phase::test;
+  const auto& data = example_split(splits());
+  const auto two = data ? take(data, 0, std::min<std::int64_t>(data->size(), 2)) : data;
+  return detail::run_evaluation(*hooks_, evaluation_model("").replica(),
+                                detail::in_order(two, 2, "evaluate on"), pass);
 }
 
 void Estimator::check_exportable(const Exporters& exporters) {
   const detail::RandomGuard guard(device_of(options_));
   Replica& replica = evaluation_model("").replica();
-  const std::vector<NamedTensor> features = example_features();
+  const std::vector<NamedTensor> features = example_features(splits(), options_.feature_names);
   check_predictions(*hooks_, replica, features);
   ExportTrial trial;
   trial.write_model = [&, done = false]() mutable {
     if (!std::exchange(done, true)) check_torch_script(*hooks_, replica, features);
   };
-  trial.evaluate = [&] {
-    detail::EvaluationPass pass;
-    if (!splits().validation && splits().test) pass.phase = Phase::test;
-    const auto& data = example_split(splits());
-    const auto two = take(data, 0, std::min<std::int64_t>(data->size(), 2));
-    return detail::run_evaluation(*hooks_, replica, detail::in_order(two, 2, "evaluate on"), pass);
-  };
+  trial.evaluate = [&] { return evaluate_two(); };
   for (const auto& exporter : exporters) exporter->check(trial);
 }
 

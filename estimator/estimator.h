@@ -84,6 +84,9 @@ class Estimator {
   /// needs: what cannot be exported is known before training, not at its end. Writes nothing.
   /// Throws: ConfigError.
   void check_exportable(const Exporters& exporters);
+  /// An evaluation of two examples with fresh weights, to see what evaluations will name. Writes
+  /// nothing. Throws: as evaluate.
+  [[nodiscard]] Evaluation evaluate_two();
   /// For exporters: writes the model of `checkpoint` into a directory. Valid as long as this.
   [[nodiscard]] ModelWriter model_writer(const std::string& checkpoint);
 
@@ -109,7 +112,6 @@ class Estimator {
   History train_together(const TrainOptions& options, const TrainSpec& spec);
   [[nodiscard]] const Splits& splits();
   [[nodiscard]] LoadedModel& evaluation_model(const std::string& checkpoint);
-  [[nodiscard]] std::vector<NamedTensor> example_features();
   /// `source`: the checkpoint's path; "": fresh weights.
   void write_summary(const std::string& name, const Evaluation& evaluation,
                      const std::string& source);

@@ -13,6 +13,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/text.h"
+#include "estimator/dry_run.h"
 #include "servers/parameter_server.h"
 #include "train/evaluate.h"
 #include "train/loop.h"
@@ -110,7 +111,7 @@ Job::Job(const Hooks& hooks, const Options& options, JobExtras extras)
   // What the flags ask for comes first, as the options' own actions do.
   Actions& actions = extras_.callbacks.actions;
   actions.insert(actions.begin(), train.companions.actions.begin(), train.companions.actions.end());
-  train.companions = std::move(extras_.callbacks);
+  train.companions = extras_.callbacks;
   evaluated_ = std::make_unique<EvaluatedTraining>(estimator(), std::move(train), std::move(eval));
 }
 
@@ -137,6 +138,10 @@ bool Job::done_without_training() {
     return true;
   }
   if (serve_if_server(hooks_, options_.strategy)) return true;
+  if (options_.train.dry_run) {
+    try_training();
+    return true;
+  }
   if (!evaluated_) return false;
   if (options_.strategy.cluster.is_evaluator()) {
     report(evaluated_->run_evaluator());
@@ -145,6 +150,16 @@ bool Job::done_without_training() {
   const auto ended = estimator().nothing_to_train();
   if (ended) after_training(*ended);
   return ended.has_value();
+}
+
+void Job::try_training() {
+  const Cluster& cluster = options_.strategy.cluster;
+  // What is exported was tried when this job was made.
+  if (evaluated_ && (cluster.is_chief() || cluster.is_evaluator())) {
+    check_watched(options_.eval, estimator().evaluate_two());
+  }
+  if (cluster.is_evaluator()) return;
+  DryRun(hooks_, options_, extras_.feature_names).run(extras_.callbacks);
 }
 
 void Job::use_model() {

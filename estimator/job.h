@@ -44,10 +44,10 @@ class Job {
 
   /// Does all the work of a process that does not train, and returns true: a parameter server, an
   /// evaluator, --mode evaluate, predict (one JSON object per line on stdout) or export (the path
-  /// on stdout), which only the chief runs, and training whose last step is saved already. With
-  /// --json-summary the last line of stdout is a JSON object. False, at once: train. Blocks: as
-  /// long as that takes.  Throws: as Estimator's verbs; EnvironmentError if stdout cannot be
-  /// written.
+  /// on stdout), which only the chief runs, training whose last step is saved already, or --dry-run
+  /// (estimator/dry_run.h; collective), which trains and saves nothing. With --json-summary the
+  /// last line of stdout is a JSON object. False, at once: train. Blocks: as long as that takes.
+  /// Throws: as Estimator's verbs; EnvironmentError if stdout cannot be written.
   [[nodiscard]] bool done_without_training();
 
   /// For the TrainingRun: the extras' own, early stopping, and in train_and_evaluate the callbacks
@@ -64,6 +64,8 @@ class Job {
   Estimator& estimator();
   /// --mode evaluate, predict or export.
   void use_model();
+  /// --dry-run: this process's part of it.
+  void try_training();
   void report(const TrainAndEvaluateResult& result) const;
 
   const Hooks& hooks_;

@@ -132,6 +132,22 @@ TrainSpec train_spec(const TrainOptions& train, const EvalOptions& eval) {
   return spec;
 }
 
+std::vector<std::pair<std::string, std::string>> watched_metrics(const EvalOptions& eval) {
+  std::vector<std::pair<std::string, std::string>> watched;
+  const auto add = [&](const char* flag, const std::string& rule) {
+    if (!rule.empty()) watched.emplace_back(text("--", flag), parse_limit(flag, rule).metric);
+  };
+  add("stop-if-no-decrease", eval.stop_if_no_decrease);
+  add("stop-if-no-increase", eval.stop_if_no_increase);
+  add("stop-if-lower", eval.stop_if_lower);
+  add("stop-if-higher", eval.stop_if_higher);
+  const auto& exporters = eval.exporters;
+  if (std::find(exporters.begin(), exporters.end(), "best") != exporters.end()) {
+    watched.emplace_back("--best-metric", eval.best_metric);
+  }
+  return watched;
+}
+
 EvalSpec eval_spec(const EvalOptions& eval) {
   EvalSpec spec;
   spec.steps = eval.steps;

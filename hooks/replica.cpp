@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "core/check.h"
+#include "core/trace.h"
 #include "hooks/autocast.h"
 #include "hooks/gradient_norm.h"
 #include "hooks/named.h"
@@ -98,6 +99,7 @@ void Replica::apply_gradients(const at::Tensor& loss, const std::string& optimiz
     throw ConfigError(text("apply_gradients was called in a ", to_string(context_.phase), " step."),
                       "call it in train_step only.");
   }
+  const Traced traced("apply_gradients");
   auto& optimizer = this->optimizer(optimizer_name);
   if (loss.dim() != 0 || !loss.requires_grad()) {
     throw ConfigError(text("apply_gradients was given a loss of shape ", loss.sizes(),
@@ -120,9 +122,15 @@ void Replica::apply_gradients(const at::Tensor& loss, const std::string& optimiz
     return;
   }
   accumulated_.erase(update);
-  update_.reduce(parameters);
+  {
+    const Traced reducing("reduce gradients");
+    update_.reduce(parameters);
+  }
   if (options_.clip_norm > 0) clip(optimizer_name, parameters);
-  update_.step(optimizer_name, optimizer, parameters);
+  {
+    const Traced stepping("optimizer step");
+    update_.step(optimizer_name, optimizer, parameters);
+  }
   checks_->after_update();
 }
 
@@ -138,6 +146,7 @@ void Replica::accumulate(const at::Tensor& loss, const std::vector<NamedTensor>&
   }
   // Layers that add up over replicas do so in backward too, and wait for padding batches there.
   if (!context_.padding || layer_sums_ > 0) {
+    const Traced traced("backward");
     torch::autograd::backward({loss}, {}, /*retain_graph=*/c10::nullopt, /*create_graph=*/false,
                               inputs);
   }

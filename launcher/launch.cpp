@@ -1,19 +1,17 @@
 #include "launcher/launch.h"
 
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/signal_set.hpp>
 #include <csignal>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "cluster/cluster_spec.h"
 #include "core/error.h"
-#include "core/stop_signal.h"
 #include "launcher/launch_agent.h"
 #include "launcher/launch_direction.h"
 #include "launcher/launch_group.h"
@@ -21,6 +19,8 @@
 #include "launcher/launch_hosts.h"
 #include "launcher/launch_nodes.h"
 #include "launcher/launch_output.h"
+#include "launcher/launch_screen.h"
+#include "launcher/launch_signals.h"
 
 namespace troupe {
 namespace {
@@ -42,8 +42,9 @@ class Launch {
   [[nodiscard]] std::unique_ptr<LaunchDirection> make_direction(const LaunchOrders& orders);
   void begin_as_agent();
   void on_launcher_gone();
-  void wait_for_signal();
-  void on_signal(int number);
+  void on_children();
+  void on_request(int number);
+  [[nodiscard]] std::vector<ProcessStatus> statuses() const;
   void start(GroupStart start);
   void on_group_end();
   [[nodiscard]] PartEnd part_end() const;
@@ -54,10 +55,12 @@ class Launch {
   std::string program_;
   boost::asio::io_context io_{1};
   LaunchConsole console_{io_, [this](LaunchConsole::Written written) {
-                           if (group_) group_->resume();
+                           if (group_) group_->processes().resume();
                            if (written == LaunchConsole::Written::all && is_finished_) io_.stop();
                          }};
-  boost::asio::signal_set signals_{io_};
+  LaunchSignals signals_{io_, [this] { on_children(); },
+                         [this](int number) { on_request(number); }};
+  LaunchScreen screen_{io_, console_, options_.progress};
   std::unique_ptr<LaunchGroup> group_;  // the present start, or the last one
   std::unique_ptr<LaunchDirection> direction_;
   std::optional<AgentLine> agent_line_;
@@ -65,7 +68,6 @@ class Launch {
   bool is_running_ = false;
   bool is_finished_ = false;
   int exit_code_ = 0;
-  std::chrono::steady_clock::time_point interrupted_at_{};
 };
 
 int Launch::run() {
@@ -79,12 +81,7 @@ int Launch::run() {
                       },
                       [this](int exit_code) { finish(exit_code); }};
   direction_ = make_direction(orders);  // may wait for a name; a signal then ends the program
-  prctl(PR_SET_CHILD_SUBREAPER, 1);
-  signals_.add(SIGCHLD);
-  signals_.add(SIGINT);
-  signals_.add(SIGTERM);
-  if (!is_ignored(SIGHUP)) signals_.add(SIGHUP);
-  wait_for_signal();
+  signals_.start();
   if (options_.node.is_agent) begin_as_agent();
   direction_->begin();
   io_.run();
@@ -105,7 +102,7 @@ std::unique_ptr<LaunchDirection> Launch::make_direction(const LaunchOrders& orde
 void Launch::begin_as_agent() {
   if (!rendezvous_.empty()) greet(rendezvous_);
   agent_line_.emplace(
-      io_, [this](int number) { on_signal(number); }, [this] { on_launcher_gone(); });
+      io_, [this](int number) { signals_.request(number); }, [this] { on_launcher_gone(); });
   agent_line_->start();
 }
 
@@ -118,25 +115,23 @@ void Launch::on_launcher_gone() {
   group_->stop(SIGTERM, options_.grace);
 }
 
-void Launch::wait_for_signal() {
-  signals_.async_wait([this](const boost::system::error_code& error, int number) {
-    if (error) return;
-    wait_for_signal();
-    on_signal(number);
-  });
+void Launch::on_children() {
+  if (group_) group_->on_children();
+  screen_.change();
 }
 
-void Launch::on_signal(int number) {
-  if (number == SIGCHLD) {
-    if (group_) group_->on_children();
-    return;
-  }
-  const auto now = std::chrono::steady_clock::now();
-  if (now - interrupted_at_ < kSameRequest) return;
-  interrupted_at_ = now;
+void Launch::on_request(int number) {
   if (is_finished_) return io_.stop();  // the reader of our output is gone
   if (is_running_) return group_->on_signal(number);
   direction_->on_signal(number);
+}
+
+/// Between two starts all processes are about to be replaced.
+std::vector<ProcessStatus> Launch::statuses() const {
+  std::vector<ProcessStatus> all = group_->processes().statuses();
+  if (!is_running_)
+    for (ProcessStatus& process : all) process.state = ProcessStatus::State::restarting;
+  return all;
 }
 
 void Launch::start(GroupStart start) {
@@ -149,7 +144,9 @@ void Launch::start(GroupStart start) {
                             io_.stop();
                           }});
   is_running_ = true;
+  start.progress_fd = screen_.descriptor();
   group_->start(program_, std::move(start));
+  screen_.begin([this] { return statuses(); });
 }
 
 PartEnd Launch::part_end() const {
@@ -165,7 +162,7 @@ void Launch::on_group_end() {
 void Launch::finish(int exit_code) {
   exit_code_ = exit_code;
   is_finished_ = true;
-  console_.flush();
+  screen_.end();
 }
 
 }  // namespace

@@ -58,6 +58,7 @@ struct LaunchOptions {
   int threads = 0;                   // compute threads of a worker; 0: the usable cores, shared out
   std::chrono::milliseconds grace{10'000};  // between the signal and SIGKILL
   Prefix prefix = Prefix::worker;           // "[worker/1] " before every line
+  bool progress = true;                     // shown below all output, on a terminal only
   NodeOptions node;
   HostOptions remote;
 };

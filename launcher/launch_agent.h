@@ -1,7 +1,7 @@
-// An agent: a launcher that another one started by ssh (launch_hosts.h). It is told everything that
-// must not stand in a command on its standard input, one JSON object in a line: first AgentStart,
-// then AgentOrders, at least every second. When that ends, or falls silent, nobody is there to read
-// what it prints, and it stops what it started.
+// An agent: a launcher that another one started by ssh (launch_hosts.h). What must not appear in a
+// command comes by its standard input, one JSON object in a line: first AgentStart, then
+// AgentOrders, at least every second. When that ends, or falls silent, nothing reads what it prints
+// any more, and it stops what it started.
 #pragma once
 
 #include <boost/asio/io_context.hpp>

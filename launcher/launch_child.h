@@ -21,11 +21,12 @@ struct ChildStart {
   std::string program;               // path
   std::vector<std::string> command;  // argv
   const Environment* environment = nullptr;
-  int in_fd = -1;       // becomes stdin; -1: /dev/null does
-  int out_fd = -1;      // becomes stdout
-  int err_fd = -1;      // becomes stderr
-  int inherit_fd = -1;  // stays open under its number; -1: none
-  int secret_fd = -1;   // likewise
+  int in_fd = -1;        // becomes stdin; -1: /dev/null does
+  int out_fd = -1;       // becomes stdout
+  int err_fd = -1;       // becomes stderr
+  int inherit_fd = -1;   // stays open under its number; -1: none
+  int secret_fd = -1;    // likewise
+  int progress_fd = -1;  // likewise
 };
 
 /// Starts it as leader of a new process group, with the default handling of all signals (an ignored

@@ -3,6 +3,7 @@
 #include "cluster/sealed_secret.h"
 #include "cluster/secret_source.h"
 #include "core/machine.h"
+#include "report/progress_sinks.h"
 
 namespace troupe {
 namespace {
@@ -34,6 +35,7 @@ LaunchEnvironment launch_environment(const Environment& own, const LaunchPlan& p
   for (const auto& [name, value] : own) {
     // Replaced: what is handed down is this launcher's secret, or what it read in that file.
     if (name == kSecretDescriptorVariable || name == kSecretFileVariable) continue;
+    if (name == kProgressDescriptorVariable) continue;  // of a launcher around this one
     if (names_a_cluster(name))
       result.removed.push_back(name);
     else
@@ -65,9 +67,10 @@ LaunchEnvironment launch_environment(const Environment& own, const LaunchPlan& p
   return result;
 }
 
-Environment worker_environment(Environment shared, int rank, int listen_fd) {
+Environment worker_environment(Environment shared, int rank, int listen_fd, int progress_fd) {
   shared["TROUPE_RANK"] = std::to_string(rank);
   if (listen_fd >= 0) shared["TROUPE_LISTEN_FD"] = std::to_string(listen_fd);
+  if (progress_fd >= 0) shared[kProgressDescriptorVariable] = std::to_string(progress_fd);
   return shared;
 }
 

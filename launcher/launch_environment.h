@@ -36,8 +36,10 @@ struct LaunchEnvironment {
 /// The environment of all workers, from the launcher's own.
 [[nodiscard]] LaunchEnvironment launch_environment(const Environment& own, const LaunchPlan& plan);
 
-/// `shared` and what belongs to one worker. `listen_fd` is the chief's inherited socket; -1: none.
-[[nodiscard]] Environment worker_environment(Environment shared, int rank, int listen_fd);
+/// `shared` and what belongs to one worker. `listen_fd` is the chief's inherited socket, and
+/// progress goes to `progress_fd`; -1: none.
+[[nodiscard]] Environment worker_environment(Environment shared, int rank, int listen_fd,
+                                             int progress_fd);
 
 /// Of a parameter server: one compute thread, for it adds numbers as they arrive.
 [[nodiscard]] Environment server_environment(Environment shared, int index, int listen_fd);

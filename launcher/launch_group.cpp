@@ -130,6 +130,7 @@ void LaunchGroup::on_loss(LaunchedWorker& worker, Consequence consequence) {
       : policy_.chief_is_done() ? outcome_.add_loss(worker, done, done)
                                 : outcome_.add_loss(worker, "training continues without it",
                                                     "training continued without it");
+  if (again) processes_.expect_again(rank);
   if (worker.end()->signal != 0) tell_loss(loss);
   loss_pauses_.push_back(std::make_unique<Timer>(io_, kLossPause));
   loss_pauses_.back()->async_wait(

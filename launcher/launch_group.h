@@ -45,9 +45,8 @@ class LaunchGroup {
   /// Stops it for a reason that is not its own: SIGKILL follows `number` after `limit`, or the
   /// grace period if that is shorter.
   void stop(int number, std::chrono::milliseconds limit);
-  /// Reads on where the console was full and is no longer.
-  void resume() const { processes_.resume(); }
 
+  [[nodiscard]] const LaunchProcesses& processes() const { return processes_; }
   [[nodiscard]] const LaunchOutcome& outcome() const { return outcome_; }
 
  private:

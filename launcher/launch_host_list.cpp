@@ -54,6 +54,10 @@ void add(std::vector<HostSlots>& hosts, HostSlots host, const Place& place) {
     hosts.push_back(std::move(host));
   } else {
     same->workers += host.workers;
+    if (same->workers > kMaxLocalWorkers)
+      throw ConfigError(text(place.text, ": with it ", same->name, " has ", same->workers,
+                             " workers; ", kMaxLocalWorkers, " are possible."),
+                        "name fewer.");
   }
   int workers = 0;
   for (const HostSlots& each : hosts) workers += each.workers;

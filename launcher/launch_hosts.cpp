@@ -1,12 +1,10 @@
 #include "launcher/launch_hosts.h"
 
 #include <fcntl.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <cerrno>
 #include <csignal>
@@ -19,7 +17,6 @@
 
 #include "cluster/address.h"
 #include "core/error.h"
-#include "core/stop_signal.h"
 #include "core/text.h"
 #include "core/unique_fd.h"
 #include "core/version.h"
@@ -29,6 +26,7 @@
 #include "launcher/launch_nodes.h"
 #include "launcher/launch_processes.h"
 #include "launcher/launch_secret.h"
+#include "launcher/launch_signals.h"
 #include "launcher/launch_ssh.h"
 #include "net/timer.h"
 
@@ -55,8 +53,7 @@ class LaunchHosts {
     bool is_told = false;  // what to do
   };
   void start(int node);
-  void wait_for_signal();
-  void on_signal(int number);
+  void on_request(int number);
   [[nodiscard]] std::optional<std::string> on_line(int node, std::string_view line);
   void on_greeting(int node, const AgentGreeting& greeting);
   void tell_start(int node);
@@ -79,7 +76,8 @@ class LaunchHosts {
                            for (const auto& process : processes()) process->resume();
                            if (written == LaunchConsole::Written::all && is_finished_) io_.stop();
                          }};
-  boost::asio::signal_set signals_{io_};
+  LaunchSignals signals_{io_, [this] { on_children(); },
+                         [this](int number) { on_request(number); }};
   boost::asio::steady_timer beat_{io_};
   boost::asio::steady_timer limit_{io_};
   AgentStart start_;
@@ -88,7 +86,6 @@ class LaunchHosts {
   std::optional<int> exit_code_;
   int signals_seen_ = 0;
   bool is_finished_ = false;
-  std::chrono::steady_clock::time_point interrupted_at_{};
 
   [[nodiscard]] std::vector<LaunchedWorker*> processes() const {
     std::vector<LaunchedWorker*> all;
@@ -112,12 +109,7 @@ LaunchHosts::LaunchHosts(const LaunchOptions& options) : options_(options) {
 }
 
 int LaunchHosts::run() {
-  prctl(PR_SET_CHILD_SUBREAPER, 1);
-  signals_.add(SIGCHLD);
-  signals_.add(SIGINT);
-  signals_.add(SIGTERM);
-  if (!is_ignored(SIGHUP)) signals_.add(SIGHUP);
-  wait_for_signal();
+  signals_.start();
   std::vector<std::string> names;
   for (const HostSlots& slots : options_.remote.hosts)
     names.push_back(text(slots.name, " (", slots.workers, ")"));
@@ -157,19 +149,7 @@ void LaunchHosts::start(int node) {
   guard_.watch(host(node).ssh->pid());
 }
 
-void LaunchHosts::wait_for_signal() {
-  signals_.async_wait([this](const boost::system::error_code& error, int number) {
-    if (error) return;
-    wait_for_signal();
-    on_signal(number);
-  });
-}
-
-void LaunchHosts::on_signal(int number) {
-  if (number == SIGCHLD) return on_children();
-  const auto now = std::chrono::steady_clock::now();
-  if (now - interrupted_at_ < kSameRequest) return;
-  interrupted_at_ = now;
+void LaunchHosts::on_request(int number) {
   if (is_finished_ || ++signals_seen_ > 2) return io_.stop();
   if (signals_seen_ == 1)
     console_.say(text(number == SIGINT ? "interrupted" : text("got signal ", number),

@@ -6,6 +6,7 @@
 
 #include "cluster/cluster_spec.h"
 #include "core/text.h"
+#include "distributed/membership/control_messages.h"
 #include "distributed/membership/json_fields.h"
 #include "launcher/launch.h"
 
@@ -54,7 +55,9 @@ std::string encode(const NodeHello& message) {
 }
 
 std::string encode(const NodeRefusal& message) {
-  return dump_json({{"cause", message.cause}, {"fix", message.fix}, {"final", message.is_final}});
+  return dump_json({{"cause", cut_to_fit(message.cause)},
+                    {"fix", cut_to_fit(message.fix)},
+                    {"final", message.is_final}});
 }
 
 std::string encode(const NodePlan& message) {
@@ -62,7 +65,7 @@ std::string encode(const NodePlan& message) {
                     {"attempt", message.attempt},
                     {"world_size", message.world_size},
                     {"first_rank", message.first_rank},
-                    {"chief_host", message.chief_host},
+                    {"chief_host", cut_to_fit(message.chief_host)},
                     {"chief_port", message.chief_port}});
 }
 
@@ -72,13 +75,13 @@ std::string encode(const NodeReport& message) {
                     {"failed", message.part.end.failed},
                     {"can_recover", message.part.end.can_recover},
                     {"signal", message.part.signal},
-                    {"cause", message.part.cause}});
+                    {"cause", cut_to_fit(message.part.cause)}});
 }
 
 std::string encode(const NodeStop& message) {
   return dump_json({{"signal", message.signal},
                     {"limit_ms", message.limit.count()},
-                    {"reason", message.reason}});
+                    {"reason", cut_to_fit(message.reason)}});
 }
 
 template <>

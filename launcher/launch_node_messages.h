@@ -50,6 +50,7 @@ struct NodeStop {
   std::string reason;
 };
 
+/// Long texts are cut, so that each fits into a frame whatever other nodes have said.
 [[nodiscard]] std::string encode(const NodeHello& message);
 [[nodiscard]] std::string encode(const NodeRefusal& message);
 [[nodiscard]] std::string encode(const NodePlan& message);

@@ -40,14 +40,16 @@ void check_recovery(const LaunchOptions& options, const Environment& environment
       "add --model-dir DIR to the program's arguments, or set TROUPE_MODEL_DIR.");
 }
 
-/// Several machines, a launcher started on each.
-void check_nodes(const LaunchOptions& options, const Environment& environment) {
+/// Several machines, a launcher started on each. A script for any number of them may write
+/// --nodes 1.
+void check_nodes(const LaunchOptions& options, const detail::GivenTexts& given,
+                 const Environment& environment) {
   const NodeOptions& node = options.node;
   if (node.node >= node.nodes)
     throw ConfigError(text("--node is ", node.node, " of --nodes ", node.nodes, "."),
                       "number the nodes from 0 on.");
   if (node.nodes == 1) {
-    if (!node.rendezvous.host.empty())
+    if (!node.rendezvous.host.empty() && given.count("nodes") == 0)
       throw ConfigError("--rendezvous is given without --nodes.",
                         "add --nodes K and --node I, or leave it out.");
     return;
@@ -117,6 +119,7 @@ detail::FlagTable launch_flags(LaunchOptions& options, Scratch& scratch) {
                             whole("threads", &options.threads, "", 1, 4096),
                             flag("grace", &scratch.grace_seconds, "", {0, 3600}),
                             flag("prefix", &scratch.prefix, ""),
+                            flag("progress", &options.progress, ""),
                             whole("nodes", &node.nodes, "", 1, kMaxNodes),
                             whole("node", &node.node, "", 0, kMaxNodes - 1),
                             path("rendezvous", &scratch.rendezvous, "", "HOST:PORT"),
@@ -166,7 +169,7 @@ LaunchOptions parse_launch_options(const std::vector<std::string>& arguments,
                       "write --max-restarts: without parameter servers a lost worker ends the "
                       "group, which can then start again.");
   check_hosts(options, line.given);
-  if (options.remote.hosts.empty()) check_nodes(options, environment);
+  if (options.remote.hosts.empty()) check_nodes(options, line.given, environment);
   check_recovery(options, environment);
   return options;
 }
@@ -178,14 +181,14 @@ std::string launch_help() {
 Starts N copies of PROGRAM as one group, on this machine or on several, and ends
 with all of them. The first failure stops the others and is shown with its last
 lines. With parameter servers a worker other than worker/0 may be lost: training
-goes on without it.
+continues without it.
 
   --workers N     how many on this machine, 1 to 1024
   --max-restarts N
                   start the group again from its newest checkpoint, up to N
                   times, when a worker was killed or lost [0]
-  --evaluator     one process more, evaluator/0, which evaluates the checkpoints
-                  of the others; PROGRAM needs --mode train-and-evaluate
+  --evaluator     one additional process, evaluator/0, which evaluates the
+                  others' checkpoints; PROGRAM needs --mode train-and-evaluate
   --log-dir DIR   also write DIR/worker-<rank>.log for every worker; former
                   runs' logs are kept as DIR/worker-<rank>.log.<run>
   --secret-file F hand down the secret in F, or in TROUPE_SECRET_FILE, rather than
@@ -193,12 +196,13 @@ goes on without it.
   --threads T     compute threads of each worker [(usable cores - M) / N]
   --grace SECS    from the signal to SIGKILL when the group is stopped [10]
   --no-prefix     leave out the [worker/1] before every line
+  --no-progress   on a terminal, show no progress below the output
 
 Parameter servers, on one machine:
-  --ps M          M parameter servers more, ps/0 and so on, up to 256; PROGRAM
-                  needs --strategy parameter-server or auto
+  --ps M          M additional parameter servers, ps/0 and so on, up to 256;
+                  PROGRAM needs --strategy parameter-server or auto
   --restart-workers N
-                  start a lost worker again, up to N times [0]
+                  restart a lost worker, up to N times each [0]
 
 Several machines by one command, over ssh (docs/cluster.md):
   --hosts LIST    hosts and their workers, A:2,B:2
@@ -215,9 +219,9 @@ Several machines by one command on each:
 
 Exit code: 0 if every process ended with 0; that of the process that failed
 first (128 + number for a signal), or else of the evaluator, whose failure stops
-nobody; 138 if a machine or a worker was lost; 2 for a wrong command line; 3 if
-a machine is not ready; 130, 143 and 129 after Ctrl-C, SIGTERM and SIGHUP: with
---model-dir the workers save first. docs/running.md has the rest.
+no other process; 138 if a machine or a worker was lost; 2 for a wrong command
+line; 3 if a machine is not ready; 130, 143 and 129 after Ctrl-C, SIGTERM and
+SIGHUP: with --model-dir the workers save first. docs/running.md has the rest.
 
 Examples:
   troupe run --workers 2 -- build/release/examples/mnist --epochs 3

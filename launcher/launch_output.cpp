@@ -9,6 +9,7 @@
 #include <chrono>
 #include <utility>
 
+#include "core/terminal.h"
 #include "core/text.h"
 
 namespace troupe {
@@ -100,18 +101,55 @@ bool same_file(int a, int b) {
 }  // namespace
 
 LaunchConsole::LaunchConsole(boost::asio::io_context& io, std::function<void(Written)> on_flush)
-    : retry_(io), on_flush_(std::move(on_flush)), one_output_(same_file(1, 2)) {}
+    : retry_(io),
+      on_flush_(std::move(on_flush)),
+      one_output_(same_file(1, 2)),
+      out_is_terminal_(isatty(1) == 1) {}
+
+LaunchConsole::~LaunchConsole() {
+  erase_below();
+  screen_.flush();
+}
 
 void LaunchConsole::say(const std::string& sentence) {
   err_.append(text("troupe: ", sentence, '\n'));
   flush();
 }
 
+void LaunchConsole::show_below(std::vector<std::string> lines) {
+  below_ = std::move(lines);
+  erase_below();
+  flush();
+}
+
+bool LaunchConsole::waits_for_terminal() const {
+  return err_.pending_bytes() > 0 || (out_is_terminal_ && out_.pending_bytes() > 0);
+}
+
+void LaunchConsole::erase_below() {
+  if (is_drawn_ && terminal_size(2)) screen_.append(kEraseBelow);
+  is_drawn_ = false;
+}
+
+void LaunchConsole::draw_below() {
+  if (is_drawn_ || below_.empty()) return;
+  const auto size = terminal_size(2);
+  if (!size) return;
+  screen_.append(drawn_below(below_, *size));
+  is_drawn_ = true;
+}
+
 void LaunchConsole::flush() {
-  OutputSink& first = err_.mid_line() ? err_ : out_;
-  OutputSink& second = err_.mid_line() ? out_ : err_;
-  bool done = first.flush();
-  if (!one_output_ || !first.mid_line()) done = second.flush() && done;
+  if (waits_for_terminal()) erase_below();
+  bool done = screen_.flush();
+  if (done) {
+    OutputSink& first = err_.mid_line() ? err_ : out_;
+    OutputSink& second = err_.mid_line() ? out_ : err_;
+    done = first.flush();
+    if (!one_output_ || !first.mid_line()) done = second.flush() && done;
+    if (!waits_for_terminal()) draw_below();
+    done = screen_.flush() && done;
+  }
   on_flush_(done ? Written::all : Written::in_part);
   if (done || retry_armed_) return;
   retry_armed_ = true;

@@ -7,6 +7,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace troupe {
 
@@ -52,7 +53,8 @@ class OutputSink {
   bool broken_ = false;  // a write failed: the reader is gone or the disk is full
 };
 
-// The launcher's own two streams: what the processes print and what the launcher says about them.
+// The launcher's own two streams: what the processes print and what the launcher says about them;
+// on a terminal, a few lines below both.
 class LaunchConsole {
  public:
   /// Whether all that was appended is written.
@@ -60,11 +62,17 @@ class LaunchConsole {
 
   /// `on_flush` is called after every attempt to write.
   LaunchConsole(boost::asio::io_context& io, std::function<void(Written)> on_flush);
+  ~LaunchConsole();  // erases the lines below
+  LaunchConsole(const LaunchConsole&) = delete;
+  LaunchConsole& operator=(const LaunchConsole&) = delete;
 
   [[nodiscard]] OutputSink& out() { return out_; }
   [[nodiscard]] OutputSink& err() { return err_; }
   /// A sentence of the launcher's own, on stderr.
   void say(const std::string& sentence);
+  /// Lines that stay below all others where stderr is a terminal, in place of those before; empty:
+  /// none. Each is narrower than the terminal (core/terminal.h).
+  void show_below(std::vector<std::string> lines);
   /// Writes what the readers take, now and as often as it needs.
   void flush();
   [[nodiscard]] bool is_empty() const {
@@ -72,12 +80,20 @@ class LaunchConsole {
   }
 
  private:
+  [[nodiscard]] bool waits_for_terminal() const;
+  void erase_below();
+  void draw_below();
+
   OutputSink out_{1};
   OutputSink err_{2};
+  OutputSink screen_{2};  // erases and draws `below_`, and so empty before the others write
+  std::vector<std::string> below_;  // to be shown
+  bool is_drawn_ = false;
   boost::asio::steady_timer retry_;
   bool retry_armed_ = false;
   std::function<void(Written)> on_flush_;
   const bool one_output_;  // stdout and stderr are the same file: 2>&1
+  const bool out_is_terminal_;
 };
 
 }  // namespace troupe

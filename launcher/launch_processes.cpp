@@ -9,6 +9,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <set>
 #include <system_error>
 #include <utility>
@@ -94,6 +95,14 @@ void keep_former_logs(const std::filesystem::path& folder, const std::set<std::s
   }
 }
 
+ProcessStatus::State state_of(const LaunchedWorker& process) {
+  using State = ProcessStatus::State;
+  const auto& end = process.end();
+  if (!end) return State::running;
+  if (!end->failed()) return State::ended;
+  return end->signal != 0 || end->code == kExitPeerLost ? State::lost : State::failed;
+}
+
 }  // namespace
 
 std::vector<LaunchedWorker*> reap_ended(const std::vector<LaunchedWorker*>& processes,
@@ -156,6 +165,7 @@ void LaunchProcesses::start_all(const std::string& program, GroupStart start_of_
       start_of_group.secret ? start_of_group.secret : launch_secret(options_.secret_file, own);
   secret_ = seal(*secret);
   program_ = program;
+  progress_fd_ = start_of_group.progress_fd;
   make_all(start_of_group.first_rank);
   const auto& listeners = start_of_group.listeners;
   LaunchPlan plan{start_of_group.world_size, start_of_group.chief_port, start_of_group.generation,
@@ -182,13 +192,14 @@ void LaunchProcesses::start(LaunchedWorker& process, int listen_fd) {
       process.role() == LaunchRole::evaluator ? evaluator_environment(environment_.variables)
       : process.role() == LaunchRole::server
           ? server_environment(environment_.variables, process.index(), listen_fd)
-          : worker_environment(environment_.variables, process.index(), listen_fd);
+          : worker_environment(environment_.variables, process.index(), listen_fd, progress_fd_);
   ChildStart start;
   start.program = program_;
   start.command = options_.command;
   start.environment = &variables;
   start.inherit_fd = listen_fd;
   if (process.role() != LaunchRole::evaluator) start.secret_fd = secret_.get();
+  if (process.role() == LaunchRole::worker) start.progress_fd = progress_fd_;
   process.start(start);
   guard_.watch(process.pid());
 }
@@ -203,7 +214,10 @@ void LaunchProcesses::announce(int usable_cores) const {
                       joined(environment_.removed), "."));
 }
 
-void LaunchProcesses::start_again(int rank) { start(make(LaunchRole::worker, rank), -1); }
+void LaunchProcesses::start_again(int rank) {
+  expected_again_.erase(rank);
+  start(make(LaunchRole::worker, rank), -1);
+}
 
 std::vector<LaunchedWorker*> LaunchProcesses::reap() {
   std::vector<LaunchedWorker*> processes;
@@ -251,6 +265,20 @@ int LaunchProcesses::trainers_running() const {
 bool LaunchProcesses::streams_open() const {
   return std::any_of(processes_.begin(), processes_.end(),
                      [](const auto& process) { return process->streams_open(); });
+}
+
+std::vector<ProcessStatus> LaunchProcesses::statuses() const {
+  std::vector<ProcessStatus> all;
+  std::map<std::pair<LaunchRole, int>, std::size_t> places;
+  for (const auto& process : processes_) {
+    const auto [place, is_new] =
+        places.emplace(std::make_pair(process->role(), process->index()), all.size());
+    if (is_new) all.push_back({process->name()});
+    const bool again =
+        process->role() == LaunchRole::worker && expected_again_.count(process->index()) > 0;
+    all[place->second].state = again ? ProcessStatus::State::restarting : state_of(*process);
+  }
+  return all;
 }
 
 }  // namespace troupe

@@ -5,6 +5,7 @@
 #include <boost/asio/io_context.hpp>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "launcher/launch_policy.h"
 #include "launcher/launch_start.h"
 #include "launcher/launch_worker.h"
+#include "report/progress_block.h"
 
 namespace troupe {
 
@@ -33,6 +35,8 @@ class LaunchProcesses {
   /// Renames the logs of a former run, opens new ones and starts `program` as all of this machine's
   /// processes. Throws: ConfigError, EnvironmentError.
   void start_all(const std::string& program, GroupStart start);
+  /// A worker that ended is to be started again.
+  void expect_again(int rank) { expected_again_.insert(rank); }
   /// Another process for a worker that ended. Throws: EnvironmentError.
   void start_again(int rank);
 
@@ -54,6 +58,8 @@ class LaunchProcesses {
   [[nodiscard]] int running(LaunchRole role) const;
   [[nodiscard]] int trainers_running() const;  // workers and servers
   [[nodiscard]] bool streams_open() const;
+  /// Each once; of one that was started again, as it is now.
+  [[nodiscard]] std::vector<ProcessStatus> statuses() const;
 
  private:
   void make_all(int first_rank);
@@ -68,7 +74,9 @@ class LaunchProcesses {
   std::function<void()> on_closed_;
   std::string program_;
   LaunchEnvironment environment_;
-  UniqueFd secret_;  // sealed; of all workers and servers
+  int progress_fd_ = -1;
+  std::set<int> expected_again_;  // ranks
+  UniqueFd secret_;               // sealed; of all workers and servers
   std::vector<std::unique_ptr<LaunchedWorker>> processes_;
 };
 

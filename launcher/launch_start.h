@@ -20,6 +20,7 @@ struct GroupStart {
   std::string chief_host = "127.0.0.1";
   std::uint16_t chief_port = 0;
   std::shared_ptr<const Secret> secret = nullptr;  // of this start; null: this launcher's to make
+  int progress_fd = -1;                            // of this machine's workers (launch_screen.h)
   /// Of the servers, or of the chief; empty where neither runs on this machine.
   std::vector<std::unique_ptr<LaunchListener>> listeners = {};
 };

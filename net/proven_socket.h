@@ -1,4 +1,4 @@
-// ProvenSocket: a connection whose other end has proven who it is, and its bytes without waiting.
+// ProvenSocket: a connection whose peer has proven its identity, and its bytes without waiting.
 #pragma once
 
 #include <boost/asio/generic/stream_protocol.hpp>

@@ -1,4 +1,4 @@
-// Strangers: those who have connected and not yet said who they are.
+// Strangers: peers that have connected and not yet identified themselves.
 //
 // A peer is a stranger until it has proven that it belongs to the job and its first frame has been
 // read. It may cost one descriptor, max_strangers() at a time, kStrangerTime each; nothing of it is

@@ -23,6 +23,7 @@ void check_not_negative(const char* field, std::int64_t value) {
 
 void TrainOptions::validate() const {
   check_not_negative("save_summary_steps", save_summary_steps);
+  check_not_negative("save_histogram_steps", save_histogram_steps);
   check_not_negative("save_checkpoints_steps", save_checkpoints_steps.value_or(0));
   const double seconds = save_checkpoints_secs.value_or(0);
   if (!std::isfinite(seconds) || seconds < 0) {
@@ -39,6 +40,11 @@ void TrainOptions::validate() const {
            "give a finite number greater than 0.");
   }
   check_not_negative("log_every", log_every);
+  if (status_port && model_dir.empty()) {
+    throw ConfigError("TrainOptions.status_port is set without TrainOptions.model_dir.",
+                      "set model_dir: the live page shows what training writes there.");
+  }
+  check_not_negative("profile_steps", profile_steps);
   check_not_negative("check_weights_every", check_weights_every);
 }
 

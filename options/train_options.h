@@ -43,10 +43,26 @@ enum class Resume { automatic, must, never };
   return kNames[static_cast<int>(resume)];
 }
 
+/// What a run's journal says of its process besides what training knows itself. parse_options fills
+/// it in; empty: the journal says less.
+struct RunOrigin {
+  /// As --print-config shows it.
+  struct Setting {
+    std::string name;
+    std::string value;
+    std::string source;  // "--batch-size", "TROUPE_BATCH_SIZE", "default"
+  };
+  std::string program;             // "mnist"
+  std::string mode;                // as --mode spells it
+  std::vector<std::string> tasks;  // by rank
+  std::vector<Setting> settings;
+};
+
 struct TrainOptions {
   std::string model_dir;  // of the checkpoints; empty: nothing is saved or resumed
   std::uint64_t seed = 1;
   std::int64_t save_summary_steps = 100;  // steps between training summaries; 0: none
+  std::int64_t save_histogram_steps = 0;  // steps between histograms of the model; 0: none
   // At most one of the two; neither: every 600 seconds; 0: never. Seconds by the chief's clock.
   std::optional<std::int64_t> save_checkpoints_steps;
   std::optional<double> save_checkpoints_secs;
@@ -67,11 +83,19 @@ struct TrainOptions {
   std::string metrics_file;   // one JSON line per logged step; empty: none
   bool json_summary = false;  // the chief's last stdout line is one JSON object
   bool progress = true;       // a progress bar, on a terminal only
+  /// Of the live page (report/status_server.h), on the chief; 0: the system chooses; unset: none.
+  std::optional<std::uint16_t> status_port;
+  std::string status_address;  // empty: loopback, without a token
   Resume resume = Resume::automatic;
   OnNonFinite on_non_finite = OnNonFinite::fail;
   /// Steps between two comparisons of the weights that the workers hold; they are also compared
   /// before a save. 0: only then.
   std::int64_t check_weights_every = 1000;
+  RunOrigin origin;
+
+  bool dry_run = false;            // check all that can be checked before step 1, and end
+  bool summary = false;            // the chief prints the table of parameters before it trains
+  std::int64_t profile_steps = 0;  // steps of the run's start to be recorded as a timeline; 0: none
 
   /// For Strategy::distribute.
   [[nodiscard]] BatchPlan batches() const { return {batch_size, seed}; }

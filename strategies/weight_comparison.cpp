@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <nlohmann/json.hpp>
 
 #include "core/quick_digest.h"
 #include "core/text.h"
 #include "distributed/collectives/call.h"
 #include "distributed/membership/failure.h"
+#include "strategies/gradients/optimizer_state.h"
 
 namespace troupe::detail {
 namespace {
@@ -74,6 +76,22 @@ std::string first_difference(const std::vector<Digests>& by_worker,
   return "";
 }
 
+/// Beside the parameters, of the first replica: the chief's is what is saved. Other replicas of a
+/// worker may have none, and what is wrong in theirs shows in their weights a step later.
+std::vector<NamedTensor> saved_for_all(const TrainState& state) {
+  Replica& replica = *state.replicas.front();
+  std::vector<NamedTensor> all;
+  if (state.averages) all = state.averages->values;
+  for (const std::string& name : replica.optimizer_names()) {
+    std::vector<NamedTensor> tensors;
+    (void)describe_optimizer(replica.optimizer(name), replica.parameters(), tensors);
+    for (auto& [tensor_name, tensor] : tensors) {
+      all.emplace_back(text(name, "/", tensor_name), tensor);
+    }
+  }
+  return all;
+}
+
 }  // namespace
 
 void compare_copies(Strategy& strategy, const Copies& copies, const std::string& when,
@@ -109,6 +127,23 @@ void compare_copies(Strategy& strategy, const Copies& copies, const std::string&
                                 first.empty() ? "" : text(", first in \"", first, "\""), ".",
                                 saved.empty() ? "" : " ", saved),
                            kStartAgain));
+}
+
+void check_weights(Strategy& strategy, const TrainState& state, Compared compared,
+                   std::optional<std::int64_t> saved) {
+  const int workers = strategy.pace().voices();
+  const std::string when = text("after step ", state.step);
+  const std::string newest =
+      saved ? text("the newest checkpoint is of step ", *saved, ".") : "there is no checkpoint.";
+  const std::string consequence = "Nothing of this step was saved; " + newest;
+  if (workers > 1 || state.replicas.size() > 1) {
+    Copies weights{"weights", {}};
+    for (const auto& replica : state.replicas) weights.lists.push_back(replica->parameters());
+    compare_copies(strategy, weights, when, consequence);
+  }
+  if (compared == Compared::weights || workers == 1) return;
+  compare_copies(strategy, {"averages and optimiser states", {saved_for_all(state)}}, when,
+                 consequence);
 }
 
 }  // namespace troupe::detail

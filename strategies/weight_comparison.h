@@ -1,6 +1,9 @@
-// Comparing what all replicas of all workers are to hold alike.
+// Whether all replicas of all workers still hold alike what they are to hold alike: compared every
+// so many steps, before a save, and before a hash of the parameters is told.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +34,18 @@ struct Copies {
 /// the copies that differ from more than half of all, or all where no such half agrees.
 void compare_copies(Strategy& strategy, const Copies& copies, const std::string& when,
                     const std::string& saved = "");
+
+enum class Compared {
+  weights,       // the parameters of all replicas
+  what_is_saved  // also what the chief saves for all: averaged weights and the optimisers' state
+};
+
+/// Compares replicas and workers while they train; a replica that is alone is equal to itself.
+/// Buffers are not compared: each replica has its own meanwhile. `saved`: the step of the newest
+/// checkpoint, for the error.  Collective: yes.  Throws: WeightsDiffer on every worker; ConfigError
+/// for an optimiser that cannot be saved, if it would be.
+void check_weights(Strategy& strategy, const TrainState& state, Compared compared,
+                   std::optional<std::int64_t> saved);
 
 }  // namespace detail
 }  // namespace troupe

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <boost/crc.hpp>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -14,15 +13,15 @@
 #include <system_error>
 #include <utility>
 
+#include "core/crc32c.h"
 #include "core/error.h"
 #include "core/file_system.h"
+#include "core/span.h"
 #include "core/text.h"
 #include "summaries/protobuf_wire.h"
 
 namespace troupe {
 namespace {
-
-using Crc32c = boost::crc_optimal<32, 0x1EDC6F41, 0xFFFFFFFF, 0xFFFFFFFF, true, true>;
 
 constexpr std::size_t kLengthBytes = 8;
 constexpr std::size_t kCrcBytes = 4;
@@ -108,9 +107,7 @@ std::string create_file(const std::string& directory, WallTime now) {
 }  // namespace
 
 std::uint32_t masked_crc32c(std::string_view bytes) {
-  Crc32c crc;
-  crc.process_bytes(bytes.data(), bytes.size());
-  const std::uint32_t sum = crc.checksum();
+  const std::uint32_t sum = crc32c(as_bytes(Span<const char>(bytes.data(), bytes.size())));
   return ((sum >> 15) | (sum << 17)) + kCrcMask;
 }
 

@@ -1,6 +1,7 @@
 #include "summaries/event_message.h"
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <optional>
 
@@ -20,6 +21,8 @@ constexpr std::int64_t kSessionStart = 1;
 constexpr std::uint32_t kSummaryValue = 1;
 constexpr std::uint32_t kValueTag = 1;
 constexpr std::uint32_t kValueSimple = 2;
+constexpr std::uint32_t kValueImage = 4;
+constexpr std::uint32_t kValueHistogram = 5;
 constexpr std::uint32_t kValueTensor = 8;
 constexpr std::uint32_t kValueMetadata = 9;
 constexpr std::uint32_t kMetadataPluginData = 1;
@@ -32,6 +35,17 @@ constexpr std::uint32_t kTensorContent = 4;
 constexpr std::uint32_t kTensorFloats = 5;
 constexpr std::uint32_t kTensorDoubles = 6;
 constexpr std::uint32_t kTensorStrings = 8;
+constexpr std::uint32_t kImageHeight = 1;
+constexpr std::uint32_t kImageWidth = 2;
+constexpr std::uint32_t kImageColours = 3;
+constexpr std::uint32_t kImageBytes = 4;
+constexpr std::uint32_t kHistogramMin = 1;
+constexpr std::uint32_t kHistogramMax = 2;
+constexpr std::uint32_t kHistogramCount = 3;
+constexpr std::uint32_t kHistogramSum = 4;
+constexpr std::uint32_t kHistogramSquares = 5;
+constexpr std::uint32_t kHistogramLimits = 6;
+constexpr std::uint32_t kHistogramBuckets = 7;
 constexpr std::int64_t kTensorFloatType = 1;
 constexpr std::int64_t kTensorDoubleType = 2;
 constexpr std::int64_t kTensorStringType = 7;
@@ -69,6 +83,12 @@ float to_float(double number) {
     return std::copysign(std::numeric_limits<float>::infinity(), number > 0 ? 1.0F : -1.0F);
   }
   return static_cast<float>(number);
+}
+
+void append_double(std::string& bytes, double value) {
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof bits);
+  append_little_endian(bytes, bits);
 }
 
 /// A tensor of one text in one dimension, which is what the text page takes.
@@ -171,6 +191,49 @@ std::string encode_text(std::int64_t step, const std::string& tag, const std::st
   one.put_bytes(kValueTag, tag);
   one.put_bytes(kValueTensor, encode_text_tensor(content));
   one.put_bytes(kValueMetadata, encode_metadata("text"));
+  WireWriter writer = begin_event(step, now);
+  writer.put_bytes(kEventSummary, wrap(kSummaryValue, one.message()));
+  return writer.message();
+}
+
+std::string encode_histogram(std::int64_t step, const std::string& tag, const Histogram& histogram,
+                             WallTime now) {
+  std::string limits;
+  std::string counts;
+  double total = 0;
+  for (std::size_t i = 0; i < histogram.counts.size(); ++i) {
+    const auto count = static_cast<double>(histogram.counts[i]);
+    append_double(limits, histogram.edges[i + 1]);
+    append_double(counts, count);
+    total += count;
+  }
+  WireWriter spread;
+  spread.put_double(kHistogramMin, histogram.edges.front());
+  spread.put_double(kHistogramMax, histogram.edges.back());
+  spread.put_double(kHistogramCount, total);
+  spread.put_double(kHistogramSum, histogram.sum);
+  spread.put_double(kHistogramSquares, histogram.sum_of_squares);
+  spread.put_bytes(kHistogramLimits, limits);
+  spread.put_bytes(kHistogramBuckets, counts);
+  WireWriter one;
+  one.put_bytes(kValueTag, tag);
+  one.put_bytes(kValueHistogram, spread.message());
+  WireWriter writer = begin_event(step, now);
+  writer.put_bytes(kEventSummary, wrap(kSummaryValue, one.message()));
+  return writer.message();
+}
+
+std::string encode_image(std::int64_t step, const std::string& tag, const std::string& png,
+                         const ImageSize& size, WallTime now) {
+  constexpr std::int64_t kRgb = 3;  // readers take the colours from the file itself
+  WireWriter image;
+  image.put_integer(kImageHeight, size.height);
+  image.put_integer(kImageWidth, size.width);
+  image.put_integer(kImageColours, kRgb);
+  image.put_bytes(kImageBytes, png);
+  WireWriter one;
+  one.put_bytes(kValueTag, tag);
+  one.put_bytes(kValueImage, image.message());
   WireWriter writer = begin_event(step, now);
   writer.put_bytes(kEventSummary, wrap(kSummaryValue, one.message()));
   return writer.message();

@@ -3,9 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "core/span.h"
 
 namespace troupe {
 
@@ -27,6 +30,34 @@ using WallTime = double;
                                          WallTime now);
 [[nodiscard]] std::string encode_text(std::int64_t step, const std::string& tag,
                                       const std::string& content, WallTime now);
+
+/// How values are spread: counts[i] of them lie in [edges[i], edges[i + 1]), in the last bin up to
+/// its upper edge.
+struct Histogram {
+  std::vector<double> edges;  // one more than counts, rising; empty: no finite value
+  std::vector<std::int64_t> counts;
+  double sum = 0;             // of the finite values
+  double sum_of_squares = 0;  // of the finite values
+  std::int64_t not_finite = 0;
+};
+
+/// The finite values in `bins` bins of equal width between the smallest and the largest; in one if
+/// all are equal.
+[[nodiscard]] Histogram make_histogram(Span<const float> values, int bins = 30);
+
+/// `histogram` has edges.
+[[nodiscard]] std::string encode_histogram(std::int64_t step, const std::string& tag,
+                                           const Histogram& histogram, WallTime now);
+
+/// A PNG file's size in pixels, as its header says.
+struct ImageSize {
+  std::uint32_t width = 0;
+  std::uint32_t height = 0;
+};
+/// Unset: `bytes` do not begin as a PNG file does.
+[[nodiscard]] std::optional<ImageSize> png_size(std::string_view bytes);
+[[nodiscard]] std::string encode_image(std::int64_t step, const std::string& tag,
+                                       const std::string& png, const ImageSize& size, WallTime now);
 
 struct Event {
   std::int64_t step = 0;

@@ -1,12 +1,6 @@
 #include "summaries/summary_writer.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <system_error>
@@ -14,7 +8,6 @@
 
 #include "core/error.h"
 #include "core/text.h"
-#include "core/unique_fd.h"
 
 namespace troupe {
 namespace {
@@ -22,18 +15,14 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
-constexpr const char* kLinesName = "summaries.jsonl";
-constexpr mode_t kLinesMode = 0644;
-
-/// One line. Numbers that are not finite come out as null: JSON has none.
-std::string dump(const ordered_json& value) {
-  return value.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
-}
+constexpr std::size_t kMostImageBytes = std::size_t{16} << 20;
 
 /// `bytes` with U+FFFD in place of what is not UTF-8: readers refuse a whole event for it, and a
 /// path may hold any bytes.
 std::string to_utf8(const std::string& bytes) {
-  return ordered_json::parse(dump(bytes)).get<std::string>();
+  const std::string dumped =
+      ordered_json(bytes).dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+  return ordered_json::parse(dumped).get<std::string>();
 }
 
 /// The line's own keys stay its own: a metric that is called "step" becomes "scalar/step".
@@ -61,36 +50,12 @@ void make_directory(const std::string& directory) {
   }
 }
 
-enum class Ending { nothing, whole_line, torn_line };
-
-/// Opens the file to append to it, made if missing. Whoever reads a model directory may also have
-/// put a pipe or a link there: the one would wait for a reader, the other lead elsewhere.
-UniqueFd open_lines(const std::string& path) {
-  constexpr int kFlags = O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
-  UniqueFd fd(::open(path.c_str(), kFlags, kLinesMode));  // NOLINT
-  struct stat found = {};
-  if (fd.get() < 0 || ::fstat(fd.get(), &found) != 0) {
-    const bool link = errno == ELOOP;
-    throw EnvironmentError(
-        text("'", path, "' cannot be written: ",
-             link ? "it is a symbolic link, and those are not followed" : std::strerror(errno),
-             "."),
-        link ? "put the real file in its place, or remove the link."
-             : "give this user the right to write it, or name another directory.");
-  }
-  if (!S_ISREG(found.st_mode)) {
-    throw EnvironmentError(text("'", path, "' is not a regular file."),
-                           "remove it, or name another directory.");
-  }
-  return fd;
-}
-
-/// A process that was killed may have left half a line.
-Ending ending_of(const UniqueFd& file) {
-  const auto end = ::lseek(file.get(), 0, SEEK_END);
-  char last = 0;
-  if (end <= 0 || ::pread(file.get(), &last, 1, end - 1) != 1) return Ending::nothing;
-  return last == '\n' ? Ending::whole_line : Ending::torn_line;
+/// Tells readers of the lines where a resumed run starts. Returns whether it does: a run that was
+/// killed before its first checkpoint starts again at 0 beside what it wrote.
+bool begin_session(JsonLines& lines, std::optional<std::int64_t> first_step, WallTime now) {
+  if (!first_step || (*first_step == 0 && !lines.had_content())) return false;
+  lines.append({{"step", *first_step}, {"session_start", true}, {"time", now}});
+  return true;
 }
 
 }  // namespace
@@ -116,7 +81,7 @@ void SummaryWriter::write(std::int64_t step, const std::vector<Scalar>& scalars)
     scalar.tag = to_utf8(scalar.tag);
     line[key_of(scalar.tag)] = scalar.value;
   }
-  append(encode_scalars(step, shown, now), dump(line));
+  append(encode_scalars(step, shown, now), line);
 }
 
 void SummaryWriter::write_text(std::int64_t step, const std::string& tag,
@@ -127,38 +92,60 @@ void SummaryWriter::write_text(std::int64_t step, const std::string& tag,
   const std::string shown_value = to_utf8(value);
   ordered_json line = begin_line(step, now);
   line[key_of(shown_tag)] = shown_value;
-  append(encode_text(step, shown_tag, shown_value, now), dump(line));
+  append(encode_text(step, shown_tag, shown_value, now), line);
+}
+
+void SummaryWriter::write_histogram(std::int64_t step, const std::string& tag,
+                                    const Histogram& histogram) {
+  if (histogram.edges.empty()) return;
+  const WallTime now = now_();
+  open(now);
+  open_histograms(now);
+  const std::string shown_tag = to_utf8(tag);
+  ordered_json line = begin_line(step, now);
+  line["tag"] = shown_tag;
+  line["edges"] = histogram.edges;
+  line["counts"] = histogram.counts;
+  line["sum"] = histogram.sum;
+  line["sum_of_squares"] = histogram.sum_of_squares;
+  if (histogram.not_finite > 0) line["not_finite"] = histogram.not_finite;
+  events_->write(encode_histogram(step, shown_tag, histogram, now));
+  events_->flush();
+  histograms_->append(line);
+}
+
+void SummaryWriter::write_image(std::int64_t step, const std::string& tag, const std::string& png) {
+  const auto size = png_size(png);
+  if (!size || png.size() > kMostImageBytes) {
+    throw ConfigError(text("the image \"", tag, "\", ", png.size(), " bytes, is ",
+                           size ? "larger than 16 MiB." : "not a PNG file."),
+                      "give the bytes of a PNG file of at most 16 MiB.");
+  }
+  const WallTime now = now_();
+  open(now);
+  events_->write(encode_image(step, to_utf8(tag), png, *size, now));
+  events_->flush();
+}
+
+void SummaryWriter::open_histograms(WallTime now) {
+  if (histograms_) return;
+  histograms_.emplace(directory_ + "/" + kHistogramsName);
+  begin_session(*histograms_, first_step_, now);
 }
 
 void SummaryWriter::open(WallTime now) {
   if (events_) return;
-  const std::string path = directory_ + "/" + kLinesName;
-  const UniqueFd file = open_lines(path);
-  const Ending ending = ending_of(file);
-  // The file that was checked, whatever has taken its name meanwhile.
-  lines_.open(text("/proc/self/fd/", file.get()), std::ios::binary | std::ios::app);
-  if (!lines_) {
-    throw EnvironmentError(text("'", path, "' cannot be written."),
-                           "give this user the right to write it, or name another directory.");
-  }
-  if (ending == Ending::torn_line) lines_ << '\n';
+  lines_.emplace(directory_ + "/" + kLinesName);
   auto events = std::make_unique<EventFile>(directory_, now);
-  // A run that was killed before its first checkpoint starts again at 0 beside what it wrote.
-  if (first_step_ && (*first_step_ > 0 || ending != Ending::nothing)) {
+  if (begin_session(*lines_, first_step_, now))
     events->write(encode_session_start(*first_step_, now));
-    lines_ << dump({{"step", *first_step_}, {"session_start", true}, {"time", now}}) << '\n';
-  }
   events_ = std::move(events);
 }
 
-void SummaryWriter::append(const std::string& event, const std::string& line) {
+void SummaryWriter::append(const std::string& event, const ordered_json& line) {
   events_->write(event);
   events_->flush();
-  lines_ << line << '\n' << std::flush;
-  if (!lines_) {
-    throw EnvironmentError(text("writing to '", directory_, "/", kLinesName, "' failed."),
-                           "look for a full disk.");
-  }
+  lines_->append(line);
 }
 
 }  // namespace troupe

@@ -1,9 +1,10 @@
-// SummaryWriter: the scalars of one directory, as TensorBoard's event files and, line by line, as
-// JSON in summaries.jsonl beside them. One writer per directory and process. Not thread safe.
+// SummaryWriter: the summaries of one directory, as TensorBoard's event files and, line by line, as
+// JSON beside them: histograms in histograms.jsonl, so that summaries.jsonl stays short, all else
+// in summaries.jsonl; images in event files alone. One writer per directory and process. Not thread
+// safe.
 #pragma once
 
 #include <cstdint>
-#include <fstream>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "summaries/event_file.h"
+#include "summaries/json_lines.h"
 
 namespace troupe {
 
@@ -19,6 +21,8 @@ namespace troupe {
 
 class SummaryWriter {
  public:
+  static constexpr const char* kLinesName = "summaries.jsonl";
+  static constexpr const char* kHistogramsName = "histograms.jsonl";
   using Now = std::function<WallTime()>;
 
   /// Makes `directory` and its missing parents, but no file before the first write. A run whose
@@ -36,16 +40,23 @@ class SummaryWriter {
   void write(std::int64_t step, const std::vector<Scalar>& scalars);
   /// A text summary; in the JSON line a string.
   void write_text(std::int64_t step, const std::string& tag, const std::string& value);
+  /// {"step":1,"time":...,"tag":"parameters/conv1.weight","edges":[-1,0,1],"counts":[8,2],...}
+  /// Nothing if there is no finite value.
+  void write_histogram(std::int64_t step, const std::string& tag, const Histogram& histogram);
+  /// `png`: the bytes of a PNG file, at most 16 MiB. Throws: ConfigError for other bytes.
+  void write_image(std::int64_t step, const std::string& tag, const std::string& png);
 
  private:
   void open(WallTime now);
-  void append(const std::string& event, const std::string& line);
+  void open_histograms(WallTime now);
+  void append(const std::string& event, const nlohmann::ordered_json& line);
 
   std::string directory_;
   std::optional<std::int64_t> first_step_;
   Now now_;
   std::unique_ptr<EventFile> events_;
-  std::ofstream lines_;
+  std::optional<JsonLines> lines_;
+  std::optional<JsonLines> histograms_;
 };
 
 }  // namespace troupe

@@ -1,4 +1,4 @@
-// template/my_hooks.h -- fill in the TODOs; examples/mnist/mnist_hooks.h is a completed one.
+// template/my_hooks.h -- fill in the TODOs; `troupe new DIR --from mnist` writes a completed one.
 // As shipped, it compiles, lists the open TODOs, and exits with code 2.
 // Shapes: B = examples in this replica's batch.
 #pragma once

@@ -2,23 +2,33 @@
 
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "core/error.h"
+#include "core/log.h"
 #include "core/text.h"
+#include "report/progress_sinks.h"
 #include "summaries/summary_writer.h"
+#include "train/callbacks/model_summaries.h"
+#include "train/callbacks/progress_reporter.h"
 #include "train/callbacks/step_log.h"
 #include "train/callbacks/summary_saver.h"
+#include "train/step_profile.h"
 
 namespace troupe::detail {
 namespace {
 
-/// Losses, reports and speed, for TensorBoard. Both actions write to one file.
+/// Losses, reports, speed and the model, for TensorBoard. All actions write to one file.
 void add_summaries(Actions& actions, const TrainOptions& options, const StepRange& steps,
                    const Clock& clock) {
-  const Every every = Every::n_steps(options.save_summary_steps);
   // A resumed run forgets what an earlier one said of the steps that it takes again.
   const auto writer =
       std::make_shared<SummaryWriter>(options.model_dir, steps.first == 0 ? 0 : steps.first + 1);
+  actions.push_back(std::make_shared<ModelSummaries>(
+      writer, ModelSummaries::Intervals{options.save_summary_steps, options.save_histogram_steps,
+                                        steps.last}));
+  if (options.save_summary_steps == 0) return;
+  const Every every = Every::n_steps(options.save_summary_steps);
   actions.push_back(std::make_shared<SummarySaver>(
       every,
       [writer](std::int64_t step, const std::vector<Scalar>& scalars) {
@@ -27,29 +37,52 @@ void add_summaries(Actions& actions, const TrainOptions& options, const StepRang
       clock, nullptr, steps.last));
   actions.push_back(std::make_shared<StepCounter>(
       every,
-      [writer](std::int64_t step, double rate) {
-        writer->write(step, {{"global_step/sec", rate}});
+      [writer](std::int64_t step, double steps_per_second, double examples_per_second) {
+        writer->write(
+            step, {{"global_step/sec", steps_per_second}, {"examples/sec", examples_per_second}});
       },
       clock));
+}
+
+/// Null: none is asked for, or another worker has it.
+std::unique_ptr<StatusServer> open_status_server(const Strategy& strategy,
+                                                 const TrainOptions& options) {
+  if (!options.status_port || !strategy.is_chief()) return nullptr;
+  auto server = std::make_unique<StatusServer>(
+      StatusServer::Place{options.status_address, *options.status_port},
+      StatusServer::Run{options.model_dir, strategy.world_size()});
+  // A warning, with a token: who reads this line can read the page.
+  const bool loopback = options.status_address.empty();
+  log(loopback ? LogLevel::info : LogLevel::warning, text("live page: ", server->url()));
+  return server;
 }
 
 bool writes_summaries(const TrainOptions& options) {
   return !options.model_dir.empty() && options.save_summary_steps > 0;
 }
 
-/// The actions that the options ask for: log, progress bar, metrics file, summaries. For the chief.
+/// Who is told where this worker's training stands.
+std::vector<ProgressSink> progress_sinks(const TrainOptions& options, bool is_chief) {
+  std::vector<ProgressSink> sinks;
+  const auto add = [&sinks](ProgressSink sink) {
+    if (sink) sinks.push_back(std::move(sink));
+  };
+  if (options.progress) add(launcher_sink());
+  if (options.progress && is_chief) add(terminal_sink());
+  return sinks;
+}
+
+/// The actions that the options ask for: log, metrics file, summaries. For the chief.
 Actions stock_actions(const TrainOptions& options, const StepRange& steps, const Clock& clock) {
   Actions stock;
-  if (options.progress && ProgressBar::has_terminal()) {
-    stock.push_back(std::make_shared<ProgressBar>(steps.last, clock));
-  }
   stock.push_back(std::make_shared<StepLog>(clock, options.log_every));
   if (!options.metrics_file.empty()) {
     stock.push_back(std::make_shared<MetricsFile>(
         options.metrics_file, steps.first > 0 ? MetricsFile::Open::append : MetricsFile::Open::anew,
         clock, options.log_every));
   }
-  if (writes_summaries(options)) add_summaries(stock, options, steps, clock);
+  const bool writes = options.save_summary_steps > 0 || options.save_histogram_steps > 0;
+  if (!options.model_dir.empty() && writes) add_summaries(stock, options, steps, clock);
   return stock;
 }
 
@@ -65,7 +98,10 @@ bool stock_wants_losses(const TrainOptions& options, std::int64_t step, const St
 }  // namespace
 
 CallbackList::CallbackList(Strategy& strategy, const TrainOptions& options, Actions given)
-    : strategy_(strategy), options_(options), given_(std::move(given)) {
+    : strategy_(strategy),
+      options_(options),
+      status_(open_status_server(strategy, options)),
+      given_(std::move(given)) {
   for (const auto& action : given_) {
     if (strategy.is_chief() || !action->chief_only()) acting_.push_back(action);
   }
@@ -74,10 +110,19 @@ CallbackList::CallbackList(Strategy& strategy, const TrainOptions& options, Acti
 
 void CallbackList::complete(const StepRange& steps, const Clock& clock) {
   last_step_ = steps.last;
-  if (strategy_.is_chief()) {
-    const Actions stock = stock_actions(options_, steps, clock);
-    for (const auto& action : stock) action->begin();
-    acting_.insert(acting_.begin(), stock.begin(), stock.end());
+  Actions stock;
+  if (strategy_.is_chief()) stock = stock_actions(options_, steps, clock);
+  auto sinks = progress_sinks(options_, strategy_.is_chief());
+  if (status_) sinks.push_back([this](const Progress& progress) { status_->update(progress); });
+  if (!sinks.empty()) {
+    stock.push_back(
+        std::make_shared<ProgressReporter>(strategy_.rank(), steps.last, clock, std::move(sinks)));
+  }
+  for (const auto& action : stock) action->begin();
+  acting_.insert(acting_.begin(), stock.begin(), stock.end());
+  if (options_.profile_steps > 0) {
+    // On every worker. Last: a step's interval holds what the other actions do after it.
+    acting_.push_back(std::make_shared<StepProfile>(strategy_, options_));
   }
   // An action that only some workers have would make them exchange different messages.
   const auto counts = strategy_.gather(text(given_.size()));
@@ -117,12 +162,20 @@ void CallbackList::after_step(const StepReport& report, RunControl& run) {
   seen_step_ = report.step;
 }
 
+void CallbackList::before_validation() {
+  for (auto& action : acting_) action->before_validation();
+}
+
 void CallbackList::after_epoch(std::int64_t epoch, const Report& train, const Report* validation) {
   for (auto& action : acting_) action->after_epoch(epoch, train, validation);
 }
 
 void CallbackList::after_log(const LoggedValue& value) {
   for (auto& action : acting_) action->after_log(value);
+}
+
+void CallbackList::after_image(const LoggedImage& image) {
+  for (auto& action : acting_) action->after_image(image);
 }
 
 void CallbackList::end(RunControl& run) {

@@ -1,11 +1,13 @@
 // CallbackList: the actions of one run of training on this worker, in the order in which they are
-// called: those that the options ask for (on the chief), then the user's.
+// called: those that the options ask for (most on the chief alone), then the user's.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "core/clock.h"
 #include "options/train_options.h"
+#include "report/status_server.h"
 #include "strategies/strategy.h"
 #include "train/callbacks/callbacks.h"
 
@@ -19,7 +21,9 @@ struct StepRange {
 
 class CallbackList {
  public:
-  /// `strategy` and `options` outlive it. Those of `given` that act on this worker begin.
+  /// `strategy` and `options` outlive it. Those of `given` that act on this worker begin, and the
+  /// live page, if the options ask for it.
+  /// Throws: EnvironmentError if its address cannot be listened on.
   CallbackList(Strategy& strategy, const TrainOptions& options, Actions given);
 
   /// Once it is known where training starts and would end: the options' own actions begin. `clock`
@@ -32,18 +36,23 @@ class CallbackList {
   /// Whether an action is to see the losses of this step; the same answer on every worker.
   [[nodiscard]] bool wants_losses(std::int64_t step) const;
   void after_step(const StepReport& report, RunControl& run);
+  void before_validation();
   void after_epoch(std::int64_t epoch, const Report& train, const Report* validation);
   void after_log(const LoggedValue& value);
+  void after_image(const LoggedImage& image);
   void end(RunControl& run);
+  /// Once the last line of the run is written: open live pages are told the end. The last call.
+  void close() { status_.reset(); }
 
  private:
   Strategy& strategy_;
   const TrainOptions& options_;
-  const Actions given_;          // the user's, the same on every worker
-  Actions acting_;               // on this worker
-  std::int64_t first_step_ = 1;  // of this run
-  std::int64_t last_step_ = 0;   // if nobody stops it
-  std::int64_t seen_step_ = 0;   // the last one, or the one before the first
+  std::unique_ptr<StatusServer> status_;  // on the chief, where options.status_port is set
+  const Actions given_;                   // the user's, the same on every worker
+  Actions acting_;                        // on this worker
+  std::int64_t first_step_ = 1;           // of this run
+  std::int64_t last_step_ = 0;            // if nobody stops it
+  std::int64_t seen_step_ = 0;            // the last one, or the one before the first
   bool ready_ = false;
 };
 

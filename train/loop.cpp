@@ -34,18 +34,13 @@ void summarize(Strategy& strategy, const TrainState& state, const History& histo
   const std::string facts = strategy.pace().facts();
   const bool alone = !facts.empty();  // the chief speaks of the servers' parameters
   const std::string hash = common_parameter_hash(strategy, state);
-  if (alone) {
-    log_info("parameter_hash ", hash, ", of the parameter servers at step ", state.step);
-  } else {
-    log_info("parameter_hash ", hash, ", equal on ", strategy.replicas_in_sync(),
-             strategy.replicas_in_sync() == 1 ? " replica" : " replicas");
-  }
+  log(strategy.is_chief() ? LogLevel::info : LogLevel::debug,
+      alone ? text("parameter_hash ", hash, ", of the parameter servers at step ", state.step)
+            : text("parameter_hash ", hash, ", equal on ", strategy.replicas_in_sync(),
+                   strategy.replicas_in_sync() == 1 ? " replica" : " replicas"));
   if (!strategy.is_chief()) return;
   const double rate =
       history.seconds > 0 ? static_cast<double>(history.examples) / history.seconds : 0;
-  if (history.examples > 0)
-    log_info(alone ? "the chief trained " : "trained ", history.steps, " steps, ", history.examples,
-             " examples in ", history.seconds, " s (", rate, " examples/sec)");
   if (test) log_info(to_line(*test));
   if (!options.json_summary) return;
   nlohmann::ordered_json json;

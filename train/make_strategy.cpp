@@ -26,10 +26,11 @@ std::unique_ptr<Strategy> make_strategy(const StrategyOptions& options) {
   const int share = compute_threads(inspect_cores().usable, workers_here(options.cluster), 0);
   const int threads = configure_compute_threads(options.threads, share, replicas);
   const std::string devices = options.devices.empty() ? options.device : join(options.devices, ",");
-  log_info("strategy ", name_of(kind), ", ", workers, workers == 1 ? " worker" : " workers", " (",
+  log(options.cluster.rank == 0 ? LogLevel::info : LogLevel::debug,
+      text("strategy ", name_of(kind), ", ", workers, workers == 1 ? " worker" : " workers", " (",
            options.cluster.origin, "), ", replicas, replicas == 1 ? " replica" : " replicas",
            workers == 1 ? "" : " each", ", device ", devices, ", compute threads ", threads,
-           replicas == 1 ? "" : " each");
+           replicas == 1 ? "" : " each"));
   if (kind == StrategyKind::parameter_server) return make_parameter_server(options);
   if (!options.cluster.servers.empty()) {
     throw ConfigError(text("--strategy ", name_of(kind), " was requested, but ",

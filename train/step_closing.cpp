@@ -7,7 +7,8 @@
 
 #include "core/log.h"
 #include "core/text.h"
-#include "train/weight_check.h"
+#include "core/trace.h"
+#include "strategies/weight_comparison.h"
 
 namespace troupe::detail {
 namespace {
@@ -63,7 +64,8 @@ std::string TrainingLimits::reason(const TrainState& state) const {
   return text("the data has ended: epochs = ", epochs_, ", step = ", state.step, of);
 }
 
-void StepClosing::open(const DataIdentity& data, const Clock& clock, SavingListeners listeners) {
+void StepClosing::open(const DataIdentity& data, const Clock& clock, SavingListeners listeners,
+                       Checkpointer::OnSaved on_saved) {
   if (options_.model_dir.empty()) {
     if (listeners.empty()) return;
     throw ConfigError("saving listeners were given, and nothing is saved without model_dir.",
@@ -73,7 +75,8 @@ void StepClosing::open(const DataIdentity& data, const Clock& clock, SavingListe
     held_signal_.emplace();
     return;
   }
-  checkpoints_.emplace(strategy_, state_, data, options_, clock, std::move(listeners));
+  checkpoints_.emplace(strategy_, state_, data, options_, clock, std::move(listeners),
+                       std::move(on_saved));
 }
 
 void StepClosing::begin(bool reached) {
@@ -118,6 +121,7 @@ Wishes StepClosing::wishes(const Boundary& at) {
 }
 
 void StepClosing::close(const Boundary& at) {
+  const Traced traced("boundary");
   const Wishes agreed = agree(strategy_, wishes(at));
   check_all_leave(strategy_, agreed.leaving);
   left_ = at.leaving;

@@ -82,7 +82,8 @@ class StepClosing final : public RunControl {
 
   /// Resumes from options.model_dir, or saves the fresh state; where there is no directory, or
   /// another worker saves, it does neither. Collective: yes. Throws: as Checkpointer.
-  void open(const DataIdentity& data, const Clock& clock, SavingListeners listeners);
+  void open(const DataIdentity& data, const Clock& clock, SavingListeners listeners,
+            Checkpointer::OnSaved on_saved = nullptr);
   /// Before the first step: whether training is over by its limits, or an action wants no step.
   void begin(bool reached);
 

@@ -53,6 +53,11 @@ void check_learning(const DistributedSplits& data, const TrainOptions& options,
 void check_training(Strategy& strategy, const DistributedSplits& data, const TrainOptions& options,
                     const Callbacks& callbacks) {
   options.validate();
+  if (options.dry_run) {
+    throw ConfigError("--dry-run is given, but this program trains without asking for it.",
+                      "let main ask troupe::Job, whose done_without_training() carries it out, as "
+                      "template/main.cpp does.");
+  }
   check_length(data, options);
   check_pace(strategy.pace(), options);
   (void)strategy.pace().counts(*data.train);  // it knows whether every worker has examples

@@ -2,7 +2,10 @@
 
 #include <torch/types.h>
 
+#include <algorithm>
+#include <cmath>
 #include <exception>
+#include <iostream>
 #include <utility>
 #include <vector>
 
@@ -10,12 +13,15 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/text.h"
+#include "core/trace.h"
 #include "strategies/strategy.h"
 #include "train/callback_list.h"
 #include "train/epoch_reports.h"
 #include "train/evaluate.h"
 #include "train/learning/averaged_weights.h"
 #include "train/learning/schedule.h"
+#include "train/model_summary.h"
+#include "train/run_record.h"
 #include "train/step_closing.h"
 #include "train/training_checks.h"
 
@@ -86,6 +92,7 @@ class TrainingRun::Impl final : public TrainingEpochs {
       return detail::sharing_failure(strategy_, body);
     } catch (...) {
       life_ = Life::failed;
+      record_.failed(state_.step);
       throw;
     }
   }
@@ -115,6 +122,7 @@ class TrainingRun::Impl final : public TrainingEpochs {
     /// Null: every batch was read, or it is closed.
     [[nodiscard]] const DistributedBatch* read() {
       if (!epoch_) return nullptr;
+      const Traced traced("wait for batch");
       if (place_) {
         ++*place_;
       } else {
@@ -143,6 +151,7 @@ class TrainingRun::Impl final : public TrainingEpochs {
   const Callbacks::Validation validation_;
   SteadyClock clock_;
   detail::CallbackList callbacks_;
+  detail::RunRecord record_;  // before closing_, whose saves it records
   detail::StepClosing closing_;
   detail::EpochReports reports_;
   std::optional<detail::TrainingLimits> limits_;
@@ -162,6 +171,7 @@ TrainingRun::Impl::Impl(Strategy& strategy, const Hooks& hooks, TrainState& stat
       options_(options),
       validation_(callbacks.validation),
       callbacks_(strategy, options_, std::move(callbacks.actions)),
+      record_(strategy, options_),
       closing_(strategy, state, options_),
       reports_(strategy, state, clock_, data.train->steps_per_epoch()) {
   // Before a checkpoint is restored: the rates are create_model's still, and whether averages are
@@ -178,7 +188,8 @@ TrainingRun::Impl::Impl(Strategy& strategy, const Hooks& hooks, TrainState& stat
   const Pace::Counts counts = pace.counts(*data_.train);
   closing_.open(
       {data_.train->examples(), options_.batch_size, options_.seed, counts.updates_per_step},
-      clock_, std::move(callbacks.listeners));
+      clock_, std::move(callbacks.listeners),
+      [this](std::int64_t step, double seconds) { record_.saved(step, seconds); });
   limits_.emplace(options_, state_, counts);
   if (factor) {
     schedule_.emplace(factor, state_);
@@ -194,8 +205,12 @@ TrainingRun::Impl::Impl(Strategy& strategy, const Hooks& hooks, TrainState& stat
   // Synchronous training that diverges does so on one device, too, where nobody judges it either.
   const bool asynchronous = counts.updates_per_step > 1;
   if (asynchronous && pace.coordinates() && state_.step == 0) closing_.watch_losses();
+  if (options_.summary && strategy_.is_chief()) {
+    std::cout << summary_table(parameter_rows(*state_.replicas.front())) << std::flush;
+  }
   if (!reached) callbacks_.ready(closing_);
   closing_.begin(reached);
+  if (!reached) record_.start(strategy_, state_, limits_->last_step());
 }
 
 TrainingRun::Impl::~Impl() {
@@ -206,6 +221,7 @@ TrainingRun::Impl::~Impl() {
       thrown ? who + "by an exception; its own output says which."
              : who + "without finish(). Fix: call run.finish() after the loop, also after a break.";
   strategy_.abort(what, kExitFailed);
+  record_.left(state_.step, thrown ? "an exception left the training loop" : what);
   if (!thrown) detail::leave_undone(what);
 }
 
@@ -316,6 +332,7 @@ std::optional<Report> TrainingRun::Impl::validate() {
   const bool plateau = options_.schedule.kind == Schedule::plateau;
   const bool wanted = plateau || validation_ == Callbacks::Validation::every_epoch;
   if (!data_.validation || !wanted || !strategy_.pace().coordinates()) return std::nullopt;
+  callbacks_.before_validation();
   strategy_.pace().collect(state_);
   const Report report = evaluate(strategy_, hooks_, state_, *data_.validation, Phase::validation);
   reports_.validated(report);
@@ -339,12 +356,18 @@ History TrainingRun::Impl::finish() {
   }
   closing_.finish(*limits_);
   history.reason = closing_.reason(*limits_);
-  log_info("training ends at step ", state_.step, ": ", history.reason);
+  const double rate = static_cast<double>(history.examples) / std::max(history.seconds, 1e-9);
+  troupe::log(
+      strategy_.is_chief() ? LogLevel::info : LogLevel::debug,
+      text("training ends at step ", state_.step, ": ", history.reason, " (", history.examples,
+           " examples in ", history.seconds, " s, ", std::lround(rate), " examples/sec)"));
   if (history.steps == 0) log_warning("training took no step.");
   closing_.release();
   callbacks_.end(closing_);
   closing_.check_losses();
   strategy_.synchronize_buffers(state_);
+  record_.ended(state_.step, history.reason, strategy_.pace().facts());
+  callbacks_.close();
   life_ = Life::finished;
   only_.reset();
   return std::move(history);
@@ -385,6 +408,12 @@ void TrainingRun::log(const std::string& name, double value) {
   impl_->verb([&] {
     if (!impl_->strategy_.is_chief()) return;
     impl_->callbacks_.after_log({impl_->state_.step, impl_->reports_.epoch(), name, value});
+  });
+}
+
+void TrainingRun::log_image(const std::string& name, const std::string& png) {
+  impl_->verb([&] {
+    if (impl_->strategy_.is_chief()) impl_->callbacks_.after_image({impl_->state_.step, name, png});
   });
 }
 

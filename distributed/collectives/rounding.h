@@ -1,5 +1,5 @@
-// Rounding: how float values become 16 bits for the wire, what that loses, and how sums go on from
-// there; the compressed all-reduce works with this.
+// Rounding: how float values become 16 bits for the wire, what that loses, and how sums continue
+// from there; the compressed all-reduce works with this.
 #pragma once
 
 #include <cstddef>

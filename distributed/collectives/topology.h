@@ -1,4 +1,4 @@
-// Topology: who exchanges sums with whom, as functions of ranks alone, so that all ranks agree.
+// Topology: which ranks exchange sums, as functions of ranks alone, so that all ranks agree.
 //
 // A *branch* is 2^k aligned ranks, a node of the tree in which values are added (reduction.h); the
 // last one may be short. A *group* is a branch inside which the two-level all-reduce works first.

@@ -1,6 +1,6 @@
-// Door: who may come in, at the chief and at a parameter server.
+// Door: which processes are admitted, at the chief and at a parameter server.
 //
-// A hello is compared with what this process is; who fits gets the line of its rank, and then its
+// A hello is compared with what this process is; one that fits gets the line of its rank; then its
 // terms are compared. Where that line is taken, the newcomer waits: a worker that was killed and
 // started again at once may knock before the end of its old connection has been read, and where its
 // machine went with it there is no such end, only silence until heartbeat_timeout. If the holder

@@ -1,6 +1,6 @@
 // LinkMaker: makes this worker's data links once the group is complete.
 //
-// Who is linked with whom: topology.h. The higher rank connects, and both ends prove who they are;
+// topology.h says which ranks are linked. The higher rank connects, both ends prove their identity;
 // the first frame names session, rank and generation, the answer is link_accept, and the connecting
 // side, which may have given the socket up meanwhile, says link_accept too: only then is it a link
 // for both. Within a machine (the same address in the welcome) a Unix socket is tried first, unless

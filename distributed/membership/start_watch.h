@@ -1,5 +1,5 @@
-// StartWatch: the time within which everybody must have come: who is waited for is logged now and
-// then, and when it is over the owner is told.
+// StartWatch: the time within which all processes must have connected. It logs at intervals which
+// ones are missing, and notifies the owner when the time is over.
 //
 // Thread rule: the network thread only.
 #pragma once

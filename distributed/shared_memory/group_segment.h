@@ -1,4 +1,4 @@
-// GroupSegment: the memory that a group shares, as one rank sees it: who has which part of it.
+// GroupSegment: the memory that a group shares, as one rank sees it: each rank's part of it.
 #pragma once
 
 #include <algorithm>

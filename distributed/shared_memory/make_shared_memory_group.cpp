@@ -190,8 +190,8 @@ std::string objection_of(const GroupState& state, const JoinedLinks& joined) {
          "");
 }
 
-void log_choice(const GroupState& state, const std::string& what) {
-  if (state.cluster.rank == 0) log_info("values travel between workers by ", what);
+void log_choice(const GroupState& state, const std::string& what, LogLevel level = LogLevel::info) {
+  if (state.cluster.rank == 0) log(level, text("values travel between workers by ", what));
 }
 
 /// As this worker's own links are: at the end that was called, nobody knows why one is TCP.
@@ -237,7 +237,8 @@ std::unique_ptr<SharedMemoryGroup> make_shared_memory_group(CallEnvironment& env
                            "; they do not share memory: ", shared.problem));
     return nullptr;
   }
-  log_choice(state, text("shared memory (all ", world_size, " are on this machine)"));
+  log_choice(state, text("shared memory (all ", world_size, " are on this machine)"),
+             LogLevel::debug);  // the fastest there is
   return std::make_unique<SharedMemoryGroup>(environment, std::move(shared.segment));
 }
 

@@ -1,6 +1,6 @@
 // SharedSegment: memory that several processes of one user map at the same time.
 //
-// It is a file without a name (memfd): who is to map it is handed the descriptor (Link::send_file).
+// It is a file without a name (memfd): processes that map it get the descriptor (Link::send_file).
 // So nothing is left behind however processes die, nobody else can open it, and the size of
 // /dev/shm does not limit it. Its pages are reserved when it is made and its size is sealed: no
 // access can fail later for want of memory, or because a peer cut the file.

@@ -1,5 +1,5 @@
-// Generated pictures of ten coloured shapes, in the form of CIFAR-10's: for those who have no
-// files. Place, size and colours say nothing about the class, and there is noise. Free of LibTorch.
+// Generated pictures of ten coloured shapes, in CIFAR-10's format, for runs without its files.
+// Place, size and colours say nothing about the class, and there is noise. Free of LibTorch.
 //
 // The same to the last bit on every machine: integers only.
 #pragma once

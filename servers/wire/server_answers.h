@@ -1,5 +1,5 @@
-// Server answers: how what servers say comes from a worker's network thread to the thread that
-// trains, and what of it has not been used yet.
+// Server answers: they pass from a worker's network thread to the training thread; this holds those
+// that are not used yet.
 #pragma once
 
 #include <condition_variable>

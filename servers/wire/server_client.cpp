@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/text.h"
+#include "core/trace.h"
 #include "distributed/membership/failure.h"
 #include "net/network_thread.h"
 #include "servers/wire/row_messages.h"
@@ -86,6 +87,7 @@ std::int64_t ServerClient::wait_for_start() {
 }
 
 ServerClient::Begun ServerClient::begin(const Install& install) {
+  const Traced traced("begin step");
   raise_if_failed();
   if (!ended_.empty()) return {std::nullopt, last_step_, ended_};
   if (!std::exchange(asked_, false)) send_to_all(FrameType::begin, clock_);
@@ -111,6 +113,7 @@ ServerClient::Begun ServerClient::begin(const Install& install) {
 }
 
 void ServerClient::push(const Push& push, const Install& install) {
+  const Traced traced("push gradients");
   raise_if_failed();
   PushPlace place;
   place.clock = clock_;
@@ -140,6 +143,7 @@ void ServerClient::push(const Push& push, const Install& install) {
 void ServerClient::send_push(int server, const PushPlace& place, const Push& push) {
   auto message = encode_push(place, push, model_, server);
   pushed_ += static_cast<std::int64_t>(message.size());
+  const Traced traced("send to server", message.size());
   send_bulk(server, FrameType::push, std::move(message));
 }
 

@@ -1,7 +1,7 @@
 // ServerProcess: one parameter server: admits workers, keeps their pace, hands updates to the store
-// and new values back. docs/algorithms.md has the protocol, docs/wire.md its bytes. Here is who
-// takes part, from the first knock to the last goodbye; what they do is ServerSteps' matter, how it
-// ends ServerEnding's.
+// and new values back. docs/algorithms.md has the protocol, docs/wire.md its bytes. This class
+// knows the members, from the first connection to the last goodbye; ServerSteps carries out what
+// they ask for, ServerEnding the end.
 //
 // Server 0 is the clock of the job: it numbers the steps and holds workers back before the last
 // step and during a collection. A worker that is lost is dropped and may join again; the chief or a

@@ -1,4 +1,4 @@
-// ServerSteps: what those who take part do at a server: steps, updates, values, collections.
+// ServerSteps: what members do at a server: steps, updates, values, collections.
 //
 // A frame changes what the keepers know; examine() then does all that has become possible. Requests
 // that must wait lie in the keepers until then, so there is one place that answers.

@@ -102,9 +102,12 @@ EngineChoice choose_engine(const StrategyOptions& options) {
 std::unique_ptr<Engine> make_engine(const StrategyOptions& options, WorkerGroup& group) {
   const EngineChoice choice = choose_engine(options);
   if (group.rank() == 0 && group.world_size() > 1) {
-    log_info("gradients are summed over workers by ", name_of(choice.engine), " (", choice.reason,
+    const bool is_usual =
+        choice.engine == Communication::native && options.compress == Compression::none;
+    log(is_usual ? LogLevel::debug : LogLevel::info,
+        text("gradients are summed over workers by ", name_of(choice.engine), " (", choice.reason,
              ")", options.compress == Compression::none ? "" : ", in ",
-             options.compress == Compression::none ? "" : name_of(options.compress));
+             options.compress == Compression::none ? "" : name_of(options.compress)));
   }
   for (const Foreign& foreign : kForeign) {
     if (choice.engine == foreign.engine) return foreign.make(group);

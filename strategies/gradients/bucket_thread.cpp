@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "core/trace.h"
 
 namespace troupe::detail {
 
@@ -65,6 +66,7 @@ void BucketThread::cancel() noexcept {
 }
 
 void BucketThread::loop() {
+  name_this_thread("bucket thread");
   std::unique_lock<std::mutex> lock(mutex_);
   while (true) {
     // No deadline: the caller either releases a bucket or stops us, in the destructor.

@@ -8,6 +8,7 @@
 #include "core/check.h"
 #include "core/error.h"
 #include "core/text.h"
+#include "core/trace.h"
 
 namespace troupe::detail {
 
@@ -32,6 +33,7 @@ namespace {
 
 void sum_over_workers(Engine& engine, const at::Tensor& flat, const Summand& summand) try {
   const CollectiveLabel label(summand.label);
+  const Traced traced("sum over workers", flat.nbytes());
   engine.all_reduce(flat, summand);
 } catch (const DesyncError& error) {
   throw_named(error, summand);

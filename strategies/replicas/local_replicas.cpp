@@ -20,6 +20,7 @@
 #include "core/log.h"
 #include "core/machine.h"
 #include "core/text.h"
+#include "core/trace.h"
 #include "distributed/worker_group.h"
 #include "hooks/autocast.h"
 #include "hooks/hook_error.h"
@@ -58,7 +59,13 @@ void detach(StepResult& result, const Batch& batch) {
   }
 }
 
+const char* hook_of(Phase phase) {
+  constexpr const char* kNames[] = {"train_step", "validation_step", "test_step", "predict_step"};
+  return kNames[static_cast<int>(phase)];
+}
+
 StepResult run_hook(const Step& step, Replica& replica, const Batch& batch, std::int64_t steps) {
+  const Traced traced(hook_of(replica.phase()));
   try {
     return step(replica, batch);
   } catch (const c10::Error& error) {
@@ -135,7 +142,10 @@ ReplicaThreads::Options threads_of(const StrategyOptions& options) {
   if (here <= inspect_cores().usable) threads.spin = options.group.arrival_spin;
   // OpenMP keeps a pool and a number per thread. With LibTorch 1.13 a new thread takes over the
   // process's number at its first operation; not every build promises that.
-  threads.start_thread = [count = at::get_num_threads()] { at::set_num_threads(count); };
+  threads.start_thread = [count = at::get_num_threads()] {
+    name_this_thread("replica thread");
+    at::set_num_threads(count);
+  };
   return threads;
 }
 

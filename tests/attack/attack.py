@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """Attacks a group from outside, before and during its training, and says what it cost.
 
-    tests/attack/attack.py BUILD_FOLDER [--address 127.0.0.1] [--as-nobody] [--servers] [--rounds 5]
+    tests/attack/attack.py BUILD_FOLDER [--address 127.0.0.1] [--as-nobody] [--servers] [--rounds 5] [--part crowd|rate]
 
 Prints a line for each promise of docs/security.md and ends with 1 if one does not hold. With an
 address outside loopback the group is encrypted. --as-nobody: the attacker is another Unix user.
+
+The attacker takes its share of the same cores. What the group loses beyond that shows beside a third run: the
+same flood against a program that only accepts and closes.
 """
-import argparse, json, os, random, re, signal, socket, subprocess, sys, tempfile, threading, time
+import argparse, json, os, random, re, signal, socket, statistics, subprocess, sys, tempfile, threading, time
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("build")
@@ -14,6 +17,7 @@ parser.add_argument("--address", default="127.0.0.1")
 parser.add_argument("--as-nobody", action="store_true")
 parser.add_argument("--servers", action="store_true", help="parameter servers, not an all-reduce group")
 parser.add_argument("--rounds", type=int, default=5, help="interleaved runs with and without a flood")
+parser.add_argument("--part", choices=("crowd", "rate"), help="the promises about crowds and joins, or about floods; else both")
 args = parser.parse_args()
 encrypted = not args.address.startswith("127.")
 folder = tempfile.mkdtemp(prefix="troupe-attack-")
@@ -100,8 +104,8 @@ class Task:
         return doors
 
 
-def flags_of(rank, ports, more=(), secret=RIGHT, world=2):
-    flags = ["--secret-file", secret, "--start-timeout", "60", "--heartbeat-timeout", "5", "--json-summary",
+def flags_of(rank, ports, more=(), secret=RIGHT, world=2, patience=60):
+    flags = ["--secret-file", secret, "--start-timeout", str(patience), "--heartbeat-timeout", "5", "--json-summary",
              "--train-examples", "2000", "--batch-size", "100", "--seed", "1", *more]
     if args.servers:
         servers = ",".join(f"{args.address}:{port}" for port in ports)
@@ -167,7 +171,15 @@ def send_garbage(door):
 
 
 def measure(job):
-    return [task.rss_kb() for task in job.tasks]
+    """Memory of those that listen, once none grows by itself any more: a process that has just started does."""
+    before = None
+    for _ in range(40):
+        now = [task.rss_kb() for task in job.tasks if task.doors()]
+        if now == before:
+            break
+        before = now
+        time.sleep(0.5)
+    return now
 
 
 def in_attacker(work):
@@ -227,7 +239,7 @@ def wrong_joins(job, count=200):
         "--secret-file", wrong, "--start-timeout", "1", "--transport", "tcp", "--rank", "1", "--world-size", "2",
         "--chief-address", f"{args.address}:{job.ports[0]}"]
     if args.servers:
-        program, flags, count = "examples/mnist", flags_of(1, job.ports, [*job.more, "--start-timeout", "1"], wrong), 40
+        program, flags, count = "examples/mnist", flags_of(1, job.ports, job.more, wrong, patience=1), 40
     told = 0
     for _ in range(count // 10):
         for task in [Task(flags, program, user) for _ in range(10)]:
@@ -315,39 +327,52 @@ ends = reference.end()
 expected = summary(ends).get("parameter_hash")
 say("undisturbed run", expected is not None and all(code == 0 for code, _ in ends), f"{expected}")
 
-record = record_of_a_join() if not args.servers else b""
-job = Job(STEPS)
-attack("before", job)
-in_attacker(lambda: replay(job.doors(), record))
-started = time.time()
-job.add_worker()
-while "joined" not in open(f"/proc/self/fd/{job.tasks[-1].log.fileno()}").read() and time.time() - started < 30:
-    if job.tasks[-1].run.poll() is not None or len(job.tasks[-1].doors()) > 0:
-        break
-    time.sleep(0.02)
-say("before: a real worker joins", time.time() - started < 3 + 2, f"{time.time() - started:.1f} s after its start, LibTorch's loading included")
-ends = job.end()
-say("before: the group's end", all(code == 0 for code, _ in ends) and summary(ends).get("parameter_hash") == expected,
-    f"codes {[code for code, _ in ends]}, hash {'equal' if summary(ends).get('parameter_hash') == expected else 'OTHER'}")
+def crowd_part():
+    record = record_of_a_join() if not args.servers else b""
+    job = Job(STEPS)
+    attack("before", job)
+    in_attacker(lambda: replay(job.doors(), record))
+    started = time.time()
+    job.add_worker()
+    while "joined" not in open(f"/proc/self/fd/{job.tasks[-1].log.fileno()}").read() and time.time() - started < 30:
+        if job.tasks[-1].run.poll() is not None or len(job.tasks[-1].doors()) > 0:
+            break
+        time.sleep(0.02)
+    say("before: a real worker joins", time.time() - started < 3 + 2, f"{time.time() - started:.1f} s after its start, LibTorch's loading included")
+    ends = job.end()
+    say("before: the group's end", all(code == 0 for code, _ in ends) and summary(ends).get("parameter_hash") == expected,
+        f"codes {[code for code, _ in ends]}, hash {'equal' if summary(ends).get('parameter_hash') == expected else 'OTHER'}")
 
-LONG = ["--max-steps", "1000000000", "--epochs", "1000000000"]
-job = Job(LONG)
-job.add_worker()
-time.sleep(4)
-attack("during", job)
-in_attacker(lambda: replay(job.doors(), record))
-second = Task(flags_of(1, job.ports, [*LONG, "--start-timeout", "5"]))
-code, _ = second.end(60)
-say("during: a second worker/1 with the right secret", code in (2, 138), f"exit code {code}")
-alive = all(task.run.poll() is None for task in job.tasks)
-say("during: the group goes on", alive, f"{[task.run.poll() for task in job.tasks]}")
-for task in job.tasks:
-    os.killpg(task.run.pid, signal.SIGKILL)
-    task.end()
+    LONG = ["--max-steps", "1000000000", "--epochs", "1000000000"]
+    job = Job(LONG)
+    job.add_worker()
+    time.sleep(4)
+    attack("during", job)
+    in_attacker(lambda: replay(job.doors(), record))
+    second = Task(flags_of(1, job.ports, LONG, patience=5))
+    code, _ = second.end(60)
+    say("during: a second worker/1 with the right secret", code in (2, 138) and "worker/1" in second.lines, f"exit code {code}")
+    alive = all(task.run.poll() is None for task in job.tasks)
+    say("during: the group goes on", alive, f"{[task.run.poll() for task in job.tasks]}")
+    for task in job.tasks:
+        os.killpg(task.run.pid, signal.SIGKILL)
+        task.end()
 
 
-def flooded(rate):
-    """Seconds of training and the hash, under `rate` connections a second (None: as many as go)."""
+def bystander():
+    """A program that only accepts and closes: its process and port."""
+    listener = socket.create_server((args.address, 0), backlog=1024)
+    pid = os.fork()
+    if pid == 0:
+        while True:
+            listener.accept()[0].close()
+    port = listener.getsockname()[1]
+    listener.close()
+    return pid, port
+
+
+def flooded(rate, ports=None):
+    """The summary of a training under `rate` connections a second (None: as many as go) to `ports`, else the job's."""
     job = Job(STEPS)
     job.add_worker()
     attackers = []
@@ -364,7 +389,7 @@ def flooded(rate):
                     continue
                 sent += 1
                 try:
-                    with connect((args.address, job.ports[sent % len(job.ports)])) as s:
+                    with connect((args.address, (ports or job.ports)[sent % len(ports or job.ports)])) as s:
                         s.sendall(garbage())
                 except OSError:
                     pass
@@ -377,17 +402,34 @@ def flooded(rate):
     return summary(ends), [code for code, _ in ends]
 
 
-rates = []
-for _ in range(args.rounds):
-    quiet, _ = flooded(0)
-    loud, codes = flooded(200)
-    rates.append(loud.get("examples_per_sec", 0) / quiet["examples_per_sec"])
-    held = held and loud.get("parameter_hash") == expected
-rates.sort()
-say("200 connections a second", rates[len(rates) // 2] >= 0.95,
-    f"rate over the undisturbed one, {args.rounds} interleaved pairs: median {rates[len(rates) // 2]:.3f} "
-    f"[{rates[0]:.3f} - {rates[-1]:.3f}]")
-loud, codes = flooded(None)
-say("an unbounded flood", loud.get("parameter_hash") == expected and not any(codes),
-    f"codes {codes}, hash {'equal' if loud.get('parameter_hash') == expected else 'OTHER'}")
+def rate_part():
+    of_group, of_bystander = [], []
+    pid, port = bystander()
+    same = True
+    for _ in range(args.rounds):
+        quiet, _ = flooded(0)
+        loud, _ = flooded(200)
+        beside, _ = flooded(200, [port])
+        of_group.append(loud.get("examples_per_sec", 0) / quiet["examples_per_sec"])
+        of_bystander.append(beside["examples_per_sec"] / quiet["examples_per_sec"])
+        same = same and loud.get("parameter_hash") == expected
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+
+    def text(ratios):
+        return f"median {statistics.median(ratios):.3f} [{min(ratios):.3f} - {max(ratios):.3f}]"
+    own = [group / beside for group, beside in zip(of_group, of_bystander)]
+    say("200 connections a second", same and statistics.median(of_group) >= 0.95,
+        f"rate over the undisturbed one, {args.rounds} interleaved runs: {text(of_group)}; the same flood at a program "
+        f"that only accepts and closes: {text(of_bystander)}; the first over the second: {text(own)}; hash "
+        f"{'equal' if same else 'OTHER'}")
+    loud, codes = flooded(None)
+    say("an unbounded flood", loud.get("parameter_hash") == expected and not any(codes),
+        f"codes {codes}, hash {'equal' if loud.get('parameter_hash') == expected else 'OTHER'}")
+
+
+if args.part != "rate":
+    crowd_part()
+if args.part != "crowd":
+    rate_part()
 sys.exit(not held)

@@ -25,12 +25,21 @@ def read(path):
     return documents[0]
 
 
-def flags_of(container):
+def flags_in(words):
     """{"--model-dir": "/shared/run1"}"""
-    words = container.get("command", [])[1:] + container.get("args", [])
     for word in words:
         check(isinstance(word, str) and word.startswith("--"), f"{word!r} is no flag")
     return dict(word.partition("=")[::2] for word in words)
+
+
+def flags_of(container):
+    """The training program's, and those of `troupe run` where that starts it."""
+    command = container.get("command", []) + container.get("args", [])
+    if command[:2] != ["troupe", "run"]:
+        return flags_in(command[1:]), {}
+    end = command.index("--")
+    check(not command[end + 1].startswith("--"), f"{command[end + 1]} is no program")
+    return flags_in(command[end + 2:]), flags_in(command[2:end])
 
 
 def check_secret(name, pod, container, flags, member):
@@ -49,10 +58,11 @@ def check_secret(name, pod, container, flags, member):
 
 
 def check_pod(name, pod, member):
-    """What all pods have, and `member`s of the group; returns the only container and its flags."""
+    """What all pods have, and `member`s of the group; returns the only container, its program's flags and the
+    launcher's."""
     check(len(pod["containers"]) == 1, f"{name}: more than one container")
     container = pod["containers"][0]
-    flags = flags_of(container)
+    flags, launcher = flags_of(container)
     check(flags.get("--mode") == "train-and-evaluate", f"{name}: another mode")
     mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
     volumes = {volume["name"]: volume for volume in pod["volumes"]}
@@ -61,7 +71,7 @@ def check_pod(name, pod, member):
     check(any(flags.get("--model-dir", "").startswith(path + "/") for path in claimed),
           f"{name}: --model-dir is on no mounted volume")
     check_secret(name, pod, container, flags, member)
-    return container, flags
+    return container, flags, launcher
 
 
 def check_same(all_flags):
@@ -76,39 +86,31 @@ def check_jobset(document):
     name, spec = document["metadata"]["name"], document["spec"]
     check(spec["network"]["enableDNSHostnames"] is True, "JobSet: pods have no names")
     check(spec["failurePolicy"]["maxRestarts"] > 0, "JobSet: no restarts")
-    jobs = {job["name"]: job for job in spec["replicatedJobs"]}
-    check(set(jobs) == {"workers", "evaluator"}, f"JobSet: jobs {set(jobs)}")
-    all_flags = []
-    for job_name, job in jobs.items():
-        job_spec = job["template"]["spec"]
-        pod = job_spec["template"]["spec"]
-        container, flags = check_pod(job_name, pod, job_name == "workers")
-        all_flags.append(flags)
-        # podFailurePolicy needs this, and names containers.
-        check(pod["restartPolicy"] == "Never", f"{job_name}: restartPolicy")
-        for rule in job_spec["podFailurePolicy"]["rules"]:
-            codes = rule["onExitCodes"]
-            check(codes["containerName"] == container["name"], f"{job_name}: containerName")
-            check(codes["values"] == sorted(set(codes["values"])), f"{job_name}: codes not in order")
-            check(all(0 < code < 128 for code in codes["values"]),
-                  f"{job_name}: a code that may be retried ends the job")
-    workers = jobs["workers"]["template"]["spec"]
-    container = workers["template"]["spec"]["containers"][0]
-    variables = {entry["name"]: entry for entry in container["env"]}
+    check(len(spec["replicatedJobs"]) == 1, "JobSet: more than one job")
+    job, rendezvous_port = spec["replicatedJobs"][0], 29500
+    workers = job["template"]["spec"]
+    pod = workers["template"]["spec"]
+    container, _, launcher = check_pod(job["name"], pod, True)
+    # podFailurePolicy needs this, and names containers.
+    check(pod["restartPolicy"] == "Never", "workers: restartPolicy")
+    for rule in workers["podFailurePolicy"]["rules"]:
+        codes = rule["onExitCodes"]
+        check(codes["containerName"] == container["name"], "workers: containerName")
+        check(codes["values"] == sorted(set(codes["values"])), "workers: codes not in order")
+        check(all(0 < code < 128 for code in codes["values"]), "workers: a code that may be retried ends the job")
+    check(job["replicas"] == 1, "workers: several jobs")
     check(workers["completionMode"] == "Indexed", "workers: not indexed")
     check(workers["completions"] == workers["parallelism"], "workers: not all at once")
     check(workers["backoffLimit"] == 0, "workers: one would be started again alone")
-    check(variables["TROUPE_WORLD_SIZE"]["value"] == str(workers["completions"]),
-          "workers: TROUPE_WORLD_SIZE is not completions")
-    port = container["ports"][0]["containerPort"]
-    check(variables["TROUPE_CHIEF_ADDRESS"]["value"]
-          == f"{name}-workers-0-0.{spec['network']['subdomain']}:{port}",
-          "workers: TROUPE_CHIEF_ADDRESS is not the name of the first pod")
-    for variable in ("TROUPE_RANK", "TROUPE_GENERATION"):
-        check("fieldPath" in variables[variable]["valueFrom"]["fieldRef"], f"workers: {variable}")
-    evaluator = check_pod("evaluator", jobs["evaluator"]["template"]["spec"]["template"]["spec"], False)[1]
-    check(evaluator.get("--task") == "evaluator", "evaluator: no --task=evaluator")
-    check_same(all_flags)
+    check(launcher.get("--nodes") == str(workers["completions"]), "workers: --nodes is not completions")
+    check(launcher.get("--node") == "$(JOB_COMPLETION_INDEX)", "workers: --node is not the pod's number")
+    check(launcher.get("--rendezvous")
+          == f"{name}-{job['name']}-0-0.{spec['network']['subdomain']}:{rendezvous_port}",
+          "workers: --rendezvous is not the name of the first pod")
+    check(container["ports"] == [{"name": "rendezvous", "containerPort": rendezvous_port}], "workers: port")
+    check(int(launcher["--grace"]) < pod["terminationGracePeriodSeconds"],
+          "workers: Kubernetes kills before --grace is over")
+    check(int(launcher["--max-restarts"]) > 0 and "--evaluator" in launcher, "workers: launcher")
 
 
 def check_tfjob(document):
@@ -122,7 +124,7 @@ def check_tfjob(document):
     all_flags = []
     for role, spec in roles.items():
         check(spec["restartPolicy"] == "ExitCode", f"{role}: restartPolicy")
-        container, flags = check_pod(role, spec["template"]["spec"], role != "Evaluator")
+        container, flags, _ = check_pod(role, spec["template"]["spec"], role != "Evaluator")
         all_flags.append(flags)
         check(container["name"] == "tensorflow", f"{role}: the operator needs a container tensorflow")
         check({"name": "tfjob-port", "containerPort": 2222} in container["ports"], f"{role}: port")

@@ -76,6 +76,18 @@ def fields(data):
 def print_value(step, message):
     value = dict(fields(message))
     tag = value[1].decode()
+    if 4 in value:
+        image = dict(fields(value[4]))
+        print("image", step, tag, "%dx%d" % (image[2], image[1]), len(image[4]), "bytes")
+        return
+    if 5 in value:
+        spread = dict(fields(value[5]))
+        low, high, count, total, squares = (struct.unpack("<d", spread[i])[0] for i in range(1, 6))
+        limits, counts = (struct.unpack("<%dd" % (len(spread[i]) // 8), spread[i]) for i in (6, 7))
+        if len(limits) != len(counts) or sum(counts) != count or limits[-1] != high or low > high:
+            raise ValueError("a histogram that contradicts itself")
+        print("histogram", step, tag, low, total, squares, list(zip(limits, counts)))
+        return
     plugin = dict(fields(dict(fields(value[9]))[1]))[1].decode()
     if 2 in value and plugin == "scalars":
         print("scalar", step, tag, repr(struct.unpack("<f", value[2])[0]))

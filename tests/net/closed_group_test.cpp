@@ -240,6 +240,8 @@ TEST_SUITE("net") {
         unfinished.push_back(std::make_unique<RawClient>(port));
         unfinished.back()->send(whole.substr(0, length));
       }
+      RawClient mute(port);  // one of the job, even, that says nothing more
+      REQUIRE(mute.prove({Purpose::control, 0, "worker/1", task}));
       RawClient endless(port);
       endless.send(whole + std::string(1 << 20, 'x'));
       const std::string answer = endless.read_to_end();
@@ -253,6 +255,7 @@ TEST_SUITE("net") {
       CHECK(slow.read_to_end() == "");  // its time is over long before its opening is complete
       CHECK(Steady::now() - begin < kStrangerTime + std::chrono::seconds(2));
       for (const auto& each : unfinished) CHECK(each->read_to_end() == "");
+      CHECK(mute.read_to_end() == "");
     });
   }
 

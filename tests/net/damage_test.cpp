@@ -106,6 +106,26 @@ void broadcast(WorkerGroup& group, std::size_t n) {
   require_all(values, 1);
 }
 
+/// A collective in which the chief, whose connections lead through the proxy, sends on to one what
+/// it has made of another's bytes.
+struct Work {
+  std::string name;
+  std::uint32_t from;  // who sends to the chief
+  SumRoute route;
+  std::function<void(WorkerGroup&)> run;
+};
+std::vector<Work> works_of_three(std::size_t most) {
+  using Group = WorkerGroup;
+  return {
+      {"direct", 1, SumRoute::direct, [=](Group& group) { sum(group, most); }},
+      {"doubling", 1, SumRoute::doubling,
+       [=](Group& group) { sum(group, std::min<std::size_t>(most, 20'000)); }},
+      {"two-level", 2, SumRoute::two_level, [=](Group& group) { sum(group, most / 5); }},
+      {"ring", 2, SumRoute::automatic, [=](Group& group) { compressed_sum(group, most * 3 / 5); }},
+      {"tree", 2, SumRoute::automatic, [=](Group& group) { broadcast(group, most * 3 / 5); }},
+  };
+}
+
 }  // namespace
 
 TEST_SUITE("net") {
@@ -124,21 +144,7 @@ TEST_SUITE("net") {
 
   TEST_CASE("damage: in the last collective of three workers nobody returns with it") {
     std::mt19937_64 random(3);
-    struct Work {
-      std::string name;
-      std::uint32_t from;  // who sends to the chief, whose connections lead through the proxy
-      SumRoute route;
-      std::function<void(WorkerGroup&)> run;
-    };
-    using Group = WorkerGroup;
-    const std::vector<Work> works = {
-        {"direct", 1, SumRoute::direct, [](Group& group) { sum(group, 500'000); }},
-        {"doubling", 1, SumRoute::doubling, [](Group& group) { sum(group, 20'000); }},
-        {"two-level", 2, SumRoute::two_level, [](Group& group) { sum(group, 100'000); }},
-        {"ring", 2, SumRoute::automatic, [](Group& group) { compressed_sum(group, 300'000); }},
-        {"tree", 2, SumRoute::automatic, [](Group& group) { broadcast(group, 300'000); }},
-    };
-    for (const Work& work : works) {
+    for (const Work& work : works_of_three(500'000)) {
       for (int place = 0; place < 20; ++place) {
         CAPTURE(work.name);
         CAPTURE(place);
@@ -147,6 +153,18 @@ TEST_SUITE("net") {
         flip.bit = random();
         check_named(run_through(flip, 3, over_tcp(work.route), work.run), flip);
       }
+    }
+  }
+
+  // Its seal comes late: what has been made of it meanwhile has been sent on, but is not used.
+  TEST_CASE("damage: what was made of bytes is good for nobody before their seal has come") {
+    for (const Work& work : works_of_three(4000)) {
+      CAPTURE(work.name);
+      Flip flip;
+      flip.from = work.from;
+      flip.bit = 777;
+      flip.holds_seal = true;
+      check_named(run_through(flip, 3, over_tcp(work.route), work.run), flip);
     }
   }
 

@@ -13,6 +13,7 @@
 #include "net/acceptor.h"
 #include "net/connection.h"
 #include "net/network_thread.h"
+#include "net/strangers.h"
 #include "tests/net/raw_client.h"
 #include "tests/support/captured_log.h"
 #include "tests/support/caught.h"
@@ -267,5 +268,37 @@ TEST_SUITE("net") {
     CHECK(
         log.has("worker/1 left before the group was complete (it sent a frame that the protocol "
                 "does not have)"));
+  }
+
+  // Its answer travels far: what it has opened is not closed for those who say nothing.
+  TEST_CASE("door: a crowd that says nothing takes the place of nobody who has opened") {
+    boost::asio::io_context context;
+    std::vector<std::string> seen;
+    Acceptor door(context, "127.0.0.1", 0);
+    door.start({test_secret(), false, "worker/0", 0},
+               [&](const Introduction& first) { seen.push_back(first.from.identity.client); });
+    const auto work = [&] {
+      while (context.run_one_for(std::chrono::milliseconds(20)) > 0) {
+      }
+    };
+    Proof proof(*test_secret(), Identity{Purpose::control, 0, "worker/1", "worker/0"});
+    RawClient far_away(door.endpoint().port());
+    far_away.send(proof.give());
+    std::vector<std::unique_ptr<RawClient>> crowd;
+    for (std::size_t i = 0; i < max_strangers() + 5; ++i) {
+      crowd.push_back(std::make_unique<RawClient>(door.endpoint().port()));
+      context.poll();
+    }
+    const std::string challenge = far_away.read(kChallengeBytes);
+    REQUIRE(challenge.size() == kChallengeBytes);
+    const auto* const bytes = reinterpret_cast<const std::byte*>(challenge.data());
+    proof.take({bytes, kProofPrefixBytes});
+    proof.take({bytes + kProofPrefixBytes, kChallengeBytes - kProofPrefixBytes});
+    far_away.send(proof.give());
+    FrameHeader hello;
+    hello.type = FrameType::hello;
+    far_away.send_frame(hello, "{}");
+    work();
+    CHECK(seen == std::vector<std::string>{"worker/1"});
   }
 }

@@ -63,18 +63,27 @@ bool can_run(const TwoMachines& machines) {
 
 /// Both launchers of a group without ssh.
 struct Nodes {
-  Nodes(const TwoMachines& machines, const std::string& secret, const Words& more)
-      : second(machines.on(1, words(1, secret) + more)),
-        first(machines.on(0, words(0, secret) + more)) {}
-  static Words words(int node, const std::string& secret) {
-    return {kTool,           "run",
-            "--nodes",       "2",
-            "--node",        std::to_string(node),
-            "--rendezvous",  "10.77.0.1:29500",
-            "--secret-file", secret,
-            "--workers",     "2",
-            "--threads",     "1"};
+  Nodes(const TwoMachines& machines, const Words& options, const std::string& steps)
+      : second(machines.on(1, words(1, options, steps))),
+        first(machines.on(0, words(0, options, steps))) {}
+  [[nodiscard]] Words words(int node, const Words& options, const std::string& steps) const {
+    return Words{kTool,           "run",
+                 "--nodes",       "2",
+                 "--node",        std::to_string(node),
+                 "--rendezvous",  "10.77.0.1:29500",
+                 "--secret-file", secret,
+                 "--workers",     "2",
+                 "--threads",     "1"} +
+           options + mnist(steps, model_dir);
   }
+  std::string make_secret() const {
+    std::string path = (folder / "secret").string();
+    REQUIRE(run_process({kTool, "secret", path}).exit_code == 0);
+    return path;
+  }
+  const TempDir folder;
+  const std::string model_dir = (folder / "model").string();
+  const std::string secret = make_secret();
   Process second;
   Process first;
 };
@@ -125,11 +134,7 @@ TEST_SUITE("process") {
   TEST_CASE("two machines: the cable is cut, without ssh: each node names the other") {
     const TwoMachines machines(TwoMachines::Ssh::without);
     if (!can_run(machines)) return;
-    const TempDir folder;
-    const std::string secret = (folder / "secret").string();
-    REQUIRE(run_process({kTool, "secret", secret}).exit_code == 0);
-    const std::string model_dir = (folder / "model").string();
-    Nodes nodes(machines, secret, mnist("1000000", model_dir));
+    Nodes nodes(machines, {}, "1000000");
     REQUIRE(nodes.first.wait_for_output("model.ckpt-5 ", kLimit));
     machines.cut_cable();
     const auto cut = std::chrono::steady_clock::now();
@@ -140,19 +145,15 @@ TEST_SUITE("process") {
     CHECK(second.exit_code == 138);
     CHECK(has(first.err, "node/1 (10.77.0.2:"));
     CHECK(has(second.err, "node/0 (10.77.0.1:29500) is lost: no heartbeat for "));
-    CHECK(TwoMachines::processes(model_dir).empty());
+    CHECK(TwoMachines::processes(nodes.model_dir).empty());
   }
 
   TEST_CASE("two machines: kill -9 of a worker, and the group ends as if nothing had been") {
     const TwoMachines machines(TwoMachines::Ssh::without);
     if (!can_run(machines)) return;
-    const TempDir folder;
-    const std::string secret = (folder / "secret").string();
-    REQUIRE(run_process({kTool, "secret", secret}).exit_code == 0);
-    const std::string model_dir = (folder / "model").string();
-    Nodes nodes(machines, secret, Words{"--max-restarts", "3"} + mnist("150", model_dir));
+    Nodes nodes(machines, {"--max-restarts", "3"}, "150");
     REQUIRE(nodes.first.wait_for_output("model.ckpt-5 ", kLimit));
-    const int victim = TwoMachines::worker(model_dir, 3);
+    const int victim = TwoMachines::worker(nodes.model_dir, 3);
     REQUIRE(victim > 0);
     REQUIRE(kill(victim, SIGKILL) == 0);
     const ProcessResult first = nodes.first.wait(kLimit);

@@ -39,7 +39,7 @@ TEST_SUITE("process") {
         {"tcp", "values travel between workers by TCP (--transport tcp)"}};
     std::set<std::string> all;
     for (const auto& [name, line] : said) {
-      const ProcessResult result = run_three({"--transport", name});
+      const ProcessResult result = run_three({"--transport", name, "--log-level", "debug"});
       CAPTURE(name);
       CAPTURE(result.err);
       CHECK(result.exit_code == 0);

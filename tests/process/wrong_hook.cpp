@@ -2,10 +2,8 @@
 // rightly, or seem to.
 #include "cli/options.h"
 #include "cli/run_main.h"
-#include "servers/parameter_server.h"
+#include "estimator/job.h"
 #include "tests/support/tiny_hooks.h"
-#include "train/loop.h"
-#include "train/make_strategy.h"
 
 class WrongHooks final : public troupe::testing::TinyHooks {
  public:
@@ -37,6 +35,22 @@ class WrongHooks final : public troupe::testing::TinyHooks {
     }
     return loss;
   }
+  [[nodiscard]] troupe::StepResult validation_step(troupe::Replica& replica,
+                                                   const troupe::Batch& batch) const override {
+    if (wrong_ == "validation") (void)torch::mm(batch.fields[0], torch::ones({3, 3}));
+    return TinyHooks::validation_step(replica, batch);
+  }
+  [[nodiscard]] troupe::StepResult test_step(troupe::Replica& replica,
+                                             const troupe::Batch& batch) const override {
+    if (wrong_ == "test") throw std::runtime_error("the test data has no labels");
+    return TinyHooks::validation_step(replica, batch);
+  }
+  [[nodiscard]] troupe::Predictions predict_step(troupe::Replica& replica,
+                                                 const troupe::Batch& batch) const override {
+    if (wrong_ == "predict") (void)torch::mm(batch.fields[0], torch::ones({3, 3}));
+    if (wrong_ == "no-predict") return Hooks::predict_step(replica, batch);
+    return TinyHooks::predict_step(replica, batch);
+  }
 
  private:
   std::string wrong_;
@@ -46,14 +60,9 @@ class WrongHooks final : public troupe::testing::TinyHooks {
 int main(int argc, char** argv) {
   return troupe::run_main([&] {
     std::string wrong;
-    const troupe::Options options =
+    troupe::Options options =
         troupe::parse_options(argc, argv, {troupe::flag("wrong", &wrong, "what is wrong")});
-    const WrongHooks hooks(wrong);
-    if (troupe::serve_if_server(hooks, options.strategy)) return;
-    const auto strategy = troupe::make_strategy(options.strategy);
-    auto state = strategy->create_state(hooks, 1);
-    const auto data = strategy->distribute(hooks.create_datasets(), {4, 1});
-    (void)troupe::train(*strategy, hooks, state, data, options.train);
-    strategy->close();
+    options.train.batch_size = 4;
+    troupe::run_job(WrongHooks(wrong), options);
   });
 }

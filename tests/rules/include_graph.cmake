@@ -1,12 +1,13 @@
 # Checks who includes whom: every quoted include of a folder against the table of docs/design.md, and
 # that tests get doctest through the prelude alone.  Run: cmake -D SOURCE=<root> -P include_graph.cmake
 cmake_minimum_required(VERSION 3.23)
-set(rooms core net tensors summaries options cluster cli data hooks distributed strategies servers train estimator
+set(rooms core net tensors summaries report options cluster cli data hooks distributed strategies servers train estimator
     launcher)
 set(allowed_core core)
 set(allowed_net core net)
 set(allowed_tensors core tensors)
 set(allowed_summaries core summaries)
+set(allowed_report core summaries report)
 set(allowed_options core options)
 set(allowed_cluster core options cluster)
 set(allowed_cli core options cluster cli)
@@ -15,10 +16,10 @@ set(allowed_hooks core tensors options data hooks)
 set(allowed_distributed core net options distributed)
 set(allowed_strategies core tensors options data hooks distributed strategies)
 set(allowed_servers core net tensors options data hooks distributed strategies servers)
-set(allowed_train core tensors summaries options data hooks distributed strategies servers train)
-set(allowed_estimator core tensors summaries options data hooks distributed strategies servers train estimator)
-set(allowed_launcher core net options cluster cli distributed launcher)
-set(torch_free "core|net|summaries|options|cluster|cli|distributed|servers/wire|estimator/roles|launcher")
+set(allowed_train core tensors summaries report options data hooks distributed strategies servers train)
+set(allowed_estimator core tensors summaries report options data hooks distributed strategies servers train estimator)
+set(allowed_launcher core summaries report net options cluster cli distributed launcher)
+set(torch_free "core|net|summaries|report|options|cluster|cli|distributed|servers/wire|estimator/roles|launcher")
 set(failures "")
 
 foreach(folder IN LISTS rooms)

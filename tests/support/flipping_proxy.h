@@ -9,10 +9,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "net/frame.h"
@@ -27,6 +29,7 @@ struct Flip {
   std::uint64_t least_payload = 1;  // of a frame that counts
   int skip = 0;                     // such frames that pass unharmed before
   bool in_header = false;
+  bool holds_seal = false;  // what comes after a short payload comes 100 ms later
   std::uint64_t bit = 0;  // counted from the header's or the payload's beginning, modulo its length
 };
 
@@ -58,6 +61,7 @@ class FlippingProxy {
     std::vector<std::byte> held;  // may be the beginning of a header
     std::uint64_t payload_left = 0;
     std::uint64_t flip_at = UINT64_MAX;  // bytes of payload before the one to damage
+    bool holds = false;                  // the seal that is in the bytes at hand
   };
 
   static int connect_to(std::uint16_t port) {
@@ -106,20 +110,31 @@ class FlippingProxy {
       if (got <= 0) break;
       std::vector<std::byte> out;
       for (ssize_t i = 0; i < got; ++i) pass(flow, buffer[static_cast<std::size_t>(i)], out);
-      for (std::size_t at = 0; at < out.size();) {
-        const ssize_t put = ::send(to, out.data() + at, out.size() - at, MSG_NOSIGNAL);
-        if (put <= 0) break;
-        at += static_cast<std::size_t>(put);
-      }
+      const std::size_t held = std::exchange(flow.holds, false) ? std::min(out.size(), kSeal) : 0;
+      send_all(to, out.data(), out.size() - held);
+      if (held == 0) continue;
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      send_all(to, out.data() + out.size() - held, held);
     }
     ::shutdown(from, SHUT_RDWR);
     ::shutdown(to, SHUT_RDWR);
   }
 
+  static void send_all(int to, const std::byte* bytes, std::size_t count) {
+    for (std::size_t at = 0; at < count;) {
+      const ssize_t put = ::send(to, bytes + at, count - at, MSG_NOSIGNAL);
+      if (put <= 0) break;
+      at += static_cast<std::size_t>(put);
+    }
+  }
+
   void pass(Flow& flow, std::byte byte, std::vector<std::byte>& out) {
     if (flow.payload_left > 0) {
       --flow.payload_left;
-      if (flow.flip_at == 0) byte ^= static_cast<std::byte>(1U << (flip_.bit % 8));
+      if (flow.flip_at == 0) {
+        byte ^= static_cast<std::byte>(1U << (flip_.bit % 8));
+        flow.holds = flip_.holds_seal;
+      }
       --flow.flip_at;
       return out.push_back(byte);
     }
@@ -161,6 +176,8 @@ class FlippingProxy {
       flow.held[at] ^= static_cast<std::byte>(1U << (flip_.bit % 8));
     }
   }
+
+  static constexpr std::size_t kSeal = 4;  // bytes
 
   const std::uint16_t to_;
   const Flip flip_;

@@ -60,6 +60,13 @@ struct LoggedValue {
   double value = 0;
 };
 
+/// An image that the loop itself records (TrainingRun::log_image).
+struct LoggedImage {
+  std::int64_t step = 0;  // optimiser updates so far
+  std::string name;
+  std::string png;  // the bytes of a PNG file
+};
+
 /// What an action may see of the run, and request from it.
 class RunControl {
  public:
@@ -82,10 +89,10 @@ class RunControl {
 /// agreed on by all.
 ///
 /// Order of calls: begin; the state is made or restored; ready; then for each step before_step, the
-/// step, after_step; after_epoch if an epoch ends; end, only if training ended cleanly (last step,
-/// end of the data, a requested stop). An exception ends the run without end(). If nothing is left
-/// to train, neither ready nor end is called. Within one call: the framework's actions first, then
-/// the user's, in list order.
+/// step, after_step; before_validation where the loop validates; after_epoch if an epoch ends; end,
+/// only if training ended cleanly (last step, end of the data, a requested stop). An exception ends
+/// the run without end(). If nothing is left to train, neither ready nor end is called. Within one
+/// call: the framework's actions first, then the user's, in list order.
 class PeriodicAction {
  public:
   virtual ~PeriodicAction() = default;
@@ -100,11 +107,14 @@ class PeriodicAction {
   virtual void ready(RunControl& /*run*/) {}
   virtual void before_step(RunControl& /*run*/) {}
   virtual void after_step(const StepReport& report, RunControl& run) = 0;
+  /// A pass over the validation data begins.
+  virtual void before_validation() {}
   /// `validation`: null if there is no validation data.
   virtual void after_epoch(std::int64_t /*epoch*/, const Report& /*train*/,
                            const Report* /*validation*/) {}
   /// On the chief.
   virtual void after_log(const LoggedValue& /*value*/) {}
+  virtual void after_image(const LoggedImage& /*image*/) {}
   virtual void end(RunControl& /*run*/) {}
 };
 

@@ -1,10 +1,5 @@
 #include "train/callbacks/step_log.h"
 
-#include <sys/ioctl.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <chrono>
 #include <iomanip>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -24,17 +19,6 @@ std::string fixed(double value, int digits) {
   out.imbue(std::locale::classic());
   out << std::fixed << std::setprecision(digits) << value;
   return out.str();
-}
-
-constexpr auto kInterval = std::chrono::milliseconds(100);
-constexpr std::int64_t kMostCells = 30;
-constexpr std::int64_t kFewestCells = 5;
-constexpr std::int64_t kUsualColumns = 80;  // of a terminal that does not say
-
-std::int64_t terminal_columns() {
-  winsize size{};
-  const bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  return known ? size.ws_col : kUsualColumns;
 }
 
 }  // namespace
@@ -72,42 +56,13 @@ void StepLog::after_step(const StepReport& report, RunControl& /*run*/) {
 }
 
 void StepLog::after_epoch(std::int64_t epoch, const Report& train, const Report* validation) {
-  log_info("epoch ", epoch + 1, ": ", to_line(train));
-  if (validation != nullptr) log_info("epoch ", epoch + 1, ": ", to_line(*validation));
+  log_info("epoch ", epoch + 1, ": ", to_line(train),
+           validation == nullptr ? "" : "; " + to_line(*validation));
 }
 
 void StepLog::after_log(const LoggedValue& value) {
   log_info(value.name, " = ", value.value, ", step = ", value.step);
 }
-
-ProgressBar::ProgressBar(std::int64_t total_steps, const Clock& clock)
-    : total_steps_(std::max<std::int64_t>(total_steps, 1)),
-      clock_(clock),
-      last_drawn_(clock.now()) {}
-
-std::string progress_line(std::int64_t step, std::int64_t total_steps, std::int64_t columns) {
-  const std::string numbers = text("] step ", step, " of ", total_steps);
-  // The last column stays free: some terminals wrap as soon as it is written.
-  const auto room = columns - 2 - static_cast<std::int64_t>(numbers.size());
-  if (room < kFewestCells) return "";
-  const auto cells = std::min(kMostCells, room);
-  const auto done = std::min(cells, step * cells / total_steps);
-  return text("[", std::string(static_cast<std::size_t>(done), '='),
-              std::string(static_cast<std::size_t>(cells - done), ' '), numbers);
-}
-
-ProgressBar::~ProgressBar() { set_status_line(""); }
-
-bool ProgressBar::has_terminal() { return isatty(STDERR_FILENO) == 1; }
-
-void ProgressBar::after_step(const StepReport& report, RunControl& /*run*/) {
-  const auto now = clock_.now();
-  if (now - last_drawn_ < kInterval && report.step != total_steps_) return;
-  last_drawn_ = now;
-  set_status_line(progress_line(report.step, total_steps_, terminal_columns()));
-}
-
-void ProgressBar::after_epoch(std::int64_t, const Report&, const Report*) { set_status_line(""); }
 
 MetricsFile::MetricsFile(std::string path, Open open, const Clock& clock, std::int64_t log_every)
     : path_(std::move(path)),

@@ -1,4 +1,4 @@
-// What a run says of its steps: lines in the log, a bar on a terminal, and JSON in a file.
+// What a run says of its steps: lines in the log, and JSON in a file.
 #pragma once
 
 #include <fstream>
@@ -18,7 +18,7 @@ namespace troupe {
 
 /// One line per logged step in the form that Estimator's users know,
 ///   loss = 0.3121, step = 200 (0.514 sec), global_step/sec: 194.6, examples/sec: 12451
-/// and one line per report at the end of an epoch.
+/// and one line at the end of an epoch: what training came to, and the validation after it.
 class StepLog final : public PeriodicAction {
  public:
   /// A logged step whose losses are known gets a line; losses may also be there because another
@@ -39,32 +39,6 @@ class StepLog final : public PeriodicAction {
   std::int64_t last_step_ = -1;  // of the last line; -1: none yet, so no duration either
   std::int64_t examples_ = 0;    // since the last line
   std::int64_t seen_ = 0;        // the step before
-};
-
-/// "[=====     ] step 50 of 100", shorter than `columns`: the bar shrinks to what is left. Empty if
-/// that is too little for a bar.
-[[nodiscard]] std::string progress_line(std::int64_t step, std::int64_t total_steps,
-                                        std::int64_t columns);
-
-/// Where training stands, on a terminal; in a log file a bar is noise, so there it is none.
-class ProgressBar final : public PeriodicAction {
- public:
-  /// `total_steps` of the whole run. Drawn at most ten times a second, below the log, as wide as
-  /// the terminal allows. `clock` outlives this object.
-  ProgressBar(std::int64_t total_steps, const Clock& clock);
-  ~ProgressBar() override;  // erases the bar, also after an exception
-  ProgressBar(const ProgressBar&) = delete;
-  ProgressBar& operator=(const ProgressBar&) = delete;
-  /// Whether there is a terminal to draw on (stderr).
-  [[nodiscard]] static bool has_terminal();
-  [[nodiscard]] bool chief_only() const override { return true; }
-  void after_step(const StepReport& report, RunControl& run) override;
-  void after_epoch(std::int64_t epoch, const Report& train, const Report* validation) override;
-
- private:
-  std::int64_t total_steps_;
-  const Clock& clock_;
-  Clock::TimePoint last_drawn_;
 };
 
 /// One JSON object a line per logged step, for programs to read.

@@ -93,15 +93,21 @@ StepCounter::StepCounter(const Every& every, Output output, const Clock& clock)
 void StepCounter::begin() {
   timer_.reset();
   last_step_.reset();
+  examples_ = steps_ = 0;
   checks_without_increase_ = 0;
 }
 
 void StepCounter::after_step(const StepReport& report, RunControl& /*run*/) {
   watch(report.step);
+  examples_ += report.examples;
+  ++steps_;
   if (!timer_.due(report.step)) return;
   const auto [seconds, steps] = timer_.mark(report.step);
+  const double examples_per_step = static_cast<double>(std::exchange(examples_, 0)) /
+                                   static_cast<double>(std::exchange(steps_, 0));
   if (!seconds || !steps || seconds->count() <= 0) return;
-  output_(report.step, static_cast<double>(*steps) / seconds->count());
+  const double rate = static_cast<double>(*steps) / seconds->count();
+  output_(report.step, rate, rate * examples_per_step);
 }
 
 void StepCounter::watch(std::int64_t step) {

@@ -59,11 +59,13 @@ class SummarySaver final : public PeriodicAction {
   bool writes_ = false;          // on this worker
 };
 
-/// How fast training is, as steps per second once a period. On the chief.
+/// How fast training is, once a period. On the chief.
 class StepCounter final : public PeriodicAction {
  public:
-  /// Receives the step and the speed over the past period.
-  using Output = std::function<void(std::int64_t step, double steps_per_second)>;
+  /// Receives the step and the speed over the past period. Where workers go at their own pace, all
+  /// steps count, with as many examples as the chief's.
+  using Output =
+      std::function<void(std::int64_t step, double steps_per_second, double examples_per_second)>;
 
   /// The first output follows after one period. Warns if the step stays the same over 20 calls:
   /// nothing increments it. `clock` outlives this object. Throws: ConfigError for a bad `every`.
@@ -78,6 +80,8 @@ class StepCounter final : public PeriodicAction {
   StepTimer timer_;
   Output output_;
   std::optional<std::int64_t> last_step_;
+  std::int64_t examples_ = 0;  // of the period, in this worker's steps
+  std::int64_t steps_ = 0;     // of this worker
   int checks_without_increase_ = 0;
 };
 

@@ -72,7 +72,6 @@ using nlohmann::json;
 constexpr const char* kIndexFormat = "troupe-checkpoint-index";
 constexpr int kIndexVersion = 1;
 constexpr const char* kTemporaryName = ".troupe-index.tmp";
-constexpr std::uint64_t kMaxIndexBytes = std::uint64_t{16} << 20;
 
 [[noreturn]] void refuse_index(const std::string& shown, const std::string& what) {
   throw CheckpointError(text("'", shown, "' ", what, "."),

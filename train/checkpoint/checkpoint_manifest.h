@@ -56,6 +56,7 @@ struct CheckpointInfo {
 [[nodiscard]] CheckpointInfo read_manifest(Span<const std::byte> bytes, const std::string& shown);
 
 inline constexpr const char* kIndexName = "checkpoint";
+inline constexpr std::uint64_t kMaxIndexBytes = std::uint64_t{16} << 20;
 
 /// The file `checkpoint`, which says where to continue and what retention counts. Names in it are
 /// relative to its directory, so the directory can be moved.

@@ -146,7 +146,6 @@ bool CheckpointReader::is_foreign(const std::string& name, FileType type) {
 }
 
 std::string CheckpointReader::index_text() {
-  constexpr std::uint64_t kMaxIndexBytes = std::uint64_t{16} << 20;
   try {
     if (!files_.status(kIndexName)) return "";
     const auto bytes = files_.read_file(kIndexName, kMaxIndexBytes);

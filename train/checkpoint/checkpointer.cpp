@@ -5,15 +5,54 @@
 
 #include "core/error.h"
 #include "core/log.h"
+#include "core/trace.h"
+#include "strategies/weight_comparison.h"
 #include "tensors/tensor_file.h"
 #include "train/checkpoint/checkpoint_reader.h"
 #include "train/checkpoint/model_weights.h"
-#include "train/weight_check.h"
 
 namespace troupe {
+namespace {
+
+/// The newest good checkpoint; unset: there is none.
+std::optional<RunSnapshot> load_newest(const std::string& model_dir) {
+  PosixFileSystem files(model_dir);
+  RunSnapshot snapshot;
+  CheckpointReader reader(files);
+  const auto found = reader.load_latest([&](const CheckpointInfo& info) {
+    snapshot = {};
+    snapshot.facts = info.extras;
+    for (const auto& file : info.files) {
+      snapshot.files[file.name] = read_tensors(reader, info, file, file.name);
+    }
+    check_own_states(snapshot);
+  });
+  if (!found) return std::nullopt;
+  return snapshot;
+}
+
+}  // namespace
+
+bool restore_newest(Strategy& strategy, TrainState& state, const DataIdentity& data,
+                    const TrainOptions& options) {
+  std::optional<RunSnapshot> found;
+  if (strategy.is_chief()) found = load_newest(options.model_dir);
+  const bool there = strategy.gather(found ? "checkpoint" : "").front() == "checkpoint";
+  if (!there && options.resume == Resume::must) {
+    throw ConfigError("--resume must was given, and " + options.model_dir + " holds no checkpoint.",
+                      "check --model-dir, or leave --resume out to start anew.");
+  }
+  if (there && options.resume == Resume::never) {
+    throw ConfigError("--resume never was given, and " + options.model_dir + " holds checkpoints.",
+                      "choose another --model-dir, or remove them yourself.");
+  }
+  if (there) restore(strategy, state, data, found.value_or(RunSnapshot()));
+  return there;
+}
+
 Checkpointer::Checkpointer(Strategy& strategy, TrainState& state, const DataIdentity& data,
                            const TrainOptions& options, const Clock& clock,
-                           SavingListeners listeners)
+                           SavingListeners listeners, OnSaved on_saved)
     : strategy_(strategy),
       state_(state),
       data_(data),
@@ -22,6 +61,7 @@ Checkpointer::Checkpointer(Strategy& strategy, TrainState& state, const DataIden
       clock_(clock),
       files_(options.model_dir),
       listeners_(strategy.is_chief() ? std::move(listeners) : SavingListeners()),
+      on_saved_(std::move(on_saved)),
       saved_at_(clock.now()) {
   if (cadence_.never() && !listeners_.empty()) {
     throw ConfigError("saving listeners were given, and checkpoints are never saved.",
@@ -47,41 +87,13 @@ Checkpointer::~Checkpointer() {
   }
 }
 
-std::optional<RunSnapshot> Checkpointer::load() {
-  RunSnapshot snapshot;
-  CheckpointReader reader(files_);
-  const auto found = reader.load_latest([&](const CheckpointInfo& info) {
-    snapshot = {};
-    snapshot.facts = info.extras;
-    for (const auto& file : info.files) {
-      snapshot.files[file.name] = read_tensors(reader, info, file, file.name);
-    }
-    check_own_states(snapshot);
-  });
-  if (!found) return std::nullopt;
-  return snapshot;
-}
-
 void Checkpointer::resume() {
-  std::optional<RunSnapshot> found;
   if (strategy_.is_chief()) {
     writer_.emplace(files_, this_process(options_.generation),
                     RetentionOptions{static_cast<int>(options_.keep_checkpoint_max),
                                      Seconds(options_.keep_checkpoint_every_n_hours * 3600)});
-    found = load();
   }
-  const bool there = strategy_.gather(found ? "checkpoint" : "").front() == "checkpoint";
-  if (!there && options_.resume == Resume::must) {
-    throw ConfigError(
-        "--resume must was given, and " + options_.model_dir + " holds no checkpoint.",
-        "check --model-dir, or leave --resume out to start anew.");
-  }
-  if (there && options_.resume == Resume::never) {
-    throw ConfigError("--resume never was given, and " + options_.model_dir + " holds checkpoints.",
-                      "choose another --model-dir, or remove them yourself.");
-  }
-  if (!there) return;
-  restore(strategy_, state_, data_, found.value_or(RunSnapshot()));
+  if (!restore_newest(strategy_, state_, data_, options_)) return;
   saved_step_ = state_.step;
   log_info("resuming at step ", state_.step, " (step ", state_.position.step, " of epoch ",
            state_.position.epoch + 1, ") from ", options_.model_dir);
@@ -111,6 +123,7 @@ void Checkpointer::tell_saved(Save which) {
 
 void Checkpointer::save(Save which) {
   if (!has_to_save()) return;
+  const Traced traced("save");
   strategy_.pace().collect(state_);
   detail::check_weights(strategy_, state_, detail::Compared::what_is_saved, saved_step_);
   const bool told = which != Save::stopping && !listeners_.empty();
@@ -133,6 +146,8 @@ void Checkpointer::save(Save which) {
 }
 
 void Checkpointer::write(std::int64_t step, const RunSnapshot& snapshot) {
+  name_this_thread("checkpoint writer");
+  const Traced traced("write checkpoint");
   const SteadyClock clock;
   const auto start = clock.now();
   std::vector<CheckpointFile> contents;
@@ -141,8 +156,11 @@ void Checkpointer::write(std::int64_t step, const RunSnapshot& snapshot) {
         {name, [&content = tensors](const ByteSink& sink) { write_tensors(content, sink); }});
   }
   writer_->save(step, contents, snapshot.facts);
-  log_info("saved ", options_.model_dir, "/", checkpoint_name(step), " (",
-           Seconds(clock.now() - start).count(), " sec)");
+  const double seconds = Seconds(clock.now() - start).count();
+  // Where training begins nothing is won yet.
+  log(step == 0 ? LogLevel::debug : LogLevel::info,
+      text("saved ", options_.model_dir, "/", checkpoint_name(step), " (", seconds, " sec)"));
+  if (on_saved_) on_saved_(step, seconds);
 }
 
 void Checkpointer::wait() {

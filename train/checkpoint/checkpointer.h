@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <future>
 #include <optional>
 
@@ -16,8 +17,18 @@
 
 namespace troupe {
 
+/// Puts the newest good checkpoint of options.model_dir into `state`, on all workers; writes
+/// nothing. Returns whether there is one; if not, `state` stays as it is.
+/// Collective: yes.  Throws: ConfigError (options.resume does not fit what is there, the data the
+/// checkpoint); CheckpointError.
+bool restore_newest(Strategy& strategy, TrainState& state, const DataIdentity& data,
+                    const TrainOptions& options);
+
 class Checkpointer {
  public:
+  /// A checkpoint was written, in so many seconds; called in the thread that wrote it.
+  using OnSaved = std::function<void(std::int64_t step, double seconds)>;
+
   /// Restores the newest good checkpoint of options.model_dir into `state`, or saves the fresh
   /// state as step 0; the listeners are told either way. With a cadence of never it saves nothing,
   /// now or later, and listeners are an error. From here to the end of this object
@@ -27,7 +38,8 @@ class Checkpointer {
   /// ConfigError (options.resume does not fit what is there, the data the checkpoint, or listeners
   /// the cadence), CheckpointError, EnvironmentError (another process writes there).
   Checkpointer(Strategy& strategy, TrainState& state, const DataIdentity& data,
-               const TrainOptions& options, const Clock& clock, SavingListeners listeners);
+               const TrainOptions& options, const Clock& clock, SavingListeners listeners,
+               OnSaved on_saved = nullptr);
   ~Checkpointer();
 
   /// Whether this worker thinks that it is time to save; workers may differ, by their clocks.
@@ -60,8 +72,6 @@ class Checkpointer {
 
  private:
   void resume();
-  /// The newest good checkpoint; unset: there is none.
-  std::optional<RunSnapshot> load();
   /// In the background, while training goes on.
   void write(std::int64_t step, const RunSnapshot& snapshot);
   [[nodiscard]] SavedCheckpoint saved(Save which) const;
@@ -77,6 +87,7 @@ class Checkpointer {
   PosixFileSystem files_;
   std::optional<CheckpointWriter> writer_;  // on the chief
   SavingListeners listeners_;               // on the chief
+  const OnSaved on_saved_;
   std::optional<std::int64_t> saved_step_;
   Clock::TimePoint saved_at_;
   bool listener_stops_ = false;

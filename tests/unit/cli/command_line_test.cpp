@@ -53,6 +53,8 @@ const std::vector<BadLine> kBadLines = {
     {{"--batch-size", "0"}, "--batch-size", "at least 1"},
     {{"--mode", "test"}, "--mode", "train-and-evaluate, evaluate, predict or export"},
     {{"--steps", "0"}, "--steps", "at least 1"},
+    {{"--profile", "-1"}, "--profile", "at least 0"},
+    {{"--dry-run", "--mode", "evaluate", "--model-dir", "d"}, "--dry-run", "does not train"},
     {{"--steps", "1", "--max-steps", "1"}, "--steps", "--max-steps"},
     {{"--save-summary-steps", "-1"}, "--save-summary-steps", "at least 0"},
     {{"--save-checkpoints-steps", "-1"}, "--save-checkpoints-steps", "at least 0"},
@@ -143,6 +145,10 @@ const std::vector<BadLine> kBadLines = {
     {{"--log-level", "verbose"}, "--log-level", "debug, info, warning or error"},
     {{"--log-every", "-1"}, "--log-every", "at least 0"},
     {{"--metrics-file", ""}, "--metrics-file", "give a value"},
+    {{"--status-port", "65536"}, "--status-port", "from 0 to 65535"},
+    {{"--status-port", "8080"}, "--status-port", "without --model-dir"},
+    {{"--status-address", ""}, "--status-address", "give a value"},
+    {{"--status-address", "a", "--model-dir", "m"}, "--status-address", "without --status-port"},
     {{"--json-summary=yes"}, "--json-summary", "true or false"},
     {{"--insecure", "true"}, "\"true\"", "unexpected argument"},
     {{"--no-progress=true"}, "--no-progress", "takes no value"},
@@ -330,6 +336,13 @@ TEST_SUITE("cli") {
     CHECK_FALSE(options.train.progress);
   }
 
+  TEST_CASE("command line: flags that check and show a training reach their options") {
+    const auto train = parsed({"--dry-run", "--summary", "--profile", "4"}).train;
+    CHECK((train.dry_run && train.summary && train.profile_steps == 4));
+    const auto unset = parsed({}).train;
+    CHECK_FALSE((unset.dry_run || unset.summary || unset.profile_steps != 0));
+  }
+
   TEST_CASE("command line: every flag about evaluation and use reaches its option") {
     const troupe::Options options = parsed(words_of(
         "--mode predict --model-dir /m --steps 7 --save-summary-steps 0 --on-non-finite stop "
@@ -477,7 +490,7 @@ TEST_SUITE("cli") {
     CHECK(match.count("--rank") == 0);
     for (const char* name :
          {"--mode", "--steps", "--save-summary-steps", "--on-non-finite", "--check-weights-every",
-          "--accumulate", "--clip-norm", "--precision"}) {
+          "--accumulate", "--clip-norm", "--precision", "--dry-run", "--profile"}) {
       CHECK(match.count(name) == 1);
     }
     CHECK(match.count("--task") == 0);

@@ -137,10 +137,11 @@ TEST_SUITE("cli") {
     CHECK(shared.at("TROUPE_SERVERS") == "127.0.0.1:5000,127.0.0.1:5001");
     CHECK(shared.count("TROUPE_CHIEF_ADDRESS") == 0);
     CHECK(shared.at("OMP_NUM_THREADS") == "2");  // 8 cores, 2 for the servers, 6 for 3 workers
-    const troupe::Environment worker = troupe::worker_environment(shared, 2, -1);
+    const troupe::Environment worker = troupe::worker_environment(shared, 2, -1, 9);
     CHECK(worker.at("TROUPE_RANK") == "2");
     CHECK(worker.count("TROUPE_LISTEN_FD") == 0);
     CHECK(worker.count("TROUPE_TASK") == 0);
+    CHECK(worker.at("TROUPE_PROGRESS_FD") == "9");
     const troupe::Environment server = troupe::server_environment(shared, 1, 9);
     CHECK(server.at("TROUPE_TASK") == "ps:1");
     CHECK(server.at("TROUPE_LISTEN_FD") == "9");
@@ -153,5 +154,7 @@ TEST_SUITE("cli") {
     CHECK(troupe::launch_environment({}, plan).variables.at("OMP_NUM_THREADS") == "1");
     CHECK(troupe::launch_environment({{"TROUPE_SERVERS", "x:1"}}, {2, 4000, 7, 2, 0})
               .variables.count("TROUPE_SERVERS") == 0);
+    CHECK(troupe::launch_environment({{"TROUPE_PROGRESS_FD", "5"}}, {2, 4000, 7, 2, 0})
+              .variables.count("TROUPE_PROGRESS_FD") == 0);
   }
 }

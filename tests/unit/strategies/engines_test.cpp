@@ -138,6 +138,7 @@ TEST_SUITE("strategies") {
 
   TEST_CASE("engines: the chief says which one is used and why") {
     const CapturedLog log;
+    troupe::configure_log(troupe::LogLevel::debug, "");
     (void)train_by({Communication::automatic, Compression::none}, 2, 1);
     CHECK(log.count("gradients are summed over workers by native (the replicas are on the CPU)") ==
           1);

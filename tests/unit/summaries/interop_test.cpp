@@ -1,11 +1,13 @@
 // Event files, read by a program that shares nothing with the writer: tests/interop/read_events.py.
 #include <cmath>
 #include <string>
+#include <vector>
 
 #include "summaries/event_file.h"
 #include "tests/support/run_process.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
+#include "tests/unit/summaries/summary_samples.h"
 
 using namespace troupe::testing;  // NOLINT: a test
 
@@ -26,6 +28,10 @@ TEST_SUITE("summaries") {
     file.write(troupe::encode_text(5000000000, "long", long_text, 1700000004));
     file.write(troupe::encode_scalars(5000000000, {{std::string(300, 'n'), 1e30}}, 1700000005));
     file.write(troupe::encode_scalars(5000000001, {{"a", 1e300}, {"b", std::nan("")}}, 1700000006));
+    const std::vector<float> values = {-1, 0, 0.25F, 3};
+    file.write(troupe::encode_histogram(7, "w", troupe::make_histogram(values, 2), 1700000007));
+    file.write(
+        troupe::encode_image(8, "digits", kTinyPng, *troupe::png_size(kTinyPng), 1700000008));
     file.flush();
     const ProcessResult result = run_process(
         {"python3", "-B", TROUPE_SOURCE_DIR "/tests/interop/read_events.py", file.path()});
@@ -41,6 +47,8 @@ TEST_SUITE("summaries") {
               long_text + "'\nscalar 5000000000 " + std::string(300, 'n') +
               " 1.0000000150474662e+30\n"
               "scalar 5000000001 a inf\n"
-              "scalar 5000000001 b nan\n");
+              "scalar 5000000001 b nan\n"
+              "histogram 7 w -1.0 3.0 2.25 10.0625 [(1.0, 3.0), (3.0, 1.0)]\n"
+              "image 8 digits 2x3 33 bytes\n");
   }
 }

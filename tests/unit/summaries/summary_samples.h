@@ -13,6 +13,10 @@ namespace troupe::testing {
 
 inline constexpr double kNow = 1700000000.5;
 
+/// As much of a PNG file of 2 x 3 pixels as its size is read from.
+inline const std::string kTinyPng("\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\2\0\0\0\3\10\2\0\0\0crc!",
+                                  33);
+
 [[nodiscard]] inline std::string content_of(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};

@@ -165,22 +165,22 @@ TEST_SUITE("train") {
     check_named(run(job), "the weights of rank 0, rank 1, rank 2 differ, first in \"weight\".");
   }
 
-  TEST_CASE("weights: a save compares where nothing else does") {
-    const TempDir dir;
-    Job job = saving_job(dir, 0, 5);
-    job.workers = 3;
-    job.after_step = damage_at(6, 0);
-    check_named(run(job), "after step 10 the weights of rank 0 differ from those of the others");
-    CHECK(saved_in(dir) == "0 5");
-  }
-
-  TEST_CASE("weights: the last save of a run compares, too") {
-    const TempDir dir;
-    Job job = saving_job(dir, 1000, 1000);
-    job.workers = 3;
-    job.after_step = damage_at(18, 2);
-    check_named(run(job), "after step 18 the weights of rank 2 differ from those of the others");
-    CHECK(saved_in(dir) == "0");
+  TEST_CASE("weights: every save compares, the last one too, where nothing else does") {
+    struct Case {
+      std::int64_t save_every, damaged_at;
+      int rank;
+      const char *named, *saved;
+    };
+    for (const auto& one : {Case{5, 6, 0, "after step 10 the weights of rank 0 differ", "0 5"},
+                            Case{1000, 18, 2, "after step 18 the weights of rank 2 differ", "0"}}) {
+      CAPTURE(one.named);
+      const TempDir dir;
+      Job job = saving_job(dir, 0, one.save_every);
+      job.workers = 3;
+      job.after_step = damage_at(one.damaged_at, one.rank);
+      check_named(run(job), text(one.named, " from those of the others"));
+      CHECK(saved_in(dir) == one.saved);
+    }
   }
 
   TEST_CASE("weights: what differs before the first step is not saved either") {

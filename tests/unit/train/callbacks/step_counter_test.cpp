@@ -20,7 +20,10 @@ namespace {
 using Speeds = std::vector<std::pair<std::int64_t, double>>;
 
 StepCounter::Output into(Speeds& speeds) {
-  return [&speeds](std::int64_t step, double speed) { speeds.emplace_back(step, speed); };
+  return [&speeds](std::int64_t step, double speed, double examples_per_second) {
+    CHECK(examples_per_second == speed);  // FakeRun's steps have an example each
+    speeds.emplace_back(step, speed);
+  };
 }
 
 }  // namespace
@@ -50,6 +53,25 @@ TEST_SUITE("train/callbacks") {
       clock.advance(Seconds(0.5));
     }
     CHECK(speeds == Speeds{{103, 2.0}, {105, 2.0}, {107, 2.0}});
+  }
+
+  TEST_CASE("step_counter: examples count as they are, and for steps of other workers as the own") {
+    FakeClock clock;
+    FakeRun run;
+    std::vector<double> speeds;
+    StepCounter counter(
+        Every::n_steps(4),
+        [&](std::int64_t /*step*/, double /*steps*/, double examples) {
+          speeds.push_back(examples);
+        },
+        clock);
+    counter.begin();
+    for (const auto& [step, examples] : std::vector<std::pair<std::int64_t, std::int64_t>>{
+             {1, 64}, {2, 64}, {3, 64}, {4, 64}, {5, 8}, {7, 10}, {9, 10}}) {
+      clock.advance(Seconds(0.5));
+      counter.after_step({step, 0, examples, {}}, run);
+    }
+    CHECK(speeds == std::vector<double>{100, 40});  // (3 * 64 + 8) / 2 s; 4 steps of 10 in 1 s
   }
 
   TEST_CASE("step_counter: a second run starts its period anew") {

@@ -1,7 +1,6 @@
 // The chief's log line and its JSON sibling: which steps, and what they say.
 #include "train/callbacks/step_log.h"
 
-#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -77,35 +76,23 @@ TEST_SUITE("train/callbacks") {
     CHECK(steps == std::vector<std::int64_t>{1, 2, 4});
   }
 
-  TEST_CASE("progress_bar: it is shorter than any terminal, or there is none") {
-    for (int columns = 0; columns < 120; ++columns) {
-      const std::string line = troupe::progress_line(50, 100, columns);
-      CHECK(line.size() < static_cast<std::size_t>(std::max(columns, 1)));
-      CHECK(line.empty() == (columns < 23));
-    }
-    CHECK(troupe::progress_line(50, 100, 28) == "[=====     ] step 50 of 100");
-    CHECK(troupe::progress_line(120, 100, 24) == "[=====] step 120 of 100");
-    CHECK(troupe::progress_line(1, 9, 80).size() == 30 + std::string("[] step 1 of 9").size());
-  }
-
-  TEST_CASE("progress_bar: a log line takes its place, and it is drawn again below") {
-    FakeClock clock;
-    FakeRun run;
+  TEST_CASE("step_log: an epoch is one line, with the validation if there was one") {
+    const FakeClock clock;
+    StepLog log(clock);
     const CapturedLog captured;
-    {
-      troupe::ProgressBar bar(2, clock);
-      clock.advance(Seconds(1));
-      run.take_step(bar);
-      troupe::log_debug("too fine to be shown");
-      troupe::log_warning("from anywhere");
-    }
-    const std::string bar = "[" + std::string(15, '=') + std::string(15, ' ') + "] step 1 of 2";
-    const std::string erase = "\r\033[K";
-    const std::string shown = captured.text();
-    REQUIRE(shown.find(" W from anywhere\n") != std::string::npos);
-    const auto stamp = shown.find('Z') + 1 - (erase + bar + erase).size();
-    CHECK(shown == erase + bar + erase + shown.substr((erase + bar + erase).size(), stamp) +
-                       " W from anywhere\n" + bar + erase);
+    troupe::Report train;
+    train.phase = troupe::Phase::train;
+    train.examples = 10;
+    train.losses = {{"loss", 0.5}};
+    troupe::Report validation = train;
+    validation.phase = troupe::Phase::validation;
+    log.after_epoch(0, train, nullptr);
+    log.after_epoch(1, train, &validation);
+    CHECK(captured.has(" I epoch 1: train: examples = 10, loss = 0.5\n"));
+    CHECK(
+        captured.has(" I epoch 2: train: examples = 10, loss = 0.5; validation: examples = 10, "
+                     "loss = 0.5\n"));
+    CHECK(captured.count(" I ") == 2);
   }
 
   TEST_CASE("metrics_file: an epoch that ends without a step is of the step before") {
@@ -120,11 +107,10 @@ TEST_SUITE("train/callbacks") {
     CHECK(nlohmann::json::parse(in)["step"] == 40);
   }
 
-  TEST_CASE("step_log: log, metrics file and progress bar are the chief's") {
+  TEST_CASE("step_log: log and metrics file are the chief's") {
     const troupe::testing::TempDir folder;
     const FakeClock clock;
     CHECK(StepLog(clock).chief_only());
     CHECK(MetricsFile(folder / "metrics", MetricsFile::Open::anew, clock).chief_only());
-    CHECK(troupe::ProgressBar(10, clock).chief_only());
   }
 }

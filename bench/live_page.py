@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""What --status-port costs: examples per second of examples/mnist with a live page open and /metrics asked for every
+second, against the same without. Each round has one training of either kind, in either order.
+
+    bench/live_page.py [--data-dir mnist] [--build build/release] [--rounds 10] [--json build/release/bench/live_page.json]
+
+The page's reader takes the events as a browser does and draws nothing: the browser usually has another machine."""
+
+import dataclasses
+import socket
+import tempfile
+import threading
+import time
+import urllib.request
+
+import trainings
+
+POLL_SECONDS = 1
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Watcher:
+    """Reads the live page's events, and asks for the metrics every second, until the training is over."""
+
+    def __init__(self, port):
+        self.bytes = self.scrapes = 0
+        self._address = f"http://127.0.0.1:{port}/"
+        self._over = threading.Event()
+        self._threads = [threading.Thread(target=loop) for loop in (self._read, self._ask)]
+        for thread in self._threads:
+            thread.start()
+
+    def _open(self, page):
+        return urllib.request.urlopen(self._address + page, timeout=30)
+
+    def _read(self):
+        while not self._over.wait(0.05):
+            try:
+                with self._open("events") as events:
+                    for line in events:
+                        self.bytes += len(line)
+                return
+            except OSError:  # it does not listen yet
+                continue
+
+    def _ask(self):
+        while not self._over.wait(POLL_SECONDS):
+            try:
+                with self._open("metrics") as metrics:
+                    self.scrapes += metrics.read().startswith(b"# HELP troupe_")
+            except OSError:
+                continue
+
+    def end(self):
+        self._over.set()
+        for thread in self._threads:
+            thread.join()
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    label: str
+    watched: bool
+
+
+def measure(command, row):
+    with tempfile.TemporaryDirectory(prefix="troupe-live-") as folder:
+        command = command + ["--model-dir", folder]
+        if not row.watched:
+            return trainings.train(command)
+        port = free_port()
+        watcher = Watcher(port)
+        try:
+            summary = trainings.train(command + ["--status-port", str(port)])
+        finally:
+            watcher.end()
+        if watcher.scrapes == 0 or watcher.bytes == 0:
+            raise trainings.Failed(f"nobody watched: {watcher.bytes} bytes of events, {watcher.scrapes} scrapes")
+        return summary | {"event_bytes": watcher.bytes, "scrapes": watcher.scrapes}
+
+
+def main():
+    parser = trainings.parser_for(__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--data-dir", default="synthetic", help="MNIST's four files [generated digits]")
+    parser.add_argument("--steps", type=int, default=1500, help="of every training")
+    parser.add_argument("--batch-size", type=int, default=64, help="examples of a step")
+    options = parser.parse_args()
+    if options.smoke:
+        options.rounds = 1
+    mnist = trainings.need(options.build / "examples/mnist")
+    facts = trainings.machine_facts(mnist)
+    command = [mnist, "--batch-size", str(options.batch_size), "--max-steps", str(options.steps), "--data-dir",
+               options.data_dir, "--log-every", "0", "--save-checkpoints-steps", "0"]
+    rows = [Row("without", False), Row("watched", True)]
+    results, stolen = trainings.interleaved(rows, options.rounds, lambda row: measure(command, row))
+    rates = [[summary["examples_per_sec"] for summary in summaries] for summaries in results]
+    ratios = [watched / without for without, watched in zip(*rates)]
+    scrapes = sum(summary["scrapes"] for summary in results[1])
+    print(f"{options.steps} steps of {options.batch_size} examples, data {options.data_dir}, {options.rounds} rounds, "
+          f"{scrapes} scrapes: median [min-max]; {facts['cpu']}, {facts['usable_cores']} cores\n")
+    trainings.print_table(["live page", "examples/s", "ratio"],
+                          [["none", trainings.range_text(rates[0], ".0f"), ""],
+                           ["open, and /metrics every second", trainings.range_text(rates[1], ".0f"),
+                            trainings.range_text(ratios, ".3f")]])
+    trainings.write_json(options.json, {"benchmark": "live_page", "machine": facts, "command": command,
+                                        "stolen": stolen, "ratios": trainings.summary_of(ratios), "rates": rates})
+
+
+trainings.run_main(main)

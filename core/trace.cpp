@@ -1,0 +1,82 @@
+#include "core/trace.h"
+
+#include <chrono>
+#include <mutex>
+#include <utility>
+
+namespace troupe {
+namespace detail {
+std::atomic<bool> g_tracing{false};
+}  // namespace detail
+
+namespace {
+
+/// The trace under way.
+struct Recording {
+  std::mutex mutex;
+  Trace trace;
+  std::size_t limit = 0;
+  std::int64_t begun = 0;
+  std::uint64_t number = 0;  // of this trace, so that threads know theirs from an earlier one's
+};
+
+Recording& recording() {
+  static Recording only;
+  return only;
+}
+
+thread_local const char* t_name = "thread";
+thread_local std::uint64_t t_number = 0;  // of the trace that t_index belongs to
+thread_local std::uint32_t t_index = 0;
+
+/// Holding the lock.
+std::uint32_t index_of_this_thread(Recording& now) {
+  if (t_number == now.number) return t_index;
+  t_index = static_cast<std::uint32_t>(now.trace.threads.size());
+  now.trace.threads.emplace_back(t_name);
+  t_number = now.number;
+  return t_index;
+}
+
+}  // namespace
+
+void start_trace(std::size_t limit) {
+  Recording& now = recording();
+  const std::lock_guard<std::mutex> lock(now.mutex);
+  now.trace = {};
+  now.limit = limit;
+  now.begun = trace_time();
+  ++now.number;
+  detail::g_tracing.store(true, std::memory_order_relaxed);
+}
+
+Trace stop_trace() {
+  Recording& now = recording();
+  const std::lock_guard<std::mutex> lock(now.mutex);
+  detail::g_tracing.store(false, std::memory_order_relaxed);
+  return std::exchange(now.trace, {});
+}
+
+void name_this_thread(const char* name) noexcept { t_name = name; }
+
+std::int64_t trace_time() noexcept {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+void add_to_trace(const char* name, std::int64_t start, std::uint64_t bytes) noexcept try {
+  const std::int64_t end = trace_time();
+  Recording& now = recording();
+  const std::lock_guard<std::mutex> lock(now.mutex);
+  if (!is_tracing() || start < now.begun) return;  // a trace has ended, or begun, meanwhile
+  if (now.trace.intervals.size() >= now.limit) {
+    ++now.trace.dropped;
+    return;
+  }
+  const std::uint32_t thread = index_of_this_thread(now);
+  now.trace.intervals.push_back({name, start, end - start, thread, bytes});
+} catch (...) {  // without memory a timeline lacks an interval
+}
+
+}  // namespace troupe

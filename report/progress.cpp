@@ -1,0 +1,109 @@
+#include "report/progress.h"
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "core/span.h"
+#include "core/strict_json.h"
+
+namespace troupe {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+constexpr const char* kActivities[] = {"starting", "training", "validating", "ended"};
+
+ordered_json json_of(const NamedValues& values) {
+  ordered_json pairs = ordered_json::array();
+  for (const auto& [name, value] : values) pairs.push_back({name, value});
+  return pairs;
+}
+
+/// Thrown for what to_line() does not write.
+struct Impossible {};
+
+/// A JSON number may be anything: 1e300 is no step, and its conversion undefined.
+std::int64_t count_from(const json& value,
+                        std::int64_t most = std::numeric_limits<std::int64_t>::max()) {
+  if (!value.is_number_unsigned() ||
+      value.get<std::uint64_t>() > static_cast<std::uint64_t>(most)) {
+    throw Impossible();
+  }
+  return value.get<std::int64_t>();
+}
+
+/// JSON has no NaN: null.
+double number_from(const json& value) {
+  return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
+}
+
+NamedValues values_from(const json& pairs) {
+  NamedValues values;
+  for (const json& pair : pairs) {
+    if (pair.size() != 2) throw Impossible();
+    values.emplace_back(pair.at(0).get<std::string>(), number_from(pair.at(1)));
+  }
+  return values;
+}
+
+}  // namespace
+
+std::string to_line(const Progress& progress) {
+  ordered_json line = {{"rank", progress.rank},
+                       {"activity", kActivities[static_cast<int>(progress.activity)]},
+                       {"step", progress.step},
+                       {"first_step", progress.first_step},
+                       {"total_steps", progress.total_steps},
+                       {"epoch", progress.epoch},
+                       {"steps_per_second", progress.steps_per_second},
+                       {"examples_per_second", progress.examples_per_second},
+                       {"examples", progress.examples},
+                       {"losses", json_of(progress.losses)},
+                       {"validation", json_of(progress.validation)},
+                       {"validation_step", progress.validation_step}};
+  if (progress.learning_rate) line["learning_rate"] = *progress.learning_rate;
+  const auto dumped = [&] { return line.dump(-1, ' ', false, json::error_handler_t::replace); };
+  // Many losses or metrics: the numbers that everybody needs are worth more than all of them.
+  for (const char* optional : {"validation", "losses"}) {
+    if (dumped().size() < kMostProgressBytes) break;
+    line[optional] = json::array();
+  }
+  return dumped();
+}
+
+std::optional<Progress> progress_from_line(std::string_view line) {
+  if (line.size() > kMostProgressBytes) return std::nullopt;
+  try {
+    const json read =
+        parse_bounded_json({reinterpret_cast<const std::byte*>(line.data()), line.size()}, 4);
+    Progress progress;
+    progress.rank = static_cast<int>(count_from(read.at("rank"), kMostRanks));
+    const auto activity = read.at("activity").get<std::string>();
+    const auto* const known = std::find(std::begin(kActivities), std::end(kActivities), activity);
+    if (known == std::end(kActivities)) throw Impossible();
+    progress.activity = static_cast<Progress::Activity>(known - std::begin(kActivities));
+    progress.step = count_from(read.at("step"));
+    progress.first_step = count_from(read.at("first_step"));
+    progress.total_steps = count_from(read.at("total_steps"));
+    progress.epoch = count_from(read.at("epoch"));
+    progress.steps_per_second = number_from(read.at("steps_per_second"));
+    progress.examples_per_second = number_from(read.at("examples_per_second"));
+    progress.examples = count_from(read.at("examples"));
+    progress.losses = values_from(read.at("losses"));
+    progress.validation = values_from(read.at("validation"));
+    progress.validation_step = count_from(read.at("validation_step"));
+    if (read.contains("learning_rate")) progress.learning_rate = number_from(read["learning_rate"]);
+    return progress;
+  } catch (const Impossible&) {
+    return std::nullopt;
+  } catch (const JsonFault&) {
+    return std::nullopt;
+  } catch (const json::exception&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace troupe

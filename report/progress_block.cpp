@@ -1,0 +1,255 @@
+#include "report/progress_block.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <map>
+
+#include "core/text.h"
+
+namespace troupe {
+namespace {
+
+using State = ProcessStatus::State;
+
+enum class Look { plain, dim, alarming };
+
+/// A part of a line. Of those of one line, the ones with the highest rank are left out first.
+struct Field {
+  std::string words;
+  int rank = 0;
+  Look look = Look::plain;
+};
+
+constexpr std::int64_t kMostCells = 30;
+constexpr std::int64_t kFewestCells = 5;
+constexpr double kMostSeconds = 100.0 * 24 * 3600;  // whoever needs longer sees no end
+
+std::string colored(const std::string& words, Look look) {
+  if (look == Look::plain) return words;
+  return text(look == Look::dim ? "\033[2m" : "\033[31m", words, "\033[0m");
+}
+
+/// In ASCII, one character for each, so that the width is known.
+std::string shown(const std::string& name) {
+  std::string ascii;
+  for (const char c : name) {
+    const auto octet = static_cast<unsigned char>(c);
+    if ((octet & 0xc0U) == 0x80U) continue;  // the rest of a character of UTF-8
+    ascii += octet >= 0x20 && octet < 0x7f ? c : '?';
+  }
+  return ascii;
+}
+
+std::string shown(double value, int digits = 4) {
+  std::ostringstream out;
+  out.imbue(std::locale::classic());
+  out.precision(digits);
+  out << value;
+  return out.str();
+}
+
+/// "3512", "0.42"
+std::string shown_rate(double rate) {
+  return rate >= 100 && rate < 1e7 ? text(static_cast<std::int64_t>(std::lround(rate)))
+                                   : shown(rate, 2);
+}
+
+/// "0:04", "12:31:00"
+std::string shown_duration(double seconds) {
+  const auto whole = static_cast<std::int64_t>(std::ceil(seconds));
+  const auto two = [](std::int64_t number) { return text(number < 10 ? "0" : "", number); };
+  const std::string minutes = text(whole / 60 % 60);
+  if (whole < 3600) return text(minutes, ":", two(whole % 60));
+  return text(whole / 3600, ":", two(whole / 60 % 60), ":", two(whole % 60));
+}
+
+std::size_t width_of(const std::vector<Field>& fields) {
+  std::size_t width = fields.empty() ? 0 : 2 * (fields.size() - 1);
+  for (const Field& field : fields) width += field.words.size();
+  return width;
+}
+
+/// The last column stays free: some terminals wrap as soon as it is written.
+bool fits(const std::vector<Field>& fields, const BlockStyle& style) {
+  return static_cast<std::int64_t>(width_of(fields)) < style.columns;
+}
+
+std::string joined(const std::vector<Field>& fields, const BlockStyle& style) {
+  std::string line;
+  for (const Field& field : fields) {
+    line += line.empty() ? "" : ", ";
+    line += style.colored ? colored(field.words, field.look) : field.words;
+  }
+  return line;
+}
+
+/// Those that fit; empty where none does.
+std::string fitted(std::vector<Field> fields, const BlockStyle& style) {
+  while (!fields.empty() && !fits(fields, style)) {
+    // Of those that are worth the same, the last.
+    const auto dropped =
+        std::max_element(fields.rbegin(), fields.rend(),
+                         [](const Field& a, const Field& b) { return a.rank < b.rank; });
+    fields.erase(std::next(dropped).base());
+  }
+  return joined(fields, style);
+}
+
+std::string bar_line(const Progress& progress, const BlockStyle& style) {
+  if (progress.total_steps <= 0) return "";
+  const std::int64_t step = std::min(progress.step, progress.total_steps);
+  const double share = static_cast<double>(step) / static_cast<double>(progress.total_steps);
+  const double left = static_cast<double>(progress.total_steps - step) / progress.steps_per_second;
+  std::string end;
+  if (progress.activity == Progress::Activity::validating)
+    end = ", validating";
+  else if (progress.activity == Progress::Activity::training && left > 0 && left < kMostSeconds)
+    end = text(", ETA ", shown_duration(left));
+  const std::string counts = text(progress.step, "/", progress.total_steps);
+  for (const std::string& words :
+       {text("step ", progress.step, " of ", progress.total_steps, ", epoch ",
+             std::max<std::int64_t>(progress.epoch, 0) + 1, end),
+        text("step ", progress.step, " of ", progress.total_steps, end), counts + end, counts}) {
+    const std::int64_t room = style.columns - 4 - static_cast<std::int64_t>(words.size());
+    if (room < (words[0] == 's' ? 2 * kFewestCells : kFewestCells)) continue;
+    const std::int64_t cells = std::min(kMostCells, room);
+    const auto done = std::min(cells, std::lround(share * static_cast<double>(cells)));
+    const std::string bar = text('[', std::string(static_cast<std::size_t>(done), '='),
+                                 std::string(static_cast<std::size_t>(cells - done), ' '), ']');
+    return text(style.colored ? colored(bar, Look::dim) : bar, ' ', words);
+  }
+  return fitted({{counts}}, style);
+}
+
+/// "loss 0.0371, 3512 examples/s, learning rate 0.001"; of several losses the first is the dearest.
+std::string speed_line(const Progress& progress, const BlockStyle& style) {
+  std::vector<Field> fields;
+  for (const auto& [name, value] : progress.losses) {
+    const int rank = fields.empty() ? 0 : 3;
+    fields.push_back({text(shown(name), ' ', shown(value)), rank});
+  }
+  if (progress.examples_per_second > 0)
+    fields.push_back({text(shown_rate(progress.examples_per_second), " examples/s"), 1});
+  if (progress.learning_rate)
+    fields.push_back({text("learning rate ", shown(*progress.learning_rate)), 2});
+  return fitted(std::move(fields), style);
+}
+
+std::string validation_line(const Progress& progress, const BlockStyle& style) {
+  if (progress.validation.empty()) return "";
+  for (const std::string& head :
+       {text("validation at step ", progress.validation_step, ": "), std::string("validation: ")}) {
+    std::vector<Field> fields;
+    for (const auto& [name, value] : progress.validation) {
+      fields.push_back({text(shown(name), ' ', shown(value)), static_cast<int>(fields.size())});
+    }
+    const bool is_short = head == "validation: ";
+    if (!is_short && static_cast<int>(head.size() + width_of(fields)) >= style.columns) continue;
+    BlockStyle rest = style;
+    rest.columns -= static_cast<int>(head.size());
+    const std::string values = fitted(std::move(fields), rest);
+    return values.empty() ? "" : head + values;
+  }
+  return "";
+}
+
+bool is_working(State state) { return state == State::training || state == State::validating; }
+
+const char* word_of(State state) {
+  constexpr const char* kWords[] = {"running", "training", "validating", "restarting",
+                                    "ended",   "failed",   "lost"};
+  return kWords[static_cast<int>(state)];
+}
+
+Look look_of(State state) {
+  return state == State::lost || state == State::failed ? Look::alarming : Look::plain;
+}
+
+Field field_of(const ProcessStatus& process) {
+  const std::string doing =
+      is_working(process.state) && process.step > 0
+          ? text(process.state == State::training ? "" : "validating, ", "step ", process.step)
+          : word_of(process.state);
+  return {text(shown(process.name), ' ', doing), 0, look_of(process.state)};
+}
+
+bool is_worker(const ProcessStatus& process) { return process.name.rfind("worker/", 0) == 0; }
+
+/// What most processes are expected to do now, and how many do.
+struct Crowd {
+  explicit Crowd(const std::vector<ProcessStatus>& workers) : all(workers.size()) {
+    for (const ProcessStatus& worker : workers) {
+      if (is_working(worker.state)) word = "training";
+    }
+    for (const ProcessStatus& worker : workers) {
+      if (has(worker))
+        ++count;
+      else
+        others.push_back(worker);
+    }
+  }
+  [[nodiscard]] bool has(const ProcessStatus& worker) const {
+    return word == "training" ? is_working(worker.state) : worker.state == State::running;
+  }
+  [[nodiscard]] Field field(const std::string& noun, int rank = 0) const {
+    return {text(count, " of ", all, noun, word), rank};
+  }
+
+  std::string word = "running";
+  std::size_t all;
+  std::size_t count = 0;
+  std::vector<ProcessStatus> others;
+};
+
+/// From all that is known down to a count: the first that fits is shown.
+std::string process_line(const std::vector<ProcessStatus>& processes, const BlockStyle& style) {
+  std::vector<ProcessStatus> workers;
+  std::vector<Field> every, beside, named, counted;
+  for (const ProcessStatus& process : processes) {
+    const Field field = field_of(process);
+    if (is_worker(process)) {
+      workers.push_back(process);
+      every.push_back(field);
+    } else {
+      (field.look == Look::alarming ? named : beside).push_back(field);
+    }
+  }
+  every.insert(every.end(), named.begin(), named.end());
+  every.insert(every.end(), beside.begin(), beside.end());
+  const Crowd crowd(workers);
+  std::map<State, int> others;
+  for (const ProcessStatus& other : crowd.others) {
+    named.push_back(field_of(other));
+    ++others[other.state];
+  }
+  for (const auto& [state, count] : others)
+    counted.push_back({text(count, ' ', word_of(state)), -static_cast<int>(state), look_of(state)});
+  const auto with = [](Field first, const std::vector<Field>& more) {
+    std::vector<Field> fields = {std::move(first)};
+    fields.insert(fields.end(), more.begin(), more.end());
+    return fields;
+  };
+  std::vector<Field> summary = with(crowd.field(" workers "), named);
+  summary.insert(summary.end(), beside.begin(), beside.end());
+  for (const auto& fields : {every, summary, with(crowd.field(" "), named)})
+    if (!fields.empty() && fits(fields, style)) return joined(fields, style);
+  return fitted(with(crowd.field(" ", -100), counted), style);
+}
+
+}  // namespace
+
+std::vector<std::string> progress_block(const std::optional<Progress>& progress,
+                                        const std::vector<ProcessStatus>& processes,
+                                        const BlockStyle& style) {
+  std::vector<std::string> lines;
+  if (progress) {
+    lines = {bar_line(*progress, style), speed_line(*progress, style),
+             validation_line(*progress, style)};
+  }
+  if (!processes.empty()) lines.push_back(process_line(processes, style));
+  lines.erase(std::remove(lines.begin(), lines.end(), ""), lines.end());
+  return lines;
+}
+
+}  // namespace troupe

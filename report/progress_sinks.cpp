@@ -1,0 +1,62 @@
+#include "report/progress_sinks.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#include "core/terminal.h"
+#include "report/progress_block.h"
+
+namespace troupe {
+namespace {
+
+struct TerminalBlock {
+  TerminalBlock() = default;
+  ~TerminalBlock() { set_status_lines({}); }
+  TerminalBlock(const TerminalBlock&) = delete;
+  TerminalBlock& operator=(const TerminalBlock&) = delete;
+};
+
+bool keeps_messages(int fd) {
+  int kind = 0;
+  socklen_t size = sizeof kind;
+  return getsockopt(fd, SOL_SOCKET, SO_TYPE, &kind, &size) == 0 && kind == SOCK_SEQPACKET;
+}
+
+/// -1: the variable is unset, or what it names is no launcher's.
+int launcher_descriptor() {
+  const char* const value = std::getenv(kProgressDescriptorVariable);
+  if (value == nullptr) return -1;
+  char* end = nullptr;
+  const long fd = std::strtol(value, &end, 10);
+  const bool is_number = end != value && *end == '\0' && fd > 2 && fd < (1 << 20);
+  return is_number && keeps_messages(static_cast<int>(fd)) ? static_cast<int>(fd) : -1;
+}
+
+}  // namespace
+
+ProgressSink terminal_sink() {
+  if (!terminal_size(STDERR_FILENO)) return nullptr;
+  return [block = std::make_shared<TerminalBlock>()](const Progress& progress) {
+    const auto size = terminal_size(STDERR_FILENO);
+    if (size) set_status_lines(progress_block(progress, {}, {size->columns, wants_colors()}));
+  };
+}
+
+ProgressSink launcher_sink() {
+  const int fd = launcher_descriptor();
+  if (fd < 0) return nullptr;
+  fcntl(fd, F_SETFD, FD_CLOEXEC);  // NOLINT: POSIX is variadic
+  return [fd](const Progress& progress) {
+    const std::string line = to_line(progress);
+    // What is lost is replaced by the next one; nobody reads on after the launcher's end.
+    [[maybe_unused]] const ssize_t sent =
+        send(fd, line.data(), line.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  };
+}
+
+}  // namespace troupe

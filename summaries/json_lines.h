@@ -1,0 +1,30 @@
+// JsonLines: a file to which JSON objects are appended, one per line.
+#pragma once
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace troupe {
+
+class JsonLines {
+ public:
+  /// Opens the file at `path`, made if missing; a partial line that a killed process left is ended.
+  /// Whoever reads the directory may also have put a link or a pipe there: neither is written to.
+  /// Throws: EnvironmentError if it cannot be written.
+  explicit JsonLines(const std::string& path);
+
+  /// Whether the file held anything when it was opened.
+  [[nodiscard]] bool had_content() const { return had_content_; }
+  /// Durable against the end of this process when it returns (not against a loss of power). Numbers
+  /// that are not finite come out as null: JSON has none; bytes that are not UTF-8 as U+FFFD.
+  /// Throws: EnvironmentError.
+  void append(const nlohmann::ordered_json& line);
+
+ private:
+  std::string path_;
+  std::ofstream lines_;
+  bool had_content_ = false;
+};
+
+}  // namespace troupe

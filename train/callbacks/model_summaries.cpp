@@ -1,0 +1,109 @@
+#include "train/callbacks/model_summaries.h"
+
+#include <torch/optim/optimizer.h>
+#include <torch/types.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/error.h"
+#include "hooks/gradient_norm.h"
+#include "hooks/replica.h"
+
+namespace troupe {
+namespace {
+
+/// Of the first optimiser's first group; unset: its kind has none.
+std::optional<double> learning_rate_of(Replica& replica) {
+  const auto names = replica.optimizer_names();
+  if (names.empty()) return std::nullopt;
+  auto& groups = replica.optimizer(names.front()).param_groups();
+  if (groups.empty()) return std::nullopt;
+  try {
+    return groups.front().options().get_lr();
+  } catch (const c10::Error&) {  // the base class has none
+    return std::nullopt;
+  }
+}
+
+/// Before clipping. Unset: the optimiser has made no update yet, or none with a finite norm.
+std::optional<double> gradient_norm_of(Replica& replica, const std::string& optimizer) {
+  if (const auto clipped = replica.gradient_norm(optimizer)) return clipped;
+  std::vector<NamedTensor> parameters;
+  bool any = false;
+  for (auto& group : replica.optimizer(optimizer).param_groups()) {
+    for (const at::Tensor& parameter : group.params()) {
+      any = any || parameter.grad().defined();
+      parameters.emplace_back("", parameter);
+    }
+  }
+  if (!any) return std::nullopt;
+  try {
+    return detail::gradient_norm(parameters);
+  } catch (const NonFiniteError&) {  // finite values, whose squares are not
+    return std::nullopt;
+  }
+}
+
+Histogram histogram_of(const at::Tensor& tensor) {
+  at::Tensor values = tensor.is_sparse() ? tensor.coalesce().values() : tensor;
+  values = values.detach().to(torch::kCPU, torch::kFloat32).contiguous();
+  return make_histogram({values.data_ptr<float>(), static_cast<std::size_t>(values.numel())});
+}
+
+}  // namespace
+
+ModelSummaries::ModelSummaries(std::shared_ptr<SummaryWriter> writer, const Intervals& intervals)
+    : writer_(std::move(writer)), intervals_(intervals) {}
+
+void ModelSummaries::ready(RunControl& run) {
+  seen_step_ = run.step();
+  first_step_ = seen_step_ + 1;
+}
+
+void ModelSummaries::after_step(const StepReport& report, RunControl& run) {
+  if (is_due(intervals_.scalars, report.step)) write_scalars(report, run.replica());
+  if (is_due(intervals_.histograms, report.step)) write_histograms(report.step, run.replica());
+  seen_step_ = report.step;
+}
+
+void ModelSummaries::after_image(const LoggedImage& image) {
+  writer_->write_image(image.step, image.name, image.png);
+}
+
+/// Where other workers take some of the steps, the first one after.
+bool ModelSummaries::is_due(std::int64_t every, std::int64_t step) const {
+  if (every == 0 || step < first_step_) return false;
+  const auto intervals_until = [&](std::int64_t at) { return (at - first_step_ + every) / every; };
+  return step == intervals_.last_step || intervals_until(step) > intervals_until(seen_step_);
+}
+
+void ModelSummaries::write_scalars(const StepReport& report, Replica& replica) {
+  const torch::NoGradGuard no_grad;
+  std::vector<Scalar> scalars;
+  // Of a scheduled one SummarySaver writes what the step used.
+  if (!report.learning_rate) {
+    if (const auto rate = learning_rate_of(replica)) scalars.push_back({"learning_rate", *rate});
+  }
+  const auto optimizers = replica.optimizer_names();
+  for (const std::string& name : optimizers) {
+    const auto norm = gradient_norm_of(replica, name);
+    const std::string tag = optimizers.size() == 1 ? "gradient_norm" : "gradient_norm/" + name;
+    if (norm) scalars.push_back({tag, *norm});
+  }
+  if (!scalars.empty()) writer_->write(report.step, scalars);
+}
+
+void ModelSummaries::write_histograms(std::int64_t step, const Replica& replica) {
+  const torch::NoGradGuard no_grad;
+  for (const auto& [name, parameter] : replica.parameters()) {
+    writer_->write_histogram(step, "parameters/" + name, histogram_of(parameter));
+    const at::Tensor& gradient = parameter.grad();
+    if (gradient.defined())
+      writer_->write_histogram(step, "gradients/" + name, histogram_of(gradient));
+  }
+}
+
+}  // namespace troupe

@@ -1,0 +1,43 @@
+// Summaries of the model itself, of this worker's first replica: learning rate, gradient norm,
+// histograms of parameters and gradients, and the images that a loop records.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "summaries/summary_writer.h"
+#include "train/callbacks/callbacks.h"
+
+namespace troupe {
+
+/// On the chief alone: nothing here is collective, and nothing changes the model. Gradients are
+/// those that the optimisers used last: summed over all replicas, with parameter servers over this
+/// worker's.
+class ModelSummaries final : public PeriodicAction {
+ public:
+  /// Steps between two summaries, from the first step of a run on, and the last; 0: none.
+  struct Intervals {
+    std::int64_t scalars = 0;
+    std::int64_t histograms = 0;
+    std::int64_t last_step = 0;
+  };
+
+  ModelSummaries(std::shared_ptr<SummaryWriter> writer, const Intervals& intervals);
+  [[nodiscard]] bool chief_only() const override { return true; }
+  void ready(RunControl& run) override;
+  /// The host waits for the device at a summary step, to compute what was not computed anyway.
+  void after_step(const StepReport& report, RunControl& run) override;
+  void after_image(const LoggedImage& image) override;
+
+ private:
+  [[nodiscard]] bool is_due(std::int64_t every, std::int64_t step) const;
+  void write_scalars(const StepReport& report, Replica& replica);
+  void write_histograms(std::int64_t step, const Replica& replica);
+
+  std::shared_ptr<SummaryWriter> writer_;
+  const Intervals intervals_;
+  std::int64_t first_step_ = 1;  // of this run
+  std::int64_t seen_step_ = 0;   // the last one, or the one before the first
+};
+
+}  // namespace troupe

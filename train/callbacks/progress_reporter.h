@@ -1,0 +1,43 @@
+// ProgressReporter: where training stands, for whoever shows it.
+#pragma once
+
+#include <deque>
+#include <vector>
+
+#include "core/clock.h"
+#include "report/progress.h"
+#include "train/callbacks/callbacks.h"
+
+namespace troupe {
+
+/// Tells its sinks after a step, at most ten times a second, and whenever something else changes.
+/// It wants no losses: it shows those of the steps that are logged or summarised.
+class ProgressReporter final : public PeriodicAction {
+ public:
+  /// Of the worker `rank`; `total_steps` are what training would end at. `clock` outlives it.
+  ProgressReporter(int rank, std::int64_t total_steps, const Clock& clock,
+                   std::vector<ProgressSink> sinks);
+  void ready(RunControl& run) override;
+  void after_step(const StepReport& report, RunControl& run) override;
+  void before_validation() override;
+  void after_epoch(std::int64_t epoch, const Report& train, const Report* validation) override;
+  void end(RunControl& run) override;
+
+ private:
+  struct Sample {
+    Clock::TimePoint time;
+    std::int64_t step;
+    std::int64_t examples;
+  };
+
+  void tell();
+  void sample(Clock::TimePoint now);
+
+  const Clock& clock_;
+  const std::vector<ProgressSink> sinks_;
+  Progress progress_;
+  std::deque<Sample> samples_;  // of the last seconds of training, without a break
+  Clock::TimePoint told_at_;
+};
+
+}  // namespace troupe

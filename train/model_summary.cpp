@@ -1,0 +1,71 @@
+#include "train/model_summary.h"
+
+#include <torch/optim/optimizer.h>
+#include <torch/types.h>
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+
+#include "core/text.h"
+#include "hooks/replica.h"
+
+namespace troupe {
+namespace {
+
+using Owners = std::map<const c10::TensorImpl*, std::string>;
+
+Owners owners_in(Replica& replica) {
+  Owners owners;
+  for (const std::string& name : replica.optimizer_names()) {
+    for (const auto& group : replica.optimizer(name).param_groups()) {
+      for (const at::Tensor& tensor : group.params()) {
+        owners.emplace(tensor.unsafeGetTensorImpl(), name);
+      }
+    }
+  }
+  return owners;
+}
+
+/// As Python spells it: "float32" where LibTorch's C++ says "Float".
+std::string type_name(at::ScalarType type) {
+  static const std::map<at::ScalarType, std::string> kNames = {
+      {at::kFloat, "float32"}, {at::kDouble, "float64"}, {at::kHalf, "float16"},
+      {at::kLong, "int64"},    {at::kInt, "int32"},      {at::kShort, "int16"},
+      {at::kChar, "int8"},     {at::kByte, "uint8"}};
+  const auto known = kNames.find(type);
+  if (known != kNames.end()) return known->second;
+  std::string name = text(type);
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+  return name;
+}
+
+}  // namespace
+
+std::vector<ParameterRow> parameter_rows(Replica& replica) {
+  const Owners owners = owners_in(replica);
+  std::map<const c10::TensorImpl*, std::string> seen;
+  std::vector<ParameterRow> rows;
+  const auto add = [&](const NamedTensor& named, bool is_buffer) {
+    const at::Tensor& tensor = named.second;
+    ParameterRow row;
+    row.name = named.first;
+    row.shape = tensor.sizes().vec();
+    row.count = tensor.numel();
+    row.bytes = static_cast<std::int64_t>(tensor.nbytes());
+    row.type = type_name(tensor.scalar_type());
+    row.is_buffer = is_buffer;
+    const auto owner = owners.find(tensor.unsafeGetTensorImpl());
+    if (owner != owners.end()) row.optimizer = owner->second;
+    row.trained = !is_buffer && tensor.requires_grad() && !row.optimizer.empty();
+    const auto [first, is_new] = seen.emplace(tensor.unsafeGetTensorImpl(), row.name);
+    if (!is_new) row.tied_to = first->second;
+    rows.push_back(std::move(row));
+  };
+  for (const NamedTensor& parameter : replica.parameters()) add(parameter, false);
+  for (const NamedTensor& buffer : replica.buffers()) add(buffer, true);
+  return rows;
+}
+
+}  // namespace troupe

@@ -1,0 +1,165 @@
+#include "train/run_record.h"
+
+#include <torch/version.h>
+
+#include <exception>
+#include <limits>
+
+#include "core/error.h"
+#include "core/file_system.h"
+#include "core/log.h"
+#include "core/machine.h"
+#include "core/text.h"
+#include "core/version.h"
+#include "train/checkpoint/checkpoint_manifest.h"
+#include "train/model_summary.h"
+
+namespace troupe::detail {
+namespace {
+
+using nlohmann::ordered_json;
+
+ordered_json machine_facts() {
+  const Machine machine = inspect_machine();
+  return {{"name", machine.name},
+          {"cores_usable", machine.cores.usable},
+          {"cores_online", machine.cores.online},
+          {"memory_bytes", machine.memory_bytes},
+          {"cpu_capability", machine.cpu_capability},
+          {"blas", name_of(machine.blas.kind)}};
+}
+
+ordered_json settings_of(const RunOrigin& origin) {
+  ordered_json settings = ordered_json::array();
+  for (const auto& [name, value, source] : origin.settings)
+    settings.push_back({{"name", name}, {"value", value}, {"source", source}});
+  return settings;
+}
+
+ordered_json parameters_of(const TrainState& state) {
+  ordered_json parameters = ordered_json::array();
+  for (const ParameterRow& row : parameter_rows(*state.replicas.front())) {
+    if (row.is_buffer) continue;
+    parameters.push_back(
+        {{"name", row.name}, {"shape", row.shape}, {"count", row.count}, {"trained", row.trained}});
+  }
+  return parameters;
+}
+
+/// "worker/2 at step 700" as a task and a step; unset: another text.
+std::optional<std::pair<std::string, std::int64_t>> lost_of(const std::string& line) {
+  const std::string between = " at step ";
+  const auto at = line.find(between);
+  if (at == std::string::npos) return std::nullopt;
+  try {
+    return std::make_pair(line.substr(0, at), std::stoll(line.substr(at + between.size())));
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+RunRecord::RunRecord(const Strategy& strategy, const TrainOptions& options) : options_(options) {
+  if (options.model_dir.empty() || !strategy.is_chief()) return;
+  journal_.emplace(options.model_dir);
+  tasks_ = options.origin.tasks;
+  if (static_cast<int>(tasks_.size()) == strategy.world_size()) return;
+  tasks_.clear();
+  for (int rank = 0; rank < strategy.world_size(); ++rank) tasks_.push_back(text("worker/", rank));
+}
+
+void RunRecord::start(const Strategy& strategy, const TrainState& state, std::int64_t last_step) {
+  if (!journal_) return;
+  PosixFileSystem(options_.model_dir).create_root();
+  ordered_json fields = {{"step", state.step},
+                         {"program", options_.origin.program},
+                         {"mode", options_.origin.mode},
+                         {"strategy", strategy.name()},
+                         {"tasks", tasks_},
+                         {"replicas", strategy.replicas_in_sync()},
+                         {"generation", options_.generation}};
+  if (last_step != std::numeric_limits<std::int64_t>::max()) fields["total_steps"] = last_step;
+  fields["machine"] = machine_facts();
+  fields["versions"] = {
+      {"troupe", kVersion}, {"libtorch", TORCH_VERSION}, {"compiler", __VERSION__}};
+  fields["settings"] = settings_of(options_.origin);
+  fields["parameters"] = parameters_of(state);
+  write("start", fields);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  started_ = true;
+  for (const ordered_json& save : early_) write("save", save);
+  early_.clear();
+}
+
+void RunRecord::saved(std::int64_t step, double seconds) {
+  if (!journal_) return;
+  const ordered_json fields = {
+      {"step", step}, {"checkpoint", checkpoint_name(step)}, {"seconds", seconds}};
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (started_) {
+    write("save", fields);
+  } else {
+    early_.push_back(fields);
+  }
+}
+
+void RunRecord::ended(std::int64_t step, const std::string& reason, const std::string& facts) {
+  const auto counted = ordered_json::parse(facts, nullptr, /*allow_exceptions=*/false);
+  if (counted.is_object() && counted.contains("lost")) {
+    for (const auto& line : counted["lost"]) {
+      const auto lost = lost_of(line.get<std::string>());
+      if (lost) {
+        write("lost", {{"step", lost->second},
+                       {"task", lost->first},
+                       {"reason", "the parameter servers lost it; training continued without it"}});
+      }
+    }
+  }
+  write_end(step, reason, 0);
+}
+
+void RunRecord::failed(std::int64_t step) noexcept {
+  try {
+    throw;
+  } catch (const PeerLost& error) {
+    write_lost(step, error.cause());
+    write_end(step, error.cause(), error.exit_code());
+  } catch (const Error& error) {
+    write_end(step, error.cause(), error.exit_code());
+  } catch (const std::exception& error) {
+    const std::string message = error.what();
+    write_end(step, message.substr(0, message.find('\n')), kExitFailed);
+  } catch (...) {
+    write_end(step, "an exception that is not a std::exception", kExitFailed);
+  }
+}
+
+void RunRecord::left(std::int64_t step, const std::string& how) noexcept {
+  write_end(step, how, kExitFailed);
+}
+
+void RunRecord::write_lost(std::int64_t step, const std::string& cause) noexcept {
+  for (const std::string& task : tasks_) {
+    const std::string gone = task + " is gone: ";  // as peer_lost of distributed/membership says it
+    if (cause.rfind(gone, 0) != 0) continue;
+    write("lost", {{"step", step}, {"task", task}, {"reason", cause.substr(gone.size())}});
+  }
+}
+
+void RunRecord::write_end(std::int64_t step, const std::string& reason, int exit_code) noexcept {
+  if (!started_) return;
+  write("end", {{"step", step}, {"reason", reason}, {"exit_code", exit_code}});
+}
+
+void RunRecord::write(const char* event, const ordered_json& fields) noexcept {
+  if (!journal_ || broken_) return;
+  try {
+    journal_->write(event, fields);
+  } catch (const std::exception& error) {
+    broken_ = true;
+    log_warning("the run's journal ends here: ", error.what());
+  }
+}
+
+}  // namespace troupe::detail

@@ -1,0 +1,53 @@
+// RunRecord: what training writes into the run's journal (summaries/run_journal.h): how it was
+// started, what was saved, who was lost, how it ended. On the chief of a run with a model
+// directory; elsewhere every call does nothing. A journal that cannot be written ends no training:
+// it warns.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "options/train_options.h"
+#include "strategies/strategy.h"
+#include "summaries/run_journal.h"
+
+namespace troupe::detail {
+
+class RunRecord {
+ public:
+  /// `options` outlives it.
+  RunRecord(const Strategy& strategy, const TrainOptions& options);
+
+  /// Training begins. `last_step`: where it would end. What was saved before follows it.
+  void start(const Strategy& strategy, const TrainState& state, std::int64_t last_step);
+  /// Any thread.
+  void saved(std::int64_t step, double seconds);
+  /// `facts`: as Pace::facts, which may name lost workers. `reason`: why training ended.
+  void ended(std::int64_t step, const std::string& reason, const std::string& facts = "");
+  /// Inside of a catch block: of the exception, which may name a lost worker.
+  void failed(std::int64_t step) noexcept;
+  /// By what is not known, such as an exception of the loop's body.
+  void left(std::int64_t step, const std::string& how) noexcept;
+
+ private:
+  void write(const char* event, const nlohmann::ordered_json& fields) noexcept;
+  void write_end(std::int64_t step, const std::string& reason, int exit_code) noexcept;
+  /// Writes who was lost, if `cause` says that a task is gone.
+  void write_lost(std::int64_t step, const std::string& cause) noexcept;
+
+  const TrainOptions& options_;
+  std::optional<RunJournal> journal_;  // unset: nothing is written
+  std::atomic<bool> broken_{false};    // it could not be written
+  std::vector<std::string> tasks_;
+  std::mutex mutex_;  // of the two below, which a save in the background uses
+  bool started_ = false;
+  std::vector<nlohmann::ordered_json> early_;  // saves before the start
+};
+
+}  // namespace troupe::detail
