@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""What --status-port costs: examples per second of examples/mnist with a live page open and /metrics asked for every
-second, against the same without. Each round has one training of either kind, in either order.
+"""What the records of a run and --status-port cost: examples per second of examples/mnist that writes them, without and
+with a live page open and /metrics asked for every second, against one that writes nothing. Each round has one training
+of each kind, in changing order.
 
     bench/live_page.py [--data-dir mnist] [--build build/release] [--rounds 10] [--json build/release/bench/live_page.json]
 
@@ -65,10 +66,13 @@ class Watcher:
 @dataclasses.dataclass(frozen=True)
 class Row:
     label: str
+    recorded: bool
     watched: bool
 
 
 def measure(command, row):
+    if not row.recorded:
+        return trainings.train(command)
     with tempfile.TemporaryDirectory(prefix="troupe-live-") as folder:
         command = command + ["--model-dir", folder]
         if not row.watched:
@@ -96,19 +100,19 @@ def main():
     facts = trainings.machine_facts(mnist)
     command = [mnist, "--batch-size", str(options.batch_size), "--max-steps", str(options.steps), "--data-dir",
                options.data_dir, "--log-every", "0", "--save-checkpoints-steps", "0"]
-    rows = [Row("without", False), Row("watched", True)]
+    rows = [Row("nothing", False, False), Row("records, for troupe report", True, False),
+            Row("records, a live page open, /metrics every second", True, True)]
     results, stolen = trainings.interleaved(rows, options.rounds, lambda row: measure(command, row))
     rates = [[summary["examples_per_sec"] for summary in summaries] for summaries in results]
-    ratios = [watched / without for without, watched in zip(*rates)]
-    scrapes = sum(summary["scrapes"] for summary in results[1])
+    ratios = [[rate / without for without, rate in zip(rates[0], those)] for those in rates]
+    scrapes = sum(summary["scrapes"] for summary in results[2])
     print(f"{options.steps} steps of {options.batch_size} examples, data {options.data_dir}, {options.rounds} rounds, "
           f"{scrapes} scrapes: median [min-max]; {facts['cpu']}, {facts['usable_cores']} cores\n")
-    trainings.print_table(["live page", "examples/s", "ratio"],
-                          [["none", trainings.range_text(rates[0], ".0f"), ""],
-                           ["open, and /metrics every second", trainings.range_text(rates[1], ".0f"),
-                            trainings.range_text(ratios, ".3f")]])
+    trainings.print_table(["written and shown", "examples/s", "ratio"],
+                          [[row.label, trainings.range_text(rate, ".0f"), trainings.range_text(ratio, ".3f")]
+                           for row, rate, ratio in zip(rows, rates, ratios)])
     trainings.write_json(options.json, {"benchmark": "live_page", "machine": facts, "command": command,
-                                        "stolen": stolen, "ratios": trainings.summary_of(ratios), "rates": rates})
+                                        "stolen": stolen, "ratios": [trainings.summary_of(those) for those in ratios], "rates": rates})
 
 
 trainings.run_main(main)

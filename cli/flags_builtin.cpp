@@ -242,10 +242,10 @@ void add_logging(std::vector<Flag>& flags, Options& options) {
                 "end with one line of JSON on stdout (chief)"));
   list.add(flag("progress", &options.train.progress, "no progress bar on a terminal"));
   list.add(with_value_name(
-      whole<std::uint16_t>("status-port", &options.train.status_port,
-                           "show the run as a live page, and /metrics, on this port of the "
-                           "chief's machine; 0: any that is free",
-                           0, UINT16_MAX),
+      whole<std::int32_t>("status-port", &options.train.status_port,
+                          "show the run as a live page, and /metrics, on this port of the "
+                          "chief's machine; 0: any that is free",
+                          0, UINT16_MAX),
       "PORT"));
   list.add_rare(path("status-address", &options.train.status_address,
                      "where --status-port listens, then with a token that the chief prints; "

@@ -1,15 +1,15 @@
-# troupe_precompile(<target> [HEADER name OPTIONS option...]): the target's sources find torch/torch.h
+# troupe_precompile(<target> [HEADER name]): the target's sources find torch/torch.h
 # parsed already, which is most of the time that a small program takes to compile. The first such target
 # of a build pays for the header once; all others share it. Costs 0.6 GB of disk in the build folder;
-# docs/building.md has the figures. Targets that compile with options of their own name a header of their
-# own: g++ 12.2 crashes where a header is used at another level of optimisation.
+# docs/building.md has the figures. Targets that compile at another level of optimisation name a
+# header of their own: g++ 12.2 crashes where the two differ.
 option(TROUPE_PCH "Parse torch/torch.h once for all programs that include it" ON)
 
 function(troupe_precompile target)
   if(NOT TROUPE_PCH)
     return()
   endif()
-  cmake_parse_arguments(arg "" "HEADER" "OPTIONS" ${ARGN})
+  cmake_parse_arguments(arg "" "HEADER" "" ${ARGN})
   if(NOT arg_HEADER)
     set(arg_HEADER troupe_torch_header)
   endif()
@@ -21,7 +21,6 @@ function(troupe_precompile target)
     # The language level must be the users' one, to the letter.
     get_target_property(features troupe::core INTERFACE_COMPILE_FEATURES)
     target_compile_features(${arg_HEADER} PRIVATE ${features})
-    target_compile_options(${arg_HEADER} PRIVATE ${arg_OPTIONS})
     target_precompile_headers(${arg_HEADER} PRIVATE <torch/torch.h>)
   endif()
   target_precompile_headers(${target} REUSE_FROM ${arg_HEADER})

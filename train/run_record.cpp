@@ -60,8 +60,8 @@ std::optional<std::pair<std::string, std::int64_t>> lost_of(const std::string& l
 
 }  // namespace
 
-RunRecord::RunRecord(const Strategy& strategy, const TrainOptions& options) : options_(options) {
-  if (options.model_dir.empty() || !strategy.is_chief()) return;
+RunRecord::RunRecord(Strategy& strategy, const TrainOptions& options) : options_(options) {
+  if (options.model_dir.empty() || !strategy.is_chief() || !strategy.pace().coordinates()) return;
   journal_.emplace(options.model_dir);
   tasks_ = options.origin.tasks;
   if (static_cast<int>(tasks_.size()) == strategy.world_size()) return;

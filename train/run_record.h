@@ -21,8 +21,8 @@ namespace troupe::detail {
 
 class RunRecord {
  public:
-  /// `options` outlives it.
-  RunRecord(const Strategy& strategy, const TrainOptions& options);
+  /// Writes on the chief, where it coordinates. `options` outlives it.
+  RunRecord(Strategy& strategy, const TrainOptions& options);
 
   /// Training begins. `last_step`: where it would end. What was saved before follows it.
   void start(const Strategy& strategy, const TrainState& state, std::int64_t last_step);

@@ -23,6 +23,7 @@
 #include "train/model_summary.h"
 #include "train/run_record.h"
 #include "train/step_closing.h"
+#include "train/taken_step.h"
 #include "train/training_checks.h"
 
 namespace troupe {
@@ -48,14 +49,6 @@ class OnlyRun {
   static thread_local bool g_alive;
 };
 thread_local bool OnlyRun::g_alive = false;
-
-/// A step that was taken, and is closed where the loop continues.
-struct TakenStep {
-  StepReport report;
-  std::vector<StepResult> results;
-  std::optional<LossValues> losses;  // over all workers, once they were wanted
-  bool pending = false;              // not closed yet
-};
 
 enum class Life { running, failed, finished };
 
@@ -99,7 +92,6 @@ class TrainingRun::Impl final : public TrainingEpochs {
   [[nodiscard]] TrainingEpoch* next() override;
   [[nodiscard]] const DistributedBatch* next_batch();
   bool step(const DistributedBatch& batch, const Step& step);
-  const LossValues& losses();
   std::optional<Report> validate();
   History finish();
 
@@ -107,7 +99,6 @@ class TrainingRun::Impl final : public TrainingEpochs {
   friend class TrainingRun;
   class Reader;
 
-  bool tell_step();
   void leave_epoch();
 
   /// The epoch under way, as it is read.
@@ -157,7 +148,7 @@ class TrainingRun::Impl final : public TrainingEpochs {
   std::optional<detail::TrainingLimits> limits_;
   std::optional<LearningRateSchedule> schedule_;
   Reader reader_{*this};
-  TakenStep taken_;
+  detail::TakenStep taken_{strategy_};
   Life life_ = Life::running;
 };
 
@@ -236,7 +227,7 @@ TrainingEpoch* TrainingRun::Impl::next() {
 }
 
 const DistributedBatch* TrainingRun::Impl::next_batch() {
-  if (tell_step()) {
+  if (taken_.tell(callbacks_, closing_)) {
     closing_.close({true, strategy_.pace().coordinates() && limits_->is_last(state_)});
   }
   while (!closing_.is_over()) {
@@ -254,7 +245,7 @@ const DistributedBatch* TrainingRun::Impl::next_batch() {
 /// before it begins.
 bool TrainingRun::Impl::step(const DistributedBatch& batch, const Step& step) {
   check_not_taken(batch, state_.position);
-  if (tell_step()) {
+  if (taken_.tell(callbacks_, closing_)) {
     closing_.close({true, strategy_.pace().coordinates() && limits_->is_last(state_)});
   }
   if (closing_.is_over()) return false;
@@ -293,33 +284,16 @@ bool TrainingRun::Impl::step(const DistributedBatch& batch, const Step& step) {
   state_.position = {batch.epoch, batch.step + 1};
   reports_.add(results, *examples);
   closing_.take(results);
-  taken_ = {{*number, batch.epoch, *examples, {}}, std::move(results), std::nullopt, true};
-  if (schedule_) taken_.report.learning_rate = schedule_->rate();
-  return true;
-}
-
-const LossValues& TrainingRun::Impl::losses() {
-  if (taken_.results.empty()) {
-    throw ConfigError("losses() was called before the first step of the run.",
-                      "call it after a step that returned true.");
-  }
-  if (!taken_.losses) taken_.losses = strategy_.reduce(taken_.results);
-  return *taken_.losses;
-}
-
-/// Callbacks hear of a step that is not closed. Returns whether there was one.
-bool TrainingRun::Impl::tell_step() {
-  if (!std::exchange(taken_.pending, false)) return false;
-  if (callbacks_.wants_losses(taken_.report.step)) (void)losses();
-  taken_.report.losses = taken_.losses.value_or(LossValues());
-  callbacks_.after_step(taken_.report, closing_);
+  StepReport report{*number, batch.epoch, *examples, {}};
+  if (schedule_) report.learning_rate = schedule_->rate();
+  taken_.take(std::move(report), std::move(results));
   return true;
 }
 
 /// The boundary between two epochs. One that was left by break is over, whatever was read of it.
 void TrainingRun::Impl::leave_epoch() {
   if (!reports_.is_begun()) return;
-  const bool stepped = tell_step();
+  const bool stepped = taken_.tell(callbacks_, closing_);
   reader_.close();
   reports_.close(closing_.is_over() ? Extent::part : Extent::left);
   callbacks_.after_epoch(reports_.epoch(), *reports_.history().train, reports_.validation());
@@ -346,7 +320,7 @@ std::optional<Report> TrainingRun::Impl::validate() {
 }
 
 History TrainingRun::Impl::finish() {
-  const bool stepped = tell_step();
+  const bool stepped = taken_.tell(callbacks_, closing_);
   if (!closing_.is_over()) closing_.close({stepped, /*last=*/true, /*leaving=*/true});
   reader_.close();
   reports_.close(Extent::part);
@@ -397,7 +371,7 @@ bool TrainingRun::step(const DistributedBatch& batch, const Step& step) {
 }
 
 const LossValues& TrainingRun::losses() {
-  return *impl_->verb([&] { return &impl_->losses(); });
+  return *impl_->verb([&] { return &impl_->taken_.losses(); });
 }
 
 std::optional<Report> TrainingRun::validate() {

@@ -86,7 +86,7 @@ def print_value(step, message):
         limits, counts = (struct.unpack("<%dd" % (len(spread[i]) // 8), spread[i]) for i in (6, 7))
         if len(limits) != len(counts) or sum(counts) != count or limits[-1] != high or low > high:
             raise ValueError("a histogram that contradicts itself")
-        print("histogram", step, tag, low, total, squares, list(zip(limits, counts)))
+        print("histogram", step, tag, low, high, total, squares, list(zip(limits, counts)))
         return
     plugin = dict(fields(dict(fields(value[9]))[1]))[1].decode()
     if 2 in value and plugin == "scalars":

@@ -20,9 +20,9 @@ bool holds(const Frame& frame, const std::string& part) {
   return false;
 }
 
-/// A shell that sends `line` to the launcher.
+/// A shell that sends `line` to the launcher. Not every sh can write to a descriptor above 9.
 std::string sends(const std::string& line) {
-  return "printf '%s' '" + line + "' >&$TROUPE_PROGRESS_FD; ";
+  return "bash -c 'printf %s \"$1\" >&$TROUPE_PROGRESS_FD' bash '" + line + "'; ";
 }
 
 troupe::Progress progress_of(int rank, std::int64_t step) {

@@ -34,7 +34,8 @@ void apply(troupe::Replica& replica, double gradient) {
   replica.apply_gradients(replica.local_loss(weight.sum() * gradient));
 }
 
-void begin(troupe::Replica& replica, std::int64_t part, std::int64_t parts, bool padding = false) {
+void begin_part(troupe::Replica& replica, std::int64_t part, std::int64_t parts,
+                bool padding = false) {
   ReplicaDriver(replica).begin_step({troupe::Phase::train, 1, 1, padding, part, parts});
 }
 
@@ -47,7 +48,7 @@ TEST_SUITE("hooks") {
     troupe::Replica replica(one_weight(), {}, {}, {}, recorder, parts_of(3));
     for (const int step : {0, 1}) {
       for (std::int64_t part = 0; part < 3; ++part) {
-        begin(replica, part, 3);
+        begin_part(replica, part, 3);
         apply(replica, 1 + static_cast<double>(part));
         apply(replica, 100);
         CHECK(recorder.reduced.size() == (part < 2 ? 2U * step : 2U * step + 2));
@@ -62,7 +63,7 @@ TEST_SUITE("hooks") {
       Recorder recorder;
       troupe::Replica replica(one_weight(), {}, {}, {}, recorder, parts_of(3));
       for (std::int64_t part = 0; part < 3; ++part) {
-        begin(replica, part, 3, part == absent);
+        begin_part(replica, part, 3, part == absent);
         apply(replica, 10);
       }
       CHECK(recorder.reduced == std::vector<double>{20});
@@ -70,7 +71,7 @@ TEST_SUITE("hooks") {
     Recorder recorder;
     troupe::Replica replica(one_weight(), {}, {}, {}, recorder, parts_of(2));
     for (std::int64_t part = 0; part < 2; ++part) {
-      begin(replica, part, 2, /*padding=*/true);
+      begin_part(replica, part, 2, /*padding=*/true);
       apply(replica, 10);
     }
     CHECK(recorder.reduced == std::vector<double>{-1});  // no gradient at all
@@ -80,11 +81,11 @@ TEST_SUITE("hooks") {
       "apply_gradients: a failed step leaves nothing to the next, and a forgotten call is named") {
     Recorder recorder;
     troupe::Replica replica(one_weight(), {}, {}, {}, recorder, parts_of(2));
-    begin(replica, 0, 2);
+    begin_part(replica, 0, 2);
     apply(replica, 5);  // and the step fails here
-    begin(replica, 0, 2);
+    begin_part(replica, 0, 2);
     apply(replica, 1);
-    begin(replica, 1, 2);
+    begin_part(replica, 1, 2);
     CHECK_THROWS_WITH_AS(ReplicaDriver(replica).end_step(),
                          doctest::Contains("optimizer \"optimizer\""), troupe::ConfigError);
     apply(replica, 1);
@@ -101,7 +102,7 @@ TEST_SUITE("hooks") {
     const auto gradient = [&] {
       return replica.model<torch::nn::LinearImpl>().weight.grad().item<float>();
     };
-    begin(replica, 0, 1);
+    begin_part(replica, 0, 1);
     apply(replica, -8);
     CHECK(replica.gradient_norm() == 8.0);
     CHECK(gradient() == -2.0F);
@@ -164,7 +165,7 @@ TEST_SUITE("hooks") {
     const troupe::Trainable made = {line.ptr(),
                                     std::make_shared<torch::optim::SGD>(line->parameters(), 0.1)};
     troupe::Replica replica(made, {}, {}, {}, recorder, options);
-    begin(replica, 0, 1);
+    begin_part(replica, 0, 1);
     const troupe::detail::ReplicaScope scope(replica);
     {
       const torch::NoGradGuard no_grad;

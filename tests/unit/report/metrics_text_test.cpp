@@ -64,7 +64,7 @@ TEST_SUITE("status") {
     CHECK(found.size() == 18);
   }
 
-  TEST_CASE("metrics: what is not known yet has no line; help and type come before samples") {
+  TEST_CASE("metrics: what is not known yet has no line, and help and type come before samples") {
     const std::string text = metrics_text(Progress(), 1);
     const auto found = samples(text);
     CHECK(found.count("troupe_step") == 1);

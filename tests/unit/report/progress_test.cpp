@@ -88,6 +88,6 @@ TEST_SUITE("report") {
     CHECK_FALSE(progress_from_line(with(line, "rank", "1048577")));
     CHECK_FALSE(progress_from_line(with(line, "activity", "\"idle\"")));
     CHECK_FALSE(progress_from_line(with(line, "steps_per_second", "\"fast\"")));
-    CHECK_FALSE(progress_from_line(with(line, "learning_rate", "null")));
+    CHECK_FALSE(progress_from_line(with(line, "learning_rate", "\"0.1\"")));
   }
 }

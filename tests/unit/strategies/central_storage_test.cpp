@@ -12,7 +12,7 @@ using troupe::testing::train_with;
 
 namespace {
 
-constexpr std::int64_t kEpochs = 7;  // of 10 examples in batches of 4, 4 and 2: 21 steps
+constexpr std::int64_t kCentralEpochs = 7;  // of 10 examples in batches of 4, 4 and 2: 21 steps
 
 /// Two models in a row, each with an optimiser that has state, the second with a buffer.
 class Pair final : public TinyHooks {
@@ -113,8 +113,8 @@ TEST_SUITE("strategies") {
     for (const int replicas : {1, 2, 3, 4, 7}) {
       CAPTURE(replicas);
       const auto mirrored = troupe::make_mirrored(mirrored_options(replicas));
-      const Outcome expected = train_with(*mirrored, Pair(), kEpochs);
-      const Outcome outcome = train_with(*central(replicas), Pair(), kEpochs);
+      const Outcome expected = train_with(*mirrored, Pair(), kCentralEpochs);
+      const Outcome outcome = train_with(*central(replicas), Pair(), kCentralEpochs);
       CHECK(outcome.hash == expected.hash);
       CHECK(outcome.losses == expected.losses);
       CHECK(outcome.test.losses == expected.test.losses);
@@ -123,12 +123,12 @@ TEST_SUITE("strategies") {
   }
 
   TEST_CASE("central storage: the steps are those of one device") {
-    const Outcome alone = train_with(*troupe::make_one_device({}), Pair(), kEpochs);
+    const Outcome alone = train_with(*troupe::make_one_device({}), Pair(), kCentralEpochs);
     REQUIRE(alone.losses.size() == 21);
     CHECK(alone.losses.back() < alone.losses.front());
     for (const int replicas : {1, 2, 3, 4, 7}) {
       CAPTURE(replicas);
-      const Outcome outcome = train_with(*central(replicas), Pair(), kEpochs);
+      const Outcome outcome = train_with(*central(replicas), Pair(), kCentralEpochs);
       REQUIRE(outcome.losses.size() == alone.losses.size());
       for (std::size_t i = 0; i < alone.losses.size(); ++i) {
         CHECK(outcome.losses[i] == doctest::Approx(alone.losses[i]).epsilon(1e-5));
@@ -197,9 +197,9 @@ TEST_SUITE("strategies") {
   }
 
   TEST_CASE("central storage: a run repeats bit for bit, whichever thread is first") {
-    const Outcome once = train_with(*central(4), Pair(), kEpochs);
+    const Outcome once = train_with(*central(4), Pair(), kCentralEpochs);
     for (int again = 0; again < 5; ++again) {
-      CHECK(train_with(*central(4), Pair(), kEpochs).hash == once.hash);
+      CHECK(train_with(*central(4), Pair(), kCentralEpochs).hash == once.hash);
     }
   }
 

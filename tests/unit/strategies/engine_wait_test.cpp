@@ -20,7 +20,7 @@ using troupe::testing::try_group;
 
 const auto never = [] { return false; };
 
-bool has(const std::string& whole, const std::string& part) {
+bool shows(const std::string& whole, const std::string& part) {
   return whole.find(part) != std::string::npos;
 }
 
@@ -37,9 +37,9 @@ TEST_SUITE("strategies") {
       for (const std::size_t rank : {0U, 2U}) {
         const std::string message = message_of(errors[rank]);
         CAPTURE(message);
-        CHECK(has(message, "worker/1"));
-        CHECK(has(message,
-                  troupe::text("worker/", rank, " was in all_reduce by gloo of gradients.")));
+        CHECK(shows(message, "worker/1"));
+        CHECK(shows(message,
+                    troupe::text("worker/", rank, " was in all_reduce by gloo of gradients.")));
         CHECK_THROWS_AS(std::rethrow_exception(errors[rank]), troupe::PeerLost);
       }
     }
@@ -51,7 +51,7 @@ TEST_SUITE("strategies") {
       if (group.rank() == 1) return group.abort("the disk is full.", 1);
       wait.until(never, Pause::growing);
     });
-    CHECK(has(message_of(errors[0]), "worker/1 failed: the disk is full."));
+    CHECK(shows(message_of(errors[0]), "worker/1 failed: the disk is full."));
     CHECK_THROWS_AS(std::rethrow_exception(errors[0]), troupe::PeerFailed);
   }
 
@@ -67,9 +67,9 @@ TEST_SUITE("strategies") {
           for (;;) group.check("worker/1 was waiting.");
         },
         options);
-    CHECK(has(message_of(errors[0]), "all_reduce by mpi of gradients: not done after 0.5"));
+    CHECK(shows(message_of(errors[0]), "all_reduce by mpi of gradients: not done after 0.5"));
     CHECK_THROWS_AS(std::rethrow_exception(errors[0]), troupe::TimeoutError);
-    CHECK(has(message_of(errors[1]), "worker/0 failed: all_reduce by mpi of gradients"));
+    CHECK(shows(message_of(errors[1]), "worker/0 failed: all_reduce by mpi of gradients"));
   }
 
   TEST_CASE("engine_wait: an error of the library is the lost worker's, not the library's words") {
@@ -80,8 +80,8 @@ TEST_SUITE("strategies") {
     });
     const std::string message = message_of(errors[0]);
     CAPTURE(message);
-    CHECK(has(message, "worker/1"));
-    CHECK(!has(message, "reset by peer"));
+    CHECK(shows(message, "worker/1"));
+    CHECK(!shows(message, "reset by peer"));
     CHECK_THROWS_AS(std::rethrow_exception(errors[0]), troupe::PeerLost);
   }
 
@@ -98,16 +98,16 @@ TEST_SUITE("strategies") {
         },
         options);
     const std::string message = message_of(errors[0]);
-    CHECK(has(message, "all_reduce by gloo of gradients failed: no memory."));
-    CHECK(!has(message, "somewhere"));
-    CHECK(has(message_of(errors[1]), "no memory"));
+    CHECK(shows(message, "all_reduce by gloo of gradients failed: no memory."));
+    CHECK(!shows(message, "somewhere"));
+    CHECK(shows(message_of(errors[1]), "no memory"));
   }
 
   TEST_CASE("engine_wait: workers in different sums are told apart before any byte moves") {
     const auto errors = try_group(2, [](WorkerGroup& group) {
       const EngineWait wait(group, "gloo", "gradients", group.rank() == 0 ? 4 : 8);
     });
-    CHECK(has(message_of(errors[0]), "of 4 bytes"));
-    CHECK(has(message_of(errors[0]), "of 8 bytes"));
+    CHECK(shows(message_of(errors[0]), "of 4 bytes"));
+    CHECK(shows(message_of(errors[0]), "of 8 bytes"));
   }
 }

@@ -72,7 +72,7 @@ std::string refusal_of(const StrategyOptions& options) {
   return "";
 }
 
-bool has(const std::string& whole, const std::string& part) {
+bool holds(const std::string& whole, const std::string& part) {
   return whole.find(part) != std::string::npos;
 }
 
@@ -148,14 +148,14 @@ TEST_SUITE("strategies") {
     StrategyOptions options;
     if (!troupe::detail::engine_lacks(Communication::nccl).empty()) {
       options.communication = Communication::nccl;
-      CHECK(has(refusal_of(options), "--communication nccl is not in this build: " +
-                                         troupe::detail::engine_lacks(Communication::nccl)));
-      CHECK(has(refusal_of(options), "use auto"));
+      CHECK(holds(refusal_of(options), "--communication nccl is not in this build: " +
+                                           troupe::detail::engine_lacks(Communication::nccl)));
+      CHECK(holds(refusal_of(options), "use auto"));
     }
     if (has_gloo()) {
       options.communication = Communication::gloo;
       options.compress = Compression::float16;
-      CHECK(has(refusal_of(options), "--communication gloo do not go together"));
+      CHECK(holds(refusal_of(options), "--communication gloo do not go together"));
     }
   }
 
@@ -165,7 +165,7 @@ TEST_SUITE("strategies") {
     options.communication = Communication::gloo;
     options.cluster.members.push_back({"worker/1", std::nullopt});
     options.cluster.members[0].address = troupe::Endpoint{"10.0.0.1", 2222};
-    CHECK(has(refusal_of(options), "--communication gloo does not encrypt"));
+    CHECK(holds(refusal_of(options), "--communication gloo does not encrypt"));
     options.group.insecure = true;
     CHECK(troupe::detail::choose_engine(options).engine == Communication::gloo);
     options.group.insecure = false;
@@ -185,7 +185,7 @@ TEST_SUITE("strategies") {
       (void)strategy->create_state(TinyHooks(), 1);
     });
     for (const auto& error : errors) {
-      CHECK(has(troupe::testing::message_of(error), "--communication"));
+      CHECK(holds(troupe::testing::message_of(error), "--communication"));
     }
   }
 
@@ -207,8 +207,8 @@ TEST_SUITE("strategies") {
     });
     const std::string message = troupe::testing::message_of(errors[0]);
     CAPTURE(message);
-    CHECK(has(message, "worker/0 is in all_reduce"));
-    CHECK(has(message, "worker/1 in all_reduce"));
+    CHECK(holds(message, "worker/0 is in all_reduce"));
+    CHECK(holds(message, "worker/1 in all_reduce"));
   }
 
   TEST_CASE("compress: trains as float32 does") {

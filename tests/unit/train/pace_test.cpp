@@ -75,7 +75,7 @@ class TidalStrategy final : public troupe::Strategy {
 };
 
 /// The numbers of the steps, and those whose losses were known.
-class Recorder final : public troupe::PeriodicAction {
+class TidalRecorder final : public troupe::PeriodicAction {
  public:
   void after_step(const troupe::StepReport& report, troupe::RunControl&) override {
     taken.push_back(report.step);
@@ -85,15 +85,15 @@ class Recorder final : public troupe::PeriodicAction {
 };
 
 /// 10 examples in batches of 2: batches 0, 2 and 4 of each epoch are steps here.
-struct Run {
+struct TidalRun {
   troupe::testing::TinyHooks hooks;
   TidalStrategy strategy;
   troupe::TrainState state = strategy.create_state(hooks, 1);
   troupe::DistributedSplits data = strategy.distribute(hooks.create_datasets(), {2, 1});
-  std::shared_ptr<Recorder> recorder = std::make_shared<Recorder>();
+  std::shared_ptr<TidalRecorder> recorder = std::make_shared<TidalRecorder>();
   troupe::TrainOptions options;
 
-  Run() {
+  TidalRun() {
     options.batch_size = 2;
     options.epochs = 100;
     options.log_every = 5;
@@ -109,7 +109,7 @@ struct Run {
 
 TEST_SUITE("train") {
   TEST_CASE("pace: numbers may skip, batches may be others', and the end may come from elsewhere") {
-    Run run;
+    TidalRun run;
     run.strategy.tidal.tide = 5;
     const auto history = run.train();
     CHECK(run.recorder->taken == Steps{3, 6, 9, 12, 15});
@@ -128,7 +128,7 @@ TEST_SUITE("train") {
 
   TEST_CASE(
       "pace: where the place in the data says nothing, the number of the step ends training") {
-    Run run;
+    TidalRun run;
     run.options.max_steps = 10;
     const auto history = run.train();
     CHECK(run.recorder->taken == Steps{3, 6, 9, 12});
@@ -140,7 +140,7 @@ TEST_SUITE("train") {
     for (const bool coordinates : {true, false}) {
       CAPTURE(coordinates);
       const troupe::testing::TempDir dir;
-      Run run;
+      TidalRun run;
       run.strategy.tidal.coordinates_ = coordinates;
       run.strategy.tidal.tide = 4;
       run.options.model_dir = dir.path().string();
@@ -154,7 +154,7 @@ TEST_SUITE("train") {
   }
 
   TEST_CASE("pace: what an option needs is asked of it before anything is begun") {
-    Run run;
+    TidalRun run;
     run.options.ema_decay = 0.9;
     CHECK_THROWS_WITH_AS((void)run.train(), doctest::Contains("--ema-decay in the tide."),
                          troupe::ConfigError);

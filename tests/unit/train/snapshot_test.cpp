@@ -13,7 +13,7 @@ namespace {
 const troupe::DataIdentity kData{10, 2, 1, 1};
 
 /// One device's training, at some point of it.
-struct Run {
+struct SavedRun {
   std::unique_ptr<troupe::Strategy> strategy = troupe::make_one_device({});
   troupe::TrainState state = strategy->create_state(TinyHooks(), 1);
 
@@ -33,7 +33,7 @@ void add_loss(troupe::TrainState& state, const char* name, double value, std::in
 
 TEST_SUITE("train") {
   TEST_CASE("snapshot: losses by name, the loop's own numbers and the observed epoch come back") {
-    Run former;
+    SavedRun former;
     add_loss(former.state, "critic", 3, 8);
     add_loss(former.state, "generator", 5, 4);
     add_loss(former.state, "critic", 1, 8);
@@ -41,7 +41,7 @@ TEST_SUITE("train") {
     former.state.kept["never"] = std::numeric_limits<double>::infinity();
     former.state.kept["unknown"] = std::numeric_limits<double>::quiet_NaN();
     former.state.plateau.observed_epoch = 4;
-    Run later;
+    SavedRun later;
     later.state.kept = {{"stale", 1}};
     later.restore(former.capture());
     const auto losses = later.state.epoch_loss.sums();
@@ -62,13 +62,13 @@ TEST_SUITE("train") {
   }
 
   TEST_CASE("snapshot: version 1 counted the examples of all losses together") {
-    Run former;
+    SavedRun former;
     add_loss(former.state, "loss", 3, 8);
     add_loss(former.state, "loss", 5, 4);
     auto snapshot = former.capture();
     snapshot.facts["epoch_loss"] = {{"names", {"loss"}}, {"examples", 12}};
     snapshot.facts["plateau"] = {{"best", 0.5}, {"since", 1}, {"drops", 2}};
-    Run later;
+    SavedRun later;
     later.restore(snapshot);
     CHECK(later.state.epoch_loss.examples() == 12);
     CHECK(later.state.epoch_loss.sums().at(0).examples == 12);
@@ -79,7 +79,7 @@ TEST_SUITE("train") {
   }
 
   TEST_CASE("snapshot: it is a copy, which training does not change") {
-    Run run;
+    SavedRun run;
     const auto snapshot = run.capture();
     const torch::NoGradGuard no_grad;
     for (const auto& [name, tensor] : run.state.replicas[0]->parameters()) tensor.zero_();
@@ -89,7 +89,7 @@ TEST_SUITE("train") {
   }
 
   TEST_CASE("snapshot: what lacks a file or a tensor is refused by name") {
-    Run run;
+    SavedRun run;
     auto without_file = run.capture();
     without_file.files.erase("optimizers.safetensors");
     CHECK_THROWS_WITH_AS(run.restore(without_file),

@@ -39,7 +39,7 @@ struct Job {
   troupe::Overlap overlap = troupe::Overlap::automatic;
 };
 
-struct Ends {
+struct CheckedEnds {
   RankErrors errors;
   std::string hash;  // of all
 };
@@ -63,8 +63,8 @@ void train(troupe::Strategy& strategy, const Job& job, std::string& hash) {
   strategy.close();
 }
 
-Ends run(const Job& job) {
-  Ends ends;
+CheckedEnds run(const Job& job) {
+  CheckedEnds ends;
   const auto port = free_port();
   ends.errors = try_ranks(job.workers, [&](int rank) {
     auto options = options_of(rank, job.workers, port);
@@ -87,7 +87,7 @@ AfterStep damage_at(std::int64_t step, int rank, std::size_t replica = 0) {
 
 /// Every worker ends with this sentence and with the code of a failure worth another start; at
 /// least one by its own comparison, the others perhaps by a peer's word.
-void check_named(const Ends& ends, const std::string& sentence) {
+void check_named(const CheckedEnds& ends, const std::string& sentence) {
   int own = 0;
   for (const auto& error : ends.errors) {
     CHECK_MESSAGE(has(message_of(error), sentence), message_of(error));
@@ -103,7 +103,7 @@ void check_named(const Ends& ends, const std::string& sentence) {
 }
 
 /// "0 4 8"
-std::string saved_in(const TempDir& dir) {
+std::string checkpoints_in(const TempDir& dir) {
   std::set<int> steps;
   for (const auto& entry : std::filesystem::directory_iterator(dir.path())) {
     const std::string name = entry.path().filename().string();
@@ -137,7 +137,7 @@ TEST_SUITE("train") {
           "after step 8 the weights of rank 0, rank 1 differ, first in \"bias\". Nothing of "
           "this step was saved; the newest checkpoint is of step 5. Fix: start the group "
           "again");
-      CHECK(saved_in(dir) == "0 5");
+      CHECK(checkpoints_in(dir) == "0 5");
     }
   }
 
@@ -179,7 +179,7 @@ TEST_SUITE("train") {
       job.workers = 3;
       job.after_step = damage_at(one.damaged_at, one.rank);
       check_named(run(job), text(one.named, " from those of the others"));
-      CHECK(saved_in(dir) == one.saved);
+      CHECK(checkpoints_in(dir) == one.saved);
     }
   }
 
@@ -187,7 +187,7 @@ TEST_SUITE("train") {
     const TempDir dir;
     const MomentumHooks hooks;
     const auto port = free_port();
-    Ends ends;
+    CheckedEnds ends;
     ends.errors = try_ranks(3, [&](int rank) {
       const auto strategy = troupe::make_multi_worker(options_of(rank, 3, port));
       auto state = strategy->create_state(hooks, 1);
@@ -197,7 +197,7 @@ TEST_SUITE("train") {
       troupe::TrainingRun run(*strategy, hooks, state, data, options);
     });
     check_named(ends, "after step 0 the weights of rank 1 differ from those of the others");
-    CHECK(saved_in(dir).empty());
+    CHECK(checkpoints_in(dir).empty());
   }
 
   TEST_CASE("weights: an optimiser's state that differs is not saved") {
@@ -214,7 +214,7 @@ TEST_SUITE("train") {
     check_named(run(job),
                 "after step 5 the averages and optimiser states of rank 1 differ from those of the "
                 "others, first in \"optimizer/weight/momentum_buffer\".");
-    CHECK(saved_in(dir) == "0");
+    CHECK(checkpoints_in(dir) == "0");
   }
 
   TEST_CASE("weights: one of several replicas of a worker is named") {
@@ -253,10 +253,10 @@ TEST_SUITE("train") {
         for (const auto& error : run(job).errors) CHECK(message_of(error) == "");
         job.options.max_steps = std::nullopt;
         job.options.check_weights_every = 5 - every;
-        const Ends ends = run(job);
+        const CheckedEnds ends = run(job);
         for (const auto& error : ends.errors) CHECK(message_of(error) == "");
         CHECK(ends.hash == expected);
-        CHECK(saved_in(dir) == "0 7 18");
+        CHECK(checkpoints_in(dir) == "0 7 18");
       }
     }
   }
@@ -266,7 +266,7 @@ TEST_SUITE("train") {
     job.adjust = [](int rank, troupe::TrainOptions& options) {
       options.check_weights_every = rank == 0 ? 2 : 3;
     };
-    const Ends ends = run(job);
+    const CheckedEnds ends = run(job);
     for (const auto& error : ends.errors) {
       CHECK_MESSAGE(is<troupe::DesyncError>(error), message_of(error));
     }

@@ -50,7 +50,7 @@ ExportHooks image_hooks() {
           }};
 }
 
-std::vector<NamedTensor> images() { return {{"image", torch::rand({4, 1, 8, 8})}}; }
+std::vector<NamedTensor> image_batch() { return {{"image", torch::rand({4, 1, 8, 8})}}; }
 
 void write_text(const fs::path& path, const std::string& content) {
   std::ofstream(path, std::ios::binary) << content;
@@ -62,7 +62,7 @@ std::string export_to(const TempDir& dir, const ModelExportOptions& options = {}
   fs::create_directory(folder);
   const ExportHooks hooks = image_hooks();
   OneReplica replica(hooks);
-  troupe::write_model(hooks, *replica, images(), options, folder.string());
+  troupe::write_model(hooks, *replica, image_batch(), options, folder.string());
   return folder.string();
 }
 
@@ -219,7 +219,7 @@ TEST_CASE("model_export: a folder that cannot be written is the environment's fa
   const TempDir dir;
   const ExportHooks hooks = image_hooks();
   OneReplica replica(hooks);
-  CHECK_THROWS_AS(troupe::write_model(hooks, *replica, images(), {}, dir / "nowhere"),
+  CHECK_THROWS_AS(troupe::write_model(hooks, *replica, image_batch(), {}, dir / "nowhere"),
                   EnvironmentError);
 }
 
@@ -228,7 +228,7 @@ TEST_CASE("model_export: Python opens the model and gets the same numbers") {
   const ExportHooks hooks = image_hooks();
   OneReplica replica(hooks);
   fs::create_directory(dir / "model");
-  troupe::write_model(hooks, *replica, images(), {}, dir / "model");
+  troupe::write_model(hooks, *replica, image_batch(), {}, dir / "model");
   std::vector<NamedTensor> cases;
   for (const std::int64_t count : {1, 7}) {
     const at::Tensor image = torch::rand({count, 1, 8, 8});
