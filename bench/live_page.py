@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """What the records of a run and --status-port cost: examples per second of examples/mnist that writes them, without and
 with a live page open and /metrics asked for every second, against one that writes nothing. Each round has one training
-of each kind, in changing order.
+of each kind, in changing order. Throughput scatters more than the page can cost, so the processor time of the page's
+thread is said, too.
 
     bench/live_page.py [--data-dir mnist] [--build build/release] [--rounds 10] [--json build/release/bench/live_page.json]
 
 The page's reader takes the events as a browser does and draws nothing: the browser usually has another machine."""
 
 import dataclasses
+import os
+import pathlib
 import socket
 import tempfile
 import threading
@@ -30,7 +33,9 @@ class Watcher:
 
     def __init__(self, port):
         self.bytes = self.scrapes = 0
+        self.busy = self.elapsed = 0.0  # seconds: the page's thread, and its process, when last looked at
         self._address = f"http://127.0.0.1:{port}/"
+        self._port = str(port).encode()
         self._over = threading.Event()
         self._threads = [threading.Thread(target=loop) for loop in (self._read, self._ask)]
         for thread in self._threads:
@@ -54,8 +59,23 @@ class Watcher:
             try:
                 with self._open("metrics") as metrics:
                     self.scrapes += metrics.read().startswith(b"# HELP troupe_")
+                self._look()
             except OSError:
                 continue
+
+    def _look(self):
+        """The times of the thread that is called so, in the process that was started with this port."""
+        for comm in pathlib.Path("/proc").glob("[0-9]*/task/[0-9]*/comm"):
+            try:
+                process = comm.parents[2]
+                if comm.read_text() != "live page\n" or self._port not in (process / "cmdline").read_bytes().split(b"\0"):
+                    continue
+                ticks = (comm.parent / "stat").read_text().rsplit(")", 1)[1].split()
+            except OSError:  # it has ended
+                continue
+            tick = os.sysconf("SC_CLK_TCK")
+            self.busy = (int(ticks[11]) + int(ticks[12])) / tick
+            self.elapsed = time.clock_gettime(time.CLOCK_BOOTTIME) - int(ticks[19]) / tick
 
     def end(self):
         self._over.set()
@@ -85,7 +105,7 @@ def measure(command, row):
             watcher.end()
         if watcher.scrapes == 0 or watcher.bytes == 0:
             raise trainings.Failed(f"nobody watched: {watcher.bytes} bytes of events, {watcher.scrapes} scrapes")
-        return summary | {"event_bytes": watcher.bytes, "scrapes": watcher.scrapes}
+        return summary | {"event_bytes": watcher.bytes, "scrapes": watcher.scrapes, "share": watcher.busy / watcher.elapsed}
 
 
 def main():
@@ -111,8 +131,11 @@ def main():
     trainings.print_table(["written and shown", "examples/s", "ratio"],
                           [[row.label, trainings.range_text(rate, ".0f"), trainings.range_text(ratio, ".3f")]
                            for row, rate, ratio in zip(rows, rates, ratios)])
+    shares = [100 * summary["share"] for summary in results[2]]
+    print(f"\nprocessor time of the page's thread: {trainings.range_text(shares, '.2f')} % of the training's time")
     trainings.write_json(options.json, {"benchmark": "live_page", "machine": facts, "command": command,
-                                        "stolen": stolen, "ratios": [trainings.summary_of(those) for those in ratios], "rates": rates})
+                                        "stolen": stolen, "ratios": [trainings.summary_of(those) for those in ratios], "rates": rates,
+                                        "shares": shares})
 
 
 trainings.run_main(main)

@@ -1,6 +1,11 @@
 #include "core/trace.h"
 
+#include <pthread.h>
+#include <unistd.h>
+
+#include <array>
 #include <chrono>
+#include <cstring>
 #include <mutex>
 #include <utility>
 
@@ -57,7 +62,13 @@ Trace stop_trace() {
   return std::exchange(now.trace, {});
 }
 
-void name_this_thread(const char* name) noexcept { t_name = name; }
+void name_this_thread(const char* name) noexcept {
+  t_name = name;
+  if (::gettid() == ::getpid()) return;  // that name is the process's
+  std::array<char, 16> shortened{};      // the system's limit
+  std::strncpy(shortened.data(), name, shortened.size() - 1);
+  ::pthread_setname_np(::pthread_self(), shortened.data());
+}
 
 std::int64_t trace_time() noexcept {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(

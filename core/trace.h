@@ -37,7 +37,8 @@ void start_trace(std::size_t limit = kMostIntervals);
 /// Ends it. Intervals that did not begin and end in it are left out.
 [[nodiscard]] Trace stop_trace();
 
-/// How traces call this thread from now on; `name` lives for ever. Without a name: "thread".
+/// How traces, and `top -H` within its 15 characters, call this thread from now on; `name` lives
+/// for ever. Without a name: "thread".
 void name_this_thread(const char* name) noexcept;
 
 /// Now, on the clock of the intervals.

@@ -18,6 +18,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/text.h"
+#include "core/trace.h"
 #include "report/status_session.h"
 
 namespace troupe {
@@ -122,6 +123,7 @@ void StatusServer::Impl::listen(const Place& place) {
 
 /// Whatever happens here, training goes on.
 void StatusServer::Impl::run_thread() {
+  name_this_thread("live page");
   for (bool done = false; !done;) {
     try {
       context_.run();
