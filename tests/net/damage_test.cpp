@@ -45,10 +45,12 @@ struct Outcome {
 };
 
 Outcome run_through(const Flip& flip, int world_size, const GroupOptions& options,
-                    const std::function<void(WorkerGroup&)>& work) {
+                    const std::function<void(WorkerGroup&)>& work,
+                    const std::string& host = "127.0.0.1") {
   LoopbackListener listener;
   const std::uint16_t port = listener.port();
-  const std::vector<Cluster> clusters = make_clusters(world_size, listener);
+  std::vector<Cluster> clusters = make_clusters(world_size, listener);
+  for (Cluster& cluster : clusters) cluster.members[0].address->host = host;
   FlippingProxy proxy(port, flip);
   const RedirectedConnect redirected(port, proxy.port());
   Outcome outcome;
@@ -200,6 +202,20 @@ TEST_SUITE("net") {
                                 }),
                     flip);
       }
+    }
+  }
+
+  TEST_CASE("damage: between machines nobody on the way finds a frame, of control or of values") {
+    for (const FrameType type : {FrameType::hello, FrameType::link_hello, FrameType::data}) {
+      CAPTURE(static_cast<int>(type));
+      Flip flip;
+      flip.type = type;
+      flip.from = 1;
+      // 127.0.0.1 as only the system's resolver reads it: what travels to a name is encrypted.
+      const Outcome outcome = run_through(
+          flip, 2, over_tcp(), [](WorkerGroup& group) { sum(group, 5000); }, "127.1");
+      CHECK_FALSE(outcome.flipped);
+      for (const auto& error : outcome.errors) CHECK(message_of(error) == "");
     }
   }
 }

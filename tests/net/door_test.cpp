@@ -1,8 +1,10 @@
 // Who is let in at the chief: a worker that was started again, and one of another build.
 #include <boost/asio/post.hpp>
 #include <chrono>
+#include <filesystem>
 #include <functional>
 #include <future>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -125,6 +127,12 @@ std::string join_message(const FrameHeader& header, const std::string& payload) 
     return error.what();
   }
   return "";
+}
+
+// Of this process.
+std::size_t open_files() {
+  const std::filesystem::directory_iterator files("/proc/self/fd");
+  return static_cast<std::size_t>(std::distance(begin(files), end(files)));
 }
 
 }  // namespace
@@ -300,5 +308,54 @@ TEST_SUITE("net") {
     far_away.send_frame(hello, "{}");
     work();
     CHECK(seen == std::vector<std::string>{"worker/1"});
+  }
+
+  TEST_CASE("door: no more strangers are held than may wait") {
+    boost::asio::io_context context;
+    Acceptor door(context, "127.0.0.1", 0);
+    door.start({test_secret(), false, "worker/0", 0}, [](const Introduction&) {});
+    context.poll();
+    const std::size_t before = open_files();
+    std::vector<std::unique_ptr<RawClient>> crowd;
+    for (std::size_t i = 0; i < 3 * max_strangers(); ++i) {
+      crowd.push_back(std::make_unique<RawClient>(door.endpoint().port()));
+      context.poll();
+    }
+    CHECK(open_files() - before - crowd.size() == max_strangers());
+    CHECK(crowd.front()->read_to_end() == "");  // it made room
+  }
+
+  TEST_CASE(
+      "door: a thousand connections of a scanner leave no line in the log, and no file open") {
+    const std::vector<std::string> words = {
+        "",
+        "GET / HTTP/1.1\r\nHost: x\r\n\r\n" + std::string(200, ' '),
+        "SSH-2.0-scanner\r\n",
+        std::string("\x16\x03\x01\x02\x00\x01", 6) + std::string(600, '\0'),
+        std::string(65535, '\xff'),
+        "TRUP" + std::string(200, '\0')};
+    for (const bool encrypts : {false, true}) {
+      CAPTURE(encrypts);
+      const CapturedLog log;
+      boost::asio::io_context context;
+      Acceptor door(context, "127.0.0.1", 0);
+      int met = 0;
+      door.start({test_secret(), encrypts, "worker/0", 0}, [&](const Introduction&) { ++met; });
+      context.poll();
+      const std::size_t before = open_files();
+      for (std::size_t i = 0; i < 500; ++i) {
+        RawClient scanner(door.endpoint().port());
+        scanner.send(words[i % words.size()]);
+        context.poll();
+      }
+      CHECK(eventually(
+          [&] {
+            context.poll();
+            return open_files() == before;
+          },
+          kStrangerTime + std::chrono::seconds(5)));
+      CHECK(met == 0);
+      CHECK(log.text() == "");
+    }
   }
 }
