@@ -90,7 +90,7 @@ void WorkerGroup::all_reduce(Span<T> values, const Deadline& deadline) {
   const Traced traced("all_reduce", bytes.size());
   if (shared_memory_) return shared_memory_->all_reduce(bytes, sum, deadline);
   Call call = enter(Operation::all_reduce, sum.dtype, bytes.size(), 0, deadline);
-  troupe::all_reduce(call, bytes, sum, state_.options);
+  troupe::all_reduce(call, bytes, sum, state_.options, state_.cut);
 }
 template void WorkerGroup::all_reduce(Span<float>, const Deadline&);
 template void WorkerGroup::all_reduce(Span<double>, const Deadline&);

@@ -9,9 +9,9 @@
 // and sum and meet there (distributed/shared_memory/shared_memory_group.h).
 //
 // Thread rule: collectives from one thread at a time; abort() from any thread.
-// Additions are made in the order of ranks, bracketed as a binary tree (docs/algorithms.md),
-// whatever the length, transport and algorithm: results are bitwise repeatable, and equal on all
-// ranks.
+// Additions are made in the order of ranks, bracketed as a binary tree (docs/algorithms.md; with
+// GroupOptions::virtual_replicas as a tree over those), whatever the length, transport and
+// algorithm: results are bitwise repeatable, and equal on all ranks.
 #pragma once
 
 #include <cstddef>

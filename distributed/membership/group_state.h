@@ -16,12 +16,17 @@
 #include "core/unique_fd.h"
 #include "distributed/membership/credentials.h"
 #include "distributed/membership/failure.h"
+#include "distributed/tree_cut.h"
 #include "distributed/worker_group.h"
 #include "net/network_thread.h"
 #include "net/tls_session.h"
 #include "options/cluster.h"
 
 namespace troupe {
+
+/// Which node of the tree of sums each worker hosts.
+/// Throws: ConfigError naming --virtual-replicas where the workers cannot host them.
+[[nodiscard]] TreeCut cut_of(const Cluster& cluster, const GroupOptions& options);
 
 /// How far a group has come; it only moves forward.
 enum class GroupPhase { joining, started, closed };
@@ -43,14 +48,16 @@ struct JoinedLinks {
 
 class GroupState {
  public:
-  /// Throws: as credentials_of().
+  /// Throws: as credentials_of() and cut_of().
   GroupState(Cluster cluster_in, GroupOptions options_in)
       : cluster(std::move(cluster_in)),
         options(options_in),
+        cut(cut_of(cluster, options)),
         credentials(credentials_of(cluster, options)) {}
 
   const Cluster cluster;
   const GroupOptions options;
+  const TreeCut cut;
   const Credentials credentials;
   /// Whether bytes of this group may be sent outside this machine.
   [[nodiscard]] bool may_leave_machine() const { return credentials.encrypt || options.insecure; }
