@@ -16,17 +16,12 @@
 #include "core/unique_fd.h"
 #include "distributed/membership/credentials.h"
 #include "distributed/membership/failure.h"
-#include "distributed/tree_cut.h"
 #include "distributed/worker_group.h"
 #include "net/network_thread.h"
 #include "net/tls_session.h"
 #include "options/cluster.h"
 
 namespace troupe {
-
-/// Which node of the tree of sums each worker hosts.
-/// Throws: ConfigError naming --virtual-replicas where the workers cannot host them.
-[[nodiscard]] TreeCut cut_of(const Cluster& cluster, const GroupOptions& options);
 
 /// How far a group has come; it only moves forward.
 enum class GroupPhase { joining, started, closed };

@@ -6,7 +6,7 @@
 
 #include "core/error.h"
 #include "distributed/collectives/reduction.h"
-#include "distributed/membership/group_state.h"
+#include "distributed/worker_group.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/serial_sum.h"
 #include "tests/support/test_prelude.h"
