@@ -67,8 +67,7 @@ DistributedSplits Strategy::distribute(const Splits& splits, const BatchPlan& pl
     std::optional<DistributedDataset> data;
     if (dataset == nullptr) return data;
     if (virtual_replicas() > 0) {
-      const ShardPlan plan_of_all(
-          {dataset->size(), batch, virtual_replicas(), plan.seed, shuffle});
+      const ShardPlan plan_of_all({dataset->size(), batch, virtual_replicas(), plan.seed, shuffle});
       data.emplace(dataset, plan_of_all, standing_.first_hosted, standing_.hosted);
       return data;
     }

@@ -1,5 +1,5 @@
-// BlockSum: the updates of a device whose virtual replicas run one after the other. The gradients of
-// each are added to those before it; when all have run, each update of the step is summed over
+// BlockSum: the updates of a device whose virtual replicas run one after the other. The gradients
+// of each are added to those before it; when all have run, each update of the step is summed over
 // devices and workers, and only after the last sum do optimisers take their steps. So a step either
 // has all its sums, or has changed no weight.
 //

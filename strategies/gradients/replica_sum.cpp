@@ -49,9 +49,7 @@ at::Tensor sum_in_rank_order(std::vector<at::Tensor> operands) {
 }
 
 ReplicaSum::ReplicaSum(ReplicaThreads& threads, TreeCut cut)
-    : threads_(threads),
-      cut_(std::move(cut)),
-      flats_(static_cast<std::size_t>(threads.size())) {}
+    : threads_(threads), cut_(std::move(cut)), flats_(static_cast<std::size_t>(threads.size())) {}
 
 at::Tensor ReplicaSum::make_buffer(int replica, std::int64_t count,
                                    const at::TensorOptions& options, const Summand& summand) try {

@@ -38,9 +38,10 @@ class ReplicaSum {
   /// Replaces `flat` [n], contiguous, float32 or float64, by its sum over all replicas of all
   /// workers; every replica ends with the same bits. Replicas are added in the order of the cut,
   /// whatever thread is first, so a run repeats bit for bit; where every worker has the same power
-  /// of two of them, the sum over the workers continues in that order over all replicas. `summand` says what the values are. Shapes: the same n on
-  /// every replica. Collective: yes. Throws: as ReplicaThreads::meet and Engine::all_reduce. Cost:
-  /// each replica adds one slice for all; two meetings, four with an engine.
+  /// of two of them, the sum over the workers continues in that order over all replicas. `summand`
+  /// says what the values are. Shapes: the same n on every replica. Collective: yes. Throws: as
+  /// ReplicaThreads::meet and Engine::all_reduce. Cost: each replica adds one slice for all; two
+  /// meetings, four with an engine.
   void add_up(int replica, const at::Tensor& flat, const Summand& summand);
 
   /// The second half of add_up(), for values that the worker has one of: replaces `flat` by its sum

@@ -45,10 +45,10 @@ std::optional<Hosting> hosting_of(const StrategyOptions& options) {
   for (int rank = 0; rank < workers.parts(); ++rank) {  // all workers see alike
     const int hosted = workers.node(rank).size();
     if (hosted >= local) continue;
-    throw ConfigError(text("of --virtual-replicas ", count, " worker ", rank, " of ",
-                           workers.parts(), " would host ", hosted, ", fewer than its ", local,
-                           " replicas."),
-                      "use fewer workers or --replicas, or give more virtual replicas to a new run.");
+    throw ConfigError(
+        text("of --virtual-replicas ", count, " worker ", rank, " of ", workers.parts(),
+             " would host ", hosted, ", fewer than its ", local, " replicas."),
+        "use fewer workers or --replicas, or give more virtual replicas to a new run.");
   }
   const TreeCut::Node block = workers.node(options.cluster.rank);
   return Hosting{count, block, TreeCut(block.size(), local), workers.parts() * local};

@@ -71,7 +71,8 @@ at::Tensor wide(const at::Tensor& buffer) {
 at::Tensor share_of(const at::Tensor& before, const at::Tensor& after, bool has_examples,
                     bool is_first) {
   const at::Tensor& value = after.defined() ? after : before;
-  if (before.is_floating_point()) return has_examples ? wide(value) : torch::zeros_like(wide(before));
+  if (before.is_floating_point())
+    return has_examples ? wide(value) : torch::zeros_like(wide(before));
   const at::Tensor words = words_of(value);
   return is_first ? words : torch::zeros_like(words);
 }
@@ -126,9 +127,9 @@ std::vector<StepResult> VirtualReplicas::run(const Step& step, TrainState& state
   metrics.set_sums(sums);
   // What the loop draws between steps is the same on every worker.
   for (const c10::Device& device : devices_) {
-    fill_generators(device, {seed_, static_cast<std::uint64_t>(phase),
-                             static_cast<std::uint64_t>(state.step),
-                             static_cast<std::uint64_t>(batch.step)});
+    fill_generators(
+        device, {seed_, static_cast<std::uint64_t>(phase), static_cast<std::uint64_t>(state.step),
+                 static_cast<std::uint64_t>(batch.step)});
   }
   return {std::move(total.result)};
 }
@@ -171,16 +172,17 @@ VirtualReplicas::Made VirtualReplicas::compute_one(int device, int virtual_repli
   Replica& replica = *state.replicas[own];
   ReplicaDriver driver(replica);
   driver.set_place(virtual_replica, hosting_.virtual_replicas);
-  fill_generators(devices_[own],
-                  {seed_, static_cast<std::uint64_t>(phase),
-                   static_cast<std::uint64_t>(state.step), static_cast<std::uint64_t>(batch.step),
-                   static_cast<std::uint64_t>(virtual_replica)});
+  fill_generators(
+      devices_[own],
+      {seed_, static_cast<std::uint64_t>(phase), static_cast<std::uint64_t>(state.step),
+       static_cast<std::uint64_t>(batch.step), static_cast<std::uint64_t>(virtual_replica)});
   std::vector<at::Tensor> before;
   for (const auto& [name, buffer] : replica.buffers()) before.push_back(buffer.detach().clone());
   MetricSet& metrics = driver.metrics(phase);
   const std::vector<double> metrics_before = metrics.sums();
   metrics.reset();
-  const Batch& input = batch.replicas[static_cast<std::size_t>(virtual_replica - hosting_.block.begin)];
+  const Batch& input =
+      batch.replicas[static_cast<std::size_t>(virtual_replica - hosting_.block.begin)];
   const StepResult result = run_on_replica(step, replica, input, phase, state.step);
 
   Made made;
@@ -217,13 +219,14 @@ VirtualReplicas::Total VirtualReplicas::add_up(const std::vector<NamedTensor>& b
     numbers.insert(numbers.end(), made.metrics.begin(), made.metrics.end());
     numbers.push_back(made.has_examples ? 1 : 0);
     for (std::size_t k = 0; k < buffers.size(); ++k) {
-      const bool counts = buffers[k].second.is_floating_point() ||
-                          (hosting_.block.begin == 0 && leaves.empty());
+      const bool counts =
+          buffers[k].second.is_floating_point() || (hosting_.block.begin == 0 && leaves.empty());
       numbers.push_back(counts && made.buffers[k].defined() ? 1 : 0);
     }
     leaves.push_back(doubles(numbers));
   }
-  const double label = label_of(names);  // a double holds it exactly, and so many workers' sum of it
+  const double label =
+      label_of(names);  // a double holds it exactly, and so many workers' sum of it
   const at::Tensor sums = torch::cat({sum_in_rank_order(std::move(leaves)), doubles({label, 1})});
   sum_.add_over_workers(sums, Summand("losses, metrics and buffers of a step"));
   const double* next = sums.data_ptr<double>();
@@ -270,9 +273,8 @@ void VirtualReplicas::average_buffers(const TrainState& state, const Total& tota
     at += parts[i].numel();
     for (const auto& replica : state.replicas) {
       at::Tensor buffer = replica->buffers()[total.changed[i]].second;
-      buffer.copy_(buffer.is_floating_point()
-                       ? (sum / total.with_examples).view(buffer.sizes())
-                       : from_words(sum, buffer));
+      buffer.copy_(buffer.is_floating_point() ? (sum / total.with_examples).view(buffer.sizes())
+                                              : from_words(sum, buffer));
     }
   }
 }

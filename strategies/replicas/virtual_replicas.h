@@ -1,5 +1,5 @@
-// VirtualReplicas: a step where each device of a worker computes several virtual replicas, one after
-// the other, so that its numbers do not depend on how many devices there are.
+// VirtualReplicas: a step where each device of a worker computes several virtual replicas, one
+// after the other, so that its numbers do not depend on how many devices there are.
 //
 // Every virtual replica starts from the same weights and buffers, and from random numbers of its
 // own; what it makes (gradients, losses, metrics, buffers) is added up along the tree over all

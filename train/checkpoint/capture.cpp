@@ -201,8 +201,9 @@ RunSnapshot capture(Strategy& strategy, const TrainState& state, const DataIdent
   describe_learning(state, snapshot.facts);
   if (state.averages) snapshot.files[kAveragesFile] = copied(state.averages->values);
   std::vector<NamedTensor>& model = snapshot.files[kModelFile] = copied(replica.parameters());
-  for (auto& buffer : is_common ? copied(replica.buffers())
-                                : common_buffers(replica.buffers(), workers, state.replicas.size())) {
+  for (auto& buffer : is_common
+                          ? copied(replica.buffers())
+                          : common_buffers(replica.buffers(), workers, state.replicas.size())) {
     model.push_back(std::move(buffer));
   }
   if (is_common) snapshot.files[kCommonFile] = copied(common_state(state));

@@ -95,20 +95,21 @@ void check_virtual_replicas(const Strategy& strategy, const json& facts) {
   const int then = facts.value("virtual_replicas", 0);
   const int now = strategy.virtual_replicas();
   if (then != now) {
-    throw ConfigError(text("the checkpoint was made with --virtual-replicas ", then, ", now it is ",
-                           now, "."),
-                      "use the former value, or another --model-dir, which with_warm_start can "
-                      "start from this one's weights.");
+    throw ConfigError(
+        text("the checkpoint was made with --virtual-replicas ", then, ", now it is ", now, "."),
+        "use the former value, or another --model-dir, which with_warm_start can "
+        "start from this one's weights.");
   }
   if (now == 0) return;
   const json present = arithmetic();
   const json& saved = facts.at("arithmetic");
   for (const auto& [key, here] : present.items()) {
     if (saved.value(key, json()) == here) continue;
-    throw ConfigError(text("the checkpoint was made with ", key, " ", saved.value(key, json()).dump(),
-                           ", now it is ", here.dump(), ", which rounds differently."),
-                      "resume with --threads, LibTorch, BLAS and processor as they were; without "
-                      "--virtual-replicas, with_warm_start can start from the weights.");
+    throw ConfigError(
+        text("the checkpoint was made with ", key, " ", saved.value(key, json()).dump(),
+             ", now it is ", here.dump(), ", which rounds differently."),
+        "resume with --threads, LibTorch, BLAS and processor as they were; without "
+        "--virtual-replicas, with_warm_start can start from the weights.");
   }
 }
 

@@ -43,9 +43,9 @@ void check_own_states(const RunSnapshot& snapshot);
 /// Puts the state that the chief passes in back, on every replica of every worker. With the numbers
 /// of workers and replicas that it was captured at, the next step is the one that would have
 /// followed, bit for bit. With others, weights, optimisers and data position are restored, buffers
-/// are the mean over the former replicas, and random streams start anew. With virtual replicas it is
-/// the same on any number of workers and replicas, bit for bit. Shapes: `snapshot` is read
-/// on the chief only. Collective: yes. Throws: CheckpointError when it does not fit the model,
+/// are the mean over the former replicas, and random streams start anew. With virtual replicas it
+/// is the same on any number of workers and replicas, bit for bit. Shapes: `snapshot` is read on
+/// the chief only. Collective: yes. Throws: CheckpointError when it does not fit the model,
 /// ConfigError when it does not fit the data, the number of virtual replicas, or, with those, the
 /// arithmetic; on every rank.
 void restore(Strategy& strategy, TrainState& state, const DataIdentity& data,
