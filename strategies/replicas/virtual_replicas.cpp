@@ -111,14 +111,12 @@ std::vector<StepResult> VirtualReplicas::run(const Step& step, TrainState& state
     compute(device, step, state, batch, phase);
     if (trains) updates_[static_cast<std::size_t>(device)]->sum_updates();
   });
-  const torch::NoGradGuard no_grad;
-  Total total = add_up(state.replicas.front()->buffers());
+  const std::vector<NamedTensor> buffers = state.replicas.front()->buffers();
+  Total total = add_up(buffers);
   if (trains) {
-    average_buffers(state, total);
-    run_on_devices([&](int device) {
-      const auto own = static_cast<std::size_t>(device);
-      updates_[own]->take_steps(*state.replicas[own]);
-    });
+    add_up_buffers(buffers, total);
+    // All sums are made, and no weight or buffer has changed so far.
+    apply(state, total);
   }
   // Every worker has the whole step's; a sum over its replicas must not count it twice.
   MetricSet& metrics = ReplicaDriver(*state.replicas.front()).metrics(phase);
@@ -253,15 +251,15 @@ VirtualReplicas::Total VirtualReplicas::add_up(const std::vector<NamedTensor>& b
 }
 
 /// Buffers stand as before the step on every replica. Collective.
-void VirtualReplicas::average_buffers(const TrainState& state, const Total& total) {
+void VirtualReplicas::add_up_buffers(const std::vector<NamedTensor>& buffers, Total& total) {
   if (total.changed.empty()) return;
-  const std::vector<NamedTensor> buffers = state.replicas.front()->buffers();
+  const torch::NoGradGuard no_grad;
   std::vector<at::Tensor> parts;
   for (const std::size_t k : total.changed) {
     std::vector<at::Tensor> leaves;
     for (const Made& made : made_) {
-      leaves.push_back(share_of(buffers[k].second, made.buffers[k], made.has_examples,
-                                hosting_.block.begin == 0 && leaves.empty()));
+      const bool is_first = hosting_.block.begin == 0 && leaves.empty();
+      leaves.push_back(share_of(buffers[k].second, made.buffers[k], made.has_examples, is_first));
     }
     parts.push_back(sum_in_rank_order(std::move(leaves)));
   }
@@ -269,14 +267,29 @@ void VirtualReplicas::average_buffers(const TrainState& state, const Total& tota
   sum_.add_over_workers(sums, Summand("buffers of a step"));
   std::int64_t at = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
+    const at::Tensor& buffer = buffers[total.changed[i]].second;
     const at::Tensor sum = sums.narrow(0, at, parts[i].numel());
     at += parts[i].numel();
+    total.buffers.push_back(buffer.is_floating_point()
+                                ? (sum / total.with_examples).view(buffer.sizes())
+                                : from_words(sum, buffer));
+  }
+}
+
+void VirtualReplicas::apply(const TrainState& state, const Total& total) {
+  {
+    const torch::NoGradGuard no_grad;
     for (const auto& replica : state.replicas) {
-      at::Tensor buffer = replica->buffers()[total.changed[i]].second;
-      buffer.copy_(buffer.is_floating_point() ? (sum / total.with_examples).view(buffer.sizes())
-                                              : from_words(sum, buffer));
+      std::vector<NamedTensor> buffers = replica->buffers();
+      for (std::size_t i = 0; i < total.changed.size(); ++i) {
+        buffers[total.changed[i]].second.copy_(total.buffers[i]);
+      }
     }
   }
+  run_on_devices([&](int device) {
+    const auto own = static_cast<std::size_t>(device);
+    updates_[own]->take_steps(*state.replicas[own]);
+  });
 }
 
 }  // namespace troupe::detail

@@ -49,6 +49,7 @@ class VirtualReplicas {
     std::vector<double> metrics;
     double with_examples = 0;          // virtual replicas
     std::vector<std::size_t> changed;  // buffers
+    std::vector<at::Tensor> buffers;   // those, as they are after the step
   };
 
   void run_on_devices(const std::function<void(int)>& work);
@@ -57,7 +58,8 @@ class VirtualReplicas {
   [[nodiscard]] Made compute_one(int device, int virtual_replica, const Step& step,
                                  TrainState& state, const DistributedBatch& batch, Phase phase);
   [[nodiscard]] Total add_up(const std::vector<NamedTensor>& buffers);
-  void average_buffers(const TrainState& state, const Total& total);
+  void add_up_buffers(const std::vector<NamedTensor>& buffers, Total& total);
+  void apply(const TrainState& state, const Total& total);
 
   const Hosting hosting_;
   const std::vector<c10::Device> devices_;
