@@ -179,15 +179,11 @@ void add_cluster(std::vector<Flag>& flags, Settings& settings) {
                           "many as --devices names",
                           0, kMaxReplicas));
   list.add(devices_flag(&strategy.devices));
-  list.add(whole<std::int32_t>(
-      "virtual-replicas", &strategy.virtual_replicas,
-      "shares of each global batch, at any number of workers: the bits depend on N alone; 0: one "
-      "for each replica",
-      0, kMaxWorkers));
-  list.add(whole<std::int32_t>("threads", &strategy.threads,
-                               "compute threads of each replica; 0: as the machine allows, with "
-                               "--virtual-replicas 1",
-                               0, 4096));
+  list.add(
+      whole<std::int32_t>("threads", &strategy.threads,
+                          "compute threads of each replica; 0: as the machine allows, one with "
+                          "--virtual-replicas",
+                          0, 4096));
 }
 
 void add_limits(std::vector<Flag>& flags, Settings& settings) {

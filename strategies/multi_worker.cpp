@@ -1,10 +1,13 @@
 #include "strategies/multi_worker.h"
 
+#include <ATen/Version.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "core/error.h"
 #include "core/log.h"
+#include "core/sha256.h"
 #include "core/text.h"
 #include "distributed/worker_group.h"
 #include "strategies/device.h"
@@ -43,6 +46,7 @@ void add_arithmetic(std::map<std::string, std::string>& must_match) {
   must_match["CPU capability"] = own.cpu_capability;
   must_match["BLAS library"] = own.blas;
   must_match["LibTorch"] = own.libtorch;
+  must_match["LibTorch's build"] = sha256_hex(at::show_config()).substr(0, 12);
 }
 
 class MultiWorker final : public Strategy {

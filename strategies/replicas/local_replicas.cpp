@@ -249,7 +249,9 @@ TrainState LocalReplicas::make(const Hooks& hooks, std::uint64_t seed) {
   for (int i = 0; i < size(); ++i) {
     const auto own = static_cast<std::size_t>(i);
     updates_[own]->forget();
-    const ReplicaPlace place{first_ + i, count_, devices_[own]};
+    const ReplicaPlace place = hosting_ ? ReplicaPlace{hosting_->of_device(i).begin,
+                                                       hosting_->virtual_replicas, devices_[own]}
+                                        : ReplicaPlace{first_ + i, count_, devices_[own]};
     state.replicas.push_back(make_replica(hooks, place, seed, *updates_[own], step_));
   }
   check_equal_models(state);

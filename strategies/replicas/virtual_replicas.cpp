@@ -161,6 +161,8 @@ void VirtualReplicas::compute(int device, const Step& step, TrainState& state,
     made(i) = compute_one(device, i, step, state, batch, phase);
     if (phase == Phase::train) update.end_replica();
   }
+  ReplicaDriver(*state.replicas[static_cast<std::size_t>(device)])
+      .set_place(node.begin, hosting_.virtual_replicas);
 }
 
 VirtualReplicas::Made VirtualReplicas::compute_one(int device, int virtual_replica,
