@@ -82,7 +82,8 @@ int configure_compute_threads(int requested, int share, int replicas) {
 
 Arithmetic arithmetic_here() {
   static const Machine machine = inspect_machine();  // looked at once; it does not change
-  return {TORCH_VERSION, machine.cpu_capability, machine.blas.path, at::get_num_threads()};
+  return {TORCH_VERSION, machine.cpu_capability, machine.blas.path, machine.blas.version,
+          at::get_num_threads()};
 }
 
 std::string crowding(int found, int counted, int replicas) {

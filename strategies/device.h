@@ -39,6 +39,7 @@ struct Arithmetic {
   std::string libtorch;
   std::string cpu_capability;  // LibTorch picks kernels by it
   std::string blas;            // the library's file
+  std::string blas_version;  // what it says of itself: OpenBLAS names the processor it is tuned to
   int compute_threads = 1;
 };
 [[nodiscard]] Arithmetic arithmetic_here();

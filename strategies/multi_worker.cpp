@@ -44,7 +44,7 @@ void add_arithmetic(std::map<std::string, std::string>& must_match) {
   const Arithmetic own = arithmetic_here();
   must_match["--threads"] = text(own.compute_threads);
   must_match["CPU capability"] = own.cpu_capability;
-  must_match["BLAS library"] = own.blas;
+  must_match["BLAS library"] = text(own.blas, " (", own.blas_version, ")");
   must_match["LibTorch"] = own.libtorch;
   must_match["LibTorch's build"] = sha256_hex(at::show_config()).substr(0, 12);
 }

@@ -26,13 +26,14 @@ LossValues sorted(LossValues losses) {
   return losses;
 }
 
-std::string names_of(const LossValues& losses) {
+/// One line each.
+std::string name_lines(const LossValues& losses) {
   std::string names;
   for (const auto& [name, value] : losses) names += name + "\n";
   return names;
 }
 
-at::Tensor doubles(const std::vector<double>& values) {
+at::Tensor in_float64(const std::vector<double>& values) {
   return torch::tensor(values, torch::kFloat64);
 }
 
@@ -48,7 +49,7 @@ at::Tensor words_of(const at::Tensor& buffer) {
     std::memcpy(&word, bytes.data() + at, std::min(sizeof word, bytes.size() - at));
     words.push_back(word);
   }
-  return doubles(words);
+  return in_float64(words);
 }
 
 at::Tensor from_words(const at::Tensor& words, const at::Tensor& like) {
@@ -206,11 +207,11 @@ VirtualReplicas::Made VirtualReplicas::compute_one(int device, int virtual_repli
 /// Collective.
 VirtualReplicas::Total VirtualReplicas::add_up(const std::vector<NamedTensor>& buffers) {
   const Made& first = made_.front();
-  const std::string names = names_of(sorted(first.losses));
+  const std::string names = name_lines(sorted(first.losses));
   std::vector<at::Tensor> leaves;
   for (const Made& made : made_) {
     const LossValues losses = sorted(made.losses);
-    if (names_of(losses) != names) {
+    if (name_lines(losses) != names) {
       throw ConfigError("a step of one virtual replica returned other losses than another one's.",
                         kSameLosses);
     }
@@ -223,11 +224,12 @@ VirtualReplicas::Total VirtualReplicas::add_up(const std::vector<NamedTensor>& b
           buffers[k].second.is_floating_point() || (hosting_.block.begin == 0 && leaves.empty());
       numbers.push_back(counts && made.buffers[k].defined() ? 1 : 0);
     }
-    leaves.push_back(doubles(numbers));
+    leaves.push_back(in_float64(numbers));
   }
   const double label =
       label_of(names);  // a double holds it exactly, and so many workers' sum of it
-  const at::Tensor sums = torch::cat({sum_in_rank_order(std::move(leaves)), doubles({label, 1})});
+  const at::Tensor sums =
+      torch::cat({sum_in_rank_order(std::move(leaves)), in_float64({label, 1})});
   sum_.add_over_workers(sums, Summand("losses, metrics and buffers of a step"));
   const double* next = sums.data_ptr<double>();
   const double* const end = next + sums.numel();
