@@ -2,7 +2,7 @@
 """Trains with virtual replicas at many widths and on every transport, and compares the bits:
 parameter_hash, and the losses and metrics of training, validation and test.
 
-    tests/process/virtual_widths.py <build folder> [workers, replicas and both: all | quick]
+    tests/process/virtual_widths.py <build folder> [quick]
 """
 import itertools, json, subprocess, sys, time
 
