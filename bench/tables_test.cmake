@@ -1,6 +1,6 @@
 # Runs a script of tables briefly: it must end with 0, print a row for everything that this build has,
 # and write its JSON. No time is judged.
-#   cmake -D PYTHON=... -D SCRIPT=all_reduce|training|strategies|server_steps -D BUILD=... -D JSON=... -P tables_test.cmake
+#   cmake -D PYTHON=... -D SCRIPT=all_reduce|training|strategies|server_steps|virtual_replicas -D BUILD=... -D JSON=... -P tables_test.cmake
 cmake_minimum_required(VERSION 3.23)
 include(${CMAKE_CURRENT_LIST_DIR}/smoke_report.cmake)
 run_smoke(${PYTHON} ${CMAKE_CURRENT_LIST_DIR}/${SCRIPT}.py --build ${BUILD})
@@ -35,6 +35,8 @@ elseif(SCRIPT STREQUAL "strategies")
   foreach(strategy mirrored central-storage multi-worker)
     list(APPEND expected "\\| ${strategy} +\\| 2 +\\| ${range} +\\| ${range} +\\|")
   endforeach()
+elseif(SCRIPT STREQUAL "virtual_replicas")
+  list(APPEND expected "\\| 1 +\\| - +\\| ${range} +\\|" "\\| 2 +\\| 8 +\\| ${range} +\\|")
 else()
   foreach(workers 1 2)
     list(APPEND expected "\\| ${workers} +\\| ${range} +\\| ${range} +\\| ${number} +\\|")

@@ -179,9 +179,11 @@ void add_cluster(std::vector<Flag>& flags, Settings& settings) {
                           "many as --devices names",
                           0, kMaxReplicas));
   list.add(devices_flag(&strategy.devices));
-  list.add(whole<std::int32_t>("threads", &strategy.threads,
-                               "compute threads of each replica; 0: as the machine allows", 0,
-                               4096));
+  list.add(
+      whole<std::int32_t>("threads", &strategy.threads,
+                          "compute threads of each replica; 0: as the machine allows, one with "
+                          "--virtual-replicas",
+                          0, 4096));
 }
 
 void add_limits(std::vector<Flag>& flags, Settings& settings) {

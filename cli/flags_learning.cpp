@@ -2,6 +2,7 @@
 
 #include "cli/flags_builtin.h"
 #include "cli/flags_making.h"
+#include "cluster/cluster_spec.h"
 
 namespace troupe::detail {
 namespace {
@@ -45,6 +46,11 @@ void add_step_flags(std::vector<Flag>& flags, Options& options) {
       "limit of the gradients' global norm, after their sum over replicas; 0: none",
       [](double x) { return x >= 0; }, "give a number greater than 0, or 0 for no limit."));
   list.add(precision(&step.precision));
+  list.add(whole<std::int32_t>("virtual-replicas", &options.strategy.virtual_replicas,
+                               "cut each global batch into N shares at any number of workers: the "
+                               "bits depend on N alone; 0: "
+                               "one share for each replica",
+                               0, kMaxWorkers));
   list.add_rare(
       flag("fused-optimizer", &options.strategy.buckets.fused_step,
            "do not take Adam's step through large parameters block by block; same numbers"));

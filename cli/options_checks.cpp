@@ -180,6 +180,15 @@ const char* server_flag(const ServerOptions& servers) {
   return nullptr;
 }
 
+/// Gradients are summed at the servers, or in one copy of the variables.
+void check_virtual_replicas(const StrategyOptions& strategy) {
+  const bool is_central = strategy.kind == StrategyKind::central_storage;
+  if (strategy.virtual_replicas == 0 || (!is_central && !uses_servers(strategy))) return;
+  throw ConfigError(text("--virtual-replicas is given, but --strategy ",
+                         is_central ? "central-storage" : "parameter-server", " has none."),
+                    "use --strategy one-device, mirrored or multi-worker, or leave it out.");
+}
+
 /// Workers and parameter servers exchange gradients by a protocol of their own.
 void check_exchange(const StrategyOptions& strategy) {
   if (strategy.communication != Communication::automatic) {
@@ -263,6 +272,7 @@ void check_options(const Options& options, const GivenTexts& given) {
         "use --strategy multi-worker, or --world-size 1 to train alone.");
   }
   check_replicas(strategy);
+  check_virtual_replicas(strategy);
   if (strategy.group.heartbeat_timeout <= strategy.group.heartbeat_interval) {
     throw ConfigError("--heartbeat-timeout is not longer than --heartbeat-interval.",
                       "give several intervals, for example five.");
@@ -292,6 +302,7 @@ std::map<std::string, std::string> common_settings(const FlagTable& table,
                            "on-non-finite",
                            "accumulate",
                            "clip-norm",
+                           "virtual-replicas",
                            "precision",
                            "train-examples",
                            "log-every",

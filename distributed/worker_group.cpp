@@ -4,9 +4,12 @@
 #include <utility>
 
 #include "core/check.h"
+#include "core/error.h"
 #include "core/machine.h"
+#include "core/text.h"
 #include "core/trace.h"
 #include "distributed/collectives/collectives.h"
+#include "distributed/collectives/topology.h"
 #include "distributed/membership/membership.h"
 #include "distributed/shared_memory/make_shared_memory_group.h"
 #include "net/address.h"
@@ -90,7 +93,7 @@ void WorkerGroup::all_reduce(Span<T> values, const Deadline& deadline) {
   const Traced traced("all_reduce", bytes.size());
   if (shared_memory_) return shared_memory_->all_reduce(bytes, sum, deadline);
   Call call = enter(Operation::all_reduce, sum.dtype, bytes.size(), 0, deadline);
-  troupe::all_reduce(call, bytes, sum, state_.options);
+  troupe::all_reduce(call, bytes, sum, state_.options, state_.cut);
 }
 template void WorkerGroup::all_reduce(Span<float>, const Deadline&);
 template void WorkerGroup::all_reduce(Span<double>, const Deadline&);
@@ -189,6 +192,26 @@ void WorkerGroup::close() {
   membership_->leave(deadline);
   shared_memory_.reset();
   links_.clear();
+}
+
+TreeCut cut_of(const Cluster& cluster, const GroupOptions& options) {
+  const int workers = cluster.world_size();
+  const int leaves = options.virtual_replicas;
+  if (leaves == 0) return TreeCut(workers);
+  if (leaves < workers) {
+    throw ConfigError(
+        text("--virtual-replicas ", leaves, " is fewer than the ", workers, " workers."),
+        text("start at most ", leaves, " workers, or give more virtual replicas to a new run."));
+  }
+  TreeCut cut(leaves, workers);
+  // Two levels sum groups of neighbours first, and beyond a mesh links are those of rank order.
+  const bool is_direct = workers <= kMaxMesh && options.sum_route != SumRoute::two_level;
+  if (is_direct || cut.is_rank_order()) return cut;
+  throw ConfigError(
+      text("--virtual-replicas ", leaves, " on ", workers,
+           " workers cannot be summed in two levels, as more than ", kMaxMesh, " workers do."),
+      text("use at most ", kMaxMesh, " workers, or as many virtual replicas as ",
+           "workers, or 2, 4, 8, ... times as many."));
 }
 
 int workers_here(const Cluster& cluster) {

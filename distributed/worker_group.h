@@ -9,9 +9,9 @@
 // and sum and meet there (distributed/shared_memory/shared_memory_group.h).
 //
 // Thread rule: collectives from one thread at a time; abort() from any thread.
-// Additions are made in the order of ranks, bracketed as a binary tree (docs/algorithms.md),
-// whatever the length, transport and algorithm: results are bitwise repeatable, and equal on all
-// ranks.
+// Additions are made in the order of ranks, bracketed as a binary tree (docs/algorithms.md; with
+// GroupOptions::virtual_replicas as a tree over those), whatever the length, transport and
+// algorithm: results are bitwise repeatable, and equal on all ranks.
 #pragma once
 
 #include <cstddef>
@@ -23,6 +23,7 @@
 
 #include "core/clock.h"
 #include "core/span.h"
+#include "distributed/tree_cut.h"
 #include "net/link.h"
 #include "options/cluster.h"
 #include "options/group_options.h"
@@ -150,6 +151,10 @@ class WorkerGroup {
   std::unique_ptr<CallEnvironment> environment_;      // null: alone, or not joined
   std::unique_ptr<SharedMemoryGroup> shared_memory_;  // null: the workers share none
 };
+
+/// Which node of the tree of sums each worker hosts.
+/// Throws: ConfigError naming --virtual-replicas where the workers cannot host them.
+[[nodiscard]] TreeCut cut_of(const Cluster& cluster, const GroupOptions& options);
 
 /// Workers of the group on this machine, as far as can be told before they meet: what the launcher
 /// says; all, where they meet on loopback; else those whose address names the host that this

@@ -38,6 +38,14 @@ class ParameterUpdate {
   /// Collective: yes.  Throws: NonFiniteError on every rank if the sum is not finite; NetError.
   virtual void reduce(const std::vector<NamedTensor>& /*parameters*/) {}
 
+  /// Takes the gradients of `parameters`, which the optimiser named `optimizer` owns, for an update
+  /// after all virtual replicas of the step have run: neither reduce() nor step() follows now.
+  /// False: they do. Default: false.  Throws: ConfigError.
+  virtual bool postpone(const std::string& /*optimizer*/,
+                        const std::vector<NamedTensor>& /*parameters*/) {
+    return false;
+  }
+
   /// One step of the optimiser named `name`, which owns `parameters`, with their reduced gradients.
   /// Default: optimizer.step() on this replica. Throws: what the optimiser throws; NetError.
   virtual void step(const std::string& name, torch::optim::Optimizer& optimizer,

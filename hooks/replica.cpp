@@ -100,7 +100,6 @@ void Replica::apply_gradients(const at::Tensor& loss, const std::string& optimiz
                       "call it in train_step only.");
   }
   const Traced traced("apply_gradients");
-  auto& optimizer = this->optimizer(optimizer_name);
   if (loss.dim() != 0 || !loss.requires_grad()) {
     throw ConfigError(text("apply_gradients was given a loss of shape ", loss.sizes(),
                            loss.requires_grad() ? "." : " that depends on no parameter."),
@@ -122,16 +121,21 @@ void Replica::apply_gradients(const at::Tensor& loss, const std::string& optimiz
     return;
   }
   accumulated_.erase(update);
-  {
-    const Traced reducing("reduce gradients");
-    update_.reduce(parameters);
-  }
-  if (options_.clip_norm > 0) clip(optimizer_name, parameters);
-  {
-    const Traced stepping("optimizer step");
-    update_.step(optimizer_name, optimizer, parameters);
+  if (!update_.postpone(optimizer_name, parameters)) {
+    {
+      const Traced reducing("reduce gradients");
+      update_.reduce(parameters);
+    }
+    finish_update(optimizer_name);
   }
   checks_->after_update();
+}
+
+void Replica::finish_update(const std::string& optimizer) {
+  const auto& parameters = detail::find_named(owned_, optimizer, "optimizer", "create_model");
+  if (options_.clip_norm > 0) clip(optimizer, parameters);
+  const Traced stepping("optimizer step");
+  update_.step(optimizer, this->optimizer(optimizer), parameters);
 }
 
 void Replica::accumulate(const at::Tensor& loss, const std::vector<NamedTensor>& parameters,

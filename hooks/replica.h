@@ -78,7 +78,9 @@ class Replica {
   /// If a step is computed in parts (--accumulate), all but the last only add to the gradients. The
   /// n-th call for an optimiser in train_step is one update, from the n-th calls of all parts.
   /// In the first step of a TrainingRun at least one optimiser must be applied. Nothing else in
-  /// train_step may change an optimiser's parameters; the first step looks.
+  /// train_step may change an optimiser's parameters; the first step looks. With
+  /// --virtual-replicas it only takes the gradients: optimisers take their steps when every virtual
+  /// replica's train_step has returned, so that nothing in it sees the new values.
   /// Collective: yes, on every replica, in the same order.
   /// Throws: ConfigError outside train_step, and, in the first steps, if `loss` was not computed
   /// from values of global_mean or local_loss; NonFiniteError (all ranks, before the step);
@@ -111,6 +113,8 @@ class Replica {
   // An optimiser, and how many times train_step has called apply_gradients for it before.
   using UpdateKey = std::pair<std::string, int>;
 
+  /// What follows the sum of gradients: clips them, and takes the optimiser's step.
+  void finish_update(const std::string& optimizer);
   /// Adds the gradients of `loss` to those of the earlier parts and leaves the sum in .grad.
   void accumulate(const at::Tensor& loss, const std::vector<NamedTensor>& parameters,
                   std::vector<at::Tensor> earlier) const;

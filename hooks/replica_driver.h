@@ -16,6 +16,11 @@ class ReplicaDriver {
  public:
   explicit ReplicaDriver(Replica& replica) : replica_(replica) {}
 
+  /// Which of how many replicas, or virtual replicas, the next step is of.
+  void set_place(int index, int count) {
+    replica_.place_.index = index;
+    replica_.place_.count = count;
+  }
   /// Before each part of a step: sets the models' mode to the phase's.
   void begin_step(const StepContext& context);
   /// After each part. Throws: ConfigError if a loss is not a scalar made by global_mean or
@@ -24,6 +29,9 @@ class ReplicaDriver {
   /// After the last part. Throws: ConfigError if no update used the accumulated gradients, or if
   /// the first step changed parameters past apply_gradients.
   void end_step();
+  /// For updates that ParameterUpdate::postpone() took, once their gradients are summed: clips
+  /// those of `optimizer` and takes its step.
+  void finish_update(const std::string& optimizer) { replica_.finish_update(optimizer); }
   /// Whether an optimiser was applied since the replica was made.
   [[nodiscard]] bool has_updated() const;
   [[nodiscard]] const StepContext& context() const { return replica_.context_; }

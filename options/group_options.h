@@ -45,6 +45,9 @@ struct GroupOptions {
   std::chrono::microseconds arrival_spin{3'000};
   /// Bytes of one shared memory segment, for all workers together; a larger one is not made.
   std::uint64_t shared_memory_limit = std::uint64_t{1} << 46;
+  /// Leaves of the tree in which the workers' values are added (distributed/tree_cut.h), of which
+  /// each worker hosts a node; 0: one for each worker.
+  int virtual_replicas = 0;
   // For tests, benchmarks and simulations; the same on every worker.
   SumRoute sum_route = SumRoute::automatic;
   int group_size = 0;  // of the two-level all-reduce, a power of two; 0: derived from world size

@@ -108,6 +108,10 @@ struct StrategyOptions {
   /// Replicas of this worker; 0: one for each of `devices`, else one. Without `devices` they share
   /// the CPU, or use cuda:N, cuda:N+1, ... from `device` on.
   int replicas = 0;
+  /// Shares of every global batch, for the whole run and whatever the number of workers and
+  /// devices: a device computes those that it hosts one after the other, and the bits do not depend
+  /// on how many it hosts (docs/elastic.md). 0: one share for each replica.
+  int virtual_replicas = 0;
   std::vector<std::string> devices;  // one per replica: {"cuda:0", "cuda:1"} or {"cpu:0", "cpu:1"}
   int threads = 0;                   // compute threads of each replica; 0: as the machine allows
   Communication communication = Communication::automatic;

@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 #include <dlfcn.h>
 #include <torch/cuda.h>
+#include <torch/version.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -77,6 +78,12 @@ int configure_compute_threads(int requested, int share, int replicas) {
     }
   }
   return threads;
+}
+
+Arithmetic arithmetic_here() {
+  static const Machine machine = inspect_machine();  // looked at once; it does not change
+  return {TORCH_VERSION, machine.cpu_capability, machine.blas.path, machine.blas.version,
+          at::get_num_threads()};
 }
 
 std::string crowding(int found, int counted, int replicas) {

@@ -34,6 +34,16 @@ namespace detail {
 /// replica.
 int configure_compute_threads(int requested, int share, int replicas);
 
+/// What decides how sums round: the same run on another of these is equal up to rounding only.
+struct Arithmetic {
+  std::string libtorch;
+  std::string cpu_capability;  // LibTorch picks kernels by it
+  std::string blas;            // the library's file
+  std::string blas_version;  // what it says of itself: OpenBLAS names the processor it is tuned to
+  int compute_threads = 1;
+};
+[[nodiscard]] Arithmetic arithmetic_here();
+
 /// What to warn of where `found` workers turn out to share this machine when they have met, and
 /// only `counted` did when its cores were divided: "" if the threads of all fit its cores all the
 /// same.

@@ -1,10 +1,13 @@
 #include "strategies/multi_worker.h"
 
+#include <ATen/Version.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "core/error.h"
 #include "core/log.h"
+#include "core/sha256.h"
 #include "core/text.h"
 #include "distributed/worker_group.h"
 #include "strategies/device.h"
@@ -29,19 +32,36 @@ void check_overlap(const StrategyOptions& options) {
                     "without --compress.");
 }
 
+GroupOptions group_options(const StrategyOptions& options) {
+  GroupOptions group = options.group;
+  group.virtual_replicas = options.virtual_replicas;
+  return group;
+}
+
+/// What decides how a virtual replica's numbers round: of workers that differ in it, the same step
+/// has other bits on one than on another.
+void add_arithmetic(std::map<std::string, std::string>& must_match) {
+  const Arithmetic own = arithmetic_here();
+  must_match["--threads"] = text(own.compute_threads);
+  must_match["CPU capability"] = own.cpu_capability;
+  must_match["BLAS library"] = text(own.blas, " (", own.blas_version, ")");
+  must_match["LibTorch"] = own.libtorch;
+  must_match["LibTorch's build"] = sha256_hex(at::show_config()).substr(0, 12);
+}
+
 class MultiWorker final : public Strategy {
  public:
   MultiWorker(const StrategyOptions& options, detail::EngineWrapper wrap)
-      : Strategy({name_of(StrategyKind::multi_worker), options.cluster.rank,
-                  options.cluster.world_size(), options.local_replicas(),
-                  options.cluster.world_size() * options.local_replicas()}),
+      : Strategy(detail::standing_of(name_of(StrategyKind::multi_worker), options)),
         options_(options),
         wrap_(std::move(wrap)),
-        group_(options.cluster, options.group),
+        group_(options.cluster, group_options(options)),
         replicas_(options) {
     check_overlap(options);
     // Shares of the data are counted by it.
     options_.must_match["--replicas"] = text(replicas_.size());
+    options_.must_match["--virtual-replicas"] = text(options.virtual_replicas);
+    if (virtual_replicas() > 0) add_arithmetic(options_.must_match);
     options_.must_match["--communication"] = name_of(detail::choose_engine(options).engine);
     options_.must_match["--compress"] = name_of(options.compress);
     options_.must_match["--overlap"] = name_of(options.buckets.overlap);
@@ -109,7 +129,7 @@ class MultiWorker final : public Strategy {
   }
 
   void synchronize_buffers(TrainState& state) override {
-    detail::make_buffers_equal(state, &group_);
+    if (virtual_replicas() == 0) detail::make_buffers_equal(state, &group_);
   }
 
   void abort(const std::string& reason, int exit_code) noexcept override {
@@ -155,6 +175,7 @@ class MultiWorker final : public Strategy {
 
   /// The same on every worker. Within a machine moving bytes takes the cores that compute.
   [[nodiscard]] bool sums_during_backward(int found) const {
+    if (virtual_replicas() > 0) return false;  // they run one after the other before that
     const Overlap wish = options_.buckets.overlap;
     return wish == Overlap::on || (wish == Overlap::automatic && found < world_size());
   }

@@ -76,7 +76,7 @@ class OneProcess final : public Strategy {
  public:
   OneProcess(const char* name, const StrategyOptions& options, Variables variables,
              const detail::LocalReplicas::MakeUpdate& make_update)
-      : Strategy({name, 0, 1, options.local_replicas(), options.local_replicas()}),
+      : Strategy(detail::standing_of(name, options)),
         variables_(variables),
         replicas_(options, make_update) {}
 

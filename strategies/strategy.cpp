@@ -66,6 +66,11 @@ DistributedSplits Strategy::distribute(const Splits& splits, const BatchPlan& pl
                          int workers, Shuffle shuffle) {
     std::optional<DistributedDataset> data;
     if (dataset == nullptr) return data;
+    if (virtual_replicas() > 0) {
+      const ShardPlan plan_of_all({dataset->size(), batch, virtual_replicas(), plan.seed, shuffle});
+      data.emplace(dataset, plan_of_all, standing_.first_hosted, standing_.hosted);
+      return data;
+    }
     const int local = local_replicas();
     const ShardPlan shards({dataset->size(), batch, workers * local, plan.seed, shuffle});
     data.emplace(dataset, shards, workers == 1 ? 0 : rank() * local, local);
@@ -81,7 +86,8 @@ DistributedSplits Strategy::distribute(const Splits& splits, const BatchPlan& pl
 }
 
 void Strategy::synchronize_buffers(TrainState& state) {
-  if (state.replicas.size() > 1) detail::make_buffers_equal(state, nullptr);
+  if (virtual_replicas() > 0 || state.replicas.size() == 1) return;
+  detail::make_buffers_equal(state, nullptr);
 }
 
 LossValues Strategy::reduce(const std::vector<StepResult>& results) {
@@ -94,6 +100,7 @@ LossValues Strategy::reduce(const std::vector<StepResult>& results) {
 namespace detail {
 
 void sum_by_name(Strategy& strategy, LossValues& named, std::vector<double>& more) {
+  if (strategy.virtual_replicas() > 0) return;
   std::vector<std::pair<std::string, double>*> sorted;
   for (auto& value : named) sorted.push_back(&value);
   std::sort(sorted.begin(), sorted.end(), [](auto* a, auto* b) { return a->first < b->first; });

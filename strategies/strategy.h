@@ -50,6 +50,9 @@ struct Standing {
   int world_size = 1;
   int local_replicas = 1;
   int replicas_in_sync = 1;  // replicas whose examples make one update together
+  int virtual_replicas = 0;  // shares of a global batch, at any width; 0: one for each replica
+  int first_hosted = 0;      // of the virtual replicas, on this worker
+  int hosted = 0;
 };
 
 class Strategy {
@@ -63,6 +66,9 @@ class Strategy {
   [[nodiscard]] int world_size() const { return standing_.world_size; }
   [[nodiscard]] int local_replicas() const { return standing_.local_replicas; }
   [[nodiscard]] int replicas_in_sync() const { return standing_.replicas_in_sync; }
+  /// 0: there are none. With them all workers hold the same after every step, and run() returns one
+  /// result, that of the whole step.
+  [[nodiscard]] int virtual_replicas() const { return standing_.virtual_replicas; }
   [[nodiscard]] bool is_chief() const { return rank() == 0; }
 
   /// Default: lockstep. At any other pace, collectives concern this worker alone.
@@ -79,8 +85,10 @@ class Strategy {
   [[nodiscard]] virtual DistributedSplits distribute(const Splits& splits, const BatchPlan& plan);
 
   /// Runs `step` once per replica of this worker, in the phase's mode; returns one result per
-  /// replica. A replica without examples runs on borrowed ones and its result is zero. Collective:
-  /// in Phase::train, through apply_gradients. Throws: what the step throws; the other workers then
+  /// replica. A replica without examples runs on borrowed ones and its result is zero. With virtual
+  /// replicas `step` runs for each that has examples, and there is one result, already summed over
+  /// all of them. Collective: in Phase::train, through apply_gradients; with virtual replicas in
+  /// every phase. Throws: what the step throws; the other workers then
   /// raise PeerFailed with its message.
   [[nodiscard]] virtual std::vector<StepResult> run(const Step& step, TrainState& state,
                                                     const DistributedBatch& batch,
@@ -110,8 +118,8 @@ class Strategy {
 
   /// Makes buffers (batch-norm statistics) equal on all replicas: floating point ones become their
   /// mean, others take the values of the chief's first replica. Each replica keeps its own while it
-  /// trains; evaluation, reports and saved weights come after this call. Default: on this worker's
-  /// replicas.  Collective: yes.
+  /// trains; evaluation, reports and saved weights come after this call. With virtual replicas they
+  /// are equal after every step. Default: on this worker's replicas.  Collective: yes.
   virtual void synchronize_buffers(TrainState& state);
 
   /// What this worker's next step depends on besides its replicas, by name: a part of its
@@ -136,7 +144,7 @@ namespace detail {
 
 /// Sums `named` over all workers by name, in whatever order each worker has them (a step's losses
 /// may have another order on another replica), and `more` by position; both in place and in one
-/// message.
+/// message. With virtual replicas every worker has the sums already.
 /// Collective: yes.  Throws: ConfigError, on all workers, if names differ between workers.
 void sum_by_name(Strategy& strategy, LossValues& named, std::vector<double>& more);
 

@@ -11,6 +11,7 @@
 #include "distributed/collectives/call.h"
 #include "distributed/membership/failure.h"
 #include "strategies/gradients/optimizer_state.h"
+#include "strategies/replicas/local_replicas.h"
 
 namespace troupe::detail {
 namespace {
@@ -138,7 +139,11 @@ void check_weights(Strategy& strategy, const TrainState& state, Compared compare
   const std::string consequence = "Nothing of this step was saved; " + newest;
   if (workers > 1 || state.replicas.size() > 1) {
     Copies weights{"weights", {}};
-    for (const auto& replica : state.replicas) weights.lists.push_back(replica->parameters());
+    // Buffers are equal, too, where there are virtual replicas.
+    for (const auto& replica : state.replicas) {
+      weights.lists.push_back(strategy.virtual_replicas() > 0 ? state_of(*replica)
+                                                              : replica->parameters());
+    }
     compare_copies(strategy, weights, when, consequence);
   }
   if (compared == Compared::weights || workers == 1) return;

@@ -13,6 +13,20 @@
 
 namespace troupe {
 
+namespace {
+
+/// Their updates are made elsewhere than on the devices that sum the gradients.
+void check_virtual(StrategyKind kind, const StrategyOptions& options) {
+  const bool is_other =
+      kind == StrategyKind::parameter_server || kind == StrategyKind::central_storage;
+  if (options.virtual_replicas == 0 || !is_other) return;
+  throw ConfigError(text("--strategy ", name_of(kind), " has no --virtual-replicas."),
+                    "use --strategy one-device, mirrored or multi-worker, or leave "
+                    "--virtual-replicas out.");
+}
+
+}  // namespace
+
 std::unique_ptr<Strategy> make_strategy(const StrategyOptions& options) {
   (void)detail::choose_engine(options);  // refused before anything starts
   const int workers = options.cluster.world_size();
@@ -24,13 +38,19 @@ std::unique_ptr<Strategy> make_strategy(const StrategyOptions& options) {
   const StrategyKind kind = options.kind == StrategyKind::automatic ? fitting : options.kind;
   // Servers that the launcher starts beside the workers come out of its OMP_NUM_THREADS.
   const int share = compute_threads(inspect_cores().usable, workers_here(options.cluster), 0);
-  const int threads = configure_compute_threads(options.threads, share, replicas);
+  // The launcher's share depends on the number of workers, and another number of threads rounds
+  // differently.
+  const int wanted = options.threads == 0 && options.virtual_replicas > 0 ? 1 : options.threads;
+  const int threads = configure_compute_threads(wanted, share, replicas);
   const std::string devices = options.devices.empty() ? options.device : join(options.devices, ",");
   log(options.cluster.rank == 0 ? LogLevel::info : LogLevel::debug,
       text("strategy ", name_of(kind), ", ", workers, workers == 1 ? " worker" : " workers", " (",
            options.cluster.origin, "), ", replicas, replicas == 1 ? " replica" : " replicas",
            workers == 1 ? "" : " each", ", device ", devices, ", compute threads ", threads,
-           replicas == 1 ? "" : " each"));
+           replicas == 1 ? "" : " each",
+           options.virtual_replicas == 0 ? ""
+                                         : text(", virtual replicas ", options.virtual_replicas)));
+  check_virtual(kind, options);
   if (kind == StrategyKind::parameter_server) return make_parameter_server(options);
   if (!options.cluster.servers.empty()) {
     throw ConfigError(text("--strategy ", name_of(kind), " was requested, but ",

@@ -16,18 +16,17 @@ SliceOwners all_ranks(Span<std::byte> values, int world_size) {
 
 }  // namespace
 
-// Recursive doubling: where branches of the tree are joined in pairs, a rank takes the other
-// branch's sum from its partner and adds it; a + b and b + a round alike, so both sides get the
-// same bits. Ranks of a short branch serve several of the other one.
-void doubling_allreduce(Call& call, Span<std::byte> values, const Reduction& sum) {
+// Recursive doubling: where branches of the tree are joined, a rank takes the other branch's sum
+// from its partner and adds it; a + b and b + a round alike, so both sides get the same bits. Ranks
+// of a smaller branch serve several of the other one.
+void doubling_allreduce(Call& call, Span<std::byte> values, const Reduction& sum,
+                        const TreeCut& cut) {
   TROUPE_CHECK(values.size() <= kScratchBytes);
   const int rank = call.rank();
-  const int world_size = call.world_size();
   const Span<std::byte> theirs = call.scratch().subspan(0, values.size());
-  for (int branch = 1; branch < world_size; branch *= 2) {
-    const int partner = partner_of(rank, branch, world_size);
-    if (partner < 0) continue;  // this branch is the whole sum so far
-    const Served served = served_by(rank, branch, world_size);
+  for (const TreeCut::Join& join : cut.joins_of(rank)) {
+    const int partner = partner_of(rank, join);
+    const Served served = served_by(rank, join);
     for (int peer = served.begin; peer < served.end; peer += served.step) {
       SendStream& out = call.send_to(peer, values.size());
       out.append(values);
@@ -48,7 +47,7 @@ void two_level_allreduce(Call& call, Span<std::byte> values, const Reduction& su
     const OwnedSlices owned = owned_slices(rank, group_size, world_size);
     group.push_back({rank, slices_of(values, group_size, owned.begin, owned.end)});
   }
-  direct_reduce_scatter(call, group, sum);
+  direct_reduce_scatter(call, group, sum, TreeCut(static_cast<int>(group.size())));
   const OwnedSlices mine = owned_slices(call.rank(), group_size, world_size);
   for (int index = mine.begin; index < mine.end; ++index) {
     const Span<std::byte> slice = slice_of(values, group_size, index);
@@ -58,7 +57,7 @@ void two_level_allreduce(Call& call, Span<std::byte> values, const Reduction& su
       const auto parts = static_cast<int>(ranks.size());
       across.push_back({ranks[i], slice_of(slice, parts, static_cast<int>(i))});
     }
-    direct_allreduce(call, across, sum);
+    direct_allreduce(call, across, sum, TreeCut(static_cast<int>(across.size())));
   }
   direct_all_gather(call, group, sum);
 }
@@ -69,16 +68,16 @@ SumRoute route_of(std::size_t bytes, int world_size) {
 }
 
 void all_reduce(Call& call, Span<std::byte> values, const Reduction& sum,
-                const GroupOptions& options) {
+                const GroupOptions& options, const TreeCut& cut) {
   const int world_size = call.world_size();
   SumRoute route = options.sum_route;
   if (route == SumRoute::automatic) route = route_of(values.size(), world_size);
   switch (route) {
     case SumRoute::automatic:
     case SumRoute::doubling:
-      return doubling_allreduce(call, values, sum);
+      return doubling_allreduce(call, values, sum, cut);
     case SumRoute::direct:
-      return direct_allreduce(call, all_ranks(values, world_size), sum);
+      return direct_allreduce(call, all_ranks(values, world_size), sum, cut);
     case SumRoute::two_level:
       return two_level_allreduce(call, values, sum, group_size_for(world_size, options.group_size));
   }

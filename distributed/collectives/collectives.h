@@ -1,8 +1,9 @@
 // The algorithms behind WorkerGroup's collectives; docs/algorithms.md has steps and costs.
 //
 // Words: W is the world size, r this rank. A *slice* is what one rank sums for others (in a ring: a
-// *chunk*); a *round* is one exchange of recursive doubling or of a tree. Every sum is added in
-// rank order (reduction.h), so all algorithms give the same bits.
+// *chunk*); a *round* is one exchange of recursive doubling or of a tree. Every sum is added in the
+// order of a TreeCut whose parts are the ranks, or the owners of a slice, so all algorithms give
+// the same bits.
 #pragma once
 
 #include <chrono>
@@ -27,14 +28,16 @@ inline constexpr std::size_t kDoublingMaxBytes = std::size_t{128} * 1024;
 /// Sum on all ranks by the algorithm that is fastest for this length and world size, or by
 /// options.sum_route.
 void all_reduce(Call& call, Span<std::byte> values, const Reduction& sum,
-                const GroupOptions& options);
+                const GroupOptions& options, const TreeCut& cut);
 /// What `automatic` chooses.
 [[nodiscard]] SumRoute route_of(std::size_t bytes, int world_size);
 
-/// Sum on all ranks in ceil(log2(W)) rounds of all bytes.  Shapes: values at most kScratchBytes.
+/// Sum on all ranks in as many rounds of all bytes as the tree above the cut is high, ceil(log2(W))
+/// in rank order.  Shapes: values at most kScratchBytes.
 /// Source: Thakur, Rabenseifner & Gropp 2005, "Optimization of collective communication operations
 /// in MPICH".
-void doubling_allreduce(Call& call, Span<std::byte> values, const Reduction& sum);
+void doubling_allreduce(Call& call, Span<std::byte> values, const Reduction& sum,
+                        const TreeCut& cut);
 
 /// A rank and the values that it sums; both empty and short slices are allowed.
 struct SliceOwner {
@@ -48,14 +51,16 @@ using SliceOwners = std::vector<SliceOwner>;
 /// Cost: one message of 2/W of the values each way and peer.
 /// Source: Rabenseifner 2004, "Optimization of collective reduction operations" (reduce-scatter,
 /// then all-gather); here both are one exchange between all, and streamed.
-void direct_allreduce(Call& call, const SliceOwners& owners, const Reduction& sum);
+void direct_allreduce(Call& call, const SliceOwners& owners, const Reduction& sum,
+                      const TreeCut& cut);
 /// The first half of it: every owner ends with its own slice's sums.
-void direct_reduce_scatter(Call& call, const SliceOwners& owners, const Reduction& sum);
+void direct_reduce_scatter(Call& call, const SliceOwners& owners, const Reduction& sum,
+                           const TreeCut& cut);
 /// The second half: every owner's slice to all others.
 void direct_all_gather(Call& call, const SliceOwners& owners, const Reduction& sum);
 
 /// Sum on all ranks: reduce-scatter inside groups of `group_size` (a power of two), each slice over
-/// the groups, all-gather inside.
+/// the groups, all-gather inside. In rank order only.
 /// Source: Jia et al. 2018, "Highly scalable deep learning training system with mixed-precision:
 /// training ImageNet in four minutes" (hierarchical all-reduce).
 void two_level_allreduce(Call& call, Span<std::byte> values, const Reduction& sum, int group_size);

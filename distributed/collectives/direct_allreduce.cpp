@@ -1,5 +1,5 @@
 // Direct reduction: each rank owns a slice of the values. It gets this slice from every other rank,
-// adds up in rank order what has come from all, block by block, and sends the sums to all while
+// adds up along the tree what has come from all, block by block, and sends the sums to all while
 // more comes. One message each way and peer: the peer's slice as it is here, and the sums of mine.
 // They alternate block by block, so that sums leave while the cache still holds them; the slice is
 // ahead by what sockets hold, so that nobody waits for sums that are on their way.
@@ -118,10 +118,11 @@ class Window final : public Sink {
 class OwnSlice {
  public:
   /// `rank_index` is this rank's place among those whose values are added.
-  OwnSlice(Span<std::byte> values, const Reduction& sum, std::size_t rank_index,
+  OwnSlice(Span<std::byte> values, const Reduction& sum, const TreeCut& cut, std::size_t rank_index,
            std::size_t rank_count, Span<std::byte> scratch)
       : values_(values),
         sum_(sum),
+        cut_(cut),
         rank_index_(rank_index),
         operands_(rank_count),
         unsealed_(rank_count - 1) {
@@ -154,6 +155,7 @@ class OwnSlice {
  private:
   Span<std::byte> values_;
   const Reduction& sum_;
+  const TreeCut& cut_;
   std::size_t rank_index_;
   std::vector<const std::byte*> operands_;
   std::vector<Window> windows_;
@@ -199,8 +201,8 @@ void OwnSlice::add_up() {
       operands_[i] = window(i).at(summed_);
     }
     std::byte* const into = values_.data() + summed_;
-    add_in_rank_order(into, Span<const std::byte* const>(operands_.data(), operands_.size()),
-                      bytes / sum_.element_bytes, sum_);
+    add_along_tree(into, Span<const std::byte* const>(operands_.data(), operands_.size()),
+                   bytes / sum_.element_bytes, sum_, cut_);
     for (Outgoing& send : sends_) send.append_sums({into, bytes});
     summed_ += bytes;
   }
@@ -209,7 +211,8 @@ void OwnSlice::add_up() {
 
 enum class Half { both, slices, sums };
 
-void exchange(Call& call, const SliceOwners& owners, const Reduction& sum, Half half) {
+void exchange(Call& call, const SliceOwners& owners, const Reduction& sum, const TreeCut& cut,
+              Half half) {
   const auto count = owners.size();
   const auto mine = static_cast<std::size_t>(
       std::find_if(owners.begin(), owners.end(),
@@ -218,7 +221,7 @@ void exchange(Call& call, const SliceOwners& owners, const Reduction& sum, Half 
   TROUPE_CHECK(mine < count);
   if (count == 1) return;
   const Span<std::byte> own = owners[mine].slice;
-  OwnSlice slice(own, sum, mine, count, call.scratch());
+  OwnSlice slice(own, sum, cut, mine, count, call.scratch());
   const bool slices = half != Half::sums;
   const bool sums = half != Half::slices;
   for (std::size_t step = 1; step < count; ++step) {  // nobody is everybody's first
@@ -251,14 +254,16 @@ void exchange(Call& call, const SliceOwners& owners, const Reduction& sum, Half 
 
 }  // namespace
 
-void direct_allreduce(Call& call, const SliceOwners& owners, const Reduction& sum) {
-  exchange(call, owners, sum, Half::both);
+void direct_allreduce(Call& call, const SliceOwners& owners, const Reduction& sum,
+                      const TreeCut& cut) {
+  exchange(call, owners, sum, cut, Half::both);
 }
-void direct_reduce_scatter(Call& call, const SliceOwners& owners, const Reduction& sum) {
-  exchange(call, owners, sum, Half::slices);
+void direct_reduce_scatter(Call& call, const SliceOwners& owners, const Reduction& sum,
+                           const TreeCut& cut) {
+  exchange(call, owners, sum, cut, Half::slices);
 }
 void direct_all_gather(Call& call, const SliceOwners& owners, const Reduction& sum) {
-  exchange(call, owners, sum, Half::sums);
+  exchange(call, owners, sum, TreeCut(static_cast<int>(owners.size())), Half::sums);
 }
 
 }  // namespace troupe

@@ -92,18 +92,16 @@ Reduction reduction_of(DType dtype) {
   return {dtype, sizeof(typename Type::Value), add};
 }
 
-constexpr std::size_t kFew = kMaxOperands;
 // A block of all operands is added before the next: partial sums stay in the level-1 cache.
 constexpr std::size_t kBlockBytes = 4096;
-// Branches of at most kFew ranks need no memory; each doubling above needs one block.
-constexpr std::size_t kDepth = 10;
-static_assert(kFew << kDepth >= kMaxWorldSize);
+// Each level of the tree needs one block, and two leaves need none.
+constexpr std::size_t kDepth = 11;
+static_assert(std::size_t{2} << kDepth >= kMaxWorldSize);
 
-/// The largest power of two below `rank_count` (at least 2): ranks under the tree's left branch.
-std::size_t left_branch(std::size_t rank_count) {
-  std::size_t ranks = 1;
-  while (ranks * 2 < rank_count) ranks *= 2;
-  return ranks;
+/// Whether Reduction::add takes these parts in their order: (a + b) + c, (a + b) + (c + d).
+bool can_add_at_once(const TreeCut& cut, int first, int last) {
+  const int count = last - first;
+  return count <= 2 || (count <= kMaxOperands && cut.middle(first, last) == first + 2);
 }
 
 struct alignas(64) Block {
@@ -112,29 +110,35 @@ struct alignas(64) Block {
 
 class BlockSum {
  public:
-  BlockSum(const Reduction& sum, std::size_t first_byte, std::size_t count)
-      : sum_(sum), first_byte_(first_byte), count_(count) {}
+  BlockSum(const Reduction& sum, const TreeCut& cut, Span<const std::byte* const> operands,
+           std::size_t first_byte, std::size_t count)
+      : sum_(sum), cut_(cut), operands_(operands), first_byte_(first_byte), count_(count) {}
 
   // The left branch goes to `partial`, the right one to `into`: when something is written into what
   // may be an operand, all operands before it have been read.
-  void add(std::byte* into, Span<const std::byte* const> operands, Block* partial) const {
-    if (operands.size() <= kFew) return add_few(into, operands);
-    const std::size_t left = left_branch(operands.size());
-    add(partial->bytes.data(), operands.subspan(0, left), partial + 1);
-    add(into, operands.subspan(left, operands.size() - left), partial + 1);
+  void add(std::byte* into, int first, int last, Block* partial) const {
+    if (can_add_at_once(cut_, first, last)) {
+      return add_few(into, operands_.subspan(static_cast<std::size_t>(first),
+                                             static_cast<std::size_t>(last - first)));
+    }
+    const int middle = cut_.middle(first, last);
+    add(partial->bytes.data(), first, middle, partial + 1);
+    add(into, middle, last, partial + 1);
     const std::byte* const branches[] = {partial->bytes.data(), into};
     sum_.add(into, branches, 2, count_);
   }
 
  private:
   void add_few(std::byte* into, Span<const std::byte* const> operands) const {
-    std::array<const std::byte*, kFew> blocks{};
+    std::array<const std::byte*, kMaxOperands> blocks{};
     std::transform(operands.begin(), operands.end(), blocks.begin(),
                    [this](const std::byte* operand) { return operand + first_byte_; });
     sum_.add(into, blocks.data(), static_cast<int>(operands.size()), count_);
   }
 
   const Reduction& sum_;
+  const TreeCut& cut_;
+  Span<const std::byte* const> operands_;
   std::size_t first_byte_;
   std::size_t count_;
 };
@@ -154,18 +158,18 @@ Reduction sum_of<std::int64_t>() {
   return reduction_of<Int64>(DType::int64);
 }
 
-void add_in_rank_order(std::byte* into, Span<const std::byte* const> operands, std::size_t count,
-                       const Reduction& sum) {
-  TROUPE_CHECK(!operands.empty() && operands.size() <= kMaxWorldSize);
-  if (operands.size() <= kFew) {
-    return sum.add(into, operands.data(), static_cast<int>(operands.size()), count);
-  }
+void add_along_tree(std::byte* into, Span<const std::byte* const> operands, std::size_t count,
+                    const Reduction& sum, const TreeCut& cut) {
+  const int parts = cut.parts();
+  TROUPE_CHECK(operands.size() == static_cast<std::size_t>(parts) &&
+               operands.size() <= kMaxWorldSize);
+  if (can_add_at_once(cut, 0, parts)) return sum.add(into, operands.data(), parts, count);
   std::array<Block, kDepth> partial;
   const std::size_t in_block = kBlockBytes / sum.element_bytes;
   for (std::size_t done = 0; done < count; done += in_block) {
     const std::size_t first_byte = done * sum.element_bytes;
-    BlockSum(sum, first_byte, std::min(in_block, count - done))
-        .add(into + first_byte, operands, partial.data());
+    BlockSum(sum, cut, operands, first_byte, std::min(in_block, count - done))
+        .add(into + first_byte, 0, parts, partial.data());
   }
 }
 

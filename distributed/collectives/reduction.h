@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "core/span.h"
+#include "distributed/tree_cut.h"
 #include "net/frame.h"
 
 namespace troupe {
@@ -41,17 +42,17 @@ inline void add_to(std::byte* into, const std::byte* from, std::size_t count,
   sum.add(into, both, 2, count);
 }
 
-// Rank order: the one order in which values of ranks are added, wherever they are added. It is the
-// binary tree over ranks whose inner nodes begin at multiples of their size, absent ranks left out:
+// The one order in which values of ranks are added, wherever they are added, is that of a TreeCut.
+// Where every rank is a leaf it is rank order:
 //   3 ranks   (x0 + x1) + x2
 //   6 ranks   ((x0 + x1) + (x2 + x3)) + (x4 + x5)
 // The sum of 2^k aligned ranks is a node of the tree, so recursive doubling, binomial trees and
 // sums of sums of groups give these bits, too. docs/algorithms.md.
 
-/// into[i] = the sum of all operands at i in rank order, for `count` elements. `operands` are by
-/// rank, at least one. `into` may be one of the operands, and overlaps none in another way.
-/// Thread: any.  Blocks: no.  Throws: nothing.
-void add_in_rank_order(std::byte* into, Span<const std::byte* const> operands, std::size_t count,
-                       const Reduction& sum);
+/// into[i] = the sum of all operands at i in the order of `cut`, for `count` elements. `operands`
+/// are by part, as many as the cut has. `into` may be one of the operands, and overlaps none in
+/// another way. Thread: any.  Blocks: no.  Throws: nothing.
+void add_along_tree(std::byte* into, Span<const std::byte* const> operands, std::size_t count,
+                    const Reduction& sum, const TreeCut& cut);
 
 }  // namespace troupe

@@ -6,34 +6,23 @@
 namespace troupe {
 namespace {
 
-struct Branches {
-  int lower;       // first rank of the lower one
-  int upper;       // first rank of the upper one
-  int upper_size;  // below 1: there is none
-};
-
-Branches branches_around(int rank, int branch, int world_size) {
-  const int lower = rank / (2 * branch) * (2 * branch);
-  const int upper = lower + branch;
-  return {lower, upper, std::min(branch, world_size - upper)};
-}
-
 bool is_power_of_two(int value) { return value > 0 && (value & (value - 1)) == 0; }
 
 }  // namespace
 
-int partner_of(int rank, int branch, int world_size) {
-  const Branches at = branches_around(rank, branch, world_size);
-  if (at.upper_size < 1) return -1;
-  if (rank >= at.upper) return rank - branch;
-  return at.upper + (rank - at.lower) % at.upper_size;
+int partner_of(int rank, const TreeCut::Join& join) {
+  const bool is_left = rank < join.middle;
+  const int own = is_left ? join.first : join.middle;
+  const int other = is_left ? join.middle : join.first;
+  const int others = is_left ? join.last - join.middle : join.middle - join.first;
+  return other + (rank - own) % others;
 }
 
-Served served_by(int rank, int branch, int world_size) {
-  const Branches at = branches_around(rank, branch, world_size);
-  if (rank >= at.upper) return {rank - branch, at.upper, at.upper_size};
-  const int other = rank + branch;
-  return {other, std::min(other + 1, world_size), 1};
+Served served_by(int rank, const TreeCut::Join& join) {
+  const bool is_left = rank < join.middle;
+  const int ranks = is_left ? join.middle - join.first : join.last - join.middle;
+  if (is_left) return {join.middle + rank - join.first, join.last, ranks};
+  return {join.first + rank - join.middle, join.middle, ranks};
 }
 
 int group_size_for(int world_size, int wanted) {
@@ -74,8 +63,10 @@ std::vector<int> linked_ranks(int rank, int world_size, int group_size) {
   if (world_size <= kMaxMesh) add(group_of(rank, kMaxMesh, world_size));
   for (int distance = 1; distance < world_size; distance *= 2) {
     add({(rank + distance) % world_size, (rank - distance + world_size) % world_size});
-    add({partner_of(rank, distance, world_size)});
-    const Served served = served_by(rank, distance, world_size);
+  }
+  for (const TreeCut::Join& join : TreeCut(world_size).joins_of(rank)) {
+    add({partner_of(rank, join)});
+    const Served served = served_by(rank, join);
     for (int peer = served.begin; peer < served.end; peer += served.step) add({peer});
   }
   add(group_of(rank, group_size, world_size));
@@ -83,7 +74,6 @@ std::vector<int> linked_ranks(int rank, int world_size, int group_size) {
   for (int slice = own.begin; slice < own.end; ++slice) {
     add(slice_owners(slice, group_size, world_size));
   }
-  ranks.erase(-1);
   ranks.erase(rank);
   return {ranks.begin(), ranks.end()};
 }

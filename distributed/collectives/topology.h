@@ -1,7 +1,8 @@
 // Topology: which ranks exchange sums, as functions of ranks alone, so that all ranks agree.
 //
-// A *branch* is 2^k aligned ranks, a node of the tree in which values are added (reduction.h); the
-// last one may be short. A *group* is a branch inside which the two-level all-reduce works first.
+// A *branch* is the ranks below a node of the tree in which values are added (tree_cut.h). A
+// *group* is 2^k aligned ranks, the last one may be short, inside which the two-level all-reduce
+// works first.
 #pragma once
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "core/span.h"
+#include "distributed/tree_cut.h"
 
 namespace troupe {
 
@@ -32,10 +34,9 @@ inline constexpr std::size_t kSliceAlignment = 64;
   return slices_of(values, parts, index, index + 1);
 }
 
-/// Where branches of `branch` ranks (a power of two) are joined in pairs: the rank of the other
-/// branch whose sum `rank` takes, or -1 where there is no other branch. It is `branch` ranks away,
-/// except beside a short branch, whose ranks serve several.
-[[nodiscard]] int partner_of(int rank, int branch, int world_size);
+/// Where two branches are joined, one of them `rank`'s: the rank of the other one whose sum `rank`
+/// takes. It stands there as `rank` does in its own; ranks of the smaller branch serve several.
+[[nodiscard]] int partner_of(int rank, const TreeCut::Join& join);
 /// The ranks that take the sum of this rank's branch from it, as their partner: begin, begin +
 /// step,
 /// ... below end.
@@ -44,7 +45,7 @@ struct Served {
   int end = 0;
   int step = 1;
 };
-[[nodiscard]] Served served_by(int rank, int branch, int world_size);
+[[nodiscard]] Served served_by(int rank, const TreeCut::Join& join);
 
 /// Up to here every rank is linked with every other one: 16 ranks of a machine make 120 links, and
 /// a rank that sums a slice adds 16 operands of a scratch that fits into the level-2 cache.

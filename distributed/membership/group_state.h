@@ -43,14 +43,16 @@ struct JoinedLinks {
 
 class GroupState {
  public:
-  /// Throws: as credentials_of().
+  /// Throws: as credentials_of() and cut_of().
   GroupState(Cluster cluster_in, GroupOptions options_in)
       : cluster(std::move(cluster_in)),
         options(options_in),
+        cut(cut_of(cluster, options)),
         credentials(credentials_of(cluster, options)) {}
 
   const Cluster cluster;
   const GroupOptions options;
+  const TreeCut cut;
   const Credentials credentials;
   /// Whether bytes of this group may be sent outside this machine.
   [[nodiscard]] bool may_leave_machine() const { return credentials.encrypt || options.insecure; }

@@ -1,5 +1,5 @@
-// The three ways in which workers that share memory sum. Each adds in rank order, so the bits are
-// those of every other way.
+// The three ways in which workers that share memory sum. Each adds along the same tree, so the bits
+// are those of every other way.
 //   small      every rank writes its values beside its entry and adds up those of all
 //   by parts   values go through slots, part by part: in step s a rank writes part s, adds its
 //              share of part s-1 over all ranks, and copies the others' shares of part s-2
@@ -44,6 +44,7 @@ SharedMemoryGroup::SharedMemoryGroup(CallEnvironment& environment,
     : segment_(std::move(segment), environment.state.cluster.world_size()),
       rank_(environment.state.cluster.rank),
       world_size_(segment_.world_size()),
+      cut_(environment.state.cut),
       meeting_(environment, segment_),
       operands_(static_cast<std::size_t>(world_size_)) {}
 
@@ -120,7 +121,7 @@ void SharedMemoryGroup::add_small(Span<std::byte> values, const Reduction& sum) 
     operands_[static_cast<std::size_t>(rank)] = meeting_.small_values(rank, values.size());
   }
   operands_[static_cast<std::size_t>(rank_)] = values.data();
-  add_in_rank_order(values.data(), operands_, values.size() / sum.element_bytes, sum);
+  add_along_tree(values.data(), operands_, values.size() / sum.element_bytes, sum, cut_);
 }
 
 void SharedMemoryGroup::add_in_place(const Place& place, std::size_t bytes, const Reduction& sum) {
@@ -134,7 +135,7 @@ void SharedMemoryGroup::add_in_place(const Place& place, std::size_t bytes, cons
     for (int rank = 0; rank < world_size_; ++rank) {
       operands_[static_cast<std::size_t>(rank)] = copy_of(rank) + offset;
     }
-    add_in_rank_order(block.data(), operands_, block.size() / sum.element_bytes, sum);
+    add_along_tree(block.data(), operands_, block.size() / sum.element_bytes, sum, cut_);
     for (int peer = 0; peer < world_size_; ++peer) {
       if (peer != rank_) std::memcpy(copy_of(peer) + offset, block.data(), block.size());
     }
@@ -184,7 +185,7 @@ void SharedMemoryGroup::add_share(Span<std::byte> part, std::size_t slot, const 
     operands_[static_cast<std::size_t>(rank)] = segment_.part_slot(rank, slot) + offset;
   }
   operands_[static_cast<std::size_t>(rank_)] = share.data();
-  add_in_rank_order(share.data(), operands_, share.size() / sum.element_bytes, sum);
+  add_along_tree(share.data(), operands_, share.size() / sum.element_bytes, sum, cut_);
   std::memcpy(segment_.part_slot(rank_, slot) + offset, share.data(), share.size());
 }
 

@@ -70,6 +70,7 @@ class SharedMemoryGroup {
   GroupSegment segment_;
   const int rank_;
   const int world_size_;
+  const TreeCut& cut_;  // the order of sums
   Meeting meeting_;
   std::vector<const std::byte*> operands_;  // by rank; working memory
   std::vector<Buffer> buffers_;

@@ -51,6 +51,9 @@ bool on_gpu(const StrategyOptions& options) { return first_device(options).rfind
 EngineChoice choose_automatically(const StrategyOptions& options) {
   if (!on_gpu(options)) return {Communication::native, "the replicas are on the CPU"};
   if (options.compress != Compression::none) return {Communication::native, "--compress is given"};
+  if (options.virtual_replicas > 0) {
+    return {Communication::native, "by way of host memory: --virtual-replicas is given"};
+  }
   if (const std::string lacks = engine_lacks(Communication::nccl); !lacks.empty()) {
     return {Communication::native, "by way of host memory: there is no nccl, " + lacks};
   }

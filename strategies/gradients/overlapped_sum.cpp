@@ -151,7 +151,7 @@ void OverlappedSum::reduce(const std::vector<NamedTensor>& parameters) {
       sum_buckets(part);
     } else {
       phase_ = Phase::idle;
-      sum_.add_up(place_.replica, part.gradients->flat(), part.summand);
+      add_up(part);
     }
     finite = part.gradients->give_back() && finite;
   }

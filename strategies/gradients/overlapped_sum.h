@@ -55,18 +55,6 @@ class OverlappedSum : public ParameterUpdate {
   void forget();
 
  protected:
-  /// Inside a step: waits until all replicas of this worker are here; see ReplicaThreads::meet.
-  void meet(const std::string& where) { sum_.threads().meet(place_.replica, where); }
-  [[nodiscard]] bool is_alone() const { return sum_.threads().size() == 1; }
-  [[nodiscard]] bool is_first() const { return place_.replica == 0; }
-
- private:
-  /// What a backward pass is in the midst of.
-  enum class Phase {
-    idle,     // none is under way, or its gradients do not count
-    filling,  // gradients are copied to their places as they come
-    summing   // the same, and buckets travel as soon as they are complete
-  };
   /// How gradients are summed.
   enum class Way { undecided, whole, buckets };
   /// Gradients of one optimiser and dtype.
@@ -81,6 +69,24 @@ class OverlappedSum : public ParameterUpdate {
     std::vector<Part> parts;
     Way way = Way::undecided;
   };
+
+  /// Inside a step: waits until all replicas of this worker are here; see ReplicaThreads::meet.
+  void meet(const std::string& where) { sum_.threads().meet(place_.replica, where); }
+  [[nodiscard]] bool is_alone() const { return sum_.threads().size() == 1; }
+  [[nodiscard]] bool is_first() const { return place_.replica == 0; }
+  [[nodiscard]] Set& set_of(const std::vector<NamedTensor>& parameters);
+  /// Sums a part over all replicas. Blocks and throws as reduce().
+  void add_up(const Part& part) {
+    sum_.add_up(place_.replica, part.gradients->flat(), part.summand);
+  }
+
+ private:
+  /// What a backward pass is in the midst of.
+  enum class Phase {
+    idle,     // none is under way, or its gradients do not count
+    filling,  // gradients are copied to their places as they come
+    summing   // the same, and buckets travel as soon as they are complete
+  };
   /// From begin_backward() to the end of reduce().
   struct Pass {
     const Set* set = nullptr;
@@ -91,7 +97,6 @@ class OverlappedSum : public ParameterUpdate {
     std::string in_pieces;             // a parameter whose gradient was added to; "": none
   };
 
-  [[nodiscard]] Set& set_of(const std::vector<NamedTensor>& parameters);
   [[nodiscard]] Part make_part(std::vector<NamedTensor> parameters);
   void watch(Part& part);
   void start(const Set& set, Way way);

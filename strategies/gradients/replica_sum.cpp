@@ -12,19 +12,16 @@
 
 namespace troupe::detail {
 
-at::Tensor sum_in_rank_order(std::vector<at::Tensor> operands) {
-  TROUPE_CHECK(!operands.empty());
-  for (std::size_t branch = 1; branch < operands.size(); branch *= 2) {
-    for (std::size_t lower = 0; lower + branch < operands.size(); lower += 2 * branch) {
-      at::Tensor& sum = operands[lower];
-      const at::Tensor& upper = operands[lower + branch];
-      sum = sum.is_sparse() ? (sum + upper).coalesce() : sum.add_(upper.to(sum.device()));
-    }
-  }
-  return operands.front();
-}
-
 namespace {
+
+at::Tensor sum_of_parts(const std::vector<at::Tensor>& operands, const TreeCut& cut, int first,
+                        int last) {
+  if (last - first == 1) return operands[static_cast<std::size_t>(first)];
+  const int middle = cut.middle(first, last);
+  const at::Tensor sum = sum_of_parts(operands, cut, first, middle);
+  const at::Tensor upper = sum_of_parts(operands, cut, middle, last);
+  return sum.is_sparse() ? (sum + upper).coalesce() : sum.add_(upper.to(sum.device()));
+}
 
 /// The group tells summands apart, and has no words for them.
 [[noreturn]] void throw_named(const DesyncError& error, const Summand& summand) {
@@ -41,8 +38,18 @@ void sum_over_workers(Engine& engine, const at::Tensor& flat, const Summand& sum
 
 }  // namespace
 
-ReplicaSum::ReplicaSum(ReplicaThreads& threads)
-    : threads_(threads), flats_(static_cast<std::size_t>(threads.size())) {}
+at::Tensor sum_along_tree(std::vector<at::Tensor> operands, const TreeCut& cut) {
+  TROUPE_CHECK_EQ(operands.size(), static_cast<std::size_t>(cut.parts()));
+  return sum_of_parts(operands, cut, 0, cut.parts());
+}
+
+at::Tensor sum_in_rank_order(std::vector<at::Tensor> operands) {
+  const TreeCut cut(static_cast<int>(operands.size()));
+  return sum_along_tree(std::move(operands), cut);
+}
+
+ReplicaSum::ReplicaSum(ReplicaThreads& threads, TreeCut cut)
+    : threads_(threads), cut_(std::move(cut)), flats_(static_cast<std::size_t>(threads.size())) {}
 
 at::Tensor ReplicaSum::make_buffer(int replica, std::int64_t count,
                                    const at::TensorOptions& options, const Summand& summand) try {
@@ -55,10 +62,7 @@ at::Tensor ReplicaSum::make_buffer(int replica, std::int64_t count,
 
 void ReplicaSum::add_up(int replica, const at::Tensor& flat, const Summand& summand) {
   const auto own = static_cast<std::size_t>(replica);
-  if (threads_.size() == 1) {
-    if (engine_ != nullptr) sum_over_workers(*engine_, flat, summand);
-    return;
-  }
+  if (threads_.size() == 1) return add_over_workers(flat, summand);
   const torch::NoGradGuard no_grad;
   flats_[own] = flat;
   threads_.meet(replica, summand.what);
@@ -70,6 +74,10 @@ void ReplicaSum::add_up(int replica, const at::Tensor& flat, const Summand& summ
   if (replica != 0) flat.copy_(flats_[0]);
   // Nobody may write into its values again before all have read replica 0's.
   threads_.meet(replica, summand.what);
+}
+
+void ReplicaSum::add_over_workers(const at::Tensor& flat, const Summand& summand) {
+  if (engine_ != nullptr) sum_over_workers(*engine_, flat, summand);
 }
 
 void ReplicaSum::add_slice(int replica) {
@@ -88,7 +96,7 @@ void ReplicaSum::add_slice(int replica) {
     TROUPE_CHECK_EQ(flat.numel(), size);
     slices.push_back(flat.narrow(0, begin, count));
   }
-  const at::Tensor total = sum_in_rank_order(std::move(slices));
+  const at::Tensor total = sum_along_tree(std::move(slices), cut_);
   if (engine_ != nullptr) return;  // there are more to come
   for (std::size_t i = 1; i < flats_.size(); ++i) {
     flats_[i].narrow(0, begin, count).copy_(total);

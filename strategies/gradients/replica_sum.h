@@ -9,20 +9,24 @@
 #include <cstdint>
 #include <vector>
 
+#include "distributed/tree_cut.h"
 #include "strategies/engines/engine.h"
 #include "strategies/replicas/replica_threads.h"
 
 namespace troupe::detail {
 
-/// The sum of `operands`, which are by rank and all dense or all sparse, in the order of
-/// distributed/collectives/rank_order.h. A dense sum is in the first one's memory, and the others'
-/// values are used up; sparse tensors are coalesced after each addition.
+/// The sum of `operands`, which are by part of `cut` and all dense or all sparse, in its order
+/// (distributed/tree_cut.h). A dense sum is in the first one's memory, and the others' values are
+/// used up; sparse tensors are coalesced after each addition.
+[[nodiscard]] at::Tensor sum_along_tree(std::vector<at::Tensor> operands, const TreeCut& cut);
+/// The same where each operand is a leaf.
 [[nodiscard]] at::Tensor sum_in_rank_order(std::vector<at::Tensor> operands);
 
 class ReplicaSum {
  public:
-  /// `threads` outlives this object. The worker is alone until use() is called.
-  explicit ReplicaSum(ReplicaThreads& threads);
+  /// `threads` outlives this object; `cut` is the order in which their replicas are added. The
+  /// worker is alone until use() is called.
+  ReplicaSum(ReplicaThreads& threads, TreeCut cut);
 
   /// From now on sums continue over the workers, by `engine`, which outlives this object.
   /// `during_backward`: gradients are summed then, where they can be; the same on every worker.
@@ -32,13 +36,17 @@ class ReplicaSum {
   }
 
   /// Replaces `flat` [n], contiguous, float32 or float64, by its sum over all replicas of all
-  /// workers; every replica ends with the same bits. Replicas are added in their order as
-  /// distributed/collectives/reduction.h says, whatever thread is first, so a run repeats bit for
-  /// bit; where every worker has the same power of two of them, the sum over the workers continues
-  /// in that order over all replicas. `summand` says what the values are. Shapes: the same n on
-  /// every replica. Collective: yes. Throws: as ReplicaThreads::meet and Engine::all_reduce. Cost:
-  /// each replica adds one slice for all; two meetings, four with an engine.
+  /// workers; every replica ends with the same bits. Replicas are added in the order of the cut,
+  /// whatever thread is first, so a run repeats bit for bit; where every worker has the same power
+  /// of two of them, the sum over the workers continues in that order over all replicas. `summand`
+  /// says what the values are. Shapes: the same n on every replica. Collective: yes. Throws: as
+  /// ReplicaThreads::meet and Engine::all_reduce. Cost: each replica adds one slice for all; two
+  /// meetings, four with an engine.
   void add_up(int replica, const at::Tensor& flat, const Summand& summand);
+
+  /// The second half of add_up(), for values that the worker has one of: replaces `flat` by its sum
+  /// over the workers.  Collective: yes, by one thread.  Throws: as Engine::all_reduce.
+  void add_over_workers(const at::Tensor& flat, const Summand& summand);
 
   /// Memory for a replica's values of `summand`, [count], as Engine::make_buffer gives it to the
   /// replica that speaks for the worker. Collective: yes.  Throws: as Engine::make_buffer.
@@ -59,6 +67,7 @@ class ReplicaSum {
   void add_slice(int replica);
 
   ReplicaThreads& threads_;
+  const TreeCut cut_;
   Engine* engine_ = nullptr;
   bool during_backward_ = false;
   // By replica; each writes its own entry before a meeting and reads the others' after it.

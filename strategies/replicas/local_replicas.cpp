@@ -172,17 +172,6 @@ bool looks_random(const torch::nn::Module& module) {
   return type.find("drop") != std::string::npos || type.find("rrelu") != std::string::npos;
 }
 
-/// The name of the first submodule that looks random by the name of its type (dropout of every
-/// kind, RReLU); "" where there is none. What a forward function draws by itself cannot be seen.
-std::string random_layer(const Replica& replica) {
-  for (const auto& [model_name, model] : replica.models()) {
-    for (const auto& item : model->named_modules(model_name)) {
-      if (looks_random(*item.value())) return item.key();
-    }
-  }
-  return "";
-}
-
 void warn_of_shared_generator(const TrainState& state) {
   const auto on_cpu = [](const auto& replica) { return replica->place().device.is_cpu(); };
   const auto sharing = std::count_if(state.replicas.begin(), state.replicas.end(), on_cpu);
@@ -195,18 +184,64 @@ void warn_of_shared_generator(const TrainState& state) {
 
 }  // namespace
 
+std::string random_layer(const Replica& replica) {
+  for (const auto& [model_name, model] : replica.models()) {
+    for (const auto& item : model->named_modules(model_name)) {
+      if (looks_random(*item.value())) return item.key();
+    }
+  }
+  return "";
+}
+
+void run_replicas(ReplicaThreads& threads, const std::vector<c10::Device>& devices,
+                  const std::function<void(int)>& work) {
+  // Modes and profilers that the caller has switched on are switched on for its replicas.
+  const at::ThreadLocalState callers;
+  threads.run([&](int replica) {
+    const c10::Device& own = devices[static_cast<std::size_t>(replica)];
+    std::optional<at::ThreadLocalStateGuard> guard;
+    if (replica != 0) guard.emplace(callers);
+    c10::OptionalDeviceGuard device;  // kCUDA without a number means the replica's GPU in its hooks
+    if (!own.is_cpu()) device.reset_device(own);
+    work(replica);
+  });
+}
+
+Standing standing_of(const char* name, const StrategyOptions& options) {
+  const int workers = options.cluster.world_size();
+  const int local = options.local_replicas();
+  Standing standing{name, options.cluster.rank, workers, local, workers * local};
+  if (const auto hosting = hosting_of(options)) {
+    standing.virtual_replicas = hosting->virtual_replicas;
+    standing.first_hosted = hosting->block.begin;
+    standing.hosted = hosting->block.size();
+  }
+  return standing;
+}
+
 LocalReplicas::LocalReplicas(const StrategyOptions& options, const MakeUpdate& make_update)
-    : devices_(replica_devices(options)),
+    : hosting_(hosting_of(options)),
+      devices_(replica_devices(options)),
       first_(options.cluster.rank * options.local_replicas()),
       count_(options.cluster.world_size() * options.local_replicas()),
       step_(options.step),
       threads_(threads_of(options)),
-      sum_(threads_) {
+      sum_(threads_, hosting_ ? hosting_->devices : TreeCut(threads_.size())) {
+  std::vector<BlockSum*> blocks;
   for (int i = 0; i < size(); ++i) {
-    const OverlappedSum::Place place{i, first_, count_};
-    updates_.push_back(make_update ? make_update(sum_, place, options.buckets)
-                                   : std::make_unique<OverlappedSum>(sum_, place, options.buckets));
+    const OverlappedSum::Place place{i, first_, hosting_ ? hosting_->virtual_replicas : count_};
+    if (hosting_) {
+      const BlockSum::Width width{hosting_->virtual_replicas, hosting_->all_devices};
+      auto block = std::make_unique<BlockSum>(sum_, place, options.buckets, width);
+      blocks.push_back(block.get());
+      updates_.push_back(std::move(block));
+    } else {
+      updates_.push_back(make_update
+                             ? make_update(sum_, place, options.buckets)
+                             : std::make_unique<OverlappedSum>(sum_, place, options.buckets));
+    }
   }
+  if (hosting_) virtual_.emplace(*hosting_, devices_, threads_, sum_, std::move(blocks));
 }
 
 TrainState LocalReplicas::make(const Hooks& hooks, std::uint64_t seed) {
@@ -214,11 +249,17 @@ TrainState LocalReplicas::make(const Hooks& hooks, std::uint64_t seed) {
   for (int i = 0; i < size(); ++i) {
     const auto own = static_cast<std::size_t>(i);
     updates_[own]->forget();
-    const ReplicaPlace place{first_ + i, count_, devices_[own]};
+    const ReplicaPlace place = hosting_ ? ReplicaPlace{hosting_->of_device(i).begin,
+                                                       hosting_->virtual_replicas, devices_[own]}
+                                        : ReplicaPlace{first_ + i, count_, devices_[own]};
     state.replicas.push_back(make_replica(hooks, place, seed, *updates_[own], step_));
   }
   check_equal_models(state);
   copy_first_to_all(state);
+  if (virtual_) {
+    virtual_->begin(state, seed);
+    return state;
+  }
   start_random_streams(state, seed);
   if (first_ == 0) warn_of_shared_generator(state);
   return state;
@@ -241,16 +282,11 @@ void LocalReplicas::start_random_streams(const TrainState& state, std::uint64_t 
 std::vector<StepResult> LocalReplicas::run(const Step& step, TrainState& state,
                                            const DistributedBatch& batch, Phase phase) {
   TROUPE_CHECK_EQ(state.replicas.size(), static_cast<std::size_t>(size()));
+  if (virtual_) return virtual_->run(step, state, batch, phase);
   TROUPE_CHECK_EQ(batch.replicas.size(), state.replicas.size());
   std::vector<StepResult> results(state.replicas.size());
-  // Modes and profilers that the caller has switched on are switched on for its replicas.
-  const at::ThreadLocalState callers;
-  threads_.run([&](int replica) {
+  run_replicas(threads_, devices_, [&](int replica) {
     const auto own = static_cast<std::size_t>(replica);
-    std::optional<at::ThreadLocalStateGuard> guard;
-    if (replica != 0) guard.emplace(callers);
-    c10::OptionalDeviceGuard device;  // kCUDA without a number means the replica's GPU in its hooks
-    if (!devices_[own].is_cpu()) device.reset_device(devices_[own]);
     results[own] =
         run_on_replica(step, *state.replicas[own], batch.replicas[own], phase, state.step);
   });

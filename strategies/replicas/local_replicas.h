@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "distributed/worker_group.h"
@@ -15,6 +17,7 @@
 #include "strategies/gradients/overlapped_sum.h"
 #include "strategies/gradients/replica_sum.h"
 #include "strategies/replicas/replica_threads.h"
+#include "strategies/replicas/virtual_replicas.h"
 #include "strategies/strategy.h"
 
 namespace troupe::detail {
@@ -35,6 +38,18 @@ namespace troupe::detail {
 [[nodiscard]] StepResult run_on_replica(const Step& step, Replica& replica, const Batch& batch,
                                         Phase phase, std::int64_t steps);
 
+/// Calls `work(replica)` for every replica of `threads` at once, with the caller's modes, on its
+/// device.  Blocks and throws: as ReplicaThreads::run.
+void run_replicas(ReplicaThreads& threads, const std::vector<c10::Device>& devices,
+                  const std::function<void(int)>& work);
+
+/// The name of the first submodule that looks random by the name of its type (dropout of every
+/// kind, RReLU); "" where there is none. What a forward function draws by itself cannot be seen.
+[[nodiscard]] std::string random_layer(const Replica& replica);
+
+/// What a strategy of these options is, constructed.  Throws: as hosting_of().
+[[nodiscard]] Standing standing_of(const char* name, const StrategyOptions& options);
+
 class LocalReplicas {
  public:
   /// What a replica does with its gradients: an OverlappedSum, or a kind derived from it.
@@ -42,7 +57,7 @@ class LocalReplicas {
       ReplicaSum& sum, const OverlappedSum::Place& place, const BucketOptions& options)>;
 
   /// One replica for each device that the options name. The worker is alone until use() is called.
-  /// `make_update` unset: plain OverlappedSums.
+  /// `make_update` unset: plain OverlappedSums. With virtual replicas it is not used.
   /// Throws: ConfigError and EnvironmentError for invalid devices.
   explicit LocalReplicas(const StrategyOptions& options, const MakeUpdate& make_update = nullptr);
 
@@ -60,14 +75,14 @@ class LocalReplicas {
   /// first's parameters and buffers. Throws: ConfigError when the models differ.
   [[nodiscard]] TrainState make(const Hooks& hooks, std::uint64_t seed);
 
-  /// `step` on every replica at once, on its device; results by replica. Throws: what the lowest
-  /// replica's step threw.
+  /// As Strategy::run. Throws: what the lowest replica's step threw.
   [[nodiscard]] std::vector<StepResult> run(const Step& step, TrainState& state,
                                             const DistributedBatch& batch, Phase phase);
 
  private:
   void start_random_streams(const TrainState& state, std::uint64_t seed) const;
 
+  const std::optional<Hosting> hosting_;  // of virtual replicas; unset: there are none
   std::vector<c10::Device> devices_;
   int first_;  // replica's number among those of all workers
   int count_;  // of all workers
@@ -75,6 +90,7 @@ class LocalReplicas {
   ReplicaThreads threads_;
   ReplicaSum sum_;
   std::vector<std::unique_ptr<OverlappedSum>> updates_;  // by replica
+  std::optional<VirtualReplicas> virtual_;
 };
 
 /// Parameters, then buffers.

@@ -1,14 +1,12 @@
 // RunSnapshot, the way out: from the workers' memory to the chief's copy.
-#include <ATen/Parallel.h>
 #include <torch/types.h>
-#include <torch/version.h>
 
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
-#include "core/machine.h"
 #include "hooks/replica_driver.h"
+#include "strategies/device.h"
 #include "strategies/gradients/optimizer_state.h"
 #include "tensors/tensor_file.h"
 #include "train/checkpoint/random_streams.h"
@@ -31,11 +29,11 @@ std::vector<c10::Device> devices_of(const TrainState& state) {
 }
 
 nlohmann::json arithmetic() {
-  static const Machine machine = inspect_machine();  // looked at once; it does not change
-  return {{"libtorch", TORCH_VERSION},
-          {"cpu_capability", machine.cpu_capability},
-          {"blas", machine.blas.path},
-          {"compute_threads", at::get_num_threads()}};
+  const Arithmetic here = arithmetic_here();
+  return {{"libtorch", here.libtorch},
+          {"cpu_capability", here.cpu_capability},
+          {"blas", here.blas},
+          {"compute_threads", here.compute_threads}};
 }
 
 }  // namespace detail
@@ -49,13 +47,27 @@ at::Tensor doubles(const std::vector<double>& values) {
   return torch::tensor(values, torch::kFloat64);
 }
 
+at::Tensor running_losses(const TrainState& state) {
+  std::vector<double> losses;
+  for (const LossSum& loss : state.epoch_loss.sums()) losses.push_back(loss.total);
+  return doubles(losses);
+}
+
+/// What all workers have alike where there are virtual replicas, beside the model.
+std::vector<NamedTensor> common_state(const TrainState& state) {
+  Replica& replica = *state.replicas.front();
+  std::vector<NamedTensor> tensors = states_of(random_streams({replica.place().device}));
+  tensors.emplace_back(kLosses, running_losses(state));
+  tensors.emplace_back(kMetrics,
+                       doubles(detail::ReplicaDriver(replica).metrics(Phase::train).sums()));
+  return tensors;
+}
+
 /// What this worker has of its own: random state, running loss and what its strategy keeps, and
 /// each replica's buffers and running metrics.
 std::vector<NamedTensor> own_state(const Strategy& strategy, const TrainState& state) {
-  std::vector<double> losses;
-  for (const LossSum& loss : state.epoch_loss.sums()) losses.push_back(loss.total);
   std::vector<NamedTensor> tensors = states_of(random_streams(devices_of(state)));
-  tensors.emplace_back(kLosses, doubles(losses));
+  tensors.emplace_back(kLosses, running_losses(state));
   for (std::size_t i = 0; i < state.replicas.size(); ++i) {
     Replica& replica = *state.replicas[i];
     const std::string prefix = replica_prefix(i);
@@ -126,6 +138,7 @@ json facts_of(Strategy& strategy, const TrainState& state, const DataIdentity& d
       {"train_examples", data.examples}, {"batch_size", data.global_batch}, {"seed", data.seed}};
   facts["world_size"] = strategy.pace().voices();
   facts["local_replicas"] = strategy.local_replicas();
+  if (strategy.virtual_replicas() > 0) facts["virtual_replicas"] = strategy.virtual_replicas();
   facts["arithmetic"] = arithmetic();
   json names = json::array();
   json examples = json::array();
@@ -180,15 +193,20 @@ RunSnapshot capture(Strategy& strategy, const TrainState& state, const DataIdent
       optimizer_tensors.emplace_back(text(name, "/", tensor_name), tensor);
     }
   }
-  auto workers = gather_own(strategy, state);
+  const bool is_common = strategy.virtual_replicas() > 0;
+  std::vector<std::vector<NamedTensor>> workers;
+  if (!is_common) workers = gather_own(strategy, state);
   if (!strategy.is_chief()) return {};
 
   describe_learning(state, snapshot.facts);
   if (state.averages) snapshot.files[kAveragesFile] = copied(state.averages->values);
   std::vector<NamedTensor>& model = snapshot.files[kModelFile] = copied(replica.parameters());
-  for (auto& buffer : common_buffers(replica.buffers(), workers, state.replicas.size())) {
+  for (auto& buffer : is_common
+                          ? copied(replica.buffers())
+                          : common_buffers(replica.buffers(), workers, state.replicas.size())) {
     model.push_back(std::move(buffer));
   }
+  if (is_common) snapshot.files[kCommonFile] = copied(common_state(state));
   snapshot.files[kOptimizersFile] = copied(optimizer_tensors);
   for (std::size_t rank = 0; rank < workers.size(); ++rank) {
     snapshot.files[worker_file(static_cast<int>(rank))] = std::move(workers[rank]);

@@ -89,6 +89,30 @@ void warn_of_other_arithmetic(const json& saved) {
   }
 }
 
+/// The virtual replicas are a part of the numbers, as the arithmetic is where there are any: with
+/// others a run would not have the bits that they promise.
+void check_virtual_replicas(const Strategy& strategy, const json& facts) {
+  const int then = facts.value("virtual_replicas", 0);
+  const int now = strategy.virtual_replicas();
+  if (then != now) {
+    throw ConfigError(
+        text("the checkpoint was made with --virtual-replicas ", then, ", now it is ", now, "."),
+        "use the former value, or another --model-dir, which with_warm_start can "
+        "start from this one's weights.");
+  }
+  if (now == 0) return;
+  const json present = arithmetic();
+  const json& saved = facts.at("arithmetic");
+  for (const auto& [key, here] : present.items()) {
+    if (saved.value(key, json()) == here) continue;
+    throw ConfigError(
+        text("the checkpoint was made with ", key, " ", saved.value(key, json()).dump(),
+             ", now it is ", here.dump(), ", which rounds differently."),
+        "resume with --threads, LibTorch, BLAS and processor as they were; without "
+        "--virtual-replicas, with_warm_start can start from the weights.");
+  }
+}
+
 void check_data(const json& saved, const DataIdentity& data) {
   const auto check = [&](const char* key, const char* flag, const std::string& now) {
     const std::string then = saved.at(key).dump();
@@ -183,6 +207,15 @@ void restore_own(Strategy& strategy, TrainState& state, const ChiefsSnapshot& ch
   }
 }
 
+/// With virtual replicas every worker has all of it, whatever the layout; sums over a worker's
+/// replicas are the first one's.
+void restore_common(const TrainState& state, const ChiefsSnapshot& chiefs, RunningSums& sums) {
+  const auto common = chiefs.file(kCommonFile);
+  restore_states(random_streams({state.replicas.front()->place().device}), common);
+  add_to(sums.losses, find(common, kLosses));
+  add_to(sums.metrics[0], find(common, kMetrics));
+}
+
 /// In another layout the chief takes all workers' sums, and the rest starts anew.
 void restore_for_others(Strategy& strategy, const TrainState& state, const RunSnapshot& snapshot,
                         const Layout& former, std::uint64_t seed, RunningSums& sums) {
@@ -222,7 +255,9 @@ void restore_workers(Strategy& strategy, TrainState& state, const ChiefsSnapshot
                    {state.replicas.size(), std::vector<double>(metric_sums, 0.0)}};
   const Layout former{chiefs.facts.at("world_size").get<int>(),
                       chiefs.facts.value("local_replicas", 1)};
-  if (former == Layout{strategy.pace().voices(), strategy.local_replicas()}) {
+  if (strategy.virtual_replicas() > 0) {
+    restore_common(state, chiefs, sums);
+  } else if (former == Layout{strategy.pace().voices(), strategy.local_replicas()}) {
     restore_own(strategy, state, chiefs, former.workers, sums);
   } else {
     restore_for_others(strategy, state, snapshot, former, seed, sums);
@@ -309,8 +344,10 @@ void check_own_states(const RunSnapshot& snapshot) {
   } catch (const json::exception& error) {
     throw damaged("manifest.json", text("is not complete (", json_message(error), ")"));
   }
-  for (int rank = 0; rank < workers; ++rank) {
-    const std::string name = worker_file(rank);
+  std::vector<std::string> names;
+  for (int rank = 0; rank < workers; ++rank) names.push_back(worker_file(rank));
+  if (snapshot.facts.contains("virtual_replicas")) names = {kCommonFile};
+  for (const std::string& name : names) {
     const auto file = snapshot.files.find(name);
     if (file == snapshot.files.end()) throw damaged(name, "is missing");
     const auto& tensors = file->second;
@@ -337,6 +374,7 @@ void restore(Strategy& strategy, TrainState& state, const DataIdentity& data,
   try {
     ChiefsSnapshot chiefs(strategy, snapshot);
     check_data(chiefs.facts.at("data"), data);
+    check_virtual_replicas(strategy, chiefs.facts);
     if (strategy.is_chief()) warn_of_other_arithmetic(chiefs.facts.at("arithmetic"));
     keep_base_rates(strategy, state, chiefs.facts);
     restore_replicas(state, chiefs);

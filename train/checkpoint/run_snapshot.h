@@ -43,9 +43,11 @@ void check_own_states(const RunSnapshot& snapshot);
 /// Puts the state that the chief passes in back, on every replica of every worker. With the numbers
 /// of workers and replicas that it was captured at, the next step is the one that would have
 /// followed, bit for bit. With others, weights, optimisers and data position are restored, buffers
-/// are the mean over the former replicas, and random streams start anew. Shapes: `snapshot` is read
-/// on the chief only. Collective: yes. Throws: CheckpointError when it does not fit the model,
-/// ConfigError when it does not fit the data; on every rank.
+/// are the mean over the former replicas, and random streams start anew. With virtual replicas it
+/// is the same on any number of workers and replicas, bit for bit. Shapes: `snapshot` is read on
+/// the chief only. Collective: yes. Throws: CheckpointError when it does not fit the model,
+/// ConfigError when it does not fit the data, the number of virtual replicas, or, with those, the
+/// arithmetic; on every rank.
 void restore(Strategy& strategy, TrainState& state, const DataIdentity& data,
              const RunSnapshot& snapshot);
 
@@ -56,6 +58,8 @@ namespace detail {
 inline constexpr char kModelFile[] = "model.safetensors";
 inline constexpr char kOptimizersFile[] = "optimizers.safetensors";
 inline constexpr char kAveragesFile[] = "averages.safetensors";
+/// Instead of the workers' files where there are virtual replicas: all workers hold the same.
+inline constexpr char kCommonFile[] = "common.safetensors";
 inline std::string worker_file(int rank) { return text("worker-", rank, ".safetensors"); }
 
 inline constexpr char kLosses[] = "losses";

@@ -49,8 +49,9 @@ void check_order(const Reduction& sum, const Add& add) {
         for (std::size_t rank = 0; rank < ranks; ++rank) {
           at.push_back(reinterpret_cast<const std::byte*>(working[rank].data()));
         }
-        troupe::add_in_rank_order(reinterpret_cast<std::byte*>(working[place].data()),
-                                  Span<const std::byte* const>(at.data(), at.size()), count, sum);
+        troupe::add_along_tree(reinterpret_cast<std::byte*>(working[place].data()),
+                               Span<const std::byte* const>(at.data(), at.size()), count, sum,
+                               troupe::TreeCut(static_cast<int>(ranks)));
         CAPTURE(ranks);
         CAPTURE(count);
         CAPTURE(place);

@@ -35,8 +35,9 @@ TEST_SUITE("distributed") {
           for (const int peer : peers) check(rank, peer);
           for (int distance = 1; distance < world_size; distance *= 2) {
             check(rank, (rank + distance) % world_size);
-            const int partner = partner_of(rank, distance, world_size);
-            if (partner >= 0) check(rank, partner);
+          }
+          for (const TreeCut::Join& join : TreeCut(world_size).joins_of(rank)) {
+            check(rank, partner_of(rank, join));
           }
           for (const int peer : group_of(rank, size, world_size)) check(rank, peer);
           const OwnedSlices own = owned_slices(rank, size, world_size);
@@ -52,21 +53,21 @@ TEST_SUITE("distributed") {
   }
 
   TEST_CASE("partner_of: who takes from whom and who gives to whom is the same") {
-    for (int world_size = 1; world_size <= 40; ++world_size) {
-      for (int branch = 1; branch < world_size; branch *= 2) {
-        std::vector<int> taken_from(static_cast<std::size_t>(world_size), -1);
-        for (int rank = 0; rank < world_size; ++rank) {
-          const Served served = served_by(rank, branch, world_size);
+    for (int lower = 1; lower <= 20; ++lower) {
+      for (int upper = 1; upper <= 20; ++upper) {
+        const TreeCut::Join join{3, 3 + lower, 3 + lower + upper};
+        std::vector<int> taken_from(static_cast<std::size_t>(join.last), -1);
+        for (int rank = join.first; rank < join.last; ++rank) {
+          const Served served = served_by(rank, join);
           for (int peer = served.begin; peer < served.end; peer += served.step) {
             CHECK(taken_from[static_cast<std::size_t>(peer)] == -1);
             taken_from[static_cast<std::size_t>(peer)] = rank;
           }
         }
-        for (int rank = 0; rank < world_size; ++rank) {
-          const int partner = partner_of(rank, branch, world_size);
+        for (int rank = join.first; rank < join.last; ++rank) {
+          const int partner = partner_of(rank, join);
           CHECK(partner == taken_from[static_cast<std::size_t>(rank)]);
-          // Of the other branch of the same pair.
-          if (partner >= 0) CHECK((rank / branch ^ partner / branch) == 1);
+          CHECK((rank < join.middle) != (partner < join.middle));
         }
       }
     }

@@ -1,0 +1,98 @@
+#include "strategies/gradients/block_sum.h"
+
+#include <torch/types.h>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "hooks/replica_driver.h"
+
+namespace troupe::detail {
+
+void BlockSum::begin_step() {
+  updates_.clear();
+  next_ = 0;
+  is_first_replica_ = true;
+}
+
+void BlockSum::refuse_order() const {
+  throw ConfigError(
+      "train_step called apply_gradients for other optimisers, or in another order, on one virtual "
+      "replica than on another.",
+      "make train_step call apply_gradients equally often, in the same order, on every replica.");
+}
+
+bool BlockSum::postpone(const std::string& optimizer, const std::vector<NamedTensor>& parameters) {
+  if (is_first_replica_) {
+    const Set* const set = parameters.empty() ? nullptr : &set_of(parameters);
+    updates_.push_back({optimizer, &parameters, set, {}, {}});
+    if (set != nullptr) updates_.back().sums.resize(set->parts.size());
+  }
+  if (next_ == updates_.size() || updates_[next_].optimizer != optimizer) refuse_order();
+  Update& update = updates_[next_++];
+  for (std::size_t i = 0; i < update.sums.size(); ++i) {
+    FlatGradients& gradients = *update.set->parts[i].gradients;
+    gradients.start();
+    gradients.fill();
+    update.sums[i].push(gradients.flat());
+  }
+  return true;
+}
+
+void BlockSum::end_replica() {
+  if (next_ != updates_.size()) refuse_order();
+  next_ = 0;
+  is_first_replica_ = false;
+}
+
+void BlockSum::skip_replica() {
+  for (Update& update : updates_) {
+    for (std::size_t i = 0; i < update.sums.size(); ++i) {
+      update.sums[i].push(torch::zeros_like(update.set->parts[i].gradients->flat()));
+    }
+  }
+}
+
+void BlockSum::sum_updates() {
+  const torch::NoGradGuard no_grad;
+  for (Update& update : updates_) {
+    bool finite = true;
+    for (std::size_t i = 0; i < update.sums.size(); ++i) {
+      const Part& part = update.set->parts[i];
+      part.gradients->flat().copy_(update.sums[i].take());
+      add_up(part);
+      finite = part.gradients->give_back() && finite;
+      // A later update of the same optimiser uses the same memory.
+      update.totals.push_back(updates_.size() > 1 ? part.gradients->flat().clone() : at::Tensor());
+    }
+    if (!finite) check_finite_gradients(*update.parameters);
+  }
+}
+
+void BlockSum::take_steps(Replica& replica) {
+  for (const Update& update : updates_) {
+    for (std::size_t i = 0; i < update.totals.size(); ++i) {
+      if (!update.totals[i].defined()) continue;
+      FlatGradients& gradients = *update.set->parts[i].gradients;
+      {
+        const torch::NoGradGuard no_grad;
+        gradients.flat().copy_(update.totals[i]);
+      }
+      (void)gradients.give_back();
+    }
+    ReplicaDriver(replica).finish_update(update.optimizer);
+  }
+}
+
+void BlockSum::sum(const at::Tensor& flat, const std::string& what) {
+  if (width_.virtual_replicas != width_.devices) {
+    throw ConfigError(
+        text(what, " needs all replicas at the same time, and --virtual-replicas ",
+             width_.virtual_replicas, " are computed one after the other on ", width_.devices,
+             width_.devices == 1 ? " device." : " devices."),
+        "use BatchNorm, whose statistics are each virtual replica's own, or as many workers and "
+        "--replicas as there are virtual replicas.");
+  }
+  OverlappedSum::sum(flat, what);
+}
+
+}  // namespace troupe::detail

@@ -1,0 +1,69 @@
+// BlockSum: the updates of a device whose virtual replicas run one after the other. The gradients
+// of each are added to those before it; when all have run, each update of the step is summed over
+// devices and workers, and only after the last sum do optimisers take their steps. So a step either
+// has all its sums, or has changed no weight.
+//
+// Thread rule: the device's thread, but for take_steps(), whose thread may be another one.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "hooks/replica.h"
+#include "strategies/gradients/overlapped_sum.h"
+#include "strategies/gradients/tree_sum.h"
+
+namespace troupe::detail {
+
+class BlockSum final : public OverlappedSum {
+ public:
+  /// Virtual replicas, and devices of all workers.
+  struct Width {
+    int virtual_replicas = 1;
+    int devices = 1;
+  };
+  /// `sum` outlives this object; place.count is that of the virtual replicas.
+  BlockSum(ReplicaSum& sum, const Place& place, const BucketOptions& options, const Width& width)
+      : OverlappedSum(sum, place, options), width_(width) {}
+
+  // A step, in this order.
+  /// What a failed step has left is forgotten.
+  void begin_step();
+  /// Inside train_step, by its apply_gradients().
+  [[nodiscard]] bool postpone(const std::string& optimizer,
+                              const std::vector<NamedTensor>& parameters) override;
+  /// A virtual replica's train_step has returned. Throws: ConfigError where it has asked for other
+  /// updates than the first one's.
+  void end_replica();
+  /// Instead of a virtual replica that has no examples, after the first one: its gradients are 0.
+  void skip_replica();
+  /// Sums every update of the step. Collective: yes.  Throws: NonFiniteError on every rank; as
+  /// reduce().
+  void sum_updates();
+  /// Clips, and lets optimisers of `replica` take their steps, in the order of train_step.
+  void take_steps(Replica& replica);
+
+  /// Layers sum over all replicas while each is in the midst of its step.
+  /// Throws: ConfigError where a device has several virtual replicas.
+  void sum(const at::Tensor& flat, const std::string& what) override;
+  void begin_backward(const std::vector<NamedTensor>& /*parameters*/,
+                      const Backward& /*backward*/) override {}
+
+ private:
+  struct Update {
+    std::string optimizer;
+    const std::vector<NamedTensor>* parameters;
+    const Set* set;                  // null: the optimiser owns nothing
+    std::vector<TreeSum> sums;       // by part of the set
+    std::vector<at::Tensor> totals;  // the same, over all replicas
+  };
+  [[noreturn]] void refuse_order() const;
+
+  const Width width_;
+  std::vector<Update> updates_;  // of the step, in the order of the first virtual replica's
+  std::size_t next_ = 0;         // that the present virtual replica asks for
+  bool is_first_replica_ = true;
+};
+
+}  // namespace troupe::detail

@@ -1,0 +1,299 @@
+#include "strategies/replicas/virtual_replicas.h"
+
+#include <ATen/ThreadLocalState.h>
+#include <torch/types.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "core/check.h"
+#include "core/error.h"
+#include "core/text.h"
+#include "hooks/replica_driver.h"
+#include "strategies/replicas/local_replicas.h"
+#include "strategies/replicas/random_fill.h"
+
+namespace troupe::detail {
+namespace {
+
+const char* const kSameLosses = "return losses of the same names on every replica in every step.";
+
+/// By name, so that the order in which a step returns its losses does not matter.
+LossValues sorted(LossValues losses) {
+  std::sort(losses.begin(), losses.end());
+  return losses;
+}
+
+/// One line each.
+std::string name_lines(const LossValues& losses) {
+  std::string names;
+  for (const auto& [name, value] : losses) names += name + "\n";
+  return names;
+}
+
+at::Tensor in_float64(const std::vector<double>& values) {
+  return torch::tensor(values, torch::kFloat64);
+}
+
+// Buffers that are not floating point are virtual replica 0's. In a sum to which it alone adds
+// something, their bytes are numbers that a double holds exactly, four at a time.
+
+at::Tensor words_of(const at::Tensor& buffer) {
+  const at::Tensor host = buffer.detach().to(torch::kCPU).contiguous();
+  const Span<std::byte> bytes = host_bytes(host);
+  std::vector<double> words;
+  for (std::size_t at = 0; at < bytes.size(); at += sizeof(std::uint32_t)) {
+    std::uint32_t word = 0;
+    std::memcpy(&word, bytes.data() + at, std::min(sizeof word, bytes.size() - at));
+    words.push_back(word);
+  }
+  return in_float64(words);
+}
+
+at::Tensor from_words(const at::Tensor& words, const at::Tensor& like) {
+  at::Tensor host = torch::empty(like.sizes(), like.options().device(torch::kCPU));
+  const Span<std::byte> bytes = host_bytes(host);
+  const double* next = words.data_ptr<double>();
+  for (std::size_t at = 0; at < bytes.size(); at += sizeof(std::uint32_t)) {
+    const auto word = static_cast<std::uint32_t>(*next++);
+    std::memcpy(bytes.data() + at, &word, std::min(sizeof word, bytes.size() - at));
+  }
+  return host;
+}
+
+/// A copy in float64 on the host, [n].
+at::Tensor wide(const at::Tensor& buffer) {
+  return torch::empty(buffer.sizes(), torch::kFloat64).copy_(buffer).reshape({-1});
+}
+
+/// Of one buffer: what a virtual replica adds to the sum; `after` undefined: it changed nothing.
+at::Tensor share_of(const at::Tensor& before, const at::Tensor& after, bool has_examples,
+                    bool is_first) {
+  const at::Tensor& value = after.defined() ? after : before;
+  if (before.is_floating_point())
+    return has_examples ? wide(value) : torch::zeros_like(wide(before));
+  const at::Tensor words = words_of(value);
+  return is_first ? words : torch::zeros_like(words);
+}
+
+}  // namespace
+
+VirtualReplicas::VirtualReplicas(const Hosting& hosting, std::vector<c10::Device> devices,
+                                 ReplicaThreads& threads, ReplicaSum& sum,
+                                 std::vector<BlockSum*> updates)
+    : hosting_(hosting),
+      devices_(std::move(devices)),
+      threads_(threads),
+      sum_(sum),
+      updates_(std::move(updates)) {}
+
+void VirtualReplicas::begin(const TrainState& state, std::uint64_t seed) {
+  seed_ = seed;
+  const auto on_cpu = std::count_if(devices_.begin(), devices_.end(),
+                                    [](const c10::Device& device) { return device.is_cpu(); });
+  const std::string layer = random_layer(*state.replicas.front());
+  if (on_cpu > 1 && !layer.empty()) {
+    throw ConfigError(
+        text("the model has random layers (\"", layer, "\"), and ", on_cpu,
+             " replicas would draw from LibTorch's one generator of the CPU, in any order."),
+        "use one replica per worker with --virtual-replicas; more workers do as well.");
+  }
+  for (const c10::Device& device : devices_) fill_generators(device, {seed_});
+}
+
+std::vector<StepResult> VirtualReplicas::run(const Step& step, TrainState& state,
+                                             const DistributedBatch& batch, Phase phase) {
+  TROUPE_CHECK_EQ(batch.replicas.size(), static_cast<std::size_t>(hosting_.block.size()));
+  made_.assign(batch.replicas.size(), {});
+  const bool trains = phase == Phase::train;
+  run_on_devices([&](int device) {
+    compute(device, step, state, batch, phase);
+    if (trains) updates_[static_cast<std::size_t>(device)]->sum_updates();
+  });
+  const std::vector<NamedTensor> buffers = state.replicas.front()->buffers();
+  Total total = add_up(buffers);
+  if (trains) {
+    add_up_buffers(buffers, total);
+    // All sums are made, and no weight or buffer has changed so far.
+    apply(state, total);
+  }
+  // Every worker has the whole step's; a sum over its replicas must not count it twice.
+  MetricSet& metrics = ReplicaDriver(*state.replicas.front()).metrics(phase);
+  std::vector<double> sums = metrics.sums();
+  for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += total.metrics[i];
+  metrics.set_sums(sums);
+  // What the loop draws between steps is the same on every worker.
+  for (const c10::Device& device : devices_) {
+    fill_generators(
+        device, {seed_, static_cast<std::uint64_t>(phase), static_cast<std::uint64_t>(state.step),
+                 static_cast<std::uint64_t>(batch.step)});
+  }
+  return {std::move(total.result)};
+}
+
+void VirtualReplicas::run_on_devices(const std::function<void(int)>& work) {
+  run_replicas(threads_, devices_, work);
+}
+
+/// Replica 0 of the step runs on each device, with examples or not: its control flow, and so the
+/// sums that follow, are those of all. Of the others those without examples are left out.
+void VirtualReplicas::compute(int device, const Step& step, TrainState& state,
+                              const DistributedBatch& batch, Phase phase) {
+  const TreeCut::Node node = hosting_.of_device(device);
+  const auto made = [&](int i) -> Made& {
+    return made_[static_cast<std::size_t>(i - hosting_.block.begin)];
+  };
+  BlockSum& update = *updates_[static_cast<std::size_t>(device)];
+  update.begin_step();
+  for (int i = node.begin; i < node.end; ++i) {
+    const Batch& own = batch.replicas[static_cast<std::size_t>(i - hosting_.block.begin)];
+    if (own.stand_in && i > node.begin) {
+      made(i) = made(node.begin);
+      Made& nothing = made(i);
+      nothing.has_examples = false;
+      for (auto& [name, loss] : nothing.losses) loss = 0;
+      nothing.metrics.assign(nothing.metrics.size(), 0);
+      nothing.buffers.assign(nothing.buffers.size(), at::Tensor());
+      if (phase == Phase::train) update.skip_replica();
+      continue;
+    }
+    made(i) = compute_one(device, i, step, state, batch, phase);
+    if (phase == Phase::train) update.end_replica();
+  }
+  ReplicaDriver(*state.replicas[static_cast<std::size_t>(device)])
+      .set_place(node.begin, hosting_.virtual_replicas);
+}
+
+VirtualReplicas::Made VirtualReplicas::compute_one(int device, int virtual_replica,
+                                                   const Step& step, TrainState& state,
+                                                   const DistributedBatch& batch, Phase phase) {
+  const auto own = static_cast<std::size_t>(device);
+  Replica& replica = *state.replicas[own];
+  ReplicaDriver driver(replica);
+  driver.set_place(virtual_replica, hosting_.virtual_replicas);
+  fill_generators(
+      devices_[own],
+      {seed_, static_cast<std::uint64_t>(phase), static_cast<std::uint64_t>(state.step),
+       static_cast<std::uint64_t>(batch.step), static_cast<std::uint64_t>(virtual_replica)});
+  std::vector<at::Tensor> before;
+  for (const auto& [name, buffer] : replica.buffers()) before.push_back(buffer.detach().clone());
+  MetricSet& metrics = driver.metrics(phase);
+  const std::vector<double> metrics_before = metrics.sums();
+  metrics.reset();
+  const Batch& input =
+      batch.replicas[static_cast<std::size_t>(virtual_replica - hosting_.block.begin)];
+  const StepResult result = run_on_replica(step, replica, input, phase, state.step);
+
+  Made made;
+  made.has_examples = !input.stand_in;
+  for (const auto& [name, loss] : result.losses) {
+    made.losses.emplace_back(name, loss.item<double>());  // the host waits for the device here
+  }
+  made.metrics = metrics.sums();
+  metrics.set_sums(metrics_before);
+  const torch::NoGradGuard no_grad;
+  const std::vector<NamedTensor> after = replica.buffers();
+  for (std::size_t k = 0; k < after.size(); ++k) {
+    at::Tensor now = after[k].second;
+    const bool changed = !now.equal(before[k]);
+    made.buffers.push_back(changed && made.has_examples ? now.detach().clone() : at::Tensor());
+    if (changed) now.copy_(before[k]);
+  }
+  return made;
+}
+
+/// Collective.
+VirtualReplicas::Total VirtualReplicas::add_up(const std::vector<NamedTensor>& buffers) {
+  const Made& first = made_.front();
+  const std::string names = name_lines(sorted(first.losses));
+  std::vector<at::Tensor> leaves;
+  for (const Made& made : made_) {
+    const LossValues losses = sorted(made.losses);
+    if (name_lines(losses) != names) {
+      throw ConfigError("a step of one virtual replica returned other losses than another one's.",
+                        kSameLosses);
+    }
+    std::vector<double> numbers;
+    for (const auto& [name, loss] : losses) numbers.push_back(loss);
+    numbers.insert(numbers.end(), made.metrics.begin(), made.metrics.end());
+    numbers.push_back(made.has_examples ? 1 : 0);
+    for (std::size_t k = 0; k < buffers.size(); ++k) {
+      const bool counts =
+          buffers[k].second.is_floating_point() || (hosting_.block.begin == 0 && leaves.empty());
+      numbers.push_back(counts && made.buffers[k].defined() ? 1 : 0);
+    }
+    leaves.push_back(in_float64(numbers));
+  }
+  const double label =
+      label_of(names);  // a double holds it exactly, and so many workers' sum of it
+  const at::Tensor sums =
+      torch::cat({sum_in_rank_order(std::move(leaves)), in_float64({label, 1})});
+  sum_.add_over_workers(sums, Summand("losses, metrics and buffers of a step"));
+  const double* next = sums.data_ptr<double>();
+  const double* const end = next + sums.numel();
+  if (end[-2] != label * end[-1]) {
+    throw ConfigError("the steps of another worker returned other losses than those of this one.",
+                      kSameLosses);
+  }
+  Total total;
+  LossValues by_name = sorted(first.losses);
+  for (auto& [name, loss] : by_name) loss = *next++;
+  for (const auto& [name, ignored] : first.losses) {
+    const auto sum = std::find_if(by_name.begin(), by_name.end(),
+                                  [&key = name](const auto& loss) { return loss.first == key; });
+    total.result.losses.emplace_back(name, torch::tensor(sum->second, torch::kFloat64));
+  }
+  total.metrics.assign(next, next + first.metrics.size());
+  next += first.metrics.size();
+  total.with_examples = *next++;
+  for (std::size_t k = 0; k < buffers.size(); ++k) {
+    if (*next++ != 0) total.changed.push_back(k);
+  }
+  return total;
+}
+
+/// Buffers stand as before the step on every replica. Collective.
+void VirtualReplicas::add_up_buffers(const std::vector<NamedTensor>& buffers, Total& total) {
+  if (total.changed.empty()) return;
+  const torch::NoGradGuard no_grad;
+  std::vector<at::Tensor> parts;
+  for (const std::size_t k : total.changed) {
+    std::vector<at::Tensor> leaves;
+    for (const Made& made : made_) {
+      const bool is_first = hosting_.block.begin == 0 && leaves.empty();
+      leaves.push_back(share_of(buffers[k].second, made.buffers[k], made.has_examples, is_first));
+    }
+    parts.push_back(sum_in_rank_order(std::move(leaves)));
+  }
+  const at::Tensor sums = torch::cat(parts);
+  sum_.add_over_workers(sums, Summand("buffers of a step"));
+  std::int64_t at = 0;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const at::Tensor& buffer = buffers[total.changed[i]].second;
+    const at::Tensor sum = sums.narrow(0, at, parts[i].numel());
+    at += parts[i].numel();
+    total.buffers.push_back(buffer.is_floating_point()
+                                ? (sum / total.with_examples).view(buffer.sizes())
+                                : from_words(sum, buffer));
+  }
+}
+
+void VirtualReplicas::apply(const TrainState& state, const Total& total) {
+  {
+    const torch::NoGradGuard no_grad;
+    for (const auto& replica : state.replicas) {
+      std::vector<NamedTensor> buffers = replica->buffers();
+      for (std::size_t i = 0; i < total.changed.size(); ++i) {
+        buffers[total.changed[i]].second.copy_(total.buffers[i]);
+      }
+    }
+  }
+  run_on_devices([&](int device) {
+    const auto own = static_cast<std::size_t>(device);
+    updates_[own]->take_steps(*state.replicas[own]);
+  });
+}
+
+}  // namespace troupe::detail

@@ -1,0 +1,73 @@
+// VirtualReplicas: a step where each device of a worker computes several virtual replicas, one
+// after the other, so that its numbers do not depend on how many devices there are.
+//
+// Every virtual replica starts from the same weights and buffers, and from random numbers of its
+// own; what it makes (gradients, losses, metrics, buffers) is added up along the tree over all
+// virtual replicas. The step's sums are all made before any weight changes: first gradients, then
+// all other numbers, then optimisers. Afterwards every worker holds the same.
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "strategies/gradients/block_sum.h"
+#include "strategies/replicas/hosting.h"
+#include "strategies/replicas/replica_threads.h"
+#include "strategies/strategy.h"
+
+namespace troupe::detail {
+
+class VirtualReplicas {
+ public:
+  /// `threads`, `sum` and `updates`, one for each device, outlive this object.
+  VirtualReplicas(const Hosting& hosting, std::vector<c10::Device> devices, ReplicaThreads& threads,
+                  ReplicaSum& sum, std::vector<BlockSum*> updates);
+
+  /// For a state that was just made: refuses what cannot repeat, and starts random streams.
+  /// Throws: ConfigError where replicas share the CPU and the model has random layers.
+  void begin(const TrainState& state, std::uint64_t seed);
+
+  /// As Strategy::run with virtual replicas.
+  [[nodiscard]] std::vector<StepResult> run(const Step& step, TrainState& state,
+                                            const DistributedBatch& batch, Phase phase);
+
+ private:
+  /// What a virtual replica has made, its gradients left out.
+  struct Made {
+    bool has_examples = false;
+    LossValues losses;
+    std::vector<double> metrics;      // sums
+    std::vector<at::Tensor> buffers;  // undefined where it changed nothing
+  };
+  /// Of all virtual replicas of a step.
+  struct Total {
+    StepResult result;
+    std::vector<double> metrics;
+    double with_examples = 0;          // virtual replicas
+    std::vector<std::size_t> changed;  // buffers
+    std::vector<at::Tensor> buffers;   // those, as they are after the step
+  };
+
+  void run_on_devices(const std::function<void(int)>& work);
+  void compute(int device, const Step& step, TrainState& state, const DistributedBatch& batch,
+               Phase phase);
+  [[nodiscard]] Made compute_one(int device, int virtual_replica, const Step& step,
+                                 TrainState& state, const DistributedBatch& batch, Phase phase);
+  [[nodiscard]] Total add_up(const std::vector<NamedTensor>& buffers);
+  void add_up_buffers(const std::vector<NamedTensor>& buffers, Total& total);
+  void apply(const TrainState& state, const Total& total);
+
+  const Hosting hosting_;
+  const std::vector<c10::Device> devices_;
+  ReplicaThreads& threads_;
+  ReplicaSum& sum_;
+  const std::vector<BlockSum*> updates_;  // by device
+  std::uint64_t seed_ = 0;
+  std::vector<Made> made_;  // in the present step, by virtual replica of this worker
+};
+
+}  // namespace troupe::detail
