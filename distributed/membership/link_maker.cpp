@@ -270,6 +270,7 @@ void LinkMaker::add(const std::shared_ptr<Attempt>& attempt) {
   made_.sockets.push_back({attempt->peer, std::move(fd), std::move(attempt->link.tls)});
   if (made_.sockets.size() != wanted_) return;
   close_attempts();  // those that peers have given up
+  wanted_ = 0;
   state_.set_links(std::exchange(made_, {}));
   on_done_();
 }
@@ -277,6 +278,14 @@ void LinkMaker::add(const std::shared_ptr<Attempt>& attempt) {
 bool LinkMaker::has(int peer) const {
   return std::any_of(made_.sockets.begin(), made_.sockets.end(),
                      [peer](const PeerSocket& made) { return made.peer == peer; });
+}
+
+std::vector<int> LinkMaker::lacking() const {
+  if (wanted_ == 0) return {};
+  std::vector<int> ranks = peers_of(state_);
+  const auto is_made = [this](int peer) { return has(peer); };
+  ranks.erase(std::remove_if(ranks.begin(), ranks.end(), is_made), ranks.end());
+  return ranks;
 }
 
 void LinkMaker::stop() {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <limits>
 #include <map>
 #include <vector>
 
@@ -40,12 +41,29 @@ bool has(const std::string& sentence, const std::string& words) {
   return sentence.find(words) != std::string::npos;
 }
 
+// Of "worker/1 (at #2), worker/2 (at #1)" the one that is at fault: the others may wait for it.
+std::set<std::string> farthest_behind(const std::string& list, const Plan& plan) {
+  std::set<std::string> found;
+  unsigned long least = std::numeric_limits<unsigned long>::max();
+  for (const Member& member : plan.cluster.members) {
+    const std::string rest = after(list, member.task + " (at #");
+    if (rest.empty()) continue;
+    const unsigned long at = std::stoul(rest);
+    if (at < least) found.clear();
+    if (at <= least) found.insert(member.task);
+    least = std::min(least, at);
+  }
+  return found;
+}
+
 /// Who may be named, and whose own end says nothing about the group.
 struct Expectation {
   bool must_succeed = false;
   std::set<std::string> suspects;  // empty: anybody
   std::set<int> excused;           // numbers of processes
+  bool all_are_suspects = true;    // false: one of those who are named has to be
   bool must_agree = true;
+  bool may_fail_to_start = false;
 };
 
 Expectation expectation_of(const Facts& facts) {
@@ -94,11 +112,14 @@ Expectation expectation_of(const Facts& facts) {
     case Trouble::isolated:
       expected.suspects = {victim};
       expected.excused = {plan.victim};
+      // What is left of the start after a stop may be too short for anybody.
+      expected.may_fail_to_start = plan.trouble == Trouble::long_stop;
       break;
     case Trouble::reset:
     case Trouble::half_reset:
       expected.suspects = facts.between;
-      expected.must_agree = false;  // each end may name the other
+      expected.all_are_suspects = false;  // one of them may end, and its links with it
+      expected.must_agree = false;        // each end may name the other
       break;
     case Trouble::half_open:
       // Who waits for who waits for it may be the first to complain.
@@ -108,6 +129,7 @@ Expectation expectation_of(const Facts& facts) {
     case Trouble::cut_one_way:
     case Trouble::cut_both_ways:
       if (touches_chief) expected.suspects = {victim, other};
+      expected.all_are_suspects = false;
       expected.must_agree = false;
       break;
     case Trouble::flipped_bit:
@@ -127,6 +149,20 @@ Expectation expectation_of(const Facts& facts) {
       break;
   }
   return expected;
+}
+
+bool befalls_connections(Trouble trouble) {
+  switch (trouble) {
+    case Trouble::reset:
+    case Trouble::half_reset:
+    case Trouble::half_open:
+    case Trouble::cut_one_way:
+    case Trouble::cut_both_ways:
+    case Trouble::flipped_bit:
+      return true;
+    default:
+      return false;
+  }
 }
 
 std::string in_words(const Part& part) {
@@ -149,13 +185,24 @@ std::string judge_one(const Part& part, const Expectation& expected, const Facts
   if (expected.must_succeed)
     return text("nothing stood in the way of success, but ", in_words(part));
   const std::set<std::string> culprits = culprits_in(part, facts.plan);
+  // A link that is lost with the last message of its making is missed by one end alone, which does
+  // not know whom it was promised: all that is left is the start's own limit.
+  const bool is_link_lost = befalls_connections(facts.plan.trouble) && part.kind == "rendezvous";
+  if (is_link_lost || (expected.may_fail_to_start && part.kind == "rendezvous")) return "";
   if (culprits.empty()) return text("nobody is named: ", in_words(part));
-  const bool fits =
-      expected.suspects.empty() || std::includes(expected.suspects.begin(), expected.suspects.end(),
-                                                 culprits.begin(), culprits.end());
+  const auto is_suspect = [&](const std::string& task) {
+    return expected.suspects.count(task) > 0;
+  };
+  // Whoever the group waited for at its start may be named beside the one that it lacked.
+  const bool all = expected.all_are_suspects && part.kind != "rendezvous";
+  const bool fits = expected.suspects.empty() ||
+                    (all ? std::all_of(culprits.begin(), culprits.end(), is_suspect)
+                         : std::any_of(culprits.begin(), culprits.end(), is_suspect));
   if (!fits) return text("the wrong worker is named: ", in_words(part));
-  if (facts.plan.trouble == Trouble::desync &&
-      culprits.count(task_of(facts.plan, facts.plan.victim)) == 0) {
+  // Where nobody finds the difference the one that left the others is the first to complain.
+  const std::string& victim = task_of(facts.plan, facts.plan.victim);
+  const bool is_there = tasks_in(part.cause, facts.plan).count(victim) > 0;
+  if (facts.plan.trouble == Trouble::desync && !is_there) {
     return text("the worker that left the others is not named: ", in_words(part));
   }
   return "";
@@ -216,7 +263,7 @@ std::set<std::string> culprits_in(const Part& part, const Plan& plan) {
   if (has(cause, " is gone: ")) return tasks_in(before(cause, " is gone: "), plan);
   if (has(cause, " failed: ")) return tasks_in(before(cause, " failed: "), plan);
   if (has(cause, "Not yet in collective")) {
-    return tasks_in(after(cause, "Not yet in collective"), plan);
+    return farthest_behind(after(cause, "Not yet in collective"), plan);
   }
   for (const char* const words : {" still waits for ", " could not send all to "}) {
     if (has(cause, words)) return tasks_in(after(cause, words), plan);

@@ -253,7 +253,7 @@ class Simulation {
     return as_wanted ? EXIT_SUCCESS : EXIT_FAILURE;
   }
 
-  static constexpr std::uint64_t kMostViolations = 20;
+  static constexpr std::uint64_t kMostViolations = 60;
   const Options options_;
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   std::vector<Teller> tellers_;

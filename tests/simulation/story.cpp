@@ -35,7 +35,9 @@ class Story {
         --pending_starts_;
         continue;
       }
-      world_.at(plan_.starts[static_cast<std::size_t>(rank)], [this, &part] { start(part, ""); });
+      world_.at(plan_.starts[static_cast<std::size_t>(rank)], [this, &part] {
+        is_next_start_ ? static_cast<void>(--pending_starts_) : start(part, "");
+      });
     }
     if (plan_.moment.kind == Moment::Kind::time) {
       world_.at(plan_.moment.delay, [this] { strike(); });
@@ -196,10 +198,10 @@ class Story {
 
   // The victim is left over, stopped; the others are killed, and all are started once more.
   void start_next() {
-    has_struck_ = true;
+    has_struck_ = is_next_start_ = true;
     for (int rank = 0; rank < plan_.workers; ++rank) {
       Part& part = parts_[static_cast<std::size_t>(rank)];
-      if (part.process == nullptr) continue;  // a process that was to come late comes to the next
+      if (part.process == nullptr) continue;  // nor will it be: it comes to the next start
       if (rank != plan_.victim) {
         world_.kill(*part.process);
         continue;
@@ -251,6 +253,7 @@ class Story {
   std::deque<Part> parts_;
   int pending_starts_ = 0;
   bool has_struck_ = false;
+  bool is_next_start_ = false;
   std::set<std::string> between_;
 };
 
