@@ -15,6 +15,7 @@ namespace {
 // its own closed connection says more than the neighbour's, so it gets this long to arrive.
 constexpr std::chrono::milliseconds kSuspicionGrace{200};
 constexpr std::chrono::milliseconds kGoodbyeLinger{1'000};
+constexpr std::chrono::milliseconds kClosingReports{500};
 // Who is missing changes with everyone who comes. Told each time, W workers would cost W^2 messages
 // of up to W names: on a link of 1.25 MB/s 128 workers took 4 s for that, and 256 lost each other.
 // Source: docs/scale.md.
@@ -227,8 +228,19 @@ void Chief::hold_suspicion(int reporter, const Suspicion& suspicion) {
   run_after(suspicion_limit_, kSuspicionGrace, [this] { fail(*suspicion_); });
 }
 
-void Chief::goodbye() {
+void Chief::goodbye(const Deadline& limit) {
   heartbeats_.retire(0);
+  // Who is in the closing barrier until then says itself whom it waits for.
+  run_after(goodbye_limit_, limit.remaining() + kClosingReports, [this, limit] {
+    std::vector<int> silent;
+    for (int rank = 0; rank < lines_.count(); ++rank) {
+      if (!heartbeats_.is_retired(rank)) silent.push_back(rank);
+    }
+    fail({FailureKind::timeout, silent.empty() ? 0 : silent.front(),
+          text("the group did not close within ", limit.limit_seconds(), " s: ", names_of(silent),
+               " did not say goodbye."),
+          "look at the logs of these workers; all work was done before.", kExitPeerLost});
+  });
   finish_goodbye();
 }
 

@@ -29,7 +29,7 @@ class Chief final : public ControlPlane, private DoorKeeper {
   void join() override;
   void report(const Failure& failure) override;
   void suspect(int peer, const std::string& what) override;
-  void goodbye() override;
+  void goodbye(const Deadline& limit) override;
 
  private:
   enum class Stage { gathering, linking, running, closing };

@@ -218,6 +218,7 @@ void LinkMaker::take(Introduction hello) {
   early_.push_back(std::move(hello));
 }
 
+// TODO(T-010): where the link breaks before the peer's last word comes, the peer takes it for made.
 void LinkMaker::answer(Introduction hello) {
   if (!is_expected(hello) || !send_accept(hello.from)) return;
   // The peer may have given this socket up: it is a link once the peer has said so.

@@ -233,7 +233,7 @@ void GroupMember::suspect(int peer, const std::string& what) {
   if (!state_.failed()) send(FrameType::suspect, to_json(Suspicion{peer, what}));
 }
 
-void GroupMember::goodbye() {
+void GroupMember::goodbye(const Deadline& /*limit*/) {
   stage_ = Stage::leaving;
   send(FrameType::goodbye, "");
 }

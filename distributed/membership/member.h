@@ -29,7 +29,7 @@ class GroupMember final : public ControlPlane {
   void join() override;
   void report(const Failure& failure) override;
   void suspect(int peer, const std::string& what) override;
-  void goodbye() override;
+  void goodbye(const Deadline& limit) override;
 
  private:
   enum class Stage { reaching, waiting, linking, running, leaving };

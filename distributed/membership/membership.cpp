@@ -19,8 +19,8 @@ namespace {
 constexpr std::chrono::milliseconds kAbortWait{1'000};
 // The chief's verdict on a join that timed out is about to arrive; see Chief::on_start_timeout.
 constexpr std::chrono::milliseconds kJoinSlack{2'000};
-// Who is still in the closing barrier then has the same limit, and tells the chief whom it waits
-// for.
+// At the limit the chief learns from those in the closing barrier whom they wait for, or says who
+// did not say goodbye.
 constexpr std::chrono::milliseconds kCloseVerdict{1'000};
 
 void check_hello_fits(const JoinTerms& terms) {
@@ -135,12 +135,13 @@ void Membership::abort(const std::string& reason, int exit_code) {
 
 void Membership::leave(const Deadline& deadline) {
   if (plane_) {
-    boost::asio::post(network_.context(), [this] { plane_->goodbye(); });
+    boost::asio::post(network_.context(), [this, deadline] { plane_->goodbye(deadline); });
     const bool in_time = state_.wait_for(GroupPhase::closed, deadline) ||
                          state_.wait_for(GroupPhase::closed, Deadline::in(kCloseVerdict));
     if (state_.phase() != GroupPhase::closed) state_.raise_if_failed("");
     if (!in_time) {
-      throw TimeoutError(text("the group did not close within ", deadline.limit_seconds(), " s."),
+      throw TimeoutError(text("the group did not close within ", deadline.limit_seconds(), " s: ",
+                              describe_member(state_.cluster.members[0]), " does not answer."),
                          "look for a worker that hangs; all work was done before.");
     }
   }
