@@ -73,11 +73,12 @@ void draw_options(Plan& plan, Random& random) {
   GroupOptions& options = plan.options;
   options.secret = testing::test_secret();
   options.insecure = true;  // TLS stays out
-  options.start_timeout = ms(8'000);
-  options.collective_timeout = ms(random.between(5'000, 8'000));
+  options.start_timeout = ms(12'000);
   options.heartbeat_interval = ms(random.between(200, 800));
-  options.heartbeat_timeout = ms(random.between(2'000, 4'000));
-  options.close_timeout = ms(5'000);
+  options.heartbeat_timeout = ms(random.between(2'000, random.one_in(2) ? 4'000 : 8'000));
+  // A chief that is gone is missed before a worker tires of another that waits for it.
+  options.collective_timeout = options.heartbeat_timeout + ms(random.between(2'000, 4'000));
+  options.close_timeout = options.collective_timeout;
   options.spin = options.arrival_spin = std::chrono::microseconds(0);
   const bool needs_tcp = needs_machines(plan.trouble);
   options.transport = random.any_of({Transport::automatic, Transport::automatic, Transport::tcp});
@@ -137,7 +138,7 @@ void draw_trouble(Plan& plan, Random& random) {
   switch (plan.trouble) {
     case Trouble::short_stop:
     case Trouble::short_cut:
-      plan.duration = random.between(kMillisecond, silence / 4);
+      plan.duration = random.between(kMillisecond, silence * 2 / 5);
       break;
     case Trouble::long_stop:
       plan.duration = random.between(silence * 2, silence * 2 + 3 * kSecond);
@@ -154,6 +155,21 @@ void draw_trouble(Plan& plan, Random& random) {
     default:
       plan.duration = random.between(0, kSecond);
       break;
+  }
+  // The chief's word comes to one of them when the others have gone on.
+  if (plan.trouble == Trouble::short_cut && plan.victim != 0 && random.one_in(2)) {
+    plan.other = 0;
+    plan.moment.kind = Moment::Kind::time;
+    plan.moment.delay = random.between(0, 2 * kSecond);
+    plan.options.heartbeat_timeout = ms(8'000);
+    plan.options.collective_timeout = plan.options.close_timeout = ms(11'000);
+    plan.duration = random.between(1'500, 3'200) * kMillisecond;
+    plan.starts.back() = plan.moment.delay + random.between(0, 500 * kMillisecond);
+  }
+  // Only a limit beyond the heartbeats' is told apart from a worker that is gone.
+  const bool is_hasty = plan.victim != 0 && random.one_in(2);
+  if (is_hasty && plan.options.heartbeat_timeout < ms(4'000)) {
+    plan.options.close_timeout = ms(5'000);
   }
   const bool needs_a_member = plan.trouble == Trouble::stale || plan.trouble == Trouble::newer ||
                               plan.trouble == Trouble::wrong_secret ||
@@ -206,7 +222,8 @@ Plan draw_plan(std::uint64_t seed) {
   plan.seed = seed;
   plan.workers = static_cast<int>(random.one_in(10) ? random.between(6, 9) : random.between(2, 5));
   plan.trouble = static_cast<Trouble>(random.below(kTroubles));
-  if (random.one_in(4)) plan.trouble = random.any_of({Trouble::kill, Trouble::reset});
+  if (random.one_in(4))
+    plan.trouble = random.any_of({Trouble::kill, Trouble::reset, Trouble::short_cut});
   draw_hosts(plan, random);
   draw_cluster(plan, random);
   draw_options(plan, random);
