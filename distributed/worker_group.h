@@ -132,7 +132,7 @@ class WorkerGroup {
   void abort(const std::string& reason, int exit_code) noexcept;
 
   /// Collective goodbye. Afterwards the object can only be destroyed.
-  /// Blocks: at most close_timeout.
+  /// Blocks: at most close_timeout, and a second more for the chief's verdict.
   void close();
 
  private:

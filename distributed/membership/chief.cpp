@@ -15,6 +15,7 @@ namespace {
 // its own closed connection says more than the neighbour's, so it gets this long to arrive.
 constexpr std::chrono::milliseconds kSuspicionGrace{200};
 constexpr std::chrono::milliseconds kGoodbyeLinger{1'000};
+constexpr std::chrono::milliseconds kClosingReports{500};
 // Who is missing changes with everyone who comes. Told each time, W workers would cost W^2 messages
 // of up to W names: on a link of 1.25 MB/s 128 workers took 4 s for that, and 256 lost each other.
 // Source: docs/scale.md.
@@ -153,6 +154,7 @@ bool Chief::on_report(int rank, const FrameHeader& header, Span<const std::byte>
   if (found_difference) {
     on_difference(rank, *failure);
   } else if (stage_ == Stage::gathering) {
+    from.gave_up = failure->kind == FailureKind::rendezvous;
     lose(rank, "it reported: " + failure->cause);
   } else {
     fail(blame_the_late(*failure, header.sequence));
@@ -184,10 +186,16 @@ void Chief::lose(int rank, const std::string& how) {
 
 void Chief::on_start_timeout() {
   if (stage_ == Stage::running || failing()) return;
-  const std::vector<int> ranks = late();
-  fail(start_timeout(ranks.empty() ? 0 : ranks.front(), "the group did not form",
-                     state_.options.start_timeout, names_of(ranks) + " did not join",
-                     "the chief's address"));
+  std::vector<int> ranks = late();
+  // Who was here and had the patience of its own limit is not whom the group lacks.
+  const auto gave_up = [this](int rank) { return peer(rank).gave_up; };
+  if (!std::all_of(ranks.begin(), ranks.end(), gave_up)) {
+    ranks.erase(std::remove_if(ranks.begin(), ranks.end(), gave_up), ranks.end());
+  }
+  fail(start_timeout(
+      ranks.empty() ? 0 : ranks.front(), "the group did not form", state_.options.start_timeout,
+      names_of(ranks) + (stage_ == Stage::gathering ? " did not join" : " did not make all links"),
+      "the chief's address"));
 }
 
 void Chief::announce_soon() {
@@ -220,8 +228,19 @@ void Chief::hold_suspicion(int reporter, const Suspicion& suspicion) {
   run_after(suspicion_limit_, kSuspicionGrace, [this] { fail(*suspicion_); });
 }
 
-void Chief::goodbye() {
+void Chief::goodbye(const Deadline& limit) {
   heartbeats_.retire(0);
+  // Who is in the closing barrier until then says itself whom it waits for.
+  run_after(goodbye_limit_, limit.remaining() + kClosingReports, [this, limit] {
+    std::vector<int> silent;
+    for (int rank = 0; rank < lines_.count(); ++rank) {
+      if (!heartbeats_.is_retired(rank)) silent.push_back(rank);
+    }
+    fail({FailureKind::timeout, silent.empty() ? 0 : silent.front(),
+          text("the group did not close within ", limit.limit_seconds(), " s: ", names_of(silent),
+               " did not say goodbye."),
+          "look at the logs of these workers; all work was done before.", kExitPeerLost});
+  });
   finish_goodbye();
 }
 
@@ -243,15 +262,17 @@ void Chief::fail(const Failure& failure) {
 }
 
 // Who waits longest complains first, but is not at fault: that is who has not come to the
-// collective at all.
+// collective at all; of several, who is farthest behind: the others may be waiting for it.
 Failure Chief::blame_the_late(Failure failure, std::uint64_t sequence) const {
   if (failure.kind != FailureKind::timeout) return failure;
   std::vector<std::string> behind;
+  std::uint64_t farthest = sequence;
   for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
     const std::uint64_t entered =
         rank == 0 ? state_.entered.load(std::memory_order_relaxed) : peers_[rank].entered;
     if (entered >= sequence) continue;
-    if (behind.empty()) failure.culprit = static_cast<int>(rank);
+    if (entered < farthest) failure.culprit = static_cast<int>(rank);
+    farthest = std::min(farthest, entered);
     behind.push_back(text(state_.cluster.members[rank].task, " (at #", entered, ")"));
   }
   if (!behind.empty()) {

@@ -29,7 +29,7 @@ class Chief final : public ControlPlane, private DoorKeeper {
   void join() override;
   void report(const Failure& failure) override;
   void suspect(int peer, const std::string& what) override;
-  void goodbye() override;
+  void goodbye(const Deadline& limit) override;
 
  private:
   enum class Stage { gathering, linking, running, closing };
@@ -38,6 +38,7 @@ class Chief final : public ControlPlane, private DoorKeeper {
     std::uint64_t entered = 0;  // collectives, by its last heartbeat
     bool has_agreed = false;    // to the terms, or its difference is known
     bool ready = false;
+    bool gave_up = false;  // at its own start timeout
   };
 
   [[nodiscard]] std::optional<Refusal> objection(const Hello& hello) const override;

@@ -218,6 +218,7 @@ void LinkMaker::take(Introduction hello) {
   early_.push_back(std::move(hello));
 }
 
+// TODO(T-010): where the link breaks before the peer's last word comes, the peer takes it for made.
 void LinkMaker::answer(Introduction hello) {
   if (!is_expected(hello) || !send_accept(hello.from)) return;
   // The peer may have given this socket up: it is a link once the peer has said so.
@@ -270,6 +271,7 @@ void LinkMaker::add(const std::shared_ptr<Attempt>& attempt) {
   made_.sockets.push_back({attempt->peer, std::move(fd), std::move(attempt->link.tls)});
   if (made_.sockets.size() != wanted_) return;
   close_attempts();  // those that peers have given up
+  wanted_ = 0;
   state_.set_links(std::exchange(made_, {}));
   on_done_();
 }
@@ -277,6 +279,14 @@ void LinkMaker::add(const std::shared_ptr<Attempt>& attempt) {
 bool LinkMaker::has(int peer) const {
   return std::any_of(made_.sockets.begin(), made_.sockets.end(),
                      [peer](const PeerSocket& made) { return made.peer == peer; });
+}
+
+std::vector<int> LinkMaker::lacking() const {
+  if (wanted_ == 0) return {};
+  std::vector<int> ranks = peers_of(state_);
+  const auto is_made = [this](int peer) { return has(peer); };
+  ranks.erase(std::remove_if(ranks.begin(), ranks.end(), is_made), ranks.end());
+  return ranks;
 }
 
 void LinkMaker::stop() {

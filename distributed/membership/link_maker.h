@@ -42,6 +42,8 @@ class LinkMaker {
   /// A higher rank's link hello; it may come before begin().
   void take(Introduction hello);
   void stop();
+  /// Those that this worker is yet to be linked with, once begun.
+  [[nodiscard]] std::vector<int> lacking() const;
 
  private:
   struct Attempt;
@@ -73,7 +75,7 @@ class LinkMaker {
   std::list<Introduction> early_;  // link hellos that came before the welcome; bounded
   std::list<std::shared_ptr<Attempt>> attempts_;
   JoinedLinks made_;
-  std::size_t wanted_ = 0;
+  std::size_t wanted_ = 0;  // links; none are once all are made
   bool stopped_ = false;
 };
 

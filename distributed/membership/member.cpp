@@ -151,6 +151,7 @@ void GroupMember::on_welcome(const Welcome& welcome) {
     return;
   }
   stage_ = Stage::linking;
+  missing_.clear();
   links_.begin(welcome);
 }
 
@@ -178,17 +179,36 @@ void GroupMember::on_start_timeout() {
   if (stage_ != Stage::reaching && !std::exchange(awaits_verdict_, true)) {
     return start_watch_.extend(kChiefVerdict);
   }
-  const bool knows_missing = stage_ != Stage::reaching && !missing_.empty();
-  const std::string what = knows_missing ? "the group did not form"
-                                         : text(state_.cluster.task(), " could not join the chief ",
-                                                describe_member(chief()));
-  const std::string why = knows_missing ? missing_ + " did not join" : connector_.trouble();
-  state_.fail(start_timeout(0, what, state_.options.start_timeout, why, "the chief's address"));
+  const Failure failure = overdue();
+  // Else the chief takes this worker for one that is missing, or lost.
+  if (lines_.has(0)) send(FrameType::report, to_json(failure));
+  state_.fail(failure);
+}
+
+// Why it took too long, as far as this worker knows.
+Failure GroupMember::overdue() const {
+  std::string what = "the group did not form";
+  std::string why;
+  if (stage_ == Stage::linking) {
+    why = waited_for() + " are not made";
+  } else if (stage_ == Stage::waiting && !missing_.empty()) {
+    why = missing_ + " did not join";
+  } else {
+    what = text(state_.cluster.task(), " could not join the chief ", describe_member(chief()));
+    why = connector_.trouble();
+  }
+  return start_timeout(0, what, state_.options.start_timeout, why, "the chief's address");
 }
 
 std::string GroupMember::waited_for() const {
   if (stage_ == Stage::running || state_.failed()) return "";
-  if (stage_ != Stage::reaching) return missing_;
+  if (stage_ == Stage::waiting) return missing_;
+  if (stage_ == Stage::linking) {
+    std::vector<std::string> names;
+    for (const int peer : links_.lacking()) names.push_back(state_.cluster.member(peer).task);
+    return names.empty() ? std::string("the links of the others")
+                         : text("the links of ", state_.cluster.task(), " to ", join_names(names));
+  }
   return text("the chief ", describe_member(chief()), ": ", connector_.trouble());
 }
 
@@ -213,7 +233,7 @@ void GroupMember::suspect(int peer, const std::string& what) {
   if (!state_.failed()) send(FrameType::suspect, to_json(Suspicion{peer, what}));
 }
 
-void GroupMember::goodbye() {
+void GroupMember::goodbye(const Deadline& /*limit*/) {
   stage_ = Stage::leaving;
   send(FrameType::goodbye, "");
 }

@@ -29,7 +29,7 @@ class GroupMember final : public ControlPlane {
   void join() override;
   void report(const Failure& failure) override;
   void suspect(int peer, const std::string& what) override;
-  void goodbye() override;
+  void goodbye(const Deadline& limit) override;
 
  private:
   enum class Stage { reaching, waiting, linking, running, leaving };
@@ -44,6 +44,7 @@ class GroupMember final : public ControlPlane {
   void on_closed(const std::string& reason, FrameFault fault);
   void on_silence(const std::string& how);
   void on_start_timeout();
+  [[nodiscard]] Failure overdue() const;
   [[nodiscard]] std::string waited_for() const;
   void lose_chief(const std::string& how);
   void lose_chief_by(const Failure& failure);

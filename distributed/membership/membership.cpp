@@ -19,6 +19,9 @@ namespace {
 constexpr std::chrono::milliseconds kAbortWait{1'000};
 // The chief's verdict on a join that timed out is about to arrive; see Chief::on_start_timeout.
 constexpr std::chrono::milliseconds kJoinSlack{2'000};
+// At the limit the chief learns from those in the closing barrier whom they wait for, or says who
+// did not say goodbye.
+constexpr std::chrono::milliseconds kCloseVerdict{1'000};
 
 void check_hello_fits(const JoinTerms& terms) {
   std::size_t bytes = 0;
@@ -99,7 +102,13 @@ JoinedLinks Membership::join(JoinTerms terms) {
   const Deadline limit = Deadline::in(state_.options.start_timeout + kJoinSlack);
   const bool in_time = state_.wait_for(GroupPhase::started, limit);
   state_.raise_if_failed("");
-  TROUPE_CHECK(in_time);
+  if (!in_time) {
+    // This process was stopped, and its network thread has yet to learn what time it is.
+    raise(start_timeout(state_.cluster.rank, text(state_.cluster.task(), " did not join the group"),
+                        state_.options.start_timeout, "it did not run meanwhile",
+                        "the chief's address"),
+          state_.cluster, "");
+  }
   return state_.take_links();
 }
 
@@ -126,11 +135,13 @@ void Membership::abort(const std::string& reason, int exit_code) {
 
 void Membership::leave(const Deadline& deadline) {
   if (plane_) {
-    boost::asio::post(network_.context(), [this] { plane_->goodbye(); });
-    const bool in_time = state_.wait_for(GroupPhase::closed, deadline);
+    boost::asio::post(network_.context(), [this, deadline] { plane_->goodbye(deadline); });
+    const bool in_time = state_.wait_for(GroupPhase::closed, deadline) ||
+                         state_.wait_for(GroupPhase::closed, Deadline::in(kCloseVerdict));
     if (state_.phase() != GroupPhase::closed) state_.raise_if_failed("");
     if (!in_time) {
-      throw TimeoutError(text("the group did not close within ", deadline.limit_seconds(), " s."),
+      throw TimeoutError(text("the group did not close within ", deadline.limit_seconds(), " s: ",
+                              describe_member(state_.cluster.members[0]), " does not answer."),
                          "look for a worker that hangs; all work was done before.");
     }
   }

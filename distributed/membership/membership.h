@@ -30,8 +30,8 @@ class ControlPlane {
   virtual void report(const Failure& failure) = 0;
   /// The data link to `peer` broke; the chief decides who is at fault.
   virtual void suspect(int peer, const std::string& what) = 0;
-  /// This process has passed the closing barrier.
-  virtual void goodbye() = 0;
+  /// This process has passed the closing barrier; `limit`: until all have.
+  virtual void goodbye(const Deadline& limit) = 0;
 };
 
 class Membership {

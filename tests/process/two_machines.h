@@ -86,7 +86,8 @@ class TwoMachines {
     const bool has_server = ::access("/usr/sbin/sshd", X_OK) == 0;
     if (ssh_ == Ssh::with && !has_server) return "/usr/sbin/sshd (openssh-server)";
     for (const std::string& name : names_)
-      if (!run({"ip", "netns", "add", name})) return "network namespaces (ip netns add)";
+      if (!run({"ip", "netns", "add", name}) || !run({"ip", "netns", "exec", name, "true"}))
+        return "network namespaces (ip netns)";
     run({"ip", "link", "add", "cable", "netns", names_[0], "type", "veth", "peer", "name", "cable",
          "netns", names_[1]});
     for (int machine = 0; machine < 2; ++machine) connect(machine);
