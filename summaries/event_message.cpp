@@ -76,6 +76,13 @@ WireWriter begin_event(std::int64_t step, WallTime now) {
   return writer;
 }
 
+/// An event of one value of a summary.
+std::string event_of(std::int64_t step, WireWriter& value, WallTime now) {
+  WireWriter writer = begin_event(step, now);
+  writer.put_bytes(kEventSummary, wrap(kSummaryValue, value.message()));
+  return writer.message();
+}
+
 /// A number beyond float32 becomes an infinity; the conversion itself would be undefined there.
 float to_float(double number) {
   constexpr double kMax = std::numeric_limits<float>::max();
@@ -191,9 +198,7 @@ std::string encode_text(std::int64_t step, const std::string& tag, const std::st
   one.put_bytes(kValueTag, tag);
   one.put_bytes(kValueTensor, encode_text_tensor(content));
   one.put_bytes(kValueMetadata, encode_metadata("text"));
-  WireWriter writer = begin_event(step, now);
-  writer.put_bytes(kEventSummary, wrap(kSummaryValue, one.message()));
-  return writer.message();
+  return event_of(step, one, now);
 }
 
 std::string encode_histogram(std::int64_t step, const std::string& tag, const Histogram& histogram,
@@ -218,9 +223,7 @@ std::string encode_histogram(std::int64_t step, const std::string& tag, const Hi
   WireWriter one;
   one.put_bytes(kValueTag, tag);
   one.put_bytes(kValueHistogram, spread.message());
-  WireWriter writer = begin_event(step, now);
-  writer.put_bytes(kEventSummary, wrap(kSummaryValue, one.message()));
-  return writer.message();
+  return event_of(step, one, now);
 }
 
 std::string encode_image(std::int64_t step, const std::string& tag, const std::string& png,
@@ -234,9 +237,7 @@ std::string encode_image(std::int64_t step, const std::string& tag, const std::s
   WireWriter one;
   one.put_bytes(kValueTag, tag);
   one.put_bytes(kValueImage, image.message());
-  WireWriter writer = begin_event(step, now);
-  writer.put_bytes(kEventSummary, wrap(kSummaryValue, one.message()));
-  return writer.message();
+  return event_of(step, one, now);
 }
 
 Event decode_event(std::string_view message) {

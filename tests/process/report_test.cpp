@@ -53,23 +53,12 @@ std::vector<double> values_of(const TempDir& run, const std::string& tag) {
   return values;
 }
 
-/// One worker of a cluster of three, which the test may kill.
-ProcessOptions worker(const std::vector<std::uint16_t>& ports, int index) {
-  json addresses = json::array();
-  for (const auto port : ports) addresses.push_back(text("127.0.0.1:", port));
-  const json config = {{"cluster", {{"worker", addresses}}},
-                       {"task", {{"type", "worker"}, {"index", index}}}};
-  ProcessOptions options;
-  options.set["TF_CONFIG"] = config.dump();
-  return options;
-}
-
 /// Three workers, of which the last is killed after an epoch.
 void train_and_kill(const Words& command) {
   const std::vector<std::uint16_t> ports = {free_port(), free_port(), free_port()};
   std::vector<std::unique_ptr<Process>> workers;
   for (int i = 0; i < 3; ++i)
-    workers.push_back(std::make_unique<Process>(command, worker(ports, i)));
+    workers.push_back(std::make_unique<Process>(command, tf_config(ports, i)));
   REQUIRE(workers[0]->wait_for_output("epoch 1: ", kLimit));
   workers[2]->signal(SIGKILL);
   CHECK(workers[0]->wait(kLimit).exit_code == 138);

@@ -31,23 +31,9 @@ using troupe::testing::ProcessResult;
 using troupe::testing::run_on;
 using troupe::testing::summary;
 using troupe::testing::TempDir;
+using troupe::testing::tf_config;
 using troupe::testing::Words;
 using troupe::testing::operator+;
-
-namespace {
-
-/// TF_CONFIG of worker `index` in a cluster of the given ports, no chief.
-ProcessOptions tf_config(const std::vector<std::uint16_t>& ports, int index) {
-  json addresses = json::array();
-  for (const auto port : ports) addresses.push_back(text("127.0.0.1:", port));
-  const json config = {{"cluster", {{"worker", addresses}}},
-                       {"task", {{"type", "worker"}, {"index", index}}}};
-  ProcessOptions options;
-  options.set["TF_CONFIG"] = config.dump();
-  return options;
-}
-
-}  // namespace
 
 TEST_SUITE("training") {
   TEST_CASE("training: 1, 2, 3 and 4 workers take the same 20 steps") {

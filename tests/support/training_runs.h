@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -30,6 +31,17 @@ inline ProcessResult run_on(int workers, const Words& command) {
       Words{kBuild + "/troupe", "run", "--workers", std::to_string(workers), "--no-prefix", "--"} +
           command,
       {}, kLimit);
+}
+
+/// TF_CONFIG of worker `index` in a cluster of the given ports of this machine, no chief.
+inline ProcessOptions tf_config(const std::vector<std::uint16_t>& ports, int index) {
+  nlohmann::json addresses = nlohmann::json::array();
+  for (const auto port : ports) addresses.push_back("127.0.0.1:" + std::to_string(port));
+  const nlohmann::json config = {{"cluster", {{"worker", addresses}}},
+                                 {"task", {{"type", "worker"}, {"index", index}}}};
+  ProcessOptions options;
+  options.set["TF_CONFIG"] = config.dump();
+  return options;
 }
 
 /// The last line of stdout as JSON.
