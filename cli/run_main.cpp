@@ -45,6 +45,9 @@ int run_guarded(const std::function<int()>& body) {
     return kExitFailed;
   } catch (const CleanExit& exit) {
     return exit.code;
+  } catch (const NothingLeft& done) {
+    log_info(done.cause());
+    return done.exit_code();
   } catch (const Error& error) {
     print_error(error.kind(), error.what());
     return error.exit_code();

@@ -87,6 +87,15 @@ class Stopped final : public Error {
   int exit_code_;
 };
 
+/// Training was over before this worker could take part in it again: nothing is wrong, and nothing
+/// is left to do.
+class NothingLeft final : public Error {
+ public:
+  using Error::Error;
+  [[nodiscard]] const char* kind() const noexcept override { return "nothing-left"; }
+  [[nodiscard]] int exit_code() const noexcept override { return 0; }
+};
+
 /// Two workers called different collectives at the same place: rank-dependent control flow.
 class DesyncError final : public Error {
  public:

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "core/error.h"
@@ -46,12 +47,32 @@ struct Batch {
   }
 };
 
+/// Some of a step's replicas, or virtual replicas, by their numbers: those of one worker.
+struct ReplicaRange {
+  int first = 0;
+  int count = 1;
+
+  [[nodiscard]] bool operator==(const ReplicaRange& other) const {
+    return first == other.first && count == other.count;
+  }
+  [[nodiscard]] bool operator!=(const ReplicaRange& other) const { return !(*this == other); }
+};
+
+class StepSource;  // data/loader.h
+
 /// The input of this worker's replicas in one step.
 struct DistributedBatch {
   std::vector<Batch> replicas;       // one per replica of this worker, in rank order
   std::int64_t global_examples = 0;  // as in Batch; at least 1
   std::int64_t epoch = 0;
-  std::int64_t step = 0;  // within the epoch, from 0
+  std::int64_t step = 0;   // within the epoch, from 0
+  int first_replica = 0;   // which `replicas` are, among those of all workers
+  /// Reads the step again where the worker's replicas have changed; null: made by hand.
+  std::shared_ptr<const StepSource> source = nullptr;
+
+  [[nodiscard]] ReplicaRange range() const {
+    return {first_replica, static_cast<int>(replicas.size())};
+  }
 };
 
 }  // namespace troupe

@@ -27,13 +27,13 @@ namespace {
 
 // What one epoch reads; copied, so that an Epoch may outlive its DistributedDataset.
 struct Reading {
-  std::shared_ptr<const Dataset> dataset;
-  ShardPlan plan;
-  int first_replica;
-  int local_replicas;
-  LoaderOptions options;
+  std::shared_ptr<const StepSource> source;
+  ReplicaRange range;
   std::int64_t epoch;
   std::int64_t first_step;
+
+  [[nodiscard]] const ShardPlan& plan() const { return source->plan(); }
+  [[nodiscard]] const LoaderOptions& options() const { return source->options(); }
 };
 
 // Steps that go from the prefetch thread to the training thread and back, without being copied.
@@ -55,31 +55,33 @@ void check_fields(const std::vector<at::Tensor>& fields, std::int64_t examples) 
   }
 }
 
-// Gathers one step after the other; prefetch thread only.
+// Gathers one step after the other, in one thread.
 class Gatherer {
  public:
   explicit Gatherer(const Reading& reading)
-      : reading_(reading), order_(reading.plan.order(reading.epoch)) {}
+      : reading_(reading), order_(reading.plan().order(reading.epoch)) {}
 
   /// Makes `batch`, which may be an earlier step, step `step`.
   void gather(std::int64_t step, DistributedBatch& batch) {
     const Traced traced("gather batch");
-    batch.global_examples = reading_.plan.global_examples(step);
+    const ShardPlan& plan = reading_.plan();
+    batch.global_examples = plan.global_examples(step);
     batch.epoch = reading_.epoch;
     batch.step = step;
-    batch.replicas.resize(static_cast<std::size_t>(reading_.local_replicas));
-    for (int i = 0; i < reading_.local_replicas; ++i) {
-      Share share = reading_.plan.share(step, reading_.first_replica + i);
+    batch.first_replica = reading_.range.first;
+    batch.source = reading_.source;
+    batch.replicas.resize(static_cast<std::size_t>(reading_.range.count));
+    for (int i = 0; i < reading_.range.count; ++i) {
+      Share share = plan.share(step, reading_.range.first + i);
       Batch& mine = batch.replicas[static_cast<std::size_t>(i)];
       mine.global_examples = batch.global_examples;
       mine.stand_in = share.count == 0;
       // Gathered again even where replica 0 is local too: a step may change its fields in place.
-      if (mine.stand_in) share = reading_.plan.share(step, 0);
+      if (mine.stand_in) share = plan.share(step, 0);
       for (at::Tensor& field : mine.fields) {
         if (!detail::is_ours_alone(field)) field.reset();
       }
-      reading_.dataset->get_into(indices_of(share), mine.fields);
-      check_fields(mine.fields, share.count);
+      reading_.source->get_into(indices_of(share), mine.fields);
     }
   }
 
@@ -97,7 +99,7 @@ class Gatherer {
 };
 
 void warn_of_waiting(const Reading& reading, const char* who, int waits) {
-  const auto waited = std::chrono::duration<double>(reading.options.warn_after * waits).count();
+  const auto waited = std::chrono::duration<double>(reading.options().warn_after * waits).count();
   log_warning(who, " has waited ", waited, " s for Dataset::get() in epoch ", reading.epoch,
               ". If the data set reads from a disk or the network, look there.");
 }
@@ -106,15 +108,15 @@ void warn_of_waiting(const Reading& reading, const char* who, int waits) {
 
 // The queue between the prefetch thread and the training thread. Everything below `mutex` is
 // guarded by it, except `current`, which is the training thread's.
-struct Epoch::State {
-  explicit State(Reading what)
+struct Epoch::Reader {
+  explicit Reader(Reading what)
       : reading(std::move(what)),
-        used(static_cast<std::size_t>(1 + std::min<std::int64_t>(reading.options.prefetch_steps,
-                                                                 reading.plan.steps_per_epoch()))),
+        used(static_cast<std::size_t>(1 + std::min<std::int64_t>(reading.options().prefetch_steps,
+                                                                 reading.plan().steps_per_epoch()))),
         thread([this] { prefetch(); }) {}
-  ~State() { stop(); }
-  State(const State&) = delete;
-  State& operator=(const State&) = delete;
+  ~Reader() { stop(); }
+  Reader(const Reader&) = delete;
+  Reader& operator=(const Reader&) = delete;
 
   // Training thread: makes the next step the current one; false at the end.
   bool advance();
@@ -122,7 +124,6 @@ struct Epoch::State {
   void stop();
 
   const Reading reading;
-  bool begun = false;  // training thread's
   Steps current;       // training thread's; one, or none before the first
 
   std::mutex mutex;
@@ -146,15 +147,15 @@ struct Epoch::State {
 };
 
 template <class Done>
-void Epoch::State::wait(std::unique_lock<std::mutex>& lock, const char* who, Done done) {
-  for (int waits = 1; !changed.wait_for(lock, reading.options.warn_after, done); ++waits) {
+void Epoch::Reader::wait(std::unique_lock<std::mutex>& lock, const char* who, Done done) {
+  for (int waits = 1; !changed.wait_for(lock, reading.options().warn_after, done); ++waits) {
     lock.unlock();  // the log may be slow
     warn_of_waiting(reading, who, waits);
     lock.lock();
   }
 }
 
-bool Epoch::State::advance() {
+bool Epoch::Reader::advance() {
   std::unique_lock<std::mutex> lock(mutex);
   wait(lock, "Training", [this] { return finished || !ready.empty(); });
   if (ready.empty()) {
@@ -168,7 +169,7 @@ bool Epoch::State::advance() {
   return true;
 }
 
-void Epoch::State::stop() {
+void Epoch::Reader::stop() {
   std::unique_lock<std::mutex> lock(mutex);
   stopped = true;
   changed.notify_all();
@@ -177,9 +178,9 @@ void Epoch::State::stop() {
   thread.join();
 }
 
-Steps Epoch::State::wait_for_room() {
+Steps Epoch::Reader::wait_for_room() {
   std::unique_lock<std::mutex> lock(mutex);
-  const auto room = static_cast<std::size_t>(reading.options.prefetch_steps);
+  const auto room = static_cast<std::size_t>(reading.options().prefetch_steps);
   // No deadline: the training thread either takes a step or stops us, in State's destructor.
   changed.wait(lock, [this, room] { return stopped || ready.size() < room; });
   Steps next;
@@ -189,13 +190,13 @@ Steps Epoch::State::wait_for_room() {
   return next;
 }
 
-void Epoch::State::prefetch_steps() {
-  if (reading.first_step == reading.plan.steps_per_epoch()) return;
+void Epoch::Reader::prefetch_steps() {
+  if (reading.first_step == reading.plan().steps_per_epoch()) return;
   name_this_thread("loader thread");
   detail::use_one_compute_thread_here();
   const at::NoGradGuard no_gradients;
   Gatherer gatherer(reading);
-  for (auto step = reading.first_step; step < reading.plan.steps_per_epoch(); ++step) {
+  for (auto step = reading.first_step; step < reading.plan().steps_per_epoch(); ++step) {
     Steps next = wait_for_room();
     if (next.empty()) return;
     gatherer.gather(step, next.front());
@@ -205,7 +206,7 @@ void Epoch::State::prefetch_steps() {
   }
 }
 
-void Epoch::State::prefetch() noexcept {
+void Epoch::Reader::prefetch() noexcept {
   std::exception_ptr failure;
   try {
     prefetch_steps();
@@ -217,6 +218,29 @@ void Epoch::State::prefetch() noexcept {
   finished = true;
   changed.notify_all();
 }
+
+/// One Reader after another: each reads for the replicas that the worker has at the time.
+struct Epoch::State {
+  State(const Reading& what, std::shared_ptr<const ReplicaRange> replicas)
+      : range(std::move(replicas)), next_step(what.first_step), reader(std::in_place, what) {}
+
+  // Makes the next step the current one; false at the end.
+  bool advance() {
+    if (*range != reader->reading.range) {
+      Reading now = reader->reading;
+      now.range = *range;
+      now.first_step = next_step;
+      reader.emplace(now);
+    }
+    ++next_step;
+    return reader->advance();
+  }
+
+  const std::shared_ptr<const ReplicaRange> range;
+  bool begun = false;
+  std::int64_t next_step;
+  std::optional<Reader> reader;
+};
 
 Epoch::Epoch(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Epoch::Epoch(Epoch&&) noexcept = default;
@@ -234,7 +258,7 @@ Epoch::Iterator Epoch::begin() {
 
 Epoch::Iterator Epoch::end() { return Iterator(); }
 
-Epoch::Iterator::reference Epoch::Iterator::operator*() const { return state_->current.front(); }
+Epoch::Iterator::reference Epoch::Iterator::operator*() const { return state_->reader->current.front(); }
 
 Epoch::Iterator& Epoch::Iterator::operator++() {
   if (!state_->advance()) state_ = nullptr;
@@ -242,26 +266,23 @@ Epoch::Iterator& Epoch::Iterator::operator++() {
 }
 
 DistributedDataset::DistributedDataset(std::shared_ptr<const Dataset> dataset,
-                                       const ShardPlan& plan, int first_replica, int local_replicas,
+                                       const ShardPlan& plan,
+                                       std::shared_ptr<const ReplicaRange> range,
                                        const LoaderOptions& options)
-    : dataset_(std::move(dataset)),
-      plan_(plan),
-      first_replica_(first_replica),
-      local_replicas_(local_replicas),
-      options_(options) {
-  if (!dataset_) {
+    : source_(std::make_shared<StepSource>(dataset, plan, options)), range_(std::move(range)) {
+  if (!dataset) {
     throw ConfigError("A data set to be distributed is null.",
                       "return one from Hooks::create_datasets.");
   }
-  if (dataset_->size() != examples()) {
+  if (dataset->size() != examples()) {
     throw ConfigError(
-        text("The data set has ", dataset_->size(), " examples, its plan is for ", examples(), "."),
+        text("The data set has ", dataset->size(), " examples, its plan is for ", examples(), "."),
         "make the ShardPlan from Dataset::size().");
   }
-  const int replicas = plan_.options().replicas;
-  if (first_replica < 0 || local_replicas < 1 || first_replica > replicas - local_replicas) {
-    throw ConfigError(text("This worker is to read for ", local_replicas, " replicas from replica ",
-                           first_replica, " on, of ", replicas, " replicas."),
+  const int replicas = plan.options().replicas;
+  if (range_->first < 0 || range_->count < 1 || range_->first > replicas - range_->count) {
+    throw ConfigError(text("This worker is to read for ", range_->count, " replicas from replica ",
+                           range_->first, " on, of ", replicas, " replicas."),
                       "give the replicas of this worker out of those of the ShardPlan.");
   }
   if (options.prefetch_steps < 1 || options.warn_after <= std::chrono::milliseconds(0)) {
@@ -271,6 +292,8 @@ DistributedDataset::DistributedDataset(std::shared_ptr<const Dataset> dataset,
   }
 }
 
+const ShardPlan& DistributedDataset::plan() const { return source_->plan(); }
+
 Epoch DistributedDataset::epoch(std::int64_t epoch, std::int64_t first_step) const {
   if (epoch < 0 || first_step < 0 || first_step > steps_per_epoch()) {
     throw ConfigError(
@@ -278,8 +301,23 @@ Epoch DistributedDataset::epoch(std::int64_t epoch, std::int64_t first_step) con
              steps_per_epoch(), " steps."),
         "resume with the --batch-size and the data set of the run that saved the position.");
   }
-  return Epoch(std::make_unique<Epoch::State>(
-      Reading{dataset_, plan_, first_replica_, local_replicas_, options_, epoch, first_step}));
+  return Epoch(std::make_unique<Epoch::State>(Reading{source_, *range_, epoch, first_step}, range_));
+}
+
+void StepSource::get_into(const at::Tensor& indices, std::vector<at::Tensor>& fields) const {
+  const std::lock_guard<std::mutex> lock(in_use_);
+  dataset_->get_into(indices, fields);
+  check_fields(fields, indices.size(0));
+}
+
+DistributedBatch StepSource::read(const std::shared_ptr<const StepSource>& source,
+                                  std::int64_t epoch, std::int64_t step,
+                                  const ReplicaRange& range) {
+  const at::NoGradGuard no_gradients;
+  const Reading reading{source, range, epoch, step};
+  DistributedBatch batch;
+  Gatherer(reading).gather(step, batch);
+  return batch;
 }
 
 }  // namespace troupe

@@ -5,6 +5,8 @@
 // most LoaderOptions::prefetch_steps finished steps. The Epoch itself belongs to one thread. A step
 // that was read goes back to the prefetch thread, which gathers another one into its tensors,
 // unless they are still in use: in the steady state nothing is allocated.
+// Where a worker's replicas change while an epoch is read (elastic groups), the steps that wait are
+// dropped, and read again for those that it has now.
 // ATen runs single-threaded on the prefetch thread, so a gather does not compete with the training
 // thread's compute threads.
 #pragma once
@@ -14,6 +16,9 @@
 #include <cstdint>
 #include <iterator>
 #include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
 
 #include "data/batch.h"
 #include "data/dataset.h"
@@ -51,6 +56,7 @@ class Epoch {
 
  private:
   friend class DistributedDataset;
+  struct Reader;
   struct State;
   explicit Epoch(std::unique_ptr<State> state);
 
@@ -82,22 +88,29 @@ class Epoch::Iterator {
   State* state_ = nullptr;  // null at the end
 };
 
-/// A data set, divided by `plan` over all replicas, as the replicas `first_replica` ..
-/// `first_replica + local_replicas - 1` of this worker read it. Copies share the data set.
-/// A replica without an example of its own in a step gets replica 0's share as a stand-in.
+/// A data set, divided by `plan` over all replicas, as the replicas in `range` of this worker read
+/// it. Copies share the data set. A replica without an example of its own in a step gets replica
+/// 0's share as a stand-in.
 class DistributedDataset {
  public:
+  /// `range` may change between two steps, by the thread that reads.
   /// Throws: ConfigError if dataset is null or its size differs from the plan's, if the replicas
   /// are not among the plan's, or if an option is out of range.
   DistributedDataset(std::shared_ptr<const Dataset> dataset, const ShardPlan& plan,
-                     int first_replica, int local_replicas, const LoaderOptions& options = {});
+                     std::shared_ptr<const ReplicaRange> range, const LoaderOptions& options = {});
+  DistributedDataset(std::shared_ptr<const Dataset> dataset, const ShardPlan& plan,
+                     int first_replica, int local_replicas, const LoaderOptions& options = {})
+      : DistributedDataset(std::move(dataset), plan,
+                           std::make_shared<ReplicaRange>(
+                               ReplicaRange{first_replica, local_replicas}),
+                           options) {}
 
   /// Of the whole data set, over all workers.
-  [[nodiscard]] std::int64_t examples() const { return plan_.options().examples; }
-  [[nodiscard]] std::int64_t steps_per_epoch() const { return plan_.steps_per_epoch(); }
+  [[nodiscard]] std::int64_t examples() const { return plan().options().examples; }
+  [[nodiscard]] std::int64_t steps_per_epoch() const { return plan().steps_per_epoch(); }
   /// Examples of a full step over all replicas of all workers.
-  [[nodiscard]] std::int64_t global_batch_size() const { return plan_.options().global_batch; }
-  [[nodiscard]] const ShardPlan& plan() const { return plan_; }
+  [[nodiscard]] std::int64_t global_batch_size() const { return plan().options().global_batch; }
+  [[nodiscard]] const ShardPlan& plan() const;
 
   /// The steps of `epoch` (>= 0) from `first_step` on: exactly the tail of epoch(epoch).
   /// Collective: no. Starts the prefetch thread; the result may outlive this object.
@@ -105,11 +118,34 @@ class DistributedDataset {
   [[nodiscard]] Epoch epoch(std::int64_t epoch, std::int64_t first_step = 0) const;
 
  private:
-  std::shared_ptr<const Dataset> dataset_;
-  ShardPlan plan_;
-  int first_replica_;
-  int local_replicas_;
-  LoaderOptions options_;
+  std::shared_ptr<const StepSource> source_;
+  std::shared_ptr<const ReplicaRange> range_;
+};
+
+/// What the steps of a DistributedDataset are read from.  Thread rule: any thread; one at a time
+/// calls the data set.
+class StepSource {
+ public:
+  StepSource(std::shared_ptr<const Dataset> dataset, const ShardPlan& plan,
+             const LoaderOptions& options)
+      : dataset_(std::move(dataset)), plan_(plan), options_(options) {}
+
+  [[nodiscard]] const ShardPlan& plan() const { return plan_; }
+  [[nodiscard]] const LoaderOptions& options() const { return options_; }
+  /// The examples at `indices` as `fields`, whose memory may be used again.
+  /// Throws: as Dataset::get(); DataError for fields of the wrong length.
+  void get_into(const at::Tensor& indices, std::vector<at::Tensor>& fields) const;
+  /// The replicas in `range` of one step of an epoch, in this thread.  Blocks and throws: as
+  /// Dataset::get(). Cost: the epoch's order is made again.
+  [[nodiscard]] static DistributedBatch read(const std::shared_ptr<const StepSource>& source,
+                                             std::int64_t epoch, std::int64_t step,
+                                             const ReplicaRange& range);
+
+ private:
+  const std::shared_ptr<const Dataset> dataset_;
+  const ShardPlan plan_;
+  const LoaderOptions options_;
+  mutable std::mutex in_use_;
 };
 
 }  // namespace troupe

@@ -185,6 +185,19 @@ void WorkerGroup::abort(const std::string& reason, int exit_code) noexcept {
   }
 }
 
+void WorkerGroup::cancel(const std::string& cause) noexcept {
+  try {
+    state_.fail({FailureKind::peer_lost, -1, cause, "", kExitPeerLost});
+  } catch (...) {
+    // Out of memory: the deadlines of what it is in remain.
+  }
+}
+
+int WorkerGroup::culprit() const {
+  const auto failure = state_.failure();
+  return failure && failure->culprit < world_size() ? failure->culprit : -1;
+}
+
 void WorkerGroup::close() {
   if (state_.phase() == GroupPhase::closed) return;
   const Deadline deadline = Deadline::in(state_.options.close_timeout);

@@ -131,6 +131,12 @@ class WorkerGroup {
   /// `exit_code` (1 to 255). Best effort, bounded by a second; never throws. Collectives fail then.
   void abort(const std::string& reason, int exit_code) noexcept;
 
+  /// Ends this worker's part: what it is in, and what it enters, throws PeerLost with `cause`. The
+  /// others are not told.  Thread: any.  Blocks: no.
+  void cancel(const std::string& cause) noexcept;
+  /// The rank that the group's failure names; -1: there is none.  Thread: any.
+  [[nodiscard]] int culprit() const;
+
   /// Collective goodbye. Afterwards the object can only be destroyed.
   /// Blocks: at most close_timeout, and a second more for the chief's verdict.
   void close();

@@ -152,7 +152,7 @@ void DryRun::resume() {
   first_step_ = state_.step;
   say("training would resume at step ", state_.step, ", step ", state_.position.step, " of epoch ",
       state_.position.epoch + 1);
-  if (detail::TrainingLimits(train(), state_, counts).reached(state_)) {
+  if (detail::TrainingLimits(train(), state_.step, counts).reached(state_)) {
     say("and end at once: its limits are reached");
   }
 }
@@ -253,7 +253,7 @@ void DryRun::check_disk() {
   }
   TrainState start;  // the limits count from where training would start
   start.step = first_step_;
-  const detail::TrainingLimits limits(train(), start, strategy_->pace().counts(*data_.train));
+  const detail::TrainingLimits limits(train(), start.step, strategy_->pace().counts(*data_.train));
   const std::int64_t count = checkpoints_ahead(train(), first_step_, limits.last_step());
   const std::uint64_t free = free_bytes(train().model_dir);
   check_room(train().model_dir, bytes, count, free);

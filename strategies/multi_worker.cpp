@@ -3,13 +3,15 @@
 #include <ATen/Version.h>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "core/error.h"
 #include "core/log.h"
 #include "core/sha256.h"
 #include "core/text.h"
-#include "distributed/worker_group.h"
+#include "distributed/elastic/elastic_group.h"
+#include "distributed/elastic/round_line.h"
 #include "strategies/device.h"
 #include "strategies/replicas/local_replicas.h"
 
@@ -49,15 +51,75 @@ void add_arithmetic(std::map<std::string, std::string>& must_match) {
   must_match["LibTorch's build"] = sha256_hex(at::show_config()).substr(0, 12);
 }
 
+/// Null: a loss ends the group.
+std::unique_ptr<Rounds> rounds_of(const StrategyOptions& options) {
+  const int line = options.cluster.rounds.take();
+  if (line < 0) return nullptr;
+  auto rounds = std::make_unique<RoundLine>(UniqueFd(line));
+  if (options.virtual_replicas > 0) return rounds;
+  throw ConfigError(
+      "the group is elastic (--min-workers), and the program was given no --virtual-replicas: its "
+      "numbers would depend on who is there.",
+      "add --virtual-replicas V to the program's arguments, at least the number of workers.");
+}
+
+/// Of a worker that waits to be admitted: above all, it is not the chief.
+constexpr int kNoRank = -1;
+
+/// ", examples 17, 99, 4": those of some virtual replicas in the batch's step; "" if unknown.
+std::string examples_of(const DistributedBatch& batch, const TreeCut::Node& node) {
+  constexpr std::size_t kMost = 64;  // in a message
+  if (!batch.source) return "";
+  const ShardPlan& plan = batch.source->plan();
+  const std::vector<std::int64_t> order = plan.order(batch.epoch);
+  std::string numbers;
+  std::size_t count = 0;
+  for (int i = node.begin; i < node.end; ++i) {
+    const Share share = plan.share(batch.step, i);
+    for (std::int64_t k = 0; k < share.count; ++k) {
+      if (++count > kMost) return text(", examples ", numbers, " ...");
+      numbers += text(numbers.empty() ? "" : ", ",
+                      order[static_cast<std::size_t>(share.offset + k)]);
+    }
+  }
+  return numbers.empty() ? ", no examples" : text(", examples ", numbers);
+}
+
+/// Texts of all workers as one, and back.
+std::vector<std::byte> join_texts(const std::vector<std::string>& texts) {
+  std::vector<std::byte> all;
+  for (const std::string& one : texts) {
+    const std::uint64_t size = one.size();
+    const auto head = as_bytes(Span<const std::uint64_t>(&size, 1));
+    all.insert(all.end(), head.begin(), head.end());
+    const auto body = as_bytes(Span<const char>(one.data(), one.size()));
+    all.insert(all.end(), body.begin(), body.end());
+  }
+  return all;
+}
+
+std::vector<std::string> split_texts(const std::vector<std::byte>& all) {
+  std::vector<std::string> texts;
+  for (std::size_t at = 0; at < all.size();) {
+    std::uint64_t size = 0;
+    std::memcpy(&size, all.data() + at, sizeof size);
+    at += sizeof size;
+    texts.emplace_back(reinterpret_cast<const char*>(all.data() + at), size);
+    at += size;
+  }
+  return texts;
+}
+
 class MultiWorker final : public Strategy {
  public:
   MultiWorker(const StrategyOptions& options, detail::EngineWrapper wrap)
       : Strategy(detail::standing_of(name_of(StrategyKind::multi_worker), options)),
         options_(options),
         wrap_(std::move(wrap)),
-        group_(options.cluster, group_options(options)),
-        replicas_(options) {
+        group_(options.cluster, group_options(options), rounds_of(options), events()),
+        replicas_(in_group(options_)) {
     check_overlap(options);
+    if (group_.is_elastic()) begin_elastic();
     // Shares of the data are counted by it.
     options_.must_match["--replicas"] = text(replicas_.size());
     options_.must_match["--virtual-replicas"] = text(options.virtual_replicas);
@@ -77,8 +139,7 @@ class MultiWorker final : public Strategy {
       engine_->restore_own_state({});  // what is there belongs to the former state's steps
     } else {
       group_.join({detail::signature(tensors), options_.must_match});
-      engine_ = detail::make_engine(options_, group_);
-      if (wrap_) engine_ = wrap_(std::move(engine_));
+      engine_ = make_engine();
       const int found = count_workers_here();
       // Workers that were started by hand learn here how many are on their machine.
       const auto warning = crowding(found, workers_here(options_.cluster), replicas_.size());
@@ -95,46 +156,64 @@ class MultiWorker final : public Strategy {
                                             const DistributedBatch& batch, Phase phase) override {
     return detail::sharing_failure(*this, [&] {
       try {
-        return replicas_.run(step, state, batch, phase);
+        return group_.is_elastic() ? run_until_complete(step, state, batch, phase)
+                                   : replicas_.run(step, state, batch, phase);
       } catch (const Error& error) {
         // A failure that all would see alike, if some were not in the midst of a sum with us.
-        if (replicas_.has_abandoned_a_sum()) group_.abort(error.what(), error.exit_code());
+        if (replicas_.has_abandoned_a_sum()) abort(error.what(), error.exit_code());
         throw;
       }
     });
   }
 
-  void sum(Span<double> values) override { group_.all_reduce(values, deadline()); }
-
-  [[nodiscard]] std::vector<std::string> gather(const std::string& mine) override {
-    std::vector<std::string> all;
-    const Span<const char> characters(mine.data(), mine.size());
-    for (const auto& bytes : group_.all_gather(as_bytes(characters), deadline())) {
-      all.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    }
-    return all;
+  void sum(Span<double> values) override {
+    const auto sums = group_.agree([&] {
+      std::vector<double> own(values.begin(), values.end());
+      group_.group().all_reduce(Span<double>(own), deadline());
+      const auto bytes = as_bytes(Span<const double>(own));
+      return std::vector<std::byte>(bytes.begin(), bytes.end());
+    });
+    std::memcpy(values.data(), sums.data(), sums.size());
   }
 
+  [[nodiscard]] std::vector<std::string> gather(const std::string& mine) override {
+    return split_texts(group_.agree([&] {
+      std::vector<std::string> all;
+      const Span<const char> characters(mine.data(), mine.size());
+      for (const auto& bytes : group_.group().all_gather(as_bytes(characters), deadline())) {
+        all.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+      }
+      return join_texts(all);
+    }));
+  }
+
+  /// In an elastic group with nothing, if the chief was lost when some had done their part.
   [[nodiscard]] std::vector<std::vector<std::byte>> gather_to_chief(
       Span<const std::byte> mine) override {
-    return group_.gather(mine);
+    std::vector<std::vector<std::byte>> all;
+    (void)group_.agree([&] {
+      all = group_.group().gather(mine);
+      return std::vector<std::byte>();
+    });
+    return all;
   }
 
   void broadcast(Span<std::byte> bytes) override {
     constexpr std::size_t kPiece = std::size_t{64} << 20;  // what a deadline is for
     for (std::size_t begin = 0; begin < bytes.size(); begin += kPiece) {
       const std::size_t size = std::min(kPiece, bytes.size() - begin);
-      group_.broadcast(bytes.subspan(begin, size), /*root=*/0, deadline());
+      group_.group().broadcast(bytes.subspan(begin, size), /*root=*/0, deadline());
     }
   }
 
   void synchronize_buffers(TrainState& state) override {
-    if (virtual_replicas() == 0) detail::make_buffers_equal(state, &group_);
+    if (virtual_replicas() == 0) detail::make_buffers_equal(state, &group_.group());
   }
 
   void abort(const std::string& reason, int exit_code) noexcept override {
     group_.abort(reason, exit_code);
   }
+  [[nodiscard]] ElasticGroup* elastic() override { return group_.is_elastic() ? &group_ : nullptr; }
   void close() override {
     if (engine_) engine_->close();
     group_.close();
@@ -149,7 +228,83 @@ class MultiWorker final : public Strategy {
 
  private:
   [[nodiscard]] Deadline deadline() const {
-    return Deadline::in(group_.options().collective_timeout);
+    return Deadline::in(options_.group.collective_timeout);
+  }
+  [[nodiscard]] std::unique_ptr<detail::Engine> make_engine() {
+    auto engine = detail::make_engine(options_, group_.group());
+    return wrap_ ? wrap_(std::move(engine)) : std::move(engine);
+  }
+
+  // --- elastic groups
+
+  /// The options of the round that the group begins with: a worker that joins is alone first.
+  [[nodiscard]] const StrategyOptions& in_group(StrategyOptions& options) const {
+    if (group_.is_elastic()) options.cluster = group_.cluster();
+    return options;
+  }
+
+  [[nodiscard]] ElasticGroup::Events events() {
+    return {[this] { on_round(); },
+            [this](Readiness& mine, int lost) { describe(mine, lost); }};
+  }
+
+  void begin_elastic() {
+    Standing standing = detail::standing_of(name(), options_);
+    if (group_.is_joining()) standing.rank = kNoRank;
+    stand(standing);
+    replicas_.use(detail::VirtualReplicas::Conclusion{
+        [this](const at::Tensor& sums, const std::function<void()>& add_up) {
+          group_.conclude(detail::host_bytes(sums), add_up);
+        },
+        [this](const at::Tensor& sums) { group_.commit(detail::host_bytes(sums)); }});
+  }
+
+  void on_round() {
+    options_.cluster = group_.cluster();
+    engine_ = make_engine();
+    replicas_.use(*engine_, /*during_backward=*/false);
+    stand(detail::standing_of(name(), options_));
+    has_moved_ = true;
+  }
+
+  /// The step under way, and what of it the worker `lost` of the round that has ended computed.
+  void describe(Readiness& mine, int lost) const {
+    mine.step = step_;
+    if (lost < 0 || !batch_) return;
+    const TreeCut cut = cut_of(options_.cluster, group_options(options_));
+    const TreeCut::Node node = cut.node(lost);
+    mine.work = text("step ", step_ + 1, ": virtual replicas ", node.begin, " to ", node.end - 1,
+                     examples_of(*batch_, node));
+  }
+
+  /// Every worker does what the group's present round gives it, until the step is complete.
+  std::vector<StepResult> run_until_complete(const Step& step, TrainState& state,
+                                             const DistributedBatch& batch, Phase phase) {
+    step_ = state.step;
+    batch_ = &batch;
+    for (;;) {
+      try {
+        auto results = run_once(step, state, batch, phase);
+        batch_ = nullptr;
+        return results;
+      } catch (const RepeatTransaction&) {
+      } catch (const NetError& error) {
+        group_.heal(error);
+      }
+    }
+  }
+
+  std::vector<StepResult> run_once(const Step& step, TrainState& state,
+                                   const DistributedBatch& batch, Phase phase) {
+    if (std::exchange(has_moved_, false)) replicas_.move_to(options_);
+    const ReplicaRange mine = hosted();
+    if (batch.range() == mine) return replicas_.run(step, state, batch, phase);
+    if (!batch.source) {
+      throw ConfigError("a batch that was made by hand has not the virtual replicas of this worker.",
+                        "in an elastic group, give the strategy batches of a DistributedDataset.");
+    }
+    const DistributedBatch again = StepSource::read(batch.source, batch.epoch, batch.step, mine);
+    return replicas_.run(step, state, again, phase);
   }
 
   /// What join compares for the first state, for a later one.
@@ -168,7 +323,7 @@ class MultiWorker final : public Strategy {
   /// Workers that share this one's address. All gather the same addresses, so it is the number of
   /// all workers on every worker or on none, whatever each was told about the others before.
   [[nodiscard]] int count_workers_here() {
-    const auto all = gather(group_.local_address());
+    const auto all = gather(group_.group().local_address());
     const std::string& mine = all[static_cast<std::size_t>(rank())];
     return static_cast<int>(std::count(all.begin(), all.end(), mine));
   }
@@ -182,9 +337,12 @@ class MultiWorker final : public Strategy {
 
   StrategyOptions options_;
   const detail::EngineWrapper wrap_;
-  WorkerGroup group_;
+  ElasticGroup group_;
   std::unique_ptr<detail::Engine> engine_;  // once joined
   detail::LocalReplicas replicas_;
+  bool has_moved_ = false;                   // in another round than replicas_ knows
+  std::int64_t step_ = 0;                    // training steps before the one under way
+  const DistributedBatch* batch_ = nullptr;  // of the step under way; null: there is none
 };
 
 }  // namespace

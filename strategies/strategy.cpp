@@ -51,6 +51,12 @@ LossValues add_by_name(const std::vector<StepResult>& results) {
 
 }  // namespace
 
+void Strategy::stand(const Standing& standing) {
+  standing_ = standing;
+  lockstep_ = Pace(standing.world_size);
+  *hosted_ = {standing.first_hosted, standing.hosted};
+}
+
 DistributedSplits Strategy::distribute(const Splits& splits, const BatchPlan& plan) {
   const std::vector<std::string> sizes = gather(sizes_of(splits));
   for (std::size_t rank = 1; rank < sizes.size(); ++rank) {
@@ -68,7 +74,7 @@ DistributedSplits Strategy::distribute(const Splits& splits, const BatchPlan& pl
     if (dataset == nullptr) return data;
     if (virtual_replicas() > 0) {
       const ShardPlan plan_of_all({dataset->size(), batch, virtual_replicas(), plan.seed, shuffle});
-      data.emplace(dataset, plan_of_all, standing_.first_hosted, standing_.hosted);
+      data.emplace(dataset, plan_of_all, hosted_);
       return data;
     }
     const int local = local_replicas();

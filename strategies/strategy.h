@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -32,6 +33,8 @@
 
 namespace troupe {
 
+class ElasticGroup;
+
 /// A step for one replica: Hooks::train_step or the user's own.
 using Step = std::function<StepResult(Replica&, const Batch&)>;
 
@@ -43,7 +46,7 @@ struct DistributedSplits {
   std::optional<DistributedDataset> test;
 };
 
-/// What is fixed when a strategy is constructed.
+/// What is fixed when a strategy is constructed, or an elastic group's next round begins.
 struct Standing {
   const char* name = "";  // as --strategy spells it
   int rank = 0;
@@ -57,8 +60,7 @@ struct Standing {
 
 class Strategy {
  public:
-  explicit Strategy(const Standing& standing)
-      : standing_(standing), lockstep_(standing.world_size) {}
+  explicit Strategy(const Standing& standing) { stand(standing); }
   virtual ~Strategy() = default;
 
   [[nodiscard]] const char* name() const { return standing_.name; }
@@ -132,12 +134,22 @@ class Strategy {
   /// Tells the group why this worker fails; best effort, never blocks long, never throws.
   virtual void abort(const std::string& /*reason*/, int /*exit_code*/) noexcept {}
 
+  /// The way of this worker's group from one round to the next; null: a loss ends the group.
+  [[nodiscard]] virtual ElasticGroup* elastic() { return nullptr; }
+
   /// Leaves the group, collectively; only destruction may follow.  Blocks: at most close_timeout.
   virtual void close() {}
 
+ protected:
+  /// Where the group is another one now. Data that was distributed follows with the next step.
+  void stand(const Standing& standing);
+  [[nodiscard]] const ReplicaRange& hosted() const { return *hosted_; }
+
  private:
-  const Standing standing_;
+  Standing standing_;
   Pace lockstep_;
+  /// Of the virtual replicas, as data is read for them.
+  const std::shared_ptr<ReplicaRange> hosted_ = std::make_shared<ReplicaRange>();
 };
 
 namespace detail {

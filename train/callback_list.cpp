@@ -61,17 +61,6 @@ bool writes_summaries(const TrainOptions& options) {
   return !options.model_dir.empty() && options.save_summary_steps > 0;
 }
 
-/// Who is told where this worker's training stands.
-std::vector<ProgressSink> progress_sinks(const TrainOptions& options, bool is_chief) {
-  std::vector<ProgressSink> sinks;
-  const auto add = [&sinks](ProgressSink sink) {
-    if (sink) sinks.push_back(std::move(sink));
-  };
-  if (options.progress) add(launcher_sink());
-  if (options.progress && is_chief) add(terminal_sink());
-  return sinks;
-}
-
 /// The actions that the options ask for: log, metrics file, summaries. For the chief.
 Actions stock_actions(const TrainOptions& options, const StepRange& steps, const Clock& clock) {
   Actions stock;
@@ -108,15 +97,39 @@ CallbackList::CallbackList(Strategy& strategy, const TrainOptions& options, Acti
   for (auto& action : acting_) action->begin();
 }
 
-void CallbackList::complete(const StepRange& steps, const Clock& clock) {
-  last_step_ = steps.last;
-  Actions stock;
-  if (strategy_.is_chief()) stock = stock_actions(options_, steps, clock);
-  auto sinks = progress_sinks(options_, strategy_.is_chief());
+/// Log, metrics file, summaries, the screen and the live page.
+Actions CallbackList::chiefs_actions(const StepRange& steps, const Clock& clock) {
+  Actions stock = stock_actions(options_, steps, clock);
+  std::vector<ProgressSink> sinks;
+  if (auto sink = options_.progress ? terminal_sink() : nullptr) sinks.push_back(std::move(sink));
   if (status_) sinks.push_back([this](const Progress& progress) { status_->update(progress); });
   if (!sinks.empty()) {
     stock.push_back(
         std::make_shared<ProgressReporter>(strategy_.rank(), steps.last, clock, std::move(sinks)));
+  }
+  return stock;
+}
+
+void CallbackList::lead(const Clock& clock, RunControl& run) {
+  status_ = open_status_server(strategy_, options_);
+  Actions begun = chiefs_actions({run.step(), last_step_}, clock);
+  acting_.insert(acting_.begin(), begun.begin(), begun.end());
+  for (const auto& action : given_) {
+    if (!action->chief_only()) continue;
+    acting_.push_back(action);
+    begun.push_back(action);
+  }
+  for (const auto& action : begun) action->begin();
+  for (const auto& action : begun) action->ready(run);
+}
+
+void CallbackList::complete_late(const StepRange& steps, const Clock& clock) {
+  last_step_ = steps.last;
+  Actions stock;
+  if (strategy_.is_chief()) stock = chiefs_actions(steps, clock);
+  if (auto sink = options_.progress ? launcher_sink() : nullptr) {
+    stock.push_back(std::make_shared<ProgressReporter>(strategy_.rank(), steps.last, clock,
+                                                       std::vector<ProgressSink>{std::move(sink)}));
   }
   for (const auto& action : stock) action->begin();
   acting_.insert(acting_.begin(), stock.begin(), stock.end());
@@ -124,6 +137,10 @@ void CallbackList::complete(const StepRange& steps, const Clock& clock) {
     // On every worker. Last: a step's interval holds what the other actions do after it.
     acting_.push_back(std::make_shared<StepProfile>(strategy_, options_));
   }
+}
+
+void CallbackList::complete(const StepRange& steps, const Clock& clock) {
+  complete_late(steps, clock);
   // An action that only some workers have would make them exchange different messages.
   const auto counts = strategy_.gather(text(given_.size()));
   for (std::size_t rank = 1; rank < counts.size(); ++rank) {

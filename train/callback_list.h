@@ -29,6 +29,10 @@ class CallbackList {
   /// Once it is known where training starts and would end: the options' own actions begin. `clock`
   /// outlives this object. Collective: yes. Throws: ConfigError where workers have different lists.
   void complete(const StepRange& steps, const Clock& clock);
+  /// The same for a worker that joins a run under way.  Collective: no.
+  void complete_late(const StepRange& steps, const Clock& clock);
+  /// This worker is the chief from now on: what only the chief has begins, after `run`'s step.
+  void lead(const Clock& clock, RunControl& run);
 
   /// The steps begin. Without this call end() does nothing.
   void ready(RunControl& run);
@@ -45,6 +49,8 @@ class CallbackList {
   void close() { status_.reset(); }
 
  private:
+  [[nodiscard]] Actions chiefs_actions(const StepRange& steps, const Clock& clock);
+
   Strategy& strategy_;
   const TrainOptions& options_;
   std::unique_ptr<StatusServer> status_;  // on the chief, where options.status_port is set

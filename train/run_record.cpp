@@ -92,6 +92,23 @@ void RunRecord::start(const Strategy& strategy, const TrainState& state, std::in
   early_.clear();
 }
 
+void RunRecord::lead() {
+  if (journal_ || options_.model_dir.empty()) return;
+  journal_.emplace(options_.model_dir);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  started_ = true;
+}
+
+void RunRecord::changed(std::int64_t step, const GroupChange& change) {
+  for (const std::string& task : change.left)
+    write("lost", {{"step", step}, {"task", task}, {"reason", change.cause}});
+  for (const std::string& task : change.came) write("joined", {{"step", step}, {"task", task}});
+  write("round", {{"step", step},
+                  {"round", change.round},
+                  {"tasks", change.tasks},
+                  {"seconds", change.seconds}});
+}
+
 void RunRecord::saved(std::int64_t step, double seconds) {
   if (!journal_) return;
   const ordered_json fields = {

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "distributed/elastic/elastic_group.h"
 #include "options/train_options.h"
 #include "strategies/strategy.h"
 #include "summaries/run_journal.h"
@@ -26,10 +27,15 @@ class RunRecord {
 
   /// Training begins. `last_step`: where it would end. What was saved before follows it.
   void start(const Strategy& strategy, const TrainState& state, std::int64_t last_step);
+  /// This worker is the chief from now on, and writes where the last one ended.
+  void lead();
   /// Any thread.
   void saved(std::int64_t step, double seconds);
   /// `facts`: as Pace::facts, which may name lost workers. `reason`: why training ended.
   void ended(std::int64_t step, const std::string& reason, const std::string& facts = "");
+  /// The group began another round at this step: who left it and who came, why, and how long it
+  /// stood still.
+  void changed(std::int64_t step, const GroupChange& change);
   /// Inside of a catch block: of the exception, which may name a lost worker.
   void failed(std::int64_t step) noexcept;
   /// By what is not known, such as an exception of the loop's body.

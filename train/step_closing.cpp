@@ -8,6 +8,7 @@
 #include "core/log.h"
 #include "core/text.h"
 #include "core/trace.h"
+#include "distributed/elastic/elastic_group.h"
 #include "strategies/weight_comparison.h"
 
 namespace troupe::detail {
@@ -17,9 +18,9 @@ namespace {
 constexpr std::chrono::seconds kChiefStops{10};
 constexpr auto kNoLimit = std::numeric_limits<std::int64_t>::max();
 
-std::int64_t step_limit(const TrainOptions& options, const TrainState& state) {
+std::int64_t step_limit(const TrainOptions& options, std::int64_t began_at) {
   if (!options.steps) return options.max_steps.value_or(kNoLimit);
-  return *options.steps > kNoLimit - state.step ? kNoLimit : state.step + *options.steps;
+  return *options.steps > kNoLimit - began_at ? kNoLimit : began_at + *options.steps;
 }
 
 /// A loop that some workers have left would have the others wait for steps that do not come.
@@ -34,11 +35,11 @@ void check_all_leave(Strategy& strategy, int leaving) {
 
 }  // namespace
 
-TrainingLimits::TrainingLimits(const TrainOptions& options, const TrainState& state,
+TrainingLimits::TrainingLimits(const TrainOptions& options, std::int64_t began_at,
                                const Pace::Counts& counts)
     : updates_per_epoch_(counts.updates_per_epoch),
       epochs_(options.epochs.value_or(options.max_steps || options.steps ? kNoLimit : 1)),
-      steps_(step_limit(options, state)),
+      steps_(step_limit(options, began_at)),
       relative_(options.steps.has_value()),
       ends_by_place_(counts.ends_by_place) {}
 
@@ -66,6 +67,16 @@ std::string TrainingLimits::reason(const TrainState& state) const {
 
 void StepClosing::open(const DataIdentity& data, const Clock& clock, SavingListeners listeners,
                        Checkpointer::OnSaved on_saved) {
+  data_ = data;
+  ElasticGroup* const group = strategy_.elastic();
+  has_joined_ = group != nullptr && group->is_joining();
+  if (has_joined_) group->enter([this] { run_ = take_run(strategy_, state_, data_); });
+  open_files(clock, std::move(listeners), std::move(on_saved));
+  if (!has_joined_) run_.began_at = state_.step;
+}
+
+void StepClosing::open_files(const Clock& clock, SavingListeners listeners,
+                             Checkpointer::OnSaved on_saved) {
   if (options_.model_dir.empty()) {
     if (listeners.empty()) return;
     throw ConfigError("saving listeners were given, and nothing is saved without model_dir.",
@@ -75,11 +86,14 @@ void StepClosing::open(const DataIdentity& data, const Clock& clock, SavingListe
     held_signal_.emplace();
     return;
   }
-  checkpoints_.emplace(strategy_, state_, data, options_, clock, std::move(listeners),
-                       std::move(on_saved));
+  checkpoints_.emplace(strategy_, state_, data_, options_, clock, std::move(listeners),
+                       std::move(on_saved),
+                       has_joined_ ? Checkpointer::Begin::under_way : Checkpointer::Begin::resume);
+  if (has_joined_) checkpoints_->take_over(run_.saved_step);
 }
 
 void StepClosing::begin(bool reached) {
+  if (has_joined_) return;  // to one that is over nobody is admitted
   over_ = reached || agree(strategy_, {false, !stop_reason_.empty()}).stop;
 }
 
@@ -117,13 +131,28 @@ Wishes StepClosing::wishes(const Boundary& at) {
   mine.signal = checkpoints_ ? checkpoints_->stop_signal() : 0;
   mine.loss_not_finite = loss_not_finite_;
   mine.leaving = at.leaving ? 1 : 0;
+  mine.save_anew = checkpoints_ && checkpoints_->has_lost_chief();
+  mine.admit = strategy_.elastic() != nullptr && strategy_.elastic()->joiners_wait();
   return mine;
 }
 
 void StepClosing::close(const Boundary& at) {
   const Traced traced("boundary");
   const Wishes agreed = agree(strategy_, wishes(at));
+  carry_out(at, agreed);
+  if (agreed.admit && !over_) admit();
+}
+
+void StepClosing::admit() {
+  strategy_.elastic()->admit([this] {
+    run_.saved_step = checkpoints_ ? checkpoints_->saved_step() : std::nullopt;
+    share_run(strategy_, state_, data_, run_);
+  });
+}
+
+void StepClosing::carry_out(const Boundary& at, const Wishes& agreed) {
   check_all_leave(strategy_, agreed.leaving);
+  if (agreed.save_anew && checkpoints_) checkpoints_->take_over(std::nullopt);
   left_ = at.leaving;
   loss_not_finite_ = save_wished_ = false;
   if (agreed.loss_not_finite) {
@@ -134,7 +163,8 @@ void StepClosing::close(const Boundary& at) {
   }
   over_ = agreed.stop || at.last;
   if (held_signal_ && !over_) await_chief_stop();
-  const bool saves = checkpoints_ && (agreed.save || over_ || agreed.signal != 0);
+  const bool saves =
+      checkpoints_ && (agreed.save || agreed.save_anew || over_ || agreed.signal != 0);
   // A save compares by itself.
   if (at.after_step && !(saves && checkpoints_->has_to_save())) check_weights_if_due();
   if (!saves) return;
@@ -212,9 +242,23 @@ void StepClosing::finish(const TrainingLimits& limits) {
 }
 
 void StepClosing::release() {
+  if (checkpoints_) save_for_certain();
   if (checkpoints_) checkpoints_->finish();
   checkpoints_.reset();
   held_signal_.reset();
+}
+
+/// A chief that is lost while it writes the last checkpoint leaves that to the next one.
+void StepClosing::save_for_certain() {
+  if (strategy_.elastic() == nullptr || spoiled_) return;
+  for (;;) {
+    checkpoints_->wait();
+    Wishes mine;
+    mine.save_anew = checkpoints_->has_lost_chief();
+    if (!agree(strategy_, mine).save_anew) return;
+    checkpoints_->take_over(std::nullopt);
+    checkpoints_->save(Checkpointer::Save::last);
+  }
 }
 
 std::string StepClosing::reason(const TrainingLimits& limits) const {

@@ -15,6 +15,7 @@
 #include "options/train_options.h"
 #include "strategies/pace.h"
 #include "strategies/strategy.h"
+#include "train/admission.h"
 #include "train/callbacks/callbacks.h"
 #include "train/checkpoint/checkpointer.h"
 #include "train/loss_watch.h"
@@ -24,8 +25,8 @@ namespace troupe::detail {
 /// When training ends, in epochs and in steps.
 class TrainingLimits {
  public:
-  /// `state` is where training starts, `counts.updates_per_epoch` at least 1.
-  TrainingLimits(const TrainOptions& options, const TrainState& state, const Pace::Counts& counts);
+  /// Training starts after step `began_at`; `counts.updates_per_epoch` is at least 1.
+  TrainingLimits(const TrainOptions& options, std::int64_t began_at, const Pace::Counts& counts);
 
   /// Nothing is left to do.
   [[nodiscard]] bool reached(const TrainState& state) const;
@@ -51,19 +52,29 @@ struct Wishes {
   int signal = 0;                // the one of kStopSignals that came
   bool loss_not_finite = false;  // of the last step
   int leaving = 0;               // workers whose loop has ended before training: 1 where it has
+  bool save_anew = false;        // the chief is another one, and the last one may not have saved
+  bool admit = false;            // workers wait to join
 };
 
 /// One small message. Collective: yes. The same answer on every worker.
 [[nodiscard]] inline Wishes agree(Strategy& strategy, const Wishes& mine) {
-  std::array<double, 4 + kStopSignals.size()> votes = {mine.save ? 1.0 : 0.0, mine.stop ? 1.0 : 0.0,
-                                                       mine.loss_not_finite ? 1.0 : 0.0,
-                                                       static_cast<double>(mine.leaving)};
+  const auto vote = [](bool wish) { return wish ? 1.0 : 0.0; };
+  constexpr std::size_t kSignals = 6;  // where they begin
+  std::array<double, kSignals + kStopSignals.size()> votes = {
+      vote(mine.save),      vote(mine.stop), vote(mine.loss_not_finite), 1.0 * mine.leaving,
+      vote(mine.save_anew), vote(mine.admit)};
   for (std::size_t i = 0; i < kStopSignals.size(); ++i)
-    votes[4 + i] = mine.signal == kStopSignals[i] ? 1.0 : 0.0;
+    votes[kSignals + i] = vote(mine.signal == kStopSignals[i]);
   strategy.sum(Span<double>(votes.data(), votes.size()));
-  Wishes agreed{votes[0] > 0, votes[1] > 0, 0, votes[2] > 0, static_cast<int>(votes[3])};
+  Wishes agreed;
+  agreed.save = votes[0] > 0;
+  agreed.stop = votes[1] > 0;
+  agreed.loss_not_finite = votes[2] > 0;
+  agreed.leaving = static_cast<int>(votes[3]);
+  agreed.save_anew = votes[4] > 0;
+  agreed.admit = votes[5] > 0;
   for (std::size_t i = kStopSignals.size(); i-- > 0;)
-    if (votes[4 + i] > 0) agreed.signal = kStopSignals[i];
+    if (votes[kSignals + i] > 0) agreed.signal = kStopSignals[i];
   return agreed;
 }
 
@@ -81,14 +92,21 @@ class StepClosing final : public RunControl {
       : strategy_(strategy), state_(state), options_(options) {}
 
   /// Resumes from options.model_dir, or saves the fresh state; where there is no directory, or
-  /// another worker saves, it does neither. Collective: yes. Throws: as Checkpointer.
+  /// another worker saves, it does neither. A worker that joins a run under way waits here until it
+  /// is admitted, and resumes from the others' state.
+  /// Collective: yes. Throws: as Checkpointer.
   void open(const DataIdentity& data, const Clock& clock, SavingListeners listeners,
             Checkpointer::OnSaved on_saved = nullptr);
   /// Before the first step: whether training is over by its limits, or an action wants no step.
   void begin(bool reached);
 
-  /// Every worker's wishes become everybody's: saves, or ends training, or does neither. Compares
-  /// the workers' weights before a save and every options.check_weights_every steps.
+  /// Whether this worker has joined a run under way: the others have begun long ago.
+  [[nodiscard]] bool has_joined() const { return has_joined_; }
+  /// The step from which options.steps count.
+  [[nodiscard]] std::int64_t began_at() const { return run_.began_at; }
+
+  /// Every worker's wishes become everybody's: saves, or ends training, or does neither; lets in
+  /// who waits. Compares the workers' weights before a save and every options.check_weights_every steps.
   /// Collective: yes.  Throws: CheckpointError; Stopped after a signal, when the state is saved;
   /// NonFiniteError as the options say; DesyncError where some workers have left the loop;
   /// WeightsDiffer.
@@ -127,6 +145,10 @@ class StepClosing final : public RunControl {
 
  private:
   [[nodiscard]] Wishes wishes(const Boundary& at);
+  void open_files(const Clock& clock, SavingListeners listeners, Checkpointer::OnSaved on_saved);
+  void save_for_certain();
+  void carry_out(const Boundary& at, const Wishes& agreed);
+  void admit();
   void check_weights_if_due();
   [[noreturn]] void stop_by_signal(int signal);
   void await_chief_stop();
@@ -134,6 +156,9 @@ class StepClosing final : public RunControl {
   Strategy& strategy_;
   TrainState& state_;
   const TrainOptions& options_;
+  DataIdentity data_;
+  RunUnderWay run_;
+  bool has_joined_ = false;
   std::optional<Checkpointer> checkpoints_;
   std::optional<LossWatch> watch_;
   /// Beside parameter servers, of a worker that is not the chief: it has nothing to save, but

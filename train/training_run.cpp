@@ -82,6 +82,7 @@ class TrainingRun::Impl final : public TrainingEpochs {
   auto verb(Body&& body) {
     if (life_ != Life::running) refuse_verb(life_);
     try {
+      follow_group();
       return detail::sharing_failure(strategy_, body);
     } catch (...) {
       life_ = Life::failed;
@@ -100,6 +101,7 @@ class TrainingRun::Impl final : public TrainingEpochs {
   class Reader;
 
   void leave_epoch();
+  void follow_group();
 
   /// The epoch under way, as it is read.
   class Reader final : public TrainingEpoch {
@@ -150,6 +152,7 @@ class TrainingRun::Impl final : public TrainingEpochs {
   Reader reader_{*this};
   detail::TakenStep taken_{strategy_};
   Life life_ = Life::running;
+  bool leads_ = false;  // has what only the chief has
 };
 
 TrainingRun::Impl::Impl(Strategy& strategy, const Hooks& hooks, TrainState& state,
@@ -181,7 +184,7 @@ TrainingRun::Impl::Impl(Strategy& strategy, const Hooks& hooks, TrainState& stat
       {data_.train->examples(), options_.batch_size, options_.seed, counts.updates_per_step},
       clock_, std::move(callbacks.listeners),
       [this](std::int64_t step, double seconds) { record_.saved(step, seconds); });
-  limits_.emplace(options_, state_, counts);
+  limits_.emplace(options_, closing_.began_at(), counts);
   if (factor) {
     schedule_.emplace(factor, state_);
   } else if (is_scheduled(options_.schedule)) {
@@ -190,7 +193,12 @@ TrainingRun::Impl::Impl(Strategy& strategy, const Hooks& hooks, TrainState& stat
   if (state_.averages && strategy_.is_chief()) {
     log_info("evaluations use averaged weights, --ema-decay ", options_.ema_decay);
   }
-  callbacks_.complete({state_.step, limits_->last_step()}, clock_);
+  const detail::StepRange range{state_.step, limits_->last_step()};
+  if (closing_.has_joined()) {
+    callbacks_.complete_late(range, clock_);
+  } else {
+    callbacks_.complete(range, clock_);
+  }
   const bool reached = pace.coordinates() && limits_->reached(state_);
   pace.start(state_, *data_.train, limits_->last_step());
   // Synchronous training that diverges does so on one device, too, where nobody judges it either.
@@ -202,6 +210,20 @@ TrainingRun::Impl::Impl(Strategy& strategy, const Hooks& hooks, TrainState& stat
   if (!reached) callbacks_.ready(closing_);
   closing_.begin(reached);
   if (!reached) record_.start(strategy_, state_, limits_->last_step());
+  leads_ = strategy.is_chief();
+  if (strategy.elastic() != nullptr) strategy.elastic()->start();
+}
+
+/// In another round of an elastic group another worker may be the chief.
+void TrainingRun::Impl::follow_group() {
+  if (strategy_.elastic() == nullptr) return;
+  const std::vector<GroupChange> changes = strategy_.elastic()->take_changes();
+  if (!strategy_.is_chief()) return;
+  if (!std::exchange(leads_, true)) {
+    record_.lead();
+    callbacks_.lead(clock_, closing_);
+  }
+  for (const GroupChange& change : changes) record_.changed(state_.step, change);
 }
 
 TrainingRun::Impl::~Impl() {
@@ -337,6 +359,7 @@ History TrainingRun::Impl::finish() {
            " examples in ", history.seconds, " s, ", std::lround(rate), " examples/sec)"));
   if (history.steps == 0) log_warning("training took no step.");
   closing_.release();
+  follow_group();
   callbacks_.end(closing_);
   closing_.check_losses();
   strategy_.synchronize_buffers(state_);

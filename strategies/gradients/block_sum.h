@@ -27,6 +27,13 @@ class BlockSum final : public OverlappedSum {
   BlockSum(ReplicaSum& sum, const Place& place, const BucketOptions& options, const Width& width)
       : OverlappedSum(sum, place, options), width_(width) {}
 
+  /// The same device in another group of workers.
+  void move_to(const Place& place, const Width& width) {
+    begin_step();
+    OverlappedSum::move_to(place);
+    width_ = width;
+  }
+
   // A step, in this order.
   /// What a failed step has left is forgotten.
   void begin_step();
@@ -60,7 +67,7 @@ class BlockSum final : public OverlappedSum {
   };
   [[noreturn]] void refuse_order() const;
 
-  const Width width_;
+  Width width_;
   std::vector<Update> updates_;  // of the step, in the order of the first virtual replica's
   std::size_t next_ = 0;         // that the present virtual replica asks for
   bool is_first_replica_ = true;

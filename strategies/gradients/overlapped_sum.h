@@ -55,6 +55,11 @@ class OverlappedSum : public ParameterUpdate {
   void forget();
 
  protected:
+  /// In another group of workers, whose gradients are those of the same models.
+  void move_to(const Place& place) {
+    forget();
+    place_ = place;
+  }
   /// How gradients are summed.
   enum class Way { undecided, whole, buckets };
   /// Gradients of one optimiser and dtype.
@@ -105,7 +110,7 @@ class OverlappedSum : public ParameterUpdate {
   void decide(Set& set);
 
   ReplicaSum& sum_;
-  const Place place_;
+  Place place_;
   const BucketOptions options_;
   // By all their parameters: two optimisers' gradients never share memory.
   std::map<std::vector<const void*>, Set> sets_;

@@ -7,6 +7,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "distributed/tree_cut.h"
@@ -53,6 +54,9 @@ class ReplicaSum {
   [[nodiscard]] at::Tensor make_buffer(int replica, std::int64_t count,
                                        const at::TensorOptions& options, const Summand& summand);
 
+  /// From now on the replicas are added in this order.
+  void use(TreeCut cut) { cut_ = std::move(cut); }
+
   /// See Engine::is_exact.
   [[nodiscard]] bool is_exact() const { return engine_ == nullptr || engine_->is_exact(); }
   /// Whether add_up() is to run on another thread while this one computes: one replica is alone in
@@ -67,7 +71,7 @@ class ReplicaSum {
   void add_slice(int replica);
 
   ReplicaThreads& threads_;
-  const TreeCut cut_;
+  TreeCut cut_;
   Engine* engine_ = nullptr;
   bool during_backward_ = false;
   // By replica; each writes its own entry before a meeting and reads the others' after it.

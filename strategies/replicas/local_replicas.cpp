@@ -172,6 +172,10 @@ bool looks_random(const torch::nn::Module& module) {
   return type.find("drop") != std::string::npos || type.find("rrelu") != std::string::npos;
 }
 
+BlockSum::Width width_of(const Hosting& hosting) {
+  return {hosting.virtual_replicas, hosting.all_devices};
+}
+
 void warn_of_shared_generator(const TrainState& state) {
   const auto on_cpu = [](const auto& replica) { return replica->place().device.is_cpu(); };
   const auto sharing = std::count_if(state.replicas.begin(), state.replicas.end(), on_cpu);
@@ -227,21 +231,33 @@ LocalReplicas::LocalReplicas(const StrategyOptions& options, const MakeUpdate& m
       step_(options.step),
       threads_(threads_of(options)),
       sum_(threads_, hosting_ ? hosting_->devices : TreeCut(threads_.size())) {
-  std::vector<BlockSum*> blocks;
   for (int i = 0; i < size(); ++i) {
-    const OverlappedSum::Place place{i, first_, hosting_ ? hosting_->virtual_replicas : count_};
     if (hosting_) {
-      const BlockSum::Width width{hosting_->virtual_replicas, hosting_->all_devices};
-      auto block = std::make_unique<BlockSum>(sum_, place, options.buckets, width);
-      blocks.push_back(block.get());
+      auto block = std::make_unique<BlockSum>(sum_, place(i), options.buckets, width_of(*hosting_));
+      blocks_.push_back(block.get());
       updates_.push_back(std::move(block));
     } else {
       updates_.push_back(make_update
-                             ? make_update(sum_, place, options.buckets)
-                             : std::make_unique<OverlappedSum>(sum_, place, options.buckets));
+                             ? make_update(sum_, place(i), options.buckets)
+                             : std::make_unique<OverlappedSum>(sum_, place(i), options.buckets));
     }
   }
-  if (hosting_) virtual_.emplace(*hosting_, devices_, threads_, sum_, std::move(blocks));
+  if (hosting_) virtual_.emplace(*hosting_, devices_, threads_, sum_, blocks_);
+}
+
+OverlappedSum::Place LocalReplicas::place(int replica) const {
+  return {replica, first_, hosting_ ? hosting_->virtual_replicas : count_};
+}
+
+void LocalReplicas::move_to(const StrategyOptions& options) {
+  hosting_ = hosting_of(options);
+  first_ = options.cluster.rank * size();
+  count_ = options.cluster.world_size() * size();
+  sum_.use(hosting_->devices);
+  for (int i = 0; i < size(); ++i) {
+    blocks_[static_cast<std::size_t>(i)]->move_to(place(i), width_of(*hosting_));
+  }
+  virtual_->move_to(*hosting_);
 }
 
 TrainState LocalReplicas::make(const Hooks& hooks, std::uint64_t seed) {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "distributed/worker_group.h"
@@ -65,6 +66,11 @@ class LocalReplicas {
 
   /// See ReplicaSum::use.
   void use(Engine& engine, bool during_backward) { sum_.use(engine, during_backward); }
+  /// In another round of an elastic group: the same replicas compute other virtual replicas.
+  /// `options`: with the round's cluster.  Throws: as the constructor.
+  void move_to(const StrategyOptions& options);
+  /// See VirtualReplicas::use.
+  void use(VirtualReplicas::Conclusion conclusion) { virtual_->use(std::move(conclusion)); }
   /// See ReplicaSum::overlaps.
   [[nodiscard]] bool overlaps() const { return sum_.overlaps(); }
 
@@ -80,9 +86,10 @@ class LocalReplicas {
                                             const DistributedBatch& batch, Phase phase);
 
  private:
+  [[nodiscard]] OverlappedSum::Place place(int replica) const;
   void start_random_streams(const TrainState& state, std::uint64_t seed) const;
 
-  const std::optional<Hosting> hosting_;  // of virtual replicas; unset: there are none
+  std::optional<Hosting> hosting_;  // of virtual replicas; unset: there are none
   std::vector<c10::Device> devices_;
   int first_;  // replica's number among those of all workers
   int count_;  // of all workers
@@ -90,6 +97,7 @@ class LocalReplicas {
   ReplicaThreads threads_;
   ReplicaSum sum_;
   std::vector<std::unique_ptr<OverlappedSum>> updates_;  // by replica
+  std::vector<BlockSum*> blocks_;                        // the same, of virtual replicas
   std::optional<VirtualReplicas> virtual_;
 };
 

@@ -114,11 +114,10 @@ std::vector<StepResult> VirtualReplicas::run(const Step& step, TrainState& state
   });
   const std::vector<NamedTensor> buffers = state.replicas.front()->buffers();
   Total total = add_up(buffers);
-  if (trains) {
-    add_up_buffers(buffers, total);
-    // All sums are made, and no weight or buffer has changed so far.
-    apply(state, total);
-  }
+  if (trains) add_up_buffers(buffers, total);
+  // All sums are made, and no weight, buffer or metric has changed so far.
+  if (conclusion_.commit) conclusion_.commit(total.last);
+  if (trains) apply(state, total);
   // Every worker has the whole step's; a sum over its replicas must not count it twice.
   MetricSet& metrics = ReplicaDriver(*state.replicas.front()).metrics(phase);
   std::vector<double> sums = metrics.sums();
@@ -204,6 +203,13 @@ VirtualReplicas::Made VirtualReplicas::compute_one(int device, int virtual_repli
   return made;
 }
 
+/// Any of them may turn out to be the step's last. Collective.
+void VirtualReplicas::add_over_workers(const at::Tensor& sums, const char* what) {
+  const auto add_up = [&] { sum_.add_over_workers(sums, Summand(what)); };
+  if (conclusion_.conclude) return conclusion_.conclude(sums, add_up);
+  add_up();
+}
+
 /// Collective.
 VirtualReplicas::Total VirtualReplicas::add_up(const std::vector<NamedTensor>& buffers) {
   const Made& first = made_.front();
@@ -230,7 +236,7 @@ VirtualReplicas::Total VirtualReplicas::add_up(const std::vector<NamedTensor>& b
       label_of(names);  // a double holds it exactly, and so many workers' sum of it
   const at::Tensor sums =
       torch::cat({sum_in_rank_order(std::move(leaves)), in_float64({label, 1})});
-  sum_.add_over_workers(sums, Summand("losses, metrics and buffers of a step"));
+  add_over_workers(sums, "losses, metrics and buffers of a step");
   const double* next = sums.data_ptr<double>();
   const double* const end = next + sums.numel();
   if (end[-2] != label * end[-1]) {
@@ -238,6 +244,7 @@ VirtualReplicas::Total VirtualReplicas::add_up(const std::vector<NamedTensor>& b
                       kSameLosses);
   }
   Total total;
+  total.last = sums;
   LossValues by_name = sorted(first.losses);
   for (auto& [name, loss] : by_name) loss = *next++;
   for (const auto& [name, ignored] : first.losses) {
@@ -268,7 +275,8 @@ void VirtualReplicas::add_up_buffers(const std::vector<NamedTensor>& buffers, To
     parts.push_back(sum_in_rank_order(std::move(leaves)));
   }
   const at::Tensor sums = torch::cat(parts);
-  sum_.add_over_workers(sums, Summand("buffers of a step"));
+  add_over_workers(sums, "buffers of a step");
+  total.last = sums;
   std::int64_t at = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const at::Tensor& buffer = buffers[total.changed[i]].second;

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "strategies/gradients/block_sum.h"
@@ -26,6 +27,17 @@ class VirtualReplicas {
   /// `threads`, `sum` and `updates`, one for each device, outlive this object.
   VirtualReplicas(const Hosting& hosting, std::vector<c10::Device> devices, ReplicaThreads& threads,
                   ReplicaSum& sum, std::vector<BlockSum*> updates);
+
+  /// A step's last sum over the workers, of a few numbers or buffers: replaces `sums` by it. Its
+  /// end is the moment from which the step counts (distributed/elastic/elastic_group.h).
+  struct Conclusion {
+    std::function<void(const at::Tensor& sums, const std::function<void()>& add_up)> conclude;
+    std::function<void(const at::Tensor& sums)> commit;
+  };
+  /// Unset: there is nothing to it.
+  void use(Conclusion conclusion) { conclusion_ = std::move(conclusion); }
+  /// In another group of workers.
+  void move_to(const Hosting& hosting) { hosting_ = hosting; }
 
   /// For a state that was just made: refuses what cannot repeat, and starts random streams.
   /// Throws: ConfigError where replicas share the CPU and the model has random layers.
@@ -50,6 +62,7 @@ class VirtualReplicas {
     double with_examples = 0;          // virtual replicas
     std::vector<std::size_t> changed;  // buffers
     std::vector<at::Tensor> buffers;   // those, as they are after the step
+    at::Tensor last;                   // the sums that were made last
   };
 
   void run_on_devices(const std::function<void(int)>& work);
@@ -57,15 +70,17 @@ class VirtualReplicas {
                Phase phase);
   [[nodiscard]] Made compute_one(int device, int virtual_replica, const Step& step,
                                  TrainState& state, const DistributedBatch& batch, Phase phase);
+  void add_over_workers(const at::Tensor& sums, const char* what);
   [[nodiscard]] Total add_up(const std::vector<NamedTensor>& buffers);
   void add_up_buffers(const std::vector<NamedTensor>& buffers, Total& total);
   void apply(const TrainState& state, const Total& total);
 
-  const Hosting hosting_;
+  Hosting hosting_;
   const std::vector<c10::Device> devices_;
   ReplicaThreads& threads_;
   ReplicaSum& sum_;
   const std::vector<BlockSum*> updates_;  // by device
+  Conclusion conclusion_;
   std::uint64_t seed_ = 0;
   std::vector<Made> made_;  // in the present step, by virtual replica of this worker
 };

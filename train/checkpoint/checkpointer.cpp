@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/trace.h"
+#include "distributed/elastic/elastic_group.h"
 #include "strategies/weight_comparison.h"
 #include "tensors/tensor_file.h"
 #include "train/checkpoint/checkpoint_reader.h"
@@ -31,6 +32,12 @@ std::optional<RunSnapshot> load_newest(const std::string& model_dir) {
   return snapshot;
 }
 
+/// In an elastic group, where it changes; "" elsewhere.
+std::string chief_task(Strategy& strategy) {
+  const ElasticGroup* const group = strategy.elastic();
+  return group != nullptr ? group->cluster().member(0).task : "";
+}
+
 }  // namespace
 
 bool restore_newest(Strategy& strategy, TrainState& state, const DataIdentity& data,
@@ -52,7 +59,7 @@ bool restore_newest(Strategy& strategy, TrainState& state, const DataIdentity& d
 
 Checkpointer::Checkpointer(Strategy& strategy, TrainState& state, const DataIdentity& data,
                            const TrainOptions& options, const Clock& clock,
-                           SavingListeners listeners, OnSaved on_saved)
+                           SavingListeners listeners, OnSaved on_saved, Begin begin)
     : strategy_(strategy),
       state_(state),
       data_(data),
@@ -60,15 +67,17 @@ Checkpointer::Checkpointer(Strategy& strategy, TrainState& state, const DataIden
       cadence_(checkpoint_cadence(options)),
       clock_(clock),
       files_(options.model_dir),
-      listeners_(strategy.is_chief() ? std::move(listeners) : SavingListeners()),
+      given_(std::move(listeners)),
       on_saved_(std::move(on_saved)),
       saved_at_(clock.now()) {
-  if (cadence_.never() && !listeners_.empty()) {
+  if (cadence_.never() && strategy.is_chief() && !given_.empty()) {
     throw ConfigError("saving listeners were given, and checkpoints are never saved.",
                       "set save_checkpoints_steps or save_checkpoints_secs above 0, or leave the "
                       "listeners out.");
   }
-  for (auto& listener : listeners_) listener->begin();
+  chief_ = chief_task(strategy);
+  if (begin == Begin::under_way) return;
+  if (strategy.is_chief()) lead();
   resume();
   if (saved_step_) {
     tell_saved(Save::periodic);
@@ -87,12 +96,24 @@ Checkpointer::~Checkpointer() {
   }
 }
 
+void Checkpointer::lead() {
+  const ElasticGroup* const group = strategy_.elastic();
+  listeners_ = std::move(given_);
+  for (auto& listener : listeners_) listener->begin();
+  writer_.emplace(
+      files_, this_process(group != nullptr ? group->cluster().generation : options_.generation),
+      RetentionOptions{static_cast<int>(options_.keep_checkpoint_max),
+                       Seconds(options_.keep_checkpoint_every_n_hours * 3600)});
+}
+
+bool Checkpointer::has_lost_chief() const { return chief_ != chief_task(strategy_); }
+
+void Checkpointer::take_over(std::optional<std::int64_t> saved) {
+  chief_ = chief_task(strategy_);
+  saved_step_ = saved;
+}
+
 void Checkpointer::resume() {
-  if (strategy_.is_chief()) {
-    writer_.emplace(files_, this_process(options_.generation),
-                    RetentionOptions{static_cast<int>(options_.keep_checkpoint_max),
-                                     Seconds(options_.keep_checkpoint_every_n_hours * 3600)});
-  }
   if (!restore_newest(strategy_, state_, data_, options_)) return;
   saved_step_ = state_.step;
   log_info("resuming at step ", state_.step, " (step ", state_.position.step, " of epoch ",
@@ -103,6 +124,7 @@ bool Checkpointer::is_due() {
   const bool over =
       saving_.valid() && saving_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
   if (over) saving_.get();
+  if (!saved_step_) return saves();
   if (cadence_.steps) return state_.step >= *saved_step_ + *cadence_.steps;
   // One clock decides for all.
   return strategy_.is_chief() && cadence_.seconds &&
@@ -126,11 +148,12 @@ void Checkpointer::save(Save which) {
   const Traced traced("save");
   strategy_.pace().collect(state_);
   detail::check_weights(strategy_, state_, detail::Compared::what_is_saved, saved_step_);
+  wait();  // one copy of the state at a time: a slow disk is waited for here
+  if (strategy_.is_chief() && !writer_) lead();
   const bool told = which != Save::stopping && !listeners_.empty();
   if (told) {
     for (auto& listener : listeners_) listener->before_save(state_.step);
   }
-  wait();  // one copy of the state at a time: a slow disk is waited for here
   RunSnapshot snapshot = capture(strategy_, state_, data_);
   saved_step_ = state_.step;
   saved_at_ = clock_.now();

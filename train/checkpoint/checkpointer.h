@@ -6,6 +6,7 @@
 #include <functional>
 #include <future>
 #include <optional>
+#include <string>
 
 #include "core/clock.h"
 #include "core/file_system.h"
@@ -26,6 +27,9 @@ bool restore_newest(Strategy& strategy, TrainState& state, const DataIdentity& d
 
 class Checkpointer {
  public:
+  /// How the run begins: with what the model directory holds, or with what others gave this worker,
+  /// who have the checkpoints too.
+  enum class Begin { resume, under_way };
   /// A checkpoint was written, in so many seconds; called in the thread that wrote it.
   using OnSaved = std::function<void(std::int64_t step, double seconds)>;
 
@@ -39,7 +43,7 @@ class Checkpointer {
   /// the cadence), CheckpointError, EnvironmentError (another process writes there).
   Checkpointer(Strategy& strategy, TrainState& state, const DataIdentity& data,
                const TrainOptions& options, const Clock& clock, SavingListeners listeners,
-               OnSaved on_saved = nullptr);
+               OnSaved on_saved = nullptr, Begin begin = Begin::resume);
   ~Checkpointer();
 
   /// Whether this worker thinks that it is time to save; workers may differ, by their clocks.
@@ -65,6 +69,12 @@ class Checkpointer {
   [[nodiscard]] bool has_to_save() const { return saves() && saved_step_ != state_.step; }
   /// Of the newest checkpoint; unset: there is none.
   [[nodiscard]] std::optional<std::int64_t> saved_step() const { return saved_step_; }
+  /// Whether the chief is another one than when this was last known for certain: what it was
+  /// writing may not be there. Workers may differ, by when they learnt of it.
+  [[nodiscard]] bool has_lost_chief() const;
+  /// On all workers alike: the present chief writes from now on, and `saved` is the newest
+  /// checkpoint; unset: that is not known, so the next save() saves whatever there is.
+  void take_over(std::optional<std::int64_t> saved);
   /// Waits for the files of the last save. Throws: CheckpointError.
   void wait();
   /// Ends a run that ended cleanly: waits, and tells the listeners.
@@ -72,6 +82,8 @@ class Checkpointer {
 
  private:
   void resume();
+  /// This worker is the chief.
+  void lead();
   /// In the background, while training goes on.
   void write(std::int64_t step, const RunSnapshot& snapshot);
   [[nodiscard]] SavedCheckpoint saved(Save which) const;
@@ -86,7 +98,9 @@ class Checkpointer {
   StopSignal stop_;  // before files_: signals are held back until they are written
   PosixFileSystem files_;
   std::optional<CheckpointWriter> writer_;  // on the chief
+  SavingListeners given_;                   // until this worker is the chief
   SavingListeners listeners_;               // on the chief
+  std::string chief_;                       // its task, in an elastic group
   const OnSaved on_saved_;
   std::optional<std::int64_t> saved_step_;
   Clock::TimePoint saved_at_;

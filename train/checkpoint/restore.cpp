@@ -23,12 +23,15 @@ namespace {
 using namespace detail;  // NOLINT: the other half of the same unit
 using nlohmann::json;
 
+/// Who has the snapshot that is restored.
+enum class Holder { chief, every_worker };
+
 /// What the chief read, as every worker comes to see it.
 class ChiefsSnapshot {
  public:
-  /// Collective: yes.
-  ChiefsSnapshot(Strategy& strategy, const RunSnapshot& snapshot)
-      : strategy_(strategy), snapshot_(snapshot) {
+  /// Collective: where the chief alone has it, and so is file().
+  ChiefsSnapshot(Strategy& strategy, const RunSnapshot& snapshot, Holder holder)
+      : strategy_(strategy), snapshot_(snapshot), holder_(holder) {
     json names = json::array();
     for (const auto& [name, tensors] : snapshot.files) names.push_back(name);
     const json known = from_chief({{"facts", snapshot.facts}, {"files", names}});
@@ -36,13 +39,14 @@ class ChiefsSnapshot {
     names_ = known.at("files").get<std::vector<std::string>>();
   }
 
-  /// The tensors of one file; they are the caller's but on the chief.
-  /// Collective: yes.  Throws: CheckpointError where it is missing, on every worker.
+  /// The tensors of one file; they are the caller's but where they were before.
+  /// Throws: CheckpointError where it is missing, on every worker.
   [[nodiscard]] std::vector<NamedTensor> file(const std::string& name) const {
     if (std::find(names_.begin(), names_.end(), name) == names_.end()) {
       throw does_not_fit("its file " + name + " is missing");
     }
     const auto chiefs = snapshot_.files.find(name);
+    if (holder_ == Holder::every_worker) return chiefs->second;
     json shapes = json::array();
     if (chiefs != snapshot_.files.end()) {
       for (const auto& [tensor_name, tensor] : chiefs->second) {
@@ -62,10 +66,13 @@ class ChiefsSnapshot {
     return tensors;
   }
 
+  [[nodiscard]] const std::vector<std::string>& names() const { return names_; }
+
   json facts;
 
  private:
   [[nodiscard]] json from_chief(const json& mine) const {
+    if (holder_ == Holder::every_worker) return mine;
     std::string text = mine.dump();
     std::uint64_t size = text.size();
     strategy_.broadcast(as_writable_bytes(Span<std::uint64_t>(&size, 1)));
@@ -75,7 +82,8 @@ class ChiefsSnapshot {
   }
 
   Strategy& strategy_;
-  const RunSnapshot& snapshot_;  // empty but on the chief
+  const RunSnapshot& snapshot_;  // of the chief alone: empty elsewhere
+  const Holder holder_;
   std::vector<std::string> names_;
 };
 
@@ -329,6 +337,24 @@ void restore_averages(const Strategy& strategy, TrainState& state, const ChiefsS
            decay);
 }
 
+void restore_from(Strategy& strategy, TrainState& state, const DataIdentity& data,
+                  const RunSnapshot& snapshot, Holder holder) {
+  try {
+    ChiefsSnapshot chiefs(strategy, snapshot, holder);
+    check_data(chiefs.facts.at("data"), data);
+    check_virtual_replicas(strategy, chiefs.facts);
+    if (strategy.is_chief()) warn_of_other_arithmetic(chiefs.facts.at("arithmetic"));
+    keep_base_rates(strategy, state, chiefs.facts);
+    restore_replicas(state, chiefs);
+    restore_optimizers(state, chiefs);
+    restore_numbers(state, chiefs.facts);
+    restore_workers(strategy, state, chiefs, snapshot, data.seed);
+    restore_averages(strategy, state, chiefs);
+  } catch (const json::exception& error) {
+    throw does_not_fit(text("its description is not complete (", json_message(error), ")"));
+  }
+}
+
 }  // namespace
 
 void check_own_states(const RunSnapshot& snapshot) {
@@ -371,20 +397,20 @@ void check_own_states(const RunSnapshot& snapshot) {
 
 void restore(Strategy& strategy, TrainState& state, const DataIdentity& data,
              const RunSnapshot& snapshot) {
-  try {
-    ChiefsSnapshot chiefs(strategy, snapshot);
-    check_data(chiefs.facts.at("data"), data);
-    check_virtual_replicas(strategy, chiefs.facts);
-    if (strategy.is_chief()) warn_of_other_arithmetic(chiefs.facts.at("arithmetic"));
-    keep_base_rates(strategy, state, chiefs.facts);
-    restore_replicas(state, chiefs);
-    restore_optimizers(state, chiefs);
-    restore_numbers(state, chiefs.facts);
-    restore_workers(strategy, state, chiefs, snapshot, data.seed);
-    restore_averages(strategy, state, chiefs);
-  } catch (const json::exception& error) {
-    throw does_not_fit(text("its description is not complete (", json_message(error), ")"));
-  }
+  restore_from(strategy, state, data, snapshot, Holder::chief);
+}
+
+RunSnapshot copy_to_all(Strategy& strategy, const RunSnapshot& mine) {
+  const ChiefsSnapshot chiefs(strategy, mine, Holder::chief);
+  RunSnapshot copy;
+  copy.facts = chiefs.facts;
+  for (const std::string& name : chiefs.names()) copy.files[name] = chiefs.file(name);
+  return copy;
+}
+
+void restore_copy(Strategy& strategy, TrainState& state, const DataIdentity& data,
+                  const RunSnapshot& snapshot) {
+  restore_from(strategy, state, data, snapshot, Holder::every_worker);
 }
 
 }  // namespace troupe

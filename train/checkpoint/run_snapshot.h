@@ -51,6 +51,12 @@ void check_own_states(const RunSnapshot& snapshot);
 void restore(Strategy& strategy, TrainState& state, const DataIdentity& data,
              const RunSnapshot& snapshot);
 
+/// The chief's snapshot, on every worker.  Collective: yes.
+[[nodiscard]] RunSnapshot copy_to_all(Strategy& strategy, const RunSnapshot& mine);
+/// restore() on this worker alone, from a complete snapshot.  Collective: no.
+void restore_copy(Strategy& strategy, TrainState& state, const DataIdentity& data,
+                  const RunSnapshot& snapshot);
+
 namespace detail {
 
 // What capture and restore of a run must agree on: names of files and tensors.

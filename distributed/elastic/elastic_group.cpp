@@ -1,0 +1,302 @@
+#include "distributed/elastic/elastic_group.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+
+#include "core/check.h"
+#include "core/log.h"
+#include "core/text.h"
+
+namespace troupe {
+namespace {
+
+/// What a round's group listens on: a copy, which that closes.
+void offer(Cluster& cluster, const UniqueFd& listener) {
+  if (listener.get() < 0 || cluster.world_size() == 1) return;
+  const int copy = fcntl(listener.get(), F_DUPFD_CLOEXEC, 0);  // NOLINT
+  if (copy < 0) {
+    throw EnvironmentError(text("cannot copy a listening socket: ", std::strerror(errno), "."),
+                           "raise the limit of open files (ulimit -n).");
+  }
+  cluster.listener = InheritedSocket(copy);
+}
+
+/// Of one that waits: it meets nobody.
+Cluster alone(const Cluster& told) {
+  Cluster cluster;
+  cluster.members = {told.member(told.rank)};
+  cluster.generation = told.generation;
+  cluster.evaluator = told.evaluator;
+  cluster.origin = told.origin;
+  return cluster;
+}
+
+/// What every worker tells the others where a round begins.
+std::vector<std::byte> encode(std::uint64_t completed, bool holds,
+                              const std::vector<std::byte>& outcome) {
+  std::vector<std::byte> bytes(sizeof completed + 1);
+  std::memcpy(bytes.data(), &completed, sizeof completed);
+  bytes[sizeof completed] = static_cast<std::byte>(holds ? 1 : 0);
+  bytes.insert(bytes.end(), outcome.begin(), outcome.end());
+  return bytes;
+}
+
+struct Told {
+  std::uint64_t completed = 0;
+  bool holds = false;
+  Span<const std::byte> outcome;
+};
+
+Told decode(const std::vector<std::byte>& bytes) {
+  Told told;
+  constexpr std::size_t kHead = sizeof told.completed + 1;
+  TROUPE_CHECK(bytes.size() >= kHead);
+  std::memcpy(&told.completed, bytes.data(), sizeof told.completed);
+  told.holds = bytes[sizeof told.completed] != std::byte{0};
+  told.outcome = Span<const std::byte>(bytes.data() + kHead, bytes.size() - kHead);
+  return told;
+}
+
+/// Another worker is gone, or does not do its part. What a worker said before it left is none.
+bool is_loss(const NetError& error) {
+  return dynamic_cast<const PeerFailed*>(&error) == nullptr;
+}
+
+}  // namespace
+
+ElasticGroup::ElasticGroup(Cluster cluster, const GroupOptions& options,
+                           std::unique_ptr<Rounds> rounds, Events events)
+    : options_(options),
+      first_(std::move(cluster)),
+      listener_(rounds ? first_.listener.take() : -1),
+      events_(std::move(events)),
+      cluster_(first_.joins ? alone(first_) : first_),
+      joins_(first_.joins),
+      rounds_(std::move(rounds)) {
+  if (rounds_ && !joins_) offer(cluster_, listener_);
+  group_ = std::make_unique<WorkerGroup>(cluster_, options_);
+  if (!rounds_) return;
+  rounds_->watch([this](std::uint64_t round, const std::string& cause) { on_lost(round, cause); });
+}
+
+ElasticGroup::~ElasticGroup() { rounds_.reset(); }
+
+void ElasticGroup::join(const JoinTerms& terms) {
+  terms_ = terms;
+  group_->join(terms);
+}
+
+void ElasticGroup::abort(const std::string& reason, int exit_code) noexcept {
+  if (group_) group_->abort(reason, exit_code);
+}
+
+void ElasticGroup::close() try {
+  if (group_) group_->close();
+} catch (const NetError& error) {
+  if (!heals_ || !is_loss(error)) throw;
+  log_info("a worker was lost when all was done: ", error.cause());
+}
+
+void ElasticGroup::start() {
+  if (!rounds_ || heals_) return;
+  heals_ = true;
+  rounds_->started();
+}
+
+void ElasticGroup::conclude(Span<std::byte> outcome, const std::function<void()>& collective) {
+  taken_over_ = false;
+  const std::uint64_t mine = completed_ + 1;
+  try {
+    return collective();
+  } catch (const NetError& error) {
+    recover(error);
+  }
+  if (completed_ < mine) throw RepeatTransaction();
+  TROUPE_CHECK_EQ(outcome_.size(), outcome.size());
+  std::copy(outcome_.begin(), outcome_.end(), outcome.begin());
+  taken_over_ = true;
+}
+
+void ElasticGroup::commit(Span<const std::byte> outcome) {
+  if (!heals_ || std::exchange(taken_over_, false)) return;
+  ++completed_;
+  outcome_.assign(outcome.begin(), outcome.end());
+}
+
+std::vector<std::byte> ElasticGroup::agree(
+    const std::function<std::vector<std::byte>()>& attempt) {
+  if (!heals_) return attempt();
+  const std::uint64_t mine = completed_ + 1;
+  while (completed_ < mine) {
+    try {
+      commit(attempt());
+    } catch (const NetError& error) {
+      recover(error);
+    }
+  }
+  return outcome_;
+}
+
+void ElasticGroup::heal(const NetError& error) {
+  const std::uint64_t before = completed_;
+  recover(error);
+  TROUPE_CHECK_EQ(completed_, before);  // nobody concludes what this worker has not entered
+}
+
+/// In a handler of `error`: in the next round, or thrown on.
+void ElasticGroup::recover(const NetError& error) {
+  if (!heals_ || !is_loss(error)) throw;  // NOLINT: `error` is what is being handled
+  begin_round(readiness(error));
+}
+
+void ElasticGroup::admit(const std::function<void()>& share) {
+  const std::uint64_t mine = completed_ + 1;
+  if (!has_joiners_) {
+    Readiness leaving;
+    leaving.admits = true;
+    if (events_.describe) events_.describe(leaving, -1);
+    begin_round(leaving);
+  }
+  if (has_joiners_ && completed_ < mine) share_state(share);
+  has_joiners_ = false;
+}
+
+void ElasticGroup::enter(const std::function<void()>& share) {
+  TROUPE_CHECK(joins_ && rounds_ != nullptr);
+  while (joins_) {
+    Readiness mine;
+    mine.round = round_ = 0;
+    begin_round(mine);
+    try {
+      share();
+      joins_ = false;
+    } catch (const NetError& error) {
+      if (!is_loss(error)) throw;
+      log_info("the group was lost before this worker was admitted (", error.cause(),
+               "); it waits again");
+    }
+  }
+  heals_ = true;
+  share_state([] {});
+  has_joiners_ = false;
+}
+
+/// The last collective tells all that those who came hold the state. What a loss leaves undone is
+/// wished for again at the next edge.
+void ElasticGroup::share_state(const std::function<void()>& share) {
+  try {
+    share();
+    conclude({}, [this] { group_->barrier(Deadline::in(options_.collective_timeout)); });
+    commit({});
+  } catch (const RepeatTransaction&) {
+    return;
+  } catch (const NetError& error) {
+    recover(error);
+  }
+}
+
+Readiness ElasticGroup::readiness(const NetError& loss) {
+  Readiness mine;
+  mine.cause = loss.cause();
+  const int lost = group_->culprit();
+  if (lost >= 0 && lost != cluster_.rank) mine.lost = cluster_.member(lost).task;
+  if (events_.describe) events_.describe(mine, lost);
+  return mine;
+}
+
+/// Until one round has begun.
+void ElasticGroup::begin_round(Readiness mine) {
+  const Cluster former = cluster_;
+  const std::string cause = mine.cause;
+  const Deadline since = Deadline::in(options_.collective_timeout);
+  mine.holds = heals_;
+  for (;;) {
+    mine.round = round_;
+    {
+      const std::lock_guard<std::mutex> lock(replacing_);
+      group_.reset();
+    }
+    const std::optional<Round> round = rounds_->next(mine);
+    if (!round) throw NothingLeft("training was over when this worker wanted to go on.", "");
+    round_ = round->number;
+    try {
+      enter_round(*round);
+      return record(former, cause, since);
+    } catch (const NetError& error) {
+      if (!is_loss(error)) throw;
+      mine.cause = error.cause();
+    }
+    const int lost = group_ ? group_->culprit() : -1;
+    mine.lost = lost >= 0 && lost != cluster_.rank ? cluster_.member(lost).task : "";
+    mine.admits = false;
+  }
+}
+
+void ElasticGroup::record(const Cluster& former, const std::string& cause, const Deadline& since) {
+  const auto tasks_of = [](const Cluster& cluster) {
+    std::vector<std::string> tasks;
+    for (const Member& member : cluster.members) tasks.push_back(member.task);
+    return tasks;
+  };
+  const auto without = [](const std::vector<std::string>& all, const std::vector<std::string>& known) {
+    std::vector<std::string> others;
+    std::copy_if(all.begin(), all.end(), std::back_inserter(others), [&](const std::string& task) {
+      return std::find(known.begin(), known.end(), task) == known.end();
+    });
+    return others;
+  };
+  const auto before = tasks_of(former);
+  const auto now = tasks_of(cluster_);
+  changes_.push_back({round_, now, without(before, now), without(now, before), cause,
+                      since.elapsed_seconds()});
+}
+
+void ElasticGroup::enter_round(const Round& round) {
+  cluster_ = cluster_of(round);
+  {
+    const std::lock_guard<std::mutex> lock(replacing_);
+    group_ = std::make_unique<WorkerGroup>(cluster_, options_);
+  }
+  group_->join(terms_);
+  has_joiners_ = !std::all_of(round.members.begin(), round.members.end(),
+                              [](const Round::Member& member) { return member.holds; });
+  exchange_outcomes();
+  if (events_.on_round) events_.on_round();
+}
+
+void ElasticGroup::exchange_outcomes() {
+  const auto all = group_->all_gather(encode(completed_, heals_, outcome_),
+                                      Deadline::in(options_.collective_timeout));
+  for (const std::vector<std::byte>& bytes : all) {
+    const Told told = decode(bytes);
+    if (!told.holds || told.completed <= completed_) continue;
+    TROUPE_CHECK(!heals_ || told.completed == completed_ + 1);
+    completed_ = told.completed;
+    outcome_.assign(told.outcome.begin(), told.outcome.end());
+  }
+}
+
+Cluster ElasticGroup::cluster_of(const Round& round) const {
+  Cluster cluster;
+  cluster.rank = round.rank;
+  cluster.members.clear();
+  for (const Round::Member& member : round.members)
+    cluster.members.push_back({member.task, std::nullopt});
+  cluster.members.front().address = round.members.front().address;
+  cluster.generation = round.generation;
+  cluster.on_this_machine = static_cast<int>(round.members.size());
+  cluster.evaluator = first_.evaluator;
+  cluster.origin = first_.origin;
+  offer(cluster, listener_);
+  return cluster;
+}
+
+void ElasticGroup::on_lost(std::uint64_t round, const std::string& cause) {
+  const std::lock_guard<std::mutex> lock(replacing_);
+  if (group_ && round == round_) group_->cancel(cause);
+}
+
+}  // namespace troupe

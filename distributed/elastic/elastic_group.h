@@ -1,0 +1,147 @@
+// ElasticGroup: the worker group of the present round, and the way to the next one when a worker is
+// lost or another one comes.
+//
+// What workers do together is a sequence of *transactions*: a step, a validation batch, a vote, ...
+// Each ends with one collective, whose *outcome* is short and the same on every worker. A worker
+// that has the outcome has completed the transaction, and with that it knows that all others have
+// entered the last collective: whatever came before, they have, too. So after a loss survivors are
+// at most one transaction apart. The next round begins with an exchange of numbers and outcomes:
+// who waits for an outcome that another one has takes it over, and otherwise all do the transaction
+// again. Nothing is repeated that somebody has completed, and no large state moves.
+//
+// The rule for those who use it: until commit(), a transaction changes nothing that it reads.
+//
+// Thread rule: one thread, but for what Rounds calls.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/clock.h"
+#include "core/error.h"
+#include "core/span.h"
+#include "core/unique_fd.h"
+#include "distributed/elastic/rounds.h"
+#include "distributed/worker_group.h"
+
+namespace troupe {
+
+/// A loss was healed, and the transaction under way is to be done again by the workers of the
+/// present round. Not an error: whoever began the transaction catches it.
+struct RepeatTransaction {};
+
+/// From one round to the next.
+struct GroupChange {
+  std::uint64_t round = 0;         // that began
+  std::vector<std::string> tasks;  // of its workers, by rank
+  std::vector<std::string> left;
+  std::vector<std::string> came;
+  std::string cause;   // why the former round ended
+  double seconds = 0;  // that this worker stood still
+};
+
+class ElasticGroup {
+ public:
+  struct Events {
+    /// The present round is another one: group() and cluster() have changed. What was made of the
+    /// former group is of no use, but may be destroyed later.
+    std::function<void()> on_round;
+    /// Adds to `mine` the step, and what the worker `lost_rank` of the round that has ended was
+    /// computing.
+    std::function<void(Readiness& mine, int lost_rank)> describe;
+  };
+
+  /// `rounds` null: there is one round, and a loss is an error, as in any WorkerGroup.
+  /// Throws and blocks: as WorkerGroup's constructor.
+  ElasticGroup(Cluster cluster, const GroupOptions& options, std::unique_ptr<Rounds> rounds,
+               Events events = {});
+  ~ElasticGroup();
+  ElasticGroup(const ElasticGroup&) = delete;
+  ElasticGroup& operator=(const ElasticGroup&) = delete;
+
+  [[nodiscard]] WorkerGroup& group() { return *group_; }
+  /// Of the present round.
+  [[nodiscard]] const Cluster& cluster() const { return cluster_; }
+  [[nodiscard]] bool is_elastic() const { return rounds_ != nullptr; }
+  /// Whether this worker came to a run under way and does not hold its state yet. It is alone until
+  /// it is admitted.
+  [[nodiscard]] bool is_joining() const { return joins_; }
+  /// Whether others wait to be admitted.  Blocks: no.
+  [[nodiscard]] bool joiners_wait() const { return rounds_ && rounds_->joiners_wait(); }
+
+  /// Changes since the last call, in order.
+  [[nodiscard]] std::vector<GroupChange> take_changes() { return std::exchange(changes_, {}); }
+
+  // Between two rounds, where Rounds::next() throws, there is no group: only destruction, abort()
+  // and close() may follow.
+
+  /// Meets the first round.  As WorkerGroup::join.
+  void join(const JoinTerms& terms);
+  /// From now on losses are healed: this worker holds the run's state.  Collective: at the same
+  /// place of all workers' sequence.
+  void start();
+
+  /// Runs `collective`, which ends the transaction and leaves its outcome in `outcome`. After a
+  /// loss the next round begins here, and the outcome is another worker's, if one has it.
+  /// Collective: yes.  Throws: RepeatTransaction; what `collective` throws, if that is no loss.
+  void conclude(Span<std::byte> outcome, const std::function<void()>& collective);
+  /// The transaction is complete; `outcome`: what the last conclude() gave.
+  void commit(Span<const std::byte> outcome);
+  /// A transaction that changes nothing but its outcome: `attempt` returns it, and is called again
+  /// after a loss.
+  [[nodiscard]] std::vector<std::byte> agree(
+      const std::function<std::vector<std::byte>()>& attempt);
+  /// In the handler of what a collective before the last one of a transaction threw: begins the
+  /// next round, in which all do the transaction again.  Throws: `error` again, if that is no loss
+  /// or losses are not healed.
+  void heal(const NetError& error);
+
+  /// As WorkerGroup::abort, and nothing where there is no group between two rounds.
+  void abort(const std::string& reason, int exit_code) noexcept;
+  /// As WorkerGroup::close. What was to be done together is done: a loss is none any longer.
+  void close();
+
+  /// Lets those in that wait: the next round has them, too. `share` is what all do to give them the
+  /// state; it changes nothing where it is held already.
+  /// Collective: yes; what all have agreed on.  Throws: what `share` throws, if that is no loss.
+  void admit(const std::function<void()>& share);
+  /// The same for the one that waits.  Blocks: until it is admitted.
+  void enter(const std::function<void()>& share);
+
+ private:
+  void recover(const NetError& error);
+  void begin_round(Readiness mine);
+  void enter_round(const Round& round);
+  void exchange_outcomes();
+  void record(const Cluster& former, const std::string& cause, const Deadline& since);
+  [[nodiscard]] Readiness readiness(const NetError& loss);
+  void share_state(const std::function<void()>& share);
+  [[nodiscard]] Cluster cluster_of(const Round& round) const;
+  void on_lost(std::uint64_t round, const std::string& cause);
+
+  const GroupOptions options_;
+  const Cluster first_;  // as this process was told
+  const UniqueFd listener_;
+  const Events events_;
+  JoinTerms terms_;
+  Cluster cluster_;
+  std::unique_ptr<WorkerGroup> group_;
+  std::mutex replacing_;  // group_, while another thread may end it
+  std::uint64_t round_ = 1;
+  bool joins_ = false;
+  bool heals_ = false;
+  bool has_joiners_ = false;     // the round: members that did not hold the state when it began
+  std::uint64_t completed_ = 0;  // transactions
+  bool taken_over_ = false;      // the outcome of the last conclude()
+  std::vector<std::byte> outcome_;
+  std::vector<GroupChange> changes_;
+  std::unique_ptr<Rounds> rounds_;  // last: its thread ends first
+};
+
+}  // namespace troupe
