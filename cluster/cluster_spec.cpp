@@ -54,16 +54,30 @@ std::optional<Endpoint> requested_chief(const ClusterRequest& request) {
                     "servers --servers instead of the last.");
 }
 
-/// A socket that `troupe run` opened for rank 0 before it started the workers.
-InheritedSocket inherited_socket(const Environment& environment) {
-  const auto found = environment.find("TROUPE_LISTEN_FD");
+[[noreturn]] void refuse_variable(const std::string& name, const std::string& value) {
+  throw ConfigError(text(name, " is \"", value.substr(0, 80), "\"."),
+                    "leave it to troupe run, or unset it.");
+}
+
+/// A socket that `troupe run` opened before it started this process.
+InheritedSocket inherited_socket(const Environment& environment, const std::string& name) {
+  const auto found = environment.find(name);
   if (found == environment.end()) return {};
   const auto descriptor = parse_integer<std::int32_t>(found->second);
-  if (!descriptor || *descriptor < 3) {
-    throw ConfigError(text("TROUPE_LISTEN_FD is \"", found->second.substr(0, 80), "\"."),
-                      "leave it to troupe run, or unset it.");
-  }
+  if (!descriptor || *descriptor < 3) refuse_variable(name, found->second);
   return InheritedSocket(*descriptor);
+}
+
+/// What a worker of an elastic group has from `troupe run` beside its rank.
+void add_rounds(Cluster& cluster, const Environment& environment) {
+  cluster.rounds = inherited_socket(environment, "TROUPE_ROUNDS_FD");
+  const auto joins = environment.find("TROUPE_JOINS");
+  if (joins == environment.end()) return;
+  if (joins->second != "1") refuse_variable("TROUPE_JOINS", joins->second);
+  if (!cluster.rounds.is_there())
+    throw ConfigError("TROUPE_JOINS is set, but TROUPE_ROUNDS_FD is not.",
+                      "leave both to troupe run, or unset them.");
+  cluster.joins = true;
 }
 
 /// `troupe run --evaluator` tells its workers of the evaluator by a variable.
@@ -93,8 +107,10 @@ Cluster from_numbers(const ClusterRequest& request, const Environment& environme
                                      requested_chief(request), origin);
   add_servers(cluster, request, serves ? ServerRole::server : ServerRole::worker);
   const bool placed_by_launcher =
-      serves ? request.task->level == 1 : request.rank && request.rank->level == 1 && rank == 0;
-  if (placed_by_launcher) cluster.listener = inherited_socket(environment);
+      serves ? request.task->level == 1 : request.rank && request.rank->level == 1;
+  if (placed_by_launcher && !serves) add_rounds(cluster, environment);
+  if (placed_by_launcher && (serves || rank == 0 || cluster.rounds.is_there()))
+    cluster.listener = inherited_socket(environment, "TROUPE_LISTEN_FD");
   cluster.evaluator = evaluator_beside(cluster, environment);
   return cluster;
 }

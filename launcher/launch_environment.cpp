@@ -18,11 +18,17 @@ std::string addresses(const std::vector<std::uint16_t>& ports) {
 }  // namespace
 
 bool names_a_cluster(const std::string& name) {
-  for (const char* exact :
-       {"TF_CONFIG", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK",
-        "GROUP_WORLD_SIZE", "ROLE_RANK", "ROLE_WORLD_SIZE", "TROUPE_RANK", "TROUPE_WORLD_SIZE",
-        "TROUPE_CHIEF_ADDRESS", "TROUPE_GENERATION", "TROUPE_LISTEN_FD", "TROUPE_CLUSTER",
-        "TROUPE_TASK", "TROUPE_ROLE", "TROUPE_EVALUATOR", "TROUPE_SERVERS"})
+  for (const char* exact : {"TF_CONFIG",         "RANK",
+                            "WORLD_SIZE",        "LOCAL_RANK",
+                            "LOCAL_WORLD_SIZE",  "GROUP_RANK",
+                            "GROUP_WORLD_SIZE",  "ROLE_RANK",
+                            "ROLE_WORLD_SIZE",   "TROUPE_RANK",
+                            "TROUPE_WORLD_SIZE", "TROUPE_CHIEF_ADDRESS",
+                            "TROUPE_GENERATION", "TROUPE_LISTEN_FD",
+                            "TROUPE_CLUSTER",    "TROUPE_TASK",
+                            "TROUPE_ROLE",       "TROUPE_EVALUATOR",
+                            "TROUPE_SERVERS",    "TROUPE_ROUNDS_FD",
+                            "TROUPE_JOINS"})
     if (name == exact) return true;
   for (const char* prefix :
        {"MASTER_", "SLURM_", "OMPI_", "PMI_", "PMIX_", "PET_", "TORCHELASTIC_"})

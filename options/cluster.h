@@ -27,9 +27,8 @@ struct Member {
   std::optional<Endpoint> address;  // unset: it connects to the chief and reports where it listens
 };
 
-/// A listening socket that the launcher opened and passed on. Copies share one socket, and the
-/// first to take it owns it: a second group of this process never listens on a descriptor that the
-/// first has closed.
+/// A socket that the launcher opened and passed on. Copies share one socket, and the first to take
+/// it owns it: a second group of this process never uses a descriptor that the first has closed.
 class InheritedSocket {
  public:
   InheritedSocket() = default;
@@ -38,6 +37,8 @@ class InheritedSocket {
 
   /// The descriptor, once; -1: there is none, or it was taken already.
   [[nodiscard]] int take() const { return descriptor_ ? descriptor_->exchange(-1) : -1; }
+  /// Whether it can still be taken.
+  [[nodiscard]] bool is_there() const { return descriptor_ && *descriptor_ >= 0; }
 
  private:
   std::shared_ptr<std::atomic<int>> descriptor_;
@@ -61,7 +62,9 @@ struct Cluster {
   std::vector<Member> servers;   // parameter servers by index, each with an address; usually none
   int server = -1;               // this process's index among them; -1: not a server
   std::uint64_t generation = 0;  // which start of this job this is; a stale process is refused
-  InheritedSocket listener;      // of rank 0, or of a server
+  InheritedSocket listener;      // of rank 0, of a server, or of each worker of an elastic group
+  InheritedSocket rounds;        // the line to an elastic group's rendezvous, distributed/elastic/
+  bool joins = false;            // this process waits until a group that trains admits it
   int on_this_machine = 0;       // workers of the group, by the launcher's count; 0: unknown
   Evaluator evaluator = Evaluator::none;
   std::string origin = "local";  // where this came from, for messages: "TF_CONFIG", "torchrun", ...

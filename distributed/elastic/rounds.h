@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,11 +49,12 @@ class Rounds {
 
   /// From now on this worker holds the run's state: the others go on without one that is lost.
   virtual void started() = 0;
-  /// Leaves the present round and waits for the next one.  Blocks: until those that hold the state
-  /// have said the same, or were ended because they did not; a worker that joins until it is
-  /// admitted.  Throws: PeerLost (too few workers are left, the rendezvous is gone, or the same step
-  /// has cost several workers), Stopped (training is over, or the launcher stops the group).
-  [[nodiscard]] virtual Round next(const Readiness& mine) = 0;
+  /// Leaves the present round and waits for the next one; unset: training is over, and there is
+  /// nothing left to do here.  Blocks: until those that hold the state have said the same, or were
+  /// ended because they did not; a worker that joins until it is admitted.  Throws: PeerLost (too
+  /// few workers are left, or the rendezvous is gone), PeerFailed (the same step has cost several
+  /// workers, or another worker failed), Stopped (the others have saved and stopped).
+  [[nodiscard]] virtual std::optional<Round> next(const Readiness& mine) = 0;
   /// Whether workers wait to be admitted.  Thread: any.  Blocks: no.
   [[nodiscard]] virtual bool joiners_wait() const noexcept = 0;
 };

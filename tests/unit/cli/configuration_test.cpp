@@ -119,7 +119,8 @@ TEST_SUITE("cli") {
     CHECK(notes("TROUPE_BACTH_SIZE")[0].level == troupe::LogLevel::warning);
     CHECK(contains(notes("TROUPE_BACTH_SIZE")[0].text, "did you mean --batch-size?"));
     CHECK(notes("TROUPE_SANITIZE_EVERYTHING").empty());
-    CHECK(notes("TROUPE_LISTEN_FD").empty());
+    for (const char* ours : {"TROUPE_LISTEN_FD", "TROUPE_ROUNDS_FD", "TROUPE_JOINS"})
+      CHECK(notes(ours).empty());
     CHECK(notes("troupe_epochs").empty());
   }
 

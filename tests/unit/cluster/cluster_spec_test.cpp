@@ -123,6 +123,32 @@ TEST_SUITE("cli") {
     CHECK(cluster({}, environment).listener.take() == -1);
   }
 
+  TEST_CASE("cluster_spec: every worker of an elastic group has a socket and a line") {
+    Environment environment = kTroupe;
+    environment["TROUPE_LISTEN_FD"] = "7";
+    environment["TROUPE_ROUNDS_FD"] = "8";
+    const Cluster member = cluster({}, environment);
+    CHECK(member.rank == 1);
+    CHECK(member.listener.take() == 7);
+    CHECK(member.rounds.take() == 8);
+    CHECK_FALSE(member.joins);
+    CHECK_FALSE(cluster({"--rank", "1"}, environment).rounds.is_there());
+    environment["TROUPE_JOINS"] = "1";
+    CHECK(cluster({}, environment).joins);
+    for (const char* bad : {"", "x", "2", "-1", "8 "}) {
+      Environment wrong = environment;
+      wrong["TROUPE_ROUNDS_FD"] = bad;
+      CHECK(contains(refusal({}, wrong), "TROUPE_ROUNDS_FD is"));
+    }
+    for (const char* bad : {"", "0", "yes"}) {
+      Environment wrong = environment;
+      wrong["TROUPE_JOINS"] = bad;
+      CHECK(contains(refusal({}, wrong), "TROUPE_JOINS is"));
+    }
+    environment.erase("TROUPE_ROUNDS_FD");
+    CHECK(contains(refusal({}, environment), "TROUPE_ROUNDS_FD is not"));
+  }
+
   TEST_CASE("cluster_spec: TROUPE_ variables must be complete") {
     for (const char* missing : {"TROUPE_RANK", "TROUPE_WORLD_SIZE", "TROUPE_CHIEF_ADDRESS"}) {
       Environment environment = kTroupe;

@@ -1,0 +1,293 @@
+#include "distributed/elastic/rendezvous.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/error.h"
+#include "core/text.h"
+
+namespace troupe {
+namespace {
+
+/// Between two pings of a worker that answers.
+constexpr std::chrono::milliseconds kAskAgain{1'000};
+
+std::string seconds(std::chrono::milliseconds time) { return text(Seconds(time).count(), " s"); }
+
+}  // namespace
+
+Rendezvous::Rendezvous(const RendezvousTerms& terms, Round first, StepLosses& losses,
+                       NextGeneration next_generation)
+    : terms_(terms),
+      losses_(losses),
+      next_generation_(std::move(next_generation)),
+      number_(first.number),
+      generation_(first.generation) {
+  for (Round::Member& member : first.members) {
+    Place place;
+    place.rank = place.who.index = static_cast<int>(places_.size());
+    place.member = std::move(member);
+    places_.push_back(std::move(place));
+  }
+}
+
+RoundWorker Rendezvous::joins(int index, const Endpoint& address) {
+  Place& former = places_[static_cast<std::size_t>(index)];
+  Place place;
+  place.who = {index, former.who.incarnation + 1};
+  place.member = {former.member.task, address, false};
+  former = std::move(place);
+  return former.who;
+}
+
+void Rendezvous::take(RoundWorker from, const WorkerMessage& message, TimePoint now) {
+  Place* const place = find(from);
+  if (place == nullptr || place->dismissed) return;
+  if (const auto* ready = std::get_if<Readiness>(&message)) {
+    take_ready(*place, *ready, now);
+  } else if (std::holds_alternative<Started>(message)) {
+    if (place->rank < 0) return refuse(from, "holds the state of a group that it joins", now);
+    place->member.holds = has_started_ = true;
+  } else if (place->asked) {
+    place->asked.reset();
+    place->answered = now;
+  }
+  advance(now);
+}
+
+void Rendezvous::take_ready(Place& place, const Readiness& ready, TimePoint now) {
+  const bool joins = place.rank < 0;
+  if (place.ready || ready.round != (joins ? 0 : number_))
+    return expel(place, text("leaves round ", ready.round, ", which it is not in"));
+  place.ready = ready;
+  place.asked.reset();
+  place.member.holds = ready.holds;
+  if (joins) return;
+  if (!ending_.since) ending_.since = now;
+  if (!ending_.left_since) ending_.left_since = now;
+  if (ready.holds) {
+    has_started_ = true;
+    ending_.step = std::max(ending_.step.value_or(ready.step), ready.step);
+  }
+  if (ready.lost.empty()) return;
+  ending_.works[ready.lost] = ready.work;
+  if (!ending_.accused.insert(ready.lost).second) return;
+  for (Place& accused : places_)
+    if (accused.member.task == ready.lost) accused.answered.reset();  // it is asked at once
+}
+
+void Rendezvous::refuse(RoundWorker from, const std::string& what, TimePoint now) {
+  Place* const place = find(from);
+  if (place != nullptr && !place->dismissed) expel(*place, what);
+  advance(now);
+}
+
+void Rendezvous::ended(RoundWorker who, std::optional<int> exit_code, TimePoint now) {
+  Place* const place = find(who);
+  if (place == nullptr) return;
+  place->lives = false;
+  if (place->rank >= 0 && exit_code) {
+    if (!done_)
+      done_ = EndOfRounds{*exit_code,
+                          text(place->member.task, " ended with exit code ", *exit_code, "."),
+                          text("look at the log of ", place->member.task, ".")};
+  } else if (place->rank >= 0) {
+    if (!ending_.since) ending_.since = now;
+    ending_.lost.push_back(place->member.task);
+    ending_.state_was_lost = ending_.state_was_lost || place->member.holds;
+  }
+  advance(now);
+}
+
+void Rendezvous::stop(TimePoint now) {
+  stops_ = true;
+  expel_joiners();
+  advance(now);
+}
+
+std::vector<RendezvousOrder> Rendezvous::take_orders() { return std::exchange(orders_, {}); }
+
+void Rendezvous::advance(TimePoint now) {
+  wakes_at_.reset();
+  if (is_over_) return;
+  if (done_) return end_waiting(*done_);
+  tell_waiting();
+  if (state_is_lost()) {
+    count_loss(ending_.state_was_lost);
+    return conclude(RoundVerdict::Kind::state_lost,
+                    {kExitPeerLost, "no worker is left that holds the state.", kRunAgain});
+  }
+  if (ending_.since && all_have_left(now)) form(now);
+}
+
+/// Who has not left the round yet may hold it.
+bool Rendezvous::state_is_lost() const {
+  return std::none_of(places_.begin(), places_.end(), [](const Place& place) {
+    return place.lives && !place.dismissed && place.rank >= 0 &&
+           (!place.ready || place.ready->holds);
+  });
+}
+
+/// And those that were expelled have ended.
+bool Rendezvous::all_have_left(TimePoint now) {
+  bool all = true;
+  for (Place& place : places_) {
+    if (!place.lives || (!place.dismissed && (place.rank < 0 || place.ready))) continue;
+    all = false;
+    if (!place.dismissed) ask(place, now);
+  }
+  return all;
+}
+
+void Rendezvous::ask(Place& place, TimePoint now) {
+  const bool accused = ending_.accused.count(place.member.task) > 0;
+  const auto limit = accused ? terms_.accused_limit : terms_.silence_limit;
+  if (ending_.left_since && now >= *ending_.left_since + terms_.leave_limit)
+    return expel(place, text("did not leave round ", number_, ", which others have left, within ",
+                             seconds(terms_.leave_limit)));
+  if (place.asked && now >= *place.asked + limit)
+    return expel(place, text("gave no sign of life for ", seconds(limit)));
+  if (!place.asked && (!place.answered || now >= *place.answered + kAskAgain)) {
+    place.asked = now;
+    orders_.emplace_back(RoundLetter{place.who, Ping{}});
+  }
+  TimePoint next = place.asked ? *place.asked + limit : *place.answered + kAskAgain;
+  if (ending_.left_since) next = std::min(next, *ending_.left_since + terms_.leave_limit);
+  wakes_at_ = std::min(wakes_at_.value_or(next), next);
+}
+
+/// Of a round once: its workers have tried one step.
+void Rendezvous::count_loss(bool failed) {
+  const auto step = ending_.step ? ending_.step : retried_;
+  if (std::exchange(ending_.is_counted, true) || !failed || !step) return;
+  ending_.failed = true;
+  std::vector<std::string> lost = ending_.lost;
+  if (lost.empty()) lost.assign(ending_.accused.begin(), ending_.accused.end());
+  for (std::string& task : lost) {
+    const auto work = ending_.works.find(task);
+    if (work != ending_.works.end() && !work->second.empty()) task += " (" + work->second + ")";
+  }
+  losses_.add(*step, lost);
+}
+
+/// All that live have left the round, and at least one of them holds the state.
+void Rendezvous::form(TimePoint now) {
+  std::vector<Place*> members;
+  bool admits = false;
+  for (Place& place : places_) {
+    if (!place.lives || !place.ready || !place.ready->holds) continue;
+    members.push_back(&place);
+    admits = admits || place.ready->admits;
+  }
+  std::sort(members.begin(), members.end(),
+            [](const Place* a, const Place* b) { return a->rank < b->rank; });
+  count_loss(ending_.state_was_lost || (ending_.lost.empty() && !admits));
+  if (losses_.is_over())
+    return conclude(RoundVerdict::Kind::no_progress,
+                    {kExitFailed, losses_.sentence(),
+                     "look at what this step computes; a new start resumes before it."});
+  const auto least = static_cast<std::size_t>(stops_ ? 1 : terms_.min_workers);
+  std::vector<Place*> joining;
+  if (!stops_ && (admits || members.size() < least)) joining = waiting();
+  members.insert(members.end(), joining.begin(), joining.end());
+  if (members.size() >= least) return issue(members, joining.size(), now);
+  if (!ending_.too_few_since) ending_.too_few_since = now;
+  wakes_at_ = *ending_.too_few_since + terms_.regroup_limit;
+  if (now < *wakes_at_) return;
+  conclude(RoundVerdict::Kind::too_few,
+           {kExitPeerLost,
+            text("fewer than ", terms_.min_workers, " workers (--min-workers) were left for ",
+                 seconds(terms_.regroup_limit), " (--regroup-secs)."),
+            kRunAgain});
+}
+
+void Rendezvous::issue(const std::vector<Place*>& members, std::size_t joined, TimePoint now) {
+  Round round;
+  round.number = ++number_;
+  round.generation = generation_ = next_generation_(generation_);
+  for (Place& place : places_) place.rank = -1;
+  for (Place* place : members) {
+    place->rank = static_cast<int>(round.members.size());
+    place->ready.reset();
+    place->asked.reset();
+    place->answered.reset();
+    round.members.push_back(place->member);
+  }
+  if (stops_) expel_joiners();
+  tell_waiting();  // first: who begins a round knows whether others wait
+  for (const Place* place : members) {
+    round.rank = place->rank;
+    orders_.emplace_back(RoundLetter{place->who, round});
+  }
+  retried_ = ending_.failed ? ending_.step : std::nullopt;
+  orders_.emplace_back(
+      RoundBegin{number_, static_cast<int>(members.size()), static_cast<int>(joined),
+                 std::chrono::duration_cast<std::chrono::milliseconds>(now - *ending_.since),
+                 ending_.step.value_or(0)});
+  ending_ = {};
+}
+
+void Rendezvous::tell_waiting() {
+  const int count = static_cast<int>(waiting().size());
+  for (Place& place : places_) {
+    const bool trains = place.lives && !place.dismissed && place.rank >= 0 && !place.ready;
+    if (!trains || place.told_waiting == count) continue;
+    place.told_waiting = count;
+    orders_.emplace_back(RoundLetter{place.who, Waiting{count}});
+  }
+}
+
+void Rendezvous::conclude(RoundVerdict::Kind kind, const EndOfRounds& end) {
+  is_over_ = true;
+  wakes_at_.reset();
+  if (kind == RoundVerdict::Kind::state_lost)
+    expel_joiners();  // nobody else is left
+  else
+    end_waiting(end);
+  if (losses_.is_over())
+    orders_.emplace_back(RoundVerdict{RoundVerdict::Kind::no_progress, losses_.sentence()});
+  else
+    orders_.emplace_back(RoundVerdict{kind, end.cause});
+}
+
+/// Those that will wait only later have nothing to begin with.
+void Rendezvous::end_waiting(const EndOfRounds& end) {
+  for (Place& place : places_) {
+    if (!place.lives || place.dismissed) continue;
+    if (place.ready) {
+      place.dismissed = true;
+      orders_.emplace_back(RoundLetter{place.who, end});
+    } else if (place.rank < 0) {
+      expel(place, "");
+    }
+  }
+}
+
+void Rendezvous::expel(Place& place, const std::string& why) {
+  place.dismissed = true;
+  orders_.emplace_back(Expulsion{place.who, why.empty() ? why : text(place.member.task, " ", why)});
+}
+
+void Rendezvous::expel_joiners() {
+  for (Place& place : places_) {
+    const bool has_state = place.rank >= 0 && (!place.ready || place.ready->holds);
+    if (place.lives && !place.dismissed && !has_state) expel(place, "");
+  }
+}
+
+Rendezvous::Place* Rendezvous::find(RoundWorker who) {
+  if (who.index < 0 || static_cast<std::size_t>(who.index) >= places_.size()) return nullptr;
+  Place& place = places_[static_cast<std::size_t>(who.index)];
+  return place.lives && place.who.incarnation == who.incarnation ? &place : nullptr;
+}
+
+/// By index.
+std::vector<Rendezvous::Place*> Rendezvous::waiting() {
+  std::vector<Place*> found;
+  for (Place& place : places_)
+    if (place.lives && !place.dismissed && place.ready && !place.ready->holds)
+      found.push_back(&place);
+  return found;
+}
+
+}  // namespace troupe

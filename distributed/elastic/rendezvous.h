@@ -1,0 +1,166 @@
+// Rendezvous: the only issuer of an elastic group's rounds (rounds.h). Decisions only, without
+// sockets, processes or a clock: its owner tells it what happens, and carries its orders out.
+//
+// A round ends when one of its workers is lost or leaves it. The next is issued when every worker
+// of the old one that lives has left it, too: it asks those that say nothing whether they live, and
+// has those expelled that do not. An expelled process has ended before a round is issued without
+// it, for even a stopped one holds locks and shared memory.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/clock.h"
+#include "distributed/elastic/round_messages.h"
+#include "distributed/elastic/rounds.h"
+#include "distributed/elastic/step_losses.h"
+
+namespace troupe {
+
+struct RendezvousTerms {
+  int min_workers = 1;                              // that hold the state, or join those that do
+  std::chrono::milliseconds regroup_limit{60'000};  // for workers to join where there are fewer
+  /// For the answer to a ping, of a worker that another one calls lost, and of any other.
+  std::chrono::milliseconds accused_limit{500};
+  std::chrono::milliseconds silence_limit{5'000};
+  /// For a worker that answers to leave a round that others have left: it is about to miss them in
+  /// a collective.
+  std::chrono::milliseconds leave_limit{300'000};
+};
+
+/// A process: the `incarnation`-th that was started as this worker, from 0 on.
+struct RoundWorker {
+  int index = 0;
+  int incarnation = 0;
+};
+
+// Orders.
+
+/// The process gets SIGKILL. `why`: "worker/1 gave no sign of life for 0.5 s"; empty: it is needed
+/// no longer.
+struct Expulsion {
+  RoundWorker who;
+  std::string why;
+};
+struct RoundLetter {
+  RoundWorker to;
+  RendezvousMessage message;
+};
+/// A round begins; for the log.
+struct RoundBegin {
+  std::uint64_t number = 0;
+  int workers = 0;
+  int joined = 0;                           // of them
+  std::chrono::milliseconds stood_still{};  // since the loss that ended the former one
+  std::int64_t step = 0;                    // the last one that is complete
+};
+/// No round follows. Those that wait for one are told, or expelled, by orders before this one.
+struct RoundVerdict {
+  enum class Kind {
+    state_lost,  // nobody is left that holds the state
+    too_few,     // nor came in time
+    no_progress  // StepLosses
+  };
+  Kind kind = Kind::state_lost;
+  std::string cause;
+};
+using RendezvousOrder = std::variant<Expulsion, RoundLetter, RoundBegin, RoundVerdict>;
+
+class Rendezvous {
+ public:
+  using TimePoint = Clock::TimePoint;
+  /// The number of a later start or round of the same job.
+  using NextGeneration = std::function<std::uint64_t(std::uint64_t former)>;
+
+  /// `first`: round 1, which begins as its workers are started, by index; nobody holds the state
+  /// until it says so. `losses` outlives it.
+  Rendezvous(const RendezvousTerms& terms, Round first, StepLosses& losses,
+             NextGeneration next_generation);
+
+  /// A worker that was lost has been started again, and will join. Returns it.
+  RoundWorker joins(int index, const Endpoint& address);
+  /// Of a former incarnation: nothing.
+  void take(RoundWorker from, const WorkerMessage& message, TimePoint now);
+  /// What came from it is no message, or cannot be meant.
+  void refuse(RoundWorker from, const std::string& what, TimePoint now);
+  /// The process has ended; all that it said has been taken. `exit_code`: with which it ended by
+  /// itself, its work being done, failed or saved; unset: it is lost.
+  void ended(RoundWorker who, std::optional<int> exit_code, TimePoint now);
+  /// The group is to save and stop: those that are left form rounds for it, and nobody joins.
+  void stop(TimePoint now);
+  /// When wakes_at() has come.
+  void tick(TimePoint now) { advance(now); }
+
+  [[nodiscard]] std::optional<TimePoint> wakes_at() const { return wakes_at_; }
+  /// In this order.
+  [[nodiscard]] std::vector<RendezvousOrder> take_orders();
+  /// A worker holds, or held, the state: from now on losses do not end the group.
+  [[nodiscard]] bool has_started() const { return has_started_; }
+
+ private:
+  /// A worker, by whichever process it is at present.
+  struct Place {
+    RoundWorker who;
+    Round::Member member;
+    bool lives = true;
+    bool dismissed = false;          // expelled, or told to end
+    int rank = -1;                   // in the present round; -1: it joins
+    std::optional<Readiness> ready;  // for the next
+    std::optional<TimePoint> asked;  // a ping that has no answer
+    std::optional<TimePoint> answered;
+    int told_waiting = 0;
+  };
+  /// What is known of the end of the present round.
+  struct Ending {
+    std::optional<TimePoint> since;            // a worker is lost, or has left
+    std::optional<TimePoint> left_since;       // a worker has left
+    std::optional<TimePoint> too_few_since;    // all have
+    std::optional<std::int64_t> step;          // the last one that is complete
+    std::set<std::string> accused;             // by those that have left
+    std::map<std::string, std::string> works;  // by task: what it was computing
+    std::vector<std::string> lost;             // tasks
+    bool state_was_lost = false;               // one of them held it
+    bool failed = false;                       // no joining is its reason
+    bool is_counted = false;                   // in losses_
+  };
+
+  void advance(TimePoint now);
+  void take_ready(Place& place, const Readiness& ready, TimePoint now);
+  [[nodiscard]] bool state_is_lost() const;
+  [[nodiscard]] bool all_have_left(TimePoint now);
+  void ask(Place& place, TimePoint now);
+  void count_loss(bool failed);
+  void form(TimePoint now);
+  void issue(const std::vector<Place*>& members, std::size_t joined, TimePoint now);
+  void tell_waiting();
+  void conclude(RoundVerdict::Kind kind, const EndOfRounds& end);
+  void end_waiting(const EndOfRounds& end);
+  void expel(Place& place, const std::string& why);
+  void expel_joiners();
+  [[nodiscard]] Place* find(RoundWorker who);
+  [[nodiscard]] std::vector<Place*> waiting();
+
+  const RendezvousTerms terms_;
+  StepLosses& losses_;
+  const NextGeneration next_generation_;
+  std::vector<Place> places_;  // by index
+  std::uint64_t number_;       // of the present round
+  std::uint64_t generation_;
+  Ending ending_;
+  std::optional<std::int64_t> retried_;  // the last step before the loss that the round repeats
+  std::vector<RendezvousOrder> orders_;
+  std::optional<TimePoint> wakes_at_;
+  std::optional<EndOfRounds> done_;  // a worker of a round has ended by itself
+  bool has_started_ = false;
+  bool stops_ = false;
+  bool is_over_ = false;
+};
+
+}  // namespace troupe

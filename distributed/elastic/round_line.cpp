@@ -1,0 +1,110 @@
+#include "distributed/elastic/round_line.h"
+
+#include <pthread.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "core/error.h"
+#include "core/stop_signal.h"
+#include "core/text.h"
+#include "core/trace.h"
+
+namespace troupe {
+namespace {
+
+void check_kind(int fd) {
+  int kind = 0;
+  socklen_t length = sizeof kind;
+  if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &kind, &length) == 0 && kind == SOCK_SEQPACKET) return;
+  throw EnvironmentError(text("descriptor ", fd, " is no line to a rendezvous of rounds."),
+                         "leave TROUPE_ROUNDS_FD to troupe run, or unset it.");
+}
+
+/// What next() does about the end. Returns where training is over.
+void conclude(const EndOfRounds& end) {
+  if (end.exit_code == 0) return;
+  for (const int number : kStopSignals)
+    if (end.exit_code == kExitSignal + number) throw Stopped(end.cause, end.fix, number);
+  if (end.exit_code == kExitPeerLost) throw PeerLost(end.cause, end.fix);
+  throw PeerFailed(end.cause, end.fix, end.exit_code);
+}
+
+}  // namespace
+
+RoundLine::RoundLine(UniqueFd line) : line_(std::move(line)) {
+  check_kind(line_.get());
+  start();
+}
+
+RoundLine::~RoundLine() {
+  shutdown(line_.get(), SHUT_RDWR);  // wakes the reader, whatever it waits for
+  reader_.join();
+}
+
+void RoundLine::start() {
+  // The thread inherits a full signal mask: signals belong to the thread that runs the program.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  reader_ = std::thread([this] { read(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void RoundLine::started() { send(Started{}); }
+
+std::optional<Round> RoundLine::next(const Readiness& mine) {
+  send(mine);
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait(lock, [this] { return round_ || end_; });
+  if (!round_) conclude(*end_);
+  return std::exchange(round_, std::nullopt);
+}
+
+void RoundLine::read() {
+  name_this_thread("rounds");
+  std::vector<std::byte> buffer(kMaxRoundMessageBytes + 1);  // one that is too long shows
+  for (;;) {
+    const ssize_t count = recv(line_.get(), buffer.data(), buffer.size(), 0);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0)
+      return end(
+          {kExitPeerLost, "the launcher is gone: its line to this worker closed.", kRunAgain});
+    auto message = rendezvous_message_from({buffer.data(), static_cast<std::size_t>(count)});
+    if (!message)
+      return end({kExitPeerLost, "the launcher sent this worker what is no message.",
+                  "run the same build of Troupe as tool and as program."});
+    take(std::move(*message));
+  }
+}
+
+void RoundLine::take(RendezvousMessage message) {
+  if (std::holds_alternative<Ping>(message)) return send(Pong{});
+  if (const auto* waiting = std::get_if<Waiting>(&message)) return waiting_.store(waiting->count);
+  if (auto* why = std::get_if<EndOfRounds>(&message)) return end(std::move(*why));
+  const std::lock_guard<std::mutex> lock(mutex_);
+  round_ = std::get<Round>(std::move(message));
+  changed_.notify_all();
+}
+
+/// The first reason stays: after it the line closes.
+void RoundLine::end(EndOfRounds why) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!end_) end_ = std::move(why);
+  changed_.notify_all();
+}
+
+/// A line that is closed is the reader's to notice.
+void RoundLine::send(const WorkerMessage& message) const {
+  const std::string bytes = to_json(message);
+  while (::send(line_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) < 0 && errno == EINTR) {
+  }
+}
+
+}  // namespace troupe

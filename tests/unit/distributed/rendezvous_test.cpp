@@ -1,0 +1,344 @@
+#include "distributed/elastic/rendezvous.h"
+
+#include "tests/support/test_prelude.h"
+#include "tests/unit/distributed/rendezvous_group.h"
+
+namespace {
+
+using namespace std::chrono_literals;
+using troupe::Pong;
+using troupe::Readiness;
+using troupe::Started;
+using troupe::StepLosses;
+using troupe::testing::RendezvousGroup;
+using Said = std::vector<std::string>;
+
+}  // namespace
+
+TEST_SUITE("distributed") {
+  TEST_CASE("rendezvous: those that are left form the next round, in their former order") {
+    StepLosses losses;
+    RendezvousGroup group(4, 1, losses);
+    group.train().lose(0);
+    CHECK(group.said() == Said{"ping worker/1", "ping worker/2", "ping worker/3"});
+    group.wait(100ms);
+    group.leave(3, 1, 7, "worker/0");
+    group.leave(1, 1, 7, "worker/0");
+    CHECK(group.said() == Said{});  // worker/2 is still in the old one
+    group.wait(100ms);
+    group.leave(2, 1, 7, "worker/0");
+    CHECK(group.said() == Said{"round 2 to worker/1: worker/1* worker/2* worker/3*",
+                               "round 2 to worker/2: worker/1* worker/2* worker/3*",
+                               "round 2 to worker/3: worker/1* worker/2* worker/3*"});
+    CHECK(group.begin().workers == 3);
+    CHECK(group.begin().joined == 0);
+    CHECK(group.begin().step == 7);
+    CHECK(group.begin().stood_still == 200ms);
+    // A later loss, of the new round's last rank.
+    group.lose(3);
+    group.leave(2, 2, 9, "worker/3");
+    group.leave(1, 2, 9, "worker/3");
+    CHECK(group.said() == Said{"ping worker/1", "ping worker/2",
+                               "round 3 to worker/1: worker/1* worker/2*",
+                               "round 3 to worker/2: worker/1* worker/2*"});
+  }
+
+  TEST_CASE("rendezvous: every round has a generation of its own") {
+    StepLosses losses;
+    troupe::Round first{1, 500, 0, {{"worker/0", {"h", 1}, false}, {"worker/1", {"h", 2}, false}}};
+    troupe::Rendezvous rendezvous({}, first, losses, [](std::uint64_t old) { return old + 11; });
+    for (std::uint64_t round = 1; round < 3; ++round) {
+      for (const int index : {0, 1})
+        rendezvous.take({index, 0}, Readiness{round, true, false, 1, "", "", ""}, {});
+      const auto orders = rendezvous.take_orders();
+      const auto& letter = std::get<troupe::RoundLetter>(orders[orders.size() - 2]);
+      CHECK(std::get<troupe::Round>(letter.message).number == round + 1);
+      CHECK(std::get<troupe::Round>(letter.message).generation == 500 + 11 * round);
+    }
+  }
+
+  TEST_CASE("rendezvous: two lost at once, and one more while the others leave") {
+    StepLosses losses;
+    RendezvousGroup group(4, 1, losses);
+    group.train().lose(2);
+    group.lose(1);
+    group.leave(3, 1, 7, "worker/2");
+    (void)group.said();
+    group.lose(3);  // it had left already
+    CHECK(group.said() == Said{});
+    group.leave(0, 1, 7, "worker/1");
+    CHECK(group.said() == Said{"round 2 to worker/0: worker/0*"});
+  }
+
+  TEST_CASE("rendezvous: a loss while the next round is being formed makes another") {
+    StepLosses losses;
+    RendezvousGroup group(3, 1, losses);
+    group.train().lose(0);
+    group.leave(1, 1, 7, "worker/0");
+    group.leave(2, 1, 7, "worker/0");
+    (void)group.said();
+    group.lose(1);  // of round 2, which its workers have yet to connect
+    group.leave(2, 2, 7, "worker/1");
+    CHECK(group.said() == Said{"ping worker/2", "round 3 to worker/2: worker/2*"});
+  }
+
+  TEST_CASE("rendezvous: whom others call lost has half a second to answer, and is expelled") {
+    StepLosses losses;
+    RendezvousGroup group(3, 1, losses);
+    group.train().leave(0, 1, 7, "worker/2");
+    CHECK(group.said() == Said{"ping worker/1", "ping worker/2"});
+    group.say(1, Pong{});
+    group.leave(1, 1, 7, "worker/2");
+    group.wait(499ms);
+    CHECK(group.said() == Said{});
+    group.wait(1ms);
+    CHECK(group.said() == Said{"expel worker/2"});
+    CHECK(group.last() == "worker/2 gave no sign of life for 0.5 s");
+    group.say(2, Pong{});  // too late
+    group.wait(60s);
+    CHECK(group.said() == Said{});  // nobody begins without its end
+    group.lose(2);
+    CHECK(group.said() == Said{"round 2 to worker/0: worker/0* worker/1*",
+                               "round 2 to worker/1: worker/0* worker/1*"});
+  }
+
+  TEST_CASE("rendezvous: a silent one that nobody accuses has the heartbeat limit") {
+    StepLosses losses;
+    RendezvousGroup group(3, 1, losses);
+    group.train().leave(0, 1, 7, "worker/2");
+    group.lose(2);
+    group.wait(4'999ms);
+    CHECK(group.said() == Said{"ping worker/1", "ping worker/2"});
+    group.wait(1ms);
+    CHECK(group.said() == Said{"expel worker/1"});
+    group.lose(1);
+    CHECK(group.said() == Said{"round 2 to worker/0: worker/0*"});
+  }
+
+  TEST_CASE("rendezvous: an accusation reaches one that has answered before") {
+    StepLosses losses;
+    RendezvousGroup group(3, 1, losses);
+    group.train().leave(0, 1, 7);
+    group.say(1, Pong{});
+    group.say(2, Pong{});
+    (void)group.said();
+    group.leave(1, 1, 7, "worker/2");
+    CHECK(group.said() == Said{"ping worker/2"});
+    group.wait(500ms);
+    CHECK(group.said() == Said{"expel worker/2"});
+  }
+
+  TEST_CASE("rendezvous: one that answers computes, and is waited for, but not for ever") {
+    StepLosses losses;
+    RendezvousGroup group(2, 1, losses);
+    group.train().leave(0, 1, 7, "worker/1");
+    for (int second = 0; second < 299; ++second) {
+      group.say(1, Pong{});
+      group.wait(1s);
+      CHECK(group.said().size() == (second == 0 ? 2U : 1U));  // a ping a second
+    }
+    SUBCASE("it leaves, too") {
+      group.leave(1, 1, 7);
+      CHECK(group.said() == Said{"round 2 to worker/0: worker/0* worker/1*",
+                                 "round 2 to worker/1: worker/0* worker/1*"});
+    }
+    SUBCASE("it never does") {
+      group.say(1, Pong{});
+      group.wait(1s);
+      CHECK(group.said() == Said{"expel worker/1"});
+      CHECK(group.last() == "worker/1 did not leave round 1, which others have left, within 300 s");
+    }
+  }
+
+  TEST_CASE("rendezvous: a group whose others are gone is asked, too") {
+    StepLosses losses;
+    RendezvousGroup group(2, 1, losses);
+    group.train().lose(0);
+    group.wait(5s);
+    CHECK(group.said() == Said{"ping worker/1", "expel worker/1", "verdict: state lost"});
+  }
+
+  TEST_CASE("rendezvous: who joins waits until it is admitted, and the others know how many wait") {
+    StepLosses losses;
+    RendezvousGroup group(3, 1, losses);
+    group.train().lose(2);
+    group.leave(0, 1, 7, "worker/2");
+    group.leave(1, 1, 7, "worker/2");
+    (void)group.said();
+    group.restart(2);
+    CHECK(group.said() == Said{});  // it builds its model
+    group.say(2, Readiness{});
+    CHECK(group.said() == Said{"waiting 1 to worker/0", "waiting 1 to worker/1"});
+    group.admit(1, 2, 9);
+    group.admit(0, 2, 9);
+    CHECK(group.said() == Said{"ping worker/0", "waiting 0 to worker/0", "waiting 0 to worker/1",
+                               "round 3 to worker/0: worker/0* worker/1* worker/2",
+                               "round 3 to worker/1: worker/0* worker/1* worker/2",
+                               "round 3 to worker/2: worker/0* worker/1* worker/2"});
+    CHECK(group.begin().joined == 1);
+    CHECK_FALSE(losses.is_over());
+  }
+
+  TEST_CASE("rendezvous: after a loss nobody joins, unless one that has left admits it") {
+    StepLosses losses;
+    RendezvousGroup group(4, 1, losses);
+    group.train().lose(3);
+    for (const int index : {0, 1, 2}) group.leave(index, 1, 7, "worker/3");
+    group.knock(3);
+    group.lose(2);
+    group.leave(0, 2, 8, "worker/2");
+    (void)group.said();
+    SUBCASE("all repeat the step") {
+      group.leave(1, 2, 8, "worker/2");
+      CHECK(group.said() == Said{"round 3 to worker/0: worker/0* worker/1*",
+                                 "round 3 to worker/1: worker/0* worker/1*"});
+      group.lose(3);
+      CHECK(group.said() == Said{"waiting 0 to worker/0", "waiting 0 to worker/1"});
+    }
+    SUBCASE("the loss came while one admitted") {
+      group.admit(1, 2, 8);
+      CHECK(group.said().back() == "round 3 to worker/3: worker/0* worker/1* worker/3");
+    }
+  }
+
+  TEST_CASE("rendezvous: one that was lost before it got the state waits again, and so do others") {
+    StepLosses losses;
+    RendezvousGroup group(4, 1, losses);
+    group.train().lose(2);
+    group.lose(3);
+    for (const int index : {0, 1}) group.leave(index, 1, 7, "worker/2");
+    group.knock(2);
+    group.knock(3);
+    for (const int index : {0, 1}) group.admit(index, 2, 8);
+    (void)group.said();
+    group.lose(3);
+    group.leave(0, 3, 8, "worker/3");
+    group.leave_empty(2, 3);
+    group.leave(1, 3, 8, "worker/3");
+    CHECK(group.said() == Said{"ping worker/0", "ping worker/1", "ping worker/2",
+                               "waiting 1 to worker/1", "waiting 1 to worker/0",
+                               "round 4 to worker/0: worker/0* worker/1*",
+                               "round 4 to worker/1: worker/0* worker/1*"});
+    for (const int index : {0, 1}) group.admit(index, 4, 9);
+    CHECK(group.said().back() == "round 5 to worker/2: worker/0* worker/1* worker/2");
+  }
+
+  TEST_CASE("rendezvous: too few wait for others, who then join without being admitted") {
+    StepLosses losses;
+    RendezvousGroup group(3, 2, losses);
+    group.train().lose(1);
+    group.lose(2);
+    group.leave(0, 1, 7, "worker/1");
+    (void)group.said();
+    group.wait(59'999ms);
+    CHECK(group.said() == Said{});
+    SUBCASE("one comes") {
+      group.knock(2);
+      CHECK(group.said() == Said{"round 2 to worker/0: worker/0* worker/2",
+                                 "round 2 to worker/2: worker/0* worker/2"});
+    }
+    SUBCASE("none comes") {
+      group.restart(2);
+      group.wait(1ms);
+      CHECK(group.said() == Said{"end 138 to worker/0", "dismiss worker/2", "verdict: too few"});
+      CHECK(group.last() ==
+            "fewer than 2 workers (--min-workers) were left for 60 s (--regroup-secs).");
+      group.say(0, Pong{});
+      CHECK_FALSE(group.rendezvous().wakes_at());
+    }
+    SUBCASE("the group is to stop: it needs no others for that") {
+      group.stop();
+      CHECK(group.said() == Said{"round 2 to worker/0: worker/0*"});
+    }
+  }
+
+  TEST_CASE("rendezvous: with the last that holds the state the group is lost") {
+    StepLosses losses;
+    RendezvousGroup group(2, 1, losses);
+    group.train().lose(1);
+    group.knock(1);
+    (void)group.said();
+    group.lose(0);
+    CHECK(group.said() == Said{"dismiss worker/1", "verdict: state lost"});
+  }
+
+  TEST_CASE("rendezvous: one of a round may hold the state before it said so") {
+    StepLosses losses;
+    RendezvousGroup group(2, 1, losses);
+    group.say(0, Started{});
+    CHECK(group.rendezvous().has_started());
+    group.lose(0);
+    (void)group.said();
+    SUBCASE("it does") {
+      group.leave(1, 1, 1, "worker/0");
+      CHECK(group.said() == Said{"round 2 to worker/1: worker/1*"});
+    }
+    SUBCASE("it does not") {
+      group.leave_empty(1, 1);
+      CHECK(group.said() == Said{"dismiss worker/1", "verdict: state lost"});
+    }
+  }
+
+  TEST_CASE("rendezvous: once one has ended, nobody trains, and those that wait end as it did") {
+    StepLosses losses;
+    RendezvousGroup group(4, 1, losses);
+    group.train().lose(3);
+    for (const int index : {0, 1, 2}) group.leave(index, 1, 7, "worker/3");
+    group.lose(2);
+    for (const int index : {0, 1}) group.leave(index, 2, 8, "worker/2");
+    group.knock(3);
+    group.restart(2);
+    (void)group.said();
+    SUBCASE("well") {
+      group.finish(0);
+      CHECK(group.said() == Said{"dismiss worker/2", "end 0 to worker/3"});
+      group.leave(1, 3, 9, "worker/0");  // it missed worker/0 in the goodbye
+      CHECK(group.said() == Said{"end 0 to worker/1"});
+      group.lose(1);  // no failure: the work is saved
+      group.finish(3);
+      CHECK(group.said() == Said{});
+    }
+    SUBCASE("as it was told by a signal") {
+      group.finish(0, 143);
+      CHECK(group.said() == Said{"dismiss worker/2", "end 143 to worker/3"});
+    }
+  }
+
+  TEST_CASE("rendezvous: a group that is to stop goes on without those that join") {
+    StepLosses losses;
+    RendezvousGroup group(4, 2, losses);
+    group.train().lose(3);
+    for (const int index : {0, 1, 2}) group.leave(index, 1, 7, "worker/3");
+    group.knock(3);
+    (void)group.said();
+    group.stop();
+    CHECK(group.said() == Said{"dismiss worker/3", "waiting 0 to worker/0", "waiting 0 to worker/1",
+                               "waiting 0 to worker/2"});
+    group.lose(3);
+    group.lose(2);
+    group.lose(1);
+    group.leave(0, 2, 8, "worker/2");
+    CHECK(group.said().back() == "round 3 to worker/0: worker/0*");  // it saves alone
+  }
+
+  TEST_CASE("rendezvous: what cannot be meant expels who says it; former processes are not heard") {
+    StepLosses losses;
+    RendezvousGroup group(3, 1, losses);
+    group.train().leave(2, 5, 7);
+    CHECK(group.said() == Said{"expel worker/2"});
+    CHECK(group.last() == "worker/2 leaves round 5, which it is not in");
+    const troupe::RoundWorker former = group.worker(2);
+    group.lose(2);
+    for (const int index : {0, 1}) group.leave(index, 1, 7, "worker/2");
+    (void)group.said();
+    group.restart(2);
+    group.rendezvous().take(former, Readiness{}, group.now());
+    group.rendezvous().ended(former, std::nullopt, group.now());
+    group.wait(0ms);
+    CHECK(group.said() == Said{});
+    group.say(2, Started{});
+    CHECK(group.said() == Said{"expel worker/2"});
+    group.rendezvous().take({7, 0}, Started{}, group.now());
+    group.rendezvous().refuse({-1, 0}, "", group.now());
+  }
+}
