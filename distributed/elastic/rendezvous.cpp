@@ -95,6 +95,7 @@ void Rendezvous::ended(RoundWorker who, std::optional<int> exit_code, TimePoint 
     if (!ending_.since) ending_.since = now;
     ending_.lost.push_back(place->member.task);
     ending_.state_was_lost = ending_.state_was_lost || place->member.holds;
+    tell_loss(text(place->member.task, " is gone: its process has ended."));
   }
   advance(now);
 }
@@ -149,7 +150,7 @@ void Rendezvous::ask(Place& place, TimePoint now) {
     return expel(place, text("gave no sign of life for ", seconds(limit)));
   if (!place.asked && (!place.answered || now >= *place.answered + kAskAgain)) {
     place.asked = now;
-    orders_.emplace_back(RoundLetter{place.who, Ping{}});
+    send(place.who, Ping{});
   }
   TimePoint next = place.asked ? *place.asked + limit : *place.answered + kAskAgain;
   if (ending_.left_since) next = std::min(next, *ending_.left_since + terms_.leave_limit);
@@ -188,9 +189,12 @@ void Rendezvous::form(TimePoint now) {
                      "look at what this step computes; a new start resumes before it."});
   const auto least = static_cast<std::size_t>(stops_ ? 1 : terms_.min_workers);
   std::vector<Place*> joining;
-  if (!stops_ && (admits || members.size() < least)) joining = waiting();
+  // Those that repeat a step come without them, and let them in at its edge.
+  if (!stops_) joining = waiting();
+  const bool enough = members.size() + joining.size() >= least;
+  if (!admits) joining.clear();
   members.insert(members.end(), joining.begin(), joining.end());
-  if (members.size() >= least) return issue(members, joining.size(), now);
+  if (enough) return issue(members, joining.size(), now);
   if (!ending_.too_few_since) ending_.too_few_since = now;
   wakes_at_ = *ending_.too_few_since + terms_.regroup_limit;
   if (now < *wakes_at_) return;
@@ -217,7 +221,7 @@ void Rendezvous::issue(const std::vector<Place*>& members, std::size_t joined, T
   tell_waiting();  // first: who begins a round knows whether others wait
   for (const Place* place : members) {
     round.rank = place->rank;
-    orders_.emplace_back(RoundLetter{place->who, round});
+    send(place->who, round);
   }
   retried_ = ending_.failed ? ending_.step : std::nullopt;
   orders_.emplace_back(
@@ -233,7 +237,22 @@ void Rendezvous::tell_waiting() {
     const bool trains = place.lives && !place.dismissed && place.rank >= 0 && !place.ready;
     if (!trains || place.told_waiting == count) continue;
     place.told_waiting = count;
-    orders_.emplace_back(RoundLetter{place.who, Waiting{count}});
+    send(place.who, Waiting{count});
+  }
+}
+
+void Rendezvous::send(RoundWorker to, RendezvousMessage message) {
+  RoundLetter letter;
+  letter.to = to;
+  letter.message = std::move(message);
+  orders_.emplace_back(std::move(letter));
+}
+
+/// To those that may still wait for it in a collective, or to meet it.
+void Rendezvous::tell_loss(const std::string& cause) {
+  for (const Place& place : places_) {
+    if (place.lives && !place.dismissed && place.rank >= 0 && !place.ready)
+      send(place.who, RoundLoss{number_, cause});
   }
 }
 
@@ -256,7 +275,7 @@ void Rendezvous::end_waiting(const EndOfRounds& end) {
     if (!place.lives || place.dismissed) continue;
     if (place.ready) {
       place.dismissed = true;
-      orders_.emplace_back(RoundLetter{place.who, end});
+      send(place.who, end);
     } else if (place.rank < 0) {
       expel(place, "");
     }

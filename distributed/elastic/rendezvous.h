@@ -139,7 +139,9 @@ class Rendezvous {
   void count_loss(bool failed);
   void form(TimePoint now);
   void issue(const std::vector<Place*>& members, std::size_t joined, TimePoint now);
+  void send(RoundWorker to, RendezvousMessage message);
   void tell_waiting();
+  void tell_loss(const std::string& cause);
   void conclude(RoundVerdict::Kind kind, const EndOfRounds& end);
   void end_waiting(const EndOfRounds& end);
   void expel(Place& place, const std::string& why);

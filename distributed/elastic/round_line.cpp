@@ -59,6 +59,12 @@ void RoundLine::start() {
 
 void RoundLine::started() { send(Started{}); }
 
+void RoundLine::watch(
+    std::function<void(std::uint64_t round, const std::string& cause)> on_lost) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  on_lost_ = std::move(on_lost);
+}
+
 std::optional<Round> RoundLine::next(const Readiness& mine) {
   send(mine);
   std::unique_lock<std::mutex> lock(mutex_);
@@ -89,6 +95,10 @@ void RoundLine::take(RendezvousMessage message) {
   if (const auto* waiting = std::get_if<Waiting>(&message)) return waiting_.store(waiting->count);
   if (auto* why = std::get_if<EndOfRounds>(&message)) return end(std::move(*why));
   const std::lock_guard<std::mutex> lock(mutex_);
+  if (const auto* loss = std::get_if<RoundLoss>(&message)) {
+    if (on_lost_) on_lost_(loss->round, loss->cause);
+    return;
+  }
   round_ = std::get<Round>(std::move(message));
   changed_.notify_all();
 }

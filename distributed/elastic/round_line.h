@@ -4,6 +4,8 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstdint>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -27,6 +29,7 @@ class RoundLine final : public Rounds {
   RoundLine& operator=(const RoundLine&) = delete;
 
   void started() override;
+  void watch(std::function<void(std::uint64_t round, const std::string& cause)> on_lost) override;
   [[nodiscard]] std::optional<Round> next(const Readiness& mine) override;
   [[nodiscard]] bool joiners_wait() const noexcept override {
     return waiting_.load(std::memory_order_relaxed) > 0;
@@ -45,6 +48,7 @@ class RoundLine final : public Rounds {
   std::condition_variable changed_;
   std::optional<Round> round_;      // that came and has not been returned
   std::optional<EndOfRounds> end_;  // once set, nothing else comes
+  std::function<void(std::uint64_t, const std::string&)> on_lost_;
   std::thread reader_;
 };
 

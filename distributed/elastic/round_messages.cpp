@@ -83,6 +83,10 @@ Json json_of(const EndOfRounds& end) {
           {"fix", cut_to_fit(end.fix)}};
 }
 
+Json json_of(const RoundLoss& loss) {
+  return {{"kind", "loss"}, {"round", loss.round}, {"cause", cut_to_fit(loss.cause)}};
+}
+
 EndOfRounds end_in(const Json& json) {
   return {static_cast<int>(number_in(json, "exit_code", 255)), string_in(json, "cause"),
           string_in(json, "fix")};
@@ -147,6 +151,8 @@ std::optional<RendezvousMessage> rendezvous_message_from(Span<const std::byte> b
         if (kind == "round") return round_in(json);
         if (kind == "waiting")
           return Waiting{static_cast<int>(number_in(json, "count", kMaxRoundMembers))};
+        if (kind == "loss")
+          return RoundLoss{number_in(json, "round", kAnyNumber), string_in(json, "cause")};
         if (kind == "end") return end_in(json);
         require(kind == "ping");
         return Ping{};

@@ -28,6 +28,11 @@ using WorkerMessage = std::variant<Started, Readiness, Pong>;
 struct Waiting {
   int count = 0;
 };
+/// A worker of the round is gone, whether or not the others have noticed.
+struct RoundLoss {
+  std::uint64_t round = 0;
+  std::string cause;  // sentence, ends with '.'
+};
 /// The worker is to end. Exit code 0: training is over.
 struct EndOfRounds {
   int exit_code = 0;  // 0 to 255
@@ -38,7 +43,7 @@ struct EndOfRounds {
 inline constexpr const char* kRunAgain =
     "start the run again; with --model-dir it resumes from its newest checkpoint.";
 struct Ping {};
-using RendezvousMessage = std::variant<Round, Waiting, EndOfRounds, Ping>;
+using RendezvousMessage = std::variant<Round, Waiting, RoundLoss, EndOfRounds, Ping>;
 
 /// Texts are cut to what a datagram carries.
 [[nodiscard]] std::string to_json(const WorkerMessage& message);

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -55,6 +56,9 @@ class Rounds {
   /// few workers are left, or the rendezvous is gone), PeerFailed (the same step has cost several
   /// workers, or another worker failed), Stopped (the others have saved and stopped).
   [[nodiscard]] virtual std::optional<Round> next(const Readiness& mine) = 0;
+  /// Calls `on_lost`, in another thread, when a worker of a round is gone: its own group may still
+  /// wait for it.
+  virtual void watch(std::function<void(std::uint64_t round, const std::string& cause)> on_lost) = 0;
   /// Whether workers wait to be admitted.  Thread: any.  Blocks: no.
   [[nodiscard]] virtual bool joiners_wait() const noexcept = 0;
 };

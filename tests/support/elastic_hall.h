@@ -97,6 +97,11 @@ class ElasticHall {
     }
 
     void started() override { say(Started{}); }
+    void watch(
+        std::function<void(std::uint64_t round, const std::string& cause)> on_lost) override {
+      const std::lock_guard<std::mutex> lock(hall_.mutex_);
+      hall_.line(index_).on_lost = std::move(on_lost);
+    }
     std::optional<Round> next(const Readiness& mine) override {
       say(mine);
       std::unique_lock<std::mutex> lock(hall_.mutex_);
@@ -160,6 +165,8 @@ class ElasticHall {
     Line& to = line(letter.to.index);
     if (const auto* waiting = std::get_if<Waiting>(&letter.message)) {
       to.waiting = waiting->count;
+    } else if (const auto* loss = std::get_if<RoundLoss>(&letter.message)) {
+      if (to.on_lost) to.on_lost(loss->round, loss->cause);
     } else if (std::holds_alternative<Ping>(letter.message)) {
       rendezvous_->take(letter.to, Pong{}, std::chrono::steady_clock::now());
     } else {

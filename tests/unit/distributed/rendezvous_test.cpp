@@ -223,7 +223,7 @@ TEST_SUITE("distributed") {
     CHECK(group.said().back() == "round 5 to worker/2: worker/0* worker/1* worker/2");
   }
 
-  TEST_CASE("rendezvous: too few wait for others, who then join without being admitted") {
+  TEST_CASE("rendezvous: too few wait until others wait, too, whom they let in at the next edge") {
     StepLosses losses;
     RendezvousGroup group(3, 2, losses);
     group.train().lose(1);
@@ -234,8 +234,9 @@ TEST_SUITE("distributed") {
     CHECK(group.said() == Said{});
     SUBCASE("one comes") {
       group.knock(2);
-      CHECK(group.said() == Said{"round 2 to worker/0: worker/0* worker/2",
-                                 "round 2 to worker/2: worker/0* worker/2"});
+      CHECK(group.said() == Said{"waiting 1 to worker/0", "round 2 to worker/0: worker/0*"});
+      group.admit(0, 2, 7);
+      CHECK(group.said().back() == "round 3 to worker/2: worker/0* worker/2");
     }
     SUBCASE("none comes") {
       group.restart(2);
