@@ -31,6 +31,7 @@
 
 #include "tests/simulation/descriptors.h"
 #include "tests/simulation/network.h"
+#include "tests/simulation/packets.h"
 #include "tests/simulation/world.h"
 
 namespace troupe::simulation {
@@ -120,6 +121,14 @@ long send_to(int fd, const std::vector<Span<const std::byte>>& parts, int file) 
   const auto stream = Descriptors::the().find_as<Stream>(fd);
   if (!stream) return result_of(-EBADF);
   return result_of(stream->send(parts, file));
+}
+
+long receive_packet(Packets& packets, Span<std::byte> into) {
+  World::the().begin_call();
+  const auto self = packets.shared_from_this();
+  wait_for(std::vector<std::shared_ptr<File>>{self}, packets.may_block ? kNever : 0,
+           [&] { return packets.ready() != 0; });
+  return result_of(packets.receive(into));
 }
 
 // Condition variables.
@@ -301,8 +310,24 @@ int pthread_cond_signal(pthread_cond_t* condition) {
 
 int pthread_cond_broadcast(pthread_cond_t* condition) { return pthread_cond_signal(condition); }
 
-// A thread never pauses with a mutex in its hands, so none ever finds one taken: only waits on
-// condition variables let others run, and they let go of it.
+// Few threads pause with a mutex in their hands; who finds it taken waits until they let go.
+
+int pthread_mutex_lock(pthread_mutex_t* mutex) {
+  THE_SYSTEMS(pthread_mutex_lock);
+  if (!World::is_inside()) return the_systems(mutex);
+  while (::pthread_mutex_trylock(mutex) != 0) {
+    World::the().sleepers[mutex].push_back(&World::the().present());
+    World::the().wait(kNever);
+  }
+  return 0;
+}
+
+int pthread_mutex_unlock(pthread_mutex_t* mutex) {
+  THE_SYSTEMS(pthread_mutex_unlock);
+  const int result = the_systems(mutex);
+  if (World::is_inside()) wake_sleepers(mutex);
+  return result;
+}
 
 long syscall(long number, ...) {
   THE_SYSTEMS(syscall);
@@ -360,6 +385,7 @@ int fcntl(int fd, int what, ...) {
   const long argument = va_arg(list, long);
   va_end(list);
   if (fd < kFirstDescriptor) return the_systems(fd, what, argument);
+  if (what == F_DUPFD_CLOEXEC) return Descriptors::the().copy(fd);
   if (what == F_SETFL) {
     if (const auto file = Descriptors::the().find(fd)) file->may_block = !(argument & O_NONBLOCK);
   }
@@ -519,7 +545,10 @@ int connect(int fd, const sockaddr* to, socklen_t size) {
 int shutdown(int fd, int how) {
   THE_SYSTEMS(shutdown);
   if (fd < kFirstDescriptor) return the_systems(fd, how);
-  not_simulated("shutdown(2)");
+  const auto packets = Descriptors::the().find_as<Packets>(fd);
+  if (!packets || how != SHUT_RDWR) not_simulated("this use of shutdown(2)");
+  packets->shut_down();
+  return 0;
 }
 
 int getsockname(int fd, sockaddr* into, socklen_t* size) {
@@ -571,6 +600,7 @@ int getsockopt(int fd, int level, int option, void* into, socklen_t* size) {
   int value = 0;
   if (level == SOL_SOCKET && option == SO_ERROR && stream) value = stream->take_error();
   if (level == SOL_SOCKET && option == SO_ACCEPTCONN) value = stream ? 0 : 1;
+  if (level == SOL_SOCKET && option == SO_TYPE) value = stream ? SOCK_STREAM : SOCK_SEQPACKET;
   constexpr int kSegment = 1448;
   if (level == IPPROTO_TCP) {
     if (stream && stream->family == AF_UNIX) return static_cast<int>(result_of(-EOPNOTSUPP));
@@ -594,6 +624,8 @@ int setsockopt(int fd, int level, int option, const void* from, socklen_t size) 
 ssize_t recv(int fd, void* into, std::size_t size, int flags) {
   THE_SYSTEMS(recv);
   if (fd < kFirstDescriptor) return the_systems(fd, into, size, flags);
+  if (const auto packets = Descriptors::the().find_as<Packets>(fd))
+    return receive_packet(*packets, {static_cast<std::byte*>(into), size});
   return receive_from(fd, {{static_cast<std::byte*>(into), size}}, nullptr);
 }
 ssize_t __recv_chk(int fd, void* into, std::size_t size, std::size_t /*room*/,  // NOLINT
@@ -607,6 +639,10 @@ ssize_t __read_chk(int fd, void* into, std::size_t size, std::size_t /*room*/) {
 ssize_t send(int fd, const void* from, std::size_t size, int flags) {
   THE_SYSTEMS(send);
   if (fd < kFirstDescriptor) return the_systems(fd, from, size, flags);
+  if (const auto packets = Descriptors::the().find_as<Packets>(fd)) {
+    World::the().begin_call();
+    return result_of(packets->send({static_cast<const std::byte*>(from), size}));
+  }
   return send_to(fd, {{static_cast<const std::byte*>(from), size}}, -1);
 }
 

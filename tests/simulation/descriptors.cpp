@@ -25,17 +25,23 @@ Descriptors& Descriptors::the() { return *g_descriptors; }
 
 // The lowest free number, as the system gives: one that is used again at once finds who still uses
 // the old one.
-int Descriptors::add(std::shared_ptr<File> file) {
+int Descriptors::place(std::shared_ptr<File> file) {
   int number = kFirstDescriptor;
   for (const auto& [taken, other] : files_) {
     if (taken != number) break;
     ++number;
   }
-  file->descriptor = number;
-  file->owner = &World::the().process();
+  ++file->descriptors;
   files_[number] = std::move(file);
   return number;
 }
+
+int Descriptors::add(std::shared_ptr<File> file, Process& owner) {
+  file->owner = &owner;
+  return place(std::move(file));
+}
+
+int Descriptors::copy(int descriptor) { return place(files_.at(descriptor)); }
 
 std::shared_ptr<File> Descriptors::find(int descriptor) const {
   if (descriptor < kFirstDescriptor) return nullptr;
@@ -45,7 +51,7 @@ std::shared_ptr<File> Descriptors::find(int descriptor) const {
 
 void Descriptors::replace(int descriptor, std::shared_ptr<File> file) {
   std::shared_ptr<File>& place = files_.at(descriptor);
-  file->descriptor = descriptor;
+  ++file->descriptors;
   file->owner = place->owner;
   file->may_block = place->may_block;
   // Who watches goes on watching.
@@ -58,6 +64,7 @@ bool Descriptors::close(int descriptor) {
   if (found == files_.end()) return false;
   const std::shared_ptr<File> file = found->second;
   files_.erase(found);
+  if (--file->descriptors > 0) return true;
   file->is_open = false;
   for (Epoll* epoll : std::exchange(file->watchers, {})) epoll->forget(*file);
   file->on_close();

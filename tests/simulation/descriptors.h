@@ -31,20 +31,24 @@ class File {
   void changed();
 
   Process* owner = nullptr;
-  int descriptor = -1;
+  int descriptors = 0;  // that name it
   bool is_open = true;
   bool may_block = true;
   std::vector<Thread*> pollers;
   std::vector<Epoll*> watchers;
 };
 
-/// The table. One for all processes; each descriptor has one owner.
+/// The table. One for all processes; each file has one owner.
 class Descriptors {
  public:
   Descriptors();
   static Descriptors& the();
 
-  int add(std::shared_ptr<File> file);
+  int add(std::shared_ptr<File> file) { return add(std::move(file), World::the().process()); }
+  /// What a process finds open when it begins.
+  int add(std::shared_ptr<File> file, Process& owner);
+  /// Another number of the same file.
+  int copy(int descriptor);
   /// Null: none of ours.
   [[nodiscard]] std::shared_ptr<File> find(int descriptor) const;
   template <class Kind>
@@ -57,6 +61,8 @@ class Descriptors {
   void close_all_of(Process& process);
 
  private:
+  int place(std::shared_ptr<File> file);
+
   std::map<int, std::shared_ptr<File>> files_;
 };
 

@@ -28,6 +28,8 @@
 
 #include "core/log.h"
 #include "core/text.h"
+#include "tests/simulation/elastic_plan.h"
+#include "tests/simulation/elastic_story.h"
 #include "tests/simulation/plan.h"
 #include "tests/simulation/story.h"
 
@@ -37,12 +39,17 @@ namespace {
 constexpr std::uint64_t kTwiceEvery = 100;
 constexpr unsigned kRealSeconds = 60;  // a story that takes longer does not end
 constexpr int kUsage = 2;
+// What the table counts: the troubles of a plan, and elastic groups, whatever befalls them.
+constexpr int kKinds = kTroubles + 1;
+constexpr int kElastic = kTroubles;
 
 /// What a process tells of its story, in memory that it shares with who started it.
 struct Report {
   bool is_told;
   bool has_struck;
-  Trouble trouble;
+  int kind;
+  int rounds;
+  int joined;
   bool all_succeeded;
   std::uint64_t digest;
   Time lasted;
@@ -106,6 +113,10 @@ Options options_of(int count, char** words) {
   return options;
 }
 
+std::string describe(std::uint64_t seed) {
+  return is_elastic(seed) ? draw_elastic_plan(seed).describe() : draw_plan(seed).describe();
+}
+
 void tell_into(Report& report, std::uint64_t seed, bool again, bool aloud) {
   ::alarm(kRealSeconds);
   configure_log(aloud ? LogLevel::debug : LogLevel::error, "");
@@ -117,9 +128,13 @@ void tell_into(Report& report, std::uint64_t seed, bool again, bool aloud) {
     for (std::size_t i = 0; i < elsewhere.size(); ++i) elsewhere[i].resize(40 + i * 37);
     for (std::size_t i = 0; i < elsewhere.size(); i += 2) elsewhere[i] = {};
   }
+  const bool elastic = is_elastic(seed);
   const Plan plan = draw_plan(seed);
-  const Verdict verdict = tell(plan, aloud);
-  report.trouble = plan.trouble;
+  const ElasticPlan elastic_plan = draw_elastic_plan(seed);
+  const Verdict verdict = elastic ? tell(elastic_plan, aloud) : tell(plan, aloud);
+  report.kind = elastic ? kElastic : static_cast<int>(plan.trouble);
+  report.rounds = verdict.rounds;
+  report.joined = verdict.joined;
   report.has_struck = verdict.has_struck;
   report.digest = verdict.digest;
   report.all_succeeded = verdict.all_succeeded;
@@ -210,10 +225,12 @@ class Simulation {
     }
     if (!teller.again) {
       ++told_;
-      Count& count = counts_[static_cast<std::size_t>(report.trouble)];
+      Count& count = counts_[static_cast<std::size_t>(report.kind)];
       ++count.told;
       count.struck += report.has_struck ? 1 : 0;
       count.succeeded += report.all_succeeded ? 1 : 0;
+      rounds_ += report.rounds;
+      joined_ += report.joined;
       lasted_ += static_cast<double>(report.lasted) / kSecond;
     } else {
       ++told_twice_;
@@ -230,22 +247,23 @@ class Simulation {
   void note_violation(std::uint64_t seed, const std::string& what) {
     ++violations_;
     std::printf("seed %llu: %s\n    %s\n    replay: ./dev simulate --seed %llu\n",
-                static_cast<unsigned long long>(seed), what.c_str(),
-                draw_plan(seed).describe().c_str(), static_cast<unsigned long long>(seed));
+                static_cast<unsigned long long>(seed), what.c_str(), describe(seed).c_str(),
+                static_cast<unsigned long long>(seed));
     std::fflush(stdout);
   }
 
   int summarize() const {
     if (options_.is_one)
       std::printf("seed %llu: %s\n", static_cast<unsigned long long>(options_.first),
-                  draw_plan(options_.first).describe().c_str());
+                  describe(options_.first).c_str());
     const bool is_table = told_ > 1 && !options_.must_fail;
     if (is_table) std::printf("%-15s %7s %7s %7s\n", "trouble", "seeds", "struck", "success");
-    for (int i = 0; is_table && i < kTroubles; ++i) {
+    for (int i = 0; is_table && i < kKinds; ++i) {
       const Count& count = counts_[static_cast<std::size_t>(i)];
-      std::printf("%-15s %7d %7d %7d\n", name_of(static_cast<Trouble>(i)), count.told, count.struck,
-                  count.succeeded);
+      const char* const name = i == kElastic ? "elastic" : name_of(static_cast<Trouble>(i));
+      std::printf("%-15s %7d %7d %7d\n", name, count.told, count.struck, count.succeeded);
     }
+    if (is_table) std::printf("elastic groups: %d rounds, %d joined\n", rounds_, joined_);
     std::printf(
         "%llu seeds, %llu violations; %llu told twice; %.0f s of their time in %.1f s, "
         "%.0f seeds/s\n",
@@ -269,7 +287,9 @@ class Simulation {
     int struck = 0;
     int succeeded = 0;  // groups that ended as if nothing had been
   };
-  std::array<Count, kTroubles> counts_{};
+  std::array<Count, kKinds> counts_{};
+  int rounds_ = 0;
+  int joined_ = 0;
   std::uint64_t violations_ = 0;
   std::uint64_t unfaithful_ = 0;  // that were another story when they were told again
   double lasted_ = 0;             // of the worlds' own time

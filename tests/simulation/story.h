@@ -14,6 +14,8 @@ struct Verdict {
   bool has_struck = false;   // the trouble came
   bool all_succeeded = false;
   Time lasted = 0;
+  int rounds = 0;  // of an elastic group
+  int joined = 0;  // those that others let in
 };
 
 /// Needs a process of its own: what it leaves behind is not cleaned up.

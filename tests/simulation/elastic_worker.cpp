@@ -1,0 +1,211 @@
+#include "tests/simulation/elastic_worker.h"
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <thread>
+
+#include "core/error.h"
+#include "core/text.h"
+#include "distributed/elastic/elastic_group.h"
+#include "distributed/elastic/round_line.h"
+#include "distributed/tree_cut.h"
+
+namespace troupe::simulation {
+namespace {
+
+constexpr int kLeaves = 8;
+
+double leaf_value(int step, int leaf) { return (step + 1) * 1000.0 + leaf; }
+
+double sum_of(int step, TreeCut::Node node) {
+  double sum = 0;
+  for (int leaf = node.begin; leaf < node.end; ++leaf) sum += leaf_value(step, leaf);
+  return sum;
+}
+
+/// The state after a step, which no other sequence of steps gives.
+std::uint64_t apply(std::uint64_t state, double large, double small) {
+  return Random(state ^ static_cast<std::uint64_t>(large * 1'000 + small)).next();
+}
+
+std::uint64_t state_after(int steps) {
+  std::uint64_t state = 0;
+  for (int step = 0; step < steps; ++step) {
+    const double all = sum_of(step, {0, kLeaves});
+    state = apply(state, all, 2 * all);
+  }
+  return state;
+}
+
+class Training {
+ public:
+  Training(const ElasticPlan& plan, Life& life, const Cluster& cluster, int line,
+           const Witness& witness)
+      : plan_(plan),
+        life_(life),
+        witness_(witness),
+        joins_(cluster.joins),
+        group_(cluster, plan.options, std::make_unique<RoundLine>(UniqueFd(line)),
+               {[this] { begin_round(); },
+                [this](Readiness& mine, int /*lost*/) { mine.step = life_.step; }}) {}
+
+  void run() {
+    pass(Place::start);
+    group_.join({{"weight float32 [3]"}, {}});
+    if (joins_)
+      group_.enter([this] { share(); });
+    else
+      group_.start();
+    life_.holds = true;
+    while (life_.step < plan_.steps) {
+      take_step();
+      if (vote()) group_.admit([this] { share(); });
+      for (const GroupChange& change : group_.take_changes())
+        life_.stood_still = std::max(life_.stood_still, change.seconds);
+    }
+    pass(Place::closing);
+    group_.close();
+    life_.is_done = true;
+  }
+
+ private:
+  [[nodiscard]] Deadline soon() const { return Deadline::in(plan_.options.collective_timeout); }
+
+  void complain(const std::string& what) {
+    if (life_.violation.empty()) life_.violation = what;
+  }
+
+  void pass(Place place) {
+    const bool is_alone = joins_ && !life_.holds && place != Place::sharing;
+    const std::string what = is_alone ? "" : witness_.objection(life_, group_.cluster());
+    if (!what.empty()) complain(what);
+    witness_.on_place(life_, place);
+  }
+
+  void begin_round() {
+    buffer_.reset();
+    const std::string what = witness_.objection(life_, group_.cluster());
+    if (!what.empty()) complain(what);
+  }
+
+  [[nodiscard]] double own_sum() const {
+    return sum_of(life_.step,
+                  TreeCut(kLeaves, group_.cluster().world_size()).node(group_.cluster().rank));
+  }
+
+  double sum_large() {
+    std::vector<double> own;
+    double* values = nullptr;
+    if (plan_.is_in_buffer) {
+      if (!buffer_) buffer_ = group_.group().make_buffer(plan_.count * sizeof(double), soon());
+      values = reinterpret_cast<double*>(buffer_.get());
+    } else {
+      own.resize(plan_.count);
+      values = own.data();
+    }
+    std::fill(values, values + plan_.count, own_sum());
+    group_.group().all_reduce(Span<double>(values, plan_.count), soon());
+    const double wanted = sum_of(life_.step, {0, kLeaves});
+    if (std::any_of(values, values + plan_.count, [wanted](double v) { return v != wanted; }))
+      complain(text("its first sum of step ", life_.step, " is wrong"));
+    return values[0];
+  }
+
+  void compute() const {
+    if (plan_.step_pause == 0) return;
+    Random random(plan_.seed + static_cast<std::uint64_t>(life_.number * 31 + life_.step));
+    std::this_thread::sleep_for(std::chrono::nanoseconds(random.between(0, plan_.step_pause)));
+  }
+
+  void take_step() {
+    for (;;) {
+      try {
+        pass(Place::before);
+        compute();
+        const double large = sum_large();
+        pass(Place::between);
+        double small = 2 * own_sum();
+        const Span<double> outcome(&small, 1);
+        group_.conclude(as_writable_bytes(outcome),
+                        [&] { group_.group().all_reduce(outcome, soon()); });
+        pass(Place::concluded);
+        group_.commit(as_bytes(Span<const double>(&small, 1)));
+        state_ = apply(state_, large, small);
+        if (state_ != state_after(++life_.step))
+          complain(text("a step was lost or counted twice: it is after step ", life_.step));
+        return;
+      } catch (const RepeatTransaction&) {
+      } catch (const NetError& error) {
+        group_.heal(error);
+      }
+    }
+  }
+
+  /// Who is there, and whether somebody waits.
+  bool vote() {
+    const auto votes = group_.agree([this] {
+      const auto all =
+          group_.group().all_gather(as_bytes(Span<const int>(&life_.number, 1)), soon());
+      std::vector<int> numbers(all.size());
+      for (std::size_t rank = 0; rank < all.size(); ++rank)
+        if (all[rank].size() == sizeof(int))
+          std::memcpy(&numbers[rank], all[rank].data(), sizeof(int));
+      if (numbers != witness_.members_of(group_.cluster().generation))
+        complain("the round's workers are others than those to which it was issued");
+      double wish = group_.joiners_wait() ? 1 : 0;
+      group_.group().all_reduce(Span<double>(&wish, 1), soon());
+      const auto bytes = as_bytes(Span<const double>(&wish, 1));
+      return std::vector<std::byte>(bytes.begin(), bytes.end());
+    });
+    pass(Place::voted);
+    double wishes = 0;
+    std::memcpy(&wishes, votes.data(), sizeof wishes);
+    return wishes > 0;
+  }
+
+  void share() {
+    std::uint64_t state[2] = {static_cast<std::uint64_t>(life_.step), state_};
+    group_.group().broadcast(as_writable_bytes(Span<std::uint64_t>(state, 2)), 0, soon());
+    pass(Place::sharing);
+    if (life_.holds && state[1] != state_) complain("it is given another state than its own");
+    life_.step = static_cast<int>(state[0]);
+    state_ = state[1];
+    if (state_ != state_after(life_.step)) complain("it is given a wrong state");
+  }
+
+  const ElasticPlan& plan_;
+  Life& life_;
+  const Witness& witness_;
+  const bool joins_;
+  std::uint64_t state_ = 0;
+  std::shared_ptr<std::byte> buffer_;
+  ElasticGroup group_;
+};
+
+}  // namespace
+
+void train(const ElasticPlan& plan, Life& life, const Cluster& cluster, int line,
+           const Witness& witness) {
+  try {
+    Training(plan, life, cluster, line, witness).run();
+  } catch (const NothingLeft&) {
+    life.found_nothing = true;
+  } catch (const Error& error) {
+    life.kind = error.kind();
+    life.cause = error.cause();
+    life.exit_code = error.exit_code();
+  } catch (const std::exception& error) {
+    life.kind = "unexpected";
+    life.cause = error.what();
+    life.exit_code = kExitFailed;
+  }
+  World::the().note(text(life.process->name,
+                         life.is_done         ? " is done"
+                         : life.found_nothing ? " finds nothing left"
+                                              : " ends with ",
+                         life.kind, " ", life.cause));
+}
+
+}  // namespace troupe::simulation

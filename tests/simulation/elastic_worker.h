@@ -1,0 +1,24 @@
+// What one process of a simulated elastic group does: a training in small.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "options/cluster.h"
+#include "tests/simulation/elastic_launcher.h"
+
+namespace troupe::simulation {
+
+/// Who looks on.
+struct Witness {
+  std::function<void(Life& life, Place place)> on_place;
+  std::function<std::string(const Life& life, const Cluster& cluster)> objection;
+  std::function<std::vector<int>(std::uint64_t generation)> members_of;
+};
+
+/// Runs inside a simulated process. `line`: the descriptor of its line to the rendezvous.
+void train(const ElasticPlan& plan, Life& life, const Cluster& cluster, int line,
+           const Witness& witness);
+
+}  // namespace troupe::simulation
