@@ -9,6 +9,7 @@
 #include "core/check.h"
 #include "core/log.h"
 #include "core/text.h"
+#include "distributed/elastic/round_messages.h"
 
 namespace troupe {
 namespace {
@@ -61,9 +62,7 @@ Told decode(const std::vector<std::byte>& bytes) {
 }
 
 /// Another worker is gone, or does not do its part. What a worker said before it left is none.
-bool is_loss(const NetError& error) {
-  return dynamic_cast<const PeerFailed*>(&error) == nullptr;
-}
+bool is_loss(const NetError& error) { return dynamic_cast<const PeerFailed*>(&error) == nullptr; }
 
 }  // namespace
 
@@ -74,6 +73,7 @@ ElasticGroup::ElasticGroup(Cluster cluster, const GroupOptions& options,
       listener_(rounds ? first_.listener.take() : -1),
       events_(std::move(events)),
       cluster_(first_.joins ? alone(first_) : first_),
+      round_(first_.joins ? 0 : 1),
       joins_(first_.joins),
       rounds_(std::move(rounds)) {
   if (rounds_ && !joins_) offer(cluster_, listener_);
@@ -123,11 +123,11 @@ void ElasticGroup::conclude(Span<std::byte> outcome, const std::function<void()>
 void ElasticGroup::commit(Span<const std::byte> outcome) {
   if (!heals_ || std::exchange(taken_over_, false)) return;
   ++completed_;
+  completed_in_ = round_;
   outcome_.assign(outcome.begin(), outcome.end());
 }
 
-std::vector<std::byte> ElasticGroup::agree(
-    const std::function<std::vector<std::byte>()>& attempt) {
+std::vector<std::byte> ElasticGroup::agree(const std::function<std::vector<std::byte>()>& attempt) {
   if (!heals_) return attempt();
   const std::uint64_t mine = completed_ + 1;
   while (completed_ < mine) {
@@ -148,13 +148,15 @@ void ElasticGroup::heal(const NetError& error) {
 
 /// In a handler of `error`: in the next round, or thrown on.
 void ElasticGroup::recover(const NetError& error) {
-  if (!heals_ || !is_loss(error)) throw;  // NOLINT: `error` is what is being handled
+  // Without a group it is the end of rounds, which next() threw.
+  if (!heals_ || !group_ || !is_loss(error)) throw;  // NOLINT: `error` is what is being handled
   begin_round(readiness(error));
 }
 
 void ElasticGroup::admit(const std::function<void()>& share) {
   const std::uint64_t mine = completed_ + 1;
-  if (!has_joiners_) {
+  // Who took the outcome that led here over is in a round in which others have tried this already.
+  if (!has_joiners_ && completed_in_ == round_) {
     Readiness leaving;
     leaving.admits = true;
     if (events_.describe) events_.describe(leaving, -1);
@@ -167,9 +169,7 @@ void ElasticGroup::admit(const std::function<void()>& share) {
 void ElasticGroup::enter(const std::function<void()>& share) {
   TROUPE_CHECK(joins_ && rounds_ != nullptr);
   while (joins_) {
-    Readiness mine;
-    mine.round = round_ = 0;
-    begin_round(mine);
+    begin_round({});
     try {
       share();
       joins_ = false;
@@ -241,7 +241,8 @@ void ElasticGroup::record(const Cluster& former, const std::string& cause, const
     for (const Member& member : cluster.members) tasks.push_back(member.task);
     return tasks;
   };
-  const auto without = [](const std::vector<std::string>& all, const std::vector<std::string>& known) {
+  const auto without = [](const std::vector<std::string>& all,
+                          const std::vector<std::string>& known) {
     std::vector<std::string> others;
     std::copy_if(all.begin(), all.end(), std::back_inserter(others), [&](const std::string& task) {
       return std::find(known.begin(), known.end(), task) == known.end();
@@ -250,14 +251,15 @@ void ElasticGroup::record(const Cluster& former, const std::string& cause, const
   };
   const auto before = tasks_of(former);
   const auto now = tasks_of(cluster_);
-  changes_.push_back({round_, now, without(before, now), without(now, before), cause,
-                      since.elapsed_seconds()});
+  changes_.push_back(
+      {round_, now, without(before, now), without(now, before), cause, since.elapsed_seconds()});
 }
 
 void ElasticGroup::enter_round(const Round& round) {
   cluster_ = cluster_of(round);
   {
     const std::lock_guard<std::mutex> lock(replacing_);
+    if (lost_round_ == round.number) throw PeerLost(loss_, kRunAgain);
     group_ = std::make_unique<WorkerGroup>(cluster_, options_);
   }
   group_->join(terms_);
@@ -296,6 +298,8 @@ Cluster ElasticGroup::cluster_of(const Round& round) const {
 
 void ElasticGroup::on_lost(std::uint64_t round, const std::string& cause) {
   const std::lock_guard<std::mutex> lock(replacing_);
+  lost_round_ = round;
+  loss_ = cause;
   if (group_ && round == round_) group_->cancel(cause);
 }
 

@@ -132,13 +132,17 @@ class ElasticGroup {
   JoinTerms terms_;
   Cluster cluster_;
   std::unique_ptr<WorkerGroup> group_;
-  std::mutex replacing_;  // group_, while another thread may end it
-  std::uint64_t round_ = 1;
+  std::mutex replacing_;     // group_, while another thread may end it
+  std::uint64_t round_ = 1;  // 0: none yet
+  std::uint64_t lost_round_ =
+      0;  // that was told to have lost a worker, perhaps before it began here
+  std::string loss_;
   bool joins_ = false;
   bool heals_ = false;
-  bool has_joiners_ = false;     // the round: members that did not hold the state when it began
-  std::uint64_t completed_ = 0;  // transactions
-  bool taken_over_ = false;      // the outcome of the last conclude()
+  bool has_joiners_ = false;        // the round: members that did not hold the state when it began
+  std::uint64_t completed_ = 0;     // transactions
+  std::uint64_t completed_in_ = 0;  // the round in which this worker itself completed the last one
+  bool taken_over_ = false;         // the outcome of the last conclude()
   std::vector<std::byte> outcome_;
   std::vector<GroupChange> changes_;
   std::unique_ptr<Rounds> rounds_;  // last: its thread ends first

@@ -14,21 +14,30 @@ constexpr Time kLongestReaping = 2 * kMillisecond;
 
 Clock::TimePoint now() { return Clock::TimePoint(std::chrono::nanoseconds(World::the().now())); }
 
+std::string task_of(const Life& life) { return text("worker/", life.who.index); }
+
+std::string name_of(const Life& life) {
+  const int incarnation = life.who.incarnation;
+  return incarnation == 0 ? task_of(life) : text(task_of(life), " (", incarnation + 1, ")");
+}
+
 bool is_among(const std::vector<const Life*>& lives, const Life& life) {
   return std::find(lives.begin(), lives.end(), &life) != lives.end();
 }
 
 }  // namespace
 
-ElasticLauncher::ElasticLauncher(const ElasticPlan& plan, Body live)
-    : plan_(plan), live_(std::move(live)), choices_(plan.seed + 2) {
+ElasticLauncher::ElasticLauncher(const ElasticPlan& plan, Body live,
+                                 std::function<void(Life& life, bool admits)> on_round)
+    : plan_(plan), live_(std::move(live)), on_round_(std::move(on_round)), choices_(plan.seed + 2) {
   Round first{1, kFirstGeneration, 0, {}};
   IssuedRound& issued = rounds_[kFirstGeneration];
   issued.number = 1;
   for (int index = 0; index < plan_.workers; ++index) {
     Life& life = add_life({index, 0});
+    life.round = 1;
     issued.members.push_back(&life);
-    members_.push_back({text("worker/", index), life.address});
+    members_.push_back({task_of(life), life.address});
     first.members.push_back({members_.back().task, life.address, false});
   }
   rendezvous_.emplace(plan_.terms, first, losses_, [](std::uint64_t former) { return former + 1; });
@@ -40,8 +49,8 @@ Life& ElasticLauncher::add_life(RoundWorker who) {
   life.who = who;
   life.number = static_cast<int>(lives_.size()) - 1;
   life.address = {plan_.hosts[static_cast<std::size_t>(who.index)], Network::the().free_port()};
-  life.line =
-      std::make_shared<Packets>([this, &life](const std::string& packet) { take(life, packet); });
+  life.line = std::make_shared<Packets>(
+      name_of(life), [this, &life](const std::string& packet) { take(life, packet); });
   if (plan_.has_late_words) life.line->most_delay = 5 * kMillisecond;
   return life;
 }
@@ -57,8 +66,6 @@ void ElasticLauncher::start_all() {
 }
 
 void ElasticLauncher::start(Life& life) {
-  const std::string again =
-      life.who.incarnation == 0 ? "" : text(" (", life.who.incarnation + 1, ")");
   Cluster cluster;
   cluster.members = members_;
   cluster.rank = life.who.index;
@@ -67,13 +74,12 @@ void ElasticLauncher::start(Life& life) {
   cluster.on_this_machine = plan_.workers;
   cluster.origin = "the simulation";
   const auto descriptors = std::make_shared<std::pair<int, int>>();
-  life.process =
-      &World::the().start(members_[static_cast<std::size_t>(life.who.index)].task + again,
-                          life.address.host, [this, &life, cluster, descriptors]() mutable {
-                            cluster.listener = InheritedSocket(descriptors->first);
-                            live_(life, cluster, descriptors->second);
-                            on_exit(life);
-                          });
+  life.process = &World::the().start(name_of(life), life.address.host,
+                                     [this, &life, cluster, descriptors]() mutable {
+                                       cluster.listener = InheritedSocket(descriptors->first);
+                                       live_(life, cluster, descriptors->second);
+                                       on_exit(life);
+                                     });
   const auto listener = std::make_shared<Listener>();
   listener->local = Address::tcp(life.address.host, life.address.port);
   static_cast<void>(Network::the().listen(listener, life.address.host));
@@ -84,9 +90,9 @@ void ElasticLauncher::start(Life& life) {
 void ElasticLauncher::start_again(int index) {
   --pending_;
   if (is_done_ || verdict_ || has_failed_to_start_) return;
-  Life& life = add_life({});
-  life.address.host = plan_.hosts[static_cast<std::size_t>(index)];
-  life.who = rendezvous_->joins(index, life.address);
+  Life& life = add_life({index, last_of(index).who.incarnation + 1});
+  const RoundWorker who = rendezvous_->joins(index, life.address);
+  if (who.incarnation != life.who.incarnation) complain("an incarnation is another one's");
   start(life);
 }
 
@@ -137,10 +143,11 @@ void ElasticLauncher::ended(Life& life, std::optional<int> exit_code) {
                      [this, index = life.who.index] { start_again(index); });
 }
 
-void ElasticLauncher::take(const Life& life, const std::string& packet) {
+void ElasticLauncher::take(Life& life, const std::string& packet) {
   const auto message =
       worker_message_from(as_bytes(Span<const char>(packet.data(), packet.size())));
   if (!message) return complain("a worker sent what is no message: " + packet);
+  if (std::holds_alternative<Readiness>(*message)) life.round = 0;
   rendezvous_->take(life.who, *message, now());
   carry_out();
 }
@@ -156,6 +163,7 @@ void ElasticLauncher::carry_out() {
 
 void ElasticLauncher::carry_out(const Expulsion& order) {
   Life& life = last_of(order.who.index);
+  life.is_expelled = true;
   life.is_dismissed = order.why.empty();
   World::the().note(text("expels ", life.process->name, ": ", order.why));
   if (!order.why.empty() && suspects_.count(order.who.index) == 0)
@@ -165,39 +173,39 @@ void ElasticLauncher::carry_out(const Expulsion& order) {
 }
 
 void ElasticLauncher::carry_out(const RoundLetter& order) {
-  const Life& to = last_of(order.to.index);
+  Life& to = last_of(order.to.index);
   if (to.who.incarnation != order.to.incarnation) complain("a letter to a former process");
   if (const auto* round = std::get_if<Round>(&order.message)) note_round(*round, to);
   to.line->tell(to_json(order.message));
 }
 
 /// One of the letters that issue a round.
-void ElasticLauncher::note_round(const Round& round, const Life& to) {
+void ElasticLauncher::note_round(const Round& round, Life& to) {
   const auto [found, is_new] = rounds_.try_emplace(round.generation);
   IssuedRound& issued = found->second;
-  if (is_new) {
-    if (round.number <= last_number_) complain(text("round ", round.number, " is issued twice"));
-    issued.number = last_number_ = round.number;
-    for (const Round::Member& member : round.members) {
-      const auto life = std::find_if(lives_.rbegin(), lives_.rend(), [&](const Life& each) {
-        return members_[static_cast<std::size_t>(each.who.index)].task == member.task;
-      });
-      issued.members.push_back(&*life);
-    }
-    for (const Life& life : lives_) {
-      const bool was_in_one =
-          std::any_of(rounds_.begin(), rounds_.end(),
-                      [&life](const auto& each) { return is_among(each.second.members, life); });
-      const bool lives = life.process != nullptr && !life.process->ended();
-      if (was_in_one && lives && !is_among(issued.members, life))
-        complain(text("round ", round.number, " begins while ", life.process->name,
-                      ", which is not in it, lives"));
-    }
-  }
+  if (is_new) note_new_round(round, issued);
   const bool fits = issued.number == round.number && round.members.size() == issued.members.size();
-  if (!fits) return complain(text("two rounds of one generation, ", round.generation));
+  if (!fits) return complain(text("two rounds have one generation, ", round.generation));
   if (issued.members[static_cast<std::size_t>(round.rank)] != &to)
     complain(text("round ", round.number, " has another process at rank ", round.rank));
+  to.round = round.number;
+  on_round_(to, !round.members.back().holds);
+}
+
+void ElasticLauncher::note_new_round(const Round& round, IssuedRound& issued) {
+  if (round.number <= last_number_) complain(text("round ", round.number, " is issued twice"));
+  issued.number = last_number_ = round.number;
+  for (const Round::Member& member : round.members) {
+    for (int index = 0; index < plan_.workers; ++index)
+      if (members_[static_cast<std::size_t>(index)].task == member.task)
+        issued.members.push_back(&last_of(index));
+  }
+  for (const Life& life : lives_) {
+    const bool lives = life.process != nullptr && !life.process->ended();
+    if (lives && (life.round > 0 || life.is_expelled) && !is_among(issued.members, life))
+      complain(text("round ", round.number, " begins while ", life.process->name,
+                    ", which is not in it, lives and has not left the former one"));
+  }
 }
 
 void ElasticLauncher::carry_out(const RoundBegin& order) {

@@ -28,7 +28,9 @@ struct Life {
   Process* process = nullptr;
   Endpoint address;
   std::shared_ptr<Packets> line;
-  bool is_dismissed = false;  // expelled because it was needed no longer
+  std::uint64_t round = 0;  // that was issued to it, and that it has not left
+  bool is_expelled = false;
+  bool is_dismissed = false;  // because it was needed no longer
 
   // What came of it.
   bool holds = false;  // the state
@@ -46,7 +48,9 @@ class ElasticLauncher {
  public:
   /// `live` runs inside each process; `cluster` and `line` are what it is told.
   using Body = std::function<void(Life& life, const Cluster& cluster, int line)>;
-  ElasticLauncher(const ElasticPlan& plan, Body live);
+  /// `on_round` is called when a process is about to be told of a round.
+  ElasticLauncher(const ElasticPlan& plan, Body live,
+                  std::function<void(Life& life, bool admits)> on_round);
 
   void start_all();
   /// It was killed.
@@ -83,19 +87,21 @@ class ElasticLauncher {
   void on_exit(Life& life);
   void learn_of_end(Life& life, std::optional<int> exit_code);
   void ended(Life& life, std::optional<int> exit_code);
-  void take(const Life& life, const std::string& packet);
+  void take(Life& life, const std::string& packet);
   void carry_out();
   void carry_out(const Expulsion& order);
   void carry_out(const RoundLetter& order);
   void carry_out(const RoundBegin& order);
   void carry_out(const RoundVerdict& order);
-  void note_round(const Round& round, const Life& to);
+  void note_round(const Round& round, Life& to);
+  void note_new_round(const Round& round, IssuedRound& issued);
   void wake_in_time();
   void complain(const std::string& what);
   [[nodiscard]] Life& last_of(int index);
 
   const ElasticPlan& plan_;
   const Body live_;
+  const std::function<void(Life&, bool admits)> on_round_;
   StepLosses losses_;
   std::deque<Life> lives_;  // by number
   std::vector<Member> members_;

@@ -38,7 +38,7 @@ void draw_training(ElasticPlan& plan, Random& random) {
   plan.step_pause = random.any_of({Time{0}, 20 * kMillisecond, 200 * kMillisecond});
   plan.count = random.any_of<std::size_t>({1, 100, 5'000, 20'000});
   plan.is_in_buffer = random.one_in(2);
-  plan.restarts = static_cast<int>(random.any_of({0, 3, 6}));
+  plan.restarts = static_cast<int>(random.any_of({0, 3, 6, 6}));
   plan.restart_pause = random.any_of({Time{0}, 20 * kMillisecond, 300 * kMillisecond});
   plan.has_late_words = random.one_in(3);
 }
@@ -83,6 +83,9 @@ Strike draw_strike(const ElasticPlan& plan, bool is_apart, Random& random) {
   if (random.one_in(6))
     strike.place = random.any_of({Place::start, Place::sharing, Place::closing});
   strike.step = static_cast<int>(random.below(static_cast<std::uint64_t>(plan.steps)));
+  // While a round after another loss forms.
+  if (!plan.strikes.empty() && random.one_in(2))
+    strike.place = random.any_of({Place::issued, Place::admitting, Place::admitting});
   // A joiner: while it is admitted.
   if (strike.incarnation > 0 && random.one_in(2)) strike.place = Place::sharing;
   strike.calls = 1 + random.below(random.any_of<std::uint64_t>({1, 30, 300}));
@@ -93,8 +96,8 @@ Strike draw_strike(const ElasticPlan& plan, bool is_apart, Random& random) {
 }
 
 std::string in_words(const Strike& strike) {
-  constexpr const char* kPlaces[] = {"start", "before",  "between", "concluded",
-                                     "voted", "sharing", "closing"};
+  constexpr const char* kPlaces[] = {"start",     "issued", "admitting", "before", "between",
+                                     "concluded", "voted",  "sharing",   "closing"};
   const std::string when =
       strike.is_timed
           ? text("at ", static_cast<double>(strike.delay) / kSecond, " s")
@@ -142,7 +145,7 @@ ElasticPlan draw_elastic_plan(std::uint64_t seed) {
   plan.least_delay = random.any_of({20 * kMicrosecond, 200 * kMicrosecond, 5 * kMillisecond});
   plan.most_delay = plan.least_delay * random.between(1, 10);
   plan.buffer_bytes = random.any_of<std::size_t>({1 << 15, 1 << 17, 1 << 20});
-  for (auto left = random.any_of({0, 1, 1, 2, 2, 3, 4}); left > 0; --left)
+  for (auto left = random.any_of({0, 1, 2, 2, 2, 3, 4}); left > 0; --left)
     plan.strikes.push_back(draw_strike(plan, is_apart, random));
   return plan;
 }

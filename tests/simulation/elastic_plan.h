@@ -15,6 +15,8 @@ namespace troupe::simulation {
 /// Where in its training a process is.
 enum class Place {
   start,      // it begins
+  issued,     // it is told of its next round
+  admitting,  // which some join
   before,     // a step
   between,    // the step's two sums
   concluded,  // the second one is complete, and not committed

@@ -30,9 +30,14 @@ class ElasticStory {
                    return launcher_.objection(life, cluster);
                  },
                  [this](std::uint64_t generation) { return launcher_.members_of(generation); }},
-        launcher_(plan, [this](Life& life, const Cluster& cluster, int line) {
-          train(plan_, life, cluster, line, witness_);
-        }) {
+        launcher_(
+            plan,
+            [this](Life& life, const Cluster& cluster, int line) {
+              train(plan_, life, cluster, line, witness_);
+            },
+            [this](Life& life, bool admits) {
+              pass(life, admits ? Place::admitting : Place::issued);
+            }) {
     world_.on_death = [this](Process& process) {
       descriptors_.close_all_of(process);
       launcher_.on_death(process);
@@ -68,8 +73,7 @@ class ElasticStory {
  private:
   void pass(Life& life, Place place) {
     for (const Strike& strike : plan_.strikes) {
-      const bool has_steps =
-          place != Place::start && place != Place::closing && place != Place::sharing;
+      const bool has_steps = place >= Place::before && place <= Place::voted;
       const bool is_here = strike.place == place && strike.victim == life.who.index &&
                            strike.incarnation == life.who.incarnation &&
                            (!has_steps || life.step >= strike.step);
@@ -180,7 +184,8 @@ class ElasticStory {
         return text(name, " finds nothing left to do after step ", life.step);
       const bool is_broken = life.kind == "unexpected" || life.kind == "internal";
       const bool may_fail = launcher_.has_failed_to_start() || launcher_.verdict();
-      if (!life.kind.empty() && (is_broken || !may_fail))
+      const bool had_started = life.holds || life.who.incarnation > 0;
+      if (!life.kind.empty() && (is_broken || (had_started && !may_fail)))
         return text(name, " ended with ", life.kind, ": ", life.cause);
     }
     const bool may_fail = launcher_.has_failed_to_start() || launcher_.verdict();

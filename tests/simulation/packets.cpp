@@ -4,6 +4,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "core/text.h"
+
 namespace troupe::simulation {
 
 Time Packets::arrival_after(Time& last) const {
@@ -16,7 +18,7 @@ long Packets::send(Span<const std::byte> packet) {
   if (has_ended_) return -EPIPE;
   std::string copy(reinterpret_cast<const char*>(packet.data()), packet.size());
   World::the().at(arrival_after(last_out_), [self = shared_from_this(), copy = std::move(copy)] {
-    World::the().note(copy.c_str());
+    World::the().note(text(self->process_, " says ", copy));
     self->on_packet_(copy);
   });
   return static_cast<long>(packet.size());
@@ -25,6 +27,7 @@ long Packets::send(Span<const std::byte> packet) {
 void Packets::tell(std::string packet) {
   World::the().at(arrival_after(last_in_), [self = shared_from_this(), packet = std::move(packet)] {
     if (self->has_ended_) return;
+    World::the().note(text(self->process_, " is told ", packet));
     self->in_.push_back(packet);
     self->changed();
   });

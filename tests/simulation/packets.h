@@ -17,8 +17,8 @@ namespace troupe::simulation {
 class Packets final : public File, public std::enable_shared_from_this<Packets> {
  public:
   /// `on_packet` gets what the process sends when it has arrived, also after its end.
-  explicit Packets(std::function<void(const std::string&)> on_packet)
-      : on_packet_(std::move(on_packet)) {}
+  Packets(std::string process, std::function<void(const std::string&)> on_packet)
+      : process_(std::move(process)), on_packet_(std::move(on_packet)) {}
 
   [[nodiscard]] std::uint32_t ready() const override {
     return in_.empty() && !has_ended_ ? 0U : EPOLLIN;
@@ -40,6 +40,7 @@ class Packets final : public File, public std::enable_shared_from_this<Packets> 
  private:
   [[nodiscard]] Time arrival_after(Time& last) const;
 
+  const std::string process_;  // its name
   const std::function<void(const std::string&)> on_packet_;
   std::deque<std::string> in_;
   Time last_in_ = 0;
