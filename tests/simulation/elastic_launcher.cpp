@@ -27,9 +27,8 @@ bool is_among(const std::vector<const Life*>& lives, const Life& life) {
 
 }  // namespace
 
-ElasticLauncher::ElasticLauncher(const ElasticPlan& plan, Body live,
-                                 std::function<void(Life& life, bool admits)> on_round)
-    : plan_(plan), live_(std::move(live)), on_round_(std::move(on_round)), choices_(plan.seed + 2) {
+ElasticLauncher::ElasticLauncher(const ElasticPlan& plan, Body live, OnPlace on_place)
+    : plan_(plan), live_(std::move(live)), on_place_(std::move(on_place)), choices_(plan.seed + 2) {
   Round first{1, kFirstGeneration, 0, {}};
   IssuedRound& issued = rounds_[kFirstGeneration];
   issued.number = 1;
@@ -147,7 +146,10 @@ void ElasticLauncher::take(Life& life, const std::string& packet) {
   const auto message =
       worker_message_from(as_bytes(Span<const char>(packet.data(), packet.size())));
   if (!message) return complain("a worker sent what is no message: " + packet);
-  if (std::holds_alternative<Readiness>(*message)) life.round = 0;
+  if (std::holds_alternative<Readiness>(*message)) {
+    life.round = 0;
+    if (life.process != nullptr && !life.process->ended()) on_place_(life, Place::left);
+  }
   rendezvous_->take(life.who, *message, now());
   carry_out();
 }
@@ -189,7 +191,7 @@ void ElasticLauncher::note_round(const Round& round, Life& to) {
   if (issued.members[static_cast<std::size_t>(round.rank)] != &to)
     complain(text("round ", round.number, " has another process at rank ", round.rank));
   to.round = round.number;
-  on_round_(to, !round.members.back().holds);
+  on_place_(to, round.members.back().holds ? Place::issued : Place::admitting);
 }
 
 void ElasticLauncher::note_new_round(const Round& round, IssuedRound& issued) {

@@ -46,11 +46,11 @@ struct Life {
 
 class ElasticLauncher {
  public:
+  using OnPlace = std::function<void(Life& life, Place place)>;
   /// `live` runs inside each process; `cluster` and `line` are what it is told.
   using Body = std::function<void(Life& life, const Cluster& cluster, int line)>;
-  /// `on_round` is called when a process is about to be told of a round.
-  ElasticLauncher(const ElasticPlan& plan, Body live,
-                  std::function<void(Life& life, bool admits)> on_round);
+  /// `on_place`: a process has come to a place that the rendezvous knows of.
+  ElasticLauncher(const ElasticPlan& plan, Body live, OnPlace on_place);
 
   void start_all();
   /// It was killed.
@@ -101,7 +101,7 @@ class ElasticLauncher {
 
   const ElasticPlan& plan_;
   const Body live_;
-  const std::function<void(Life&, bool admits)> on_round_;
+  const OnPlace on_place_;
   StepLosses losses_;
   std::deque<Life> lives_;  // by number
   std::vector<Member> members_;

@@ -83,9 +83,6 @@ Strike draw_strike(const ElasticPlan& plan, bool is_apart, Random& random) {
   if (random.one_in(6))
     strike.place = random.any_of({Place::start, Place::sharing, Place::closing});
   strike.step = static_cast<int>(random.below(static_cast<std::uint64_t>(plan.steps)));
-  // While a round after another loss forms.
-  if (!plan.strikes.empty() && random.one_in(2))
-    strike.place = random.any_of({Place::issued, Place::admitting, Place::admitting});
   // A joiner: while it is admitted.
   if (strike.incarnation > 0 && random.one_in(2)) strike.place = Place::sharing;
   strike.calls = 1 + random.below(random.any_of<std::uint64_t>({1, 30, 300}));
@@ -95,9 +92,32 @@ Strike draw_strike(const ElasticPlan& plan, bool is_apart, Random& random) {
   return strike;
 }
 
+/// One is killed, and others while the rounds after it form.
+void draw_chain(ElasticPlan& plan, Random& random) {
+  plan.terms.min_workers = 1;
+  plan.steps = std::max(plan.steps, 6);
+  plan.step_pause = 20 * kMillisecond;
+  plan.restarts = 6;
+  plan.restart_pause = random.any_of({Time{0}, 20 * kMillisecond});
+  const auto workers = static_cast<std::uint64_t>(plan.workers);
+  for (auto left = random.between(2, 4); left > 0; --left) {
+    Strike strike;
+    strike.victim = static_cast<int>(random.below(workers));
+    strike.place = random.any_of({Place::before, Place::between, Place::concluded, Place::voted});
+    strike.step = static_cast<int>(random.below(3));
+    if (!plan.strikes.empty()) {
+      strike.incarnation = random.any_of({0, 0, 0, 1});
+      strike.place = random.any_of(
+          {Place::left, Place::issued, Place::admitting, Place::admitting, Place::sharing});
+    }
+    strike.calls = 1 + random.below(random.any_of<std::uint64_t>({1, 10, 100, 300}));
+    plan.strikes.push_back(strike);
+  }
+}
+
 std::string in_words(const Strike& strike) {
-  constexpr const char* kPlaces[] = {"start",     "issued", "admitting", "before", "between",
-                                     "concluded", "voted",  "sharing",   "closing"};
+  constexpr const char* kPlaces[] = {"start",   "left",      "issued", "admitting", "before",
+                                     "between", "concluded", "voted",  "sharing",   "closing"};
   const std::string when =
       strike.is_timed
           ? text("at ", static_cast<double>(strike.delay) / kSecond, " s")
@@ -145,7 +165,11 @@ ElasticPlan draw_elastic_plan(std::uint64_t seed) {
   plan.least_delay = random.any_of({20 * kMicrosecond, 200 * kMicrosecond, 5 * kMillisecond});
   plan.most_delay = plan.least_delay * random.between(1, 10);
   plan.buffer_bytes = random.any_of<std::size_t>({1 << 15, 1 << 17, 1 << 20});
-  for (auto left = random.any_of({0, 1, 2, 2, 2, 3, 4}); left > 0; --left)
+  if (plan.workers > 2 && random.one_in(2)) {
+    draw_chain(plan, random);
+    return plan;
+  }
+  for (auto left = random.any_of({0, 1, 1, 2, 2, 3, 4}); left > 0; --left)
     plan.strikes.push_back(draw_strike(plan, is_apart, random));
   return plan;
 }

@@ -15,7 +15,8 @@ namespace troupe::simulation {
 /// Where in its training a process is.
 enum class Place {
   start,      // it begins
-  issued,     // it is told of its next round
+  left,       // it has said that it wants the next round
+  issued,     // it is told of it
   admitting,  // which some join
   before,     // a step
   between,    // the step's two sums

@@ -35,9 +35,7 @@ class ElasticStory {
             [this](Life& life, const Cluster& cluster, int line) {
               train(plan_, life, cluster, line, witness_);
             },
-            [this](Life& life, bool admits) {
-              pass(life, admits ? Place::admitting : Place::issued);
-            }) {
+            witness_.on_place) {
     world_.on_death = [this](Process& process) {
       descriptors_.close_all_of(process);
       launcher_.on_death(process);
