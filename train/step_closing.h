@@ -61,8 +61,8 @@ struct Wishes {
   const auto vote = [](bool wish) { return wish ? 1.0 : 0.0; };
   constexpr std::size_t kSignals = 6;  // where they begin
   std::array<double, kSignals + kStopSignals.size()> votes = {
-      vote(mine.save),      vote(mine.stop), vote(mine.loss_not_finite), 1.0 * mine.leaving,
-      vote(mine.save_anew), vote(mine.admit)};
+      vote(mine.save),    vote(mine.stop),      vote(mine.loss_not_finite),
+      1.0 * mine.leaving, vote(mine.save_anew), vote(mine.admit)};
   for (std::size_t i = 0; i < kStopSignals.size(); ++i)
     votes[kSignals + i] = vote(mine.signal == kStopSignals[i]);
   strategy.sum(Span<double>(votes.data(), votes.size()));
@@ -106,9 +106,9 @@ class StepClosing final : public RunControl {
   [[nodiscard]] std::int64_t began_at() const { return run_.began_at; }
 
   /// Every worker's wishes become everybody's: saves, or ends training, or does neither; lets in
-  /// who waits. Compares the workers' weights before a save and every options.check_weights_every steps.
-  /// Collective: yes.  Throws: CheckpointError; Stopped after a signal, when the state is saved;
-  /// NonFiniteError as the options say; DesyncError where some workers have left the loop;
+  /// who waits. Compares the workers' weights before a save and every options.check_weights_every
+  /// steps. Collective: yes.  Throws: CheckpointError; Stopped after a signal, when the state is
+  /// saved; NonFiniteError as the options say; DesyncError where some workers have left the loop;
   /// WeightsDiffer.
   void close(const Boundary& at);
   /// From here on check_losses() knows the losses. For a training that starts afresh.

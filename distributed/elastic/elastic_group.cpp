@@ -61,9 +61,7 @@ Told decode(const std::vector<std::byte>& bytes) {
 }
 
 /// Another worker is gone, or does not do its part. What a worker said before it left is none.
-bool is_loss(const NetError& error) {
-  return dynamic_cast<const PeerFailed*>(&error) == nullptr;
-}
+bool is_loss(const NetError& error) { return dynamic_cast<const PeerFailed*>(&error) == nullptr; }
 
 }  // namespace
 
@@ -126,8 +124,7 @@ void ElasticGroup::commit(Span<const std::byte> outcome) {
   outcome_.assign(outcome.begin(), outcome.end());
 }
 
-std::vector<std::byte> ElasticGroup::agree(
-    const std::function<std::vector<std::byte>()>& attempt) {
+std::vector<std::byte> ElasticGroup::agree(const std::function<std::vector<std::byte>()>& attempt) {
   if (!heals_) return attempt();
   const std::uint64_t mine = completed_ + 1;
   while (completed_ < mine) {
@@ -241,7 +238,8 @@ void ElasticGroup::record(const Cluster& former, const std::string& cause, const
     for (const Member& member : cluster.members) tasks.push_back(member.task);
     return tasks;
   };
-  const auto without = [](const std::vector<std::string>& all, const std::vector<std::string>& known) {
+  const auto without = [](const std::vector<std::string>& all,
+                          const std::vector<std::string>& known) {
     std::vector<std::string> others;
     std::copy_if(all.begin(), all.end(), std::back_inserter(others), [&](const std::string& task) {
       return std::find(known.begin(), known.end(), task) == known.end();
@@ -250,8 +248,8 @@ void ElasticGroup::record(const Cluster& former, const std::string& cause, const
   };
   const auto before = tasks_of(former);
   const auto now = tasks_of(cluster_);
-  changes_.push_back({round_, now, without(before, now), without(now, before), cause,
-                      since.elapsed_seconds()});
+  changes_.push_back(
+      {round_, now, without(before, now), without(now, before), cause, since.elapsed_seconds()});
 }
 
 void ElasticGroup::enter_round(const Round& round) {

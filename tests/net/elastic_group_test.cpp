@@ -71,8 +71,8 @@ class Training {
   }
 
   [[nodiscard]] double own_sum() const {
-    const TreeCut::Node node = TreeCut(kLeaves, group_.cluster().world_size())
-                                   .node(group_.cluster().rank);
+    const TreeCut::Node node =
+        TreeCut(kLeaves, group_.cluster().world_size()).node(group_.cluster().rank);
     double sum = 0;
     for (int leaf = node.begin; leaf < node.end; ++leaf) sum += leaf_value(step_, leaf);
     return sum;
@@ -129,9 +129,9 @@ class Training {
   double total_ = 0;
 };
 
-/// Runs `workers` of which some die as `deaths` says (by incarnation, the first for the process that
-/// the group starts with), and begin anew `restarts` times each. Returns the totals of those that
-/// saw the end.
+/// Runs `workers` of which some die as `deaths` says (by incarnation, the first for the process
+/// that the group starts with), and begin anew `restarts` times each. Returns the totals of those
+/// that saw the end.
 std::vector<double> train(int workers, int steps, std::map<int, std::vector<Death>> deaths,
                           int restarts) {
   ElasticHall hall(workers);
@@ -194,11 +194,11 @@ TEST_SUITE("net") {
   }
 
   TEST_CASE("elastic: one after the other, down to the last") {
-    check_totals(train(4, 20, {{0, {{3, Place::between}}},
-                               {2, {{9, Place::concluded}}},
-                               {1, {{9, Place::before}}}},
-                       0),
-                 1, 20);
+    check_totals(
+        train(4, 20,
+              {{0, {{3, Place::between}}}, {2, {{9, Place::concluded}}}, {1, {{9, Place::before}}}},
+              0),
+        1, 20);
   }
 
   TEST_CASE("elastic: who comes again takes part") {
@@ -215,8 +215,8 @@ TEST_SUITE("net") {
       std::map<int, std::vector<Death>> deaths;
       for (int index = 0; index < 4; ++index) {
         for (int life = 0; life < 3 && index != round % 4; ++life) {
-          deaths[index].push_back({static_cast<int>(random() % 300) + 20 * life,
-                                   static_cast<Place>(random() % 5)});
+          deaths[index].push_back(
+              {static_cast<int>(random() % 300) + 20 * life, static_cast<Place>(random() % 5)});
         }
       }
       CAPTURE(round);
