@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <iterator>
 
 #include "core/check.h"
 #include "core/log.h"
@@ -99,9 +98,9 @@ void ElasticGroup::close() try {
 }
 
 void ElasticGroup::start() {
-  if (!rounds_ || heals_) return;
-  heals_ = true;
-  rounds_->started();
+  if (!rounds_) return;
+  ++trainings_;
+  if (!std::exchange(heals_, true)) rounds_->started();
 }
 
 void ElasticGroup::conclude(Span<std::byte> outcome, const std::function<void()>& collective) {
@@ -233,23 +232,18 @@ void ElasticGroup::begin_round(Readiness mine) {
 }
 
 void ElasticGroup::record(const Cluster& former, const std::string& cause, const Deadline& since) {
-  const auto tasks_of = [](const Cluster& cluster) {
+  const auto only_in = [](const Cluster& one, const Cluster& other) {
     std::vector<std::string> tasks;
-    for (const Member& member : cluster.members) tasks.push_back(member.task);
+    for (const Member& member : one.members) {
+      const bool is_in_both =
+          std::any_of(other.members.begin(), other.members.end(),
+                      [&](const Member& each) { return each.task == member.task; });
+      if (!is_in_both) tasks.push_back(member.task);
+    }
     return tasks;
   };
-  const auto without = [](const std::vector<std::string>& all,
-                          const std::vector<std::string>& known) {
-    std::vector<std::string> others;
-    std::copy_if(all.begin(), all.end(), std::back_inserter(others), [&](const std::string& task) {
-      return std::find(known.begin(), known.end(), task) == known.end();
-    });
-    return others;
-  };
-  const auto before = tasks_of(former);
-  const auto now = tasks_of(cluster_);
   changes_.push_back(
-      {round_, now, without(before, now), without(now, before), cause, since.elapsed_seconds()});
+      {only_in(former, cluster_), only_in(cluster_, former), cause, since.elapsed_seconds()});
 }
 
 void ElasticGroup::enter_round(const Round& round) {

@@ -38,9 +38,7 @@ struct RepeatTransaction {};
 
 /// From one round to the next.
 struct GroupChange {
-  std::uint64_t round = 0;         // that began
-  std::vector<std::string> tasks;  // of its workers, by rank
-  std::vector<std::string> left;
+  std::vector<std::string> left;  // tasks
   std::vector<std::string> came;
   std::string cause;   // why the former round ended
   double seconds = 0;  // that this worker stood still
@@ -73,7 +71,7 @@ class ElasticGroup {
   /// it is admitted.
   [[nodiscard]] bool is_joining() const { return joins_; }
   /// Whether others wait to be admitted.  Blocks: no.
-  [[nodiscard]] bool joiners_wait() const { return rounds_ && rounds_->joiners_wait(); }
+  [[nodiscard]] bool joiners_wait() const { return trainings_ == 1 && rounds_->joiners_wait(); }
 
   /// Changes since the last call, in order.
   [[nodiscard]] std::vector<GroupChange> take_changes() { return std::exchange(changes_, {}); }
@@ -83,8 +81,9 @@ class ElasticGroup {
 
   /// Meets the first round.  As WorkerGroup::join.
   void join(const JoinTerms& terms);
-  /// From now on losses are healed: this worker holds the run's state.  Collective: at the same
-  /// place of all workers' sequence.
+  /// A training begins. From the first on losses are healed: this worker holds the run's state. To
+  /// later ones nobody is admitted: who comes begins with the first.  Collective: at the same place
+  /// of all workers' sequence.
   void start();
 
   /// Runs `collective`, which ends the transaction and leaves its outcome in `outcome`. After a
@@ -136,6 +135,7 @@ class ElasticGroup {
   std::uint64_t round_ = 1;
   bool joins_ = false;
   bool heals_ = false;
+  int trainings_ = 0;
   bool has_joiners_ = false;     // the round: members that did not hold the state when it began
   std::uint64_t completed_ = 0;  // transactions
   bool taken_over_ = false;      // the outcome of the last conclude()

@@ -50,11 +50,8 @@ class Training {
   /// Returns the total.
   double run(bool joins) {
     group_.join({});
-    if (joins) {
-      group_.enter([this] { share(); });
-    } else {
-      group_.start();
-    }
+    if (joins) group_.enter([this] { share(); });
+    group_.start();
     while (step_ < steps_) {
       take_step();
       if (vote()) group_.admit([this] { share(); });
