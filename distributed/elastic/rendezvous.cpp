@@ -12,6 +12,13 @@ namespace {
 /// Between two pings of a worker that answers.
 constexpr std::chrono::milliseconds kAskAgain{1'000};
 
+constexpr const char* kLookAtStep =
+    "look at what this step computes; a new start resumes before it.";
+
+RoundVerdict no_progress(const StepLosses& losses) {
+  return {RoundVerdict::Kind::no_progress, kExitFailed, losses.summary()};
+}
+
 std::string seconds(std::chrono::milliseconds time) { return text(Seconds(time).count(), " s"); }
 
 }  // namespace
@@ -115,8 +122,10 @@ void Rendezvous::advance(TimePoint now) {
   tell_waiting();
   if (state_is_lost()) {
     count_loss(ending_.state_was_lost);
-    return conclude(RoundVerdict::Kind::state_lost,
-                    {kExitPeerLost, "no worker is left that holds the state.", kRunAgain});
+    if (losses_.is_over()) return conclude(no_progress(losses_), kLookAtStep);
+    return conclude(
+        {RoundVerdict::Kind::state_lost, kExitPeerLost, "no worker is left that holds the state"},
+        kRunAgain);
   }
   if (ending_.since && all_have_left(now)) form(now);
 }
@@ -183,10 +192,7 @@ void Rendezvous::form(TimePoint now) {
   std::sort(members.begin(), members.end(),
             [](const Place* a, const Place* b) { return a->rank < b->rank; });
   count_loss(ending_.state_was_lost || (ending_.lost.empty() && !admits));
-  if (losses_.is_over())
-    return conclude(RoundVerdict::Kind::no_progress,
-                    {kExitFailed, losses_.sentence(),
-                     "look at what this step computes; a new start resumes before it."});
+  if (losses_.is_over()) return conclude(no_progress(losses_), kLookAtStep);
   const auto least = static_cast<std::size_t>(stops_ ? 1 : terms_.min_workers);
   std::vector<Place*> joining;
   // Those that repeat a step come without them, and let them in at its edge.
@@ -198,11 +204,10 @@ void Rendezvous::form(TimePoint now) {
   if (!ending_.too_few_since) ending_.too_few_since = now;
   wakes_at_ = *ending_.too_few_since + terms_.regroup_limit;
   if (now < *wakes_at_) return;
-  conclude(RoundVerdict::Kind::too_few,
-           {kExitPeerLost,
+  conclude({RoundVerdict::Kind::too_few, kExitPeerLost,
             text("fewer than ", terms_.min_workers, " workers (--min-workers) were left for ",
-                 seconds(terms_.regroup_limit), " (--regroup-secs)."),
-            kRunAgain});
+                 seconds(terms_.regroup_limit), " (--regroup-secs)")},
+           kRunAgain);
 }
 
 void Rendezvous::issue(const std::vector<Place*>& members, std::size_t joined, TimePoint now) {
@@ -256,17 +261,14 @@ void Rendezvous::tell_loss(const std::string& cause) {
   }
 }
 
-void Rendezvous::conclude(RoundVerdict::Kind kind, const EndOfRounds& end) {
+void Rendezvous::conclude(const RoundVerdict& verdict, const std::string& fix) {
   is_over_ = true;
   wakes_at_.reset();
-  if (kind == RoundVerdict::Kind::state_lost)
+  if (verdict.kind == RoundVerdict::Kind::state_lost)
     expel_joiners();  // nobody else is left
   else
-    end_waiting(end);
-  if (losses_.is_over())
-    orders_.emplace_back(RoundVerdict{RoundVerdict::Kind::no_progress, losses_.sentence()});
-  else
-    orders_.emplace_back(RoundVerdict{kind, end.cause});
+    end_waiting({verdict.exit_code, verdict.cause + ".", fix});
+  orders_.emplace_back(verdict);
 }
 
 /// Those that will wait only later have nothing to begin with.

@@ -243,7 +243,7 @@ TEST_SUITE("distributed") {
       group.wait(1ms);
       CHECK(group.said() == Said{"end 138 to worker/0", "dismiss worker/2", "verdict: too few"});
       CHECK(group.last() ==
-            "fewer than 2 workers (--min-workers) were left for 60 s (--regroup-secs).");
+            "fewer than 2 workers (--min-workers) were left for 60 s (--regroup-secs)");
       group.say(0, Pong{});
       CHECK_FALSE(group.rendezvous().wakes_at());
     }
