@@ -140,7 +140,7 @@ void LaunchRendezvous::carry_out(const RoundBegin& order) {
   console_.say(text("round ", order.number, ": ", group_text(order.workers, 0, 0), joined,
                     order.workers == 1 ? " continues" : " continue", " after step ", order.step,
                     "; training stood still for ",
-                    seconds_text(std::chrono::duration<double>(order.stood_still).count()), "."));
+                    order.stood_still.count(), " ms."));
 }
 
 void LaunchRendezvous::carry_out(const RoundVerdict& order) {

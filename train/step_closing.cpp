@@ -70,7 +70,10 @@ void StepClosing::open(const DataIdentity& data, const Clock& clock, SavingListe
   data_ = data;
   ElasticGroup* const group = strategy_.elastic();
   has_joined_ = group != nullptr && group->is_joining();
-  if (has_joined_) group->enter([this] { run_ = take_run(strategy_, state_, data_); });
+  if (has_joined_) {
+    group->enter([this] { run_ = take_run(strategy_, state_, data_); });
+    log_info("joined the run after step ", state_.step);
+  }
   open_files(clock, std::move(listeners), std::move(on_saved));
   if (!has_joined_) run_.began_at = state_.step;
 }

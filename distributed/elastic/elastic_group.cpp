@@ -150,6 +150,7 @@ void ElasticGroup::recover(const NetError& error) {
 
 void ElasticGroup::admit(const std::function<void()>& share) {
   const std::uint64_t mine = completed_ + 1;
+  const Deadline since = Deadline::in(options_.collective_timeout);
   if (!has_joiners_) {
     Readiness leaving;
     leaving.admits = true;
@@ -158,6 +159,7 @@ void ElasticGroup::admit(const std::function<void()>& share) {
   }
   if (has_joiners_ && completed_ < mine) share_state(share);
   has_joiners_ = false;
+  if (!changes_.empty()) changes_.back().seconds = since.elapsed_seconds();
 }
 
 void ElasticGroup::enter(const std::function<void()>& share) {
