@@ -68,6 +68,15 @@ at::Tensor wide(const at::Tensor& buffer) {
   return torch::empty(buffer.sizes(), torch::kFloat64).copy_(buffer).reshape({-1});
 }
 
+void put_back(Replica& replica, const std::vector<at::Tensor>& buffers) {
+  const torch::NoGradGuard no_grad;
+  const std::vector<NamedTensor> now = replica.buffers();
+  for (std::size_t k = 0; k < now.size(); ++k) {
+    at::Tensor buffer = now[k].second;
+    buffer.copy_(buffers[k]);
+  }
+}
+
 /// Of one buffer: what a virtual replica adds to the sum; `after` undefined: it changed nothing.
 at::Tensor share_of(const at::Tensor& before, const at::Tensor& after, bool has_examples,
                     bool is_first) {
@@ -183,7 +192,15 @@ VirtualReplicas::Made VirtualReplicas::compute_one(int device, int virtual_repli
   metrics.reset();
   const Batch& input =
       batch.replicas[static_cast<std::size_t>(virtual_replica - hosting_.block.begin)];
-  const StepResult result = run_on_replica(step, replica, input, phase, state.step);
+  StepResult result;
+  try {
+    result = run_on_replica(step, replica, input, phase, state.step);
+  } catch (...) {
+    // A worker may have been lost while the step made its first gradients: it is done again.
+    metrics.set_sums(metrics_before);
+    put_back(replica, before);
+    throw;
+  }
 
   Made made;
   made.has_examples = !input.stand_in;
