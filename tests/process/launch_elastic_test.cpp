@@ -1,8 +1,11 @@
 // troupe run --min-workers: what a lost worker means for the others, for the launcher, and for
 // itself.
 #include <csignal>
+#include <cstdint>
+#include <memory>
 #include <string>
 
+#include "launcher/launch_rendezvous.h"
 #include "tests/process/launch_support.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
@@ -69,6 +72,33 @@ TEST_SUITE("process") {
         CHECK(ended_after(result.out, worker) == step);
       CHECK(marker.alive() == 0);
     }
+  }
+
+  TEST_CASE("elastic: what a worker said last counts before its end") {
+    boost::asio::io_context io;
+    troupe::LaunchConsole console(io, [](troupe::LaunchConsole::Written) {});
+    troupe::StepLosses losses;
+    troupe::Round first{1, 5, 0, {{"worker/0", {"h", 1}, false}, {"worker/1", {"h", 2}, false}}};
+    std::string said;
+    troupe::LaunchRendezvous rounds(
+        io, console,
+        std::make_unique<troupe::Rendezvous>(troupe::RendezvousTerms{}, first, losses,
+                                             [](std::uint64_t former) { return former + 1; }),
+        2,
+        {[&](int index) { said += "kill " + std::to_string(index) + " "; },
+         [&] { said += "start "; },
+         [&](const troupe::RoundVerdict&, int last) { said += "end " + std::to_string(last); }});
+    const troupe::UniqueFd ends[] = {rounds.open_line(0), rounds.open_line(1)};
+    const auto tell = [&](int index, const std::string& bytes) {
+      REQUIRE(write(ends[index].get(), bytes.data(), bytes.size()) > 0);
+    };
+    tell(0, to_json(troupe::WorkerMessage(troupe::Started{})));
+    CHECK(rounds.ended(0, {128 + SIGKILL, SIGKILL}));
+    CHECK(said == "start ");
+    tell(1, "what is no message");
+    CHECK_FALSE(rounds.ended(1, {128 + SIGKILL, SIGKILL}));  // it ends the group
+    rounds.carry_out();
+    CHECK(said == "start kill 1 end 1");
   }
 
   TEST_CASE("elastic: two lost at once, and one more in the round that follows") {
