@@ -108,6 +108,8 @@ class Worker {
       say("training is over");
       return false;
     }
+    if (round->generation <= cluster_.generation)
+      throw troupe::InternalError("a round has the generation of a former one.", "");
     number_ = round->number;
     cluster_.generation = round->generation;
     cluster_.rank = round->rank;

@@ -238,4 +238,18 @@ TEST_SUITE("process") {
       CHECK(marker.alive() == 0);
     }
   }
+
+  TEST_CASE("elastic: a signal to the launcher lets one save that waits for others") {
+    const TempDir folder;
+    const Marker marker;
+    Process process(elastic({"--workers", "2", "--min-workers", "2", "--grace", "5"}, folder),
+                    variables({"kill 0 20"}, folder, marker));
+    REQUIRE(process.wait_for_output("; training continues without it.\n"));
+    process.signal(SIGTERM);
+    const ProcessResult result = process.wait();
+    CAPTURE(result.err);
+    CHECK(result.exit_code == 143);
+    CHECK(has(result.out, "[worker/1] saved step 20 with 210\n"));
+    CHECK_FALSE(has(result.err, "did not stop in time"));
+  }
 }
