@@ -144,7 +144,7 @@ TEST_SUITE("process") {
     }
   }
 
-  TEST_CASE("elastic: without restarts the others go on alone; too few end with 138") {
+  TEST_CASE("elastic: without restarts the others go on alone, and too few end with 138") {
     const TempDir folder;
     const Marker marker;
     const ProcessResult alone =

@@ -342,7 +342,8 @@ TEST_SUITE("distributed") {
     CHECK(group.said() == Said{"dismiss worker/2", "round 4 to worker/0: worker/0*"});
   }
 
-  TEST_CASE("rendezvous: what cannot be meant expels who says it; former processes are not heard") {
+  TEST_CASE(
+      "rendezvous: what cannot be meant expels who says it, and former processes are not heard") {
     StepLosses losses;
     RendezvousGroup group(3, 1, losses);
     group.train().leave(2, 5, 7);
