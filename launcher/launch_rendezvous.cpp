@@ -89,6 +89,7 @@ bool LaunchRendezvous::ended(int index, const ChildEnd& end) {
   Line& ended = line(index);
   if (ended.descriptor.is_open()) drain(ended);  // its last words
   ended.descriptor.close();
+  tell_start();  // before anybody judges its end
   last_ended_ = index;
   rendezvous_->ended(ended.worker, code_of(end), std::chrono::steady_clock::now());
   const auto orders = rendezvous_->take_orders();
@@ -104,8 +105,12 @@ void LaunchRendezvous::stop() {
   carry_out();
 }
 
-void LaunchRendezvous::carry_out() {
+void LaunchRendezvous::tell_start() {
   if (rendezvous_->has_started() && !std::exchange(has_started_, true)) events_.on_started();
+}
+
+void LaunchRendezvous::carry_out() {
+  tell_start();
   for (;;) {
     for (RendezvousOrder& order : rendezvous_->take_orders()) orders_.push_back(std::move(order));
     if (orders_.empty()) break;

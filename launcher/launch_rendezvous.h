@@ -61,6 +61,7 @@ class LaunchRendezvous {
   UniqueFd connect(RoundWorker worker);
   void read(Line& line);
   void drain(Line& line);
+  void tell_start();
   void carry_out(const Expulsion& order);
   void carry_out(const RoundLetter& order);
   void carry_out(const RoundBegin& order);

@@ -5,7 +5,8 @@
 //                    computes that step, once in a run; poison kills the last rank, every time
 //   ELASTIC_FOLDER   remembers what has happened
 //   ELASTIC_STEPS    after so many it ends, but not before
-//   ELASTIC_UNTIL    "3": as many train together; "waiting": others wait to join, in vain
+//   ELASTIC_UNTIL    "3": as many train together; "waiting": others wait to join, in vain;
+//                    "starting": another one has started, which then stops before it joins
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -100,12 +101,15 @@ class Worker {
  private:
   /// False: training is over.
   bool begin_next(const troupe::Readiness& ready) {
+    if (ready.round == 0 && until_ == "starting" && is_first("start")) suffer("stop");
     if (ready.round == 0) say("knocks");
     const auto round = line_.next(ready);
     if (!round) {
       say("training is over");
       return false;
     }
+    if (round->generation <= cluster_.generation)
+      throw troupe::InternalError("a round has the generation of a former one.", "");
     number_ = round->number;
     cluster_.generation = round->generation;
     cluster_.rank = round->rank;
@@ -129,13 +133,13 @@ class Worker {
       holds_ = true;
       if (wishes[1] > 0) {
         group.close();
-        say("saved");
+        say(text("saved step ", state_.step, " with ", state_.total));
         throw troupe::Stopped("stopped.", "", SIGTERM);
       }
-      if (is_over(group, wishes[2] > 0) || wishes[2] > 0) {
-        group.close();
-        return is_over(group, wishes[2] > 0);
-      }
+      const bool over = is_over(group, wishes[2] > 0);
+      if (!over && (wishes[2] == 0 || is_deaf())) continue;
+      group.close();
+      return over;
     }
   }
 
@@ -155,13 +159,14 @@ class Worker {
   }
 
   std::vector<std::int64_t> step(troupe::WorkerGroup& group, bool stops) {
-    const bool waits = line_.joiners_wait() || (waited_ && is_deaf());
+    const bool waits = until_ == "starting"
+                           ? access((variable("ELASTIC_FOLDER") + "/start").c_str(), F_OK) == 0
+                           : line_.joiners_wait();
     std::vector<std::int64_t> sums = {group.rank() == 0 ? state_.step + 1 : 0, stops ? 1 : 0,
                                       waits ? 1 : 0};
     group.all_reduce(troupe::Span<std::int64_t>(sums), soon());
     ++state_.step;
     state_.total += sums[0];
-    waited_ = waited_ || sums[2] > 0;
     return sums;
   }
 
@@ -181,23 +186,21 @@ class Worker {
     }
   }
 
-  [[nodiscard]] static bool is_deaf() { return variable("ELASTIC_UNTIL") == "waiting"; }
+  [[nodiscard]] bool is_deaf() const { return until_ == "waiting" || until_ == "starting"; }
   [[nodiscard]] bool is_over(const troupe::WorkerGroup& group, bool others_wait) const {
-    const std::string until = variable("ELASTIC_UNTIL");
     if (state_.step < std::atoll(variable("ELASTIC_STEPS").c_str())) return false;
-    return is_deaf() ? others_wait
-                     : until.empty() || group.world_size() == std::atoi(until.c_str());
+    return is_deaf() ? others_wait : group.world_size() == std::atoi(until_.c_str());
   }
 
   const troupe::StopSignal stop_;
   troupe::Cluster cluster_;
   troupe::GroupOptions group_options_;
+  const std::string until_ = variable("ELASTIC_UNTIL");
   const int index_;  // of worker/1, whatever its rank
   troupe::RoundLine line_;
   const troupe::UniqueFd listener_;
   std::uint64_t number_ = 1;
   bool holds_ = false;
-  bool waited_ = false;
   State state_;
 };
 

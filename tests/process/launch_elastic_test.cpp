@@ -1,8 +1,11 @@
 // troupe run --min-workers: what a lost worker means for the others, for the launcher, and for
 // itself.
 #include <csignal>
+#include <cstdint>
+#include <memory>
 #include <string>
 
+#include "launcher/launch_rendezvous.h"
 #include "tests/process/launch_support.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
@@ -71,6 +74,33 @@ TEST_SUITE("process") {
     }
   }
 
+  TEST_CASE("elastic: what a worker said last counts before its end") {
+    boost::asio::io_context io;
+    troupe::LaunchConsole console(io, [](troupe::LaunchConsole::Written) {});
+    troupe::StepLosses losses;
+    troupe::Round first{1, 5, 0, {{"worker/0", {"h", 1}, false}, {"worker/1", {"h", 2}, false}}};
+    std::string said;
+    troupe::LaunchRendezvous rounds(
+        io, console,
+        std::make_unique<troupe::Rendezvous>(troupe::RendezvousTerms{}, first, losses,
+                                             [](std::uint64_t former) { return former + 1; }),
+        2,
+        {[&](int index) { said += "kill " + std::to_string(index) + " "; },
+         [&] { said += "start "; },
+         [&](const troupe::RoundVerdict&, int last) { said += "end " + std::to_string(last); }});
+    const troupe::UniqueFd ends[] = {rounds.open_line(0), rounds.open_line(1)};
+    const auto tell = [&](int index, const std::string& bytes) {
+      REQUIRE(write(ends[index].get(), bytes.data(), bytes.size()) > 0);
+    };
+    tell(0, to_json(troupe::WorkerMessage(troupe::Started{})));
+    CHECK(rounds.ended(0, {128 + SIGKILL, SIGKILL}));
+    CHECK(said == "start ");
+    tell(1, "what is no message");
+    CHECK_FALSE(rounds.ended(1, {128 + SIGKILL, SIGKILL}));  // it ends the group
+    rounds.carry_out();
+    CHECK(said == "start kill 1 end 1");
+  }
+
   TEST_CASE("elastic: two lost at once, and one more in the round that follows") {
     const TempDir folder;
     const Marker marker;
@@ -97,20 +127,24 @@ TEST_SUITE("process") {
     CHECK(marker.alive() == 0);
   }
 
-  TEST_CASE("elastic: one that waits when training is over ends with 0, and so does the launcher") {
-    const TempDir folder;
-    const Marker marker;
-    const ProcessResult result = run_process(
-        elastic({"--workers", "3", "--min-workers", "2", "--max-restarts", "1"}, folder),
-        variables({"kill 1 20", "waiting"}, folder, marker));
-    CAPTURE(result.err);
-    CHECK(result.exit_code == 0);
-    CHECK(has(result.out, "[worker/1] training is over\n"));
-    CHECK(count_of(result.err, "worker/1 was killed") == 2);  // at once, and in the report
-    CHECK_FALSE(has(result.err, "exited with code"));
+  TEST_CASE("elastic: one that waits, or still starts, when training is over is no failure") {
+    for (const std::string when : {"waiting", "starting"}) {
+      CAPTURE(when);
+      const TempDir folder;
+      const Marker marker;
+      const ProcessResult result = run_process(
+          elastic({"--workers", "3", "--min-workers", "2", "--max-restarts", "1"}, folder),
+          variables({"kill 1 20", when}, folder, marker));
+      CAPTURE(result.err);
+      CHECK(result.exit_code == 0);
+      CHECK(has(result.out, "[worker/1] training is over\n") == (when == "waiting"));
+      CHECK(count_of(result.err, "worker/1 was killed") == 2);  // at once, and in the report
+      CHECK_FALSE(has(result.err, "exited with code"));
+      CHECK(marker.alive() == 0);
+    }
   }
 
-  TEST_CASE("elastic: without restarts the others go on alone; too few end with 138") {
+  TEST_CASE("elastic: without restarts the others go on alone, and too few end with 138") {
     const TempDir folder;
     const Marker marker;
     const ProcessResult alone =
@@ -199,9 +233,23 @@ TEST_SUITE("process") {
       const ProcessResult result = process.wait();
       CAPTURE(result.err);
       CHECK(result.exit_code == 143);
-      CHECK(count_of(result.out, "] saved\n") == (admitted ? 3 : 2));
+      CHECK(count_of(result.out, "] saved step ") == (admitted ? 3 : 2));
       CHECK_FALSE(has(result.err, "did not stop in time"));
       CHECK(marker.alive() == 0);
     }
+  }
+
+  TEST_CASE("elastic: a signal to the launcher lets one save that waits for others") {
+    const TempDir folder;
+    const Marker marker;
+    Process process(elastic({"--workers", "2", "--min-workers", "2", "--grace", "5"}, folder),
+                    variables({"kill 0 20"}, folder, marker));
+    REQUIRE(process.wait_for_output("; training continues without it.\n"));
+    process.signal(SIGTERM);
+    const ProcessResult result = process.wait();
+    CAPTURE(result.err);
+    CHECK(result.exit_code == 143);
+    CHECK(has(result.out, "[worker/1] saved step 20 with 210\n"));
+    CHECK_FALSE(has(result.err, "did not stop in time"));
   }
 }
