@@ -3,6 +3,7 @@
 #include <jpeglib.h>
 #include <png.h>
 
+#include <algorithm>
 #include <csetjmp>
 #include <cstdio>
 #include <cstring>
@@ -48,6 +49,11 @@ class ImageSource {
     const auto most = static_cast<std::uint64_t>(kMostPixels);
     if (height == 0 || width == 0 || height > most || width > most / height) {
       fail(text("has ", width, " x ", height, " pixels, expected 1 to ", kMostPixels));
+    }
+    const auto credible = static_cast<std::uint64_t>(kMostRatio) * bytes.size();
+    if (height * width > std::max<std::uint64_t>(credible, kAlwaysPixels)) {
+      fail(text("announces ", width, " x ", height, " pixels, too many for ", bytes.size(),
+                " bytes"));
     }
     image.height = static_cast<std::int64_t>(height);
     image.width = static_cast<std::int64_t>(width);

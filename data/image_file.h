@@ -14,6 +14,10 @@ namespace troupe {
 /// Limits of what is read: bytes of a file, and pixels.
 inline constexpr std::uint64_t kLargestImageFile = std::uint64_t{256} << 20;
 inline constexpr std::int64_t kMostPixels = std::int64_t{1} << 26;  // 8192 x 8192
+/// A small file has no more than kAlwaysPixels pixels, a large one no more than kMostRatio a byte.
+/// Photographs have 2 to 20; 1000 are one colour.
+inline constexpr std::int64_t kAlwaysPixels = std::int64_t{1} << 21;
+inline constexpr std::int64_t kMostRatio = 2048;
 
 /// 8 bits a channel, red, green, blue or grey alone; row after row from the top.
 struct Image {
@@ -29,7 +33,8 @@ struct Image {
 /// Shapes: `channels` is 3 or 1.
 /// Throws: DataError naming the path, what was found and what to do, if the file is missing, not
 /// readable, larger than kLargestImageFile, neither of both formats, damaged or truncated, of more
-/// than kMostPixels, or in the four colours of print; ConfigError for other channels.
+/// than kMostPixels or kMostRatio allow, or in the four colours of print; ConfigError for other
+/// channels.
 [[nodiscard]] Image read_image(const std::filesystem::path& path, int channels = 3);
 
 }  // namespace troupe

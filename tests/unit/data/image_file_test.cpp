@@ -102,7 +102,8 @@ TEST_SUITE("data") {
         {with_size(png_file, 1 << 20, 1 << 20), "is a damaged PNG file"},
         {with_size(png_file, 8193, 8192), "has 8193 x 8192 pixels, expected 1 to 67108864"},
         {with_size(png_file, 0, 1), "is a damaged PNG file"},
-        {with_size(png_file, 8000, 8000), "is a damaged PNG file"}};
+        {with_size(png_file, 8000, 8000), "announces 8000 x 8000 pixels, too many for"},
+        {with_size(png_file, 1024, 1024), "is a damaged PNG file"}};
     for (const Wrong& wrong : all) {
       CAPTURE(wrong.complaint);
       CHECK_THROWS_WITH_AS((void)read(wrong.content), doctest::Contains(wrong.complaint),
