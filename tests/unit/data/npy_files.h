@@ -13,7 +13,7 @@ namespace troupe::testing {
 /// The lowest `count` bytes, little-endian.
 inline std::string little(std::uint64_t value, int count) {
   std::string bytes;
-  for (int i = 0; i < count; ++i) bytes += static_cast<char>(value >> 8 * i);
+  for (int i = 0; i < count; ++i, value >>= 8) bytes += static_cast<char>(value);
   return bytes;
 }
 
