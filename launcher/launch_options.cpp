@@ -53,6 +53,7 @@ void check_elastic(const LaunchOptions& options, const detail::GivenTexts& given
         "--min-workers and --ps are given; a group with servers outlives its workers anyway.",
         "leave --min-workers out; --restart-workers starts lost workers again.");
   if (!options.remote.hosts.empty() || options.node.nodes > 1)
+    // TODO(T-011)
     throw ConfigError(
         "--min-workers is given with several machines; elastic groups run on one so far.",
         "leave --min-workers out: --max-restarts starts the whole group again.");

@@ -144,8 +144,7 @@ void LaunchRendezvous::carry_out(const RoundBegin& order) {
   const std::string joined = order.joined == 0 ? "" : text(", ", order.joined, " of them new,");
   console_.say(text("round ", order.number, ": ", group_text(order.workers, 0, 0), joined,
                     order.workers == 1 ? " continues" : " continue", " after step ", order.step,
-                    "; training stood still for ",
-                    order.stood_still.count(), " ms."));
+                    "; training stood still for ", order.stood_still.count(), " ms."));
 }
 
 void LaunchRendezvous::carry_out(const RoundVerdict& order) {

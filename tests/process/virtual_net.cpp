@@ -51,7 +51,8 @@ class NetHooks final : public troupe::Hooks {
     for (std::int64_t i = 0; i < kExamples; ++i) {
       labels.data_ptr<std::int64_t>()[i] = static_cast<std::int64_t>(random.below(kClasses));
     }
-    if (const char* deadly = std::getenv("TEST_DEADLY_EXAMPLE")) images[std::atoi(deadly)] = kDeadly;
+    if (const char* deadly = std::getenv("TEST_DEADLY_EXAMPLE"))
+      images[std::atoi(deadly)] = kDeadly;
     const auto all =
         std::make_shared<troupe::TensorDataset>(std::vector<at::Tensor>{images, labels});
     return {all, troupe::take(all, 0, 50), troupe::take(all, 50, 101)};
