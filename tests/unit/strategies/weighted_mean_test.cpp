@@ -279,6 +279,7 @@ TEST_SUITE("strategies") {
     for (const int replicas : {1, 2}) {
       Job job = synchronous(2, 2);
       job.replicas = replicas;
+      job.step.accumulate = 3 - replicas;
       const Ending ending = train_with_servers(job, hooks);
       CHECK(torch::allclose(ending.parameters, expected.parameters, 1e-5, 1e-6));
       // The chief alone validates, everything; what it says of training are its own tokens.
@@ -293,7 +294,11 @@ TEST_SUITE("strategies") {
   TEST_CASE("weighted means: an asynchronous worker divides by its own tokens") {
     const TokenHooks hooks;
     const Ending expected = reference(hooks, the_plan(), 3);
-    check_equal(train_with_servers(asynchronous(1, 1), hooks), expected);
+    for (const std::int64_t parts : {1, 3}) {
+      Job job = asynchronous(1, 1);
+      job.step.accumulate = parts;
+      check_equal(train_with_servers(job, hooks), expected);
+    }
   }
 
   TEST_CASE("weighted means: other means beside them in one loss, where they are divided at once") {
