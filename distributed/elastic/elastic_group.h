@@ -27,6 +27,7 @@
 #include "core/error.h"
 #include "core/span.h"
 #include "core/unique_fd.h"
+#include "distributed/elastic/outcomes.h"
 #include "distributed/elastic/rounds.h"
 #include "distributed/worker_group.h"
 
@@ -117,12 +118,8 @@ class ElasticGroup {
   void recover(const NetError& error);
   void begin_round(Readiness mine);
   void enter_round(const Round& round);
-  void exchange_outcomes();
-  void record(const Cluster& former, const std::string& cause, const Deadline& since);
   [[nodiscard]] Readiness readiness(const NetError& loss);
   void share_state(const std::function<void()>& share);
-  [[nodiscard]] Cluster cluster_of(const Round& round) const;
-  void on_lost(std::uint64_t round, const std::string& cause);
 
   const GroupOptions options_;
   const Cluster first_;  // as this process was told
@@ -136,10 +133,9 @@ class ElasticGroup {
   bool joins_ = false;
   bool heals_ = false;
   int trainings_ = 0;
-  bool has_joiners_ = false;     // the round: members that did not hold the state when it began
-  std::uint64_t completed_ = 0;  // transactions
-  bool taken_over_ = false;      // the outcome of the last conclude()
-  std::vector<std::byte> outcome_;
+  bool has_joiners_ = false;  // the round: members that did not hold the state when it began
+  Outcomes outcomes_;
+  bool taken_over_ = false;  // the outcome of the last conclude()
   std::vector<GroupChange> changes_;
   std::unique_ptr<Rounds> rounds_;  // last: its thread ends first
 };

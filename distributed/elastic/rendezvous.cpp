@@ -21,6 +21,13 @@ RoundVerdict no_progress(const StepLosses& losses) {
 
 std::string seconds(std::chrono::milliseconds time) { return text(Seconds(time).count(), " s"); }
 
+void send(std::vector<RendezvousOrder>& orders, RoundWorker to, RendezvousMessage message) {
+  RoundLetter letter;
+  letter.to = to;
+  letter.message = std::move(message);
+  orders.emplace_back(std::move(letter));
+}
+
 }  // namespace
 
 Rendezvous::Rendezvous(const RendezvousTerms& terms, Round first, StepLosses& losses,
@@ -102,7 +109,11 @@ void Rendezvous::ended(RoundWorker who, std::optional<int> exit_code, TimePoint 
     if (!ending_.since) ending_.since = now;
     ending_.lost.push_back(place->member.task);
     ending_.state_was_lost = ending_.state_was_lost || place->member.holds;
-    tell_loss(text(place->member.task, " is gone: its process has ended."));
+    for (const Place& other : places_) {  // that may wait for it, or to meet it
+      if (other.lives && !other.dismissed && other.rank >= 0 && !other.ready)
+        send(orders_, other.who,
+             RoundLoss{number_, text(place->member.task, " is gone: its process has ended.")});
+    }
   }
   advance(now);
 }
@@ -159,7 +170,7 @@ void Rendezvous::ask(Place& place, TimePoint now) {
     return expel(place, text("gave no sign of life for ", seconds(limit)));
   if (!place.asked && (!place.answered || now >= *place.answered + kAskAgain)) {
     place.asked = now;
-    send(place.who, Ping{});
+    send(orders_, place.who, Ping{});
   }
   TimePoint next = place.asked ? *place.asked + limit : *place.answered + kAskAgain;
   if (ending_.left_since) next = std::min(next, *ending_.left_since + terms_.leave_limit);
@@ -226,7 +237,7 @@ void Rendezvous::issue(const std::vector<Place*>& members, std::size_t joined, T
   tell_waiting();  // first: who begins a round knows whether others wait
   for (const Place* place : members) {
     round.rank = place->rank;
-    send(place->who, round);
+    send(orders_, place->who, round);
   }
   retried_ = ending_.failed ? ending_.step : std::nullopt;
   orders_.emplace_back(
@@ -242,22 +253,7 @@ void Rendezvous::tell_waiting() {
     const bool trains = place.lives && !place.dismissed && place.rank >= 0 && !place.ready;
     if (!trains || place.told_waiting == count) continue;
     place.told_waiting = count;
-    send(place.who, Waiting{count});
-  }
-}
-
-void Rendezvous::send(RoundWorker to, RendezvousMessage message) {
-  RoundLetter letter;
-  letter.to = to;
-  letter.message = std::move(message);
-  orders_.emplace_back(std::move(letter));
-}
-
-/// To those that may still wait for it in a collective, or to meet it.
-void Rendezvous::tell_loss(const std::string& cause) {
-  for (const Place& place : places_) {
-    if (place.lives && !place.dismissed && place.rank >= 0 && !place.ready)
-      send(place.who, RoundLoss{number_, cause});
+    send(orders_, place.who, Waiting{count});
   }
 }
 
@@ -277,7 +273,7 @@ void Rendezvous::end_waiting(const EndOfRounds& end) {
     if (!place.lives || place.dismissed) continue;
     if (place.ready) {
       place.dismissed = true;
-      send(place.who, end);
+      send(orders_, place.who, end);
     } else if (place.rank < 0) {
       expel(place, "");
     }

@@ -140,9 +140,7 @@ class Rendezvous {
   void count_loss(bool failed);
   void form(TimePoint now);
   void issue(const std::vector<Place*>& members, std::size_t joined, TimePoint now);
-  void send(RoundWorker to, RendezvousMessage message);
   void tell_waiting();
-  void tell_loss(const std::string& cause);
   void conclude(const RoundVerdict& verdict, const std::string& fix);
   void end_waiting(const EndOfRounds& end);
   void expel(Place& place, const std::string& why);
