@@ -142,11 +142,11 @@ std::vector<std::byte> ElasticGroup::agree(const std::function<std::vector<std::
 void ElasticGroup::heal(const NetError& error) {
   const std::uint64_t before = outcomes_.completed();
   recover(error);
-  TROUPE_CHECK_EQ(outcomes_.completed(),
-                  before);  // nobody concludes what this worker has not entered
+  // Nobody concludes what this worker has not entered.
+  TROUPE_CHECK_EQ(outcomes_.completed(), before);
 }
 
-/// In a handler of `error`: in the next round, or thrown on.
+/// In a handler of `error`: begins the next round, or throws on.
 void ElasticGroup::recover(const NetError& error) {
   if (!heals_ || !is_loss(error)) throw;  // NOLINT: `error` is what is being handled
   begin_round(readiness(error));
@@ -168,10 +168,9 @@ void ElasticGroup::admit(const std::function<void()>& share) {
 
 void ElasticGroup::enter(const std::function<void()>& share) {
   TROUPE_CHECK(joins_ && rounds_ != nullptr);
+  round_ = 0;
   while (joins_) {
-    Readiness mine;
-    mine.round = round_ = 0;
-    begin_round(mine);
+    begin_round({});
     try {
       share();
       joins_ = false;

@@ -24,7 +24,7 @@ constexpr int kLeaves = 8;
 /// Where a worker dies, in the order in which a step passes by.
 enum class Place { before, between, concluded, voted, sharing, nowhere };
 struct Death {
-  int step = -1;
+  int step = -1;  // of sharing: at the first
   Place place = Place::nowhere;
 };
 struct Died {};
@@ -64,7 +64,8 @@ class Training {
   [[nodiscard]] static Deadline soon() { return Deadline::in(seconds(20)); }
 
   void pass(Place place) const {
-    if (death_.place == place && death_.step == step_) throw Died();
+    const bool is_now = death_.step == step_ || (place == Place::sharing && death_.step < 0);
+    if (death_.place == place && is_now) throw Died();
   }
 
   [[nodiscard]] double own_sum() const {
@@ -165,6 +166,7 @@ std::vector<double> train(int workers, int steps, std::map<int, std::vector<Deat
     });
   }
   for (std::thread& thread : threads) thread.join();
+  for (const std::string& why : hall.expelled()) FAIL_CHECK(why);
   return totals;
 }
 
@@ -204,6 +206,14 @@ TEST_SUITE("net") {
 
   TEST_CASE("elastic: one that dies while it is admitted, or while it admits") {
     check_totals(train(3, 400, {{1, {{5, Place::between}, {0, Place::sharing}}}}, 2), 3, 400);
+  }
+
+  TEST_CASE("elastic: one that waits, waits again where those are lost who would let it in") {
+    for (const int victim : {0, 2}) {
+      CAPTURE(victim);
+      check_totals(train(3, 400, {{1, {{5, Place::between}}}, {victim, {{-1, Place::sharing}}}}, 1),
+                   2, 400);
+    }
   }
 
   TEST_CASE("elastic: at random, again and again") {
