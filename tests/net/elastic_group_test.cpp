@@ -22,7 +22,7 @@ using std::chrono::seconds;
 constexpr int kLeaves = 8;
 
 /// Where a worker dies, in the order in which a step passes by.
-enum class Place { before, between, concluded, voted, sharing, nowhere };
+enum class Place { before, between, concluded, voted, about_to_share, sharing, nowhere };
 struct Death {
   int step = -1;  // of sharing: at the first
   Place place = Place::nowhere;
@@ -64,7 +64,8 @@ class Training {
   [[nodiscard]] static Deadline soon() { return Deadline::in(seconds(20)); }
 
   void pass(Place place) const {
-    const bool is_now = death_.step == step_ || (place == Place::sharing && death_.step < 0);
+    const bool is_shared = place == Place::about_to_share || place == Place::sharing;
+    const bool is_now = death_.step == step_ || (is_shared && death_.step < 0);
     if (death_.place == place && is_now) throw Died();
   }
 
@@ -113,6 +114,7 @@ class Training {
   }
 
   void share() {
+    pass(Place::about_to_share);
     double state[2] = {static_cast<double>(step_), total_};
     group_.group().broadcast(as_writable_bytes(Span<double>(state, 2)), 0, soon());
     pass(Place::sharing);
@@ -209,10 +211,12 @@ TEST_SUITE("net") {
   }
 
   TEST_CASE("elastic: one that waits, waits again where those are lost who would let it in") {
-    for (const int victim : {0, 2}) {
-      CAPTURE(victim);
-      check_totals(train(3, 400, {{1, {{5, Place::between}}}, {victim, {{-1, Place::sharing}}}}, 1),
-                   2, 400);
+    for (const Place place : {Place::about_to_share, Place::sharing}) {
+      for (const int victim : {0, 2}) {
+        CAPTURE(victim);
+        check_totals(train(3, 400, {{1, {{5, Place::between}}}, {victim, {{-1, place}}}}, 1), 2,
+                     400);
+      }
     }
   }
 
