@@ -214,8 +214,8 @@ TEST_SUITE("net") {
     for (const Place place : {Place::about_to_share, Place::sharing}) {
       for (const int victim : {0, 2}) {
         CAPTURE(victim);
-        check_totals(train(3, 400, {{1, {{5, Place::between}}}, {victim, {{-1, place}}}}, 1), 2,
-                     400);
+        check_totals(train(3, 2000, {{1, {{5, Place::between}}}, {victim, {{-1, place}}}}, 1), 3,
+                     2000);
       }
     }
   }
