@@ -1,7 +1,7 @@
 # Finds what Troupe stands on. Configure never touches the network; a missing package ends with the
 # one line that installs it.
 set(TROUPE_APT_PACKAGES "libtorch-dev libgloo-dev libopenblas0-pthread libboost-dev libboost-program-options-dev \
-nlohmann-json3-dev doctest-dev libspdlog-dev zlib1g-dev libpng-dev libssl-dev")
+nlohmann-json3-dev doctest-dev libspdlog-dev zlib1g-dev libpng-dev libjpeg-dev libssl-dev")
 
 macro(troupe_require package)
   find_package(${package} QUIET ${ARGN})
@@ -18,9 +18,8 @@ troupe_require(nlohmann_json)
 troupe_require(spdlog)
 troupe_require(OpenSSL)
 troupe_require(ZLIB)
-if(TROUPE_BUILD_EXAMPLES OR TROUPE_BUILD_TESTS)
-  troupe_require(PNG)
-endif()
+troupe_require(JPEG)
+troupe_require(PNG)
 if(TROUPE_BUILD_TESTS)
   troupe_require(doctest)
 endif()

@@ -21,7 +21,7 @@ headers, and the tool that writes, starts and checks training programs.")
 
 # Libraries of the programs that a user builds: static ones of ours, so what those were compiled against.
 set(depends libgloo-dev libopenblas0-pthread libboost-dev libboost-program-options-dev nlohmann-json3-dev libspdlog-dev
-            zlib1g-dev libssl-dev g++ cmake "make | ninja-build")
+            zlib1g-dev libjpeg-dev libpng-dev libssl-dev g++ cmake "make | ninja-build")
 set(torch_depends libtorch-dev)
 if(TROUPE_LIBTORCH_PACKAGE MATCHES "^libtorch-dev ([0-9]+)[.]([0-9]+)")
   math(EXPR next "${CMAKE_MATCH_2} + 1")
@@ -34,7 +34,7 @@ list(JOIN depends ", " depends)
 list(JOIN torch_depends ", " torch_depends)
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "${torch_depends}, ${depends}")
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)  # of the tool
-set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "doctest-dev, libpng-dev, pkg-config")
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "doctest-dev, pkg-config")
 
 # Debian's own papers. The date of the entry is that of the packaging, or SOURCE_DATE_EPOCH's.
 string(TIMESTAMP year %Y UTC)

@@ -65,8 +65,8 @@ struct DistributedBatch {
   std::vector<Batch> replicas;       // one per replica of this worker, in rank order
   std::int64_t global_examples = 0;  // as in Batch; at least 1
   std::int64_t epoch = 0;
-  std::int64_t step = 0;   // within the epoch, from 0
-  int first_replica = 0;   // which `replicas` are, among those of all workers
+  std::int64_t step = 0;  // within the epoch, from 0
+  int first_replica = 0;  // which `replicas` are, among those of all workers
   /// Reads the step again where the worker's replicas have changed; null: made by hand.
   std::shared_ptr<const StepSource> source = nullptr;
 

@@ -22,15 +22,15 @@ template <class Byte>
       owner->data(), shape, [owner](void*) { delete owner; }, at::kByte);
 }
 
-/// Fields: pictures, scaled to float32, of `channels` x `side` x `side`; labels int64.
+/// Fields: pictures, scaled to float32, of `channels` x `height` x `width`; labels int64.
 template <class Byte>
 [[nodiscard]] std::shared_ptr<const Dataset> byte_images(std::vector<Byte> images,
                                                          std::vector<Byte> labels,
-                                                         std::int64_t channels, std::int64_t side,
-                                                         ByteScale scale) {
+                                                         std::int64_t channels, std::int64_t height,
+                                                         std::int64_t width, ByteScale scale) {
   const auto count = static_cast<std::int64_t>(labels.size());
   return std::make_shared<TensorDataset>(
-      std::vector<at::Tensor>{adopt_bytes(std::move(images), {count, channels, side, side}),
+      std::vector<at::Tensor>{adopt_bytes(std::move(images), {count, channels, height, width}),
                               adopt_bytes(std::move(labels), {count}).to(at::kLong)},
       scale);
 }

@@ -19,7 +19,7 @@ constexpr ByteScale kCifarScale{4.0 / 255, 2.0};
 
 std::shared_ptr<const Dataset> cifar_dataset(CifarRecords records) {
   return detail::byte_images(std::move(records.images), std::move(records.labels), 3, kCifarSide,
-                             kCifarScale);
+                             kCifarSide, kCifarScale);
 }
 
 Splits load_cifar10(const DataOptions& options, std::int64_t validation_examples) {

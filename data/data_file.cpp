@@ -20,6 +20,16 @@ std::string reason(int error) { return std::generic_category().message(error); }
 
 }  // namespace
 
+std::string shown(std::string_view value) {
+  constexpr std::size_t kShown = 100;  // bytes
+  std::string result(value.substr(0, kShown));
+  for (char& c : result) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f) c = '?';
+  }
+  return value.size() > kShown ? result + "..." : result;
+}
+
 DataFile::DataFile(const std::filesystem::path& path, std::string fix)
     : path_(path), fix_(std::move(fix)) {
   // Non-blocking: opening a pipe would otherwise wait for a writer.
@@ -74,6 +84,21 @@ void DataFile::read(void* to, std::uint64_t count, std::uint64_t expected, const
     fail(text("is truncated: it holds ", content_read_, " bytes", compressed_ ? " unpacked" : "",
               ", expected ", expected, " (", what, ")"));
   }
+}
+
+std::size_t DataFile::read_some(void* to, std::size_t count) {
+  const auto piece = static_cast<unsigned>(std::min<std::size_t>(count, 1u << 30));
+  const int got = gzread(file_.get(), to, piece);
+  if (got <= 0) {
+    check_stream();
+    return 0;
+  }
+  content_read_ += static_cast<std::uint64_t>(got);
+  if (compressed_ && content_read_ > credible_bytes()) {
+    fail(text("unpacks to more than ", credible_bytes(), " bytes, from ", file_bytes_),
+         "check where the file comes from; if it is right, unpack it with gunzip.");
+  }
+  return static_cast<std::size_t>(got);
 }
 
 void DataFile::expect_end(std::uint64_t expected) {

@@ -2,14 +2,28 @@
 // Every error is a DataError that names the file, what was found and what to do.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 
 struct gzFile_s;  // zlib's
 
 namespace troupe::detail {
+
+/// What so many compressed bytes may come to before they are refused: 64 MiB, or 100 times as many.
+/// Deflate can pack 1032 to 1 (zlib.net/zlib_tech.html), which only a file of one value comes near:
+/// MNIST's images are packed 5 to 1. A small file may be all of one value.
+[[nodiscard]] constexpr std::uint64_t credible_bytes(std::uint64_t packed) {
+  constexpr std::uint64_t kAlways = std::uint64_t{64} << 20;
+  return packed > kAlways / 100 ? packed * 100 : kAlways;
+}
+
+/// The beginning of a text from a file as a message can show it: on one line, without control
+/// characters.
+[[nodiscard]] std::string shown(std::string_view value);
 
 class DataFile {
  public:
@@ -24,6 +38,11 @@ class DataFile {
   /// Exactly `count` bytes of content. Throws: DataError that says how many of `what` were
   /// expected.
   void read(void* to, std::uint64_t count, std::uint64_t expected, const char* what);
+  /// At most `count` bytes of content, 0 at its end. Throws: DataError if it is corrupt, or more
+  /// than credible_bytes().
+  [[nodiscard]] std::size_t read_some(void* to, std::size_t count);
+  /// See detail::credible_bytes.
+  [[nodiscard]] std::uint64_t credible_bytes() const { return detail::credible_bytes(file_bytes_); }
   /// Content ends here; for a compressed file that checks its CRC.
   void expect_end(std::uint64_t expected);
   [[noreturn]] void fail(const std::string& what_is_wrong) const { fail(what_is_wrong, fix_); }

@@ -15,11 +15,7 @@ namespace troupe {
 namespace {
 
 constexpr std::uint64_t kMaxDims = 4;
-// Deflate can pack 1032 to 1 (zlib.net/zlib_tech.html), which only a file of one value comes near:
-// MNIST's images are packed 5 to 1. A small file may be all of one value.
-constexpr std::uint64_t kMaxRatio = 100;
-constexpr std::uint64_t kAlwaysUnpacked = std::uint64_t{64} << 20;  // bytes
-constexpr std::uint64_t kUnpackStep = std::uint64_t{4} << 20;       // bytes
+constexpr std::uint64_t kUnpackStep = std::uint64_t{4} << 20;  // bytes
 
 constexpr const char* kFixFetchAgain =
     "fetch or unpack the file again; it should be an IDX file, plain or .gz.";
@@ -106,9 +102,8 @@ void check_size(const detail::DataFile& reader, const Header& header) {
   const std::string announced =
       text(header.value_bytes, " bytes of values behind a header of ", header.header_bytes);
   if (reader.compressed()) {
-    if (header.value_bytes <= std::max(size * kMaxRatio, kAlwaysUnpacked)) return;
-    reader.fail(text("announces ", announced, ", more than ", kMaxRatio, " times the file's ", size,
-                     " bytes"),
+    if (header.value_bytes <= reader.credible_bytes()) return;
+    reader.fail(text("announces ", announced, ", too much for a file of ", size, " bytes"),
                 "check where the file comes from; if it is right, unpack it with gunzip.");
   }
   const std::uint64_t there = size - header.header_bytes;

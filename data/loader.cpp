@@ -111,8 +111,9 @@ void warn_of_waiting(const Reading& reading, const char* who, int waits) {
 struct Epoch::Reader {
   explicit Reader(Reading what)
       : reading(std::move(what)),
-        used(static_cast<std::size_t>(1 + std::min<std::int64_t>(reading.options().prefetch_steps,
-                                                                 reading.plan().steps_per_epoch()))),
+        used(
+            static_cast<std::size_t>(1 + std::min<std::int64_t>(reading.options().prefetch_steps,
+                                                                reading.plan().steps_per_epoch()))),
         thread([this] { prefetch(); }) {}
   ~Reader() { stop(); }
   Reader(const Reader&) = delete;
@@ -124,7 +125,7 @@ struct Epoch::Reader {
   void stop();
 
   const Reading reading;
-  Steps current;       // training thread's; one, or none before the first
+  Steps current;  // training thread's; one, or none before the first
 
   std::mutex mutex;
   std::condition_variable changed;
@@ -258,7 +259,9 @@ Epoch::Iterator Epoch::begin() {
 
 Epoch::Iterator Epoch::end() { return Iterator(); }
 
-Epoch::Iterator::reference Epoch::Iterator::operator*() const { return state_->reader->current.front(); }
+Epoch::Iterator::reference Epoch::Iterator::operator*() const {
+  return state_->reader->current.front();
+}
 
 Epoch::Iterator& Epoch::Iterator::operator++() {
   if (!state_->advance()) state_ = nullptr;
@@ -301,7 +304,8 @@ Epoch DistributedDataset::epoch(std::int64_t epoch, std::int64_t first_step) con
              steps_per_epoch(), " steps."),
         "resume with the --batch-size and the data set of the run that saved the position.");
   }
-  return Epoch(std::make_unique<Epoch::State>(Reading{source_, *range_, epoch, first_step}, range_));
+  return Epoch(
+      std::make_unique<Epoch::State>(Reading{source_, *range_, epoch, first_step}, range_));
 }
 
 void StepSource::get_into(const at::Tensor& indices, std::vector<at::Tensor>& fields) const {

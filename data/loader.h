@@ -100,10 +100,9 @@ class DistributedDataset {
                      std::shared_ptr<const ReplicaRange> range, const LoaderOptions& options = {});
   DistributedDataset(std::shared_ptr<const Dataset> dataset, const ShardPlan& plan,
                      int first_replica, int local_replicas, const LoaderOptions& options = {})
-      : DistributedDataset(std::move(dataset), plan,
-                           std::make_shared<ReplicaRange>(
-                               ReplicaRange{first_replica, local_replicas}),
-                           options) {}
+      : DistributedDataset(
+            std::move(dataset), plan,
+            std::make_shared<ReplicaRange>(ReplicaRange{first_replica, local_replicas}), options) {}
 
   /// Of the whole data set, over all workers.
   [[nodiscard]] std::int64_t examples() const { return plan().options().examples; }

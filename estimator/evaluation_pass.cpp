@@ -91,7 +91,7 @@ Evaluation result_of(const BatchMeans& batches, const LossMeter& meter, MetricSe
   const LossValues means = batches.means();
   const LossSum first = meter.sums().at(0);
   add_value(evaluation, names, "loss", means.at(0).second);
-  add_value(evaluation, names, "average_loss", first.total / static_cast<double>(first.examples));
+  add_value(evaluation, names, "average_loss", first.mean());
   for (std::size_t i = 0; i < means.size(); ++i) {
     const auto& [name, mean] = means[i];
     if (i > 0 || name != "loss") add_value(evaluation, names, name, mean);

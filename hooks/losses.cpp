@@ -32,15 +32,17 @@ void LossMeter::add(const std::vector<StepResult>& results, std::int64_t global_
   examples_ += global_examples;
   std::set<std::string> counted;
   for (const StepResult& result : results) {
-    for (const auto& [name, loss] : result.losses) {
-      const at::Tensor weighted =
-          loss.to(torch::kFloat64).reshape({}) * static_cast<double>(global_examples);
+    for (std::size_t i = 0; i < result.losses.size(); ++i) {
+      const auto& [name, loss] = result.losses[i];
+      const double weight = (i < result.weights.size() ? result.weights[i] : std::nullopt)
+                                .value_or(static_cast<double>(global_examples));
+      const at::Tensor weighted = loss.to(torch::kFloat64).reshape({}) * weight;
       const auto known = std::find_if(entries_.begin(), entries_.end(),
                                       [&, &key = name](const Entry& e) { return e.name == key; });
       const bool is_new = known == entries_.end();
       Entry& entry = is_new ? entries_.emplace_back(Entry{name, weighted}) : *known;
       if (!is_new) entry.total = entry.total + weighted.to(entry.total.device());
-      if (counted.insert(name).second) entry.examples += global_examples;
+      if (counted.insert(name).second) entry.weight += weight;
     }
   }
 }
@@ -48,7 +50,7 @@ void LossMeter::add(const std::vector<StepResult>& results, std::int64_t global_
 void LossMeter::restore(const std::vector<LossSum>& sums, std::int64_t examples) {
   entries_.clear();
   for (const LossSum& sum : sums) {
-    entries_.push_back({sum.name, torch::tensor(sum.total, torch::kFloat64), sum.examples});
+    entries_.push_back({sum.name, torch::tensor(sum.total, torch::kFloat64), sum.weight});
   }
   examples_ = examples;
 }
@@ -56,7 +58,7 @@ void LossMeter::restore(const std::vector<LossSum>& sums, std::int64_t examples)
 std::vector<LossSum> LossMeter::sums() const {
   std::vector<LossSum> sums;
   for (const Entry& entry : entries_) {
-    sums.push_back({entry.name, entry.total.item<double>(), entry.examples});
+    sums.push_back({entry.name, entry.total.item<double>(), entry.weight});
   }
   return sums;
 }

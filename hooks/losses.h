@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,7 +15,8 @@
 namespace troupe {
 
 /// (predictions [B, ...], targets [B, ...]) -> [B], one loss per example, never a mean: the mean is
-/// taken over all replicas' examples by Replica::global_mean.
+/// taken over all replicas' examples by Replica::global_mean. For its means with weights: any
+/// shape, one loss per token, pixel or box.
 using LossFunction = std::function<at::Tensor(const at::Tensor&, const at::Tensor&)>;
 
 class LossSet {
@@ -35,6 +37,9 @@ class LossSet {
 /// made by Replica::global_mean (or local_loss): the sum over all replicas is the loss of the step.
 struct StepResult {
   std::vector<std::pair<std::string, at::Tensor>> losses;
+  /// Set by the framework, by loss: what the weights that it is divided by add up to over all
+  /// replicas. Unset, or no entry: the examples of the step.
+  std::vector<std::optional<double>> weights;
 
   StepResult() = default;
   /// One loss, reported as "loss". NOLINTNEXTLINE: `return loss;` is the common case.
@@ -46,13 +51,15 @@ struct StepResult {
 /// One loss added up over steps.
 struct LossSum {
   std::string name;
-  double total = 0;           // of loss * examples
-  std::int64_t examples = 0;  // of the steps that returned it, over all workers
+  double total = 0;   // of loss * weight
+  double weight = 0;  // of the steps that returned it, over all workers: their examples or weights
+  [[nodiscard]] double mean() const { return weight == 0 ? 0.0 : total / weight; }
 };
 
-/// The mean loss over the examples of many steps. It adds up loss times examples of the step, so a
-/// short last batch counts by its examples; in a mean of step means it would not. A loss that only
-/// some steps return is averaged over the examples of those steps.
+/// The mean loss over the examples of many steps, or over what has the weights of a mean. It adds
+/// up loss times examples, or weights, of the step, so a short last batch counts by its examples;
+/// in a mean of step means it would not. A loss that only some steps return is averaged over those
+/// steps. A loss made of means with different weights is averaged over examples.
 class LossMeter {
  public:
   /// Adds the results of this worker's replicas in one step of `global_examples` examples.
@@ -70,7 +77,7 @@ class LossMeter {
   struct Entry {
     std::string name;
     at::Tensor total;  // scalar, float64
-    std::int64_t examples = 0;
+    double weight = 0;
   };
   std::vector<Entry> entries_;
   std::int64_t examples_ = 0;

@@ -12,10 +12,21 @@
 namespace troupe {
 namespace {
 
-/// Two sums as the [2] float64 tensor that Metric::measure returns, on the device of `sum`.
-at::Tensor pair_of(const at::Tensor& sum, double count) {
-  return torch::stack(
-      {sum.to(torch::kFloat64), torch::full({}, count, sum.options().dtype(torch::kFloat64))});
+/// [2] float64, as Metric::measure returns it, on the device of `values`: the sum of `values` times
+/// `weights`, and that of `weights`, which are 1 if undefined.
+at::Tensor weighted_sums(const char* metric, const at::Tensor& values, const at::Tensor& weights) {
+  const at::Tensor wide = values.to(torch::kFloat64);
+  if (!weights.defined()) {
+    return torch::stack(
+        {wide.sum(), torch::full({}, static_cast<double>(wide.numel()), wide.options())});
+  }
+  if (weights.sizes() != values.sizes()) {
+    throw ConfigError(
+        text(metric, " was given values ", values.sizes(), " and weights ", weights.sizes(), "."),
+        "pass one weight per value.");
+  }
+  const at::Tensor of_each = weights.to(wide.options());
+  return torch::stack({(wide * of_each).sum(), of_each.sum()});
 }
 
 void check_classes(const char* metric, const at::Tensor& scores, const at::Tensor& classes) {
@@ -27,20 +38,21 @@ void check_classes(const char* metric, const at::Tensor& scores, const at::Tenso
 
 }  // namespace
 
-at::Tensor Mean::measure(const at::Tensor& predictions, const at::Tensor& targets) const {
-  const at::Tensor values = predictions.to(torch::kFloat64);
-  if (!targets.defined()) return pair_of(values.sum(), static_cast<double>(values.numel()));
-  if (targets.sizes() != predictions.sizes()) {
-    throw ConfigError(
-        text("Mean was given values ", predictions.sizes(), " and weights ", targets.sizes(), "."),
-        "pass one weight per value.");
-  }
-  const at::Tensor weights = targets.to(torch::kFloat64);
-  return torch::stack({(values * weights).sum(), weights.sum()});
+at::Tensor Metric::measure_weighted(const at::Tensor& /*predictions*/,
+                                    const at::Tensor& /*targets*/,
+                                    const at::Tensor& /*weights*/) const {
+  throw ConfigError("a metric that takes no weights was given some.",
+                    "override Metric::measure_weighted, or update it without weights.");
 }
 
-at::Tensor RootMeanSquaredError::measure(const at::Tensor& predictions,
-                                         const at::Tensor& targets) const {
+at::Tensor Mean::measure_weighted(const at::Tensor& predictions, const at::Tensor& /*targets*/,
+                                  const at::Tensor& weights) const {
+  return weighted_sums("Mean", predictions, weights);
+}
+
+at::Tensor RootMeanSquaredError::measure_weighted(const at::Tensor& predictions,
+                                                  const at::Tensor& targets,
+                                                  const at::Tensor& weights) const {
   // [B, 1] and [B] would broadcast to [B, B].
   if (!targets.defined() || targets.sizes() != predictions.sizes()) {
     throw ConfigError(
@@ -49,35 +61,40 @@ at::Tensor RootMeanSquaredError::measure(const at::Tensor& predictions,
         "pass one target per prediction, of the same shape.");
   }
   const at::Tensor difference = predictions.to(torch::kFloat64) - targets.to(torch::kFloat64);
-  return pair_of(difference.square().sum(), static_cast<double>(targets.numel()));
+  return weighted_sums("RootMeanSquaredError", difference.square(), weights);
 }
 
 double RootMeanSquaredError::compute(Span<const double> sums) const {
   return std::sqrt(Ratio::compute(sums));
 }
 
-at::Tensor Accuracy::measure(const at::Tensor& predictions, const at::Tensor& targets) const {
+at::Tensor Accuracy::measure_weighted(const at::Tensor& predictions, const at::Tensor& targets,
+                                      const at::Tensor& weights) const {
   check_classes("Accuracy", predictions, targets);
-  return pair_of(predictions.argmax(1).eq(targets).sum(), static_cast<double>(targets.numel()));
+  return weighted_sums("Accuracy", predictions.argmax(1).eq(targets), weights);
 }
 
 TopK::TopK(std::int64_t k) : Ratio("correct", "examples"), k_(k) {
   if (k < 1) throw ConfigError(text("TopK was given k = ", k, "."), "give a k of at least 1.");
 }
 
-at::Tensor TopK::measure(const at::Tensor& predictions, const at::Tensor& targets) const {
+at::Tensor TopK::measure_weighted(const at::Tensor& predictions, const at::Tensor& targets,
+                                  const at::Tensor& weights) const {
   check_classes("TopK", predictions, targets);
   if (predictions.size(1) < k_) {
     throw ConfigError(text("TopK with k = ", k_, " was given ", predictions.size(1), " classes."),
                       "choose a k of at most the number of classes.");
   }
   const at::Tensor best = std::get<1>(predictions.topk(k_, 1));  // [B, k]
-  return pair_of(best.eq(targets.unsqueeze(1)).any(1).sum(), static_cast<double>(targets.numel()));
+  return weighted_sums("TopK", best.eq(targets.unsqueeze(1)).any(1), weights);
 }
 
-void MetricSum::update(const at::Tensor& predictions, const at::Tensor& targets) {
+void MetricSum::update(const at::Tensor& predictions, const at::Tensor& targets,
+                       const at::Tensor& weights) {
   const torch::NoGradGuard no_grad;
-  const at::Tensor measured = metric_->measure(predictions, targets);  // [k]
+  const at::Tensor measured =  // [k]
+      weights.defined() ? metric_->measure_weighted(predictions, targets, weights)
+                        : metric_->measure(predictions, targets);
   if (measured.dim() != 1 || measured.scalar_type() != torch::kFloat64 ||
       measured.numel() != static_cast<std::int64_t>(metric_->sum_names().size())) {
     throw ConfigError(

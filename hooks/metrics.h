@@ -27,6 +27,12 @@ class Metric {
   /// The sums over one batch, [k] float64, on any device; no gradient is recorded.
   [[nodiscard]] virtual at::Tensor measure(const at::Tensor& predictions,
                                            const at::Tensor& targets) const = 0;
+  /// The same where not everything counts alike; `weights` are finite and at least 0: 0 for
+  /// padding. Shapes: one weight for each of what measure() counts as one. Default: throws
+  /// ConfigError.
+  [[nodiscard]] virtual at::Tensor measure_weighted(const at::Tensor& predictions,
+                                                    const at::Tensor& targets,
+                                                    const at::Tensor& weights) const;
   /// The metric's value for the sums [k] over all batches and workers; 0 if nothing was measured.
   [[nodiscard]] virtual double compute(Span<const double> sums) const = 0;
 };
@@ -52,36 +58,58 @@ class Mean final : public Ratio {
  public:
   Mean() : Ratio("total", "weight") {}
   [[nodiscard]] at::Tensor measure(const at::Tensor& predictions,
-                                   const at::Tensor& targets) const override;
+                                   const at::Tensor& targets) const override {
+    return measure_weighted(predictions, {}, targets);
+  }
+  /// `targets`: none.
+  [[nodiscard]] at::Tensor measure_weighted(const at::Tensor& predictions,
+                                            const at::Tensor& targets,
+                                            const at::Tensor& weights) const override;
 };
 
 /// Square root of the mean squared difference between predictions and targets, over all elements.
-/// Shapes: predictions and targets [B, ...], the same.
+/// Shapes: predictions and targets [B, ...], the same; weights, if any, too.
 class RootMeanSquaredError final : public Ratio {
  public:
   RootMeanSquaredError() : Ratio("squared_error", "values") {}
   [[nodiscard]] at::Tensor measure(const at::Tensor& predictions,
-                                   const at::Tensor& targets) const override;
+                                   const at::Tensor& targets) const override {
+    return measure_weighted(predictions, targets, {});
+  }
+  [[nodiscard]] at::Tensor measure_weighted(const at::Tensor& predictions,
+                                            const at::Tensor& targets,
+                                            const at::Tensor& weights) const override;
   [[nodiscard]] double compute(Span<const double> sums) const override;
 };
 
 /// Share of examples whose largest score is that of the target class.
-/// Shapes: predictions [B, C] scores, targets [B] int64 classes.
+/// Shapes: predictions [B, C] scores, targets [B] int64 classes; weights, if any, [B]. Scores and
+/// classes of tokens [B, T] are flattened first: flatten(0, 1).
 class Accuracy final : public Ratio {
  public:
   Accuracy() : Ratio("correct", "examples") {}
   [[nodiscard]] at::Tensor measure(const at::Tensor& predictions,
-                                   const at::Tensor& targets) const override;
+                                   const at::Tensor& targets) const override {
+    return measure_weighted(predictions, targets, {});
+  }
+  [[nodiscard]] at::Tensor measure_weighted(const at::Tensor& predictions,
+                                            const at::Tensor& targets,
+                                            const at::Tensor& weights) const override;
 };
 
 /// Share of examples whose target class is among the k largest scores.
-/// Shapes: predictions [B, C] with C >= k, targets [B] int64 classes.
+/// Shapes: predictions [B, C] with C >= k, targets [B] int64 classes; weights, if any, [B].
 class TopK final : public Ratio {
  public:
   /// Throws: ConfigError if k < 1.
   explicit TopK(std::int64_t k);
   [[nodiscard]] at::Tensor measure(const at::Tensor& predictions,
-                                   const at::Tensor& targets) const override;
+                                   const at::Tensor& targets) const override {
+    return measure_weighted(predictions, targets, {});
+  }
+  [[nodiscard]] at::Tensor measure_weighted(const at::Tensor& predictions,
+                                            const at::Tensor& targets,
+                                            const at::Tensor& weights) const override;
 
  private:
   std::int64_t k_;
@@ -92,8 +120,11 @@ class MetricSum {
  public:
   explicit MetricSum(std::shared_ptr<const Metric> metric) : metric_(std::move(metric)) {}
 
-  /// Adds one batch: predictions [B, ...], and targets [B, ...] if the metric needs them.
-  void update(const at::Tensor& predictions, const at::Tensor& targets = {});
+  /// Adds one batch: predictions [B, ...], targets [B, ...] if the metric needs them, and weights
+  /// if not everything counts alike. Throws: ConfigError for shapes that the metric does not take,
+  /// and for weights if it takes none.
+  void update(const at::Tensor& predictions, const at::Tensor& targets = {},
+              const at::Tensor& weights = {});
 
   [[nodiscard]] const Metric& metric() const { return *metric_; }
   /// The sums so far, [k]. The host waits for the device here.

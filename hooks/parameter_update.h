@@ -55,6 +55,14 @@ class ParameterUpdate {
   /// together; for layers that normalise over the global batch. Default: nothing (one replica).
   /// Shapes: the same n on every replica.  Collective: yes.  Throws: NetError.
   virtual void sum(const at::Tensor& /*flat*/, const std::string& /*what*/) {}
+
+  /// Whether what the weights of a step add up to is known to the strategy alone, after the
+  /// gradients are summed: the strategy then divides by it, and replicas do not call sum() for it.
+  /// The same throughout a step, and on every replica. Default: false.
+  [[nodiscard]] virtual bool divides_later() const { return false; }
+  /// With divides_later(), before reduce() or postpone() of gradients that are divided by the
+  /// examples of the step for now: this replica's weights in the step. Default: nothing.
+  virtual void take_weight(double /*weight*/) {}
 };
 
 }  // namespace troupe

@@ -13,6 +13,7 @@
 #include "hooks/gradient_norm.h"
 #include "hooks/named.h"
 #include "hooks/step_checks.h"
+#include "hooks/step_weights.h"
 
 namespace troupe {
 namespace {
@@ -44,6 +45,7 @@ Replica::Replica(Trainable trainable, LossSet losses, const MetricSet& metrics,
     owned_.emplace_back(name, parameters_of(*optimizer));
   }
   checks_ = std::make_unique<detail::StepChecks>(owned_, /*warns=*/place_.index == 0);
+  weights_ = std::make_unique<detail::StepWeights>(update_, place_.device);
 }
 
 Replica::~Replica() = default;
@@ -75,11 +77,32 @@ at::Tensor Replica::global_mean(const at::Tensor& per_example) const {
     throw ConfigError(text("global_mean was given a loss of shape ", per_example.sizes(), " for ",
                            context_.examples, " examples."),
                       "pass one loss per example, [B]: the losses in create_losses must not take "
-                      "the mean (torch::kNone).");
+                      "the mean (torch::kNone). For one loss per token there is "
+                      "global_mean(losses, weights).");
   }
-  TROUPE_CHECK(context_.global_examples > 0);
-  const at::Tensor mean =
-      detail::in_float32(per_example).sum() / static_cast<double>(context_.global_examples);
+  const at::Tensor mean = weights_->divide(detail::in_float32(per_example).sum(), {});
+  checks_->declare(mean);
+  return mean;
+}
+
+at::Tensor Replica::global_mean(const at::Tensor& losses, const at::Tensor& weights) const {
+  const auto shape = [](const at::Tensor& t) {
+    return t.defined() ? text(t.sizes()) : "undefined";
+  };
+  if (!losses.defined() || !weights.defined() || losses.dim() == 0 ||
+      losses.sizes() != weights.sizes()) {
+    throw ConfigError(text("global_mean was given losses of shape ", shape(losses),
+                           " and weights of shape ", shape(weights), "."),
+                      "pass one weight per loss, and losses of which no mean is taken "
+                      "(torch::kNone).");
+  }
+  if (weights.requires_grad()) {
+    throw ConfigError("global_mean was given weights that depend on parameters.",
+                      "pass weights.detach(), or multiply the losses by them and give "
+                      "global_mean(losses * weights) alone.");
+  }
+  const at::Tensor wide = detail::in_float32(losses);
+  const at::Tensor mean = weights_->divide((wide * weights.to(wide.scalar_type())).sum(), weights);
   checks_->declare(mean);
   return mean;
 }
@@ -121,18 +144,21 @@ void Replica::apply_gradients(const at::Tensor& loss, const std::string& optimiz
     return;
   }
   accumulated_.erase(update);
+  const bool divides_later = update_.divides_later();
+  if (divides_later && weights_->is_late()) update_.take_weight(weights_->own());
   if (!update_.postpone(optimizer_name, parameters)) {
     {
       const Traced reducing("reduce gradients");
       update_.reduce(parameters);
     }
-    finish_update(optimizer_name);
+    finish_update(optimizer_name, weights_->is_late() && !divides_later ? weights_->factor() : 1.0);
   }
   checks_->after_update();
 }
 
-void Replica::finish_update(const std::string& optimizer) {
+void Replica::finish_update(const std::string& optimizer, double factor) {
   const auto& parameters = detail::find_named(owned_, optimizer, "optimizer", "create_model");
+  if (factor != 1) detail::scale_gradients(parameters, factor);
   if (options_.clip_norm > 0) clip(optimizer, parameters);
   const Traced stepping("optimizer step");
   update_.step(optimizer, this->optimizer(optimizer), parameters);

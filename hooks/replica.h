@@ -36,6 +36,7 @@ struct ReplicaPlace {
 namespace detail {
 class ReplicaDriver;
 class StepChecks;
+class StepWeights;
 }  // namespace detail
 
 class Replica {
@@ -64,6 +65,19 @@ class Replica {
   /// whose sum over replicas is the mean loss, even if the last batch is short.
   /// Throws: ConfigError if it is not one value per example (a mean was taken already).
   [[nodiscard]] at::Tensor global_mean(const at::Tensor& per_example) const;
+
+  /// The sum of `losses` times `weights` over what the weights add up to over *all* replicas and
+  /// all parts of the step: a mean over tokens, or over what a mask leaves. A scalar whose sum over
+  /// replicas is that mean; 0 if nothing weighs anything.
+  /// With --accumulate, --virtual-replicas and synchronous parameter servers the sum of the weights
+  /// is known only when the step's gradients are summed: until then the value is divided by the
+  /// examples of the step, and all means of a step must have the same weights.
+  /// Shapes: losses and weights [...], the same, one dimension or more; any type of weights.
+  /// Collective: yes, on every replica in the same order: a sum of one number over all replicas;
+  /// none for a tensor of weights that the step has used before.
+  /// Throws: ConfigError for other shapes, for weights that are negative, not finite or depend on
+  /// parameters, and for different means in a step that cannot have them; DesyncError; NetError.
+  [[nodiscard]] at::Tensor global_mean(const at::Tensor& losses, const at::Tensor& weights) const;
 
   /// `loss` (scalar) itself, declared to be right as it is: its sum over all replicas that have
   /// examples, and over the parts of a step, is what counts. So it weighs W times as much on W
@@ -113,8 +127,9 @@ class Replica {
   // An optimiser, and how many times train_step has called apply_gradients for it before.
   using UpdateKey = std::pair<std::string, int>;
 
-  /// What follows the sum of gradients: clips them, and takes the optimiser's step.
-  void finish_update(const std::string& optimizer);
+  /// What follows the sum of gradients: multiplies them by `factor`, clips them, and takes the
+  /// optimiser's step.
+  void finish_update(const std::string& optimizer, double factor);
   /// Adds the gradients of `loss` to those of the earlier parts and leaves the sum in .grad.
   void accumulate(const at::Tensor& loss, const std::vector<NamedTensor>& parameters,
                   std::vector<at::Tensor> earlier) const;
@@ -139,6 +154,7 @@ class Replica {
   std::map<std::string, double> norms_;                       // by optimiser, if it clips
   std::int64_t layer_sums_ = 0;                               // in this part
   std::unique_ptr<detail::StepChecks> checks_;
+  std::unique_ptr<detail::StepWeights> weights_;
 };
 
 }  // namespace troupe

@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "hooks/step_checks.h"
+#include "hooks/step_weights.h"
 
 namespace troupe::detail {
 namespace {
@@ -20,6 +21,7 @@ void ReplicaDriver::begin_step(const StepContext& context) {
   if (context.part == 0) replica_.accumulated_.clear();
   for (const auto& [name, model] : replica_.models()) model->train(context.phase == Phase::train);
   replica_.checks_->begin(context);
+  replica_.weights_->begin(context);
 }
 
 void ReplicaDriver::check_result(const StepResult& result) const {
@@ -35,6 +37,20 @@ void ReplicaDriver::check_result(const StepResult& result) const {
 }
 
 bool ReplicaDriver::has_updated() const { return replica_.checks_->has_updated(); }
+
+void ReplicaDriver::describe(StepResult& result) const { replica_.weights_->describe(result); }
+
+std::optional<double> ReplicaDriver::undivided_weight() const {
+  const StepWeights& weights = *replica_.weights_;
+  if (!weights.is_late() || !replica_.update_.divides_later()) return std::nullopt;
+  return weights.own();
+}
+
+void ReplicaDriver::divide(StepResult& total) {
+  StepWeights& weights = *replica_.weights_;
+  if (!weights.is_late() || replica_.update_.divides_later()) return;
+  redivide(total, static_cast<double>(context().global_examples), weights.total());
+}
 
 void ReplicaDriver::end_step() {
   if (replica_.accumulated_.empty()) {

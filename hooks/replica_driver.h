@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
 #include <string>
 
 #include "hooks/autocast.h"
@@ -26,12 +27,23 @@ class ReplicaDriver {
   /// After each part. Throws: ConfigError if a loss is not a scalar made by global_mean or
   /// local_loss, as far as the first steps show.
   void check_result(const StepResult& result) const;
+  /// After each part: says what the losses are divided by.
+  void describe(StepResult& result) const;
   /// After the last part. Throws: ConfigError if no update used the accumulated gradients, or if
   /// the first step changed parameters past apply_gradients.
   void end_step();
-  /// For updates that ParameterUpdate::postpone() took, once their gradients are summed: clips
-  /// those of `optimizer` and takes its step.
-  void finish_update(const std::string& optimizer) { replica_.finish_update(optimizer); }
+  /// After that, the sum of all parts' results, which it divides by the weights of the step if they
+  /// are known only now. Collective: as ParameterUpdate::sum, if so.  Throws: as that.
+  void divide(StepResult& total);
+  /// This replica's weights in the step, if ParameterUpdate::divides_later(): the strategy is to
+  /// divide gradients and losses, so far divided by the examples, by the sum of all. Unset: it is
+  /// not.
+  [[nodiscard]] std::optional<double> undivided_weight() const;
+  /// For updates that ParameterUpdate::postpone() took, once their gradients are summed: multiplies
+  /// those of `optimizer` by `factor`, clips them and takes its step.
+  void finish_update(const std::string& optimizer, double factor) {
+    replica_.finish_update(optimizer, factor);
+  }
   /// Whether an optimiser was applied since the replica was made.
   [[nodiscard]] bool has_updated() const;
   [[nodiscard]] const StepContext& context() const { return replica_.context_; }

@@ -47,10 +47,12 @@ struct HostOptions {
 struct LaunchOptions {
   enum class Prefix { worker, none };
 
-  int workers = 0;                   // on this machine, 1 .. kMaxLocalWorkers
-  int servers = 0;                   // parameter servers, 0 .. kMaxLocalServers
-  int restarts = 0;                  // how often a lost worker is started again; servers only
-  int max_restarts = 0;              // how often the whole group is; without servers only
+  int workers = 0;       // on this machine, 1 .. kMaxLocalWorkers
+  int servers = 0;       // parameter servers, 0 .. kMaxLocalServers
+  int restarts = 0;      // how often a lost worker is started again; servers only
+  int max_restarts = 0;  // how often the whole group is; without servers only
+  int min_workers = 0;   // of an elastic group, 1 .. workers; 0: it is none
+  std::chrono::milliseconds regroup_limit{60'000};  // for that many to be there again
   bool evaluator = false;            // one more process, which evaluates what the workers save
   std::vector<std::string> command;  // the program and its arguments; not empty
   std::filesystem::path log_dir;     // worker-<rank>.log each; empty: no files

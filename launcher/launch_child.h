@@ -27,6 +27,7 @@ struct ChildStart {
   int inherit_fd = -1;   // stays open under its number; -1: none
   int secret_fd = -1;    // likewise
   int progress_fd = -1;  // likewise
+  int rounds_fd = -1;    // likewise
 };
 
 /// Starts it as leader of a new process group, with the default handling of all signals (an ignored

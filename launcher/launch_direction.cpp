@@ -13,10 +13,13 @@ DecidingDirection::DecidingDirection(boost::asio::io_context& io, int most_resta
                                      LaunchConsole& console, LaunchOrders orders)
     : console_(console), orders_(std::move(orders)), policy_(most_restarts), pause_(io) {}
 
+std::uint64_t DecidingDirection::take_generation() {
+  return generation_ = next_generation(generation_);
+}
+
 void DecidingDirection::start_now() {
-  generation_ = next_generation(generation_);
   started_ = std::chrono::steady_clock::now();
-  start_group(generation_, policy_.used());
+  start_group(take_generation(), policy_.used());
 }
 
 void DecidingDirection::decide(const PartEnd& verdict) {
@@ -50,6 +53,8 @@ void OneMachine::on_signal(int number) { give_up(kExitSignal + number); }
 void OneMachine::start_group(std::uint64_t generation, int attempt) {
   GroupStart start = start_here(options_, generation);
   start.attempt = attempt;
+  if (options_.min_workers > 0)
+    start.elastic = {&restarts(), &losses_, [this] { return take_generation(); }};
   orders().start(std::move(start));
 }
 

@@ -55,6 +55,9 @@ class DecidingDirection : public LaunchDirection {
   /// All have ended, and nothing follows.
   virtual void end_all(int exit_code) = 0;
   void start_now();
+  /// Of a start, or of an elastic group's round.
+  [[nodiscard]] std::uint64_t take_generation();
+  [[nodiscard]] RestartPolicy& restarts() { return policy_; }
   /// All processes of one start have ended.
   void decide(const PartEnd& verdict);
   /// Instead of the next start.
@@ -87,6 +90,7 @@ class OneMachine final : public DecidingDirection {
   void end_all(int exit_code) override { orders().finish(exit_code); }
 
   const LaunchOptions& options_;
+  StepLosses losses_;  // of an elastic run
 };
 
 }  // namespace troupe

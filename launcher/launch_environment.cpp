@@ -1,5 +1,7 @@
 #include "launcher/launch_environment.h"
 
+#include <utility>
+
 #include "cluster/sealed_secret.h"
 #include "cluster/secret_source.h"
 #include "core/machine.h"
@@ -73,10 +75,13 @@ LaunchEnvironment launch_environment(const Environment& own, const LaunchPlan& p
   return result;
 }
 
-Environment worker_environment(Environment shared, int rank, int listen_fd, int progress_fd) {
-  shared["TROUPE_RANK"] = std::to_string(rank);
-  if (listen_fd >= 0) shared["TROUPE_LISTEN_FD"] = std::to_string(listen_fd);
-  if (progress_fd >= 0) shared[kProgressDescriptorVariable] = std::to_string(progress_fd);
+Environment worker_environment(Environment shared, const WorkerPlace& place) {
+  shared["TROUPE_RANK"] = std::to_string(place.rank);
+  if (place.joins) shared["TROUPE_JOINS"] = "1";
+  for (const auto& [name, fd] : {std::pair("TROUPE_LISTEN_FD", place.listen_fd),
+                                 {"TROUPE_ROUNDS_FD", place.rounds_fd},
+                                 {kProgressDescriptorVariable, place.progress_fd}})
+    if (fd >= 0) shared[name] = std::to_string(fd);
   return shared;
 }
 

@@ -36,10 +36,15 @@ struct LaunchEnvironment {
 /// The environment of all workers, from the launcher's own.
 [[nodiscard]] LaunchEnvironment launch_environment(const Environment& own, const LaunchPlan& plan);
 
-/// `shared` and what belongs to one worker. `listen_fd` is the chief's inherited socket, and
-/// progress goes to `progress_fd`; -1: none.
-[[nodiscard]] Environment worker_environment(Environment shared, int rank, int listen_fd,
-                                             int progress_fd);
+/// What one worker has of its own.
+struct WorkerPlace {
+  int rank = 0;
+  int listen_fd = -1;    // its inherited socket; -1: none
+  int progress_fd = -1;  // where its progress goes; -1: nowhere
+  int rounds_fd = -1;    // of an elastic group: its line to the rendezvous
+  bool joins = false;    // a group that trains
+};
+[[nodiscard]] Environment worker_environment(Environment shared, const WorkerPlace& place);
 
 /// Of a parameter server: one compute thread, for it adds numbers as they arrive.
 [[nodiscard]] Environment server_environment(Environment shared, int index, int listen_fd);

@@ -28,6 +28,21 @@ std::string text_of(milliseconds time) {
   return seconds_text(std::chrono::duration<double>(time).count());
 }
 
+/// Its first round is this start of the group.
+std::unique_ptr<Rendezvous> make_rendezvous(const LaunchOptions& options, const GroupStart& start) {
+  RendezvousTerms terms;
+  terms.min_workers = options.min_workers;
+  terms.regroup_limit = options.regroup_limit;
+  Round first{1, start.generation, 0, {}};
+  for (int i = 0; i < options.workers; ++i)
+    first.members.push_back({task_name(LaunchRole::worker, i),
+                             {kLoopback, start.listeners[static_cast<std::size_t>(i)]->port()},
+                             false});
+  return std::make_unique<Rendezvous>(
+      terms, std::move(first), *start.elastic.losses,
+      [next = start.elastic.next_generation](std::uint64_t) { return next(); });
+}
+
 }  // namespace
 
 LaunchGroup::LaunchGroup(boost::asio::io_context& io, const LaunchOptions& options,
@@ -40,7 +55,29 @@ LaunchGroup::LaunchGroup(boost::asio::io_context& io, const LaunchOptions& optio
       processes_(io, options, guard, console, [this] { finish_if_all_ended(); }) {}
 
 void LaunchGroup::start(const std::string& program, GroupStart start) {
-  processes_.start_all(program, std::move(start));
+  if (start.elastic.restarts != nullptr) {
+    policy_ = LaunchPolicy({options_.workers, options_.servers, 0, start.elastic.restarts});
+    rounds_ = std::make_unique<LaunchRendezvous>(
+        io_, console_, make_rendezvous(options_, start), options_.workers,
+        LaunchRendezvous::Events{
+            [this](int index) { processes_.kill_worker(index); }, [this] { policy_.on_state(); },
+            [this](const RoundVerdict& verdict, int last) { on_verdict(verdict, last); }});
+  }
+  processes_.start_all(program, std::move(start), rounds_.get());
+}
+
+/// With the state gone the last worker's end is that of the group. Otherwise those that waited for
+/// a round have been told the reason.
+void LaunchGroup::on_verdict(const RoundVerdict& verdict, int last) {
+  if (phase_ >= Phase::stopping || outcome_.has_culprit()) return;
+  const LaunchedWorker* const culprit = processes_.last_of(last);
+  if (verdict.kind != RoundVerdict::Kind::state_lost || culprit == nullptr) {
+    outcome_.set_verdict(verdict.exit_code, verdict.cause);
+    return await_echo();
+  }
+  console_.say(verdict.cause + ".");
+  outcome_.blame(*culprit);
+  fail();
 }
 
 void LaunchGroup::on_signal(int number) {
@@ -75,6 +112,7 @@ void LaunchGroup::on_children() {
   std::stable_sort(ended.begin(), ended.end(),
                    [&](const auto* a, const auto* b) { return order(a) < order(b); });
   for (LaunchedWorker* process : ended) on_end(*process);
+  if (rounds_) rounds_->carry_out();
   // With the last of them gone there is nobody left to wait for but an evaluator without a future.
   if (phase_ == Phase::suspecting && processes_.trainers_running() == 0) fail();
   if (ended.empty()) return;
@@ -85,6 +123,9 @@ void LaunchGroup::on_children() {
 }
 
 void LaunchGroup::on_end(LaunchedWorker& process) {
+  if (rounds_ && process.role() == LaunchRole::worker &&
+      !rounds_->ended(process.index(), *process.end()))
+    return;
   if (phase_ >= Phase::stopping || outcome_.has_culprit()) return;
   if (outcome_.servers_overdue() && process.role() == LaunchRole::server) return;
   const Consequence consequence = policy_.on_end(process.role(), process.index(), *process.end());
@@ -121,15 +162,14 @@ void LaunchGroup::on_loss(LaunchedWorker& worker, Consequence consequence) {
   if (phase_ != Phase::running) return;
   const int rank = worker.index();
   const bool again = consequence == Consequence::start_again;
-  const std::string done = "the chief had ended well";
+  const std::string done = rounds_ ? "training had ended" : "the chief had ended well";
   const std::size_t loss =
-      again                     ? outcome_.add_loss(worker,
-                                                    text("it is started again (", policy_.restarts_of(rank), " of ",
-                                                         options_.restarts, ")"),
-                                                    "it was started again")
-      : policy_.chief_is_done() ? outcome_.add_loss(worker, done, done)
-                                : outcome_.add_loss(worker, "training continues without it",
-                                                    "training continued without it");
+      again                        ? outcome_.add_loss(worker,
+                                                       text("it is started again (", policy_.restart_text(rank), ")"),
+                                                       "it was started again")
+      : policy_.training_is_done() ? outcome_.add_loss(worker, done, done)
+                                   : outcome_.add_loss(worker, "training continues without it",
+                                                       "training continued without it");
   if (again) processes_.expect_again(rank);
   if (worker.end()->signal != 0) tell_loss(loss);
   loss_pauses_.push_back(std::make_unique<Timer>(io_, kLossPause));
@@ -137,7 +177,7 @@ void LaunchGroup::on_loss(LaunchedWorker& worker, Consequence consequence) {
       [this, loss, again, rank](const boost::system::error_code& error) {
         if (error || phase_ != Phase::running) return;
         tell_loss(loss);
-        if (again && !policy_.chief_is_done()) start_again(rank);
+        if (again && !policy_.training_is_done()) start_again(rank);
       });
 }
 
@@ -148,6 +188,7 @@ void LaunchGroup::tell_loss(std::size_t loss) {
 
 /// That it cannot be started is no reason to end the others.
 void LaunchGroup::start_again(int rank) {
+  policy_.on_start_again();
   try {
     processes_.start_again(rank);
   } catch (const Error& error) {
@@ -244,6 +285,7 @@ void LaunchGroup::fail() {
 
 void LaunchGroup::begin_stop(int signal_number, milliseconds limit) {
   phase_ = Phase::stopping;
+  if (rounds_) rounds_->stop();  // those that are left go on until they have saved
   processes_.signal(signal_number);
   processes_.signal(SIGCONT);  // one that was stopped can act on it, too
   grace_timer_.expires_after(limit);

@@ -16,6 +16,7 @@
 #include "launcher/launch_output.h"
 #include "launcher/launch_policy.h"
 #include "launcher/launch_processes.h"
+#include "launcher/launch_rendezvous.h"
 
 namespace troupe {
 
@@ -65,6 +66,7 @@ class LaunchGroup {
   };
   using Timer = boost::asio::steady_timer;
 
+  void on_verdict(const RoundVerdict& verdict, int last);
   void on_end(LaunchedWorker& process);
   void on_evaluator_end(LaunchedWorker& evaluator);
   void on_loss(LaunchedWorker& worker, Consequence consequence);
@@ -89,6 +91,7 @@ class LaunchGroup {
   const Events events_;
   LaunchPolicy policy_;
   LaunchOutcome outcome_;
+  std::unique_ptr<LaunchRendezvous> rounds_;  // of an elastic group
   LaunchProcesses processes_;
   Timer suspicion_timer_{io_};  // ends the phase suspecting
   Timer grace_timer_{io_};      // between SIGTERM and SIGKILL

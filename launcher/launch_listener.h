@@ -7,6 +7,9 @@
 
 namespace troupe {
 
+/// Where the processes of one machine meet.
+inline constexpr const char* kLoopback = "127.0.0.1";
+
 class LaunchListener {
  public:
   /// Listens on a free port of `address`, which belongs to this machine.  Throws: EnvironmentError.

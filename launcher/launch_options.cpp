@@ -40,6 +40,29 @@ void check_recovery(const LaunchOptions& options, const Environment& environment
       "add --model-dir DIR to the program's arguments, or set TROUPE_MODEL_DIR.");
 }
 
+/// A group whose workers may be lost. `given`: on how many machines it runs is checked elsewhere.
+void check_elastic(const LaunchOptions& options, const detail::GivenTexts& given) {
+  if (options.min_workers == 0) {
+    if (given.count("regroup-secs") > 0)
+      throw ConfigError("--regroup-secs is given without --min-workers.",
+                        "add --min-workers M, or leave it out.");
+    return;
+  }
+  if (options.servers > 0)
+    throw ConfigError(
+        "--min-workers and --ps are given; a group with servers outlives its workers anyway.",
+        "leave --min-workers out; --restart-workers starts lost workers again.");
+  if (!options.remote.hosts.empty() || options.node.nodes > 1)
+    // TODO(T-011)
+    throw ConfigError(
+        "--min-workers is given with several machines; elastic groups run on one so far.",
+        "leave --min-workers out: --max-restarts starts the whole group again.");
+  if (options.min_workers > options.workers)
+    throw ConfigError(
+        text("--min-workers is ", options.min_workers, ", but --workers is ", options.workers, "."),
+        "start at least as many as must be left.");
+}
+
 /// Several machines, a launcher started on each. A script for any number of them may write
 /// --nodes 1.
 void check_nodes(const LaunchOptions& options, const detail::GivenTexts& given,
@@ -98,6 +121,7 @@ void check_hosts(const LaunchOptions& options, const detail::GivenTexts& given) 
 struct Scratch {
   std::int64_t grace_seconds = 10;
   std::int64_t start_seconds = 300;
+  std::int64_t regroup_seconds = 60;
   std::string log_dir;
   bool prefix = true;
   std::string rendezvous;
@@ -114,6 +138,8 @@ detail::FlagTable launch_flags(LaunchOptions& options, Scratch& scratch) {
                             whole("ps", &options.servers, "", 0, kMaxLocalServers),
                             whole("restart-workers", &options.restarts, "", 0, kMaxRestarts),
                             whole("max-restarts", &options.max_restarts, "", 0, kMaxRestarts),
+                            whole("min-workers", &options.min_workers, "", 1, kMaxLocalWorkers),
+                            flag("regroup-secs", &scratch.regroup_seconds, "", {0, 86'400}),
                             flag("evaluator", &options.evaluator, ""),
                             path("log-dir", &scratch.log_dir, "", "DIR"),
                             whole("threads", &options.threads, "", 1, 4096),
@@ -136,6 +162,7 @@ detail::FlagTable launch_flags(LaunchOptions& options, Scratch& scratch) {
 void take(LaunchOptions& options, const Scratch& scratch) {
   options.grace = std::chrono::seconds(scratch.grace_seconds);
   options.node.start_timeout = std::chrono::seconds(scratch.start_seconds);
+  options.regroup_limit = std::chrono::seconds(scratch.regroup_seconds);
   options.log_dir = scratch.log_dir;
   if (!scratch.prefix) options.prefix = LaunchOptions::Prefix::none;
   if (!scratch.rendezvous.empty())
@@ -170,6 +197,7 @@ LaunchOptions parse_launch_options(const std::vector<std::string>& arguments,
                       "group, which can then start again.");
   check_hosts(options, line.given);
   if (options.remote.hosts.empty()) check_nodes(options, line.given, environment);
+  check_elastic(options, line.given);
   check_recovery(options, environment);
   return options;
 }
@@ -187,6 +215,10 @@ continues without it.
   --max-restarts N
                   start the group again from its newest checkpoint, up to N
                   times, when a worker was killed or lost [0]
+  --min-workers M a lost worker ends nothing: the others go on, M at least, and
+                  it is replaced; PROGRAM needs --virtual-replicas
+  --regroup-secs SECS
+                  how long fewer than M wait for others [60]
   --evaluator     one additional process, evaluator/0, which evaluates the
                   others' checkpoints; PROGRAM needs --mode train-and-evaluate
   --log-dir DIR   also write DIR/worker-<rank>.log for every worker; former

@@ -24,11 +24,12 @@ std::string LaunchOutcome::tell(std::size_t loss) {
 
 bool LaunchOutcome::failed() const {
   return interrupted_by_ == 0 &&
-         (culprit_ != nullptr || (first_victim_ != nullptr && !is_ordered_) || servers_overdue_);
+         (has_culprit() || (first_victim_ != nullptr && !is_ordered_) || servers_overdue_);
 }
 
 std::string LaunchOutcome::cause() const {
   if (!failed()) return "";
+  if (verdict_.exit_code != 0) return verdict_.cause;
   if (culprit_ != nullptr) return end_text(culprit_->ended());
   if (first_victim_ == nullptr) return "the servers did not end after training";
   return end_text(first_victim_->ended()) +
@@ -36,6 +37,7 @@ std::string LaunchOutcome::cause() const {
 }
 
 int LaunchOutcome::exit_code() const {
+  if (verdict_.exit_code != 0) return verdict_.exit_code;
   if (culprit_ != nullptr) return culprit_->end()->code;
   if (interrupted_by_ != 0) return 128 + interrupted_by_;
   if (first_victim_ != nullptr && !is_ordered_) return kExitPeerLost;
@@ -50,7 +52,9 @@ std::vector<std::string> LaunchOutcome::report(
     if (loss.told || exit_code() == 0)
       lines.push_back(text(end_text(loss.worker->ended()), "; ", loss.later, "."));
   }
-  if (culprit_ != nullptr) {
+  if (verdict_.exit_code != 0) {
+    lines.push_back(verdict_.cause + ".");
+  } else if (culprit_ != nullptr) {
     lines.push_back(culprit_text(culprit_->ended()));
   } else if (first_victim_ != nullptr && interrupted_by_ == 0 && !is_ordered_) {
     lines.push_back(culprit_text(first_victim_->ended()));

@@ -15,6 +15,8 @@ class LaunchOutcome {
  public:
   /// The process whose end ended all.
   void blame(const LaunchedWorker& culprit) { culprit_ = &culprit; }
+  /// The rendezvous of an elastic group ended all. `cause`: without a full stop.
+  void set_verdict(int exit_code, std::string cause) { verdict_ = {exit_code, std::move(cause)}; }
   /// It lost another one. The first of them stands for the others.
   void add_victim(const LaunchedWorker& victim) {
     if (first_victim_ == nullptr) first_victim_ = &victim;
@@ -35,7 +37,7 @@ class LaunchOutcome {
   /// The sentence about a loss; empty: it has been told.
   [[nodiscard]] std::string tell(std::size_t loss);
 
-  [[nodiscard]] bool has_culprit() const { return culprit_ != nullptr; }
+  [[nodiscard]] bool has_culprit() const { return culprit_ != nullptr || verdict_.exit_code != 0; }
   [[nodiscard]] bool servers_overdue() const { return servers_overdue_; }
   /// The signal that ended it; 0: none.
   [[nodiscard]] int interrupted_by() const { return interrupted_by_; }
@@ -57,11 +59,17 @@ class LaunchOutcome {
     bool told = false;
   };
 
+  struct Verdict {
+    int exit_code = 0;  // 0: there is none
+    std::string cause;
+  };
+
   [[nodiscard]] bool stopped_uncleanly(const LaunchedWorker& process) const;
 
   const LaunchedWorker* culprit_ = nullptr;
   const LaunchedWorker* first_victim_ = nullptr;
   const LaunchedWorker* failed_evaluator_ = nullptr;
+  Verdict verdict_;
   std::string unresponsive_;
   std::vector<Loss> losses_;
   int interrupted_by_ = 0;

@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "core/stop_signal.h"
 #include "core/text.h"
+#include "launcher/launch_rendezvous.h"
 
 namespace troupe {
 namespace {
@@ -27,18 +28,27 @@ std::string task_name(LaunchRole role, int index) {
 }
 
 bool LaunchPolicy::is_dispensable(LaunchRole role, int index) const {
-  return role == LaunchRole::worker && index != 0 && terms_.servers > 0;
+  if (role != LaunchRole::worker) return false;
+  return terms_.elastic != nullptr ? has_state_ : index != 0 && terms_.servers > 0;
+}
+
+bool LaunchPolicy::is_lost(LaunchRole role, int index, const ChildEnd& end) const {
+  return is_dispensable(role, index) &&
+         (terms_.elastic != nullptr ? is_loss(end) : reads_as_lost(end));
 }
 
 Consequence LaunchPolicy::on_end(LaunchRole role, int index, const ChildEnd& end) {
   if (!end.failed()) {
-    if (role == LaunchRole::worker && index == 0) chief_is_done_ = true;
+    if (role == LaunchRole::worker && (index == 0 || terms_.elastic != nullptr)) is_done_ = true;
     return Consequence::none;
   }
   if (role == LaunchRole::evaluator) return Consequence::bystander;
-  if (is_dispensable(role, index) && reads_as_lost(end)) {
-    if (chief_is_done_ || restarts_of(index) >= terms_.restarts) return Consequence::lost;
-    ++restarts_[index];
+  if (is_lost(role, index, end)) {
+    const bool elastic = terms_.elastic != nullptr;
+    const int used = elastic ? terms_.elastic->used() + expected_ : restarts_[index];
+    const int most = elastic ? terms_.elastic->most() : terms_.restarts;
+    if (is_done_ || used >= most) return Consequence::lost;
+    ++(elastic ? expected_ : restarts_[index]);
     return Consequence::start_again;
   }
   if (end.signal == 0) {
@@ -47,13 +57,21 @@ Consequence LaunchPolicy::on_end(LaunchRole role, int index, const ChildEnd& end
   return terms_.servers > 0 ? Consequence::await_echo : Consequence::stop;
 }
 
-int LaunchPolicy::restarts_of(int rank) const {
+void LaunchPolicy::on_start_again() {
+  if (terms_.elastic == nullptr) return;
+  --expected_;
+  terms_.elastic->count_worker();
+}
+
+std::string LaunchPolicy::restart_text(int rank) const {
+  if (terms_.elastic != nullptr)
+    return text(terms_.elastic->used() + expected_, " of ", terms_.elastic->most());
   const auto found = restarts_.find(rank);
-  return found == restarts_.end() ? 0 : found->second;
+  return text(found == restarts_.end() ? 0 : found->second, " of ", terms_.restarts);
 }
 
 Closing LaunchPolicy::closing(int workers, int servers) const {
-  if (!chief_is_done_ || terms_.servers == 0) return Closing::unlimited;
+  if (!is_done_ || terms_.servers == 0) return Closing::unlimited;
   if (workers == 0 && servers > 0) return Closing::servers_overdue;
   if (servers == 0 && workers > 0) return Closing::workers_overdue;
   return Closing::unlimited;
@@ -61,7 +79,7 @@ Closing LaunchPolicy::closing(int workers, int servers) const {
 
 int LaunchPolicy::order_of_cause(LaunchRole role, int index, const ChildEnd& end) const {
   if (role == LaunchRole::evaluator) return 4;
-  if (is_dispensable(role, index) && reads_as_lost(end)) return 3;
+  if (is_lost(role, index, end)) return 3;
   if (end.signal != 0) return 0;
   return end.code == kExitPeerLost ? 2 : 1;
 }

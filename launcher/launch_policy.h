@@ -3,13 +3,14 @@
 //
 // Without parameter servers all workers are needed: the first failure ends all. With them
 // the chief (rank 0) and the servers are needed; any other worker may be lost, and training goes on
-// without it.
+// without it. In an elastic group any worker may be, once one of them holds the state.
 #pragma once
 
 #include <map>
 #include <string>
 
 #include "launcher/launch_child.h"
+#include "launcher/launch_restarts.h"
 
 namespace troupe {
 
@@ -22,7 +23,8 @@ enum class LaunchRole { worker, server, evaluator, node };
 struct LaunchTerms {
   int workers = 1;
   int servers = 0;
-  int restarts = 0;  // of each worker
+  int restarts = 0;                  // of each worker
+  RestartPolicy* elastic = nullptr;  // of an elastic group: the restarts of the whole run
 };
 
 /// What one end means.
@@ -49,9 +51,14 @@ class LaunchPolicy {
 
   /// A process ended while nothing was being stopped.
   [[nodiscard]] Consequence on_end(LaunchRole role, int index, const ChildEnd& end);
-  /// How often a worker has been started again.
-  [[nodiscard]] int restarts_of(int rank) const;
-  [[nodiscard]] bool chief_is_done() const { return chief_is_done_; }
+  /// A worker of an elastic group holds the state.
+  void on_state() { has_state_ = true; }
+  /// A worker is started again, as was decided.
+  void on_start_again();
+  /// "1 of 3": which restart of the worker, or of an elastic run, comes next, or came.
+  [[nodiscard]] std::string restart_text(int rank) const;
+  /// The chief ended well; in an elastic group, any worker.
+  [[nodiscard]] bool training_is_done() const { return is_done_; }
   /// `workers`, `servers`: how many still run.
   [[nodiscard]] Closing closing(int workers, int servers) const;
 
@@ -61,9 +68,12 @@ class LaunchPolicy {
 
  private:
   [[nodiscard]] bool is_dispensable(LaunchRole role, int index) const;
+  [[nodiscard]] bool is_lost(LaunchRole role, int index, const ChildEnd& end) const;
 
   LaunchTerms terms_;
-  bool chief_is_done_ = false;
+  bool has_state_ = false;
+  bool is_done_ = false;
+  int expected_ = 0;             // that an elastic run is about to start again
   std::map<int, int> restarts_;  // by rank
 };
 

@@ -159,7 +159,9 @@ LaunchedWorker& LaunchProcesses::make(LaunchRole role, int index) {
   return *processes_.back();
 }
 
-void LaunchProcesses::start_all(const std::string& program, GroupStart start_of_group) {
+void LaunchProcesses::start_all(const std::string& program, GroupStart start_of_group,
+                                LaunchRendezvous* rounds) {
+  rounds_ = rounds;
   const Environment own = process_environment();
   const auto secret =
       start_of_group.secret ? start_of_group.secret : launch_secret(options_.secret_file, own);
@@ -188,16 +190,25 @@ void LaunchProcesses::start_all(const std::string& program, GroupStart start_of_
 }
 
 void LaunchProcesses::start(LaunchedWorker& process, int listen_fd) {
+  UniqueFd line;
+  if (rounds_ != nullptr && process.role() == LaunchRole::worker)
+    line = rounds_->open_line(process.index());
+  start(process, listen_fd, line.get(), /*joins=*/false);
+}
+
+void LaunchProcesses::start(LaunchedWorker& process, int listen_fd, int rounds_fd, bool joins) {
+  const WorkerPlace place{process.index(), listen_fd, progress_fd_, rounds_fd, joins};
   const Environment variables =
       process.role() == LaunchRole::evaluator ? evaluator_environment(environment_.variables)
       : process.role() == LaunchRole::server
           ? server_environment(environment_.variables, process.index(), listen_fd)
-          : worker_environment(environment_.variables, process.index(), listen_fd, progress_fd_);
+          : worker_environment(environment_.variables, place);
   ChildStart start;
   start.program = program_;
   start.command = options_.command;
   start.environment = &variables;
   start.inherit_fd = listen_fd;
+  start.rounds_fd = rounds_fd;
   if (process.role() != LaunchRole::evaluator) start.secret_fd = secret_.get();
   if (process.role() == LaunchRole::worker) start.progress_fd = progress_fd_;
   process.start(start);
@@ -216,7 +227,14 @@ void LaunchProcesses::announce(int usable_cores) const {
 
 void LaunchProcesses::start_again(int rank) {
   expected_again_.erase(rank);
-  start(make(LaunchRole::worker, rank), -1);
+  if (rounds_ == nullptr) return start(make(LaunchRole::worker, rank), -1);
+  const LaunchListener listener;
+  const UniqueFd line = rounds_->open_line_to_join(rank, {kLoopback, listener.port()});
+  start(make(LaunchRole::worker, rank), listener.fd(), line.get(), /*joins=*/true);
+}
+
+void LaunchProcesses::kill_worker(int rank) const {
+  if (const LaunchedWorker* process = last_of(rank)) process->signal(SIGKILL);
 }
 
 std::vector<LaunchedWorker*> LaunchProcesses::reap() {
@@ -250,6 +268,13 @@ void LaunchProcesses::sweep_strays() const {
     if (!found) return;
     poll(nullptr, 0, 1);
   }
+}
+
+const LaunchedWorker* LaunchProcesses::last_of(int rank) const {
+  const LaunchedWorker* last = nullptr;
+  for (const auto& process : processes_)
+    if (process->role() == LaunchRole::worker && process->index() == rank) last = process.get();
+  return last;
 }
 
 int LaunchProcesses::running(LaunchRole role) const {

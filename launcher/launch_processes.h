@@ -15,6 +15,7 @@
 #include "launcher/launch_guard.h"
 #include "launcher/launch_output.h"
 #include "launcher/launch_policy.h"
+#include "launcher/launch_rendezvous.h"
 #include "launcher/launch_start.h"
 #include "launcher/launch_worker.h"
 #include "report/progress_block.h"
@@ -33,8 +34,8 @@ class LaunchProcesses {
                   LaunchConsole& console, std::function<void()> on_closed);
 
   /// Renames the logs of a former run, opens new ones and starts `program` as all of this machine's
-  /// processes. Throws: ConfigError, EnvironmentError.
-  void start_all(const std::string& program, GroupStart start);
+  /// processes. `rounds` of an elastic group outlives them. Throws: ConfigError, EnvironmentError.
+  void start_all(const std::string& program, GroupStart start, LaunchRendezvous* rounds = nullptr);
   /// A worker that ended is to be started again.
   void expect_again(int rank) { expected_again_.insert(rank); }
   /// Another process for a worker that ended. Throws: EnvironmentError.
@@ -43,6 +44,8 @@ class LaunchProcesses {
   [[nodiscard]] std::vector<LaunchedWorker*> reap();
   /// To the process groups of all that run.
   void signal(int number) const;
+  /// SIGKILL to the worker's, if it runs.
+  void kill_worker(int rank) const;
   /// Reads on where the console was full and is no longer.
   void resume() const;
   /// Gives up what may still come from streams that stay open.
@@ -55,6 +58,8 @@ class LaunchProcesses {
   [[nodiscard]] const std::vector<std::unique_ptr<LaunchedWorker>>& all() const {
     return processes_;
   }
+  /// The latest process of a worker; null: there is none.
+  [[nodiscard]] const LaunchedWorker* last_of(int rank) const;
   [[nodiscard]] int running(LaunchRole role) const;
   [[nodiscard]] int trainers_running() const;  // workers and servers
   [[nodiscard]] bool streams_open() const;
@@ -65,6 +70,7 @@ class LaunchProcesses {
   void make_all(int first_rank);
   LaunchedWorker& make(LaunchRole role, int index);
   void start(LaunchedWorker& process, int listen_fd);
+  void start(LaunchedWorker& process, int listen_fd, int rounds_fd, bool joins);
   void announce(int usable_cores) const;
 
   boost::asio::io_context& io_;
@@ -75,6 +81,7 @@ class LaunchProcesses {
   std::string program_;
   LaunchEnvironment environment_;
   int progress_fd_ = -1;
+  LaunchRendezvous* rounds_ = nullptr;
   std::set<int> expected_again_;  // ranks
   UniqueFd secret_;               // sealed; of all workers and servers
   std::vector<std::unique_ptr<LaunchedWorker>> processes_;

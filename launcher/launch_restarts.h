@@ -28,6 +28,8 @@ class RestartPolicy {
 
   /// The pause before the next start, which this counts; unset: there is none.
   [[nodiscard]] std::optional<Milliseconds> after(const GroupEnd& end, Milliseconds lived);
+  /// One worker is started again.
+  void count_worker() { ++used_; }
   [[nodiscard]] int most() const { return most_; }
   [[nodiscard]] int used() const { return used_; }
 

@@ -16,8 +16,8 @@ GroupStart start_here(const LaunchOptions& options, std::uint64_t generation) {
   GroupStart start;
   start.generation = generation;
   start.world_size = options.workers;
-  for (int i = 0; i < std::max(1, options.servers); ++i)
-    start.listeners.push_back(std::make_unique<LaunchListener>());
+  const int listening = options.min_workers > 0 ? options.workers : std::max(1, options.servers);
+  for (int i = 0; i < listening; ++i) start.listeners.push_back(std::make_unique<LaunchListener>());
   start.chief_port = start.listeners.front()->port();
   return start;
 }

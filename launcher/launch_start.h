@@ -3,14 +3,24 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "distributed/elastic/step_losses.h"
 #include "launcher/launch.h"
 #include "launcher/launch_listener.h"
+#include "launcher/launch_restarts.h"
 
 namespace troupe {
+
+/// What an elastic run keeps from one start of its group to the next.
+struct ElasticRun {
+  RestartPolicy* restarts = nullptr;  // a worker that is started again takes one, too
+  StepLosses* losses = nullptr;
+  std::function<std::uint64_t()> next_generation;  // of a round
+};
 
 struct GroupStart {
   std::uint64_t generation = 0;
@@ -21,8 +31,10 @@ struct GroupStart {
   std::uint16_t chief_port = 0;
   std::shared_ptr<const Secret> secret = nullptr;  // of this start; null: this launcher's to make
   int progress_fd = -1;                            // of this machine's workers (launch_screen.h)
-  /// Of the servers, or of the chief; empty where neither runs on this machine.
+  /// Of the servers, of the chief, or of all workers of an elastic group; empty where none of them
+  /// runs on this machine.
   std::vector<std::unique_ptr<LaunchListener>> listeners = {};
+  ElasticRun elastic = {};  // nulls: the group is not elastic
 };
 
 /// A later start of the same job has a larger number. `former`: that of the last one; 0: none.

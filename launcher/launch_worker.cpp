@@ -56,7 +56,7 @@ LaunchedWorker::LaunchedWorker(boost::asio::io_context& io, Role role, int index
       index_(index),
       prefix_(std::move(prefix)),
       log_path_(std::move(log_path)),
-      log_fd_(open_log(log_path_)),
+      log_(open_log(log_path_)),
       outlets_(std::move(outlets)),
       out_(io, outlets_.out, [this](std::string_view line) { take_line(*outlets_.out, line); }),
       err_(io, outlets_.err, [this](std::string_view line) { take_line(*outlets_.err, line); }) {}
@@ -66,7 +66,6 @@ LaunchedWorker::~LaunchedWorker() {
     signal(SIGKILL);
     reap();
   }
-  if (log_fd_ >= 0) close(log_fd_);
 }
 
 int LaunchedWorker::open_stream(Stream& stream) {
@@ -129,7 +128,9 @@ void LaunchedWorker::read(Stream& stream) {
         stream.lines.finish();
         stream.descriptor.close();
         outlets_.on_output();
-        if (--open_streams_ == 0) outlets_.on_closed();
+        if (--open_streams_ > 0) return;
+        log_.reset();  // of a run with many restarts not one stays open for each
+        outlets_.on_closed();
       });
 }
 
@@ -153,6 +154,7 @@ void LaunchedWorker::close_streams() {
     stream->descriptor.close();
   }
   open_streams_ = 0;
+  log_.reset();
 }
 
 void LaunchedWorker::take_line(OutputSink& sink, std::string_view line) {
@@ -167,7 +169,7 @@ void LaunchedWorker::take_line(OutputSink& sink, std::string_view line) {
   sink.append(line.substr(0, repeated == 0 ? 0 : kLogHeadBytes));
   sink.append(line.substr(repeated == 0 ? 0 : kLogHeadBytes + repeated));
   sink.append("\n");
-  if (log_fd_ >= 0) write_log(line);
+  if (log_.get() >= 0) write_log(line);
   if (last_lines_.size() == kLastLines) last_lines_.pop_front();
   last_lines_.emplace_back(line.substr(0, kKeptLineBytes));
 }
@@ -176,14 +178,12 @@ void LaunchedWorker::write_log(std::string_view line) {
   const std::string whole = std::string(line) + '\n';
   std::size_t written = 0;
   while (written < whole.size()) {
-    const ssize_t count = write(log_fd_, whole.data() + written, whole.size() - written);
+    const ssize_t count = write(log_.get(), whole.data() + written, whole.size() - written);
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) {  // the run is worth more than its log
       outlets_.err->append(
           text("troupe: the log of ", name(), " ends here: ", std::strerror(errno), ".\n"));
-      close(log_fd_);
-      log_fd_ = -1;
-      return;
+      return log_.reset();
     }
     written += static_cast<std::size_t>(count);
   }

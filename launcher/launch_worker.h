@@ -14,6 +14,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/unique_fd.h"
 #include "launcher/launch_child.h"
 #include "launcher/launch_output.h"
 #include "launcher/launch_policy.h"
@@ -89,7 +90,7 @@ class LaunchedWorker {
   int index_;
   std::string prefix_;
   std::string log_path_;
-  int log_fd_ = -1;
+  UniqueFd log_;
   Outlets outlets_;
   Stream out_;
   Stream err_;

@@ -4,11 +4,14 @@
 #include <torch/utils.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "core/check.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "hooks/replica_driver.h"
+#include "hooks/step_weights.h"
 #include "servers/server_pace.h"
 #include "servers/tensors/served_parameters.h"
 #include "servers/tensors/server_exchange.h"
@@ -27,6 +30,7 @@ struct SharedUpdate {
   detail::ServerExchange exchange;
   bool push_brings_values = false;                   // else the next step does
   int workers_in_sync = 1;                           // that make one update together
+  bool trains = false;                               // the step under way is one of training
   const std::vector<NamedTensor>* newest = nullptr;  // replica 0's
 };
 
@@ -64,6 +68,12 @@ class PushedUpdate final : public detail::OverlappedSum {
   }
   void step(const std::string& name, torch::optim::Optimizer& optimizer,
             const std::vector<NamedTensor>& parameters) override {
+    if (weight_) {
+      const at::Tensor total =
+          torch::full({1}, *std::exchange(weight_, std::nullopt), torch::kFloat64);
+      OverlappedSum::sum(total, "weights of a push");
+      if (is_first()) shared_.exchange.set_weight(total.item<double>());
+    }
     if (is_first()) {
       shared_.exchange.push(name, optimizer);
       shared_.newest = &parameters;
@@ -74,7 +84,7 @@ class PushedUpdate final : public detail::OverlappedSum {
     meet("the values of a push");
   }
   void sum(const at::Tensor& flat, const std::string& what) override {
-    if (shared_.workers_in_sync > 1) {
+    if (needs_others()) {
       throw ConfigError(text(what, ": it needs a sum over ", shared_.workers_in_sync,
                              " workers, which no process has with synchronous parameter servers."),
                         "use --strategy multi-worker, one worker with several --replicas, or "
@@ -82,9 +92,15 @@ class PushedUpdate final : public detail::OverlappedSum {
     }
     OverlappedSum::sum(flat, what);
   }
+  /// By the servers.
+  [[nodiscard]] bool divides_later() const override { return needs_others(); }
+  void take_weight(double weight) override { weight_ = weight; }
 
  private:
+  [[nodiscard]] bool needs_others() const { return shared_.trains && shared_.workers_in_sync > 1; }
+
   SharedUpdate& shared_;
+  std::optional<double> weight_;  // of the next push; see take_weight()
 };
 
 const StrategyOptions& checked(const StrategyOptions& options) {
@@ -131,7 +147,8 @@ class ParameterServerStrategy final : public Strategy {
 
   [[nodiscard]] std::vector<StepResult> run(const Step& step, TrainState& state,
                                             const DistributedBatch& batch, Phase phase) override {
-    if (phase != Phase::train) return replicas_.run(step, state, batch, phase);
+    shared_.trains = phase == Phase::train;
+    if (!shared_.trains) return replicas_.run(step, state, batch, phase);
     return detail::sharing_failure(*this, [&] { return train(step, state, batch); });
   }
 
@@ -150,6 +167,25 @@ class ParameterServerStrategy final : public Strategy {
   detail::LocalReplicas replicas_;
 };
 
+/// What a worker of several can say is the mean over its own examples, or what has weights there.
+void say_own_means(const TrainState& state, std::int64_t global_examples, std::int64_t examples,
+                   std::vector<StepResult>& results) {
+  std::optional<double> weight;
+  for (const auto& replica : state.replicas) {
+    const auto own = detail::ReplicaDriver(*replica).undivided_weight();
+    if (own) weight = weight.value_or(0) + *own;
+  }
+  const auto divisor = static_cast<double>(global_examples);
+  for (StepResult& result : results) {
+    if (weight) {
+      detail::redivide(result, divisor, *weight);
+    } else if (examples != 0 && examples != global_examples) {
+      const double share = divisor / static_cast<double>(examples);
+      for (auto& [name, loss] : result.losses) loss = loss * share;
+    }
+  }
+}
+
 std::vector<StepResult> ParameterServerStrategy::train(const Step& step, TrainState& state,
                                                        const DistributedBatch& batch) {
   pace_.take_step();
@@ -164,12 +200,7 @@ std::vector<StepResult> ParameterServerStrategy::train(const Step& step, TrainSt
   shared_.exchange.begin_batch(examples, own.global_examples);
   auto results = replicas_.run(step, state, own, Phase::train);
   pace_.end_step();
-  if (examples == 0 || examples == own.global_examples) return results;
-  // What a worker can say is the mean over its own examples.
-  const double share = static_cast<double>(own.global_examples) / static_cast<double>(examples);
-  for (StepResult& result : results) {
-    for (auto& [name, loss] : result.losses) loss = loss * share;
-  }
+  say_own_means(state, own.global_examples, examples, results);
   return results;
 }
 

@@ -78,8 +78,8 @@ std::string examples_of(const DistributedBatch& batch, const TreeCut::Node& node
     const Share share = plan.share(batch.step, i);
     for (std::int64_t k = 0; k < share.count; ++k) {
       if (++count > kMost) return text(", examples ", numbers, " ...");
-      numbers += text(numbers.empty() ? "" : ", ",
-                      order[static_cast<std::size_t>(share.offset + k)]);
+      numbers +=
+          text(numbers.empty() ? "" : ", ", order[static_cast<std::size_t>(share.offset + k)]);
     }
   }
   return numbers.empty() ? ", no examples" : text(", examples ", numbers);
@@ -244,8 +244,7 @@ class MultiWorker final : public Strategy {
   }
 
   [[nodiscard]] ElasticGroup::Events events() {
-    return {[this] { on_round(); },
-            [this](Readiness& mine, int lost) { describe(mine, lost); }};
+    return {[this] { on_round(); }, [this](Readiness& mine, int lost) { describe(mine, lost); }};
   }
 
   void begin_elastic() {
@@ -300,8 +299,9 @@ class MultiWorker final : public Strategy {
     const ReplicaRange mine = hosted();
     if (batch.range() == mine) return replicas_.run(step, state, batch, phase);
     if (!batch.source) {
-      throw ConfigError("a batch that was made by hand has not the virtual replicas of this worker.",
-                        "in an elastic group, give the strategy batches of a DistributedDataset.");
+      throw ConfigError(
+          "a batch that was made by hand has not the virtual replicas of this worker.",
+          "in an elastic group, give the strategy batches of a DistributedDataset.");
     }
     const DistributedBatch again = StepSource::read(batch.source, batch.epoch, batch.step, mine);
     return replicas_.run(step, state, again, phase);

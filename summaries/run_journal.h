@@ -9,8 +9,11 @@
 //    "parameters":[{"name":"conv1.weight","shape":[8,1,5,5],"count":200,"trained":true}]}
 //   {"event":"save","time":...,"step":100,"checkpoint":"model.ckpt-100","seconds":0.01}
 //   {"event":"lost","time":...,"step":220,"task":"worker/2","reason":"connection closed without a
-//   goodbye"}
-//   {"event":"joined","time":...,"step":230,"task":"worker/2"}
+//   goodbye","seconds":0.04}
+//   {"event":"joined","time":...,"step":230,"task":"worker/2","seconds":0.03}
+//
+// "seconds": for how long an elastic group stood still; other groups have none.
+//
 //   {"event":"end","time":...,"step":471,"reason":"global step 471 has reached
 //   max_steps","exit_code":0}
 //

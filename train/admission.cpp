@@ -1,31 +1,53 @@
 #include "train/admission.h"
 
+#include "core/log.h"
+#include "distributed/elastic/elastic_group.h"
+
 namespace troupe::detail {
 namespace {
 
-constexpr char kRun[] = "run";
+constexpr char kRun[] = "run";  // what a run knows beside what a checkpoint holds
 
 }  // namespace
 
-void share_run(Strategy& strategy, const TrainState& state, const DataIdentity& data,
-               const RunUnderWay& run) {
-  RunSnapshot snapshot = capture(strategy, state, data);
-  if (strategy.is_chief()) {
-    snapshot.facts[kRun] = {{"began_at", run.began_at}};
-    if (run.saved_step) snapshot.facts[kRun]["saved_step"] = *run.saved_step;
-  }
-  (void)copy_to_all(strategy, snapshot);
+void Admission::enter(const DataIdentity& data) {
+  data_ = data;
+  ElasticGroup* const group = strategy_.elastic();
+  has_joined_ = group != nullptr && group->is_joining();
+  if (!has_joined_) return;
+  group->enter([this] { take(); });
+  log_info("joined the run after step ", state_.step);
 }
 
-RunUnderWay take_run(Strategy& strategy, TrainState& state, const DataIdentity& data) {
+std::int64_t Admission::began_at() {
+  if (!began_at_) began_at_ = state_.step;
+  return *began_at_;
+}
+
+bool Admission::is_wished() const {
+  return strategy_.elastic() != nullptr && strategy_.elastic()->joiners_wait();
+}
+
+void Admission::admit(std::optional<std::int64_t> saved) {
+  strategy_.elastic()->admit([this, saved] {
+    RunSnapshot snapshot = capture(strategy_, state_, data_);
+    if (strategy_.is_chief()) {
+      snapshot.facts[kRun] = {{"began_at", began_at()}};
+      if (saved) snapshot.facts[kRun]["saved_step"] = *saved;
+    }
+    (void)copy_to_all(strategy_, snapshot);
+  });
+}
+
+/// The other side of admit().
+void Admission::take() {
   // All of it first: until then a loss leaves the state as it is.
-  const RunSnapshot snapshot = copy_to_all(strategy, {});
-  restore_copy(strategy, state, data, snapshot);
+  const RunSnapshot snapshot = copy_to_all(strategy_, {});
+  restore_copy(strategy_, state_, data_, snapshot);
   const nlohmann::json& told = snapshot.facts.at(kRun);
-  RunUnderWay run;
-  run.began_at = told.at("began_at").get<std::int64_t>();
-  if (told.contains("saved_step")) run.saved_step = told.at("saved_step").get<std::int64_t>();
-  return run;
+  began_at_ = told.at("began_at").get<std::int64_t>();
+  saved_step_.reset();
+  if (told.contains("saved_step")) saved_step_ = told.at("saved_step").get<std::int64_t>();
 }
 
 }  // namespace troupe::detail

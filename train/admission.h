@@ -11,17 +11,38 @@
 
 namespace troupe::detail {
 
-/// What a run knows beside what a checkpoint holds.
-struct RunUnderWay {
-  std::int64_t began_at = 0;               // the step from which options.steps count
-  std::optional<std::int64_t> saved_step;  // of the newest checkpoint
-};
+/// A worker's part in it, on either side. In a group that is not elastic nobody waits.
+class Admission {
+ public:
+  /// Both outlive it.
+  Admission(Strategy& strategy, TrainState& state) : strategy_(strategy), state_(state) {}
 
-/// What those that hold the state do for those that come.
-/// Collective: yes, with take_run() on the others.  Throws: as capture(); NetError.
-void share_run(Strategy& strategy, const TrainState& state, const DataIdentity& data,
-               const RunUnderWay& run);
-/// Throws: as restore(); NetError.
-[[nodiscard]] RunUnderWay take_run(Strategy& strategy, TrainState& state, const DataIdentity& data);
+  /// Where a run begins: a worker that joins one under way waits here, and has its state then.
+  /// Throws: as restore(); what ElasticGroup::enter throws.
+  void enter(const DataIdentity& data);
+  /// Whether this worker has joined a run under way: the others have begun long ago.
+  [[nodiscard]] bool has_joined() const { return has_joined_; }
+  /// Of the newest checkpoint, as those said who let this worker in.
+  [[nodiscard]] std::optional<std::int64_t> saved_step() const { return saved_step_; }
+  /// The step after which the run has begun, which options.steps count from: the present one, when
+  /// this is first called, but where this worker has joined.
+  [[nodiscard]] std::int64_t began_at();
+
+  /// Whether somebody waits; workers may differ.  Blocks: no.
+  [[nodiscard]] bool is_wished() const;
+  /// Lets in who waits, at the edge of a step. `saved`: the newest checkpoint's step.
+  /// Collective: what all have agreed on.  Throws: as capture().
+  void admit(std::optional<std::int64_t> saved);
+
+ private:
+  void take();
+
+  Strategy& strategy_;
+  TrainState& state_;
+  DataIdentity data_;
+  std::optional<std::int64_t> began_at_;
+  std::optional<std::int64_t> saved_step_;
+  bool has_joined_ = false;
+};
 
 }  // namespace troupe::detail

@@ -110,7 +110,8 @@ Actions CallbackList::chiefs_actions(const StepRange& steps, const Clock& clock)
   return stock;
 }
 
-void CallbackList::lead(const Clock& clock, RunControl& run) {
+bool CallbackList::lead(const Clock& clock, RunControl& run) {
+  if (std::exchange(leads_, true)) return false;
   status_ = open_status_server(strategy_, options_);
   Actions begun = chiefs_actions({run.step(), last_step_}, clock);
   acting_.insert(acting_.begin(), begun.begin(), begun.end());
@@ -121,12 +122,14 @@ void CallbackList::lead(const Clock& clock, RunControl& run) {
   }
   for (const auto& action : begun) action->begin();
   for (const auto& action : begun) action->ready(run);
+  return true;
 }
 
 void CallbackList::complete_late(const StepRange& steps, const Clock& clock) {
   last_step_ = steps.last;
   Actions stock;
-  if (strategy_.is_chief()) stock = chiefs_actions(steps, clock);
+  leads_ = strategy_.is_chief();
+  if (leads_) stock = chiefs_actions(steps, clock);
   if (auto sink = options_.progress ? launcher_sink() : nullptr) {
     stock.push_back(std::make_shared<ProgressReporter>(strategy_.rank(), steps.last, clock,
                                                        std::vector<ProgressSink>{std::move(sink)}));

@@ -31,8 +31,9 @@ class CallbackList {
   void complete(const StepRange& steps, const Clock& clock);
   /// The same for a worker that joins a run under way.  Collective: no.
   void complete_late(const StepRange& steps, const Clock& clock);
-  /// This worker is the chief from now on: what only the chief has begins, after `run`'s step.
-  void lead(const Clock& clock, RunControl& run);
+  /// This worker is the chief: what only the chief has begins, after `run`'s step, and it is true;
+  /// false: it was the chief before.
+  bool lead(const Clock& clock, RunControl& run);
 
   /// The steps begin. Without this call end() does nothing.
   void ready(RunControl& run);
@@ -60,6 +61,7 @@ class CallbackList {
   std::int64_t last_step_ = 0;            // if nobody stops it
   std::int64_t seen_step_ = 0;            // the last one, or the one before the first
   bool ready_ = false;
+  bool leads_ = false;  // has what only the chief has
 };
 
 }  // namespace troupe::detail

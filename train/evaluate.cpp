@@ -91,7 +91,11 @@ Report reduce_report(Strategy& strategy, TrainState& state, const LossMeter& met
   }
   sum_by_name(strategy, report.losses, sums);
   for (std::size_t i = 0; i < losses.size(); ++i) {
-    report.losses[i].second /= static_cast<double>(losses[i].examples);
+    report.losses[i].second =
+        LossSum{losses[i].name, report.losses[i].second, losses[i].weight}.mean();
+    if (losses[i].weight != static_cast<double>(report.examples)) {
+      report.weights.emplace_back(losses[i].name, losses[i].weight);
+    }
   }
   metrics.set_sums(sums);
   report.metrics = metrics.compute();

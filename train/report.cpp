@@ -30,6 +30,7 @@ std::string to_line(const Report& report) {
 nlohmann::ordered_json to_json(const Report& report) {
   nlohmann::ordered_json json;
   for (const auto& [name, value] : report.losses) json[name] = value;
+  for (const auto& [name, value] : report.weights) json[name + "/weight"] = number(value);
   for (const MetricValue& metric : report.metrics) json[metric.name] = metric.value;
   for (const MetricValue& metric : report.metrics) {
     for (const auto& [name, value] : metric.sums) {

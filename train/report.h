@@ -16,7 +16,8 @@ namespace troupe {
 struct Report {
   Phase phase = Phase::test;
   std::int64_t examples = 0;  // each counted once
-  LossValues losses;          // means over examples
+  LossValues losses;          // means over examples, or what has weights
+  LossValues weights;         // of a loss whose weights do not add up to `examples`: their sum
   std::vector<MetricValue> metrics;
   double seconds = 0;
 };
@@ -25,7 +26,8 @@ struct Report {
 [[nodiscard]] std::string to_line(const Report& report);
 
 /// Losses and metrics under their names, metrics' sums beside them:
-/// {"loss": 0.04, "accuracy": 0.98, "correct": 9800, "examples": 10000}. A sum whose name is taken
+/// {"loss": 0.04, "accuracy": 0.98, "correct": 9800, "examples": 10000}. A loss that is no mean
+/// over the report's examples has what it was divided by: "loss/weight". A sum whose name is taken
 /// is preceded by its metric's: "top5/correct". So is a metric's own "examples", unless it is the
 /// report's: an accuracy over tokens has "accuracy/examples". Whole numbers are written as such,
 /// infinity and NaN, which JSON lacks, as null.

@@ -100,13 +100,12 @@ void RunRecord::lead() {
 }
 
 void RunRecord::changed(std::int64_t step, const GroupChange& change) {
-  for (const std::string& task : change.left)
-    write("lost", {{"step", step}, {"task", task}, {"reason", change.cause}});
-  for (const std::string& task : change.came) write("joined", {{"step", step}, {"task", task}});
-  write("round", {{"step", step},
-                  {"round", change.round},
-                  {"tasks", change.tasks},
-                  {"seconds", change.seconds}});
+  for (const std::string& task : change.left) {
+    write("lost",
+          {{"step", step}, {"task", task}, {"reason", change.cause}, {"seconds", change.seconds}});
+  }
+  for (const std::string& task : change.came)
+    write("joined", {{"step", step}, {"task", task}, {"seconds", change.seconds}});
 }
 
 void RunRecord::saved(std::int64_t step, double seconds) {

@@ -8,7 +8,6 @@
 #include "core/log.h"
 #include "core/text.h"
 #include "core/trace.h"
-#include "distributed/elastic/elastic_group.h"
 #include "strategies/weight_comparison.h"
 
 namespace troupe::detail {
@@ -67,16 +66,7 @@ std::string TrainingLimits::reason(const TrainState& state) const {
 
 void StepClosing::open(const DataIdentity& data, const Clock& clock, SavingListeners listeners,
                        Checkpointer::OnSaved on_saved) {
-  data_ = data;
-  ElasticGroup* const group = strategy_.elastic();
-  has_joined_ = group != nullptr && group->is_joining();
-  if (has_joined_) group->enter([this] { run_ = take_run(strategy_, state_, data_); });
-  open_files(clock, std::move(listeners), std::move(on_saved));
-  if (!has_joined_) run_.began_at = state_.step;
-}
-
-void StepClosing::open_files(const Clock& clock, SavingListeners listeners,
-                             Checkpointer::OnSaved on_saved) {
+  admission_.enter(data);
   if (options_.model_dir.empty()) {
     if (listeners.empty()) return;
     throw ConfigError("saving listeners were given, and nothing is saved without model_dir.",
@@ -86,14 +76,15 @@ void StepClosing::open_files(const Clock& clock, SavingListeners listeners,
     held_signal_.emplace();
     return;
   }
-  checkpoints_.emplace(strategy_, state_, data_, options_, clock, std::move(listeners),
+  const bool joined = admission_.has_joined();
+  checkpoints_.emplace(strategy_, state_, data, options_, clock, std::move(listeners),
                        std::move(on_saved),
-                       has_joined_ ? Checkpointer::Begin::under_way : Checkpointer::Begin::resume);
-  if (has_joined_) checkpoints_->take_over(run_.saved_step);
+                       joined ? Checkpointer::Begin::under_way : Checkpointer::Begin::resume);
+  if (joined) checkpoints_->take_over(admission_.saved_step());
 }
 
 void StepClosing::begin(bool reached) {
-  if (has_joined_) return;  // to one that is over nobody is admitted
+  if (admission_.has_joined()) return;  // to one that is over nobody is admitted
   over_ = reached || agree(strategy_, {false, !stop_reason_.empty()}).stop;
 }
 
@@ -132,7 +123,7 @@ Wishes StepClosing::wishes(const Boundary& at) {
   mine.loss_not_finite = loss_not_finite_;
   mine.leaving = at.leaving ? 1 : 0;
   mine.save_anew = checkpoints_ && checkpoints_->has_lost_chief();
-  mine.admit = strategy_.elastic() != nullptr && strategy_.elastic()->joiners_wait();
+  mine.admit = admission_.is_wished();
   return mine;
 }
 
@@ -140,14 +131,8 @@ void StepClosing::close(const Boundary& at) {
   const Traced traced("boundary");
   const Wishes agreed = agree(strategy_, wishes(at));
   carry_out(at, agreed);
-  if (agreed.admit && !over_) admit();
-}
-
-void StepClosing::admit() {
-  strategy_.elastic()->admit([this] {
-    run_.saved_step = checkpoints_ ? checkpoints_->saved_step() : std::nullopt;
-    share_run(strategy_, state_, data_, run_);
-  });
+  if (agreed.admit && !over_)
+    admission_.admit(checkpoints_ ? checkpoints_->saved_step() : std::nullopt);
 }
 
 void StepClosing::carry_out(const Boundary& at, const Wishes& agreed) {
@@ -242,23 +227,20 @@ void StepClosing::finish(const TrainingLimits& limits) {
 }
 
 void StepClosing::release() {
-  if (checkpoints_) save_for_certain();
-  if (checkpoints_) checkpoints_->finish();
-  checkpoints_.reset();
-  held_signal_.reset();
-}
-
-/// A chief that is lost while it writes the last checkpoint leaves that to the next one.
-void StepClosing::save_for_certain() {
-  if (strategy_.elastic() == nullptr || spoiled_) return;
-  for (;;) {
+  // A chief that is lost while it writes the last checkpoint leaves that to the next one.
+  bool certain = !checkpoints_ || spoiled_ || strategy_.elastic() == nullptr;
+  while (!certain) {
     checkpoints_->wait();
     Wishes mine;
     mine.save_anew = checkpoints_->has_lost_chief();
-    if (!agree(strategy_, mine).save_anew) return;
+    certain = !agree(strategy_, mine).save_anew;
+    if (certain) break;
     checkpoints_->take_over(std::nullopt);
     checkpoints_->save(Checkpointer::Save::last);
   }
+  if (checkpoints_) checkpoints_->finish();
+  checkpoints_.reset();
+  held_signal_.reset();
 }
 
 std::string StepClosing::reason(const TrainingLimits& limits) const {

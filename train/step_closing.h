@@ -61,8 +61,8 @@ struct Wishes {
   const auto vote = [](bool wish) { return wish ? 1.0 : 0.0; };
   constexpr std::size_t kSignals = 6;  // where they begin
   std::array<double, kSignals + kStopSignals.size()> votes = {
-      vote(mine.save),      vote(mine.stop), vote(mine.loss_not_finite), 1.0 * mine.leaving,
-      vote(mine.save_anew), vote(mine.admit)};
+      vote(mine.save),    vote(mine.stop),      vote(mine.loss_not_finite),
+      1.0 * mine.leaving, vote(mine.save_anew), vote(mine.admit)};
   for (std::size_t i = 0; i < kStopSignals.size(); ++i)
     votes[kSignals + i] = vote(mine.signal == kStopSignals[i]);
   strategy.sum(Span<double>(votes.data(), votes.size()));
@@ -100,15 +100,13 @@ class StepClosing final : public RunControl {
   /// Before the first step: whether training is over by its limits, or an action wants no step.
   void begin(bool reached);
 
-  /// Whether this worker has joined a run under way: the others have begun long ago.
-  [[nodiscard]] bool has_joined() const { return has_joined_; }
-  /// The step from which options.steps count.
-  [[nodiscard]] std::int64_t began_at() const { return run_.began_at; }
+  /// Known after open().
+  [[nodiscard]] Admission& admission() { return admission_; }
 
   /// Every worker's wishes become everybody's: saves, or ends training, or does neither; lets in
-  /// who waits. Compares the workers' weights before a save and every options.check_weights_every steps.
-  /// Collective: yes.  Throws: CheckpointError; Stopped after a signal, when the state is saved;
-  /// NonFiniteError as the options say; DesyncError where some workers have left the loop;
+  /// who waits. Compares the workers' weights before a save and every options.check_weights_every
+  /// steps. Collective: yes.  Throws: CheckpointError; Stopped after a signal, when the state is
+  /// saved; NonFiniteError as the options say; DesyncError where some workers have left the loop;
   /// WeightsDiffer.
   void close(const Boundary& at);
   /// From here on check_losses() knows the losses. For a training that starts afresh.
@@ -145,10 +143,7 @@ class StepClosing final : public RunControl {
 
  private:
   [[nodiscard]] Wishes wishes(const Boundary& at);
-  void open_files(const Clock& clock, SavingListeners listeners, Checkpointer::OnSaved on_saved);
-  void save_for_certain();
   void carry_out(const Boundary& at, const Wishes& agreed);
-  void admit();
   void check_weights_if_due();
   [[noreturn]] void stop_by_signal(int signal);
   void await_chief_stop();
@@ -156,9 +151,7 @@ class StepClosing final : public RunControl {
   Strategy& strategy_;
   TrainState& state_;
   const TrainOptions& options_;
-  DataIdentity data_;
-  RunUnderWay run_;
-  bool has_joined_ = false;
+  Admission admission_{strategy_, state_};
   std::optional<Checkpointer> checkpoints_;
   std::optional<LossWatch> watch_;
   /// Beside parameter servers, of a worker that is not the chief: it has nothing to save, but

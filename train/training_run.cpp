@@ -152,7 +152,6 @@ class TrainingRun::Impl final : public TrainingEpochs {
   Reader reader_{*this};
   detail::TakenStep taken_{strategy_};
   Life life_ = Life::running;
-  bool leads_ = false;  // has what only the chief has
 };
 
 TrainingRun::Impl::Impl(Strategy& strategy, const Hooks& hooks, TrainState& state,
@@ -184,7 +183,7 @@ TrainingRun::Impl::Impl(Strategy& strategy, const Hooks& hooks, TrainState& stat
       {data_.train->examples(), options_.batch_size, options_.seed, counts.updates_per_step},
       clock_, std::move(callbacks.listeners),
       [this](std::int64_t step, double seconds) { record_.saved(step, seconds); });
-  limits_.emplace(options_, closing_.began_at(), counts);
+  limits_.emplace(options_, closing_.admission().began_at(), counts);
   if (factor) {
     schedule_.emplace(factor, state_);
   } else if (is_scheduled(options_.schedule)) {
@@ -194,7 +193,7 @@ TrainingRun::Impl::Impl(Strategy& strategy, const Hooks& hooks, TrainState& stat
     log_info("evaluations use averaged weights, --ema-decay ", options_.ema_decay);
   }
   const detail::StepRange range{state_.step, limits_->last_step()};
-  if (closing_.has_joined()) {
+  if (closing_.admission().has_joined()) {
     callbacks_.complete_late(range, clock_);
   } else {
     callbacks_.complete(range, clock_);
@@ -210,7 +209,6 @@ TrainingRun::Impl::Impl(Strategy& strategy, const Hooks& hooks, TrainState& stat
   if (!reached) callbacks_.ready(closing_);
   closing_.begin(reached);
   if (!reached) record_.start(strategy_, state_, limits_->last_step());
-  leads_ = strategy.is_chief();
   if (strategy.elastic() != nullptr) strategy.elastic()->start();
 }
 
@@ -219,10 +217,7 @@ void TrainingRun::Impl::follow_group() {
   if (strategy_.elastic() == nullptr) return;
   const std::vector<GroupChange> changes = strategy_.elastic()->take_changes();
   if (!strategy_.is_chief()) return;
-  if (!std::exchange(leads_, true)) {
-    record_.lead();
-    callbacks_.lead(clock_, closing_);
-  }
+  if (callbacks_.lead(clock_, closing_)) record_.lead();
   for (const GroupChange& change : changes) record_.changed(state_.step, change);
 }
 

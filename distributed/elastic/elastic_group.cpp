@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <iterator>
 
 #include "core/check.h"
 #include "core/log.h"
@@ -35,30 +34,31 @@ Cluster alone(const Cluster& told) {
   return cluster;
 }
 
-/// What every worker tells the others where a round begins.
-std::vector<std::byte> encode(std::uint64_t completed, bool holds,
-                              const std::vector<std::byte>& outcome) {
-  std::vector<std::byte> bytes(sizeof completed + 1);
-  std::memcpy(bytes.data(), &completed, sizeof completed);
-  bytes[sizeof completed] = static_cast<std::byte>(holds ? 1 : 0);
-  bytes.insert(bytes.end(), outcome.begin(), outcome.end());
-  return bytes;
+/// Of a round, as a process sees it that was told `first` when it started.
+Cluster cluster_of(const Round& round, const Cluster& first) {
+  Cluster cluster;
+  cluster.rank = round.rank;
+  cluster.members.clear();
+  for (const Round::Member& member : round.members)
+    cluster.members.push_back({member.task, std::nullopt});
+  cluster.members.front().address = round.members.front().address;
+  cluster.generation = round.generation;
+  cluster.on_this_machine = static_cast<int>(round.members.size());
+  cluster.evaluator = first.evaluator;
+  cluster.origin = first.origin;
+  return cluster;
 }
 
-struct Told {
-  std::uint64_t completed = 0;
-  bool holds = false;
-  Span<const std::byte> outcome;
-};
-
-Told decode(const std::vector<std::byte>& bytes) {
-  Told told;
-  constexpr std::size_t kHead = sizeof told.completed + 1;
-  TROUPE_CHECK(bytes.size() >= kHead);
-  std::memcpy(&told.completed, bytes.data(), sizeof told.completed);
-  told.holds = bytes[sizeof told.completed] != std::byte{0};
-  told.outcome = Span<const std::byte>(bytes.data() + kHead, bytes.size() - kHead);
-  return told;
+/// Tasks of one cluster that the other one lacks.
+std::vector<std::string> only_in(const Cluster& one, const Cluster& other) {
+  std::vector<std::string> tasks;
+  for (const Member& member : one.members) {
+    const bool is_in_both =
+        std::any_of(other.members.begin(), other.members.end(),
+                    [&](const Member& each) { return each.task == member.task; });
+    if (!is_in_both) tasks.push_back(member.task);
+  }
+  return tasks;
 }
 
 /// Another worker is gone, or does not do its part. What a worker said before it left is none.
@@ -79,7 +79,12 @@ ElasticGroup::ElasticGroup(Cluster cluster, const GroupOptions& options,
   if (rounds_ && !joins_) offer(cluster_, listener_);
   group_ = std::make_unique<WorkerGroup>(cluster_, options_);
   if (!rounds_) return;
-  rounds_->watch([this](std::uint64_t round, const std::string& cause) { on_lost(round, cause); });
+  rounds_->watch([this](std::uint64_t round, const std::string& cause) {
+    const std::lock_guard<std::mutex> lock(replacing_);
+    lost_round_ = round;
+    loss_ = cause;
+    if (group_ && round == round_) group_->cancel(cause);
+  });
 }
 
 ElasticGroup::~ElasticGroup() { rounds_.reset(); }
@@ -101,52 +106,52 @@ void ElasticGroup::close() try {
 }
 
 void ElasticGroup::start() {
-  if (!rounds_ || heals_) return;
-  heals_ = true;
-  rounds_->started();
+  if (!rounds_) return;
+  ++trainings_;
+  if (!std::exchange(heals_, true)) rounds_->started();
 }
 
 void ElasticGroup::conclude(Span<std::byte> outcome, const std::function<void()>& collective) {
   taken_over_ = false;
-  const std::uint64_t mine = completed_ + 1;
+  const std::uint64_t mine = outcomes_.completed() + 1;
   try {
     return collective();
   } catch (const NetError& error) {
     recover(error);
   }
-  if (completed_ < mine) throw RepeatTransaction();
-  TROUPE_CHECK_EQ(outcome_.size(), outcome.size());
-  std::copy(outcome_.begin(), outcome_.end(), outcome.begin());
+  if (outcomes_.completed() < mine) throw RepeatTransaction();
+  TROUPE_CHECK_EQ(outcomes_.last().size(), outcome.size());
+  std::copy(outcomes_.last().begin(), outcomes_.last().end(), outcome.begin());
   taken_over_ = true;
 }
 
 void ElasticGroup::commit(Span<const std::byte> outcome) {
   if (!heals_ || std::exchange(taken_over_, false)) return;
-  ++completed_;
+  outcomes_.add(outcome);
   completed_in_ = round_;
-  outcome_.assign(outcome.begin(), outcome.end());
 }
 
 std::vector<std::byte> ElasticGroup::agree(const std::function<std::vector<std::byte>()>& attempt) {
   if (!heals_) return attempt();
-  const std::uint64_t mine = completed_ + 1;
-  while (completed_ < mine) {
+  const std::uint64_t mine = outcomes_.completed() + 1;
+  while (outcomes_.completed() < mine) {
     try {
       commit(attempt());
     } catch (const NetError& error) {
       recover(error);
     }
   }
-  return outcome_;
+  return outcomes_.last();
 }
 
 void ElasticGroup::heal(const NetError& error) {
-  const std::uint64_t before = completed_;
+  const std::uint64_t before = outcomes_.completed();
   recover(error);
-  TROUPE_CHECK_EQ(completed_, before);  // nobody concludes what this worker has not entered
+  // Nobody concludes what this worker has not entered.
+  TROUPE_CHECK_EQ(outcomes_.completed(), before);
 }
 
-/// In a handler of `error`: in the next round, or thrown on.
+/// In a handler of `error`: begins the next round, or throws on.
 void ElasticGroup::recover(const NetError& error) {
   // Without a group it is the end of rounds, which next() threw.
   if (!heals_ || !group_ || !is_loss(error)) throw;  // NOLINT: `error` is what is being handled
@@ -154,7 +159,8 @@ void ElasticGroup::recover(const NetError& error) {
 }
 
 void ElasticGroup::admit(const std::function<void()>& share) {
-  const std::uint64_t mine = completed_ + 1;
+  const std::uint64_t mine = outcomes_.completed() + 1;
+  const Deadline since = Deadline::in(options_.collective_timeout);
   // Who took the outcome that led here over is in a round in which others have tried this already.
   if (!has_joiners_ && completed_in_ == round_) {
     Readiness leaving;
@@ -162,8 +168,9 @@ void ElasticGroup::admit(const std::function<void()>& share) {
     if (events_.describe) events_.describe(leaving, -1);
     begin_round(leaving);
   }
-  if (has_joiners_ && completed_ < mine) share_state(share);
+  if (has_joiners_ && outcomes_.completed() < mine) share_state(share);
   has_joiners_ = false;
+  if (!changes_.empty()) changes_.back().seconds = since.elapsed_seconds();
 }
 
 void ElasticGroup::enter(const std::function<void()>& share) {
@@ -224,7 +231,9 @@ void ElasticGroup::begin_round(Readiness mine) {
     round_ = round->number;
     try {
       enter_round(*round);
-      return record(former, cause, since);
+      changes_.push_back(
+          {only_in(former, cluster_), only_in(cluster_, former), cause, since.elapsed_seconds()});
+      return;
     } catch (const NetError& error) {
       if (!is_loss(error)) throw;
       mine.cause = error.cause();
@@ -235,28 +244,9 @@ void ElasticGroup::begin_round(Readiness mine) {
   }
 }
 
-void ElasticGroup::record(const Cluster& former, const std::string& cause, const Deadline& since) {
-  const auto tasks_of = [](const Cluster& cluster) {
-    std::vector<std::string> tasks;
-    for (const Member& member : cluster.members) tasks.push_back(member.task);
-    return tasks;
-  };
-  const auto without = [](const std::vector<std::string>& all,
-                          const std::vector<std::string>& known) {
-    std::vector<std::string> others;
-    std::copy_if(all.begin(), all.end(), std::back_inserter(others), [&](const std::string& task) {
-      return std::find(known.begin(), known.end(), task) == known.end();
-    });
-    return others;
-  };
-  const auto before = tasks_of(former);
-  const auto now = tasks_of(cluster_);
-  changes_.push_back(
-      {round_, now, without(before, now), without(now, before), cause, since.elapsed_seconds()});
-}
-
 void ElasticGroup::enter_round(const Round& round) {
-  cluster_ = cluster_of(round);
+  cluster_ = cluster_of(round, first_);
+  offer(cluster_, listener_);
   {
     const std::lock_guard<std::mutex> lock(replacing_);
     if (lost_round_ == round.number) throw PeerLost(loss_, kRunAgain);
@@ -265,42 +255,8 @@ void ElasticGroup::enter_round(const Round& round) {
   group_->join(terms_);
   has_joiners_ = !std::all_of(round.members.begin(), round.members.end(),
                               [](const Round::Member& member) { return member.holds; });
-  exchange_outcomes();
+  outcomes_.exchange(*group_, heals_, Deadline::in(options_.collective_timeout));
   if (events_.on_round) events_.on_round();
-}
-
-void ElasticGroup::exchange_outcomes() {
-  const auto all = group_->all_gather(encode(completed_, heals_, outcome_),
-                                      Deadline::in(options_.collective_timeout));
-  for (const std::vector<std::byte>& bytes : all) {
-    const Told told = decode(bytes);
-    if (!told.holds || told.completed <= completed_) continue;
-    TROUPE_CHECK(!heals_ || told.completed == completed_ + 1);
-    completed_ = told.completed;
-    outcome_.assign(told.outcome.begin(), told.outcome.end());
-  }
-}
-
-Cluster ElasticGroup::cluster_of(const Round& round) const {
-  Cluster cluster;
-  cluster.rank = round.rank;
-  cluster.members.clear();
-  for (const Round::Member& member : round.members)
-    cluster.members.push_back({member.task, std::nullopt});
-  cluster.members.front().address = round.members.front().address;
-  cluster.generation = round.generation;
-  cluster.on_this_machine = static_cast<int>(round.members.size());
-  cluster.evaluator = first_.evaluator;
-  cluster.origin = first_.origin;
-  offer(cluster, listener_);
-  return cluster;
-}
-
-void ElasticGroup::on_lost(std::uint64_t round, const std::string& cause) {
-  const std::lock_guard<std::mutex> lock(replacing_);
-  lost_round_ = round;
-  loss_ = cause;
-  if (group_ && round == round_) group_->cancel(cause);
 }
 
 }  // namespace troupe

@@ -27,6 +27,7 @@
 #include "core/error.h"
 #include "core/span.h"
 #include "core/unique_fd.h"
+#include "distributed/elastic/outcomes.h"
 #include "distributed/elastic/rounds.h"
 #include "distributed/worker_group.h"
 
@@ -38,9 +39,7 @@ struct RepeatTransaction {};
 
 /// From one round to the next.
 struct GroupChange {
-  std::uint64_t round = 0;         // that began
-  std::vector<std::string> tasks;  // of its workers, by rank
-  std::vector<std::string> left;
+  std::vector<std::string> left;  // tasks
   std::vector<std::string> came;
   std::string cause;   // why the former round ended
   double seconds = 0;  // that this worker stood still
@@ -73,7 +72,7 @@ class ElasticGroup {
   /// it is admitted.
   [[nodiscard]] bool is_joining() const { return joins_; }
   /// Whether others wait to be admitted.  Blocks: no.
-  [[nodiscard]] bool joiners_wait() const { return rounds_ && rounds_->joiners_wait(); }
+  [[nodiscard]] bool joiners_wait() const { return trainings_ == 1 && rounds_->joiners_wait(); }
 
   /// Changes since the last call, in order.
   [[nodiscard]] std::vector<GroupChange> take_changes() { return std::exchange(changes_, {}); }
@@ -83,8 +82,9 @@ class ElasticGroup {
 
   /// Meets the first round.  As WorkerGroup::join.
   void join(const JoinTerms& terms);
-  /// From now on losses are healed: this worker holds the run's state.  Collective: at the same
-  /// place of all workers' sequence.
+  /// A training begins. From the first on losses are healed: this worker holds the run's state. To
+  /// later ones nobody is admitted: who comes begins with the first.  Collective: at the same place
+  /// of all workers' sequence.
   void start();
 
   /// Runs `collective`, which ends the transaction and leaves its outcome in `outcome`. After a
@@ -118,12 +118,8 @@ class ElasticGroup {
   void recover(const NetError& error);
   void begin_round(Readiness mine);
   void enter_round(const Round& round);
-  void exchange_outcomes();
-  void record(const Cluster& former, const std::string& cause, const Deadline& since);
   [[nodiscard]] Readiness readiness(const NetError& loss);
   void share_state(const std::function<void()>& share);
-  [[nodiscard]] Cluster cluster_of(const Round& round) const;
-  void on_lost(std::uint64_t round, const std::string& cause);
 
   const GroupOptions options_;
   const Cluster first_;  // as this process was told
@@ -132,18 +128,17 @@ class ElasticGroup {
   JoinTerms terms_;
   Cluster cluster_;
   std::unique_ptr<WorkerGroup> group_;
-  std::mutex replacing_;     // group_, while another thread may end it
-  std::uint64_t round_ = 1;  // 0: none yet
-  std::uint64_t lost_round_ =
-      0;  // that was told to have lost a worker, perhaps before it began here
+  std::mutex replacing_;          // group_ and what follows, while another thread may end it
+  std::uint64_t lost_round_ = 0;  // the last one of which a worker was lost; 0: none
   std::string loss_;
+  std::uint64_t round_;             // 0: none yet
+  std::uint64_t completed_in_ = 0;  // the round in which this worker completed its last transaction
   bool joins_ = false;
   bool heals_ = false;
-  bool has_joiners_ = false;        // the round: members that did not hold the state when it began
-  std::uint64_t completed_ = 0;     // transactions
-  std::uint64_t completed_in_ = 0;  // the round in which this worker itself completed the last one
-  bool taken_over_ = false;         // the outcome of the last conclude()
-  std::vector<std::byte> outcome_;
+  int trainings_ = 0;
+  bool has_joiners_ = false;  // the round: members that did not hold the state when it began
+  Outcomes outcomes_;
+  bool taken_over_ = false;  // the outcome of the last conclude()
   std::vector<GroupChange> changes_;
   std::unique_ptr<Rounds> rounds_;  // last: its thread ends first
 };

@@ -12,7 +12,21 @@ namespace {
 /// Between two pings of a worker that answers.
 constexpr std::chrono::milliseconds kAskAgain{1'000};
 
+constexpr const char* kLookAtStep =
+    "look at what this step computes; a new start resumes before it.";
+
+RoundVerdict no_progress(const StepLosses& losses) {
+  return {RoundVerdict::Kind::no_progress, kExitFailed, losses.summary()};
+}
+
 std::string seconds(std::chrono::milliseconds time) { return text(Seconds(time).count(), " s"); }
+
+void send(std::vector<RendezvousOrder>& orders, RoundWorker to, RendezvousMessage message) {
+  RoundLetter letter;
+  letter.to = to;
+  letter.message = std::move(message);
+  orders.emplace_back(std::move(letter));
+}
 
 }  // namespace
 
@@ -95,7 +109,11 @@ void Rendezvous::ended(RoundWorker who, std::optional<int> exit_code, TimePoint 
     if (!ending_.since) ending_.since = now;
     ending_.lost.push_back(place->member.task);
     ending_.state_was_lost = ending_.state_was_lost || place->member.holds;
-    tell_loss(text(place->member.task, " is gone: its process has ended."));
+    for (const Place& other : places_) {  // that may wait for it, or to meet it
+      if (other.lives && !other.dismissed && other.rank >= 0 && !other.ready)
+        send(orders_, other.who,
+             RoundLoss{number_, text(place->member.task, " is gone: its process has ended.")});
+    }
   }
   advance(now);
 }
@@ -115,8 +133,10 @@ void Rendezvous::advance(TimePoint now) {
   tell_waiting();
   if (state_is_lost()) {
     count_loss(ending_.state_was_lost);
-    return conclude(RoundVerdict::Kind::state_lost,
-                    {kExitPeerLost, "no worker is left that holds the state.", kRunAgain});
+    if (losses_.is_over()) return conclude(no_progress(losses_), kLookAtStep);
+    return conclude(
+        {RoundVerdict::Kind::state_lost, kExitPeerLost, "no worker is left that holds the state"},
+        kRunAgain);
   }
   if (ending_.since && all_have_left(now)) form(now);
 }
@@ -150,7 +170,7 @@ void Rendezvous::ask(Place& place, TimePoint now) {
     return expel(place, text("gave no sign of life for ", seconds(limit)));
   if (!place.asked && (!place.answered || now >= *place.answered + kAskAgain)) {
     place.asked = now;
-    send(place.who, Ping{});
+    send(orders_, place.who, Ping{});
   }
   TimePoint next = place.asked ? *place.asked + limit : *place.answered + kAskAgain;
   if (ending_.left_since) next = std::min(next, *ending_.left_since + terms_.leave_limit);
@@ -183,10 +203,7 @@ void Rendezvous::form(TimePoint now) {
   std::sort(members.begin(), members.end(),
             [](const Place* a, const Place* b) { return a->rank < b->rank; });
   count_loss(ending_.state_was_lost || (ending_.lost.empty() && !admits));
-  if (losses_.is_over())
-    return conclude(RoundVerdict::Kind::no_progress,
-                    {kExitFailed, losses_.sentence(),
-                     "look at what this step computes; a new start resumes before it."});
+  if (losses_.is_over()) return conclude(no_progress(losses_), kLookAtStep);
   const auto least = static_cast<std::size_t>(stops_ ? 1 : terms_.min_workers);
   std::vector<Place*> joining;
   // Those that repeat a step come without them, and let them in at its edge.
@@ -198,11 +215,10 @@ void Rendezvous::form(TimePoint now) {
   if (!ending_.too_few_since) ending_.too_few_since = now;
   wakes_at_ = *ending_.too_few_since + terms_.regroup_limit;
   if (now < *wakes_at_) return;
-  conclude(RoundVerdict::Kind::too_few,
-           {kExitPeerLost,
+  conclude({RoundVerdict::Kind::too_few, kExitPeerLost,
             text("fewer than ", terms_.min_workers, " workers (--min-workers) were left for ",
-                 seconds(terms_.regroup_limit), " (--regroup-secs)."),
-            kRunAgain});
+                 seconds(terms_.regroup_limit), " (--regroup-secs)")},
+           kRunAgain);
 }
 
 void Rendezvous::issue(const std::vector<Place*>& members, std::size_t joined, TimePoint now) {
@@ -221,7 +237,7 @@ void Rendezvous::issue(const std::vector<Place*>& members, std::size_t joined, T
   tell_waiting();  // first: who begins a round knows whether others wait
   for (const Place* place : members) {
     round.rank = place->rank;
-    send(place->who, round);
+    send(orders_, place->who, round);
   }
   retried_ = ending_.failed ? ending_.step : std::nullopt;
   orders_.emplace_back(
@@ -237,36 +253,18 @@ void Rendezvous::tell_waiting() {
     const bool trains = place.lives && !place.dismissed && place.rank >= 0 && !place.ready;
     if (!trains || place.told_waiting == count) continue;
     place.told_waiting = count;
-    send(place.who, Waiting{count});
+    send(orders_, place.who, Waiting{count});
   }
 }
 
-void Rendezvous::send(RoundWorker to, RendezvousMessage message) {
-  RoundLetter letter;
-  letter.to = to;
-  letter.message = std::move(message);
-  orders_.emplace_back(std::move(letter));
-}
-
-/// To those that may still wait for it in a collective, or to meet it.
-void Rendezvous::tell_loss(const std::string& cause) {
-  for (const Place& place : places_) {
-    if (place.lives && !place.dismissed && place.rank >= 0 && !place.ready)
-      send(place.who, RoundLoss{number_, cause});
-  }
-}
-
-void Rendezvous::conclude(RoundVerdict::Kind kind, const EndOfRounds& end) {
+void Rendezvous::conclude(const RoundVerdict& verdict, const std::string& fix) {
   is_over_ = true;
   wakes_at_.reset();
-  if (kind == RoundVerdict::Kind::state_lost)
+  if (verdict.kind == RoundVerdict::Kind::state_lost)
     expel_joiners();  // nobody else is left
   else
-    end_waiting(end);
-  if (losses_.is_over())
-    orders_.emplace_back(RoundVerdict{RoundVerdict::Kind::no_progress, losses_.sentence()});
-  else
-    orders_.emplace_back(RoundVerdict{kind, end.cause});
+    end_waiting({verdict.exit_code, verdict.cause + ".", fix});
+  orders_.emplace_back(verdict);
 }
 
 /// Those that will wait only later have nothing to begin with.
@@ -275,7 +273,7 @@ void Rendezvous::end_waiting(const EndOfRounds& end) {
     if (!place.lives || place.dismissed) continue;
     if (place.ready) {
       place.dismissed = true;
-      send(place.who, end);
+      send(orders_, place.who, end);
     } else if (place.rank < 0) {
       expel(place, "");
     }

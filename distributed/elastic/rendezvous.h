@@ -69,7 +69,8 @@ struct RoundVerdict {
     no_progress  // StepLosses
   };
   Kind kind = Kind::state_lost;
-  std::string cause;
+  int exit_code = 0;  // that those get who wait
+  std::string cause;  // without a full stop
 };
 using RendezvousOrder = std::variant<Expulsion, RoundLetter, RoundBegin, RoundVerdict>;
 
@@ -139,10 +140,8 @@ class Rendezvous {
   void count_loss(bool failed);
   void form(TimePoint now);
   void issue(const std::vector<Place*>& members, std::size_t joined, TimePoint now);
-  void send(RoundWorker to, RendezvousMessage message);
   void tell_waiting();
-  void tell_loss(const std::string& cause);
-  void conclude(RoundVerdict::Kind kind, const EndOfRounds& end);
+  void conclude(const RoundVerdict& verdict, const std::string& fix);
   void end_waiting(const EndOfRounds& end);
   void expel(Place& place, const std::string& why);
   void expel_joiners();

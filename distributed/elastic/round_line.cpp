@@ -59,8 +59,7 @@ void RoundLine::start() {
 
 void RoundLine::started() { send(Started{}); }
 
-void RoundLine::watch(
-    std::function<void(std::uint64_t round, const std::string& cause)> on_lost) {
+void RoundLine::watch(std::function<void(std::uint64_t round, const std::string& cause)> on_lost) {
   const std::lock_guard<std::mutex> lock(mutex_);
   on_lost_ = std::move(on_lost);
 }

@@ -58,7 +58,8 @@ class Rounds {
   [[nodiscard]] virtual std::optional<Round> next(const Readiness& mine) = 0;
   /// Calls `on_lost`, in another thread, when a worker of a round is gone: its own group may still
   /// wait for it.
-  virtual void watch(std::function<void(std::uint64_t round, const std::string& cause)> on_lost) = 0;
+  virtual void watch(
+      std::function<void(std::uint64_t round, const std::string& cause)> on_lost) = 0;
   /// Whether workers wait to be admitted.  Thread: any.  Blocks: no.
   [[nodiscard]] virtual bool joiners_wait() const noexcept = 0;
 };

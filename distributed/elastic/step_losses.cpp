@@ -14,9 +14,8 @@ void StepLosses::add(std::int64_t step, const std::vector<std::string>& lost) {
   lost_.insert(lost_.end(), lost.begin(), lost.end());
 }
 
-std::string StepLosses::sentence() const {
-  return text("step ", step_ + 1, " was lost ", count_, " times in a row: ", join(lost_, "; "),
-              ".");
+std::string StepLosses::summary() const {
+  return text("step ", step_ + 1, " was lost ", count_, " times in a row: ", join(lost_, "; "));
 }
 
 }  // namespace troupe

@@ -20,8 +20,8 @@ class StepLosses {
   void add(std::int64_t step, const std::vector<std::string>& lost);
   /// The same step has been lost kMost times in a row.
   [[nodiscard]] bool is_over() const { return count_ >= kMost; }
-  /// "step 121 was lost 3 times: worker/1 (virtual replicas 2 to 3, examples 17, 99); worker/0."
-  [[nodiscard]] std::string sentence() const;
+  /// "step 121 was lost 3 times in a row: worker/1 (examples 17, 99); worker/0; worker/2"
+  [[nodiscard]] std::string summary() const;
 
  private:
   std::int64_t step_ = -1;

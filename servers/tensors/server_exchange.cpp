@@ -89,8 +89,8 @@ void ServerExchange::attach(const ServedParameters& served, ServerClient& client
 }
 
 void ServerExchange::begin_batch(std::int64_t examples, std::int64_t global_examples) {
-  examples_ = examples;
-  global_examples_ = global_examples;
+  weight_ = static_cast<double>(examples);
+  divisor_ = static_cast<double>(global_examples);
 }
 
 void ServerExchange::push(const std::string& name, torch::optim::Optimizer& optimizer) {
@@ -111,8 +111,8 @@ void ServerExchange::push(const std::string& name, torch::optim::Optimizer& opti
       builder.add(tensor, dense ? gradient.to_dense() : gradient);
     }
   }
-  builder.push.examples = examples_;
-  builder.push.global_examples = global_examples_;
+  builder.push.weight = weight_;
+  builder.push.divisor = divisor_;
   client_->push(builder.push, [this](const RowBlock& block) { install(block); });
 }
 

@@ -22,6 +22,9 @@ class ServerExchange {
 
   /// Before each step: the examples of this worker, and those that its losses are divided by.
   void begin_batch(std::int64_t examples, std::int64_t global_examples);
+  /// Before a push: what the sum of all workers' gradients is to be divided by in place of examples
+  /// is, of this worker, `weight`.
+  void set_weight(double weight) { weight_ = weight; }
 
   /// Pushes the gradients of one optimiser's parameters: the rows of sparse ones, if its step
   /// changes no others, all of the rest. Sparse gradients are expected coalesced.
@@ -35,8 +38,8 @@ class ServerExchange {
 
   const ServedParameters* served_ = nullptr;
   ServerClient* client_ = nullptr;
-  std::int64_t examples_ = 0;
-  std::int64_t global_examples_ = 0;
+  double weight_ = 0;
+  double divisor_ = 0;
   bool warned_ = false;
 };
 

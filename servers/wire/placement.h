@@ -72,9 +72,10 @@ struct RowBlock {
 struct Push {
   int optimizer = 0;
   std::vector<double> learning_rates;  // the worker's, by parameter group
-  /// The examples behind these gradients, and those that their loss was divided by.
-  std::int64_t examples = 0;
-  std::int64_t global_examples = 0;
+  /// This worker's part of what the sum of all workers' gradients is to be divided by, its examples
+  /// or the weights of its losses; and what these gradients are divided by already.
+  double weight = 0;
+  double divisor = 0;
   /// Not sent, the server counts it: updates by which these gradients are late, which make the step
   /// smaller. 0: it is the step of one device.
   std::int64_t missed = 0;

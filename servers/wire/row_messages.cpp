@@ -1,6 +1,7 @@
 #include "servers/wire/row_messages.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "core/check.h"
@@ -163,8 +164,8 @@ std::vector<std::byte> encode_push(const PushPlace& place, const Push& push,
   }
   Writer writer(bytes);
   writer.number(place.clock);
-  writer.number(push.examples);
-  writer.number(push.global_examples);
+  writer.number(push.weight);
+  writer.number(push.divisor);
   writer.number(place.sequence);
   writer.number(static_cast<std::uint32_t>(push.optimizer));
   writer.number(static_cast<std::uint32_t>(push.learning_rates.size()));
@@ -187,16 +188,16 @@ std::optional<ReceivedPush> decode_push(std::vector<std::byte> message, const Se
   PushPlace& place = received.place;
   Push& push = received.push;
   place.clock = reader.number<std::int64_t>();
-  push.examples = reader.number<std::int64_t>();
-  push.global_examples = reader.number<std::int64_t>();
+  push.weight = reader.number<double>();
+  push.divisor = reader.number<double>();
   place.sequence = reader.number<std::uint32_t>();
   const auto optimizer = reader.number<std::uint32_t>();
   const auto rates = reader.number<std::uint32_t>();
   const auto blocks = reader.number<std::uint32_t>();
   const auto countable = [](std::int64_t n) { return n >= 0 && n <= kMaxClock; };
-  reader.require(countable(place.clock) && countable(push.examples) &&
-                 countable(push.global_examples) && place.sequence >= 1 &&
-                 rates <= kMaxLearningRates);
+  const auto weighable = [](double n) { return n >= 0 && std::isfinite(n); };
+  reader.require(countable(place.clock) && weighable(push.weight) && weighable(push.divisor) &&
+                 place.sequence >= 1 && rates <= kMaxLearningRates);
   if (!reader.good()) return std::nullopt;
   push.optimizer = static_cast<int>(optimizer & 0x7FFFFFFFU);
   const auto given_rates = reader.numbers<double>(rates);

@@ -177,16 +177,15 @@ void ServerSteps::examine() {
 
 void ServerSteps::apply_round(const RoundKeeper::Update& update) {
   std::vector<const Push*> pushes;
-  std::int64_t examples = 0;
+  double weight = 0;
   for (const int rank : update.ranks) {
     pushes.push_back(&worker(rank).push->push);
-    examples += pushes.back()->examples;
+    weight += pushes.back()->weight;
   }
-  // Every worker divided its loss by the examples of all; without some of these the sum is short.
-  const auto all = static_cast<int>(update.ranks.size()) == cluster_.world_size();
-  const auto global = static_cast<double>(pushes.front()->global_examples);
-  const double scale = all || examples == 0 ? 1.0 : global / static_cast<double>(examples);
-  apply(pushes, scale);
+  // Every worker divided its loss by the examples of all. Without some of these the sum is short;
+  // and of weights no worker knew the sum.
+  const double divisor = pushes.front()->divisor;
+  apply(pushes, weight == 0 || weight == divisor ? 1.0 : divisor / weight);
   if (update.sequence == 1) keeper_.statistics().count(0, 0);
   for (const int rank : update.ranks) answer_push(rank, PushOutcome::applied);
 }

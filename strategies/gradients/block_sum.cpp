@@ -68,7 +68,7 @@ void BlockSum::sum_updates() {
   }
 }
 
-void BlockSum::take_steps(Replica& replica) {
+void BlockSum::take_steps(Replica& replica, double factor) {
   for (const Update& update : updates_) {
     for (std::size_t i = 0; i < update.totals.size(); ++i) {
       if (!update.totals[i].defined()) continue;
@@ -79,7 +79,7 @@ void BlockSum::take_steps(Replica& replica) {
       }
       (void)gradients.give_back();
     }
-    ReplicaDriver(replica).finish_update(update.optimizer);
+    ReplicaDriver(replica).finish_update(update.optimizer, factor);
   }
 }
 

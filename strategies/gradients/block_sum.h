@@ -48,14 +48,16 @@ class BlockSum final : public OverlappedSum {
   /// Sums every update of the step. Collective: yes.  Throws: NonFiniteError on every rank; as
   /// reduce().
   void sum_updates();
-  /// Clips, and lets optimisers of `replica` take their steps, in the order of train_step.
-  void take_steps(Replica& replica);
+  /// Multiplies by `factor`, clips, and lets optimisers of `replica` take their steps, in the order
+  /// of train_step.
+  void take_steps(Replica& replica, double factor);
 
   /// Layers sum over all replicas while each is in the midst of its step.
   /// Throws: ConfigError where a device has several virtual replicas.
   void sum(const at::Tensor& flat, const std::string& what) override;
   void begin_backward(const std::vector<NamedTensor>& /*parameters*/,
                       const Backward& /*backward*/) override {}
+  [[nodiscard]] bool divides_later() const override { return true; }
 
  private:
   struct Update {

@@ -120,6 +120,7 @@ StepResult run_on_replica(const Step& step, Replica& replica, const Batch& batch
         {phase, own.global_examples, own.fields.front().size(0), own.stand_in, part, parts});
     StepResult result = run_hook(step, replica, own, steps);
     driver.check_result(result);
+    driver.describe(result);
     detach(result, own);
     if (part == 0) {
       total = std::move(result);
@@ -128,6 +129,7 @@ StepResult run_on_replica(const Step& step, Replica& replica, const Batch& batch
     }
   }
   driver.end_step();
+  driver.divide(total);
   return total;
 }
 

@@ -12,6 +12,7 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "hooks/replica_driver.h"
+#include "hooks/step_weights.h"
 #include "strategies/replicas/local_replicas.h"
 #include "strategies/replicas/random_fill.h"
 
@@ -27,8 +28,8 @@ LossValues sorted(LossValues losses) {
 }
 
 /// One line each.
-std::string name_lines(const LossValues& losses) {
-  std::string names;
+std::string name_lines(const LossValues& losses, bool weighted) {
+  std::string names = weighted ? "/weighted\n" : "";
   for (const auto& [name, value] : losses) names += name + "\n";
   return names;
 }
@@ -66,6 +67,15 @@ at::Tensor from_words(const at::Tensor& words, const at::Tensor& like) {
 /// A copy in float64 on the host, [n].
 at::Tensor wide(const at::Tensor& buffer) {
   return torch::empty(buffer.sizes(), torch::kFloat64).copy_(buffer).reshape({-1});
+}
+
+void put_back(Replica& replica, const std::vector<at::Tensor>& buffers) {
+  const torch::NoGradGuard no_grad;
+  const std::vector<NamedTensor> now = replica.buffers();
+  for (std::size_t k = 0; k < now.size(); ++k) {
+    at::Tensor buffer = now[k].second;
+    buffer.copy_(buffers[k]);
+  }
 }
 
 /// Of one buffer: what a virtual replica adds to the sum; `after` undefined: it changed nothing.
@@ -113,7 +123,7 @@ std::vector<StepResult> VirtualReplicas::run(const Step& step, TrainState& state
     if (trains) updates_[static_cast<std::size_t>(device)]->sum_updates();
   });
   const std::vector<NamedTensor> buffers = state.replicas.front()->buffers();
-  Total total = add_up(buffers);
+  Total total = add_up(buffers, static_cast<double>(batch.global_examples));
   if (trains) add_up_buffers(buffers, total);
   // All sums are made, and no weight, buffer or metric has changed so far.
   if (conclusion_.commit) conclusion_.commit(total.last);
@@ -153,6 +163,7 @@ void VirtualReplicas::compute(int device, const Step& step, TrainState& state,
       Made& nothing = made(i);
       nothing.has_examples = false;
       for (auto& [name, loss] : nothing.losses) loss = 0;
+      if (nothing.weight) nothing.weight = 0;
       nothing.metrics.assign(nothing.metrics.size(), 0);
       nothing.buffers.assign(nothing.buffers.size(), at::Tensor());
       if (phase == Phase::train) update.skip_replica();
@@ -183,13 +194,22 @@ VirtualReplicas::Made VirtualReplicas::compute_one(int device, int virtual_repli
   metrics.reset();
   const Batch& input =
       batch.replicas[static_cast<std::size_t>(virtual_replica - hosting_.block.begin)];
-  const StepResult result = run_on_replica(step, replica, input, phase, state.step);
+  StepResult result;
+  try {
+    result = run_on_replica(step, replica, input, phase, state.step);
+  } catch (...) {
+    // A worker may have been lost while the step made its first gradients: it is done again.
+    metrics.set_sums(metrics_before);
+    put_back(replica, before);
+    throw;
+  }
 
   Made made;
   made.has_examples = !input.stand_in;
   for (const auto& [name, loss] : result.losses) {
     made.losses.emplace_back(name, loss.item<double>());  // the host waits for the device here
   }
+  made.weight = driver.undivided_weight();
   made.metrics = metrics.sums();
   metrics.set_sums(metrics_before);
   const torch::NoGradGuard no_grad;
@@ -211,19 +231,23 @@ void VirtualReplicas::add_over_workers(const at::Tensor& sums, const char* what)
 }
 
 /// Collective.
-VirtualReplicas::Total VirtualReplicas::add_up(const std::vector<NamedTensor>& buffers) {
+VirtualReplicas::Total VirtualReplicas::add_up(const std::vector<NamedTensor>& buffers,
+                                               double examples) {
   const Made& first = made_.front();
-  const std::string names = name_lines(sorted(first.losses));
+  const std::string names = name_lines(sorted(first.losses), first.weight.has_value());
   std::vector<at::Tensor> leaves;
   for (const Made& made : made_) {
     const LossValues losses = sorted(made.losses);
-    if (name_lines(losses) != names) {
-      throw ConfigError("a step of one virtual replica returned other losses than another one's.",
-                        kSameLosses);
+    if (name_lines(losses, made.weight.has_value()) != names) {
+      throw ConfigError(
+          "a step of one virtual replica returned other losses than another one's, or only one "
+          "with weights.",
+          kSameLosses);
     }
     std::vector<double> numbers;
     for (const auto& [name, loss] : losses) numbers.push_back(loss);
     numbers.insert(numbers.end(), made.metrics.begin(), made.metrics.end());
+    numbers.push_back(made.weight.value_or(0));
     numbers.push_back(made.has_examples ? 1 : 0);
     for (std::size_t k = 0; k < buffers.size(); ++k) {
       const bool counts =
@@ -254,6 +278,11 @@ VirtualReplicas::Total VirtualReplicas::add_up(const std::vector<NamedTensor>& b
   }
   total.metrics.assign(next, next + first.metrics.size());
   next += first.metrics.size();
+  const double weight = *next++;
+  if (first.weight) {
+    redivide(total.result, examples, weight);
+    total.factor = redivision(examples, weight);
+  }
   total.with_examples = *next++;
   for (std::size_t k = 0; k < buffers.size(); ++k) {
     if (*next++ != 0) total.changed.push_back(k);
@@ -300,7 +329,7 @@ void VirtualReplicas::apply(const TrainState& state, const Total& total) {
   }
   run_on_devices([&](int device) {
     const auto own = static_cast<std::size_t>(device);
-    updates_[own]->take_steps(*state.replicas[own]);
+    updates_[own]->take_steps(*state.replicas[own], total.factor);
   });
 }
 

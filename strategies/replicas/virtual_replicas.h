@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -52,12 +53,15 @@ class VirtualReplicas {
   struct Made {
     bool has_examples = false;
     LossValues losses;
+    std::optional<double> weight;     // that losses and gradients are to be divided by; see
+                                      // ReplicaDriver::undivided_weight
     std::vector<double> metrics;      // sums
     std::vector<at::Tensor> buffers;  // undefined where it changed nothing
   };
   /// Of all virtual replicas of a step.
   struct Total {
     StepResult result;
+    double factor = 1;  // of the gradients
     std::vector<double> metrics;
     double with_examples = 0;          // virtual replicas
     std::vector<std::size_t> changed;  // buffers
@@ -71,7 +75,7 @@ class VirtualReplicas {
   [[nodiscard]] Made compute_one(int device, int virtual_replica, const Step& step,
                                  TrainState& state, const DistributedBatch& batch, Phase phase);
   void add_over_workers(const at::Tensor& sums, const char* what);
-  [[nodiscard]] Total add_up(const std::vector<NamedTensor>& buffers);
+  [[nodiscard]] Total add_up(const std::vector<NamedTensor>& buffers, double examples);
   void add_up_buffers(const std::vector<NamedTensor>& buffers, Total& total);
   void apply(const TrainState& state, const Total& total);
 

@@ -139,8 +139,8 @@ std::vector<std::byte> sample_push(int optimizer, const std::vector<RowBlock>& g
   Push made;
   made.optimizer = optimizer;
   made.learning_rates = {0.5, 0.25};
-  made.examples = 8;
-  made.global_examples = 16;
+  made.weight = 8;
+  made.divisor = 16;
   made.gradients = gradients;
   return encode_push({3, 2}, made, model(), kServer);
 }

@@ -22,9 +22,9 @@ using std::chrono::seconds;
 constexpr int kLeaves = 8;
 
 /// Where a worker dies, in the order in which a step passes by.
-enum class Place { before, between, concluded, voted, sharing, nowhere };
+enum class Place { before, between, concluded, voted, about_to_share, sharing, nowhere };
 struct Death {
-  int step = -1;
+  int step = -1;  // of sharing: at the first
   Place place = Place::nowhere;
 };
 struct Died {};
@@ -50,11 +50,8 @@ class Training {
   /// Returns the total.
   double run(bool joins) {
     group_.join({});
-    if (joins) {
-      group_.enter([this] { share(); });
-    } else {
-      group_.start();
-    }
+    if (joins) group_.enter([this] { share(); });
+    group_.start();
     while (step_ < steps_) {
       take_step();
       if (vote()) group_.admit([this] { share(); });
@@ -67,12 +64,14 @@ class Training {
   [[nodiscard]] static Deadline soon() { return Deadline::in(seconds(20)); }
 
   void pass(Place place) const {
-    if (death_.place == place && death_.step == step_) throw Died();
+    const bool is_shared = place == Place::about_to_share || place == Place::sharing;
+    const bool is_now = death_.step == step_ || (is_shared && death_.step < 0);
+    if (death_.place == place && is_now) throw Died();
   }
 
   [[nodiscard]] double own_sum() const {
-    const TreeCut::Node node = TreeCut(kLeaves, group_.cluster().world_size())
-                                   .node(group_.cluster().rank);
+    const TreeCut::Node node =
+        TreeCut(kLeaves, group_.cluster().world_size()).node(group_.cluster().rank);
     double sum = 0;
     for (int leaf = node.begin; leaf < node.end; ++leaf) sum += leaf_value(step_, leaf);
     return sum;
@@ -115,6 +114,7 @@ class Training {
   }
 
   void share() {
+    pass(Place::about_to_share);
     double state[2] = {static_cast<double>(step_), total_};
     group_.group().broadcast(as_writable_bytes(Span<double>(state, 2)), 0, soon());
     pass(Place::sharing);
@@ -129,9 +129,9 @@ class Training {
   double total_ = 0;
 };
 
-/// Runs `workers` of which some die as `deaths` says (by incarnation, the first for the process that
-/// the group starts with), and begin anew `restarts` times each. Returns the totals of those that
-/// saw the end.
+/// Runs `workers` of which some die as `deaths` says (by incarnation, the first for the process
+/// that the group starts with), and begin anew `restarts` times each. Returns the totals of those
+/// that saw the end.
 std::vector<double> train(int workers, int steps, std::map<int, std::vector<Death>> deaths,
                           int restarts) {
   ElasticHall hall(workers);
@@ -168,6 +168,7 @@ std::vector<double> train(int workers, int steps, std::map<int, std::vector<Deat
     });
   }
   for (std::thread& thread : threads) thread.join();
+  for (const std::string& why : hall.expelled()) FAIL_CHECK(why);
   return totals;
 }
 
@@ -194,11 +195,11 @@ TEST_SUITE("net") {
   }
 
   TEST_CASE("elastic: one after the other, down to the last") {
-    check_totals(train(4, 20, {{0, {{3, Place::between}}},
-                               {2, {{9, Place::concluded}}},
-                               {1, {{9, Place::before}}}},
-                       0),
-                 1, 20);
+    check_totals(
+        train(4, 20,
+              {{0, {{3, Place::between}}}, {2, {{9, Place::concluded}}}, {1, {{9, Place::before}}}},
+              0),
+        1, 20);
   }
 
   TEST_CASE("elastic: who comes again takes part") {
@@ -209,14 +210,24 @@ TEST_SUITE("net") {
     check_totals(train(3, 400, {{1, {{5, Place::between}, {0, Place::sharing}}}}, 2), 3, 400);
   }
 
+  TEST_CASE("elastic: one that waits, waits again where those are lost who would let it in") {
+    for (const Place place : {Place::about_to_share, Place::sharing}) {
+      for (const int victim : {0, 2}) {
+        CAPTURE(victim);
+        check_totals(train(3, 2000, {{1, {{5, Place::between}}}, {victim, {{-1, place}}}}, 1), 3,
+                     2000);
+      }
+    }
+  }
+
   TEST_CASE("elastic: at random, again and again") {
     std::mt19937 random(20261124);
     for (int round = 0; round < 8; ++round) {
       std::map<int, std::vector<Death>> deaths;
       for (int index = 0; index < 4; ++index) {
         for (int life = 0; life < 3 && index != round % 4; ++life) {
-          deaths[index].push_back({static_cast<int>(random() % 300) + 20 * life,
-                                   static_cast<Place>(random() % 5)});
+          deaths[index].push_back(
+              {static_cast<int>(random() % 300) + 20 * life, static_cast<Place>(random() % 5)});
         }
       }
       CAPTURE(round);

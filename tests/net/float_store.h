@@ -124,8 +124,7 @@ class FloatModel {
     Push push;
     push.optimizer = optimizer;
     push.learning_rates = {1.0};
-    push.examples = 1;
-    push.global_examples = 1;
+    push.divisor = 1;  // and no weight: nothing is divided
     gradients_.resize(values.size());
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (model_.tensor_of(model_.shards[i]).optimizer != optimizer) continue;

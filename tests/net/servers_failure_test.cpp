@@ -138,8 +138,8 @@ TEST_SUITE("net") {
       while (client->begin(model.install()).step) {
         if (rank == 2 && ++steps == 3) return;  // lost within the third step
         Push push = model.gradient(1.0F);
-        push.examples = 10;
-        push.global_examples = 30;
+        push.weight = 10;
+        push.divisor = 30;
         client->push(push, model.install());
         client->end();
       }

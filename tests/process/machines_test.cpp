@@ -7,6 +7,7 @@
 #include "tests/process/two_machines.h"
 #include "tests/support/eventually.h"
 #include "tests/support/test_prelude.h"
+#include "tests/support/worker_process.h"
 
 namespace {
 
@@ -118,7 +119,7 @@ TEST_SUITE("process") {
                                          "--threads", "1", "--ssh", machines.ssh()} +
                                        mnist("1000000", model_dir)));
     REQUIRE(process.wait_for_output("model.ckpt-5 ", kLimit));
-    CHECK(TwoMachines::processes(model_dir).size() >= 8);
+    CHECK(processes_with(model_dir).size() >= 8);
     machines.cut_cable();
     const auto cut = std::chrono::steady_clock::now();
     const ProcessResult result = process.wait(kLimit);
@@ -126,7 +127,7 @@ TEST_SUITE("process") {
     CHECK(result.exit_code == 138);
     CHECK(has(result.err, "node/1 (10.77.0.2:"));
     CHECK(has(result.err, ") is lost: no heartbeat for "));
-    CHECK(eventually([&] { return TwoMachines::processes(model_dir).empty(); },
+    CHECK(eventually([&] { return processes_with(model_dir).empty(); },
                      std::chrono::milliseconds(2'000)));
     CHECK(seconds_since(cut) < kCutLimitSeconds);
   }
@@ -145,7 +146,7 @@ TEST_SUITE("process") {
     CHECK(second.exit_code == 138);
     CHECK(has(first.err, "node/1 (10.77.0.2:"));
     CHECK(has(second.err, "node/0 (10.77.0.1:29500) is lost: no heartbeat for "));
-    CHECK(TwoMachines::processes(nodes.model_dir).empty());
+    CHECK(processes_with(nodes.model_dir).empty());
   }
 
   TEST_CASE("two machines: kill -9 of a worker, and the group ends as if nothing had been") {
@@ -153,7 +154,7 @@ TEST_SUITE("process") {
     if (!can_run(machines)) return;
     Nodes nodes(machines, {"--max-restarts", "3"}, "150");
     REQUIRE(nodes.first.wait_for_output("model.ckpt-5 ", kLimit));
-    const int victim = TwoMachines::worker(nodes.model_dir, 3);
+    const int victim = worker_process(nodes.model_dir, 3);
     REQUIRE(victim > 0);
     REQUIRE(kill(victim, SIGKILL) == 0);
     const ProcessResult first = nodes.first.wait(kLimit);
@@ -171,7 +172,7 @@ TEST_SUITE("process") {
     Process process(Words{kTool, "run", "--workers", "4", "--threads", "1", "--max-restarts", "3"} +
                     mnist("150", model_dir));
     REQUIRE(process.wait_for_output("model.ckpt-5 ", kLimit));
-    const int victim = TwoMachines::worker(model_dir, 2);
+    const int victim = worker_process(model_dir, 2);
     REQUIRE(victim > 0);
     REQUIRE(kill(victim, SIGKILL) == 0);
     const ProcessResult result = process.wait(kLimit);

@@ -2,7 +2,6 @@
 // and, where asked for, an ssh server each. Needs root, iproute2 and openssh-server.
 #pragma once
 
-#include <dirent.h>
 #include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -53,31 +52,6 @@ class TwoMachines {
            " -o UserKnownHostsFile=/dev/null -o StrictHostKeyChecking=no -o LogLevel=ERROR";
   }
   void cut_cable() const { run({"ip", "-n", names_[0], "link", "set", "cable", "down"}); }
-
-  /// Living processes of either, and of this one, that have `text` in their command line.
-  [[nodiscard]] static std::vector<int> processes(const std::string& text) {
-    std::vector<int> found;
-    DIR* all = opendir("/proc");
-    while (const dirent* entry = readdir(all)) {
-      const int pid = std::atoi(entry->d_name);
-      if (pid <= 0 || pid == getpid()) continue;
-      std::ifstream file("/proc/" + std::string(entry->d_name) + "/cmdline", std::ios::binary);
-      const std::string line{std::istreambuf_iterator<char>(file), {}};
-      if (line.find(text) != std::string::npos) found.push_back(pid);
-    }
-    closedir(all);
-    return found;
-  }
-  /// The process among them that has this rank; 0: there is none.
-  [[nodiscard]] static int worker(const std::string& text, int rank) {
-    const std::string variable = "TROUPE_RANK=" + std::to_string(rank);
-    for (const int pid : processes(text)) {
-      std::ifstream file("/proc/" + std::to_string(pid) + "/environ", std::ios::binary);
-      const std::string all = '\0' + std::string{std::istreambuf_iterator<char>(file), {}};
-      if (all.find('\0' + variable + '\0') != std::string::npos) return pid;
-    }
-    return 0;
-  }
 
  private:
   static bool run(const Words& command) { return run_process(command).exit_code == 0; }

@@ -1,7 +1,10 @@
 // A small training with everything that could depend on the number of workers: dropout, batch norm
 // with a counter, Adam, and a last batch of 3 examples. Its flags are those of any program.
+// TEST_DEADLY_EXAMPLE=17 has whoever trains on that example killed.
 #include <torch/torch.h>
 
+#include <csignal>
+#include <cstdlib>
 #include <memory>
 
 #include "data/split_mix.h"
@@ -11,6 +14,7 @@ namespace {
 
 constexpr std::int64_t kExamples = 203;  // 5 batches of 40, and 3 examples
 constexpr std::int64_t kClasses = 4;
+constexpr float kDeadly = 12345;
 
 struct Net final : torch::nn::Module {
   torch::nn::Conv2d conv =
@@ -47,12 +51,15 @@ class NetHooks final : public troupe::Hooks {
     for (std::int64_t i = 0; i < kExamples; ++i) {
       labels.data_ptr<std::int64_t>()[i] = static_cast<std::int64_t>(random.below(kClasses));
     }
+    if (const char* deadly = std::getenv("TEST_DEADLY_EXAMPLE"))
+      images[std::atoi(deadly)] = kDeadly;
     const auto all =
         std::make_shared<troupe::TensorDataset>(std::vector<at::Tensor>{images, labels});
     return {all, troupe::take(all, 0, 50), troupe::take(all, 50, 101)};
   }
   [[nodiscard]] troupe::StepResult train_step(troupe::Replica& replica,
                                               const troupe::Batch& batch) const override {
+    if (batch.fields[0].max().item<float>() == kDeadly) std::raise(SIGKILL);
     const auto loss = forward(replica, batch);
     replica.apply_gradients(loss);
     return loss;

@@ -72,6 +72,12 @@ class ElasticHall {
     return place;
   }
 
+  /// Why workers would have been killed.
+  [[nodiscard]] std::vector<std::string> expelled() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return expelled_;
+  }
+
   /// Its process has ended.
   void leave(int index, std::optional<int> exit_code) {
     act([&](auto now) { rendezvous_->ended(line(index).who, exit_code, now); });
@@ -157,9 +163,15 @@ class ElasticHall {
       more = !orders.empty();
       for (const RendezvousOrder& order : orders) {
         if (const auto* letter = std::get_if<RoundLetter>(&order)) deliver(*letter);
+        if (const auto* expulsion = std::get_if<Expulsion>(&order)) expel(*expulsion);
       }
     }
     changed_.notify_all();
+  }
+  /// A thread cannot be killed. Who is needed no longer is told so.
+  void expel(const Expulsion& order) {
+    if (!order.why.empty()) expelled_.push_back(order.why);
+    line(order.who.index).letters.push_back(EndOfRounds{order.why.empty() ? 0 : 1, order.why, ""});
   }
   void deliver(const RoundLetter& letter) {
     Line& to = line(letter.to.index);
@@ -180,6 +192,7 @@ class ElasticHall {
   Round first_;
   std::optional<Rendezvous> rendezvous_;
   std::vector<Line> lines_;
+  std::vector<std::string> expelled_;
 };
 
 }  // namespace troupe::testing

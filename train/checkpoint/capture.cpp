@@ -141,13 +141,13 @@ json facts_of(Strategy& strategy, const TrainState& state, const DataIdentity& d
   if (strategy.virtual_replicas() > 0) facts["virtual_replicas"] = strategy.virtual_replicas();
   facts["arithmetic"] = arithmetic();
   json names = json::array();
-  json examples = json::array();
+  json weights = json::array();
   for (const LossSum& loss : state.epoch_loss.sums()) {
     names.push_back(loss.name);
-    examples.push_back(loss.examples);
+    weights.push_back(loss.weight);
   }
   facts["epoch_loss"] = {
-      {"names", names}, {"examples", examples}, {"all_examples", state.epoch_loss.examples()}};
+      {"names", names}, {"examples", weights}, {"all_examples", state.epoch_loss.examples()}};
   for (const auto& [name, value] : state.kept) facts["kept"][name] = exactly(value);
   return facts;
 }

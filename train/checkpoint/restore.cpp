@@ -255,7 +255,7 @@ void restore_workers(Strategy& strategy, TrainState& state, const ChiefsSnapshot
   std::vector<LossSum> losses;
   for (const auto& name : saved.at("names")) {
     const json& own = is_list ? examples.at(losses.size()) : examples;
-    losses.push_back({name.get<std::string>(), 0, own.get<std::int64_t>()});
+    losses.push_back({name.get<std::string>(), 0, own.get<double>()});
   }
   const std::size_t metric_sums =
       detail::ReplicaDriver(*state.replicas.front()).metrics(Phase::train).sums().size();

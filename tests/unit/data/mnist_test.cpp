@@ -92,6 +92,60 @@ TEST_SUITE("data") {
     CHECK_THROWS_AS((void)troupe::load_mnist(in_dir(dir / "digits"), -1), troupe::ConfigError);
   }
 
+  TEST_CASE("idx images: any size and number of classes, mean and deviation measured or given") {
+    using troupe::testing::idx_header;
+    using troupe::testing::write_file;
+    const TempDir dir;
+    // Four training pictures of 2 x 3 and two for the test; the last training one validates.
+    std::string pixels;
+    for (int i = 0; i < 24; ++i) pixels += static_cast<char>(i < 18 ? i * 10 : 255);
+    write_file(dir / "train-images-idx3-ubyte", idx_header(8, {4, 2, 3}) + pixels);
+    write_file(dir / "train-labels-idx1-ubyte", idx_header(8, {4}) + std::string("\31\0\3\7", 4));
+    write_file(dir / "t10k-images-idx3-ubyte", idx_header(8, {2, 2, 3}) + pixels.substr(0, 12));
+    write_file(dir / "t10k-labels-idx1-ubyte", idx_header(8, {2}) + std::string("\31\0", 2));
+    troupe::IdxImageOptions form;
+    form.validation_examples = 1;
+    const auto read = troupe::load_idx_images(in_dir(dir.path()), form);
+    CHECK(read.classes == 26);
+    CHECK(read.height == 2);
+    CHECK(read.width == 3);
+    CHECK(read.splits.validation->size() == 1);
+    const auto train = range(*read.splits.train, 0, 3);
+    CHECK((train[0].sizes() == at::IntArrayRef({3, 1, 2, 3})));
+    CHECK(torch::equal(train[1], torch::tensor({25, 0, 3}, torch::kInt64)));
+    // Of what trains, and only of that.
+    CHECK(train[0].mean().item<double>() == doctest::Approx(0).epsilon(1e-6));
+    CHECK(train[0].std(/*unbiased=*/false).item<double>() == doctest::Approx(1));
+    const auto few = troupe::load_idx_images(in_dir(dir.path(), 2), form);
+    CHECK(few.mean == doctest::Approx(55 / 255.0));
+    CHECK(few.mean < read.mean);
+    form.mean = 0.5;
+    form.deviation = 0.25;
+    const auto given = range(*troupe::load_idx_images(in_dir(dir.path()), form).splits.test, 0, 2);
+    CHECK(given[0][1][0][1][2].item<float>() == doctest::Approx((110 / 255.0 - 0.5) / 0.25));
+
+    form.classes = 25;
+    CHECK_THROWS_WITH_AS((void)troupe::load_idx_images(in_dir(dir.path()), form),
+                         doctest::Contains("has label 25 for example 0, expected 0 to 24"),
+                         troupe::DataError);
+    form.classes = 257;
+    CHECK_THROWS_AS((void)troupe::load_idx_images(in_dir(dir.path()), form), troupe::ConfigError);
+    form.classes = 0;
+    form.deviation.reset();
+    CHECK_THROWS_AS((void)troupe::load_idx_images(in_dir(dir.path()), form), troupe::ConfigError);
+    form.mean.reset();
+    write_file(dir / "t10k-labels-idx1-ubyte", idx_header(8, {2}) + std::string("\32\0", 2));
+    CHECK_THROWS_WITH_AS((void)troupe::load_idx_images(in_dir(dir.path()), form),
+                         doctest::Contains("has label 26 for example 0"), troupe::DataError);
+    write_file(dir / "train-images-idx3-ubyte", idx_header(8, {4, 2, 3}) + std::string(24, 'a'));
+    CHECK_THROWS_WITH_AS((void)troupe::load_idx_images(in_dir(dir.path()), form),
+                         doctest::Contains("no two different pixels"), troupe::DataError);
+    write_file(dir / "train-images-idx3-ubyte", idx_header(8, {4, 0, 3}));
+    CHECK_THROWS_WITH_AS((void)troupe::load_idx_images(in_dir(dir.path()), form),
+                         doctest::Contains("[4, 0, 3], expected type 0x08 [N, 1 to 4096"),
+                         troupe::DataError);
+  }
+
   TEST_CASE("mnist: files that do not belong together are refused") {
     using troupe::testing::idx_header;
     using troupe::testing::write_file;

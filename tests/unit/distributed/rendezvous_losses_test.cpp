@@ -27,7 +27,7 @@ TEST_SUITE("distributed") {
     CHECK(group.said() == Said{"end 1 to worker/0", "verdict: no progress"});
     CHECK(group.last() ==
           "step 121 was lost 3 times in a row: worker/3 (examples 17, 4); worker/1 (examples 17, "
-          "9); worker/2 (examples 17, 30).");
+          "9); worker/2 (examples 17, 30)");
   }
 
   TEST_CASE("rendezvous: a loss at another step begins the count anew") {
@@ -96,7 +96,7 @@ TEST_SUITE("distributed") {
       CHECK(again.said().back() == "verdict: no progress");
       CHECK(again.last() ==
             "step 121 was lost 3 times in a row: worker/1 (examples 17); worker/0; worker/0 "
-            "(examples 17, 3).");
+            "(examples 17, 3)");
     }
     SUBCASE("all at once, which says nothing of the step") {
       RendezvousGroup again(2, 1, losses);

@@ -219,8 +219,14 @@ TEST_SUITE("distributed") {
                                "waiting 1 to worker/1", "waiting 1 to worker/0",
                                "round 4 to worker/0: worker/0* worker/1*",
                                "round 4 to worker/1: worker/0* worker/1*"});
-    for (const int index : {0, 1}) group.admit(index, 4, 9);
-    CHECK(group.said().back() == "round 5 to worker/2: worker/0* worker/1* worker/2");
+    SUBCASE("it is admitted again") {
+      for (const int index : {0, 1}) group.admit(index, 4, 9);
+      CHECK(group.said().back() == "round 5 to worker/2: worker/0* worker/1* worker/2");
+    }
+    SUBCASE("its loss is none of the round") {
+      group.lose(2);
+      CHECK(group.said() == Said{"waiting 0 to worker/0", "waiting 0 to worker/1"});
+    }
   }
 
   TEST_CASE("rendezvous: too few wait until others wait, too, whom they let in at the next edge") {
@@ -243,7 +249,7 @@ TEST_SUITE("distributed") {
       group.wait(1ms);
       CHECK(group.said() == Said{"end 138 to worker/0", "dismiss worker/2", "verdict: too few"});
       CHECK(group.last() ==
-            "fewer than 2 workers (--min-workers) were left for 60 s (--regroup-secs).");
+            "fewer than 2 workers (--min-workers) were left for 60 s (--regroup-secs)");
       group.say(0, Pong{});
       CHECK_FALSE(group.rendezvous().wakes_at());
     }
@@ -322,12 +328,30 @@ TEST_SUITE("distributed") {
     CHECK(group.said().back() == "round 3 to worker/0: worker/0*");  // it saves alone
   }
 
-  TEST_CASE("rendezvous: what cannot be meant expels who says it; former processes are not heard") {
+  TEST_CASE("rendezvous: one that has no state yet is of no use to a group that is to stop") {
+    StepLosses losses;
+    RendezvousGroup group(3, 2, losses);
+    group.train().lose(2);
+    for (const int index : {0, 1}) group.leave(index, 1, 7, "worker/2");
+    group.knock(2);
+    for (const int index : {0, 1}) group.admit(index, 2, 8);
+    group.stop();
+    group.lose(1);
+    group.admit(0, 3, 8);
+    (void)group.said();
+    group.leave_empty(2, 3);
+    CHECK(group.said() == Said{"dismiss worker/2", "round 4 to worker/0: worker/0*"});
+  }
+
+  TEST_CASE(
+      "rendezvous: what cannot be meant expels who says it, and former processes are not heard") {
     StepLosses losses;
     RendezvousGroup group(3, 1, losses);
     group.train().leave(2, 5, 7);
     CHECK(group.said() == Said{"expel worker/2"});
     CHECK(group.last() == "worker/2 leaves round 5, which it is not in");
+    group.leave(2, 1, 7, "worker/1");
+    CHECK(group.said() == Said{});  // it accuses nobody any longer
     const troupe::RoundWorker former = group.worker(2);
     group.lose(2);
     for (const int index : {0, 1}) group.leave(index, 1, 7, "worker/2");

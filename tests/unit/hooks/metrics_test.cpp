@@ -23,14 +23,14 @@ TEST_SUITE("hooks") {
     const auto sums = meter.sums();
     REQUIRE(sums.size() == 2);
     CHECK(meter.examples() == 20);
-    CHECK(sums[0].examples == 16);
-    CHECK(sums[0].total / static_cast<double>(sums[0].examples) == 4.0);
-    CHECK(sums[1].examples == 4);
-    CHECK(sums[1].total / static_cast<double>(sums[1].examples) == 0.75);
+    CHECK(sums[0].weight == 16);
+    CHECK(sums[0].mean() == 4.0);
+    CHECK(sums[1].weight == 4);
+    CHECK(sums[1].mean() == 0.75);
     troupe::LossMeter again;
     again.restore(sums, meter.examples());
     again.add({loss("generator", 1.5)}, 4);
-    CHECK(again.sums()[1].examples == 8);
+    CHECK(again.sums()[1].weight == 8);
     CHECK(again.sums()[1].total == 9.0);
     CHECK(again.examples() == 24);
   }
@@ -74,6 +74,40 @@ TEST_SUITE("hooks") {
     CHECK(set.compute().front().value == doctest::Approx(2.0));
     set.reset();
     CHECK(set.compute().front().value == 0);
+  }
+
+  TEST_CASE("metrics: what has weight 0 is not counted, and a metric without weights says so") {
+    class Sum final : public troupe::Metric {
+     public:
+      [[nodiscard]] std::vector<std::string> sum_names() const override { return {"sum"}; }
+      [[nodiscard]] at::Tensor measure(const at::Tensor& y, const at::Tensor&) const override {
+        return y.sum().to(torch::kFloat64).reshape({1});
+      }
+      [[nodiscard]] double compute(troupe::Span<const double> sums) const override {
+        return sums[0];
+      }
+    };
+    MetricSet set;
+    set.add<troupe::Accuracy>("top1").add<troupe::TopK>("top2", 2).add<troupe::Mean>("mean");
+    set.add<troupe::RootMeanSquaredError>("rmse").add<Sum>("sum");
+    // Tokens [2, 2], of which the last is padding and the one before counts half.
+    const auto scores = torch::tensor({{3., 2., 1.}, {2., 3., 1.}, {1., 2., 3.}, {3., 2., 1.}});
+    const auto classes = torch::tensor({0, 0, 2, 0});
+    const auto weights = torch::tensor({1.0, 1.0, 0.5, 0.0});
+    for (const char* name : {"top1", "top2"}) set.at(name).update(scores, classes, weights);
+    set.at("mean").update(torch::tensor({1.0, 2.0, 4.0, 99.0}), {}, weights);
+    set.at("rmse").update(torch::tensor({1.0, 2.0, 4.0, 99.0}), torch::zeros({4}),
+                          weights.to(torch::kFloat32));
+    const auto values = set.compute();
+    CHECK(values[0].value == doctest::Approx(1.5 / 2.5));
+    CHECK(values[0].sums[1] == std::pair<std::string, double>("examples", 2.5));
+    CHECK(values[1].value == 1);
+    CHECK(values[2].value == doctest::Approx(5.0 / 2.5));
+    CHECK(values[3].value == doctest::Approx(std::sqrt(13.0 / 2.5)));
+    CHECK_THROWS_WITH_AS(set.at("sum").update(scores, {}, weights),
+                         doctest::Contains("takes no weights"), troupe::ConfigError);
+    CHECK_THROWS_WITH_AS(set.at("top1").update(scores, classes, weights.view({2, 2})),
+                         doctest::Contains("values [4] and weights [2, 2]"), troupe::ConfigError);
   }
 
   TEST_CASE("metrics: the root comes after the mean, over all batches") {

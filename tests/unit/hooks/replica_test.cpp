@@ -1,3 +1,5 @@
+#include <optional>
+
 #include "hooks/replica_driver.h"
 #include "hooks/todo.h"
 #include "tests/support/tiny_hooks.h"
@@ -43,6 +45,51 @@ TEST_SUITE("hooks") {
     CHECK(replica.global_mean(torch::tensor({4.0, 5.0})).item<double>() == 2.25);
     CHECK_THROWS_WITH_AS((void)replica.global_mean(torch::tensor(2.5)),
                          doctest::Contains("shape []"), troupe::ConfigError);
+  }
+
+  TEST_CASE("replica: a mean with weights is divided by those of all replicas, summed once") {
+    /// Another replica brings weights of 6 and nothing else.
+    class WithAnother final : public troupe::ParameterUpdate {
+     public:
+      void sum(const at::Tensor& flat, const std::string&) override {
+        flat.add_(6.0);
+        ++sums;
+      }
+      int sums = 0;
+    };
+    WithAnother update;
+    troupe::Replica replica(two_of_each(), {}, {}, {}, update);
+    ReplicaDriver driver(replica);
+    driver.begin_step({troupe::Phase::train, /*global_examples=*/4, /*examples=*/2});
+    const auto losses = torch::tensor({{2.F, 3.F}, {4.F, 5.F}});
+    const auto mask = torch::tensor({{true, true}, {true, false}}).logical_not();
+    const auto half = torch::full({2, 2}, 0.5);
+    const auto first = replica.global_mean(losses, half);
+    CHECK(first.item<double>() == 14 * 0.5 / 8);
+    CHECK(replica.global_mean(losses * 2, half).item<double>() == 2 * first.item<double>());
+    CHECK(update.sums == 1);
+    const auto masked = replica.global_mean(losses, mask);
+    CHECK(masked.item<double>() == doctest::Approx(5.0 / 7));
+    CHECK(update.sums == 2);
+    troupe::StepResult result{{"first", first}, {"masked", masked}, {"both", first + masked}};
+    driver.describe(result);
+    const std::vector<std::optional<double>> expected = {8.0, 7.0, std::nullopt};
+    CHECK((result.weights == expected));
+
+    CHECK_THROWS_WITH_AS((void)replica.global_mean(losses, mask.select(0, 0)),
+                         doctest::Contains("losses of shape [2, 2] and weights of shape [2]"),
+                         troupe::ConfigError);
+    CHECK_THROWS_WITH_AS((void)replica.global_mean(losses, at::Tensor()),
+                         doctest::Contains("undefined"), troupe::ConfigError);
+    CHECK_THROWS_WITH_AS((void)replica.global_mean(torch::tensor(1.0), torch::tensor(1.0)),
+                         doctest::Contains("of which no mean is taken"), troupe::ConfigError);
+    CHECK_THROWS_WITH_AS((void)replica.global_mean(losses, losses - 2.5),
+                         doctest::Contains("the lowest is -0.5"), troupe::ConfigError);
+    CHECK_THROWS_WITH_AS((void)replica.global_mean(losses, losses / 0.0),
+                         doctest::Contains("sum is inf"), troupe::ConfigError);
+    CHECK_THROWS_WITH_AS((void)replica.global_mean(losses, torch::ones({2, 2}).requires_grad_()),
+                         doctest::Contains("depend on parameters"), troupe::ConfigError);
+    CHECK(update.sums == 2);  // who fails takes part in no sum
   }
 
   TEST_CASE("replica: apply_gradients changes the named optimiser's parameters alone") {

@@ -165,4 +165,32 @@ TEST_SUITE("cli") {
     CHECK(has(why({"--workers", "2", "--ssh", "ssh -p 1"}), "without --hosts"));
     CHECK(why({"--hosts", "a:2,b:2"}) == "accepted");
   }
+
+  TEST_CASE("troupe run: elastic groups are on one machine, without servers, and large enough") {
+    const auto why = [](std::vector<std::string> words) {
+      words.insert(words.end(), {"--", "train", "--model-dir", "d"});
+      try {
+        const troupe::LaunchOptions options = troupe::parse_launch_options(words);
+        return std::to_string(options.min_workers) + " " +
+               std::to_string(options.regroup_limit.count());
+      } catch (const ConfigError& error) {
+        return std::string(error.what());
+      }
+    };
+    const auto has = [](const std::string& whole, const char* part) {
+      return whole.find(part) != std::string::npos;
+    };
+    CHECK(why({"--workers", "4"}) == "0 60000");
+    CHECK(why({"--workers", "4", "--min-workers", "4", "--evaluator"}) == "4 60000");
+    CHECK(why({"--workers", "4", "--min-workers", "1", "--regroup-secs", "7", "--max-restarts",
+               "2"}) == "1 7000");
+    CHECK(has(why({"--workers", "4", "--min-workers", "5"}), "at least as many"));
+    CHECK(has(why({"--workers", "4", "--min-workers", "0"}), "--min-workers"));
+    CHECK(has(why({"--workers", "4", "--regroup-secs", "7"}), "without --min-workers"));
+    CHECK(has(why({"--workers", "4", "--min-workers", "2", "--ps", "1"}), "--restart-workers"));
+    CHECK(has(why({"--hosts", "a:4", "--min-workers", "2"}), "one so far"));
+    CHECK(has(why({"--workers", "2", "--nodes", "2", "--rendezvous", "a:1", "--secret-file", "f",
+                   "--min-workers", "2"}),
+              "one so far"));
+  }
 }

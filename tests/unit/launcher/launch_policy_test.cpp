@@ -74,19 +74,63 @@ TEST_SUITE("cli") {
     LaunchPolicy policy({3, 1, 2});
     CHECK(policy.on_end(kWorker, 1, kKilled) == Consequence::start_again);
     CHECK(policy.on_end(kWorker, 1, kLostPeer) == Consequence::start_again);
-    CHECK(policy.restarts_of(1) == 2);
+    CHECK(policy.restart_text(1) == "2 of 2");
     CHECK(policy.on_end(kWorker, 1, kKilled) == Consequence::lost);
     CHECK(policy.on_end(kWorker, 2, kKilled) == Consequence::start_again);
     CHECK(policy.on_end(kWorker, 2, kBug) == Consequence::stop);
     CHECK(policy.on_end(kWorker, 0, kKilled) == Consequence::await_echo);
   }
 
+  TEST_CASE("launch policy: of an elastic group any worker may be lost, once one holds the state") {
+    troupe::RestartPolicy restarts(9);
+    LaunchPolicy policy({3, 0, 0, &restarts});
+    CHECK(policy.on_end(kWorker, 1, kKilled) == Consequence::stop);
+    CHECK(policy.on_end(kWorker, 1, kLostPeer) == Consequence::suspect);
+    policy.on_state();
+    for (const int index : {0, 1, 2}) {
+      CHECK(policy.on_end(kWorker, index, kKilled) == Consequence::start_again);
+      CHECK(policy.on_end(kWorker, index, kLostPeer) == Consequence::start_again);
+      CHECK(policy.on_end(kWorker, index, kBug) == Consequence::stop);
+      for (const int told : {129, 130, 143})
+        CHECK(policy.on_end(kWorker, index, ChildEnd{told, 0}) == Consequence::stop);
+    }
+    CHECK(policy.order_of_cause(kWorker, 0, kBug) < policy.order_of_cause(kWorker, 1, kKilled));
+    CHECK(policy.on_end(kWorker, 1, kWell) == Consequence::none);
+    CHECK(policy.training_is_done());
+    CHECK(policy.on_end(kWorker, 0, kKilled) == Consequence::lost);  // the work is saved
+  }
+
+  TEST_CASE("launch policy: an elastic run has so many restarts, of workers and of all") {
+    using std::chrono::milliseconds;
+    troupe::RestartPolicy restarts(3);
+    {
+      LaunchPolicy policy({3, 0, 0, &restarts});
+      policy.on_state();
+      CHECK(policy.on_end(kWorker, 1, kKilled) == Consequence::start_again);
+      CHECK(policy.restart_text(1) == "1 of 3");
+      policy.on_start_again();
+      CHECK(restarts.used() == 1);
+      // Two that are expected count, and then the whole group starts again without them.
+      CHECK(policy.on_end(kWorker, 1, kKilled) == Consequence::start_again);
+      CHECK(policy.on_end(kWorker, 0, kKilled) == Consequence::start_again);
+      CHECK(policy.restart_text(0) == "3 of 3");
+      CHECK(policy.on_end(kWorker, 2, kKilled) == Consequence::lost);
+    }
+    CHECK(restarts.after({137, true}, milliseconds(0)).has_value());
+    CHECK(restarts.used() == 2);
+    LaunchPolicy policy({3, 0, 0, &restarts});
+    policy.on_state();
+    CHECK(policy.on_end(kWorker, 2, kKilled) == Consequence::start_again);
+    policy.on_start_again();
+    CHECK_FALSE(restarts.after({137, true}, milliseconds(0)).has_value());
+  }
+
   TEST_CASE("launch policy: once the chief ended well, nobody is started again") {
     LaunchPolicy policy({2, 1, 9});
     CHECK(policy.on_end(kWorker, 1, kWell) == Consequence::none);
-    CHECK_FALSE(policy.chief_is_done());
+    CHECK_FALSE(policy.training_is_done());
     CHECK(policy.on_end(kWorker, 0, kWell) == Consequence::none);
-    CHECK(policy.chief_is_done());
+    CHECK(policy.training_is_done());
     CHECK(policy.on_end(kWorker, 1, kKilled) == Consequence::lost);
   }
 
@@ -137,11 +181,19 @@ TEST_SUITE("cli") {
     CHECK(shared.at("TROUPE_SERVERS") == "127.0.0.1:5000,127.0.0.1:5001");
     CHECK(shared.count("TROUPE_CHIEF_ADDRESS") == 0);
     CHECK(shared.at("OMP_NUM_THREADS") == "2");  // 8 cores, 2 for the servers, 6 for 3 workers
-    const troupe::Environment worker = troupe::worker_environment(shared, 2, -1, 9);
+    const troupe::Environment worker = troupe::worker_environment(shared, {2, -1, 9});
     CHECK(worker.at("TROUPE_RANK") == "2");
     CHECK(worker.count("TROUPE_LISTEN_FD") == 0);
     CHECK(worker.count("TROUPE_TASK") == 0);
     CHECK(worker.at("TROUPE_PROGRESS_FD") == "9");
+    CHECK(worker.count("TROUPE_ROUNDS_FD") == 0);
+    CHECK(worker.count("TROUPE_JOINS") == 0);
+    const troupe::Environment joining =
+        troupe::worker_environment(shared, {1, 7, -1, 8, /*joins=*/true});
+    CHECK(joining.at("TROUPE_LISTEN_FD") == "7");
+    CHECK(joining.at("TROUPE_ROUNDS_FD") == "8");
+    CHECK(joining.at("TROUPE_JOINS") == "1");
+    CHECK(joining.count("TROUPE_PROGRESS_FD") == 0);
     const troupe::Environment server = troupe::server_environment(shared, 1, 9);
     CHECK(server.at("TROUPE_TASK") == "ps:1");
     CHECK(server.at("TROUPE_LISTEN_FD") == "9");
@@ -154,7 +206,8 @@ TEST_SUITE("cli") {
     CHECK(troupe::launch_environment({}, plan).variables.at("OMP_NUM_THREADS") == "1");
     CHECK(troupe::launch_environment({{"TROUPE_SERVERS", "x:1"}}, {2, 4000, 7, 2, 0})
               .variables.count("TROUPE_SERVERS") == 0);
-    CHECK(troupe::launch_environment({{"TROUPE_PROGRESS_FD", "5"}}, {2, 4000, 7, 2, 0})
-              .variables.count("TROUPE_PROGRESS_FD") == 0);
+    for (const char* name : {"TROUPE_PROGRESS_FD", "TROUPE_ROUNDS_FD", "TROUPE_JOINS"})
+      CHECK(troupe::launch_environment({{name, "5"}}, {2, 4000, 7, 2, 0}).variables.count(name) ==
+            0);
   }
 }

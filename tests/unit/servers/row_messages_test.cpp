@@ -39,8 +39,8 @@ const std::vector<float> kSparse = {7, 8, 9};
 troupe::Push sample() {
   troupe::Push push;
   push.learning_rates = {0.5, 0.25};
-  push.examples = 8;
-  push.global_examples = 16;
+  push.weight = 8.5;
+  push.divisor = 16;
   push.gradients = {{0, true, {}, troupe::as_bytes(Span<const float>(kDense))},
                     {1, false, kRows, troupe::as_bytes(Span<const float>(kSparse))}};
   return push;
@@ -58,8 +58,8 @@ TEST_SUITE("distributed") {
     CHECK(first->place.clock == 3);
     CHECK(first->place.sequence == 2);
     CHECK(first->push.learning_rates == std::vector<double>{0.5, 0.25});
-    CHECK(first->push.examples == 8);
-    CHECK(first->push.global_examples == 16);
+    CHECK(first->push.weight == 8.5);
+    CHECK(first->push.divisor == 16);
     REQUIRE(first->push.gradients.size() == 1);
     CHECK(first->push.gradients[0].all_rows);
     CHECK(std::memcmp(first->push.gradients[0].values.data(), kDense.data(), 24) == 0);
@@ -81,7 +81,7 @@ TEST_SUITE("distributed") {
     push.gradients.push_back(push.gradients[0]);  // the same shard twice
     CHECK_FALSE(troupe::decode_push(encode_push({}, push, model(), 0), model(), 0));
     push = sample();
-    push.examples = -1;
+    push.weight = -1;
     CHECK_FALSE(troupe::decode_push(encode_push({}, push, model(), 0), model(), 0));
     const std::vector<std::int64_t> outside = {2};
     push = sample();

@@ -18,6 +18,7 @@ struct Job {
   int servers = 1;
   ServerOptions options;
   int replicas = 1;
+  StepOptions step;
 };
 
 /// Synchronous, and with shards so small that every tensor is divided.
@@ -62,6 +63,7 @@ inline RankErrors try_job(const Job& job, const Hooks& hooks, const WorkerBody& 
   common.group = test_options();
   common.servers = job.options;
   common.replicas = job.replicas;
+  common.step = job.step;
   return try_ranks(job.workers + job.servers, [&](int process) {
     StrategyOptions options = common;
     if (process >= job.workers) {

@@ -11,7 +11,7 @@ using troupe::to_json;
 
 TEST_SUITE("train") {
   TEST_CASE("report: a metric over other things than examples keeps what it divided by") {
-    Report report{Phase::test, 832, {{"loss", 2.5}}, {}, 0};
+    Report report{Phase::test, 832, {{"loss", 2.5}}, {}, {}, 0};
     report.metrics = {{"accuracy", 0.25, {{"correct", 17}, {"examples", 53248}}},
                       {"top5", 0.5, {{"correct", 34}, {"examples", 832}}}};
     const auto json = to_json(report);

@@ -47,9 +47,9 @@ TEST_SUITE("train") {
     const auto losses = later.state.epoch_loss.sums();
     REQUIRE(losses.size() == 2);
     CHECK(losses[0].total == 32);
-    CHECK(losses[0].examples == 16);
+    CHECK(losses[0].weight == 16);
     CHECK(losses[1].total == 20);
-    CHECK(losses[1].examples == 4);
+    CHECK(losses[1].weight == 4);
     CHECK(later.state.epoch_loss.examples() == 20);
     CHECK(later.state.plateau.observed_epoch == 4);
     auto& kept = later.state.kept;
@@ -71,7 +71,7 @@ TEST_SUITE("train") {
     SavedRun later;
     later.restore(snapshot);
     CHECK(later.state.epoch_loss.examples() == 12);
-    CHECK(later.state.epoch_loss.sums().at(0).examples == 12);
+    CHECK(later.state.epoch_loss.sums().at(0).weight == 12);
     CHECK(later.state.epoch_loss.sums().at(0).total == 44);
     CHECK(later.state.plateau.drops == 2);
     CHECK(later.state.plateau.observed_epoch == -1);

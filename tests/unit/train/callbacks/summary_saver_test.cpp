@@ -116,9 +116,9 @@ TEST_SUITE("train/callbacks") {
 
   TEST_CASE("summary_saver: an epoch's report and validation are written for its last step") {
     const FakeClock clock;
-    troupe::Report train{troupe::Phase::train, 8, {{"loss", 0.5}}, {{"accuracy", 0.75, {}}}, 1};
-    troupe::Report validation{
-        troupe::Phase::validation, 4, {{"loss", 0.25}}, {{"accuracy", 1, {}}}, 1};
+    troupe::Report train{troupe::Phase::train, 8, {{"loss", 0.5}}, {}, {{"accuracy", 0.75, {}}}, 1};
+    troupe::Report validation{troupe::Phase::validation, 4, {{"loss", 0.25}}, {},
+                              {{"accuracy", 1, {}}},     1};
     for (const bool chief : {true, false}) {
       FakeRun run(40);
       if (!chief) run.become_worker();

@@ -1,0 +1,57 @@
+// CSV: tables as text, RFC 4180, plain or gzip-compressed: typed columns, found by the names in the
+// first line. Free of LibTorch; data/csv_dataset.h makes a data set of a table.
+//
+// A file is hostile until checked: a line, and what a compressed file unpacks to, have limits.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace troupe {
+
+/// A column to be read, and how its values are written.
+struct CsvColumn {
+  enum class Type { real, integer, category };
+  std::string name;
+  Type type = Type::real;
+  std::vector<std::string> categories;  // of a category: the texts that stand for 0, 1, ...
+};
+/// A finite number, "-1.5e3".
+[[nodiscard]] CsvColumn csv_real(std::string name);
+/// A whole number of 64 bits.
+[[nodiscard]] CsvColumn csv_integer(std::string name);
+/// One of these texts, whose place among them is the value: {"apple", "pear"}.
+[[nodiscard]] CsvColumn csv_category(std::string name, std::vector<std::string> categories);
+
+/// Columns that become one tensor: real ones, or integers and categories.
+using CsvField = std::vector<CsvColumn>;
+
+/// A field's values, row after row.
+using CsvValues = std::variant<std::vector<float>, std::vector<std::int64_t>>;
+
+struct CsvTable {
+  std::int64_t rows = 0;
+  std::vector<CsvValues> fields;  // rows x columns of the field each
+};
+
+/// The longest line, and value in quotation marks, in bytes.
+inline constexpr std::size_t kCsvLongestLine = std::size_t{1} << 20;
+
+/// Reads the columns of `fields`, in whatever order the file has them; it may have others. The
+/// first line holds the names. Lines end with LF or CR LF; empty ones are skipped, and so is a byte
+/// order mark. A value may stand in quotation marks, and then contain separators, line ends and ""
+/// for a quotation mark; blanks around other values are ignored. Throws: DataError naming file,
+/// line and column, for a missing column, a name that is there twice, a line with more or fewer
+/// values than names, a value that is none of its type (an empty one and NaN too), a line longer
+/// than kCsvLongestLine, or no row at all; as DataFile, and if a compressed file unpacks to more
+/// than 64 MiB and more than 100 times its own size. ConfigError for a field without columns, of
+/// reals and others, or of a category without categories. Cost: memory for the values, 4 or 8 bytes
+/// each, and as much again while they grow.
+[[nodiscard]] CsvTable read_csv(const std::filesystem::path& path,
+                                const std::vector<CsvField>& fields, char separator = ',');
+
+}  // namespace troupe

@@ -1,0 +1,149 @@
+#include "data/csv.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/test_prelude.h"
+#include "tests/unit/data/idx_files.h"
+
+namespace {
+
+using troupe::csv_category;
+using troupe::csv_integer;
+using troupe::csv_real;
+using troupe::CsvField;
+using troupe::CsvTable;
+using troupe::testing::gzip;
+using troupe::testing::TempDir;
+using troupe::testing::write_file;
+
+using Reals = std::vector<float>;
+using Numbers = std::vector<std::int64_t>;
+
+const std::vector<CsvField> kFruit = {{csv_real("height"), csv_real("width")},
+                                      {csv_category("kind", {"apple", "pear"})},
+                                      {csv_integer("id")}};
+
+CsvTable read(const std::string& content, const std::vector<CsvField>& fields = kFruit,
+              char separator = ',') {
+  const TempDir dir;
+  write_file(dir.path() / "t.csv", content);
+  return troupe::read_csv(dir.path() / "t.csv", fields, separator);
+}
+
+}  // namespace
+
+TEST_SUITE("data") {
+  TEST_CASE("csv: columns are found by name, whatever their order, and typed") {
+    const CsvTable table = read(
+        "id,note,width,kind,height\n"
+        "7,,1.5,pear,-2e1\n"
+        "-9223372036854775808,x,0.25,apple,3\n");
+    CHECK(table.rows == 2);
+    CHECK(std::get<Reals>(table.fields[0]) == Reals{-20, 1.5, 3, 0.25});
+    CHECK(std::get<Numbers>(table.fields[1]) == Numbers{1, 0});
+    CHECK(std::get<Numbers>(table.fields[2]) == Numbers{7, INT64_MIN});
+  }
+
+  TEST_CASE("csv: quotation marks, line ends, blanks, a byte order mark, other separators, gzip") {
+    const std::string content =
+        "\xEF\xBB\xBFid;\"height\";width;kind\r\n"
+        "\r\n"
+        " 1 ;\"2\";\t3;\"a;\"\"b\"\"\r\n\n;c\"\r\n"
+        "\n"
+        "4;5;6;plain";
+    const std::vector<CsvField> fields = {{csv_integer("id")},
+                                          {csv_real("height"), csv_real("width")},
+                                          {csv_category("kind", {"plain", "a;\"b\"\r\n\n;c"})}};
+    for (const std::string& file : {content, gzip(content), content + "\n\n", content + "\r"}) {
+      const CsvTable table = read(file, fields, ';');
+      CHECK(table.rows == 2);
+      CHECK(std::get<Numbers>(table.fields[0]) == Numbers{1, 4});
+      CHECK(std::get<Reals>(table.fields[1]) == Reals{2, 3, 5, 6});
+      CHECK(std::get<Numbers>(table.fields[2]) == Numbers{1, 0});
+    }
+  }
+
+  TEST_CASE("csv: lines longer than a piece of the file are read") {
+    // Every value of the last column, and with it the line ends, fall on other places of a piece.
+    std::string content = "id,kind,height,width,note\n";
+    for (int i = 0; i < 200; ++i) {
+      content += std::to_string(i) + ",pear,1,2," + std::string(1000 + i % 7, 'n') + "\r\n";
+    }
+    const CsvTable table = read(content);
+    REQUIRE(table.rows == 200);
+    for (std::int64_t i = 0; i < 200; ++i) {
+      CHECK(std::get<Numbers>(table.fields[2])[static_cast<std::size_t>(i)] == i);
+    }
+  }
+
+  TEST_CASE("csv: what is wrong is named with its line") {
+    const std::string head = "height,width,kind,id\n1,2,apple,3\n";
+    struct Wrong {
+      std::string content;
+      const char* complaint;
+    };
+    const std::vector<Wrong> all = {
+        {"", "line 1 is the end: the file is empty"},
+        {"\n\n", "the file is empty"},
+        {"height,width,kind,id\n", "line 2 is the end: there are names and no rows"},
+        {"height,width,kind\n1,2,apple\n",
+         "line 1 names no column \"id\"; there is: \"height\", \"width\", \"kind\""},
+        {"height,width,kind,id,width\n", "line 1 names two columns \"width\""},
+        {head + "1,2,apple\n", "line 3 has 3 values, but the first line names 4 columns"},
+        {head + "1,2,apple,3,\n", "line 3 has 5 values"},
+        {head + "7\n", "line 3 has 1 value, but"},
+        {head + "1,,apple,3\n", "line 3 has width \"\", expected a finite number"},
+        {head + "1,nan,apple,3\n", "width \"nan\""},
+        {head + "1,1e39,apple,3\n", "width \"1e39\""},
+        {head + "1,0x1p3,apple,3\n", "width \"0x1p3\""},
+        {head + "1,2 3,apple,3\n", "width \"2 3\""},
+        {head + "1,2,apple,3.0\n", "id \"3.0\", expected a whole number"},
+        {head + "1,2,apple,9223372036854775808\n", "expected a whole number of 64 bits"},
+        {head + "1,2,\"a\n\n,b\",3\n1,2,plum,3\n", "line 3 has kind \"a??,b\""},
+        {head + "\n1,2,Apple,3\n",
+         "line 4 has kind \"Apple\", expected one of \"apple\", \"pear\""},
+        {head + "1,2,app\"le,3\n", "line 3 has a quotation mark within \"app\""},
+        {head + "1,2,\"apple\" ,3\n", "line 3 has more after the quotation marks"},
+        {head + "1,2,\"apple,3\n\n\n", "line 3 has a quotation mark that is not closed"},
+        {head + "1,2,apple,\r3\n", "id \"?3\""},
+        {head + "1,2,apple," + std::string(101, '1') + "\n", "1...\""},
+        {head + std::string(troupe::kCsvLongestLine + 1, 'x'), "line 3 is longer than 1048576"},
+        {head + std::string(troupe::kCsvLongestLine + 1, ','), "line 3 is longer than 1048576"},
+        {head + "\"" + std::string(troupe::kCsvLongestLine + 1, '\n'), "line 3 is longer than"}};
+    for (const Wrong& wrong : all) {
+      CAPTURE(wrong.complaint);
+      CHECK_THROWS_WITH_AS((void)read(wrong.content), doctest::Contains(wrong.complaint),
+                           troupe::DataError);
+    }
+  }
+
+  TEST_CASE("csv: a compressed file that unpacks to too much, or ends early, is refused") {
+    const std::string head = "height,width,kind,id\n";
+    std::string rows;
+    for (int i = 0; i < (1 << 17); ++i) rows += "1,2,apple,3\n";
+    std::string bomb;
+    for (int i = 0; i < 50; ++i) bomb += rows;  // 75 MiB
+    const std::string packed = gzip(head + bomb);
+    REQUIRE(packed.size() * 100 < bomb.size());
+    CHECK_THROWS_WITH_AS((void)read(packed), doctest::Contains("unpacks to more than 67108864"),
+                         troupe::DataError);
+    const std::string sound = gzip(head + rows);
+    CHECK(read(sound).rows == 1 << 17);
+    CHECK_THROWS_WITH_AS((void)read(sound.substr(0, sound.size() - 20)),
+                         doctest::Contains("ends early"), troupe::DataError);
+    CHECK_THROWS_WITH_AS((void)troupe::read_csv("/no/such.csv", kFruit),
+                         doctest::Contains("cannot be opened"), troupe::DataError);
+  }
+
+  TEST_CASE("csv: fields that no tensor can be are refused") {
+    const std::vector<std::vector<CsvField>> wrong = {
+        {{}}, {{csv_real("a"), csv_integer("b")}}, {{csv_category("a", {})}}};
+    for (const auto& fields : wrong) {
+      CHECK_THROWS_AS((void)read("a,b\n1,2\n", fields), troupe::ConfigError);
+    }
+  }
+}
