@@ -8,7 +8,6 @@
 #include "core/check.h"
 #include "core/log.h"
 #include "core/text.h"
-#include "distributed/elastic/round_messages.h"
 
 namespace troupe {
 namespace {
@@ -81,8 +80,7 @@ ElasticGroup::ElasticGroup(Cluster cluster, const GroupOptions& options,
   if (!rounds_) return;
   rounds_->watch([this](std::uint64_t round, const std::string& cause) {
     const std::lock_guard<std::mutex> lock(replacing_);
-    lost_round_ = round;
-    loss_ = cause;
+    loss_ = {round, cause};
     if (group_ && round == round_) group_->cancel(cause);
   });
 }
@@ -249,7 +247,7 @@ void ElasticGroup::enter_round(const Round& round) {
   offer(cluster_, listener_);
   {
     const std::lock_guard<std::mutex> lock(replacing_);
-    if (lost_round_ == round.number) throw PeerLost(loss_, kRunAgain);
+    if (loss_.round == round.number) throw PeerLost(loss_.cause, kRunAgain);
     group_ = std::make_unique<WorkerGroup>(cluster_, options_);
   }
   group_->join(terms_);

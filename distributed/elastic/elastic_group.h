@@ -28,6 +28,7 @@
 #include "core/span.h"
 #include "core/unique_fd.h"
 #include "distributed/elastic/outcomes.h"
+#include "distributed/elastic/round_messages.h"
 #include "distributed/elastic/rounds.h"
 #include "distributed/worker_group.h"
 
@@ -128,9 +129,8 @@ class ElasticGroup {
   JoinTerms terms_;
   Cluster cluster_;
   std::unique_ptr<WorkerGroup> group_;
-  std::mutex replacing_;          // group_ and what follows, while another thread may end it
-  std::uint64_t lost_round_ = 0;  // the last one of which a worker was lost; 0: none
-  std::string loss_;
+  std::mutex replacing_;            // group_ and what follows, while another thread may end it
+  RoundLoss loss_;                  // the last one that was told
   std::uint64_t round_;             // 0: none yet
   std::uint64_t completed_in_ = 0;  // the round in which this worker completed its last transaction
   bool joins_ = false;
