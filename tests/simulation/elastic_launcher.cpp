@@ -50,7 +50,7 @@ Life& ElasticLauncher::add_life(RoundWorker who) {
   life.address = {plan_.hosts[static_cast<std::size_t>(who.index)], Network::the().free_port()};
   life.line = std::make_shared<Packets>(
       name_of(life), [this, &life](const std::string& packet) { take(life, packet); });
-  if (plan_.has_late_words) life.line->most_delay = 5 * kMillisecond;
+  if (plan_.has_late_words) life.line->most_delay = 20 * kMillisecond;
   return life;
 }
 

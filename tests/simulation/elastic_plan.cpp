@@ -98,7 +98,7 @@ void draw_chain(ElasticPlan& plan, Random& random) {
   plan.steps = std::max(plan.steps, 6);
   plan.step_pause = 20 * kMillisecond;
   plan.restarts = 6;
-  plan.restart_pause = random.any_of({Time{0}, 20 * kMillisecond});
+  plan.restart_pause = random.any_of({Time{0}, kMillisecond, 20 * kMillisecond});
   const auto workers = static_cast<std::uint64_t>(plan.workers);
   for (auto left = random.between(2, 4); left > 0; --left) {
     Strike strike;
@@ -107,8 +107,8 @@ void draw_chain(ElasticPlan& plan, Random& random) {
     strike.step = static_cast<int>(random.below(3));
     if (!plan.strikes.empty()) {
       strike.incarnation = random.any_of({0, 0, 0, 1});
-      strike.place = random.any_of(
-          {Place::left, Place::issued, Place::admitting, Place::admitting, Place::sharing});
+      strike.place = random.any_of({Place::leaving, Place::left, Place::issued, Place::admitting,
+                                    Place::admitting, Place::sharing});
     }
     strike.calls = 1 + random.below(random.any_of<std::uint64_t>({1, 10, 100, 300}));
     plan.strikes.push_back(strike);
@@ -116,8 +116,9 @@ void draw_chain(ElasticPlan& plan, Random& random) {
 }
 
 std::string in_words(const Strike& strike) {
-  constexpr const char* kPlaces[] = {"start",   "left",      "issued", "admitting", "before",
-                                     "between", "concluded", "voted",  "sharing",   "closing"};
+  constexpr const char* kPlaces[] = {"start",     "leaving", "left",    "issued",
+                                     "admitting", "before",  "between", "concluded",
+                                     "voted",     "sharing", "closing"};
   const std::string when =
       strike.is_timed
           ? text("at ", static_cast<double>(strike.delay) / kSecond, " s")

@@ -15,8 +15,9 @@ namespace troupe::simulation {
 /// Where in its training a process is.
 enum class Place {
   start,      // it begins
-  left,       // it has said that it wants the next round
-  issued,     // it is told of it
+  leaving,    // it wants the next round
+  left,       // the rendezvous knows that
+  issued,     // the next round is about to be told to it
   admitting,  // which some join
   before,     // a step
   between,    // the step's two sums

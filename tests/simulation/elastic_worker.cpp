@@ -47,9 +47,9 @@ class Training {
         life_(life),
         witness_(witness),
         joins_(cluster.joins),
-        group_(cluster, plan.options, std::make_unique<RoundLine>(UniqueFd(line)),
-               {[this] { begin_round(); },
-                [this](Readiness& mine, int /*lost*/) { mine.step = life_.step; }}) {}
+        group_(
+            cluster, plan.options, std::make_unique<RoundLine>(UniqueFd(line)),
+            {[this] { begin_round(); }, [this](Readiness& mine, int /*lost*/) { leave(mine); }}) {}
 
   void run() {
     pass(Place::start);
@@ -88,6 +88,11 @@ class Training {
     buffer_.reset();
     const std::string what = witness_.objection(life_, group_.cluster());
     if (!what.empty()) complain(what);
+  }
+
+  void leave(Readiness& mine) {
+    mine.step = life_.step;
+    witness_.on_place(life_, Place::leaving);
   }
 
   [[nodiscard]] double own_sum() const {
