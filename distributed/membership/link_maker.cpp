@@ -184,6 +184,7 @@ void LinkMaker::give_up(const std::shared_ptr<Attempt>& attempt, Obstacle obstac
   if (!attempt->local || (obstacle == Obstacle::silence && only_unix)) return retry_later(attempt);
   const std::string cause = text("no Unix socket leads from ", state_.cluster.task(), " to ",
                                  state_.cluster.member(attempt->peer).task, ": ", why);
+  // TODO(T-012): the other end may just have died.
   if (only_unix || obstacle == Obstacle::stranger) return refuse_unix(attempt->peer, cause);
   if (made_.no_unix.empty()) made_.no_unix = cause;
   log_debug(cause, "; TCP is used");
