@@ -58,7 +58,7 @@ class FlippingProxy {
  private:
   /// One direction of one connection.
   struct Flow {
-    std::vector<std::byte> held;  // may be the beginning of a header
+    std::vector<std::byte> seen;  // may be the beginning of a header
     std::uint64_t payload_left = 0;
     std::uint64_t flip_at = UINT64_MAX;  // bytes of payload before the one to damage
     bool holds = false;                  // the seal that is in the bytes at hand
@@ -138,28 +138,38 @@ class FlippingProxy {
       --flow.flip_at;
       return out.push_back(byte);
     }
-    flow.held.push_back(byte);
+    if (!keeps_headers()) out.push_back(byte);
+    look(flow, byte, out);
+  }
+
+  /// Looks for a header in what has come. It is kept back until it is whole only where a bit of it
+  /// is to be turned over: in an encrypted message the last byte may look like the first of a
+  /// header, and nothing more comes until the other end has it.
+  [[nodiscard]] bool keeps_headers() const { return flip_.in_header; }
+
+  void look(Flow& flow, std::byte byte, std::vector<std::byte>& out) {
+    flow.seen.push_back(byte);
     static constexpr char kMagic[] = {'T', 'R', 'U', 'P'};
-    const std::size_t known = std::min(flow.held.size(), sizeof(kMagic));
-    if (std::memcmp(flow.held.data(), kMagic, known) != 0) return release(flow, out);
-    if (flow.held.size() < kFrameHeaderBytes) return;
+    const std::size_t known = std::min(flow.seen.size(), sizeof(kMagic));
+    if (std::memcmp(flow.seen.data(), kMagic, known) != 0) return release(flow, out);
+    if (flow.seen.size() < kFrameHeaderBytes) return;
     FrameHeader header;
-    if (decode_frame({flow.held.data(), flow.held.size()}, header) != FrameFault::none) {
+    if (decode_frame({flow.seen.data(), flow.seen.size()}, header) != FrameFault::none) {
       return release(flow, out);  // a message of the proof, which begins alike
     }
     flow.payload_left = header.payload_bytes;
     flow.flip_at = UINT64_MAX;
     choose(header, flow);
-    out.insert(out.end(), flow.held.begin(), flow.held.end());
-    flow.held.clear();
+    if (keeps_headers()) out.insert(out.end(), flow.seen.begin(), flow.seen.end());
+    flow.seen.clear();
   }
 
-  /// No header begins at the first held byte: one may begin at another.
+  /// No header begins at the first byte seen: one may begin at another.
   void release(Flow& flow, std::vector<std::byte>& out) {
-    std::vector<std::byte> rest(flow.held.begin() + 1, flow.held.end());
-    out.push_back(flow.held.front());
-    flow.held.clear();
-    for (const std::byte byte : rest) pass(flow, byte, out);
+    const std::vector<std::byte> rest(flow.seen.begin() + 1, flow.seen.end());
+    if (keeps_headers()) out.push_back(flow.seen.front());
+    flow.seen.clear();
+    for (const std::byte byte : rest) look(flow, byte, out);
   }
 
   void choose(const FrameHeader& header, Flow& flow) {
@@ -173,7 +183,7 @@ class FlippingProxy {
     if (!flip_.in_header) {
       flow.flip_at = at;
     } else {
-      flow.held[at] ^= static_cast<std::byte>(1U << (flip_.bit % 8));
+      flow.seen[at] ^= static_cast<std::byte>(1U << (flip_.bit % 8));
     }
   }
 
