@@ -135,6 +135,14 @@ void add_checkpoints(std::vector<Flag>& flags, TrainOptions& train) {
       "give a number greater than 0."));
   list.add(choice("resume", &train.resume, "auto: if there is a checkpoint; must; never", "WHEN",
                   named<Resume>({Resume::automatic, Resume::must, Resume::never})));
+  list.add(path("init-from", &train.warm_start.from,
+                "without a checkpoint to resume from, start from the weights of this checkpoint, "
+                "model directory or export",
+                "PATH"));
+  list.add(name_list("init-only", &train.warm_start.variables,
+                     "with --init-from: the parameters and buffers whose whole names match one of "
+                     "these regular expressions; all trained parameters without",
+                     {}, ""));
 }
 
 void add_data(std::vector<Flag>& flags, DataOptions& data) {

@@ -123,6 +123,10 @@ void check_training(const Options& options, const GivenTexts& given) {
     throw ConfigError("--resume must is given without --model-dir.",
                       "name the folder of the checkpoints by --model-dir.");
   }
+  if (train.warm_start.from.empty() && !train.warm_start.variables.empty()) {
+    throw ConfigError(text(written(given, "init-only"), " is given without --init-from."),
+                      "name by --init-from what to take the tensors from.");
+  }
   if (train.status_port && train.model_dir.empty()) {
     throw ConfigError(text(written(given, "status-port"), " is given without --model-dir."),
                       "name a folder by --model-dir: the live page shows what training writes "

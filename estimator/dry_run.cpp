@@ -161,6 +161,7 @@ void DryRun::resume() {
 void DryRun::take_step(const Callbacks& callbacks) {
   const Pace::Counts counts = strategy_->pace().counts(*data_.train);
   TrainOptions one = train_options();
+  if (!one.model_dir.empty()) one.warm_start = {};  // resume() has seen to it
   one.model_dir.clear();
   one.metrics_file.clear();
   one.progress = false;

@@ -20,6 +20,7 @@
 #include "strategies/strategy.h"
 #include "train/checkpoint/checkpoint_manifest.h"
 #include "train/checkpoint/model_weights.h"
+#include "train/checkpoint/warm_start.h"
 #include "train/loop.h"
 #include "train/make_strategy.h"
 #include "train/random_guard.h"
@@ -81,7 +82,7 @@ EstimatorOptions checked_options(EstimatorOptions options) {
   }
   if (options.train.model_dir.empty()) options.train.model_dir = temporary_model_dir();
   validate(options.exported);
-  if (options.warm_start) (void)with_warm_start(nullptr, *options.warm_start);
+  validate(options.train.warm_start);
   return options;
 }
 
@@ -108,10 +109,13 @@ std::vector<NamedTensor> variables_in(const std::string& model_dir) {
 std::unique_ptr<LoadedModel> make_model(const std::shared_ptr<const Hooks>& hooks,
                                         const EstimatorOptions& options,
                                         const std::string& checkpoint) {
-  const bool warm = checkpoint.empty() && options.warm_start;
-  const auto made_by = warm ? with_warm_start(hooks, *options.warm_start) : hooks;
-  auto model = std::make_unique<LoadedModel>(*made_by, options.strategy, options.train.seed);
-  if (!checkpoint.empty()) model->load(checkpoint);
+  auto model = std::make_unique<LoadedModel>(*hooks, options.strategy, options.train.seed);
+  if (!checkpoint.empty()) {
+    model->load(checkpoint);
+  } else if (const WarmStart& warm_start = options.train.warm_start; !warm_start.from.empty()) {
+    const Replica& replica = model->replica();
+    copy_from(warm_start, replica.parameters(), replica.buffers());
+  }
   return model;
 }
 
@@ -200,11 +204,7 @@ std::optional<History> Estimator::nothing_to_train(const TrainSpec& spec) const 
 }
 
 History Estimator::train_together(const TrainOptions& options, const TrainSpec& spec) {
-  // The chief's weights are copied to all, so the chief alone looks at what to start from.
-  const bool warm = options_.warm_start && strategy_->is_chief() && !latest_checkpoint();
-  const auto hooks =
-      warm ? with_warm_start(training_hooks_, *options_.warm_start) : training_hooks_;
-  TrainState state = strategy_->create_state(*hooks, options.seed);
+  TrainState state = strategy_->create_state(*training_hooks_, options.seed);
   // Validation in training is the schedule's; every other one looks at checkpoints.
   const bool plateau = options.schedule.kind == Schedule::plateau;
   const DistributedSplits data =

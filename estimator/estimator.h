@@ -23,7 +23,6 @@
 #include "estimator/prediction_stream.h"
 #include "estimator/roles/evaluation.h"
 #include "estimator/specs.h"
-#include "estimator/warm_start.h"
 #include "options/strategy_options.h"
 #include "strategies/strategy.h"
 #include "summaries/summary_writer.h"
@@ -37,7 +36,6 @@ struct EstimatorOptions {
   /// labels. Empty: all fields but the last, or the only one, are inputs, named "input" or
   /// "input_0", "input_1", ...
   std::vector<std::string> feature_names = {};
-  std::optional<WarmStart> warm_start = std::nullopt;  // start of training without a checkpoint
   ModelExportOptions exported = {};  // name and assets of exported models; the step is filled in
 };
 

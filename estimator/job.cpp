@@ -119,8 +119,8 @@ Job::~Job() = default;
 
 Estimator& Job::estimator() {
   if (!estimator_) {
-    Estimator plain(hooks_, {options_.train, options_.strategy, extras_.feature_names, std::nullopt,
-                             extras_.exported});
+    Estimator plain(hooks_,
+                    {options_.train, options_.strategy, extras_.feature_names, extras_.exported});
     estimator_.emplace(extras_.metrics.empty() ? std::move(plain)
                                                : add_metrics(plain, extras_.metrics));
   }

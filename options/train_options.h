@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -42,6 +43,20 @@ enum class Resume { automatic, must, never };
   constexpr const char* kNames[] = {"auto", "must", "never"};
   return kNames[static_cast<int>(resume)];
 }
+
+/// The weights that a training starts from where its directory has no checkpoint; its optimisers
+/// and counts start anew, and it may have another batch size, seed and data
+/// (train/checkpoint/warm_start).
+struct WarmStart {
+  /// A checkpoint <dir>/model.ckpt-<step>, a model directory (its newest), or an export; empty:
+  /// there is no warm start.
+  std::string from;
+  /// Which tensors: empty: all trained parameters; else every parameter and buffer whose whole name
+  /// matches one of these regular expressions, each of which has to match one.
+  std::vector<std::string> variables = {};
+  /// This model's name of a tensor -> its name in `from`, where they differ.
+  std::map<std::string, std::string> previous_names = {};
+};
 
 /// What a run's journal says of its process besides what training knows itself. parse_options fills
 /// it in; empty: the journal says less.
@@ -87,6 +102,7 @@ struct TrainOptions {
   std::optional<std::uint16_t> status_port;
   std::string status_address;  // empty: loopback, without a token
   Resume resume = Resume::automatic;
+  WarmStart warm_start;
   OnNonFinite on_non_finite = OnNonFinite::fail;
   /// Steps between two comparisons of the weights that the workers hold; they are also compared
   /// before a save. 0: only then.

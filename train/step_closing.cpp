@@ -9,6 +9,7 @@
 #include "core/text.h"
 #include "core/trace.h"
 #include "strategies/weight_comparison.h"
+#include "train/checkpoint/warm_start.h"
 
 namespace troupe::detail {
 namespace {
@@ -68,6 +69,9 @@ void StepClosing::open(const DataIdentity& data, const Clock& clock, SavingListe
                        Checkpointer::OnSaved on_saved) {
   admission_.enter(data);
   if (options_.model_dir.empty()) {
+    if (strategy_.pace().coordinates() && !admission_.has_joined()) {
+      copy_from(options_.warm_start, strategy_, state_);
+    }
     if (listeners.empty()) return;
     throw ConfigError("saving listeners were given, and nothing is saved without model_dir.",
                       "set model_dir, or leave the listeners out.");

@@ -11,6 +11,7 @@
 #include "tensors/tensor_file.h"
 #include "train/checkpoint/checkpoint_reader.h"
 #include "train/checkpoint/model_weights.h"
+#include "train/checkpoint/warm_start.h"
 
 namespace troupe {
 namespace {
@@ -53,7 +54,11 @@ bool restore_newest(Strategy& strategy, TrainState& state, const DataIdentity& d
     throw ConfigError("--resume never was given, and " + options.model_dir + " holds checkpoints.",
                       "choose another --model-dir, or remove them yourself.");
   }
-  if (there) restore(strategy, state, data, found.value_or(RunSnapshot()));
+  if (there) {
+    restore(strategy, state, data, found.value_or(RunSnapshot()));
+  } else {
+    copy_from(options.warm_start, strategy, state);
+  }
   return there;
 }
 
@@ -118,6 +123,10 @@ void Checkpointer::resume() {
   saved_step_ = state_.step;
   log_info("resuming at step ", state_.step, " (step ", state_.position.step, " of epoch ",
            state_.position.epoch + 1, ") from ", options_.model_dir);
+  if (!options_.warm_start.from.empty()) {
+    log_info("the warm start from ", options_.warm_start.from,
+             " is not used, because this training has begun; another --model-dir starts anew");
+  }
 }
 
 bool Checkpointer::is_due() {

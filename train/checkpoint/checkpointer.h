@@ -19,7 +19,8 @@
 namespace troupe {
 
 /// Puts the newest good checkpoint of options.model_dir into `state`, on all workers; writes
-/// nothing. Returns whether there is one; if not, `state` stays as it is.
+/// nothing. Returns whether there is one; if not, `state` gets the weights that options.warm_start
+/// names, or stays as it is.
 /// Collective: yes.  Throws: ConfigError (options.resume does not fit what is there, the data the
 /// checkpoint); CheckpointError.
 bool restore_newest(Strategy& strategy, TrainState& state, const DataIdentity& data,
@@ -33,9 +34,9 @@ class Checkpointer {
   /// A checkpoint was written, in so many seconds; called in the thread that wrote it.
   using OnSaved = std::function<void(std::int64_t step, double seconds)>;
 
-  /// Restores the newest good checkpoint of options.model_dir into `state`, or saves the fresh
-  /// state as step 0; the listeners are told either way. With a cadence of never it saves nothing,
-  /// now or later, and listeners are an error. From here to the end of this object
+  /// Restores the newest good checkpoint of options.model_dir into `state`, or saves the fresh or
+  /// warm state as step 0; the listeners are told either way. With a cadence of never it saves
+  /// nothing, now or later, and listeners are an error. From here to the end of this object
   /// SIGTERM, SIGINT and SIGHUP are requests, see stop_signal. All arguments outlive this object.
   /// What is thrown on one worker is to be told to the others (detail::sharing_failure), as train()
   /// does. Collective: yes.  Blocks: for files, and as the strategy's collectives do. Throws:

@@ -105,8 +105,8 @@ void check_virtual_replicas(const Strategy& strategy, const json& facts) {
   if (then != now) {
     throw ConfigError(
         text("the checkpoint was made with --virtual-replicas ", then, ", now it is ", now, "."),
-        "use the former value, or another --model-dir, which with_warm_start can "
-        "start from this one's weights.");
+        "use the former value, or another --model-dir, which --init-from can start from this one's "
+        "weights.");
   }
   if (now == 0) return;
   const json present = arithmetic();
@@ -117,7 +117,7 @@ void check_virtual_replicas(const Strategy& strategy, const json& facts) {
         text("the checkpoint was made with ", key, " ", saved.value(key, json()).dump(),
              ", now it is ", here.dump(), ", which rounds differently."),
         "resume with --threads, LibTorch, BLAS and processor as they were; without "
-        "--virtual-replicas, with_warm_start can start from the weights.");
+        "--virtual-replicas, --init-from can start from the weights.");
   }
 }
 
@@ -128,7 +128,7 @@ void check_data(const json& saved, const DataIdentity& data) {
     throw ConfigError(
         text("the checkpoint was made with ", flag, " ", then, ", now it is ", now, "."),
         "a position in the data means other examples then: use the former value, or another "
-        "--model-dir, which with_warm_start can start from this one's weights.");
+        "--model-dir, which --init-from can start from this one's weights.");
   };
   check("train_examples", "a number of training examples of", text(data.examples));
   check("batch_size", "--batch-size", text(data.global_batch));

@@ -164,7 +164,7 @@ TEST_SUITE("estimator") {
     troupe::Estimator trained(hooks, options_in(source.path()));
     (void)trained.train(for_steps(20));
     auto options = options_in(dir.path());
-    options.warm_start = {source.path().string(), std::nullopt, {}};
+    options.train.warm_start.from = source.path().string();
     troupe::Estimator warm(hooks, options);
     const auto evaluation = warm.evaluate();
     CHECK(evaluation.global_step == 0);

@@ -55,7 +55,7 @@ std::map<std::string, double> warm_started(const troupe::WarmStart& warm_start) 
   const TempDir dir;
   const FourTensors hooks(36);
   auto options = options_in(dir.path());
-  options.warm_start = warm_start;
+  options.train.warm_start = warm_start;
   troupe::Estimator estimator(hooks, options);
   (void)estimator.train(for_steps(5));
   CHECK(latest_step(estimator) == 5);
@@ -289,15 +289,15 @@ TEST_SUITE("estimator") {
     using Values = std::map<std::string, double>;
     // All that is trained; a model directory or a checkpoint in it.
     const Values trained{{"x", 42}, {"y", 42}, {"frozen", 36}, {"seen", 36}};
-    CHECK(warm_started({from, std::nullopt, {}}) == trained);
-    CHECK(warm_started({from + "/model.ckpt-0", std::nullopt, {}}) == trained);
+    CHECK(warm_started({from}) == trained);
+    CHECK(warm_started({from + "/model.ckpt-0"}) == trained);
     // By expressions, over parameters and buffers, the whole name.
-    CHECK(warm_started({from, {{"x"}}, {}}) ==
+    CHECK(warm_started({from, {"x"}}) ==
           Values{{"x", 42}, {"y", 36}, {"frozen", 36}, {"seen", 36}});
-    CHECK(warm_started({from, {{"fro.*", "s..n", "[yz]"}}, {}}) ==
+    CHECK(warm_started({from, {"fro.*", "s..n", "[yz]"}}) ==
           Values{{"x", 36}, {"y", 42}, {"frozen", 42}, {"seen", 42}});
-    CHECK(warm_started({from, std::vector<std::string>{}, {}}) ==
-          Values{{"x", 36}, {"y", 36}, {"frozen", 36}, {"seen", 36}});
+    CHECK_THROWS_WITH_AS(warm_started({from, {"x", "z"}}), doctest::Contains("\"z\" matches no"),
+                         troupe::ConfigError);
   }
 
   TEST_CASE("train: a warm start finds weights under their previous names") {
@@ -315,7 +315,8 @@ TEST_SUITE("estimator") {
     const TempDir dir;
     const Renamed hooks;
     auto options = options_in(dir.path());
-    options.warm_start = {source.path().string(), {{"net.weight"}}, {{"net.weight", "weight"}}};
+    options.train.warm_start = {
+        source.path().string(), {"net.weight"}, {{"net.weight", "weight"}}};
     troupe::Estimator estimator(hooks, options);
     (void)estimator.train(for_steps(5));
     CHECK(value_of(estimator, "net.weight") == 42);
@@ -323,7 +324,7 @@ TEST_SUITE("estimator") {
 
     const TempDir other;
     options.train.model_dir = other.path().string();
-    options.warm_start->previous_names = {{"net.weight", "missing"}};
+    options.train.warm_start.previous_names = {{"net.weight", "missing"}};
     troupe::Estimator wrong(hooks, options);
     CHECK_THROWS_WITH_AS((void)wrong.train(for_steps(1)), doctest::Contains("\"missing\""),
                          troupe::CheckpointError);
@@ -337,9 +338,11 @@ TEST_SUITE("estimator") {
     (void)troupe::Estimator(old, options_in(source.path())).train(for_steps(1));
     (void)troupe::Estimator(own, options_in(dir.path())).train(for_steps(2));
     auto options = options_in(dir.path());
-    options.warm_start = {source.path().string(), std::nullopt, {}};
+    options.train.warm_start.from = source.path().string();
     troupe::Estimator estimator(own, options);
+    const CapturedLog log;
     (void)estimator.train(for_steps(1));
+    CHECK(log.count("is not used, because this training has begun") == 1);
     CHECK(latest_step(estimator) == 3);
     CHECK(value_of(estimator, "weight") == 36);
   }
@@ -348,12 +351,12 @@ TEST_SUITE("estimator") {
     const TempDir dir;
     const CounterHooks hooks;
     auto options = options_in(dir.path());
-    options.warm_start.emplace();
+    options.train.warm_start.variables = {"x"};
     CHECK_THROWS_AS(troupe::Estimator(hooks, options), troupe::ConfigError);
-    options.warm_start = {"somewhere", {{"("}}, {}};
+    options.train.warm_start = {"somewhere", {"("}};
     CHECK_THROWS_WITH_AS(troupe::Estimator(hooks, options), doctest::Contains("\"(\""),
                          troupe::ConfigError);
-    options.warm_start = {(dir / "missing").string(), std::nullopt, {}};
+    options.train.warm_start = {(dir / "missing").string()};
     troupe::Estimator estimator(hooks, options);
     CHECK_THROWS_AS((void)estimator.train(for_steps(1)), troupe::CheckpointError);
   }
