@@ -20,6 +20,7 @@
 #include "estimator/train_and_evaluate.h"
 #include "hooks/hooks.h"
 #include "hooks/metrics.h"
+#include "hooks/optimizer_kind.h"
 #include "hooks/sync_batch_norm.h"
 #include "hooks/todo.h"
 #include "servers/parameter_server.h"

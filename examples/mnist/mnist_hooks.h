@@ -21,7 +21,7 @@ struct Net final : torch::nn::Module {
   }
 };
 
-class MnistHooks final : public troupe::Hooks {
+class MnistHooks : public troupe::Hooks {
  public:
   explicit MnistHooks(const troupe::Options& options) : options_(options) {}
 

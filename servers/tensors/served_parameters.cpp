@@ -1,22 +1,14 @@
 #include "servers/tensors/served_parameters.h"
 
-#include <torch/optim/lbfgs.h>
 #include <torch/types.h>
 
 #include "core/error.h"
 #include "core/text.h"
+#include "hooks/optimizer_kind.h"
 #include "strategies/replicas/local_replicas.h"
 
 namespace troupe::detail {
 namespace {
-
-void check_optimizer(const std::string& name, torch::optim::Optimizer& optimizer) {
-  if (dynamic_cast<torch::optim::LBFGS*>(&optimizer) == nullptr) return;
-  throw ConfigError("optimiser \"" + name +
-                        "\" is LBFGS, which computes the loss again within its step; parameter "
-                        "servers have no data to do that with.",
-                    "use SGD, Adam, AdamW, RMSprop or Adagrad, or --strategy one-device.");
-}
 
 void check_parameter(const NamedTensor& parameter, bool is_owned) {
   const auto& [name, tensor] = parameter;
@@ -31,12 +23,12 @@ void check_parameter(const NamedTensor& parameter, bool is_owned) {
       "keep the parameters in float32.");
 }
 
-void add(ServedParameters& served, const NamedTensor& parameter, int optimizer) {
+void add(ServedParameters& served, const NamedTensor& parameter, int optimizer, bool divisible) {
   const at::Tensor& tensor = parameter.second;
   if (tensor.numel() == 0) return;  // nothing to hold
   const std::int64_t rows = tensor.dim() == 0 ? 1 : tensor.size(0);
-  served.model.tensors.push_back(
-      {parameter.first, optimizer, rows, tensor.nbytes() / static_cast<std::size_t>(rows)});
+  served.model.tensors.push_back({parameter.first, optimizer, rows,
+                                  tensor.nbytes() / static_cast<std::size_t>(rows), divisible});
   served.places.emplace(tensor.unsafeGetTensorImpl(), served.tensors.size());
   served.tensors.push_back(parameter);
 }
@@ -67,17 +59,17 @@ ServedParameters serve(Replica& replica, const ServerOptions& options, int serve
   const PlaceOfTensor places = place_of_tensor(parameters);
   for (std::size_t o = 0; o < served.optimizers.size(); ++o) {
     auto& optimizer = replica.optimizer(served.optimizers[o]);
-    check_optimizer(served.optimizers[o], optimizer);
+    const bool by_element = kind_of(optimizer).stepping == Stepping::by_element;
     for (const auto& group : optimizer.param_groups()) {
       for (const at::Tensor& tensor : group.params()) {
         const NamedTensor& named = parameters[places.at(tensor.unsafeGetTensorImpl())];
         check_parameter(named, served.number_of(tensor) >= 0);
-        add(served, named, static_cast<int>(o));
+        add(served, named, static_cast<int>(o), by_element);
       }
     }
   }
   for (const NamedTensor& parameter : parameters) {
-    if (served.number_of(parameter.second) < 0) add(served, parameter, -1);
+    if (served.number_of(parameter.second) < 0) add(served, parameter, -1, /*divisible=*/true);
   }
   served.model.shards =
       place(served.model.tensors, servers, static_cast<std::size_t>(options.min_shard_bytes));

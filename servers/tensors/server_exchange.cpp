@@ -1,7 +1,5 @@
 #include "servers/tensors/server_exchange.h"
 
-#include <torch/optim/adagrad.h>
-#include <torch/optim/sgd.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
@@ -10,19 +8,10 @@
 #include <utility>
 
 #include "core/log.h"
+#include "hooks/optimizer_kind.h"
 
 namespace troupe::detail {
 namespace {
-
-/// Whether a step with a sparse gradient changes no other rows than the gradient's: what servers
-/// send back are the rows that were pushed.
-bool changes_given_rows_only(torch::optim::OptimizerOptions& options) {
-  if (const auto* sgd = dynamic_cast<const torch::optim::SGDOptions*>(&options)) {
-    return sgd->momentum() == 0 && sgd->weight_decay() == 0;
-  }
-  const auto* adagrad = dynamic_cast<const torch::optim::AdagradOptions*>(&options);
-  return adagrad != nullptr && adagrad->weight_decay() == 0;
-}
 
 /// A push under construction: the blocks point into what is kept here.
 class PushBuilder {
@@ -96,12 +85,14 @@ void ServerExchange::begin_batch(std::int64_t examples, std::int64_t global_exam
 void ServerExchange::push(const std::string& name, torch::optim::Optimizer& optimizer) {
   const torch::NoGradGuard no_grad;
   PushBuilder builder(*served_);
+  const OptimizerKind& kind = kind_of(optimizer);
   const auto& names = served_->optimizers;
   builder.push.optimizer =
       static_cast<int>(std::find(names.begin(), names.end(), name) - names.begin());
   for (auto& group : optimizer.param_groups()) {
     builder.push.learning_rates.push_back(group.options().get_lr());
-    const bool by_rows = changes_given_rows_only(group.options());
+    // Servers send back the rows that were pushed.
+    const bool by_rows = kind.changes_given_rows_only(group.options());
     for (const at::Tensor& parameter : group.params()) {
       const at::Tensor& gradient = parameter.grad();
       const int tensor = served_->number_of(parameter);

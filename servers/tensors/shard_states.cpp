@@ -64,12 +64,16 @@ Pieces read_pieces(const ServedParameters& served,
   return pieces;
 }
 
-/// Rows that lie in shards, as one tensor of the parameter's shape.
+/// Rows that lie in shards, as one tensor of the parameter's shape; what is not divided is as it is
+/// where it lies.
 at::Tensor join(const ServedParameters& served, int number, const Pieces& pieces,
                 const std::function<std::string(int)>& name) {
-  const at::Tensor& whole = served.tensors[static_cast<std::size_t>(number)].second;
+  const auto own = static_cast<std::size_t>(number);
+  const std::vector<int>& shards = served.shards_of[own];
+  if (!served.model.tensors[own].is_divisible) return pieces.at(name(shards.front()));
+  const at::Tensor& whole = served.tensors[own].second;
   std::vector<at::Tensor> rows;
-  for (const int shard : served.shards_of[static_cast<std::size_t>(number)]) {
+  for (const int shard : shards) {
     rows.push_back(pieces.at(name(shard)));
     if (rows.back().sizes() != rows_of(whole, served.model.shard(shard)).sizes()) {
       throw shard_does_not_fit(text(name(shard), " is ", rows.back().sizes()));
@@ -154,9 +158,11 @@ json shards_of_optimizer(const json& description, const std::vector<NamedTensor>
   for (const auto& [name, tensor] : tensors) {
     const auto slash = name.rfind('/');
     const at::Tensor dense = tensor.is_sparse() ? tensor.to_dense() : tensor;
-    for (const int shard : held[name.substr(0, slash)]) {
-      own.emplace_back(served.name_of(shard) + name.substr(slash),
-                       rows_of(dense, served.model.shard(shard)));
+    for (const int number : held[name.substr(0, slash)]) {
+      const Shard& shard = served.model.shard(number);
+      const bool is_divisible = served.model.tensor_of(shard).is_divisible;
+      own.emplace_back(served.name_of(number) + name.substr(slash),
+                       is_divisible ? rows_of(dense, shard) : dense);
     }
   }
   return part;
@@ -196,8 +202,12 @@ void merge_state(Replica& replica, const ServedParameters& served,
     const Pieces pieces = read_pieces(served, states);
     for (std::size_t i = 0; i < served.tensors.size(); ++i) {
       at::Tensor into = served.tensors[i].second;
-      into.copy_(join(served, static_cast<int>(i), pieces,
-                      [&](int shard) { return value_name(served, shard); }));
+      const at::Tensor values = join(served, static_cast<int>(i), pieces,
+                                     [&](int shard) { return value_name(served, shard); });
+      if (values.numel() != into.numel()) {
+        throw shard_does_not_fit(text(served.tensors[i].first, " is ", values.sizes()));
+      }
+      into.copy_(values.view(into.sizes()));
     }
     for (std::size_t o = 0; o < served.optimizers.size(); ++o) {
       merge_optimizer(replica, served, o, pieces);

@@ -1,25 +1,17 @@
 #include "servers/tensors/stale_step.h"
 
-#include <torch/optim/rmsprop.h>
-#include <torch/optim/sgd.h>
-
 #include <algorithm>
+
+#include "hooks/optimizer_kind.h"
 
 namespace troupe::detail {
 namespace {
 
 constexpr double kLeastMomentum = 1e-6;
 
-/// Null: it has none. Adam's averages are divided by each other, and are not momentum of this kind.
-double* momentum_of(torch::optim::OptimizerOptions& options) {
-  if (auto* sgd = dynamic_cast<torch::optim::SGDOptions*>(&options)) return &sgd->momentum();
-  auto* rmsprop = dynamic_cast<torch::optim::RMSpropOptions*>(&options);
-  return rmsprop == nullptr ? nullptr : &rmsprop->momentum();
-}
-
-void set_size(torch::optim::OptimizerOptions& options, StepSize size) {
+void set_size(torch::optim::OptimizerOptions& options, double* momentum, StepSize size) {
   options.set_lr(size.rate);
-  if (double* const momentum = momentum_of(options)) *momentum = size.momentum;
+  if (momentum != nullptr) *momentum = size.momentum;
 }
 
 }  // namespace
@@ -39,16 +31,20 @@ StepSize size_for_stale(StepSize given, std::int64_t missed) {
 
 StaleStep::StaleStep(torch::optim::Optimizer& optimizer, std::int64_t missed)
     : optimizer_(optimizer) {
+  const OptimizerKind& kind = kind_of(optimizer);
   for (auto& group : optimizer_.param_groups()) {
-    const double* const momentum = momentum_of(group.options());
+    double* const momentum = kind.momentum(group.options());
     given_.push_back({group.options().get_lr(), momentum == nullptr ? 0 : *momentum});
-    set_size(group.options(), size_for_stale(given_.back(), missed));
+    set_size(group.options(), momentum, size_for_stale(given_.back(), missed));
   }
 }
 
 StaleStep::~StaleStep() {
+  const OptimizerKind& kind = kind_of(optimizer_);
   auto given = given_.begin();
-  for (auto& group : optimizer_.param_groups()) set_size(group.options(), *given++);
+  for (auto& group : optimizer_.param_groups()) {
+    set_size(group.options(), kind.momentum(group.options()), *given++);
+  }
 }
 
 }  // namespace troupe::detail

@@ -26,7 +26,7 @@ struct StepSize {
 /// LibTorch would leave its sums as they are.
 [[nodiscard]] StepSize size_for_stale(StepSize given, std::int64_t missed);
 
-/// While it lives, the optimiser's rates and, for SGD and RMSprop, momenta are those of such a
+/// While it lives, the optimiser's rates and, where its kind has any, momenta are those of such a
 /// step.
 class StaleStep {
  public:

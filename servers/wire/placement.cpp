@@ -24,8 +24,9 @@ std::vector<Shard> place(const std::vector<ServedTensor>& tensors, int servers,
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const ServedTensor& tensor = tensors[i];
     const auto whole = static_cast<std::size_t>(tensor.rows) * tensor.row_bytes;
+    const int most = tensor.is_divisible ? servers : 1;
     auto parts = static_cast<int>(
-        std::clamp<std::size_t>(whole / smallest, 1, static_cast<std::size_t>(servers)));
+        std::clamp<std::size_t>(whole / smallest, 1, static_cast<std::size_t>(most)));
     // The last part is the smallest: rows do not divide evenly.
     const auto last = [&] { return split_rows(tensor.rows, parts).back(); };
     while (parts > 1 && static_cast<std::size_t>(last()) * tensor.row_bytes < smallest) --parts;

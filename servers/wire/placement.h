@@ -23,6 +23,7 @@ struct ServedTensor {
   int optimizer = 0;  // which one owns it, in the order of create_model; -1: none, never changes
   std::int64_t rows = 1;
   std::size_t row_bytes = 4;
+  bool is_divisible = true;  // its rows may be on several servers
 };
 
 /// Rows [first_row, first_row + rows) of a tensor. Its number is its place in what place() returns.
@@ -54,9 +55,9 @@ struct ServedModel {
 /// `rows` over `parts`, larger parts first, none empty: 13 over 5 is {3, 3, 3, 2, 2}.
 [[nodiscard]] std::vector<std::int64_t> split_rows(std::int64_t rows, int parts);
 
-/// Splits tensors of at least two times `min_shard_bytes` into as many parts as there are servers,
-/// at most, none smaller than that, and gives every shard to the server with the fewest bytes so
-/// far, largest tensors first. Shards come in the order of their tensors and rows.
+/// Splits divisible tensors of at least two times `min_shard_bytes` into as many parts as there are
+/// servers, at most, none smaller than that, and gives every shard to the server with the fewest
+/// bytes so far, largest tensors first. Shards come in the order of their tensors and rows.
 [[nodiscard]] std::vector<Shard> place(const std::vector<ServedTensor>& tensors, int servers,
                                        std::size_t min_shard_bytes);
 

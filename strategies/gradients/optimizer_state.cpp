@@ -1,112 +1,130 @@
 #include "strategies/gradients/optimizer_state.h"
 
-#include <torch/optim.h>
-
+#include <cmath>
+#include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <tuple>
+#include <utility>
 
 #include "core/error.h"
 #include "core/log.h"
 #include "core/text.h"
+#include "hooks/optimizer_kind.h"
 
 namespace troupe {
 namespace {
 
-using detail::state_key;
 using nlohmann::json;
 using torch::optim::Optimizer;
 
-// The fields of each kind of optimiser. A visitor is called with each field's name and a reference.
-
-// Of Adam and AdamW, which have the same; those of the others are more special.
-template <class O, class V>
-void each_option(O& o, V&& visit) {
-  visit("lr", o.lr());
-  visit("beta1", std::get<0>(o.betas()));
-  visit("beta2", std::get<1>(o.betas()));
-  visit("eps", o.eps());
-  visit("weight_decay", o.weight_decay());
-  visit("amsgrad", o.amsgrad());
-}
-template <class S, class V>
-void each_state(S& s, V&& visit) {
-  visit("step", s.step());
-  visit("exp_avg", s.exp_avg());
-  visit("exp_avg_sq", s.exp_avg_sq());
-  visit("max_exp_avg_sq", s.max_exp_avg_sq());
+CheckpointError does_not_fit(const std::string& what) {
+  return CheckpointError("the saved optimiser does not fit: " + what + ".",
+                         "resume with the hooks that made the checkpoint, or start in another "
+                         "--model-dir.");
 }
 
-template <class V>
-void each_option(torch::optim::SGDOptions& o, V&& visit) {
-  visit("lr", o.lr());
-  visit("momentum", o.momentum());
-  visit("dampening", o.dampening());
-  visit("weight_decay", o.weight_decay());
-  visit("nesterov", o.nesterov());
-}
-template <class V>
-void each_state(torch::optim::SGDParamState& s, V&& visit) {
-  visit("momentum_buffer", s.momentum_buffer());
-}
+/// Into a description and a list of tensors.
+class FieldWriter final : public FieldVisitor {
+ public:
+  /// `tensors` null: the fields are options. `prefix`: before the names of tensors.
+  explicit FieldWriter(json& numbers, std::vector<NamedTensor>* tensors = nullptr,
+                       std::string prefix = "")
+      : numbers_(numbers), tensors_(tensors), prefix_(std::move(prefix)) {}
 
-template <class V>
-void each_option(torch::optim::RMSpropOptions& o, V&& visit) {
-  visit("lr", o.lr());
-  visit("alpha", o.alpha());
-  visit("eps", o.eps());
-  visit("weight_decay", o.weight_decay());
-  visit("momentum", o.momentum());
-  visit("centered", o.centered());
-}
-template <class V>
-void each_state(torch::optim::RMSpropParamState& s, V&& visit) {
-  visit("step", s.step());
-  visit("square_avg", s.square_avg());
-  visit("momentum_buffer", s.momentum_buffer());
-  visit("grad_avg", s.grad_avg());
-}
+  void operator()(const char* name, bool& value) override { numbers_[name] = value; }
+  void operator()(const char* name, std::int64_t& value) override { numbers_[name] = value; }
+  /// JSON has no infinity and nothing that is not a number: those are texts.
+  void operator()(const char* name, double& value) override {
+    numbers_[name] = std::isfinite(value) ? json(value) : json(std::to_string(value));
+  }
+  void operator()(const char* name, at::Tensor& value) override {
+    if (tensors_ == nullptr) {
+      throw ConfigError(text("the options of an optimiser have a tensor, \"", name, "\"."),
+                        "keep tensors in the state of parameters.");
+    }
+    if (value.defined()) tensors_->emplace_back(prefix_ + name, value);
+  }
 
-template <class V>
-void each_option(torch::optim::AdagradOptions& o, V&& visit) {
-  visit("lr", o.lr());
-  visit("lr_decay", o.lr_decay());
-  visit("weight_decay", o.weight_decay());
-  visit("initial_accumulator_value", o.initial_accumulator_value());
-  visit("eps", o.eps());
-}
-template <class V>
-void each_state(torch::optim::AdagradParamState& s, V&& visit) {
-  visit("step", s.step());
-  visit("sum", s.sum());
-}
-
-/// Calls `use` with tags of the optimiser's options and state types.
-template <class Options, class State>
-struct Kind {
-  using OptionsType = Options;
-  using StateType = State;
-  const char* name;
+ private:
+  json& numbers_;
+  std::vector<NamedTensor>* tensors_;
+  const std::string prefix_;
 };
 
-template <class F>
-void with_kind(Optimizer& optimizer, F&& use) {
-  namespace o = torch::optim;
-  if (dynamic_cast<o::SGD*>(&optimizer) != nullptr) {
-    use(Kind<o::SGDOptions, o::SGDParamState>{"SGD"});
-  } else if (dynamic_cast<o::AdamW*>(&optimizer) != nullptr) {
-    use(Kind<o::AdamWOptions, o::AdamWParamState>{"AdamW"});
-  } else if (dynamic_cast<o::Adam*>(&optimizer) != nullptr) {
-    use(Kind<o::AdamOptions, o::AdamParamState>{"Adam"});
-  } else if (dynamic_cast<o::RMSprop*>(&optimizer) != nullptr) {
-    use(Kind<o::RMSpropOptions, o::RMSpropParamState>{"RMSprop"});
-  } else if (dynamic_cast<o::Adagrad*>(&optimizer) != nullptr) {
-    use(Kind<o::AdagradOptions, o::AdagradParamState>{"Adagrad"});
-  } else {
-    throw ConfigError("an optimiser is of a kind whose state Troupe does not know how to save.",
-                      "use SGD, Adam, AdamW, RMSprop or Adagrad, or train without --model-dir.");
+template <class Number>
+Number number_of(const json& saved) {
+  if constexpr (std::is_same_v<Number, double>) {
+    if (saved.is_string()) return std::strtod(saved.get_ref<const std::string&>().c_str(), nullptr);
   }
+  return saved.get<Number>();
 }
+
+/// Out of a description: options, where the log says which of the present ones differ.
+class OptionReader final : public FieldVisitor {
+ public:
+  explicit OptionReader(const json& saved) : saved_(saved) {}
+
+  void operator()(const char* name, bool& value) override { take(name, value); }
+  void operator()(const char* name, std::int64_t& value) override { take(name, value); }
+  void operator()(const char* name, double& value) override { take(name, value); }
+  void operator()(const char* /*name*/, at::Tensor& /*value*/) override {}
+
+ private:
+  template <class Number>
+  void take(const char* name, Number& value) const {
+    const auto restored = number_of<Number>(saved_.at(name));
+    if (restored != value) {
+      log_warning("resuming with the checkpoint's ", name, " = ", restored,
+                  "; create_model asked for ", value);
+    }
+    value = restored;
+  }
+
+  const json& saved_;
+};
+
+using TensorsByName = std::map<std::string, at::Tensor>;
+
+/// Out of a description and its tensors: the state of one parameter.
+class StateReader final : public FieldVisitor {
+ public:
+  StateReader(const json& counters, const TensorsByName& tensors, NamedTensor parameter,
+              Stepping stepping)
+      : counters_(counters),
+        tensors_(tensors),
+        parameter_(std::move(parameter)),
+        stepping_(stepping) {}
+
+  void operator()(const char* name, bool& value) override { take(name, value); }
+  void operator()(const char* name, std::int64_t& value) override { take(name, value); }
+  void operator()(const char* name, double& value) override { take(name, value); }
+  void operator()(const char* name, at::Tensor& value) override {
+    const auto& [parameter_name, parameter] = parameter_;
+    const auto found = tensors_.find(text(parameter_name, "/", name));
+    if (found == tensors_.end()) return;
+    const at::Tensor& held = found->second;
+    const bool fits =
+        held.sizes() == parameter.sizes() && held.scalar_type() == parameter.scalar_type();
+    if (stepping_ == Stepping::by_element && !fits) {
+      throw does_not_fit(text(found->first, " is ", held.scalar_type(), " ", held.sizes(), ", ",
+                              parameter_name, " is ", parameter.scalar_type(), " ",
+                              parameter.sizes()));
+    }
+    // A copy of its own: another replica is restored from the same tensors.
+    value = held.to(parameter.device()).clone();
+  }
+
+ private:
+  template <class Number>
+  void take(const char* name, Number& value) const {
+    value = number_of<Number>(counters_.at(name));
+  }
+
+  const json& counters_;
+  const TensorsByName& tensors_;
+  const NamedTensor parameter_;
+  const Stepping stepping_;
+};
 
 /// Names of parameters, asked for by the tensor.
 class Names {
@@ -138,101 +156,62 @@ json group_names(Optimizer& optimizer, const Names& all) {
   return groups;
 }
 
-CheckpointError does_not_fit(const std::string& what) {
-  return CheckpointError("the saved optimiser does not fit: " + what + ".",
-                         "resume with the hooks that made the checkpoint, or start in another "
-                         "--model-dir.");
-}
-
 }  // namespace
 
 json describe_optimizer(Optimizer& optimizer, const std::vector<NamedTensor>& parameters,
                         std::vector<NamedTensor>& tensors) {
-  json description;
+  const OptimizerKind& kind = kind_of(optimizer);
   const Names names(parameters);
-  with_kind(optimizer, [&](auto kind) {
-    using Options = typename decltype(kind)::OptionsType;
-    using State = typename decltype(kind)::StateType;
-    description["type"] = kind.name;
-    description["groups"] = group_names(optimizer, names);
-    description["counters"] = json::object();
-    for (std::size_t g = 0; g < optimizer.param_groups().size(); ++g) {
-      auto& group = optimizer.param_groups()[g];
-      json& options = description["groups"][g]["options"];
-      each_option(static_cast<Options&>(group.options()),
-                  [&](const char* field, auto& value) { options[field] = value; });
-      for (const auto& tensor : group.params()) {
-        const auto state = optimizer.state().find(state_key(tensor));
-        if (state == optimizer.state().end()) continue;
-        const std::string& name = names.of(tensor);
-        description["counters"][name] = json::object();
-        each_state(static_cast<State&>(*state->second), [&](const char* field, auto& value) {
-          if constexpr (std::is_same_v<std::decay_t<decltype(value)>, at::Tensor>) {
-            if (value.defined()) tensors.emplace_back(name + "/" + field, value);
-          } else {
-            description["counters"][name][field] = value;
-          }
-        });
-      }
+  json description;
+  description["type"] = kind.name;
+  description["groups"] = group_names(optimizer, names);
+  json& counters = description["counters"] = json::object();
+  for (std::size_t g = 0; g < optimizer.param_groups().size(); ++g) {
+    auto& group = optimizer.param_groups()[g];
+    FieldWriter options(description["groups"][g]["options"] = json::object());
+    kind.options(group.options(), options);
+    for (const auto& tensor : group.params()) {
+      const auto state = optimizer.state().find(detail::state_key(tensor));
+      if (state == optimizer.state().end()) continue;
+      const std::string& name = names.of(tensor);
+      FieldWriter fields(counters[name] = json::object(), &tensors, name + "/");
+      kind.state(*state->second, fields);
     }
-  });
+  }
   return description;
 }
 
 void restore_optimizer(Optimizer& optimizer, const std::vector<NamedTensor>& parameters,
                        const json& description, const std::vector<NamedTensor>& tensors) {
-  std::map<std::string, at::Tensor> by_name(tensors.begin(), tensors.end());
+  const OptimizerKind& kind = kind_of(optimizer);
+  if (description.at("type") != kind.name) {
+    throw does_not_fit(text("it is ", description.at("type"), ", create_model made ", kind.name));
+  }
+  const TensorsByName by_name(tensors.begin(), tensors.end());
   const Names names(parameters);
-  with_kind(optimizer, [&](auto kind) {
-    using Options = typename decltype(kind)::OptionsType;
-    using State = typename decltype(kind)::StateType;
-    if (description.at("type") != kind.name) {
-      throw does_not_fit(text("it is ", description.at("type"), ", create_model made ", kind.name));
+  const json present = group_names(optimizer, names);
+  if (present.size() != description.at("groups").size()) {
+    throw does_not_fit("it has another number of parameter groups");
+  }
+  for (std::size_t g = 0; g < present.size(); ++g) {
+    const json& saved = description.at("groups").at(g);
+    if (saved.at("parameters") != present[g]["parameters"]) {
+      throw does_not_fit(text("its parameters are ", saved.at("parameters"),
+                              ", create_model's are ", present[g]["parameters"]));
     }
-    const json present = group_names(optimizer, names);
-    if (present.size() != description.at("groups").size()) {
-      throw does_not_fit("it has another number of parameter groups");
+    auto& group = optimizer.param_groups()[g];
+    OptionReader options(saved.at("options"));
+    kind.options(group.options(), options);
+    for (const auto& tensor : group.params()) {
+      const std::string& name = names.of(tensor);
+      const auto counters = description.at("counters").find(name);
+      if (counters == description.at("counters").end()) continue;
+      auto state = kind.make_state();
+      StateReader fields(*counters, by_name, {name, tensor}, kind.stepping);
+      kind.state(*state, fields);
+      optimizer.state()[detail::state_key(tensor)] = std::move(state);
     }
-    for (std::size_t g = 0; g < present.size(); ++g) {
-      const json& saved = description.at("groups").at(g);
-      if (saved.at("parameters") != present[g]["parameters"]) {
-        throw does_not_fit(text("its parameters are ", saved.at("parameters"),
-                                ", create_model's are ", present[g]["parameters"]));
-      }
-      auto& group = optimizer.param_groups()[g];
-      each_option(static_cast<Options&>(group.options()), [&](const char* field, auto& value) {
-        const auto restored = saved.at("options").at(field).get<std::decay_t<decltype(value)>>();
-        if (restored != value) {
-          log_warning("resuming with the checkpoint's ", field, " = ", restored,
-                      "; create_model asked for ", value);
-        }
-        value = restored;
-      });
-      for (const auto& tensor : group.params()) {
-        const std::string& name = names.of(tensor);
-        const auto counters = description.at("counters").find(name);
-        if (counters == description.at("counters").end()) continue;
-        auto state = std::make_unique<State>();
-        each_state(*state, [&](const char* field, auto& value) {
-          if constexpr (std::is_same_v<std::decay_t<decltype(value)>, at::Tensor>) {
-            const auto found = by_name.find(name + "/" + field);
-            if (found == by_name.end()) return;
-            const at::Tensor& held = found->second;
-            if (held.sizes() != tensor.sizes() || held.scalar_type() != tensor.scalar_type()) {
-              throw does_not_fit(text(found->first, " is ", held.scalar_type(), " ", held.sizes(),
-                                      ", ", name, " is ", tensor.scalar_type(), " ",
-                                      tensor.sizes()));
-            }
-            // A copy of its own: another replica is restored from the same tensors.
-            value = found->second.to(tensor.device()).clone();
-          } else {
-            value = counters->at(field).template get<std::decay_t<decltype(value)>>();
-          }
-        });
-        optimizer.state()[state_key(tensor)] = std::move(state);
-      }
-    }
-  });
+  }
 }
 
 }  // namespace troupe

@@ -6,38 +6,18 @@
 #include <torch/optim/optimizer.h>
 
 #include <nlohmann/json_fwd.hpp>
-#include <sstream>
 #include <string>
-#include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "hooks/parameter_update.h"
 
-namespace troupe::detail {
-
-using StateMap = std::decay_t<decltype(std::declval<torch::optim::Optimizer&>().state())>;
-
-/// LibTorch's key of a parameter's state: its address, before 2.0 as the text a stream makes of it.
-template <class Key = StateMap::key_type>
-[[nodiscard]] Key state_key(const at::Tensor& parameter) {
-  if constexpr (std::is_same_v<Key, std::string>) {
-    std::ostringstream address;
-    address << static_cast<const void*>(parameter.unsafeGetTensorImpl());
-    return address.str();
-  } else {
-    return static_cast<Key>(parameter.unsafeGetTensorImpl());
-  }
-}
-
-}  // namespace troupe::detail
-
 namespace troupe {
 
 /// The description holds type, options and counters, {"type": "SGD", "groups": [{"options": {...},
-/// "parameters": [...]}], "counters": {...}}; the tensors are named "<parameter>/<field>".
+/// "parameters": [...]}], "counters": {...}}; the tensors are named "<parameter>/<field>". The type
+/// and the fields are those of the optimiser's kind.
 /// `parameters` names every tensor that the optimiser owns.
-/// Throws: ConfigError for an optimiser other than SGD, Adam, AdamW, RMSprop and Adagrad.
+/// Throws: ConfigError for an optimiser of no registered kind (hooks/optimizer_kind.h).
 [[nodiscard]] nlohmann::json describe_optimizer(torch::optim::Optimizer& optimizer,
                                                 const std::vector<NamedTensor>& parameters,
                                                 std::vector<NamedTensor>& tensors);

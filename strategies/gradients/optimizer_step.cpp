@@ -7,11 +7,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
 #include <tuple>
 #include <typeinfo>
 
-#include "strategies/gradients/optimizer_state.h"
+#include "hooks/optimizer_kind.h"
 
 namespace troupe::detail {
 namespace {
@@ -133,17 +132,11 @@ bool fits_blocks(const Values& values) {
 
 /// The state, made as LibTorch makes it where there is none yet.
 template <class State>
-State& optimizer_state_of(Optimizer& optimizer, const at::Tensor& parameter) {
-  auto& states = optimizer.state();
-  const auto key = state_key(parameter);
-  const auto found = states.find(key);
-  if (found != states.end()) return static_cast<State&>(*found->second);
-  auto made = std::make_unique<State>();
-  made->step(0);
-  made->exp_avg(torch::zeros_like(parameter, torch::MemoryFormat::Preserve));
-  made->exp_avg_sq(torch::zeros_like(parameter, torch::MemoryFormat::Preserve));
-  State& state = *made;
-  states[key] = std::move(made);
+State& adam_state(Optimizer& optimizer, const at::Tensor& parameter) {
+  auto& state = parameter_state<State>(optimizer, parameter);
+  if (state.exp_avg().defined()) return state;
+  state.exp_avg(torch::zeros_like(parameter, torch::MemoryFormat::Preserve));
+  state.exp_avg_sq(torch::zeros_like(parameter, torch::MemoryFormat::Preserve));
   return state;
 }
 
@@ -154,7 +147,7 @@ void step_adam(Optimizer& optimizer, bool decouples_decay) {
     const auto& options = static_cast<const Options&>(group.options());
     for (const at::Tensor& parameter : group.params()) {
       if (!parameter.grad().defined()) continue;
-      State& state = optimizer_state_of<State>(optimizer, parameter);
+      State& state = adam_state<State>(optimizer, parameter);
       state.step(state.step() + 1);
       const AdamUpdate update(options, state.step(), decouples_decay);
       const Values values{parameter, parameter.grad(), state.exp_avg(), state.exp_avg_sq()};

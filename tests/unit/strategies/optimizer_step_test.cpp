@@ -7,6 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "hooks/optimizer_kind.h"
 #include "strategies/gradients/optimizer_state.h"
 #include "tests/support/torch_prelude.h"
 
