@@ -40,8 +40,8 @@ class Hooks {
   /// gives every replica its share. A split may be null.
   [[nodiscard]] virtual Splits create_datasets() const = 0;
 
-  /// One step of training: forward, loss by global_mean, apply_gradients; the first step of a run
-  /// must apply at least one optimiser. Training mode, gradients on.
+  /// One step of training: forward, loss by global_mean, apply_gradients; the first step of a
+  /// training must apply at least one optimiser. Training mode, gradients on.
   [[nodiscard]] virtual StepResult train_step(Replica& replica, const Batch& batch) const = 0;
   /// Loss and metrics of one batch. Evaluation mode, gradients off.
   [[nodiscard]] virtual StepResult validation_step(Replica& replica, const Batch& batch) const = 0;

@@ -1,5 +1,6 @@
 // Phase: what a step is for. The framework sets it, and with it the modules' mode, the gradient
-// switch and which metrics add up. StepContext: what a replica is given before each step.
+// switch and which metrics add up. StepProgress: where in the training a step is. StepContext: what
+// a replica is given before each step.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +23,14 @@ enum class Phase { train, validation, test, predict };
   return "?";
 }
 
+/// Where in the training a step is.
+struct StepProgress {
+  std::int64_t step = 0;   // training steps before this one, a resumed run's former ones too
+  std::int64_t epoch = 0;  // of the training batch, from 0; 0 outside train_step
+  std::int64_t part = 0;   // of `parts` (--accumulate), which are one step
+  std::int64_t parts = 1;
+};
+
 namespace detail {
 
 /// Of a step, or of each part of an accumulated step.
@@ -34,6 +43,8 @@ struct StepContext {
   bool padding = false;
   std::int64_t part = 0;  // of `parts`, which are one step
   std::int64_t parts = 1;
+  std::int64_t step = 0;  // as in StepProgress
+  std::int64_t epoch = 0;
 };
 
 }  // namespace detail

@@ -4,8 +4,10 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/nn/module.h>
 #include <torch/optim/optimizer.h>
+#include <torch/types.h>
 
 #include <algorithm>
+#include <set>
 
 #include "core/check.h"
 #include "core/trace.h"
@@ -19,6 +21,40 @@ namespace troupe {
 namespace {
 
 std::string prefix_of(const std::string& model) { return model == "model" ? "" : model + "."; }
+
+/// Those of `all` that the optimiser owns. Throws: ConfigError if it owns another tensor.
+std::vector<NamedTensor> parameters_of(torch::optim::Optimizer& optimizer,
+                                       const std::vector<NamedTensor>& all) {
+  const detail::PlaceOfTensor places = detail::place_of_tensor(all);
+  std::vector<NamedTensor> owned;
+  for (const auto& group : optimizer.param_groups()) {
+    for (const at::Tensor& tensor : group.params()) {
+      const auto place = places.find(tensor.unsafeGetTensorImpl());
+      if (place == places.end()) {
+        throw ConfigError(text("an optimiser owns a tensor of shape ", tensor.sizes(),
+                               " that is a parameter of no model."),
+                          "make the optimiser from the parameters of the models that create_model "
+                          "returns.");
+      }
+      owned.push_back(all[place->second]);
+    }
+  }
+  return owned;
+}
+
+/// Hooks' own buffers are found by their plain names, as a model's tensors are.
+void check_buffer_names(const std::vector<NamedTensor>& parameters,
+                        const std::vector<NamedTensor>& buffers) {
+  std::set<std::string> names;
+  for (const auto* tensors : {&parameters, &buffers}) {
+    for (const auto& [name, tensor] : *tensors) {
+      if (names.insert(name).second) continue;
+      throw ConfigError(text("create_model added a buffer \"", name,
+                             "\", which is the name of a model's parameter or buffer."),
+                        "give add_buffer another name.");
+    }
+  }
+}
 
 }  // namespace
 
@@ -41,8 +77,14 @@ Replica::Replica(Trainable trainable, LossSet losses, const MetricSet& metrics,
     throw ConfigError("create_model returned no model.", "return at least one model.");
   }
   for (auto& [name, model] : trainable_.models) model->to(place_.device);
+  for (auto& [name, buffer] :
+       trainable_.buffers) {  // a copy: replicas may be given the same tensor
+    buffer = torch::empty_like(buffer, place_.device).copy_(buffer.detach());
+  }
+  const std::vector<NamedTensor> all = parameters();
+  check_buffer_names(all, buffers());
   for (auto& [name, optimizer] : trainable_.optimizers) {
-    owned_.emplace_back(name, parameters_of(*optimizer));
+    owned_.emplace_back(name, parameters_of(*optimizer, all));
   }
   checks_ = std::make_unique<detail::StepChecks>(owned_, /*warns=*/place_.index == 0);
   weights_ = std::make_unique<detail::StepWeights>(update_, place_.device);
@@ -65,6 +107,10 @@ void Replica::refuse_type(const std::string& model, const std::type_info& wanted
 
 torch::optim::Optimizer& Replica::optimizer(const std::string& name) {
   return *detail::find_named(trainable_.optimizers, name, "optimizer", "create_model");
+}
+
+at::Tensor Replica::buffer(const std::string& name) {
+  return detail::find_named(trainable_.buffers, name, "buffer", "create_model");
 }
 
 MetricSum& Replica::metric(const std::string& name) {
@@ -215,6 +261,7 @@ std::vector<NamedTensor> Replica::buffers() const {
       all.emplace_back(prefix_of(model_name) + item.key(), item.value());
     }
   }
+  all.insert(all.end(), trainable_.buffers.begin(), trainable_.buffers.end());
   return all;
 }
 
@@ -222,25 +269,6 @@ std::vector<std::string> Replica::optimizer_names() const {
   std::vector<std::string> names;
   for (const auto& [name, optimizer] : trainable_.optimizers) names.push_back(name);
   return names;
-}
-
-std::vector<NamedTensor> Replica::parameters_of(torch::optim::Optimizer& optimizer) const {
-  const std::vector<NamedTensor> all = parameters();
-  const detail::PlaceOfTensor places = detail::place_of_tensor(all);
-  std::vector<NamedTensor> owned;
-  for (const auto& group : optimizer.param_groups()) {
-    for (const at::Tensor& tensor : group.params()) {
-      const auto place = places.find(tensor.unsafeGetTensorImpl());
-      if (place == places.end()) {
-        throw ConfigError(text("an optimiser owns a tensor of shape ", tensor.sizes(),
-                               " that is a parameter of no model."),
-                          "make the optimiser from the parameters of the models that create_model "
-                          "returns.");
-      }
-      owned.push_back(all[place->second]);
-    }
-  }
-  return owned;
 }
 
 }  // namespace troupe

@@ -42,8 +42,8 @@ class StepWeights;
 class Replica {
  public:
   /// Moves the models to the place's device. `update` outlives the replica.
-  /// Throws: ConfigError if the result of create_model cannot be trained (no model, or an optimiser
-  /// that owns a tensor of no model).
+  /// Throws: ConfigError if the result of create_model cannot be trained (no model, an optimiser
+  /// that owns a tensor of no model, or a buffer with the name of a model's tensor).
   Replica(Trainable trainable, LossSet losses, const MetricSet& metrics, const ReplicaPlace& place,
           ParameterUpdate& update, const StepOptions& options = {});
   Replica(const Replica&) = delete;
@@ -58,6 +58,9 @@ class Replica {
     refuse_type(name, typeid(Net));
   }
   [[nodiscard]] torch::optim::Optimizer& optimizer(const std::string& name = "optimizer");
+  /// The buffer that create_model added under this name, on the replica's device. Steps change it
+  /// in place, by values without a graph: replica.buffer("ema").lerp_(loss.detach(), 0.01).
+  [[nodiscard]] at::Tensor buffer(const std::string& name);
   [[nodiscard]] const LossFunction& loss(const std::string& name) const { return losses_.at(name); }
   [[nodiscard]] MetricSum& metric(const std::string& name);
 
@@ -91,14 +94,16 @@ class Replica {
   /// over all replicas and takes the optimiser step. Other optimisers' parameters get no gradient.
   /// If a step is computed in parts (--accumulate), all but the last only add to the gradients. The
   /// n-th call for an optimiser in train_step is one update, from the n-th calls of all parts.
-  /// In the first step of a TrainingRun at least one optimiser must be applied. Nothing else in
-  /// train_step may change an optimiser's parameters; the first step looks. With
+  /// Which optimisers a step applies may depend on progress().step and .epoch, which are the same
+  /// on every replica, and on nothing that differs between replicas or parts. In the first step of
+  /// a training at least one optimiser must be applied. Nothing else in train_step may change an
+  /// optimiser's parameters; the first step looks. With
   /// --virtual-replicas it only takes the gradients: optimisers take their steps when every virtual
   /// replica's train_step has returned, so that nothing in it sees the new values.
   /// Collective: yes, on every replica, in the same order.
   /// Throws: ConfigError outside train_step, and, in the first steps, if `loss` was not computed
   /// from values of global_mean or local_loss; NonFiniteError (all ranks, before the step);
-  /// NetError.
+  /// DesyncError where replicas apply different ones; NetError.
   void apply_gradients(const at::Tensor& loss, const std::string& optimizer = "optimizer");
 
   [[nodiscard]] const ReplicaPlace& place() const { return place_; }
@@ -109,9 +114,13 @@ class Replica {
   [[nodiscard]] std::optional<double> gradient_norm(
       const std::string& optimizer = "optimizer") const;
   [[nodiscard]] Phase phase() const { return context_.phase; }
+  [[nodiscard]] StepProgress progress() const {
+    return {context_.step, context_.epoch, context_.part, context_.parts};
+  }
 
   /// Parameters, then buffers, of all models in order; names as registered, prefixed with the
-  /// model's name and a dot unless that name is "model".
+  /// model's name and a dot unless that name is "model". Buffers of the hooks' own come last, by
+  /// the names that they were added under.
   [[nodiscard]] std::vector<NamedTensor> parameters() const;
   [[nodiscard]] std::vector<NamedTensor> buffers() const;
   /// By name, in the order of create_model.
@@ -136,8 +145,6 @@ class Replica {
   void clip(const std::string& optimizer, const std::vector<NamedTensor>& parameters);
   [[nodiscard]] torch::nn::Module& module(const std::string& name);
   [[noreturn]] void refuse_type(const std::string& model, const std::type_info& wanted);
-  /// Throws: ConfigError if the optimiser owns a tensor of no model.
-  [[nodiscard]] std::vector<NamedTensor> parameters_of(torch::optim::Optimizer& optimizer) const;
 
   Trainable trainable_;
   // What each optimiser owns, by its name: fixed when the replica is made.
@@ -149,7 +156,8 @@ class Replica {
   ParameterUpdate& update_;
   const StepOptions options_;
   detail::StepContext context_;
-  std::map<std::string, int> calls_;  // of apply_gradients in this part, by optimiser
+  std::map<std::string, int> calls_;        // of apply_gradients in this part, by optimiser
+  std::map<std::string, int> first_calls_;  // the same in the first part of the step
   std::map<UpdateKey, std::vector<at::Tensor>> accumulated_;  // gradients of the earlier parts
   std::map<std::string, double> norms_;                       // by optimiser, if it clips
   std::int64_t layer_sums_ = 0;                               // in this part

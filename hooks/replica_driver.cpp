@@ -12,9 +12,20 @@ namespace {
 
 thread_local Replica* running = nullptr;
 
+/// "for no optimiser", or "for critic, actor (2 times)".
+std::string calls_of(const std::map<std::string, int>& calls) {
+  std::string list;
+  for (const auto& [optimizer, times] : calls) {
+    list += text(list.empty() ? "" : ", ", "\"", optimizer, "\"");
+    if (times > 1) list += text(" (", times, " times)");
+  }
+  return list.empty() ? "for no optimiser" : "for " + list;
+}
+
 }  // namespace
 
 void ReplicaDriver::begin_step(const StepContext& context) {
+  if (context.part == 1) replica_.first_calls_ = replica_.calls_;
   replica_.context_ = context;
   replica_.calls_.clear();
   replica_.layer_sums_ = 0;
@@ -34,6 +45,13 @@ void ReplicaDriver::check_result(const StepResult& result) const {
                            "\" of shape ", loss.defined() ? text(loss.sizes()) : "undefined", "."),
                       "return the scalar that replica.global_mean gives.");
   }
+  if (context().part == 0 || replica_.calls_ == replica_.first_calls_) return;
+  throw ConfigError(
+      text("part ", context().part + 1, " of a step of ", context().parts,
+           " called apply_gradients ", calls_of(replica_.calls_), ", and the first part ",
+           calls_of(replica_.first_calls_), "."),
+      "with --accumulate every part of a step decides alike: by replica.progress().step or .epoch, "
+      "not by a count of calls of train_step.");
 }
 
 bool ReplicaDriver::has_updated() const { return replica_.checks_->has_updated(); }
@@ -53,15 +71,14 @@ void ReplicaDriver::divide(StepResult& total) {
 }
 
 void ReplicaDriver::end_step() {
-  if (replica_.accumulated_.empty()) {
-    replica_.checks_->end();
-    return;
+  replica_.checks_->end();
+  for (const auto& [name, buffer] : replica_.trainable_.buffers) {
+    if (!buffer.requires_grad()) continue;
+    throw ConfigError(
+        text("buffer \"", name, "\" was given a value that still depends on parameters."),
+        text("change it by values without a graph: replica.buffer(\"", name,
+             "\").copy_(value.detach())."));
   }
-  throw ConfigError(
-      text("train_step called apply_gradients for optimizer \"",
-           replica_.accumulated_.begin()->first.first,
-           "\" in an earlier part of the step and not in the last of ", context().parts, "."),
-      "with --accumulate, call it equally often in every part.");
 }
 
 void ReplicaDriver::sum_over_replicas(const at::Tensor& flat, const std::string& what) {

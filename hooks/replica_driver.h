@@ -25,12 +25,13 @@ class ReplicaDriver {
   /// Before each part of a step: sets the models' mode to the phase's.
   void begin_step(const StepContext& context);
   /// After each part. Throws: ConfigError if a loss is not a scalar made by global_mean or
-  /// local_loss, as far as the first steps show.
+  /// local_loss, as far as the first steps show, or if apply_gradients was called for other
+  /// optimisers than in the first part of the step.
   void check_result(const StepResult& result) const;
   /// After each part: says what the losses are divided by.
   void describe(StepResult& result) const;
-  /// After the last part. Throws: ConfigError if no update used the accumulated gradients, or if
-  /// the first step changed parameters past apply_gradients.
+  /// After the last part. Throws: ConfigError if the first step changed parameters past
+  /// apply_gradients, or if a buffer of the hooks' own was given a value with a graph.
   void end_step();
   /// After that, the sum of all parts' results, which it divides by the weights of the step if they
   /// are known only now. Collective: as ParameterUpdate::sum, if so.  Throws: as that.

@@ -37,4 +37,14 @@ Trainable& Trainable::add_optimizer(std::string name,
   return *this;
 }
 
+Trainable& Trainable::add_buffer(std::string name, at::Tensor initial) {
+  detail::check_new_name(buffers, name, "buffer", "create_model");
+  if (!initial.defined()) {
+    throw ConfigError("buffer \"" + name + "\" has no initial value.",
+                      "give add_buffer a tensor of the shape and type that it is to have.");
+  }
+  buffers.emplace_back(std::move(name), std::move(initial));
+  return *this;
+}
+
 }  // namespace troupe

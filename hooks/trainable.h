@@ -1,11 +1,13 @@
-// Trainable: what create_model returns, models and optimisers by name. Usually one of each; a GAN
-// has two of both.
+// Trainable: what create_model returns: models and optimisers by name, usually one of each, and
+// buffers of the hooks' own.
 #pragma once
 
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "tensors/named_tensor.h"
 
 namespace torch::nn {
 class Module;
@@ -20,6 +22,7 @@ namespace troupe {
 struct Trainable {
   std::vector<std::pair<std::string, std::shared_ptr<torch::nn::Module>>> models;
   std::vector<std::pair<std::string, std::shared_ptr<torch::optim::Optimizer>>> optimizers;
+  std::vector<NamedTensor> buffers;
 
   Trainable() = default;
   /// One model named "model" and its optimiser named "optimizer".
@@ -29,6 +32,11 @@ struct Trainable {
   /// Throws: ConfigError on an empty or repeated name, or a null pointer.
   Trainable& add_model(std::string name, std::shared_ptr<torch::nn::Module> model);
   Trainable& add_optimizer(std::string name, std::shared_ptr<torch::optim::Optimizer> optimizer);
+  /// A tensor of the hooks' own, which steps read and change in place: Replica::buffer(name). A
+  /// buffer in every respect, like those that a module registers (docs/training_step.md, "State of
+  /// one's own"): each replica has a copy, which is saved, resumed and made equal with the others.
+  /// Throws: ConfigError on an empty or repeated name, or an undefined tensor.
+  Trainable& add_buffer(std::string name, at::Tensor initial);
 };
 
 }  // namespace troupe

@@ -63,7 +63,9 @@ namespace detail {
 Predictions predict_batch(const Hooks& hooks, Replica& replica, Batch batch, std::int64_t steps) {
   const torch::NoGradGuard no_grad;
   for (at::Tensor& field : batch.fields) field = field.to(replica.place().device);
-  ReplicaDriver(replica).begin_step({Phase::predict, batch.global_examples, batch.examples()});
+  StepContext context{Phase::predict, batch.global_examples, batch.examples()};
+  context.step = steps;
+  ReplicaDriver(replica).begin_step(context);
   const ReplicaScope scope(replica);
   Predictions predictions;
   try {

@@ -31,7 +31,7 @@ namespace troupe {
 namespace detail {
 
 /// hooks.predict_step on the replica's device, outside training; 16-bit outputs become float32.
-/// `steps` of training came before, for messages. Throws: as run_on_replica.
+/// `steps` of training came before. Throws: as run_on_replica.
 [[nodiscard]] Predictions predict_batch(const Hooks& hooks, Replica& replica, Batch batch,
                                         std::int64_t steps);
 

@@ -76,8 +76,9 @@ void check_step(const TrainState& state, const std::vector<StepResult>& results,
   if (updated) return;
   throw ConfigError(
       "the first step has applied no optimiser: train_step did not call apply_gradients.",
-      "call replica.apply_gradients(loss) in train_step; the first step of a run must apply at "
-      "least one optimiser.");
+      "call replica.apply_gradients(loss) in train_step; the first step of a training must apply "
+      "at "
+      "least one optimiser: of updates every third step, take steps 0, 3, 6.");
 }
 
 }  // namespace troupe::detail

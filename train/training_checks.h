@@ -13,8 +13,9 @@ namespace troupe::detail {
 void check_training(Strategy& strategy, const DistributedSplits& data, const TrainOptions& options,
                     const Callbacks& callbacks);
 
-/// After a step of a run. Throws: ConfigError if it returned no loss, or if it is the run's first
-/// one and no optimiser was applied, although there are some: nothing would ever be trained.
+/// After a step. Throws: ConfigError if it returned no loss, or if it is the training's first one
+/// and no optimiser was applied, although there are some: nothing would ever be trained. A resumed
+/// run may start with a step that applies none.
 void check_step(const TrainState& state, const std::vector<StepResult>& results, bool is_first);
 
 }  // namespace troupe::detail

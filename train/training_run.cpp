@@ -295,7 +295,7 @@ bool TrainingRun::Impl::step(const DistributedBatch& batch, const Step& step) {
     closing_.end_by(error, state_.step);
     return false;
   }
-  detail::check_step(state_, results, /*is_first=*/reports_.history().steps == 0);
+  detail::check_step(state_, results, /*is_first=*/state_.step == 0);
   update_averages(state_);
   state_.step = *number;
   state_.position = {batch.epoch, batch.step + 1};

@@ -106,7 +106,7 @@ std::unique_ptr<Replica> make_replica(const Hooks& hooks, const ReplicaPlace& pl
 }
 
 StepResult run_on_replica(const Step& step, Replica& replica, const Batch& batch, Phase phase,
-                          std::int64_t steps) {
+                          std::int64_t steps, std::int64_t epoch) {
   Batch on_device = batch;
   for (at::Tensor& field : on_device.fields) field = field.to(replica.place().device);
   ReplicaDriver driver(replica);
@@ -116,8 +116,8 @@ StepResult run_on_replica(const Step& step, Replica& replica, const Batch& batch
   StepResult total;
   for (std::int64_t part = 0; part < parts; ++part) {
     const Batch own = parts == 1 ? on_device : part_of(on_device, part, parts);
-    driver.begin_step(
-        {phase, own.global_examples, own.fields.front().size(0), own.stand_in, part, parts});
+    driver.begin_step({phase, own.global_examples, own.fields.front().size(0), own.stand_in, part,
+                       parts, steps, epoch});
     StepResult result = run_hook(step, replica, own, steps);
     driver.check_result(result);
     driver.describe(result);
@@ -305,8 +305,8 @@ std::vector<StepResult> LocalReplicas::run(const Step& step, TrainState& state,
   std::vector<StepResult> results(state.replicas.size());
   run_replicas(threads_, devices_, [&](int replica) {
     const auto own = static_cast<std::size_t>(replica);
-    results[own] =
-        run_on_replica(step, *state.replicas[own], batch.replicas[own], phase, state.step);
+    results[own] = run_on_replica(step, *state.replicas[own], batch.replicas[own], phase,
+                                  state.step, batch.epoch);
   });
   return results;
 }

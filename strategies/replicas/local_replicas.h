@@ -33,11 +33,11 @@ namespace troupe::detail {
 /// Runs `step` on the replica: batch to its device, module mode, gradient switch, precision, and a
 /// result of zero when the batch is padding. Losses come back without their graphs.
 /// With StepOptions::accumulate = N a training batch is run as N parts, the last of which updates
-/// the parameters; the result is the sum of theirs. `steps` of training came before, for messages.
-/// Throws: HookError for what LibTorch refuses; ConfigError as ReplicaDriver::check_result and
-/// end_step; what the step throws.
+/// the parameters; the result is the sum of theirs. `steps` of training came before, in this
+/// `epoch`. Throws: HookError for what LibTorch refuses; ConfigError as ReplicaDriver::check_result
+/// and end_step; what the step throws.
 [[nodiscard]] StepResult run_on_replica(const Step& step, Replica& replica, const Batch& batch,
-                                        Phase phase, std::int64_t steps);
+                                        Phase phase, std::int64_t steps, std::int64_t epoch = 0);
 
 /// Calls `work(replica)` for every replica of `threads` at once, with the caller's modes, on its
 /// device.  Blocks and throws: as ReplicaThreads::run.

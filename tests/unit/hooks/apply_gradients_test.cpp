@@ -77,6 +77,18 @@ TEST_SUITE("hooks") {
     CHECK(recorder.reduced == std::vector<double>{-1});  // no gradient at all
   }
 
+  TEST_CASE("apply_gradients: a call that the first part has not made is refused") {
+    Recorder recorder;
+    troupe::Replica replica(one_weight(), {}, {}, {}, recorder, parts_of(2));
+    begin_part(replica, 0, 2);
+    ReplicaDriver(replica).check_result({});
+    begin_part(replica, 1, 2);
+    apply(replica, 1);
+    CHECK_THROWS_WITH_AS(ReplicaDriver(replica).check_result({}),
+                         doctest::Contains("and the first part for no optimiser"),
+                         troupe::ConfigError);
+  }
+
   TEST_CASE(
       "apply_gradients: a failed step leaves nothing to the next, and a forgotten call is named") {
     Recorder recorder;
@@ -86,9 +98,13 @@ TEST_SUITE("hooks") {
     begin_part(replica, 0, 2);
     apply(replica, 1);
     begin_part(replica, 1, 2);
-    CHECK_THROWS_WITH_AS(ReplicaDriver(replica).end_step(),
-                         doctest::Contains("optimizer \"optimizer\""), troupe::ConfigError);
+    CHECK_THROWS_WITH_AS(
+        ReplicaDriver(replica).check_result({}),
+        doctest::Contains("part 2 of a step of 2 called apply_gradients for no optimiser, and the "
+                          "first part for \"optimizer\""),
+        troupe::ConfigError);
     apply(replica, 1);
+    CHECK_NOTHROW(ReplicaDriver(replica).check_result({}));
     CHECK_NOTHROW(ReplicaDriver(replica).end_step());
     CHECK(recorder.reduced == std::vector<double>{2});
   }

@@ -162,4 +162,40 @@ TEST_SUITE("hooks") {
     CHECK_NOTHROW(troupe::check_no_open_todos(troupe::testing::TinyHooks()));
     CHECK(troupe::TodoError("", "").exit_code() == 2);
   }
+
+  TEST_CASE("replica: hooks' own buffers are the model's last, each replica's own, and checked") {
+    CountingReduction reduction;
+    const at::Tensor initial = torch::full({2}, 3.0F);
+    const auto made = [&] { return two_of_each().add_buffer("ema", initial); };
+    troupe::Replica one(made(), {}, {}, {}, reduction);
+    troupe::Replica other(made(), {}, {}, {}, reduction);
+    one.buffer("ema").add_(1);
+    CHECK(one.buffers().back().first == "ema");
+    CHECK(one.buffers().back().second[1].item<float>() == 4);
+    CHECK(other.buffer("ema")[1].item<float>() == 3);
+    CHECK(initial[1].item<float>() == 3);
+    CHECK_THROWS_WITH_AS((void)one.buffer("emma"), doctest::Contains("there is: ema"),
+                         troupe::ConfigError);
+    CHECK_THROWS_WITH_AS((void)made().add_buffer("ema", initial),
+                         doctest::Contains("two buffers are named"), troupe::ConfigError);
+    CHECK_THROWS_WITH_AS((void)made().add_buffer("none", at::Tensor()),
+                         doctest::Contains("no initial value"), troupe::ConfigError);
+    CHECK_THROWS_WITH_AS(
+        troupe::Replica(two_of_each().add_buffer("a.weight", initial), {}, {}, {}, reduction),
+        doctest::Contains("a model's parameter or buffer"), troupe::ConfigError);
+    const at::Tensor parameter = one.parameters().front().second;
+    one.buffer("ema").copy_(parameter.flatten().expand({2}));
+    CHECK_THROWS_WITH_AS(ReplicaDriver(one).end_step(), doctest::Contains("value.detach()"),
+                         troupe::ConfigError);
+  }
+
+  TEST_CASE("replica: progress is the step's own") {
+    CountingReduction reduction;
+    troupe::Replica replica(two_of_each(), {}, {}, {}, reduction);
+    ReplicaDriver(replica).begin_step({troupe::Phase::train, 1, 1, false, 1, 3, 17, 2});
+    CHECK(replica.progress().step == 17);
+    CHECK(replica.progress().epoch == 2);
+    CHECK(replica.progress().part == 1);
+    CHECK(replica.progress().parts == 3);
+  }
 }
