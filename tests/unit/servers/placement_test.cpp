@@ -54,6 +54,14 @@ TEST_SUITE("distributed") {
     CHECK(rows_of(troupe::place({{"a", 0, 3, 1000}}, 2, 1500), 0) == std::vector<std::int64_t>{3});
   }
 
+  TEST_CASE("placement: what is not divisible is on one server, however large") {
+    std::vector<troupe::ServedTensor> tensors = {{"matrix", 0, 64, 64}, {"table", 0, 64, 64}};
+    tensors[0].is_divisible = false;
+    const auto shards = troupe::place(tensors, 4, 8);
+    CHECK(rows_of(shards, 0) == std::vector<std::int64_t>{64});
+    CHECK(rows_of(shards, 1).size() == 4);
+  }
+
   TEST_CASE("placement: bytes are spread evenly") {
     const auto shards =
         troupe::place({{"small", 0, 1, 100}, {"large", 0, 4, 250}, {"mid", 0, 1, 900}}, 3, 250);

@@ -1,0 +1,123 @@
+// Kinds of optimisers: what is registered is described and restored whole, and what is not, or does
+// not fit its registration, is refused by name.
+#include "strategies/gradients/optimizer_state.h"
+
+#include <torch/optim.h>
+
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+#include "hooks/optimizer_kind.h"
+#include "tests/support/torch_prelude.h"
+
+namespace {
+
+struct PulseOptions : torch::optim::OptimizerCloneableOptions<PulseOptions> {
+  TORCH_ARG(double, lr) = 0.5;
+  TORCH_ARG(double, limit) = std::numeric_limits<double>::infinity();
+  TORCH_ARG(std::int64_t, every) = 2;
+  TORCH_ARG(bool, flips) = false;
+};
+struct PulseState : torch::optim::OptimizerCloneableParamState<PulseState> {
+  TORCH_ARG(double, longest) = -std::numeric_limits<double>::infinity();
+  TORCH_ARG(torch::Tensor, corner);  // of a shape that is not the parameter's
+};
+struct OtherState : torch::optim::OptimizerCloneableParamState<OtherState> {};
+
+/// An optimiser of one parameter, whose steps leave it alone. `N` makes a type of its own.
+template <int N>
+class Pulse final : public torch::optim::Optimizer {
+ public:
+  explicit Pulse(const torch::Tensor& parameter)
+      : Optimizer({torch::optim::OptimizerParamGroup(std::vector<torch::Tensor>{parameter})},
+                  std::make_unique<PulseOptions>()) {}
+  torch::Tensor step(LossClosure /*closure*/ = nullptr) override { return {}; }
+};
+
+template <int N, class State = PulseState>
+bool register_pulse(const std::string& name) {
+  return troupe::register_optimizer<Pulse<N>, PulseOptions, State>(
+      {name,
+       [](PulseOptions& options, troupe::FieldVisitor& visit) {
+         visit("lr", options.lr());
+         visit("limit", options.limit());
+         visit("every", options.every());
+         visit("flips", options.flips());
+       },
+       [](State& state, troupe::FieldVisitor& visit) {
+         if constexpr (std::is_same_v<State, PulseState>) {
+           visit("longest", state.longest());
+           visit("corner", state.corner());
+         }
+       }});
+}
+
+}  // namespace
+
+TEST_SUITE("strategies") {
+  TEST_CASE("optimizer state: every field of a registered kind comes back, whatever its shape") {
+    REQUIRE(register_pulse<1>("Pulse"));
+    const torch::Tensor weight = torch::zeros({3, 2});
+    const std::vector<troupe::NamedTensor> names = {{"weight", weight}};
+    Pulse<1> saved(weight);
+    auto& options = static_cast<PulseOptions&>(saved.param_groups()[0].options());
+    options.every(7).flips(true).lr(0.1);
+    troupe::parameter_state<PulseState>(saved, weight).corner(torch::ones({5}));
+    std::vector<troupe::NamedTensor> tensors;
+    // As a checkpoint has it: through text.
+    const auto description =
+        nlohmann::json::parse(troupe::describe_optimizer(saved, names, tensors).dump());
+    CHECK(description["type"] == "Pulse");
+    REQUIRE(tensors.size() == 1);
+    CHECK(tensors[0].first == "weight/corner");
+
+    Pulse<1> restored(weight);
+    troupe::restore_optimizer(restored, names, description, tensors);
+    const auto& back = static_cast<PulseOptions&>(restored.param_groups()[0].options());
+    CHECK(back.lr() == 0.1);
+    CHECK(back.limit() == std::numeric_limits<double>::infinity());
+    CHECK(back.every() == 7);
+    CHECK(back.flips());
+    const auto& state = troupe::parameter_state<PulseState>(restored, weight);
+    CHECK(state.longest() == -std::numeric_limits<double>::infinity());
+    CHECK(torch::equal(state.corner(), torch::ones({5})));
+    CHECK_FALSE(state.corner().is_same(tensors[0].second));
+  }
+
+  TEST_CASE("optimizer state: what goes element by element keeps the shapes of its parameters") {
+    const torch::Tensor weight = torch::zeros({3, 2}).requires_grad_();
+    const std::vector<troupe::NamedTensor> names = {{"weight", weight}};
+    torch::optim::Adam adam({weight}, 0.1);
+    weight.mutable_grad() = torch::ones({3, 2});
+    adam.step();
+    std::vector<troupe::NamedTensor> tensors;
+    const auto description = troupe::describe_optimizer(adam, names, tensors);
+    tensors[0].second = torch::ones({5});
+    CHECK_THROWS_WITH_AS(troupe::restore_optimizer(adam, names, description, tensors),
+                         doctest::Contains("weight/exp_avg is Float [5]"), troupe::CheckpointError);
+  }
+
+  TEST_CASE("optimizer state: kinds that are not registered, or wrongly, are refused by type") {
+    class OwnSgd final : public torch::optim::SGD {
+     public:
+      using SGD::SGD;
+    };
+    const torch::Tensor weight = torch::zeros({1});
+    OwnSgd derived({weight}, 0.1);
+    CHECK_THROWS_WITH_AS((void)troupe::kind_of(derived), doctest::Contains("OwnSgd"),
+                         troupe::ConfigError);
+    torch::optim::SGD sgd({weight}, 0.1);
+    CHECK(troupe::kind_of(sgd).name == "SGD");
+    CHECK_THROWS_WITH_AS(register_pulse<2>("SGD"), doctest::Contains("two kinds"),
+                         troupe::ConfigError);
+    REQUIRE(register_pulse<3, OtherState>("PulseWithOtherState"));
+    REQUIRE(register_pulse<3, OtherState>("again, which changes nothing"));
+    Pulse<3> pulse(weight);
+    CHECK(troupe::kind_of(pulse).name == "PulseWithOtherState");
+    (void)troupe::parameter_state<PulseState>(pulse, weight);
+    std::vector<troupe::NamedTensor> tensors;
+    CHECK_THROWS_WITH_AS((void)troupe::describe_optimizer(pulse, {{"weight", weight}}, tensors),
+                         doctest::Contains("OtherState was registered"), troupe::ConfigError);
+  }
+}
