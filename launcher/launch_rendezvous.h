@@ -47,6 +47,8 @@ class LaunchRendezvous {
   /// The process has ended. Returns whether that means something: it was not told to, and the group
   /// does not end by it. What follows is done by carry_out().
   [[nodiscard]] bool ended(int index, const ChildEnd& end);
+  /// The process that has ended had left the others, because it was told to end.
+  [[nodiscard]] bool has_left(int index) const { return rendezvous_->has_left(index); }
   void stop();
   void carry_out();
 

@@ -62,6 +62,8 @@ void Rendezvous::take(RoundWorker from, const WorkerMessage& message, TimePoint 
   } else if (std::holds_alternative<Started>(message)) {
     if (place->rank < 0) return refuse(from, "holds the state of a group that it joins", now);
     place->member.holds = has_started_ = true;
+  } else if (std::holds_alternative<LeaveRequest>(message)) {
+    answer_to_leave(*place);
   } else if (place->asked) {
     place->asked.reset();
     place->answered = now;
@@ -77,6 +79,10 @@ void Rendezvous::take_ready(Place& place, const Readiness& ready, TimePoint now)
   place.asked.reset();
   place.member.holds = ready.holds;
   if (joins) return;
+  if (ready.leaves) {
+    place.dismissed = place.has_left = true;
+    place.overdue = now + terms_.ending_limit;
+  }
   if (!ending_.since) ending_.since = now;
   if (!ending_.left_since) ending_.left_since = now;
   if (ready.holds) {
@@ -90,6 +96,11 @@ void Rendezvous::take_ready(Place& place, const Readiness& ready, TimePoint now)
     if (accused.member.task == ready.lost) accused.answered.reset();  // it is asked at once
 }
 
+/// A signal to the launcher reaches all workers, and is known here before they ask.
+void Rendezvous::answer_to_leave(const Place& place) {
+  send(orders_, place.who, stop_.value_or(Departure{/*is_alone=*/true, "", ""}));
+}
+
 void Rendezvous::refuse(RoundWorker from, const std::string& what, TimePoint now) {
   Place* const place = find(from);
   if (place != nullptr && !place->dismissed) expel(*place, what);
@@ -100,6 +111,7 @@ void Rendezvous::ended(RoundWorker who, std::optional<int> exit_code, TimePoint 
   Place* const place = find(who);
   if (place == nullptr) return;
   place->lives = false;
+  if (place->has_left) return advance(now);
   if (place->rank >= 0 && exit_code) {
     if (!done_)
       done_ = EndOfRounds{*exit_code,
@@ -119,7 +131,7 @@ void Rendezvous::ended(RoundWorker who, std::optional<int> exit_code, TimePoint 
 }
 
 void Rendezvous::stop(TimePoint now) {
-  stops_ = true;
+  if (!stop_) stop_.emplace();
   expel_joiners();
   advance(now);
 }
@@ -155,9 +167,19 @@ bool Rendezvous::all_have_left(TimePoint now) {
   for (Place& place : places_) {
     if (!place.lives || (!place.dismissed && (place.rank < 0 || place.ready))) continue;
     all = false;
+    if (place.overdue) await_end(place, now);
     if (!place.dismissed) ask(place, now);
   }
   return all;
+}
+
+void Rendezvous::await_end(Place& place, TimePoint now) {
+  if (now < *place.overdue) {
+    wakes_at_ = std::min(wakes_at_.value_or(*place.overdue), *place.overdue);
+    return;
+  }
+  place.overdue.reset();
+  expel(place, text("left, and did not end within ", seconds(terms_.ending_limit)));
 }
 
 void Rendezvous::ask(Place& place, TimePoint now) {
@@ -204,10 +226,10 @@ void Rendezvous::form(TimePoint now) {
             [](const Place* a, const Place* b) { return a->rank < b->rank; });
   count_loss(ending_.state_was_lost || (ending_.lost.empty() && !admits));
   if (losses_.is_over()) return conclude(no_progress(losses_), kLookAtStep);
-  const auto least = static_cast<std::size_t>(stops_ ? 1 : terms_.min_workers);
+  const auto least = static_cast<std::size_t>(stop_ ? 1 : terms_.min_workers);
   std::vector<Place*> joining;
   // Those that repeat a step come without them, and let them in at its edge.
-  if (!stops_) joining = waiting();
+  if (!stop_) joining = waiting();
   const bool enough = members.size() + joining.size() >= least;
   if (!admits) joining.clear();
   members.insert(members.end(), joining.begin(), joining.end());
@@ -215,10 +237,20 @@ void Rendezvous::form(TimePoint now) {
   if (!ending_.too_few_since) ending_.too_few_since = now;
   wakes_at_ = *ending_.too_few_since + terms_.regroup_limit;
   if (now < *wakes_at_) return;
-  conclude({RoundVerdict::Kind::too_few, kExitPeerLost,
-            text("fewer than ", terms_.min_workers, " workers (--min-workers) were left for ",
-                 seconds(terms_.regroup_limit), " (--regroup-secs)")},
-           kRunAgain);
+  wakes_at_.reset();
+  end_with_too_few(members, now);
+}
+
+/// In a round for that alone they complete the step under way, and save.
+void Rendezvous::end_with_too_few(const std::vector<Place*>& members, TimePoint now) {
+  const std::string cause =
+      text("fewer than ", terms_.min_workers, " workers (--min-workers) were left for ",
+           seconds(terms_.regroup_limit), " (--regroup-secs)");
+  stop_ = Departure{/*is_alone=*/false, cause + ".", kRunAgain};
+  for (const Place* place : members) send(orders_, place->who, *stop_);
+  is_told_ = true;
+  orders_.emplace_back(RoundVerdict{RoundVerdict::Kind::too_few, kExitPeerLost, cause});
+  issue(members, 0, now);
 }
 
 void Rendezvous::issue(const std::vector<Place*>& members, std::size_t joined, TimePoint now) {
@@ -233,7 +265,7 @@ void Rendezvous::issue(const std::vector<Place*>& members, std::size_t joined, T
     place->answered.reset();
     round.members.push_back(place->member);
   }
-  if (stops_) expel_joiners();
+  if (stop_) expel_joiners();
   tell_waiting();  // first: who begins a round knows whether others wait
   for (const Place* place : members) {
     round.rank = place->rank;
@@ -264,7 +296,7 @@ void Rendezvous::conclude(const RoundVerdict& verdict, const std::string& fix) {
     expel_joiners();  // nobody else is left
   else
     end_waiting({verdict.exit_code, verdict.cause + ".", fix});
-  orders_.emplace_back(verdict);
+  if (!is_told_) orders_.emplace_back(verdict);
 }
 
 /// Those that will wait only later have nothing to begin with.

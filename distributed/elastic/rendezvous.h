@@ -33,6 +33,8 @@ struct RendezvousTerms {
   /// For a worker that answers to leave a round that others have left: it is about to miss them in
   /// a collective.
   std::chrono::milliseconds leave_limit{300'000};
+  /// For the process of one that has left all rounds to end.
+  std::chrono::milliseconds ending_limit{5'000};
 };
 
 /// A process: the `incarnation`-th that was started as this worker, from 0 on.
@@ -61,7 +63,8 @@ struct RoundBegin {
   std::chrono::milliseconds stood_still{};  // since the loss that ended the former one
   std::int64_t step = 0;                    // the last one that is complete
 };
-/// No round follows. Those that wait for one are told, or expelled, by orders before this one.
+/// The group ends. Those that wait for a round are told, or expelled, by orders before this one;
+/// but too few form rounds until they have saved.
 struct RoundVerdict {
   enum class Kind {
     state_lost,  // nobody is left that holds the state
@@ -94,7 +97,8 @@ class Rendezvous {
   /// The process has ended; all that it said has been taken. `exit_code`: with which it ended by
   /// itself, its work being done, failed or saved; unset: it is lost.
   void ended(RoundWorker who, std::optional<int> exit_code, TimePoint now);
-  /// The group is to save and stop: those that are left form rounds for it, and nobody joins.
+  /// The group is to save and stop: those that are left form rounds for it, and nobody joins or
+  /// leaves. Workers learn of it when they ask to leave.
   void stop(TimePoint now);
   /// When wakes_at() has come.
   void tick(TimePoint now) { advance(now); }
@@ -104,6 +108,10 @@ class Rendezvous {
   [[nodiscard]] std::vector<RendezvousOrder> take_orders();
   /// A worker holds, or held, the state: from now on losses do not end the group.
   [[nodiscard]] bool has_started() const { return has_started_; }
+  /// Whether the present process of this worker has left all rounds because it was told to end.
+  [[nodiscard]] bool has_left(int index) const {
+    return places_[static_cast<std::size_t>(index)].has_left;
+  }
 
  private:
   /// A worker, by whichever process it is at present.
@@ -111,10 +119,12 @@ class Rendezvous {
     RoundWorker who;
     Round::Member member;
     bool lives = true;
-    bool dismissed = false;          // expelled, or told to end
-    int rank = -1;                   // in the present round; -1: it joins
-    std::optional<Readiness> ready;  // for the next
-    std::optional<TimePoint> asked;  // a ping that has no answer
+    bool dismissed = false;            // expelled, told to end, or gone by itself
+    bool has_left = false;             // all rounds
+    std::optional<TimePoint> overdue;  // when it has left and its process is to have ended
+    int rank = -1;                     // in the present round; -1: it joins
+    std::optional<Readiness> ready;    // for the next
+    std::optional<TimePoint> asked;    // a ping that has no answer
     std::optional<TimePoint> answered;
     int told_waiting = 0;
   };
@@ -135,10 +145,13 @@ class Rendezvous {
   void advance(TimePoint now);
   void take_ready(Place& place, const Readiness& ready, TimePoint now);
   [[nodiscard]] bool state_is_lost() const;
+  void answer_to_leave(const Place& place);
   [[nodiscard]] bool all_have_left(TimePoint now);
+  void await_end(Place& place, TimePoint now);
   void ask(Place& place, TimePoint now);
   void count_loss(bool failed);
   void form(TimePoint now);
+  void end_with_too_few(const std::vector<Place*>& members, TimePoint now);
   void issue(const std::vector<Place*>& members, std::size_t joined, TimePoint now);
   void tell_waiting();
   void conclude(const RoundVerdict& verdict, const std::string& fix);
@@ -160,7 +173,8 @@ class Rendezvous {
   std::optional<TimePoint> wakes_at_;
   std::optional<EndOfRounds> done_;  // a worker of a round has ended by itself
   bool has_started_ = false;
-  bool stops_ = false;
+  std::optional<Departure> stop_;  // all are to save and stop
+  bool is_told_ = false;           // the verdict
   bool is_over_ = false;
 };
 
