@@ -11,7 +11,7 @@ namespace troupe::detail {
 class EarlyEnd {
  public:
   /// All outlive it.
-  EarlyEnd(Strategy& strategy, const TrainState& state, const TrainOptions& options)
+  EarlyEnd(Strategy& strategy, TrainState& state, const TrainOptions& options)
       : strategy_(strategy), state_(state), options_(options) {}
 
   /// Adds what follows from `signal`, which came to this worker (0: none), and what the rendezvous
@@ -32,7 +32,7 @@ class EarlyEnd {
 
  private:
   Strategy& strategy_;
-  const TrainState& state_;
+  TrainState& state_;
   const TrainOptions& options_;
 };
 

@@ -80,7 +80,7 @@ void Rendezvous::take_ready(Place& place, const Readiness& ready, TimePoint now)
   place.member.holds = ready.holds;
   if (joins) return;
   if (ready.leaves) {
-    place.dismissed = place.has_left = true;
+    place.dismissed = place.has_left = ending_.has_leaver = true;
     place.overdue = now + terms_.ending_limit;
   }
   if (!ending_.since) ending_.since = now;
@@ -224,7 +224,7 @@ void Rendezvous::form(TimePoint now) {
   }
   std::sort(members.begin(), members.end(),
             [](const Place* a, const Place* b) { return a->rank < b->rank; });
-  count_loss(ending_.state_was_lost || (ending_.lost.empty() && !admits));
+  count_loss(ending_.state_was_lost || (ending_.lost.empty() && !admits && !ending_.has_leaver));
   if (losses_.is_over()) return conclude(no_progress(losses_), kLookAtStep);
   const auto least = static_cast<std::size_t>(stop_ ? 1 : terms_.min_workers);
   std::vector<Place*> joining;

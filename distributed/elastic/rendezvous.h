@@ -138,6 +138,7 @@ class Rendezvous {
     std::map<std::string, std::string> works;  // by task: what it was computing
     std::vector<std::string> lost;             // tasks
     bool state_was_lost = false;               // one of them held it
+    bool has_leaver = false;                   // whom others may take for lost
     bool failed = false;                       // no joining is its reason
     bool is_counted = false;                   // in losses_
   };

@@ -207,7 +207,7 @@ void ElasticLauncher::note_new_round(const Round& round, IssuedRound& issued) {
   }
   for (const Life& life : lives_) {
     const bool lives = life.process != nullptr && !life.process->ended();
-    if (lives && (life.round > 0 || life.is_expelled || life.is_leaving) &&
+    if (lives && (life.round > 0 || (life.is_expelled && !life.is_dismissed) || life.is_leaving) &&
         !is_among(issued.members, life))
       complain(text("round ", round.number, " begins while ", life.process->name,
                     ", which is not in it, lives and has not left the former one"));

@@ -305,6 +305,16 @@ TEST_SUITE("distributed") {
     }
   }
 
+  TEST_CASE("rendezvous: whoever takes a worker that left for lost has not failed at the step") {
+    StepLosses losses;
+    RendezvousGroup group(2, 1, losses);
+    group.train().quit(1, 1, 7);
+    group.leave(0, 1, 7, "worker/1");
+    group.finish(1, 143);
+    CHECK(group.said().back() == "round 2 to worker/0: worker/0*");
+    CHECK(losses.summary() == "step 0 was lost 0 times in a row: ");
+  }
+
   TEST_CASE("rendezvous: where the launcher was told to end, so is everybody") {
     StepLosses losses;
     RendezvousGroup group(2, 1, losses);
