@@ -48,7 +48,7 @@ class LaunchRendezvous {
   /// does not end by it. What follows is done by carry_out().
   [[nodiscard]] bool ended(int index, const ChildEnd& end);
   /// The process that has ended had left the others, because it was told to end.
-  [[nodiscard]] bool has_left(int index) const { return rendezvous_->has_left(index); }
+  [[nodiscard]] bool has_left(int index) { return line(index).has_left; }
   void stop();
   void carry_out();
 
@@ -58,6 +58,7 @@ class LaunchRendezvous {
     boost::asio::posix::stream_descriptor descriptor;
     RoundWorker worker;
     bool is_dismissed = false;
+    bool has_left = false;
   };
 
   UniqueFd connect(RoundWorker worker);

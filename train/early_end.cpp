@@ -12,8 +12,7 @@ void EarlyEnd::wish(Wishes& mine, int signal) const {
     mine.signal = signal;
     return;
   }
-  if (signal != 0) group->ask_to_leave();
-  const auto departure = group->departure();
+  const auto departure = group->departure(signal != 0);
   if (!departure) return;
   if (departure->is_alone)
     mine.quitting = 1;
@@ -39,7 +38,7 @@ void EarlyEnd::end_all(const Wishes& agreed, Checkpointer* checkpoints) const {
   const bool saved = checkpoints != nullptr && checkpoints->saves();
   const std::string where = saved ? "; the state is saved in " + options_.model_dir + "." : "";
   if (agreed.too_few) {
-    const auto departure = strategy_.elastic()->departure();
+    const auto departure = strategy_.elastic()->departure(false);
     const std::string why = departure ? departure->cause : "too few workers are left.";
     throw PeerLost(
         text(why, " Training ended after step ", state_.step, where.empty() ? "." : where),

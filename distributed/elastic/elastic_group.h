@@ -76,10 +76,12 @@ class ElasticGroup {
   /// Whether others wait to be admitted.  Blocks: no.
   [[nodiscard]] bool joiners_wait() const { return trainings_ == 1 && rounds_->joiners_wait(); }
 
-  /// This worker was told to end, by a signal: it asks how, and departure() is the answer. As in
-  /// Rounds.  Blocks: no.
-  void ask_to_leave() { rounds_->ask_to_leave(); }
-  [[nodiscard]] std::optional<Departure> departure() const { return rounds_->departure(); }
+  /// How this worker is to end, as Rounds::departure(). `is_told`: a signal wants it to, so it
+  /// asks. Blocks: no.
+  [[nodiscard]] std::optional<Departure> departure(bool is_told) {
+    if (is_told) rounds_->ask_to_leave();
+    return rounds_->departure();
+  }
 
   /// Changes since the last call, in order.
   [[nodiscard]] std::vector<GroupChange> take_changes() { return std::exchange(changes_, {}); }

@@ -63,7 +63,8 @@ void Rendezvous::take(RoundWorker from, const WorkerMessage& message, TimePoint 
     if (place->rank < 0) return refuse(from, "holds the state of a group that it joins", now);
     place->member.holds = has_started_ = true;
   } else if (std::holds_alternative<LeaveRequest>(message)) {
-    answer_to_leave(*place);
+    // A signal to the launcher reaches all workers, and is known here before they ask.
+    send(orders_, from, stop_.value_or(Departure{/*is_alone=*/true, "", ""}));
   } else if (place->asked) {
     place->asked.reset();
     place->answered = now;
@@ -94,11 +95,6 @@ void Rendezvous::take_ready(Place& place, const Readiness& ready, TimePoint now)
   if (!ending_.accused.insert(ready.lost).second) return;
   for (Place& accused : places_)
     if (accused.member.task == ready.lost) accused.answered.reset();  // it is asked at once
-}
-
-/// A signal to the launcher reaches all workers, and is known here before they ask.
-void Rendezvous::answer_to_leave(const Place& place) {
-  send(orders_, place.who, stop_.value_or(Departure{/*is_alone=*/true, "", ""}));
 }
 
 void Rendezvous::refuse(RoundWorker from, const std::string& what, TimePoint now) {
@@ -167,19 +163,14 @@ bool Rendezvous::all_have_left(TimePoint now) {
   for (Place& place : places_) {
     if (!place.lives || (!place.dismissed && (place.rank < 0 || place.ready))) continue;
     all = false;
-    if (place.overdue) await_end(place, now);
     if (!place.dismissed) ask(place, now);
+    if (place.overdue && now >= *place.overdue) {
+      place.overdue.reset();
+      expel(place, text("left, and did not end within ", seconds(terms_.ending_limit)));
+    }
+    if (place.overdue) wakes_at_ = std::min(wakes_at_.value_or(*place.overdue), *place.overdue);
   }
   return all;
-}
-
-void Rendezvous::await_end(Place& place, TimePoint now) {
-  if (now < *place.overdue) {
-    wakes_at_ = std::min(wakes_at_.value_or(*place.overdue), *place.overdue);
-    return;
-  }
-  place.overdue.reset();
-  expel(place, text("left, and did not end within ", seconds(terms_.ending_limit)));
 }
 
 void Rendezvous::ask(Place& place, TimePoint now) {
@@ -238,11 +229,7 @@ void Rendezvous::form(TimePoint now) {
   wakes_at_ = *ending_.too_few_since + terms_.regroup_limit;
   if (now < *wakes_at_) return;
   wakes_at_.reset();
-  end_with_too_few(members, now);
-}
-
-/// In a round for that alone they complete the step under way, and save.
-void Rendezvous::end_with_too_few(const std::vector<Place*>& members, TimePoint now) {
+  // In a round for that alone they complete the step under way, and save.
   const std::string cause =
       text("fewer than ", terms_.min_workers, " workers (--min-workers) were left for ",
            seconds(terms_.regroup_limit), " (--regroup-secs)");

@@ -108,10 +108,6 @@ class Rendezvous {
   [[nodiscard]] std::vector<RendezvousOrder> take_orders();
   /// A worker holds, or held, the state: from now on losses do not end the group.
   [[nodiscard]] bool has_started() const { return has_started_; }
-  /// Whether the present process of this worker has left all rounds because it was told to end.
-  [[nodiscard]] bool has_left(int index) const {
-    return places_[static_cast<std::size_t>(index)].has_left;
-  }
 
  private:
   /// A worker, by whichever process it is at present.
@@ -146,13 +142,10 @@ class Rendezvous {
   void advance(TimePoint now);
   void take_ready(Place& place, const Readiness& ready, TimePoint now);
   [[nodiscard]] bool state_is_lost() const;
-  void answer_to_leave(const Place& place);
   [[nodiscard]] bool all_have_left(TimePoint now);
-  void await_end(Place& place, TimePoint now);
   void ask(Place& place, TimePoint now);
   void count_loss(bool failed);
   void form(TimePoint now);
-  void end_with_too_few(const std::vector<Place*>& members, TimePoint now);
   void issue(const std::vector<Place*>& members, std::size_t joined, TimePoint now);
   void tell_waiting();
   void conclude(const RoundVerdict& verdict, const std::string& fix);

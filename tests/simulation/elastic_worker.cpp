@@ -84,12 +84,13 @@ class Training {
   };
 
   [[nodiscard]] Votes wishes() {
+    bool is_told = false;
     for (const Farewell& each : plan_.farewells) {
       if (each.worker == life_.who.index && each.incarnation == life_.who.incarnation &&
           life_.step >= each.step)
-        group_.ask_to_leave();
+        is_told = true;
     }
-    const auto departure = group_.departure();
+    const auto departure = group_.departure(is_told);
     Votes mine;
     mine.admit = group_.joiners_wait() ? 1 : 0;
     mine.quit = departure && departure->is_alone ? 1 : 0;

@@ -80,7 +80,10 @@ class Trainer {
   void check_staleness() {
     const auto& bound = plan_.pace.staleness_bound;
     const auto clock = static_cast<std::int64_t>(part_.numbers.size());
-    if (!bound || part_.is_again || part_.number == plan_.victim) return;
+    const bool may_lose_any = plan_.trouble == Trouble::reset ||
+                              plan_.trouble == Trouble::half_reset ||
+                              plan_.trouble == Trouble::half_open;
+    if (!bound || may_lose_any || part_.is_again || part_.number == plan_.victim) return;
     for (std::size_t shard = 0; shard < values_.values.size(); ++shard) {
       if (!counts(static_cast<int>(shard))) continue;
       for (int other = 0; other < plan_.workers; ++other) {
