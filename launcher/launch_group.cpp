@@ -128,7 +128,11 @@ void LaunchGroup::on_end(LaunchedWorker& process) {
     return;
   if (phase_ >= Phase::stopping || outcome_.has_culprit()) return;
   if (outcome_.servers_overdue() && process.role() == LaunchRole::server) return;
-  const Consequence consequence = policy_.on_end(process.role(), process.index(), *process.end());
+  const bool has_left =
+      rounds_ && process.role() == LaunchRole::worker && rounds_->has_left(process.index());
+  const Consequence consequence =
+      has_left ? Consequence::lost
+               : policy_.on_end(process.role(), process.index(), *process.end());
   switch (consequence) {
     case Consequence::none:
       return;

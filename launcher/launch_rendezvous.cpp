@@ -78,6 +78,8 @@ void LaunchRendezvous::drain(Line& line) {
     if (count <= 0) return line.descriptor.close();  // its process ends, or can do without
     const auto now = std::chrono::steady_clock::now();
     const auto message = worker_message_from({buffer.data(), static_cast<std::size_t>(count)});
+    const auto* const ready = message ? std::get_if<Readiness>(&*message) : nullptr;
+    if (ready != nullptr && ready->leaves) line.has_left = true;
     if (message)
       rendezvous_->take(line.worker, *message, now);
     else

@@ -47,6 +47,8 @@ class LaunchRendezvous {
   /// The process has ended. Returns whether that means something: it was not told to, and the group
   /// does not end by it. What follows is done by carry_out().
   [[nodiscard]] bool ended(int index, const ChildEnd& end);
+  /// The process that has ended had left the others, because it was told to end.
+  [[nodiscard]] bool has_left(int index) { return line(index).has_left; }
   void stop();
   void carry_out();
 
@@ -56,6 +58,7 @@ class LaunchRendezvous {
     boost::asio::posix::stream_descriptor descriptor;
     RoundWorker worker;
     bool is_dismissed = false;
+    bool has_left = false;
   };
 
   UniqueFd connect(RoundWorker worker);

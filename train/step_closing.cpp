@@ -123,7 +123,7 @@ Wishes StepClosing::wishes(const Boundary& at) {
   Wishes mine;
   mine.save = save_wished_ || (at.after_step && checkpoints_ && checkpoints_->is_due());
   mine.stop = !stop_reason_.empty();
-  mine.signal = checkpoints_ ? checkpoints_->stop_signal() : 0;
+  early_end_.wish(mine, checkpoints_ ? checkpoints_->stop_signal() : 0);
   mine.loss_not_finite = loss_not_finite_;
   mine.leaving = at.leaving ? 1 : 0;
   mine.save_anew = checkpoints_ && checkpoints_->has_lost_chief();
@@ -133,9 +133,12 @@ Wishes StepClosing::wishes(const Boundary& at) {
 
 void StepClosing::close(const Boundary& at) {
   const Traced traced("boundary");
-  const Wishes agreed = agree(strategy_, wishes(at));
+  const Wishes mine = wishes(at);
+  const Wishes agreed = agree(strategy_, mine);
   carry_out(at, agreed);
-  if (agreed.admit && !over_)
+  if (over_) return;
+  if (mine.quitting > 0) early_end_.leave(*checkpoints_);
+  if (agreed.admit || agreed.quitting > 0)
     admission_.admit(checkpoints_ ? checkpoints_->saved_step() : std::nullopt);
 }
 
@@ -150,14 +153,14 @@ void StepClosing::carry_out(const Boundary& at, const Wishes& agreed) {
            state_.step - 1);
     return;
   }
+  if (EarlyEnd::is_of_all(agreed))
+    early_end_.end_all(agreed, checkpoints_ ? &*checkpoints_ : nullptr);
   over_ = agreed.stop || at.last;
   if (held_signal_ && !over_) await_chief_stop();
-  const bool saves =
-      checkpoints_ && (agreed.save || agreed.save_anew || over_ || agreed.signal != 0);
+  const bool saves = checkpoints_ && (agreed.save || agreed.save_anew || over_);
   // A save compares by itself.
   if (at.after_step && !(saves && checkpoints_->has_to_save())) check_weights_if_due();
   if (!saves) return;
-  if (agreed.signal != 0) stop_by_signal(agreed.signal);
   checkpoints_->save(over_ ? Checkpointer::Save::last : Checkpointer::Save::periodic);
   if (!over_ && checkpoints_->listener_stops()) request_stop("a saving listener asked for it");
   if (agree(strategy_, {false, !stop_reason_.empty()}).stop) over_ = true;
@@ -178,21 +181,6 @@ void StepClosing::end_by(const NonFiniteError& error, std::int64_t good) {
   log_warning("training stops, nothing after step ", good, " is saved: ", error.what());
   request_stop("the loss or a gradient is not finite");
   over_ = spoiled_ = true;
-}
-
-void StepClosing::stop_by_signal(int signal) {
-  checkpoints_->save(Checkpointer::Save::stopping);
-  checkpoints_->wait();
-  (void)agree(strategy_, {});  // nobody leaves before the chief has saved
-  const std::string cause =
-      text(signal_name(signal), ": all workers stopped after step ", state_.step);
-  strategy_.pace().end(state_, cause);
-  if (!checkpoints_->saves()) {
-    throw Stopped(cause + "; checkpoints are switched off, so the state is lost.",
-                  "set --save-checkpoints-steps or --save-checkpoints-secs above 0.", signal);
-  }
-  throw Stopped(cause + "; the state is saved in " + options_.model_dir + ".",
-                "start again with the same --model-dir to go on.", signal);
 }
 
 void StepClosing::await_chief_stop() {
@@ -232,16 +220,8 @@ void StepClosing::finish(const TrainingLimits& limits) {
 
 void StepClosing::release() {
   // A chief that is lost while it writes the last checkpoint leaves that to the next one.
-  bool certain = !checkpoints_ || spoiled_ || strategy_.elastic() == nullptr;
-  while (!certain) {
-    checkpoints_->wait();
-    Wishes mine;
-    mine.save_anew = checkpoints_->has_lost_chief();
-    certain = !agree(strategy_, mine).save_anew;
-    if (certain) break;
-    checkpoints_->take_over(std::nullopt);
-    checkpoints_->save(Checkpointer::Save::last);
-  }
+  if (checkpoints_ && !spoiled_ && strategy_.elastic() != nullptr)
+    early_end_.save(*checkpoints_, Checkpointer::Save::last);
   if (checkpoints_) checkpoints_->finish();
   checkpoints_.reset();
   held_signal_.reset();

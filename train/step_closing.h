@@ -2,7 +2,6 @@
 // neither. It is what actions see of the run.
 #pragma once
 
-#include <array>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -18,7 +17,9 @@
 #include "train/admission.h"
 #include "train/callbacks/callbacks.h"
 #include "train/checkpoint/checkpointer.h"
+#include "train/early_end.h"
 #include "train/loss_watch.h"
+#include "train/wishes.h"
 
 namespace troupe::detail {
 
@@ -44,39 +45,6 @@ class TrainingLimits {
   bool relative_;  // to where this run started
   bool ends_by_place_;
 };
-
-/// What any worker wants after a step, all do.
-struct Wishes {
-  bool save = false;             // it is time for a checkpoint
-  bool stop = false;             // an action or the loop asked for the end
-  int signal = 0;                // the one of kStopSignals that came
-  bool loss_not_finite = false;  // of the last step
-  int leaving = 0;               // workers whose loop has ended before training: 1 where it has
-  bool save_anew = false;        // the chief is another one, and the last one may not have saved
-  bool admit = false;            // workers wait to join
-};
-
-/// One small message. Collective: yes. The same answer on every worker.
-[[nodiscard]] inline Wishes agree(Strategy& strategy, const Wishes& mine) {
-  const auto vote = [](bool wish) { return wish ? 1.0 : 0.0; };
-  constexpr std::size_t kSignals = 6;  // where they begin
-  std::array<double, kSignals + kStopSignals.size()> votes = {
-      vote(mine.save),    vote(mine.stop),      vote(mine.loss_not_finite),
-      1.0 * mine.leaving, vote(mine.save_anew), vote(mine.admit)};
-  for (std::size_t i = 0; i < kStopSignals.size(); ++i)
-    votes[kSignals + i] = vote(mine.signal == kStopSignals[i]);
-  strategy.sum(Span<double>(votes.data(), votes.size()));
-  Wishes agreed;
-  agreed.save = votes[0] > 0;
-  agreed.stop = votes[1] > 0;
-  agreed.loss_not_finite = votes[2] > 0;
-  agreed.leaving = static_cast<int>(votes[3]);
-  agreed.save_anew = votes[4] > 0;
-  agreed.admit = votes[5] > 0;
-  for (std::size_t i = kStopSignals.size(); i-- > 0;)
-    if (votes[kSignals + i] > 0) agreed.signal = kStopSignals[i];
-  return agreed;
-}
 
 /// A place where a training loop continues or ends.
 struct Boundary {
@@ -145,13 +113,13 @@ class StepClosing final : public RunControl {
   [[nodiscard]] Wishes wishes(const Boundary& at);
   void carry_out(const Boundary& at, const Wishes& agreed);
   void check_weights_if_due();
-  [[noreturn]] void stop_by_signal(int signal);
   void await_chief_stop();
 
   Strategy& strategy_;
   TrainState& state_;
   const TrainOptions& options_;
   Admission admission_{strategy_, state_};
+  const EarlyEnd early_end_{strategy_, state_, options_};
   std::optional<Checkpointer> checkpoints_;
   std::optional<LossWatch> watch_;
   /// Beside parameter servers, of a worker that is not the chief: it has nothing to save, but

@@ -171,6 +171,18 @@ void ElasticGroup::admit(const std::function<void()>& share) {
   if (!changes_.empty()) changes_.back().seconds = since.elapsed_seconds();
 }
 
+void ElasticGroup::leave() {
+  Readiness mine;
+  mine.round = round_;
+  mine.holds = mine.leaves = true;
+  if (events_.describe) events_.describe(mine, -1);
+  {
+    const std::lock_guard<std::mutex> lock(replacing_);
+    group_.reset();
+  }
+  rounds_->leave(mine);
+}
+
 void ElasticGroup::enter(const std::function<void()>& share) {
   TROUPE_CHECK(joins_ && rounds_ != nullptr);
   while (joins_) {

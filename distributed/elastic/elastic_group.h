@@ -19,6 +19,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -75,6 +76,13 @@ class ElasticGroup {
   /// Whether others wait to be admitted.  Blocks: no.
   [[nodiscard]] bool joiners_wait() const { return trainings_ == 1 && rounds_->joiners_wait(); }
 
+  /// How this worker is to end, as Rounds::departure(). `is_told`: a signal wants it to, so it
+  /// asks. Blocks: no.
+  [[nodiscard]] std::optional<Departure> departure(bool is_told) {
+    if (is_told) rounds_->ask_to_leave();
+    return rounds_->departure();
+  }
+
   /// Changes since the last call, in order.
   [[nodiscard]] std::vector<GroupChange> take_changes() { return std::exchange(changes_, {}); }
 
@@ -108,11 +116,14 @@ class ElasticGroup {
   /// As WorkerGroup::close. What was to be done together is done: a loss is none any longer.
   void close();
 
-  /// Lets those in that wait: the next round has them, too. `share` is what all do to give them the
-  /// state; it changes nothing where it is held already.
+  /// Lets those in that wait, and goes on without those that leave(): the next round is formed.
+  /// `share` is what all do to give them the state; it changes nothing where it is held already.
   /// Collective: yes; what all have agreed on.  Throws: what `share` throws, if that is no loss.
   void admit(const std::function<void()>& share);
-  /// The same for the one that waits.  Blocks: until it is admitted.
+  /// For one that leaves the others, where all have agreed on it and they call admit(). There is no
+  /// group after it.
+  void leave();
+  /// admit() for the one that waits.  Blocks: until it is admitted.
   void enter(const std::function<void()>& share);
 
  private:

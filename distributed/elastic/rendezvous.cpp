@@ -62,6 +62,9 @@ void Rendezvous::take(RoundWorker from, const WorkerMessage& message, TimePoint 
   } else if (std::holds_alternative<Started>(message)) {
     if (place->rank < 0) return refuse(from, "holds the state of a group that it joins", now);
     place->member.holds = has_started_ = true;
+  } else if (std::holds_alternative<LeaveRequest>(message)) {
+    // A signal to the launcher reaches all workers, and is known here before they ask.
+    send(orders_, from, stop_.value_or(Departure{/*is_alone=*/true, "", ""}));
   } else if (place->asked) {
     place->asked.reset();
     place->answered = now;
@@ -77,6 +80,10 @@ void Rendezvous::take_ready(Place& place, const Readiness& ready, TimePoint now)
   place.asked.reset();
   place.member.holds = ready.holds;
   if (joins) return;
+  if (ready.leaves) {
+    place.dismissed = place.has_left = ending_.has_leaver = true;
+    place.overdue = now + terms_.ending_limit;
+  }
   if (!ending_.since) ending_.since = now;
   if (!ending_.left_since) ending_.left_since = now;
   if (ready.holds) {
@@ -100,6 +107,7 @@ void Rendezvous::ended(RoundWorker who, std::optional<int> exit_code, TimePoint 
   Place* const place = find(who);
   if (place == nullptr) return;
   place->lives = false;
+  if (place->has_left) return advance(now);
   if (place->rank >= 0 && exit_code) {
     if (!done_)
       done_ = EndOfRounds{*exit_code,
@@ -119,7 +127,7 @@ void Rendezvous::ended(RoundWorker who, std::optional<int> exit_code, TimePoint 
 }
 
 void Rendezvous::stop(TimePoint now) {
-  stops_ = true;
+  if (!stop_) stop_.emplace();
   expel_joiners();
   advance(now);
 }
@@ -156,6 +164,11 @@ bool Rendezvous::all_have_left(TimePoint now) {
     if (!place.lives || (!place.dismissed && (place.rank < 0 || place.ready))) continue;
     all = false;
     if (!place.dismissed) ask(place, now);
+    if (place.overdue && now >= *place.overdue) {
+      place.overdue.reset();
+      expel(place, text("left, and did not end within ", seconds(terms_.ending_limit)));
+    }
+    if (place.overdue) wakes_at_ = std::min(wakes_at_.value_or(*place.overdue), *place.overdue);
   }
   return all;
 }
@@ -202,12 +215,12 @@ void Rendezvous::form(TimePoint now) {
   }
   std::sort(members.begin(), members.end(),
             [](const Place* a, const Place* b) { return a->rank < b->rank; });
-  count_loss(ending_.state_was_lost || (ending_.lost.empty() && !admits));
+  count_loss(ending_.state_was_lost || (ending_.lost.empty() && !admits && !ending_.has_leaver));
   if (losses_.is_over()) return conclude(no_progress(losses_), kLookAtStep);
-  const auto least = static_cast<std::size_t>(stops_ ? 1 : terms_.min_workers);
+  const auto least = static_cast<std::size_t>(stop_ ? 1 : terms_.min_workers);
   std::vector<Place*> joining;
   // Those that repeat a step come without them, and let them in at its edge.
-  if (!stops_) joining = waiting();
+  if (!stop_) joining = waiting();
   const bool enough = members.size() + joining.size() >= least;
   if (!admits) joining.clear();
   members.insert(members.end(), joining.begin(), joining.end());
@@ -215,10 +228,16 @@ void Rendezvous::form(TimePoint now) {
   if (!ending_.too_few_since) ending_.too_few_since = now;
   wakes_at_ = *ending_.too_few_since + terms_.regroup_limit;
   if (now < *wakes_at_) return;
-  conclude({RoundVerdict::Kind::too_few, kExitPeerLost,
-            text("fewer than ", terms_.min_workers, " workers (--min-workers) were left for ",
-                 seconds(terms_.regroup_limit), " (--regroup-secs)")},
-           kRunAgain);
+  wakes_at_.reset();
+  // In a round for that alone they complete the step under way, and save.
+  const std::string cause =
+      text("fewer than ", terms_.min_workers, " workers (--min-workers) were left for ",
+           seconds(terms_.regroup_limit), " (--regroup-secs)");
+  stop_ = Departure{/*is_alone=*/false, cause + ".", kRunAgain};
+  for (const Place* place : members) send(orders_, place->who, *stop_);
+  is_told_ = true;
+  orders_.emplace_back(RoundVerdict{RoundVerdict::Kind::too_few, kExitPeerLost, cause});
+  issue(members, 0, now);
 }
 
 void Rendezvous::issue(const std::vector<Place*>& members, std::size_t joined, TimePoint now) {
@@ -233,7 +252,7 @@ void Rendezvous::issue(const std::vector<Place*>& members, std::size_t joined, T
     place->answered.reset();
     round.members.push_back(place->member);
   }
-  if (stops_) expel_joiners();
+  if (stop_) expel_joiners();
   tell_waiting();  // first: who begins a round knows whether others wait
   for (const Place* place : members) {
     round.rank = place->rank;
@@ -264,7 +283,7 @@ void Rendezvous::conclude(const RoundVerdict& verdict, const std::string& fix) {
     expel_joiners();  // nobody else is left
   else
     end_waiting({verdict.exit_code, verdict.cause + ".", fix});
-  orders_.emplace_back(verdict);
+  if (!is_told_) orders_.emplace_back(verdict);
 }
 
 /// Those that will wait only later have nothing to begin with.

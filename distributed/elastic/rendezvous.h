@@ -33,6 +33,8 @@ struct RendezvousTerms {
   /// For a worker that answers to leave a round that others have left: it is about to miss them in
   /// a collective.
   std::chrono::milliseconds leave_limit{300'000};
+  /// For the process of one that has left all rounds to end.
+  std::chrono::milliseconds ending_limit{5'000};
 };
 
 /// A process: the `incarnation`-th that was started as this worker, from 0 on.
@@ -61,7 +63,8 @@ struct RoundBegin {
   std::chrono::milliseconds stood_still{};  // since the loss that ended the former one
   std::int64_t step = 0;                    // the last one that is complete
 };
-/// No round follows. Those that wait for one are told, or expelled, by orders before this one.
+/// The group ends. Those that wait for a round are told, or expelled, by orders before this one;
+/// but too few form rounds until they have saved.
 struct RoundVerdict {
   enum class Kind {
     state_lost,  // nobody is left that holds the state
@@ -94,7 +97,8 @@ class Rendezvous {
   /// The process has ended; all that it said has been taken. `exit_code`: with which it ended by
   /// itself, its work being done, failed or saved; unset: it is lost.
   void ended(RoundWorker who, std::optional<int> exit_code, TimePoint now);
-  /// The group is to save and stop: those that are left form rounds for it, and nobody joins.
+  /// The group is to save and stop: those that are left form rounds for it, and nobody joins or
+  /// leaves. Workers learn of it when they ask to leave.
   void stop(TimePoint now);
   /// When wakes_at() has come.
   void tick(TimePoint now) { advance(now); }
@@ -111,10 +115,12 @@ class Rendezvous {
     RoundWorker who;
     Round::Member member;
     bool lives = true;
-    bool dismissed = false;          // expelled, or told to end
-    int rank = -1;                   // in the present round; -1: it joins
-    std::optional<Readiness> ready;  // for the next
-    std::optional<TimePoint> asked;  // a ping that has no answer
+    bool dismissed = false;            // expelled, told to end, or gone by itself
+    bool has_left = false;             // all rounds
+    std::optional<TimePoint> overdue;  // when it has left and its process is to have ended
+    int rank = -1;                     // in the present round; -1: it joins
+    std::optional<Readiness> ready;    // for the next
+    std::optional<TimePoint> asked;    // a ping that has no answer
     std::optional<TimePoint> answered;
     int told_waiting = 0;
   };
@@ -128,6 +134,7 @@ class Rendezvous {
     std::map<std::string, std::string> works;  // by task: what it was computing
     std::vector<std::string> lost;             // tasks
     bool state_was_lost = false;               // one of them held it
+    bool has_leaver = false;                   // whom others may take for lost
     bool failed = false;                       // no joining is its reason
     bool is_counted = false;                   // in losses_
   };
@@ -160,7 +167,8 @@ class Rendezvous {
   std::optional<TimePoint> wakes_at_;
   std::optional<EndOfRounds> done_;  // a worker of a round has ended by itself
   bool has_started_ = false;
-  bool stops_ = false;
+  std::optional<Departure> stop_;  // all are to save and stop
+  bool is_told_ = false;           // the verdict
   bool is_over_ = false;
 };
 

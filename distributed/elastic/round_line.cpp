@@ -72,6 +72,16 @@ std::optional<Round> RoundLine::next(const Readiness& mine) {
   return std::exchange(round_, std::nullopt);
 }
 
+void RoundLine::ask_to_leave() {
+  if (!std::exchange(has_asked_, true)) send(LeaveRequest{});
+}
+
+std::optional<Departure> RoundLine::departure() const {
+  if (!departs_.load(std::memory_order_acquire)) return std::nullopt;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return departure_;
+}
+
 void RoundLine::read() {
   name_this_thread("rounds");
   std::vector<std::byte> buffer(kMaxRoundMessageBytes + 1);  // one that is too long shows
@@ -97,6 +107,10 @@ void RoundLine::take(RendezvousMessage message) {
   if (const auto* loss = std::get_if<RoundLoss>(&message)) {
     if (on_lost_) on_lost_(loss->round, loss->cause);
     return;
+  }
+  if (auto* departure = std::get_if<Departure>(&message)) {
+    departure_ = std::move(*departure);
+    return departs_.store(true, std::memory_order_release);
   }
   round_ = std::get<Round>(std::move(message));
   changed_.notify_all();

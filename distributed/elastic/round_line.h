@@ -31,6 +31,9 @@ class RoundLine final : public Rounds {
   void started() override;
   void watch(std::function<void(std::uint64_t round, const std::string& cause)> on_lost) override;
   [[nodiscard]] std::optional<Round> next(const Readiness& mine) override;
+  void ask_to_leave() override;
+  [[nodiscard]] std::optional<Departure> departure() const override;
+  void leave(const Readiness& mine) override { send(mine); }
   [[nodiscard]] bool joiners_wait() const noexcept override {
     return waiting_.load(std::memory_order_relaxed) > 0;
   }
@@ -44,10 +47,13 @@ class RoundLine final : public Rounds {
 
   const UniqueFd line_;
   std::atomic<int> waiting_{0};
-  std::mutex mutex_;
+  std::atomic<bool> departs_{false};  // departure_ is set
+  bool has_asked_ = false;            // to leave
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<Round> round_;      // that came and has not been returned
   std::optional<EndOfRounds> end_;  // once set, nothing else comes
+  std::optional<Departure> departure_;
   std::function<void(std::uint64_t, const std::string&)> on_lost_;
   std::thread reader_;
 };

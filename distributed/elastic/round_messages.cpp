@@ -47,6 +47,7 @@ std::optional<Message> parse(Span<const std::byte> bytes, Read read) {
 
 Json json_of(Started) { return {{"kind", "started"}}; }
 Json json_of(Pong) { return {{"kind", "pong"}}; }
+Json json_of(LeaveRequest) { return {{"kind", "leave"}}; }
 Json json_of(Ping) { return {{"kind", "ping"}}; }
 Json json_of(Waiting waiting) { return {{"kind", "waiting"}, {"count", waiting.count}}; }
 
@@ -55,6 +56,7 @@ Json json_of(const Readiness& ready) {
           {"round", ready.round},
           {"holds", ready.holds},
           {"admits", ready.admits},
+          {"leaves", ready.leaves},
           {"step", ready.step},
           {"lost", ready.lost},
           {"cause", cut_to_fit(ready.cause)},
@@ -66,12 +68,14 @@ Readiness readiness_in(const Json& json) {
   ready.round = number_in(json, "round", kAnyNumber);
   ready.holds = json.at("holds").get<bool>();
   ready.admits = json.at("admits").get<bool>();
+  ready.leaves = json.at("leaves").get<bool>();
   ready.step = static_cast<std::int64_t>(number_in(json, "step", kAnyStep));
   ready.lost = string_in(json, "lost");
   ready.cause = string_in(json, "cause");
   ready.work = string_in(json, "work");
   require(ready.round > 0 || !ready.holds);  // who joins has nothing yet
   require(ready.holds || !ready.admits);     // nor whom to give it
+  require(ready.holds || !ready.leaves);     // and was never there
   require(ready.lost.size() <= 255);
   return ready;
 }
@@ -85,6 +89,17 @@ Json json_of(const EndOfRounds& end) {
 
 Json json_of(const RoundLoss& loss) {
   return {{"kind", "loss"}, {"round", loss.round}, {"cause", cut_to_fit(loss.cause)}};
+}
+
+Json json_of(const Departure& departure) {
+  return {{"kind", "departure"},
+          {"alone", departure.is_alone},
+          {"cause", cut_to_fit(departure.cause)},
+          {"fix", cut_to_fit(departure.fix)}};
+}
+
+Departure departure_in(const Json& json) {
+  return {json.at("alone").get<bool>(), string_in(json, "cause"), string_in(json, "fix")};
 }
 
 EndOfRounds end_in(const Json& json) {
@@ -136,6 +151,7 @@ std::optional<WorkerMessage> worker_message_from(Span<const std::byte> bytes) {
                               [](const Json& json, const std::string& kind) -> WorkerMessage {
                                 if (kind == "ready") return readiness_in(json);
                                 if (kind == "pong") return Pong{};
+                                if (kind == "leave") return LeaveRequest{};
                                 require(kind == "started");
                                 return Started{};
                               });
@@ -154,6 +170,7 @@ std::optional<RendezvousMessage> rendezvous_message_from(Span<const std::byte> b
         if (kind == "loss")
           return RoundLoss{number_in(json, "round", kAnyNumber), string_in(json, "cause")};
         if (kind == "end") return end_in(json);
+        if (kind == "departure") return departure_in(json);
         require(kind == "ping");
         return Ping{};
       });

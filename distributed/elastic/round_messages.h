@@ -22,7 +22,9 @@ inline constexpr std::size_t kMaxRoundMessageBytes = std::size_t{64} << 10;
 struct Started {};
 /// It lives; the answer to Ping.
 struct Pong {};
-using WorkerMessage = std::variant<Started, Readiness, Pong>;
+/// It was told to end (Rounds::ask_to_leave).
+struct LeaveRequest {};
+using WorkerMessage = std::variant<Started, Readiness, Pong, LeaveRequest>;
 
 /// How many wait to be admitted.
 struct Waiting {
@@ -43,7 +45,7 @@ struct EndOfRounds {
 inline constexpr const char* kRunAgain =
     "start the run again; with --model-dir it resumes from its newest checkpoint.";
 struct Ping {};
-using RendezvousMessage = std::variant<Round, Waiting, RoundLoss, EndOfRounds, Ping>;
+using RendezvousMessage = std::variant<Round, Waiting, RoundLoss, EndOfRounds, Ping, Departure>;
 
 /// Texts are cut to what a datagram carries.
 [[nodiscard]] std::string to_json(const WorkerMessage& message);

@@ -28,6 +28,7 @@ struct Readiness {
   std::string cause;        // how: "worker/1 is gone: its connection closed"
   /// What the lost worker was computing: "step 120: virtual replicas 2 to 3, examples 17, 99, 4".
   std::string work;
+  bool leaves = false;  // it left all rounds, and its process is about to end
 };
 
 /// Who trains together from now on.
@@ -43,6 +44,13 @@ struct Round {
   std::vector<Member> members;   // by rank: first those that hold the state
 };
 
+/// How a worker is to end, at the edge of a step.
+struct Departure {
+  bool is_alone = false;  // it leaves, and the others go on; else all save and stop
+  std::string cause;      // of all, with a full stop; empty: a signal came to the launcher
+  std::string fix;
+};
+
 /// A worker's end of the line to its rendezvous.
 class Rounds {
  public:
@@ -56,6 +64,13 @@ class Rounds {
   /// few workers are left, or the rendezvous is gone), PeerFailed (the same step has cost several
   /// workers, or another worker failed), Stopped (the others have saved and stopped).
   [[nodiscard]] virtual std::optional<Round> next(const Readiness& mine) = 0;
+  /// This worker was told to end, by a signal. Only the rendezvous knows whether the others were,
+  /// too: departure() is its answer. Asking again changes nothing.  Blocks: no.
+  virtual void ask_to_leave() = 0;
+  /// Unset: this worker goes on.  Thread: any.  Blocks: no.
+  [[nodiscard]] virtual std::optional<Departure> departure() const = 0;
+  /// Leaves all rounds; `mine` says so. The next one begins when this process has ended.
+  virtual void leave(const Readiness& mine) = 0;
   /// Calls `on_lost`, in another thread, when a worker of a round is gone: its own group may still
   /// wait for it.
   virtual void watch(

@@ -44,13 +44,13 @@ Chief::Chief(GroupState& state, boost::asio::io_context& context, Acceptor& acce
           [this](int rank, const std::string& how) { lose(rank, how); }),
       failures_(context, lines_, [this](const Failure& failure) { state_.fail(failure); }),
       door_(context, state.cluster, terms, lines_, heartbeats_, failures_, *this),
-      links_(
-          state, context,
-          [this] {
-            peer(0).ready = true;
-            start_if_ready();
-          },
-          [this](const Failure& failure) { report(failure); }),
+      links_(state, context,
+             {[this] {
+                peer(0).ready = true;
+                start_if_ready();
+              },
+              [this](const Failure& failure) { report(failure); },
+              [this](int peer, const std::string& what) { suspect(peer, what); }}),
       start_watch_(
           context, state.options.start_timeout, [this] { return names_of(late()); },
           [this] { on_start_timeout(); }),

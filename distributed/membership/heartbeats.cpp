@@ -25,12 +25,16 @@ std::chrono::milliseconds Heartbeats::tick_of(const GroupOptions& options) {
                   std::chrono::milliseconds(1));
 }
 
-void Heartbeats::heard(int peer) { liveness_.heard(peer, std::chrono::steady_clock::now()); }
+/// Its bytes are counted from here: at the next look they would pass for a later sign of life.
+void Heartbeats::heard(int peer) {
+  liveness_.heard(peer, std::chrono::steady_clock::now());
+  if (lines_.has(peer))
+    received_[static_cast<std::size_t>(peer)] = lines_.at(peer)->received_bytes();
+}
 
 void Heartbeats::watch(int peer) {
   heard(peer);
   retired_[static_cast<std::size_t>(peer)] = false;
-  received_[static_cast<std::size_t>(peer)] = 0;
 }
 
 void Heartbeats::on_tick() {

@@ -102,7 +102,7 @@ class Heartbeats {
   boost::asio::steady_timer tick_;
   Liveness liveness_;
   std::vector<bool> retired_;            // by peer
-  std::vector<std::uint64_t> received_;  // bytes by peer, at the last tick
+  std::vector<std::uint64_t> received_;  // bytes by peer, when it was last heard
 };
 
 }  // namespace troupe

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <boost/asio/error.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <utility>
 
@@ -59,12 +60,8 @@ struct LinkMaker::Attempt {
   [[nodiscard]] Span<std::byte> room() { return {in.data(), in.size()}; }
 };
 
-LinkMaker::LinkMaker(GroupState& state, asio::io_context& context, std::function<void()> on_done,
-                     std::function<void(const Failure&)> on_failure)
-    : state_(state),
-      context_(context),
-      on_done_(std::move(on_done)),
-      on_failure_(std::move(on_failure)) {}
+LinkMaker::LinkMaker(GroupState& state, asio::io_context& context, Events events)
+    : state_(state), context_(context), events_(std::move(events)) {}
 
 void LinkMaker::listen() {
   if (listener_ || state_.options.transport == Transport::tcp) return;
@@ -122,7 +119,9 @@ void LinkMaker::connect(int peer, std::chrono::milliseconds patience) {
   attempt->close_after_patience(attempt);
   socket.async_connect(target, [this, attempt](const boost::system::error_code& failed) {
     if (stopped_) return;
-    failed ? give_up(attempt, Obstacle::no_way, failed.message()) : prove(attempt);
+    if (!failed) return prove(attempt);
+    const bool refused = failed == asio::error::connection_refused;
+    give_up(attempt, refused ? Obstacle::refusal : Obstacle::no_way, failed.message());
   });
 }
 
@@ -184,7 +183,12 @@ void LinkMaker::give_up(const std::shared_ptr<Attempt>& attempt, Obstacle obstac
   if (!attempt->local || (obstacle == Obstacle::silence && only_unix)) return retry_later(attempt);
   const std::string cause = text("no Unix socket leads from ", state_.cluster.task(), " to ",
                                  state_.cluster.member(attempt->peer).task, ": ", why);
-  // TODO(T-012): the other end may just have died.
+  if (only_unix && obstacle == Obstacle::refusal) {
+    // The peer did listen: it may just have died. Then word of that comes within this time.
+    attempt->close();
+    return run_after(attempt->timer, state_.options.heartbeat_timeout,
+                     [this, attempt, cause] { refuse_unix(attempt->peer, cause); });
+  }
   if (only_unix || obstacle == Obstacle::stranger) return refuse_unix(attempt->peer, cause);
   if (made_.no_unix.empty()) made_.no_unix = cause;
   log_debug(cause, "; TCP is used");
@@ -195,11 +199,13 @@ void LinkMaker::give_up(const std::shared_ptr<Attempt>& attempt, Obstacle obstac
 }
 
 void LinkMaker::refuse_unix(int peer, const std::string& cause) {
+  if (stopped_) return;
   stop();
-  on_failure_({FailureKind::config, peer, cause + ".",
-               "let the workers of a machine run in one network namespace as one user, or use "
-               "--transport tcp.",
-               kExitUsage});
+  events_.on_failure(
+      {FailureKind::config, peer, cause + ".",
+       "let the workers of a machine run in one network namespace as one user, or use "
+       "--transport tcp.",
+       kExitUsage});
 }
 
 void LinkMaker::retry_later(const std::shared_ptr<Attempt>& attempt) {
@@ -219,18 +225,26 @@ void LinkMaker::take(Introduction hello) {
   early_.push_back(std::move(hello));
 }
 
-// TODO(T-010): where the link breaks before the peer's last word comes, the peer takes it for made.
 void LinkMaker::answer(Introduction hello) {
   if (!is_expected(hello) || !send_accept(hello.from)) return;
   // The peer may have given this socket up: it is a link once the peer has said so.
   const auto attempt =
       std::make_shared<Attempt>(static_cast<int>(hello.header.rank), std::move(hello.from));
   attempts_.push_back(attempt);
+  await_last_word(attempt->peer);
   read_fully(attempt->link, attempt->room(), [this, attempt](bool complete) {
     if (stopped_) return;
     const bool confirmed = complete && is_accept(*attempt) && !has(attempt->peer);
     confirmed ? add(attempt) : attempts_.remove(attempt);
   });
+}
+
+/// A peer that has given this attempt up begins another one soon. One that has said its last word
+/// takes the link for made, also where that word is lost.
+void LinkMaker::await_last_word(int peer) {
+  run_after(doubts_.try_emplace(peer, context_).first->second,
+            kFirstPatience + state_.options.heartbeat_timeout,
+            [this, peer] { events_.on_lost(peer, "it broke while it was made"); });
 }
 
 // The rank that it claims must be that of the task that it has proven to be.
@@ -269,12 +283,13 @@ void LinkMaker::add(const std::shared_ptr<Attempt>& attempt) {
   UniqueFd fd(attempt->link.socket.release(error));
   attempts_.remove(attempt);
   if (error) return;
+  doubts_.erase(attempt->peer);
   made_.sockets.push_back({attempt->peer, std::move(fd), std::move(attempt->link.tls)});
   if (made_.sockets.size() != wanted_) return;
   close_attempts();  // those that peers have given up
   wanted_ = 0;
   state_.set_links(std::exchange(made_, {}));
-  on_done_();
+  events_.on_done();
 }
 
 bool LinkMaker::has(int peer) const {
@@ -300,6 +315,7 @@ void LinkMaker::stop() {
 void LinkMaker::close_attempts() {
   for (const auto& attempt : attempts_) attempt->close();
   attempts_.clear();
+  doubts_.clear();
 }
 
 }  // namespace troupe

@@ -5,13 +5,19 @@
 // side, which may have given the socket up meanwhile, says link_accept too: only then is it a link
 // for both. Within a machine (the same address in the welcome) a Unix socket is tried first, unless
 // GroupOptions::transport forbids it; a process of another user there ends the attempt for good,
-// and is not met by TCP instead. Thread rule: network thread.
+// and is not met by TCP instead.
+//
+// Whoever says the last word on a link cannot know that it arrives. So the called end, once it has
+// said yes, gives the peer the time for that word or for another attempt, and then calls the link
+// lost. Thread rule: network thread.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -26,10 +32,13 @@ namespace troupe {
 
 class LinkMaker {
  public:
-  /// `on_done` runs once, when every link is made; `on_failure` when one cannot be made as
-  /// GroupOptions::transport asks.
-  LinkMaker(GroupState& state, boost::asio::io_context& context, std::function<void()> on_done,
-            std::function<void(const Failure&)> on_failure);
+  struct Events {
+    std::function<void()> on_done;                   // once, when every link is made
+    std::function<void(const Failure&)> on_failure;  // one cannot be made as options.transport asks
+    std::function<void(int peer, const std::string& what)> on_lost;  // while it was made
+  };
+
+  LinkMaker(GroupState& state, boost::asio::io_context& context, Events events);
   LinkMaker(const LinkMaker&) = delete;
   LinkMaker& operator=(const LinkMaker&) = delete;
 
@@ -50,12 +59,14 @@ class LinkMaker {
   void connect(int peer, std::chrono::milliseconds patience);
   void prove(const std::shared_ptr<Attempt>& attempt);
   void say_hello(const std::shared_ptr<Attempt>& attempt);
-  /// Why a link was not made: the peer was silent, nothing leads to it, or it is another user's.
-  enum class Obstacle { silence, no_way, stranger };
+  /// Why a link was not made: the peer was silent, nothing leads to it, nobody listens there any
+  /// more, or it is another user's.
+  enum class Obstacle { silence, no_way, refusal, stranger };
   void give_up(const std::shared_ptr<Attempt>& attempt, Obstacle obstacle, const std::string& why);
   void retry_later(const std::shared_ptr<Attempt>& attempt);
   void refuse_unix(int peer, const std::string& cause);
   void answer(Introduction hello);
+  void await_last_word(int peer);
   [[nodiscard]] bool is_its_own(const Introduction& hello) const;
   [[nodiscard]] bool is_expected(const Introduction& hello) const;
   [[nodiscard]] bool send_accept(ProvenSocket& to) const;
@@ -67,13 +78,13 @@ class LinkMaker {
 
   GroupState& state_;
   boost::asio::io_context& context_;
-  std::function<void()> on_done_;
-  std::function<void(const Failure&)> on_failure_;
+  const Events events_;
   std::unique_ptr<LinkListener> listener_;
   std::optional<Welcome> welcome_;
   std::set<int> by_tcp_;           // peers of this machine that no Unix socket reaches
   std::list<Introduction> early_;  // link hellos that came before the welcome; bounded
   std::list<std::shared_ptr<Attempt>> attempts_;
+  std::map<int, boost::asio::steady_timer> doubts_;  // by peer whose last word is yet to come
   JoinedLinks made_;
   std::size_t wanted_ = 0;  // links; none are once all are made
   bool stopped_ = false;

@@ -35,9 +35,10 @@ GroupMember::GroupMember(GroupState& state, asio::io_context& context,
       heartbeats_(
           context, state.options, lines_, [this](int) { send(FrameType::heartbeat, ""); },
           [this](int, const std::string& how) { on_silence(how); }),
-      links_(
-          state, context, [this] { send(FrameType::ready, ""); },
-          [this](const Failure& failure) { report(failure); }),
+      links_(state, context,
+             {[this] { send(FrameType::ready, ""); },
+              [this](const Failure& failure) { report(failure); },
+              [this](int peer, const std::string& what) { suspect(peer, what); }}),
       connector_(context, chief().address->host, chief().address->port, state.credentials,
                  Purpose::control, chief().task),
       start_watch_(

@@ -82,10 +82,13 @@ class Group {
       case 6:
         now_ += std::chrono::milliseconds(values.number<std::uint16_t>());
         return rendezvous_.tick(now_);
-      default:
-        if (values.number<std::uint8_t>() > 0) return;
+      default: {
+        const auto number = values.number<std::uint8_t>();
+        if (number % 2 == 1) return rendezvous_.take(worker, LeaveRequest{}, now_);
+        if (number > 0) return;
         stops_ = true;
         return rendezvous_.stop(now_);
+      }
     }
   }
 
@@ -103,7 +106,8 @@ class Group {
             static_cast<std::int64_t>((bits & 8U) != 0 ? number_ : 0),
             (bits & 16U) != 0 ? "worker/" + std::to_string(bits >> 6U) : "",
             "",
-            ""};
+            "",
+            holds && (bits & 32U) != 0};
   }
 
   void check(const Expulsion& order) {
@@ -161,6 +165,8 @@ std::vector<std::string> seeds() {
           seed(of_rendezvous, to_json(RendezvousMessage(Waiting{3}))),
           seed(of_rendezvous, to_json(RendezvousMessage(EndOfRounds{138, "why.", "do."}))),
           seed(of_rendezvous, to_json(RendezvousMessage(Ping{}))),
+          seed(of_worker, to_json(WorkerMessage(LeaveRequest{}))),
+          seed(of_rendezvous, to_json(RendezvousMessage(Departure{true, "why.", "do."}))),
           seed(group, actions)};
 }
 

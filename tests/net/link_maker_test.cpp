@@ -8,6 +8,7 @@
 
 #include <array>
 #include <chrono>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,17 +32,19 @@ constexpr std::size_t kHelloBytes = kFrameHeaderBytes + 16;
 struct Maker {
   Maker(const Cluster& cluster, Transport transport, boost::asio::io_context& context)
       : state(cluster, by(transport)),
-        links(
-            state, context, [this] { done = true; },
-            [this](const Failure& told) { failure = told; }) {}
+        links(state, context,
+              {[this] { done = true; }, [this](const Failure& told) { failure = told; },
+               [this](int peer, const std::string& what) { lost[peer] = what; }}) {}
   static GroupOptions by(Transport transport) {
     GroupOptions options = test_options();
     options.transport = transport;
+    options.heartbeat_timeout = std::chrono::milliseconds(300);
     return options;
   }
   GroupState state;
   bool done = false;
   std::optional<Failure> failure;
+  std::map<int, std::string> lost;
   LinkMaker links;
 };
 
@@ -209,6 +212,32 @@ TEST_SUITE("net") {
     CHECK(between.read(low, 3) == "sum");
     CHECK(is_closed(detour[1]));  // nobody keeps the one given up
     for (const int fd : {first, detour[1], low, high}) ::close(fd);
+  }
+
+  TEST_CASE("link_maker: a link whose last word is lost is missed, unless it is made again") {
+    for (const bool again : {true, false}) {
+      CAPTURE(again);
+      Between between;
+      between.lower->links.begin(between.welcome);
+      between.higher->links.begin(between.welcome);
+      const int first = between.accept();
+      const std::string hello = between.read(first, kHelloBytes);
+      std::array<int, 2> detour{};
+      REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, detour.data()) == 0);
+      between.pass_on(detour[0], hello);
+      between.read(detour[1], kFrameHeaderBytes);  // rank 0 says yes
+      ::close(detour[1]);                          // and hears nothing
+      if (again) {
+        const int second = between.accept();
+        between.pass_on(second, between.read(second, kHelloBytes));
+        CHECK(between.run_until([&] { return between.lower->done && between.higher->done; }));
+        CHECK(between.lower->lost.empty());
+      } else {
+        CHECK(between.run_until([&] { return !between.lower->lost.empty(); }));
+        CHECK(between.lower->lost.count(1) == 1);
+      }
+      ::close(first);
+    }
   }
 
   TEST_CASE("link_maker: who claims another rank than it has proven makes no link") {

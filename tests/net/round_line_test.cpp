@@ -106,6 +106,21 @@ TEST_SUITE("net") {
     CHECK_FALSE(ends.line->joiners_wait());
   }
 
+  TEST_CASE("round_line: one that was told to end asks once, and learns how") {
+    Ends ends;
+    CHECK_FALSE(ends.line->departure());
+    ends.line->ask_to_leave();
+    ends.line->ask_to_leave();
+    CHECK(ends.receives<troupe::LeaveRequest>());
+    ends.send(troupe::Departure{true, "", ""});
+    CHECK(troupe::testing::eventually([&] { return ends.line->departure().has_value(); }, 10s));
+    CHECK(ends.line->departure()->is_alone);
+    ends.line->leave({3, true, false, 7, "", "", "", true});
+    const auto left = ends.receive();  // and no second request
+    REQUIRE(left);
+    CHECK(std::get<Readiness>(*left).leaves);
+  }
+
   TEST_CASE("round_line: the end is told by its exit code") {
     const std::pair<int, const char*> ways[] = {
         {0, ""}, {1, "peer-failed 1 why."}, {138, "peer-lost 138 why."}, {143, "stopped 143 why."}};

@@ -91,6 +91,66 @@ TEST_SUITE("process") {
     CHECK(processes_with(model_dir).empty());
   }
 
+  TEST_CASE("elastic: one that gets SIGTERM leaves, the others go on, and nobody replaces it") {
+    const TempDir folder;
+    const std::string model_dir = (folder / "model").string();
+    Process process(elastic("3", "3") + net("60") + Words{"--model-dir", model_dir});
+    REQUIRE(process.wait_for_output(" step = 20", kLimit));
+    signal_worker(model_dir, 0, SIGTERM);
+    const ProcessResult result = process.wait(kLimit);
+    INFO(result.err);
+    CHECK(ending_of(result) == ending_of(run_on(1, net("60"))));
+    CHECK(has(result.err, "SIGTERM: worker/0 left after step "));
+    CHECK(has(result.err, "worker/0 exited with code 143 after "));
+    CHECK(has(result.err, "training continues without it"));
+    CHECK(has(result.err, "round 2: 2 workers continue after step "));
+    CHECK_FALSE(has(result.err, "started again"));
+    CHECK_FALSE(has(result.err, "round 3"));
+    CHECK(processes_with(model_dir).empty());
+  }
+
+  TEST_CASE("elastic: SIGTERM to all workers, or to the launcher, saves and ends all") {
+    for (const bool is_launcher : {false, true}) {
+      CAPTURE(is_launcher);
+      const TempDir folder;
+      const std::string model_dir = (folder / "model").string();
+      Process process(elastic("2", "3") + net("2000") + Words{"--model-dir", model_dir});
+      REQUIRE(process.wait_for_output(" step = 20", kLimit));
+      if (is_launcher) {
+        process.signal(SIGTERM);
+      } else {
+        for (const int rank : {0, 1}) signal_worker(model_dir, rank, SIGTERM);
+      }
+      const ProcessResult result = process.wait(kLimit);
+      INFO(result.err);
+      CHECK(result.exit_code == 143);
+      CHECK(has(result.err, "the state is saved in " + model_dir));
+      CHECK(processes_with(model_dir).empty());
+    }
+  }
+
+  TEST_CASE(
+      "elastic: with too few left the newest step is saved, and the next start resumes there") {
+    const TempDir folder;
+    const std::string model_dir = (folder / "model").string();
+    Words command = elastic("2", "0") + net("60") +
+                    Words{"--save-checkpoints-steps", "1000000", "--model-dir", model_dir};
+    command[5] = "2";  // --min-workers
+    command.insert(command.begin() + 2, {"--regroup-secs", "1"});
+    Process process(command);
+    REQUIRE(process.wait_for_output(" step = 20", kLimit));
+    signal_worker(model_dir, 0, SIGKILL);
+    const ProcessResult result = process.wait(kLimit);
+    INFO(result.err);
+    CHECK(result.exit_code == 138);
+    CHECK(has(result.err, "fewer than 2 workers (--min-workers) were left for 1 s"));
+    CHECK(has(result.err, "; the state is saved in " + model_dir));
+    const ProcessResult again = run_on(1, net("60") + Words{"--model-dir", model_dir});
+    CHECK(ending_of(again) == ending_of(run_on(1, net("60"))));
+    CHECK_FALSE(has(again.err, "resuming at step 0 "));
+    CHECK(has(again.err, "resuming at step "));
+  }
+
   TEST_CASE("elastic: without anybody who holds the state it begins from the newest checkpoint") {
     const TempDir folder;
     const std::string model_dir = (folder / "model").string();

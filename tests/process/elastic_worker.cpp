@@ -128,12 +128,15 @@ class Worker {
     say(text("round ", number_, " as rank ", group.rank(), " of ", group.world_size()));
     for (;;) {
       meet_faults(group);
-      const std::vector<std::int64_t> wishes = step(group, stop_.requested() > 0);
+      const auto departure = line_.departure();
+      const bool is_too_few = departure && !departure->is_alone;
+      const std::vector<std::int64_t> wishes = step(group, stop_.requested() > 0 || is_too_few);
       if (!holds_) line_.started();
       holds_ = true;
       if (wishes[1] > 0) {
         group.close();
         say(text("saved step ", state_.step, " with ", state_.total));
+        if (is_too_few) throw troupe::PeerLost(departure->cause, departure->fix);
         throw troupe::Stopped("stopped.", "", SIGTERM);
       }
       const bool over = is_over(group, wishes[2] > 0);

@@ -164,6 +164,7 @@ TEST_SUITE("process") {
     CHECK(has(few.err,
               "troupe: fewer than 2 workers (--min-workers) were left for 1 s "
               "(--regroup-secs).\n"));
+    CHECK(has(few.out, "[worker/1] saved step 20 with 210\n"));
     CHECK(marker.alive() == 0);
   }
 

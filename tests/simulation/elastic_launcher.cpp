@@ -115,7 +115,9 @@ void ElasticLauncher::on_death(const Process& process) {
 void ElasticLauncher::learn_of_end(Life& life, std::optional<int> exit_code) {
   World& world = World::the();
   Time when = world.now() + choices_.between(0, kLongestReaping);
-  if (!plan_.has_late_words) when = std::max(when, life.line->last_arrival());
+  // That one has left, or saved, it says by its exit code, too, and that is told in order.
+  const bool is_lost = !exit_code || *exit_code == kExitPeerLost;
+  if (!plan_.has_late_words || !is_lost) when = std::max(when, life.line->last_arrival());
   ++pending_;
   world.at(when, [this, &life, exit_code] {
     --pending_;
@@ -126,7 +128,7 @@ void ElasticLauncher::learn_of_end(Life& life, std::optional<int> exit_code) {
 /// As the policy of `troupe run`: 138 is a loss, too.
 void ElasticLauncher::ended(Life& life, std::optional<int> exit_code) {
   const bool is_lost = !exit_code || *exit_code == kExitPeerLost;
-  if (exit_code == 0) is_done_ = true;
+  if (exit_code == 0 || life.has_saved) is_done_ = true;
   if (exit_code != 0 && !rendezvous_->has_started() && !std::exchange(has_failed_to_start_, true)) {
     for (const Life& other : lives_)
       if (other.process != nullptr) World::the().kill(*other.process);
@@ -146,8 +148,9 @@ void ElasticLauncher::take(Life& life, const std::string& packet) {
   const auto message =
       worker_message_from(as_bytes(Span<const char>(packet.data(), packet.size())));
   if (!message) return complain("a worker sent what is no message: " + packet);
-  if (std::holds_alternative<Readiness>(*message)) {
+  if (const auto* ready = std::get_if<Readiness>(&*message)) {
     life.round = 0;
+    life.is_leaving = ready->leaves;
     if (life.process != nullptr && !life.process->ended()) on_place_(life, Place::left);
   }
   rendezvous_->take(life.who, *message, now());
@@ -204,7 +207,8 @@ void ElasticLauncher::note_new_round(const Round& round, IssuedRound& issued) {
   }
   for (const Life& life : lives_) {
     const bool lives = life.process != nullptr && !life.process->ended();
-    if (lives && (life.round > 0 || life.is_expelled) && !is_among(issued.members, life))
+    if (lives && (life.round > 0 || (life.is_expelled && !life.is_dismissed) || life.is_leaving) &&
+        !is_among(issued.members, life))
       complain(text("round ", round.number, " begins while ", life.process->name,
                     ", which is not in it, lives and has not left the former one"));
   }
@@ -212,6 +216,9 @@ void ElasticLauncher::note_new_round(const Round& round, IssuedRound& issued) {
 
 void ElasticLauncher::carry_out(const RoundBegin& order) {
   joined_ += order.joined;
+  if (round_due_ && World::the().now() > *round_due_)
+    complain(text("round ", order.number, " begins late after a worker has stopped"));
+  round_due_.reset();
   World::the().note(text("round ", order.number, ": ", order.workers, " workers, ", order.joined,
                          " of them new, after step ", order.step));
 }

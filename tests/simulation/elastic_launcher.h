@@ -31,12 +31,14 @@ struct Life {
   std::uint64_t round = 0;  // that was issued to it, and that it has not left
   bool is_expelled = false;
   bool is_dismissed = false;  // because it was needed no longer
+  bool is_leaving = false;    // all rounds, as it says
 
   // What came of it.
   bool holds = false;  // the state
   int step = 0;        // that it is at
   bool is_done = false;
   bool found_nothing = false;  // NothingLeft
+  bool has_saved = false;      // to end with all
   std::string kind;            // of its error: "peer-lost"
   std::string cause;
   int exit_code = 0;
@@ -58,6 +60,8 @@ class ElasticLauncher {
   /// What befell this worker may make it look lost while it lives.
   void suspect(int index) { suspects_.insert(index); }
   void count_kill() { ++kills_; }
+  /// The next round, if there is one, begins by then.
+  void expect_round_by(Time when) { round_due_ = when; }
 
   /// It will start a process, or learn of the end of one.
   [[nodiscard]] bool is_busy() const { return pending_ > 0; }
@@ -112,6 +116,7 @@ class ElasticLauncher {
   std::string violation_;
   Random choices_;
   std::uint64_t last_number_ = 1;
+  std::optional<Time> round_due_;
   std::uint64_t timer_ = 0;
   int pending_ = 0;
   int restarts_ = 0;

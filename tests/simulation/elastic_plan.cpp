@@ -9,6 +9,7 @@ namespace troupe::simulation {
 namespace {
 
 constexpr std::uint64_t kAnotherStream = 0xE1A571C;
+constexpr std::uint64_t kFarewells = 0xFA2E3E11;
 
 std::chrono::milliseconds ms(std::int64_t count) { return std::chrono::milliseconds(count); }
 
@@ -115,6 +116,20 @@ void draw_chain(ElasticPlan& plan, Random& random) {
   }
 }
 
+/// From a stream of its own: what else befalls a seed's group stays what it was.
+void draw_farewells(ElasticPlan& plan) {
+  Random random(plan.seed ^ kFarewells);
+  if (!random.one_in(4)) return;
+  const bool is_of_all = random.one_in(5);
+  const auto first = static_cast<int>(random.below(static_cast<std::uint64_t>(plan.workers)));
+  const int count = is_of_all ? plan.workers : static_cast<int>(random.between(1, 2));
+  const auto step = static_cast<int>(random.below(static_cast<std::uint64_t>(plan.steps)));
+  for (int i = 0; i < count; ++i)
+    plan.farewells.push_back({(first + i) % plan.workers,
+                              is_of_all ? 0 : random.any_of({0, 0, 0, 1}),
+                              step + random.any_of({0, 0, 1})});
+}
+
 std::string in_words(const Strike& strike) {
   constexpr const char* kPlaces[] = {"start",     "leaving", "left",    "issued",
                                      "admitting", "before",  "between", "concluded",
@@ -143,6 +158,9 @@ bool is_signal(Trouble trouble) {
 std::string ElasticPlan::describe() const {
   std::vector<std::string> all;
   for (const Strike& strike : strikes) all.push_back(in_words(strike));
+  for (const Farewell& each : farewells)
+    all.push_back(text("worker/", each.worker, " of incarnation ", each.incarnation,
+                       " is told to end from step ", each.step, " on"));
   return text("elastic: ", workers, " workers, at least ", terms.min_workers, ", ",
               hosts.front() == hosts.back() ? "one machine" : "several machines", ", --transport ",
               troupe::name_of(options.transport), ", ", steps, " steps, ", restarts, " restarts; ",
@@ -166,6 +184,7 @@ ElasticPlan draw_elastic_plan(std::uint64_t seed) {
   plan.least_delay = random.any_of({20 * kMicrosecond, 200 * kMicrosecond, 5 * kMillisecond});
   plan.most_delay = plan.least_delay * random.between(1, 10);
   plan.buffer_bytes = random.any_of<std::size_t>({1 << 15, 1 << 17, 1 << 20});
+  draw_farewells(plan);
   if (plan.workers > 2 && random.one_in(2)) {
     draw_chain(plan, random);
     return plan;

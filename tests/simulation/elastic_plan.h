@@ -43,6 +43,13 @@ struct Strike {
   Time duration = 0;  // of what passes; kNever: it does not
 };
 
+/// A worker is told to end, by a signal to it alone.
+struct Farewell {
+  int worker = 0;
+  int incarnation = 0;
+  int step = 0;  // or later
+};
+
 struct ElasticPlan {
   std::uint64_t seed = 0;
   int workers = 0;
@@ -61,6 +68,7 @@ struct ElasticPlan {
   Time most_delay = 0;
   std::size_t buffer_bytes = 0;
   std::vector<Strike> strikes;
+  std::vector<Farewell> farewells;
 
   [[nodiscard]] std::string describe() const;
 };

@@ -18,6 +18,8 @@ namespace {
 constexpr Time kEndOfTime = 600 * kSecond;
 // Where workers are killed, and nothing else is wrong: s from a round to the next.
 constexpr double kLongestStandstill = 3;
+// From a stop to the next round: the heartbeat limit, and this.
+constexpr Time kMoreThanSilence = kSecond;
 
 class ElasticStory {
  public:
@@ -127,6 +129,11 @@ class ElasticStory {
       return world_.kill(*life->process);
     }
     suspect(index);
+    const bool is_alone = plan_.strikes.size() == 1 && !strike.is_double &&
+                          plan_.farewells.empty() && plan_.terms.min_workers < plan_.workers;
+    if (is_alone && strike.trouble == Trouble::long_stop)
+      launcher_.expect_round_by(world_.now() + kMoreThanSilence +
+                                std::chrono::nanoseconds(plan_.options.heartbeat_timeout).count());
     world_.stop(*life->process);
     world_.after(strike.duration, [this, process = life->process] { world_.go_on(*process); });
   }
@@ -168,13 +175,20 @@ class ElasticStory {
     const bool only_kills =
         std::all_of(plan_.strikes.begin(), plan_.strikes.end(),
                     [](const Strike& strike) { return strike.trouble == Trouble::kill; });
+    const auto& verdict = launcher_.verdict();
+    const bool was_too_few = verdict && verdict->kind == RoundVerdict::Kind::too_few;
     for (const Life& life : launcher_.lives()) {
       if (life.process == nullptr) continue;
       const std::string& name = life.process->name;
       if (!life.violation.empty()) return text(name, ": ", life.violation);
-      if (only_kills && life.stood_still > kLongestStandstill)
+      if (only_kills && !was_too_few && life.stood_still > kLongestStandstill)
         return text(name, " stood still for ", life.stood_still, " s because of a kill");
       if (life.process->dead) continue;
+      has_end_ = has_end_ || (life.has_saved && life.kind == "stopped");
+      if (life.kind == "stopped" && !plan_.farewells.empty()) continue;
+      const bool is_unsaved =
+          was_too_few && life.holds && life.kind == "peer-lost" && !life.has_saved;
+      if (is_unsaved) return text(name, " ended without having saved: ", life.cause);
       const bool is_at_end = life.step == plan_.steps;
       has_end_ = has_end_ || life.is_done;
       if (life.is_done && !is_at_end) return text(name, " is done after step ", life.step);

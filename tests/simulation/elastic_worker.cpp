@@ -1,6 +1,7 @@
 #include "tests/simulation/elastic_worker.h"
 
 #include <algorithm>
+#include <csignal>
 #include <cstring>
 #include <exception>
 #include <memory>
@@ -61,7 +62,11 @@ class Training {
     life_.holds = true;
     while (life_.step < plan_.steps) {
       take_step();
-      if (vote()) group_.admit([this] { share(); });
+      const Votes votes = vote();
+      if (votes.end > 0) end_all(votes);
+      if (life_.step == plan_.steps) break;
+      if (has_quit_) leave();
+      if (votes.admit > 0 || votes.quit > 0) group_.admit([this] { share(); });
       for (const GroupChange& change : group_.take_changes())
         life_.stood_still = std::max(life_.stood_still, change.seconds);
     }
@@ -71,6 +76,44 @@ class Training {
   }
 
  private:
+  struct Votes {
+    double admit = 0;   // who knows that somebody waits
+    double quit = 0;    // who leaves the others
+    double voters = 1;  // all
+    double end = 0;     // who knows that all are to save and end
+  };
+
+  [[nodiscard]] Votes wishes() {
+    bool is_told = false;
+    for (const Farewell& each : plan_.farewells) {
+      if (each.worker == life_.who.index && each.incarnation == life_.who.incarnation &&
+          life_.step >= each.step)
+        is_told = true;
+    }
+    const auto departure = group_.departure(is_told);
+    Votes mine;
+    mine.admit = group_.joiners_wait() ? 1 : 0;
+    mine.quit = departure && departure->is_alone ? 1 : 0;
+    mine.end = departure && !departure->is_alone ? 1 : 0;
+    has_quit_ = mine.quit > 0;
+    return mine;
+  }
+
+  [[noreturn]] void end_all(const Votes& votes) {
+    (void)group_.agree([this] {
+      group_.group().barrier(soon());
+      return std::vector<std::byte>();
+    });
+    life_.has_saved = true;
+    if (votes.quit == votes.voters) throw Stopped("all left.", "", SIGTERM);
+    throw PeerLost("too few are left.", "");
+  }
+
+  [[noreturn]] void leave() {
+    group_.leave();
+    throw Stopped("it left.", "", SIGTERM);
+  }
+
   [[nodiscard]] Deadline soon() const { return Deadline::in(plan_.options.collective_timeout); }
 
   void complain(const std::string& what) {
@@ -149,8 +192,9 @@ class Training {
   }
 
   /// Who is there, and whether somebody waits.
-  bool vote() {
-    const auto votes = group_.agree([this] {
+  Votes vote() {
+    const Votes mine = wishes();
+    const auto outcome = group_.agree([this, &mine] {
       const auto all =
           group_.group().all_gather(as_bytes(Span<const int>(&life_.number, 1)), soon());
       std::vector<int> numbers(all.size());
@@ -159,15 +203,16 @@ class Training {
           std::memcpy(&numbers[rank], all[rank].data(), sizeof(int));
       if (numbers != witness_.members_of(group_.cluster().generation))
         complain("the round's workers are others than those to which it was issued");
-      double wish = group_.joiners_wait() ? 1 : 0;
-      group_.group().all_reduce(Span<double>(&wish, 1), soon());
-      const auto bytes = as_bytes(Span<const double>(&wish, 1));
+      double sums[] = {mine.admit, mine.quit, mine.voters, mine.end};
+      group_.group().all_reduce(Span<double>(sums, 4), soon());
+      const auto bytes = as_bytes(Span<const double>(sums, 4));
       return std::vector<std::byte>(bytes.begin(), bytes.end());
     });
     pass(Place::voted);
-    double wishes = 0;
-    std::memcpy(&wishes, votes.data(), sizeof wishes);
-    return wishes > 0;
+    Votes all;
+    std::memcpy(&all, outcome.data(), sizeof all);
+    if (all.quit == all.voters) all.end = 1;
+    return all;
   }
 
   void share() {
@@ -184,6 +229,7 @@ class Training {
   Life& life_;
   const Witness& witness_;
   const bool joins_;
+  bool has_quit_ = false;  // by its last vote
   std::uint64_t state_ = 0;
   std::shared_ptr<std::byte> buffer_;
   ElasticGroup group_;

@@ -151,20 +151,6 @@ Expectation expectation_of(const Facts& facts) {
   return expected;
 }
 
-bool befalls_connections(Trouble trouble) {
-  switch (trouble) {
-    case Trouble::reset:
-    case Trouble::half_reset:
-    case Trouble::half_open:
-    case Trouble::cut_one_way:
-    case Trouble::cut_both_ways:
-    case Trouble::flipped_bit:
-      return true;
-    default:
-      return false;
-  }
-}
-
 std::string in_words(const Part& part) {
   return text(part.process == nullptr ? std::string("nobody") : part.process->name, " ended with ",
               part.kind, ": ", part.cause);
@@ -185,10 +171,7 @@ std::string judge_one(const Part& part, const Expectation& expected, const Facts
   if (expected.must_succeed)
     return text("nothing stood in the way of success, but ", in_words(part));
   const std::set<std::string> culprits = culprits_in(part, facts.plan);
-  // A link that is lost with the last message of its making is missed by one end alone, which does
-  // not know whom it was promised: all that is left is the start's own limit.
-  const bool is_link_lost = befalls_connections(facts.plan.trouble) && part.kind == "rendezvous";
-  if (is_link_lost || (expected.may_fail_to_start && part.kind == "rendezvous")) return "";
+  if (expected.may_fail_to_start && part.kind == "rendezvous") return "";
   if (culprits.empty()) return text("nobody is named: ", in_words(part));
   const auto is_suspect = [&](const std::string& task) {
     return expected.suspects.count(task) > 0;

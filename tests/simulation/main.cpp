@@ -31,6 +31,8 @@
 #include "tests/simulation/elastic_plan.h"
 #include "tests/simulation/elastic_story.h"
 #include "tests/simulation/plan.h"
+#include "tests/simulation/served_plan.h"
+#include "tests/simulation/served_story.h"
 #include "tests/simulation/story.h"
 
 namespace troupe::simulation {
@@ -39,9 +41,11 @@ namespace {
 constexpr std::uint64_t kTwiceEvery = 100;
 constexpr unsigned kRealSeconds = 60;  // a story that takes longer does not end
 constexpr int kUsage = 2;
-// What the table counts: the troubles of a plan, and elastic groups, whatever befalls them.
-constexpr int kKinds = kTroubles + 1;
+// What the table counts: the troubles of a plan, and elastic groups and jobs with parameter
+// servers, whatever befalls them.
 constexpr int kElastic = kTroubles;
+constexpr int kServed = kTroubles + 1;
+constexpr int kKinds = kTroubles + 2;
 
 /// What a process tells of its story, in memory that it shares with who started it.
 struct Report {
@@ -114,6 +118,7 @@ Options options_of(int count, char** words) {
 }
 
 std::string describe(std::uint64_t seed) {
+  if (is_served(seed)) return draw_served_plan(seed).describe();
   return is_elastic(seed) ? draw_elastic_plan(seed).describe() : draw_plan(seed).describe();
 }
 
@@ -128,11 +133,15 @@ void tell_into(Report& report, std::uint64_t seed, bool again, bool aloud) {
     for (std::size_t i = 0; i < elsewhere.size(); ++i) elsewhere[i].resize(40 + i * 37);
     for (std::size_t i = 0; i < elsewhere.size(); i += 2) elsewhere[i] = {};
   }
-  const bool elastic = is_elastic(seed);
   const Plan plan = draw_plan(seed);
   const ElasticPlan elastic_plan = draw_elastic_plan(seed);
-  const Verdict verdict = elastic ? tell(elastic_plan, aloud) : tell(plan, aloud);
-  report.kind = elastic ? kElastic : static_cast<int>(plan.trouble);
+  const ServedPlan served_plan = draw_served_plan(seed);
+  const Verdict verdict = is_served(seed)    ? tell(served_plan, aloud)
+                          : is_elastic(seed) ? tell(elastic_plan, aloud)
+                                             : tell(plan, aloud);
+  report.kind = is_served(seed)    ? kServed
+                : is_elastic(seed) ? kElastic
+                                   : static_cast<int>(plan.trouble);
   report.rounds = verdict.rounds;
   report.joined = verdict.joined;
   report.has_struck = verdict.has_struck;
@@ -260,7 +269,9 @@ class Simulation {
     if (is_table) std::printf("%-15s %7s %7s %7s\n", "trouble", "seeds", "struck", "success");
     for (int i = 0; is_table && i < kKinds; ++i) {
       const Count& count = counts_[static_cast<std::size_t>(i)];
-      const char* const name = i == kElastic ? "elastic" : name_of(static_cast<Trouble>(i));
+      const char* const name = i == kElastic  ? "elastic"
+                               : i == kServed ? "served"
+                                              : name_of(static_cast<Trouble>(i));
       std::printf("%-15s %7d %7d %7d\n", name, count.told, count.struck, count.succeeded);
     }
     if (is_table) std::printf("elastic groups: %d rounds, %d joined\n", rounds_, joined_);

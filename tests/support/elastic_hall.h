@@ -91,6 +91,7 @@ class ElasticHall {
     UniqueFd listener;
     std::deque<RendezvousMessage> letters;
     int waiting = 0;
+    std::optional<Departure> departure;
     std::function<void(std::uint64_t, const std::string&)> on_lost;
   };
 
@@ -123,6 +124,12 @@ class ElasticHall {
       if (end.exit_code == 0) return std::nullopt;
       throw PeerLost(end.cause, end.fix);
     }
+    void ask_to_leave() override { say(LeaveRequest{}); }
+    [[nodiscard]] std::optional<Departure> departure() const override {
+      const std::lock_guard<std::mutex> lock(hall_.mutex_);
+      return hall_.line(index_).departure;
+    }
+    void leave(const Readiness& mine) override { say(mine); }
     [[nodiscard]] bool joiners_wait() const noexcept override {
       const std::lock_guard<std::mutex> lock(hall_.mutex_);
       return hall_.line(index_).waiting > 0;
@@ -179,6 +186,8 @@ class ElasticHall {
       to.waiting = waiting->count;
     } else if (const auto* loss = std::get_if<RoundLoss>(&letter.message)) {
       if (to.on_lost) to.on_lost(loss->round, loss->cause);
+    } else if (const auto* departure = std::get_if<Departure>(&letter.message)) {
+      to.departure = *departure;
     } else if (std::holds_alternative<Ping>(letter.message)) {
       rendezvous_->take(letter.to, Pong{}, std::chrono::steady_clock::now());
     } else {

@@ -40,6 +40,10 @@ class RendezvousGroup {
   void admit(int index, std::uint64_t round, std::int64_t step) {
     say(index, Readiness{round, true, true, step, "", "", ""});
   }
+  /// All rounds, because it was told to end.
+  void quit(int index, std::uint64_t round, std::int64_t step) {
+    say(index, Readiness{round, true, false, step, "", "", "", /*leaves=*/true});
+  }
   /// It was given no state yet.
   void leave_empty(int index, std::uint64_t round) {
     say(index, Readiness{round, false, false, 0, "", "", ""});
@@ -120,6 +124,8 @@ class RendezvousGroup {
       said_.push_back(text("waiting ", waiting->count, " to ", to));
     if (const auto* end = std::get_if<EndOfRounds>(&order.message))
       said_.push_back(text("end ", end->exit_code, " to ", to));
+    if (const auto* departure = std::get_if<Departure>(&order.message))
+      said_.push_back(text(departure->is_alone ? "leave alone to " : "leave with all to ", to));
     if (const auto* round = std::get_if<Round>(&order.message)) {
       const auto rank = static_cast<std::size_t>(round->rank);
       std::string line = text("round ", round->number, " to ",

@@ -6,6 +6,7 @@
 namespace {
 
 using namespace std::chrono_literals;
+using troupe::LeaveRequest;
 using troupe::Pong;
 using troupe::Readiness;
 using troupe::Started;
@@ -247,16 +248,77 @@ TEST_SUITE("distributed") {
     SUBCASE("none comes") {
       group.restart(2);
       group.wait(1ms);
-      CHECK(group.said() == Said{"end 138 to worker/0", "dismiss worker/2", "verdict: too few"});
-      CHECK(group.last() ==
-            "fewer than 2 workers (--min-workers) were left for 60 s (--regroup-secs)");
-      group.say(0, Pong{});
+      // A round of its own, in which it saves.
+      CHECK(group.said() == Said{"leave with all to worker/0", "verdict: too few",
+                                 "dismiss worker/2", "round 2 to worker/0: worker/0*"});
+      group.lose(2);
+      group.lose(0);                  // with 138
+      CHECK(group.said() == Said{});  // one verdict is enough
       CHECK_FALSE(group.rendezvous().wakes_at());
     }
     SUBCASE("the group is to stop: it needs no others for that") {
       group.stop();
       CHECK(group.said() == Said{"round 2 to worker/0: worker/0*"});
     }
+  }
+
+  TEST_CASE("rendezvous: too few that save do so in further rounds, if one of them is lost") {
+    StepLosses losses;
+    RendezvousGroup group(3, 3, losses);
+    group.train().lose(2);
+    group.leave(0, 1, 7, "worker/2");
+    group.leave(1, 1, 7, "worker/2");
+    group.wait(60s);
+    (void)group.said();
+    group.lose(1);
+    group.leave(0, 2, 7, "worker/1");
+    CHECK(group.said() == Said{"ping worker/0", "round 3 to worker/0: worker/0*"});
+  }
+
+  TEST_CASE("rendezvous: one that is told to end leaves, and the others begin without it") {
+    StepLosses losses;
+    RendezvousGroup group(3, 1, losses);
+    group.train().say(1, LeaveRequest{});
+    CHECK(group.said() == Said{"leave alone to worker/1"});
+    group.quit(1, 1, 7);
+    group.admit(0, 1, 7);
+    group.admit(2, 1, 7);
+    (void)group.said();
+    SUBCASE("when its process has ended") {
+      group.finish(1, 143);  // which is the end of nobody else
+      CHECK(group.said() == Said{"round 2 to worker/0: worker/0* worker/2*",
+                                 "round 2 to worker/2: worker/0* worker/2*"});
+      CHECK(losses.summary() == "step 0 was lost 0 times in a row: ");
+    }
+    SUBCASE("which has 5 s for that") {
+      group.wait(4'999ms);
+      CHECK(group.said() == Said{});
+      group.wait(1ms);
+      CHECK(group.said() == Said{"expel worker/1"});
+      CHECK(group.last() == "worker/1 left, and did not end within 5 s");
+      group.wait(60s);
+      CHECK(group.said() == Said{});
+      group.lose(1);
+      CHECK(group.said().size() == 2);
+    }
+  }
+
+  TEST_CASE("rendezvous: whoever takes a worker that left for lost has not failed at the step") {
+    StepLosses losses;
+    RendezvousGroup group(2, 1, losses);
+    group.train().quit(1, 1, 7);
+    group.leave(0, 1, 7, "worker/1");
+    group.finish(1, 143);
+    CHECK(group.said().back() == "round 2 to worker/0: worker/0*");
+    CHECK(losses.summary() == "step 0 was lost 0 times in a row: ");
+  }
+
+  TEST_CASE("rendezvous: where the launcher was told to end, so is everybody") {
+    StepLosses losses;
+    RendezvousGroup group(2, 1, losses);
+    group.train().stop();
+    group.say(1, LeaveRequest{});
+    CHECK(group.said() == Said{"leave with all to worker/1"});
   }
 
   TEST_CASE("rendezvous: with the last that holds the state the group is lost") {

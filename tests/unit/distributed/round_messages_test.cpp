@@ -45,11 +45,24 @@ TEST_SUITE("distributed") {
     CHECK(ready.work == "examples 17");
     CHECK(std::holds_alternative<troupe::Started>(
         *from_worker(to_json(WorkerMessage(troupe::Started{})))));
+    Readiness leaving = sample_ready();
+    leaving.leaves = true;
+    const auto left = from_worker(to_json(WorkerMessage(leaving)));
+    CHECK((left && std::get<Readiness>(*left).leaves));
+    CHECK_FALSE(from_worker(replaced(to_json(WorkerMessage(leaving)), "\"holds\":true",
+                                     "\"holds\":false")));  // it was never there
+    CHECK(std::holds_alternative<troupe::LeaveRequest>(
+        *from_worker(to_json(WorkerMessage(troupe::LeaveRequest{})))));
     CHECK(
         std::holds_alternative<troupe::Pong>(*from_worker(to_json(WorkerMessage(troupe::Pong{})))));
   }
 
   TEST_CASE("round_messages: what a rendezvous says survives the way") {
+    const auto departure =
+        from_rendezvous(to_json(RendezvousMessage(troupe::Departure{true, "why.", "do."})));
+    REQUIRE(departure);
+    CHECK(std::get<troupe::Departure>(*departure).is_alone);
+    CHECK(std::get<troupe::Departure>(*departure).cause == "why.");
     const auto read = from_rendezvous(to_json(RendezvousMessage(sample_round())));
     REQUIRE(read);
     const auto& round = std::get<Round>(*read);
