@@ -75,11 +75,13 @@ int Launch::run() {
   const auto path = own.find("PATH");
   program_ = find_program(options_.command[0],
                           path == own.end() ? "/usr/local/bin:/usr/bin:/bin" : path->second);
-  LaunchOrders orders{[this](GroupStart start_of_group) { start(std::move(start_of_group)); },
-                      [this](int number, std::chrono::milliseconds limit) {
-                        if (is_running_) group_->stop(number, limit);
-                      },
-                      [this](int exit_code) { finish(exit_code); }};
+  LaunchOrders orders{
+      [this](GroupStart start_of_group) { start(std::move(start_of_group)); },
+      [this](int number, std::chrono::milliseconds limit) {
+        if (is_running_) group_->stop(number, limit);
+      },
+      [this](int exit_code) { finish(exit_code); },
+      [this](std::chrono::steady_clock::time_point when) { guard_.allow_until(when); }};
   direction_ = make_direction(orders);  // may wait for a name; a signal then ends the program
   signals_.start();
   if (options_.node.is_agent) begin_as_agent();
@@ -110,6 +112,8 @@ void Launch::begin_as_agent() {
 void Launch::on_launcher_gone() {
   if (is_finished_) return io_.stop();
   if (!is_running_) return direction_->on_signal(SIGTERM);
+  const bool others_go_on = options_.min_workers > 0 && options_.node.node > 0;
+  if (others_go_on) return signals_.request(SIGTERM);
   direction_->on_failing(
       {{kExitPeerLost, true, false}, 0, "the launcher that started this one is gone"});
   group_->stop(SIGTERM, options_.grace);

@@ -16,6 +16,7 @@
 namespace troupe {
 namespace {
 
+constexpr int kMaxElasticWorkers = 512;  // a round has to fit into a frame, whatever the addresses
 constexpr std::chrono::milliseconds kProgressPause{5'000};
 constexpr std::chrono::milliseconds kGoodbyeLimit{1'000};  // for the others to have read it
 
@@ -67,6 +68,8 @@ ChiefNode::ChiefNode(boost::asio::io_context& io, const LaunchOptions& options,
       workers_(nodes_.members.size()),
       peers_(nodes_.members.size()),
       round_(options.node.nodes),
+      remote_(io, [this](int node, FrameType type, const std::string& payload,
+                         std::uint64_t sequence) { lines_.send(node, type, payload, sequence); }),
       timer_(io) {
   if (acceptor_.endpoint().address().is_unspecified())
     throw ConfigError(text("--rendezvous ", rendezvous(), " is not an address of its own."),
@@ -85,7 +88,14 @@ void ChiefNode::begin() {
   acceptor_.start(credentials_of_node(secret_, 0),
                   [this](Introduction first) { on_introduction(std::move(first)); });
   heartbeats_.start();
+  gather();
+}
+
+void ChiefNode::gather() {
+  stage_ = Stage::gathering;
   gathering_since_ = std::chrono::steady_clock::now();
+  for (int node = 1; node < options_.node.nodes; ++node)
+    if (!lines_.has(node)) workers_[static_cast<std::size_t>(node)] = 0;
   say_missing();
 }
 
@@ -117,12 +127,26 @@ std::optional<NodeRefusal> ChiefNode::objection(const NodeHello& hello) const {
   if (lines_.has(hello.node))  // for good, or until its predecessor's silence is noticed
     return NodeRefusal{text(name_of(hello.node), " is here already."),
                        "start every node once, with a --node of its own.", false};
-  if (stage_ != Stage::gathering)
+  if (hello.is_elastic != is_elastic())
+    return NodeRefusal{text(node_task(hello.node), is_elastic() ? " lacks" : " has",
+                            " --min-workers, which node/0 ", is_elastic() ? "has." : "lacks."),
+                       "give all nodes the same options."};
+  const auto node = static_cast<std::size_t>(hello.node);
+  // Its former workers may still live until it counts as gone.
+  const bool may_return = stage_ == Stage::running && remote_.heals() && !remote_.is_over() &&
+                          !round_.is_ending() && !round_.has(hello.node);
+  if (stage_ != Stage::gathering && !may_return)
     return NodeRefusal{"the group is running.", "wait for its end, and start all nodes.", false};
-  const int workers = std::accumulate(workers_.begin(), workers_.end(), hello.workers);
-  if (workers > kMaxWorkers)
+  if (may_return && hello.workers != workers_[node])
+    return NodeRefusal{text(node_task(hello.node), " had ", workers_[node], " workers, and has ",
+                            hello.workers, " now."),
+                       "give it as many as before."};
+  const int workers =
+      std::accumulate(workers_.begin(), workers_.end(), hello.workers) - workers_[node];
+  const int most = is_elastic() ? kMaxElasticWorkers : kMaxWorkers;
+  if (workers > most)
     return NodeRefusal{text("with ", node_task(hello.node), " there are ", workers, " workers; ",
-                            kMaxWorkers, " are possible."),
+                            most, " are possible."),
                        "start fewer."};
   return std::nullopt;
 }
@@ -147,12 +171,29 @@ void ChiefNode::on_introduction(Introduction first) {
   heartbeats_.watch(hello->node);
   console_.say(text(name_of(hello->node), " has come with ", hello->workers,
                     hello->workers == 1 ? " worker." : " workers."));
+  if (stage_ == Stage::running) return welcome_back(hello->node);
   if (std::count(workers_.begin(), workers_.end(), 0) > 0) return;
   timer_.cancel();
-  start_now();
+  const int all = std::accumulate(workers_.begin(), workers_.end(), 0);
+  if (options_.min_workers <= all) return start_now();
+  console_.say(text("--min-workers is ", options_.min_workers, ", but the nodes have ", all,
+                    " workers. Fix: start at least as many as must be left."));
+  give_up(kExitUsage);
+}
+
+/// An elastic group goes on; this node has nothing of it yet.
+void ChiefNode::welcome_back(int node) {
+  round_.returns(node);
+  NodePlan plan = plan_;
+  plan.first_rank = first_ranks(workers_)[static_cast<std::size_t>(node)];
+  plan.is_under_way = true;
+  lines_.send(node, FrameType::welcome, encode(plan));
+  remote_.back(node);
 }
 
 void ChiefNode::start_group(std::uint64_t generation, int attempt) {
+  for (int node = 1; node < options_.node.nodes; ++node)
+    if (!lines_.has(node)) return gather();  // of an elastic group, that was lost in between
   stage_ = Stage::running;
   round_ = LaunchRound(options_.node.nodes);
   const auto address = acceptor_.endpoint().address();
@@ -160,23 +201,39 @@ void ChiefNode::start_group(std::uint64_t generation, int attempt) {
   start.generation = generation;
   start.attempt = attempt;
   start.secret = secret_of_start(*secret_, generation);
-  start.listeners.push_back(std::make_unique<LaunchListener>(address));
-  start.chief_host = address.is_v6() ? text("[", address.to_string(), "]") : address.to_string();
+  const int listening = is_elastic() ? options_.workers : 1;
+  for (int i = 0; i < listening; ++i)
+    start.listeners.push_back(std::make_unique<LaunchListener>(address));
+  start.host = address.to_string();
+  start.chief_host = address.is_v6() ? text("[", start.host, "]") : start.host;
   start.chief_port = start.listeners.front()->port();
-  const std::vector<int> ranks = first_ranks(workers_);
   start.world_size = std::accumulate(workers_.begin(), workers_.end(), 0);
-  for (int node = 1; node < options_.node.nodes; ++node)
-    lines_.send(node, FrameType::welcome,
-                encode(NodePlan{generation, attempt, start.world_size,
-                                ranks[static_cast<std::size_t>(node)], start.chief_host,
-                                start.chief_port}));
+  if (is_elastic()) {
+    remote_.begin(workers_);
+    start.elastic = {&restarts(), &losses_, [this] { return take_generation(); }, &remote_};
+  }
+  plan_ = {generation, attempt, start.world_size, 0, start.chief_host, start.chief_port};
+  const std::vector<int> ranks = first_ranks(workers_);
+  for (int node = 1; node < options_.node.nodes; ++node) {
+    plan_.first_rank = ranks[static_cast<std::size_t>(node)];
+    lines_.send(node, FrameType::welcome, encode(plan_));
+  }
   orders().start(std::move(start));
 }
 
 void ChiefNode::on_frame(int node, const FrameHeader& header,
                          const std::vector<std::byte>& payload) {
   heartbeats_.heard(node);
-  if (header.type == FrameType::heartbeat) return;
+  remote_.heard(node);
+  if (header.type == FrameType::heartbeat) {
+    // The node lives on a lease (launch_node_lease.h).
+    if (header.sequence > 0) lines_.send(node, FrameType::heartbeat, "", header.sequence);
+    return;
+  }
+  if (header.type == FrameType::round || header.type == FrameType::worker) {
+    if (is_elastic() && stage_ != Stage::running) return;
+    if (is_elastic() && remote_.take(node, header, {payload.data(), payload.size()})) return;
+  }
   const auto report = decode_message<NodeReport>({payload.data(), payload.size()});
   if (header.type == FrameType::report && report) return on_part(node, *report);
   if (const auto line = lines_.drop(node)) line->close();
@@ -190,9 +247,21 @@ void ChiefNode::on_part(int node, const NodeReport& report) {
   if (node != 0) part.cause = text(name_of(node), ": ", part.cause);
   if (stage_ == Stage::pausing && part.signal != 0) return give_up(kExitSignal + part.signal);
   if (stage_ != Stage::running) return;
+  if (node != 0 && part.signal != 0 && remote_.heals()) {  // the others go on
+    if (report.has_ended) return leave(node, kExitSignal + part.signal);
+    return console_.say(part.cause + "; it leaves the group.");
+  }
   const bool is_news = report.has_ended ? round_.ended(node, part) : round_.failing(node, part);
   if (is_news) stop_all(part, options_.grace);
   if (is_news && node != 0) console_.say(part.cause + ".");
+  finish_if_complete();
+}
+
+/// It was told to end, and what it ran has ended.
+void ChiefNode::leave(int node, int exit_code) {
+  remote_.leave(node);
+  round_.leaves(node);
+  lines_.send(node, FrameType::goodbye, "", static_cast<std::uint64_t>(exit_code));
   finish_if_complete();
 }
 
@@ -207,9 +276,15 @@ void ChiefNode::on_lost(int node, const std::string& how) {
       return console_.say(text(what, "; waiting for it again."));
     case Stage::running:
       console_.say(text(what, "."));
+      if (remote_.heals() && round_.has(node) && !round_.is_ending())
+        return remote_.fence(node, [this, node] {
+          round_.leaves(node);
+          finish_if_complete();
+        });
       if (round_.lost(node, name_of(node), how)) stop_all(round_.verdict(), kLostNodeLimit);
       return finish_if_complete();
     case Stage::pausing:
+      if (is_elastic()) return console_.say(what + ".");
       console_.say(text(what, "; the group cannot start again."));
       return give_up(kExitPeerLost);
     case Stage::ending:

@@ -28,6 +28,8 @@ struct LaunchOrders {
   /// As LaunchGroup::stop; nothing where no process runs.
   std::function<void(int signal, std::chrono::milliseconds limit)> stop;
   std::function<void(int exit_code)> finish;
+  /// What runs here may live until then (LaunchGuard::allow_until).
+  std::function<void(std::chrono::steady_clock::time_point)> allow_until;
 };
 
 class LaunchDirection {

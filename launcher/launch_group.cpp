@@ -8,7 +8,9 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "launcher/launch_rendezvous.h"
 #include "launcher/launch_report.h"
+#include "launcher/launch_round_relay.h"
 
 namespace troupe {
 namespace {
@@ -19,9 +21,6 @@ constexpr milliseconds kEchoLimit{1'000};     // for the others to notice that a
 constexpr milliseconds kLeastClosing{1'000};  // for servers to end after the workers
 constexpr milliseconds kDrainLimit{2'000};    // for output of workers that have ended
 constexpr milliseconds kKillLimit{10'000};    // for SIGKILL to take effect
-// Before a lost worker is started again, and before one that lost its peers counts as lost itself:
-// if a server is the cause, that one shows first.
-constexpr milliseconds kLossPause{1'000};
 
 /// "3.2 s"
 std::string text_of(milliseconds time) {
@@ -34,10 +33,8 @@ std::unique_ptr<Rendezvous> make_rendezvous(const LaunchOptions& options, const 
   terms.min_workers = options.min_workers;
   terms.regroup_limit = options.regroup_limit;
   Round first{1, start.generation, 0, {}};
-  for (int i = 0; i < options.workers; ++i)
-    first.members.push_back({task_name(LaunchRole::worker, i),
-                             {kLoopback, start.listeners[static_cast<std::size_t>(i)]->port()},
-                             false});
+  for (int i = 0; i < start.world_size; ++i)
+    first.members.push_back({task_name(LaunchRole::worker, i), {}, false});
   return std::make_unique<Rendezvous>(
       terms, std::move(first), *start.elastic.losses,
       [next = start.elastic.next_generation](std::uint64_t) { return next(); });
@@ -52,18 +49,48 @@ LaunchGroup::LaunchGroup(boost::asio::io_context& io, const LaunchOptions& optio
       console_(console),
       events_(std::move(events)),
       policy_({options.workers, options.servers, options.restarts}),
-      processes_(io, options, guard, console, [this] { finish_if_all_ended(); }) {}
+      processes_(io, options, guard, console, [this] { finish_if_all_ended(); }),
+      losses_(io, console, policy_, outcome_,
+              {[this] { return phase_ == Phase::running; },
+               [this](int index) { processes_.expect_again(index); },
+               [this](int index) {
+                 if (!rounds_ || !rounds_->start_elsewhere(index)) processes_.start_again(index);
+               }}) {}
 
 void LaunchGroup::start(const std::string& program, GroupStart start) {
   if (start.elastic.restarts != nullptr) {
     policy_ = LaunchPolicy({options_.workers, options_.servers, 0, start.elastic.restarts});
-    rounds_ = std::make_unique<LaunchRendezvous>(
-        io_, console_, make_rendezvous(options_, start), options_.workers,
-        LaunchRendezvous::Events{
-            [this](int index) { processes_.kill_worker(index); }, [this] { policy_.on_state(); },
-            [this](const RoundVerdict& verdict, int last) { on_verdict(verdict, last); }});
+    make_rounds(start);
   }
   processes_.start_all(program, std::move(start), rounds_.get());
+}
+
+void LaunchGroup::make_rounds(const GroupStart& start) {
+  const auto kill = [this](int index) { processes_.kill_worker(index); };
+  if (start.elastic.link != nullptr) {
+    const auto has = [first = start.first_rank, count = options_.workers](int index) {
+      return index >= first && index < first + count;
+    };
+    rounds_ = std::make_unique<RoundRelay>(
+        io_, *start.elastic.link, console_, has,
+        RoundRelay::Events{kill, [this](int index) { losses_.start_ordered(index); }});
+    return;
+  }
+  LaunchRendezvous::Events events;
+  events.on_expelled = kill;
+  events.on_started = [this] { policy_.on_state(); };
+  events.on_verdict = [this](const RoundVerdict& verdict, int last) { on_verdict(verdict, last); };
+  events.on_remote_end = [this](int index, const EndedProcess& process) {
+    on_remote_end(index, process);
+  };
+  events.on_remote_change = [this] {
+    settle();
+    finish_if_all_ended();
+  };
+  events.on_remote_back = [this](int index) { losses_.start_returned(index); };
+  rounds_ =
+      std::make_unique<LaunchRendezvous>(io_, console_, make_rendezvous(options_, start),
+                                         start.world_size, std::move(events), start.elastic.remote);
 }
 
 /// With the state gone the last worker's end is that of the group. Otherwise those that waited for
@@ -94,14 +121,16 @@ void LaunchGroup::on_signal(int number) {
   console_.say(text(number == SIGINT ? "interrupted" : text("got signal ", number),
                     "; the workers have ", text_of(options_.grace), " to stop",
                     number == SIGINT ? " (once more: at once)." : "."));
-  begin_stop(number, options_.grace);
+  begin_stop(rounds_ ? rounds_->stop_signal(number) : number, options_.grace);
   events_.on_failing();
+  finish_if_all_ended();
 }
 
 void LaunchGroup::stop(int number, milliseconds limit) {
   if (phase_ >= Phase::stopping) return;
   outcome_.set_ordered();
   begin_stop(number, std::min(limit, options_.grace));
+  finish_if_all_ended();  // an elastic group may have no worker here
 }
 
 void LaunchGroup::on_children() {
@@ -112,9 +141,7 @@ void LaunchGroup::on_children() {
   std::stable_sort(ended.begin(), ended.end(),
                    [&](const auto* a, const auto* b) { return order(a) < order(b); });
   for (LaunchedWorker* process : ended) on_end(*process);
-  if (rounds_) rounds_->carry_out();
-  // With the last of them gone there is nobody left to wait for but an evaluator without a future.
-  if (phase_ == Phase::suspecting && processes_.trainers_running() == 0) fail();
+  settle();
   if (ended.empty()) return;
   if (phase_ == Phase::suspecting && !outcome_.has_culprit() && processes_.trainers_running() == 1)
     suspect_last();
@@ -122,9 +149,16 @@ void LaunchGroup::on_children() {
   finish_if_all_ended();
 }
 
+/// Of those that have ended each has been judged. With the last of them gone there is nobody left
+/// to wait for but an evaluator without a future.
+void LaunchGroup::settle() {
+  if (rounds_) rounds_->carry_out();
+  if (phase_ == Phase::suspecting && processes_.trainers_running() == 0) fail();
+}
+
 void LaunchGroup::on_end(LaunchedWorker& process) {
   if (rounds_ && process.role() == LaunchRole::worker &&
-      !rounds_->ended(process.index(), *process.end()))
+      !rounds_->ended(process.index(), process.ended()))
     return;
   if (phase_ >= Phase::stopping || outcome_.has_culprit()) return;
   if (outcome_.servers_overdue() && process.role() == LaunchRole::server) return;
@@ -140,7 +174,9 @@ void LaunchGroup::on_end(LaunchedWorker& process) {
       return on_evaluator_end(process);
     case Consequence::lost:
     case Consequence::start_again:
-      return on_loss(process, consequence);
+      if (phase_ != Phase::running) return;
+      return losses_.add(process.ended(), &process, process.index(), consequence,
+                         rounds_ != nullptr);
     case Consequence::suspect:
       return suspect(process);
     case Consequence::await_echo:
@@ -160,43 +196,18 @@ void LaunchGroup::on_evaluator_end(LaunchedWorker& evaluator) {
                       "; training continues without evaluation."));
 }
 
-/// A killed worker is reported at once; one that lost its peers may be the first to see that a
-/// server is gone.
-void LaunchGroup::on_loss(LaunchedWorker& worker, Consequence consequence) {
-  if (phase_ != Phase::running) return;
-  const int rank = worker.index();
-  const bool again = consequence == Consequence::start_again;
-  const std::string done = rounds_ ? "training had ended" : "the chief had ended well";
-  const std::size_t loss =
-      again                        ? outcome_.add_loss(worker,
-                                                       text("it is started again (", policy_.restart_text(rank), ")"),
-                                                       "it was started again")
-      : policy_.training_is_done() ? outcome_.add_loss(worker, done, done)
-                                   : outcome_.add_loss(worker, "training continues without it",
-                                                       "training continued without it");
-  if (again) processes_.expect_again(rank);
-  if (worker.end()->signal != 0) tell_loss(loss);
-  loss_pauses_.push_back(std::make_unique<Timer>(io_, kLossPause));
-  loss_pauses_.back()->async_wait(
-      [this, loss, again, rank](const boost::system::error_code& error) {
-        if (error || phase_ != Phase::running) return;
-        tell_loss(loss);
-        if (again && !policy_.training_is_done()) start_again(rank);
-      });
-}
-
-void LaunchGroup::tell_loss(std::size_t loss) {
-  const std::string sentence = outcome_.tell(loss);
-  if (!sentence.empty()) console_.say(sentence);
-}
-
-/// That it cannot be started is no reason to end the others.
-void LaunchGroup::start_again(int rank) {
-  policy_.on_start_again();
-  try {
-    processes_.start_again(rank);
-  } catch (const Error& error) {
-    console_.say(text("worker/", rank, " is not started again: ", error.what()));
+/// As that of a worker here, whose end the group may go on without.
+void LaunchGroup::on_remote_end(int index, const EndedProcess& process) {
+  const bool is_news = rounds_->ended(index, process);
+  if (!is_news || phase_ >= Phase::stopping || outcome_.has_culprit()) return;
+  const Consequence consequence = rounds_->has_left(index)
+                                      ? Consequence::lost
+                                      : policy_.on_end(LaunchRole::worker, index, process.end);
+  if (consequence == Consequence::lost || consequence == Consequence::start_again) {
+    if (phase_ == Phase::running) losses_.add(process, nullptr, index, consequence, true);
+  } else if (consequence != Consequence::none && is_loss(process.end)) {
+    outcome_.set_verdict(process.end.code, end_text(process));
+    fail();
   }
 }
 
@@ -285,6 +296,7 @@ void LaunchGroup::end_overdue(LaunchRole role) {
 void LaunchGroup::fail() {
   begin_stop(SIGTERM, options_.grace);
   events_.on_failing();
+  finish_if_all_ended();
 }
 
 void LaunchGroup::begin_stop(int signal_number, milliseconds limit) {
@@ -318,6 +330,7 @@ void LaunchGroup::finish_if_all_ended() {
       processes_.running(LaunchRole::evaluator) > 0) {
     return;
   }
+  if (phase_ < Phase::stopping && rounds_ && rounds_->goes_on(policy_.training_is_done())) return;
   if (phase_ != Phase::draining) {
     phase_ = Phase::draining;
     processes_.sweep_strays();

@@ -10,13 +10,15 @@
 #include <string>
 #include <vector>
 
+#include "distributed/elastic/rendezvous.h"
 #include "launcher/launch.h"
 #include "launcher/launch_guard.h"
+#include "launcher/launch_losses.h"
 #include "launcher/launch_outcome.h"
 #include "launcher/launch_output.h"
 #include "launcher/launch_policy.h"
 #include "launcher/launch_processes.h"
-#include "launcher/launch_rendezvous.h"
+#include "launcher/launch_rounds.h"
 
 namespace troupe {
 
@@ -66,12 +68,12 @@ class LaunchGroup {
   };
   using Timer = boost::asio::steady_timer;
 
+  void make_rounds(const GroupStart& start);
   void on_verdict(const RoundVerdict& verdict, int last);
   void on_end(LaunchedWorker& process);
   void on_evaluator_end(LaunchedWorker& evaluator);
-  void on_loss(LaunchedWorker& worker, Consequence consequence);
-  void tell_loss(std::size_t loss);
-  void start_again(int rank);
+  void on_remote_end(int index, const EndedProcess& process);
+  void settle();
   void suspect(LaunchedWorker& victim);
   void suspect_last();
   std::vector<const LaunchedWorker*> stop_unresponsive();
@@ -91,15 +93,15 @@ class LaunchGroup {
   const Events events_;
   LaunchPolicy policy_;
   LaunchOutcome outcome_;
-  std::unique_ptr<LaunchRendezvous> rounds_;  // of an elastic group
+  std::unique_ptr<LaunchRounds> rounds_;  // of an elastic group
   LaunchProcesses processes_;
+  LaunchLosses losses_;
   Timer suspicion_timer_{io_};  // ends the phase suspecting
   Timer grace_timer_{io_};      // between SIGTERM and SIGKILL
   Timer kill_timer_{io_};
   Timer drain_timer_{io_};
   Timer closing_timer_{io_};  // for processes no longer needed to end by themselves
   Timer overdue_timer_{io_};  // and then by SIGTERM
-  std::vector<std::unique_ptr<Timer>> loss_pauses_;
 
   Phase phase_ = Phase::running;
   bool closing_limited_ = false;

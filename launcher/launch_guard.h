@@ -1,9 +1,13 @@
 // Guard: a small process that outlives a launcher killed with SIGKILL, for as long as it takes to
 // kill what the launcher started. The kernel's parent-death signal reaches the workers alone; the
-// guard reaches the processes that workers started, by their process groups.
+// guard reaches the processes that workers started, by their process groups. It also ends what a
+// lease allowed (launch_node_lease.h): a launcher that is stopped could not.
 #pragma once
 
 #include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
 
 namespace troupe {
 
@@ -19,6 +23,9 @@ class LaunchGuard {
 
   /// From now on the process group `leader` dies with the launcher.
   void watch(pid_t leader) const;
+  /// What is watched dies at `when`, and what is watched later than that at once, until the next
+  /// call.
+  void allow_until(std::chrono::steady_clock::time_point when) const;
   /// The group is gone; its number may be given to others.
   void forget(pid_t leader) const;
 
@@ -27,7 +34,12 @@ class LaunchGuard {
   void lost() { pid_ = -1; }
 
  private:
-  void send(pid_t message) const;
+  struct Message {
+    pid_t leader = 0;  // to be watched; negative: gone; 0: the lease
+    std::int64_t until_ns = 0;
+  };
+  [[noreturn]] static void guard(int pipe_fd);
+  void send(const Message& message) const;
 
   pid_t pid_ = -1;
   int fd_ = -1;  // the guard wakes when the last copy of this end closes

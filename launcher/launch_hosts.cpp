@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "cluster/address.h"
+#include "core/clock.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "core/unique_fd.h"
@@ -25,6 +26,7 @@
 #include "launcher/launch_guard.h"
 #include "launcher/launch_nodes.h"
 #include "launcher/launch_processes.h"
+#include "launcher/launch_report.h"
 #include "launcher/launch_secret.h"
 #include "launcher/launch_signals.h"
 #include "launcher/launch_ssh.h"
@@ -35,6 +37,7 @@ namespace {
 
 constexpr int kSshFailed = 255;  // ssh(1): an error occurred
 constexpr std::chrono::milliseconds kAbandonLimit{2'000};
+constexpr std::chrono::milliseconds kRetryPause{5'000};  // of a lost host of an elastic group
 // Beside the grace period: for the other end to notice and to say so.
 constexpr std::chrono::milliseconds kAgentLimit{2'000};
 
@@ -50,7 +53,9 @@ class LaunchHosts {
     std::unique_ptr<LaunchedWorker> ssh;
     UniqueFd orders;  // its stdin
     bool has_answered = false;
-    bool is_told = false;  // what to do
+    bool is_told = false;                                        // what to do
+    bool was_there = false;                                      // it has answered once
+    std::unique_ptr<boost::asio::steady_timer> pause = nullptr;  // before it is looked for again
   };
   void start(int node);
   void on_request(int number);
@@ -61,6 +66,7 @@ class LaunchHosts {
   void send(Host& host, const std::string& line);
   void on_children();
   void on_host_end(int node, const ChildEnd& end);
+  void look_again(int node, const ChildEnd& end);
   void fail(const std::string& cause, const std::string& fix, int exit_code);
   void end_all(std::chrono::milliseconds limit);
   void finish_if_all_ended();
@@ -85,6 +91,7 @@ class LaunchHosts {
   std::vector<Host> hosts_;
   std::optional<int> exit_code_;
   int signals_seen_ = 0;
+  bool is_group_known_ = false;  // where node 0 listens
   bool is_finished_ = false;
 
   [[nodiscard]] std::vector<LaunchedWorker*> processes() const {
@@ -154,8 +161,10 @@ void LaunchHosts::on_request(int number) {
   if (signals_seen_ == 1)
     console_.say(text(number == SIGINT ? "interrupted" : text("got signal ", number),
                       "; the hosts stop", number == SIGINT ? " (once more: at once)." : "."));
+  // Of an elastic group, node 0 tells the others; by itself each would leave.
+  const bool by_node_0 = options_.min_workers > 0 && signals_seen_ == 1;
   for (Host& each : hosts_)
-    if (each.is_told) send(each, encode(AgentOrder{number}));
+    if (each.is_told && (&each == &host(0) || !by_node_0)) send(each, encode(AgentOrder{number}));
   if (!host(0).has_answered) return fail("", "", kExitSignal + number);
   end_all(signals_seen_ == 1 ? options_.grace + kAgentLimit : kAbandonLimit);
 }
@@ -172,12 +181,13 @@ std::optional<std::string> LaunchHosts::on_line(int node, std::string_view line)
 }
 
 void LaunchHosts::on_greeting(int node, const AgentGreeting& greeting) {
-  host(node).has_answered = true;
+  host(node).has_answered = host(node).was_there = true;
   if (greeting.version != kVersion)
     return fail(text("host ", name_of(node), " has version ", greeting.version,
                      " of Troupe, this machine ", kVersion, "."),
                 "install the same on all hosts, or name another by --troupe PATH.", kExitUsage);
   if (node != 0 || exit_code_) return;
+  is_group_known_ = true;
   if (hosts_.size() > 1) start_.rendezvous = parse_address(greeting.rendezvous, "the rendezvous");
   for (int other = 1; other < static_cast<int>(hosts_.size()); ++other) tell_start(other);
 }
@@ -209,6 +219,9 @@ void LaunchHosts::on_children() {
 void LaunchHosts::on_host_end(int node, const ChildEnd& end) {
   const std::string name = name_of(node);
   if (exit_code_) return;
+  const bool others_go_on =
+      options_.min_workers > 0 && node > 0 && is_group_known_ && host(node).was_there;
+  if (others_go_on && end.failed() && signals_seen_ == 0) return look_again(node, end);
   if (!host(node).has_answered) {
     const std::string cannot = text("nothing runs on host ", name, ": ");
     if (end.code == kSshFailed)
@@ -243,6 +256,24 @@ void LaunchHosts::on_host_end(int node, const ChildEnd& end) {
   run_after(limit_, kAbandonLimit, [this] {
     for (Host& each : hosts_) each.orders = UniqueFd();
     end_all(options_.grace + kAgentLimit);
+  });
+}
+
+/// The group is elastic, and node 0 decides whether it goes on.
+void LaunchHosts::look_again(int node, const ChildEnd& end) {
+  Host& lost = host(node);
+  if (lost.has_answered)
+    console_.say(text(end.code == kSshFailed ? "the connection to host " : "the launcher on host ",
+                      name_of(node), end.code == kSshFailed ? " broke" : text(" ", describe(end)),
+                      "; it is looked for again every ", seconds_text(Seconds(kRetryPause).count()),
+                      "."));
+  lost.has_answered = lost.is_told = false;
+  lost.orders = UniqueFd();
+  lost.pause = std::make_unique<boost::asio::steady_timer>(io_);
+  run_after(*lost.pause, kRetryPause, [this, node] {
+    if (exit_code_ || signals_seen_ > 0) return;
+    start(node);
+    tell_start(node);
   });
 }
 
@@ -299,6 +330,10 @@ std::vector<std::string> agent_arguments(const LaunchOptions& options, int node)
     words.push_back(value);
   };
   if (options.max_restarts > 0) add("--max-restarts", text(options.max_restarts));
+  if (options.min_workers > 0) {
+    add("--min-workers", text(options.min_workers));
+    add("--regroup-secs", seconds(options.regroup_limit));
+  }
   if (options.threads > 0) add("--threads", text(options.threads));
   if (!options.log_dir.empty()) add("--log-dir", options.log_dir.string());
   if (options.evaluator) words.emplace_back("--evaluator");

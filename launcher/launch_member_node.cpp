@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <boost/asio/ip/address.hpp>
 #include <csignal>
 #include <utility>
 
@@ -32,18 +33,27 @@ MemberNode::MemberNode(boost::asio::io_context& io, const LaunchOptions& options
           },
           [this](int, const std::string& reason, FrameFault) { on_lost(reason); }),
       heartbeats_(
-          io, GroupOptions{}, lines_, [this](int) { lines_.send(0, FrameType::heartbeat); },
+          io, GroupOptions{}, lines_, [this](int) { beat(); },
           [this](int, const std::string& how) {
             if (const auto line = lines_.drop(0)) line->close();
             on_lost(how);
           }),
       connector_(io, options.node.rendezvous.host, options.node.rendezvous.port,
                  credentials_of_node(secret_, options.node.node), Purpose::agent, node_task(0)),
-      start_timer_(io) {}
+      start_timer_(io) {
+  link_.send = [this](FrameType type, const std::string& payload, std::uint64_t sequence) {
+    lines_.send(0, type, payload, sequence);
+  };
+}
 
 void MemberNode::begin() {
   heartbeats_.start();
+  look_for_node_0(options_.node.start_timeout);
+}
+
+void MemberNode::look_for_node_0(std::chrono::milliseconds limit) {
   started_ = std::chrono::steady_clock::now();
+  limit_ = limit;
   reach(std::chrono::milliseconds(0), "");
   say_waiting();
 }
@@ -53,18 +63,18 @@ void MemberNode::say_waiting() {
   const std::string where = to_text(address.host, address.port);
   const std::string why = connector_.trouble().empty() ? "" : text(" (", connector_.trouble(), ")");
   const auto waited = std::chrono::steady_clock::now() - started_;
-  const auto limit = options_.node.start_timeout;
-  if (waited >= limit)
+  const bool is_start = limit_ == options_.node.start_timeout;
+  if (waited >= limit_)
     throw RendezvousError(
-        text("node/0 at ", where, " did not start the group within ", Seconds(limit).count(),
-             " s (limit --start-timeout)", why, "."),
+        text("node/0 at ", where, " did not start the group within ", Seconds(limit_).count(),
+             is_start ? " s (limit --start-timeout)" : " s (limit --regroup-secs)", why, "."),
         "start node 0 with this --rendezvous and the same secret, and check that its address is "
         "reached from here.");
   console_.say(lines_.has(0)
                    ? text(node_task(options_.node.node), " waits for node/0 to start the group.")
                    : text(node_task(options_.node.node), " looks for node/0 at ", where, why, "."));
   run_after(start_timer_,
-            std::min<std::chrono::steady_clock::duration>(kMemberProgressPause, limit - waited),
+            std::min<std::chrono::steady_clock::duration>(kMemberProgressPause, limit_ - waited),
             [this] { say_waiting(); });
 }
 
@@ -76,15 +86,30 @@ void MemberNode::reach(std::chrono::milliseconds pause, const std::string& why) 
 void MemberNode::on_connected(ProvenSocket proven) {
   lines_.take(0, Connection::make(std::move(proven)));
   heartbeats_.watch(0);
-  lines_.send(0, FrameType::hello,
-              encode(NodeHello{options_.node.node, options_.node.nodes, options_.workers}));
+  lines_.send(
+      0, FrameType::hello,
+      encode(NodeHello{options_.node.node, options_.node.nodes, options_.workers, is_elastic()}));
+  lease_.begin(std::chrono::steady_clock::now());
+}
+
+void MemberNode::beat() {
+  lines_.send(0, FrameType::heartbeat, "",
+              is_elastic() ? lease_.beat(std::chrono::steady_clock::now()) : 0);
+}
+
+void MemberNode::on_answer(std::uint64_t beat) {
+  lease_.answered(beat);
+  if (is_elastic() && stage_ == Stage::running) orders_.allow_until(lease_.until());
 }
 
 void MemberNode::on_frame(const FrameHeader& header, const std::vector<std::byte>& payload) {
   heartbeats_.heard(0);
   const Span<const std::byte> bytes(payload.data(), payload.size());
-  if (header.type == FrameType::heartbeat) return;
-  if (header.type == FrameType::refuse && stage_ == Stage::joining) {
+  if (header.type == FrameType::heartbeat) return on_answer(header.sequence);
+  if (header.type == FrameType::round || header.type == FrameType::worker) {
+    if (stage_ == Stage::waiting) return;  // it crossed with the end of the last worker here
+    if (link_.on_frame && stage_ == Stage::running && link_.on_frame(header, bytes)) return;
+  } else if (header.type == FrameType::refuse && stage_ == Stage::joining) {
     if (const auto refusal = decode_message<NodeRefusal>(bytes)) return on_refusal(*refusal);
   } else if (header.type == FrameType::welcome && stage_ != Stage::running) {
     const auto plan = decode_message<NodePlan>(bytes);
@@ -117,6 +142,16 @@ void MemberNode::on_plan(const NodePlan& plan) {
   start.chief_host = plan.chief_host;
   start.chief_port = plan.chief_port;
   start.secret = secret_of_start(*secret_, plan.generation);
+  if (is_elastic()) {
+    start.is_under_way = plan.is_under_way;
+    start.host = lines_.local_address(0);
+    const auto address = boost::asio::ip::make_address(start.host);
+    for (int i = 0; i < options_.workers && !plan.is_under_way; ++i)
+      start.listeners.push_back(std::make_unique<LaunchListener>(address));
+    start.elastic.restarts = &none_;
+    start.elastic.link = &link_;
+    orders_.allow_until(lease_.until());
+  }
   orders_.start(std::move(start));
 }
 
@@ -131,6 +166,8 @@ void MemberNode::on_failing(const PartEnd& part) {
 }
 
 void MemberNode::on_end(const PartEnd& part) {
+  if (stage_ == Stage::alone && part.signal != 0) return end(kExitSignal + part.signal);
+  if (stage_ == Stage::alone && is_elastic()) return look_for_node_0(options_.regroup_limit);
   if (stage_ == Stage::alone) return end(kExitPeerLost);
   stage_ = Stage::waiting;
   lines_.send(0, FrameType::report, encode(NodeReport{true, part}));
@@ -143,11 +180,12 @@ void MemberNode::on_lost(const std::string& how) {
     case Stage::joining:
       return reach(Connector::kRetryPause, how);
     case Stage::running:
-      console_.say(text(what, "."));
+      console_.say(text(what, is_elastic() ? "; the workers here end." : "."));
       stage_ = Stage::alone;
-      return orders_.stop(SIGTERM, kLostNodeLimit);
+      return orders_.stop(is_elastic() ? SIGKILL : SIGTERM, kLostNodeLimit);
     case Stage::waiting:
       console_.say(text(what, "."));
+      if (is_elastic()) return look_for_node_0(options_.regroup_limit);
       return end(kExitPeerLost);
     case Stage::alone:
       return;

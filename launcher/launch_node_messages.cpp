@@ -5,6 +5,7 @@
 #include <csignal>
 
 #include "cluster/cluster_spec.h"
+#include "core/error.h"
 #include "core/text.h"
 #include "distributed/membership/control_messages.h"
 #include "distributed/membership/json_fields.h"
@@ -20,6 +21,12 @@ using detail::parse_json;
 using detail::string_in;
 
 constexpr std::uint64_t kMostGraceMs = 3'600'000;
+constexpr std::uint64_t kMostRanMs = std::uint64_t{1} << 53;
+constexpr std::size_t kMaxHostBytes = 64;  // of a numeric address
+
+void require(bool fits) {
+  if (!fits) throw DataError("a message contradicts itself.", "");
+}
 
 template <class Integer>
 Integer whole_in(const Json& json, const char* key, std::uint64_t limit) {
@@ -50,8 +57,10 @@ std::string line_in(const Json& json, const char* key) {
 std::string node_task(int node) { return text("node/", node); }
 
 std::string encode(const NodeHello& message) {
-  return dump_json(
-      {{"node", message.node}, {"nodes", message.nodes}, {"workers", message.workers}});
+  return dump_json({{"node", message.node},
+                    {"nodes", message.nodes},
+                    {"workers", message.workers},
+                    {"elastic", message.is_elastic}});
 }
 
 std::string encode(const NodeRefusal& message) {
@@ -66,7 +75,8 @@ std::string encode(const NodePlan& message) {
                     {"world_size", message.world_size},
                     {"first_rank", message.first_rank},
                     {"chief_host", cut_to_fit(message.chief_host)},
-                    {"chief_port", message.chief_port}});
+                    {"chief_port", message.chief_port},
+                    {"under_way", message.is_under_way}});
 }
 
 std::string encode(const NodeReport& message) {
@@ -84,12 +94,32 @@ std::string encode(const NodeStop& message) {
                     {"reason", cut_to_fit(message.reason)}});
 }
 
+std::string encode(const WorkerStarted& message) {
+  return dump_json({{"kind", "started"},
+                    {"worker", message.worker},
+                    {"host", message.listens.host},
+                    {"port", message.listens.port},
+                    {"joins", message.joins}});
+}
+
+std::string encode(const WorkerEnded& message) {
+  return dump_json({{"kind", "ended"},
+                    {"worker", message.worker},
+                    {"code", message.end.code},
+                    {"signal", message.end.signal},
+                    {"ran_ms", message.ran.count()}});
+}
+
+std::string encode(const WorkerOrder& message) {
+  return dump_json({{"kind", message.starts ? "start" : "kill"}, {"worker", message.worker}});
+}
+
 template <>
 std::optional<NodeHello> decode_message(Span<const std::byte> bytes) {
   return parse_json(bytes, [](const Json& json) {
     return NodeHello{whole_in<int>(json, "node", kMaxNodes - 1),
                      whole_in<int>(json, "nodes", kMaxNodes),
-                     whole_in<int>(json, "workers", kMaxLocalWorkers)};
+                     whole_in<int>(json, "workers", kMaxLocalWorkers), flag_in(json, "elastic")};
   });
 }
 
@@ -108,7 +138,8 @@ std::optional<NodePlan> decode_message(Span<const std::byte> bytes) {
                     whole_in<int>(json, "world_size", kMaxWorkers),
                     whole_in<int>(json, "first_rank", kMaxWorkers - 1),
                     line_in(json, "chief_host"),
-                    whole_in<std::uint16_t>(json, "chief_port", UINT16_MAX)};
+                    whole_in<std::uint16_t>(json, "chief_port", UINT16_MAX),
+                    flag_in(json, "under_way")};
   });
 }
 
@@ -133,6 +164,40 @@ std::optional<NodeStop> decode_message(Span<const std::byte> bytes) {
     return NodeStop{number == 0 ? SIGTERM : number,
                     std::chrono::milliseconds(number_in(json, "limit_ms", kMostGraceMs)),
                     line_in(json, "reason")};
+  });
+}
+
+template <>
+std::optional<WorkerStarted> decode_message(Span<const std::byte> bytes) {
+  return parse_json(bytes, [](const Json& json) {
+    require(string_in(json, "kind") == "started");
+    WorkerStarted started{
+        whole_in<int>(json, "worker", kMaxWorkers - 1),
+        {line_in(json, "host"), whole_in<std::uint16_t>(json, "port", UINT16_MAX)},
+        flag_in(json, "joins")};
+    require(!started.listens.host.empty() && started.listens.host.size() <= kMaxHostBytes);
+    require(started.listens.port > 0);
+    return started;
+  });
+}
+
+template <>
+std::optional<WorkerEnded> decode_message(Span<const std::byte> bytes) {
+  return parse_json(bytes, [](const Json& json) {
+    require(string_in(json, "kind") == "ended");
+    const ChildEnd end{whole_in<int>(json, "code", 255), whole_in<int>(json, "signal", 127)};
+    require(end.signal == 0 || end.code == kExitSignal + end.signal);
+    return WorkerEnded{whole_in<int>(json, "worker", kMaxWorkers - 1), end,
+                       std::chrono::milliseconds(number_in(json, "ran_ms", kMostRanMs))};
+  });
+}
+
+template <>
+std::optional<WorkerOrder> decode_message(Span<const std::byte> bytes) {
+  return parse_json(bytes, [](const Json& json) {
+    const std::string& kind = string_in(json, "kind");
+    require(kind == "start" || kind == "kill");
+    return WorkerOrder{whole_in<int>(json, "worker", kMaxWorkers - 1), kind == "start"};
   });
 }
 

@@ -1,6 +1,7 @@
 // What launchers of one group say to each other, as the payloads of frames (net/frame.h): hello,
-// refuse, welcome, report and abort. (goodbye has the exit code of all in its header's sequence.)
-// What arrives is hostile until read.
+// refuse, welcome, report and abort, in an elastic group worker. (goodbye has the exit code of all
+// in its header's sequence; round a worker's rank at the start, and what it and the rendezvous say
+// to each other, distributed/elastic/round_messages.h.) What arrives is hostile until read.
 #pragma once
 
 #include <chrono>
@@ -10,7 +11,9 @@
 #include <string>
 
 #include "core/span.h"
+#include "launcher/launch_child.h"
 #include "launcher/launch_direction.h"
+#include "options/cluster.h"
 
 namespace troupe {
 
@@ -22,6 +25,7 @@ struct NodeHello {
   int node = 0;
   int nodes = 0;
   int workers = 0;
+  bool is_elastic = false;
 };
 /// refuse: it cannot take part.
 struct NodeRefusal {
@@ -37,6 +41,7 @@ struct NodePlan {
   int first_rank = 0;
   std::string chief_host;
   std::uint16_t chief_port = 0;
+  bool is_under_way = false;  // an elastic group trains: this node starts what it is told to
 };
 /// report: a node's part is being stopped, or has ended.
 struct NodeReport {
@@ -49,6 +54,23 @@ struct NodeStop {
   std::chrono::milliseconds limit{0};
   std::string reason;
 };
+/// worker, to node 0: a process is about to start and listens there. `joins`: a group that trains.
+struct WorkerStarted {
+  int worker = 0;  // its rank at the start, of all nodes
+  Endpoint listens;
+  bool joins = false;
+};
+/// worker, to node 0: a process has ended.
+struct WorkerEnded {
+  int worker = 0;
+  ChildEnd end;
+  std::chrono::milliseconds ran{0};
+};
+/// worker, from node 0: what is to happen to it.
+struct WorkerOrder {
+  int worker = 0;
+  bool starts = false;  // again; else it gets SIGKILL
+};
 
 /// Long texts are cut, so that each fits into a frame whatever other nodes have said.
 [[nodiscard]] std::string encode(const NodeHello& message);
@@ -56,6 +78,9 @@ struct NodeStop {
 [[nodiscard]] std::string encode(const NodePlan& message);
 [[nodiscard]] std::string encode(const NodeReport& message);
 [[nodiscard]] std::string encode(const NodeStop& message);
+[[nodiscard]] std::string encode(const WorkerStarted& message);
+[[nodiscard]] std::string encode(const WorkerEnded& message);
+[[nodiscard]] std::string encode(const WorkerOrder& message);
 
 /// Unset for anything that encode() does not write.
 template <class Message>
@@ -70,5 +95,11 @@ template <>
 std::optional<NodeReport> decode_message(Span<const std::byte> bytes);
 template <>
 std::optional<NodeStop> decode_message(Span<const std::byte> bytes);
+template <>
+std::optional<WorkerStarted> decode_message(Span<const std::byte> bytes);
+template <>
+std::optional<WorkerEnded> decode_message(Span<const std::byte> bytes);
+template <>
+std::optional<WorkerOrder> decode_message(Span<const std::byte> bytes);
 
 }  // namespace troupe

@@ -3,6 +3,10 @@
 // each tells when its part fails or ends, and node 0 tells all what follows. Both ends of a line
 // know the other as lost after 5 s of silence.
 //
+// An elastic group goes on without a node that leaves, or that is lost once a worker holds the
+// state; it may come again, as this launcher or as another. A node that loses node 0 ends its
+// workers and looks for it.
+//
 // Lines are proven and encrypted, also on one machine (Purpose::agent, net/handshake.h). The
 // workers' secret is derived from the launchers' and the start's generation: nobody has to send it.
 #pragma once
@@ -17,8 +21,11 @@
 #include "distributed/membership/control_lines.h"
 #include "distributed/membership/heartbeats.h"
 #include "launcher/launch_direction.h"
+#include "launcher/launch_node_lease.h"
 #include "launcher/launch_node_messages.h"
+#include "launcher/launch_remote_workers.h"
 #include "launcher/launch_round.h"
+#include "launcher/launch_round_relay.h"
 #include "net/acceptor.h"
 #include "net/connector.h"
 
@@ -64,9 +71,13 @@ class ChiefNode final : public DecidingDirection {
   void on_part(int node, const NodeReport& report);
   void stop_all(const PartEnd& why, std::chrono::milliseconds limit);
   void finish_if_complete();
+  void gather();
   void say_missing();
+  void welcome_back(int node);
+  void leave(int node, int exit_code);
   void finish();
   [[nodiscard]] std::string name_of(int node) const;
+  [[nodiscard]] bool is_elastic() const { return options_.min_workers > 0; }
 
   const LaunchOptions& options_;
   LaunchConsole& console_;
@@ -78,6 +89,9 @@ class ChiefNode final : public DecidingDirection {
   std::vector<int> workers_;        // by node; 0: it has not come
   std::vector<std::string> peers_;  // by node: its address
   LaunchRound round_;
+  NodePlan plan_;         // of the present start
+  StepLosses losses_;     // of an elastic run
+  RemoteWorkers remote_;  // of an elastic group
   Stage stage_ = Stage::gathering;
   std::chrono::steady_clock::time_point gathering_since_{};
   boost::asio::steady_timer timer_;  // of the stage
@@ -98,13 +112,17 @@ class MemberNode final : public LaunchDirection {
  private:
   enum class Stage { joining, running, waiting, alone, ending };
 
+  [[nodiscard]] bool is_elastic() const { return options_.min_workers > 0; }
+  void look_for_node_0(std::chrono::milliseconds limit);
   void say_waiting();
+  void beat();
   void reach(std::chrono::milliseconds pause, const std::string& why);
   void on_connected(ProvenSocket proven);
   void on_frame(const FrameHeader& header, const std::vector<std::byte>& payload);
   void on_refusal(const NodeRefusal& refusal);
   void on_plan(const NodePlan& plan);
   void on_stop(const NodeStop& stop);
+  void on_answer(std::uint64_t beat);
   void on_lost(const std::string& how);
   void end(int exit_code);
 
@@ -118,7 +136,11 @@ class MemberNode final : public LaunchDirection {
   Connector connector_;
   boost::asio::steady_timer start_timer_;
   std::chrono::steady_clock::time_point started_{};
+  std::chrono::milliseconds limit_;  // since then, for node 0 to be found and to start the group
   Stage stage_ = Stage::joining;
+  NodeLease lease_;
+  NodeLink link_;          // of an elastic group
+  RestartPolicy none_{0};  // node 0 has the run's
 };
 
 }  // namespace troupe

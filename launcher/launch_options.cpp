@@ -40,7 +40,7 @@ void check_recovery(const LaunchOptions& options, const Environment& environment
       "add --model-dir DIR to the program's arguments, or set TROUPE_MODEL_DIR.");
 }
 
-/// A group whose workers may be lost. `given`: on how many machines it runs is checked elsewhere.
+/// A group whose workers may be lost.
 void check_elastic(const LaunchOptions& options, const detail::GivenTexts& given) {
   if (options.min_workers == 0) {
     if (given.count("regroup-secs") > 0)
@@ -52,14 +52,12 @@ void check_elastic(const LaunchOptions& options, const detail::GivenTexts& given
     throw ConfigError(
         "--min-workers and --ps are given; a group with servers outlives its workers anyway.",
         "leave --min-workers out; --restart-workers starts lost workers again.");
-  if (!options.remote.hosts.empty() || options.node.nodes > 1)
-    // TODO(T-011)
+  if (options.remote.hosts.empty() && options.node.nodes > 1) return;  // node 0 sees how many come
+  int workers = options.workers;
+  for (const HostSlots& host : options.remote.hosts) workers += host.workers;
+  if (options.min_workers > workers)
     throw ConfigError(
-        "--min-workers is given with several machines; elastic groups run on one so far.",
-        "leave --min-workers out: --max-restarts starts the whole group again.");
-  if (options.min_workers > options.workers)
-    throw ConfigError(
-        text("--min-workers is ", options.min_workers, ", but --workers is ", options.workers, "."),
+        text("--min-workers is ", options.min_workers, ", but there are ", workers, " workers."),
         "start at least as many as must be left.");
 }
 
@@ -215,10 +213,10 @@ continues without it.
   --max-restarts N
                   start the group again from its newest checkpoint, up to N
                   times, when a worker was killed or lost [0]
-  --min-workers M a lost worker ends nothing: the others go on, M at least, and
-                  it is replaced; PROGRAM needs --virtual-replicas
+  --min-workers M a lost worker or machine ends nothing: the others go on, M at
+                  least, and it is replaced; PROGRAM needs --virtual-replicas
   --regroup-secs SECS
-                  how long fewer than M wait for others [60]
+                  how long fewer than M wait, or look for machine 0 [60]
   --evaluator     one additional process, evaluator/0, which evaluates the
                   others' checkpoints; PROGRAM needs --mode train-and-evaluate
   --log-dir DIR   also write DIR/worker-<rank>.log for every worker; former

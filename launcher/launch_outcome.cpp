@@ -10,16 +10,16 @@
 
 namespace troupe {
 
-std::size_t LaunchOutcome::add_loss(const LaunchedWorker& worker, std::string now,
-                                    std::string later) {
-  losses_.push_back({&worker, std::move(now), std::move(later), false});
+std::size_t LaunchOutcome::add_loss(EndedProcess process, const LaunchedWorker* worker,
+                                    std::string now, std::string later) {
+  losses_.push_back({std::move(process), worker, std::move(now), std::move(later), false});
   return losses_.size() - 1;
 }
 
 std::string LaunchOutcome::tell(std::size_t loss) {
   Loss& lost = losses_[loss];
   if (std::exchange(lost.told, true)) return "";
-  return text(end_text(lost.worker->ended()), "; ", lost.now, ".");
+  return text(end_text(lost.process), "; ", lost.now, ".");
 }
 
 bool LaunchOutcome::failed() const {
@@ -50,7 +50,7 @@ std::vector<std::string> LaunchOutcome::report(
   std::vector<std::string> lines;
   for (const Loss& loss : losses_) {
     if (loss.told || exit_code() == 0)
-      lines.push_back(text(end_text(loss.worker->ended()), "; ", loss.later, "."));
+      lines.push_back(text(end_text(loss.process), "; ", loss.later, "."));
   }
   if (verdict_.exit_code != 0) {
     lines.push_back(verdict_.cause + ".");

@@ -15,7 +15,8 @@ class LaunchOutcome {
  public:
   /// The process whose end ended all.
   void blame(const LaunchedWorker& culprit) { culprit_ = &culprit; }
-  /// The rendezvous of an elastic group ended all. `cause`: without a full stop.
+  /// The rendezvous of an elastic group, or a worker on another node, ended all. `cause`: without a
+  /// full stop.
   void set_verdict(int exit_code, std::string cause) { verdict_ = {exit_code, std::move(cause)}; }
   /// It lost another one. The first of them stands for the others.
   void add_victim(const LaunchedWorker& victim) {
@@ -31,9 +32,10 @@ class LaunchOutcome {
   /// A server did not end after the training.
   void set_servers_overdue() { servers_overdue_ = true; }
 
-  /// A worker that training continues without. `now` says what follows from it, `later` the same
-  /// in the report. Returns its number, for tell().
-  std::size_t add_loss(const LaunchedWorker& worker, std::string now, std::string later);
+  /// A worker that training continues without; `worker` is null where it ran on another node. `now`
+  /// says what follows from it, `later` the same in the report. Returns its number, for tell().
+  std::size_t add_loss(EndedProcess process, const LaunchedWorker* worker, std::string now,
+                       std::string later);
   /// The sentence about a loss; empty: it has been told.
   [[nodiscard]] std::string tell(std::size_t loss);
 
@@ -53,6 +55,7 @@ class LaunchOutcome {
 
  private:
   struct Loss {
+    EndedProcess process;
     const LaunchedWorker* worker = nullptr;
     std::string now;
     std::string later;

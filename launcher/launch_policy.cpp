@@ -57,6 +57,13 @@ Consequence LaunchPolicy::on_end(LaunchRole role, int index, const ChildEnd& end
   return terms_.servers > 0 ? Consequence::await_echo : Consequence::stop;
 }
 
+bool LaunchPolicy::takes_back() {
+  if (terms_.elastic == nullptr || terms_.elastic->used() + expected_ >= terms_.elastic->most())
+    return false;
+  ++expected_;
+  return true;
+}
+
 void LaunchPolicy::on_start_again() {
   if (terms_.elastic == nullptr) return;
   --expected_;

@@ -53,6 +53,9 @@ class LaunchPolicy {
   [[nodiscard]] Consequence on_end(LaunchRole role, int index, const ChildEnd& end);
   /// A worker of an elastic group holds the state.
   void on_state() { has_state_ = true; }
+  /// Whether a lost worker of an elastic group, of which nothing was decided when it was lost, is
+  /// started again.
+  [[nodiscard]] bool takes_back();
   /// A worker is started again, as was decided.
   void on_start_again();
   /// "1 of 3": which restart of the worker, or of an elastic run, comes next, or came.

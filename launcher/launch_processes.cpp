@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <boost/asio/ip/address.hpp>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -160,15 +161,19 @@ LaunchedWorker& LaunchProcesses::make(LaunchRole role, int index) {
 }
 
 void LaunchProcesses::start_all(const std::string& program, GroupStart start_of_group,
-                                LaunchRendezvous* rounds) {
+                                LaunchRounds* rounds) {
   rounds_ = rounds;
+  host_ = start_of_group.host;
   const Environment own = process_environment();
   const auto secret =
       start_of_group.secret ? start_of_group.secret : launch_secret(options_.secret_file, own);
   secret_ = seal(*secret);
   program_ = program;
   progress_fd_ = start_of_group.progress_fd;
-  make_all(start_of_group.first_rank);
+  if (start_of_group.is_under_way)
+    make_log_folder(options_.log_dir);
+  else
+    make_all(start_of_group.first_rank);
   const auto& listeners = start_of_group.listeners;
   LaunchPlan plan{start_of_group.world_size, start_of_group.chief_port, start_of_group.generation,
                   inspect_cores().usable,    options_.threads,          options_.evaluator};
@@ -181,23 +186,20 @@ void LaunchProcesses::start_all(const std::string& program, GroupStart start_of_
   announce(plan.usable_cores);
   const LaunchRole listening = options_.servers > 0 ? LaunchRole::server : LaunchRole::worker;
   for (const auto& process : processes_) {
-    const auto index = static_cast<std::size_t>(process->index());
+    const auto index = static_cast<std::size_t>(process->index() - start_of_group.first_rank);
     LaunchListener* const listener =
         process->role() == listening && index < listeners.size() ? listeners[index].get() : nullptr;
-    start(*process, listener == nullptr ? -1 : listener->fd());
+    start(*process, listener);
     if (listener != nullptr) listener->close();
   }
 }
 
-void LaunchProcesses::start(LaunchedWorker& process, int listen_fd) {
+void LaunchProcesses::start(LaunchedWorker& process, const LaunchListener* listener, bool joins) {
+  const int listen_fd = listener == nullptr ? -1 : listener->fd();
   UniqueFd line;
   if (rounds_ != nullptr && process.role() == LaunchRole::worker)
-    line = rounds_->open_line(process.index());
-  start(process, listen_fd, line.get(), /*joins=*/false);
-}
-
-void LaunchProcesses::start(LaunchedWorker& process, int listen_fd, int rounds_fd, bool joins) {
-  const WorkerPlace place{process.index(), listen_fd, progress_fd_, rounds_fd, joins};
+    line = rounds_->open_line(process.index(), {host_, listener->port()}, joins);
+  const WorkerPlace place{process.index(), listen_fd, progress_fd_, line.get(), joins};
   const Environment variables =
       process.role() == LaunchRole::evaluator ? evaluator_environment(environment_.variables)
       : process.role() == LaunchRole::server
@@ -208,10 +210,16 @@ void LaunchProcesses::start(LaunchedWorker& process, int listen_fd, int rounds_f
   start.command = options_.command;
   start.environment = &variables;
   start.inherit_fd = listen_fd;
-  start.rounds_fd = rounds_fd;
+  start.rounds_fd = line.get();
   if (process.role() != LaunchRole::evaluator) start.secret_fd = secret_.get();
   if (process.role() == LaunchRole::worker) start.progress_fd = progress_fd_;
-  process.start(start);
+  try {
+    process.start(start);
+  } catch (const Error&) {  // its line is open already
+    const EndedProcess ended{process.name(), {kExitSignal + SIGKILL, SIGKILL}, 0, {}, ""};
+    if (rounds_ != nullptr) static_cast<void>(rounds_->ended(process.index(), ended));
+    throw;
+  }
   guard_.watch(process.pid());
 }
 
@@ -227,10 +235,9 @@ void LaunchProcesses::announce(int usable_cores) const {
 
 void LaunchProcesses::start_again(int rank) {
   expected_again_.erase(rank);
-  if (rounds_ == nullptr) return start(make(LaunchRole::worker, rank), -1);
-  const LaunchListener listener;
-  const UniqueFd line = rounds_->open_line_to_join(rank, {kLoopback, listener.port()});
-  start(make(LaunchRole::worker, rank), listener.fd(), line.get(), /*joins=*/true);
+  if (rounds_ == nullptr) return start(make(LaunchRole::worker, rank), nullptr);
+  const LaunchListener listener(boost::asio::ip::make_address(host_));
+  start(make(LaunchRole::worker, rank), &listener, /*joins=*/true);
 }
 
 void LaunchProcesses::kill_worker(int rank) const {

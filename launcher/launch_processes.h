@@ -15,7 +15,7 @@
 #include "launcher/launch_guard.h"
 #include "launcher/launch_output.h"
 #include "launcher/launch_policy.h"
-#include "launcher/launch_rendezvous.h"
+#include "launcher/launch_rounds.h"
 #include "launcher/launch_start.h"
 #include "launcher/launch_worker.h"
 #include "report/progress_block.h"
@@ -35,7 +35,7 @@ class LaunchProcesses {
 
   /// Renames the logs of a former run, opens new ones and starts `program` as all of this machine's
   /// processes. `rounds` of an elastic group outlives them. Throws: ConfigError, EnvironmentError.
-  void start_all(const std::string& program, GroupStart start, LaunchRendezvous* rounds = nullptr);
+  void start_all(const std::string& program, GroupStart start, LaunchRounds* rounds = nullptr);
   /// A worker that ended is to be started again.
   void expect_again(int rank) { expected_again_.insert(rank); }
   /// Another process for a worker that ended. Throws: EnvironmentError.
@@ -69,8 +69,7 @@ class LaunchProcesses {
  private:
   void make_all(int first_rank);
   LaunchedWorker& make(LaunchRole role, int index);
-  void start(LaunchedWorker& process, int listen_fd);
-  void start(LaunchedWorker& process, int listen_fd, int rounds_fd, bool joins);
+  void start(LaunchedWorker& process, const LaunchListener* listener, bool joins = false);
   void announce(int usable_cores) const;
 
   boost::asio::io_context& io_;
@@ -81,7 +80,8 @@ class LaunchProcesses {
   std::string program_;
   LaunchEnvironment environment_;
   int progress_fd_ = -1;
-  LaunchRendezvous* rounds_ = nullptr;
+  std::string host_;  // where workers listen
+  LaunchRounds* rounds_ = nullptr;
   std::set<int> expected_again_;  // ranks
   UniqueFd secret_;               // sealed; of all workers and servers
   std::vector<std::unique_ptr<LaunchedWorker>> processes_;

@@ -1,10 +1,6 @@
 #include "launcher/launch_rendezvous.h"
 
-#include <sys/socket.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <iterator>
 #include <optional>
 #include <utility>
@@ -17,8 +13,6 @@
 namespace troupe {
 namespace {
 
-constexpr int kMostInTurn = 64;  // messages of one worker, before others are read
-
 std::optional<int> code_of(const ChildEnd& end) {
   if (is_loss(end)) return std::nullopt;
   return end.code;
@@ -30,76 +24,75 @@ bool is_loss(const ChildEnd& end) { return end.signal != 0 || end.code == kExitP
 
 LaunchRendezvous::LaunchRendezvous(boost::asio::io_context& io, LaunchConsole& console,
                                    std::unique_ptr<Rendezvous> rendezvous, int workers,
-                                   Events events)
-    : io_(io),
-      console_(console),
+                                   Events events, RemoteWorkers* remote)
+    : console_(console),
       rendezvous_(std::move(rendezvous)),
       events_(std::move(events)),
-      lines_(static_cast<std::size_t>(workers)),
-      timer_(io) {}
-
-UniqueFd LaunchRendezvous::open_line(int index) { return connect({index, 0}); }
-
-UniqueFd LaunchRendezvous::open_line_to_join(int index, const Endpoint& listens) {
-  return connect(rendezvous_->joins(index, listens));
+      remote_(remote),
+      lines_(
+          io, [this](int index, Span<const std::byte> bytes) { take(index, bytes); },
+          [this] { carry_out(); }),
+      workers_(static_cast<std::size_t>(workers)),
+      timer_(io) {
+  for (int index = 0; index < workers; ++index) worker(index).who.index = index;
+  if (remote_ != nullptr) listen_to_remote();
 }
 
-UniqueFd LaunchRendezvous::connect(RoundWorker worker) {
-  int ends[2];
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
-    throw EnvironmentError(text("cannot make a socket: ", std::strerror(errno), "."),
-                           "raise the limit of open files (ulimit -n) or start fewer workers.");
-  UniqueFd of_worker(ends[1]);
-  auto line = std::make_unique<Line>(io_);
-  line->descriptor.assign(ends[0]);
-  line->worker = worker;
-  read(*line);
-  lines_[static_cast<std::size_t>(worker.index)] = std::move(line);
-  return of_worker;
+void LaunchRendezvous::listen_to_remote() {
+  remote_->listen({[this](int index, Span<const std::byte> bytes) {
+                     take(index, bytes);
+                     carry_out();
+                   },
+                   [this](int index, const Endpoint& listens) {
+                     begins(index, listens);
+                     carry_out();
+                   },
+                   [this](int index, const EndedProcess& process) {
+                     events_.on_remote_end(index, process);
+                     events_.on_remote_change();
+                   },
+                   [this](int index, std::chrono::steady_clock::time_point heard) {
+                     last_ended_ = index;
+                     rendezvous_->ended(worker(index).who, std::nullopt,
+                                        std::chrono::steady_clock::now(), heard);
+                     events_.on_remote_change();
+                   },
+                   [this](int index) { events_.on_remote_back(index); }});
 }
 
-void LaunchRendezvous::read(Line& line) {
-  line.descriptor.async_wait(boost::asio::posix::stream_descriptor::wait_read,
-                             [this, &line](const boost::system::error_code& error) {
-                               if (error) return;
-                               drain(line);
-                               carry_out();
-                               if (line.descriptor.is_open()) read(line);
-                             });
+UniqueFd LaunchRendezvous::open_line(int index, const Endpoint& listens, bool) {
+  UniqueFd line = lines_.open(index);
+  begins(index, listens);
+  return line;
 }
 
-void LaunchRendezvous::drain(Line& line) {
-  std::vector<std::byte> buffer(kMaxRoundMessageBytes + 1);  // one that is too long shows
-  for (int i = 0; i < kMostInTurn; ++i) {
-    const ssize_t count =
-        recv(line.descriptor.native_handle(), buffer.data(), buffer.size(), MSG_DONTWAIT);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0 && errno == EAGAIN) return;
-    if (count <= 0) return line.descriptor.close();  // its process ends, or can do without
-    const auto now = std::chrono::steady_clock::now();
-    const auto message = worker_message_from({buffer.data(), static_cast<std::size_t>(count)});
-    const auto* const ready = message ? std::get_if<Readiness>(&*message) : nullptr;
-    if (ready != nullptr && ready->leaves) line.has_left = true;
-    if (message)
-      rendezvous_->take(line.worker, *message, now);
-    else
-      rendezvous_->refuse(line.worker, "sent what is no message of rounds", now);
-  }
+void LaunchRendezvous::begins(int index, const Endpoint& listens) {
+  worker(index) = {rendezvous_->starts(index, listens)};
 }
 
-bool LaunchRendezvous::ended(int index, const ChildEnd& end) {
-  Line& ended = line(index);
-  if (ended.descriptor.is_open()) drain(ended);  // its last words
-  ended.descriptor.close();
-  tell_start();  // before anybody judges its end
+void LaunchRendezvous::take(int index, Span<const std::byte> bytes) {
+  const auto now = std::chrono::steady_clock::now();
+  const auto message = worker_message_from(bytes);
+  const auto* const ready = message ? std::get_if<Readiness>(&*message) : nullptr;
+  if (ready != nullptr && ready->leaves) worker(index).has_left = true;
+  if (message)
+    rendezvous_->take(worker(index).who, *message, now);
+  else
+    rendezvous_->refuse(worker(index).who, "sent what is no message of rounds", now);
+}
+
+bool LaunchRendezvous::ended(int index, const EndedProcess& process) {
+  lines_.close(index);  // its last words
+  tell_start();         // before anybody judges its end
   last_ended_ = index;
-  rendezvous_->ended(ended.worker, code_of(end), std::chrono::steady_clock::now());
+  if (remote_ != nullptr && !process.end.failed()) remote_->set_over();
+  rendezvous_->ended(worker(index).who, code_of(process.end), std::chrono::steady_clock::now());
   const auto orders = rendezvous_->take_orders();
   const bool ends_group = std::any_of(orders.begin(), orders.end(), [](const auto& order) {
     return std::holds_alternative<RoundVerdict>(order);
   });
   std::move(orders.begin(), orders.end(), std::back_inserter(orders_));
-  return !ends_group && !ended.is_dismissed;
+  return !ends_group && !worker(index).is_dismissed;
 }
 
 void LaunchRendezvous::stop() {
@@ -107,8 +100,18 @@ void LaunchRendezvous::stop() {
   carry_out();
 }
 
+bool LaunchRendezvous::start_elsewhere(int index) {
+  if (!is_remote(index)) return false;
+  remote_->start(index);
+  return true;
+}
+
+bool LaunchRendezvous::goes_on(bool) const { return remote_ != nullptr && remote_->any_lives(); }
+
 void LaunchRendezvous::tell_start() {
-  if (rendezvous_->has_started() && !std::exchange(has_started_, true)) events_.on_started();
+  if (!rendezvous_->has_started() || std::exchange(has_started_, true)) return;
+  if (remote_ != nullptr) remote_->set_heals();
+  events_.on_started();
 }
 
 void LaunchRendezvous::carry_out() {
@@ -123,21 +126,23 @@ void LaunchRendezvous::carry_out() {
 }
 
 void LaunchRendezvous::carry_out(const Expulsion& order) {
+  const int index = order.who.index;
   if (order.why.empty())
-    line(order.who.index).is_dismissed = true;
+    worker(index).is_dismissed = true;
   else
     console_.say(text(order.why, "; it is killed."));
-  events_.on_expelled(order.who.index);
+  if (is_remote(index)) return remote_->kill(index);
+  events_.on_expelled(index);
+}
+
+bool LaunchRendezvous::send(int index, const std::string& message) {
+  if (!is_remote(index)) return lines_.send(index, message);
+  remote_->say(index, message);
+  return true;
 }
 
 void LaunchRendezvous::carry_out(const RoundLetter& order) {
-  Line& to = line(order.to.index);
-  if (!to.descriptor.is_open()) return;
-  const std::string bytes = to_json(order.message);
-  if (send(to.descriptor.native_handle(), bytes.data(), bytes.size(),
-           MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
-    return;
-  if (errno == EAGAIN || errno == ENOBUFS)
+  if (!send(order.to.index, to_json(order.message)))
     rendezvous_->refuse(order.to, "does not read what it is told",
                         std::chrono::steady_clock::now());
 }

@@ -23,7 +23,13 @@ class LaunchRound {
   /// A node cannot be reached any longer. `how`: "no heartbeat for 5 s (limit 5 s)". Likewise.
   [[nodiscard]] bool lost(int node, const std::string& name, const std::string& how);
 
+  /// A node takes no part any longer, or again; nobody is blamed for it.
+  void leaves(int node) { has_ended_[static_cast<std::size_t>(node)] = true; }
+  void returns(int node) { has_ended_[static_cast<std::size_t>(node)] = false; }
+
   [[nodiscard]] bool is_complete() const;
+  /// A reason for the end of all is known.
+  [[nodiscard]] bool is_ending() const { return order_.has_value(); }
   [[nodiscard]] bool has(int node) const { return !has_ended_[static_cast<std::size_t>(node)]; }
   /// Of the whole group: why it ended, as far as is known by now. Failures with a reason of their
   /// own come first, those of workers that only lost others last.

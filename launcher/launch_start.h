@@ -15,11 +15,16 @@
 
 namespace troupe {
 
+class RemoteWorkers;
+struct NodeLink;
+
 /// What an elastic run keeps from one start of its group to the next.
 struct ElasticRun {
   RestartPolicy* restarts = nullptr;  // a worker that is started again takes one, too
   StepLosses* losses = nullptr;
   std::function<std::uint64_t()> next_generation;  // of a round
+  RemoteWorkers* remote = nullptr;                 // of node 0; null: there are none
+  NodeLink* link = nullptr;  // of any other node: node 0 has the rendezvous, and the rest of this
 };
 
 struct GroupStart {
@@ -34,7 +39,9 @@ struct GroupStart {
   /// Of the servers, of the chief, or of all workers of an elastic group; empty where none of them
   /// runs on this machine.
   std::vector<std::unique_ptr<LaunchListener>> listeners = {};
-  ElasticRun elastic = {};  // nulls: the group is not elastic
+  std::string host = kLoopback;  // where the workers of this machine listen
+  bool is_under_way = false;     // an elastic group trains: nothing starts here by itself
+  ElasticRun elastic = {};       // nulls: the group is not elastic
 };
 
 /// A later start of the same job has a larger number. `former`: that of the last one; 0: none.

@@ -58,8 +58,11 @@ enum class FrameType : std::uint8_t {
   release = 33,     // chief to server 0: grant steps again
   finish = 34,      // chief to server: training is over
   statistics = 35,  // server 0 to chief: all workers have left; what was counted
+  // Between launchers, who also use 1, 2, 6, 9, 10, 12 and 13.
+  round = 36,   // what a worker and the rendezvous of its rounds say; sequence: which worker
+  worker = 37,  // a process has started or ended there, or is to
 };
-inline constexpr FrameType kLastFrameType = FrameType::statistics;
+inline constexpr FrameType kLastFrameType = FrameType::worker;
 
 /// Frames whose payload may be as large as a model: each connection says how large, none by itself.
 [[nodiscard]] bool is_bulk(FrameType type);

@@ -42,7 +42,11 @@ Cluster cluster_of(const Round& round, const Cluster& first) {
     cluster.members.push_back({member.task, std::nullopt});
   cluster.members.front().address = round.members.front().address;
   cluster.generation = round.generation;
-  cluster.on_this_machine = static_cast<int>(round.members.size());
+  const auto own = static_cast<std::size_t>(round.rank);
+  cluster.on_this_machine = static_cast<int>(
+      std::count_if(round.members.begin(), round.members.end(), [&](const Round::Member& member) {
+        return member.address.host == round.members[own].address.host;
+      }));
   cluster.evaluator = first.evaluator;
   cluster.origin = first.origin;
   return cluster;
@@ -232,6 +236,7 @@ void ElasticGroup::begin_round(Readiness mine) {
   mine.holds = heals_;
   for (;;) {
     mine.round = round_;
+    mine.leads = !events_.leads || events_.leads();
     {
       const std::lock_guard<std::mutex> lock(replacing_);
       group_.reset();

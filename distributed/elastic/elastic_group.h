@@ -47,16 +47,20 @@ struct GroupChange {
   double seconds = 0;  // that this worker stood still
 };
 
+/// What an elastic group asks of its owner, and tells it.
+struct ElasticEvents {
+  /// The present round is another one: group() and cluster() have changed. What was made of the
+  /// former group is of no use, but may be destroyed later.
+  std::function<void()> on_round;
+  /// Adds to `mine` the step, and what the worker `lost_rank` of the round that has ended was
+  /// computing.
+  std::function<void(Readiness& mine, int lost_rank)> describe;
+  std::function<bool()> leads = nullptr;  // see lead_if()
+};
+
 class ElasticGroup {
  public:
-  struct Events {
-    /// The present round is another one: group() and cluster() have changed. What was made of the
-    /// former group is of no use, but may be destroyed later.
-    std::function<void()> on_round;
-    /// Adds to `mine` the step, and what the worker `lost_rank` of the round that has ended was
-    /// computing.
-    std::function<void(Readiness& mine, int lost_rank)> describe;
-  };
+  using Events = ElasticEvents;
 
   /// `rounds` null: there is one round, and a loss is an error, as in any WorkerGroup.
   /// Throws and blocks: as WorkerGroup's constructor.
@@ -85,6 +89,9 @@ class ElasticGroup {
 
   /// Changes since the last call, in order.
   [[nodiscard]] std::vector<GroupChange> take_changes() { return std::exchange(changes_, {}); }
+
+  /// Whether this worker can be the chief, asked between two rounds; without it any worker can.
+  void lead_if(std::function<bool()> leads) { events_.leads = std::move(leads); }
 
   // Between two rounds, where Rounds::next() throws, there is no group: only destruction, abort()
   // and close() may follow.
@@ -136,7 +143,7 @@ class ElasticGroup {
   const GroupOptions options_;
   const Cluster first_;  // as this process was told
   const UniqueFd listener_;
-  const Events events_;
+  Events events_;
   JoinTerms terms_;
   Cluster cluster_;
   std::unique_ptr<WorkerGroup> group_;

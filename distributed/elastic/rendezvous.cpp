@@ -45,8 +45,12 @@ Rendezvous::Rendezvous(const RendezvousTerms& terms, Round first, StepLosses& lo
   }
 }
 
-RoundWorker Rendezvous::joins(int index, const Endpoint& address) {
+RoundWorker Rendezvous::starts(int index, const Endpoint& address) {
   Place& former = places_[static_cast<std::size_t>(index)];
+  if (former.lives && former.member.address.port == 0) {
+    former.member.address = address;
+    return former.who;
+  }
   Place place;
   place.who = {index, former.who.incarnation + 1};
   place.member = {former.member.task, address, false};
@@ -103,7 +107,8 @@ void Rendezvous::refuse(RoundWorker from, const std::string& what, TimePoint now
   advance(now);
 }
 
-void Rendezvous::ended(RoundWorker who, std::optional<int> exit_code, TimePoint now) {
+void Rendezvous::ended(RoundWorker who, std::optional<int> exit_code, TimePoint now,
+                       std::optional<TimePoint> since) {
   Place* const place = find(who);
   if (place == nullptr) return;
   place->lives = false;
@@ -114,7 +119,8 @@ void Rendezvous::ended(RoundWorker who, std::optional<int> exit_code, TimePoint 
                           text(place->member.task, " ended with exit code ", *exit_code, "."),
                           text("look at the log of ", place->member.task, ".")};
   } else if (place->rank >= 0) {
-    if (!ending_.since) ending_.since = now;
+    const TimePoint when = since.value_or(now);
+    ending_.since = std::min(ending_.since.value_or(when), when);
     ending_.lost.push_back(place->member.task);
     ending_.state_was_lost = ending_.state_was_lost || place->member.holds;
     for (const Place& other : places_) {  // that may wait for it, or to meet it
@@ -213,10 +219,15 @@ void Rendezvous::form(TimePoint now) {
     members.push_back(&place);
     admits = admits || place.ready->admits;
   }
-  std::sort(members.begin(), members.end(),
-            [](const Place* a, const Place* b) { return a->rank < b->rank; });
+  std::sort(members.begin(), members.end(), [](const Place* a, const Place* b) {
+    return std::pair(!a->ready->leads, a->rank) < std::pair(!b->ready->leads, b->rank);
+  });
   count_loss(ending_.state_was_lost || (ending_.lost.empty() && !admits && !ending_.has_leaver));
   if (losses_.is_over()) return conclude(no_progress(losses_), kLookAtStep);
+  if (!members.front()->ready->leads)
+    return conclude({RoundVerdict::Kind::no_chief, kExitPeerLost,
+                     "no worker is left that sees the model directory of the run"},
+                    kRunAgain);
   const auto least = static_cast<std::size_t>(stop_ ? 1 : terms_.min_workers);
   std::vector<Place*> joining;
   // Those that repeat a step come without them, and let them in at its edge.

@@ -68,6 +68,7 @@ struct RoundBegin {
 struct RoundVerdict {
   enum class Kind {
     state_lost,  // nobody is left that holds the state
+    no_chief,    // nor, of those, that can lead the others
     too_few,     // nor came in time
     no_progress  // StepLosses
   };
@@ -88,15 +89,18 @@ class Rendezvous {
   Rendezvous(const RendezvousTerms& terms, Round first, StepLosses& losses,
              NextGeneration next_generation);
 
-  /// A worker that was lost has been started again, and will join. Returns it.
-  RoundWorker joins(int index, const Endpoint& address);
+  /// A process starts as this worker and listens there; it is returned. One of round 1, if `first`
+  /// did not say where it listens; else in the place of one that was lost, and it will join.
+  RoundWorker starts(int index, const Endpoint& address);
   /// Of a former incarnation: nothing.
   void take(RoundWorker from, const WorkerMessage& message, TimePoint now);
   /// What came from it is no message, or cannot be meant.
   void refuse(RoundWorker from, const std::string& what, TimePoint now);
   /// The process has ended; all that it said has been taken. `exit_code`: with which it ended by
-  /// itself, its work being done, failed or saved; unset: it is lost.
-  void ended(RoundWorker who, std::optional<int> exit_code, TimePoint now);
+  /// itself, its work being done, failed or saved; unset: it is lost. `since`: when that was, if it
+  /// is told late; since then training stands still.
+  void ended(RoundWorker who, std::optional<int> exit_code, TimePoint now,
+             std::optional<TimePoint> since = std::nullopt);
   /// The group is to save and stop: those that are left form rounds for it, and nobody joins or
   /// leaves. Workers learn of it when they ask to leave.
   void stop(TimePoint now);

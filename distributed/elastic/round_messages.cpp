@@ -60,7 +60,8 @@ Json json_of(const Readiness& ready) {
           {"step", ready.step},
           {"lost", ready.lost},
           {"cause", cut_to_fit(ready.cause)},
-          {"work", cut_to_fit(ready.work)}};
+          {"work", cut_to_fit(ready.work)},
+          {"leads", ready.leads}};
 }
 
 Readiness readiness_in(const Json& json) {
@@ -73,6 +74,7 @@ Readiness readiness_in(const Json& json) {
   ready.lost = string_in(json, "lost");
   ready.cause = string_in(json, "cause");
   ready.work = string_in(json, "work");
+  ready.leads = json.at("leads").get<bool>();
   require(ready.round > 0 || !ready.holds);  // who joins has nothing yet
   require(ready.holds || !ready.admits);     // nor whom to give it
   require(ready.holds || !ready.leaves);     // and was never there

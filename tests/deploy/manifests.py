@@ -80,7 +80,9 @@ def check_same(all_flags):
         check(len(values) == 1 and None not in values, f"{flag} differs: {values}")
 
 
-def check_jobset(document):
+def check_launchers(document):
+    """One indexed job, whose pods run a launcher each; returns the job's spec, the launcher's and the program's
+    flags."""
     check(document["apiVersion"] == "jobset.x-k8s.io/v1alpha2", "JobSet: another version")
     check(document["kind"] == "JobSet", "JobSet: another kind")
     name, spec = document["metadata"]["name"], document["spec"]
@@ -90,10 +92,12 @@ def check_jobset(document):
     job, rendezvous_port = spec["replicatedJobs"][0], 29500
     workers = job["template"]["spec"]
     pod = workers["template"]["spec"]
-    container, _, launcher = check_pod(job["name"], pod, True)
+    container, flags, launcher = check_pod(job["name"], pod, True)
     # podFailurePolicy needs this, and names containers.
     check(pod["restartPolicy"] == "Never", "workers: restartPolicy")
     for rule in workers["podFailurePolicy"]["rules"]:
+        if "onExitCodes" not in rule:
+            continue
         codes = rule["onExitCodes"]
         check(codes["containerName"] == container["name"], "workers: containerName")
         check(codes["values"] == sorted(set(codes["values"])), "workers: codes not in order")
@@ -101,7 +105,6 @@ def check_jobset(document):
     check(job["replicas"] == 1, "workers: several jobs")
     check(workers["completionMode"] == "Indexed", "workers: not indexed")
     check(workers["completions"] == workers["parallelism"], "workers: not all at once")
-    check(workers["backoffLimit"] == 0, "workers: one would be started again alone")
     check(launcher.get("--nodes") == str(workers["completions"]), "workers: --nodes is not completions")
     check(launcher.get("--node") == "$(JOB_COMPLETION_INDEX)", "workers: --node is not the pod's number")
     check(launcher.get("--rendezvous")
@@ -110,7 +113,27 @@ def check_jobset(document):
     check(container["ports"] == [{"name": "rendezvous", "containerPort": rendezvous_port}], "workers: port")
     check(int(launcher["--grace"]) < pod["terminationGracePeriodSeconds"],
           "workers: Kubernetes kills before --grace is over")
-    check(int(launcher["--max-restarts"]) > 0 and "--evaluator" in launcher, "workers: launcher")
+    check(int(launcher["--max-restarts"]) > 0, "workers: no restarts")
+    return workers, launcher, flags
+
+
+def check_jobset(document):
+    workers, launcher, _ = check_launchers(document)
+    check(workers["backoffLimit"] == 0, "workers: one would be started again alone")
+    check("--evaluator" in launcher, "workers: no evaluator")
+
+
+def check_spot(document):
+    """Pods come and go one by one, and the group is elastic."""
+    workers, launcher, flags = check_launchers(document)
+    check("backoffLimit" not in workers and workers["backoffLimitPerIndex"] > 0, "spot: a lost pod is not replaced")
+    check({"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}
+          in workers["podFailurePolicy"]["rules"], "spot: pods that are taken away count as failures")
+    check(1 <= int(launcher["--min-workers"]) <= workers["completions"], "spot: --min-workers")
+    check(int(launcher["--max-restarts"]) >= 100, "spot: too few restarts for pods that come and go")
+    check(int(launcher["--regroup-secs"]) >= 300, "spot: the first pod is not waited for")
+    check(int(flags["--virtual-replicas"]) >= workers["completions"] * int(launcher["--workers"]),
+          "spot: more workers than virtual replicas")
 
 
 def check_tfjob(document):
@@ -138,6 +161,7 @@ def check_tfjob(document):
 def main():
     folder = sys.argv[1]
     check_jobset(read(f"{folder}/jobset.yaml"))
+    check_spot(read(f"{folder}/jobset-spot.yaml"))
     check_tfjob(read(f"{folder}/tfjob.yaml"))
     for failure in FAILURES:
         print(failure)

@@ -29,9 +29,12 @@ enum Kind : unsigned char {
   agent_start,
   agent_order,
   agent_greet,
-  own
+  own,
+  worker_started,
+  worker_ended,
+  worker_order
 };
-constexpr unsigned kKinds = own + 1;
+constexpr unsigned kKinds = worker_order + 1;
 
 void check_hosts(const std::vector<HostSlots>& hosts) {
   FUZZ_REQUIRE(!hosts.empty() && hosts.size() <= kMaxNodes);
@@ -131,13 +134,17 @@ bool run_own(std::string_view input) {
   const std::string cause = values.text();
   const std::string fix = values.text();
   const NodePlan plan{values.number<std::uint64_t>(), number, kMaxWorkers, 1, cause, 1};
-  FUZZ_REQUIRE(run_message<NodeHello>(FrameType::hello, encode(NodeHello{number, number, number})));
+  FUZZ_REQUIRE(
+      run_message<NodeHello>(FrameType::hello, encode(NodeHello{number, number, number, true})));
   FUZZ_REQUIRE(run_message<NodeRefusal>(FrameType::refuse, encode(NodeRefusal{cause, fix, false})));
   FUZZ_REQUIRE(run_message<NodePlan>(FrameType::welcome, encode(plan)));
   FUZZ_REQUIRE(run_message<NodeReport>(
       FrameType::report, encode(NodeReport{true, {{number, true, false}, SIGTERM, cause}})));
   FUZZ_REQUIRE(run_message<NodeStop>(
       FrameType::abort, encode(NodeStop{SIGINT, std::chrono::milliseconds(number), cause})));
+  FUZZ_REQUIRE(run_message<WorkerEnded>(
+      FrameType::worker,
+      encode(WorkerEnded{number, {number, 0}, std::chrono::milliseconds(number)})));
   return true;
 }
 
@@ -153,11 +160,15 @@ std::vector<std::string> seeds() {
                          {{"TROUPE_SEED", "1"}}};
   return {seed(host_list, "a:2,me@b,[fd00::1]:4,a:1"),
           seed(host_file, "# hosts\ngpu1 slots=4 max_slots=8\n\n[fd00::1] # one\n"),
-          seed(node_hello, encode(NodeHello{1, 2, 4})),
+          seed(node_hello, encode(NodeHello{1, 2, 4, true})),
           seed(node_refusal, encode(NodeRefusal{"node/1 is here.", "start it once.", false})),
-          seed(node_plan, encode(NodePlan{1'700'000'000, 1, 6, 2, "10.0.0.1", 41999})),
+          seed(node_plan, encode(NodePlan{1'700'000'000, 1, 6, 2, "10.0.0.1", 41999, true})),
           seed(node_report, encode(NodeReport{true, {{137, true}, SIGTERM, "worker/1 is gone"}})),
           seed(node_stop, encode(NodeStop{SIGINT, std::chrono::seconds(10), "got signal 2"})),
+          seed(worker_started, encode(WorkerStarted{5, {"fd00::1", 41999}, true})),
+          seed(worker_ended, encode(WorkerEnded{5, {137, SIGKILL}, std::chrono::seconds(3)})),
+          seed(worker_order, encode(WorkerOrder{5, true})),
+          seed(worker_order, encode(WorkerOrder{5, false})),
           seed(agent_start, encode(start)),
           seed(agent_order, encode(AgentOrder{SIGTERM})),
           seed(agent_order, encode(AgentOrder{})),
@@ -184,6 +195,12 @@ bool run(std::string_view input) {
       return run_message<NodeReport>(FrameType::report, input);
     case node_stop:
       return run_message<NodeStop>(FrameType::abort, input);
+    case worker_started:
+      return run_message<WorkerStarted>(FrameType::worker, input);
+    case worker_ended:
+      return run_message<WorkerEnded>(FrameType::worker, input);
+    case worker_order:
+      return run_message<WorkerOrder>(FrameType::worker, input);
     case agent_start:
       return run_agent_start(input);
     case agent_order:

@@ -77,7 +77,7 @@ class Group {
         return rendezvous_.ended(worker, code(values.number<std::uint8_t>()), now_);
       case 5:
         if (process.lives || is_over_) return;
-        process = {rendezvous_.joins(index, {"127.0.0.1", 1001}).incarnation};
+        process = {rendezvous_.starts(index, {"127.0.0.1", 1001}).incarnation};
         return;
       case 6:
         now_ += std::chrono::milliseconds(values.number<std::uint16_t>());

@@ -7,6 +7,7 @@
 //   ELASTIC_STEPS    after so many it ends, but not before
 //   ELASTIC_UNTIL    "3": as many train together; "waiting": others wait to join, in vain;
 //                    "starting": another one has started, which then stops before it joins
+//   ELASTIC_ROUND    not before this round
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -131,7 +132,10 @@ class Worker {
       const auto departure = line_.departure();
       const bool is_too_few = departure && !departure->is_alone;
       const std::vector<std::int64_t> wishes = step(group, stop_.requested() > 0 || is_too_few);
-      if (!holds_) line_.started();
+      if (!holds_) {
+        line_.started();
+        say("holds the state");
+      }
       holds_ = true;
       if (wishes[1] > 0) {
         group.close();
@@ -192,6 +196,8 @@ class Worker {
   [[nodiscard]] bool is_deaf() const { return until_ == "waiting" || until_ == "starting"; }
   [[nodiscard]] bool is_over(const troupe::WorkerGroup& group, bool others_wait) const {
     if (state_.step < std::atoll(variable("ELASTIC_STEPS").c_str())) return false;
+    if (number_ < static_cast<std::uint64_t>(std::atoll(variable("ELASTIC_ROUND").c_str())))
+      return false;
     return is_deaf() ? others_wait : group.world_size() == std::atoi(until_.c_str());
   }
 

@@ -78,7 +78,7 @@ TEST_SUITE("process") {
     boost::asio::io_context io;
     troupe::LaunchConsole console(io, [](troupe::LaunchConsole::Written) {});
     troupe::StepLosses losses;
-    troupe::Round first{1, 5, 0, {{"worker/0", {"h", 1}, false}, {"worker/1", {"h", 2}, false}}};
+    troupe::Round first{1, 5, 0, {{"worker/0", {}, false}, {"worker/1", {}, false}}};
     std::string said;
     troupe::LaunchRendezvous rounds(
         io, console,
@@ -88,15 +88,19 @@ TEST_SUITE("process") {
         {[&](int index) { said += "kill " + std::to_string(index) + " "; },
          [&] { said += "start "; },
          [&](const troupe::RoundVerdict&, int last) { said += "end " + std::to_string(last); }});
-    const troupe::UniqueFd ends[] = {rounds.open_line(0), rounds.open_line(1)};
+    const troupe::UniqueFd ends[] = {rounds.open_line(0, {"h", 1}, false),
+                                     rounds.open_line(1, {"h", 2}, false)};
+    const auto killed = [](const char* name) {
+      return troupe::EndedProcess{name, {128 + SIGKILL, SIGKILL}, 1, {}, ""};
+    };
     const auto tell = [&](int index, const std::string& bytes) {
       REQUIRE(write(ends[index].get(), bytes.data(), bytes.size()) > 0);
     };
     tell(0, to_json(troupe::WorkerMessage(troupe::Started{})));
-    CHECK(rounds.ended(0, {128 + SIGKILL, SIGKILL}));
+    CHECK(rounds.ended(0, killed("worker/0")));
     CHECK(said == "start ");
     tell(1, "what is no message");
-    CHECK_FALSE(rounds.ended(1, {128 + SIGKILL, SIGKILL}));  // it ends the group
+    CHECK_FALSE(rounds.ended(1, killed("worker/1")));  // it ends the group
     rounds.carry_out();
     CHECK(said == "start kill 1 end 1");
   }

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <string>
 
+#include "core/clock.h"
 #include "tests/process/two_machines.h"
 #include "tests/support/eventually.h"
 #include "tests/support/test_prelude.h"
@@ -89,9 +90,82 @@ struct Nodes {
   Process first;
 };
 
+Words elastic_mnist(const std::string& steps) {
+  return mnist(steps) + Words{"--virtual-replicas", "4"};
+}
+
+// Enough that two workers are busy until the others have come again.
+constexpr const char* kElasticSteps = "100";
+
+/// What one process ends with.
+std::string elastic_hash() {
+  Words alone = elastic_mnist(kElasticSteps) + Words{"--threads", "1"};
+  alone.erase(alone.begin());  // "--"
+  return hash_in(run_process(alone, {}, kLimit).out);
+}
+
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
+
+/// Both launchers of an elastic group. Both see the same files.
+struct Elastic {
+  Elastic(const TwoMachines& machines, const std::string& steps, std::string seconds)
+      : regroup(std::move(seconds)),
+        second(machines.on(1, words(1, steps))),
+        first(machines.on(0, words(0, steps))) {}
+  [[nodiscard]] Words words(int node, const std::string& steps) const {
+    return Words{kTool,
+                 "run",
+                 "--nodes",
+                 "2",
+                 "--node",
+                 std::to_string(node),
+                 "--rendezvous",
+                 "10.77.0.1:29500",
+                 "--secret-file",
+                 secret,
+                 "--workers",
+                 "2",
+                 "--threads",
+                 "1",
+                 "--min-workers",
+                 "1",
+                 "--max-restarts",
+                 "9",
+                 "--regroup-secs",
+                 regroup} +
+           elastic_mnist(steps) + Words{"--model-dir", model_dir, "--save-checkpoints-steps", "5"};
+  }
+  std::string make_secret() const {
+    std::string path = (folder / "secret").string();
+    REQUIRE(run_process({kTool, "secret", path}).exit_code == 0);
+    return path;
+  }
+  /// The round without node 1 begins in time, and not before its workers have ended.
+  void check_goes_on_without_node_1(std::chrono::steady_clock::time_point cut) {
+    const troupe::Deadline deadline = troupe::Deadline::in(kLimit);
+    bool goes_on = false;
+    double ended = 0;
+    while (!goes_on && !deadline.expired()) {
+      goes_on = first.wait_for_output("round 2: 2 workers continue", std::chrono::milliseconds(5));
+      const bool here = worker_process(model_dir, 2) > 0 || worker_process(model_dir, 3) > 0;
+      if (!here && ended == 0) ended = seconds_since(cut);
+      CHECK_FALSE((goes_on && here));
+    }
+    CHECK(goes_on);
+    CHECK(ended > 2);  // the lease: 4.5 s, of which a second may have passed
+    CHECK(seconds_since(cut) < kCutLimitSeconds);
+    MESSAGE("its workers ended after " << ended << " s, the others went on after "
+                                       << seconds_since(cut) << " s");
+  }
+  const std::string regroup;
+  const TempDir folder;
+  const std::string model_dir = (folder / "model").string();
+  const std::string secret = make_secret();
+  Process second;
+  Process first;
+};
 
 }  // namespace
 
@@ -164,6 +238,52 @@ TEST_SUITE("process") {
     CHECK(has(first.err, "; restart 1 of 3 in 1.0 s"));
     CHECK(hash_in(first.out).size() == 64);
     CHECK(hash_in(first.out) == hash_of_one_machine("150"));
+  }
+
+  TEST_CASE(
+      "two machines: an elastic group goes on without one that is cut off, which comes again") {
+    const TwoMachines machines(TwoMachines::Ssh::without);
+    if (!can_run(machines)) return;
+    Elastic nodes(machines, kElasticSteps, "30");
+    REQUIRE(nodes.first.wait_for_output("model.ckpt-5 ", kLimit));
+    machines.cut_cable();
+    nodes.check_goes_on_without_node_1(std::chrono::steady_clock::now());
+    machines.mend();
+    const ProcessResult first = nodes.first.wait(kLimit);
+    const ProcessResult second = nodes.second.wait(kLimit);
+    INFO(first.err);
+    INFO(second.err);
+    CHECK(first.exit_code == 0);
+    CHECK(second.exit_code == 0);
+    CHECK(has(second.err, "node/0 (10.77.0.1:29500) is lost: no heartbeat for "));
+    CHECK(has(second.out + second.err, "joined the run after step "));
+    CHECK(has(first.err, "4 workers, 2 of them new, continue after step ") !=
+          has(first.err, "4 workers, 1 of them new, continue after step "));
+    CHECK_FALSE(has(first.err, "from the newest checkpoint"));
+    CHECK(hash_in(first.out).size() == 64);
+    CHECK(hash_in(first.out) == elastic_hash());
+    CHECK(processes_with(nodes.model_dir).empty());
+  }
+
+  TEST_CASE("two machines: cut off in one direction alone, each way: never two groups") {
+    const TwoMachines machines(TwoMachines::Ssh::without);
+    if (!can_run(machines)) return;
+    for (const int from : {0, 1}) {
+      CAPTURE(from);
+      Elastic nodes(machines, "1000000", "1");
+      REQUIRE(nodes.first.wait_for_output("model.ckpt-5 ", kLimit));
+      machines.cut_way(from);
+      nodes.check_goes_on_without_node_1(std::chrono::steady_clock::now());
+      nodes.first.signal(SIGTERM);
+      const ProcessResult first = nodes.first.wait(kLimit);
+      INFO(first.err);
+      CHECK(first.exit_code == 143);
+      const ProcessResult second = nodes.second.wait(kLimit);
+      INFO(second.err);
+      CHECK(second.exit_code == 138);
+      CHECK(processes_with(nodes.model_dir).empty());
+      machines.mend();
+    }
   }
 
   TEST_CASE("one machine: kill -9 of a worker, and the group ends as if nothing had been") {

@@ -52,6 +52,16 @@ class TwoMachines {
            " -o UserKnownHostsFile=/dev/null -o StrictHostKeyChecking=no -o LogLevel=ERROR";
   }
   void cut_cable() const { run({"ip", "-n", names_[0], "link", "set", "cable", "down"}); }
+  /// From now on nothing that machine `from` sends arrives: it goes to a card that nobody has.
+  void cut_way(int from) const {
+    run({"ip", "-n", names_[from], "neigh", "replace", kAddresses[1 - from], "lladdr",
+         "02:00:00:00:00:01", "dev", "cable", "nud", "permanent"});
+  }
+  void mend() const {
+    run({"ip", "-n", names_[0], "link", "set", "cable", "up"});
+    for (int from = 0; from < 2; ++from)
+      run({"ip", "-n", names_[from], "neigh", "del", kAddresses[1 - from], "dev", "cable"});
+  }
 
  private:
   static bool run(const Words& command) { return run_process(command).exit_code == 0; }

@@ -90,7 +90,7 @@ void ElasticLauncher::start_again(int index) {
   --pending_;
   if (is_done_ || verdict_ || has_failed_to_start_) return;
   Life& life = add_life({index, last_of(index).who.incarnation + 1});
-  const RoundWorker who = rendezvous_->joins(index, life.address);
+  const RoundWorker who = rendezvous_->starts(index, life.address);
   if (who.incarnation != life.who.incarnation) complain("an incarnation is another one's");
   start(life);
 }
@@ -234,6 +234,8 @@ void ElasticLauncher::carry_out(const RoundVerdict& order) {
   switch (order.kind) {
     case RoundVerdict::Kind::state_lost:
       is_right = holders == 0;
+      break;
+    case RoundVerdict::Kind::no_chief:  // here every worker can lead
       break;
     case RoundVerdict::Kind::too_few:
       is_right = holders < plan_.terms.min_workers;

@@ -56,7 +56,7 @@ class ElasticHall {
     Line& line = this->line(index);
     line.letters.clear();
     line.waiting = 0;
-    if (joins) line.who = rendezvous_->joins(index, line.address);
+    if (joins) line.who = rendezvous_->starts(index, line.address);
     if (!joins) line.who = {index, 0};
     Place place;
     place.cluster.members.clear();

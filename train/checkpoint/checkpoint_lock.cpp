@@ -52,6 +52,13 @@ std::string read_record(FileSystem& files) {
 
 }  // namespace
 
+std::optional<std::uint64_t> generation_on_record(FileSystem& files) {
+  if (!files.status(kLockName)) return std::nullopt;
+  const auto owner = owner_in(read_record(files), files.shown(kLockName));
+  if (!owner) return std::nullopt;
+  return owner->generation;
+}
+
 LockOwner this_process(std::uint64_t generation) {
   std::array<char, 256> name{};
   if (::gethostname(name.data(), name.size() - 1) != 0) name[0] = '?';

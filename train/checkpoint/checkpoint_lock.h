@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "core/file_system.h"
@@ -20,6 +21,10 @@ struct LockOwner {
   std::int64_t pid = 0;
   std::uint64_t generation = 0;  // Cluster::generation: which start of the job
 };
+
+/// Of the process that writes a model directory, or was killed while it did; unset: there is none.
+/// Throws: CheckpointError where the file cannot be read.
+[[nodiscard]] std::optional<std::uint64_t> generation_on_record(FileSystem& files);
 
 /// This process.
 [[nodiscard]] LockOwner this_process(std::uint64_t generation);

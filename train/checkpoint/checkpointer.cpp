@@ -81,6 +81,7 @@ Checkpointer::Checkpointer(Strategy& strategy, TrainState& state, const DataIden
                       "listeners out.");
   }
   chief_ = chief_task(strategy);
+  if (strategy.elastic() != nullptr) strategy.elastic()->lead_if([this] { return sees_chief(); });
   if (begin == Begin::under_way) return;
   if (strategy.is_chief()) lead();
   resume();
@@ -93,12 +94,22 @@ Checkpointer::Checkpointer(Strategy& strategy, TrainState& state, const DataIden
 }
 
 Checkpointer::~Checkpointer() {
+  if (strategy_.elastic() != nullptr) strategy_.elastic()->lead_if(nullptr);
   try {
     wait();
   } catch (const std::exception& error) {
     // Another failure is under way where a save's was not asked for.
     log_error("the save in the background has failed: ", error.what());
   }
+}
+
+/// What the chief of an earlier start has left there does not count.
+bool Checkpointer::sees_chief() try {
+  const auto generation = generation_on_record(files_);
+  return generation && *generation >= options_.generation;
+} catch (const Error& error) {
+  log_warning("this worker cannot be the chief: ", error.cause());
+  return false;
 }
 
 void Checkpointer::lead() {

@@ -83,6 +83,8 @@ class Checkpointer {
 
  private:
   void resume();
+  /// Whether the model directory is here the one that this start's chief writes to.
+  [[nodiscard]] bool sees_chief();
   /// This worker is the chief.
   void lead();
   /// In the background, while training goes on.

@@ -36,6 +36,10 @@ class RendezvousGroup {
              const std::string& work = "") {
     say(index, Readiness{round, true, false, step, lost, lost + " is gone.", work});
   }
+  /// It cannot be the chief.
+  void leave_blind(int index, std::uint64_t round, std::int64_t step) {
+    say(index, Readiness{round, true, false, step, "", "", "", /*leads=*/false});
+  }
   /// To let others in.
   void admit(int index, std::uint64_t round, std::int64_t step) {
     say(index, Readiness{round, true, true, step, "", "", ""});
@@ -63,7 +67,7 @@ class RendezvousGroup {
   }
   void restart(int index) {
     incarnations_[static_cast<std::size_t>(index)] =
-        rendezvous_.joins(index, {"127.0.0.1", static_cast<std::uint16_t>(2000 + index)})
+        rendezvous_.starts(index, {"127.0.0.1", static_cast<std::uint16_t>(2000 + index)})
             .incarnation;
   }
   void stop() {
@@ -113,7 +117,7 @@ class RendezvousGroup {
   }
   void note(const RoundBegin& order) { begin_ = order; }
   void note(const RoundVerdict& order) {
-    constexpr const char* kNames[] = {"state lost", "too few", "no progress"};
+    constexpr const char* kNames[] = {"state lost", "no chief", "too few", "no progress"};
     said_.push_back(text("verdict: ", kNames[static_cast<int>(order.kind)]));
     last_ = order.cause;
   }

@@ -44,6 +44,49 @@ TEST_SUITE("distributed") {
                                "round 3 to worker/2: worker/1* worker/2*"});
   }
 
+  TEST_CASE("rendezvous: the chief is the first that can lead") {
+    StepLosses losses;
+    RendezvousGroup group(4, 1, losses);
+    group.train().lose(0);
+    group.leave_blind(1, 1, 7);
+    group.leave(2, 1, 7, "worker/0");
+    group.leave(3, 1, 7, "worker/0");
+    CHECK(group.said().back() == "round 2 to worker/1: worker/2* worker/3* worker/1*");
+    group.lose(2);
+    group.lose(3);
+    SUBCASE("where none is left that can, the group ends, and may start again") {
+      group.leave_blind(1, 2, 9);
+      CHECK(group.said().back() == "verdict: no chief");
+      CHECK(group.last() == "no worker is left that sees the model directory of the run");
+    }
+    SUBCASE("it may have come to see it") {
+      group.leave(1, 2, 9, "worker/2");
+      CHECK(group.said().back() == "round 3 to worker/1: worker/1*");
+    }
+  }
+
+  TEST_CASE("rendezvous: a loss that is told late has stopped training when it happened") {
+    StepLosses losses;
+    RendezvousGroup group(2, 1, losses);
+    group.train().wait(10s);
+    group.rendezvous().ended(group.worker(1), std::nullopt, group.now(), group.now() - 5s);
+    group.leave(0, 1, 7, "worker/1");
+    CHECK(group.begin().stood_still == 5s);
+  }
+
+  TEST_CASE("rendezvous: where workers of round 1 listen may be told later") {
+    StepLosses losses;
+    troupe::Round first{1, 5, 0, {{"worker/0", {}, false}, {"worker/1", {}, false}}};
+    troupe::Rendezvous rendezvous({}, first, losses, [](std::uint64_t old) { return old + 1; });
+    CHECK(rendezvous.starts(1, {"10.0.0.2", 7}).incarnation == 0);
+    rendezvous.take({1, 0}, Started{}, {});
+    rendezvous.ended({0, 0}, std::nullopt, {});
+    rendezvous.take({1, 0}, Readiness{1, true, false, 1, "", "", ""}, {});
+    const auto orders = rendezvous.take_orders();
+    const auto& letter = std::get<troupe::RoundLetter>(orders[orders.size() - 2]);
+    CHECK(std::get<troupe::Round>(letter.message).members[0].address.port == 7);
+  }
+
   TEST_CASE("rendezvous: every round has a generation of its own") {
     StepLosses losses;
     troupe::Round first{1, 500, 0, {{"worker/0", {"h", 1}, false}, {"worker/1", {"h", 2}, false}}};

@@ -91,6 +91,8 @@ TEST_SUITE("cli") {
     troupe::LaunchOptions options;
     options.remote.hosts = {{"a", 2}, {"b", 3}};
     options.max_restarts = 4;
+    options.min_workers = 5;
+    options.regroup_limit = std::chrono::seconds(7);
     options.command = {"train", "--x", "a b"};
     const auto words = troupe::agent_arguments(options, 1);
     const auto again = troupe::parse_launch_options({words.begin() + 1, words.end()});
@@ -99,6 +101,8 @@ TEST_SUITE("cli") {
     CHECK(again.node.node == 1);
     CHECK(again.workers == 3);
     CHECK(again.max_restarts == 4);
+    CHECK(again.min_workers == 5);
+    CHECK(again.regroup_limit == std::chrono::seconds(7));
     CHECK(again.command == options.command);
 
     const troupe::Environment own = {
@@ -166,7 +170,7 @@ TEST_SUITE("cli") {
     CHECK(why({"--hosts", "a:2,b:2"}) == "accepted");
   }
 
-  TEST_CASE("troupe run: elastic groups are on one machine, without servers, and large enough") {
+  TEST_CASE("troupe run: elastic groups are without servers, and large enough") {
     const auto why = [](std::vector<std::string> words) {
       words.insert(words.end(), {"--", "train", "--model-dir", "d"});
       try {
@@ -188,9 +192,10 @@ TEST_SUITE("cli") {
     CHECK(has(why({"--workers", "4", "--min-workers", "0"}), "--min-workers"));
     CHECK(has(why({"--workers", "4", "--regroup-secs", "7"}), "without --min-workers"));
     CHECK(has(why({"--workers", "4", "--min-workers", "2", "--ps", "1"}), "--restart-workers"));
-    CHECK(has(why({"--hosts", "a:4", "--min-workers", "2"}), "one so far"));
-    CHECK(has(why({"--workers", "2", "--nodes", "2", "--rendezvous", "a:1", "--secret-file", "f",
-                   "--min-workers", "2"}),
-              "one so far"));
+    CHECK(why({"--hosts", "a:2,b:2", "--min-workers", "4"}) == "4 60000");
+    CHECK(has(why({"--hosts", "a:2,b:2", "--min-workers", "5"}), "there are 4 workers"));
+    // How many the others have only node 0 learns.
+    CHECK(why({"--workers", "2", "--nodes", "2", "--rendezvous", "a:1", "--secret-file", "f",
+               "--min-workers", "3"}) == "3 60000");
   }
 }

@@ -125,6 +125,18 @@ TEST_SUITE("cli") {
     CHECK_FALSE(restarts.after({137, true}, milliseconds(0)).has_value());
   }
 
+  TEST_CASE("launch policy: a worker whose node comes again takes a restart, if one is left") {
+    troupe::RestartPolicy restarts(2);
+    LaunchPolicy policy({3, 0, 0, &restarts});
+    policy.on_state();
+    CHECK(policy.takes_back());
+    policy.on_start_again();
+    CHECK(restarts.used() == 1);
+    CHECK(policy.on_end(kWorker, 1, kKilled) == Consequence::start_again);
+    CHECK_FALSE(policy.takes_back());
+    CHECK_FALSE(LaunchPolicy({3, 0, 0}).takes_back());
+  }
+
   TEST_CASE("launch policy: once the chief ended well, nobody is started again") {
     LaunchPolicy policy({2, 1, 9});
     CHECK(policy.on_end(kWorker, 1, kWell) == Consequence::none);

@@ -96,9 +96,9 @@ TEST_SUITE("cli") {
   }
 
   TEST_CASE("nodes: messages are read back, and nothing else is") {
-    const auto hello = read<troupe::NodeHello>(encode(troupe::NodeHello{1, 2, 4}));
+    const auto hello = read<troupe::NodeHello>(encode(troupe::NodeHello{1, 2, 4, true}));
     REQUIRE(hello);
-    CHECK((hello->node == 1 && hello->nodes == 2 && hello->workers == 4));
+    CHECK((hello->node == 1 && hello->nodes == 2 && hello->workers == 4 && hello->is_elastic));
     const auto plan = read<troupe::NodePlan>(encode(troupe::NodePlan{7, 1, 4, 2, "10.0.0.1", 9}));
     REQUIRE(plan);
     CHECK((plan->generation == 7 && plan->first_rank == 2 && plan->chief_port == 9));

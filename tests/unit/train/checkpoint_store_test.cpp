@@ -334,6 +334,22 @@ TEST_SUITE("train") {
   }
 
   TEST_CASE(
+      "checkpoint: whoever may write next can tell whether the chief of its start writes there") {
+    const TempDir dir;
+    PosixFileSystem files(dir.path().string());
+    CHECK_FALSE(troupe::generation_on_record(files));
+    {
+      const troupe::CheckpointLock lock(files, troupe::this_process(7));
+      CHECK(troupe::generation_on_record(files) == 7U);
+    }
+    CHECK_FALSE(troupe::generation_on_record(files));  // it ended in order
+    replace(dir / ".troupe-lock", R"({"machine":"machine-b","pid":5,"generation":9})");
+    CHECK(troupe::generation_on_record(files) == 9U);
+    replace(dir / ".troupe-lock", "no record");
+    CHECK_FALSE(troupe::generation_on_record(files));
+  }
+
+  TEST_CASE(
       "checkpoint: what a killed process of this machine left is taken over, whatever its clock") {
     const TempDir dir;
     PosixFileSystem files(dir.path().string());

@@ -1,0 +1,292 @@
+// troupe run --min-workers on several nodes: workers, launchers and whole nodes are lost, and come
+// again. All nodes are on this machine; machines_test.cpp has two.
+#include <sys/stat.h>
+
+#include <csignal>
+#include <fstream>
+#include <string>
+
+#include "tests/process/launch_support.h"
+#include "tests/support/free_port.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/test_prelude.h"
+#include "tests/support/worker_process.h"
+
+namespace {
+
+using namespace troupe::testing;  // NOLINT: this file's subject
+using Words = std::vector<std::string>;
+
+/// Two workers on each of two nodes: worker/0 and worker/1, worker/2 and worker/3.
+struct TwoNodes {
+  explicit TwoNodes(std::string faults, std::string round = "1") : variables(marker.options()) {
+    REQUIRE(run_process({kTool, "secret", secret}).exit_code == 0);
+    variables.set["ELASTIC_FAULTS"] = std::move(faults);
+    variables.set["ELASTIC_FOLDER"] = folder.path().string();
+    variables.set["ELASTIC_STEPS"] = "100";
+    variables.set["ELASTIC_ROUND"] = std::move(round);
+    variables.set["ELASTIC_UNTIL"] = "4";
+  }
+  [[nodiscard]] Words words(int node, const Words& more) const {
+    Words all = {
+        kTool,          "run",      "--nodes",       "2",    "--node",    std::to_string(node),
+        "--rendezvous", rendezvous, "--secret-file", secret, "--workers", "2"};
+    all.insert(all.end(), more.begin(), more.end());
+    all.insert(all.end(), {"--", TROUPE_ELASTIC_WORKER, "--model-dir", folder.path().string()});
+    return all;
+  }
+  [[nodiscard]] Process start(int node, const Words& more = {"--min-workers", "1", "--max-restarts",
+                                                             "9"}) const {
+    return Process(words(node, more), variables);
+  }
+
+  TempDir folder;
+  Marker marker;
+  std::string secret = (folder / "secret").string();
+  std::string rendezvous = "127.0.0.1:" + std::to_string(free_port());
+  ProcessOptions variables;
+};
+
+/// With blanks between the words.
+std::string command_line(int pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/cmdline", std::ios::binary);
+  std::string line{std::istreambuf_iterator<char>(file), {}};
+  std::replace(line.begin(), line.end(), '\0', ' ');
+  return line;
+}
+
+/// What "ended after step N with SUM" lines say, where SUM is that of 1 to N; -1 where it is not.
+long long ended_after(const std::string& out, const std::string& worker) {
+  const std::string head = "[" + worker + "] ended after step ";
+  const std::size_t at = out.find(head);
+  if (at == std::string::npos) return -1;
+  const long long step = std::stoll(out.substr(at + head.size()));
+  return has(out, head + std::to_string(step) + " with " + std::to_string(step * (step + 1) / 2))
+             ? step
+             : -1;
+}
+
+/// All four trained to the same end, and counted every step once.
+void check_all_ended_well(const ProcessResult& zero, const ProcessResult& one) {
+  CAPTURE(zero.err);
+  CAPTURE(one.err);
+  CHECK(zero.exit_code == 0);
+  CHECK(one.exit_code == 0);
+  const long long step = ended_after(zero.out, "worker/0");
+  CHECK(step >= 100);
+  CHECK(ended_after(zero.out, "worker/1") == step);
+  for (const char* worker : {"worker/2", "worker/3"}) CHECK(ended_after(one.out, worker) == step);
+}
+
+}  // namespace
+
+TEST_SUITE("process") {
+  TEST_CASE("elastic nodes: a killed worker of any node is replaced while the others go on") {
+    for (const std::string lost : {"3", "0"}) {
+      CAPTURE(lost);
+      const TwoNodes two("kill " + lost + " 20");
+      Process second = two.start(1);
+      Process first = two.start(0);
+      const ProcessResult zero = first.wait();
+      const ProcessResult one = second.wait();
+      check_all_ended_well(zero, one);
+      CHECK(has(zero.err, (lost == "0" ? "worker/0" : "worker/3 on node/1") +
+                              std::string(" was killed by signal 9 (Killed) after ")));
+      CHECK(has(zero.err, "; it is started again (1 of 9).\n"));
+      CHECK(has(zero.err, "troupe: round 2: 3 workers continue after step 19; training stood "));
+      CHECK(has(zero.err, "troupe: round 3: 4 workers, 1 of them new, continue after step "));
+      CHECK(two.marker.alive() == 0);
+    }
+  }
+
+  TEST_CASE("elastic nodes: all workers of one node are lost at once, and come again") {
+    for (const std::string faults : {"kill 0 20;kill 1 20", "kill 2 20;kill 3 20"}) {
+      CAPTURE(faults);
+      const TwoNodes two(faults);
+      Process second = two.start(1);
+      Process first = two.start(0);
+      const ProcessResult zero = first.wait();
+      const ProcessResult one = second.wait();
+      check_all_ended_well(zero, one);
+      CHECK(has(zero.err, "; it is started again (2 of 9).\n"));
+      CHECK_FALSE(has(zero.err, "from the newest checkpoint"));
+      CHECK(two.marker.alive() == 0);
+    }
+  }
+
+  TEST_CASE("elastic nodes: when all that hold the state are lost, all nodes start again") {
+    const TwoNodes two("kill 0 20;kill 1 20;kill 2 20;kill 3 20");
+    Process second = two.start(1);
+    Process first = two.start(0);
+    const ProcessResult zero = first.wait();
+    const ProcessResult one = second.wait();
+    check_all_ended_well(zero, one);
+    CHECK(has(zero.err, "; restart 1 of 9 in 1.0 s, from the newest checkpoint.\n"));
+    CHECK(two.marker.alive() == 0);
+  }
+
+  TEST_CASE("elastic nodes: a stopped worker of another node is killed before the others go on") {
+    const TwoNodes two("stop 3 20");
+    Process second = two.start(1);
+    Process first = two.start(0);
+    const ProcessResult zero = first.wait();
+    const ProcessResult one = second.wait();
+    check_all_ended_well(zero, one);
+    CHECK(has(zero.err, "worker/3 gave no sign of life for 0.5 s; it is killed.\n"));
+    CHECK(two.marker.alive() == 0);
+  }
+
+  TEST_CASE(
+      "elastic nodes: a failure of its own ends all, and so does a loss before the first step") {
+    const TwoNodes broken("exit 3 20");
+    {
+      Process second = broken.start(1);
+      Process first = broken.start(0);
+      const ProcessResult zero = first.wait();
+      CAPTURE(zero.err);
+      CHECK(zero.exit_code == 7);
+      CHECK(has(zero.err, "worker/3 exited with code 7 after "));
+      CHECK(second.wait().exit_code == 7);
+      CHECK(broken.marker.alive() == 0);
+    }
+    const TwoNodes early("kill 3 1");
+    Process second = early.start(1, {"--min-workers", "1"});
+    Process first = early.start(0, {"--min-workers", "1"});
+    const ProcessResult zero = first.wait();
+    CAPTURE(zero.err);
+    CHECK(zero.exit_code == 137);
+    CHECK_FALSE(has(zero.err, "round 2"));
+    CHECK(second.wait().exit_code == 137);
+    CHECK(early.marker.alive() == 0);
+  }
+
+  TEST_CASE(
+      "elastic nodes: a launcher is killed; the others wait until its workers must have ended") {
+    const TwoNodes two("", "3");
+    Process second = two.start(1);
+    Process first = two.start(0);
+    REQUIRE(second.wait_for_output("[worker/3] holds the state"));
+    const auto killed = std::chrono::steady_clock::now();
+    second.signal(SIGKILL);
+    REQUIRE(first.wait_for_output("round 2: 2 workers continue after step "));
+    const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - killed;
+    CHECK(waited.count() > 3);  // the node was heard a second ago at most, and its lease is 4.5 s
+    CHECK(waited.count() < 8);
+    Process again = two.start(1);
+    const ProcessResult zero = first.wait();
+    const ProcessResult one = again.wait();
+    check_all_ended_well(zero, one);
+    CHECK(has(zero.err, "node/1 (127.0.0.1:"));
+    CHECK(has(zero.err, ") is lost: "));
+    CHECK(has(zero.err, "round 3: 4 workers, 2 of them new, continue after step ") !=
+          has(zero.err, "round 4: 4 workers, 1 of them new, continue after step "));
+    CHECK(two.marker.alive() == 0);
+  }
+
+  TEST_CASE(
+      "elastic nodes: a launcher is stopped; its workers end by their lease, and come again") {
+    const TwoNodes two("", "3");
+    Process second = two.start(1);
+    Process first = two.start(0);
+    REQUIRE(second.wait_for_output("[worker/3] holds the state"));
+    second.signal(SIGSTOP);
+    REQUIRE(first.wait_for_output("round 2: 2 workers continue after step "));
+    // A zombie has no environment: what is left of node 1 are launcher and guard.
+    CHECK(two.marker.alive() == 6);
+    second.signal(SIGCONT);
+    const ProcessResult zero = first.wait();
+    const ProcessResult one = second.wait();
+    check_all_ended_well(zero, one);
+    CHECK(has(one.err, "node/0 (127.0.0.1:"));
+    CHECK(has(one.err, "; the workers here end.\n"));
+    CHECK(two.marker.alive() == 0);
+  }
+
+  TEST_CASE("elastic nodes: without node 0's launcher all end with 138") {
+    const TwoNodes two("", "99");
+    const Words options = {"--min-workers", "1", "--regroup-secs", "1"};
+    Process second = two.start(1, options);
+    Process first = two.start(0, options);
+    REQUIRE(second.wait_for_output("[worker/3] holds the state"));
+    first.signal(SIGKILL);
+    const ProcessResult one = second.wait();
+    CAPTURE(one.err);
+    CHECK(one.exit_code == 138);
+    CHECK(has(one.err, "did not start the group within 1 s (limit --regroup-secs)"));
+    CHECK(two.marker.falls_to(0));
+  }
+
+  TEST_CASE("elastic nodes: a signal to node 1 takes it out, one to node 0 saves and stops all") {
+    const TwoNodes two("", "99");
+    Process second = two.start(1);
+    Process first = two.start(0);
+    REQUIRE(second.wait_for_output("[worker/3] holds the state"));
+    second.signal(SIGTERM);
+    const ProcessResult left = second.wait();
+    CAPTURE(left.err);
+    CHECK(left.exit_code == 143);
+    REQUIRE(first.wait_for_output(" workers continue after step "));
+    Process again = two.start(1);
+    REQUIRE(again.wait_for_output("[worker/2] round "));
+    REQUIRE(again.wait_for_output("[worker/3] round "));
+    first.signal(SIGTERM);
+    const ProcessResult zero = first.wait();
+    const ProcessResult one = again.wait();
+    CAPTURE(zero.err);
+    CAPTURE(one.err);
+    CHECK(zero.exit_code == 143);
+    CHECK(one.exit_code == 143);
+    CHECK(has(zero.err, "got signal 15; it leaves the group.\n"));
+    CHECK(count_of(zero.out + one.out, "] saved step ") == 4);
+    CHECK_FALSE(has(zero.err + one.err, "did not stop in time"));
+    CHECK(two.marker.alive() == 0);
+  }
+
+  TEST_CASE(
+      "elastic hosts: one command; a host's launcher is lost, is found again, and a signal stops "
+      "all") {
+    const TwoNodes two("", "99");
+    const std::string ssh = (two.folder / "ssh").string();
+    std::ofstream(ssh) << "#!/bin/sh\nfor last; do :; done\nexec sh -c \"$last\"\n";
+    chmod(ssh.c_str(), 0755);
+    ProcessOptions variables = two.variables;
+    variables.unset = {"ELASTIC_FAULTS"};
+    Process process({kTool, "run", "--ssh", ssh, "--hosts", "127.0.0.1:2,localhost:2",
+                     "--min-workers", "1", "--max-restarts", "9", "--", TROUPE_ELASTIC_WORKER,
+                     "--model-dir", two.folder.path().string()},
+                    variables);
+    REQUIRE(process.wait_for_output("[worker/3] holds the state"));
+    int agent = 0;  // the first of those: the others are what it forks, its guard
+    for (const int pid : processes_with("--agent"))
+      if (agent == 0 && has(command_line(pid), "--node 1 --workers")) agent = pid;
+    REQUIRE(agent > 0);
+    REQUIRE(kill(agent, SIGKILL) == 0);
+    REQUIRE(process.wait_for_output("; it is looked for again every 5.0 s.\n"));
+    REQUIRE(process.wait_for_output("round 2: 2 workers continue after step "));
+    REQUIRE(process.wait_for_output(": 4 workers, "));
+    process.signal(SIGINT);
+    const ProcessResult result = process.wait();
+    CAPTURE(result.err);
+    CHECK(result.exit_code == 130);
+    CHECK(count_of(result.out, "] saved step ") == 4);
+    CHECK(two.marker.falls_to(0));
+  }
+
+  TEST_CASE("elastic nodes: options that do not fit are refused") {
+    const TwoNodes two("");
+    {
+      Process second = two.start(1, {});
+      Process first = two.start(0, {"--min-workers", "1", "--start-timeout", "2"});
+      const ProcessResult one = second.wait();
+      CHECK(one.exit_code == 2);
+      CHECK(has(one.err, "node/1 lacks --min-workers, which node/0 has."));
+      CHECK(first.wait().exit_code == 138);
+    }
+    Process second = two.start(1, {"--min-workers", "5"});
+    Process first = two.start(0, {"--min-workers", "5"});
+    const ProcessResult zero = first.wait();
+    CHECK(zero.exit_code == 2);
+    CHECK(has(zero.err, "--min-workers is 5, but the nodes have 4 workers."));
+    CHECK(second.wait().exit_code == 2);
+  }
+}
