@@ -157,7 +157,12 @@ void ElasticGroup::heal(const NetError& error) {
 void ElasticGroup::recover(const NetError& error) {
   // Without a group it is the end of rounds, which next() threw.
   if (!heals_ || !group_ || !is_loss(error)) throw;  // NOLINT: `error` is what is being handled
-  begin_round(readiness(error));
+  Readiness mine;
+  mine.cause = error.cause();
+  const int lost = group_->culprit();
+  if (lost >= 0 && lost != cluster_.rank) mine.lost = cluster_.member(lost).task;
+  if (events_.describe) events_.describe(mine, lost);
+  begin_round(mine);
 }
 
 void ElasticGroup::admit(const std::function<void()>& share) {
@@ -217,15 +222,6 @@ void ElasticGroup::share_state(const std::function<void()>& share) {
   } catch (const NetError& error) {
     recover(error);
   }
-}
-
-Readiness ElasticGroup::readiness(const NetError& loss) {
-  Readiness mine;
-  mine.cause = loss.cause();
-  const int lost = group_->culprit();
-  if (lost >= 0 && lost != cluster_.rank) mine.lost = cluster_.member(lost).task;
-  if (events_.describe) events_.describe(mine, lost);
-  return mine;
 }
 
 /// Until one round has begun.

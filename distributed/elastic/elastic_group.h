@@ -137,7 +137,6 @@ class ElasticGroup {
   void recover(const NetError& error);
   void begin_round(Readiness mine);
   void enter_round(const Round& round);
-  [[nodiscard]] Readiness readiness(const NetError& loss);
   void share_state(const std::function<void()>& share);
 
   const GroupOptions options_;

@@ -38,7 +38,7 @@ class RendezvousGroup {
   }
   /// It cannot be the chief.
   void leave_blind(int index, std::uint64_t round, std::int64_t step) {
-    say(index, Readiness{round, true, false, step, "", "", "", /*leads=*/false});
+    say(index, Readiness{round, true, false, step, "", "", "", /*leaves=*/false, /*leads=*/false});
   }
   /// To let others in.
   void admit(int index, std::uint64_t round, std::int64_t step) {
