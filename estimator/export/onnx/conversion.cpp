@@ -44,6 +44,10 @@ bool Conversion::is_real_number(const char* name) const {
   return std::holds_alternative<double>(value(name));
 }
 
+bool Conversion::is_word(const char* name) const {
+  return std::holds_alternative<std::string>(value(name));
+}
+
 const TracedTensor& Conversion::tensor(const char* name) const {
   const auto* tensor = std::get_if<TracedTensor>(&value(name));
   if (tensor == nullptr) refuse_argument(name, "a tensor");
@@ -54,7 +58,7 @@ OnnxValue Conversion::name_of(ValueId id) {
   const auto known = names_.find(id);
   if (known != names_.end()) return known->second;
   const auto& tensor = std::get<TracedTensor>(trace_.values[id]);
-  if (tensor.weights == nullptr) refuse("on a tensor that nothing computes");
+  if (tensor.weights == nullptr) refuse("on a tensor whose values come from no operator");
   return names_[id] = graph.weights(tensor);
 }
 

@@ -34,6 +34,7 @@ class Conversion {
   [[nodiscard]] std::size_t rank() const { return tensor("self").shape.size(); }
   [[nodiscard]] bool is_tensor(const char* name) const;
   [[nodiscard]] bool is_real_number(const char* name) const;
+  [[nodiscard]] bool is_word(const char* name) const;
   /// The tensor in the ONNX graph.
   [[nodiscard]] OnnxValue operator[](const char* name);
   /// A tensor or a number, as `element`.

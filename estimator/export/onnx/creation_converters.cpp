@@ -17,6 +17,10 @@ void full(Conversion& op) { fill(op, op.as(op.result().element, "fill_value")); 
 
 void fill_with_value(Conversion& op) { fill(op, op.as(op.result().element, "value")); }
 
+/// Nothing, unless an operator that follows fills it: what the program writes there by itself, no
+/// trace sees.
+void leave_empty(Conversion& /*op*/) {}
+
 void scalar_tensor(Conversion& op) { op.give(op.as(op.result().element, "s")); }
 
 void arange(Conversion& op) {
@@ -50,10 +54,13 @@ void one_hot(Conversion& op) {
 const Converters& creation_converters() {
   static const Converters table = {
       {"aten::arange", arange},
+      {"aten::empty", leave_empty},
+      {"aten::empty_like", leave_empty},
       {"aten::eye", eye},
       {"aten::fill", fill_with_value},
       {"aten::full", full},
       {"aten::full_like", full},
+      {"aten::new_empty", leave_empty},
       {"aten::new_full", full},
       {"aten::new_ones", filled_with(1)},
       {"aten::new_zeros", filled_with(0)},

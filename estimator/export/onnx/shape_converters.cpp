@@ -1,7 +1,9 @@
 // Operators that move elements: to another shape, order, or tensor.
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <numeric>
+#include <string>
 
 #include "estimator/export/onnx/conversion.h"
 
@@ -185,7 +187,7 @@ void unbind(Conversion& op) {
   }
 }
 
-/// `amounts`: as LibTorch gives them, the last dimension first, before and after.
+/// LibTorch's amounts have the last dimension first, before and after it.
 OnnxValues pad_inputs(Conversion& op) {
   const Integers amounts = op.wholes(op.has("pad") ? "pad" : "padding");
   const std::size_t rank = op.rank();
@@ -198,16 +200,27 @@ OnnxValues pad_inputs(Conversion& op) {
   return {op["self"], op.graph.integers(pads)};
 }
 
-void pad_with_value(Conversion& op) {
+void pad_with(Conversion& op, const std::string& mode) {
   OnnxValues inputs = pad_inputs(op);
-  if (op.has("value")) inputs.push_back(op.as(op.result().element, "value"));
-  op.give(op.graph.add("Pad", inputs));
+  if (mode == "constant" && op.has("value")) {
+    inputs.push_back(op.as(op.result().element, "value"));
+  }
+  op.give(op.graph.add("Pad", inputs, {{"mode", mode}}));
 }
 
 Converter pad(const char* mode) {
-  return [mode](Conversion& op) {
-    op.give(op.graph.add("Pad", pad_inputs(op), {{"mode", std::string(mode)}}));
-  };
+  return [mode](Conversion& op) { pad_with(op, mode); };
+}
+
+/// The mode by its number in LibTorch 1 (at::padding_mode), by its name in 2.
+void pad_by_mode(Conversion& op) {
+  static const std::map<std::string, std::string> kModes = {
+      {"0", "reflect"},      {"reflect", "reflect"}, {"1", "edge"},
+      {"replicate", "edge"}, {"3", "constant"},      {"constant", "constant"}};
+  const std::string given = op.is_word("mode") ? op.word("mode") : std::to_string(op.whole("mode"));
+  const auto mode = kModes.find(given);
+  if (mode == kModes.end()) op.refuse("in a circle");
+  pad_with(op, mode->second);
 }
 
 void flip(Conversion& op) {
@@ -235,10 +248,11 @@ void pixel_shuffle(Conversion& op) {
 
 const Converters& shape_converters() {
   static const Converters table = {
+      {"aten::_pad_enum", pad_by_mode},
       {"aten::cat", concatenate},
       {"aten::chunk", split},
       {"aten::concat", concatenate},
-      {"aten::constant_pad_nd", pad_with_value},
+      {"aten::constant_pad_nd", pad("constant")},
       {"aten::expand", expand},
       {"aten::expand_as", expand},
       {"aten::flatten", reshape},
@@ -249,6 +263,7 @@ const Converters& shape_converters() {
       {"aten::mT", swap_last_two},
       {"aten::narrow", narrow},
       {"aten::numpy_T", reverse_axes},
+      {"aten::pad", pad_by_mode},
       {"aten::permute", permute},
       {"aten::pixel_shuffle", pixel_shuffle},
       {"aten::reflection_pad1d", pad("reflect")},
