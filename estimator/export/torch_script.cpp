@@ -45,7 +45,7 @@ void check_same_form(const Predictions& predictions, const Predictions& other) {
            " examples, for ", count, " of them ", what, "."),
       "in the model use flatten(1) or -1 instead of x.size(0), zeros_like or expand to "
       "make tensors of B rows, and no branch that depends on sizes or values. LibTorch's own "
-      "MultiheadAttention and Transformer layers do so and cannot be exported.");
+      "MultiheadAttention and Transformer layers do so: export them with --export-format onnx.");
 }
 
 std::vector<at::Tensor> run_module(torch::jit::Module& module,

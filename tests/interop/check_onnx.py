@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Checks exported ONNX models as a stranger would: ONNX's checker, and a run by onnxruntime.
 
-Usage: check_onnx.py <folder>...
-A folder holds model.onnx, and cases.safetensors with "<case>/in/<input>" and "<case>/out/<output>".
+Usage: check_onnx.py [--checker] <folder>...
+A folder holds model.onnx, and, unless the checker alone is wanted, cases.safetensors with
+"<case>/in/<input>" and "<case>/out/<output>".
 Runs Python's onnxruntime, or else onnxruntime-node, which is looked for in $TROUPE_ONNXRUNTIME
 (a folder of node_modules) and build/onnxruntime/node_modules:
     npm install --ignore-scripts --prefix build/onnxruntime onnxruntime-node
@@ -124,11 +125,12 @@ def compare(where, expected, got):
 
 
 def main():
-    folders = [pathlib.Path(folder) for folder in sys.argv[1:]]
-    checker, runtime = find_checker(), find_runtime()
+    checker_alone = sys.argv[1] == "--checker"
+    folders = [pathlib.Path(folder) for folder in sys.argv[1 + checker_alone:]]
+    checker, runtime = find_checker(), None if checker_alone else find_runtime()
     if checker is None:
         print("check_onnx: SKIPPED: onnx.checker (Debian: python3-onnx)")
-    if runtime is None:
+    if runtime is None and not checker_alone:
         print("check_onnx: SKIPPED: a run (npm: onnxruntime-node; see this file)")
     if checker is None and runtime is None:
         sys.exit(77)
