@@ -8,47 +8,47 @@
 
 namespace troupe::detail {
 
-void Conversion::refuse(const std::string& what) const {
+void OperatorArguments::refuse(const std::string& what) const {
   throw ConfigError(text("the export to ONNX does not cover ", node_.op, " ", what, "."),
                     "write that part of the model with other operators (docs/onnx.md lists those "
                     "that are covered), or export with --export-format torchscript.");
 }
 
-void Conversion::refuse_argument(const char* name, const char* wanted) const {
+void OperatorArguments::refuse_argument(const char* name, const char* wanted) const {
   refuse(text("whose argument ", name, " is not ", wanted));
 }
 
-const ValueId* Conversion::find(const char* name) const {
+const ValueId* OperatorArguments::find(const char* name) const {
   for (const auto& [argument, id] : node_.arguments) {
     if (argument == name) return &id;
   }
   return nullptr;
 }
 
-const TracedValue& Conversion::value(const char* name) const {
+const TracedValue& OperatorArguments::value(const char* name) const {
   const ValueId* id = find(name);
   if (id == nullptr) refuse(text("without its argument ", name));
   return trace_.values[*id];
 }
 
-bool Conversion::has(const char* name) const {
+bool OperatorArguments::has(const char* name) const {
   const ValueId* id = find(name);
   return id != nullptr && !std::holds_alternative<Nothing>(trace_.values[*id]);
 }
 
-bool Conversion::is_tensor(const char* name) const {
+bool OperatorArguments::is_tensor(const char* name) const {
   return has(name) && std::holds_alternative<TracedTensor>(value(name));
 }
 
-bool Conversion::is_real_number(const char* name) const {
+bool OperatorArguments::is_real_number(const char* name) const {
   return std::holds_alternative<double>(value(name));
 }
 
-bool Conversion::is_word(const char* name) const {
+bool OperatorArguments::is_word(const char* name) const {
   return std::holds_alternative<std::string>(value(name));
 }
 
-const TracedTensor& Conversion::tensor(const char* name) const {
+const TracedTensor& OperatorArguments::tensor(const char* name) const {
   const auto* tensor = std::get_if<TracedTensor>(&value(name));
   if (tensor == nullptr) refuse_argument(name, "a tensor");
   return *tensor;
@@ -84,8 +84,6 @@ OnnxValue Conversion::as(ElementType element, const char* name) {
   return element == ElementType::int64 ? scalar : graph.cast(scalar, element);
 }
 
-OnnxValue Conversion::optional(const char* name) { return has(name) ? (*this)[name] : OnnxValue(); }
-
 OnnxValues Conversion::tensors(const char* name) {
   const auto* list = std::get_if<TracedList>(&value(name));
   if (list == nullptr) refuse_argument(name, "a list of tensors");
@@ -108,13 +106,13 @@ const TracedTensor& Conversion::tensor(const char* name, std::size_t place) cons
   return *tensor;
 }
 
-Size Conversion::size(const char* name) const {
+Size OperatorArguments::size(const char* name) const {
   const auto* number = std::get_if<Size>(&value(name));
   if (number == nullptr) refuse_argument(name, "a whole number");
   return *number;
 }
 
-std::vector<Size> Conversion::sizes(const char* name) const {
+std::vector<Size> OperatorArguments::sizes(const char* name) const {
   const auto* list = std::get_if<TracedList>(&value(name));
   if (list == nullptr) return {size(name)};
   std::vector<Size> numbers;
@@ -126,17 +124,17 @@ std::vector<Size> Conversion::sizes(const char* name) const {
   return numbers;
 }
 
-std::int64_t Conversion::whole(const char* name) const {
+std::int64_t OperatorArguments::whole(const char* name) const {
   const Size number = size(name);
   if (!number.is_fixed()) refuse_argument(name, "the same for all sizes");
   return number.fixed();
 }
 
-std::int64_t Conversion::whole(const char* name, std::int64_t otherwise) const {
+std::int64_t OperatorArguments::whole(const char* name, std::int64_t otherwise) const {
   return has(name) ? whole(name) : otherwise;
 }
 
-Integers Conversion::wholes(const char* name) const {
+Integers OperatorArguments::wholes(const char* name) const {
   Integers numbers;
   for (const Size& number : sizes(name)) {
     if (!number.is_fixed()) refuse_argument(name, "the same for all sizes");
@@ -145,39 +143,39 @@ Integers Conversion::wholes(const char* name) const {
   return numbers;
 }
 
-Integers Conversion::wholes(const char* name, std::size_t count) const {
+Integers OperatorArguments::wholes(const char* name, std::size_t count) const {
   Integers numbers = wholes(name);
   if (numbers.size() == 1) numbers.resize(count, numbers.front());
   if (numbers.size() != count) refuse_argument(name, "a number for every dimension");
   return numbers;
 }
 
-double Conversion::real(const char* name) const {
+double OperatorArguments::real(const char* name) const {
   if (const auto* number = std::get_if<double>(&value(name))) return *number;
   return static_cast<double>(whole(name));
 }
 
-double Conversion::real(const char* name, double otherwise) const {
+double OperatorArguments::real(const char* name, double otherwise) const {
   return has(name) ? real(name) : otherwise;
 }
 
-bool Conversion::flag(const char* name) const {
+bool OperatorArguments::flag(const char* name) const {
   if (const auto* flag = std::get_if<bool>(&value(name))) return *flag;
   return whole(name) != 0;
 }
 
-std::string Conversion::word(const char* name) const {
+std::string OperatorArguments::word(const char* name) const {
   const auto* word = std::get_if<std::string>(&value(name));
   if (word == nullptr) refuse_argument(name, "a word");
   return *word;
 }
 
-std::int64_t Conversion::axis(const char* name, std::size_t rank) const {
+std::int64_t OperatorArguments::axis(const char* name, std::size_t rank) const {
   const std::int64_t axis = whole(name);
   return axis < 0 ? axis + static_cast<std::int64_t>(rank) : axis;
 }
 
-Integers Conversion::axes(const char* name, std::size_t rank) const {
+Integers OperatorArguments::axes(const char* name, std::size_t rank) const {
   Integers axes = has(name) ? wholes(name) : Integers();
   for (std::int64_t& axis : axes) axis += axis < 0 ? static_cast<std::int64_t>(rank) : 0;
   if (axes.empty()) {
@@ -212,10 +210,16 @@ OnnxValue Conversion::reshape(const OnnxValue& value, const std::vector<Size>& s
   return graph.add("Reshape", {value, graph.sizes(known(wanted))});
 }
 
+Converter unary(const char* name) {
+  return
+      [name](Conversion& op) { op.give(op.graph.add(name, {op.as(op.result().element, "self")})); };
+}
+
 const Converter* find_converter(const std::string& op) {
   for (const Converters* kind :
-       {&elementwise_converters(), &shape_converters(), &creation_converters(),
-        &reduction_converters(), &layer_converters(), &recurrent_converters()}) {
+       {&activation_converters(), &elementwise_converters(), &shape_converters(),
+        &creation_converters(), &reduction_converters(), &layer_converters(),
+        &recurrent_converters()}) {
     const auto found = kind->find(op);
     if (found != kind->end()) return &found->second;
   }

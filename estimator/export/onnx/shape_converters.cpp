@@ -1,4 +1,4 @@
-// Operators that move elements: to another shape, order, or tensor.
+// Operators that move elements: to another shape, order, type or tensor.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -9,6 +9,10 @@
 
 namespace troupe::detail {
 namespace {
+
+void cast(Conversion& op) { op.give(op.as(op.result().element, "self")); }
+
+void same(Conversion& op) { op.give(op[op.has("input") ? "input" : "self"]); }
 
 /// Every operator after which the same elements follow one another: the trace knows the shape.
 void reshape(Conversion& op) { op.give(op.reshape(op["self"], op.result().shape)); }
@@ -249,10 +253,14 @@ void pixel_shuffle(Conversion& op) {
 const Converters& shape_converters() {
   static const Converters table = {
       {"aten::_pad_enum", pad_by_mode},
+      {"aten::alias", same},
       {"aten::cat", concatenate},
       {"aten::chunk", split},
+      {"aten::clone", same},
       {"aten::concat", concatenate},
       {"aten::constant_pad_nd", pad("constant")},
+      {"aten::contiguous", same},
+      {"aten::detach", same},
       {"aten::expand", expand},
       {"aten::expand_as", expand},
       {"aten::flatten", reshape},
@@ -282,9 +290,11 @@ const Converters& shape_converters() {
       {"aten::swapaxes", swap_axes},
       {"aten::swapdims", swap_two},
       {"aten::t", swap_matrix},
+      {"aten::to", cast},
       {"aten::transpose", swap_two},
       {"aten::tril", triangle(false)},
       {"aten::triu", triangle(true)},
+      {"aten::type_as", cast},
       {"aten::unbind", unbind},
       {"aten::unflatten", reshape},
       {"aten::unsqueeze", unsqueeze},
