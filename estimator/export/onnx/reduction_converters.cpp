@@ -65,6 +65,17 @@ Converter place_of_extreme(const char* name) {
   };
 }
 
+/// How many boundaries are below each element; with `right`, or equal to it.
+void bucketize(Conversion& op) {
+  OnnxGraph& graph = op.graph;
+  const ElementType element = op.tensor("boundaries").element;
+  const OnnxValue self = graph.add("Unsqueeze", {op.as(element, "self"), graph.integers({-1})});
+  const char* const compare = op.flag("right") ? "GreaterOrEqual" : "Greater";
+  const OnnxValue passed =
+      graph.cast(graph.add(compare, {self, op["boundaries"]}), op.result().element);
+  op.give(graph.add("ReduceSum", {passed, graph.integers({-1})}, {{"keepdims", std::int64_t{0}}}));
+}
+
 void norm(Conversion& op) {
   const char* const power = op.has("ord") ? "ord" : "p";
   const double p = op.real(power, 2);
@@ -143,6 +154,7 @@ const Converters& reduction_converters() {
       {"aten::argmax", place_of_extreme("ArgMax")},
       {"aten::argmin", place_of_extreme("ArgMin")},
       {"aten::argsort", order},
+      {"aten::bucketize", bucketize},
       {"aten::cumsum", cumulative_sum},
       {"aten::frobenius_norm", norm},
       {"aten::linalg_vector_norm", norm},

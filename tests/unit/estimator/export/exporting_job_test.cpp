@@ -42,15 +42,13 @@ class Job final : public ExportingJob {
   std::optional<Finished> finished() override { return std::nullopt; }
 
   std::function<void()> during_evaluation = [] {};
-  std::vector<std::optional<ExportFormat>> formats;  // that were asked for
 
  private:
   Evaluation evaluate_checkpoint(const std::string& checkpoint) override {
     during_evaluation();
     return {std::stoll(checkpoint.substr(checkpoint.rfind('-') + 1)), {{"loss", 0.5}}};
   }
-  ModelWriter model_writer(const std::string&, std::optional<ExportFormat> format) override {
-    formats.push_back(format);
+  ModelWriter model_writer(const std::string&, std::optional<ExportFormat>) override {
     return nullptr;
   }
 };

@@ -170,6 +170,14 @@ OnnxModel reductions() {
        {"any", [](auto& in) { return in.m.any(1).logical_or(in.m.all(1)); }},
        {"norm", [](auto& in) { return in.x.norm(2, 1) + in.x.norm(1, {1}, false); }},
        {"std", [](auto& in) { return in.x.std(1) + in.x.var(1, false); }},
+       {"bucketize",
+        [](auto& in) {
+          return torch::bucketize(in.x, torch::tensor({-0.5F, 0.0F, 1.0F}));
+        }},
+       {"bucketize_right",
+        [](auto& in) {
+          return torch::bucketize(in.i, torch::tensor({0, 2}), false, true);
+        }},
        {"cumsum", [](auto& in) { return in.x.cumsum(1); }},
        {"softmax", [](auto& in) { return in.x.softmax(2) + in.x.log_softmax(1); }},
        {"logsumexp", [](auto& in) { return in.x.logsumexp(1); }},
