@@ -102,9 +102,11 @@ void add_evaluation_flags(std::vector<Flag>& flags, EvalOptions& eval) {
   list.add_rare(optional_seconds(
       "idle-timeout-secs", &eval.idle_timeout_secs, Zero::refused,
       "the evaluator ends after this long without a new checkpoint; unset: never"));
-  list.add(name_list("exporter", &eval.exporters,
-                     "latest, final (the last evaluation), best, or several with commas; none",
-                     {"latest", "final", "best"}, "none"));
+  list.add(name_list(
+      "exporter", &eval.exporters,
+      "latest, final (the last evaluation), best, onnx (latest, as ONNX), or several with "
+      "commas; none",
+      {"latest", "final", "best", "onnx"}, "none"));
   list.add_rare(whole_or_all("exports-to-keep", &eval.exports_to_keep,
                              "keep the newest N exports of each exporter; 0: all"));
   list.add(path("best-metric", &eval.best_metric, "what the exporter best compares", "METRIC"));
@@ -145,6 +147,13 @@ void add_use_flags(std::vector<Flag>& flags, UseOptions& use) {
                     "predict the first N examples (batches) only; 0: all"));
   list.add(path("export-dir", &use.export_dir,
                 "where --mode export writes; unset: export/manual of --model-dir", "DIR"));
+  list.add(choice("export-format", &use.export_format,
+                  "torchscript or onnx: what --mode export and every --exporter but onnx write",
+                  "FORMAT", named<ExportFormat>({ExportFormat::torch_script, ExportFormat::onnx})));
+  list.add_rare(name_list("export-lengths", &use.export_lengths,
+                          "lengths that may differ from call to call in ONNX, beside the batch: "
+                          "INPUT:DIMENSION=NAME, several with commas",
+                          {}, ""));
 }
 
 }  // namespace troupe::detail

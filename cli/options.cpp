@@ -166,9 +166,10 @@ std::string folder_of(const std::string& checkpoint) {
 void note_unused(const GivenTexts& given, const Options& options, Outcome& outcome) {
   if (options.mode != Mode::train || !options.strategy.cluster.is_chief()) return;
   std::string unused;
-  for (const char* name : {"eval-steps", "eval-name", "eval-batch-size", "start-delay-secs",
-                           "throttle-secs", "idle-timeout-secs", "exporter", "exports-to-keep",
-                           "best-metric", "best-mode", "min-steps"}) {
+  for (const char* name :
+       {"eval-steps", "eval-name", "eval-batch-size", "start-delay-secs", "throttle-secs",
+        "idle-timeout-secs", "exporter", "exports-to-keep", "best-metric", "best-mode", "min-steps",
+        "export-format", "export-lengths"}) {
     const auto found = given.find(name);
     if (found != given.end()) unused += (unused.empty() ? "" : ", ") + found->second.origin;
   }

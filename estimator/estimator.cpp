@@ -14,7 +14,7 @@
 #include "estimator/evaluation_pass.h"
 #include "estimator/export/export_directory.h"
 #include "estimator/export/model_export.h"
-#include "estimator/export/torch_script.h"
+#include "estimator/export/predictor.h"
 #include "estimator/extenders.h"
 #include "strategies/device.h"
 #include "strategies/strategy.h"
@@ -295,12 +295,14 @@ PredictionStream Estimator::predict(const PredictCall& call) {
   return PredictionStream(hooks_, std::move(model), data, {call.keys, call.per, features});
 }
 
-ModelWriter Estimator::model_writer(const std::string& checkpoint) {
-  return [this, checkpoint](const std::string& directory) {
+ModelWriter Estimator::model_writer(const std::string& checkpoint,
+                                    std::optional<ExportFormat> format) {
+  return [this, checkpoint, format](const std::string& directory) {
     const detail::RandomGuard guard(device_of(options_));
     LoadedModel& model = evaluation_model(checkpoint);
     ModelExportOptions options = options_.exported;
     options.global_step = model.step();
+    options.format = format.value_or(options.format);
     write_model(*hooks_, model.replica(), example_features(splits(), options_.feature_names),
                 options, directory);
   };
@@ -320,13 +322,18 @@ void Estimator::check_exportable(const Exporters& exporters) {
   const detail::RandomGuard guard(device_of(options_));
   Replica& replica = evaluation_model("").replica();
   const std::vector<NamedTensor> features = example_features(splits(), options_.feature_names);
-  check_predictions(*hooks_, replica, features);
+  detail::check_predictions(*hooks_, replica, features);
+  ModelExportOptions options = options_.exported;
+  std::set<ExportFormat> tried;
   ExportTrial trial;
-  trial.write_model = [&, done = false]() mutable {
-    if (!std::exchange(done, true)) check_torch_script(*hooks_, replica, features);
+  trial.write_model = [&] {
+    if (tried.insert(options.format).second) check_model(*hooks_, replica, features, options);
   };
   trial.evaluate = [&] { return evaluate_two(); };
-  for (const auto& exporter : exporters) exporter->check(trial);
+  for (const auto& exporter : exporters) {
+    options.format = exporter->format().value_or(options_.exported.format);
+    exporter->check(trial);
+  }
 }
 
 std::string Estimator::export_model(const std::string& base, const std::string& checkpoint) {

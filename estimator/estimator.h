@@ -36,7 +36,7 @@ struct EstimatorOptions {
   /// labels. Empty: all fields but the last, or the only one, are inputs, named "input" or
   /// "input_0", "input_1", ...
   std::vector<std::string> feature_names = {};
-  ModelExportOptions exported = {};  // name and assets of exported models; the step is filled in
+  ModelExportOptions exported = {};  // of exported models; the step is filled in
 };
 
 struct PredictCall {
@@ -86,7 +86,9 @@ class Estimator {
   /// nothing. Throws: as evaluate.
   [[nodiscard]] Evaluation evaluate_two();
   /// For exporters: writes the model of `checkpoint` into a directory. Valid as long as this.
-  [[nodiscard]] ModelWriter model_writer(const std::string& checkpoint);
+  /// `format`: unset: as the options say.
+  [[nodiscard]] ModelWriter model_writer(const std::string& checkpoint,
+                                         std::optional<ExportFormat> format = std::nullopt);
 
   /// Unset: there is none.
   [[nodiscard]] std::optional<std::string> latest_checkpoint() const;

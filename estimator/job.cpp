@@ -119,8 +119,12 @@ Job::~Job() = default;
 
 Estimator& Job::estimator() {
   if (!estimator_) {
-    Estimator plain(hooks_,
-                    {options_.train, options_.strategy, extras_.feature_names, extras_.exported});
+    ModelExportOptions& exported = extras_.exported;
+    if (options_.use.export_format != ExportFormat()) exported.format = options_.use.export_format;
+    for (const std::string& length : options_.use.export_lengths) {
+      exported.lengths.push_back(parse_dynamic_length(length));
+    }
+    Estimator plain(hooks_, {options_.train, options_.strategy, extras_.feature_names, exported});
     estimator_.emplace(extras_.metrics.empty() ? std::move(plain)
                                                : add_metrics(plain, extras_.metrics));
   }

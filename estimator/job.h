@@ -29,7 +29,8 @@ struct JobExtras {
   std::vector<AddedMetric> metrics = {};        // of evaluations, besides the hooks' own
   Exporters exporters = {};                     // instead of those that --exporter names
   Callbacks callbacks = {};                     // of training, in every mode that trains
-  ModelExportOptions exported = {};             // name and assets of exported models
+  /// Of exported models. The flags' format and lengths apply where they are given.
+  ModelExportOptions exported = {};
 };
 
 class Job {

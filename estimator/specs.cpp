@@ -170,8 +170,11 @@ EvalSpec eval_spec(const EvalOptions& eval) {
           name,
           eval.best_mode == BestMode::max ? larger(eval.best_metric) : smaller(eval.best_metric),
           keep));
+    } else if (name == "onnx") {
+      spec.exporters.push_back(make_onnx_exporter(name, keep));
     } else {
-      throw ConfigError("there is no exporter \"" + name + "\".", "use latest, final or best.");
+      throw ConfigError("there is no exporter \"" + name + "\".",
+                        "use latest, final, best or onnx.");
     }
   }
   return spec;

@@ -37,8 +37,9 @@ class EstimatorJob final : public ExportingJob {
     call.checkpoint = checkpoint;
     return estimator_.evaluate(call);
   }
-  [[nodiscard]] ModelWriter model_writer(const std::string& checkpoint) override {
-    return estimator_.model_writer(checkpoint);
+  [[nodiscard]] ModelWriter model_writer(const std::string& checkpoint,
+                                         std::optional<ExportFormat> format) override {
+    return estimator_.model_writer(checkpoint, format);
   }
 
   Estimator& estimator_;

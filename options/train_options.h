@@ -142,7 +142,7 @@ struct EvalOptions {
   double start_delay_secs = 120;            // of the evaluator role, before its first look
   double throttle_secs = 600;               // between starts of evaluations; 0: every checkpoint
   std::optional<double> idle_timeout_secs;  // of the evaluator role; unset: waits for ever
-  std::vector<std::string> exporters = {"latest"};  // any of latest, final, best
+  std::vector<std::string> exporters = {"latest"};  // any of latest, final, best, onnx
   std::optional<std::int64_t> exports_to_keep = 5;  // unset: all
   std::string best_metric = "loss";
   BestMode best_mode = BestMode::min;
@@ -150,6 +150,12 @@ struct EvalOptions {
   std::string stop_if_no_decrease, stop_if_no_increase, stop_if_lower, stop_if_higher;
   std::int64_t min_steps = 0;  // no early stop before this step
 };
+
+/// What an exported model is written as.
+enum class ExportFormat { torch_script, onnx };
+[[nodiscard]] constexpr const char* name_of(ExportFormat format) {
+  return format == ExportFormat::onnx ? "onnx" : "torchscript";
+}
 
 /// What the program does with its hooks.
 enum class Mode { train, train_and_evaluate, evaluate, predict, export_model };
@@ -162,6 +168,9 @@ struct UseOptions {
   bool predict_batches = false;           // one JSON line per batch instead of per example
   std::int64_t predict_examples = 0;      // the first N; 0: all
   std::string export_dir;                 // empty: <model_dir>/export/manual
+  /// Of every export, but for that of an exporter with a format of its own (onnx).
+  ExportFormat export_format = ExportFormat::torch_script;
+  std::vector<std::string> export_lengths;  // "tokens:1=length": dynamic ones beside the batch
 };
 
 }  // namespace troupe

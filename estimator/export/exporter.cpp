@@ -75,6 +75,12 @@ class StockExporter : public Exporter {
   ExporterWorld world_;
 };
 
+class OnnxExporter final : public StockExporter {
+ public:
+  using StockExporter::StockExporter;
+  [[nodiscard]] std::optional<ExportFormat> format() const override { return ExportFormat::onnx; }
+};
+
 class FinalExporter final : public StockExporter {
  public:
   using StockExporter::StockExporter;
@@ -186,6 +192,11 @@ std::shared_ptr<Exporter> make_latest_exporter(std::string name, std::optional<i
   return std::make_shared<StockExporter>(std::move(name), keep, std::move(world));
 }
 
+std::shared_ptr<Exporter> make_onnx_exporter(std::string name, std::optional<int> keep,
+                                             ExporterWorld world) {
+  return std::make_shared<OnnxExporter>(std::move(name), keep, std::move(world));
+}
+
 std::shared_ptr<Exporter> make_final_exporter(std::string name, ExporterWorld world) {
   return std::make_shared<FinalExporter>(std::move(name), std::nullopt, std::move(world));
 }
@@ -210,7 +221,7 @@ void validate(const Exporters& exporters) {
     if (!exporters[i]) {
       throw ConfigError(text("the exporter at place ", i, " is null."),
                         "make it with make_latest_exporter, make_final_exporter, "
-                        "make_best_exporter or a class of your own.");
+                        "make_best_exporter, make_onnx_exporter or a class of your own.");
     }
     const std::string& name = exporters[i]->name();
     check_exporter(name, std::nullopt);

@@ -15,6 +15,7 @@
 
 #include "core/error.h"
 #include "estimator/roles/evaluation.h"
+#include "options/train_options.h"
 #include "summaries/summary_reader.h"
 
 namespace troupe {
@@ -54,6 +55,8 @@ class Exporter {
   virtual ~Exporter() = default;
   /// A file name, unique among the exporters of an evaluation.
   [[nodiscard]] virtual const std::string& name() const = 0;
+  /// What its exports are written as; unset: what the job's options say.
+  [[nodiscard]] virtual std::optional<ExportFormat> format() const { return std::nullopt; }
   /// Called before training. Throws: ConfigError if every offer would fail.
   virtual void check(const ExportTrial& /*trial*/) const {}
   /// Returns the path of the export; unset: this one is not exported, and nothing was touched. The
@@ -82,6 +85,11 @@ using Exporters = std::vector<std::shared_ptr<Exporter>>;
 [[nodiscard]] std::shared_ptr<Exporter> make_latest_exporter(std::string name,
                                                              std::optional<int> keep = 5,
                                                              ExporterWorld world = {});
+
+/// As make_latest_exporter, in ONNX whatever the job's options say.
+[[nodiscard]] std::shared_ptr<Exporter> make_onnx_exporter(std::string name = "onnx",
+                                                           std::optional<int> keep = 5,
+                                                           ExporterWorld world = {});
 
 /// Exports only the final checkpoint. Training that ended early has a final one, too; Estimator's
 /// FinalExporter ran at max_steps alone.

@@ -49,7 +49,7 @@ std::vector<std::optional<std::string>> ExportingJob::export_models(const std::s
     offer.evaluation = evaluation;
     offer.evaluation_directory = evaluation_directory_;
     offer.is_final = is_final;
-    offer.write_model = model_writer(checkpoint);
+    offer.write_model = model_writer(checkpoint, exporter->format());
     exports.push_back(run(*exporter, offer));
     const bool failed = failures_.count({evaluation.global_step, exporter->name()}) != 0;
     if (!failed) record.exporters.push_back(exporter->name());

@@ -36,7 +36,9 @@ class ExportingJob : public EvaluationJob {
  private:
   /// Evaluates, and writes the summaries.
   [[nodiscard]] virtual Evaluation evaluate_checkpoint(const std::string& checkpoint) = 0;
-  [[nodiscard]] virtual ModelWriter model_writer(const std::string& checkpoint) = 0;
+  /// `format`: unset: what the job's options say.
+  [[nodiscard]] virtual ModelWriter model_writer(const std::string& checkpoint,
+                                                 std::optional<ExportFormat> format) = 0;
   /// Unset: the exporter chose not to, or failed. Throws: CheckpointError if the checkpoint cannot
   /// be read: then another one has to be offered.
   std::optional<std::string> run(Exporter& exporter, const ExportOffer& offer);

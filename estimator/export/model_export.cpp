@@ -72,6 +72,10 @@ void copy_assets(const ModelExportOptions& options, const fs::path& directory) {
   }
 }
 
+const char* file_name(ExportFormat format) {
+  return format == ExportFormat::onnx ? "model.onnx" : "model.pt";
+}
+
 std::string list_of(const std::vector<TensorSignature>& tensors,
                     const std::vector<std::string>& triton) {
   std::string list;
@@ -86,12 +90,9 @@ std::string list_of(const std::vector<TensorSignature>& tensors,
   return list;
 }
 
-std::string readme(const ModelExportOptions& options, const ModelSignature& signature) {
-  const bool single = signature.outputs.size() == 1;
+/// How programs open the TorchScript file.
+std::string torch_script_use(bool single) {
   return text(
-      "A model exported by Troupe at step ", options.global_step, ".\n\nInputs, B examples each:\n",
-      list_of(signature.inputs, triton_names(signature.inputs, "INPUT")), "Outputs:\n",
-      list_of(signature.outputs, triton_names(signature.outputs, "OUTPUT")),
       "\nC++ (LibTorch):\n"
       "  torch::jit::Module model = torch::jit::load(\"model.pt\");\n"
       "  model.eval();\n"
@@ -100,12 +101,45 @@ std::string readme(const ModelExportOptions& options, const ModelSignature& sign
       "\n\nPython (PyTorch):\n"
       "  model = torch.jit.load(\"model.pt\").eval()\n"
       "  result = model(inputs in the order above)  # ",
-      single ? "a tensor" : "a tuple of tensors",
+      single ? "a tensor" : "a tuple of tensors");
+}
+
+/// How programs open the ONNX file.
+std::string onnx_use() {
+  return "\nPython (onnxruntime):\n"
+         "  session = onnxruntime.InferenceSession(\"model.onnx\")\n"
+         "  outputs = session.run(None, {name: array for every input})\n"
+         "\nJavaScript (onnxruntime-node, onnxruntime-web):\n"
+         "  const session = await ort.InferenceSession.create('model.onnx')\n"
+         "  const outputs = await session.run({name: tensor for every input})";
+}
+
+std::string readme(const ModelExportOptions& options, const ModelSignature& signature) {
+  const std::string file = file_name(options.format);
+  const auto list = [&](const std::vector<TensorSignature>& tensors, const char* fallback) {
+    return list_of(tensors, triton_names(tensors, fallback, options.format));
+  };
+  return text(
+      "A model exported by Troupe at step ", options.global_step, ".\n\nInputs, B examples each:\n",
+      list(signature.inputs, "INPUT"), "Outputs:\n", list(signature.outputs, "OUTPUT"),
+      options.format == ExportFormat::onnx ? onnx_use()
+                                           : torch_script_use(signature.outputs.size() == 1),
       "\n\nTriton Inference Server: the folder is a model, to be named as in config.pbtxt.\n"
       "  cp -r <this folder> <model repository>/",
       options.model_name,
-      "\n\nmodel.safetensors has the weights alone, for programs that build the model themselves.\n"
-      "signature.json says the above to programs; 1/model.pt is model.pt.\n");
+      "\n\nmodel.safetensors has the weights alone, for programs that build the model "
+      "themselves.\nsignature.json says the above to programs; 1/",
+      file, " is ", file, ".\n");
+}
+
+/// `path`: "" writes nothing.
+ModelSignature write_format(const Hooks& hooks, Replica& replica,
+                            const std::vector<NamedTensor>& examples,
+                            const ModelExportOptions& options, const std::string& path) {
+  if (options.format == ExportFormat::onnx) {
+    return write_onnx(hooks, replica, examples, options.lengths, options.global_step, path);
+  }
+  return write_torch_script(hooks, replica, examples, path);
 }
 
 }  // namespace
@@ -134,10 +168,11 @@ void write_model(const Hooks& hooks, Replica& replica, const std::vector<NamedTe
                  const ModelExportOptions& options, const std::string& directory) {
   validate(options);
   const fs::path root(directory);
+  const std::string file = file_name(options.format);
   const ModelSignature signature =
-      write_torch_script(hooks, replica, examples, (root / "model.pt").string());
+      write_format(hooks, replica, examples, options, (root / file).string());
   make_directories(root / "1");
-  link_or_copy(root / "model.pt", root / "1" / "model.pt");
+  link_or_copy(root / file, root / "1" / file);
 
   std::vector<NamedTensor> tensors = replica.parameters();
   const std::vector<NamedTensor> buffers = replica.buffers();
@@ -146,10 +181,16 @@ void write_model(const Hooks& hooks, Replica& replica, const std::vector<NamedTe
   write_file(root / "model.safetensors",
              std::string_view(reinterpret_cast<const char*>(weights.data()), weights.size()));
 
-  write_file(root / "signature.json", signature_json(signature, options.global_step));
-  write_file(root / "config.pbtxt", triton_config(options.model_name, signature));
+  write_file(root / "signature.json",
+             signature_json(signature, options.global_step, options.format));
+  write_file(root / "config.pbtxt", triton_config(options.model_name, signature, options.format));
   write_file(root / "README.txt", readme(options, signature));
   copy_assets(options, root);
+}
+
+void check_model(const Hooks& hooks, Replica& replica, const std::vector<NamedTensor>& examples,
+                 const ModelExportOptions& options) {
+  static_cast<void>(write_format(hooks, replica, examples, options, ""));
 }
 
 }  // namespace troupe

@@ -69,14 +69,14 @@ TypeName type_name(at::ScalarType dtype, const std::string& what) {
                     "convert it to a real, integer or boolean type.");
 }
 
-std::string signature_json(const ModelSignature& signature, std::int64_t global_step) {
-  const ordered_json document = {{"format", "troupe-export"},
-                                 {"version", 1},
-                                 {"method", "forward"},
-                                 {"inputs", to_json(signature.inputs)},
-                                 {"outputs", to_json(signature.outputs)},
-                                 {"default_output", signature.outputs.front().name},
-                                 {"global_step", global_step}};
+std::string signature_json(const ModelSignature& signature, std::int64_t global_step,
+                           ExportFormat format) {
+  ordered_json document = {{"format", "troupe-export"}, {"version", 1}};
+  if (format == ExportFormat::torch_script) document["method"] = "forward";
+  document["inputs"] = to_json(signature.inputs);
+  document["outputs"] = to_json(signature.outputs);
+  document["default_output"] = signature.outputs.front().name;
+  document["global_step"] = global_step;
   try {
     return document.dump(2) + "\n";
   } catch (const ordered_json::type_error&) {
@@ -86,18 +86,26 @@ std::string signature_json(const ModelSignature& signature, std::int64_t global_
 }
 
 std::vector<std::string> triton_names(const std::vector<TensorSignature>& tensors,
-                                      const std::string& fallback) {
+                                      const std::string& fallback, ExportFormat format) {
   std::vector<std::string> names;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    names.push_back(text(is_servable(tensors[i].name) ? tensors[i].name : fallback, "__", i));
+    const std::string& name = tensors[i].name;
+    names.push_back(
+        format == ExportFormat::onnx ? name : text(is_servable(name) ? name : fallback, "__", i));
   }
   return names;
 }
 
-std::string triton_config(const std::string& model_name, const ModelSignature& signature) {
-  return text("name: \"", model_name, "\"\nplatform: \"pytorch_libtorch\"\nmax_batch_size: 0\n",
-              section("input", signature.inputs, triton_names(signature.inputs, "INPUT")),
-              section("output", signature.outputs, triton_names(signature.outputs, "OUTPUT")));
+std::string triton_config(const std::string& model_name, const ModelSignature& signature,
+                          ExportFormat format) {
+  const auto described = [&](const char* kind, const std::vector<TensorSignature>& tensors,
+                             const char* fallback) {
+    return section(kind, tensors, triton_names(tensors, fallback, format));
+  };
+  return text("name: \"", model_name, "\"\nplatform: \"",
+              format == ExportFormat::onnx ? "onnxruntime_onnx" : "pytorch_libtorch",
+              "\"\nmax_batch_size: 0\n", described("input", signature.inputs, "INPUT"),
+              described("output", signature.outputs, "OUTPUT"));
 }
 
 }  // namespace troupe

@@ -14,27 +14,17 @@
 
 namespace troupe {
 
-/// Traces hooks.predict_step on `examples` (each [B, ...], B >= 2), writes the module to `path`,
-/// reads it back and compares its outputs with predict_step's at three batch sizes, 1 among them,
-/// bit for bit where possible and to 1e-6 otherwise. The module takes the inputs in order and
-/// returns the single output, or a tuple of all in order; it has the replica's names of parameters
-/// and buffers, and runs on the CPU wherever the replica is. Leaves the default generators, the
-/// replica's mode and its metrics as they were.
-/// Throws: ConfigError when the outputs do not depend on the batch size as they should (a size
-/// baked into the trace) or the model draws random numbers, and where names, types or shapes of
-/// inputs or outputs cannot be exported; EnvironmentError. Nothing is at `path` then.
-[[nodiscard]] ModelSignature write_torch_script(const Hooks& hooks, Replica& replica,
-                                                const std::vector<NamedTensor>& examples,
-                                                const std::string& path);
-
-/// What write_torch_script refuses at the first look: runs predict_step on one of `examples`.
-/// Throws: ConfigError.
-void check_predictions(const Hooks& hooks, Replica& replica,
-                       const std::vector<NamedTensor>& examples);
-
-/// Does what write_torch_script does without writing a file, so that a model that cannot be
-/// exported is known before it is trained. Throws: ConfigError as write_torch_script.
-void check_torch_script(const Hooks& hooks, Replica& replica,
-                        const std::vector<NamedTensor>& examples);
+/// Traces hooks.predict_step on `examples` (each [B, ...], B >= 2), writes the module to `path`, or
+/// to memory where that is empty, which finds the same faults; reads it back and compares its
+/// outputs with predict_step's at three batch sizes, 1 among them, bit for bit where possible and
+/// to 1e-6 otherwise. The module takes the inputs in order and returns the single output, or a
+/// tuple of all in order; it has the replica's names of parameters and buffers, and runs on the CPU
+/// wherever the replica is. Leaves the default generators, the replica's mode and its metrics as
+/// they were. Throws: ConfigError when the outputs do not depend on the batch size as they should
+/// (a size baked into the trace) or the model draws random numbers, and where names, types or
+/// shapes of inputs or outputs cannot be exported; EnvironmentError. Nothing is at `path` then.
+ModelSignature write_torch_script(const Hooks& hooks, Replica& replica,
+                                  const std::vector<NamedTensor>& examples,
+                                  const std::string& path);
 
 }  // namespace troupe

@@ -38,7 +38,8 @@ class Job final : public ExportingJob {
     summaries_.write(step, {{"loss", static_cast<float>(evaluation.at("loss"))}});
     return evaluation;
   }
-  [[nodiscard]] ModelWriter model_writer(const std::string& checkpoint) override {
+  [[nodiscard]] ModelWriter model_writer(const std::string& checkpoint,
+                                         std::optional<ExportFormat> /*format*/) override {
     return [checkpoint](const std::string& to) { std::ofstream(to + "/model.pt") << checkpoint; };
   }
 

@@ -19,7 +19,7 @@ set(allowed_servers core net tensors options data hooks distributed strategies s
 set(allowed_train core tensors summaries report options data hooks distributed strategies servers train)
 set(allowed_estimator core tensors summaries report options data hooks distributed strategies servers train estimator)
 set(allowed_launcher core summaries report net options cluster cli distributed launcher)
-set(torch_free "core|net|summaries|report|options|cluster|cli|distributed|servers/wire|estimator/roles|launcher")
+set(torch_free "core|net|summaries|report|options|cluster|cli|distributed|servers/wire|estimator/roles|estimator/export/onnx|launcher")
 set(failures "")
 
 foreach(folder IN LISTS rooms)

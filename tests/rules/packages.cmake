@@ -1,5 +1,5 @@
 # Checks that `./dev setup` installs what configuring asks for: the packages that cmake/dependencies.cmake
-# tells a user to install, and those that an engine of cmake/engines.cmake lacks, but for MPI's: which of its
+# tells a user to install, and those that an engine of cmake/engines.cmake or the export of cmake/onnx.cmake lacks, but for MPI's: which of its
 # implementations a machine has is its owner's choice.  Run: cmake -D SOURCE=<root> -P packages.cmake
 cmake_minimum_required(VERSION 3.23)
 file(READ ${SOURCE}/dev dev)
@@ -9,14 +9,15 @@ file(READ ${SOURCE}/cmake/dependencies.cmake dependencies)
 string(REGEX MATCH "TROUPE_APT_PACKAGES \"([^\"]*)\"" found "${dependencies}")
 string(REGEX REPLACE "[ \\\n]+" ";" needed "${CMAKE_MATCH_1}")
 file(STRINGS ${SOURCE}/cmake/engines.cmake lines REGEX "\\(Debian: [a-z0-9-]+\\)")
-foreach(line IN LISTS lines)
+file(STRINGS ${SOURCE}/cmake/onnx.cmake onnx REGEX "\\(Debian: [a-z0-9-]+\\)")
+foreach(line IN LISTS lines onnx)
   string(REGEX MATCH "\\(Debian: ([a-z0-9-]+)\\)" found "${line}")
   list(APPEND engines ${CMAKE_MATCH_1})
 endforeach()
 list(LENGTH engines count)
 list(REMOVE_ITEM engines libopenmpi-dev)
 list(LENGTH needed known)
-if(known LESS 5 OR count LESS 2)
+if(known LESS 5 OR count LESS 3)
   message(FATAL_ERROR "${known} packages and ${count} of engines were found: is SOURCE right?")
 endif()
 foreach(package IN LISTS needed engines)

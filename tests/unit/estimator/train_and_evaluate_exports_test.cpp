@@ -119,6 +119,21 @@ TEST_SUITE("estimator") {
       CHECK_THROWS_WITH_AS((void)troupe::train_and_evaluate(estimator, until(2), evaluation),
                            doctest::Contains("a batch size seems baked"), troupe::ConfigError);
     }
+    SUBCASE("an operator that ONNX does not cover, or a build without ONNX") {
+      class Uncovered : public TinyHooks {
+        [[nodiscard]] troupe::Predictions predict_step(troupe::Replica& replica,
+                                                       const troupe::Batch& batch) const override {
+          auto predictions = TinyHooks::predict_step(replica, batch);
+          predictions.front().second = predictions.front().second.digamma();
+          return predictions;
+        }
+      };
+      const Uncovered hooks;
+      troupe::Estimator estimator(hooks, options_in(dir / "run"));
+      evaluation.exporters = {troupe::make_onnx_exporter()};
+      CHECK_THROWS_WITH_AS((void)troupe::train_and_evaluate(estimator, until(2), evaluation),
+                           doctest::Contains("ONNX"), troupe::ConfigError);
+    }
     SUBCASE("a metric that evaluations do not have") {
       const TinyHooks hooks;
       troupe::Estimator estimator(hooks, options_in(dir / "run"));

@@ -48,7 +48,9 @@ class Job final : public ExportingJob {
     during_evaluation();
     return {std::stoll(checkpoint.substr(checkpoint.rfind('-') + 1)), {{"loss", 0.5}}};
   }
-  ModelWriter model_writer(const std::string&) override { return nullptr; }
+  ModelWriter model_writer(const std::string&, std::optional<ExportFormat>) override {
+    return nullptr;
+  }
 };
 
 std::string checkpoint(const TempDir& dir, int step, const std::string& content = "weights") {

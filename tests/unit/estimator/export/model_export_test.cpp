@@ -107,6 +107,27 @@ TEST_CASE("model_export: the folder has every file, and the model under both of 
   CHECK(has(content_of(folder + "/README.txt"), "probabilities  float32 [B, 3]"));
 }
 
+TEST_CASE("model_export: ONNX has the same files, with names as they are") {
+  if (TROUPE_HAS_ONNX == 0) {
+    MESSAGE("skipped: this build has no ONNX (Debian: libonnx-dev)");
+    return;
+  }
+  const TempDir dir;
+  ModelExportOptions options;
+  options.format = troupe::ExportFormat::onnx;
+  const std::string folder = export_to(dir, options);
+  CHECK(fs::equivalent(folder + "/model.onnx", folder + "/1/model.onnx"));
+  CHECK_FALSE(fs::exists(folder + "/model.pt"));
+  CHECK(fs::exists(folder + "/model.safetensors"));
+  CHECK(has(content_of(folder + "/README.txt"), "onnxruntime.InferenceSession"));
+  const std::string config = content_of(folder + "/config.pbtxt");
+  CHECK(has(config, "platform: \"onnxruntime_onnx\""));
+  CHECK(has(config, "name: \"probabilities\""));
+  const json signature = json::parse(content_of(folder + "/signature.json"));
+  CHECK_FALSE(signature.contains("method"));
+  CHECK(signature["inputs"][0]["shape"] == json({-1, 1, 8, 8}));
+}
+
 TEST_CASE("model_export: signature.json says what goes in and comes out") {
   const TempDir dir;
   ModelExportOptions options;
@@ -151,7 +172,7 @@ output [
   for (const std::string name : {"a b", "x__y", "x_", "\"", "a_b.c-1"}) {
     tensors.push_back({name, at::kFloat, {-1}});
   }
-  CHECK(troupe::triton_names(tensors, "INPUT") ==
+  CHECK(troupe::triton_names(tensors, "INPUT", troupe::ExportFormat::torch_script) ==
         std::vector<std::string>{"INPUT__0", "INPUT__1", "INPUT__2", "INPUT__3", "a_b.c-1__4"});
 }
 

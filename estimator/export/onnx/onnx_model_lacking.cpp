@@ -1,0 +1,13 @@
+// In place of onnx_model.cpp where the build had no ONNX library.
+#include "core/error.h"
+#include "estimator/export/onnx/onnx_model.h"
+
+namespace troupe::detail {
+
+void write_onnx_model(const TracedGraph& /*trace*/, const OnnxInterface& /*interface*/,
+                      const std::string& /*path*/) {
+  throw ConfigError("this build cannot write ONNX: " TROUPE_ONNX_LACKS ".",
+                    "install it and build again, or export with --export-format torchscript.");
+}
+
+}  // namespace troupe::detail
