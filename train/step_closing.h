@@ -25,20 +25,21 @@ namespace troupe::detail {
 /// When training ends, in epochs and in steps.
 class TrainingLimits {
  public:
-  /// Training starts after step `began_at`; `counts.updates_per_epoch` is at least 1.
+  /// Training starts after step `began_at`; `counts.updates_per_epoch` is at least 1
+  /// where it is known.
   TrainingLimits(const TrainOptions& options, std::int64_t began_at, const Pace::Counts& counts);
 
   /// Nothing is left to do.
   [[nodiscard]] bool reached(const TrainState& state) const;
   /// The step that brought `state` here was the last one.
   [[nodiscard]] bool is_last(const TrainState& state) const;
-  /// The step that training ends at, if nobody stops it.
+  /// The step that training ends at, if nobody stops it; INT64_MAX: unknown, a stream's end.
   [[nodiscard]] std::int64_t last_step() const;
   /// "max_steps 600 is reached", "the data has ended: 2 epochs, step 140 of max_steps 600".
   [[nodiscard]] std::string reason(const TrainState& state) const;
 
  private:
-  std::int64_t updates_per_epoch_;
+  std::optional<std::int64_t> updates_per_epoch_;
   std::int64_t epochs_;
   std::int64_t steps_;
   bool relative_;  // to where this run started
@@ -54,15 +55,16 @@ struct Wishes {
   int leaving = 0;               // workers whose loop has ended before training: 1 where it has
   bool save_anew = false;        // the chief is another one, and the last one may not have saved
   bool admit = false;            // workers wait to join
+  int at_end = 0;                // workers whose epoch has no further step: 1 where it has none
 };
 
 /// One small message. Collective: yes. The same answer on every worker.
 [[nodiscard]] inline Wishes agree(Strategy& strategy, const Wishes& mine) {
   const auto vote = [](bool wish) { return wish ? 1.0 : 0.0; };
-  constexpr std::size_t kSignals = 6;  // where they begin
+  constexpr std::size_t kSignals = 7;  // where they begin
   std::array<double, kSignals + kStopSignals.size()> votes = {
-      vote(mine.save),    vote(mine.stop),      vote(mine.loss_not_finite),
-      1.0 * mine.leaving, vote(mine.save_anew), vote(mine.admit)};
+      vote(mine.save),      vote(mine.stop),  vote(mine.loss_not_finite), 1.0 * mine.leaving,
+      vote(mine.save_anew), vote(mine.admit), 1.0 * mine.at_end};
   for (std::size_t i = 0; i < kStopSignals.size(); ++i)
     votes[kSignals + i] = vote(mine.signal == kStopSignals[i]);
   strategy.sum(Span<double>(votes.data(), votes.size()));
@@ -73,6 +75,7 @@ struct Wishes {
   agreed.leaving = static_cast<int>(votes[3]);
   agreed.save_anew = votes[4] > 0;
   agreed.admit = votes[5] > 0;
+  agreed.at_end = static_cast<int>(votes[6]);
   for (std::size_t i = kStopSignals.size(); i-- > 0;)
     if (votes[kSignals + i] > 0) agreed.signal = kStopSignals[i];
   return agreed;
