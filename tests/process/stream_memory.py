@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Trains on a file four times as large as the memory of the control group that all processes are in: shuffled, on 1, 2 and 3
-workers, with 1 and 4 loader threads, and killed and resumed. All must end with the same bits, and memory must stay flat.
+workers, with 1 and 4 loader threads, and killed and resumed. All must end with the same bits, and memory must stay flat: malloc may
+keep a window for each loader thread.
 Needs root, and a control group of either version; without one, memory is watched only.
 
     tests/process/stream_memory.py <build folder> [limit in MiB, 640]
@@ -97,7 +98,7 @@ try:
         ending = {key: json.loads(out.splitlines()[-1])[key] for key in KEYS}
         expected = expected or ending
         same = ending == expected
-        wrong += (not same) + (grown > 32)
+        wrong += (not same) + (grown > 32 * threads)
         print(f"{workers} workers, {threads} loader threads: {ending['parameter_hash'][:16]}, {ending['global_step']} steps, "
               f"{'the same' if same else 'DIFFERENT'}, {facts}", flush=True)
     saving = ("--model-dir", str(folder / "run"), "--save-checkpoints-steps", "500")
