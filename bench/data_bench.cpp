@@ -1,5 +1,6 @@
 // Shuffled, normalised batches of MNIST on one core: Troupe's pipeline against torch::data's MNIST
-// with Normalize and Stack, on the same files, in the same process and the same rounds.
+// with Normalize and Stack, on the same files, in the same process and the same rounds. Before
+// that, JPEGs by one loader thread and by four, on all cores.
 #include <sched.h>
 #include <torch/torch.h>
 
@@ -16,6 +17,7 @@
 #include "bench/bench_options.h"
 #include "bench/machine_facts.h"
 #include "bench/markdown_table.h"
+#include "bench/picture_passes.h"
 #include "bench/summary.h"
 #include "cli/run_main.h"
 #include "core/error.h"
@@ -204,6 +206,7 @@ int run(int argc, const char* const* argv) {
   prepare_heap(1);
   at::set_num_threads(1);
   nlohmann::ordered_json report = {{"benchmark", "data"}, {"machine", machine_facts()}};
+  report["pictures"] = measure_pictures(rounds, smoke ? 128 : 1024);
   stay_on_one_core();
   report["rounds"] = rounds;
   report["batch_size"] = kBatch;
@@ -213,7 +216,9 @@ int run(int argc, const char* const* argv) {
   std::cout << "## Shuffled, normalised 28x28 pictures in batches of " << kBatch << ", one core, "
             << rounds << " rounds\n\n"
             << machine_line(report["machine"]) << "\n\n"
-            << table(report["results"]) << std::flush;
+            << table(report["results"]) << "\n## JPEGs of 320x240 as 224x224, in batches of "
+            << kBatch << ", all cores\n\n"
+            << picture_table(report["pictures"]) << std::flush;
   if (!options.json_file.empty()) write_report(options.json_file, report);
   return 0;
 }

@@ -8,6 +8,8 @@ require_success()
 set(rates "${number} \\[${number}-${number}\\]")
 require_rows("\\| Troupe +\\| +${rates} +\\| +${number}x \\[${number}-${number}\\] \\|"
              "\\| torch::data, MNIST \\+ Normalize \\+ Stack +\\| +${rates} +\\| +- \\|")
+require_rows("\\| 1 +\\| +${rates} +\\| +- \\|"
+             "\\| 4 +\\| +${rates} +\\| +${number}x \\[${number}-${number}\\] \\|")
 require_report(data)
 require_machine()
 string(JSON rounds LENGTH "${report}" results troupe samples_per_second)

@@ -145,7 +145,7 @@ void add_checkpoints(std::vector<Flag>& flags, TrainOptions& train) {
                      {}, ""));
 }
 
-void add_data(std::vector<Flag>& flags, DataOptions& data) {
+void add_data(std::vector<Flag>& flags, DataOptions& data, LoaderOptions& loader) {
   FlagGroup list(flags, "Data");
   Flag data_dir = path("data-dir", &data.data_dir,
                        "folder of the data set; \"synthetic\": the program generates one", "DIR");
@@ -158,6 +158,11 @@ void add_data(std::vector<Flag>& flags, DataOptions& data) {
   list.add(std::move(data_dir));
   list.add(at_least(0, "train-examples", &data.train_examples,
                     "use the first N training examples only; 0: all"));
+  list.add(whole<std::int32_t>("loader-threads", &loader.threads,
+                               "threads that read examples ahead; the numbers do not depend on it",
+                               1, kMostLoaderThreads));
+  list.add_rare(whole<std::int32_t>("read-ahead", &loader.prefetch_steps,
+                                    "steps that are read ahead of training", 1, 1'000'000));
 }
 
 void add_cluster(std::vector<Flag>& flags, Settings& settings) {
@@ -283,7 +288,7 @@ std::vector<Flag> builtin_flags(Settings& settings) {
   add_training(flags, options.train);
   add_step_flags(flags, options);
   add_learning_flags(flags, options.train);
-  add_data(flags, options.data);
+  add_data(flags, options.data, options.train.loader);
   add_checkpoints(flags, options.train);
   add_evaluation_flags(flags, options.eval);
   add_early_stopping_flags(flags, options.eval);

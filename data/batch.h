@@ -58,7 +58,22 @@ struct ReplicaRange {
   [[nodiscard]] bool operator!=(const ReplicaRange& other) const { return !(*this == other); }
 };
 
-class StepSource;  // data/loader.h
+class StepSource;  // data/step_source.h
+
+/// A place in a stream (data/stream.h) from which it can be read on: everything else has none.
+struct StreamPlace {
+  std::int64_t block = 0;   // how many of the epoch's blocks lie before it
+  std::int64_t before = 0;  // and how many examples
+};
+
+/// Where reading continues: step `step` of epoch `epoch` is the next to be read. A checkpoint saves
+/// it; DistributedDataset::epoch(position) continues exactly there.
+struct DataPosition {
+  std::int64_t epoch = 0;
+  std::int64_t step = 0;  // within the epoch
+  bool at_end = false;    // the epoch has no such step: all of it was read
+  StreamPlace place{};    // at or before the step; saves reading what came before
+};
 
 /// The input of this worker's replicas in one step.
 struct DistributedBatch {
@@ -66,6 +81,8 @@ struct DistributedBatch {
   std::int64_t global_examples = 0;  // as in Batch; at least 1
   std::int64_t epoch = 0;
   std::int64_t step = 0;  // within the epoch, from 0
+  bool last = false;      // of the epoch, on all workers alike
+  StreamPlace place{};    // of a stream: at or before this step
   int first_replica = 0;  // which `replicas` are, among those of all workers
   /// Reads the step again where the worker's replicas have changed; null: made by hand.
   std::shared_ptr<const StepSource> source = nullptr;

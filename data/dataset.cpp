@@ -2,6 +2,7 @@
 
 #include <ATen/Functions.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <utility>
 
@@ -23,6 +24,10 @@ class Subset final : public Dataset {
   }
   void get_into(const at::Tensor& indices, std::vector<at::Tensor>& fields) const override {
     dataset_->get_into(indices.add(begin_), fields);
+  }
+  void draw_into(const at::Tensor& indices, const DrawPlace& place,
+                 std::vector<at::Tensor>& fields) const override {
+    dataset_->draw_into(indices.add(begin_), place, fields);
   }
 
  private:
@@ -69,6 +74,19 @@ Span<const std::int64_t> checked(const at::Tensor& indices, std::int64_t size) {
 void Dataset::get_into(const at::Tensor& indices, std::vector<at::Tensor>& fields) const {
   fields.clear();  // their memory can be had again for what is made now
   fields = get(indices);
+}
+
+void Dataset::draw_into(const at::Tensor& indices, const DrawPlace& /*place*/,
+                        std::vector<at::Tensor>& fields) const {
+  get_into(indices, fields);
+}
+
+ExampleRandom DrawPlace::random(std::int64_t i) const {
+  // Apart from EpochDraw::random, so that an order and its examples' numbers have nothing in
+  // common.
+  std::uint64_t state = ExampleRandom(seed ^ 0x6578616D706C6573u).next();
+  state = ExampleRandom(state + static_cast<std::uint64_t>(epoch)).next();
+  return ExampleRandom(ExampleRandom(state + static_cast<std::uint64_t>(first + i)).next());
 }
 
 TensorDataset::TensorDataset(std::vector<at::Tensor> fields, BatchTransform transform)
@@ -142,7 +160,8 @@ std::shared_ptr<const TensorDataset> TensorDataset::part(std::int64_t begin,
 
 std::shared_ptr<const Dataset> take(std::shared_ptr<const Dataset> dataset, std::int64_t begin,
                                     std::int64_t count) {
-  const std::int64_t size = dataset ? dataset->size() : 0;
+  std::int64_t size = dataset ? dataset->size() : 0;
+  if (size == kUnknownSize) size = INT64_MAX;
   if (!dataset || begin < 0 || count < 0 || begin > size || count > size - begin) {
     throw ConfigError(
         text("take() asks for ", count, " examples from example ", begin, " of a ",
@@ -153,6 +172,12 @@ std::shared_ptr<const Dataset> take(std::shared_ptr<const Dataset> dataset, std:
     return tensors->part(begin, count);  // saves an addition and its tensor in every batch
   }
   return std::make_shared<Subset>(std::move(dataset), begin, count);
+}
+
+std::shared_ptr<const Dataset> first_of(const std::shared_ptr<const Dataset>& dataset,
+                                        std::int64_t most) {
+  const std::int64_t size = dataset->size();
+  return take(dataset, 0, size == kUnknownSize ? 1 : std::min(size, most));
 }
 
 }  // namespace troupe

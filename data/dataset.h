@@ -13,12 +13,32 @@
 #include <vector>
 
 #include "data/gather_rows.h"
+#include "data/sampler.h"
+#include "data/split_mix.h"
 
 namespace troupe {
 
+/// Random numbers of one example in one epoch: below(n), uniform(low, high), normal(). Its next()
+/// can seed any other generator.
+using ExampleRandom = detail::SplitMix;
+
+/// Where in a training a batch is read, which is what its examples' random numbers depend on: so
+/// they are the same on any number of workers, replicas and loader threads, and in a resumed run.
+struct DrawPlace {
+  std::uint64_t seed = 0;
+  std::int64_t epoch = 0;
+  std::int64_t first = 0;  // of the batch's first example, in the epoch's order
+
+  /// Of the batch's example i. An example that an epoch reads twice has others the second time.
+  [[nodiscard]] ExampleRandom random(std::int64_t i) const;
+};
+
+/// Dataset::size() of a stream (data/stream.h), which nobody has counted.
+inline constexpr std::int64_t kUnknownSize = -1;
+
 /// Examples by index. Immutable once built.
-/// Thread: get() is called from a loader's prefetch thread, never from two threads at once for one
-/// epoch; two epochs (training and validation) may overlap, so get() must not change the object.
+/// Thread: get() is called from a loader's threads. LoaderOptions::threads above 1 call it several
+/// times at once, and so do two epochs (training and validation): get() must not change the object.
 class Dataset {
  public:
   virtual ~Dataset() = default;
@@ -35,11 +55,16 @@ class Dataset {
   /// Throws: anything; the training thread receives the exception with its type.
   [[nodiscard]] virtual std::vector<at::Tensor> get(const at::Tensor& indices) const = 0;
 
-  /// get() into `fields`: what the loader calls. Override it if a batch can be written into
-  /// existing tensors; the default calls get().
+  /// get() into `fields`. Override it if a batch can be written into existing tensors; the default
+  /// calls get().
   /// Shapes: as get()'s. On entry `fields` is empty or holds the results of an earlier call, whose
   /// values and memory are no longer needed; fields still in use are passed as undefined tensors.
   virtual void get_into(const at::Tensor& indices, std::vector<at::Tensor>& fields) const;
+
+  /// get_into() at a place of a training: what the loader calls. Override it if examples are
+  /// changed at random; the default calls get_into().
+  virtual void draw_into(const at::Tensor& indices, const DrawPlace& place,
+                         std::vector<at::Tensor>& fields) const;
 };
 
 /// Turns the gathered fields of a batch into the fields that the hooks see, in bulk.
@@ -73,16 +98,23 @@ class TensorDataset final : public Dataset {
   std::optional<ByteScale> scale_;
 };
 
-/// The `count` examples of `dataset` from `begin` on, as a data set; copies no example.
-/// Throws: ConfigError if any of them does not exist.
+/// The `count` examples of `dataset` from `begin` on, as a data set; copies no example. Of a stream
+/// they are numbered as in StreamDataset::get().
+/// Throws: ConfigError if any of them does not exist; of a stream, get() throws that.
 [[nodiscard]] std::shared_ptr<const Dataset> take(std::shared_ptr<const Dataset> dataset,
                                                   std::int64_t begin, std::int64_t count);
 
-/// The data sets of a task; null: there is none.
+/// The first examples, at most `most`; of a stream, which nobody has counted, one.
+[[nodiscard]] std::shared_ptr<const Dataset> first_of(const std::shared_ptr<const Dataset>& dataset,
+                                                      std::int64_t most);
+
+/// The data sets of a task; null: there is none. Training reads its examples in the sampler's
+/// order, validation and test in theirs.
 struct Splits {
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> validation;
   std::shared_ptr<const Dataset> test;
+  Sampler sampler = shuffled();  // of train
 };
 
 }  // namespace troupe

@@ -1,10 +1,8 @@
 #include "data/loader.h"
 
-#include <ATen/Functions.h>
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
-#include <atomic>
 #include <condition_variable>
 #include <exception>
 #include <list>
@@ -14,13 +12,12 @@
 #include <utility>
 #include <vector>
 
-#include "core/check.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "core/text.h"
 #include "core/trace.h"
 #include "data/one_compute_thread.h"
-#include "data/owned_tensor.h"
+#include "data/step_source.h"
 
 namespace troupe {
 namespace {
@@ -29,119 +26,69 @@ namespace {
 struct Reading {
   std::shared_ptr<const StepSource> source;
   ReplicaRange range;
-  std::int64_t epoch;
-  std::int64_t first_step;
+  DataPosition from;
 
-  [[nodiscard]] const ShardPlan& plan() const { return source->plan(); }
   [[nodiscard]] const LoaderOptions& options() const { return source->options(); }
 };
 
-// Steps that go from the prefetch thread to the training thread and back, without being copied.
+// Steps that go from a loader thread to the training thread and back, without being copied.
 using Steps = std::list<DistributedBatch>;
-
-void check_fields(const std::vector<at::Tensor>& fields, std::int64_t examples) {
-  if (fields.empty()) {
-    throw DataError("Dataset::get() returned no field.", "return one tensor per field.");
-  }
-  for (std::size_t i = 0; i < fields.size(); ++i) {
-    const at::Tensor& field = fields[i];
-    const bool has_examples = field.defined() && field.dim() >= 1;
-    if (has_examples && field.size(0) == examples) continue;
-    throw DataError(
-        text("Dataset::get() was asked for ", examples, " examples, field ", i,
-             " of its result has ",
-             has_examples ? text(field.size(0)) : std::string("no first dimension"), "."),
-        "return tensors [B, ...] for B indices; a batch transform must keep B too.");
-  }
-}
-
-// Gathers one step after the other, in one thread.
-class Gatherer {
- public:
-  explicit Gatherer(const Reading& reading)
-      : reading_(reading), order_(reading.plan().order(reading.epoch)) {}
-
-  /// Makes `batch`, which may be an earlier step, step `step`.
-  void gather(std::int64_t step, DistributedBatch& batch) {
-    const Traced traced("gather batch");
-    const ShardPlan& plan = reading_.plan();
-    batch.global_examples = plan.global_examples(step);
-    batch.epoch = reading_.epoch;
-    batch.step = step;
-    batch.first_replica = reading_.range.first;
-    batch.source = reading_.source;
-    batch.replicas.resize(static_cast<std::size_t>(reading_.range.count));
-    for (int i = 0; i < reading_.range.count; ++i) {
-      Share share = plan.share(step, reading_.range.first + i);
-      Batch& mine = batch.replicas[static_cast<std::size_t>(i)];
-      mine.global_examples = batch.global_examples;
-      mine.stand_in = share.count == 0;
-      // Gathered again even where replica 0 is local too: a step may change its fields in place.
-      if (mine.stand_in) share = plan.share(step, 0);
-      for (at::Tensor& field : mine.fields) {
-        if (!detail::is_ours_alone(field)) field.reset();
-      }
-      reading_.source->get_into(indices_of(share), mine.fields);
-    }
-  }
-
- private:
-  const at::Tensor& indices_of(const Share& share) {
-    const bool fits = detail::is_ours_alone(indices_) && indices_.size(0) == share.count;
-    if (!fits) indices_ = at::empty({share.count}, at::kLong);
-    std::copy_n(order_.begin() + share.offset, share.count, indices_.data_ptr<std::int64_t>());
-    return indices_;
-  }
-
-  const Reading& reading_;
-  const std::vector<std::int64_t> order_;
-  at::Tensor indices_;  // [B] of the last batch
-};
 
 void warn_of_waiting(const Reading& reading, const char* who, int waits) {
   const auto waited = std::chrono::duration<double>(reading.options().warn_after * waits).count();
-  log_warning(who, " has waited ", waited, " s for Dataset::get() in epoch ", reading.epoch,
+  log_warning(who, " has waited ", waited, " s for Dataset::get() in epoch ", reading.from.epoch,
               ". If the data set reads from a disk or the network, look there.");
 }
 
 }  // namespace
 
-// The queue between the prefetch thread and the training thread. Everything below `mutex` is
-// guarded by it, except `current`, which is the training thread's.
+// The queue between the loader threads and the training thread. Everything below `mutex` is
+// guarded by it; `current` and `expected` are the training thread's.
 struct Epoch::Reader {
   explicit Reader(Reading what)
       : reading(std::move(what)),
-        used(
-            static_cast<std::size_t>(1 + std::min<std::int64_t>(reading.options().prefetch_steps,
-                                                                reading.plan().steps_per_epoch()))),
-        thread([this] { prefetch(); }) {}
+        steps(reading.source->open(reading.from)),
+        expected(reading.from.step),
+        running(reading.options().threads) {
+    start();
+  }
   ~Reader() { stop(); }
   Reader(const Reader&) = delete;
   Reader& operator=(const Reader&) = delete;
 
   // Training thread: makes the next step the current one; false at the end.
   bool advance();
-  // Training thread: ends and joins the prefetch thread.
+  // Training thread: ends and joins the loader threads.
   void stop();
 
   const Reading reading;
-  Steps current;  // training thread's; one, or none before the first
+  const std::unique_ptr<EpochSteps> steps;  // drawn from by one thread at a time: see `drawing`
+  Steps current;                            // one, or none before the first
+  std::int64_t expected;                    // the step that follows the current one
+
+  std::mutex drawing;
+  std::int64_t next_drawn = expected;  // guarded by `drawing`, as `steps`
 
   std::mutex mutex;
   std::condition_variable changed;
-  Steps ready;               // gathered, in order
-  Steps used;                // read, or not yet anything: to be gathered into
-  std::exception_ptr error;  // what ended the prefetch thread, after the steps in `ready`
-  bool finished = false;     // the prefetch thread adds nothing more
-  bool stopped = false;      // the training thread wants nothing more
+  Steps ready;                    // gathered, in order, but some between them may still be missing
+  Steps used;                     // read: to be gathered into
+  int gathering = 0;              // steps that were drawn and are not ready
+  std::exception_ptr error;       // of the earliest step that failed
+  std::int64_t failed_step = -1;  // its number
+  int running;                    // loader threads that have not ended
+  bool stopped = false;           // nobody wants another step
 
-  std::thread thread;  // last: it uses all of the above
+  std::vector<std::thread> threads;  // last: they use all of the above
 
  private:
-  void prefetch() noexcept;
-  void prefetch_steps();
-  // Prefetch thread: waits for room and gives a step to gather into; none if nobody wants more.
+  void start();
+  void load() noexcept;
+  void load_steps(StepDraw& draw);
+  // Loader thread: draws the next step and gives one to gather into; none if nobody wants more.
+  Steps claim(StepDraw& draw);
   Steps wait_for_room();
+  [[nodiscard]] bool has_next() const { return !ready.empty() && ready.front().step == expected; }
   // Training thread, holding `lock`: waits until `done`, with a warning now and then.
   template <class Done>
   void wait(std::unique_lock<std::mutex>& lock, const char* who, Done done);
@@ -158,13 +105,15 @@ void Epoch::Reader::wait(std::unique_lock<std::mutex>& lock, const char* who, Do
 
 bool Epoch::Reader::advance() {
   std::unique_lock<std::mutex> lock(mutex);
-  wait(lock, "Training", [this] { return finished || !ready.empty(); });
-  if (ready.empty()) {
+  wait(lock, "Training",
+       [this] { return has_next() || running == 0 || (error && failed_step == expected); });
+  if (!has_next()) {
     if (error) std::rethrow_exception(error);
     return false;
   }
   used.splice(used.end(), current);
   current.splice(current.end(), ready, ready.begin());
+  ++expected;
   lock.unlock();
   changed.notify_all();
   return true;
@@ -174,72 +123,114 @@ void Epoch::Reader::stop() {
   std::unique_lock<std::mutex> lock(mutex);
   stopped = true;
   changed.notify_all();
-  wait(lock, "The end of an epoch", [this] { return finished; });
+  wait(lock, "The end of an epoch", [this] { return running == 0; });
   lock.unlock();
-  thread.join();
+  for (std::thread& thread : threads) thread.join();
 }
 
 Steps Epoch::Reader::wait_for_room() {
   std::unique_lock<std::mutex> lock(mutex);
-  const auto room = static_cast<std::size_t>(reading.options().prefetch_steps);
+  // Each thread but the first adds one: a step that it works at.
+  const int room = reading.options().prefetch_steps + reading.options().threads - 1;
   // No deadline: the training thread either takes a step or stops us, in State's destructor.
-  changed.wait(lock, [this, room] { return stopped || ready.size() < room; });
+  changed.wait(
+      lock, [this, room] { return stopped || static_cast<int>(ready.size()) + gathering < room; });
   Steps next;
   if (stopped) return next;
-  // The others are at most: the current one, and one less than there is room for.
+  ++gathering;
+  if (used.empty()) used.emplace_back();
   next.splice(next.end(), used, used.begin());
   return next;
 }
 
-void Epoch::Reader::prefetch_steps() {
-  if (reading.first_step == reading.plan().steps_per_epoch()) return;
-  name_this_thread("loader thread");
-  detail::use_one_compute_thread_here();
-  const at::NoGradGuard no_gradients;
-  Gatherer gatherer(reading);
-  for (auto step = reading.first_step; step < reading.plan().steps_per_epoch(); ++step) {
-    Steps next = wait_for_room();
-    if (next.empty()) return;
-    gatherer.gather(step, next.front());
+Steps Epoch::Reader::claim(StepDraw& draw) {
+  const std::lock_guard<std::mutex> alone(drawing);
+  Steps next = wait_for_room();
+  if (next.empty()) return next;
+  draw.step = next_drawn;  // the one that fails where this throws
+  if (steps->draw(draw)) {
+    ++next_drawn;
+  } else {
     const std::lock_guard<std::mutex> lock(mutex);
-    ready.splice(ready.end(), next);
+    --gathering;
+    next.clear();
+  }
+  return next;
+}
+
+void Epoch::Reader::load_steps(StepDraw& draw) {
+  for (;;) {
+    Steps next = claim(draw);
+    if (next.empty()) return;
+    gather(reading.source, *steps, draw, reading.from.epoch, reading.range, next.front());
+    const std::lock_guard<std::mutex> lock(mutex);
+    --gathering;
+    const auto later = std::find_if(ready.begin(), ready.end(),
+                                    [&](const auto& step) { return step.step > draw.step; });
+    ready.splice(later, next);
     changed.notify_all();
   }
 }
 
-void Epoch::Reader::prefetch() noexcept {
+void Epoch::Reader::load() noexcept {
+  StepDraw draw;
   std::exception_ptr failure;
   try {
-    prefetch_steps();
+    name_this_thread("loader thread");
+    detail::use_one_compute_thread_here();
+    const at::NoGradGuard no_gradients;
+    load_steps(draw);
   } catch (...) {
     failure = std::current_exception();
   }
   const std::lock_guard<std::mutex> lock(mutex);
-  error = std::move(failure);
-  finished = true;
+  // Steps before it are on their way; later ones are not drawn any more.
+  if (failure) stopped = true;
+  if (failure && (!error || draw.step < failed_step)) {
+    error = std::move(failure);
+    failed_step = draw.step;
+  }
+  --running;
   changed.notify_all();
+}
+
+void Epoch::Reader::start() {
+  try {
+    while (static_cast<int>(threads.size()) < reading.options().threads) {
+      threads.emplace_back([this] { load(); });
+    }
+  } catch (...) {  // the system has no more threads
+    {
+      const std::lock_guard<std::mutex> lock(mutex);
+      running -= reading.options().threads - static_cast<int>(threads.size());
+    }
+    stop();
+    throw;
+  }
 }
 
 /// One Reader after another: each reads for the replicas that the worker has at the time.
 struct Epoch::State {
   State(const Reading& what, std::shared_ptr<const ReplicaRange> replicas)
-      : range(std::move(replicas)), next_step(what.first_step), reader(std::in_place, what) {}
+      : range(std::move(replicas)), next(what.from), reader(std::in_place, what) {}
 
   // Makes the next step the current one; false at the end.
   bool advance() {
     if (*range != reader->reading.range) {
       Reading now = reader->reading;
       now.range = *range;
-      now.first_step = next_step;
+      now.from = next;
       reader.emplace(now);
     }
-    ++next_step;
-    return reader->advance();
+    if (!reader->advance()) return false;
+    const DistributedBatch& batch = reader->current.front();
+    next = {batch.epoch, batch.step + 1, batch.last, batch.place};
+    return true;
   }
 
   const std::shared_ptr<const ReplicaRange> range;
   bool begun = false;
-  std::int64_t next_step;
+  DataPosition next;
   std::optional<Reader> reader;
 };
 
@@ -272,56 +263,40 @@ DistributedDataset::DistributedDataset(std::shared_ptr<const Dataset> dataset,
                                        const ShardPlan& plan,
                                        std::shared_ptr<const ReplicaRange> range,
                                        const LoaderOptions& options)
-    : source_(std::make_shared<StepSource>(dataset, plan, options)), range_(std::move(range)) {
-  if (!dataset) {
-    throw ConfigError("A data set to be distributed is null.",
-                      "return one from Hooks::create_datasets.");
-  }
-  if (dataset->size() != examples()) {
-    throw ConfigError(
-        text("The data set has ", dataset->size(), " examples, its plan is for ", examples(), "."),
-        "make the ShardPlan from Dataset::size().");
-  }
+    : source_(make_step_source(std::move(dataset), plan, options)), range_(std::move(range)) {
   const int replicas = plan.options().replicas;
   if (range_->first < 0 || range_->count < 1 || range_->first > replicas - range_->count) {
     throw ConfigError(text("This worker is to read for ", range_->count, " replicas from replica ",
                            range_->first, " on, of ", replicas, " replicas."),
                       "give the replicas of this worker out of those of the ShardPlan.");
   }
-  if (options.prefetch_steps < 1 || options.warn_after <= std::chrono::milliseconds(0)) {
-    throw ConfigError(text("LoaderOptions has prefetch_steps ", options.prefetch_steps,
-                           " and warn_after ", options.warn_after.count(), " ms."),
-                      "give 1 step or more and a time above 0.");
+  if (options.prefetch_steps < 1 || options.threads < 1 || options.threads > kMostLoaderThreads ||
+      options.warn_after <= std::chrono::milliseconds(0)) {
+    throw ConfigError(
+        text("LoaderOptions has prefetch_steps ", options.prefetch_steps, ", threads ",
+             options.threads, " and warn_after ", options.warn_after.count(), " ms."),
+        text("give 1 step or more, 1 to ", kMostLoaderThreads, " threads and a time above 0."));
   }
 }
 
 const ShardPlan& DistributedDataset::plan() const { return source_->plan(); }
 
-Epoch DistributedDataset::epoch(std::int64_t epoch, std::int64_t first_step) const {
-  if (epoch < 0 || first_step < 0 || first_step > steps_per_epoch()) {
+std::string DistributedDataset::order_signature() const { return source_->order_signature(); }
+
+Epoch DistributedDataset::epoch(const DataPosition& position) const {
+  const auto steps = steps_per_epoch();
+  if (position.epoch < 0 || position.step < 0 || (steps && position.step > *steps)) {
     throw ConfigError(
-        text("Reading is to start at step ", first_step, " of epoch ", epoch, ", an epoch has ",
-             steps_per_epoch(), " steps."),
+        text("Reading is to start at step ", position.step, " of epoch ", position.epoch,
+             ", an epoch has ", steps ? text(*steps) : std::string("some"), " steps."),
         "resume with the --batch-size and the data set of the run that saved the position.");
   }
-  return Epoch(
-      std::make_unique<Epoch::State>(Reading{source_, *range_, epoch, first_step}, range_));
+  return Epoch(std::make_unique<Epoch::State>(Reading{source_, *range_, position}, range_));
 }
 
-void StepSource::get_into(const at::Tensor& indices, std::vector<at::Tensor>& fields) const {
-  const std::lock_guard<std::mutex> lock(in_use_);
-  dataset_->get_into(indices, fields);
-  check_fields(fields, indices.size(0));
-}
-
-DistributedBatch StepSource::read(const std::shared_ptr<const StepSource>& source,
-                                  std::int64_t epoch, std::int64_t step,
-                                  const ReplicaRange& range) {
-  const at::NoGradGuard no_gradients;
-  const Reading reading{source, range, epoch, step};
-  DistributedBatch batch;
-  Gatherer(reading).gather(step, batch);
-  return batch;
+DataPosition DistributedDataset::after(const DistributedBatch& batch) const {
+  const std::int64_t step = batch.step + 1;
+  return {batch.epoch, step, batch.last || step == steps_per_epoch(), batch.place};
 }
 
 }  // namespace troupe

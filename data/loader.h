@@ -1,45 +1,34 @@
 // DistributedDataset: a data set as the replicas of this worker read it, epoch by epoch, a few
 // steps ahead of the training thread.
 //
-// Threads: each Epoch owns one prefetch thread, which calls Dataset::get_into(), and a queue of at
-// most LoaderOptions::prefetch_steps finished steps. The Epoch itself belongs to one thread. A step
-// that was read goes back to the prefetch thread, which gathers another one into its tensors,
-// unless they are still in use: in the steady state nothing is allocated.
+// Threads: each Epoch owns LoaderOptions::threads loader threads, which call the data set, each for
+// a step of its own, and a queue of finished steps, which leave it in order: with any number of
+// threads they are the same. The Epoch itself belongs to one thread. A step that was read goes back
+// to the loader threads, which gather another one into its tensors, unless they are still in use:
+// in the steady state nothing is allocated.
 // Where a worker's replicas change while an epoch is read (elastic groups), the steps that wait are
 // dropped, and read again for those that it has now.
-// ATen runs single-threaded on the prefetch thread, so a gather does not compete with the training
+// ATen runs single-threaded on loader threads, so a gather does not compete with the training
 // thread's compute threads.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <memory>
-#include <mutex>
+#include <optional>
+#include <string>
 #include <utility>
-#include <vector>
 
 #include "data/batch.h"
 #include "data/dataset.h"
 #include "data/shard_plan.h"
+#include "options/data_options.h"
 
 namespace troupe {
 
-/// Where reading continues: step `step` of epoch `epoch` is the next to be read. A checkpoint saves
-/// these two numbers; epoch(position.epoch, position.step) continues exactly there.
-struct DataPosition {
-  std::int64_t epoch = 0;
-  std::int64_t step = 0;  // within the epoch
-};
-
-struct LoaderOptions {
-  int prefetch_steps = 2;  // finished steps that may wait for the training thread; at least 1
-  std::chrono::milliseconds warn_after{30'000};  // of waiting for Dataset::get(), repeatedly
-};
-
 /// The steps of one epoch, in order, once: for (const DistributedBatch& batch : data.epoch(e)).
-/// Destroying it before the end stops the prefetch thread after its current get() and joins it.
+/// Destroying it before the end stops the loader threads after their current get() and joins them.
 class Epoch {
  public:
   class Iterator;
@@ -104,47 +93,32 @@ class DistributedDataset {
             std::move(dataset), plan,
             std::make_shared<ReplicaRange>(ReplicaRange{first_replica, local_replicas}), options) {}
 
-  /// Of the whole data set, over all workers.
+  /// Of the whole data set, over all workers; kUnknownSize: of a stream.
   [[nodiscard]] std::int64_t examples() const { return plan().options().examples; }
-  [[nodiscard]] std::int64_t steps_per_epoch() const { return plan().steps_per_epoch(); }
+  /// Unset: of a stream, whose end is known when it is read.
+  [[nodiscard]] std::optional<std::int64_t> steps_per_epoch() const {
+    return plan().steps_per_epoch();
+  }
   /// Examples of a full step over all replicas of all workers.
   [[nodiscard]] std::int64_t global_batch_size() const { return plan().options().global_batch; }
   [[nodiscard]] const ShardPlan& plan() const;
+  /// What must be equal on all workers, and in a resumed run, for the steps to be.
+  /// Cost and throws: as ShardPlan::order_signature().
+  [[nodiscard]] std::string order_signature() const;
 
-  /// The steps of `epoch` (>= 0) from `first_step` on: exactly the tail of epoch(epoch).
-  /// Collective: no. Starts the prefetch thread; the result may outlive this object.
-  /// Throws: ConfigError if first_step is not in [0, steps_per_epoch()].
-  [[nodiscard]] Epoch epoch(std::int64_t epoch, std::int64_t first_step = 0) const;
+  /// The steps of `position`'s epoch from there on: exactly the tail of epoch(position.epoch).
+  /// Collective: no. Starts the loader threads; the result may outlive this object.
+  /// Throws: ConfigError if the epoch is below 0 or its step not in [0, steps_per_epoch()].
+  [[nodiscard]] Epoch epoch(const DataPosition& position) const;
+  [[nodiscard]] Epoch epoch(std::int64_t epoch, std::int64_t first_step = 0) const {
+    return this->epoch(DataPosition{epoch, first_step});
+  }
+  /// Where reading continues after `batch`, one of this data.
+  [[nodiscard]] DataPosition after(const DistributedBatch& batch) const;
 
  private:
   std::shared_ptr<const StepSource> source_;
   std::shared_ptr<const ReplicaRange> range_;
-};
-
-/// What the steps of a DistributedDataset are read from.  Thread rule: any thread; one at a time
-/// calls the data set.
-class StepSource {
- public:
-  StepSource(std::shared_ptr<const Dataset> dataset, const ShardPlan& plan,
-             const LoaderOptions& options)
-      : dataset_(std::move(dataset)), plan_(plan), options_(options) {}
-
-  [[nodiscard]] const ShardPlan& plan() const { return plan_; }
-  [[nodiscard]] const LoaderOptions& options() const { return options_; }
-  /// The examples at `indices` as `fields`, whose memory may be used again.
-  /// Throws: as Dataset::get(); DataError for fields of the wrong length.
-  void get_into(const at::Tensor& indices, std::vector<at::Tensor>& fields) const;
-  /// The replicas in `range` of one step of an epoch, in this thread.  Blocks and throws: as
-  /// Dataset::get(). Cost: the epoch's order is made again.
-  [[nodiscard]] static DistributedBatch read(const std::shared_ptr<const StepSource>& source,
-                                             std::int64_t epoch, std::int64_t step,
-                                             const ReplicaRange& range);
-
- private:
-  const std::shared_ptr<const Dataset> dataset_;
-  const ShardPlan plan_;
-  const LoaderOptions options_;
-  mutable std::mutex in_use_;
 };
 
 }  // namespace troupe

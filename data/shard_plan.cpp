@@ -2,79 +2,115 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <numeric>
-#include <random>
-#include <utility>
 
 #include "core/check.h"
 #include "core/error.h"
+#include "core/sha256.h"
+#include "core/span.h"
 #include "core/text.h"
-#include "data/split_mix.h"
 
 namespace troupe {
 namespace {
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
-// A bijection whose every input bit reaches every output bit.
-std::uint64_t mix(std::uint64_t x) { return detail::SplitMix(x).next(); }
-
-// Unbiased number in [0, bound). std::uniform_int_distribution would do, but each standard library
-// draws differently.
-std::uint64_t draw_below(std::uint64_t bound, std::mt19937_64& random) {
-  const std::uint64_t rejected = (0 - bound) % bound;  // 2^64 mod bound: the values too many
-  for (;;) {
-    const std::uint64_t value = random();
-    if (value >= rejected) return value % bound;
+/// An order that skips or repeats examples would train on other data than the sampler says.
+void check_order(const ShardPlan& plan, const std::vector<std::int64_t>& order) {
+  const ShardPlanOptions& options = plan.options();
+  const Sampler& sampler = options.sampler;
+  const auto fail = [&](const std::string& what) {
+    throw ConfigError(text("the sampler \"", sampler.name, "\" ", what),
+                      sampler.repeats ? "return as many numbers of examples as the sampler's draws."
+                                      : "return each number from 0 on once, or set "
+                                        "Sampler::repeats.");
+  };
+  if (static_cast<std::int64_t>(order.size()) != plan.epoch_examples()) {
+    fail(text("has returned ", order.size(), " examples for an epoch of ", plan.epoch_examples(),
+              "."));
+  }
+  std::vector<bool> seen(static_cast<std::size_t>(options.examples));
+  for (const std::int64_t example : order) {
+    if (example < 0 || example >= options.examples) {
+      fail(text("has returned example ", example, " of ", options.examples, "."));
+    }
+    const auto at = static_cast<std::size_t>(example);
+    if (!sampler.repeats && seen[at]) fail(text("has returned example ", example, " twice."));
+    seen[at] = true;
   }
 }
 
 }  // namespace
 
 ShardPlan::ShardPlan(const ShardPlanOptions& options) : options_(options) {
-  if (options.examples < 0) {
+  if (options.examples < -1) {
     throw ConfigError(text("The data set says that it has ", options.examples, " examples."),
                       "Dataset::size() must return 0 or more.");
+  }
+  const std::string& order = options.sampler.name;
+  if (is_stream() && order != shuffled().name && order != sequential().name) {
+    throw ConfigError(
+        text("the sampler \"", order, "\" is given for a stream."),
+        "leave it out: a stream is shuffled in its window. Weights and lengths need a "
+        "data set whose examples are counted.");
+  }
+  const Sampler& sampler = options.sampler;
+  if (!sampler.order || sampler.draws < 0 || (sampler.draws > 0 && !sampler.repeats)) {
+    throw ConfigError(text("the sampler \"", sampler.name, "\" has ",
+                           sampler.order ? text(sampler.draws, " draws") : "no order",
+                           sampler.repeats ? "." : ", and does not repeat examples."),
+                      "give a function, and a number of draws only where Sampler::repeats is set.");
   }
   if (options.global_batch < 1) {
     throw ConfigError(text("--batch-size is ", options.global_batch, "."),
                       "give the number of examples in a step over all replicas, 1 or more.");
   }
-  if (options.replicas < 1) {
+  if (options.replicas < 1 || options.batches < 1) {
     throw ConfigError(text("The data set is to be divided over ", options.replicas, " replicas."),
                       "ShardPlanOptions::replicas counts those of all workers, 1 or more.");
   }
 }
 
-std::int64_t ShardPlan::steps_per_epoch() const {
-  return ceil_div(options_.examples, options_.global_batch);
+std::optional<std::int64_t> ShardPlan::steps_per_epoch() const {
+  if (is_stream()) return std::nullopt;
+  return ceil_div(epoch_examples(), options_.global_batch);
 }
 
 std::int64_t ShardPlan::global_examples(std::int64_t step) const {
-  TROUPE_CHECK(step >= 0 && step < steps_per_epoch());
-  return std::min(options_.global_batch, options_.examples - step * options_.global_batch);
+  TROUPE_CHECK(step >= 0 && !is_stream() && step < *steps_per_epoch());
+  return std::min(options_.global_batch, epoch_examples() - step * options_.global_batch);
 }
 
 Share ShardPlan::share(std::int64_t step, int replica) const {
-  TROUPE_CHECK(replica >= 0 && replica < options_.replicas);
-  const std::int64_t in_step = global_examples(step);
+  Share share = share_of(global_examples(step), replica);
+  share.offset += step * options_.global_batch;
+  return share;
+}
+
+Share ShardPlan::share_of(std::int64_t in_step, int replica) const {
+  TROUPE_CHECK(replica >= 0 && replica < options_.replicas && in_step > 0);
   const std::int64_t chunk = ceil_div(in_step, options_.replicas);
   // A chunk is at most in_step, but chunk * replica may lie beyond what 64 bits hold.
   const std::int64_t chunks_before = std::min<std::int64_t>(replica, ceil_div(in_step, chunk));
   const std::int64_t begin = std::min(chunks_before * chunk, in_step);
-  return {step * options_.global_batch + begin, std::min(chunk, in_step - begin)};
+  return {begin, std::min(chunk, in_step - begin)};
 }
 
 std::vector<std::int64_t> ShardPlan::order(std::int64_t epoch) const {
-  TROUPE_CHECK(epoch >= 0);
-  std::vector<std::int64_t> order(static_cast<std::size_t>(options_.examples));
-  std::iota(order.begin(), order.end(), std::int64_t{0});
-  if (options_.shuffle == Shuffle::no) return order;
-  std::mt19937_64 random(mix(mix(options_.seed) + static_cast<std::uint64_t>(epoch)));
-  for (std::size_t i = order.size(); i > 1; --i) {
-    std::swap(order[i - 1], order[static_cast<std::size_t>(draw_below(i, random))]);
-  }
+  TROUPE_CHECK(epoch >= 0 && !is_stream());
+  const Sampler& sampler = options_.sampler;
+  auto order = sampler.order(
+      {options_.examples, options_.global_batch / options_.batches, options_.seed, epoch});
+  if (!sampler.argument_alone) check_order(*this, order);
   return order;
+}
+
+std::string ShardPlan::order_signature() const {
+  const Sampler& sampler = options_.sampler;
+  if (sampler.argument_alone) return sampler.name;
+  const std::vector<std::int64_t> first = order(0);
+  Sha256 digest;
+  digest.update(as_bytes(Span<const std::int64_t>(first.data(), first.size())));
+  return text(sampler.name, " ", digest.hex().substr(0, 16));
 }
 
 }  // namespace troupe

@@ -14,7 +14,13 @@ namespace troupe::detail {
 /// Source: Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators".
 class SplitMix {
  public:
+  using result_type = std::uint64_t;  // a UniformRandomBitGenerator of the standard library
+  static constexpr result_type min() { return 0; }
+  static constexpr result_type max() { return UINT64_MAX; }
+
   explicit SplitMix(std::uint64_t seed) : state_(seed) {}
+
+  result_type operator()() { return next(); }
 
   std::uint64_t next() {
     std::uint64_t x = state_ += 0x9E3779B97F4A7C15u;

@@ -43,7 +43,7 @@ std::string describe(const Batch& batch) {
 /// The first batch of a split; null where there is none.
 std::shared_ptr<const Dataset> first_batch(const std::shared_ptr<const Dataset>& split,
                                            std::int64_t batch) {
-  return split == nullptr ? nullptr : take(split, 0, std::min(split->size(), batch));
+  return split == nullptr ? nullptr : first_of(split, batch);
 }
 
 /// Parameters that an optimiser has, and that the step gave no gradient.
@@ -129,18 +129,25 @@ void DryRun::make_data() {
   splits_ = hooks_.create_datasets();
   data_ = strategy_->distribute(splits_, train().batches());
   if (!data_.train) return;  // check_training refuses it
-  const auto count = [](const auto& data) { return data ? data->examples() : 0; };
+  const std::string unknown = "an unknown number of";
+  const auto count = [&](const auto& data) {
+    const std::int64_t examples = data ? data->examples() : 0;
+    return examples == kUnknownSize ? unknown : text(examples);
+  };
+  const auto steps = data_.train->steps_per_epoch();
+  const Sampler& sampler = data_.train->plan().options().sampler;
   say("create_datasets: ", count(data_.train), " training examples, ",
-      data_.train->steps_per_epoch(), " steps of ", train().batch_size, " an epoch; ",
+      steps ? text(*steps) : unknown, " steps of ", train().batch_size, " an epoch, ", sampler.name,
+      sampler.repeats ? " (an example may be read several times or never); " : "; ",
       count(data_.validation), " to validate, ", count(data_.test), " to test with");
-  if (data_.train->examples() < train().batch_size && strategy_->is_chief()) {
+  if (steps && data_.train->examples() < train().batch_size && strategy_->is_chief()) {
     log_warning("--batch-size is ", train().batch_size, ", more than there are training examples");
   }
 }
 
 void DryRun::resume() {
   const Pace::Counts counts = strategy_->pace().counts(*data_.train);
-  identity_ = {data_.train->examples(), train().batch_size, train().seed, counts.updates_per_step};
+  identity_ = identity_of(*data_.train, train(), counts.updates_per_step);
   // As a TrainingRun does before it restores.
   if (is_scheduled(train().schedule)) detail::remember_rates(state_);
   keep_averages(state_, train().ema_decay);

@@ -207,10 +207,10 @@ History Estimator::train_together(const TrainOptions& options, const TrainSpec& 
   TrainState state = strategy_->create_state(*training_hooks_, options.seed);
   // Validation in training is the schedule's; every other one looks at checkpoints.
   const bool plateau = options.schedule.kind == Schedule::plateau;
-  const DistributedSplits data =
-      strategy_->distribute({spec.input ? spec.input() : splits().train,
-                             plateau ? splits().validation : nullptr, nullptr},
-                            {options.batch_size, options.seed});
+  const DistributedSplits data = strategy_->distribute(
+      {spec.input ? spec.input() : splits().train, plateau ? splits().validation : nullptr, nullptr,
+       spec.input ? shuffled() : splits().sampler},
+      options.batches());
   History history =
       troupe::train(*strategy_, *training_hooks_, state, data, options, spec.companions);
   summarize(*strategy_, state, history, std::nullopt, options);
@@ -262,7 +262,8 @@ Evaluation Estimator::evaluate(const EvaluateCall& call) {
   const SteadyClock clock;
   const auto start = clock.now();
   Evaluation evaluation = detail::run_evaluation(
-      *hooks_, model.replica(), detail::in_order(input, batch, "evaluate on"), pass);
+      *hooks_, model.replica(),
+      detail::in_order(input, batch, options_.train.loader, "evaluate on"), pass);
   log_info("evaluation (", Seconds(clock.now() - start).count(), " sec): ", to_line(evaluation));
   write_summary(call.name, evaluation, checkpoint);
   return evaluation;
@@ -288,8 +289,8 @@ PredictionStream Estimator::predict(const PredictCall& call) {
   auto model = make_model(hooks_, options_, checkpoint);
   std::shared_ptr<const Dataset> input = call.input ? call.input() : splits().test;
   if (!call.input && !input) input = splits().validation;
-  const auto data =
-      detail::in_order(input, call.batch_size.value_or(options_.train.batch_size), "predict on");
+  const auto data = detail::in_order(input, call.batch_size.value_or(options_.train.batch_size),
+                                     options_.train.loader, "predict on");
   const auto one = input->get(torch::zeros({1}, torch::kInt64));
   const std::size_t features = detail::feature_names(options_.feature_names, one.size()).size();
   return PredictionStream(hooks_, std::move(model), data, {call.keys, call.per, features});
@@ -313,9 +314,9 @@ Evaluation Estimator::evaluate_two() {
   detail::EvaluationPass pass;
   if (!splits().validation && splits().test) pass.phase = Phase::test;
   const auto& data = example_split(splits());
-  const auto two = data ? take(data, 0, std::min<std::int64_t>(data->size(), 2)) : data;
+  const auto two = data ? first_of(data, 2) : data;
   return detail::run_evaluation(*hooks_, evaluation_model("").replica(),
-                                detail::in_order(two, 2, "evaluate on"), pass);
+                                detail::in_order(two, 2, {}, "evaluate on"), pass);
 }
 
 void Estimator::check_exportable(const Exporters& exporters) {

@@ -130,7 +130,9 @@ Evaluation run_evaluation(const Hooks& hooks, Replica& replica, const Distribute
     meter.add({result}, batch.global_examples);
     const StepReport report{run.batches, 0, batch.global_examples, batches.last()};
     for (const auto& action : pass.actions) action->after_step(report, run);
-    if (pass.steps) log_progress(run.batches, std::min(*pass.steps, data.steps_per_epoch()));
+    if (pass.steps)
+      log_progress(run.batches,
+                   std::min(*pass.steps, data.steps_per_epoch().value_or(*pass.steps)));
     if (run.stopped || run.batches == pass.steps) break;
   }
   for (const auto& action : pass.actions) action->end(run);
@@ -140,13 +142,13 @@ Evaluation run_evaluation(const Hooks& hooks, Replica& replica, const Distribute
 }
 
 DistributedDataset in_order(const std::shared_ptr<const Dataset>& dataset, std::int64_t batch_size,
-                            const char* what) {
+                            const LoaderOptions& loader, const char* what) {
   if (!dataset || dataset->size() == 0) {
     throw ConfigError(std::string("there is no data to ") + what + ".",
                       "return a validation or test split from create_datasets, or give an input.");
   }
-  const ShardPlan plan({dataset->size(), batch_size, 1, 0, Shuffle::no});
-  return DistributedDataset(dataset, plan, 0, 1);
+  const ShardPlan plan({dataset->size(), batch_size, 1, 0, sequential()});
+  return DistributedDataset(dataset, plan, 0, 1, loader);
 }
 
 }  // namespace troupe::detail

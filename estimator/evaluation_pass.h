@@ -31,6 +31,7 @@ struct EvaluationPass {
 
 /// All examples in their order, for one replica. Throws: ConfigError if there are none.
 [[nodiscard]] DistributedDataset in_order(const std::shared_ptr<const Dataset>& dataset,
-                                          std::int64_t batch_size, const char* what);
+                                          std::int64_t batch_size, const LoaderOptions& loader,
+                                          const char* what);
 
 }  // namespace troupe::detail

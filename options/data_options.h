@@ -2,14 +2,27 @@
 // of LibTorch.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 
 namespace troupe {
 
+inline constexpr int kMostLoaderThreads = 256;
+
+/// How examples are read ahead of the steps that use them. The numbers do not depend on it.
+struct LoaderOptions {
+  int prefetch_steps = 2;  // finished steps that may wait for the training thread; at least 1
+  std::chrono::milliseconds warn_after{30'000};  // of waiting for Dataset::get(), repeatedly
+  /// That read, each a step of its own, 1 to kMostLoaderThreads. Several call the data set at the
+  /// same time.
+  int threads = 1;
+};
+
 struct BatchPlan {
   std::int64_t global_batch = 64;  // examples per step over all replicas
   std::uint64_t seed = 1;          // for the order of the training examples
+  LoaderOptions loader{};
 };
 
 struct DataOptions {

@@ -90,6 +90,7 @@ struct TrainOptions {
   std::optional<std::int64_t> max_steps;  // absolute; the limit reached first applies
   std::optional<std::int64_t> steps;      // this many more; not together with max_steps
   std::int64_t batch_size = 64;           // the global batch: all replicas' examples in a step
+  LoaderOptions loader{};
   double learning_rate = 0.03;
   double momentum = 0.9;
   double weight_decay = 0;
@@ -114,7 +115,7 @@ struct TrainOptions {
   std::int64_t profile_steps = 0;  // steps of the run's start to be recorded as a timeline; 0: none
 
   /// For Strategy::distribute.
-  [[nodiscard]] BatchPlan batches() const { return {batch_size, seed}; }
+  [[nodiscard]] BatchPlan batches() const { return {batch_size, seed, loader}; }
   /// Throws: ConfigError naming the field and its limits.
   void validate() const;
 };

@@ -59,7 +59,7 @@ void add_pace(MetricsText& out, const Progress& now) {
   out.metric("troupe_step", "gauge", "Optimiser updates so far, over the whole training.")
       .sample(real(now.step));
   out.metric("troupe_last_step", "gauge",
-             "The step that training ends at, if nothing ends it before.")
+             "The step that training ends at, if nothing ends it before; 0: unknown.")
       .sample(real(now.total_steps));
   out.metric("troupe_epoch", "gauge", "The pass over the training examples under way, from 0.")
       .sample(real(now.epoch));

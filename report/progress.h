@@ -23,9 +23,9 @@ struct Progress {
 
   int rank = 0;  // of the worker
   Activity activity = Activity::starting;
-  std::int64_t step = 0;        // optimiser updates so far, over the whole training
-  std::int64_t first_step = 0;  // where this process started: 0, or where it resumed
-  std::int64_t total_steps = 0;
+  std::int64_t step = 0;           // optimiser updates so far, over the whole training
+  std::int64_t first_step = 0;     // where this process started: 0, or where it resumed
+  std::int64_t total_steps = 0;    // 0: unknown until a stream ends
   std::int64_t epoch = 0;          // from 0
   double steps_per_second = 0;     // over the last seconds
   double examples_per_second = 0;  // over all workers

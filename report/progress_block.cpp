@@ -97,7 +97,10 @@ std::string fitted(std::vector<Field> fields, const BlockStyle& style) {
 }
 
 std::string bar_line(const Progress& progress, const BlockStyle& style) {
-  if (progress.total_steps <= 0) return "";
+  if (progress.total_steps <= 0) {
+    if (progress.step <= 0) return "";
+    return fitted({{text("step ", progress.step, ", epoch ", progress.epoch + 1)}}, style);
+  }
   const std::int64_t step = std::min(progress.step, progress.total_steps);
   const double share = static_cast<double>(step) / static_cast<double>(progress.total_steps);
   const double left = static_cast<double>(progress.total_steps - step) / progress.steps_per_second;

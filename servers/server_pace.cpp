@@ -71,7 +71,13 @@ void ServerPace::close() {
 Pace::Counts ServerPace::counts(const DistributedDataset& train) const {
   const int workers = options_.cluster.world_size();
   const int local = options_.local_replicas();
-  const std::int64_t steps = train.steps_per_epoch();
+  if (!train.steps_per_epoch()) {
+    throw ConfigError(
+        "training on a stream with parameter servers: they count the steps of an "
+        "epoch, which are unknown until it ends.",
+        "use --strategy multi-worker, or a data set whose size is known.");
+  }
+  const std::int64_t steps = *train.steps_per_epoch();
   if (synchronous() || workers == 1 || steps == 0) return {1, steps, false};
   std::int64_t in_last = 0;  // workers that the last step has examples for
   for (int worker = 0; worker < workers; ++worker) {
@@ -182,10 +188,10 @@ void ServerPace::keep_rates(Replica& replica) const {
 
 DataPosition ServerPace::place_at(std::int64_t updates, const DistributedDataset& train) const {
   const Counts each = counts(train);
-  const std::int64_t epoch = updates / each.updates_per_epoch;
-  const std::int64_t within = updates % each.updates_per_epoch;
+  const std::int64_t epoch = updates / *each.updates_per_epoch;
+  const std::int64_t within = updates % *each.updates_per_epoch;
   // The end of an epoch is its last place, not the next one's first.
-  if (updates > 0 && within == 0) return {epoch - 1, train.steps_per_epoch()};
+  if (updates > 0 && within == 0) return {epoch - 1, *train.steps_per_epoch(), true};
   return {epoch, within / each.updates_per_step};
 }
 

@@ -10,6 +10,7 @@
 #include "core/log.h"
 #include "core/sha256.h"
 #include "core/text.h"
+#include "data/step_source.h"
 #include "distributed/elastic/elastic_group.h"
 #include "distributed/elastic/round_line.h"
 #include "strategies/device.h"
@@ -71,6 +72,7 @@ std::string examples_of(const DistributedBatch& batch, const TreeCut::Node& node
   constexpr std::size_t kMost = 64;  // in a message
   if (!batch.source) return "";
   const ShardPlan& plan = batch.source->plan();
+  if (plan.is_stream()) return "";
   const std::vector<std::int64_t> order = plan.order(batch.epoch);
   std::string numbers;
   std::size_t count = 0;
@@ -303,7 +305,7 @@ class MultiWorker final : public Strategy {
           "a batch that was made by hand has not the virtual replicas of this worker.",
           "in an elastic group, give the strategy batches of a DistributedDataset.");
     }
-    const DistributedBatch again = StepSource::read(batch.source, batch.epoch, batch.step, mine);
+    const DistributedBatch again = read_again(batch, mine);
     return replicas_.run(step, state, again, phase);
   }
 

@@ -24,9 +24,10 @@ class Pace {
   /// on all workers, knowing the last step before the first.
   enum class Need { every_update, shared_validation, last_step };
   struct Counts {
-    std::int64_t updates_per_step = 1;   // of the training data's plan
-    std::int64_t updates_per_epoch = 0;  // in which all together read every example once
-    bool ends_by_place = true;           // the place in the data is the same everywhere
+    std::int64_t updates_per_step = 1;  // of the training data's plan
+    /// In which all together read an epoch once; unset: a stream's, which ends by place.
+    std::optional<std::int64_t> updates_per_epoch;
+    bool ends_by_place = true;  // the place in the data is the same everywhere
   };
 
   /// `workers` take each step together.

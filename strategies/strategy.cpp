@@ -20,6 +20,35 @@ std::string sizes_of(const Splits& splits) {
   return text(size_of(splits.train), " ", size_of(splits.validation), " ", size_of(splits.test));
 }
 
+/// Throws: ConfigError on all workers if they would read other examples.
+void check_alike(Strategy& strategy, const Splits& splits, const DistributedSplits& data) {
+  const std::string sizes = sizes_of(splits);
+  const std::string order = data.train ? data.train->order_signature() : "";
+  const std::vector<std::string> all = strategy.gather(sizes + "\n" + order);
+  const auto part = [&](std::size_t rank, bool second) {
+    const std::size_t end = all[rank].find('\n');
+    return second ? all[rank].substr(end + 1) : all[rank].substr(0, end);
+  };
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    if (part(rank, false) != part(0, false)) {
+      detail::fail_alike(
+          strategy,
+          ConfigError(text("rank ", rank, " has ", part(rank, false),
+                           " training, validation and test examples, the chief ", part(0, false),
+                           " (-1: none)."),
+                      "give every worker the same data: compare --data-dir on both machines."));
+    }
+    if (part(rank, true) != part(0, true)) {
+      detail::fail_alike(
+          strategy,
+          ConfigError(text("rank ", rank, " reads the training examples in the order of \"",
+                           part(rank, true), "\", the chief in that of \"", part(0, true), "\"."),
+                      "make the sampler alike on every worker: from the same weights or lengths, "
+                      "in the same order."));
+    }
+  }
+}
+
 const char* const kFix = "return losses of the same names on every replica in every step.";
 
 std::string names_of(const LossValues& values) {
@@ -58,37 +87,32 @@ void Strategy::stand(const Standing& standing) {
 }
 
 DistributedSplits Strategy::distribute(const Splits& splits, const BatchPlan& plan) {
-  const std::vector<std::string> sizes = gather(sizes_of(splits));
-  for (std::size_t rank = 1; rank < sizes.size(); ++rank) {
-    if (sizes[rank] == sizes[0]) continue;
-    detail::fail_alike(
-        *this,
-        ConfigError(
-            text("rank ", rank, " has ", sizes[rank],
-                 " training, validation and test examples, the chief ", sizes[0], " (-1: none)."),
-            "give every worker the same data: compare --data-dir on both machines."));
-  }
-  const auto share = [&](const std::shared_ptr<const Dataset>& dataset, std::int64_t batch,
-                         int workers, Shuffle shuffle) {
+  const auto share = [&](const std::shared_ptr<const Dataset>& dataset, std::int64_t batches,
+                         int workers, const Sampler& sampler) {
     std::optional<DistributedDataset> data;
     if (dataset == nullptr) return data;
-    if (virtual_replicas() > 0) {
-      const ShardPlan plan_of_all({dataset->size(), batch, virtual_replicas(), plan.seed, shuffle});
-      data.emplace(dataset, plan_of_all, hosted_);
-      return data;
-    }
-    const int local = local_replicas();
-    const ShardPlan shards({dataset->size(), batch, workers * local, plan.seed, shuffle});
-    data.emplace(dataset, shards, workers == 1 ? 0 : rank() * local, local);
+    const bool is_virtual = virtual_replicas() > 0;
+    const int replicas = is_virtual ? virtual_replicas() : workers * local_replicas();
+    const ShardPlan shards(
+        {dataset->size(), plan.global_batch * batches, replicas, plan.seed, sampler, batches});
+    const int first = workers == 1 ? 0 : rank() * local_replicas();
+    data.emplace(dataset, shards,
+                 is_virtual ? hosted_
+                            : std::make_shared<ReplicaRange>(ReplicaRange{first, local_replicas()}),
+                 plan.loader);
     return data;
   };
-  // Where replicas make updates apart, a step of the plan is one batch for each worker, which takes
-  // it in its own time. Who coordinates alone evaluates alone.
-  const int batches = world_size() * local_replicas() / replicas_in_sync();
-  const int voices = pace().voices();
-  return {share(splits.train, plan.global_batch * batches, world_size(), Shuffle::yes),
-          share(splits.validation, plan.global_batch, voices, Shuffle::no),
-          share(splits.test, plan.global_batch, voices, Shuffle::no)};
+  return detail::sharing_failure(*this, [&] {
+    // Where replicas make updates apart, a step of the plan is one batch for each worker, which
+    // takes it in its own time. Who coordinates alone evaluates alone.
+    const int batches = world_size() * local_replicas() / replicas_in_sync();
+    const int voices = pace().voices();
+    DistributedSplits data = {share(splits.train, batches, world_size(), splits.sampler),
+                              share(splits.validation, 1, voices, sequential()),
+                              share(splits.test, 1, voices, sequential())};
+    check_alike(*this, splits, data);
+    return data;
+  });
 }
 
 void Strategy::synchronize_buffers(TrainState& state) {

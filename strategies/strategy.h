@@ -38,8 +38,8 @@ class ElasticGroup;
 /// A step for one replica: Hooks::train_step or the user's own.
 using Step = std::function<StepResult(Replica&, const Batch&)>;
 
-/// The task's data as this worker's replicas read it; unset: the task has none. Training data is
-/// shuffled every epoch, but the others keep their order.
+/// The task's data as this worker's replicas read it; unset: the task has none. Training data is in
+/// the order of Splits::sampler, but the others keep theirs.
 struct DistributedSplits {
   std::optional<DistributedDataset> train;
   std::optional<DistributedDataset> validation;
@@ -83,7 +83,8 @@ class Strategy {
   [[nodiscard]] virtual TrainState create_state(const Hooks& hooks, std::uint64_t seed) = 0;
 
   /// Gives every replica its share of each split.
-  /// Collective: yes.  Throws: ConfigError if workers see data sets of different sizes.
+  /// Collective: yes.  Throws: ConfigError if workers see data sets of different sizes, or would
+  /// read the training examples in different orders; what the sampler throws.
   [[nodiscard]] virtual DistributedSplits distribute(const Splits& splits, const BatchPlan& plan);
 
   /// Runs `step` once per replica of this worker, in the phase's mode; returns one result per

@@ -43,7 +43,7 @@ void EpochReports::close(Extent unless_complete) {
 
 bool EpochReports::is_complete() const {
   if (stage_ == Stage::closed) return extent_ == Extent::complete;
-  return stage_ == Stage::open && state_.position.step == steps_;
+  return stage_ == Stage::open && state_.position.at_end;
 }
 
 const Report* EpochReports::validation() const {

@@ -19,9 +19,9 @@ class EpochReports {
     complete,  // every step
   };
 
-  /// `strategy`, `state` and `clock` outlive this object; `steps` are in an epoch.
-  EpochReports(Strategy& strategy, TrainState& state, const Clock& clock, std::int64_t steps)
-      : strategy_(strategy), state_(state), clock_(clock), steps_(steps) {}
+  /// `strategy`, `state` and `clock` outlive this object.
+  EpochReports(Strategy& strategy, TrainState& state, const Clock& clock)
+      : strategy_(strategy), state_(state), clock_(clock) {}
 
   /// From here on the epoch's time counts. Its sums may have begun before: in the state.
   void begin(std::int64_t epoch);
@@ -49,7 +49,6 @@ class EpochReports {
   Strategy& strategy_;
   TrainState& state_;
   const Clock& clock_;
-  const std::int64_t steps_;
   Stage stage_ = Stage::none;
   Extent extent_ = Extent::part;  // where it is closed
   std::int64_t epoch_ = 0;

@@ -49,7 +49,7 @@ std::vector<Predictions> predict(const Hooks& hooks, TrainState& state,
   Replica& replica = *state.replicas.front();
   const auto examples = dataset->size();
   const DistributedDataset data(std::move(dataset),
-                                ShardPlan({examples, batch_size, 1, 0, Shuffle::no}), 0, 1);
+                                ShardPlan({examples, batch_size, 1, 0, sequential()}), 0, 1);
   const AveragesInUse averages(state);
   std::vector<Predictions> all;
   for (const DistributedBatch& batch : data.epoch(0)) {

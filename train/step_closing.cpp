@@ -33,6 +33,17 @@ void check_all_leave(Strategy& strategy, int leaving) {
       "what one alone wants is run.stop().");
 }
 
+/// Streams are read by each worker for itself: one that ends earlier is another one.
+void check_all_end(Strategy& strategy, int at_end) {
+  const int workers = strategy.pace().voices();
+  if (at_end == 0 || at_end == workers) return;
+  throw DesyncError(
+      text("the epoch ends here on ", at_end, " of ", workers,
+           " workers, and the others continue."),
+      "give every worker the same stream: the same files, and blocks that depend on their number "
+      "alone.");
+}
+
 }  // namespace
 
 TrainingLimits::TrainingLimits(const TrainOptions& options, std::int64_t began_at,
@@ -50,13 +61,13 @@ bool TrainingLimits::reached(const TrainState& state) const {
 
 bool TrainingLimits::is_last(const TrainState& state) const {
   if (!ends_by_place_) return reached(state);
-  const bool epoch_done = state.position.step == updates_per_epoch_;
-  return state.step >= steps_ || (epoch_done && state.position.epoch + 1 >= epochs_);
+  return state.step >= steps_ || (state.position.at_end && state.position.epoch + 1 >= epochs_);
 }
 
 std::int64_t TrainingLimits::last_step() const {
-  return epochs_ > steps_ / updates_per_epoch_ ? steps_
-                                               : std::min(steps_, epochs_ * updates_per_epoch_);
+  if (!updates_per_epoch_) return steps_;
+  return epochs_ > steps_ / *updates_per_epoch_ ? steps_
+                                                : std::min(steps_, epochs_ * *updates_per_epoch_);
 }
 
 std::string TrainingLimits::reason(const TrainState& state) const {
@@ -128,6 +139,7 @@ Wishes StepClosing::wishes(const Boundary& at) {
   mine.leaving = at.leaving ? 1 : 0;
   mine.save_anew = checkpoints_ && checkpoints_->has_lost_chief();
   mine.admit = admission_.is_wished();
+  mine.at_end = at.after_step && state_.position.at_end ? 1 : 0;
   return mine;
 }
 
@@ -144,6 +156,7 @@ void StepClosing::close(const Boundary& at) {
 
 void StepClosing::carry_out(const Boundary& at, const Wishes& agreed) {
   check_all_leave(strategy_, agreed.leaving);
+  check_all_end(strategy_, agreed.at_end);
   if (agreed.save_anew && checkpoints_) checkpoints_->take_over(std::nullopt);
   left_ = at.leaving;
   loss_not_finite_ = save_wished_ = false;

@@ -10,7 +10,7 @@ namespace troupe::detail {
 namespace {
 
 void check_length(const DistributedSplits& data, const TrainOptions& options) {
-  if (!data.train || data.train->steps_per_epoch() == 0) {
+  if (!data.train || data.train->steps_per_epoch() == std::int64_t{0}) {
     throw ConfigError("there is no training data.",
                       "return a training split with examples from create_datasets.");
   }

@@ -166,7 +166,7 @@ TrainingRun::Impl::Impl(Strategy& strategy, const Hooks& hooks, TrainState& stat
       callbacks_(strategy, options_, std::move(callbacks.actions)),
       record_(strategy, options_),
       closing_(strategy, state, options_),
-      reports_(strategy, state, clock_, data.train->steps_per_epoch()) {
+      reports_(strategy, state, clock_) {
   // Before a checkpoint is restored: the rates are create_model's still, and whether averages are
   // kept decides what is taken out of it.
   const RateFactor& factor = callbacks.rate_factor;
@@ -179,10 +179,9 @@ TrainingRun::Impl::Impl(Strategy& strategy, const Hooks& hooks, TrainState& stat
 
   Pace& pace = strategy.pace();
   const Pace::Counts counts = pace.counts(*data_.train);
-  closing_.open(
-      {data_.train->examples(), options_.batch_size, options_.seed, counts.updates_per_step},
-      clock_, std::move(callbacks.listeners),
-      [this](std::int64_t step, double seconds) { record_.saved(step, seconds); });
+  closing_.open(identity_of(*data_.train, options_, counts.updates_per_step), clock_,
+                std::move(callbacks.listeners),
+                [this](std::int64_t step, double seconds) { record_.saved(step, seconds); });
   limits_.emplace(options_, closing_.admission().began_at(), counts);
   if (factor) {
     schedule_.emplace(factor, state_);
@@ -200,6 +199,7 @@ TrainingRun::Impl::Impl(Strategy& strategy, const Hooks& hooks, TrainState& stat
   }
   const bool reached = pace.coordinates() && limits_->reached(state_);
   pace.start(state_, *data_.train, limits_->last_step());
+  if (state_.position.step == data_.train->steps_per_epoch()) state_.position.at_end = true;
   // Synchronous training that diverges does so on one device, too, where nobody judges it either.
   const bool asynchronous = counts.updates_per_step > 1;
   if (asynchronous && pace.coordinates() && state_.step == 0) closing_.watch_losses();
@@ -238,7 +238,7 @@ TrainingEpoch* TrainingRun::Impl::next() {
     leave_epoch();
     if (closing_.is_over()) return nullptr;
     reports_.begin(state_.position.epoch);
-    reader_.open(data_.train->epoch(state_.position.epoch, state_.position.step));
+    reader_.open(data_.train->epoch(state_.position));
     return &reader_;
   });
 }
@@ -251,7 +251,7 @@ const DistributedBatch* TrainingRun::Impl::next_batch() {
     const DistributedBatch* const batch = reader_.read();
     if (batch == nullptr) break;
     if (strategy_.pace().examples_of(*batch)) return batch;
-    state_.position = {batch->epoch, batch->step + 1};  // it is another worker's
+    state_.position = data_.train->after(*batch);  // it is another worker's
   }
   reader_.close();
   reports_.close(closing_.is_over() ? Extent::part : Extent::complete);
@@ -276,7 +276,7 @@ bool TrainingRun::Impl::step(const DistributedBatch& batch, const Step& step) {
   Pace& pace = strategy_.pace();
   const auto examples = pace.examples_of(batch);
   if (!examples) {  // another worker's: only a loop over the data itself has them
-    state_.position = {batch.epoch, batch.step + 1};
+    state_.position = data_.train->after(batch);
     return false;
   }
   const auto number = pace.next_step(state_);
@@ -298,7 +298,7 @@ bool TrainingRun::Impl::step(const DistributedBatch& batch, const Step& step) {
   detail::check_step(state_, results, /*is_first=*/state_.step == 0);
   update_averages(state_);
   state_.step = *number;
-  state_.position = {batch.epoch, batch.step + 1};
+  state_.position = data_.train->after(batch);
   reports_.add(results, *examples);
   closing_.take(results);
   StepReport report{*number, batch.epoch, *examples, {}};

@@ -20,6 +20,7 @@ struct Wishes {
   int leaving = 0;               // workers whose loop has ended before training: 1 where it has
   bool save_anew = false;        // the chief is another one, and the last one may not have saved
   bool admit = false;            // workers wait to join
+  int at_end = 0;                // workers whose epoch has no further step: 1 where it has none
   int quitting = 0;              // workers that leave the others, which go on: 1 of one
   int voters = 1;                // workers that agreed
   bool too_few = false;          // workers are left
@@ -43,6 +44,7 @@ struct Wishes {
   agreed.leaving = static_cast<int>(votes[3]);
   agreed.save_anew = votes[4] > 0;
   agreed.admit = votes[5] > 0;
+  agreed.at_end = static_cast<int>(votes[6]);
   agreed.quitting = static_cast<int>(votes[6]);
   agreed.voters = static_cast<int>(votes[7]);
   agreed.too_few = votes[8] > 0;

@@ -42,6 +42,12 @@ Words small_embedding() {
 }
 Words small_resnet() { return example("resnet") + Words{"--width", "4", "--batch-size", "32"}; }
 
+Words small_transformer() {
+  return example("transformer") + Words{"--width",         "32",   "--blocks",     "1",
+                                        "--lines",         "2000", "--batch-size", "24",
+                                        "--learning-rate", "0.005"};
+}
+
 Words in_steps(int max_steps, const TempDir& model_dir) {
   return {"--max-steps", std::to_string(max_steps), "--model-dir", model_dir.path().string()};
 }
@@ -160,6 +166,42 @@ TEST_SUITE("examples") {
     const auto result = run_process(small_embedding() + Words{"--weight-decay", "0.1"}, {}, kLimit);
     CHECK(result.exit_code == 2);
     CHECK(result.err.find("--weight-decay") != std::string::npos);
+  }
+
+  TEST_CASE("examples: transformer takes the same steps on every strategy") {
+    const Words few = small_transformer() + Words{"--max-steps", "12"};
+    const json alone = summary(run_on(1, few));
+    CHECK(alone["train"]["loss/weight"] > 5000);  // characters, of fewer lines
+    CHECK(alone["train"]["examples"] == 12 * 24);
+    const Words servers{"--strategy", "parameter-server", "--staleness-bound", "0"};
+    const auto check = [&](const json& other, const std::vector<const char*>& reports) {
+      for (const char* of : reports) {
+        const double expected = alone[of]["loss"];
+        CHECK(std::abs(other[of]["loss"].get<double>() - expected) < 1e-6 * expected);
+        CHECK(other[of]["loss/weight"] == alone[of]["loss/weight"]);
+      }
+    };
+    const std::vector<const char*> both{"train", "validation"};
+    check(summary(run_on(2, few + Words{"--loader-threads", "3"})), both);
+    check(summary(run_on(3, few)), both);
+    check(summary(run_on(1, few + Words{"--replicas", "2"})), both);
+    // A worker beside servers reports its own share of the training.
+    const Words served =
+        Words{kBuild + "/troupe", "run", "--workers", "2", "--ps", "1", "--no-prefix", "--"};
+    check(summary(run_process(served + few + servers, {}, kLimit)), {"validation"});
+  }
+
+  TEST_CASE("examples: transformer learns, continues bit for bit, and in no other order") {
+    const json learnt = summary(run_on(1, small_transformer() + Words{"--max-steps", "40"}));
+    CHECK(learnt["validation"]["loss"] < 2.5);  // 4.85 is chance
+    check_resumed_equals_uninterrupted(small_transformer(), 10);
+    const TempDir dir;
+    (void)summary(run_on(1, small_transformer() + in_steps(5, dir)));
+    const auto other =
+        run_process(small_transformer() + in_steps(9, dir) + Words{"--no-bucketed"}, {}, kLimit);
+    CHECK(other.exit_code == 2);
+    CHECK(other.err.find("sampler bucketed") != std::string::npos);
+    CHECK(other.err.find("now it is shuffled") != std::string::npos);
   }
 
   TEST_CASE("examples: resnet learns shapes") {

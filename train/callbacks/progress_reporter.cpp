@@ -1,6 +1,7 @@
 #include "train/callbacks/progress_reporter.h"
 
 #include <chrono>
+#include <limits>
 #include <utility>
 
 namespace troupe {
@@ -21,7 +22,7 @@ ProgressReporter::ProgressReporter(int rank, std::int64_t total_steps, const Clo
                                    std::vector<ProgressSink> sinks)
     : clock_(clock), sinks_(std::move(sinks)) {
   progress_.rank = rank;
-  progress_.total_steps = total_steps;
+  if (total_steps != std::numeric_limits<std::int64_t>::max()) progress_.total_steps = total_steps;
 }
 
 void ProgressReporter::tell() {

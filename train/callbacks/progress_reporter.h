@@ -14,7 +14,8 @@ namespace troupe {
 /// It wants no losses: it shows those of the steps that are logged or summarised.
 class ProgressReporter final : public PeriodicAction {
  public:
-  /// Of the worker `rank`; `total_steps` are what training would end at. `clock` outlives it.
+  /// Of the worker `rank`; `total_steps` are what training would end at; INT64_MAX: unknown.
+  /// `clock` outlives it.
   ProgressReporter(int rank, std::int64_t total_steps, const Clock& clock,
                    std::vector<ProgressSink> sinks);
   void ready(RunControl& run) override;

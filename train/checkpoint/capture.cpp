@@ -130,12 +130,19 @@ json facts_of(Strategy& strategy, const TrainState& state, const DataIdentity& d
   json facts;
   facts["step"] = state.step;
   // In batches, so that a run that reads more or fewer at a step continues at the same examples.
-  const std::int64_t batches = (data.examples + data.global_batch - 1) / data.global_batch;
+  const std::int64_t batches = (data.epoch_examples + data.global_batch - 1) / data.global_batch;
   const std::int64_t step = state.position.step * data.batches_per_step;
   facts["position"] = {{"epoch", state.position.epoch},
                        {"step", data.batches_per_step == 1 ? step : std::min(step, batches)}};
-  facts["data"] = {
-      {"train_examples", data.examples}, {"batch_size", data.global_batch}, {"seed", data.seed}};
+  if (data.examples == kUnknownSize) {
+    facts["position"]["at_end"] = state.position.at_end;
+    facts["position"]["block"] = state.position.place.block;
+    facts["position"]["before"] = state.position.place.before;
+  }
+  facts["data"] = {{"train_examples", data.examples},
+                   {"batch_size", data.global_batch},
+                   {"seed", data.seed},
+                   {"order", data.order}};
   facts["world_size"] = strategy.pace().voices();
   facts["local_replicas"] = strategy.local_replicas();
   if (strategy.virtual_replicas() > 0) facts["virtual_replicas"] = strategy.virtual_replicas();
@@ -179,6 +186,16 @@ std::vector<std::vector<NamedTensor>> gather_own(Strategy& strategy, const Train
 }
 
 }  // namespace
+
+DataIdentity identity_of(const DistributedDataset& train, const TrainOptions& options,
+                         std::int64_t updates_per_step) {
+  return {train.examples(),
+          options.batch_size,
+          options.seed,
+          updates_per_step,
+          train.plan().epoch_examples(),
+          train.order_signature()};
+}
 
 RunSnapshot capture(Strategy& strategy, const TrainState& state, const DataIdentity& data) {
   Replica& replica = *state.replicas.front();

@@ -122,17 +122,19 @@ void check_virtual_replicas(const Strategy& strategy, const json& facts) {
 }
 
 void check_data(const json& saved, const DataIdentity& data) {
-  const auto check = [&](const char* key, const char* flag, const std::string& now) {
-    const std::string then = saved.at(key).dump();
+  const auto check = [&](const char* what, const std::string& then, const std::string& now) {
     if (then == now) return;
     throw ConfigError(
-        text("the checkpoint was made with ", flag, " ", then, ", now it is ", now, "."),
+        text("the checkpoint was made with ", what, " ", then, ", now it is ", now, "."),
         "a position in the data means other examples then: use the former value, or another "
         "--model-dir, which --init-from can start from this one's weights.");
   };
-  check("train_examples", "a number of training examples of", text(data.examples));
-  check("batch_size", "--batch-size", text(data.global_batch));
-  check("seed", "--seed", text(data.seed));
+  check("a number of training examples of", saved.at("train_examples").dump(), text(data.examples));
+  check("--batch-size", saved.at("batch_size").dump(), text(data.global_batch));
+  check("--seed", saved.at("seed").dump(), text(data.seed));
+  // Earlier versions knew one order, and did not save its name.
+  check("training examples in the order of the sampler", saved.value("order", shuffled().name),
+        data.order);
 }
 
 /// Before the optimisers are restored: where a schedule moves the rates, those of create_model take
@@ -279,8 +281,12 @@ void restore_workers(Strategy& strategy, TrainState& state, const ChiefsSnapshot
 
 void restore_numbers(TrainState& state, const json& facts) {
   state.step = facts.at("step").get<std::int64_t>();
-  state.position = {facts.at("position").at("epoch").get<std::int64_t>(),
-                    facts.at("position").at("step").get<std::int64_t>()};
+  const json& position = facts.at("position");
+  state.position = {
+      position.at("epoch").get<std::int64_t>(),
+      position.at("step").get<std::int64_t>(),
+      position.value("at_end", false),
+      {position.value("block", std::int64_t{0}), position.value("before", std::int64_t{0})}};
   state.kept.clear();
   const json kept = facts.value("kept", json::object());
   for (const auto& [name, value] : kept.items()) {

@@ -13,6 +13,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "options/train_options.h"
 #include "strategies/strategy.h"
 
 namespace troupe {
@@ -23,7 +24,12 @@ struct DataIdentity {
   std::int64_t global_batch = 0;
   std::uint64_t seed = 0;
   std::int64_t batches_per_step = 1;  // that a step of the position reads, of global_batch examples
+  std::int64_t epoch_examples = 0;    // that an epoch reads
+  std::string order = "shuffled";     // ShardPlan::order_signature()
 };
+/// Of training data whose steps make `updates_per_step` updates.
+[[nodiscard]] DataIdentity identity_of(const DistributedDataset& train, const TrainOptions& options,
+                                       std::int64_t updates_per_step);
 
 struct RunSnapshot {
   std::map<std::string, std::vector<NamedTensor>> files;  // "model.safetensors", ...; on the host

@@ -63,8 +63,8 @@ LearningRateSchedule::LearningRateSchedule(ScheduleOptions options, TrainState& 
   validate(options_);
   if (options_.kind == Schedule::cosine && options_.decay_steps == 0) {
     if (!last_step || *last_step == std::numeric_limits<std::int64_t>::max()) {
-      throw ConfigError("--lr-schedule cosine has no end: neither steps nor epochs are limited.",
-                        "set --decay-steps, --max-steps or --epochs.");
+      throw ConfigError("--lr-schedule cosine has no end: the last step is not known.",
+                        "set --decay-steps or --max-steps, or --epochs of data that is no stream.");
     }
     // A run that ends in its warm-up has no decay.
     options_.decay_steps = std::max<std::int64_t>(1, *last_step - options_.warmup_steps);

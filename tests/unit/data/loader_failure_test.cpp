@@ -33,7 +33,7 @@ ShardPlan make_plan(std::int64_t examples, std::int64_t global_batch) {
   troupe::ShardPlanOptions options;
   options.examples = examples;
   options.global_batch = global_batch;
-  options.shuffle = troupe::Shuffle::no;
+  options.sampler = troupe::sequential();
   return ShardPlan(options);
 }
 
@@ -94,6 +94,31 @@ class StderrPipe {
 }  // namespace
 
 TEST_SUITE("data") {
+  TEST_CASE("loader: of several threads that fail, the earliest step's exception leaves last") {
+    for (int repetition = 0; repetition < 20; ++repetition) {
+      const auto fails = [](const at::Tensor& indices) {
+        const auto first = indices[0].item<std::int64_t>();
+        if (first >= 50) throw DiskBroke(std::to_string(first));
+      };
+      troupe::LoaderOptions options;
+      options.threads = 4;
+      const DistributedDataset data(std::make_shared<NumbersDataset>(1000, fails),
+                                    make_plan(1000, 10), 0, 1, options);
+      int steps = 0;
+      std::string message;
+      try {
+        for (const auto& batch : data.epoch(0)) {
+          CHECK(batch.step == steps);
+          ++steps;
+        }
+      } catch (const DiskBroke& error) {
+        message = error.what();
+      }
+      CHECK(steps == 5);
+      CHECK(message == "50");
+    }
+  }
+
   TEST_CASE("loader: what get() throws comes out with its type, after the steps before it") {
     const auto dataset = std::make_shared<NumbersDataset>(40, [](const at::Tensor& indices) {
       if (indices[0].item<std::int64_t>() == 20) throw DiskBroke("sector 20");

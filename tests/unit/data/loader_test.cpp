@@ -1,10 +1,13 @@
 #include "data/loader.h"
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <filesystem>
 #include <iterator>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -24,12 +27,12 @@ using troupe::testing::NumbersDataset;
 using Numbers = std::vector<std::int64_t>;
 
 ShardPlan make_plan(std::int64_t examples, std::int64_t global_batch, int replicas,
-                    troupe::Shuffle shuffle = troupe::Shuffle::yes) {
+                    const troupe::Sampler& sampler = troupe::shuffled()) {
   ShardPlanOptions options;
   options.examples = examples;
   options.global_batch = global_batch;
   options.replicas = replicas;
-  options.shuffle = shuffle;
+  options.sampler = sampler;
   return ShardPlan(options);
 }
 
@@ -75,7 +78,7 @@ TEST_SUITE("data") {
           for (const auto& step : steps) seen.insert(seen.end(), step[0].begin(), step[0].end());
         }
         std::sort(seen.begin(), seen.end());
-        CHECK(seen == make_plan(examples, 10, 1, troupe::Shuffle::no).order(0));
+        CHECK(seen == make_plan(examples, 10, 1, troupe::sequential()).order(0));
       }
     }
   }
@@ -193,6 +196,56 @@ TEST_SUITE("data") {
     at::set_num_threads(1);
   }
 
+  TEST_CASE("loader: any number of threads reads the same steps, in order, from any step on") {
+    const auto slow_at_times = [](const at::Tensor& indices) {
+      if (indices[0].item<std::int64_t>() % 3 == 0) std::this_thread::yield();
+    };
+    const ShardPlan plan = make_plan(1001, 5, 3);
+    const auto dataset = std::make_shared<NumbersDataset>(1001, slow_at_times);
+    const auto expected = read(DistributedDataset(dataset, plan, 1, 2).epoch(3));
+    for (const int threads : {2, 4, 9}) {
+      CAPTURE(threads);
+      troupe::LoaderOptions options;
+      options.threads = threads;
+      const DistributedDataset data(dataset, plan, 1, 2, options);
+      CHECK(read(data.epoch(3)) == expected);
+      const auto rest = read(data.epoch(3, 150));
+      CHECK(std::vector(expected.begin() + 150, expected.end()) == rest);
+      CHECK(read(data.epoch(3, 201)).empty());
+    }
+  }
+
+  TEST_CASE("loader: several threads call the data set at once") {
+    constexpr int kThreads = 3;
+    std::mutex mutex;
+    std::condition_variable all_here;
+    int here = 0;
+    const auto meet = [&](const at::Tensor&) {
+      std::unique_lock<std::mutex> lock(mutex);
+      ++here;
+      all_here.notify_all();
+      CHECK(all_here.wait_for(lock, std::chrono::seconds(20), [&] { return here >= kThreads; }));
+    };
+    troupe::LoaderOptions options;
+    options.threads = kThreads;
+    options.prefetch_steps = 1;
+    const DistributedDataset data(std::make_shared<NumbersDataset>(30, meet), make_plan(30, 10, 1),
+                                  0, 1, options);
+    CHECK(read(data.epoch(0)).size() == 3);
+  }
+
+  TEST_CASE("loader: the last step of an epoch says so") {
+    for (const std::int64_t examples : {10, 11, 12}) {
+      const DistributedDataset data = make_data(make_plan(examples, 4, 1), 0, 1);
+      std::vector<bool> last;
+      for (const DistributedBatch& batch : data.epoch(0)) {
+        last.push_back(batch.last);
+        CHECK(data.after(batch).at_end == batch.last);
+      }
+      CHECK(last == std::vector<bool>{false, false, true});
+    }
+  }
+
   TEST_CASE("loader: options out of range are refused") {
     const auto numbers = std::make_shared<NumbersDataset>(10);
     const ShardPlan plan = make_plan(10, 4, 2);
@@ -205,6 +258,11 @@ TEST_SUITE("data") {
     troupe::LoaderOptions options;
     options.prefetch_steps = 0;
     CHECK_THROWS_AS(Data(numbers, plan, 0, 1, options), troupe::ConfigError);
+    for (const int threads : {0, -1, troupe::kMostLoaderThreads + 1}) {
+      options = {};
+      options.threads = threads;
+      CHECK_THROWS_AS(Data(numbers, plan, 0, 1, options), troupe::ConfigError);
+    }
     const Data data(numbers, plan, 0, 2);
     CHECK_THROWS_AS((void)data.epoch(-1), troupe::ConfigError);
     CHECK_THROWS_AS((void)data.epoch(0, -1), troupe::ConfigError);

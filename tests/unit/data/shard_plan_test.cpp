@@ -10,19 +10,21 @@
 
 namespace {
 
+using troupe::Sampler;
+using troupe::sequential;
 using troupe::ShardPlan;
 using troupe::ShardPlanOptions;
-using troupe::Shuffle;
+using troupe::shuffled;
 
 using Indices = std::vector<std::int64_t>;
 
 ShardPlan make_plan(std::int64_t examples, std::int64_t global_batch, int replicas,
-                    Shuffle shuffle = Shuffle::no, std::uint64_t seed = 1) {
+                    const Sampler& sampler = sequential(), std::uint64_t seed = 1) {
   ShardPlanOptions options;
   options.examples = examples;
   options.global_batch = global_batch;
   options.replicas = replicas;
-  options.shuffle = shuffle;
+  options.sampler = sampler;
   options.seed = seed;
   return ShardPlan(options);
 }
@@ -81,7 +83,7 @@ TEST_SUITE("data") {
     for (const int replicas : {1, 2, 3, 4, 7}) {
       for (const std::int64_t examples : {0, 1, 5, 64, 65, 130, 1001}) {
         for (const std::int64_t batch : {1, 3, 64, 2000}) {
-          const ShardPlan plan = make_plan(examples, batch, replicas, Shuffle::yes);
+          const ShardPlan plan = make_plan(examples, batch, replicas, shuffled());
           Indices seen;
           for (std::int64_t step = 0; step < plan.steps_per_epoch(); ++step) {
             std::int64_t in_step = 0;
@@ -107,13 +109,13 @@ TEST_SUITE("data") {
   }
 
   TEST_CASE("shard_plan: the order depends on seed and epoch, not on replicas or batch") {
-    const Indices order = make_plan(1000, 64, 1, Shuffle::yes).order(5);
-    CHECK(make_plan(1000, 64, 7, Shuffle::yes).order(5) == order);
-    CHECK(make_plan(1000, 10, 2, Shuffle::yes).order(5) == order);
-    CHECK(make_plan(1000, 64, 1, Shuffle::yes).order(6) != order);
-    CHECK(make_plan(1000, 64, 1, Shuffle::yes, 2).order(5) != order);
+    const Indices order = make_plan(1000, 64, 1, shuffled()).order(5);
+    CHECK(make_plan(1000, 64, 7, shuffled()).order(5) == order);
+    CHECK(make_plan(1000, 10, 2, shuffled()).order(5) == order);
+    CHECK(make_plan(1000, 64, 1, shuffled()).order(6) != order);
+    CHECK(make_plan(1000, 64, 1, shuffled(), 2).order(5) != order);
     // Not the same orders one epoch later.
-    CHECK(make_plan(1000, 64, 1, Shuffle::yes, 2).order(4) != order);
+    CHECK(make_plan(1000, 64, 1, shuffled(), 2).order(4) != order);
   }
 
   TEST_CASE("shard_plan: without shuffling every epoch is 0, 1, 2, ...") {
@@ -122,14 +124,14 @@ TEST_SUITE("data") {
   }
 
   TEST_CASE("shard_plan: the order is the same on every machine") {
-    CHECK(make_plan(10, 2, 1, Shuffle::yes, 1).order(0) == Indices{5, 0, 8, 7, 3, 1, 9, 6, 4, 2});
-    CHECK(make_plan(10, 2, 1, Shuffle::yes, 1).order(1) == Indices{6, 2, 8, 7, 4, 5, 9, 3, 0, 1});
-    CHECK(make_plan(10, 2, 1, Shuffle::yes, 12345678901234567890u).order(7) ==
+    CHECK(make_plan(10, 2, 1, shuffled(), 1).order(0) == Indices{5, 0, 8, 7, 3, 1, 9, 6, 4, 2});
+    CHECK(make_plan(10, 2, 1, shuffled(), 1).order(1) == Indices{6, 2, 8, 7, 4, 5, 9, 3, 0, 1});
+    CHECK(make_plan(10, 2, 1, shuffled(), 12345678901234567890u).order(7) ==
           Indices{7, 4, 0, 8, 3, 1, 2, 5, 6, 9});
   }
 
   TEST_CASE("shard_plan: each example comes first about equally often") {
-    const ShardPlan plan = make_plan(5, 2, 1, Shuffle::yes);
+    const ShardPlan plan = make_plan(5, 2, 1, shuffled());
     std::vector<int> first(5);
     for (std::int64_t epoch = 0; epoch < 5000; ++epoch) {
       ++first[static_cast<std::size_t>(plan.order(epoch)[0])];
@@ -164,8 +166,8 @@ TEST_SUITE("data") {
     options.replicas = 0;
     CHECK(refusal(options).find("0 replicas") != std::string::npos);
     options.replicas = 1;
-    options.examples = -1;
-    CHECK(refusal(options).find("-1 examples") != std::string::npos);
+    options.examples = -2;
+    CHECK(refusal(options).find("-2 examples") != std::string::npos);
   }
 
   TEST_CASE("shard_plan: a step or replica that is not there is our bug") {

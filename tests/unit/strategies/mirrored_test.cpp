@@ -190,7 +190,7 @@ TEST_SUITE("strategies") {
 
   TEST_CASE("mirrored: a global batch that does not divide is shared unevenly, not refused") {
     const auto shares = [](std::int64_t batch) {
-      const troupe::ShardPlan plan({batch, batch, 4, 1, troupe::Shuffle::no});
+      const troupe::ShardPlan plan({batch, batch, 4, 1, troupe::sequential()});
       std::vector<std::int64_t> counts;
       for (int replica = 0; replica < 4; ++replica) counts.push_back(plan.share(0, replica).count);
       return counts;

@@ -212,6 +212,27 @@ TEST_SUITE("strategies") {
     });
   }
 
+  TEST_CASE("multi_worker: samplers that differ are refused with both orders") {
+    const auto port = troupe::testing::free_port();
+    troupe::testing::run_ranks(2, [&](int rank) {
+      const auto strategy = troupe::make_multi_worker(options_of(rank, 2, port));
+      const TinyHooks hooks(4);
+      (void)strategy->create_state(hooks, 1);
+      auto splits = hooks.create_datasets();
+      splits.sampler = troupe::weighted({1, 1, 1, rank == 0 ? 1. : 2.}, 100);
+      try {
+        (void)strategy->distribute(splits, {4, 1});
+      } catch (const troupe::ConfigError& error) {
+        const std::string message = error.what();
+        if (message.find("rank 1 reads the training examples in the order of \"weighted ") !=
+            std::string::npos) {
+          return check_knows_why(*strategy, "rank 1 reads");
+        }
+      }
+      throw std::runtime_error("the orders were not compared");
+    });
+  }
+
   TEST_CASE("multi_worker: a worker whose data cannot be read tells the others why") {
     class Unreadable final : public troupe::Dataset {
      public:

@@ -194,7 +194,7 @@ Ending train_with_servers(const Job& job, const Hooks& hooks) {
   return ending;
 }
 
-ShardPlan the_plan() { return ShardPlan({kExamples, kBatch, 1, 1, Shuffle::yes}); }
+ShardPlan the_plan() { return ShardPlan({kExamples, kBatch, 1, 1, troupe::shuffled()}); }
 
 void check_steps(const Ending& ending, const Ending& expected) {
   REQUIRE(ending.losses.size() == expected.losses.size());

@@ -27,7 +27,7 @@ class TidalPace final : public troupe::Pace {
   [[nodiscard]] bool coordinates() const override { return coordinates_; }
   [[nodiscard]] int voices() const override { return 1; }
   [[nodiscard]] Counts counts(const troupe::DistributedDataset& train) const override {
-    return {6, 3 * ((train.steps_per_epoch() + 1) / 2), false};
+    return {6, 3 * ((*train.steps_per_epoch() + 1) / 2), false};
   }
   void require(Need need, const std::string& what) const override {
     if (need == Need::every_update) throw troupe::ConfigError(what + " in the tide.", "wait.");

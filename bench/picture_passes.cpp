@@ -1,0 +1,148 @@
+#include "bench/picture_passes.h"
+
+#include <ATen/Functions.h>
+#include <jpeglib.h>
+
+#include <chrono>
+#include <cstdio>  // before jpeglib.h, which needs FILE
+#include <filesystem>
+#include <memory>
+#include <random>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "bench/markdown_table.h"
+#include "bench/summary.h"
+#include "core/error.h"
+#include "core/text.h"
+#include "data/image_folder.h"
+#include "data/loader.h"
+#include "data/split_mix.h"
+
+namespace troupe::bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kWidth = 320;
+constexpr int kHeight = 240;
+constexpr std::int64_t kBatch = 64;
+constexpr int kThreads = 4;
+
+/// Smooth colours with noise, so that there is something to decode.
+void write_jpeg(const fs::path& path, detail::SplitMix& random) {
+  std::FILE* const file = std::fopen(path.c_str(), "wb");
+  if (file == nullptr) {
+    throw DataError(text("'", path.string(), "' cannot be written."), "make room in TMPDIR.");
+  }
+  jpeg_compress_struct info = {};
+  jpeg_error_mgr errors = {};
+  info.err = jpeg_std_error(&errors);
+  jpeg_create_compress(&info);
+  jpeg_stdio_dest(&info, file);
+  info.image_width = kWidth;
+  info.image_height = kHeight;
+  info.input_components = 3;
+  info.in_color_space = JCS_RGB;
+  jpeg_set_defaults(&info);
+  jpeg_set_quality(&info, 90, TRUE);
+  jpeg_start_compress(&info, TRUE);
+  std::vector<std::uint8_t> line(std::size_t{3} * kWidth);
+  for (unsigned y = 0; y < kHeight; ++y) {
+    for (unsigned x = 0; x < kWidth; ++x) {
+      const auto noise = static_cast<unsigned>(random.below(32));
+      line[3 * x] = static_cast<std::uint8_t>(x / 2 + noise);
+      line[3 * x + 1] = static_cast<std::uint8_t>(y / 2 + noise);
+      line[3 * x + 2] = static_cast<std::uint8_t>((x + y) / 4 + noise);
+    }
+    JSAMPROW row = line.data();
+    jpeg_write_scanlines(&info, &row, 1);
+  }
+  jpeg_finish_compress(&info);
+  jpeg_destroy_compress(&info);
+  std::fclose(file);
+}
+
+/// A folder of pictures of two classes that is gone with the object.
+class PictureFolder {
+ public:
+  explicit PictureFolder(int pictures)
+      : path_(fs::temp_directory_path() / text("troupe-bench-pictures-", std::random_device{}())) {
+    detail::SplitMix random(1);
+    for (const char* name : {"even", "odd"}) fs::create_directories(path_ / name);
+    for (int i = 0; i < pictures; ++i) {
+      write_jpeg(path_ / (i % 2 == 0 ? "even" : "odd") / text(i, ".jpg"), random);
+    }
+  }
+  ~PictureFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  PictureFolder(const PictureFolder&) = delete;
+  PictureFolder& operator=(const PictureFolder&) = delete;
+  [[nodiscard]] const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+struct Read {
+  double seconds = 0;
+  double sum = 0;  // of batch sums by their place, so of the order too; equal bits, equal sum
+};
+
+Read read(const std::shared_ptr<const Dataset>& folder, int threads, std::int64_t epoch) {
+  ShardPlanOptions plan;
+  plan.examples = folder->size();
+  plan.global_batch = kBatch;
+  LoaderOptions options;
+  options.threads = threads;
+  const DistributedDataset data(folder, ShardPlan(plan), 0, 1, options);
+  Read pass;
+  const auto start = std::chrono::steady_clock::now();
+  for (const DistributedBatch& batch : data.epoch(epoch)) {
+    const at::Tensor& pictures = batch.replicas.front().fields.front();
+    pass.sum += static_cast<double>(batch.step + 1) * pictures.sum(at::kDouble).item<double>();
+  }
+  pass.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return pass;
+}
+
+std::vector<double> rates_of(const nlohmann::ordered_json& results, const char* threads) {
+  return results.at(threads).at("samples_per_second").get<std::vector<double>>();
+}
+
+}  // namespace
+
+nlohmann::ordered_json measure_pictures(int rounds, int pictures) {
+  const PictureFolder files(pictures);
+  const auto folder = std::make_shared<ImageFolder>(files.path());
+  (void)read(folder, 1, 0);  // into the system's cache
+  std::vector<double> one;
+  std::vector<double> four;
+  for (int round = 0; round < rounds; ++round) {
+    double sums[2] = {};
+    for (const bool many : {round % 2 == 0, round % 2 != 0}) {
+      const Read pass = read(folder, many ? kThreads : 1, round);
+      (many ? four : one).push_back(pictures / pass.seconds);
+      sums[many ? 1 : 0] = pass.sum;
+    }
+    if (sums[0] == sums[1]) continue;
+    throw DataError("one and four loader threads do not read the same.",
+                    "this is a bug; report it.");
+  }
+  return {{"threads_1", {{"samples_per_second", one}}},
+          {"threads_4", {{"samples_per_second", four}}}};
+}
+
+std::string picture_table(const nlohmann::ordered_json& results) {
+  const auto one = rates_of(results, "threads_1");
+  const auto four = rates_of(results, "threads_4");
+  MarkdownTable rows({"loader threads", "JPEGs/s", "4 / 1"});
+  rows.add({"1", range_text(summarize(one)), "-"});
+  rows.add({"4", range_text(summarize(four)), ratio_text(summarize(ratios(four, one)))});
+  return rows.text();
+}
+
+}  // namespace troupe::bench

@@ -1,0 +1,195 @@
+#include "data/examples.h"
+
+#include <ATen/Functions.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/error.h"
+#include "core/text.h"
+
+namespace troupe {
+namespace {
+
+/// Field `field` of every example.
+std::vector<at::Tensor> column(const std::vector<Example>& examples, std::size_t field) {
+  std::vector<at::Tensor> column;
+  column.reserve(examples.size());
+  for (std::size_t i = 0; i < examples.size(); ++i) {
+    const Example& example = examples[i];
+    if (example.size() != examples[0].size() || !example[field].defined()) {
+      throw DataError(text("example ", i, " of a batch has ", example.size(), " fields, the first ",
+                           examples[0].size(), ", or an undefined one."),
+                      "give every example the same fields.");
+    }
+    column.push_back(example[field]);
+  }
+  return column;
+}
+
+/// Of a batch's example i: shape and type that differ from the first's.
+[[noreturn]] void fail_shapes(const std::vector<at::Tensor>& column, std::size_t i,
+                              const std::string& field, const char* fix) {
+  throw DataError(text("example ", i, " of a batch has a ", field, " of ", column[i].sizes(), " ",
+                       column[i].scalar_type(), ", the first one of ", column[0].sizes(), " ",
+                       column[0].scalar_type(), "."),
+                  fix);
+}
+
+at::Tensor stack_field(const std::vector<Example>& examples, std::size_t field) {
+  const std::vector<at::Tensor> all = column(examples, field);
+  for (std::size_t i = 1; i < all.size(); ++i) {
+    if (all[i].sizes() == all[0].sizes() && all[i].scalar_type() == all[0].scalar_type()) continue;
+    fail_shapes(all, i, text("field ", field),
+                "make them alike in the transform, or give a collate function such as padded().");
+  }
+  return at::stack(all);
+}
+
+/// The numbers 0 .. fields - 1 that are among `ragged`.
+void check_ragged(const std::vector<std::size_t>& ragged, std::size_t fields) {
+  for (const std::size_t field : ragged) {
+    if (field < fields) continue;
+    throw DataError(text("padded() is to pad field ", field, " of ", fields, " fields."),
+                    "count fields from 0.");
+  }
+}
+
+class Transformed final : public Dataset {
+ public:
+  Transformed(std::shared_ptr<const Dataset> dataset, ExampleTransform transform, Collate collate)
+      : dataset_(std::move(dataset)),
+        transform_(std::move(transform)),
+        collate_(std::move(collate)) {}
+
+  [[nodiscard]] std::int64_t size() const override { return dataset_->size(); }
+  [[nodiscard]] std::vector<at::Tensor> get(const at::Tensor& indices) const override {
+    std::vector<at::Tensor> fields;
+    draw_into(indices, {}, fields);
+    return fields;
+  }
+  void draw_into(const at::Tensor& indices, const DrawPlace& place,
+                 std::vector<at::Tensor>& fields) const override {
+    fields.clear();
+    std::vector<at::Tensor> whole;
+    DrawPlace inner = place;  // the data set's own random numbers are others
+    inner.seed = ExampleRandom(place.seed).next();
+    dataset_->draw_into(indices, inner, whole);
+    std::vector<Example> examples(static_cast<std::size_t>(indices.size(0)));
+    for (std::size_t i = 0; i < examples.size(); ++i) {
+      const auto at = static_cast<std::int64_t>(i);
+      for (const at::Tensor& field : whole) examples[i].push_back(field.select(0, at));
+      ExampleRandom random = place.random(at);
+      examples[i] = transform_(std::move(examples[i]), random);
+    }
+    fields = collate_(examples);
+  }
+
+ private:
+  std::shared_ptr<const Dataset> dataset_;
+  ExampleTransform transform_;
+  Collate collate_;
+};
+
+}  // namespace
+
+std::vector<at::Tensor> stack(const std::vector<Example>& examples) {
+  std::vector<at::Tensor> fields;
+  for (std::size_t field = 0; field < examples.at(0).size(); ++field) {
+    fields.push_back(stack_field(examples, field));
+  }
+  return fields;
+}
+
+PaddedRows pad(const std::vector<at::Tensor>& rows, double value) {
+  std::int64_t longest = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const bool alike = rows[i].dim() >= 1 && rows[i].dim() == rows[0].dim() &&
+                       rows[i].scalar_type() == rows[0].scalar_type() &&
+                       rows[i].sizes().slice(1) == rows[0].sizes().slice(1);
+    if (!alike) {
+      fail_shapes(rows, i, "row", "give rows [l, ...] that differ in their length alone.");
+    }
+    longest = std::max(longest, rows[i].size(0));
+  }
+  std::vector<std::int64_t> shape(rows.at(0).sizes().begin(), rows.at(0).sizes().end());
+  shape[0] = longest;
+  shape.insert(shape.begin(), static_cast<std::int64_t>(rows.size()));
+  PaddedRows padded{at::full(shape, value, rows[0].options()),
+                    at::zeros({shape[0], longest}, at::kBool)};
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto at = static_cast<std::int64_t>(i);
+    padded.values.select(0, at).narrow(0, 0, rows[i].size(0)).copy_(rows[i]);
+    padded.mask.select(0, at).narrow(0, 0, rows[i].size(0)).fill_(true);
+  }
+  return padded;
+}
+
+Collate padded(std::vector<std::size_t> ragged, double value) {
+  if (ragged.empty()) throw ConfigError("padded() is to pad no field.", "name at least one.");
+  return [ragged = std::move(ragged), value](const std::vector<Example>& examples) {
+    const std::size_t fields = examples.at(0).size();
+    check_ragged(ragged, fields);
+    std::vector<at::Tensor> batch;
+    at::Tensor mask;
+    for (std::size_t field = 0; field < fields; ++field) {
+      if (std::find(ragged.begin(), ragged.end(), field) == ragged.end()) {
+        batch.push_back(stack_field(examples, field));
+        continue;
+      }
+      PaddedRows rows = pad(column(examples, field), value);
+      if (mask.defined() && !at::equal(mask, rows.mask)) {
+        throw DataError(text("field ", field,
+                             " of an example has another length than a ragged "
+                             "field before it."),
+                        "give the ragged fields of an example one length, or collate by pad().");
+      }
+      mask = rows.mask;
+      batch.push_back(std::move(rows.values));
+    }
+    batch.push_back(mask);
+    return batch;
+  };
+}
+
+ExampleDataset::ExampleDataset(std::int64_t size, Read read, Collate collate)
+    : size_(size), read_(std::move(read)), collate_(std::move(collate)) {
+  if (size_ >= 0 && read_ && collate_) return;
+  throw ConfigError(text("an ExampleDataset of ", size_, " examples has ",
+                         read_ && collate_ ? "" : "no function to read or collate them."),
+                    "give a size of at least 0 and both functions.");
+}
+
+std::vector<at::Tensor> ExampleDataset::get(const at::Tensor& indices) const {
+  std::vector<at::Tensor> fields;
+  draw_into(indices, {}, fields);
+  return fields;
+}
+
+void ExampleDataset::draw_into(const at::Tensor& indices, const DrawPlace& place,
+                               std::vector<at::Tensor>& fields) const {
+  fields.clear();
+  const auto* const wanted = indices.data_ptr<std::int64_t>();
+  std::vector<Example> examples(static_cast<std::size_t>(indices.size(0)));
+  for (std::size_t i = 0; i < examples.size(); ++i) {
+    if (wanted[i] < 0 || wanted[i] >= size_) {
+      throw DataError(text("example ", wanted[i], " was asked for, of a data set of ", size_, "."),
+                      "ask for examples from 0 on that the data set has.");
+    }
+    ExampleRandom random = place.random(static_cast<std::int64_t>(i));
+    examples[i] = read_(wanted[i], random);
+  }
+  fields = collate_(examples);
+}
+
+std::shared_ptr<const Dataset> transformed(std::shared_ptr<const Dataset> dataset,
+                                           ExampleTransform transform, Collate collate) {
+  if (!dataset || !transform || !collate) {
+    throw ConfigError("transformed() was given a null data set or function.",
+                      "give a data set, a transform and a collate function.");
+  }
+  return std::make_shared<Transformed>(std::move(dataset), std::move(transform),
+                                       std::move(collate));
+}
+
+}  // namespace troupe

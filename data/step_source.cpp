@@ -1,0 +1,160 @@
+#include "data/step_source.h"
+
+#include <ATen/Functions.h>
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "core/check.h"
+#include "core/error.h"
+#include "core/text.h"
+#include "core/trace.h"
+#include "data/owned_tensor.h"
+#include "data/stream.h"
+
+namespace troupe {
+namespace {
+
+/// Counted examples, by index.
+class IndexedSource final : public StepSource {
+ public:
+  IndexedSource(std::shared_ptr<const Dataset> dataset, const ShardPlan& plan,
+                const LoaderOptions& options)
+      : StepSource(plan, options), dataset_(std::move(dataset)) {}
+
+  [[nodiscard]] std::unique_ptr<EpochSteps> open(const DataPosition& from) const override;
+
+  void get_into(const at::Tensor& indices, const DrawPlace& place,
+                std::vector<at::Tensor>& fields) const {
+    std::unique_lock<std::mutex> alone(in_use_, std::defer_lock);
+    if (options().threads == 1) alone.lock();
+    dataset_->draw_into(indices, place, fields);
+    detail::check_fields(fields, indices.size(0));
+  }
+
+ private:
+  const std::shared_ptr<const Dataset> dataset_;
+  mutable std::mutex in_use_;  // with one loader thread no other reads at the same time
+};
+
+class IndexedSteps final : public EpochSteps {
+ public:
+  IndexedSteps(const IndexedSource& source, const DataPosition& from)
+      : source_(source),
+        epoch_(from.epoch),
+        next_(from.step),
+        end_(*source.plan().steps_per_epoch()) {}
+
+  [[nodiscard]] bool draw(StepDraw& next) override {
+    if (next_ >= end_) return false;
+    if (order_.empty()) order_ = source_.plan().order(epoch_);
+    next.step = next_++;
+    next.examples = source_.plan().global_examples(next.step);
+    next.last = next_ == end_;
+    return true;
+  }
+
+  void gather(StepDraw& step, const Share& in_step,
+              std::vector<at::Tensor>& fields) const override {
+    const std::int64_t first = step.step * source_.plan().options().global_batch + in_step.offset;
+    at::Tensor& indices = step.indices;
+    const bool fits = detail::is_ours_alone(indices) && indices.size(0) == in_step.count;
+    if (!fits) indices = at::empty({in_step.count}, at::kLong);
+    std::copy_n(order_.begin() + first, in_step.count, indices.data_ptr<std::int64_t>());
+    source_.get_into(indices, {source_.plan().options().seed, epoch_, first}, fields);
+  }
+
+ private:
+  const IndexedSource& source_;
+  const std::int64_t epoch_;
+  std::int64_t next_;
+  const std::int64_t end_;
+  std::vector<std::int64_t> order_;
+};
+
+std::unique_ptr<EpochSteps> IndexedSource::open(const DataPosition& from) const {
+  return std::make_unique<IndexedSteps>(*this, from);
+}
+
+}  // namespace
+
+std::shared_ptr<const StepSource> make_step_source(std::shared_ptr<const Dataset> dataset,
+                                                   const ShardPlan& plan,
+                                                   const LoaderOptions& options) {
+  if (!dataset) {
+    throw ConfigError("A data set to be distributed is null.",
+                      "return one from Hooks::create_datasets.");
+  }
+  if (dataset->size() != plan.options().examples) {
+    throw ConfigError(text("The data set has ", dataset->size(), " examples, its plan is for ",
+                           plan.options().examples, "."),
+                      "make the ShardPlan from Dataset::size().");
+  }
+  if (!plan.is_stream()) {
+    return std::make_shared<IndexedSource>(std::move(dataset), plan, options);
+  }
+  auto stream = std::dynamic_pointer_cast<const StreamDataset>(dataset);
+  if (stream) return detail::make_stream_source(std::move(stream), plan, options);
+  throw ConfigError("A data set says that its size is unknown, and is no StreamDataset.",
+                    "return the number of examples, or make a StreamDataset.");
+}
+
+void gather(const std::shared_ptr<const StepSource>& source, const EpochSteps& steps,
+            StepDraw& draw, std::int64_t epoch, const ReplicaRange& range,
+            DistributedBatch& batch) {
+  const Traced traced("gather batch");
+  const ShardPlan& plan = source->plan();
+  batch.global_examples = draw.examples;
+  batch.epoch = epoch;
+  batch.step = draw.step;
+  batch.last = draw.last;
+  batch.place = draw.place;
+  batch.first_replica = range.first;
+  batch.source = source;
+  batch.replicas.resize(static_cast<std::size_t>(range.count));
+  for (int i = 0; i < range.count; ++i) {
+    Share share = plan.share_of(draw.examples, range.first + i);
+    Batch& mine = batch.replicas[static_cast<std::size_t>(i)];
+    mine.global_examples = batch.global_examples;
+    mine.stand_in = share.count == 0;
+    // Gathered again even where replica 0 is local too: a step may change its fields in place.
+    if (mine.stand_in) share = plan.share_of(draw.examples, 0);
+    for (at::Tensor& field : mine.fields) {
+      if (!detail::is_ours_alone(field)) field.reset();
+    }
+    steps.gather(draw, share, mine.fields);
+  }
+}
+
+DistributedBatch read_again(const DistributedBatch& batch, const ReplicaRange& range) {
+  const at::NoGradGuard no_gradients;
+  const auto steps = batch.source->open({batch.epoch, batch.step, false, batch.place});
+  StepDraw draw;
+  TROUPE_CHECK(steps->draw(draw) && draw.step == batch.step);
+  DistributedBatch again;
+  gather(batch.source, *steps, draw, batch.epoch, range, again);
+  return again;
+}
+
+namespace detail {
+
+void check_fields(const std::vector<at::Tensor>& fields, std::int64_t examples) {
+  if (fields.empty()) {
+    throw DataError("Dataset::get() returned no field.", "return one tensor per field.");
+  }
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    const at::Tensor& field = fields[i];
+    const bool has_examples = field.defined() && field.dim() >= 1;
+    if (has_examples && field.size(0) == examples) continue;
+    throw DataError(
+        text("Dataset::get() was asked for ", examples, " examples, field ", i,
+             " of its result has ",
+             has_examples ? text(field.size(0)) : std::string("no first dimension"), "."),
+        "return tensors [B, ...] for B indices; a batch transform must keep B too.");
+  }
+}
+
+}  // namespace detail
+}  // namespace troupe

@@ -1,0 +1,87 @@
+// StepSource: what the steps of a DistributedDataset are read from, a data set of counted examples
+// or a stream. EpochSteps: one epoch of it.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/batch.h"
+#include "data/dataset.h"
+#include "data/examples.h"
+#include "data/shard_plan.h"
+#include "options/data_options.h"
+
+namespace troupe {
+
+/// One step that was drawn from an epoch and is not gathered yet. Each loader thread has one, whose
+/// memory is used again.
+struct StepDraw {
+  std::int64_t step = 0;
+  std::int64_t examples = 0;  // over all replicas; at least 1
+  bool last = false;
+  StreamPlace place;
+  std::vector<Example> read;  // of a stream: the step's examples, not transformed
+  at::Tensor indices;         // of the last share: memory
+};
+
+/// The steps of one epoch, from a place on.
+class EpochSteps {
+ public:
+  virtual ~EpochSteps() = default;
+
+  /// The next step, in order; false: there is none. One thread at a time. Blocks: for a stream's
+  /// blocks. Throws: what reading a stream throws; what a sampler throws.
+  [[nodiscard]] virtual bool draw(StepDraw& next) = 0;
+  /// Part of a drawn step as `fields`, whose memory may be used again. Several threads at once.
+  /// Throws: as Dataset::get(); DataError for fields of the wrong length.
+  virtual void gather(StepDraw& step, const Share& in_step,
+                      std::vector<at::Tensor>& fields) const = 0;
+};
+
+/// Thread rule: any thread.
+class StepSource {
+ public:
+  StepSource(const ShardPlan& plan, const LoaderOptions& options)
+      : plan_(plan), options_(options) {}
+  virtual ~StepSource() = default;
+  StepSource(const StepSource&) = delete;
+  StepSource& operator=(const StepSource&) = delete;
+
+  [[nodiscard]] const ShardPlan& plan() const { return plan_; }
+  [[nodiscard]] const LoaderOptions& options() const { return options_; }
+  /// What must be equal on all workers, and in a resumed run, for the steps to be: as
+  /// ShardPlan::order_signature().
+  [[nodiscard]] virtual std::string order_signature() const { return plan_.order_signature(); }
+  /// `from` is in an epoch of the plan. The result does not outlive this object.
+  [[nodiscard]] virtual std::unique_ptr<EpochSteps> open(const DataPosition& from) const = 0;
+
+ private:
+  const ShardPlan plan_;
+  const LoaderOptions options_;
+};
+
+/// Throws: ConfigError if `dataset` is null or its size is not the plan's.
+[[nodiscard]] std::shared_ptr<const StepSource> make_step_source(
+    std::shared_ptr<const Dataset> dataset, const ShardPlan& plan, const LoaderOptions& options);
+
+/// Makes `batch`, which may be an earlier step, the replicas in `range` of a drawn step.
+/// Blocks and throws: as EpochSteps::gather().
+void gather(const std::shared_ptr<const StepSource>& source, const EpochSteps& steps,
+            StepDraw& draw, std::int64_t epoch, const ReplicaRange& range, DistributedBatch& batch);
+
+/// A step again, with the replicas in `range`, in this thread.  Blocks and throws: as
+/// Dataset::get(). Cost: the epoch's order is made again, and of a stream the blocks are read again
+/// that the step is in. batch.source is set.
+[[nodiscard]] DistributedBatch read_again(const DistributedBatch& batch, const ReplicaRange& range);
+
+namespace detail {
+
+/// What EpochSteps::gather() got. Throws: DataError for anything but one or more [examples, ...].
+void check_fields(const std::vector<at::Tensor>& fields, std::int64_t examples);
+
+}  // namespace detail
+}  // namespace troupe

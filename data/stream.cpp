@@ -1,0 +1,216 @@
+#include "data/stream.h"
+
+#include <algorithm>
+#include <iterator>
+#include <random>
+#include <utility>
+
+#include "core/check.h"
+#include "core/error.h"
+#include "core/text.h"
+#include "data/step_source.h"
+
+namespace troupe {
+namespace {
+
+class StreamSource final : public StepSource {
+ public:
+  StreamSource(std::shared_ptr<const StreamDataset> stream, const ShardPlan& plan,
+               const LoaderOptions& options)
+      : StepSource(plan, options), stream_(std::move(stream)) {}
+
+  [[nodiscard]] std::unique_ptr<EpochSteps> open(const DataPosition& from) const override;
+  [[nodiscard]] std::string order_signature() const override {
+    return text("stream, ", plan().options().sampler.name, ", windows of ",
+                stream_->options().window, " blocks of ",
+                stream_->options().blocks == 0 ? std::string("any number")
+                                               : text(stream_->options().blocks));
+  }
+
+  [[nodiscard]] const StreamDataset& stream() const { return *stream_; }
+  [[nodiscard]] bool is_shuffled() const {
+    return plan().options().sampler.name == shuffled().name;
+  }
+
+ private:
+  const std::shared_ptr<const StreamDataset> stream_;
+};
+
+/// Reads window after window: some blocks, whose examples are shuffled. What was drawn of one
+/// leaves it, so memory holds one window and the steps that were drawn.
+class StreamSteps final : public EpochSteps {
+ public:
+  StreamSteps(const StreamSource& source, const DataPosition& from)
+      : source_(source),
+        plan_(source.plan().options()),
+        from_(from),
+        step_(from.step),
+        next_block_(from.place.block),
+        begin_(from.place) {}
+
+  [[nodiscard]] bool draw(StepDraw& next) override {
+    if (from_.at_end) return false;
+    if (!std::exchange(begun_, true)) begin();
+    next.read.clear();
+    if (!has_more()) return false;
+    next.place = begin_;
+    while (static_cast<std::int64_t>(next.read.size()) < plan_.global_batch && has_more()) {
+      next.read.push_back(std::move(window_[taken_++]));
+    }
+    next.step = step_++;
+    next.examples = static_cast<std::int64_t>(next.read.size());
+    next.last = !has_more();
+    return true;
+  }
+
+  void gather(StepDraw& step, const Share& in_step,
+              std::vector<at::Tensor>& fields) const override {
+    const auto first = step.read.begin() + in_step.offset;
+    fields.clear();
+    fields = source_.stream().batch(
+        {first, first + in_step.count},
+        {plan_.seed, from_.epoch, step.step * plan_.global_batch + in_step.offset});
+  }
+
+ private:
+  /// Goes on from where the place is to the step.
+  void begin() {
+    if (source_.is_shuffled() && source_.stream().options().blocks > 0) {
+      blocks_ = shuffled().order({source_.stream().options().blocks, 1, plan_.seed, from_.epoch});
+    }
+    const std::int64_t skipped = from_.step * plan_.global_batch - begin_.before;
+    TROUPE_CHECK(skipped >= 0);
+    for (std::int64_t i = 0; i < skipped; ++i) {
+      if (!has_more()) {
+        throw DataError(text("the stream has ended before step ", from_.step, " of epoch ",
+                             from_.epoch, ", from which training resumes."),
+                        "resume with the stream of the run that saved the position.");
+      }
+      window_[taken_++].clear();
+    }
+    if (has_more() || from_.step > 0) return;
+    throw DataError("the stream has no examples.",
+                    "return at least one from StreamDataset's first blocks.");
+  }
+
+  /// Whether an example follows; reads it.
+  bool has_more() {
+    while (taken_ == window_.size()) {
+      begin_ = {next_block_, begin_.before + static_cast<std::int64_t>(window_.size())};
+      window_.clear();
+      taken_ = 0;
+      if (!read_window()) break;
+    }
+    return taken_ < window_.size();
+  }
+
+  /// False: the stream has ended, and there may be something in the window.
+  bool read_window() {
+    const StreamOptions& options = source_.stream().options();
+    bool goes_on = true;
+    for (std::int64_t i = 0; i < options.window && goes_on; ++i) {
+      auto block = next_block();
+      goes_on = block.has_value();
+      if (!goes_on) break;
+      std::move(block->begin(), block->end(), std::back_inserter(window_));
+    }
+    if (source_.is_shuffled()) {
+      // Apart from the order of the blocks and the examples' own numbers.
+      const DrawPlace place{~plan_.seed, from_.epoch, begin_.block};
+      std::mt19937_64 random(place.random(0).next());
+      detail::shuffle(window_.begin(), window_.end(), random);
+    }
+    return goes_on;
+  }
+
+  std::optional<StreamDataset::Block> next_block() {
+    const StreamDataset& stream = source_.stream();
+    const std::int64_t known = stream.options().blocks;
+    if (ended_ || (known > 0 && next_block_ >= known)) return std::nullopt;
+    const std::int64_t number =
+        blocks_.empty() ? next_block_ : blocks_[static_cast<std::size_t>(next_block_)];
+    auto block = stream.block(number);
+    ended_ = !block;
+    if (block) ++next_block_;
+    return block;
+  }
+
+  const StreamSource& source_;
+  const ShardPlanOptions& plan_;
+  const DataPosition from_;
+  bool begun_ = false;
+  std::int64_t step_;
+  std::vector<std::int64_t> blocks_;  // their order; empty: as they come
+  std::int64_t next_block_;           // in that order
+  bool ended_ = false;
+  StreamPlace begin_;            // of the window
+  std::vector<Example> window_;  // from taken_ on not drawn yet
+  std::size_t taken_ = 0;
+};
+
+std::unique_ptr<EpochSteps> StreamSource::open(const DataPosition& from) const {
+  return std::make_unique<StreamSteps>(*this, from);
+}
+
+}  // namespace
+
+StreamDataset::StreamDataset(Read read, StreamOptions options)
+    : read_(std::move(read)), options_(std::move(options)) {
+  if (!read_ || !options_.collate || options_.blocks < 0 || options_.window < 1) {
+    throw ConfigError(text("a StreamDataset has ", options_.blocks, " blocks and a window of ",
+                           options_.window, ", or a null function."),
+                      "give functions to read and collate, 0 blocks or more, and a window of at "
+                      "least one.");
+  }
+}
+
+std::optional<StreamDataset::Block> StreamDataset::block(std::int64_t number) const {
+  const std::lock_guard<std::mutex> alone(in_use_);
+  auto block = read_(number);
+  if (block || options_.blocks == 0) return block;
+  throw DataError(text("block ", number, " of a stream is missing, which has ", options_.blocks,
+                       " blocks by its StreamOptions."),
+                  "return every block below StreamOptions::blocks, or leave that 0.");
+}
+
+std::vector<at::Tensor> StreamDataset::batch(std::vector<Example> examples,
+                                             const DrawPlace& place) const {
+  for (std::size_t i = 0; options_.transform && i < examples.size(); ++i) {
+    ExampleRandom random = place.random(static_cast<std::int64_t>(i));
+    examples[i] = options_.transform(std::move(examples[i]), random);
+  }
+  auto fields = options_.collate(examples);
+  detail::check_fields(fields, static_cast<std::int64_t>(examples.size()));
+  return fields;
+}
+
+std::vector<at::Tensor> StreamDataset::get(const at::Tensor& indices) const {
+  const auto* const wanted = indices.data_ptr<std::int64_t>();
+  const auto count = static_cast<std::size_t>(indices.size(0));
+  const std::int64_t end = *std::max_element(wanted, wanted + count) + 1;
+  std::vector<Example> found(count);
+  std::int64_t before = 0;
+  for (std::int64_t number = 0; before < end; ++number) {
+    const bool exists = options_.blocks == 0 || number < options_.blocks;
+    const std::optional<Block> read = exists ? block(number) : std::nullopt;
+    if (!read) {
+      throw DataError(text("Example ", end - 1, " was asked for, of a stream of ", before, "."),
+                      "ask for examples that the stream has.");
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::int64_t in_block = wanted[i] - before;
+      if (in_block < 0 || in_block >= static_cast<std::int64_t>(read->size())) continue;
+      found[i] = (*read)[static_cast<std::size_t>(in_block)];
+    }
+    before += static_cast<std::int64_t>(read->size());
+  }
+  return batch(std::move(found), {});
+}
+
+std::shared_ptr<const StepSource> detail::make_stream_source(
+    std::shared_ptr<const StreamDataset> stream, const ShardPlan& plan,
+    const LoaderOptions& options) {
+  return std::make_shared<StreamSource>(std::move(stream), plan, options);
+}
+
+}  // namespace troupe
