@@ -29,11 +29,11 @@ struct Wishes {
 /// One small message. Collective: yes. The same answer on every worker.
 [[nodiscard]] inline Wishes agree(Strategy& strategy, const Wishes& mine) {
   const auto vote = [](bool wish) { return wish ? 1.0 : 0.0; };
-  constexpr std::size_t kSignals = 9;  // where they begin
+  constexpr std::size_t kSignals = 10;  // where they begin
   std::array<double, kSignals + kStopSignals.size()> votes = {
-      vote(mine.save),     vote(mine.stop),      vote(mine.loss_not_finite),
-      1.0 * mine.leaving,  vote(mine.save_anew), vote(mine.admit),
-      1.0 * mine.quitting, 1.0 * mine.voters,    vote(mine.too_few)};
+      vote(mine.save),      vote(mine.stop),  vote(mine.loss_not_finite), 1.0 * mine.leaving,
+      vote(mine.save_anew), vote(mine.admit), 1.0 * mine.quitting,        1.0 * mine.voters,
+      vote(mine.too_few),   1.0 * mine.at_end};
   for (std::size_t i = 0; i < kStopSignals.size(); ++i)
     votes[kSignals + i] = vote(mine.signal == kStopSignals[i]);
   strategy.sum(Span<double>(votes.data(), votes.size()));
@@ -44,10 +44,10 @@ struct Wishes {
   agreed.leaving = static_cast<int>(votes[3]);
   agreed.save_anew = votes[4] > 0;
   agreed.admit = votes[5] > 0;
-  agreed.at_end = static_cast<int>(votes[6]);
   agreed.quitting = static_cast<int>(votes[6]);
   agreed.voters = static_cast<int>(votes[7]);
   agreed.too_few = votes[8] > 0;
+  agreed.at_end = static_cast<int>(votes[9]);
   for (std::size_t i = kStopSignals.size(); i-- > 0;)
     if (votes[kSignals + i] > 0) agreed.signal = kStopSignals[i];
   // Where nobody is left to go on, it is the end of all.
