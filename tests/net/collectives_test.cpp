@@ -30,8 +30,6 @@ std::vector<std::size_t> lengths_for(int world_size) {
   return {0, 1, w - 1, w, 1000, 300000};
 }
 
-Deadline soon() { return Deadline::in(std::chrono::seconds(20)); }
-
 // A value with all of its mantissa in use, so that the order of additions shows.
 template <class T>
 T value_of(int rank, std::size_t i) {

@@ -17,8 +17,6 @@ using troupe::WireType;
 using troupe::WorkerGroup;
 using troupe::testing::run_group;
 
-Deadline soon() { return Deadline::in(std::chrono::seconds(20)); }
-
 /// All of the mantissa in use, of both signs, in [-1, 1].
 std::vector<float> values_of(int rank, std::size_t n) {
   std::vector<float> values(n);

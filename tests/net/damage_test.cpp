@@ -20,22 +20,11 @@ namespace {
 using namespace troupe;           // NOLINT: a test
 using namespace troupe::testing;  // NOLINT: a test
 
-Deadline soon() { return Deadline::in(std::chrono::seconds(20)); }
-
 GroupOptions over_tcp(SumRoute route = SumRoute::automatic) {
   GroupOptions options = test_options();
   options.transport = Transport::tcp;
   options.sum_route = route;
   return options;
-}
-
-int exit_code_of(const std::exception_ptr& error) {
-  try {
-    if (error) std::rethrow_exception(error);
-  } catch (const Error& caught) {
-    return caught.exit_code();
-  }
-  return 0;
 }
 
 // What happened to a group whose connections to the chief led through the proxy.

@@ -18,17 +18,6 @@ using namespace troupe::testing;  // NOLINT: a test
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-int exit_code_of(const std::exception_ptr& error) {
-  try {
-    if (error) std::rethrow_exception(error);
-  } catch (const Error& caught) {
-    return caught.exit_code();
-  }
-  return 0;
-}
-
-Deadline soon() { return Deadline::in(seconds(20)); }
-
 void sum_of_length(WorkerGroup& group, std::size_t n) {
   std::vector<float> values(n, 1.0F);
   group.all_reduce(Span<float>(values), soon());

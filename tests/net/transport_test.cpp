@@ -19,8 +19,6 @@ namespace {
 using namespace troupe;           // NOLINT: a test
 using namespace troupe::testing;  // NOLINT: a test
 
-Deadline soon() { return Deadline::in(std::chrono::seconds(20)); }
-
 GroupOptions by(Transport transport) {
   GroupOptions options = test_options();
   options.transport = transport;

@@ -18,8 +18,6 @@ namespace {
 using namespace troupe;           // NOLINT: a test
 using namespace troupe::testing;  // NOLINT: a test
 
-Deadline soon() { return Deadline::in(std::chrono::seconds(20)); }
-
 // All of the mantissa in use, so that the order of additions shows.
 template <class T>
 std::vector<T> leaf(int number, std::size_t n) {

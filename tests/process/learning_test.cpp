@@ -77,13 +77,6 @@ bool has(const std::string& text, const std::string& part) {
 }
 
 /// "parameter_hash <64 digits>, equal on 2 replicas"
-std::string hash_in(const std::string& log) {
-  const std::string word = "parameter_hash ";
-  const auto at = log.find(word);
-  REQUIRE(at != std::string::npos);
-  return log.substr(at + word.size(), 64);
-}
-
 }  // namespace
 
 TEST_SUITE("learning") {

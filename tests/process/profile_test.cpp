@@ -24,7 +24,7 @@ using troupe::testing::operator+;
 
 namespace {
 
-const Words kLine = {kBuild + "/examples/linear_regression", "--max-steps", "12"};
+const Words kTwelveSteps = {kBuild + "/examples/linear_regression", "--max-steps", "12"};
 
 struct Interval {
   double start = 0;
@@ -74,8 +74,8 @@ TEST_SUITE("process") {
   TEST_CASE("profile: two workers' intervals lie on one axis") {
     const TempDir dir;
     const auto result =
-        run_on(2, kLine + Words{"--profile", "4", "--model-dir", dir.path().string(),
-                                "--save-checkpoints-steps", "5"});
+        run_on(2, kTwelveSteps + Words{"--profile", "4", "--model-dir", dir.path().string(),
+                                       "--save-checkpoints-steps", "5"});
     CAPTURE(result.err);
     REQUIRE(result.exit_code == 0);
     const json profile = read(dir / "profile-7.json");
@@ -108,14 +108,15 @@ TEST_SUITE("process") {
     const TempDir dir;
     ProcessOptions here;
     here.directory = dir.path().string();
-    REQUIRE(run_process(kLine + Words{"--profile", "100"}, here, kLimit).exit_code == 0);
+    REQUIRE(run_process(kTwelveSteps + Words{"--profile", "100"}, here, kLimit).exit_code == 0);
     const json profile = read(dir / "profile-12.json");
     check_format(profile);
     CHECK(named(profile, "train_step", 1).size() == 9);
     CHECK(named(profile, "all_reduce", 1).empty());
-    const auto early = run_process(kLine + Words{"--profile", "1", "--steps", "2"}, here, kLimit);
+    const auto early =
+        run_process(kTwelveSteps + Words{"--profile", "1", "--steps", "2"}, here, kLimit);
     CHECK(early.exit_code == 2);  // --max-steps and --steps
-    const Words two = {kLine[0], "--max-steps", "2", "--profile", "1"};
+    const Words two = {kTwelveSteps[0], "--max-steps", "2", "--profile", "1"};
     const auto none = run_process(two, here, kLimit);
     CHECK(none.exit_code == 0);
     CHECK(none.err.find("--profile recorded nothing") != std::string::npos);
@@ -124,8 +125,8 @@ TEST_SUITE("process") {
   TEST_CASE("profile: beside parameter servers each worker has a file of its own") {
     const TempDir dir;
     const Words tool = {kBuild + "/troupe", "run", "--workers", "2", "--ps", "1", "--"};
-    const Words program = {kLine[0],    "--max-steps", "60",          "--staleness-bound", "0",
-                           "--profile", "2",           "--model-dir", dir.path().string()};
+    const Words program = {kTwelveSteps[0], "--max-steps", "60",          "--staleness-bound", "0",
+                           "--profile",     "2",           "--model-dir", dir.path().string()};
     REQUIRE(run_process(tool + program, {}, kLimit).exit_code == 0);
     std::vector<std::string> names;
     for (const auto& entry : std::filesystem::directory_iterator(dir.path())) {

@@ -84,13 +84,6 @@ std::vector<std::string> names_in(const fs::path& directory, const std::string& 
 }
 
 /// The hash that a run printed: "parameter_hash <64 digits>, equal on 2 replicas".
-std::string hash_in(const std::string& log) {
-  const std::string word = "parameter_hash ";
-  const auto at = log.find(word);
-  REQUIRE(at != std::string::npos);
-  return log.substr(at + word.size(), 64);
-}
-
 }  // namespace
 
 TEST_SUITE("train_and_evaluate") {

@@ -4,6 +4,8 @@
 #include <exception>
 #include <string>
 
+#include "core/error.h"
+
 namespace troupe::testing {
 
 [[nodiscard]] inline bool has(const std::string& message, const std::string& part) {
@@ -20,6 +22,17 @@ template <class E>
   } catch (...) {
   }
   return false;
+}
+
+/// Of one of Troupe's errors; 0: it is none.
+[[nodiscard]] inline int exit_code_of(const std::exception_ptr& error) {
+  try {
+    if (error) std::rethrow_exception(error);
+  } catch (const Error& caught) {
+    return caught.exit_code();
+  } catch (...) {
+  }
+  return 0;
 }
 
 }  // namespace troupe::testing

@@ -74,6 +74,9 @@ inline std::string loopback_under_test() {
   return wanted_transport() == "tls" ? "127.1" : "127.0.0.1";
 }
 
+/// By when a collective of a test is over, or something is wrong.
+inline Deadline soon() { return Deadline::in(std::chrono::seconds(20)); }
+
 /// The same cluster as each rank sees it. Rank 0 owns the listening socket.
 inline std::vector<Cluster> make_clusters(int world_size, LoopbackListener& listener) {
   Cluster common;

@@ -33,6 +33,14 @@ inline ProcessResult run_on(int workers, const Words& command) {
       {}, kLimit);
 }
 
+/// The hash of the weights that a training has logged.
+inline std::string hash_in(const std::string& log) {
+  const std::string word = "parameter_hash ";
+  const auto at = log.find(word);
+  REQUIRE(at != std::string::npos);
+  return log.substr(at + word.size(), 64);
+}
+
 /// TF_CONFIG of worker `index` in a cluster of the given ports of this machine, no chief.
 inline ProcessOptions tf_config(const std::vector<std::uint16_t>& ports, int index) {
   nlohmann::json addresses = nlohmann::json::array();
