@@ -19,6 +19,7 @@ using troupe::Span;
 using troupe::SumRoute;
 using troupe::WorkerGroup;
 using troupe::testing::run_group;
+using troupe::testing::soon;
 using troupe::testing::test_options;
 
 const std::vector<int> kWorldSizes = {1, 2, 3, 4, 7};

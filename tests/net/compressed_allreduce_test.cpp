@@ -16,6 +16,7 @@ using troupe::Span;
 using troupe::WireType;
 using troupe::WorkerGroup;
 using troupe::testing::run_group;
+using troupe::testing::soon;
 
 /// All of the mantissa in use, of both signs, in [-1, 1].
 std::vector<float> values_of(int rank, std::size_t n) {

@@ -14,6 +14,7 @@
 #include "tests/support/training_runs.h"
 
 using nlohmann::json;
+using troupe::testing::hash_in;
 using troupe::testing::kBuild;
 using troupe::testing::kLimit;
 using troupe::testing::kMnist;

@@ -21,6 +21,7 @@
 using nlohmann::json;
 using troupe::text;
 using troupe::testing::free_port;
+using troupe::testing::hash_in;
 using troupe::testing::kBuild;
 using troupe::testing::kLimit;
 using troupe::testing::kMnist;
