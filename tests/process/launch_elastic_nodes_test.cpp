@@ -161,7 +161,7 @@ TEST_SUITE("process") {
   }
 
   TEST_CASE(
-      "elastic nodes: a launcher is killed; the others wait until its workers must have ended") {
+      "elastic nodes: a launcher is killed, the others wait until its workers must have ended") {
     const TwoNodes two("", "3");
     Process second = two.start(1);
     Process first = two.start(0);
@@ -184,7 +184,7 @@ TEST_SUITE("process") {
   }
 
   TEST_CASE(
-      "elastic nodes: a launcher is stopped; its workers end by their lease, and come again") {
+      "elastic nodes: a launcher is stopped, its workers end by their lease, and come again") {
     const TwoNodes two("", "3");
     Process second = two.start(1);
     Process first = two.start(0);
@@ -243,7 +243,7 @@ TEST_SUITE("process") {
   }
 
   TEST_CASE(
-      "elastic hosts: one command; a host's launcher is lost, is found again, and a signal stops "
+      "elastic hosts: one command, a host's launcher is lost, is found again, and a signal stops "
       "all") {
     const TwoNodes two("", "99");
     const std::string ssh = (two.folder / "ssh").string();

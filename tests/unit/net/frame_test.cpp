@@ -102,7 +102,7 @@ TEST_SUITE("net") {
     CHECK(decode(sealed(changed(4, 1))) == FrameFault::bad_version);
     CHECK(decode(changed(24, 42)) == FrameFault::bad_checksum);
     CHECK(decode(sealed(changed(6, 0))) == FrameFault::bad_enum);
-    CHECK(decode(sealed(changed(6, 36))) == FrameFault::bad_enum);
+    CHECK(decode(sealed(changed(6, 38))) == FrameFault::bad_enum);
     CHECK(decode(sealed(changed(7, 8))) == FrameFault::bad_enum);
     CHECK(decode(sealed(changed(8, 7))) == FrameFault::bad_enum);
     CHECK(decode(sealed(changed(9, 1))) == FrameFault::bad_reserved);
