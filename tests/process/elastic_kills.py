@@ -2,7 +2,7 @@
 """An elastic group under random kills and stops, against the run that nobody disturbed.
 
     tests/process/elastic_kills.py BUILD [--kills N] [--stops N] [--seed S] [--program mnist|net]
-    tests/process/elastic_kills.py BUILD --kills 300 --stops 50 --heartbeat 1
+    tests/process/elastic_kills.py BUILD --kills 300 --stops 50
     tests/process/elastic_kills.py BUILD --widths                      # 4, 1, 4, 2, 3, 1 workers
 
 Workers get SIGKILL at random moments (any of them, the chief, sometimes two at once, but one that holds the
@@ -64,6 +64,8 @@ def epochs_for(seconds):
     rates = []
     for workers in (asked.workers, 1):
         done = subprocess.run(group(workers, 0, short, f"{folder}/rate{workers}"), capture_output=True, text=True)
+        if done.returncode != 0:
+            sys.exit(f"a short run: exit code {done.returncode}\n{done.stderr[-2000:]}")
         rates.append(short / summary(unprefixed(done.stdout))["seconds"])
     return max(2, int(seconds * max(rates)) + 1)
 
