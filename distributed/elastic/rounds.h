@@ -29,7 +29,7 @@ struct Readiness {
   /// What the lost worker was computing: "step 120: virtual replicas 2 to 3, examples 17, 99, 4".
   std::string work;
   bool leaves = false;  // it left all rounds, and its process is about to end
-  bool leads = true;  // it can be the chief: it sees what the chief writes
+  bool leads = true;    // it can be the chief: it sees what the chief writes
 };
 
 /// Who trains together from now on.

@@ -315,8 +315,7 @@ TEST_SUITE("estimator") {
     const TempDir dir;
     const Renamed hooks;
     auto options = options_in(dir.path());
-    options.train.warm_start = {
-        source.path().string(), {"net.weight"}, {{"net.weight", "weight"}}};
+    options.train.warm_start = {source.path().string(), {"net.weight"}, {{"net.weight", "weight"}}};
     troupe::Estimator estimator(hooks, options);
     (void)estimator.train(for_steps(5));
     CHECK(value_of(estimator, "net.weight") == 42);

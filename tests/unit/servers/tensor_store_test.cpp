@@ -280,7 +280,8 @@ TEST_SUITE("strategies") {
 
   TEST_CASE("tensor store: what servers cannot do is refused by name") {
     const auto replica = make(ServerHooks("lbfgs"));
-    CHECK_THROWS_WITH_AS((void)inner::serve(*replica, {}, 1), doctest::Contains("LBFGS, and no such kind is registered"),
+    CHECK_THROWS_WITH_AS((void)inner::serve(*replica, {}, 1),
+                         doctest::Contains("LBFGS, and no such kind is registered"),
                          troupe::ConfigError);
   }
 }
