@@ -127,6 +127,7 @@ __attribute__((target("pclmul,sse4.2"))) std::uint32_t by_128_bits(Span<const st
   return static_cast<std::uint32_t>(~by_words(crc, at, left));
 }
 
+// TODO(T-016): processors with VPCLMULQDQ, but without AVX-512, take the 128 bits above.
 #define TROUPE_AVX512 __attribute__((target("avx512f,vpclmulqdq,pclmul,sse4.2")))
 
 // The same with four lanes of 128 bits in each accumulator.
