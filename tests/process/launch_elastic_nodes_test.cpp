@@ -66,6 +66,12 @@ long long ended_after(const std::string& out, const std::string& worker) {
              : -1;
 }
 
+/// Both launchers know that a loss does not end the group any more: a worker of theirs has said so.
+void wait_until_started(Process& first, Process& second) {
+  REQUIRE(first.wait_for_output("[worker/0] holds the state"));
+  REQUIRE(second.wait_for_output("[worker/3] holds the state"));
+}
+
 /// All four trained to the same end, and counted every step once.
 void check_all_ended_well(const ProcessResult& zero, const ProcessResult& one) {
   CAPTURE(zero.err);
@@ -165,7 +171,7 @@ TEST_SUITE("process") {
     const TwoNodes two("", "3");
     Process second = two.start(1);
     Process first = two.start(0);
-    REQUIRE(second.wait_for_output("[worker/3] holds the state"));
+    wait_until_started(first, second);
     const auto killed = std::chrono::steady_clock::now();
     second.signal(SIGKILL);
     REQUIRE(first.wait_for_output("round 2: 2 workers continue after step "));
@@ -188,7 +194,7 @@ TEST_SUITE("process") {
     const TwoNodes two("", "3");
     Process second = two.start(1);
     Process first = two.start(0);
-    REQUIRE(second.wait_for_output("[worker/3] holds the state"));
+    wait_until_started(first, second);
     second.signal(SIGSTOP);
     REQUIRE(first.wait_for_output("round 2: 2 workers continue after step "));
     // A zombie has no environment: what is left of node 1 are launcher and guard.
@@ -207,7 +213,7 @@ TEST_SUITE("process") {
     const Words options = {"--min-workers", "1", "--regroup-secs", "1"};
     Process second = two.start(1, options);
     Process first = two.start(0, options);
-    REQUIRE(second.wait_for_output("[worker/3] holds the state"));
+    wait_until_started(first, second);
     first.signal(SIGKILL);
     const ProcessResult one = second.wait();
     CAPTURE(one.err);
@@ -220,7 +226,7 @@ TEST_SUITE("process") {
     const TwoNodes two("", "99");
     Process second = two.start(1);
     Process first = two.start(0);
-    REQUIRE(second.wait_for_output("[worker/3] holds the state"));
+    wait_until_started(first, second);
     second.signal(SIGTERM);
     const ProcessResult left = second.wait();
     CAPTURE(left.err);
@@ -255,7 +261,7 @@ TEST_SUITE("process") {
                      "--min-workers", "1", "--max-restarts", "9", "--", TROUPE_ELASTIC_WORKER,
                      "--model-dir", two.folder.path().string()},
                     variables);
-    REQUIRE(process.wait_for_output("[worker/3] holds the state"));
+    wait_until_started(process, process);
     int agent = 0;  // the first of those: the others are what it forks, its guard
     for (const int pid : processes_with("--agent"))
       if (agent == 0 && has(command_line(pid), "--node 1 --workers")) agent = pid;
