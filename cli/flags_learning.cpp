@@ -51,6 +51,9 @@ void add_step_flags(std::vector<Flag>& flags, Options& options) {
                                "bits depend on N alone; 0: "
                                "one share for each replica",
                                0, kMaxWorkers));
+  list.add_rare(flag("check-repeat", &options.strategy.check_repeat,
+                     "with --virtual-replicas, compute every training step twice and compare the "
+                     "bits: finds hooks that keep something to themselves"));
   list.add_rare(
       flag("fused-optimizer", &options.strategy.buckets.fused_step,
            "do not take Adam's step through large parameters block by block; same numbers"));

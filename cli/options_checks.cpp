@@ -186,6 +186,10 @@ const char* server_flag(const ServerOptions& servers) {
 
 /// Gradients are summed at the servers, or in one copy of the variables.
 void check_virtual_replicas(const StrategyOptions& strategy) {
+  if (strategy.check_repeat && strategy.virtual_replicas == 0) {
+    throw ConfigError("--check-repeat is given without --virtual-replicas.",
+                      "add --virtual-replicas V: only such steps can be computed again.");
+  }
   const bool is_central = strategy.kind == StrategyKind::central_storage;
   if (strategy.virtual_replicas == 0 || (!is_central && !uses_servers(strategy))) return;
   throw ConfigError(text("--virtual-replicas is given, but --strategy ",
@@ -307,6 +311,7 @@ std::map<std::string, std::string> common_settings(const FlagTable& table,
                            "accumulate",
                            "clip-norm",
                            "virtual-replicas",
+                           "check-repeat",
                            "precision",
                            "train-examples",
                            "log-every",

@@ -112,6 +112,8 @@ struct StrategyOptions {
   /// devices: a device computes those that it hosts one after the other, and the bits do not depend
   /// on how many it hosts (docs/elastic.md). 0: one share for each replica.
   int virtual_replicas = 0;
+  /// Computes every training step twice before it counts, and fails where the bits differ.
+  bool check_repeat = false;
   std::vector<std::string> devices;  // one per replica: {"cuda:0", "cuda:1"} or {"cpu:0", "cpu:1"}
   int threads = 0;                   // compute threads of each replica; 0: as the machine allows
   Communication communication = Communication::automatic;

@@ -17,6 +17,10 @@ namespace {
 
 /// Their updates are made elsewhere than on the devices that sum the gradients.
 void check_virtual(StrategyKind kind, const StrategyOptions& options) {
+  if (options.check_repeat && options.virtual_replicas == 0) {
+    throw ConfigError("check_repeat is set without virtual_replicas.",
+                      "set virtual_replicas: only such steps can be computed again.");
+  }
   const bool is_other =
       kind == StrategyKind::parameter_server || kind == StrategyKind::central_storage;
   if (options.virtual_replicas == 0 || !is_other) return;

@@ -3,8 +3,10 @@
 #include <torch/types.h>
 
 #include "core/error.h"
+#include "core/sha256.h"
 #include "core/text.h"
 #include "hooks/replica_driver.h"
+#include "strategies/replicas/local_replicas.h"
 
 namespace troupe::detail {
 
@@ -81,6 +83,20 @@ void BlockSum::take_steps(Replica& replica, double factor) {
     }
     ReplicaDriver(replica).finish_update(update.optimizer, factor);
   }
+}
+
+std::vector<std::pair<std::string, std::string>> BlockSum::digests() const {
+  std::vector<std::pair<std::string, std::string>> all;
+  for (const Update& update : updates_) {
+    Sha256 digest;
+    for (std::size_t i = 0; i < update.totals.size(); ++i) {
+      const at::Tensor& total = update.totals[i];
+      const at::Tensor& sum = total.defined() ? total : update.set->parts[i].gradients->flat();
+      digest.update(host_bytes(sum.to(torch::kCPU).contiguous()));
+    }
+    all.emplace_back(update.optimizer, digest.hex().substr(0, 12));
+  }
+  return all;
 }
 
 void BlockSum::sum(const at::Tensor& flat, const std::string& what) {

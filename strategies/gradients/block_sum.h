@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "hooks/replica.h"
@@ -51,6 +52,8 @@ class BlockSum final : public OverlappedSum {
   /// Multiplies by `factor`, clips, and lets optimisers of `replica` take their steps, in the order
   /// of train_step.
   void take_steps(Replica& replica, double factor);
+  /// After sum_updates(): a digest of each update's gradients, with the optimiser's name.
+  [[nodiscard]] std::vector<std::pair<std::string, std::string>> digests() const;
 
   /// Layers sum over all replicas while each is in the midst of its step.
   /// Throws: ConfigError where a device has several virtual replicas.

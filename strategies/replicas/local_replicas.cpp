@@ -244,7 +244,8 @@ LocalReplicas::LocalReplicas(const StrategyOptions& options, const MakeUpdate& m
                              : std::make_unique<OverlappedSum>(sum_, place(i), options.buckets));
     }
   }
-  if (hosting_) virtual_.emplace(*hosting_, devices_, threads_, sum_, blocks_);
+  if (hosting_)
+    virtual_.emplace(*hosting_, devices_, threads_, sum_, blocks_, options.check_repeat);
 }
 
 OverlappedSum::Place LocalReplicas::place(int replica) const {

@@ -4,12 +4,15 @@
 #include <torch/types.h>
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cstring>
 #include <string>
 #include <utility>
 
 #include "core/check.h"
 #include "core/error.h"
+#include "core/sha256.h"
 #include "core/text.h"
 #include "hooks/replica_driver.h"
 #include "hooks/step_weights.h"
@@ -78,6 +81,29 @@ void put_back(Replica& replica, const std::vector<at::Tensor>& buffers) {
   }
 }
 
+std::string all_digits(double value) {
+  std::array<char, 32> digits{};
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
+  return {digits.data(), end};
+}
+
+using Facts = std::vector<std::pair<std::string, std::string>>;
+
+void check_repeated(const Facts& first, const Facts& second, std::int64_t step) {
+  for (std::size_t i = 0; i < std::max(first.size(), second.size()); ++i) {
+    if (i < std::min(first.size(), second.size()) && first[i] == second[i]) continue;
+    const auto& [what, before] = i < first.size() ? first[i] : second[i];
+    const bool is_both = i < std::min(first.size(), second.size()) && second[i].first == what;
+    throw ConfigError(
+        text("step ", step, " was computed twice (--check-repeat), and ", what,
+             is_both ? text(" was ", before, " and then ", second[i].second, ".")
+                     : std::string(" was there only once.")),
+        "have train_step keep nothing to itself from one call to the next: what lasts belongs into "
+        "registered buffers, and random numbers come from LibTorch's generators "
+        "(docs/elastic.md).");
+  }
+}
+
 /// Of one buffer: what a virtual replica adds to the sum; `after` undefined: it changed nothing.
 at::Tensor share_of(const at::Tensor& before, const at::Tensor& after, bool has_examples,
                     bool is_first) {
@@ -92,12 +118,13 @@ at::Tensor share_of(const at::Tensor& before, const at::Tensor& after, bool has_
 
 VirtualReplicas::VirtualReplicas(const Hosting& hosting, std::vector<c10::Device> devices,
                                  ReplicaThreads& threads, ReplicaSum& sum,
-                                 std::vector<BlockSum*> updates)
+                                 std::vector<BlockSum*> updates, bool check_repeat)
     : hosting_(hosting),
       devices_(std::move(devices)),
       threads_(threads),
       sum_(sum),
-      updates_(std::move(updates)) {}
+      updates_(std::move(updates)),
+      check_repeat_(check_repeat) {}
 
 void VirtualReplicas::begin(const TrainState& state, std::uint64_t seed) {
   seed_ = seed;
@@ -116,16 +143,13 @@ void VirtualReplicas::begin(const TrainState& state, std::uint64_t seed) {
 std::vector<StepResult> VirtualReplicas::run(const Step& step, TrainState& state,
                                              const DistributedBatch& batch, Phase phase) {
   TROUPE_CHECK_EQ(batch.replicas.size(), static_cast<std::size_t>(hosting_.block.size()));
-  made_.assign(batch.replicas.size(), {});
   const bool trains = phase == Phase::train;
-  run_on_devices([&](int device) {
-    compute(device, step, state, batch, phase);
-    if (trains) updates_[static_cast<std::size_t>(device)]->sum_updates();
-  });
-  const std::vector<NamedTensor> buffers = state.replicas.front()->buffers();
-  Total total = add_up(buffers, static_cast<double>(batch.global_examples));
-  if (trains) add_up_buffers(buffers, total);
-  // All sums are made, and no weight, buffer or metric has changed so far.
+  Total total = compute_all(step, state, batch, phase);
+  if (check_repeat_ && trains) {
+    const Facts first = facts_of(state, total);
+    total = compute_all(step, state, batch, phase);
+    check_repeated(first, facts_of(state, total), state.step + 1);
+  }
   if (conclusion_.commit) conclusion_.commit(total.last);
   if (trains) apply(state, total);
   // Every worker has the whole step's; a sum over its replicas must not count it twice.
@@ -140,6 +164,43 @@ std::vector<StepResult> VirtualReplicas::run(const Step& step, TrainState& state
                  static_cast<std::uint64_t>(batch.step)});
   }
   return {std::move(total.result)};
+}
+
+VirtualReplicas::Total VirtualReplicas::compute_all(const Step& step, TrainState& state,
+                                                    const DistributedBatch& batch, Phase phase) {
+  made_.assign(batch.replicas.size(), {});
+  const bool trains = phase == Phase::train;
+  run_on_devices([&](int device) {
+    compute(device, step, state, batch, phase);
+    if (trains) updates_[static_cast<std::size_t>(device)]->sum_updates();
+  });
+  const std::vector<NamedTensor> buffers = state.replicas.front()->buffers();
+  Total total = add_up(buffers, static_cast<double>(batch.global_examples));
+  if (trains) add_up_buffers(buffers, total);
+  return total;
+}
+
+/// What a step has computed, each with its value or a digest of it; the same on every worker.
+Facts VirtualReplicas::facts_of(const TrainState& state, const Total& total) const {
+  Facts facts;
+  for (const auto& [name, loss] : total.result.losses)
+    facts.emplace_back("the loss \"" + name + "\"", all_digits(loss.item<double>()));
+  const auto digest_of = [](Span<const std::byte> bytes) {
+    Sha256 digest;
+    digest.update(bytes);
+    return digest.hex().substr(0, 12);
+  };
+  facts.emplace_back("the digest of its metrics' sums",
+                     digest_of(as_bytes(Span<const double>(total.metrics))));
+  const std::vector<NamedTensor> buffers = state.replicas.front()->buffers();
+  for (std::size_t i = 0; i < total.changed.size(); ++i) {
+    facts.emplace_back("the digest of the buffer \"" + buffers[total.changed[i]].first + "\"",
+                       digest_of(host_bytes(total.buffers[i].to(torch::kCPU).contiguous())));
+  }
+  for (const auto& [optimizer, digest] : updates_.front()->digests())
+    facts.emplace_back("the digest of the gradients for the optimiser \"" + optimizer + "\"",
+                       digest);
+  return facts;
 }
 
 void VirtualReplicas::run_on_devices(const std::function<void(int)>& work) {

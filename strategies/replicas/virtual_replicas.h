@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -25,9 +26,10 @@ namespace troupe::detail {
 
 class VirtualReplicas {
  public:
-  /// `threads`, `sum` and `updates`, one for each device, outlive this object.
+  /// `threads`, `sum` and `updates`, one for each device, outlive this object. With `check_repeat`
+  /// every training step is computed twice.
   VirtualReplicas(const Hosting& hosting, std::vector<c10::Device> devices, ReplicaThreads& threads,
-                  ReplicaSum& sum, std::vector<BlockSum*> updates);
+                  ReplicaSum& sum, std::vector<BlockSum*> updates, bool check_repeat);
 
   /// A step's last sum over the workers, of a few numbers or buffers: replaces `sums` by it. Its
   /// end is the moment from which the step counts (distributed/elastic/elastic_group.h).
@@ -44,7 +46,8 @@ class VirtualReplicas {
   /// Throws: ConfigError where replicas share the CPU and the model has random layers.
   void begin(const TrainState& state, std::uint64_t seed);
 
-  /// As Strategy::run with virtual replicas.
+  /// As Strategy::run with virtual replicas. Throws: ConfigError, on every worker alike, where a
+  /// step that is computed twice has other sums the second time.
   [[nodiscard]] std::vector<StepResult> run(const Step& step, TrainState& state,
                                             const DistributedBatch& batch, Phase phase);
 
@@ -69,6 +72,11 @@ class VirtualReplicas {
     at::Tensor last;                   // the sums that were made last
   };
 
+  /// All that the step sums; changes no weight, buffer or metric. Collective.
+  [[nodiscard]] Total compute_all(const Step& step, TrainState& state,
+                                  const DistributedBatch& batch, Phase phase);
+  [[nodiscard]] std::vector<std::pair<std::string, std::string>> facts_of(const TrainState& state,
+                                                                          const Total& total) const;
   void run_on_devices(const std::function<void(int)>& work);
   void compute(int device, const Step& step, TrainState& state, const DistributedBatch& batch,
                Phase phase);
@@ -84,6 +92,7 @@ class VirtualReplicas {
   ReplicaThreads& threads_;
   ReplicaSum& sum_;
   const std::vector<BlockSum*> updates_;  // by device
+  const bool check_repeat_;
   Conclusion conclusion_;
   std::uint64_t seed_ = 0;
   std::vector<Made> made_;  // in the present step, by virtual replica of this worker

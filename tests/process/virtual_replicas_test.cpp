@@ -56,7 +56,7 @@ TEST_SUITE("process") {
 
   TEST_CASE("virtual replicas: dropout, batch norm, Adam, and a width that changes on the way") {
     const json expected = ending_of(run_on(1, kNet));
-    CHECK(ending_of(run_on(3, kNet + Words{"--transport", "tcp"})) == expected);
+    CHECK(ending_of(run_on(3, kNet + Words{"--transport", "tcp", "--check-repeat"})) == expected);
     const TempDir dir;
     const Words saving = kNet + Words{"--model-dir", dir.path().string()};
     for (const auto& [workers, steps] : {std::pair(1, "4"), std::pair(3, "5"), std::pair(2, "9")}) {

@@ -181,6 +181,7 @@ const std::vector<BadLine> kBadLines = {
     {{"--node_rank=1"}, "--node_rank", "launcher"},
     {{"--nproc-per-node", "2"}, "--nproc-per-node", "launcher"},
     {{"--virtual-replicas", "-1"}, "--virtual-replicas", "from 0 to 4096"},
+    {{"--check-repeat"}, "--check-repeat", "add --virtual-replicas V"},
     {{"--virtual-replicas", "8", "--strategy", "central-storage"},
      "--virtual-replicas",
      "central-storage has none"},
@@ -492,9 +493,9 @@ TEST_SUITE("cli") {
     CHECK(match.at("--batch-size") == "96");
     CHECK(match.at("--epochs") == "unset");
     CHECK(match.count("--rank") == 0);
-    for (const char* name :
-         {"--mode", "--steps", "--save-summary-steps", "--on-non-finite", "--check-weights-every",
-          "--accumulate", "--clip-norm", "--precision", "--dry-run", "--profile"}) {
+    for (const char* name : {"--mode", "--steps", "--save-summary-steps", "--on-non-finite",
+                             "--check-weights-every", "--accumulate", "--clip-norm", "--precision",
+                             "--check-repeat", "--dry-run", "--profile"}) {
       CHECK(match.count(name) == 1);
     }
     CHECK(match.count("--task") == 0);

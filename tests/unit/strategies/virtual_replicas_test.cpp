@@ -1,5 +1,6 @@
 // Virtual replicas: the width is no part of the numbers. Without random layers: the ranks of these
 // tests are threads of one process, which share LibTorch's generator (tests/process has them).
+#include <atomic>
 #include <cmath>
 #include <filesystem>
 #include <functional>
@@ -30,7 +31,7 @@ void fix_weights(torch::nn::Module& model) {
 
 /// Batch norm, whose buffers differ between virtual replicas, two models with an optimiser each, of
 /// which one takes two steps, and a table that nobody changes and a third of which is no 1/3.
-class NormHooks final : public TinyHooks {
+class NormHooks : public TinyHooks {
  public:
   explicit NormHooks(std::int64_t examples = 22) : TinyHooks(examples) {}
 
@@ -61,8 +62,9 @@ class NormHooks final : public TinyHooks {
   [[nodiscard]] StepResult train_step(Replica& replica, const Batch& batch) const override {
     for (int i = 0; i < 2; ++i) {
       const auto y = replica.model<torch::nn::LinearImpl>("side").forward(batch.fields[0]);
-      replica.apply_gradients(
-          replica.global_mean(replica.loss("squared_error")(y, batch.fields[1] * (i + 1))), "side");
+      replica.apply_gradients(replica.global_mean(replica.loss("squared_error")(
+                                  y, batch.fields[1] * (i + side_factor()))),
+                              "side");
     }
     StepResult result = validation_step(replica, batch);
     replica.apply_gradients(result.losses.front().second);
@@ -75,6 +77,33 @@ class NormHooks final : public TinyHooks {
     return {{"loss", replica.global_mean(replica.loss("squared_error")(y, target))},
             {"side", replica.global_mean((y * target).squeeze(1))}};
   }
+
+ protected:
+  [[nodiscard]] virtual double side_factor() const { return 1; }
+};
+
+enum class Remembers { loss, metric, gradient };
+
+/// Each step depends on how many came before it.
+class RememberingHooks final : public NormHooks {
+ public:
+  explicit RememberingHooks(Remembers what) : what_(what) {}
+
+  [[nodiscard]] StepResult train_step(Replica& replica, const Batch& batch) const override {
+    StepResult result = NormHooks::train_step(replica, batch);
+    const int calls = ++calls_;
+    if (what_ == Remembers::loss) result.losses.back().second = result.losses.back().second + calls;
+    if (what_ == Remembers::metric) replica.metric("absolute_error").update(torch::tensor({calls}));
+    return result;
+  }
+
+ private:
+  [[nodiscard]] double side_factor() const override {
+    return what_ == Remembers::gradient ? 1 + calls_ * 0.1 : 1;
+  }
+
+  const Remembers what_;
+  mutable std::atomic<int> calls_{0};
 };
 
 /// What a run ends with; compared bit for bit.
@@ -99,6 +128,7 @@ struct Run {
   Transport transport = Transport::automatic;
   StepOptions step;
   TrainOptions train;
+  bool check_repeat = false;
 };
 
 TrainOptions train_options() {
@@ -142,6 +172,7 @@ Ending train_on(const Run& run, const Hooks& hooks) {
     options.virtual_replicas = run.virtual_replicas;
     options.group.transport = run.transport;
     options.step = run.step;
+    options.check_repeat = run.check_repeat;
     const auto strategy = make_strategy(options);
     TrainOptions own = run.train;
     if (rank != 0) own.metrics_file.clear();
@@ -244,6 +275,23 @@ TEST_SUITE("strategies") {
                       doctest::Contains("made with --virtual-replicas 8, now it is 0"));
   }
 
+  TEST_CASE("virtual replicas: --check-repeat changes no bit, and names what does not repeat") {
+    Run run = run_of(8, 2);
+    const NormHooks hooks;
+    const Ending expected = train_on(run, hooks);
+    run.check_repeat = true;
+    CHECK(train_on(run, hooks) == expected);
+    const auto check_named = [&run](Remembers what, const char* name) {
+      CHECK_THROWS_WITH((void)train_on(run, RememberingHooks(what)), doctest::Contains(name));
+    };
+    check_named(Remembers::loss, ", and the loss \"side\" was ");
+    check_named(Remembers::metric, ", and the digest of its metrics' sums was ");
+    check_named(Remembers::gradient,
+                "step 1 was computed twice (--check-repeat), and the digest of the gradients for "
+                "the optimiser "
+                "\"side\" was ");
+  }
+
   TEST_CASE("virtual replicas: what would make the bits depend on the width is refused by name") {
     check_refused([](auto& o) { o.compress = Compression::float16; }, "--compress float16 and");
     check_refused([](auto& o) { o.buckets.overlap = Overlap::on; }, "--overlap on and");
@@ -251,6 +299,12 @@ TEST_SUITE("strategies") {
       check_refused([](auto& o) { o.communication = Communication::gloo; },
                     "--communication gloo and --virtual-replicas 8 do not go together");
     }
+    check_refused(
+        [](auto& o) {
+          o.check_repeat = true;
+          o.virtual_replicas = 0;
+        },
+        "check_repeat is set without virtual_replicas");
     check_refused([](auto& o) { o.kind = StrategyKind::central_storage; },
                   "--strategy central-storage has no --virtual-replicas");
     check_refused([](auto& o) { o.replicas = 9; }, "would host 8, fewer than its 9 replicas");
