@@ -35,8 +35,13 @@ std::string shown(const std::string& value) {
   const std::string hint = of_launcher ? "" : launcher_flag_hint(with_dashes(spelling));
   if (!hint.empty())
     throw ConfigError(text("--", spelling, " is not a flag of this program."), hint);
+  const std::string suggestion = table.suggestion(spelling);
+  const char* const forgotten = of_launcher && suggestion.empty()
+                                    ? "a program's own flags follow --, as in troupe run --workers "
+                                      "2 -- build/fruit --epochs 5; "
+                                    : "";
   throw ConfigError(text("unknown flag --", shown(spelling), "."),
-                    text(table.suggestion(spelling), kSeeHelp));
+                    text(suggestion, forgotten, kSeeHelp));
 }
 
 /// An argument with the flag's own name in place of an alias, underscores or --no-.

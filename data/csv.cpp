@@ -265,7 +265,8 @@ void check_fields(const std::vector<CsvField>& fields) {
                             ? "read_csv() is to read a field of no columns."
                             : text("read_csv() is to read a field of \"", field.front().name,
                                    "\" and others, of which some are real numbers and some not."),
-                        "give each tensor columns of real numbers, or of integers and categories.");
+                        "give each tensor columns of real numbers, or of integers and categories; "
+                        "csv_real reads whole numbers, too.");
     }
     for (const CsvColumn& column : field) {
       const bool is_category = column.type == CsvColumn::Type::category;

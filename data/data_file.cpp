@@ -18,6 +18,14 @@ namespace {
 
 std::string reason(int error) { return std::generic_category().message(error); }
 
+/// Where a relative path begins, to be looked at.
+std::string place_of(const std::filesystem::path& path) {
+  std::error_code unknown;
+  const auto here = std::filesystem::current_path(unknown);
+  if (path.is_absolute() || unknown) return "";
+  return text("; it begins at the current directory, ", here.string());
+}
+
 }  // namespace
 
 std::string shown(std::string_view value) {
@@ -37,8 +45,9 @@ DataFile::DataFile(const std::filesystem::path& path, std::string fix)
   if (fd < 0) {
     const int error = errno;
     fail(text("cannot be opened: ", reason(error)),
-         error == EACCES ? "make the file and the directories above it readable for this user."
-                         : "check the path, or the directory given with --data-dir.");
+         error == EACCES
+             ? "make the file and the directories above it readable for this user."
+             : text("check the path, or the directory given with --data-dir", place_of(path), "."));
   }
   struct stat status = {};
   const bool regular = ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode);

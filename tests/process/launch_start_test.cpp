@@ -141,6 +141,16 @@ TEST_SUITE("process") {
     CHECK(has(result.out, "[worker/0] told yes\n"));
   }
 
+  TEST_CASE("troupe run: a forgotten -- before the program is what the message says") {
+    for (const char* stray : {"--config", "--epochs"}) {
+      const ProcessResult result =
+          run_process({kTool, "run", "--workers", "2", "build/fruit", stray, "5"});
+      CHECK(result.exit_code == 2);
+      CHECK(has(result.err, std::string("unknown flag ") + stray));
+      CHECK(has(result.err, "Fix: a program's own flags follow --, as in troupe run "));
+    }
+  }
+
   TEST_CASE("troupe run: a program that cannot run is refused with code 2, in one line") {
     const TempDir folder;
     std::ofstream(folder / "garbage") << "neither ELF nor script";

@@ -180,4 +180,20 @@ TEST_SUITE("hooks") {
                        "mat1 and mat2 shapes cannot be multiplied (4x2 and 3x3). Fix: ") == 0);
     CHECK(message.find('\n') == std::string::npos);
   }
+
+  TEST_CASE("hook error: labels that do not fit are named as what they are") {
+    const troupe::Batch batch{{torch::ones({2, 3}), torch::ones({2})}, 2, false};
+    const auto told = [&](const torch::Tensor& labels) -> std::string {
+      try {
+        (void)torch::nll_loss(torch::log_softmax(batch.fields[0], 1), labels);
+      } catch (const c10::Error& error) {
+        return troupe::detail::hook_error(error, Phase::train, 0, batch).what();
+      }
+      return "";
+    };
+    const std::string beyond = told(torch::tensor({0, 3}));
+    CHECK(beyond.find(" is out of bounds. Fix: compare the labels with the number of outputs") !=
+          std::string::npos);
+    CHECK(told(batch.fields[1]).find("Fix: labels of classes are integers") != std::string::npos);
+  }
 }
