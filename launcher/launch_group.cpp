@@ -121,7 +121,7 @@ void LaunchGroup::on_signal(int number) {
   console_.say(text(number == SIGINT ? "interrupted" : text("got signal ", number),
                     "; the workers have ", text_of(options_.grace), " to stop",
                     number == SIGINT ? " (once more: at once)." : "."));
-  begin_stop(rounds_ ? rounds_->stop_signal(number) : number, options_.grace);
+  begin_stop(number, options_.grace);
   events_.on_failing();
   finish_if_all_ended();
 }

@@ -56,7 +56,6 @@ class LaunchRendezvous final : public LaunchRounds {
   void carry_out() override;
   [[nodiscard]] bool start_elsewhere(int index) override;
   [[nodiscard]] bool goes_on(bool is_over) const override;
-  [[nodiscard]] int stop_signal(int number) const override { return number; }
 
  private:
   struct Worker {

@@ -1,7 +1,6 @@
 #include "launcher/launch_round_relay.h"
 
 #include <algorithm>
-#include <csignal>
 #include <utility>
 
 #include "core/text.h"
@@ -51,8 +50,6 @@ bool RoundRelay::ended(int index, const EndedProcess& process) {
   console_.say(end_text(process) + ".");
   return false;
 }
-
-int RoundRelay::stop_signal(int) const { return SIGKILL; }
 
 bool RoundRelay::take(const FrameHeader& header, Span<const std::byte> payload) {
   if (header.type == FrameType::worker) {

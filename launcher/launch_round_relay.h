@@ -38,12 +38,10 @@ class RoundRelay final : public LaunchRounds {
   [[nodiscard]] UniqueFd open_line(int index, const Endpoint& listens, bool joins) override;
   [[nodiscard]] bool ended(int index, const EndedProcess& process) override;
   [[nodiscard]] bool has_left(int index) const override { return left_.count(index) > 0; }
-  void stop() override {}  // node 0 knows
+  void stop() override {}  // node 0 has the group: workers here leave it, if a signal tells them to
   void carry_out() override {}
   [[nodiscard]] bool start_elsewhere(int) override { return false; }
   [[nodiscard]] bool goes_on(bool is_over) const override { return !is_over; }
-  /// The others go on: nothing has to be saved here.
-  [[nodiscard]] int stop_signal(int number) const override;
 
  private:
   void pass_on(int index, Span<const std::byte> bytes);

@@ -28,8 +28,6 @@ class LaunchRounds {
   /// Whether the group is still there when no worker runs here. `is_over`: training is, as far as
   /// this launcher knows.
   [[nodiscard]] virtual bool goes_on(bool is_over) const = 0;
-  /// What workers here are sent when this launcher got `number` and they are to end.
-  [[nodiscard]] virtual int stop_signal(int number) const = 0;
 };
 
 }  // namespace troupe

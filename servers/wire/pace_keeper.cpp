@@ -105,14 +105,19 @@ std::optional<std::int64_t> PaceKeeper::assign(int rank) {
   return clock;
 }
 
-void PaceKeeper::leave(int rank) {
-  clocks_.leave(rank);
+void PaceKeeper::lose(int rank) {
+  clocks_.lose(rank);
   rounds_.forget(rank);
   requests_.erase(rank);
   const auto tickets = tickets_.find(rank);
   if (tickets == tickets_.end()) return;
   for (const auto& [clock, ticket] : tickets->second) returned_.insert(ticket.number);
   tickets_.erase(tickets);
+}
+
+void PaceKeeper::leave(int rank) {
+  lose(rank);
+  clocks_.leave(rank);
 }
 
 void PaceKeeper::finish(const std::string& reason) {
@@ -229,7 +234,8 @@ std::int64_t PaceKeeper::missed(int rank, std::int64_t clock) const {
 TargetClocks PaceKeeper::hold() {
   held_ = true;
   TargetClocks targets;
-  for (const int rank : clocks_.live_ranks()) {
+  for (int rank = 0; rank < clocks_.world_size(); ++rank) {
+    if (!clocks_.counts(rank)) continue;
     if (pace_.synchronous()) {
       targets[rank] = clocks_.clock(0);  // the round after it cannot end without the chief
       continue;

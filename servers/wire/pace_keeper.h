@@ -37,7 +37,9 @@ class WorkerClocks {
   [[nodiscard]] int world_size() const { return static_cast<int>(workers_.size()); }
   void assign(int rank, std::int64_t clock) { at(rank) = {Standing::entering, clock, clock}; }
   void enter(int rank, std::int64_t clock) { at(rank) = {Standing::live, clock, clock}; }
-  void leave(int rank) { at(rank).standing = Standing::absent; }
+  void lose(int rank) { at(rank).standing = Standing::absent; }
+  /// It has said goodbye: all steps that it has ended count.
+  void leave(int rank) { at(rank).standing = Standing::left; }
   void advance(int rank, std::int64_t clock) { at(rank).clock = clock; }
 
   [[nodiscard]] bool live(int rank) const { return at(rank).standing == Standing::live; }
@@ -52,6 +54,11 @@ class WorkerClocks {
       if (live(rank)) ranks.push_back(rank);
     }
     return ranks;
+  }
+  /// Whose steps are in every server's state once it has come to their clock: who is live, and who
+  /// has left, since its last push may still be on its way to a slow server.
+  [[nodiscard]] bool counts(int rank) const {
+    return live(rank) || at(rank).standing == Standing::left;
   }
   /// Whether each of these ranks has come to its clock or is no longer live.
   [[nodiscard]] bool reached(const std::map<int, std::int64_t>& targets) const {
@@ -69,7 +76,7 @@ class WorkerClocks {
     Slowest slowest;
     for (int rank = 0; rank < world_size(); ++rank) {
       const Worker& worker = at(rank);
-      if (worker.standing == Standing::absent) continue;
+      if (worker.standing != Standing::entering && !live(rank)) continue;
       const std::int64_t clock = worker.clock - (worker.standing == Standing::entering ? 1 : 0);
       if (clock < slowest.clock) slowest = {rank, clock};
     }
@@ -77,7 +84,7 @@ class WorkerClocks {
   }
 
  private:
-  enum class Standing { absent, entering, live };
+  enum class Standing { absent, entering, live, left };
   struct Worker {
     Standing standing = Standing::absent;
     std::int64_t first = 0;
@@ -148,7 +155,9 @@ class PaceKeeper {
   /// Server 0, for a worker that joins: the clock that it starts with, the same on all servers;
   /// from now on nobody passes it. None while a collection runs.
   [[nodiscard]] std::optional<std::int64_t> assign(int rank);
-  /// Lost, or an orderly goodbye: it is waited for no more, its tickets go to others.
+  /// Waited for no more; its tickets go to others. A collection awaits the steps of one that has
+  /// left in order, not those of one that is lost.
+  void lose(int rank);
   void leave(int rank);
 
   /// Training begins; before that nothing is granted.

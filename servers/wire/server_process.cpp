@@ -181,7 +181,7 @@ void ServerProcess::lose_by(int rank, const std::string& how, const Failure& fai
   const auto connection = lines_.drop(rank);
   PaceKeeper& keeper = steps_.keeper();
   const std::int64_t step = keeper.launched() ? keeper.step() : 0;
-  steps_.leave(rank);
+  steps_.lose(rank);
   seat(rank) = {false, took_part && keeper.launched()};
   if (seat(rank).was_lost) {
     log_warning(task(rank), " is lost at step ", step, "; training continues without it: ", how,

@@ -60,6 +60,11 @@ bool ServerSteps::enter(int rank, std::uint64_t clock) {
   return true;
 }
 
+void ServerSteps::lose(int rank) {
+  keeper_.lose(rank);
+  forget(rank);
+}
+
 void ServerSteps::leave(int rank) {
   keeper_.leave(rank);
   forget(rank);

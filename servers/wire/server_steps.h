@@ -80,7 +80,8 @@ class ServerSteps {
 
   /// The worker takes part from this clock on. False: it cannot.
   [[nodiscard]] bool enter(int rank, std::uint64_t clock);
-  /// It takes part no more.
+  /// It takes part no more: it is lost, or has said goodbye.
+  void lose(int rank);
   void leave(int rank);
   /// It has no values, and nothing of it waits.
   void forget(int rank);

@@ -129,9 +129,10 @@ class Worker {
     say(text("round ", number_, " as rank ", group.rank(), " of ", group.world_size()));
     for (;;) {
       meet_faults(group);
+      if (stop_.requested() > 0) line_.ask_to_leave();
       const auto departure = line_.departure();
-      const bool is_too_few = departure && !departure->is_alone;
-      const std::vector<std::int64_t> wishes = step(group, stop_.requested() > 0 || is_too_few);
+      const bool leaves = departure && departure->is_alone;
+      const std::vector<std::int64_t> wishes = step(group, departure && !leaves, leaves);
       if (!holds_) {
         line_.started();
         say("holds the state");
@@ -140,14 +141,28 @@ class Worker {
       if (wishes[1] > 0) {
         group.close();
         say(text("saved step ", state_.step, " with ", state_.total));
-        if (is_too_few) throw troupe::PeerLost(departure->cause, departure->fix);
+        if (departure && !departure->cause.empty())
+          throw troupe::PeerLost(departure->cause, departure->fix);
         throw troupe::Stopped("stopped.", "", SIGTERM);
       }
+      if (leaves) leave(group);
       const bool over = is_over(group, wishes[2] > 0);
-      if (!over && (wishes[2] == 0 || is_deaf())) continue;
+      if (!over && wishes[3] == 0 && (wishes[2] == 0 || is_deaf())) continue;
       group.close();
       return over;
     }
+  }
+
+  /// At the edge of a step: the others go on.
+  [[noreturn]] void leave(troupe::WorkerGroup& group) {
+    group.close();
+    troupe::Readiness ready;
+    ready.round = number_;
+    ready.step = state_.step;
+    ready.holds = ready.leaves = true;
+    line_.leave(ready);
+    say(text("left after step ", state_.step));
+    throw troupe::Stopped("it left.", "", SIGTERM);
   }
 
   /// The state of whoever has come furthest: those that join have none.
@@ -165,12 +180,12 @@ class Worker {
     }
   }
 
-  std::vector<std::int64_t> step(troupe::WorkerGroup& group, bool stops) {
+  std::vector<std::int64_t> step(troupe::WorkerGroup& group, bool stops, bool leaves) {
     const bool waits = until_ == "starting"
                            ? access((variable("ELASTIC_FOLDER") + "/start").c_str(), F_OK) == 0
                            : line_.joiners_wait();
     std::vector<std::int64_t> sums = {group.rank() == 0 ? state_.step + 1 : 0, stops ? 1 : 0,
-                                      waits ? 1 : 0};
+                                      waits ? 1 : 0, leaves ? 1 : 0};
     group.all_reduce(troupe::Span<std::int64_t>(sums), soon());
     ++state_.step;
     state_.total += sums[0];

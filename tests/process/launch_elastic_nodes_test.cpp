@@ -231,6 +231,7 @@ TEST_SUITE("process") {
     const ProcessResult left = second.wait();
     CAPTURE(left.err);
     CHECK(left.exit_code == 143);
+    CHECK(count_of(left.out, "] left after step ") == 2);
     REQUIRE(first.wait_for_output(" workers continue after step "));
     Process again = two.start(1);
     REQUIRE(again.wait_for_output("[worker/2] round "));
@@ -243,6 +244,8 @@ TEST_SUITE("process") {
     CHECK(zero.exit_code == 143);
     CHECK(one.exit_code == 143);
     CHECK(has(zero.err, "got signal 15; it leaves the group.\n"));
+    CHECK_FALSE(has(left.err + zero.err, "was killed by signal"));
+    CHECK(has(zero.err, "worker/2 is started again (1 of 9).\n"));  // it had cost none before
     CHECK(count_of(zero.out + one.out, "] saved step ") == 4);
     CHECK_FALSE(has(zero.err + one.err, "did not stop in time"));
     CHECK(two.marker.alive() == 0);

@@ -190,8 +190,7 @@ class ServedStory {
     return parts_.front().is_ok ? judge_counts(culprits) : "";
   }
 
-  /// Every step of every worker is in the state once, on every server. TODO(T-015): seeds 5816 and
-  /// 8659 lack one, where a server was slow and asynchronous training ended.
+  /// Every step of every worker is in the state once, on every server.
   std::string judge_counts(const std::set<std::string>& culprits) {
     const ServedPart& chief = parts_.front();
     if (chief.updates != plan_.last_step)

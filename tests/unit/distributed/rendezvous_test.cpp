@@ -346,6 +346,23 @@ TEST_SUITE("distributed") {
     }
   }
 
+  TEST_CASE("rendezvous: of a machine all leave at once, and that is no loss") {
+    StepLosses losses;
+    RendezvousGroup group(4, 1, losses);
+    group.train();
+    for (const int leaver : {2, 3}) group.say(leaver, LeaveRequest{});
+    CHECK(group.said() == Said{"leave alone to worker/2", "leave alone to worker/3"});
+    for (const int leaver : {2, 3}) group.quit(leaver, 1, 7);
+    for (const int other : {0, 1}) group.admit(other, 1, 7);
+    (void)group.said();
+    group.finish(3, 143);
+    CHECK(group.said().empty());  // the other process still lives
+    group.finish(2, 143);
+    CHECK(group.said() == Said{"round 2 to worker/0: worker/0* worker/1*",
+                               "round 2 to worker/1: worker/0* worker/1*"});
+    CHECK(losses.summary() == "step 0 was lost 0 times in a row: ");
+  }
+
   TEST_CASE("rendezvous: whoever takes a worker that left for lost has not failed at the step") {
     StepLosses losses;
     RendezvousGroup group(2, 1, losses);

@@ -55,7 +55,7 @@ TEST_SUITE("distributed") {
       CHECK(k.granted() == Granted{{0, 0}});
     }
     SUBCASE("the other is lost: its step goes to who waits") {
-      k.keeper.leave(1);
+      k.keeper.lose(1);
       CHECK(k.granted() == Granted{{0, 2}});
       CHECK(k.keeper.step() == 1);
       k.end(0);
@@ -100,7 +100,7 @@ TEST_SUITE("distributed") {
       CHECK(k.granted().count(1) == 1);
       k.end(1);
     }
-    SUBCASE("the slowest is lost") { k.keeper.leave(1); }
+    SUBCASE("the slowest is lost") { k.keeper.lose(1); }
     CHECK(k.granted().count(0) == 1);
   }
 
@@ -108,7 +108,7 @@ TEST_SUITE("distributed") {
     Keeping k(bounded(1), 4);
     k.keeper.launch({0, 99});
     for (const int rank : {1, 2, 3}) {
-      k.keeper.leave(rank);
+      k.keeper.lose(rank);
       CHECK(k.keeper.assign(rank) == 0);
     }
     for (const int rank : {1, 2, 3}) k.clocks.enter(rank, 0);
@@ -186,16 +186,58 @@ TEST_SUITE("distributed") {
     k.end(1);
     CHECK_FALSE(k.clocks.reached(targets));
     SUBCASE("it ends them") { k.end(1); }
-    SUBCASE("it is lost") { k.keeper.leave(1); }
+    SUBCASE("it is lost") { k.keeper.lose(1); }
     CHECK(k.clocks.reached(targets));
     k.keeper.release();
     CHECK(k.granted().count(2) == 1);
   }
 
+  // The chief collects once all steps have ended, at server 0: another server may not have read the
+  // last one of a worker that has left since.
+  TEST_CASE("pace_keeper: a collection waits for the steps of who has left, not of who is lost") {
+    for (const bool synchronous : {false, true}) {
+      CAPTURE(synchronous);
+      Keeping k(synchronous ? bounded(0) : ServerOptions{}, 3);
+      Keeping slow(synchronous ? bounded(0) : ServerOptions{}, 3, ServerRole::follower);
+      for (Keeping* server : {&k, &slow}) {
+        server->keeper.launch({0, 3});
+        for (const int rank : {0, 1, 2}) server->ask(rank, 0);
+        CHECK(server->granted().size() == 3);
+        server->end(0);
+      }
+      k.end(1);
+      k.end(2);
+      k.keeper.leave(1);
+      k.keeper.lose(2);
+      const TargetClocks targets = k.keeper.hold();
+      CHECK(targets == TargetClocks{{0, 1}, {1, 1}});
+      CHECK_FALSE(slow.clocks.reached(targets));
+      slow.end(1);
+      CHECK(slow.clocks.reached(targets));
+      slow.keeper.leave(1);
+      CHECK(slow.clocks.reached(targets));
+    }
+  }
+
+  TEST_CASE("pace_keeper: nobody waits for one that has left") {
+    Keeping k(bounded(1), 2);
+    k.keeper.launch({0, 9});
+    k.ask(0, 0);
+    CHECK(k.granted().size() == 1);
+    k.end(0);
+    k.keeper.leave(1);
+    k.ask(0, 1);
+    CHECK(k.granted().size() == 1);
+    k.end(0);
+    k.ask(0, 2);
+    CHECK(k.granted().size() == 1);
+    CHECK(k.keeper.waits_for(0).empty());
+  }
+
   TEST_CASE("pace_keeper: who joins a synchronous job starts with a round nobody has begun") {
     Keeping k(bounded(0), 3);
     k.keeper.launch({0, 99});
-    k.keeper.leave(2);
+    k.keeper.lose(2);
     k.ask(0, 0);
     CHECK(k.granted().size() == 1);  // round 0 runs
     CHECK(k.keeper.assign(2) == 1);
@@ -206,7 +248,7 @@ TEST_SUITE("distributed") {
     k.ask(0, 1);
     CHECK(k.granted().empty());  // until all servers know the newcomer
     SUBCASE("it comes") { k.clocks.enter(2, 1); }
-    SUBCASE("it is lost again") { k.keeper.leave(2); }
+    SUBCASE("it is lost again") { k.keeper.lose(2); }
     CHECK(k.granted() == Granted{{0, 2}});
   }
 
@@ -234,7 +276,7 @@ TEST_SUITE("distributed") {
       CHECK(update->ranks == std::vector<int>{0, 1, 2});
     }
     SUBCASE("the third is lost") {
-      k.keeper.leave(1);
+      k.keeper.lose(1);
       const auto update = k.rounds.next();
       REQUIRE(update);
       CHECK(update->ranks == std::vector<int>{0, 2});
