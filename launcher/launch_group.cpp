@@ -112,7 +112,9 @@ void LaunchGroup::on_signal(int number) {
     close_streams();
     return events_.on_hopeless();
   }
-  if (phase_ >= Phase::stopping) {
+  // Of node 0's order this may be the reason: all launchers got the signal, and it was faster.
+  const bool is_first = phase_ < Phase::stopping || std::exchange(is_ordered_, false);
+  if (!is_first) {
     if (number == SIGHUP) return;
     told_twice_ = true;
     return kill_all();
@@ -121,6 +123,7 @@ void LaunchGroup::on_signal(int number) {
   console_.say(text(number == SIGINT ? "interrupted" : text("got signal ", number),
                     "; the workers have ", text_of(options_.grace), " to stop",
                     number == SIGINT ? " (once more: at once)." : "."));
+  if (phase_ >= Phase::stopping) return;
   begin_stop(number, options_.grace);
   events_.on_failing();
   finish_if_all_ended();
@@ -129,6 +132,7 @@ void LaunchGroup::on_signal(int number) {
 void LaunchGroup::stop(int number, milliseconds limit) {
   if (phase_ >= Phase::stopping) return;
   outcome_.set_ordered();
+  is_ordered_ = true;
   begin_stop(number, std::min(limit, options_.grace));
   finish_if_all_ended();  // an elastic group may have no worker here
 }

@@ -105,6 +105,7 @@ class LaunchGroup {
 
   Phase phase_ = Phase::running;
   bool closing_limited_ = false;
+  bool is_ordered_ = false;  // to stop, and no signal has come since
   bool told_twice_ = false;  // a signal came while processes were being stopped
 };
 

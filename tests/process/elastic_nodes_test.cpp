@@ -67,10 +67,10 @@ struct Nodes {
               rendezvous, "--secret-file", secret, "--workers", node == 0 ? "1" : "2",
               "--min-workers", "1", "--max-restarts", "4", "--threads", "1", "--"} +
             command,
-        {{}, {}, (folder / number).string()});
+        {{{"NODES_OF", secret}}, {}, (folder / number).string()});
   }
   void kill_worker(int rank) const {
-    const int victim = worker_process(kNet[0], rank);
+    const int victim = worker_process(kNet[0], rank, "NODES_OF=" + secret);
     REQUIRE(victim > 0);
     REQUIRE(kill(victim, SIGKILL) == 0);
   }

@@ -267,7 +267,9 @@ TEST_SUITE("process") {
     wait_until_started(process, process);
     int agent = 0;  // the first of those: the others are what it forks, its guard
     for (const int pid : processes_with("--agent"))
-      if (agent == 0 && has(command_line(pid), "--node 1 --workers")) agent = pid;
+      if (agent == 0 && has(command_line(pid), "--node 1 --workers") &&
+          has_variable(pid, "ELASTIC_FOLDER=" + two.folder.path().string()))
+        agent = pid;
     REQUIRE(agent > 0);
     REQUIRE(kill(agent, SIGKILL) == 0);
     REQUIRE(process.wait_for_output("; it is looked for again every 5.0 s.\n"));

@@ -133,6 +133,28 @@ TEST_SUITE("process") {
     }
   }
 
+  // As where one terminal, or one scheduler, has several launchers.
+  TEST_CASE("troupe run --nodes: a signal that node 0's order outran is still the first one") {
+    TwoNodes two;
+    const std::string script =
+        "trap 'echo got it' INT; echo ready; while :; do sleep 1000 & wait; done";
+    Process second(two.command(1, script, {"--grace", "1000"}), two.marker.options());
+    Process first(two.command(0, script, {"--grace", "1000"}), two.marker.options());
+    REQUIRE(second.wait_for_output("[worker/2] ready"));
+    REQUIRE(first.wait_for_output("[worker/0] ready"));
+    REQUIRE(first.wait_for_output("[worker/1] ready"));
+    first.signal(SIGINT);
+    REQUIRE(second.wait_for_output("[worker/2] got it"));
+    second.signal(SIGINT);
+    REQUIRE(second.wait_for_output("; the workers have 1000.0 s to stop (once more: at once)."));
+    poll(nullptr, 0, 150);  // longer than what counts as one request
+    second.signal(SIGINT);
+    first.signal(SIGINT);
+    CHECK(first.wait().exit_code == 130);
+    CHECK(second.wait().exit_code == 130);
+    CHECK(two.marker.alive() == 0);
+  }
+
   TEST_CASE("troupe run --nodes: a launcher that is killed ends all, and nothing is left") {
     for (const int node : {0, 1}) {
       CAPTURE(node);

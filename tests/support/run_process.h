@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <iostream>
 #include <map>
 #include <stdexcept>
 #include <string>
@@ -98,7 +99,7 @@ class Process {
   }
 
   /// Whether `text` appears on stdout or stderr within `limit`; false at once when the program ends
-  /// without it.
+  /// without it. What did appear is then written to stderr.
   bool wait_for_output(const std::string& text, std::chrono::milliseconds limit = kProcessLimit) {
     const Deadline deadline = Deadline::in(limit);
     for (;;) {
@@ -106,8 +107,10 @@ class Process {
       pump(over ? 0 : 10);
       if (out().find(text) != std::string::npos || err().find(text) != std::string::npos)
         return true;
-      if (over || deadline.expired()) return false;
+      if (over || deadline.expired()) break;
     }
+    std::cerr << "\"" << text << "\" is not in what the program wrote:\n" << out() << err();
+    return false;
   }
 
   /// Waits for the end; after `limit` kills the program's group and says so in `timed_out`.

@@ -28,13 +28,20 @@ namespace troupe::testing {
   return found;
 }
 
-/// The process among them that was started as worker `rank`; 0: there is none.
-[[nodiscard]] inline int worker_process(const std::string& text, int rank) {
-  const std::string variable = "TROUPE_RANK=" + std::to_string(rank);
+/// Whether it was started with this variable: "TROUPE_RANK=1".
+[[nodiscard]] inline bool has_variable(int pid, const std::string& variable) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/environ", std::ios::binary);
+  const std::string all = '\0' + std::string{std::istreambuf_iterator<char>(file), {}};
+  return all.find('\0' + variable + '\0') != std::string::npos;
+}
+
+/// The process that has `text` in its command line and was started as worker `rank`; 0: there is
+/// none. Other tests run at the same time: the text is this test's own, or a `variable` is.
+[[nodiscard]] inline int worker_process(const std::string& text, int rank,
+                                        const std::string& variable = "") {
   for (const int pid : processes_with(text)) {
-    std::ifstream file("/proc/" + std::to_string(pid) + "/environ", std::ios::binary);
-    const std::string all = '\0' + std::string{std::istreambuf_iterator<char>(file), {}};
-    if (all.find('\0' + variable + '\0') != std::string::npos) return pid;
+    const bool is_ours = variable.empty() || has_variable(pid, variable);
+    if (is_ours && has_variable(pid, "TROUPE_RANK=" + std::to_string(rank))) return pid;
   }
   return 0;
 }
