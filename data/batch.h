@@ -39,7 +39,9 @@ struct Batch {
       throw ConfigError(text("batch.unpack<", N, ">() asks for ", N, N == 1 ? " field" : " fields",
                              ", the data set's batches have ", fields.size(), "."),
                         text("call unpack<", fields.size(),
-                             ">() in the step hook, or change what create_datasets returns."));
+                             ">() in the step hook, or change what create_datasets returns; "
+                             "predict_step gets the inputs alone, all fields but the last unless "
+                             "feature_names says otherwise."));
     }
     std::array<at::Tensor, N> result;
     for (std::size_t i = 0; i < N; ++i) result[i] = fields[i];

@@ -13,6 +13,7 @@
 #include <cctype>
 #include <mutex>
 #include <set>
+#include <sstream>
 #include <utility>
 
 #include "core/check.h"
@@ -171,7 +172,15 @@ bool looks_random(const torch::nn::Module& module) {
   std::transform(type.begin(), type.end(), type.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   type = type.substr(type.rfind(':') + 1);  // without namespaces
-  return type.find("drop") != std::string::npos || type.find("rrelu") != std::string::npos;
+  // LibTorch's layers show their probability: with 0 they draw nothing.
+  std::ostringstream shown;
+  module.pretty_print(shown);
+  const auto shows = [&shown](const char* part) {
+    return shown.str().find(part) != std::string::npos;
+  };
+  if (type.find("rrelu") != std::string::npos) return true;
+  if (type.find("drop") != std::string::npos) return !shows("(p=0,");
+  return module.children().empty() && shows("dropout=");  // of a recurrent layer
 }
 
 BlockSum::Width width_of(const Hosting& hosting) {

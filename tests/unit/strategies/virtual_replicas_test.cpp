@@ -318,18 +318,35 @@ TEST_SUITE("strategies") {
 
   TEST_CASE("virtual replicas: random layers on replicas that share a generator are refused") {
     class Dropping final : public TinyHooks {
+     public:
+      explicit Dropping(torch::nn::Sequential net) : net_(std::move(net)) {}
       [[nodiscard]] Trainable create_model() const override {
-        torch::nn::Sequential net(torch::nn::Linear(1, 1), torch::nn::Dropout(0.5));
-        return {net.ptr(), std::make_shared<torch::optim::SGD>(net->parameters(), 0.01)};
+        const auto net = std::dynamic_pointer_cast<torch::nn::SequentialImpl>(net_->clone());
+        return {net, std::make_shared<torch::optim::SGD>(net->parameters(), 0.01)};
       }
+
+     private:
+      torch::nn::Sequential net_;
     };
+    using torch::nn::Linear;
+    const Dropping drops(torch::nn::Sequential(Linear(1, 1), torch::nn::Dropout(0.5)));
+    const Dropping drops_between(torch::nn::Sequential(
+        Linear(1, 4), torch::nn::LSTM(torch::nn::LSTMOptions(4, 4).num_layers(2).dropout(0.1))));
+    const Dropping drops_nothing(
+        torch::nn::Sequential(Linear(1, 4), torch::nn::Dropout(0.0),
+                              torch::nn::TransformerEncoderLayer(
+                                  torch::nn::TransformerEncoderLayerOptions(4, 2).dropout(0.0)),
+                              torch::nn::LSTM(torch::nn::LSTMOptions(4, 4).num_layers(2))));
     StrategyOptions options = mirrored_options(2);
     options.virtual_replicas = 8;
     const auto strategy = make_strategy(options);
-    CHECK_THROWS_WITH_AS((void)strategy->create_state(Dropping(), 1),
-                         doctest::Contains("random layers"), ConfigError);
+    CHECK_THROWS_WITH_AS((void)strategy->create_state(drops, 1),
+                         doctest::Contains("random layers (\"model.1\")"), ConfigError);
+    CHECK_THROWS_WITH_AS((void)strategy->create_state(drops_between, 1),
+                         doctest::Contains("random layers (\"model.1\")"), ConfigError);
+    CHECK_NOTHROW((void)strategy->create_state(drops_nothing, 1));
     options.replicas = 1;
-    CHECK_NOTHROW((void)make_strategy(options)->create_state(Dropping(), 1));
+    CHECK_NOTHROW((void)make_strategy(options)->create_state(drops, 1));
   }
 
   TEST_CASE("virtual replicas: SyncBatchNorm needs a device for each") {
