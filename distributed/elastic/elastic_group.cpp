@@ -8,6 +8,7 @@
 #include "core/check.h"
 #include "core/log.h"
 #include "core/text.h"
+#include "distributed/collectives/call.h"
 
 namespace troupe {
 namespace {
@@ -226,6 +227,8 @@ void ElasticGroup::share_state(const std::function<void()>& share) {
 
 /// Until one round has begun.
 void ElasticGroup::begin_round(Readiness mine) {
+  // Survivors may be a transaction apart: what they came from has another label, or none.
+  const CollectiveLabel none(std::uint32_t{0});
   const Cluster former = cluster_;
   const std::string cause = mine.cause;
   const Deadline since = Deadline::in(options_.collective_timeout);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/text.h"
+#include "distributed/collectives/call.h"
 #include "tests/support/elastic_hall.h"
 #include "tests/support/test_prelude.h"
 
@@ -192,6 +193,40 @@ TEST_SUITE("net") {
         check_totals(train(3, 12, {{victim, {{5, place}}}}, 0), 2, 12);
       }
     }
+  }
+
+  // As where one survivor had begun to compare weights, and the other had not.
+  TEST_CASE("elastic: survivors that were at collectives with other labels begin the next round") {
+    ElasticHall hall(3);
+    std::vector<std::thread> threads;
+    for (int index = 0; index < 3; ++index) {
+      threads.emplace_back([&hall, index] {
+        ElasticHall::Place place = hall.enter(index, false);
+        try {
+          ElasticGroup group(place.cluster, hall.options(), std::move(place.rounds));
+          group.join({});
+          group.start();
+          try {
+            group.group().barrier(Deadline::in(seconds(20)));  // all have started
+            if (index == 2) throw Died();
+            group.group().barrier(Deadline::in(seconds(20)));
+            FAIL_CHECK("one of the workers is not there");
+          } catch (const NetError& error) {
+            const CollectiveLabel label(text("what worker/", index, " does"));
+            group.heal(error);
+          }
+          CHECK(group.cluster().world_size() == 2);
+          group.close();
+          hall.leave(index, 0);
+        } catch (const Died&) {
+          hall.leave(index, std::nullopt);
+        } catch (const std::exception& error) {
+          FAIL_CHECK(text("worker/", index, ": ", error.what()));
+          hall.leave(index, 1);
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
   }
 
   TEST_CASE("elastic: one after the other, down to the last") {

@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "distributed/collectives/call.h"
 #include "distributed/elastic/elastic_group.h"
 #include "distributed/elastic/round_line.h"
 #include "distributed/tree_cut.h"
@@ -194,6 +195,7 @@ class Training {
   /// Who is there, and whether somebody waits.
   Votes vote() {
     const Votes mine = wishes();
+    const CollectiveLabel label(text("the vote after step ", life_.step));
     const auto outcome = group_.agree([this, &mine] {
       const auto all =
           group_.group().all_gather(as_bytes(Span<const int>(&life_.number, 1)), soon());
