@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdlib>
 #include <mutex>
 #include <set>
 #include <sstream>
@@ -172,15 +173,16 @@ bool looks_random(const torch::nn::Module& module) {
   std::transform(type.begin(), type.end(), type.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   type = type.substr(type.rfind(':') + 1);  // without namespaces
+  if (type.find("rrelu") != std::string::npos) return true;
   // LibTorch's layers show their probability: with 0 they draw nothing.
   std::ostringstream shown;
   module.pretty_print(shown);
-  const auto shows = [&shown](const char* part) {
-    return shown.str().find(part) != std::string::npos;
-  };
-  if (type.find("rrelu") != std::string::npos) return true;
-  if (type.find("drop") != std::string::npos) return !shows("(p=0,");
-  return module.children().empty() && shows("dropout=");  // of a recurrent layer
+  if (type.find("drop") != std::string::npos) return shown.str().find("(p=0,") == std::string::npos;
+  // A recurrent layer drops between its own layers.
+  const std::string name = "dropout=";
+  const std::size_t at = shown.str().find(name);
+  return module.children().empty() && at != std::string::npos &&
+         std::strtod(shown.str().c_str() + at + name.size(), nullptr) > 0;
 }
 
 BlockSum::Width width_of(const Hosting& hosting) {
