@@ -87,26 +87,30 @@ class PictureFolder {
   fs::path path_;
 };
 
-struct Read {
-  double seconds = 0;
-  double sum = 0;  // of batch sums by their place, so of the order too; equal bits, equal sum
-};
-
-Read read(const std::shared_ptr<const Dataset>& folder, int threads, std::int64_t epoch) {
+DistributedDataset by_threads(const std::shared_ptr<const Dataset>& folder, int threads) {
   ShardPlanOptions plan;
   plan.examples = folder->size();
   plan.global_batch = kBatch;
   LoaderOptions options;
   options.threads = threads;
-  const DistributedDataset data(folder, ShardPlan(plan), 0, 1, options);
-  Read pass;
-  const auto start = std::chrono::steady_clock::now();
-  for (const DistributedBatch& batch : data.epoch(epoch)) {
+  return {folder, ShardPlan(plan), 0, 1, options};
+}
+
+/// The batches' sums, each times its place, so that it tells of the order too.
+double sum_of(const DistributedDataset& data) {
+  double sum = 0;
+  for (const DistributedBatch& batch : data.epoch(0)) {
     const at::Tensor& pictures = batch.replicas.front().fields.front();
-    pass.sum += static_cast<double>(batch.step + 1) * pictures.sum(at::kDouble).item<double>();
+    sum += static_cast<double>(batch.step + 1) * pictures.sum(at::kDouble).item<double>();
   }
-  pass.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return pass;
+  return sum;
+}
+
+/// Of a pass whose batches nobody looks at.
+double seconds_of(const DistributedDataset& data, std::int64_t epoch) {
+  const auto start = std::chrono::steady_clock::now();
+  for ([[maybe_unused]] const DistributedBatch& batch : data.epoch(epoch)) continue;
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 std::vector<double> rates_of(const nlohmann::ordered_json& results, const char* threads) {
@@ -118,19 +122,19 @@ std::vector<double> rates_of(const nlohmann::ordered_json& results, const char* 
 nlohmann::ordered_json measure_pictures(int rounds, int pictures) {
   const PictureFolder files(pictures);
   const auto folder = std::make_shared<ImageFolder>(files.path());
-  (void)read(folder, 1, 0);  // into the system's cache
+  const DistributedDataset by_one = by_threads(folder, 1);
+  const DistributedDataset by_four = by_threads(folder, kThreads);
+  if (sum_of(by_one) != sum_of(by_four)) {
+    throw DataError("one and four loader threads do not read the same.",
+                    "this is a bug; report it.");
+  }
   std::vector<double> one;
   std::vector<double> four;
   for (int round = 0; round < rounds; ++round) {
-    double sums[2] = {};
     for (const bool many : {round % 2 == 0, round % 2 != 0}) {
-      const Read pass = read(folder, many ? kThreads : 1, round);
-      (many ? four : one).push_back(pictures / pass.seconds);
-      sums[many ? 1 : 0] = pass.sum;
+      const double seconds = seconds_of(many ? by_four : by_one, round + 1);
+      (many ? four : one).push_back(pictures / seconds);
     }
-    if (sums[0] == sums[1]) continue;
-    throw DataError("one and four loader threads do not read the same.",
-                    "this is a bug; report it.");
   }
   return {{"threads_1", {{"samples_per_second", one}}},
           {"threads_4", {{"samples_per_second", four}}}};

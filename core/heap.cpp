@@ -51,7 +51,7 @@ void ask_for_huge_pages() {
 
 }  // namespace
 
-bool prepare_heap(int computing_threads) {
+bool prepare_heap(int threads) {
 #ifdef __GLIBC__
   if (environment_has({{"MALLOC_MMAP_THRESHOLD_", "glibc.malloc.mmap_threshold"},
                        {"MALLOC_MMAP_MAX_", "glibc.malloc.mmap_max"},
@@ -69,13 +69,13 @@ bool prepare_heap(int computing_threads) {
   // fast bin keeps apart from its free neighbours until malloc is asked for 1 KiB or the heap's top
   // is used up. The top is a GiB here, and a small model never asks: the remainders took all of it.
   if (!environment_has({{nullptr, "glibc.malloc.mxfast"}})) mallopt(M_MXFAST, 0);
-  if (computing_threads > 1 && !environment_has({{"MALLOC_ARENA_MAX", "glibc.malloc.arena_max"}})) {
+  if (threads > 1 && !environment_has({{"MALLOC_ARENA_MAX", "glibc.malloc.arena_max"}})) {
     mallopt(M_ARENA_MAX, 1);
   }
   if (!environment_has({{nullptr, "glibc.malloc.hugetlb"}})) ask_for_huge_pages();
   return true;
 #else
-  (void)computing_threads;
+  (void)threads;
   return false;
 #endif
 }

@@ -66,6 +66,12 @@ at::Tensor fitted(const Image& image, std::int64_t height, std::int64_t width) {
   return picture[0].narrow(1, (high - height) / 2, height).narrow(2, (wide - width) / 2, width);
 }
 
+void make_room(at::Tensor& out, at::IntArrayRef shape, at::ScalarType type) {
+  const bool fits =
+      out.defined() && out.sizes() == shape && out.scalar_type() == type && out.is_contiguous();
+  if (!fits) out = at::empty(shape, type);
+}
+
 }  // namespace
 
 ImageFolder::ImageFolder(const std::filesystem::path& dir, ImageFolderOptions options)
@@ -106,19 +112,29 @@ void ImageFolder::list_class(const std::filesystem::path& dir, std::int64_t labe
 }
 
 std::vector<at::Tensor> ImageFolder::get(const at::Tensor& indices) const {
+  std::vector<at::Tensor> fields;
+  get_into(indices, fields);
+  return fields;
+}
+
+void ImageFolder::get_into(const at::Tensor& indices, std::vector<at::Tensor>& fields) const {
   const std::int64_t count = indices.size(0);
-  const at::Tensor pictures =
-      at::empty({count, options_.channels, options_.height, options_.width}, at::kFloat);
-  const at::Tensor labels = at::empty({count}, at::kLong);
+  fields.resize(2);
+  at::Tensor& pictures = fields[0];
+  at::Tensor& labels = fields[1];
+  make_room(pictures, {count, options_.channels, options_.height, options_.width}, at::kFloat);
+  make_room(labels, {count}, at::kLong);
   const auto* const wanted = indices.data_ptr<std::int64_t>();
   for (std::int64_t i = 0; i < count; ++i) {
     const auto& [path, label] = files_.at(static_cast<std::size_t>(wanted[i]));
     const Image image = read_image(path, options_.channels);
-    pictures[i].copy_(fitted(image, options_.height, options_.width));
+    // One picture after the other, so that it is in the cache still.
+    pictures[i]
+        .copy_(fitted(image, options_.height, options_.width))
+        .mul_(options_.scale.factor)
+        .sub_(options_.scale.shift);
     labels.data_ptr<std::int64_t>()[i] = label;
   }
-  const at::Tensor scaled = pictures.mul(options_.scale.factor).sub_(options_.scale.shift);
-  return {scaled, labels};
 }
 
 }  // namespace troupe

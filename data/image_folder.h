@@ -42,6 +42,7 @@ class ImageFolder final : public Dataset {
   /// on both sides alike.
   /// Throws: DataError as read_image, naming the file.
   [[nodiscard]] std::vector<at::Tensor> get(const at::Tensor& indices) const override;
+  void get_into(const at::Tensor& indices, std::vector<at::Tensor>& fields) const override;
 
   /// By label.
   [[nodiscard]] const std::vector<std::string>& classes() const { return options_.classes; }

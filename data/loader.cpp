@@ -163,6 +163,7 @@ void Epoch::Reader::load_steps(StepDraw& draw) {
     Steps next = claim(draw);
     if (next.empty()) return;
     gather(reading.source, *steps, draw, reading.from.epoch, reading.range, next.front());
+    draw.read.clear();  // each example may keep a whole block of a stream in memory
     const std::lock_guard<std::mutex> lock(mutex);
     --gathering;
     const auto later = std::find_if(ready.begin(), ready.end(),

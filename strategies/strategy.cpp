@@ -21,6 +21,7 @@ std::string sizes_of(const Splits& splits) {
 }
 
 /// Throws: ConfigError on all workers if they would read other examples.
+// TODO(T-018): beside parameter servers a worker gathers only what is its own.
 void check_alike(Strategy& strategy, const Splits& splits, const DistributedSplits& data) {
   const std::string sizes = sizes_of(splits);
   const std::string order = data.train ? data.train->order_signature() : "";

@@ -11,9 +11,6 @@
 #include "examples/embedding/recommender.h"
 #include "troupe.h"
 
-/// The inputs, by the names that exported models know; the stars follow them.
-inline const std::vector<std::string> kFeatures = {"user", "item"};
-
 struct EmbeddingOptions {
   std::int64_t users = 50'000;
   std::int64_t items = 10'000;
@@ -37,6 +34,9 @@ struct EmbeddingOptions {
 
 class EmbeddingHooks final : public troupe::Hooks {
  public:
+  /// The inputs, by the names that exported models know; the stars follow them.
+  inline static const std::vector<std::string> kFeatures = {"user", "item"};
+
   EmbeddingHooks(const troupe::Options& options, const EmbeddingOptions& mine)
       : options_(options), mine_(mine) {
     if (options.train.weight_decay == 0) return;

@@ -15,7 +15,7 @@ int main(int argc, char** argv) {
           "--users 2000 --items 500 --ratings 60000 --epochs 5 --learning-rate 0.2"}});
     const EmbeddingHooks hooks(options, mine);
     troupe::JobExtras extras;
-    extras.feature_names = kFeatures;
+    extras.feature_names = EmbeddingHooks::kFeatures;
     troupe::run_job(hooks, options, extras);
   });
 }

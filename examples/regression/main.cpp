@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
 
     const RegressionHooks hooks(options, mine);
     troupe::JobExtras extras;
-    extras.feature_names = kFeatures;
+    extras.feature_names = RegressionHooks::kFeatures;
     extras.metrics = {
         troupe::added<troupe::RootMeanSquaredError>("rmse", [](const troupe::MetricInputs& inputs) {
           return std::pair{inputs.prediction("weight"), inputs.label()};

@@ -13,10 +13,6 @@
 #include "examples/regression/wide_and_deep.h"
 #include "troupe.h"
 
-/// The inputs, by the names that added metrics and exported models know; the label follows them.
-inline const std::vector<std::string> kFeatures = {"is_male", "mother_age", "plurality",
-                                                   "gestation_weeks"};
-
 struct RegressionOptions {
   std::int64_t hidden_units = 64;
   std::int64_t nembeds = 3;
@@ -34,6 +30,10 @@ struct RegressionOptions {
 
 class RegressionHooks final : public troupe::Hooks {
  public:
+  /// The inputs, by the names that added metrics and exported models know; the label follows them.
+  inline static const std::vector<std::string> kFeatures = {"is_male", "mother_age", "plurality",
+                                                            "gestation_weeks"};
+
   RegressionHooks(const troupe::Options& options, const RegressionOptions& mine)
       : options_(options), mine_(mine) {}
 

@@ -13,7 +13,7 @@ int main(int argc, char** argv) {
          {"--learning-rate 0.002 --epochs 2", "--data-dir texts --max-steps 1000"}});
     const TransformerHooks hooks(options, mine);
     troupe::JobExtras extras;
-    extras.feature_names = kFeatures;
+    extras.feature_names = TransformerHooks::kFeatures;
     troupe::run_job(hooks, options, extras);
   });
 }

@@ -13,9 +13,6 @@
 #include "examples/transformer/transformer.h"
 #include "troupe.h"
 
-/// The inputs, by the names that exported models know; the characters that follow are the labels.
-inline const std::vector<std::string> kFeatures = {"characters", "mask"};
-
 struct TransformerOptions {
   std::int64_t width = 64;
   std::int64_t heads = 4;
@@ -35,6 +32,9 @@ struct TransformerOptions {
 
 class TransformerHooks final : public troupe::Hooks {
  public:
+  /// The inputs, by the names that exported models know; the characters that follow are the labels.
+  inline static const std::vector<std::string> kFeatures = {"characters", "mask"};
+
   TransformerHooks(const troupe::Options& options, const TransformerOptions& mine)
       : options_(options), mine_(mine) {
     if (mine.width % mine.heads == 0) return;

@@ -7,7 +7,8 @@ namespace troupe::detail {
 void write_onnx_model(const TracedGraph& /*trace*/, const OnnxInterface& /*interface*/,
                       const std::string& /*path*/) {
   throw ConfigError("this build cannot write ONNX: " TROUPE_ONNX_LACKS ".",
-                    "install it and build again, or export with --export-format torchscript.");
+                    "build Troupe with ONNX's library and TROUPE_ONNX=ON, or export with "
+                    "--export-format torchscript.");
 }
 
 }  // namespace troupe::detail

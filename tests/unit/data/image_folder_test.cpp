@@ -58,6 +58,16 @@ TEST_SUITE("data") {
     CHECK((batch[0][1] - 200).abs().max().item<float>() <= 2);
     CHECK(batch[0][2].equal(torch::tensor(
         {{{1.F, 4.F}, {7.F, 10.F}}, {{2.F, 5.F}, {8.F, 11.F}}, {{3.F, 6.F}, {9.F, 12.F}}})));
+    // Into the memory of an earlier batch, if that has the size.
+    auto again = all_of(folder);
+    const void* const memory = again[0].fill_(7).data_ptr();
+    folder.get_into(torch::arange(3, torch::kInt64), again);
+    CHECK(again[0].data_ptr() == memory);
+    CHECK(again[0].equal(batch[0]));
+    again[1] = at::Tensor();  // somebody has it
+    folder.get_into(torch::arange(2, torch::kInt64), again);
+    CHECK(again[0].equal(batch[0].narrow(0, 0, 2)));
+    CHECK(again[1].equal(batch[1].narrow(0, 0, 2)));
     // Scaled as they are gathered: byte x factor - shift.
     ImageFolderOptions options = small(2, 2);
     options.scale = {0.5, 1};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -13,6 +14,7 @@
 #include "core/error.h"
 #include "data/loader.h"
 #include "data/step_source.h"
+#include "tests/support/eventually.h"
 #include "tests/support/torch_prelude.h"
 
 namespace {
@@ -244,6 +246,34 @@ TEST_SUITE("data") {
     CHECK(joined(read(data.epoch(0))).size() == 5000);
     CHECK(*living == 0);
     CHECK(most <= 4 * 10 + 2 * 7);  // a window, and what was drawn of the one before
+  }
+
+  TEST_CASE("stream: loader threads keep nothing of the steps that they have gathered") {
+    // Blocks of which a step is, and which are in memory as long as any example of them is.
+    const auto living = std::make_shared<std::atomic<int>>(0);
+    const auto counted = [&](std::int64_t number) -> std::optional<StreamDataset::Block> {
+      if (number == 50) return std::nullopt;
+      ++*living;
+      auto* const values = new std::int64_t[7]();
+      const at::Tensor rows = torch::from_blob(
+          values, {7},
+          [values, living](void*) {
+            delete[] values;
+            --*living;
+          },
+          torch::kLong);
+      StreamDataset::Block block;
+      for (int i = 0; i < 7; ++i) block.push_back({rows[i]});
+      return block;
+    };
+    const auto data =
+        over(std::make_shared<StreamDataset>(counted, window_of(1)), 1, 0, 1, /*threads=*/4);
+    for (const DistributedBatch& batch : data.epoch(0)) {
+      // The next window; all steps that there is room for are gathered.
+      CHECK(troupe::testing::eventually([&] { return *living <= 1; }, std::chrono::seconds(10)));
+      if (batch.step == 12) break;
+    }
+    CHECK(*living == 0);
   }
 
   TEST_CASE("stream: examples are transformed for the replica that gets them") {

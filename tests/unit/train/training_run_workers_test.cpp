@@ -1,8 +1,11 @@
-// Loops of one's own on two workers, and losses that replicas return in another order.
+// Loops of one's own on two workers, losses that replicas return in another order, and streams that
+// do not end at the same step.
+#include <algorithm>
 #include <functional>
 #include <mutex>
 
 #include "core/log.h"
+#include "data/stream.h"
 #include "tests/support/caught.h"
 #include "tests/support/torch_prelude.h"
 #include "tests/unit/strategies/strategy_runs.h"
@@ -18,16 +21,20 @@ using Body = std::function<void(int rank, TrainingRun& run, troupe::TrainState& 
 
 struct Ends {
   RankErrors errors;
-  std::vector<std::string> hashes{"", ""};
-  std::vector<std::int64_t> steps{0, 0};
+  std::vector<std::string> hashes;
+  std::vector<std::int64_t> steps;
 };
 
-Ends run_two(const Body& body, const troupe::TrainOptions& options,
-             const troupe::Hooks& hooks = TinyHooks(24)) {
-  Ends ends;
+/// With hooks for each worker.
+Ends run_workers(const Body& body, const troupe::TrainOptions& options,
+                 const std::vector<const troupe::Hooks*>& hooks_of) {
+  const int workers = static_cast<int>(hooks_of.size());
+  Ends ends{
+      {}, std::vector<std::string>(hooks_of.size()), std::vector<std::int64_t>(hooks_of.size())};
   const auto port = free_port();
-  ends.errors = try_ranks(2, [&](int rank) {
-    const auto strategy = troupe::make_multi_worker(options_of(rank, 2, port));
+  ends.errors = try_ranks(workers, [&](int rank) {
+    const auto strategy = troupe::make_multi_worker(options_of(rank, workers, port));
+    const troupe::Hooks& hooks = *hooks_of[static_cast<std::size_t>(rank)];
     auto state = strategy->create_state(hooks, options.seed);
     const auto data = strategy->distribute(hooks.create_datasets(), options.batches());
     TrainingRun run(*strategy, hooks, state, data, options);
@@ -38,6 +45,11 @@ Ends run_two(const Body& body, const troupe::TrainOptions& options,
     strategy->close();
   });
   return ends;
+}
+
+Ends run_two(const Body& body, const troupe::TrainOptions& options,
+             const troupe::Hooks& hooks = TinyHooks(24)) {
+  return run_workers(body, options, {&hooks, &hooks});
 }
 
 /// Six steps an epoch.
@@ -71,6 +83,27 @@ class TwoLosses final : public TinyHooks {
 
  private:
   What what_;
+};
+
+/// Trains on a stream of so many examples, in blocks of five.
+class StreamedHooks final : public TinyHooks {
+ public:
+  explicit StreamedHooks(std::int64_t examples) : examples_(examples) {}
+  [[nodiscard]] troupe::Splits create_datasets() const override {
+    const auto read = [this](std::int64_t number) -> std::optional<troupe::StreamDataset::Block> {
+      if (number * 5 >= examples_) return std::nullopt;
+      troupe::StreamDataset::Block block;
+      for (std::int64_t i = number * 5; i < std::min(number * 5 + 5, examples_); ++i) {
+        const auto x = torch::full({1}, 0.1 * static_cast<double>(i));
+        block.push_back({x, 2.0 * x + 1.0});
+      }
+      return block;
+    };
+    return {std::make_shared<troupe::StreamDataset>(read), nullptr, nullptr};
+  }
+
+ private:
+  std::int64_t examples_;
 };
 
 void check_ones(TrainingRun& run) {
@@ -189,6 +222,41 @@ TEST_SUITE("train") {
     (void)troupe::detail::take_left_undone();
     INFO(message_of(ends.errors[0]));
     CHECK(has(message_of(ends.errors[0]), "rank 1 left its training loop without finish()"));
+  }
+
+  // Two examples for each worker in a step; where one has read its last, others have a step more.
+  TEST_CASE("run: streams that do not end at the same step end the run on all workers") {
+    const std::vector<std::vector<std::int64_t>> differing = {
+        {24, 24, 18}, {18, 24, 24}, {24, 14, 24}, {24, 13, 24}, {12, 24, 12}, {24, 24, 1}};
+    for (const auto& examples : differing) {
+      CAPTURE(examples.front());
+      const std::vector<StreamedHooks> hooks(examples.begin(), examples.end());
+      const TempDir dir;
+      auto options = loop_options(dir.path());
+      options.batch_size = 6;
+      options.save_checkpoints_steps = 1;
+      const Ends ends = run_workers([](int, TrainingRun& run, troupe::TrainState&) { train(run); },
+                                    options, {&hooks[0], &hooks[1], &hooks[2]});
+      const std::int64_t shortest = *std::min_element(examples.begin(), examples.end());
+      const auto end = (shortest + 5) / 6;
+      const auto ended = std::count_if(examples.begin(), examples.end(),
+                                       [&](std::int64_t own) { return (own + 5) / 6 == end; });
+      for (const auto& error : ends.errors) {
+        CHECK(is<troupe::DesyncError>(error));
+        INFO(message_of(error));
+        CHECK(has(message_of(error), troupe::text("the epoch ends here on ", ended,
+                                                  " of 3 workers, "
+                                                  "and the others continue")));
+      }
+      // The step was divided by other numbers of examples: it is not saved.
+      CHECK(std::filesystem::exists(dir / troupe::text("model.ckpt-", end - 1)));
+      CHECK_FALSE(std::filesystem::exists(dir / troupe::text("model.ckpt-", end)));
+    }
+    const std::vector<StreamedHooks> alike(3, StreamedHooks(23));
+    const Ends ends = run_workers([](int, TrainingRun& run, troupe::TrainState&) { train(run); },
+                                  loop_options(), {&alike[0], &alike[1], &alike[2]});
+    for (const auto& error : ends.errors) CHECK(message_of(error) == "");
+    CHECK(ends.steps == std::vector<std::int64_t>(3, 18));
   }
 
   TEST_CASE("run: losses that workers return in another order are added by name") {

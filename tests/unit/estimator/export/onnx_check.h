@@ -17,7 +17,7 @@
 #include "core/text.h"
 #include "estimator/export/onnx_export.h"
 #include "tensors/tensor_file.h"
-#include "tests/support/run_process.h"
+#include "tests/support/onnx_cases.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/torch_prelude.h"
 #include "tests/unit/estimator/export/export_hooks.h"
@@ -83,16 +83,6 @@ using Op = std::function<at::Tensor(const OpInputs&)>;
   return model;
 }
 
-inline constexpr int kNothingHere = 77;  // check_onnx.py's exit code
-
-inline void write_cases(const std::filesystem::path& folder,
-                        const std::vector<NamedTensor>& cases) {
-  const std::vector<std::byte> bytes = write_tensors(cases);
-  std::ofstream out(folder / "cases.safetensors", std::ios::binary);
-  out.write(reinterpret_cast<const char*>(bytes.data()),
-            static_cast<std::streamsize>(bytes.size()));
-}
-
 [[nodiscard]] inline std::vector<NamedTensor> read_cases(const std::filesystem::path& folder) {
   const std::string content = content_of((folder / "cases.safetensors").string());
   const auto* begin = reinterpret_cast<const std::byte*>(content.data());
@@ -121,18 +111,6 @@ inline void export_with_cases(const OnnxModel& model, const std::filesystem::pat
     }
   }
   write_cases(folder, cases);
-}
-
-[[nodiscard]] inline ProcessResult check_onnx(const std::vector<std::string>& folders) {
-  ProcessResult result;
-  for (const std::string python : {"/usr/bin/python3", "python3"}) {
-    std::vector<std::string> command = {python, TROUPE_SOURCE_DIR "/tests/interop/check_onnx.py"};
-    command.insert(command.end(), folders.begin(), folders.end());
-    result = run_process(command, {}, std::chrono::seconds(50));
-    if (result.exit_code != kNothingHere && result.exit_code != 127) return result;
-  }
-  result.exit_code = kNothingHere;
-  return result;
 }
 
 /// Exports every model; the checker and the runtime see all of them.
