@@ -205,6 +205,8 @@ void ElasticLauncher::note_new_round(const Round& round, IssuedRound& issued) {
       if (members_[static_cast<std::size_t>(index)].task == member.task)
         issued.members.push_back(&last_of(index));
   }
+  if (!plan_.sees[static_cast<std::size_t>(issued.members.front()->who.index)])
+    complain(text("round ", round.number, " is led by one that does not see the model directory"));
   for (const Life& life : lives_) {
     const bool lives = life.process != nullptr && !life.process->ended();
     if (lives && (life.round > 0 || (life.is_expelled && !life.is_dismissed) || life.is_leaving) &&
@@ -235,7 +237,12 @@ void ElasticLauncher::carry_out(const RoundVerdict& order) {
     case RoundVerdict::Kind::state_lost:
       is_right = holders == 0;
       break;
-    case RoundVerdict::Kind::no_chief:  // here every worker can lead
+    case RoundVerdict::Kind::no_chief:
+      is_right =
+          holders > 0 && std::none_of(lives_.begin(), lives_.end(), [this](const Life& life) {
+            return life.process != nullptr && !life.process->ended() && life.holds &&
+                   !life.is_leaving && plan_.sees[static_cast<std::size_t>(life.who.index)];
+          });
       break;
     case RoundVerdict::Kind::too_few:
       is_right = holders < plan_.terms.min_workers;

@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::uint64_t kAnotherStream = 0xE1A571C;
 constexpr std::uint64_t kFarewells = 0xFA2E3E11;
+constexpr std::uint64_t kSight = 0x5161447;
 
 std::chrono::milliseconds ms(std::int64_t count) { return std::chrono::milliseconds(count); }
 
@@ -130,6 +131,14 @@ void draw_farewells(ElasticPlan& plan) {
                               step + random.any_of({0, 0, 1})});
 }
 
+/// Likewise.
+void draw_sight(ElasticPlan& plan) {
+  Random random(plan.seed ^ kSight);
+  const bool all_see = !random.one_in(4);
+  for (int index = 0; index < plan.workers; ++index)
+    plan.sees.push_back(all_see || index == 0 || random.one_in(3));
+}
+
 std::string in_words(const Strike& strike) {
   constexpr const char* kPlaces[] = {"start",     "leaving", "left",    "issued",
                                      "admitting", "before",  "between", "concluded",
@@ -185,6 +194,7 @@ ElasticPlan draw_elastic_plan(std::uint64_t seed) {
   plan.most_delay = plan.least_delay * random.between(1, 10);
   plan.buffer_bytes = random.any_of<std::size_t>({1 << 15, 1 << 17, 1 << 20});
   draw_farewells(plan);
+  draw_sight(plan);
   if (plan.workers > 2 && random.one_in(2)) {
     draw_chain(plan, random);
     return plan;

@@ -67,6 +67,7 @@ struct ElasticPlan {
   Time least_delay = 0;
   Time most_delay = 0;
   std::size_t buffer_bytes = 0;
+  std::vector<bool> sees;  // the model directory, by index: only such a worker can lead
   std::vector<Strike> strikes;
   std::vector<Farewell> farewells;
 

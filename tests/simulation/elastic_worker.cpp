@@ -49,9 +49,9 @@ class Training {
         life_(life),
         witness_(witness),
         joins_(cluster.joins),
-        group_(
-            cluster, plan.options, std::make_unique<RoundLine>(UniqueFd(line)),
-            {[this] { begin_round(); }, [this](Readiness& mine, int /*lost*/) { leave(mine); }}) {}
+        group_(cluster, plan.options, std::make_unique<RoundLine>(UniqueFd(line)),
+               {[this] { begin_round(); }, [this](Readiness& mine, int /*lost*/) { leave(mine); },
+                [this] { return plan_.sees[static_cast<std::size_t>(life_.who.index)]; }}) {}
 
   void run() {
     pass(Place::start);

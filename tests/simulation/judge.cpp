@@ -11,6 +11,9 @@
 namespace troupe::simulation {
 namespace {
 
+// Beside messages' way, for those that notice silence to be done with what they were at.
+constexpr Time kNoticedWithin = 350 * kMillisecond;
+
 const std::string& task_of(const Plan& plan, int rank) {
   return plan.cluster.members[static_cast<std::size_t>(rank)].task;
 }
@@ -156,6 +159,21 @@ std::string in_words(const Part& part) {
               part.kind, ": ", part.cause);
 }
 
+/// What is noticed by itself is noticed soon.
+std::string judge_time(const Part& part, const Facts& facts) {
+  const Plan& plan = facts.plan;
+  const bool is_reset = plan.trouble == Trouble::reset || plan.trouble == Trouble::half_reset;
+  if (is_reset && has(part.cause, "the group did not form"))
+    return text("a broken connection is missed by nobody until the start is over: ",
+                in_words(part));
+  if (plan.trouble != Trouble::long_stop || !has(part.cause, "no heartbeat for ")) return "";
+  const Time limit = std::chrono::nanoseconds(plan.options.heartbeat_timeout).count();
+  const Time late = part.ended - facts.struck_at - limit;
+  if (late <= kNoticedWithin + 6 * plan.most_delay) return "";
+  return text("a silent worker is missed ", static_cast<double>(late) / kSecond,
+              " s after the limit: ", in_words(part));
+}
+
 std::string judge_one(const Part& part, const Expectation& expected, const Facts& facts) {
   const std::string& name = part.process->name;
   if (!part.violation.empty()) return text(name, ": ", part.violation);
@@ -170,6 +188,8 @@ std::string judge_one(const Part& part, const Expectation& expected, const Facts
   if (part.is_ok) return "";
   if (expected.must_succeed)
     return text("nothing stood in the way of success, but ", in_words(part));
+  const std::string when = judge_time(part, facts);
+  if (!when.empty()) return when;
   const std::set<std::string> culprits = culprits_in(part, facts.plan);
   if (expected.may_fail_to_start && part.kind == "rendezvous") return "";
   if (culprits.empty()) return text("nobody is named: ", in_words(part));

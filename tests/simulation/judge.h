@@ -14,6 +14,7 @@ struct Facts {
   const Plan& plan;
   const std::deque<Part>& parts;  // by number; the first ones by rank
   bool has_struck = false;        // the trouble came
+  Time struck_at = 0;             // when
   std::set<std::string> between;  // tasks at the ends of the connection that it befell
 };
 

@@ -175,6 +175,7 @@ long Stream::send(const std::vector<Span<const std::byte>>& parts, int file) {
   sent_bytes += count;
   World::the().note("sends", count, crc32c(as_bytes(Span<const char>(bytes.data(), count))));
   transmit(Segment::Kind::bytes, std::move(bytes), file);
+  if (Network::the().on_message) Network::the().on_message(*this);
   return static_cast<long>(count);
 }
 
@@ -202,7 +203,7 @@ void Stream::retransmit() {
 
 void Stream::arrive(Segment segment) {
   World& world = World::the();
-  if (!is_open) {  // nobody is there any more
+  if (!is_open || is_broken_) {  // nobody is there any more
     if (segment.kind == Segment::Kind::bytes) transmit(Segment::Kind::reset, "", -1);
     if (segment.file >= 0) ::close(segment.file);
     return;
@@ -325,8 +326,10 @@ Time Network::delay(const std::string& from, const std::string& to) {
   Random& random = World::the().random;
   if (from == to) return kLocalDelay + random.between(0, kLocalDelay);
   const Time spread = random.between(0, most_delay - least_delay);
+  const auto detour = detours_.find({from, to});
   // Most are near the least; a few take much longer.
-  return least_delay + (random.one_in(10) ? spread : spread / 8);
+  return least_delay + (random.one_in(10) ? spread : spread / 8) +
+         (detour == detours_.end() ? 0 : detour->second);
 }
 
 std::uint16_t Network::free_port() { return next_port_++; }

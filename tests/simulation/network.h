@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -122,6 +123,13 @@ class Network {
   Time most_delay = 200 * kMicrosecond;
   std::size_t buffer_bytes = std::size_t{1} << 20;
 
+  /// All that one host sends another takes so much longer.
+  void detour(const std::string& from, const std::string& to, Time by) {
+    detours_[{from, to}] = by;
+  }
+  /// A process sends another one something, which has not arrived.
+  std::function<void(Stream& from)> on_message;
+
   // What befalls it.
   void cut(const std::string& from, const std::string& to);
   void mend(const std::string& from, const std::string& to);
@@ -156,6 +164,7 @@ class Network {
 
   std::set<std::pair<std::string, std::string>> cuts_;
   std::set<std::string> dark_;
+  std::map<std::pair<std::string, std::string>, Time> detours_;
   std::map<std::string, std::weak_ptr<Listener>> listeners_;
   std::vector<std::weak_ptr<Stream>> streams_;
   std::optional<Flip> flip_;

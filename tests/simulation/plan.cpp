@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::uint16_t kFirstPort = 2222;
 constexpr std::uint64_t kGeneration = 3;
+constexpr std::uint64_t kMessages = 0x3E55A6E5;
 
 std::chrono::milliseconds ms(std::int64_t count) { return std::chrono::milliseconds(count); }
 
@@ -177,6 +178,24 @@ void draw_trouble(Plan& plan, Random& random) {
   if (needs_a_member && plan.victim == 0) plan.victim = 1;
 }
 
+/// From a stream of its own: what else befalls a seed's group stays what it was. Something breaks
+/// under one message, most likely of the start; or the chief hears of a death later than others.
+void draw_messages(Plan& plan) {
+  Random random(plan.seed ^ kMessages);
+  const bool is_kill = plan.trouble == Trouble::kill;
+  if (!is_kill && plan.trouble != Trouble::reset && plan.trouble != Trouble::half_reset) return;
+  if (is_kill && plan.victim != 0 && !plan.on_one_machine()) {
+    if (random.one_in(2) && plan.most_delay <= 20 * kMillisecond)
+      plan.detour = random.between(0, 100 * kMillisecond);
+    return;
+  }
+  if (random.one_in(3)) return;
+  plan.moment.kind = Moment::Kind::message;
+  plan.moment.message =
+      static_cast<int>(random.between(1, random.one_in(4) ? 100 : 10 * plan.workers));
+  if (is_kill && random.one_in(2)) plan.options.transport = Transport::unix_socket;
+}
+
 }  // namespace
 
 const char* name_of(Trouble trouble) {
@@ -207,6 +226,9 @@ std::string Plan::describe() const {
       break;
     case Moment::Kind::call:
       when = text("at its system call ", moment.call);
+      break;
+    case Moment::Kind::message:
+      when = text("under message ", moment.message, " to it");
       break;
   }
   return text(workers, " workers, ", on_one_machine() ? "one machine" : "several machines",
@@ -239,6 +261,7 @@ Plan draw_plan(std::uint64_t seed) {
   draw_deeds(plan, random);
   draw_moment(plan, random);
   draw_trouble(plan, random);
+  draw_messages(plan);
   return plan;
 }
 

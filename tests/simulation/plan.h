@@ -66,11 +66,12 @@ inline constexpr int kTroubles = static_cast<int>(Trouble::next_start) + 1;
 
 /// When it comes.
 struct Moment {
-  enum class Kind { time, deed, call };
+  enum class Kind { time, deed, call, message };
   Kind kind = Kind::time;
   Time delay = 0;          // from the beginning, or from when the worker comes to the deed
   int deed = 0;            // -1: it joins; the number of deeds: it closes
   std::uint64_t call = 0;  // of the worker's to the system
+  int message = 0;         // of those to the worker, as it is sent
 };
 
 struct Plan {
@@ -83,6 +84,7 @@ struct Plan {
   std::vector<Deed> deeds;
   Time least_delay = 0;
   Time most_delay = 0;
+  Time detour = 0;  // from the victim's host to the chief's
   std::size_t buffer_bytes = 0;
 
   Trouble trouble = Trouble::none;

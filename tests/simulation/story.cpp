@@ -25,6 +25,10 @@ class Story {
     network_.least_delay = plan.least_delay;
     network_.most_delay = plan.most_delay;
     network_.buffer_bytes = plan.buffer_bytes;
+    const auto at = [&plan](int rank) { return plan.hosts[static_cast<std::size_t>(rank)]; };
+    if (plan.detour > 0) network_.detour(at(plan.victim), at(0), plan.detour);
+    if (plan.moment.kind == Moment::Kind::message)
+      network_.on_message = [this](Stream& from) { on_message(from); };
   }
 
   Verdict tell() {
@@ -52,7 +56,7 @@ class Story {
           text(left, world_.is_still() ? " waits for ever" : " has not ended after ",
                world_.is_still() ? "" : text(kEndOfTime / kSecond, " s"));
     } else {
-      verdict.violation = judge({plan_, parts_, has_struck_, between_});
+      verdict.violation = judge({plan_, parts_, has_struck_, struck_at_, between_});
     }
     verdict.has_struck = has_struck_;
     verdict.digest = world_.digest();
@@ -108,7 +112,17 @@ class Story {
     world_.after(moment.delay, [this] { strike(); });
   }
 
+  void on_message(Stream& from) {
+    const Process* const to = from.peer()->owner;
+    const Process* const victim = parts_[static_cast<std::size_t>(plan_.victim)].process;
+    if (to == nullptr || to != victim || from.owner == to) return;
+    if (++messages_ != plan_.moment.message) return;
+    under_ = from.peer()->shared_from_this();
+    world_.after(0, [this] { strike(); });
+  }
+
   void strike() {
+    struck_at_ = world_.now();
     Part& part = parts_[static_cast<std::size_t>(plan_.victim)];
     Process* const victim = part.process;
     const std::string& here = plan_.hosts[static_cast<std::size_t>(plan_.victim)];
@@ -226,8 +240,9 @@ class Story {
       if (stream->owner == victim || stream->peer()->owner == victim) its.push_back(stream);
     }
     if (its.empty()) return;
+    const auto& struck = under_ ? under_ : its[choices_.below(its.size())];
+    if (!struck->is_open || !struck->peer()->is_open) return;
     has_struck_ = true;
-    const auto& struck = its[choices_.below(its.size())];
     between_ = {struck->owner->name, struck->peer()->owner->name};
     world_.note(text("strikes a connection of ", struck->owner->name, " and ",
                      struck->peer()->owner->name));
@@ -252,6 +267,9 @@ class Story {
   Random choices_;
   std::deque<Part> parts_;
   int pending_starts_ = 0;
+  int messages_ = 0;               // to the victim
+  std::shared_ptr<Stream> under_;  // whose message it was
+  Time struck_at_ = 0;
   bool has_struck_ = false;
   bool is_next_start_ = false;
   std::set<std::string> between_;
