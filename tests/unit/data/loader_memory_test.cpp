@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "data/loader.h"
+#include "tests/support/eventually.h"
 #include "tests/support/torch_prelude.h"
 
 namespace {
@@ -88,6 +89,25 @@ std::shared_ptr<const TensorDataset> pictures() {
       troupe::ByteScale{0.5, 1});
 }
 
+/// Counts the batches that were read.
+class Counted final : public troupe::Dataset {
+ public:
+  explicit Counted(std::shared_ptr<const troupe::Dataset> real) : real_(std::move(real)) {}
+  [[nodiscard]] std::int64_t size() const override { return real_->size(); }
+  [[nodiscard]] std::vector<at::Tensor> get(const at::Tensor& indices) const override {
+    return real_->get(indices);
+  }
+  void get_into(const at::Tensor& indices, std::vector<at::Tensor>& fields) const override {
+    real_->get_into(indices, fields);
+    ++batches_;
+  }
+  [[nodiscard]] int batches() const { return batches_; }
+
+ private:
+  const std::shared_ptr<const troupe::Dataset> real_;
+  mutable std::atomic<int> batches_{0};
+};
+
 DistributedDataset over(std::shared_ptr<const troupe::Dataset> dataset, int replicas = 1) {
   troupe::ShardPlanOptions options;
   options.examples = dataset->size();
@@ -102,15 +122,20 @@ TEST_SUITE("data") {
   TEST_CASE("loader: in the steady state nothing is allocated, by no thread") {
     const auto whole = pictures();
     // Ten examples over four replicas: shares of 3, 3, 3 and 1.
-    for (const auto& [dataset, replicas] :
+    for (const auto& [examples, replicas] :
          {std::pair(std::shared_ptr<const troupe::Dataset>(whole), 1),
           std::pair(troupe::take(whole, 100, 800), 1),
           std::pair(std::shared_ptr<const troupe::Dataset>(whole), 2)}) {
       CAPTURE(replicas);
+      const auto dataset = std::make_shared<Counted>(examples);
       const DistributedDataset data = over(dataset, replicas);
       troupe::Epoch epoch = data.epoch(0);
       auto step = epoch.begin();
-      for (int i = 0; i < 10; ++i) ++step;  // as many tensors as it needs
+      // Until it has read as far ahead as it may, and so has as many tensors as it ever needs.
+      const int read = replicas * (1 + troupe::LoaderOptions().prefetch_steps);
+      REQUIRE(troupe::testing::eventually([&] { return dataset->batches() == read; },
+                                          std::chrono::seconds(30)));
+      for (int i = 0; i < 10; ++i) ++step;
       int counted = 0;
       {
         const AllocationCount count;
