@@ -206,7 +206,7 @@ int run(int argc, const char* const* argv) {
   prepare_heap(1);
   at::set_num_threads(1);
   nlohmann::ordered_json report = {{"benchmark", "data"}, {"machine", machine_facts()}};
-  report["pictures"] = measure_pictures(rounds, smoke ? 128 : 1024);
+  report["pictures"] = measure_pictures(rounds, smoke ? 128 : 4096);
   stay_on_one_core();
   report["rounds"] = rounds;
   report["batch_size"] = kBatch;

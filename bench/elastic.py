@@ -11,7 +11,7 @@ import argparse, json, math, os, re, statistics, subprocess, sys, tempfile
 options = argparse.ArgumentParser()
 options.add_argument("--build", required=True)
 options.add_argument("--pairs", type=int, default=40)
-options.add_argument("--steps", type=int, default=300)
+options.add_argument("--steps", type=int, default=1200)
 options.add_argument("--json")
 asked = options.parse_args()
 PER_STEP = ("sendto", "sendmsg", "recvfrom", "recvmsg", "writev", "readv")
