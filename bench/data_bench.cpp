@@ -195,9 +195,13 @@ std::string table(const nlohmann::ordered_json& results) {
 
 int run(int argc, const char* const* argv) {
   std::string data_dir;
-  boost::program_options::options_description extra;
-  extra.add_options()("data-dir", boost::program_options::value(&data_dir)->value_name("DIR"),
-                      "MNIST's four files (default: as many generated digits)");
+  int pictures = 4096;
+  namespace po = boost::program_options;
+  po::options_description extra;
+  extra.add_options()("data-dir", po::value(&data_dir)->value_name("DIR"),
+                      "MNIST's four files (default: as many generated digits)")(
+      "pictures", po::value(&pictures)->value_name("N"),
+      "JPEGs of an epoch (default: 4096; 0: leave them out)");
   const BenchOptions options = parse_bench_options(
       argc, argv, "Measures shuffled, normalised batches: Troupe against torch::data.", extra);
   const bool smoke = options.effort == Effort::smoke;
@@ -206,7 +210,8 @@ int run(int argc, const char* const* argv) {
   prepare_heap(1);
   at::set_num_threads(1);
   nlohmann::ordered_json report = {{"benchmark", "data"}, {"machine", machine_facts()}};
-  report["pictures"] = measure_pictures(rounds, smoke ? 128 : 4096);
+  if (smoke) pictures = 128;
+  if (pictures > 0) report["pictures"] = measure_pictures(rounds, pictures);
   stay_on_one_core();
   report["rounds"] = rounds;
   report["batch_size"] = kBatch;
@@ -216,9 +221,11 @@ int run(int argc, const char* const* argv) {
   std::cout << "## Shuffled, normalised 28x28 pictures in batches of " << kBatch << ", one core, "
             << rounds << " rounds\n\n"
             << machine_line(report["machine"]) << "\n\n"
-            << table(report["results"]) << "\n## JPEGs of 320x240 as 224x224, in batches of "
-            << kBatch << ", all cores\n\n"
-            << picture_table(report["pictures"]) << std::flush;
+            << table(report["results"]) << std::flush;
+  if (pictures > 0) {
+    std::cout << "\n## JPEGs of 320x240 as 224x224, in batches of " << kBatch << ", all cores\n\n"
+              << picture_table(report["pictures"]) << std::flush;
+  }
   if (!options.json_file.empty()) write_report(options.json_file, report);
   return 0;
 }
