@@ -2,10 +2,11 @@
 """Training steps: Troupe through its whole framework against loops written by hand and Python's
 DistributedDataParallel, three models, in the same rounds. One compute thread for each worker.
 
-    bench/training.py [--models cnn mlp resnet paced] [--build build/release] [--json FILE]
+    bench/training.py [--models cnn mlp resnet paced adam] [--build build/release] [--json FILE]
 
 Before the measurement Troupe's first losses are compared with those of the loop by hand. "paced" is the mlp on a
-link that carries 1.2 GB/s; it, and the rows with overlap forced, are there where this build can do them."""
+link that carries 1.2 GB/s, "adam" the mlp by Adam, its state whole and divided; they, and the rows with overlap forced,
+are there where this build can do them."""
 
 import dataclasses
 import json
@@ -41,6 +42,7 @@ MODELS = {
     "mlp": Model("mlp", "MLP of 25 million parameters, 16 examples for each worker", 32, rounds=5, steps=4),
     "resnet": Model("resnet", "ResNet-18, 32 examples for each worker", 64, rounds=3, steps=2),
     "paced": Model("mlp", f"The MLP on a link paced to {GIGABYTES_PER_SECOND} GB/s", 32, rounds=5, steps=4),
+    "adam": Model("mlp", "The MLP by Adam, 16 examples for each worker", 32, rounds=9, steps=4),
 }
 LABELS = {
     "tcp": "2 workers, Troupe multi-worker, TCP", "tcp_on": "the same, overlap on",
@@ -50,11 +52,15 @@ LABELS = {
     "alone": "1 worker, half of the batch, by hand", "pair": "2 of them beside each other, not connected",
     "in_step": "the same, each waits for the other",
     "one_device": "1 worker, Troupe one-device", "bare": "1 worker, by hand",
-    "paced_on": "2 workers, overlap on", "paced_off": "2 workers, overlap off"}
+    "paced_on": "2 workers, overlap on", "paced_off": "2 workers, overlap off",
+    "whole": "2 workers, Troupe multi-worker, automatic transport", "sharded": "the same, --shard-optimizer",
+    "whole_tcp": "2 workers, Troupe multi-worker, TCP", "sharded_tcp": "the same, --shard-optimizer",
+    "whole_mirrored": "2 replicas, Troupe mirrored", "sharded_mirrored": "the same, --shard-optimizer"}
 SHORT = {"ddp": "Python DDP", "ddp_malloc": "Python DDP, allocator set", "gloo": "by hand, Gloo",
          "pair": "two not connected", "in_step": "two in step", "tcp": "Troupe, TCP", "automatic": "Troupe, automatic",
          "mirrored": "Troupe, mirrored"}
-TWO_WORKERS = ("tcp", "tcp_on", "tcp_off", "automatic", "mirrored", "gloo", "paced_on", "paced_off")
+TWO_WORKERS = ("tcp", "tcp_on", "tcp_off", "automatic", "mirrored", "gloo", "paced_on", "paced_off",
+               *(way + by for by in ("", "_tcp", "_mirrored") for way in ("whole", "sharded")))
 
 
 class Cast:
@@ -124,6 +130,13 @@ class Cast:
         self.troupe("paced_off", pace, "--overlap=off", workers=2)
         return self.ways
 
+    def by_adam(self):
+        for by, flags, workers in (("", (), 2), ("_tcp", ("--transport=tcp",), 2),
+                                   ("_mirrored", ("--strategy=mirrored", "--replicas=2"), 1)):
+            self.troupe("whole" + by, "--adam", *flags, workers=workers)
+            self.troupe("sharded" + by, "--adam", "--shard-optimizer", *flags, workers=workers)
+        return self.ways
+
 
 def check(model, ways):
     """All have as many parameters; those that train alike have the same losses."""
@@ -157,9 +170,18 @@ def comparisons(seconds):
     if "one_device" in seconds and "bare" in seconds:
         rows.append(("added to a step, Troupe one-device - by hand",
                      [1e6 * (ours - bare) for ours, bare in zip(seconds["one_device"], seconds["bare"])], " us"))
+    for by, label in (("", "automatic"), ("_tcp", "TCP"), ("_mirrored", "mirrored")):
+        faster(f"sharded{by}", f"whole{by}", f"{label}, optimiser sharded / whole")
     for name in ("tcp", "paced"):
         faster(f"{name}_on", f"{name}_off", "overlap on / off")
     return rows
+
+
+def print_states(ways, states):
+    """What of the optimiser's state the fullest replica keeps."""
+    print()
+    trainings.print_table(["what trains", "MiB of the optimiser's state on a replica"],
+                          [[LABELS[name], f"{states[name] / (1 << 20):.1f}"] for name in ways])
 
 
 def print_tables(model, seconds, kernel, peaks):
@@ -189,7 +211,7 @@ def measure(options, key, has_gloo):
         model = dataclasses.replace(model, rounds=options.rounds)
     with ensemble.Stage() as stage:
         cast = Cast(stage, options, model, has_gloo)
-        ways = cast.on_a_paced_link() if key == "paced" else cast.everyone()
+        ways = {"paced": cast.on_a_paced_link, "adam": cast.by_adam}.get(key, cast.everyone)()
         if not ways:
             return None
         stage.ready()
@@ -199,14 +221,19 @@ def measure(options, key, has_gloo):
         if not options.smoke:
             ensemble.one_round(turns, 0)  # warms up
         answers, stolen = ensemble.measure(turns, model.rounds, 0 if options.smoke else trainings.RETAKES)
-        peaks = {name: [farewell["peak_rss_bytes"] for farewell in way.end()] for name, way in ways.items()}
+        farewells = {name: way.end() for name, way in ways.items()}
+    peaks = {name: [farewell["peak_rss_bytes"] for farewell in all_of] for name, all_of in farewells.items()}
+    states = {name: max(farewell.get("optimizer_bytes", 0) for farewell in all_of) for name, all_of in farewells.items()}
     seconds = {name: [answer["seconds"] for answer in rounds] for name, rounds in answers.items()}
     kernel = {name: {what: [answer[what] for answer in rounds] for what in ("cpu_seconds", "page_faults")}
               for name, rounds in answers.items()}
     print_tables(model, seconds, kernel, peaks)
+    if key == "adam":
+        print_states(ways, states)
     print(f"\n{ensemble.stolen_line([stolen])}", flush=True)
     return {"model": key, "title": model.title, "global_batch": model.batch, "rounds": model.rounds,
             "steps_of_a_round": model.steps, "seconds_per_step": seconds, "kernel_per_step": kernel, "peak_rss_bytes": peaks,
+            "optimizer_bytes": states,
             "stolen_percent": stolen}
 
 

@@ -1,6 +1,7 @@
 // A training through the whole framework, as a user's program is: options, strategy, data pipeline,
 // train() with its metrics and log. An action in that loop measures; bench/training.py says when.
 // Requests: "time STEPS UNTIMED", "losses STEPS", "end".
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -9,6 +10,7 @@
 #include "bench/step_clock.h"
 #include "bench/training_models.h"
 #include "core/heap.h"
+#include "strategies/gradients/optimizer_state.h"
 #include "strategies/multi_worker.h"
 
 namespace troupe::bench {
@@ -66,18 +68,35 @@ std::int64_t parameters_of(const TrainState& state) {
   return count;
 }
 
+/// What the fullest replica of this worker keeps.
+std::uint64_t optimizer_bytes_of(const TrainState& state) {
+  std::uint64_t most = 0;
+  for (const auto& replica : state.replicas) {
+    std::vector<NamedTensor> tensors;
+    for (const std::string& name : replica->optimizer_names()) {
+      (void)describe_optimizer(replica->optimizer(name), replica->parameters(), tensors);
+    }
+    std::uint64_t bytes = 0;
+    for (const auto& [name, tensor] : tensors) bytes += tensor.nbytes();
+    most = std::max(most, bytes);
+  }
+  return most;
+}
+
 void run(int argc, const char* const* argv) {
   std::string model = "cnn";
   double pace = 0;
+  bool adam = false;
   const Options options =
       parse_options(argc, argv,
                     {flag("model", &model, "cnn, mlp or resnet"),
+                     flag("adam", &adam, "train by Adam instead of SGD"),
                      flag("pace", &pace, "GB/s of the link between workers; 0: as it is")},
                     {"bench_training",
                      "One process of the training benchmark; bench/training.py starts it.",
                      {"--model cnn --batch-size 64"},
                      ProgramInfo::Modes::train_only});
-  const ModelHooks hooks(model, options);
+  const ModelHooks hooks(model, options, adam);
   prepare_heap(options.strategy.local_replicas());  // as parse_options() does
   const auto strategy = pace > 0 ? make_multi_worker(options.strategy, paced(pace * 1e9))
                                  : make_strategy(options.strategy);
@@ -91,7 +110,9 @@ void run(int argc, const char* const* argv) {
       nlohmann::ordered_json{{"rank", strategy->rank()}, {"parameters", parameters_of(state)}}));
   train(*strategy, hooks, state, data, options.train, companions);
   strategy->close();
-  control.answer(farewell());
+  nlohmann::ordered_json last = farewell();
+  last["optimizer_bytes"] = optimizer_bytes_of(state);
+  control.answer(last);
 }
 
 }  // namespace

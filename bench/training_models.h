@@ -63,13 +63,19 @@ inline torch::Tensor losses_of(const torch::Tensor& logits, const torch::Tensor&
 /// The template filled in, with everything that the example has: loss, metric, optimiser.
 class ModelHooks final : public Hooks {
  public:
-  ModelHooks(std::string name, const Options& options)
-      : name_(std::move(name)), options_(options) {}
+  /// `adam`: it trains by Adam instead of SGD.
+  ModelHooks(std::string name, const Options& options, bool adam = false)
+      : name_(std::move(name)), options_(options), adam_(adam) {}
 
   LossSet create_losses() const override { return {{"cross_entropy", losses_of}}; }
   MetricSet create_metrics() const override { return MetricSet().add<Accuracy>("accuracy"); }
   Trainable create_model() const override {
     auto model = std::make_shared<Model>(name_);
+    if (adam_) {
+      return {model,
+              std::make_shared<torch::optim::Adam>(
+                  model->parameters(), torch::optim::AdamOptions(options_.train.learning_rate))};
+    }
     auto sgd = std::make_shared<torch::optim::SGD>(
         model->parameters(),
         torch::optim::SGDOptions(options_.train.learning_rate).momentum(options_.train.momentum));
@@ -106,6 +112,7 @@ class ModelHooks final : public Hooks {
 
   std::string name_;
   const Options options_;
+  const bool adam_;
 };
 
 }  // namespace troupe::bench

@@ -54,6 +54,9 @@ void add_step_flags(std::vector<Flag>& flags, Options& options) {
   list.add_rare(flag("check-repeat", &options.strategy.check_repeat,
                      "with --virtual-replicas, compute every training step twice and compare the "
                      "bits: finds hooks that keep something to themselves"));
+  list.add(flag("shard-optimizer", &options.strategy.shard_optimizer,
+                "each replica keeps the optimisers' state of its part of the parameters alone and "
+                "updates these; same numbers"));
   list.add_rare(
       flag("fused-optimizer", &options.strategy.buckets.fused_step,
            "do not take Adam's step through large parameters block by block; same numbers"));

@@ -197,6 +197,18 @@ void check_virtual_replicas(const StrategyOptions& strategy) {
                     "use --strategy one-device, mirrored or multi-worker, or leave it out.");
 }
 
+/// Elsewhere there is one state for all replicas already.
+void check_shard_optimizer(const StrategyOptions& strategy) {
+  const bool is_central = strategy.kind == StrategyKind::central_storage;
+  if (!strategy.shard_optimizer || (!is_central && !uses_servers(strategy))) return;
+  throw ConfigError(
+      is_central ? "--shard-optimizer is given, but --strategy central-storage keeps the "
+                   "optimiser's state once for all replicas already."
+                 : "--shard-optimizer is given, but parameter servers keep the optimiser's state, "
+                   "each that of its own shards.",
+      "leave it out, or use --strategy mirrored or multi-worker.");
+}
+
 /// Workers and parameter servers exchange gradients by a protocol of their own.
 void check_exchange(const StrategyOptions& strategy) {
   if (strategy.communication != Communication::automatic) {
@@ -281,6 +293,7 @@ void check_options(const Options& options, const GivenTexts& given) {
   }
   check_replicas(strategy);
   check_virtual_replicas(strategy);
+  check_shard_optimizer(strategy);
   if (strategy.group.heartbeat_timeout <= strategy.group.heartbeat_interval) {
     throw ConfigError("--heartbeat-timeout is not longer than --heartbeat-interval.",
                       "give several intervals, for example five.");
@@ -312,6 +325,7 @@ std::map<std::string, std::string> common_settings(const FlagTable& table,
                            "clip-norm",
                            "virtual-replicas",
                            "check-repeat",
+                           "shard-optimizer",
                            "precision",
                            "train-examples",
                            "log-every",

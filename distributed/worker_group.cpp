@@ -25,6 +25,18 @@ std::shared_ptr<std::byte> aligned_memory(std::size_t bytes) {
   return {memory, [](std::byte* mine) { ::operator delete[](mine, kLine); }};
 }
 
+std::vector<Span<std::byte>> parts_of(Span<std::byte> values, Span<const std::size_t> ends) {
+  std::vector<Span<std::byte>> parts;
+  std::size_t begin = 0;
+  for (const std::size_t end : ends) {
+    TROUPE_CHECK(begin <= end && end <= values.size());
+    parts.push_back(values.subspan(begin, end - begin));
+    begin = end;
+  }
+  TROUPE_CHECK_EQ(begin, values.size());
+  return parts;
+}
+
 }  // namespace
 
 WorkerGroup::WorkerGroup(Cluster cluster, GroupOptions options)
@@ -62,12 +74,6 @@ const std::string& WorkerGroup::task(int rank) const {
 }
 const GroupOptions& WorkerGroup::options() const { return state_.options; }
 
-bool WorkerGroup::is_alone() const {
-  if (world_size() > 1) return false;
-  state_.raise_if_failed("");
-  return true;
-}
-
 Call WorkerGroup::enter(Operation operation, DType dtype, std::size_t total_bytes, int root,
                         const Deadline& deadline) {
   TROUPE_CHECK(root >= 0 && root < world_size());
@@ -87,7 +93,7 @@ Call WorkerGroup::enter(Operation operation, DType dtype, std::size_t total_byte
 
 template <class T>
 void WorkerGroup::all_reduce(Span<T> values, const Deadline& deadline) {
-  if (is_alone()) return;
+  if (state_.is_alone()) return;
   const Reduction sum = sum_of<T>();
   const Span<std::byte> bytes = as_writable_bytes(values);
   const Traced traced("all_reduce", bytes.size());
@@ -101,7 +107,7 @@ template void WorkerGroup::all_reduce(Span<std::int64_t>, const Deadline&);
 
 void WorkerGroup::all_reduce(Span<float> values, Span<float> errors, WireType wire,
                              const Deadline& deadline) {
-  if (is_alone()) return;
+  if (state_.is_alone()) return;
   const Rounding rounding = rounding_to(wire);
   rounded_.resize(values.size());
   const std::size_t bytes = rounded_.size() * sizeof(rounded_[0]);
@@ -121,7 +127,7 @@ std::shared_ptr<std::byte> WorkerGroup::make_buffer(std::size_t bytes, const Dea
 }
 
 void WorkerGroup::broadcast(Span<std::byte> bytes, int root, const Deadline& deadline) {
-  if (is_alone()) return;
+  if (state_.is_alone()) return;
   const Traced traced("broadcast", bytes.size());
   Call call = enter(Operation::broadcast, DType::bytes, bytes.size(), root, deadline);
   tree_broadcast(call, bytes, root);
@@ -129,15 +135,26 @@ void WorkerGroup::broadcast(Span<std::byte> bytes, int root, const Deadline& dea
 
 std::vector<std::vector<std::byte>> WorkerGroup::all_gather(Span<const std::byte> mine,
                                                             const Deadline& deadline) {
-  if (is_alone()) return {std::vector<std::byte>(mine.begin(), mine.end())};
+  if (state_.is_alone()) return {std::vector<std::byte>(mine.begin(), mine.end())};
   const Traced traced("all_gather", mine.size());
   // Lengths differ by rank, so the header names none.
   Call call = enter(Operation::all_gather, DType::none, 0, 0, deadline);
   return ring_all_gather(call, mine, kMaxGatherBytes);
 }
 
+void WorkerGroup::all_gather(Span<std::byte> values, Span<const std::size_t> ends,
+                             const Deadline& deadline) {
+  if (state_.is_alone()) return;
+  const Traced traced("all_gather", values.size());
+  const auto parts = parts_of(values, ends);
+  TROUPE_CHECK_EQ(static_cast<int>(parts.size()), world_size());
+  if (shared_memory_ && shared_memory_->all_gather(values, parts, deadline)) return;
+  Call call = enter(Operation::all_gather, DType::bytes, values.size(), 0, deadline);
+  ring_all_gather(call, parts);
+}
+
 std::vector<std::vector<std::byte>> WorkerGroup::gather(Span<const std::byte> mine) {
-  if (is_alone()) return {std::vector<std::byte>(mine.begin(), mine.end())};
+  if (state_.is_alone()) return {std::vector<std::byte>(mine.begin(), mine.end())};
   const Traced traced("gather", mine.size());
   const auto enter_gather = [this](const Deadline& deadline) {
     return enter(Operation::gather, DType::bytes, 0, 0, deadline);
@@ -147,7 +164,7 @@ std::vector<std::vector<std::byte>> WorkerGroup::gather(Span<const std::byte> mi
 
 void WorkerGroup::meet(Operation operation, DType dtype, std::uint64_t total_bytes,
                        const Deadline& deadline) {
-  if (is_alone()) return;
+  if (state_.is_alone()) return;
   const Traced traced(operation == Operation::all_reduce ? "meet for all_reduce" : "barrier");
   if (shared_memory_) return shared_memory_->meet(operation, dtype, total_bytes, deadline);
   Call call = enter(operation, dtype, total_bytes, 0, deadline);

@@ -105,6 +105,12 @@ class WorkerGroup {
   [[nodiscard]] std::vector<std::vector<std::byte>> all_gather(Span<const std::byte> mine,
                                                                const Deadline& deadline);
   static constexpr std::size_t kMaxGatherBytes = std::size_t{16} << 20;
+  /// Every rank's part of `values` to all ranks, in place: rank k's ends at ends[k], where that of
+  /// rank k+1 begins. Values inside make_buffer's memory are copied once, to the peers, where the
+  /// workers share memory.
+  /// Shapes: values [n], ends [world_size], not descending, the last one n; the same on every rank.
+  /// Collective: yes.  Blocks: at most `deadline`.  Throws: as all_reduce.
+  void all_gather(Span<std::byte> values, Span<const std::size_t> ends, const Deadline& deadline);
   /// Every rank's bytes at rank 0, by rank, however long; nothing elsewhere.
   /// Collective: yes.  Blocks: at most collective_timeout for each MiB of every rank's.
   /// Throws: as all_reduce.
@@ -142,8 +148,6 @@ class WorkerGroup {
   void close();
 
  private:
-  /// With one worker a collective has nothing to do.  Throws: what abort() said before.
-  [[nodiscard]] bool is_alone() const;
   [[nodiscard]] Call enter(Operation operation, DType dtype, std::size_t total_bytes, int root,
                            const Deadline& deadline);
   void meet(Operation operation, DType dtype, std::uint64_t total_bytes, const Deadline& deadline);

@@ -114,6 +114,11 @@ struct StrategyOptions {
   int virtual_replicas = 0;
   /// Computes every training step twice before it counts, and fails where the bits differ.
   bool check_repeat = false;
+  /// Every replica keeps the optimisers' state of a part of the parameters alone, updates these,
+  /// and gets the others' new values: the memory of the state is divided by the number of replicas,
+  /// and the numbers stay the same (docs/training_step.md). Source: Rajbhandari et al. 2020, "ZeRO:
+  /// memory optimizations toward training trillion parameter models" (stage 1).
+  bool shard_optimizer = false;
   std::vector<std::string> devices;  // one per replica: {"cuda:0", "cuda:1"} or {"cpu:0", "cpu:1"}
   int threads = 0;                   // compute threads of each replica; 0: as the machine allows
   Communication communication = Communication::automatic;

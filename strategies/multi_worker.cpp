@@ -57,6 +57,12 @@ std::unique_ptr<Rounds> rounds_of(const StrategyOptions& options) {
   const int line = options.cluster.rounds.take();
   if (line < 0) return nullptr;
   auto rounds = std::make_unique<RoundLine>(UniqueFd(line));
+  if (options.shard_optimizer) {
+    throw ConfigError(
+        "the group is elastic (--min-workers), and --shard-optimizer is given: with a lost worker "
+        "the only copy of its part of the optimisers' state would be gone.",
+        "leave --shard-optimizer out, or --min-workers.");
+  }
   if (options.virtual_replicas > 0) return rounds;
   throw ConfigError(
       "the group is elastic (--min-workers), and the program was given no --virtual-replicas: its "
@@ -126,6 +132,7 @@ class MultiWorker final : public Strategy {
     options_.must_match["--replicas"] = text(replicas_.size());
     options_.must_match["--virtual-replicas"] = text(options.virtual_replicas);
     if (virtual_replicas() > 0) add_arithmetic(options_.must_match);
+    options_.must_match["--shard-optimizer"] = options.shard_optimizer ? "true" : "false";
     options_.must_match["--communication"] = name_of(detail::choose_engine(options).engine);
     options_.must_match["--compress"] = name_of(options.compress);
     options_.must_match["--overlap"] = name_of(options.buckets.overlap);

@@ -26,10 +26,11 @@ struct WeightAverages {
 
 struct TrainState {
   std::vector<std::unique_ptr<Replica>> replicas;  // of this worker; at least one
-  std::int64_t step = 0;                           // optimiser updates so far
-  DataPosition position;                           // the next step to read
-  LossMeter epoch_loss;                            // of the epoch's steps so far
-  std::string ended;                               // why Pace::next_step gave no further step
+  int optimizer_shards = 1;  // optimisers' state in parts, by replica of all workers; 1: whole
+  std::int64_t step = 0;     // optimiser updates so far
+  DataPosition position;     // the next step to read
+  LossMeter epoch_loss;      // of the epoch's steps so far
+  std::string ended;         // why Pace::next_step gave no further step
   // The learning rates of create_model by optimiser and parameter group, if a schedule changes
   // them: the optimisers then have those of the present step. Empty: no schedule.
   std::vector<std::vector<double>> base_rates;

@@ -79,10 +79,12 @@ std::string first_difference(const std::vector<Digests>& by_worker,
 
 /// Beside the parameters, of the first replica: the chief's is what is saved. Other replicas of a
 /// worker may have none, and what is wrong in theirs shows in their weights a step later.
+/// Where optimisers' states are divided, each worker has another part of them.
 std::vector<NamedTensor> saved_for_all(const TrainState& state) {
   Replica& replica = *state.replicas.front();
   std::vector<NamedTensor> all;
   if (state.averages) all = state.averages->values;
+  if (state.optimizer_shards > 1) return all;
   for (const std::string& name : replica.optimizer_names()) {
     std::vector<NamedTensor> tensors;
     (void)describe_optimizer(replica.optimizer(name), replica.parameters(), tensors);

@@ -29,6 +29,17 @@ void check_virtual(StrategyKind kind, const StrategyOptions& options) {
                     "--virtual-replicas out.");
 }
 
+/// There the optimisers' state is in one place already, or on the servers.
+void check_sharding(StrategyKind kind, const StrategyOptions& options) {
+  const bool is_other =
+      kind == StrategyKind::parameter_server || kind == StrategyKind::central_storage;
+  if (!options.shard_optimizer || !is_other) return;
+  throw ConfigError(text("--strategy ", name_of(kind),
+                         " has no --shard-optimizer: no replica keeps an optimiser's state of its "
+                         "own there."),
+                    "leave it out, or use --strategy mirrored or multi-worker.");
+}
+
 }  // namespace
 
 std::unique_ptr<Strategy> make_strategy(const StrategyOptions& options) {
@@ -55,6 +66,7 @@ std::unique_ptr<Strategy> make_strategy(const StrategyOptions& options) {
            options.virtual_replicas == 0 ? ""
                                          : text(", virtual replicas ", options.virtual_replicas)));
   check_virtual(kind, options);
+  check_sharding(kind, options);
   if (kind == StrategyKind::parameter_server) return make_parameter_server(options);
   if (!options.cluster.servers.empty()) {
     throw ConfigError(text("--strategy ", name_of(kind), " was requested, but ",

@@ -94,6 +94,10 @@ void tree_broadcast(Call& call, Span<std::byte> bytes, int root);
                                                                   Span<const std::byte> mine,
                                                                   std::size_t max_bytes);
 
+/// Every rank's part to every rank, around the ring, in place.  Shapes: `parts` by rank, as long on
+/// every rank.
+void ring_all_gather(Call& call, const std::vector<Span<std::byte>>& parts);
+
 /// Every rank's bytes at rank 0, by rank; elsewhere nothing. Up a binomial tree in pieces of
 /// kScratchBytes, each a call of its own that may take `limit`.
 [[nodiscard]] std::vector<std::vector<std::byte>> tree_gather(

@@ -46,13 +46,13 @@ void run_ring(Call& call, const std::vector<Span<std::byte>>& parts, int steps, 
   call.run();
 }
 
+}  // namespace
+
 // W-1 steps: every rank ends with every part.
-void gather_blocks(Call& call, const std::vector<Span<std::byte>>& blocks) {
-  run_ring(call, blocks, call.world_size() - 1,
+void ring_all_gather(Call& call, const std::vector<Span<std::byte>>& parts) {
+  run_ring(call, parts, call.world_size() - 1,
            [](int, Span<std::byte>, ReceiveStream&, SendStream&) { return false; });
 }
-
-}  // namespace
 
 // Values are cut into W chunks, and there are 2(W-1) steps; the first W-1 add what arrives, the
 // others replace it. After the first half rank r holds the whole sum of chunk r+1.
@@ -114,7 +114,7 @@ std::vector<std::vector<std::byte>> ring_all_gather(Call& call, Span<const std::
   for (std::uint64_t& length : lengths) {
     blocks.push_back(as_writable_bytes(Span<std::uint64_t>(&length, 1)));
   }
-  gather_blocks(call, blocks);
+  ring_all_gather(call, blocks);
 
   const auto too_long =
       std::find_if(lengths.begin(), lengths.end(), [&](auto n) { return n > max_bytes; });
@@ -129,7 +129,7 @@ std::vector<std::vector<std::byte>> ring_all_gather(Call& call, Span<const std::
     blocks[i] = {gathered[i].data(), gathered[i].size()};
   }
   std::copy(mine.begin(), mine.end(), gathered[rank].begin());
-  gather_blocks(call, blocks);
+  ring_all_gather(call, blocks);
   return gathered;
 }
 

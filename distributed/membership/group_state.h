@@ -65,6 +65,12 @@ class GroupState {
   bool wait_failed(std::chrono::milliseconds limit);
   /// Throws the recorded failure, if any; see raise().
   void raise_if_failed(const std::string& where) const;
+  /// With one worker a collective has nothing to do.  Throws: what failed before.
+  [[nodiscard]] bool is_alone() const {
+    if (cluster.world_size() > 1) return false;
+    raise_if_failed("");
+    return true;
+  }
 
   void advance(GroupPhase phase);
   [[nodiscard]] GroupPhase phase() const;

@@ -78,6 +78,27 @@ void SharedMemoryGroup::all_reduce(Span<std::byte> values, const Reduction& sum,
   add_by_parts(values, sum, all == Agreement::in_slots ? FirstPart::written : FirstPart::to_write);
 }
 
+// Nobody else writes this rank's part, and no rank reads the others' before its last step.
+bool SharedMemoryGroup::all_gather(Span<std::byte> values,
+                                   const std::vector<Span<std::byte>>& parts,
+                                   const Deadline& deadline) {
+  meeting_.begin(Operation::all_gather, DType::bytes, values.size(), deadline);
+  const Place place = place_of(values);
+  enter(place, {});
+  if (agreement(place) != Agreement::in_place) return false;
+  const Span<std::byte> own = parts[static_cast<std::size_t>(rank_)];
+  const auto offset = static_cast<std::size_t>(own.data() - values.data());
+  for (int peer = 0; peer < world_size_ && !own.empty(); ++peer) {
+    if (peer == rank_) continue;
+    std::byte* const theirs = place.memory + place.stride * static_cast<std::size_t>(peer);
+    std::memcpy(theirs + offset, own.data(), own.size());
+  }
+  written_bytes_ += own.size() * static_cast<std::size_t>(world_size_ - 1);
+  meeting_.finish_step();
+  meeting_.await_steps();
+  return true;
+}
+
 SharedMemoryGroup::Agreement SharedMemoryGroup::agreement(const Place& place) const {
   bool alike = true;
   bool none = place.buffer == 0;

@@ -31,6 +31,10 @@ class SharedMemoryGroup {
   void meet(Operation operation, DType dtype, std::uint64_t total_bytes, const Deadline& deadline);
   /// As WorkerGroup::all_reduce.
   void all_reduce(Span<std::byte> values, const Reduction& sum, const Deadline& deadline);
+  /// As WorkerGroup::all_gather of `parts` of the values, by rank. False, on every rank: the values
+  /// do not lie in a buffer on all of them, and nothing has moved.
+  [[nodiscard]] bool all_gather(Span<std::byte> values, const std::vector<Span<std::byte>>& parts,
+                                const Deadline& deadline);
 
   /// Memory of `stride` bytes per rank that all have mapped; returns this rank's. Every rank calls
   /// this with the same segments in the same order.

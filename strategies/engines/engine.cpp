@@ -65,6 +65,13 @@ EngineChoice choose_automatically(const StrategyOptions& options) {
 
 }  // namespace
 
+void Engine::all_gather(const at::Tensor& flat, const Parts& parts, const Summand& summand) {
+  for (int part = 0; part < static_cast<int>(parts.ends.size()); ++part) {
+    if (part != parts.own) parts.of(flat, part).fill_(-0.0);
+  }
+  all_reduce(flat, summand);
+}
+
 at::Tensor Engine::make_buffer(std::int64_t count, const at::TensorOptions& options) {
   return at::zeros({count}, options);
 }

@@ -34,6 +34,21 @@ struct Summand {
   std::uint32_t label;    // of `what`, for CollectiveLabel
 };
 
+/// A flat tensor divided among ranks, or among the replicas of all ranks: part k is the values from
+/// the end of part k-1 to ends[k] - 1.
+struct Parts {
+  std::vector<std::int64_t> ends;
+  int own = 0;  // whose part this is here
+
+  [[nodiscard]] std::int64_t begin(int part) const {
+    return part == 0 ? 0 : ends[static_cast<std::size_t>(part) - 1];
+  }
+  /// A view of a part of `flat`.
+  [[nodiscard]] at::Tensor of(const at::Tensor& flat, int part) const {
+    return flat.narrow(0, begin(part), ends[static_cast<std::size_t>(part)] - begin(part));
+  }
+};
+
 class Engine {
  public:
   virtual ~Engine() = default;
@@ -46,6 +61,12 @@ class Engine {
   /// Shapes: the same n on every worker.  Collective: yes.  Blocks: at most collective_timeout.
   /// Throws: PeerLost, PeerFailed, TimeoutError, DesyncError.
   virtual void all_reduce(const at::Tensor& flat, const Summand& summand) = 0;
+
+  /// Replaces every part of `flat` [n], contiguous, float32 or float64, but this worker's own by
+  /// that worker's values of it. Default: by all_reduce, of this worker's part and of -0.0
+  /// elsewhere, which added to any value leaves its bits. Shapes: the same n and ends on every
+  /// worker.  Collective: yes.  Blocks and throws: as all_reduce.
+  virtual void all_gather(const at::Tensor& flat, const Parts& parts, const Summand& summand);
 
   /// Whether values keep their type and range on the way: a sum of numbers that are small enough is
   /// a number.

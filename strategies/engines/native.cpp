@@ -36,6 +36,17 @@ class NativeEngine final : public Engine {
     if (!host.is_same(flat)) flat.copy_(host);
   }
 
+  void all_gather(const at::Tensor& flat, const Parts& parts, const Summand& /*summand*/) override {
+    const at::Tensor host = flat.to(torch::kCPU);
+    std::vector<std::size_t> ends;
+    for (const std::int64_t end : parts.ends) {
+      ends.push_back(static_cast<std::size_t>(end) * host.itemsize());
+    }
+    group_.all_gather(host_bytes(host), Span<const std::size_t>(ends),
+                      Deadline::in(group_.options().collective_timeout));
+    if (!host.is_same(flat)) flat.copy_(host);
+  }
+
   [[nodiscard]] bool is_exact() const override { return !wire_; }
   [[nodiscard]] bool can_overlap() const override { return !wire_; }
 

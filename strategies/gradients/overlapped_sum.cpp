@@ -208,13 +208,18 @@ void OverlappedSum::decide(Set& set) {
   set.way = Way::buckets;
 }
 
-void OverlappedSum::step(const std::string& /*name*/, torch::optim::Optimizer& optimizer,
-                         const std::vector<NamedTensor>& /*parameters*/) {
-  if (options_.fused_step) {
-    step_by_blocks(optimizer);
-  } else {
-    optimizer.step();
-  }
+void OverlappedSum::step(const std::string& name, torch::optim::Optimizer& optimizer,
+                         const std::vector<NamedTensor>& parameters) {
+  const auto take = [&] {
+    if (options_.fused_step) {
+      step_by_blocks(optimizer);
+    } else {
+      optimizer.step();
+    }
+  };
+  if (place_.shards == 1 || parameters.empty()) return take();
+  const ShardedStep::Shard shard{place_.replica, place_.first + place_.replica, place_.shards};
+  sharded_.step(name, parameters, shard, take);
 }
 
 void OverlappedSum::sum(const at::Tensor& flat, const std::string& what) {
@@ -230,6 +235,7 @@ void OverlappedSum::forget() {
   phase_ = Phase::idle;
   pass_ = {};
   sets_.clear();
+  sharded_.forget();
 }
 
 }  // namespace troupe::detail

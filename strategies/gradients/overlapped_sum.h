@@ -17,6 +17,7 @@
 #include "strategies/gradients/bucket_thread.h"
 #include "strategies/gradients/flat_gradients.h"
 #include "strategies/gradients/replica_sum.h"
+#include "strategies/gradients/sharded_step.h"
 
 namespace troupe::detail {
 
@@ -27,11 +28,12 @@ class OverlappedSum : public ParameterUpdate {
     int replica = 0;  // among those of this worker
     int first = 0;    // replica 0's number among those of all workers
     int count = 1;    // replicas of all workers
+    int shards = 1;   // that optimisers' state is divided into, by replica; 1: it is not
   };
 
   /// `sum` outlives this object.
   OverlappedSum(ReplicaSum& sum, const Place& place, const BucketOptions& options)
-      : sum_(sum), place_(place), options_(options) {}
+      : sum_(sum), place_(place), options_(options), sharded_(sum) {}
 
   void begin_backward(const std::vector<NamedTensor>& parameters,
                       const Backward& backward) override;
@@ -41,7 +43,7 @@ class OverlappedSum : public ParameterUpdate {
   /// Throws: also ConfigError for a dtype other than float32 and float64.
   void reduce(const std::vector<NamedTensor>& parameters) override;
 
-  /// As BucketOptions::fused_step says.
+  /// As BucketOptions::fused_step says; with Place::shards as ShardedStep does.
   void step(const std::string& name, torch::optim::Optimizer& optimizer,
             const std::vector<NamedTensor>& parameters) override;
 
@@ -114,6 +116,7 @@ class OverlappedSum : public ParameterUpdate {
   const BucketOptions options_;
   // By all their parameters: two optimisers' gradients never share memory.
   std::map<std::vector<const void*>, Set> sets_;
+  ShardedStep sharded_;
   Phase phase_ = Phase::idle;
   Pass pass_;
   BucketThread thread_;  // last: it reads what is above

@@ -76,6 +76,44 @@ void ReplicaSum::add_up(int replica, const at::Tensor& flat, const Summand& summ
   threads_.meet(replica, summand.what);
 }
 
+void ReplicaSum::all_gather(int replica, const at::Tensor& flat, const Parts& parts,
+                            const Summand& summand) {
+  const torch::NoGradGuard no_grad;
+  const int here = threads_.size();
+  const int first = parts.own - replica;  // replica 0's part
+  flats_[static_cast<std::size_t>(replica)] = flat;
+  if (here > 1) threads_.meet(replica, summand.what);
+  if (replica == 0 || engine_ == nullptr) {
+    for (int other = 0; other < here; ++other) {
+      if (other == replica) continue;
+      const at::Tensor& theirs = flats_[static_cast<std::size_t>(other)];
+      parts.of(flat, first + other).copy_(parts.of(theirs, first + other));
+    }
+  }
+  if (replica == 0 && engine_ != nullptr) gather_over_workers(flat, parts, summand);
+  if (here == 1) return;
+  threads_.meet(replica, summand.what);
+  if (engine_ == nullptr) return;
+  if (replica != 0) flat.copy_(flats_[0]);
+  // Nobody may write into its values again before all have read replica 0's.
+  threads_.meet(replica, summand.what);
+}
+
+/// `parts` are by replica; a worker's are neighbours.
+void ReplicaSum::gather_over_workers(const at::Tensor& flat, const Parts& parts,
+                                     const Summand& summand) try {
+  const auto here = static_cast<std::size_t>(threads_.size());
+  Parts of_workers{{}, parts.own / threads_.size()};
+  for (std::size_t last = here; last <= parts.ends.size(); last += here) {
+    of_workers.ends.push_back(parts.ends[last - 1]);
+  }
+  const CollectiveLabel label(summand.label);
+  const Traced traced("gather over workers", flat.nbytes());
+  engine_->all_gather(flat, of_workers, summand);
+} catch (const DesyncError& error) {
+  throw_named(error, summand);
+}
+
 void ReplicaSum::add_over_workers(const at::Tensor& flat, const Summand& summand) {
   if (engine_ != nullptr) sum_over_workers(*engine_, flat, summand);
 }

@@ -1,5 +1,6 @@
 // ReplicaSum: flat gradients added up over the replicas of a worker in memory, then once over the
-// workers. No sockets where there is one worker.
+// workers; and values of which each replica has a part, brought to all. No sockets where there is
+// one worker.
 //
 // Threads: add_up() is called by every replica on its own thread, inside ReplicaThreads::run().
 #pragma once
@@ -49,6 +50,11 @@ class ReplicaSum {
   /// over the workers.  Collective: yes, by one thread.  Throws: as Engine::all_reduce.
   void add_over_workers(const at::Tensor& flat, const Summand& summand);
 
+  /// Replaces every replica's part of `flat` [n], contiguous, float32 or float64, by that replica's
+  /// values of it; `parts` are by replica of all workers. Shapes: the same n and ends on every
+  /// replica. Collective: yes.  Throws: as add_up.  Cost: two meetings, three with an engine.
+  void all_gather(int replica, const at::Tensor& flat, const Parts& parts, const Summand& summand);
+
   /// Memory for a replica's values of `summand`, [count], as Engine::make_buffer gives it to the
   /// replica that speaks for the worker. Collective: yes.  Throws: as Engine::make_buffer.
   [[nodiscard]] at::Tensor make_buffer(int replica, std::int64_t count,
@@ -69,6 +75,7 @@ class ReplicaSum {
  private:
   /// The part of the values that this replica adds for all.
   void add_slice(int replica);
+  void gather_over_workers(const at::Tensor& flat, const Parts& parts, const Summand& summand);
 
   ReplicaThreads& threads_;
   TreeCut cut_;

@@ -29,6 +29,7 @@
 #include "hooks/replica_driver.h"
 #include "hooks/todo.h"
 #include "strategies/device.h"
+#include "strategies/gradients/optimizer_shards.h"
 
 namespace troupe::detail {
 namespace {
@@ -241,6 +242,7 @@ LocalReplicas::LocalReplicas(const StrategyOptions& options, const MakeUpdate& m
       devices_(replica_devices(options)),
       first_(options.cluster.rank * options.local_replicas()),
       count_(options.cluster.world_size() * options.local_replicas()),
+      shards_(options.shard_optimizer ? count_ : 1),
       step_(options.step),
       threads_(threads_of(options)),
       sum_(threads_, hosting_ ? hosting_->devices : TreeCut(threads_.size())) {
@@ -260,7 +262,7 @@ LocalReplicas::LocalReplicas(const StrategyOptions& options, const MakeUpdate& m
 }
 
 OverlappedSum::Place LocalReplicas::place(int replica) const {
-  return {replica, first_, hosting_ ? hosting_->virtual_replicas : count_};
+  return {replica, first_, hosting_ ? hosting_->virtual_replicas : count_, shards_};
 }
 
 void LocalReplicas::move_to(const StrategyOptions& options) {
@@ -276,6 +278,7 @@ void LocalReplicas::move_to(const StrategyOptions& options) {
 
 TrainState LocalReplicas::make(const Hooks& hooks, std::uint64_t seed) {
   TrainState state;
+  state.optimizer_shards = shards_;
   for (int i = 0; i < size(); ++i) {
     const auto own = static_cast<std::size_t>(i);
     updates_[own]->forget();
@@ -285,6 +288,7 @@ TrainState LocalReplicas::make(const Hooks& hooks, std::uint64_t seed) {
     state.replicas.push_back(make_replica(hooks, place, seed, *updates_[own], step_));
   }
   check_equal_models(state);
+  if (shards_ > 1) check_sharding(*state.replicas.front(), shards_, /*logs=*/first_ == 0);
   copy_first_to_all(state);
   if (virtual_) {
     virtual_->begin(state, seed);

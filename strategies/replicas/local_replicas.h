@@ -91,8 +91,9 @@ class LocalReplicas {
 
   std::optional<Hosting> hosting_;  // of virtual replicas; unset: there are none
   std::vector<c10::Device> devices_;
-  int first_;  // replica's number among those of all workers
-  int count_;  // of all workers
+  int first_;   // replica's number among those of all workers
+  int count_;   // of all workers
+  int shards_;  // of the optimisers' state; 1: it is not divided
   StepOptions step_;
   ReplicaThreads threads_;
   ReplicaSum sum_;

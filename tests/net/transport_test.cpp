@@ -112,6 +112,41 @@ void check_all_transports(int world_size, const std::vector<std::size_t>& length
 const std::vector<std::size_t> kLengths = {0,    1,     3,     4,     5,      127,    128,   129,
                                            1000, 10923, 32768, 32769, 100003, 262144, 700001};
 
+// Rank r's part is r, 2r, ... times as long as the unit: rank 0's is empty. Twice, so that a place
+// that was used before shows, and with ranks whose values lie in a buffer beside others.
+void check_all_gather(const GroupOptions& options, int world_size) {
+  run_group(
+      world_size,
+      [&](WorkerGroup& group) {
+        for (const std::size_t unit : {std::size_t{0}, std::size_t{1}, std::size_t{30'000}}) {
+          std::vector<std::size_t> ends;
+          std::vector<std::byte> expected;
+          for (int rank = 0; rank < world_size; ++rank) {
+            expected.resize(expected.size() + unit * static_cast<std::size_t>(rank),
+                            static_cast<std::byte>(rank + 1));
+            ends.push_back(expected.size());
+          }
+          const auto buffer = group.make_buffer(expected.size() + 64, soon());
+          for (const int outside : {-1, 0, -1, world_size}) {  // a rank; world_size: all are
+            const bool is_outside = outside == world_size || outside == group.rank();
+            std::vector<std::byte> own(expected.size());
+            std::byte* const memory = is_outside ? own.data() : buffer.get() + 64;
+            const Span<std::byte> values(memory, expected.size());
+            const auto rank = static_cast<std::size_t>(group.rank());
+            for (std::size_t i = 0; i < values.size(); ++i) {
+              const bool is_mine = i < ends[rank] && i >= ends[rank] - unit * rank;
+              values[i] = is_mine ? expected[i] : std::byte{0};
+            }
+            group.all_gather(values, Span<const std::size_t>(ends), soon());
+            if (!std::equal(values.begin(), values.end(), expected.begin())) {
+              throw std::runtime_error(text("wrong bytes: unit ", unit, ", outside ", outside));
+            }
+          }
+        }
+      },
+      options);
+}
+
 std::vector<std::exception_ptr> join_all(int world_size, const std::vector<GroupOptions>& options,
                                          const std::function<void(WorkerGroup&)>& fn) {
   LoopbackListener listener;
@@ -141,6 +176,18 @@ TEST_SUITE("net") {
   TEST_CASE("transport: all give the same bits, in buffers and out of them") {
     for (const int world_size : {2, 3, 4, 5, 8}) check_all_transports<float>(world_size, kLengths);
     check_all_transports<double>(3, {0, 1, 2, 3, 1000, 50001});
+  }
+
+  TEST_CASE("transport: parts of values reach all ranks, in buffers and out of them") {
+    for (const Transport transport :
+         {Transport::tcp, Transport::unix_socket, Transport::shared_memory}) {
+      for (const int world_size : {2, 3, 5}) {
+        CAPTURE(name_of(transport));
+        CAPTURE(world_size);
+        check_all_gather(by(transport), world_size);
+      }
+    }
+    check_all_gather(by(Transport::automatic), 17);  // beyond the mesh
   }
 
   TEST_CASE("transport: integers in place wrap around as elsewhere") {

@@ -185,6 +185,65 @@ std::vector<std::vector<NamedTensor>> gather_own(Strategy& strategy, const Train
   return workers;
 }
 
+/// All optimisers: descriptions by name, tensors as "<optimiser>/<parameter>/<field>".
+struct Optimizers {
+  json descriptions = json::object();
+  std::vector<NamedTensor> tensors;
+};
+
+Optimizers optimizer_states(Replica& replica) {
+  Optimizers all;
+  for (const auto& name : replica.optimizer_names()) {
+    std::vector<NamedTensor> own;
+    all.descriptions[name] = describe_optimizer(replica.optimizer(name), replica.parameters(), own);
+    for (auto& [tensor_name, tensor] : own) {
+      all.tensors.emplace_back(text(name, "/", tensor_name), tensor);
+    }
+  }
+  return all;
+}
+
+/// Adds the state of other parameters.
+void add(Optimizers& all, const Optimizers& others) {
+  for (const auto& [name, theirs] : others.descriptions.items()) {
+    all.descriptions.at(name).at("counters").update(theirs.at("counters"));
+  }
+  all.tensors.insert(all.tensors.end(), others.tensors.begin(), others.tensors.end());
+}
+
+constexpr char kDescriptions[] = "optimizers";  // beside the tensors of a worker
+
+Optimizers read_optimizers(std::vector<std::byte> bytes) try {
+  TensorTexts texts;
+  Optimizers read;
+  read.tensors = read_tensors(std::move(bytes), "a worker's part of the optimisers", &texts);
+  read.descriptions = json::parse(texts[kDescriptions]);
+  return read;
+} catch (const json::exception& error) {
+  throw does_not_fit(text("a worker describes its optimisers as ", error.what()));
+}
+
+/// Whole, as they are without --shard-optimizer, and copied, on the chief; elsewhere a part.
+/// Collective: where their state is divided.
+Optimizers gather_optimizers(Strategy& strategy, const TrainState& state) {
+  Optimizers all = optimizer_states(*state.replicas.front());
+  const bool is_divided = state.optimizer_shards > 1;
+  for (std::size_t i = 1; is_divided && i < state.replicas.size(); ++i) {
+    add(all, optimizer_states(*state.replicas[i]));
+  }
+  if (strategy.is_chief()) all.tensors = copied(all.tensors);
+  if (!is_divided) return all;
+  std::vector<std::byte> file;
+  if (!strategy.is_chief()) {
+    file = write_tensors(all.tensors, {{kDescriptions, all.descriptions.dump()}});
+  }
+  auto files = strategy.gather_to_chief(file);
+  for (std::size_t rank = 1; rank < files.size(); ++rank) {
+    add(all, read_optimizers(std::move(files[rank])));
+  }
+  return all;
+}
+
 }  // namespace
 
 DataIdentity identity_of(const DistributedDataset& train, const TrainOptions& options,
@@ -201,15 +260,8 @@ RunSnapshot capture(Strategy& strategy, const TrainState& state, const DataIdent
   Replica& replica = *state.replicas.front();
   RunSnapshot snapshot;
   snapshot.facts = facts_of(strategy, state, data);
-  std::vector<NamedTensor> optimizer_tensors;
-  json& optimizers = snapshot.facts["optimizers"] = json::object();
-  for (const auto& name : replica.optimizer_names()) {
-    std::vector<NamedTensor> own;
-    optimizers[name] = describe_optimizer(replica.optimizer(name), replica.parameters(), own);
-    for (auto& [tensor_name, tensor] : own) {
-      optimizer_tensors.emplace_back(text(name, "/", tensor_name), tensor);
-    }
-  }
+  Optimizers optimizers = gather_optimizers(strategy, state);
+  snapshot.facts["optimizers"] = std::move(optimizers.descriptions);
   const bool is_common = strategy.virtual_replicas() > 0;
   std::vector<std::vector<NamedTensor>> workers;
   if (!is_common) workers = gather_own(strategy, state);
@@ -224,7 +276,7 @@ RunSnapshot capture(Strategy& strategy, const TrainState& state, const DataIdent
     model.push_back(std::move(buffer));
   }
   if (is_common) snapshot.files[kCommonFile] = copied(common_state(state));
-  snapshot.files[kOptimizersFile] = copied(optimizer_tensors);
+  snapshot.files[kOptimizersFile] = std::move(optimizers.tensors);
   for (std::size_t rank = 0; rank < workers.size(); ++rank) {
     snapshot.files[worker_file(static_cast<int>(rank))] = std::move(workers[rank]);
   }

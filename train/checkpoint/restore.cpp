@@ -12,6 +12,7 @@
 #include "core/log.h"
 #include "core/strict_json.h"
 #include "hooks/replica_driver.h"
+#include "strategies/gradients/optimizer_shards.h"
 #include "strategies/gradients/optimizer_state.h"
 #include "train/checkpoint/model_weights.h"
 #include "train/checkpoint/random_streams.h"
@@ -155,13 +156,21 @@ void restore_replicas(const TrainState& state, const ChiefsSnapshot& chiefs) {
   for (const auto& replica : state.replicas) copy_model(*replica, model);
 }
 
-void restore_optimizers(const TrainState& state, const ChiefsSnapshot& chiefs) {
+/// Of optimisers whose state is divided each replica takes its part.
+void restore_optimizers(const Strategy& strategy, const TrainState& state,
+                        const ChiefsSnapshot& chiefs) {
   const auto tensors = chiefs.file(kOptimizersFile);
+  const int shards = state.optimizer_shards;
+  int shard = strategy.rank() * strategy.local_replicas();
   for (const auto& replica : state.replicas) {
     for (const auto& name : replica->optimizer_names()) {
-      restore_optimizer(replica->optimizer(name), replica->parameters(),
-                        chiefs.facts.at("optimizers").at(name), named_below(tensors, name + "/"));
+      auto& optimizer = replica->optimizer(name);
+      json description = chiefs.facts.at("optimizers").at(name);
+      if (shards > 1) description = description_of_shard(description, optimizer, shard, shards);
+      restore_optimizer(optimizer, replica->parameters(), description,
+                        named_below(tensors, name + "/"));
     }
+    ++shard;
   }
 }
 
@@ -352,7 +361,7 @@ void restore_from(Strategy& strategy, TrainState& state, const DataIdentity& dat
     if (strategy.is_chief()) warn_of_other_arithmetic(chiefs.facts.at("arithmetic"));
     keep_base_rates(strategy, state, chiefs.facts);
     restore_replicas(state, chiefs);
-    restore_optimizers(state, chiefs);
+    restore_optimizers(strategy, state, chiefs);
     restore_numbers(state, chiefs.facts);
     restore_workers(strategy, state, chiefs, snapshot, data.seed);
     restore_averages(strategy, state, chiefs);
