@@ -80,4 +80,10 @@ bool prepare_heap(int threads) {
 #endif
 }
 
+void return_freed_memory() {
+#ifdef __GLIBC__
+  (void)::malloc_trim(kInHugePages);
+#endif
+}
+
 }  // namespace troupe

@@ -20,4 +20,9 @@ namespace troupe {
 /// others.
 bool prepare_heap(int threads);
 
+/// Gives the pages of freed blocks back to the kernel once, but for those at the heap's end: after
+/// large blocks were freed for good. malloc does not use them for aligned blocks of the same
+/// length, which LibTorch's are, as the remainders of the alignment are missing.
+void return_freed_memory();
+
 }  // namespace troupe

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/heap.h"
 #include "core/text.h"
 #include "strategies/gradients/optimizer_shards.h"
 
@@ -79,6 +80,7 @@ void ShardedStep::step(const std::string& name, const std::vector<NamedTensor>& 
   auto known = layouts_.find(name);
   if (known == layouts_.end()) {
     known = layouts_.emplace(name, make_layout(name, parameters, shard)).first;
+    return_freed_memory();  // what the parameters had
   }
   const Layout& layout = known->second;
   std::vector<at::Tensor> theirs(parameters.size());
