@@ -17,6 +17,8 @@ namespace troupe {
 namespace {
 
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+constexpr int kCollapse = 25;  // MADV_COLLAPSE, which Debian 12's glibc does not name
 
 [[noreturn]] void throw_not_granted(const char* what, std::uint64_t bytes, int error) {
   throw EnvironmentError(text("the system grants no ", bytes, " bytes of shared memory (", what,
@@ -29,6 +31,28 @@ void reserve(int fd, std::uint64_t bytes) {
   int error = EINTR;
   while (error == EINTR) error = ::posix_fallocate(fd, 0, static_cast<off_t>(bytes));
   if (error != 0) throw_not_granted("posix_fallocate", bytes, error);
+}
+
+/// Files have huge pages only on request, whatever the system's setting, and then for everyone who
+/// maps them. Where the kernel grants none, or is older than 6.1, nothing changes.
+void ask_for_huge_pages(Span<std::byte> memory) {
+  const std::size_t bytes = memory.size() / kHugePage * kHugePage;
+  if (bytes > 0) (void)::madvise(memory.data(), bytes, kCollapse);
+}
+
+/// Addresses for `bytes` that begin where a huge page may: those of files do not by themselves.
+void* reserve_addresses(std::size_t bytes) {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const std::size_t used = (bytes + page - 1) / page * page;
+  void* const range = ::mmap(nullptr, used + kHugePage, PROT_NONE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (range == MAP_FAILED) throw_not_granted("mmap", bytes, errno);
+  auto* const first = static_cast<std::byte*>(range);
+  const std::size_t beyond = reinterpret_cast<std::uintptr_t>(first) % kHugePage;
+  const std::size_t before = beyond == 0 ? 0 : kHugePage - beyond;
+  if (before > 0) ::munmap(first, before);
+  ::munmap(first + before + used, kHugePage - before);
+  return first + before;
 }
 
 }  // namespace
@@ -44,6 +68,7 @@ std::shared_ptr<SharedSegment> SharedSegment::make(std::uint64_t bytes) {
   reserve(fd, bytes);
   if (::fcntl(fd, F_ADD_SEALS, kSeals) != 0) throw_not_granted("F_ADD_SEALS", bytes, errno);
   made->map(bytes);
+  ask_for_huge_pages(made->memory_);
   return made;
 }
 
@@ -63,10 +88,15 @@ std::shared_ptr<SharedSegment> SharedSegment::adopt(UniqueFd handed, std::uint64
 }
 
 void SharedSegment::map(std::uint64_t bytes) {
+  void* const place = reserve_addresses(bytes);
   // All pages at once, not one fault after the other in the first sums.
-  void* const at =
-      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd_.get(), 0);
-  if (at == MAP_FAILED) throw_not_granted("mmap", bytes, errno);
+  void* const at = ::mmap(place, bytes, PROT_READ | PROT_WRITE,
+                          MAP_SHARED | MAP_FIXED | MAP_POPULATE, fd_.get(), 0);
+  if (at == MAP_FAILED) {
+    const int error = errno;
+    ::munmap(place, bytes);
+    throw_not_granted("mmap", bytes, error);
+  }
   memory_ = {static_cast<std::byte*>(at), bytes};
 }
 
