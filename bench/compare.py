@@ -122,15 +122,19 @@ def main():
         print(f"{row.label}: {side}", file=sys.stderr)
         return rate_of(row, builds[side], options.steps)
 
+    stolen = trainings.StolenTime()
     results = compare(rows, options.pairs, options.limit, measure)
+    others = stolen.percent()
     print(f"samples per second, {options.new} / {options.old}: median [min-max] of {options.pairs} pairs; {facts['cpu']}, "
           f"{facts['usable_cores']} cores, load at start {facts['load_at_start']:.1f}\n")
     trainings.print_table(
         ["training", "ratio", f"again, {REPEATS * options.pairs} pairs", "verdict"],
         [[row.label, trainings.range_text(first, ".3f"), trainings.range_text(again, ".3f") if again else "-",
           f"slower by more than {options.limit:g} %" if slower else "holds"] for row, first, again, slower in results])
+    print(f"\nOthers took {others:.1f} % of the processors' time"
+          f"{': run it again when the machine is quiet' if others > trainings.QUIET_PERCENT else ''}.")
     trainings.write_json(options.json, {
-        "benchmark": "compare", "machine": facts, "old": options.old, "new": options.new, "limit_percent": options.limit,
+        "benchmark": "compare", "machine": facts, "stolen_percent": others, "old": options.old, "new": options.new, "limit_percent": options.limit,
         "rows": [{"row": row.label, "ratios": first, "again": again, "slower": slower}
                  for row, first, again, slower in results]})
     if any(slower for *_, slower in results):

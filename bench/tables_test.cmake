@@ -1,6 +1,6 @@
 # Runs a script of tables briefly: it must end with 0, print a row for everything that this build has,
 # and write its JSON. No time is judged.
-#   cmake -D PYTHON=... -D SCRIPT=all_reduce|training|strategies|server_steps|virtual_replicas -D BUILD=... -D JSON=... -P tables_test.cmake
+#   cmake -D PYTHON=... -D SCRIPT=all_reduce|training|steps|strategies|server_steps|virtual_replicas -D BUILD=... -D JSON=... -P tables_test.cmake
 cmake_minimum_required(VERSION 3.23)
 include(${CMAKE_CURRENT_LIST_DIR}/smoke_report.cmake)
 run_smoke(${PYTHON} ${CMAKE_CURRENT_LIST_DIR}/${SCRIPT}.py --build ${BUILD})
@@ -30,6 +30,15 @@ elseif(SCRIPT STREQUAL "training")
   endforeach()
   list(APPEND expected "\\| efficiency, Troupe, mirrored / \\(2 x alone\\) +\\| ${number} %"
                        "\\| added to a step, Troupe one-device - by hand +\\| -?${number} us")
+elseif(SCRIPT STREQUAL "steps")
+  set(parts "")
+  foreach(column RANGE 1 11)
+    string(APPEND parts " +-?${number} +\\|")
+  endforeach()
+  foreach(row "1 worker, half of the batch" "2 workers, automatic" "2 workers, TCP" "2 replicas, mirrored")
+    list(APPEND expected "\\| ${row} +\\|${parts}")
+  endforeach()
+  list(APPEND expected "MNIST CNN" "Transformer")
 elseif(SCRIPT STREQUAL "strategies")
   set(expected "\\| one-device +\\| 1 +\\| ${range} +\\| ${range} +\\|")
   foreach(strategy mirrored central-storage multi-worker)

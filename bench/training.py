@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Training steps: Troupe through its whole framework against loops written by hand and Python's
-DistributedDataParallel, three models, in the same rounds. One compute thread for each worker.
+DistributedDataParallel, four models, in the same rounds. One compute thread for each worker.
 
-    bench/training.py [--models cnn mlp resnet paced adam] [--build build/release] [--json FILE]
+    bench/training.py [--models cnn mlp resnet transformer paced adam] [--build build/release] [--json FILE]
 
 Before the measurement Troupe's first losses are compared with those of the loop by hand. "paced" is the mlp on a
 link that carries 1.2 GB/s, "adam" the mlp by Adam, its state whole and divided; they, and the rows with overlap forced,
@@ -41,6 +41,7 @@ MODELS = {
     "cnn": Model("cnn", "MNIST CNN of the article, global batch 64", 64, rounds=15, steps=40, untimed=2),
     "mlp": Model("mlp", "MLP of 25 million parameters, 16 examples for each worker", 32, rounds=5, steps=4),
     "resnet": Model("resnet", "ResNet-18, 32 examples for each worker", 64, rounds=3, steps=2),
+    "transformer": Model("transformer", "Transformer of six layers, 8 sequences of 128 tokens for each worker", 16, rounds=5, steps=2),
     "paced": Model("mlp", f"The MLP on a link paced to {GIGABYTES_PER_SECOND} GB/s", 32, rounds=5, steps=4),
     "adam": Model("mlp", "The MLP by Adam, 16 examples for each worker", 32, rounds=9, steps=4),
 }

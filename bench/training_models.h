@@ -1,7 +1,9 @@
-// What the training benchmark trains: three models of different weight, on data in memory.
+// What the training benchmark trains: four models of different weight, on data in memory.
 //   cnn      the network of examples/mnist on digits: 347 thousand parameters
 //   mlp      four wide layers: 25 million parameters, so little compute for so many gradients
 //   resnet   ResNet-18 on noise of 32x32 pixels: 11 million parameters, much compute
+//   transformer  an encoder of six layers, width 256, 8 heads, on sequences of 128 random tokens:
+//                5 million parameters
 // bench/peers/ddp.py has the same in Python. Shapes: B = examples in this replica's batch.
 #pragma once
 
@@ -33,9 +35,34 @@ struct Mlp final : torch::nn::Module {
   torch::Tensor forward(torch::Tensor x) { return layers->forward(x); }  // [B, 784] to [B, 10]
 };
 
+struct Transformer final : torch::nn::Module {
+  static constexpr std::int64_t kTokens = 1000, kLength = 128, kWidth = 256;
+  torch::nn::Embedding tokens{kTokens, kWidth};
+  torch::nn::TransformerEncoder layers{nullptr};
+  torch::nn::Linear head{kWidth, 10};
+  torch::Tensor places;  // [128, 256]
+
+  Transformer() {
+    const auto layer =
+        torch::nn::TransformerEncoderLayerOptions(kWidth, 8).dim_feedforward(4 * kWidth).dropout(0);
+    layers = torch::nn::TransformerEncoder(
+        torch::nn::TransformerEncoderOptions(torch::nn::TransformerEncoderLayer(layer), 6));
+    register_module("tokens", tokens);
+    places = register_parameter("places", 0.02 * torch::randn({kLength, kWidth}));
+    register_module("layers", layers);
+    register_module("head", head);
+  }
+
+  torch::Tensor forward(torch::Tensor x) {  // tokens [B, 128] to [B, 10]
+    // Layers take [128, B, 256].
+    const auto features = (tokens->forward(x) + places).transpose(0, 1);
+    return head->forward(layers->forward(features).mean(0));
+  }
+};
+
 class Model final : public torch::nn::Module {
  public:
-  /// Throws: ConfigError for a name that is none of the three.
+  /// Throws: ConfigError for a name that is none of the four.
   explicit Model(const std::string& name) : net_(make(name)) { register_module("net", net_.ptr()); }
   torch::Tensor forward(const torch::Tensor& x) { return net_.forward(x); }  // [B, 10] logits
 
@@ -48,7 +75,8 @@ class Model final : public torch::nn::Module {
       const auto norm = [](std::int64_t channels) { return AnyModule(BatchNorm2d(channels)); };
       return AnyModule(std::make_shared<ResNet>(64, 10, norm));
     }
-    throw ConfigError("--model is '" + name + "'.", "give cnn, mlp or resnet.");
+    if (name == "transformer") return AnyModule(std::make_shared<Transformer>());
+    throw ConfigError("--model is '" + name + "'.", "give cnn, mlp, resnet or transformer.");
   }
 
   torch::nn::AnyModule net_;
@@ -85,13 +113,19 @@ class ModelHooks final : public Hooks {
   Splits create_datasets() const override {
     if (name_ == "cnn") return {mnist_or_digits(options_.data, 0).train, nullptr, nullptr};
     const std::int64_t count = 4096;
-    const auto shape = name_ == "mlp" ? std::vector<std::int64_t>{count, 784}
-                                      : std::vector<std::int64_t>{count, 3, 32, 32};
     auto generator = at::detail::createCPUGenerator(/*seed=*/7);
-    return {
-        std::make_shared<TensorDataset>(std::vector<torch::Tensor>{
-            torch::rand(shape, generator), torch::randint(10, {count}, generator, torch::kLong)}),
-        nullptr, nullptr};
+    torch::Tensor x;
+    if (name_ == "mlp") {
+      x = torch::rand({count, 784}, generator);
+    } else if (name_ == "transformer") {
+      x = torch::randint(Transformer::kTokens, {count, Transformer::kLength}, generator,
+                         torch::kLong);
+    } else {
+      x = torch::rand({count, 3, 32, 32}, generator);
+    }
+    const auto labels = torch::randint(10, {count}, generator, torch::kLong);
+    return {std::make_shared<TensorDataset>(std::vector<torch::Tensor>{x, labels}), nullptr,
+            nullptr};
   }
   StepResult train_step(Replica& replica, const Batch& batch) const override {
     const auto loss = forward(replica, batch);

@@ -41,6 +41,18 @@ def resnet():
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inner, 10))
 
 
+class Transformer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.tokens = nn.Embedding(1000, 256)
+        self.places = nn.Parameter(0.02 * torch.randn(128, 256))
+        self.layers = nn.TransformerEncoder(nn.TransformerEncoderLayer(256, 8, 1024, dropout=0.0), 6)
+        self.head = nn.Linear(256, 10)
+
+    def forward(self, x):
+        return self.head(self.layers((self.tokens(x) + self.places).transpose(0, 1)).mean(0))
+
+
 MODELS = {  # how it is made, and the shape of an example
     "cnn": (lambda: nn.Sequential(nn.Conv2d(1, 32, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
                                   nn.Linear(32 * 13 * 13, 64), nn.ReLU(), nn.Linear(64, 10)), (1, 28, 28)),
@@ -48,6 +60,7 @@ MODELS = {  # how it is made, and the shape of an example
                                   nn.Linear(3072, 3072), nn.ReLU(), nn.Linear(3072, 1024), nn.ReLU(),
                                   nn.Linear(1024, 10)), (784,)),
     "resnet": (resnet, (3, 32, 32)),
+    "transformer": (Transformer, (128,)),
 }
 
 
@@ -58,7 +71,8 @@ def main():
     torch.manual_seed(1)
     make, shape = MODELS[name]
     share = global_batch // ranks
-    x, labels = torch.rand(share, *shape), torch.randint(0, 10, (share,))
+    labels = torch.randint(0, 10, (share,))
+    x = torch.randint(0, 1000, (share, *shape)) if name == "transformer" else torch.rand(share, *shape)
     distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=ranks,
                                    timeout=datetime.timedelta(seconds=60))
     model = nn.parallel.DistributedDataParallel(make(), gradient_as_bucket_view=True)

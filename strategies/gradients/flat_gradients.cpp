@@ -8,6 +8,7 @@
 
 #include "core/check.h"
 #include "core/error.h"
+#include "core/trace.h"
 
 namespace troupe::detail {
 namespace {
@@ -97,6 +98,7 @@ FlatGradients::Taken FlatGradients::take(std::size_t parameter) {
 }
 
 void FlatGradients::copy(std::size_t parameter) {
+  const Traced traced("copy gradient", places_[parameter].nbytes());
   const torch::NoGradGuard no_grad;
   at::Tensor& gradient = parameters_[parameter].second.mutable_grad();
   if (!copy_into(places_[parameter], gradient, limit_)) suspect_ = true;
@@ -121,15 +123,16 @@ void FlatGradients::fill() {
 
 bool FlatGradients::give_back() {
   const torch::NoGradGuard no_grad;
-  const at::Tensor flags =
-      flat_.narrow(0, values(), size() - values()).to(torch::kCPU, torch::kFloat64);
+  at::Tensor tail = flat_.narrow(0, values(), size() - values());
+  // Read together: for each read the host waits for the device.
+  if (check_ == Check::sums) tail = at::cat({tail, flat_.narrow(0, 0, values()).sum().view(1)});
+  const at::Tensor flags = tail.to(torch::kCPU, torch::kFloat64);
   const double* flag = flags.data_ptr<double>();
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     parameters_[i].second.mutable_grad() = *flag++ == 0 ? at::Tensor() : places_[i];
   }
   taken_.assign(taken_.size(), 0);
-  if (check_ == Check::flags) return *flag == 0;
-  return std::isfinite(flat_.narrow(0, 0, values()).sum().item<double>());
+  return check_ == Check::flags ? *flag == 0 : std::isfinite(*flag);
 }
 
 namespace {

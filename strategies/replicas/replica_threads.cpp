@@ -6,6 +6,7 @@
 #include "core/check.h"
 #include "core/log.h"
 #include "core/spin.h"
+#include "core/trace.h"
 
 namespace troupe::detail {
 namespace {
@@ -79,6 +80,7 @@ void ReplicaThreads::run(const std::function<void(int)>& work) {
 
   std::vector<std::exception_ptr> errors(errors_.size());
   {
+    const Traced traced("wait for replicas");
     std::unique_lock<std::mutex> lock(mutex_);
     wait_for_all(lock);
     work_ = nullptr;
@@ -161,6 +163,7 @@ void ReplicaThreads::let_go(int replica) {
 
 void ReplicaThreads::meet(int replica, const std::string& where) {
   if (size() == 1) return;
+  const Traced traced("wait for replicas");
   std::unique_lock<std::mutex> lock(mutex_);
   if (failure_) let_go(replica);
   if (ended_ > 0) {
