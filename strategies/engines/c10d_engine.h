@@ -4,7 +4,8 @@
 //
 // Included by gloo.cpp and nccl.cpp, after the header of their back end, and by
 // c10d_engine_test.cpp. nccl.cpp cannot be compiled where LibTorch has no CUDA; what is not in it
-// is tested through gloo.cpp and with a back end that fails as NCCL does.
+// is tested through gloo.cpp, with a back end that fails as NCCL does, and with one that works as
+// NCCL does on a device without hardware (late_device_test.cpp).
 #pragma once
 
 #include <c10/util/Exception.h>

@@ -1,7 +1,7 @@
 // NCCL by way of LibTorch's c10d: sums between GPUs, without host memory in between.
 // Compiled if LibTorch has it (cmake/engines.cmake). TODO(T-006): `./dev cuda-check` compiles this
 // file against LibTorch's and NCCL's headers, but it has never run. Everything that could be shared
-// is in c10d_engine.h and group_store.cpp, which gloo.cpp uses and tests.
+// is in c10d_engine.h and group_store.cpp, which gloo.cpp and late_device_test.cpp use and test.
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
 #include "strategies/engines/c10d_engine.h"
