@@ -59,6 +59,14 @@ std::string flags_of(const void* address) {
   return "";
 }
 
+long resident_mebibytes() {
+  std::ifstream statm("/proc/self/statm");
+  long all = 0;
+  long resident = 0;
+  statm >> all >> resident;
+  return resident * sysconf(_SC_PAGESIZE) >> 20;
+}
+
 /// Heaps of this process: one, and those that its threads have made.
 int heaps() {
   char* text = nullptr;
@@ -129,6 +137,19 @@ TEST_SUITE("core") {
     REQUIRE(troupe::prepare_heap(1));
     const std::unique_ptr<char[]> block(new char[100 << 20]);
     CHECK(flags_of(block.get() + (50 << 20)).find(" hg ") != std::string::npos);
+  }
+
+  TEST_CASE("heap: what was freed in the midst of it goes back to the kernel on request") {
+    REQUIRE(troupe::prepare_heap(1));
+    std::unique_ptr<char[]> block(new char[64 << 20]);
+    std::memset(block.get(), 1, 64 << 20);
+    const std::unique_ptr<char[]> behind(new char[1 << 20]);
+    std::memset(behind.get(), 1, 1 << 20);
+    block.reset();
+    const long before = resident_mebibytes();
+    troupe::return_freed_memory();
+    CHECK(resident_mebibytes() <= before - 60);
+    CHECK(behind[0] == 1);
   }
 
   // A heap that an earlier test's thread has left would serve the next one. ctest runs every case

@@ -6,7 +6,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstring>
+#include <fstream>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -27,6 +30,22 @@ Cluster cluster_of(int world_size, int rank) {
   }
   cluster.rank = rank;
   return cluster;
+}
+
+/// KiB in huge pages of the mapping of a file that begins at `address`.
+long huge_kib_at(const void* address) {
+  std::ifstream smaps("/proc/self/smaps");
+  bool here = false;
+  long kib = -1;
+  for (std::string line; std::getline(smaps, line);) {
+    std::istringstream words(line);
+    std::uintptr_t begin = 0;
+    if (char dash = 0; words >> std::hex >> begin >> dash && dash == '-') {
+      here = begin == reinterpret_cast<std::uintptr_t>(address);
+    }
+    if (here && line.rfind("ShmemPmdMapped:", 0) == 0) kib = std::stol(line.substr(15));
+  }
+  return kib;
 }
 
 // One rank without a network: the chief is never heard, so what the rank finds itself stands.
@@ -189,6 +208,24 @@ TEST_SUITE("distributed") {
     CHECK_THROWS_AS((void)SharedSegment::adopt(UniqueFd(::open("/dev/null", O_RDWR)), 8192),
                     DataError);
     CHECK_THROWS_AS((void)SharedSegment::make(UINT64_MAX), EnvironmentError);
+  }
+
+  TEST_CASE("shared segment: lies in huge pages, where the kernel has them") {
+    constexpr std::size_t kHuge = std::size_t{2} << 20;
+    const std::size_t bytes = 2 * kHuge + 100;
+    const auto made = SharedSegment::make(bytes);
+    const auto handed = SharedSegment::adopt(UniqueFd(::dup(made->fd())), bytes);
+    const long in_huge_pages = huge_kib_at(made->memory().data());
+    made->memory()[bytes - 1] = std::byte{7};
+    CHECK(handed->memory()[bytes - 1] == std::byte{7});
+    CHECK(handed->memory()[0] == std::byte{0});
+    constexpr int kCollapse = 25;  // MADV_COLLAPSE
+    if (::madvise(made->memory().data(), 2 * kHuge, kCollapse) != 0) {
+      MESSAGE("this kernel gives files no huge pages");
+      return;
+    }
+    CHECK(in_huge_pages == 4096);
+    CHECK(huge_kib_at(handed->memory().data()) == 4096);
   }
 
   TEST_CASE("shared memory: memory that was laid out for another world size is refused") {
