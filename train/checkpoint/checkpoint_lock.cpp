@@ -6,6 +6,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "core/error.h"
 #include "core/log.h"
@@ -25,17 +26,26 @@ std::string record_of(const LockOwner& owner) {
   return record.dump(-1, ' ', true, json::error_handler_t::replace) + "\n";
 }
 
-/// Unset for an empty or damaged record.
-std::optional<LockOwner> owner_in(const std::string& record, const std::string& shown) {
-  if (record.empty()) return std::nullopt;
-  try {
-    const json parsed =
-        parse_strict_json(as_bytes(Span<const char>(record.data(), record.size())), shown);
-    return LockOwner{parsed.at("machine").get<std::string>(), parsed.at("pid").get<std::int64_t>(),
-                     parsed.at("generation").get<std::uint64_t>()};
-  } catch (const CheckpointError&) {
-  } catch (const json::exception&) {
-  }
+/// What a process that has ended in order leaves: nobody's, and still of its start.
+std::string record_without_owner(std::uint64_t generation) {
+  return json({{"generation", generation}}).dump() + "\n";
+}
+
+/// An object; empty for an empty or damaged record.
+json parsed(const std::string& record, const std::string& shown) try {
+  if (record.empty()) return json::object();
+  json read = parse_strict_json(as_bytes(Span<const char>(record.data(), record.size())), shown);
+  return read.is_object() ? std::move(read) : json::object();
+} catch (const CheckpointError&) {
+  return json::object();
+}
+
+/// Unset for a record without one.
+std::optional<LockOwner> owner_in(const std::string& record, const std::string& shown) try {
+  const json read = parsed(record, shown);
+  return LockOwner{read.at("machine").get<std::string>(), read.at("pid").get<std::int64_t>(),
+                   read.at("generation").get<std::uint64_t>()};
+} catch (const json::exception&) {
   return std::nullopt;
 }
 
@@ -54,9 +64,10 @@ std::string read_record(FileSystem& files) {
 
 std::optional<std::uint64_t> generation_on_record(FileSystem& files) {
   if (!files.status(kLockName)) return std::nullopt;
-  const auto owner = owner_in(read_record(files), files.shown(kLockName));
-  if (!owner) return std::nullopt;
-  return owner->generation;
+  const json record = parsed(read_record(files), files.shown(kLockName));
+  const auto generation = record.find("generation");
+  if (generation == record.end() || !generation->is_number_unsigned()) return std::nullopt;
+  return generation->get<std::uint64_t>();
 }
 
 LockOwner this_process(std::uint64_t generation) {
@@ -86,12 +97,13 @@ CheckpointLock::CheckpointLock(FileSystem& files, const LockOwner& owner)
   const std::uint64_t generation =
       last ? std::max(owner.generation, last->generation) : owner.generation;
   record_ = record_of({owner.machine, owner.pid, generation});
+  last_record_ = record_without_owner(generation);
   lock_->write(record_);
 }
 
 CheckpointLock::~CheckpointLock() {
   try {
-    if (read_record(files_) == record_) lock_->write("");
+    if (read_record(files_) == record_) lock_->write(last_record_);
   } catch (const std::exception& error) {
     log_warning("the checkpoint lock could not be released: ", error.what());
   }

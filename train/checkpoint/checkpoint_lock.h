@@ -22,7 +22,7 @@ struct LockOwner {
   std::uint64_t generation = 0;  // Cluster::generation: which start of the job
 };
 
-/// Of the process that writes a model directory, or was killed while it did; unset: there is none.
+/// Of the process that writes a model directory, or was the last to; unset: there is none.
 /// Throws: CheckpointError where the file cannot be read.
 [[nodiscard]] std::optional<std::uint64_t> generation_on_record(FileSystem& files);
 
@@ -38,7 +38,8 @@ class CheckpointLock {
   /// Throws: EnvironmentError naming the owner if another process holds the lock, or if the record
   /// is another machine's and not of an earlier generation; CheckpointError.
   CheckpointLock(FileSystem& files, const LockOwner& owner);
-  /// Gives it back and empties the record.
+  /// Gives it back; the record then has no owner, but still the generation: workers of an elastic
+  /// group whose chief has left tell by it that they see the directory.
   ~CheckpointLock();
   CheckpointLock(const CheckpointLock&) = delete;
   CheckpointLock& operator=(const CheckpointLock&) = delete;
@@ -49,6 +50,7 @@ class CheckpointLock {
  private:
   FileSystem& files_;
   std::string record_;
+  std::string last_record_;  // once it is given back
   std::unique_ptr<FileLock> lock_;
 };
 
