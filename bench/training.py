@@ -54,10 +54,12 @@ LABELS = {
     "in_step": "the same, each waits for the other",
     "one_device": "1 worker, Troupe one-device", "bare": "1 worker, by hand",
     "paced_on": "2 workers, overlap on", "paced_off": "2 workers, overlap off",
+    "ddp_adam": "2 workers, Python DDP, Gloo", "zero": "the same, ZeroRedundancyOptimizer",
     "whole": "2 workers, Troupe multi-worker, automatic transport", "sharded": "the same, --shard-optimizer",
     "whole_tcp": "2 workers, Troupe multi-worker, TCP", "sharded_tcp": "the same, --shard-optimizer",
     "whole_mirrored": "2 replicas, Troupe mirrored", "sharded_mirrored": "the same, --shard-optimizer"}
 SHORT = {"ddp": "Python DDP", "ddp_malloc": "Python DDP, allocator set", "gloo": "by hand, Gloo",
+         "ddp_adam": "Python DDP", "zero": "Python DDP, ZeroRedundancyOptimizer",
          "pair": "two not connected", "in_step": "two in step", "tcp": "Troupe, TCP", "automatic": "Troupe, automatic",
          "mirrored": "Troupe, mirrored"}
 TWO_WORKERS = ("tcp", "tcp_on", "tcp_off", "automatic", "mirrored", "gloo", "paced_on", "paced_off",
@@ -95,7 +97,7 @@ class Cast:
                     for rank in range(processes)]
         self.ways[name] = self.stage.start(LABELS[name], commands, **MALLOC)
 
-    def python(self, name, variables):
+    def python(self, name, variables, optimiser="sgd"):
         if subprocess.run([PYTHON, "-c", "import torch.distributed"], capture_output=True, check=False).returncode:
             print(f"left out, no python3-torch: {LABELS[name]} ({name})", file=sys.stderr)
             return
@@ -103,7 +105,7 @@ class Cast:
         script = trainings.ROOT / "bench/peers/ddp.py"
         self.ways[name] = self.stage.start(
             LABELS[name], [ensemble.Command([PYTHON, script, self.model.name, self.model.batch, LEARNING_RATE, rank,
-                                             2, store]) for rank in range(2)], **variables)
+                                             2, store, optimiser]) for rank in range(2)], **variables)
 
     def everyone(self):
         half = self.model.batch // 2
@@ -136,6 +138,8 @@ class Cast:
                                    ("_mirrored", ("--strategy=mirrored", "--replicas=2"), 1)):
             self.troupe("whole" + by, "--adam", *flags, workers=workers)
             self.troupe("sharded" + by, "--adam", "--shard-optimizer", *flags, workers=workers)
+        self.python("ddp_adam", {}, "adam")
+        self.python("zero", {}, "sharded-adam")
         return self.ways
 
 
@@ -173,6 +177,8 @@ def comparisons(seconds):
                      [1e6 * (ours - bare) for ours, bare in zip(seconds["one_device"], seconds["bare"])], " us"))
     for by, label in (("", "automatic"), ("_tcp", "TCP"), ("_mirrored", "mirrored")):
         faster(f"sharded{by}", f"whole{by}", f"{label}, optimiser sharded / whole")
+    for other in ("ddp_adam", "zero"):
+        faster("sharded", other, f"automatic, optimiser sharded / {SHORT[other]}")
     for name in ("tcp", "paced"):
         faster(f"{name}_on", f"{name}_off", "overlap on / off")
     return rows
@@ -182,7 +188,7 @@ def print_states(ways, states):
     """What of the optimiser's state the fullest replica keeps."""
     print()
     trainings.print_table(["what trains", "MiB of the optimiser's state on a replica"],
-                          [[LABELS[name], f"{states[name] / (1 << 20):.1f}"] for name in ways])
+                          [[LABELS[name], f"{states[name] / (1 << 20):.1f}"] for name in ways if states[name]])
 
 
 def print_tables(model, seconds, kernel, peaks):

@@ -3,7 +3,7 @@
 models are those of bench/training_models.h. One batch stays in memory for the whole training; nothing is
 loaded, counted or logged. Requests: "time STEPS UNTIMED", "end".
 
-    ddp.py MODEL GLOBAL_BATCH LEARNING_RATE RANK RANKS STORE"""
+    ddp.py MODEL GLOBAL_BATCH LEARNING_RATE RANK RANKS STORE OPTIMISER"""
 
 import datetime
 import json
@@ -15,6 +15,7 @@ import time
 
 import torch
 from torch import distributed, nn
+from torch.distributed.optim import ZeroRedundancyOptimizer
 
 
 class Block(nn.Module):
@@ -53,6 +54,11 @@ class Transformer(nn.Module):
         return self.head(self.layers((self.tokens(x) + self.places).transpose(0, 1)).mean(0))
 
 
+OPTIMISERS = {
+    "sgd": torch.optim.SGD,
+    "adam": torch.optim.Adam,
+    "sharded-adam": lambda parameters, lr: ZeroRedundancyOptimizer(parameters, torch.optim.Adam, lr=lr),
+}
 MODELS = {  # how it is made, and the shape of an example
     "cnn": (lambda: nn.Sequential(nn.Conv2d(1, 32, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
                                   nn.Linear(32 * 13 * 13, 64), nn.ReLU(), nn.Linear(64, 10)), (1, 28, 28)),
@@ -76,7 +82,7 @@ def main():
     distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=ranks,
                                    timeout=datetime.timedelta(seconds=60))
     model = nn.parallel.DistributedDataParallel(make(), gradient_as_bucket_view=True)
-    optimiser = torch.optim.SGD(model.parameters(), lr=learning_rate)
+    optimiser = OPTIMISERS[sys.argv[7]](model.parameters(), lr=learning_rate)
     criterion = nn.CrossEntropyLoss()
 
     def run(steps):
