@@ -56,7 +56,7 @@ EVERY_ROW = ("input", "forward", "backward", "optimiser")
 PART_OF = {"wait for batch": "input", "gather batch": "input", "train_step": "forward", "backward": "backward",
            "copy gradient": "copy", "wait for replicas": "wait", "reduce gradients": "sum", "sum over workers": "sum",
            "optimizer step": "optimiser", "apply_gradients": "rest", "boundary": "rest"}
-COLLECTIVES = ("all_reduce", "all_reduce, compressed", "broadcast", "all_gather", "gather", "meet for all_reduce", "barrier")
+COLLECTIVES = ("all_reduce", "all_reduce, compressed", "reduce_scatter", "broadcast", "all_gather", "gather", "meet for all_reduce", "barrier")
 # Threads whose time is that of the step, and the one whose sums go on beside it.
 STEP, REPLICA, BUCKETS = "step thread", "replica thread", "bucket thread"
 

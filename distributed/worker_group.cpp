@@ -25,10 +25,13 @@ std::shared_ptr<std::byte> aligned_memory(std::size_t bytes) {
   return {memory, [](std::byte* mine) { ::operator delete[](mine, kLine); }};
 }
 
-std::vector<Span<std::byte>> parts_of(Span<std::byte> values, Span<const std::size_t> ends) {
+/// Parts that end at `ends`, in values of `value_bytes`.
+std::vector<Span<std::byte>> parts_of(Span<std::byte> values, Span<const std::size_t> ends,
+                                      std::size_t value_bytes) {
   std::vector<Span<std::byte>> parts;
   std::size_t begin = 0;
-  for (const std::size_t end : ends) {
+  for (const std::size_t last : ends) {
+    const std::size_t end = last * value_bytes;
     TROUPE_CHECK(begin <= end && end <= values.size());
     parts.push_back(values.subspan(begin, end - begin));
     begin = end;
@@ -116,6 +119,27 @@ void WorkerGroup::all_reduce(Span<float> values, Span<float> errors, WireType wi
   compressed_allreduce(call, {values, errors, Span<std::uint16_t>(rounded_)}, rounding);
 }
 
+template <class T>
+void WorkerGroup::reduce_scatter(Span<T> values, Span<const std::size_t> ends,
+                                 const Deadline& deadline) {
+  if (state_.is_alone()) return;
+  if (world_size() > kMaxMesh) return all_reduce(values, deadline);
+  const Reduction sum = sum_of<T>();
+  const Span<std::byte> bytes = as_writable_bytes(values);
+  const Traced traced("reduce_scatter", bytes.size());
+  const auto parts = parts_of(bytes, ends, sizeof(T));
+  TROUPE_CHECK_EQ(static_cast<int>(parts.size()), world_size());
+  if (shared_memory_ && shared_memory_->reduce_scatter(bytes, parts, sum, deadline)) return;
+  Call call = enter(Operation::reduce_scatter, sum.dtype, bytes.size(), 0, deadline);
+  SliceOwners owners;
+  for (int rank = 0; rank < world_size(); ++rank) {
+    owners.push_back({rank, parts[static_cast<std::size_t>(rank)]});
+  }
+  direct_reduce_scatter(call, owners, sum, state_.cut);
+}
+template void WorkerGroup::reduce_scatter(Span<float>, Span<const std::size_t>, const Deadline&);
+template void WorkerGroup::reduce_scatter(Span<double>, Span<const std::size_t>, const Deadline&);
+
 std::shared_ptr<std::byte> WorkerGroup::make_buffer(std::size_t bytes, const Deadline& deadline) {
   if (shared_memory_) {
     auto shared = make_shared_buffer(*shared_memory_, *environment_, bytes, deadline);
@@ -146,7 +170,7 @@ void WorkerGroup::all_gather(Span<std::byte> values, Span<const std::size_t> end
                              const Deadline& deadline) {
   if (state_.is_alone()) return;
   const Traced traced("all_gather", values.size());
-  const auto parts = parts_of(values, ends);
+  const auto parts = parts_of(values, ends, 1);
   TROUPE_CHECK_EQ(static_cast<int>(parts.size()), world_size());
   if (shared_memory_ && shared_memory_->all_gather(values, parts, deadline)) return;
   Call call = enter(Operation::all_gather, DType::bytes, values.size(), 0, deadline);

@@ -105,6 +105,14 @@ class WorkerGroup {
   [[nodiscard]] std::vector<std::vector<std::byte>> all_gather(Span<const std::byte> mine,
                                                                const Deadline& deadline);
   static constexpr std::size_t kMaxGatherBytes = std::size_t{16} << 20;
+  /// The first half of all_reduce: this rank's part of `values`, as in all_gather, becomes its sum
+  /// over all ranks, with the bits that all_reduce gives it; the other parts are used up. T is
+  /// float or double. Values inside make_buffer's memory are added where they lie, where the
+  /// workers share memory. Beyond kMaxMesh workers (distributed/collectives/topology.h) it is an
+  /// all_reduce. Shapes: values [n], ends [world_size] in values, not descending, the last one n;
+  /// the same on every rank.  Collective: yes.  Blocks: at most `deadline`.  Throws: as all_reduce.
+  template <class T>
+  void reduce_scatter(Span<T> values, Span<const std::size_t> ends, const Deadline& deadline);
   /// Every rank's part of `values` to all ranks, in place: rank k's ends at ends[k], where that of
   /// rank k+1 begins. Values inside make_buffer's memory are copied once, to the peers, where the
   /// workers share memory.

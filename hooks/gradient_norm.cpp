@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 
 #include "core/error.h"
 #include "core/text.h"
@@ -67,18 +68,30 @@ double sum_of_squares(const at::Tensor& values) {
 
 }  // namespace
 
-double gradient_norm(const std::vector<NamedTensor>& parameters) {
+at::Tensor sums_of_squares(const std::vector<NamedTensor>& parameters) {
   const torch::NoGradGuard no_grad;
-  double total = 0;
+  at::Tensor sums = torch::zeros({static_cast<std::int64_t>(parameters.size())}, torch::kFloat64);
+  double* sum = sums.data_ptr<double>();
   for (const auto& [name, parameter] : parameters) {
+    double& own = *sum++;
     const at::Tensor& gradient = parameter.grad();
     if (!gradient.defined()) continue;
-    total += sum_of_squares(gradient.is_sparse() ? gradient.coalesce().values() : gradient);
+    own = sum_of_squares(gradient.is_sparse() ? gradient.coalesce().values() : gradient);
   }
-  const double norm = std::sqrt(total);
+  return sums;
+}
+
+double norm_by(const at::Tensor& sums_of_squares) {
+  const double* const sums = sums_of_squares.data_ptr<double>();
+  const double norm = std::sqrt(std::accumulate(sums, sums + sums_of_squares.numel(), 0.0));
   if (std::isfinite(norm)) return norm;
-  throw NonFiniteError(text("the global norm of ", parameters.size(), " gradients is ", norm, "."),
-                       "lower --learning-rate, or look for a division by zero in the loss.");
+  throw NonFiniteError(
+      text("the global norm of ", sums_of_squares.numel(), " gradients is ", norm, "."),
+      "lower --learning-rate, or look for a division by zero in the loss.");
+}
+
+double gradient_norm(const std::vector<NamedTensor>& parameters) {
+  return norm_by(sums_of_squares(parameters));
 }
 
 void scale_gradients(const std::vector<NamedTensor>& parameters, double factor) {

@@ -14,6 +14,12 @@ namespace troupe::detail {
 /// Throws: NonFiniteError if the norm is not finite.
 [[nodiscard]] double gradient_norm(const std::vector<NamedTensor>& parameters);
 
+/// The same in two halves, between which replicas that have the gradients of different parameters
+/// add their sums up: each parameter's sum of squares [number of parameters], float64, on the CPU;
+/// and the norm by all of them.
+[[nodiscard]] at::Tensor sums_of_squares(const std::vector<NamedTensor>& parameters);
+[[nodiscard]] double norm_by(const at::Tensor& sums_of_squares);
+
 /// Multiplies every gradient by `factor`, in place; a sparse one is coalesced.
 void scale_gradients(const std::vector<NamedTensor>& parameters, double factor);
 

@@ -31,12 +31,19 @@ class ParameterUpdate {
   virtual void begin_backward(const std::vector<NamedTensor>& /*parameters*/,
                               const Backward& /*backward*/) {}
 
-  /// Replaces every parameter's gradient by its sum over all replicas. A parameter without a
+  /// Replaces parameters' gradients by their sums over all replicas: of all parameters, or of those
+  /// whose step this replica takes (has_all_gradients()). A parameter without a
   /// gradient on this replica counts as zero; one without a gradient on any replica keeps none.
   /// Shapes: the same parameters in the same order on every replica.
   /// Default: nothing (one replica).
   /// Collective: yes.  Throws: NonFiniteError on every rank if the sum is not finite; NetError.
   virtual void reduce(const std::vector<NamedTensor>& /*parameters*/) {}
+
+  /// Whether the last reduce() left every parameter's sum; false: those that this replica's step
+  /// needs, and other parameters have no gradient. The same on every replica. Default: true.
+  [[nodiscard]] virtual bool has_all_gradients() const { return true; }
+  /// As Replica::keep_gradients(). Default: nothing.
+  virtual void keep_gradients(bool /*keep*/) {}
 
   /// Takes the gradients of `parameters`, which the optimiser named `optimizer` owns, for an update
   /// after all virtual replicas of the step have run: neither reduce() nor step() follows now.

@@ -197,6 +197,7 @@ void Replica::apply_gradients(const at::Tensor& loss, const std::string& optimiz
       const Traced reducing("reduce gradients");
       update_.reduce(parameters);
     }
+    partial_[optimizer_name] = !update_.has_all_gradients();
     finish_update(optimizer_name, weights_->is_late() && !divides_later ? weights_->factor() : 1.0);
   }
   checks_->after_update();
@@ -233,10 +234,19 @@ void Replica::accumulate(const at::Tensor& loss, const std::vector<NamedTensor>&
 }
 
 void Replica::clip(const std::string& optimizer, const std::vector<NamedTensor>& parameters) {
-  const double norm = detail::gradient_norm(parameters);
+  const at::Tensor squares = detail::sums_of_squares(parameters);
+  if (!update_.has_all_gradients()) update_.sum(squares, "the norm of the gradients");
+  const double norm = detail::norm_by(squares);
   norms_[optimizer] = norm;
   if (norm > options_.clip_norm) detail::scale_gradients(parameters, options_.clip_norm / norm);
 }
+
+bool Replica::has_all_gradients(const std::string& optimizer) const {
+  const auto partial = partial_.find(optimizer);
+  return partial == partial_.end() || !partial->second;
+}
+
+void Replica::keep_gradients(bool keep) { update_.keep_gradients(keep); }
 
 std::optional<double> Replica::gradient_norm(const std::string& optimizer) const {
   const auto norm = norms_.find(optimizer);

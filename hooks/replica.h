@@ -113,6 +113,15 @@ class Replica {
   /// unset without --clip-norm and before the first update. The same bits on every replica.
   [[nodiscard]] std::optional<double> gradient_norm(
       const std::string& optimizer = "optimizer") const;
+
+  /// Whether the last update left the sum of every gradient that the optimiser has. With
+  /// --shard-optimizer false in most steps: a parameter's is then on the replica alone that steps
+  /// it, and undefined elsewhere. The same on every replica.
+  [[nodiscard]] bool has_all_gradients(const std::string& optimizer = "optimizer") const;
+  /// With `keep` the updates after those of the next step leave all sums, until this has been
+  /// called with false and another step has been made; whichever replicas call it. For who looks at
+  /// gradients after a step. Without --shard-optimizer they are always there.
+  void keep_gradients(bool keep);
   [[nodiscard]] Phase phase() const { return context_.phase; }
   [[nodiscard]] StepProgress progress() const {
     return {context_.step, context_.epoch, context_.part, context_.parts};
@@ -160,6 +169,7 @@ class Replica {
   std::map<std::string, int> first_calls_;  // the same in the first part of the step
   std::map<UpdateKey, std::vector<at::Tensor>> accumulated_;  // gradients of the earlier parts
   std::map<std::string, double> norms_;                       // by optimiser, if it clips
+  std::map<std::string, bool> partial_;                       // by optimiser: !has_all_gradients()
   std::int64_t layer_sums_ = 0;                               // in this part
   std::unique_ptr<detail::StepChecks> checks_;
   std::unique_ptr<detail::StepWeights> weights_;

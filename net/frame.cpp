@@ -69,9 +69,9 @@ bool in_range(std::uint8_t value, std::uint8_t first, std::uint8_t last) {
 }  // namespace
 
 const char* name_of(Operation operation) {
-  return name_in(
-      {"nothing", "all_reduce", "unknown", "broadcast", "all_gather", "barrier", "close", "gather"},
-      operation);
+  return name_in({"nothing", "all_reduce", "reduce_scatter", "broadcast", "all_gather", "barrier",
+                  "close", "gather"},
+                 operation);
 }
 
 const char* name_of(DType dtype) {

@@ -70,7 +70,8 @@ inline constexpr FrameType kLastFrameType = FrameType::worker;
 enum class Operation : std::uint8_t {
   none = 0,
   all_reduce = 1,
-  broadcast = 3,  // 2 is free
+  reduce_scatter = 2,
+  broadcast = 3,
   all_gather = 4,
   barrier = 5,
   close = 6,

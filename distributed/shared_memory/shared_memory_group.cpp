@@ -73,9 +73,26 @@ void SharedMemoryGroup::all_reduce(Span<std::byte> values, const Reduction& sum,
   enter(place,
         small && place.buffer == 0 ? Span<const std::byte>(values) : Span<const std::byte>());
   const Agreement all = agreement(place);
-  if (all == Agreement::in_place) return add_in_place(place, values.size(), sum);
+  if (all == Agreement::in_place) {
+    const Span<std::byte> share = slice_of(values, world_size_, rank_);
+    const auto before = static_cast<std::size_t>(share.data() - values.data());
+    return add_in_place(place, before, share, sum, Readers::all);
+  }
   if (all == Agreement::in_slots && small) return add_small(values, sum);
   add_by_parts(values, sum, all == Agreement::in_slots ? FirstPart::written : FirstPart::to_write);
+}
+
+bool SharedMemoryGroup::reduce_scatter(Span<std::byte> values,
+                                       const std::vector<Span<std::byte>>& parts,
+                                       const Reduction& sum, const Deadline& deadline) {
+  meeting_.begin(Operation::reduce_scatter, sum.dtype, values.size(), deadline);
+  const Place place = place_of(values);
+  enter(place, {});
+  if (agreement(place) != Agreement::in_place) return false;
+  const Span<std::byte> own = parts[static_cast<std::size_t>(rank_)];
+  const auto before = static_cast<std::size_t>(own.data() - values.data());
+  add_in_place(place, before, own, sum, Readers::none);
+  return true;
 }
 
 // Nobody else writes this rank's part, and no rank reads the others' before its last step.
@@ -145,23 +162,24 @@ void SharedMemoryGroup::add_small(Span<std::byte> values, const Reduction& sum) 
   add_along_tree(values.data(), operands_, values.size() / sum.element_bytes, sum, cut_);
 }
 
-void SharedMemoryGroup::add_in_place(const Place& place, std::size_t bytes, const Reduction& sum) {
+void SharedMemoryGroup::add_in_place(const Place& place, std::size_t before, Span<std::byte> share,
+                                     const Reduction& sum, Readers readers) {
   const auto copy_of = [&](int rank) {
     return place.memory + place.stride * static_cast<std::size_t>(rank);
   };
-  const Span<std::byte> share = slice_of({copy_of(rank_), bytes}, world_size_, rank_);
   for (std::size_t done = 0; done < share.size(); done += kInPlaceBlock) {
     const Span<std::byte> block = share.subspan(done, std::min(kInPlaceBlock, share.size() - done));
-    const auto offset = static_cast<std::size_t>(block.data() - copy_of(rank_));
+    const std::size_t offset = before + done;
     for (int rank = 0; rank < world_size_; ++rank) {
       operands_[static_cast<std::size_t>(rank)] = copy_of(rank) + offset;
     }
     add_along_tree(block.data(), operands_, block.size() / sum.element_bytes, sum, cut_);
-    for (int peer = 0; peer < world_size_; ++peer) {
+    for (int peer = 0; peer < world_size_ && readers == Readers::all; ++peer) {
       if (peer != rank_) std::memcpy(copy_of(peer) + offset, block.data(), block.size());
     }
   }
-  written_bytes_ += share.size() * static_cast<std::size_t>(world_size_ - 1);
+  if (readers == Readers::all)
+    written_bytes_ += share.size() * static_cast<std::size_t>(world_size_ - 1);
   meeting_.finish_step();
   meeting_.await_steps();
 }

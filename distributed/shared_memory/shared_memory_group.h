@@ -31,6 +31,11 @@ class SharedMemoryGroup {
   void meet(Operation operation, DType dtype, std::uint64_t total_bytes, const Deadline& deadline);
   /// As WorkerGroup::all_reduce.
   void all_reduce(Span<std::byte> values, const Reduction& sum, const Deadline& deadline);
+  /// As WorkerGroup::reduce_scatter of `parts` of the values, by rank. False, on every rank: the
+  /// values do not lie in a buffer on all of them, and nothing has moved.
+  [[nodiscard]] bool reduce_scatter(Span<std::byte> values,
+                                    const std::vector<Span<std::byte>>& parts, const Reduction& sum,
+                                    const Deadline& deadline);
   /// As WorkerGroup::all_gather of `parts` of the values, by rank. False, on every rank: the values
   /// do not lie in a buffer on all of them, and nothing has moved.
   [[nodiscard]] bool all_gather(Span<std::byte> values, const std::vector<Span<std::byte>>& parts,
@@ -58,12 +63,16 @@ class SharedMemoryGroup {
     std::size_t stride = 0;
   };
   enum class Agreement { in_place, in_slots, mixed };
+  /// To whom a share's sums are written beside its owner.
+  enum class Readers { all, none };
 
   void enter(const Place& place, Span<const std::byte> small);
   [[nodiscard]] Agreement agreement(const Place& place) const;
   [[nodiscard]] Place place_of(Span<std::byte> values);
   void add_small(Span<std::byte> values, const Reduction& sum);
-  void add_in_place(const Place& place, std::size_t bytes, const Reduction& sum);
+  /// Adds `share`, which begins `before` bytes after the place.
+  void add_in_place(const Place& place, std::size_t before, Span<std::byte> share,
+                    const Reduction& sum, Readers readers);
   /// Where parts of long values begin: the entry told whether the first is written already.
   enum class FirstPart { to_write, written };
   void add_by_parts(Span<std::byte> values, const Reduction& sum, FirstPart first);

@@ -62,6 +62,18 @@ class Engine {
   /// Throws: PeerLost, PeerFailed, TimeoutError, DesyncError.
   virtual void all_reduce(const at::Tensor& flat, const Summand& summand) = 0;
 
+  /// The first half of all_reduce: replaces this worker's part of `flat` [n], contiguous, float32
+  /// or float64, by its sum over all workers, with the bits of all_reduce; the others are used up.
+  /// Default: all_reduce.
+  /// Shapes: the same n and ends on every worker.  Collective: yes.  Blocks and throws: as
+  /// all_reduce.
+  virtual void reduce_scatter(const at::Tensor& flat, const Parts& /*parts*/,
+                              const Summand& summand) {
+    all_reduce(flat, summand);
+  }
+  /// Whether reduce_scatter is cheaper than all_reduce.
+  [[nodiscard]] virtual bool can_scatter() const { return false; }
+
   /// Replaces every part of `flat` [n], contiguous, float32 or float64, but this worker's own by
   /// that worker's values of it. Default: by all_reduce, of this worker's part and of -0.0
   /// elsewhere, which added to any value leaves its bits. Shapes: the same n and ends on every

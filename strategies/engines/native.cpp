@@ -18,6 +18,13 @@ Span<double> doubles(const at::Tensor& host) {
   return {host.data_ptr<double>(), static_cast<std::size_t>(host.numel())};
 }
 
+/// In units of `value` of them.
+std::vector<std::size_t> ends_of(const Parts& parts, std::size_t value) {
+  std::vector<std::size_t> ends;
+  for (const std::int64_t end : parts.ends) ends.push_back(static_cast<std::size_t>(end) * value);
+  return ends;
+}
+
 class NativeEngine final : public Engine {
  public:
   NativeEngine(WorkerGroup& group, std::optional<WireType> wire) : group_(group), wire_(wire) {}
@@ -36,12 +43,23 @@ class NativeEngine final : public Engine {
     if (!host.is_same(flat)) flat.copy_(host);
   }
 
+  void reduce_scatter(const at::Tensor& flat, const Parts& parts, const Summand& summand) override {
+    if (!can_scatter()) return all_reduce(flat, summand);
+    const at::Tensor host = flat.to(torch::kCPU);
+    const auto deadline = Deadline::in(group_.options().collective_timeout);
+    const std::vector<std::size_t> ends = ends_of(parts, 1);
+    if (host.scalar_type() == torch::kFloat64) {
+      group_.reduce_scatter(doubles(host), Span<const std::size_t>(ends), deadline);
+    } else {
+      group_.reduce_scatter(floats(host), Span<const std::size_t>(ends), deadline);
+    }
+    if (!host.is_same(flat)) flat.copy_(host);
+  }
+  [[nodiscard]] bool can_scatter() const override { return !wire_; }
+
   void all_gather(const at::Tensor& flat, const Parts& parts, const Summand& /*summand*/) override {
     const at::Tensor host = flat.to(torch::kCPU);
-    std::vector<std::size_t> ends;
-    for (const std::int64_t end : parts.ends) {
-      ends.push_back(static_cast<std::size_t>(end) * host.itemsize());
-    }
+    const std::vector<std::size_t> ends = ends_of(parts, host.itemsize());
     group_.all_gather(host_bytes(host), Span<const std::size_t>(ends),
                       Deadline::in(group_.options().collective_timeout));
     if (!host.is_same(flat)) flat.copy_(host);

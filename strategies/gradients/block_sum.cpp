@@ -34,7 +34,7 @@ bool BlockSum::postpone(const std::string& optimizer, const std::vector<NamedTen
   for (std::size_t i = 0; i < update.sums.size(); ++i) {
     FlatGradients& gradients = *update.set->parts[i].gradients;
     gradients.start();
-    gradients.fill();
+    gradients.fill(/*wants_all=*/false);
     update.sums[i].push(gradients.flat());
   }
   return true;
@@ -62,7 +62,7 @@ void BlockSum::sum_updates() {
       const Part& part = update.set->parts[i];
       part.gradients->flat().copy_(update.sums[i].take());
       add_up(part);
-      finite = part.gradients->give_back() && finite;
+      finite = part.gradients->give_back(FlatGradients::Sums::all).finite && finite;
       // A later update of the same optimiser uses the same memory.
       update.totals.push_back(updates_.size() > 1 ? part.gradients->flat().clone() : at::Tensor());
     }
@@ -79,7 +79,7 @@ void BlockSum::take_steps(Replica& replica, double factor) {
         const torch::NoGradGuard no_grad;
         gradients.flat().copy_(update.totals[i]);
       }
-      (void)gradients.give_back();
+      (void)gradients.give_back(FlatGradients::Sums::all);
     }
     ReplicaDriver(replica).finish_update(update.optimizer, factor);
   }

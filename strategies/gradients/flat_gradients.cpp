@@ -40,12 +40,16 @@ bool copy_into(const at::Tensor& place, const at::Tensor& gradient, double limit
 
 }  // namespace
 
-FlatGradients::FlatGradients(std::vector<NamedTensor> parameters, int replicas, Check check)
+FlatGradients::FlatGradients(std::vector<NamedTensor> parameters, int replicas, Check check,
+                             Owners owners)
     : parameters_(std::move(parameters)),
       check_(parameters_.front().second.is_cpu() ? check : Check::sums),
+      owners_(std::move(owners)),
       limit_(limit_of(parameters_.front().second.scalar_type(), replicas)),
       plan_(plan_of_one(sizes())),
-      taken_(parameters_.size()) {}
+      taken_(parameters_.size()) {
+  TROUPE_CHECK(!is_divided() || check_ == Check::flags);
+}
 
 std::vector<std::int64_t> FlatGradients::sizes() const {
   std::vector<std::int64_t> sizes;
@@ -57,8 +61,10 @@ std::int64_t FlatGradients::values() const { return plan_.buckets.back().end; }
 
 std::int64_t FlatGradients::size() const {
   return values() + static_cast<std::int64_t>(parameters_.size()) +
-         (check_ == Check::flags ? 1 : 0);
+         (check_ == Check::flags ? 1 : 0) + (is_divided() ? 1 : 0);
 }
+
+at::Tensor FlatGradients::flags() const { return flat_.narrow(0, values(), size() - values()); }
 
 void FlatGradients::use(const at::Tensor& flat) {
   TROUPE_CHECK_EQ(flat.numel(), size());
@@ -67,7 +73,8 @@ void FlatGradients::use(const at::Tensor& flat) {
 }
 
 void FlatGradients::use(GradientPlan plan) {
-  plan_ = std::move(plan);
+  plan_ =
+      is_divided() ? divided(std::move(plan), sizes(), owners_.of, owners_.count) : std::move(plan);
   // Below what tracks views: optimisers detach and zero gradients in place.
   const at::AutoDispatchBelowADInplaceOrView untracked;
   places_.clear();
@@ -77,7 +84,7 @@ void FlatGradients::use(GradientPlan plan) {
   }
   buckets_.clear();
   for (const auto& bucket : plan_.buckets) {
-    const std::int64_t end = bucket.end == values() ? size() : bucket.end;
+    const std::int64_t end = bucket.end == values() && !is_divided() ? size() : bucket.end;
     buckets_.push_back(flat_.narrow(0, bucket.begin, end - bucket.begin));
   }
 }
@@ -106,7 +113,7 @@ void FlatGradients::copy(std::size_t parameter) {
   taken_[parameter] = 1;
 }
 
-void FlatGradients::fill() {
+void FlatGradients::fill(bool wants_all) {
   const torch::NoGradGuard no_grad;
   std::vector<double> flags;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
@@ -116,23 +123,25 @@ void FlatGradients::fill() {
     flags.push_back(used ? 1 : 0);
   }
   if (check_ == Check::flags) flags.push_back(std::exchange(suspect_, false) ? 1 : 0);
+  if (is_divided()) flags.push_back(wants_all ? 1 : 0);
   const auto count = static_cast<std::int64_t>(flags.size());
-  const at::Tensor own = torch::from_blob(flags.data(), {count}, torch::kFloat64);
-  flat_.narrow(0, values(), count).copy_(own);
+  this->flags().copy_(torch::from_blob(flags.data(), {count}, torch::kFloat64));
 }
 
-bool FlatGradients::give_back() {
+FlatGradients::Outcome FlatGradients::give_back(Sums sums) {
   const torch::NoGradGuard no_grad;
-  at::Tensor tail = flat_.narrow(0, values(), size() - values());
+  at::Tensor tail = this->flags();
   // Read together: for each read the host waits for the device.
   if (check_ == Check::sums) tail = at::cat({tail, flat_.narrow(0, 0, values()).sum().view(1)});
   const at::Tensor flags = tail.to(torch::kCPU, torch::kFloat64);
   const double* flag = flags.data_ptr<double>();
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    parameters_[i].second.mutable_grad() = *flag++ == 0 ? at::Tensor() : places_[i];
+    const bool is_there = sums == Sums::all || owners_.of[i] == owners_.own;
+    parameters_[i].second.mutable_grad() = *flag++ != 0 && is_there ? places_[i] : at::Tensor();
   }
   taken_.assign(taken_.size(), 0);
-  return check_ == Check::flags ? *flag == 0 : std::isfinite(*flag);
+  return {check_ == Check::flags ? flag[0] == 0 : std::isfinite(flag[0]),
+          is_divided() && flag[1] != 0};
 }
 
 namespace {
@@ -155,13 +164,22 @@ bool is_finite(const at::Tensor& values) {
 
 }  // namespace
 
-void check_finite_gradients(const std::vector<NamedTensor>& parameters) {
-  for (const auto& [name, parameter] : parameters) {
-    at::Tensor gradient = parameter.grad();
+void check_finite_gradients(const std::vector<NamedTensor>& parameters,
+                            const std::function<void(const at::Tensor&)>& sum) {
+  const at::Tensor found =
+      torch::zeros({static_cast<std::int64_t>(parameters.size())}, torch::kFloat64);
+  double* const not_finite = found.data_ptr<double>();
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    at::Tensor gradient = parameters[i].second.grad();
     if (!gradient.defined()) continue;
     // Of a sparse gradient what is there: the rest is 0, and it has no sum of its own on the CPU.
     if (gradient.is_sparse()) gradient = gradient._values();
-    if (is_finite(gradient)) continue;
+    not_finite[i] = is_finite(gradient) ? 0 : 1;
+  }
+  if (sum) sum(found);
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (not_finite[i] == 0) continue;
+    const std::string& name = parameters[i].first;
     throw NonFiniteError("the gradient of parameter \"" + name + "\" is not finite.",
                          "lower --learning-rate, or look for a division by zero or a logarithm of "
                          "zero in the loss.");

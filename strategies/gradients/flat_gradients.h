@@ -2,18 +2,20 @@
 // workers add up: where each lies in it, and how it gets there and back; and the guard between the
 // reduced gradients and the optimiser.
 //
-//   [values, as the plan lays them out][one flag per parameter][one flag]
+//   [values, as the plan lays them out][one flag per parameter][one flag][one flag]
 //
 // A parameter's flag is 1 where this replica has a gradient for it: that tells a parameter that
 // no replica used (it keeps no gradient, as on one device) from one that only some used. The
-// last flag is 1 where a value is so large that a sum of them may not be finite; it is there only
-// where sums are checked by flags.
+// next one is 1 where a value is so large that a sum of them may not be finite; it is there only
+// where sums are checked by flags. The last one is 1 where a replica wants to have all sums of the
+// next pass; it is there only where replicas own parameters, and else need the sums of their own.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "hooks/parameter_update.h"
@@ -28,8 +30,15 @@ class FlatGradients {
   /// sum itself is looked at.
   enum class Check { flags, sums };
 
-  /// `replicas`: how many are added up.
-  FlatGradients(std::vector<NamedTensor> parameters, int replicas, Check check);
+  /// Who takes the step of each parameter.
+  struct Owners {
+    std::vector<int> of;  // each parameter
+    int own = 0;          // this replica
+    int count = 1;        // 1: every replica takes all
+  };
+
+  /// `replicas`: how many are added up. More owners than one: of sums that are checked by flags.
+  FlatGradients(std::vector<NamedTensor> parameters, int replicas, Check check, Owners owners);
   /// [values + flags]; the same on every replica.
   [[nodiscard]] std::int64_t size() const;
   /// Once, before all else. `flat` [size()].
@@ -45,14 +54,25 @@ class FlatGradients {
   /// its place.
   [[nodiscard]] Taken take(std::size_t parameter);
   /// After backward: what has not been taken yet, zero where there is none, and the flags.
-  void fill();
-  /// After the sum: every gradient is a view of its values; none where no replica had one. Returns
-  /// false when one of them may not be finite.
-  [[nodiscard]] bool give_back();
+  /// `wants_all`: the last one.
+  void fill(bool wants_all);
+  /// Whose sums are there.
+  enum class Sums { all, own };
+  struct Outcome {
+    bool finite = true;      // false: one of them may not be
+    bool wants_all = false;  // some replica does
+  };
+  /// After the sum: every gradient that is there is a view of its values; none where no replica had
+  /// one.
+  [[nodiscard]] Outcome give_back(Sums sums);
 
   [[nodiscard]] const at::Tensor& flat() const { return flat_; }
-  /// A view of bucket `k`, the last one with the flags.
+  /// A view of bucket `k`; where there are no owners, the last one with the flags.
   [[nodiscard]] const at::Tensor& bucket(std::size_t k) const { return buckets_[k]; }
+  /// A view of the flags.
+  [[nodiscard]] at::Tensor flags() const;
+  [[nodiscard]] const Owners& owners() const { return owners_; }
+  [[nodiscard]] bool is_divided() const { return owners_.count > 1; }
   [[nodiscard]] const GradientPlan& plan() const { return plan_; }
   [[nodiscard]] const std::vector<NamedTensor>& parameters() const { return parameters_; }
   /// Values by parameter.
@@ -64,6 +84,7 @@ class FlatGradients {
 
   const std::vector<NamedTensor> parameters_;
   const Check check_;
+  const Owners owners_;
   const double limit_;  // of a value's magnitude, for a finite sum
   GradientPlan plan_;
   at::Tensor flat_;
@@ -74,8 +95,10 @@ class FlatGradients {
 };
 
 /// Throws: NonFiniteError naming the first parameter whose gradient holds an infinity or a NaN.
-/// Given the reduced gradients, which are equal on all replicas, all replicas decide alike.
+/// Given the reduced gradients, which are equal on all replicas, all replicas decide alike; where
+/// each has those of some parameters, by `sum`, which replaces values by their sums over all.
 /// Cost: one pass over each gradient.
-void check_finite_gradients(const std::vector<NamedTensor>& parameters);
+void check_finite_gradients(const std::vector<NamedTensor>& parameters,
+                            const std::function<void(const at::Tensor&)>& sum = nullptr);
 
 }  // namespace troupe::detail

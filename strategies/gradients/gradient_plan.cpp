@@ -44,4 +44,22 @@ GradientPlan plan_buckets(const std::vector<std::int64_t>& sizes,
   return plan;
 }
 
+GradientPlan divided(GradientPlan plan, const std::vector<std::int64_t>& sizes,
+                     const std::vector<int>& owners, int count) {
+  std::vector<std::int64_t> next;  // by bucket
+  for (const auto& bucket : plan.buckets) next.push_back(bucket.begin);
+  for (int owner = 0; owner < count; ++owner) {
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      if (owners[i] != owner) continue;
+      std::int64_t& end = next[plan.bucket_of[i]];
+      plan.offsets[i] = end;
+      end += sizes[i];
+    }
+    for (std::size_t k = 0; k < next.size(); ++k) {
+      plan.buckets[k].ends.push_back(next[k] - plan.buckets[k].begin);
+    }
+  }
+  return plan;
+}
+
 }  // namespace troupe::detail

@@ -16,6 +16,7 @@ struct GradientPlan {
     std::int64_t begin = 0;
     std::int64_t end = 0;
     std::size_t parameters = 0;
+    std::vector<std::int64_t> ends = {};  // by owner, of its values, from `begin`; empty: undivided
   };
   std::vector<std::int64_t> offsets;   // by parameter
   std::vector<std::size_t> bucket_of;  // by parameter
@@ -36,6 +37,11 @@ struct BucketSizes {
 [[nodiscard]] GradientPlan plan_buckets(const std::vector<std::int64_t>& sizes,
                                         const std::vector<std::size_t>& order,
                                         const BucketSizes& limits);
+
+/// The same buckets, each with its parameters by owner: those of owner 0 first. `owners`: of each
+/// parameter, below `count`.
+[[nodiscard]] GradientPlan divided(GradientPlan plan, const std::vector<std::int64_t>& sizes,
+                                   const std::vector<int>& owners, int count);
 
 /// Copies `count` values of float or double. Returns whether none is greater than `limit` in
 /// magnitude; a NaN is.

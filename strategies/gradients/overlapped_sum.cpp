@@ -13,6 +13,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "strategies/gradients/optimizer_shards.h"
 #include "strategies/gradients/optimizer_step.h"
 
 namespace troupe::detail {
@@ -48,23 +49,32 @@ OverlappedSum::Set& OverlappedSum::set_of(const std::vector<NamedTensor>& parame
   const auto found = sets_.find(key);
   if (found != sets_.end()) return found->second;
   check_dtypes(parameters);
+  const std::vector<int> all_owners = owners_of(parameters, place_.shards);
   Set set;
   for (const auto dtype : {torch::kFloat32, torch::kFloat64}) {
     std::vector<NamedTensor> alike;
-    for (const NamedTensor& parameter : parameters) {
-      if (parameter.second.scalar_type() == dtype) alike.push_back(parameter);
+    std::vector<int> owners;
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      if (parameters[i].second.scalar_type() != dtype) continue;
+      alike.push_back(parameters[i]);
+      owners.push_back(all_owners[i]);
     }
-    if (!alike.empty()) set.parts.push_back(make_part(std::move(alike)));
+    if (!alike.empty()) set.parts.push_back(make_part(std::move(alike), std::move(owners)));
   }
   return sets_[key] = std::move(set);
 }
 
-OverlappedSum::Part OverlappedSum::make_part(std::vector<NamedTensor> parameters) {
+OverlappedSum::Part OverlappedSum::make_part(std::vector<NamedTensor> parameters,
+                                             std::vector<int> owners) {
   const at::TensorOptions options =
       at::TensorOptions(parameters.front().second.options()).requires_grad(false);
   const auto check = sum_.is_exact() ? FlatGradients::Check::flags : FlatGradients::Check::sums;
+  const bool divides =
+      !place_.keeps_sums && options.device().is_cpu() && sum_.is_exact() && sum_.can_scatter();
+  FlatGradients::Owners own{std::move(owners), place_.first + place_.replica,
+                            divides ? place_.shards : 1};
   const auto gradients =
-      std::make_shared<FlatGradients>(std::move(parameters), place_.count, check);
+      std::make_shared<FlatGradients>(std::move(parameters), place_.count, check, std::move(own));
   Part part{gradients, summand_of(gradients->parameters(), gradients->size()), {}, {}};
   gradients->use(sum_.make_buffer(place_.replica, gradients->size(), options, part.summand));
   if (gradients->flat().is_cpu()) watch(part);
@@ -100,6 +110,9 @@ void OverlappedSum::start(const Set& set, Way way) {
   pass_ = {};
   pass_.set = &set;
   pass_.way = way;
+  const bool divided = std::all_of(set.parts.begin(), set.parts.end(),
+                                   [](const Part& part) { return part.gradients->is_divided(); });
+  if (divided && !set.wants_all) pass_.sums = FlatGradients::Sums::own;
 }
 
 void OverlappedSum::begin_backward(const std::vector<NamedTensor>& parameters,
@@ -116,9 +129,7 @@ void OverlappedSum::begin_backward(const std::vector<NamedTensor>& parameters,
   for (const auto& bucket : part.gradients->plan().buckets) {
     pass_.missing.push_back(bucket.parameters);
   }
-  thread_.begin([this, &part](std::size_t k) {
-    sum_.add_up(place_.replica, part.gradients->bucket(k), part.buckets[k]);
-  });
+  thread_.begin([this, &part](std::size_t k) { sum_bucket(part, k); });
   phase_ = Phase::summing;
 }
 
@@ -145,19 +156,48 @@ void OverlappedSum::reduce(const std::vector<NamedTensor>& parameters) {
   Set& set = set_of(parameters);
   if (pass_.set != &set) start(set, Way::whole);
   bool finite = true;
+  set.wants_all = false;
   for (const Part& part : set.parts) {
-    part.gradients->fill();
+    part.gradients->fill(keeps_gradients_);
     if (pass_.way == Way::buckets) {
       sum_buckets(part);
     } else {
       phase_ = Phase::idle;
-      add_up(part);
+      sum_whole(part);
     }
-    finite = part.gradients->give_back() && finite;
+    const auto outcome = part.gradients->give_back(pass_.sums);
+    finite = outcome.finite && finite;
+    set.wants_all = outcome.wants_all || set.wants_all;
   }
-  if (!finite) check_finite_gradients(parameters);
+  has_all_gradients_ = pass_.sums == FlatGradients::Sums::all;
+  if (!finite) check_finite(parameters);
   if (set.way == Way::undecided) decide(set);
   pass_ = {};
+}
+
+void OverlappedSum::check_finite(const std::vector<NamedTensor>& parameters) {
+  if (has_all_gradients_) return check_finite_gradients(parameters);
+  check_finite_gradients(parameters, [&](const at::Tensor& found) {
+    sum_.add_up(place_.replica, found, Summand("gradients that are not finite"));
+  });
+}
+
+void OverlappedSum::sum_whole(const Part& part) {
+  const FlatGradients& gradients = *part.gradients;
+  if (pass_.sums == FlatGradients::Sums::all) return add_up(part);
+  const Parts own{gradients.plan().buckets.front().ends, gradients.owners().own};
+  sum_.reduce_scatter(place_.replica, gradients.bucket(0), own, part.summand);
+  sum_.add_up(place_.replica, gradients.flags(), part.summand);
+}
+
+/// Thread: also thread_'s.
+void OverlappedSum::sum_bucket(const Part& part, std::size_t k) {
+  const FlatGradients& gradients = *part.gradients;
+  if (pass_.sums == FlatGradients::Sums::all) {
+    return sum_.add_up(place_.replica, gradients.bucket(k), part.buckets[k]);
+  }
+  const Parts own{gradients.plan().buckets[k].ends, gradients.owners().own};
+  sum_.reduce_scatter(place_.replica, gradients.bucket(k), own, part.buckets[k]);
 }
 
 /// The buckets that the thread has not reached.
@@ -169,9 +209,9 @@ void OverlappedSum::sum_buckets(const Part& part) {
                            "\" was added to after its sum over the workers had begun."),
                       "use --overlap off.");
   }
-  for (; next < part.buckets.size(); ++next) {
-    sum_.add_up(place_.replica, part.gradients->bucket(next), part.buckets[next]);
-  }
+  for (; next < part.buckets.size(); ++next) sum_bucket(part, next);
+  const FlatGradients& gradients = *part.gradients;
+  if (gradients.is_divided()) sum_.add_up(place_.replica, gradients.flags(), part.summand);
 }
 
 /// Collective, where gradients may travel in buckets: they do so in the order in which the first

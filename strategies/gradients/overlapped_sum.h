@@ -25,10 +25,11 @@ namespace troupe::detail {
 class OverlappedSum : public ParameterUpdate {
  public:
   struct Place {
-    int replica = 0;  // among those of this worker
-    int first = 0;    // replica 0's number among those of all workers
-    int count = 1;    // replicas of all workers
-    int shards = 1;   // that optimisers' state is divided into, by replica; 1: it is not
+    int replica = 0;          // among those of this worker
+    int first = 0;            // replica 0's number among those of all workers
+    int count = 1;            // replicas of all workers
+    int shards = 1;           // that optimisers' state is divided into, by replica; 1: it is not
+    bool keeps_sums = false;  // all of them on every replica, whoever takes the step
   };
 
   /// `sum` outlives this object.
@@ -42,6 +43,9 @@ class OverlappedSum : public ParameterUpdate {
   /// reduced again. Sparse gradients are made dense. Works without begin_backward(), too.
   /// Throws: also ConfigError for a dtype other than float32 and float64.
   void reduce(const std::vector<NamedTensor>& parameters) override;
+
+  [[nodiscard]] bool has_all_gradients() const override { return has_all_gradients_; }
+  void keep_gradients(bool keep) override { keeps_gradients_ = keep; }
 
   /// As BucketOptions::fused_step says; with Place::shards as ShardedStep does.
   void step(const std::string& name, torch::optim::Optimizer& optimizer,
@@ -75,6 +79,8 @@ class OverlappedSum : public ParameterUpdate {
   struct Set {
     std::vector<Part> parts;
     Way way = Way::undecided;
+    /// Of the next pass. The first is looked at by whoever wants to see what backward made.
+    bool wants_all = true;
   };
 
   /// Inside a step: waits until all replicas of this worker are here; see ReplicaThreads::meet.
@@ -98,17 +104,21 @@ class OverlappedSum : public ParameterUpdate {
   struct Pass {
     const Set* set = nullptr;
     Way way = Way::whole;
+    FlatGradients::Sums sums = FlatGradients::Sums::all;
     std::vector<std::size_t> missing;  // parameters without a gradient yet, by bucket
     std::size_t complete = 0;          // buckets
     std::vector<std::size_t> order;    // parameters, as backward made their gradients
     std::string in_pieces;             // a parameter whose gradient was added to; "": none
   };
 
-  [[nodiscard]] Part make_part(std::vector<NamedTensor> parameters);
+  [[nodiscard]] Part make_part(std::vector<NamedTensor> parameters, std::vector<int> owners);
   void watch(Part& part);
   void start(const Set& set, Way way);
   void arrived(FlatGradients& gradients, std::size_t parameter);
+  void sum_whole(const Part& part);
+  void sum_bucket(const Part& part, std::size_t k);
   void sum_buckets(const Part& part);
+  void check_finite(const std::vector<NamedTensor>& parameters);
   void decide(Set& set);
 
   ReplicaSum& sum_;
@@ -119,6 +129,8 @@ class OverlappedSum : public ParameterUpdate {
   ShardedStep sharded_;
   Phase phase_ = Phase::idle;
   Pass pass_;
+  bool has_all_gradients_ = true;
+  bool keeps_gradients_ = false;
   BucketThread thread_;  // last: it reads what is above
 };
 

@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "core/trace.h"
+#include "distributed/collectives/reduction.h"
 
 namespace troupe::detail {
 
@@ -76,6 +77,38 @@ void ReplicaSum::add_up(int replica, const at::Tensor& flat, const Summand& summ
   threads_.meet(replica, summand.what);
 }
 
+void ReplicaSum::reduce_scatter(int replica, const at::Tensor& flat, const Parts& parts,
+                                const Summand& summand) {
+  const torch::NoGradGuard no_grad;
+  const int here = threads_.size();
+  if (here == 1) {
+    if (engine_ != nullptr) scatter_over_workers(flat, parts, summand);
+    return;
+  }
+  flats_[static_cast<std::size_t>(replica)] = flat;
+  threads_.meet(replica, summand.what);
+  if (engine_ == nullptr) {
+    add_part(replica, parts);
+  } else {
+    add_slice(replica);
+    threads_.meet(replica, summand.what);
+    if (replica == 0) scatter_over_workers(flat, parts, summand);
+    threads_.meet(replica, summand.what);
+    if (replica != 0) parts.of(flat, parts.own).copy_(parts.of(flats_[0], parts.own));
+  }
+  // Nobody may write into its values again before all have read them.
+  threads_.meet(replica, summand.what);
+}
+
+void ReplicaSum::scatter_over_workers(const at::Tensor& flat, const Parts& parts,
+                                      const Summand& summand) try {
+  const CollectiveLabel label(summand.label);
+  const Traced traced("sum over workers", flat.nbytes());
+  engine_->reduce_scatter(flat, parts_of_workers(parts), summand);
+} catch (const DesyncError& error) {
+  throw_named(error, summand);
+}
+
 void ReplicaSum::all_gather(int replica, const at::Tensor& flat, const Parts& parts,
                             const Summand& summand) {
   const torch::NoGradGuard no_grad;
@@ -100,22 +133,39 @@ void ReplicaSum::all_gather(int replica, const at::Tensor& flat, const Parts& pa
 }
 
 /// `parts` are by replica; a worker's are neighbours.
-void ReplicaSum::gather_over_workers(const at::Tensor& flat, const Parts& parts,
-                                     const Summand& summand) try {
+Parts ReplicaSum::parts_of_workers(const Parts& parts) const {
   const auto here = static_cast<std::size_t>(threads_.size());
   Parts of_workers{{}, parts.own / threads_.size()};
   for (std::size_t last = here; last <= parts.ends.size(); last += here) {
     of_workers.ends.push_back(parts.ends[last - 1]);
   }
+  return of_workers;
+}
+
+void ReplicaSum::gather_over_workers(const at::Tensor& flat, const Parts& parts,
+                                     const Summand& summand) try {
   const CollectiveLabel label(summand.label);
   const Traced traced("gather over workers", flat.nbytes());
-  engine_->all_gather(flat, of_workers, summand);
+  engine_->all_gather(flat, parts_of_workers(parts), summand);
 } catch (const DesyncError& error) {
   throw_named(error, summand);
 }
 
 void ReplicaSum::add_over_workers(const at::Tensor& flat, const Summand& summand) {
   if (engine_ != nullptr) sum_over_workers(*engine_, flat, summand);
+}
+
+void ReplicaSum::add_part(int replica, const Parts& parts) {
+  const at::Tensor own = parts.of(flats_[static_cast<std::size_t>(replica)], parts.own);
+  std::vector<const std::byte*> operands;
+  for (const at::Tensor& flat : flats_) {
+    TROUPE_CHECK(flat.is_cpu() && flat.numel() == flats_[0].numel());
+    operands.push_back(static_cast<const std::byte*>(parts.of(flat, parts.own).data_ptr()));
+  }
+  const Reduction sum = own.scalar_type() == torch::kFloat64 ? sum_of<double>() : sum_of<float>();
+  add_along_tree(static_cast<std::byte*>(own.data_ptr()),
+                 Span<const std::byte* const>(operands.data(), operands.size()),
+                 static_cast<std::size_t>(own.numel()), sum, cut_);
 }
 
 void ReplicaSum::add_slice(int replica) {

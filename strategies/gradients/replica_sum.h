@@ -46,6 +46,16 @@ class ReplicaSum {
   /// meetings, four with an engine.
   void add_up(int replica, const at::Tensor& flat, const Summand& summand);
 
+  /// The first half of add_up(): replaces this replica's part of `flat` [n], contiguous, on the
+  /// CPU, float32 or float64, by its sum over all replicas of all workers, with the bits of
+  /// add_up(); the other parts are used up. `parts` are by replica of all workers. Shapes: the same
+  /// n and ends on every replica. Collective: yes.  Throws: as add_up.  Cost: two meetings, four
+  /// with an engine.
+  void reduce_scatter(int replica, const at::Tensor& flat, const Parts& parts,
+                      const Summand& summand);
+  /// Whether that is cheaper than add_up().
+  [[nodiscard]] bool can_scatter() const { return engine_ == nullptr || engine_->can_scatter(); }
+
   /// The second half of add_up(), for values that the worker has one of: replaces `flat` by its sum
   /// over the workers.  Collective: yes, by one thread.  Throws: as Engine::all_reduce.
   void add_over_workers(const at::Tensor& flat, const Summand& summand);
@@ -75,6 +85,10 @@ class ReplicaSum {
  private:
   /// The part of the values that this replica adds for all.
   void add_slice(int replica);
+  /// This replica's part of all values, into its own.
+  void add_part(int replica, const Parts& parts);
+  [[nodiscard]] Parts parts_of_workers(const Parts& parts) const;
+  void scatter_over_workers(const at::Tensor& flat, const Parts& parts, const Summand& summand);
   void gather_over_workers(const at::Tensor& flat, const Parts& parts, const Summand& summand);
 
   ReplicaThreads& threads_;

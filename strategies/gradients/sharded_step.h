@@ -10,8 +10,6 @@
 // line begins, as memory from LibTorch does: so an engine can bring each part straight to where the
 // others use it. A parameter whose memory something else uses stays where it is and is copied.
 //
-// TODO(T-020): the gradients come summed on every replica, and each needs its own part's alone.
-//
 // Source: Rajbhandari et al. 2020, "ZeRO: memory optimizations toward training trillion parameter
 // models", stage 1.
 #pragma once

@@ -262,7 +262,8 @@ LocalReplicas::LocalReplicas(const StrategyOptions& options, const MakeUpdate& m
 }
 
 OverlappedSum::Place LocalReplicas::place(int replica) const {
-  return {replica, first_, hosting_ ? hosting_->virtual_replicas : count_, shards_};
+  return {replica, first_, hosting_ ? hosting_->virtual_replicas : count_, shards_,
+          /*keeps_sums=*/hosting_.has_value()};
 }
 
 void LocalReplicas::move_to(const StrategyOptions& options) {

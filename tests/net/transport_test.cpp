@@ -147,6 +147,43 @@ void check_all_gather(const GroupOptions& options, int world_size) {
       options);
 }
 
+// Each rank's own part has the bits of the whole sum. Parts as in check_all_gather, and as often.
+template <class T>
+void check_reduce_scatter(const GroupOptions& options, int world_size) {
+  run_group(
+      world_size,
+      [&](WorkerGroup& group) {
+        const auto own = static_cast<std::size_t>(group.rank());
+        for (const std::size_t unit : {std::size_t{0}, std::size_t{1}, std::size_t{30'001}}) {
+          std::vector<std::size_t> ends;
+          for (int rank = 0; rank < world_size; ++rank) {
+            ends.push_back((ends.empty() ? 0 : ends.back()) +
+                           unit * static_cast<std::size_t>(rank));
+          }
+          const std::size_t n = ends.back();
+          const std::vector<T> mine = values_of<T>(group.rank(), n);
+          std::vector<T> expected = mine;
+          group.all_reduce(Span<T>(expected), soon());
+          const auto buffer = group.make_buffer((n + 5) * sizeof(T), soon());
+          for (const int outside : {-1, 0, -1, world_size}) {
+            const bool is_outside = outside == world_size || outside == group.rank();
+            std::vector<T> elsewhere(n);
+            T* const memory =
+                is_outside ? elsewhere.data() : reinterpret_cast<T*>(buffer.get()) + 5;
+            std::copy(mine.begin(), mine.end(), memory);
+            group.reduce_scatter(Span<T>(memory, n), Span<const std::size_t>(ends), soon());
+            const std::size_t begin = own == 0 ? 0 : ends[own - 1];
+            if (std::memcmp(memory + begin, expected.data() + begin,
+                            (ends[own] - begin) * sizeof(T)) != 0) {
+              throw std::runtime_error(text("wrong bits: unit ", unit, ", outside ", outside));
+            }
+            group.barrier(soon());  // the others' values are their own until here
+          }
+        }
+      },
+      options);
+}
+
 std::vector<std::exception_ptr> join_all(int world_size, const std::vector<GroupOptions>& options,
                                          const std::function<void(WorkerGroup&)>& fn) {
   LoopbackListener listener;
@@ -188,6 +225,44 @@ TEST_SUITE("net") {
       }
     }
     check_all_gather(by(Transport::automatic), 17);  // beyond the mesh
+  }
+
+  TEST_CASE("transport: each rank's part of a sum has the sum's bits, in buffers and out of them") {
+    for (const Transport transport :
+         {Transport::tcp, Transport::unix_socket, Transport::shared_memory}) {
+      for (const int world_size : {2, 3, 5}) {
+        CAPTURE(name_of(transport));
+        CAPTURE(world_size);
+        check_reduce_scatter<float>(by(transport), world_size);
+      }
+      check_reduce_scatter<double>(by(transport), 2);
+    }
+    check_reduce_scatter<float>(by(Transport::automatic), 17);  // beyond the mesh
+  }
+
+  TEST_CASE("transport: a part's sum and its way to all send what a sum on all ranks does") {
+    constexpr std::size_t kValues = 1'000'000;
+    const std::vector<std::size_t> ends = {kValues / 2, kValues};
+    const std::vector<std::size_t> byte_ends = {kValues * 2, kValues * 4};
+    for (const Transport transport : {Transport::tcp, Transport::shared_memory}) {
+      CAPTURE(name_of(transport));
+      run_group(
+          2,
+          [&](WorkerGroup& group) {
+            const auto buffer = group.make_buffer(kValues * sizeof(float), soon());
+            const Span<float> values(reinterpret_cast<float*>(buffer.get()), kValues);
+            const std::uint64_t start = group.sent_bytes();
+            group.all_reduce(values, soon());
+            const std::uint64_t whole = group.sent_bytes() - start;
+            group.reduce_scatter(values, Span<const std::size_t>(ends), soon());
+            group.all_gather(as_writable_bytes(values), Span<const std::size_t>(byte_ends), soon());
+            const std::uint64_t halves = group.sent_bytes() - start - whole;
+            if (halves > whole + 1000) {
+              throw std::runtime_error(text(halves, " bytes in halves, ", whole, " at once"));
+            }
+          },
+          by(transport));
+    }
   }
 
   TEST_CASE("transport: integers in place wrap around as elsewhere") {

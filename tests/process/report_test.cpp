@@ -214,6 +214,26 @@ TEST_SUITE("report") {
       CHECK(theirs[i] == doctest::Approx(norms[i]).epsilon(1e-4));
   }
 
+  TEST_CASE("summaries: where each worker steps its part, gradients are whole when they are due") {
+    const Words command = kSmall + Words{"--max-steps", "12", "--json-summary"} +
+                          Words{"--save-summary-steps", "5", "--save-histogram-steps", "4"};
+    const TempDir whole;
+    const TempDir sharded;
+    const auto in = [](const TempDir& dir) { return Words{"--model-dir", dir.path().string()}; };
+    const auto expected = summary(run_on(2, command + in(whole)))["parameter_hash"];
+    CHECK(summary(run_on(2, command + in(sharded) +
+                                Words{"--shard-optimizer"}))["parameter_hash"] == expected);
+    CHECK(values_of(whole, "gradient_norm").size() == 4);  // steps 1, 6, 11 and 12
+    CHECK(values_of(sharded, "gradient_norm") == values_of(whole, "gradient_norm"));
+    const auto histograms_of = [](const TempDir& dir) {
+      auto lines = lines_of(dir.path() / "histograms.jsonl");
+      for (json& line : lines) line.erase("time");
+      return lines;
+    };
+    CHECK(histograms_of(whole).size() > 4);
+    CHECK((histograms_of(sharded) == histograms_of(whole)));
+  }
+
   TEST_CASE("journal: says what was started, with which settings, and how it ended") {
     const TempDir run;
     const Words command = kSmall + Words{"--model-dir", run.path().string()};

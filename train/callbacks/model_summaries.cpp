@@ -28,9 +28,11 @@ std::optional<double> learning_rate_of(Replica& replica) {
   }
 }
 
-/// Before clipping. Unset: the optimiser has made no update yet, or none with a finite norm.
+/// Before clipping. Unset: the optimiser has made no update yet, or none with a finite norm, or
+/// other replicas have some of its gradients.
 std::optional<double> gradient_norm_of(Replica& replica, const std::string& optimizer) {
   if (const auto clipped = replica.gradient_norm(optimizer)) return clipped;
+  if (!replica.has_all_gradients(optimizer)) return std::nullopt;
   std::vector<NamedTensor> parameters;
   bool any = false;
   for (auto& group : replica.optimizer(optimizer).param_groups()) {
@@ -61,12 +63,23 @@ ModelSummaries::ModelSummaries(std::shared_ptr<SummaryWriter> writer, const Inte
 void ModelSummaries::ready(RunControl& run) {
   seen_step_ = run.step();
   first_step_ = seen_step_ + 1;
+  prepare(run);
 }
 
 void ModelSummaries::after_step(const StepReport& report, RunControl& run) {
   if (is_due(intervals_.scalars, report.step)) write_scalars(report, run.replica());
   if (is_due(intervals_.histograms, report.step)) write_histograms(report.step, run.replica());
   seen_step_ = report.step;
+  prepare(run);
+}
+
+/// The next step tells the others what is needed of the updates after it.
+void ModelSummaries::prepare(RunControl& run) const {
+  bool keep = false;
+  for (const std::int64_t step : {seen_step_ + 1, seen_step_ + 2}) {
+    keep = keep || is_due(intervals_.scalars, step) || is_due(intervals_.histograms, step);
+  }
+  run.replica().keep_gradients(keep);
 }
 
 void ModelSummaries::after_image(const LoggedImage& image) {

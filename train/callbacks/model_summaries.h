@@ -30,6 +30,7 @@ class ModelSummaries final : public PeriodicAction {
   void after_image(const LoggedImage& image) override;
 
  private:
+  void prepare(RunControl& run) const;
   [[nodiscard]] bool is_due(std::int64_t every, std::int64_t step) const;
   void write_scalars(const StepReport& report, Replica& replica);
   void write_histograms(std::int64_t step, const Replica& replica);

@@ -51,6 +51,20 @@ TEST_SUITE("strategies") {
     CHECK(ends_of(plan) == std::vector<std::int64_t>{5});
   }
 
+  TEST_CASE("gradient_plan: divided, each bucket has its parameters by owner") {
+    const std::vector<std::int64_t> sizes = {10, 20, 30, 5, 1};
+    const GradientPlan whole = troupe::detail::plan_buckets(sizes, {4, 3, 2, 1, 0}, {6, 50});
+    const GradientPlan plan = troupe::detail::divided(whole, sizes, {1, 2, 0, 2, 0}, 3);
+    CHECK(plan.offsets == std::vector<std::int64_t>{56, 36, 6, 1, 0});
+    CHECK(ends_of(plan) == ends_of(whole));
+    CHECK(plan.bucket_of == whole.bucket_of);
+    CHECK(plan.buckets[0].ends == std::vector<std::int64_t>{1, 1, 6});
+    CHECK(plan.buckets[1].ends == std::vector<std::int64_t>{30, 30, 50});
+    CHECK(plan.buckets[2].ends == std::vector<std::int64_t>{0, 10, 10});
+    CHECK(troupe::detail::divided(troupe::detail::plan_of_one(sizes), sizes, {1, 2, 0, 2, 0}, 3)
+              .offsets == std::vector<std::int64_t>{31, 41, 0, 61, 30});
+  }
+
   TEST_CASE("gradient_values: one value beyond the limit, anywhere, is seen, and all are copied") {
     const float limit = 100.0F;
     for (const std::size_t count : {1U, 7U, 64U, 2048U, 5003U}) {

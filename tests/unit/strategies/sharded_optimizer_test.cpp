@@ -3,10 +3,14 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
+#include <mutex>
+#include <set>
 
 #include "examples/muon/muon.h"
 #include "strategies/gradients/optimizer_shards.h"
 #include "tests/support/captured_log.h"
+#include "tests/support/caught.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/strategies/strategy_runs.h"
 #include "train/make_strategy.h"
@@ -72,7 +76,7 @@ struct Net final : torch::nn::Module {
   }
 };
 
-class NetHooks final : public TinyHooks {
+class NetHooks : public TinyHooks {
  public:
   explicit NetHooks(MakeOptimizer make, at::ScalarType of_offset = torch::kFloat64)
       : TinyHooks(10), make_(std::move(make)), of_offset_(of_offset) {}
@@ -163,20 +167,23 @@ Ending train_one(Strategy& strategy, const Hooks& hooks, const TrainOptions& opt
   return ending;
 }
 
+std::unique_ptr<Strategy> make_strategy(const Width& width, int rank, std::uint16_t port) {
+  StrategyOptions options =
+      width.workers == 1 ? mirrored_options(width.replicas) : options_of(rank, width.workers, port);
+  options.replicas = width.replicas;
+  options.shard_optimizer = width.sharded;
+  if (width.change) width.change(options);
+  if (width.workers > 1) return make_multi_worker(options);
+  return width.replicas > 1 ? make_mirrored(options) : make_one_device(options);
+}
+
 /// Every rank's.
 std::vector<Ending> train_on(const Width& width, const Hooks& hooks, const TrainOptions& options) {
   std::vector<Ending> endings(static_cast<std::size_t>(width.workers));
   const auto port = free_port();
   run_ranks(width.workers, [&](int rank) {
-    StrategyOptions strategy = width.workers == 1 ? mirrored_options(width.replicas)
-                                                  : options_of(rank, width.workers, port);
-    strategy.replicas = width.replicas;
-    strategy.shard_optimizer = width.sharded;
-    if (width.change) width.change(strategy);
-    const auto made = width.workers > 1    ? make_multi_worker(strategy)
-                      : width.replicas > 1 ? make_mirrored(strategy)
-                                           : make_one_device(strategy);
-    endings[static_cast<std::size_t>(rank)] = train_one(*made, hooks, options);
+    const auto strategy = make_strategy(width, rank, port);
+    endings[static_cast<std::size_t>(rank)] = train_one(*strategy, hooks, options);
   });
   return endings;
 }
@@ -248,6 +255,91 @@ TEST_SUITE("strategies") {
     };
     CHECK(hash_of({2, 1, true, change}, hooks, options_in("", 5)) ==
           hash_of({2, 1, false, change}, hooks, options_in("", 5)));
+  }
+
+  TEST_CASE("shard optimizer: a replica has the sums that its step needs, and all where wanted") {
+    class Looks final : public NetHooks {
+     public:
+      Looks() : NetHooks(make_adam) {}
+      [[nodiscard]] StepResult train_step(Replica& replica, const Batch& batch) const override {
+        const std::int64_t step = replica.progress().step;
+        replica.keep_gradients(step == 3 && replica.place().index == 1);
+        const StepResult result = NetHooks::train_step(replica, batch);
+        std::set<std::string> names;
+        for (const auto& [name, parameter] : replica.parameters()) {
+          if (parameter.grad().defined()) names.insert(name);
+        }
+        const std::lock_guard<std::mutex> lock(mutex_);
+        all[step].push_back(replica.has_all_gradients());
+        with_gradient[step].push_back(names);
+        return result;
+      }
+      mutable std::map<std::int64_t, std::vector<bool>> all;
+      mutable std::map<std::int64_t, std::vector<std::set<std::string>>> with_gradient;
+
+     private:
+      mutable std::mutex mutex_;
+    };
+    for (const auto& [workers, replicas] : {std::pair(2, 1), std::pair(1, 2)}) {
+      CAPTURE(workers);
+      const Looks hooks;
+      (void)train_on({workers, replicas, true}, hooks, options_in("", 6));
+      for (std::int64_t step = 0; step < 6; ++step) {
+        CAPTURE(step);
+        // The first, and the one after that in which one replica asked.
+        const bool whole = step == 0 || step == 4;
+        CHECK(hooks.all[step] == std::vector<bool>(2, whole));
+        auto first = hooks.with_gradient[step][0];
+        const auto& second = hooks.with_gradient[step][1];
+        if (whole) CHECK(first == second);
+        CHECK(first.size() + second.size() == (whole ? 18 : 9));
+        first.insert(second.begin(), second.end());
+        CHECK(first.size() == 9);
+      }
+    }
+  }
+
+  TEST_CASE(
+      "shard optimizer: every replica names the gradient that is not finite, wherever it is") {
+    class Poisoned final : public NetHooks {
+     public:
+      explicit Poisoned(const char* name) : NetHooks(make_adam, torch::kFloat32), name_(name) {}
+      [[nodiscard]] StepResult train_step(Replica& replica, const Batch& batch) const override {
+        auto loss = validation_step(replica, batch).losses.front().second;
+        for (const auto& [name, parameter] : replica.parameters()) {
+          const bool is_bad =
+              replica.progress().step == 2 && replica.place().index == 0 && name == name_;
+          if (is_bad) loss = loss + (parameter * INFINITY).sum();
+        }
+        replica.apply_gradients(loss);
+        return loss;
+      }
+
+     private:
+      const std::string name_;
+    };
+    for (const char* name : {"middle.weight", "in.weight", "tied"}) {  // of several owners
+      for (const auto& [workers, replicas] : {std::pair(2, 1), std::pair(1, 2)}) {
+        for (const Overlap overlap : {Overlap::off, Overlap::on}) {
+          CAPTURE(name);
+          CAPTURE(workers);
+          const Poisoned hooks(name);
+          const Width width{workers, replicas, true, [overlap = overlap](StrategyOptions& s) {
+                              if (s.replicas == 1) s.buckets.overlap = overlap;
+                              s.buckets.first_bytes = s.buckets.bytes = 4096;
+                            }};
+          const auto port = free_port();
+          const auto errors = try_ranks(workers, [&](int rank) {
+            (void)train_one(*make_strategy(width, rank, port), hooks, options_in("", 5));
+          });
+          for (const auto& error : errors) {
+            CHECK(is<NonFiniteError>(error));
+            CHECK(has(message_of(error),
+                      text("the gradient of parameter \"", name, "\" is not finite")));
+          }
+        }
+      }
+    }
   }
 
   TEST_CASE("shard optimizer: replicas keep state of other parameters, about as much each") {
