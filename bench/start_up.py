@@ -134,6 +134,7 @@ def rows_of(options):
     mnist = trainings.need(options.build / "examples/mnist")
     linear = trainings.need(options.build / "examples/linear_regression")
     worker = trainings.need(options.build / "bench/group_start")
+    alone = trainings.need(options.build / "bench/first_step")
     python, workers = options.python, options.workers
     one_by_one = ["--log-every", "1", "--threads", "1"]
     training = one_by_one + ["--data-dir", options.data_dir]
@@ -147,9 +148,11 @@ def rows_of(options):
         Row(f"group of {workers} ready, started by hand", lambda: group_by_hand(worker, workers),
             "group, Gloo"),
         Row("examples/linear_regression, first step",
-            lambda: until_line([linear, *one_by_one], "step = 1"), "import torch", "0.5 x, memory 0.75 x"),
+            lambda: until_line([linear, *one_by_one], "step = 1"), "import torch", "0.45 x, memory 0.75 x"),
         Row("examples/mnist, first step", lambda: until_line([mnist, *training], "step = 1"), "import torch",
-            "0.5 x, memory 0.75 x"),
+            "0.45 x, memory 0.75 x"),
+        Row("LibTorch alone, first tensor", lambda: until_line([alone, "tensor"], "tensor:"), "import torch"),
+        Row("LibTorch alone, first step of that network", lambda: until_line([alone, "step"], "step:"), "import torch"),
     ]
     if not has_torch(python):
         print(f"left out, {python} has no torch.distributed: the rows of Python", file=sys.stderr)

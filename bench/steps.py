@@ -24,11 +24,13 @@ class Model:
     batch: int  # of a step, over both workers
     steps: int  # that are looked at in a round
     flags: tuple
+    sharded: bool = False  # whether its optimiser is divided, too, wherever there are several replicas
 
 
 MODELS = {
     "cnn": Model("MNIST CNN of the article, global batch 64", 64, 40, ("--model", "cnn")),
-    "adam": Model("MLP of 25 million parameters, Adam, 16 examples for each worker", 32, 8, ("--model", "mlp", "--adam")),
+    "adam": Model("MLP of 25 million parameters, Adam, 16 examples for each worker", 32, 8, ("--model", "mlp", "--adam"),
+                  sharded=True),
     "resnet": Model("ResNet-18, 32 examples for each worker", 64, 4, ("--model", "resnet")),
     "transformer": Model("Transformer of six layers, 8 sequences of 128 tokens for each worker", 16, 6,
                          ("--model", "transformer")),
@@ -50,11 +52,13 @@ ROWS = (
     Row("2 workers, TCP", ("--transport=tcp",), workers=2, parts=("copy", "sum")),
     Row("2 replicas, mirrored", ("--strategy=mirrored", "--replicas=2"), parts=("copy", "wait", "sum")),
 )
+SHARDED = tuple(dataclasses.replace(row, label=f"{row.label}, --shard-optimizer", flags=(*row.flags, "--shard-optimizer"))
+                for row in ROWS[1:])
 PARTS = ("input", "forward", "backward", "copy", "wait", "sum", "optimiser", "rest")
 EVERY_ROW = ("input", "forward", "backward", "optimiser")
 # Of the intervals' own time, without what lies in them. Others, such as LibTorch's operators, are of the part around them.
 PART_OF = {"wait for batch": "input", "gather batch": "input", "train_step": "forward", "backward": "backward",
-           "copy gradient": "copy", "wait for replicas": "wait", "reduce gradients": "sum", "sum over workers": "sum",
+           "copy gradient": "copy", "wait for replicas": "wait", "reduce gradients": "sum", "sum over workers": "sum", "gather over workers": "sum",
            "optimizer step": "optimiser", "apply_gradients": "rest", "boundary": "rest"}
 COLLECTIVES = ("all_reduce", "all_reduce, compressed", "reduce_scatter", "broadcast", "all_gather", "gather", "meet for all_reduce", "barrier")
 # Threads whose time is that of the step, and the one whose sums go on beside it.
@@ -187,16 +191,17 @@ def measure(row, model, steps, options):
 def report(model, options):
     steps = 2 if options.smoke else model.steps
     rounds = 1 if options.smoke else options.rounds
-    results, stolen = trainings.interleaved(ROWS, rounds, lambda row: measure(row, model, steps, options))
+    rows = ROWS + SHARDED if model.sharded else ROWS
+    results, stolen = trainings.interleaved(rows, rounds, lambda row: measure(row, model, steps, options))
     columns = ("unrecorded", "step", *PARTS, "beside")
     print(f"\n### {model.title}\n")
     trainings.print_table(
         ["ms of a step", "not recorded", "recorded", *PARTS, "beside"],
         [[row.label, *(ensemble.number_text(statistics.median(parts[column] for parts in found)) for column in columns)]
-         for row, found in zip(ROWS, results)])
+         for row, found in zip(rows, results)])
     print(f"\n{ensemble.stolen_line([stolen])}", flush=True)
     return {"title": model.title, "global_batch": model.batch, "steps_of_a_round": steps, "stolen_percent": stolen,
-            "rows": [{"what": row.label, "milliseconds": found} for row, found in zip(ROWS, results)]}
+            "rows": [{"what": row.label, "milliseconds": found} for row, found in zip(rows, results)]}
 
 
 def main():

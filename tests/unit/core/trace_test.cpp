@@ -1,6 +1,8 @@
 // Traces: what is recorded, by which thread, and that nothing is without start_trace().
 #include "core/trace.h"
 
+#include <malloc.h>
+
 #include <memory>
 #include <thread>
 
@@ -55,6 +57,16 @@ TEST_SUITE("core") {
     CHECK(trace.threads.at(outer.thread) == "main thread");
     CHECK(inner.start >= outer.start);
     CHECK(inner.start + inner.duration <= outer.start + outer.duration);
+  }
+
+  TEST_CASE("trace: an interval whose name is known takes nothing from the heap") {
+    start_trace();
+    const auto record = [] { const Traced traced("a name that is too long for a small string"); };
+    record();
+    const std::size_t before = mallinfo2().uordblks;
+    for (int i = 0; i < 10'000; ++i) record();
+    CHECK(mallinfo2().uordblks == before);
+    CHECK(stop_trace().intervals.size() == 10'001);
   }
 
   TEST_CASE("trace: what exceeds the limit is counted") {
