@@ -167,6 +167,8 @@ def comparisons(seconds):
     for name in ("tcp", "automatic", "mirrored"):
         for other in ("ddp", "ddp_malloc", "gloo"):
             faster(name, other, f"{SHORT[name]} / {SHORT.get(other)}")
+    for name, other in (("automatic", "in_step"), ("tcp", "automatic"), ("mirrored", "automatic")):
+        faster(name, other, f"{SHORT[name]} / {SHORT[other]}")
     for name in ("pair", "in_step", "tcp", "automatic", "mirrored", "gloo", "ddp", "ddp_malloc"):
         if name in seconds and "alone" in seconds:
             percent = [100 * ratio for ratio in ensemble.ratios(seconds["alone"], seconds[name])]
