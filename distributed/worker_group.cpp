@@ -195,12 +195,9 @@ void WorkerGroup::meet(Operation operation, DType dtype, std::uint64_t total_byt
   dissemination_barrier(call);
 }
 
-void WorkerGroup::barrier(const Deadline& deadline) {
+void WorkerGroup::barrier(const Deadline& deadline, std::uint64_t announced) {
+  if (announced > 0) return meet(Operation::all_reduce, DType::bytes, announced, deadline);
   meet(Operation::barrier, DType::none, 0, deadline);
-}
-
-void WorkerGroup::announce(std::uint64_t total_bytes, const Deadline& deadline) {
-  meet(Operation::all_reduce, DType::bytes, total_bytes, deadline);
 }
 
 void WorkerGroup::check(const std::string& where) const { state_.raise_if_failed(where); }

@@ -124,12 +124,11 @@ class WorkerGroup {
   /// Throws: as all_reduce.
   [[nodiscard]] std::vector<std::vector<std::byte>> gather(Span<const std::byte> mine);
 
-  /// Returns when every rank has called it.
-  void barrier(const Deadline& deadline);
-
-  /// Meets the others before another library sums `total_bytes` over the workers. Who is late, lost
-  /// or in another collective is named here, as by all_reduce; no values move.  Collective: yes.
-  void announce(std::uint64_t total_bytes, const Deadline& deadline);
+  /// Returns when every rank has called it. `announced`: bytes that another library is to sum over
+  /// the workers next; who is late, lost or in another collective is then named as by all_reduce of
+  /// so many. No values move.  Collective: yes.  Blocks: at most `deadline`.  Throws: as
+  /// all_reduce.
+  void barrier(const Deadline& deadline, std::uint64_t announced = 0);
   /// For waits that this object does not make: throws the failure that the group has learnt of, if
   /// any. `where` is a sentence about what this worker was doing.
   /// Thread: any.  Blocks: no.  Throws: PeerLost, PeerFailed, TimeoutError, DesyncError.

@@ -66,8 +66,7 @@ double sum_of_squares(const at::Tensor& values) {
   return values.to(torch::kFloat64).square().sum().item<double>();
 }
 
-}  // namespace
-
+/// By parameter, [number of parameters], float64, on the CPU.
 at::Tensor sums_of_squares(const std::vector<NamedTensor>& parameters) {
   const torch::NoGradGuard no_grad;
   at::Tensor sums = torch::zeros({static_cast<std::int64_t>(parameters.size())}, torch::kFloat64);
@@ -81,14 +80,15 @@ at::Tensor sums_of_squares(const std::vector<NamedTensor>& parameters) {
   return sums;
 }
 
-double norm_by(const at::Tensor& sums_of_squares) {
-  const double* const sums = sums_of_squares.data_ptr<double>();
-  const double norm = std::sqrt(std::accumulate(sums, sums + sums_of_squares.numel(), 0.0));
+double norm_by(const at::Tensor& squares) {
+  const double* const sums = squares.data_ptr<double>();
+  const double norm = std::sqrt(std::accumulate(sums, sums + squares.numel(), 0.0));
   if (std::isfinite(norm)) return norm;
-  throw NonFiniteError(
-      text("the global norm of ", sums_of_squares.numel(), " gradients is ", norm, "."),
-      "lower --learning-rate, or look for a division by zero in the loss.");
+  throw NonFiniteError(text("the global norm of ", squares.numel(), " gradients is ", norm, "."),
+                       "lower --learning-rate, or look for a division by zero in the loss.");
 }
+
+}  // namespace
 
 double gradient_norm(const std::vector<NamedTensor>& parameters) {
   return norm_by(sums_of_squares(parameters));
@@ -106,6 +106,15 @@ void scale_gradients(const std::vector<NamedTensor>& parameters, double factor) 
       gradient.mul_(factor);
     }
   }
+}
+
+double clip_gradients(const std::vector<NamedTensor>& parameters, double limit,
+                      ParameterUpdate& update) {
+  const at::Tensor squares = sums_of_squares(parameters);
+  if (!update.has_all_gradients()) update.sum(squares, "the norm of the gradients");
+  const double norm = norm_by(squares);
+  if (norm > limit) scale_gradients(parameters, limit / norm);
+  return norm;
 }
 
 }  // namespace troupe::detail

@@ -14,13 +14,13 @@ namespace troupe::detail {
 /// Throws: NonFiniteError if the norm is not finite.
 [[nodiscard]] double gradient_norm(const std::vector<NamedTensor>& parameters);
 
-/// The same in two halves, between which replicas that have the gradients of different parameters
-/// add their sums up: each parameter's sum of squares [number of parameters], float64, on the CPU;
-/// and the norm by all of them.
-[[nodiscard]] at::Tensor sums_of_squares(const std::vector<NamedTensor>& parameters);
-[[nodiscard]] double norm_by(const at::Tensor& sums_of_squares);
-
 /// Multiplies every gradient by `factor`, in place; a sparse one is coalesced.
 void scale_gradients(const std::vector<NamedTensor>& parameters, double factor);
+
+/// Scales the gradients, as `update` has reduced them, to a norm of at most `limit`; returns the
+/// norm that they had, which is that of all replicas' gradients where each has some. Collective:
+/// where each has some.  Throws: as gradient_norm().
+[[nodiscard]] double clip_gradients(const std::vector<NamedTensor>& parameters, double limit,
+                                    ParameterUpdate& update);
 
 }  // namespace troupe::detail

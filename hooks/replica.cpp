@@ -56,6 +56,33 @@ void check_buffer_names(const std::vector<NamedTensor>& parameters,
   }
 }
 
+struct Backward {
+  bool padding = false;  // its gradients do not count
+  bool runs = true;
+};
+
+/// Adds the gradients of `loss` to those of the earlier parts and leaves the sum in .grad.
+void accumulate(const at::Tensor& loss, const std::vector<NamedTensor>& parameters,
+                std::vector<at::Tensor> earlier, const Backward& backward) {
+  earlier.resize(parameters.size());
+  std::vector<at::Tensor> inputs;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const at::Tensor& parameter = parameters[i].second;
+    // Undefined in the first part, so that backward moves its result in.
+    parameter.mutable_grad() = backward.padding ? at::Tensor() : std::move(earlier[i]);
+    inputs.push_back(parameter);
+  }
+  if (backward.runs) {
+    const Traced traced("backward");
+    torch::autograd::backward({loss}, {}, /*retain_graph=*/c10::nullopt, /*create_graph=*/false,
+                              inputs);
+  }
+  if (!backward.padding) return;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    parameters[i].second.mutable_grad() = std::move(earlier[i]);
+  }
+}
+
 }  // namespace
 
 void ParameterUpdate::step(const std::string& /*name*/, torch::optim::Optimizer& optimizer,
@@ -180,7 +207,9 @@ void Replica::apply_gradients(const at::Tensor& loss, const std::string& optimiz
   checks_->before_update(loss, update.first, update.second);
   const bool last = context_.part + 1 == context_.parts;
   if (last) update_.begin_backward(parameters, {!context_.padding, layer_sums_ > 0});
-  accumulate(loss, parameters, std::move(accumulated_[update]));
+  // Layers that add up over replicas do so in backward too, and wait for padding batches there.
+  const Backward backward{context_.padding, !context_.padding || layer_sums_ > 0};
+  accumulate(loss, parameters, std::move(accumulated_[update]), backward);
   if (!last) {
     auto& kept = accumulated_[update];
     kept.clear();
@@ -206,39 +235,11 @@ void Replica::apply_gradients(const at::Tensor& loss, const std::string& optimiz
 void Replica::finish_update(const std::string& optimizer, double factor) {
   const auto& parameters = detail::find_named(owned_, optimizer, "optimizer", "create_model");
   if (factor != 1) detail::scale_gradients(parameters, factor);
-  if (options_.clip_norm > 0) clip(optimizer, parameters);
+  if (options_.clip_norm > 0) {
+    norms_[optimizer] = detail::clip_gradients(parameters, options_.clip_norm, update_);
+  }
   const Traced stepping("optimizer step");
   update_.step(optimizer, this->optimizer(optimizer), parameters);
-}
-
-void Replica::accumulate(const at::Tensor& loss, const std::vector<NamedTensor>& parameters,
-                         std::vector<at::Tensor> earlier) const {
-  earlier.resize(parameters.size());
-  std::vector<at::Tensor> inputs;
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const at::Tensor& parameter = parameters[i].second;
-    // Undefined in the first part, so that backward moves its result in.
-    parameter.mutable_grad() = context_.padding ? at::Tensor() : std::move(earlier[i]);
-    inputs.push_back(parameter);
-  }
-  // Layers that add up over replicas do so in backward too, and wait for padding batches there.
-  if (!context_.padding || layer_sums_ > 0) {
-    const Traced traced("backward");
-    torch::autograd::backward({loss}, {}, /*retain_graph=*/c10::nullopt, /*create_graph=*/false,
-                              inputs);
-  }
-  if (!context_.padding) return;
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    parameters[i].second.mutable_grad() = std::move(earlier[i]);
-  }
-}
-
-void Replica::clip(const std::string& optimizer, const std::vector<NamedTensor>& parameters) {
-  const at::Tensor squares = detail::sums_of_squares(parameters);
-  if (!update_.has_all_gradients()) update_.sum(squares, "the norm of the gradients");
-  const double norm = detail::norm_by(squares);
-  norms_[optimizer] = norm;
-  if (norm > options_.clip_norm) detail::scale_gradients(parameters, options_.clip_norm / norm);
 }
 
 bool Replica::has_all_gradients(const std::string& optimizer) const {

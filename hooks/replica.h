@@ -148,10 +148,6 @@ class Replica {
   /// What follows the sum of gradients: multiplies them by `factor`, clips them, and takes the
   /// optimiser's step.
   void finish_update(const std::string& optimizer, double factor);
-  /// Adds the gradients of `loss` to those of the earlier parts and leaves the sum in .grad.
-  void accumulate(const at::Tensor& loss, const std::vector<NamedTensor>& parameters,
-                  std::vector<at::Tensor> earlier) const;
-  void clip(const std::string& optimizer, const std::vector<NamedTensor>& parameters);
   [[nodiscard]] torch::nn::Module& module(const std::string& name);
   [[noreturn]] void refuse_type(const std::string& model, const std::type_info& wanted);
 

@@ -29,7 +29,7 @@ EngineWait::EngineWait(WorkerGroup& group, const char* engine, const std::string
     : group_(group),
       doing_(text("all_reduce by ", engine, " of ", what)),
       deadline_(Deadline::in(group.options().collective_timeout)) {
-  group_.announce(total_bytes, deadline_);
+  group_.barrier(deadline_, total_bytes);
 }
 
 void EngineWait::until(const std::function<bool()>& done, Pause pause) const {

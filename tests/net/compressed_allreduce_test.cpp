@@ -214,7 +214,7 @@ TEST_SUITE("net") {
 
   TEST_CASE("announce: who is in another collective is named") {
     const auto errors = troupe::testing::try_group(2, [](WorkerGroup& group) {
-      if (group.rank() == 0) group.announce(400, soon());
+      if (group.rank() == 0) group.barrier(soon(), 400);
       group.barrier(soon());
     });
     const std::string message = troupe::testing::message_of(errors[0]);

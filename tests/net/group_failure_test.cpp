@@ -103,7 +103,7 @@ TEST_SUITE("net") {
     // What another library sums is met for first.
     const auto errors = try_group(2, [](WorkerGroup& group) {
       const troupe::CollectiveLabel label(group.rank() == 0 ? "a" : "b");
-      group.announce(40, soon());
+      group.barrier(soon(), 40);
     });
     for (const auto& error : errors) CHECK(is<DesyncError>(error));
   }

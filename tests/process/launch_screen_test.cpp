@@ -77,11 +77,11 @@ TEST_SUITE("process") {
     const TempDir folder;
     const std::string traps = (folder / "traps").string();
     // The other one takes its time to stop; it must be able to before it is told.
-    TerminalRun run(run_command({"--workers", "2", "--grace", "1"},
-                                "if [ $TROUPE_RANK = 1 ]; then " + waits_for(traps) +
-                                    "kill -9 $$; fi; trap '' TERM; touch " + traps +
-                                    "; exec sleep 30"),
-                    80);
+    TerminalRun run(
+        run_command({"--workers", "2", "--grace", "1"},
+                    "if [ $TROUPE_RANK = 1 ]; then " + waits_for(traps) +
+                        "kill -9 $$; fi; trap '' TERM; touch " + traps + "; exec sleep 30"),
+        80);
     bool seen = false;
     run.screen.on_frame = [&](const Frame& frame) { seen = seen || holds(frame, "worker/1 lost"); };
     CHECK(run.finish() == 128 + SIGKILL);

@@ -222,7 +222,7 @@ class Worker {
         group.barrier(deadline());
         return 0;
       case Deed::Kind::announce:
-        group.announce(deed.count, deadline());
+        group.barrier(deadline(), deed.count);
         return 0;
     }
     return 0;
