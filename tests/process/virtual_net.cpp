@@ -1,11 +1,14 @@
 // A small training with everything that could depend on the number of workers: dropout, batch norm
 // with a counter, Adam, and a last batch of 3 examples. Its flags are those of any program.
-// TEST_DEADLY_EXAMPLE=17 has whoever trains on that example killed.
+// TEST_DEADLY_EXAMPLE=17 has whoever trains on that example killed. TEST_STEP_MS=8 has every step
+// wait that long, so that what a test does meanwhile finds training under way on a fast machine.
 #include <torch/torch.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <memory>
+#include <thread>
 
 #include "data/split_mix.h"
 #include "troupe.h"
@@ -84,6 +87,11 @@ class NetHooks final : public troupe::Hooks {
   double rate_;
 };
 
+std::chrono::milliseconds step_pause() {
+  const char* milliseconds = std::getenv("TEST_STEP_MS");
+  return std::chrono::milliseconds(milliseconds == nullptr ? 0 : std::atoi(milliseconds));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -100,6 +108,7 @@ int main(int argc, char** argv) {
       for (const auto& batch : epoch) {
         drawn += torch::rand({1}).item<double>();
         run.train_step(batch);
+        std::this_thread::sleep_for(step_pause());
         drawn += torch::rand({1}).item<double>();
       }
       run.validate();
