@@ -70,7 +70,7 @@ bool prepare_heap(int threads) {
   // is used up. The top is a GiB here, and a small model never asks: the remainders took all of it.
   if (!environment_has({{nullptr, "glibc.malloc.mxfast"}})) mallopt(M_MXFAST, 0);
   if (threads > 1 && !environment_has({{"MALLOC_ARENA_MAX", "glibc.malloc.arena_max"}})) {
-    mallopt(M_ARENA_MAX, 1);
+    mallopt(M_ARENA_MAX, 1);  // TODO(T-021): slow where replicas take over each other's buffers
   }
   if (!environment_has({{nullptr, "glibc.malloc.hugetlb"}})) ask_for_huge_pages();
   return true;
