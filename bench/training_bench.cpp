@@ -97,7 +97,7 @@ void run(int argc, const char* const* argv) {
                      {"--model cnn --batch-size 64"},
                      ProgramInfo::Modes::train_only});
   const ModelHooks hooks(model, options, adam);
-  prepare_heap(options.strategy.local_replicas());  // as parse_options() does
+  prepare_heap(1);  // as parse_options() does
   const auto strategy = pace > 0 ? make_multi_worker(options.strategy, paced(pace * 1e9))
                                  : make_strategy(options.strategy);
   TrainState state = strategy->create_state(hooks, options.train.seed);

@@ -264,9 +264,7 @@ Options parse_options(int argc, const char* const* argv, std::vector<Flag> extra
   configure_log(outcome.options->log_level, one_of_many ? cluster.task() : "");
   for (const ParseNote& note : outcome.notes) log(note.level, note.text);
   outcome.options->strategy.group.secret = take_secret(outcome.secret, cluster);
-  const int alike =
-      std::max(outcome.options->strategy.local_replicas(), outcome.options->train.loader.threads);
-  if (outcome.options->tune_malloc && prepare_heap(alike)) {
+  if (outcome.options->tune_malloc && prepare_heap(outcome.options->train.loader.threads)) {
     log_debug(
         "malloc keeps the memory of a step for the next one; --no-tune-malloc leaves it alone");
   }

@@ -49,9 +49,11 @@ void ask_for_huge_pages() {
 }
 #endif
 
+bool is_prepared = false;
+
 }  // namespace
 
-bool prepare_heap(int threads) {
+bool prepare_heap(int loader_threads) {
 #ifdef __GLIBC__
   if (environment_has({{"MALLOC_MMAP_THRESHOLD_", "glibc.malloc.mmap_threshold"},
                        {"MALLOC_MMAP_MAX_", "glibc.malloc.mmap_max"},
@@ -69,16 +71,19 @@ bool prepare_heap(int threads) {
   // fast bin keeps apart from its free neighbours until malloc is asked for 1 KiB or the heap's top
   // is used up. The top is a GiB here, and a small model never asks: the remainders took all of it.
   if (!environment_has({{nullptr, "glibc.malloc.mxfast"}})) mallopt(M_MXFAST, 0);
-  if (threads > 1 && !environment_has({{"MALLOC_ARENA_MAX", "glibc.malloc.arena_max"}})) {
-    mallopt(M_ARENA_MAX, 1);  // TODO(T-021): slow where replicas take over each other's buffers
+  if (loader_threads > 1 && !environment_has({{"MALLOC_ARENA_MAX", "glibc.malloc.arena_max"}})) {
+    mallopt(M_ARENA_MAX, 1);
   }
   if (!environment_has({{nullptr, "glibc.malloc.hugetlb"}})) ask_for_huge_pages();
+  is_prepared = true;
   return true;
 #else
-  (void)threads;
+  (void)loader_threads;
   return false;
 #endif
 }
+
+bool heap_is_prepared() { return is_prepared; }
 
 void return_freed_memory() {
 #ifdef __GLIBC__

@@ -30,6 +30,7 @@
 #include "hooks/todo.h"
 #include "strategies/device.h"
 #include "strategies/gradients/optimizer_shards.h"
+#include "strategies/replicas/replica_memory.h"
 
 namespace troupe::detail {
 namespace {
@@ -147,9 +148,11 @@ ReplicaThreads::Options threads_of(const StrategyOptions& options) {
   if (here <= inspect_cores().usable) threads.spin = options.group.arrival_spin;
   // OpenMP keeps a pool and a number per thread. With LibTorch 1.13 a new thread takes over the
   // process's number at its first operation; not every build promises that.
-  threads.start_thread = [count = at::get_num_threads()] {
+  prepare_replica_memory(threads.replicas - 1);
+  threads.start_thread = [count = at::get_num_threads()](int replica) {
     name_this_thread("replica thread");
     at::set_num_threads(count);
+    use_replica_memory(replica - 1);
   };
   return threads;
 }

@@ -45,7 +45,7 @@ void ReplicaThreads::stop() {
 }
 
 void ReplicaThreads::loop(int replica) {
-  if (options_.start_thread) options_.start_thread();
+  if (options_.start_thread) options_.start_thread(replica);
   for (std::uint64_t done = 0;;) {
     std::unique_lock<std::mutex> lock(mutex_);
     const auto called = [&] { return stopped_ || run_ != done; };

@@ -26,8 +26,8 @@ class ReplicaThreads {
     int replicas = 1;
     int first = 0;  // replica 0's number among those of all workers, for messages
     std::chrono::milliseconds timeout{300'000};  // of one meeting
-    std::chrono::microseconds spin{0};   // GroupOptions::arrival_spin; 0 where cores are shared
-    std::function<void()> start_thread;  // called first on each thread; must not throw
+    std::chrono::microseconds spin{0};  // GroupOptions::arrival_spin; 0 where cores are shared
+    std::function<void(int replica)> start_thread;  // called first on each; must not throw
   };
 
   /// Throws: EnvironmentError when the system gives no more threads.

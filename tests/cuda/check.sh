@@ -35,8 +35,8 @@ if ! has_headers "$root"; then
   exit 77
 fi
 
-# Every source that names a GPU or belongs to the NCCL engine; definitions as strategies/CMakeLists.txt has them.
-mapfile -t files < <(cd "$source" && grep -rlE --include='*.cpp' 'cuda|CUDA|NCCL|engines/group_store.h' strategies hooks data train servers estimator)
+# Every source that names a GPU, belongs to the NCCL engine or is an allocator, whose interface differs between LibTorchs; definitions as strategies/CMakeLists.txt has them.
+mapfile -t files < <(cd "$source" && grep -rlE --include='*.cpp' 'cuda|CUDA|NCCL|engines/group_store.h|c10::Allocator' strategies hooks data train servers estimator)
 [[ " ${files[*]} " == *" strategies/engines/nccl.cpp "* ]] || { echo "strategies/engines/nccl.cpp is not among what names a GPU"; exit 1; }
 definitions=(-DUSE_C10D_NCCL -DTROUPE_NCCL_MAKER=make_nccl_engine '-DTROUPE_NCCL_LACKS=""')
 for engine in GLOO MPI; do definitions+=("-DTROUPE_${engine}_MAKER=nullptr" "-DTROUPE_${engine}_LACKS=\"-\""); done

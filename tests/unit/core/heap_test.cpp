@@ -154,7 +154,7 @@ TEST_SUITE("core") {
 
   // A heap that an earlier test's thread has left would serve the next one. ctest runs every case
   // in a process of its own.
-  TEST_CASE("heap: threads that compute side by side share it") {
+  TEST_CASE("heap: loader threads share it") {
     if (heaps() > 1) {
       MESSAGE("not the first case of this process");
       return;

@@ -79,7 +79,7 @@ TEST_SUITE("strategies") {
   TEST_CASE("replica_threads: each thread is prepared once, before its first work") {
     auto options = replicas(3);
     std::atomic<int> prepared{0};
-    options.start_thread = [&] { ++prepared; };
+    options.start_thread = [&](int) { ++prepared; };
     ReplicaThreads threads(options);
     threads.run([](int) {});
     threads.run([](int) {});
