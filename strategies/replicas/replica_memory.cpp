@@ -91,6 +91,7 @@ void free_block(void* block) {
 /// copy_data() is asked for from 2.1 on), hence no `override`.
 class ReplicaAllocator final : public c10::Allocator {
  public:
+  // NOLINTBEGIN(modernize-use-override)
   c10::DataPtr allocate(std::size_t bytes) { return make(bytes); }
   c10::DataPtr allocate(std::size_t bytes) const { return make(bytes); }
   // Blocks that were made before this allocator was there come here, too.
@@ -98,6 +99,7 @@ class ReplicaAllocator final : public c10::Allocator {
   void copy_data(void* to, const void* from, std::size_t bytes) const {
     std::memcpy(to, from, bytes);
   }
+  // NOLINTEND(modernize-use-override)
 
  private:
   static c10::DataPtr make(std::size_t bytes) {
@@ -123,7 +125,8 @@ void prepare_replica_memory(int threads) {
   auto made = std::make_unique<PartsOfReplicas>(threads);
   if (made->empty()) return;
   parts_of_replicas = made.release();
-  c10::SetCPUAllocator(new ReplicaAllocator);
+  static ReplicaAllocator allocator;
+  c10::SetCPUAllocator(&allocator);
 }
 
 void use_replica_memory(int index) {
