@@ -6,7 +6,8 @@
 // Heaps that glibc makes for threads have no huge pages and hand blocks above 64 MiB back.
 //
 // Each part is a range of addresses as long as the machine's memory, of which the kernel gives
-// pages as they are touched; Boost.Interprocess's best fit over red-black trees divides it up.
+// pages as they are touched, and that no core dump holds; Boost.Interprocess's best fit over
+// red-black trees divides it up.
 #pragma once
 
 namespace troupe::detail {
