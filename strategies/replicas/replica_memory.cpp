@@ -35,7 +35,7 @@ class PartsOfReplicas {
                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (range == MAP_FAILED) return;
     (void)::madvise(range, all,
-                    MADV_DONTDUMP);  // a core dump would look at every page there is not
+                    MADV_DONTDUMP);  // else a core dump looks at pages that are not there
     auto* const begin = static_cast<std::byte*>(range);
     begin_ = begin + (kHugePage - reinterpret_cast<std::uintptr_t>(begin) % kHugePage);
     count_ = count;

@@ -2,8 +2,9 @@
 //
 // Replicas that take blocks from one heap take over each other's: in a step, each then writes to
 // what the other core holds. Measured on two cores, that doubles the time of a small network's step
-// in some runs and not in others, and costs a transformer a tenth of every run (docs/running.md).
-// Heaps that glibc makes for threads have no huge pages and hand blocks above 64 MiB back.
+// in some runs and not in others, and costs a transformer a tenth of every run
+// (docs/performance.md). Heaps that glibc makes for threads have no huge pages and hand blocks
+// above 64 MiB back.
 //
 // Each part is a range of addresses as long as the machine's memory, of which the kernel gives
 // pages as they are touched, and that no core dump holds; Boost.Interprocess's best fit over
