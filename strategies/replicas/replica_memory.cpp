@@ -34,8 +34,7 @@ class PartsOfReplicas {
     void* const range = ::mmap(nullptr, all, PROT_READ | PROT_WRITE,
                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (range == MAP_FAILED) return;
-    (void)::madvise(range, all,
-                    MADV_DONTDUMP);  // else a core dump looks at pages that are not there
+    (void)::madvise(range, all, MADV_DONTDUMP);  // a dump would look at every page
     auto* const begin = static_cast<std::byte*>(range);
     begin_ = begin + (kHugePage - reinterpret_cast<std::uintptr_t>(begin) % kHugePage);
     count_ = count;
