@@ -7,6 +7,8 @@
 #include "tests/support/run_ranks.h"
 #include "tests/support/test_prelude.h"
 
+namespace bind_test {
+
 namespace {
 
 using namespace troupe;           // NOLINT: a test
@@ -116,3 +118,5 @@ TEST_SUITE("net") {
     }
   }
 }
+
+}  // namespace bind_test

@@ -27,6 +27,8 @@
 #include "tests/support/run_ranks.h"
 #include "tests/support/test_prelude.h"
 
+namespace closed_group_test {
+
 namespace {
 
 using namespace troupe;           // NOLINT: a test
@@ -382,3 +384,5 @@ TEST_SUITE("net") {
     }
   }
 }
+
+}  // namespace closed_group_test

@@ -11,6 +11,8 @@
 #include "tests/support/serial_sum.h"
 #include "tests/support/test_prelude.h"
 
+namespace collectives_test {
+
 namespace {
 
 using troupe::Deadline;
@@ -214,3 +216,5 @@ TEST_SUITE("net") {
     }
   }
 }
+
+}  // namespace collectives_test

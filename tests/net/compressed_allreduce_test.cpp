@@ -9,6 +9,8 @@
 #include "tests/support/run_ranks.h"
 #include "tests/support/test_prelude.h"
 
+namespace compressed_allreduce_test {
+
 namespace {
 
 using troupe::Deadline;
@@ -236,3 +238,5 @@ TEST_SUITE("net") {
     CHECK(message.find("worker/0 was waiting.") != std::string::npos);
   }
 }
+
+}  // namespace compressed_allreduce_test

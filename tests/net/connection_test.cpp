@@ -14,6 +14,8 @@
 #include "tests/support/run_ranks.h"
 #include "tests/support/test_prelude.h"
 
+namespace connection_test {
+
 namespace {
 
 using namespace troupe;           // NOLINT: a test
@@ -225,3 +227,5 @@ TEST_SUITE("net") {
     CHECK(meant.closed == "connection closed");
   }
 }
+
+}  // namespace connection_test

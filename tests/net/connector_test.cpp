@@ -14,6 +14,8 @@
 #include "tests/support/run_ranks.h"
 #include "tests/support/test_prelude.h"
 
+namespace connector_test {
+
 namespace {
 
 using namespace troupe;           // NOLINT: a test
@@ -69,3 +71,5 @@ TEST_SUITE("net") {
     }).get();
   }
 }
+
+}  // namespace connector_test

@@ -15,6 +15,8 @@
 #include "tests/support/run_ranks.h"
 #include "tests/support/test_prelude.h"
 
+namespace damage_test {
+
 namespace {
 
 using namespace troupe;           // NOLINT: a test
@@ -208,3 +210,5 @@ TEST_SUITE("net") {
     }
   }
 }
+
+}  // namespace damage_test

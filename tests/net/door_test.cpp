@@ -23,6 +23,8 @@
 #include "tests/support/run_ranks.h"
 #include "tests/support/test_prelude.h"
 
+namespace door_test {
+
 namespace {
 
 using namespace troupe;           // NOLINT: a test
@@ -359,3 +361,5 @@ TEST_SUITE("net") {
     }
   }
 }
+
+}  // namespace door_test

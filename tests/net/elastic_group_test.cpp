@@ -14,6 +14,8 @@
 #include "tests/support/elastic_hall.h"
 #include "tests/support/test_prelude.h"
 
+namespace elastic_group_test {
+
 namespace {
 
 using namespace troupe;           // NOLINT: a test
@@ -270,3 +272,5 @@ TEST_SUITE("net") {
     }
   }
 }
+
+}  // namespace elastic_group_test

@@ -11,6 +11,8 @@
 #include "tests/support/run_ranks.h"
 #include "tests/support/test_prelude.h"
 
+namespace group_failure_test {
+
 namespace {
 
 using namespace troupe;           // NOLINT: a test
@@ -240,3 +242,5 @@ TEST_SUITE("net") {
     }
   }
 }
+
+}  // namespace group_failure_test

@@ -12,6 +12,8 @@
 #include "tests/support/run_ranks.h"
 #include "tests/support/test_prelude.h"
 
+namespace join_crowd_test {
+
 namespace {
 
 using namespace troupe;           // NOLINT: a test
@@ -76,3 +78,5 @@ TEST_SUITE("net") {
     CHECK(message.find("worker/16 and 23 more did not join") != std::string::npos);
   }
 }
+
+}  // namespace join_crowd_test

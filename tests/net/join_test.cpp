@@ -15,6 +15,8 @@
 #include "tests/support/run_ranks.h"
 #include "tests/support/test_prelude.h"
 
+namespace join_test {
+
 namespace {
 
 using namespace troupe;           // NOLINT: a test
@@ -330,3 +332,5 @@ TEST_SUITE("net") {
     for (const auto& error : errors) CHECK(message_of(error) == "");
   }
 }
+
+}  // namespace join_test

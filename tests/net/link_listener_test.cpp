@@ -9,6 +9,8 @@
 #include "tests/support/run_ranks.h"
 #include "tests/support/test_prelude.h"
 
+namespace link_listener_test {
+
 namespace {
 
 using namespace troupe;           // NOLINT: a test
@@ -49,3 +51,5 @@ TEST_SUITE("net") {
     CHECK(hellos == 0);
   }
 }
+
+}  // namespace link_listener_test

@@ -20,6 +20,8 @@
 #include "tests/support/run_ranks.h"
 #include "tests/support/test_prelude.h"
 
+namespace link_maker_test {
+
 namespace {
 
 using namespace troupe;           // NOLINT: a test
@@ -303,3 +305,5 @@ TEST_SUITE("net") {
     }
   }
 }
+
+}  // namespace link_maker_test

@@ -16,6 +16,8 @@
 #include "tests/support/run_ranks.h"
 #include "tests/support/test_prelude.h"
 
+namespace own_name_test {
+
 namespace {
 
 using namespace troupe;           // NOLINT: a test
@@ -105,3 +107,5 @@ TEST_SUITE("net") {
     CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(10));
   }
 }
+
+}  // namespace own_name_test

@@ -9,6 +9,8 @@
 #include "tests/support/eventually.h"
 #include "tests/support/test_prelude.h"
 
+namespace round_line_test {
+
 namespace {
 
 using namespace std::chrono_literals;
@@ -159,3 +161,5 @@ TEST_SUITE("net") {
     CHECK_THROWS_AS(RoundLine(UniqueFd(both[1])), troupe::EnvironmentError);
   }
 }
+
+}  // namespace round_line_test

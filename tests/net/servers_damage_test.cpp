@@ -10,6 +10,8 @@
 #include "tests/support/redirected_connect.h"
 #include "tests/support/test_prelude.h"
 
+namespace servers_damage_test {
+
 namespace {
 
 using namespace troupe;           // NOLINT: a test
@@ -68,3 +70,5 @@ TEST_SUITE("net") {
     }
   }
 }
+
+}  // namespace servers_damage_test

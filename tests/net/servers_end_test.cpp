@@ -9,6 +9,8 @@
 #include "tests/support/caught.h"
 #include "tests/support/test_prelude.h"
 
+namespace servers_end_test {
+
 using namespace troupe;           // NOLINT: a test
 using namespace troupe::testing;  // NOLINT: a test
 
@@ -76,3 +78,5 @@ TEST_SUITE("net") {
     for (const auto& error : job.server_errors()) CHECK(message_of(error) == "");
   }
 }
+
+}  // namespace servers_end_test

@@ -20,6 +20,8 @@
 #include "tests/support/caught.h"
 #include "tests/support/test_prelude.h"
 
+namespace servers_failure_test {
+
 namespace {
 
 using namespace troupe;           // NOLINT: a test
@@ -431,3 +433,5 @@ TEST_SUITE("net") {
     }
   }
 }
+
+}  // namespace servers_failure_test

@@ -14,6 +14,8 @@
 #include "tests/support/free_port.h"
 #include "tests/support/test_prelude.h"
 
+namespace servers_join_test {
+
 namespace {
 
 using namespace troupe;           // NOLINT: a test
@@ -272,3 +274,5 @@ TEST_SUITE("net") {
                          doctest::Contains("ps/0 (from local) has no secret"), ConfigError);
   }
 }
+
+}  // namespace servers_join_test

@@ -9,6 +9,8 @@
 #include "tests/support/caught.h"
 #include "tests/support/test_prelude.h"
 
+namespace servers_test {
+
 namespace {
 
 using namespace troupe;           // NOLINT: a test
@@ -229,3 +231,5 @@ TEST_SUITE("net") {
     }
   }
 }
+
+}  // namespace servers_test

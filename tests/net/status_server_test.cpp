@@ -13,6 +13,8 @@
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 
+namespace status_server_test {
+
 using namespace std::chrono_literals;
 using troupe::StatusServer;
 using troupe::text;
@@ -333,3 +335,5 @@ TEST_SUITE("status") {
     CHECK(has(message({"no.such.host.invalid", 0}), "--status-address"));
   }
 }
+
+}  // namespace status_server_test

@@ -14,6 +14,8 @@
 #include "tests/support/run_ranks.h"
 #include "tests/support/test_prelude.h"
 
+namespace transport_test {
+
 namespace {
 
 using namespace troupe;           // NOLINT: a test
@@ -403,3 +405,5 @@ TEST_SUITE("net") {
     for (const auto& error : lengths) CHECK(is<DesyncError>(error));
   }
 }
+
+}  // namespace transport_test

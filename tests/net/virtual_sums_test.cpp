@@ -13,6 +13,8 @@
 #include "tests/support/serial_sum.h"
 #include "tests/support/test_prelude.h"
 
+namespace virtual_sums_test {
+
 namespace {
 
 using namespace troupe;           // NOLINT: a test
@@ -97,3 +99,5 @@ TEST_SUITE("net") {
     }
   }
 }
+
+}  // namespace virtual_sums_test

@@ -17,6 +17,8 @@
 #include "tests/support/run_ranks.h"
 #include "tests/support/test_prelude.h"
 
+namespace waiting_test {
+
 namespace {
 
 using namespace troupe;           // NOLINT: a test
@@ -81,3 +83,5 @@ TEST_SUITE("net") {
     }
   }
 }
+
+}  // namespace waiting_test

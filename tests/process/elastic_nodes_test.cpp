@@ -10,6 +10,8 @@
 #include "tests/support/training_runs.h"
 #include "tests/support/worker_process.h"
 
+namespace elastic_nodes_test {
+
 using nlohmann::json;
 using namespace troupe::testing;  // NOLINT: a test
 
@@ -124,3 +126,5 @@ TEST_SUITE("process") {
     CHECK(processes_with(nodes.secret).empty());
   }
 }
+
+}  // namespace elastic_nodes_test

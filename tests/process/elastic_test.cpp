@@ -11,6 +11,8 @@
 #include "tests/support/training_runs.h"
 #include "tests/support/worker_process.h"
 
+namespace elastic_test {
+
 using nlohmann::json;
 using namespace troupe::testing;  // NOLINT: a test
 
@@ -191,3 +193,5 @@ TEST_SUITE("process") {
     CHECK(has(result.err, "was given no --virtual-replicas"));
   }
 }
+
+}  // namespace elastic_test

@@ -12,6 +12,8 @@
 #include "tests/support/test_prelude.h"
 #include "tests/support/worker_process.h"
 
+namespace launch_elastic_nodes_test {
+
 namespace {
 
 using namespace troupe::testing;  // NOLINT: this file's subject
@@ -301,3 +303,5 @@ TEST_SUITE("process") {
     CHECK(second.wait().exit_code == 2);
   }
 }
+
+}  // namespace launch_elastic_nodes_test

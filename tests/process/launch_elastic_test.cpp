@@ -10,6 +10,8 @@
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 
+namespace launch_elastic_test {
+
 namespace {
 
 using namespace troupe::testing;  // NOLINT: this file's subject
@@ -264,3 +266,5 @@ TEST_SUITE("process") {
     CHECK_FALSE(has(result.err, "did not stop in time"));
   }
 }
+
+}  // namespace launch_elastic_test

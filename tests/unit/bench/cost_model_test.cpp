@@ -2,6 +2,8 @@
 
 #include "tests/support/test_prelude.h"
 
+namespace cost_model_test {
+
 using namespace troupe::bench;  // NOLINT: a test
 
 TEST_SUITE("bench") {
@@ -36,3 +38,5 @@ TEST_SUITE("bench") {
     CHECK(ratio < 17);
   }
 }
+
+}  // namespace cost_model_test

@@ -4,6 +4,8 @@
 
 #include "tests/support/test_prelude.h"
 
+namespace network_model_test {
+
 namespace {
 
 using namespace troupe::bench;         // NOLINT: a test
@@ -87,3 +89,5 @@ TEST_SUITE("bench") {
     CHECK(at[2] == doctest::Approx(12));
   }
 }
+
+}  // namespace network_model_test

@@ -6,6 +6,8 @@
 #include "bench/scale/cost_model.h"
 #include "tests/support/test_prelude.h"
 
+namespace schedules_test {
+
 namespace {
 
 using namespace troupe::bench;         // NOLINT: a test
@@ -69,3 +71,5 @@ TEST_SUITE("bench") {
     CHECK(simulate(direct_schedule(5, 0), NetworkShape{}, 1ms) == doctest::Approx(8e-3));
   }
 }
+
+}  // namespace schedules_test

@@ -6,6 +6,8 @@
 #include "tests/support/test_prelude.h"
 #include "tests/unit/cli/parsing.h"
 
+namespace allocator_test {
+
 using troupe::testing::parsed;
 
 namespace {
@@ -41,3 +43,5 @@ TEST_SUITE("cli") {
   }
 #endif
 }
+
+}  // namespace allocator_test

@@ -7,6 +7,8 @@
 #include "tests/support/test_prelude.h"
 #include "tests/unit/cli/parsing.h"
 
+namespace command_line_test {
+
 using troupe::testing::contains;
 using troupe::testing::parsed;
 using troupe::testing::refusal;
@@ -526,3 +528,5 @@ TEST_SUITE("cli") {
     CHECK(chief({"--master_addr=fd00::1", "--master_port=5"}).host == "fd00::1");
   }
 }
+
+}  // namespace command_line_test

@@ -9,6 +9,8 @@
 #include "tests/support/test_prelude.h"
 #include "tests/unit/cli/parsing.h"
 
+namespace configuration_test {
+
 using troupe::testing::contains;
 using troupe::testing::parsed;
 using troupe::testing::refusal;
@@ -198,3 +200,5 @@ TEST_SUITE("cli") {
     CHECK(contains(refusal({"--config", folder / "c.json"}), "has more than 1048576 bytes"));
   }
 }
+
+}  // namespace configuration_test

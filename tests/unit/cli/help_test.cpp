@@ -11,6 +11,8 @@
 #include "tests/support/test_prelude.h"
 #include "tests/unit/cli/parsing.h"
 
+namespace help_test {
+
 using troupe::testing::contains;
 
 namespace {
@@ -165,3 +167,5 @@ TEST_SUITE("cli") {
     CHECK(contains(printed({"--version"}), "BLAS "));
   }
 }
+
+}  // namespace help_test

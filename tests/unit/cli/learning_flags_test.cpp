@@ -6,6 +6,8 @@
 #include "tests/support/test_prelude.h"
 #include "tests/unit/cli/parsing.h"
 
+namespace learning_flags_test {
+
 using troupe::testing::contains;
 using troupe::testing::parsed;
 using troupe::testing::refusal;
@@ -69,3 +71,5 @@ TEST_SUITE("cli") {
     CHECK(contains(help, "--ema-decay"));
   }
 }
+
+}  // namespace learning_flags_test

@@ -8,6 +8,8 @@
 #include "tests/support/test_prelude.h"
 #include "tests/unit/cli/parsing.h"
 
+namespace role_test {
+
 using troupe::Cluster;
 using troupe::Environment;
 using troupe::Evaluator;
@@ -198,3 +200,5 @@ TEST_SUITE("cli") {
     CHECK(contains(refusal({"--steps", "5", "--max-steps", "9"}), "are both given"));
   }
 }
+
+}  // namespace role_test

@@ -17,6 +17,8 @@
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 
+namespace run_main_test {
+
 namespace {
 
 struct Ended {
@@ -124,3 +126,5 @@ TEST_SUITE("cli") {
     CHECK(full_file_ignored);
   }
 }
+
+}  // namespace run_main_test

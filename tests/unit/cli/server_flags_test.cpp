@@ -6,6 +6,8 @@
 #include "tests/support/test_prelude.h"
 #include "tests/unit/cli/parsing.h"
 
+namespace server_flags_test {
+
 using troupe::Environment;
 using troupe::ServerOptions;
 using troupe::testing::contains;
@@ -156,3 +158,5 @@ TEST_SUITE("cli") {
     }
   }
 }
+
+}  // namespace server_flags_test

@@ -3,6 +3,8 @@
 #include "cli/flags_table.h"
 #include "tests/support/test_prelude.h"
 
+namespace suggestion_test {
+
 TEST_SUITE("cli") {
   TEST_CASE("suggestion: distance counts insertions, deletions, replacements and swaps") {
     CHECK(troupe::detail::edit_distance("", "") == 0);
@@ -20,3 +22,5 @@ TEST_SUITE("cli") {
     CHECK(troupe::detail::nearest_name(std::string(100'000, 'e'), {"epochs"}).empty());
   }
 }
+
+}  // namespace suggestion_test

@@ -8,6 +8,8 @@
 #include "tests/support/test_prelude.h"
 #include "tests/unit/cli/parsing.h"
 
+namespace cluster_spec_test {
+
 using troupe::Cluster;
 using troupe::Environment;
 using troupe::testing::contains;
@@ -194,3 +196,5 @@ TEST_SUITE("cli") {
     CHECK(cluster({"--strategy", "multi-worker"}, {}).world_size() == 1);
   }
 }
+
+}  // namespace cluster_spec_test

@@ -16,6 +16,8 @@
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 
+namespace json_document_test {
+
 using troupe::parse_json_file;
 using troupe::testing::TempDir;
 
@@ -73,3 +75,5 @@ TEST_SUITE("cluster") {
     refused(dir.path(), " cannot be read");
   }
 }
+
+}  // namespace json_document_test

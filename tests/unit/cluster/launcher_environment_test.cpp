@@ -8,6 +8,8 @@
 #include "tests/support/test_prelude.h"
 #include "tests/unit/cli/parsing.h"
 
+namespace launcher_environment_test {
+
 using troupe::Cluster;
 using troupe::Environment;
 using troupe::testing::contains;
@@ -228,3 +230,5 @@ TEST_SUITE("cli") {
     }
   }
 }
+
+}  // namespace launcher_environment_test

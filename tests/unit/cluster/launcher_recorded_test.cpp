@@ -9,6 +9,8 @@
 #include "tests/support/test_prelude.h"
 #include "tests/unit/cli/parsing.h"
 
+namespace launcher_recorded_test {
+
 using troupe::Cluster;
 using troupe::Environment;
 using troupe::testing::contains;
@@ -94,3 +96,5 @@ TEST_SUITE("cli") {
     }
   }
 }
+
+}  // namespace launcher_recorded_test

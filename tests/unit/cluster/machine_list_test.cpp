@@ -6,6 +6,8 @@
 #include "tests/support/test_prelude.h"
 #include "tests/unit/cli/parsing.h"
 
+namespace machine_list_test {
+
 namespace {
 
 std::vector<std::string> expanded(const std::string& list) {
@@ -85,3 +87,5 @@ TEST_SUITE("cli") {
     CHECK_FALSE(tasks_on_machine("2", -1));
   }
 }
+
+}  // namespace machine_list_test

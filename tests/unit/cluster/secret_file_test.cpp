@@ -19,6 +19,8 @@
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 
+namespace secret_file_test {
+
 using troupe::testing::TempDir;
 
 namespace {
@@ -221,3 +223,5 @@ TEST_SUITE("cluster") {
     }
   }
 }
+
+}  // namespace secret_file_test

@@ -15,6 +15,8 @@
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 
+namespace secret_source_test {
+
 using troupe::Environment;
 using troupe::SecretSource;
 using troupe::testing::TempDir;
@@ -189,3 +191,5 @@ TEST_SUITE("cluster") {
       CHECK(bytes_of(*troupe::read_sealed(sealed.get())) == std::string(40, 'z'));
   }
 }
+
+}  // namespace secret_source_test

@@ -11,6 +11,8 @@
 #include "tests/support/test_prelude.h"
 #include "tests/unit/cli/parsing.h"
 
+namespace server_cluster_test {
+
 using troupe::Cluster;
 using troupe::Environment;
 using troupe::Options;
@@ -214,3 +216,5 @@ TEST_SUITE("cli") {
           "worker/1");
   }
 }
+
+}  // namespace server_cluster_test

@@ -7,6 +7,8 @@
 #include "tests/support/test_prelude.h"
 #include "tests/unit/cli/parsing.h"
 
+namespace tf_config_malformed_test {
+
 using troupe::testing::contains;
 
 namespace {
@@ -280,3 +282,5 @@ TEST_SUITE("cli") {
     CHECK(size(nested("unknown", 63)) == 1);
   }
 }
+
+}  // namespace tf_config_malformed_test

@@ -7,6 +7,8 @@
 #include "tests/support/test_prelude.h"
 #include "tests/unit/cli/parsing.h"
 
+namespace tf_config_test {
+
 using troupe::Cluster;
 using troupe::Evaluator;
 using troupe::parse_tf_config;
@@ -271,3 +273,5 @@ TEST_SUITE("cli") {
     }
   }
 }
+
+}  // namespace tf_config_test

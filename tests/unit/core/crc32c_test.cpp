@@ -5,6 +5,8 @@
 
 #include "tests/support/test_prelude.h"
 
+namespace crc32c_test {
+
 namespace {
 
 using namespace troupe;  // NOLINT: a test
@@ -105,3 +107,5 @@ TEST_SUITE("core") {
     CHECK(crc32c(Span<const std::byte>(bytes)) == whole);
   }
 }
+
+}  // namespace crc32c_test

@@ -1,6 +1,8 @@
 #include "core/clock.h"
 #include "tests/support/test_prelude.h"
 
+namespace deadline_test {
+
 using namespace std::chrono_literals;
 
 TEST_SUITE("core") {
@@ -17,3 +19,5 @@ TEST_SUITE("core") {
     CHECK(deadline.limit_seconds() == doctest::Approx(3600));
   }
 }
+
+}  // namespace deadline_test

@@ -6,6 +6,8 @@
 #include "core/text.h"
 #include "tests/support/test_prelude.h"
 
+namespace error_test {
+
 TEST_SUITE("core") {
   TEST_CASE("error: what() is the cause, then the fix, in one line") {
     const troupe::ConfigError error("--epochs is 0.", "give a positive number.");
@@ -33,3 +35,5 @@ TEST_SUITE("core") {
     CHECK(troupe::text("rank ", 3, ": ", 0.5, " s") == "rank 3: 0.5 s");
   }
 }
+
+}  // namespace error_test

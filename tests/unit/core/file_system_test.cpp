@@ -14,6 +14,8 @@
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 
+namespace file_system_test {
+
 namespace {
 
 using troupe::CheckpointError;
@@ -226,3 +228,5 @@ TEST_SUITE("core") {
     CHECK(lock->read() == "short");
   }
 }
+
+}  // namespace file_system_test

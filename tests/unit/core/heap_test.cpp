@@ -19,6 +19,8 @@
 
 #include "tests/support/test_prelude.h"
 
+namespace heap_test {
+
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define OTHER_ALLOCATOR 1
 #endif
@@ -175,3 +177,5 @@ TEST_SUITE("core") {
   }
 #endif
 }
+
+}  // namespace heap_test

@@ -5,6 +5,8 @@
 #include "tests/support/captured_log.h"
 #include "tests/support/test_prelude.h"
 
+namespace log_test {
+
 TEST_SUITE("unit") {
   TEST_CASE("log: nothing that a terminal would obey, and one line whatever a peer says") {
     const troupe::testing::CapturedLog log;
@@ -19,3 +21,5 @@ TEST_SUITE("unit") {
     }
   }
 }
+
+}  // namespace log_test

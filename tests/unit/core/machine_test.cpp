@@ -7,6 +7,8 @@
 
 #include "tests/support/test_prelude.h"
 
+namespace machine_test {
+
 namespace fs = std::filesystem;
 
 namespace {
@@ -109,3 +111,5 @@ TEST_SUITE("core") {
     CHECK(loopback);
   }
 }
+
+}  // namespace machine_test

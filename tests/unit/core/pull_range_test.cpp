@@ -4,6 +4,8 @@
 
 #include "tests/support/test_prelude.h"
 
+namespace pull_range_test {
+
 namespace {
 
 /// 1, 2, 3.
@@ -34,3 +36,5 @@ TEST_SUITE("core") {
     CHECK(seen == std::vector<int>{1, 2, 3});
   }
 }
+
+}  // namespace pull_range_test

@@ -7,6 +7,8 @@
 
 #include "tests/support/test_prelude.h"
 
+namespace quick_digest_test {
+
 using troupe::quick_digest;
 using troupe::QuickDigest;
 
@@ -82,3 +84,5 @@ TEST_SUITE("core") {
     }
   }
 }
+
+}  // namespace quick_digest_test

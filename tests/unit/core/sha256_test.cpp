@@ -5,6 +5,8 @@
 
 #include "tests/support/test_prelude.h"
 
+namespace sha256_test {
+
 TEST_SUITE("core") {
   TEST_CASE("sha256: the vectors of FIPS 180-4") {
     CHECK(troupe::sha256_hex("") ==
@@ -21,3 +23,5 @@ TEST_SUITE("core") {
     CHECK(digest.hex() == troupe::sha256_hex(std::string(1000, 'a')));
   }
 }
+
+}  // namespace sha256_test

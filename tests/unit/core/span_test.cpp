@@ -5,6 +5,8 @@
 
 #include "tests/support/test_prelude.h"
 
+namespace span_test {
+
 TEST_SUITE("core") {
   TEST_CASE("span: a view of a vector, writable where the vector is") {
     std::vector<float> values = {1, 2, 3};
@@ -17,3 +19,5 @@ TEST_SUITE("core") {
     CHECK(troupe::as_bytes(fixed).size() == 12);
   }
 }
+
+}  // namespace span_test

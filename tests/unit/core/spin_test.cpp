@@ -6,6 +6,8 @@
 
 #include "tests/support/test_prelude.h"
 
+namespace spin_test {
+
 using std::chrono::steady_clock;
 using troupe::spin_until;
 
@@ -28,3 +30,5 @@ TEST_SUITE("core") {
     other.join();
   }
 }
+
+}  // namespace spin_test

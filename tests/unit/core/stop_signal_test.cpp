@@ -9,6 +9,8 @@
 
 #include "tests/support/test_prelude.h"
 
+namespace stop_signal_test {
+
 namespace {
 
 using troupe::kSameRequest;
@@ -89,3 +91,5 @@ TEST_SUITE("stop signal") {
     CHECK(troupe::signal_name(SIGHUP) == "SIGHUP");
   }
 }
+
+}  // namespace stop_signal_test

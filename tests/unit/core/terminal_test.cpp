@@ -16,6 +16,8 @@
 #include "tests/support/terminal.h"
 #include "tests/support/test_prelude.h"
 
+namespace terminal_test {
+
 using troupe::drawn_below;
 using troupe::set_status_lines;
 using troupe::TerminalSize;
@@ -127,3 +129,5 @@ TEST_SUITE("unit") {
     unsetenv("NO_COLOR");
   }
 }
+
+}  // namespace terminal_test

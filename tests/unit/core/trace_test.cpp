@@ -8,6 +8,8 @@
 
 #include "tests/support/test_prelude.h"
 
+namespace trace_test {
+
 using troupe::start_trace;
 using troupe::stop_trace;
 using troupe::Trace;
@@ -77,3 +79,5 @@ TEST_SUITE("core") {
     CHECK(trace.dropped == 2);
   }
 }
+
+}  // namespace trace_test

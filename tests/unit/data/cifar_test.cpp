@@ -11,6 +11,8 @@
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 
+namespace cifar_test {
+
 using troupe::DataError;
 using troupe::kCifarPixels;
 using troupe::read_cifar;
@@ -115,3 +117,5 @@ TEST_SUITE("data") {
     CHECK_THROWS_AS((void)troupe::generate_shapes(-1, 1), troupe::ConfigError);
   }
 }
+
+}  // namespace cifar_test

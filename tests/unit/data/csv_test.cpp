@@ -9,6 +9,8 @@
 #include "tests/support/test_prelude.h"
 #include "tests/unit/data/idx_files.h"
 
+namespace csv_test {
+
 namespace {
 
 using troupe::csv_category;
@@ -147,3 +149,5 @@ TEST_SUITE("data") {
     }
   }
 }
+
+}  // namespace csv_test

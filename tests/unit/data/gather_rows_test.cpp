@@ -7,6 +7,8 @@
 #include "core/span.h"
 #include "tests/support/test_prelude.h"
 
+namespace gather_rows_test {
+
 namespace {
 
 using Rows = std::vector<std::int64_t>;
@@ -49,3 +51,5 @@ TEST_SUITE("data") {
     CHECK(to.back() == -7.0F);
   }
 }
+
+}  // namespace gather_rows_test

@@ -14,6 +14,8 @@
 #include "tests/support/test_prelude.h"
 #include "tests/unit/data/idx_files.h"
 
+namespace idx_malformed_test {
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -226,3 +228,5 @@ TEST_SUITE("data") {
     CHECK(complaint.find("readable for this user") != std::string::npos);
   }
 }
+
+}  // namespace idx_malformed_test

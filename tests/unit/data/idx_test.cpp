@@ -13,6 +13,8 @@
 #include "tests/support/test_prelude.h"
 #include "tests/unit/data/idx_files.h"
 
+namespace idx_test {
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -130,3 +132,5 @@ TEST_SUITE("data") {
                          doctest::Contains("is not a directory"), troupe::DataError);
   }
 }
+
+}  // namespace idx_test

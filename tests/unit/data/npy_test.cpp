@@ -12,6 +12,8 @@
 #include "tests/unit/data/idx_files.h"
 #include "tests/unit/data/npy_files.h"
 
+namespace npy_test {
+
 namespace {
 
 using troupe::NpyArray;
@@ -234,3 +236,5 @@ TEST_SUITE("data") {
                          troupe::DataError);
   }
 }
+
+}  // namespace npy_test

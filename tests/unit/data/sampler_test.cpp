@@ -12,6 +12,8 @@
 #include "data/shard_plan.h"
 #include "tests/support/test_prelude.h"
 
+namespace sampler_test {
+
 namespace {
 
 using troupe::Sampler;
@@ -229,3 +231,5 @@ TEST_SUITE("data") {
     CHECK(signature(troupe::bucketed({1, 2, 3, 4})) != signature(troupe::bucketed({4, 3, 2, 1})));
   }
 }
+
+}  // namespace sampler_test

@@ -8,6 +8,8 @@
 #include "core/error.h"
 #include "tests/support/test_prelude.h"
 
+namespace shard_plan_test {
+
 namespace {
 
 using troupe::Sampler;
@@ -178,3 +180,5 @@ TEST_SUITE("data") {
     CHECK_THROWS_AS((void)plan.order(-1), troupe::InternalError);
   }
 }
+
+}  // namespace shard_plan_test

@@ -17,6 +17,8 @@
 #include "tests/support/eventually.h"
 #include "tests/support/torch_prelude.h"
 
+namespace stream_test {
+
 namespace {
 
 using troupe::DataPosition;
@@ -339,3 +341,5 @@ TEST_SUITE("data") {
           over(stream(25, window_of(4, 25))).order_signature());
   }
 }
+
+}  // namespace stream_test

@@ -12,6 +12,8 @@
 #include "launcher/launch_round.h"
 #include "tests/support/test_prelude.h"
 
+namespace launch_elastic_nodes_test {
+
 namespace {
 
 using namespace std::chrono_literals;
@@ -234,3 +236,5 @@ TEST_SUITE("cli") {
         troupe::decode_message<troupe::WorkerOrder>(bytes_of(R"({"kind":"stop","worker":1})")));
   }
 }
+
+}  // namespace launch_elastic_nodes_test

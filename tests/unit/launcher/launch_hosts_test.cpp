@@ -7,6 +7,8 @@
 #include "tests/support/run_process.h"
 #include "tests/support/test_prelude.h"
 
+namespace launch_hosts_test {
+
 namespace {
 
 using troupe::ConfigError;
@@ -199,3 +201,5 @@ TEST_SUITE("cli") {
                "--min-workers", "3"}) == "3 60000");
   }
 }
+
+}  // namespace launch_hosts_test

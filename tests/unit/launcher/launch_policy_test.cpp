@@ -7,6 +7,8 @@
 #include "launcher/launch_report.h"
 #include "tests/support/test_prelude.h"
 
+namespace launch_policy_test {
+
 using troupe::ChildEnd;
 using troupe::Closing;
 using troupe::Consequence;
@@ -223,3 +225,5 @@ TEST_SUITE("cli") {
             0);
   }
 }
+
+}  // namespace launch_policy_test

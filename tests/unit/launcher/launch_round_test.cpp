@@ -4,6 +4,8 @@
 #include "launcher/launch_node_messages.h"
 #include "tests/support/test_prelude.h"
 
+namespace launch_round_test {
+
 namespace {
 
 using std::chrono::milliseconds;
@@ -119,3 +121,5 @@ TEST_SUITE("cli") {
     CHECK_FALSE(read<troupe::NodeStop>("{\"signal\":15,\"limit_ms\":3600001,\"reason\":\"\"}"));
   }
 }
+
+}  // namespace launch_round_test

@@ -2,6 +2,8 @@
 
 #include "tests/support/test_prelude.h"
 
+namespace address_test {
+
 TEST_SUITE("net") {
   TEST_CASE("address: only what cannot leave the machine is loopback") {
     for (const char* host : {"localhost", "127.0.0.1", "127.3.2.1", "::1"}) {
@@ -20,3 +22,5 @@ TEST_SUITE("net") {
     CHECK(troupe::to_text("127.0.0.1", 2222) == "127.0.0.1:2222");
   }
 }
+
+}  // namespace address_test

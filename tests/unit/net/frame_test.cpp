@@ -8,6 +8,8 @@
 
 #include "tests/support/test_prelude.h"
 
+namespace frame_test {
+
 namespace {
 
 using troupe::decode_frame;
@@ -142,3 +144,5 @@ TEST_SUITE("net") {
     CHECK(header.sequence == 41);
   }
 }
+
+}  // namespace frame_test

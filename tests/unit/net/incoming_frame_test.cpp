@@ -8,6 +8,8 @@
 #include "core/crc32c.h"
 #include "tests/support/test_prelude.h"
 
+namespace incoming_frame_test {
+
 namespace {
 
 using namespace troupe;  // NOLINT: a test
@@ -103,3 +105,5 @@ TEST_SUITE("net") {
     CHECK(take(first, flipped(good, 4)) == FrameFault::bad_version);
   }
 }
+
+}  // namespace incoming_frame_test

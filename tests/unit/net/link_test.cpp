@@ -4,6 +4,8 @@
 
 #include "tests/support/test_prelude.h"
 
+namespace link_test {
+
 using namespace troupe;  // NOLINT: a test
 
 TEST_SUITE("net") {
@@ -19,3 +21,5 @@ TEST_SUITE("net") {
     CHECK(::fcntl(fd, F_GETFD) == -1);
   }
 }
+
+}  // namespace link_test

@@ -9,6 +9,8 @@
 #include "tests/support/test_prelude.h"
 #include "tests/support/test_secret.h"
 
+namespace proof_test {
+
 namespace {
 
 using namespace troupe;  // NOLINT: a test
@@ -233,3 +235,5 @@ TEST_SUITE("unit") {
     CHECK(test_secret()->derive("troupe proof hmac") != test_secret()->derive("troupe tls"));
   }
 }
+
+}  // namespace proof_test

@@ -16,6 +16,8 @@
 #include "tests/support/test_prelude.h"
 #include "tests/unit/net/tls_relay.h"
 
+namespace tls_session_test {
+
 namespace {
 
 using namespace troupe;           // NOLINT: a test
@@ -432,3 +434,5 @@ TEST_SUITE("net") {
     CHECK(got == message);
   }
 }
+
+}  // namespace tls_session_test

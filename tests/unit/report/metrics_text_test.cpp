@@ -6,6 +6,8 @@
 #include "core/version.h"
 #include "tests/support/test_prelude.h"
 
+namespace metrics_text_test {
+
 using troupe::Progress;
 using troupe::detail::metrics_text;
 
@@ -95,3 +97,5 @@ TEST_SUITE("status") {
     CHECK(found["troupe_loss{name=\"c\xef\xbf\xbd\"}"] == "NaN");
   }
 }
+
+}  // namespace metrics_text_test

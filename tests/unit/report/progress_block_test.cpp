@@ -7,6 +7,8 @@
 
 #include "tests/support/test_prelude.h"
 
+namespace progress_block_test {
+
 using troupe::BlockStyle;
 using troupe::ProcessStatus;
 using troupe::Progress;
@@ -147,3 +149,5 @@ TEST_SUITE("report") {
     CHECK(lines[3] == "worker/0 step 220, \033[31mworker/1 lost\033[0m");
   }
 }
+
+}  // namespace progress_block_test

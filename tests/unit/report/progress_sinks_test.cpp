@@ -11,6 +11,8 @@
 #include "core/unique_fd.h"
 #include "tests/support/test_prelude.h"
 
+namespace progress_sinks_test {
+
 using troupe::launcher_sink;
 using troupe::Progress;
 using troupe::UniqueFd;
@@ -92,3 +94,5 @@ TEST_SUITE("report") {
     CHECK_FALSE(has_sink);
   }
 }
+
+}  // namespace progress_sinks_test

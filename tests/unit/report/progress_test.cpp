@@ -7,6 +7,8 @@
 
 #include "tests/support/test_prelude.h"
 
+namespace progress_test {
+
 using troupe::Progress;
 using troupe::progress_from_line;
 
@@ -91,3 +93,5 @@ TEST_SUITE("report") {
     CHECK_FALSE(progress_from_line(with(line, "learning_rate", "\"0.1\"")));
   }
 }
+
+}  // namespace progress_test

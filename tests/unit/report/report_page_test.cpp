@@ -6,6 +6,8 @@
 
 #include "tests/support/test_prelude.h"
 
+namespace report_page_test {
+
 using troupe::ReportedRun;
 using troupe::RunLine;
 
@@ -100,3 +102,5 @@ TEST_SUITE("report") {
           "{\"source\":\"eval\",\"line\":{\"step\":1,\"loss\":0.5}}");
   }
 }
+
+}  // namespace report_page_test

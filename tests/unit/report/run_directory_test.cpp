@@ -11,6 +11,8 @@
 #include "tests/support/test_prelude.h"
 #include "tests/unit/summaries/summary_samples.h"
 
+namespace run_directory_test {
+
 using namespace troupe::testing;  // NOLINT: a test
 using troupe::RunDirectory;
 using troupe::RunLine;
@@ -147,3 +149,5 @@ TEST_SUITE("report") {
                          troupe::ConfigError);
   }
 }
+
+}  // namespace run_directory_test

@@ -10,6 +10,8 @@
 #include "tests/support/test_prelude.h"
 #include "tests/unit/summaries/summary_samples.h"
 
+namespace run_journal_test {
+
 using namespace troupe::testing;  // NOLINT: a test
 using troupe::RunJournal;
 
@@ -75,3 +77,5 @@ TEST_SUITE("report") {
     CHECK(troupe::RunDirectory(folder.path()).read_on().size() == 400);
   }
 }
+
+}  // namespace run_journal_test

@@ -4,6 +4,8 @@
 
 #include "tests/support/test_prelude.h"
 
+namespace status_access_test {
+
 using troupe::detail::new_status_token;
 using troupe::detail::StatusAccess;
 using troupe::detail::StatusPage;
@@ -84,3 +86,5 @@ TEST_SUITE("status") {
     }
   }
 }
+
+}  // namespace status_access_test

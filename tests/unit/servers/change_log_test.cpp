@@ -1,6 +1,8 @@
 #include "servers/wire/placement.h"
 #include "tests/support/test_prelude.h"
 
+namespace change_log_test {
+
 namespace {
 using troupe::ChangeLog;
 using Rows = std::vector<std::int64_t>;
@@ -74,3 +76,5 @@ TEST_SUITE("distributed") {
     CHECK(log.since(start).empty());
   }
 }
+
+}  // namespace change_log_test

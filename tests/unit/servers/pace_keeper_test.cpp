@@ -2,6 +2,8 @@
 
 #include "tests/support/test_prelude.h"
 
+namespace pace_keeper_test {
+
 namespace {
 using namespace troupe;  // NOLINT: a test
 
@@ -294,3 +296,5 @@ TEST_SUITE("distributed") {
     CHECK(conflict->other == 1);
   }
 }
+
+}  // namespace pace_keeper_test

@@ -4,6 +4,8 @@
 
 #include "tests/support/test_prelude.h"
 
+namespace placement_test {
+
 namespace {
 using troupe::Shard;
 
@@ -74,3 +76,5 @@ TEST_SUITE("distributed") {
     CHECK(load == std::vector<std::size_t>{500, 1150, 350});
   }
 }
+
+}  // namespace placement_test

@@ -5,6 +5,8 @@
 
 #include "tests/support/test_prelude.h"
 
+namespace row_messages_test {
+
 namespace {
 using troupe::Span;
 
@@ -166,3 +168,5 @@ TEST_SUITE("distributed") {
     CHECK(limits.rows < (1 << 20) + 1000);
   }
 }
+
+}  // namespace row_messages_test

@@ -4,6 +4,8 @@
 
 #include "tests/support/test_prelude.h"
 
+namespace server_messages_test {
+
 namespace {
 using namespace troupe;  // NOLINT: a test
 
@@ -64,3 +66,5 @@ TEST_SUITE("distributed") {
     }
   }
 }
+
+}  // namespace server_messages_test

@@ -5,6 +5,8 @@
 #include "tests/support/run_ranks.h"
 #include "tests/support/torch_prelude.h"
 
+namespace c10d_engine_test {
+
 namespace {
 
 using troupe::WorkerGroup;
@@ -84,3 +86,5 @@ TEST_SUITE("strategies") {
     CHECK(troupe::detail::words_of(std::runtime_error("")).empty());
   }
 }
+
+}  // namespace c10d_engine_test

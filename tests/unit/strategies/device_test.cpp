@@ -8,6 +8,8 @@
 
 #include "tests/support/torch_prelude.h"
 
+namespace device_test {
+
 namespace {
 
 /// Unset while it lives.
@@ -45,3 +47,5 @@ TEST_SUITE("strategies") {
     at::set_num_threads(before);
   }
 }
+
+}  // namespace device_test

@@ -9,6 +9,8 @@
 #include "tests/support/run_ranks.h"
 #include "tests/support/test_prelude.h"
 
+namespace engine_wait_test {
+
 namespace {
 
 using troupe::WorkerGroup;
@@ -111,3 +113,5 @@ TEST_SUITE("strategies") {
     CHECK(shows(message_of(errors[0]), "of 8 bytes"));
   }
 }
+
+}  // namespace engine_wait_test

@@ -10,6 +10,8 @@
 #include "tests/unit/strategies/strategy_runs.h"
 #include "train/make_strategy.h"
 
+namespace engines_test {
+
 using troupe::Communication;
 using troupe::Compression;
 using troupe::StrategyOptions;
@@ -291,3 +293,5 @@ TEST_SUITE("strategies") {
     CHECK(kept == std::vector<std::size_t>{2, 2});
   }
 }
+
+}  // namespace engines_test

@@ -9,6 +9,8 @@
 #include "tests/support/run_ranks.h"
 #include "tests/support/torch_prelude.h"
 
+namespace late_device_test {
+
 namespace {
 
 using troupe::NamedTensor;
@@ -225,3 +227,5 @@ TEST_SUITE("strategies") {
     }
   }
 }
+
+}  // namespace late_device_test

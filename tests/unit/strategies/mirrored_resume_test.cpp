@@ -7,6 +7,8 @@
 #include "tests/support/temp_dir.h"
 #include "tests/unit/strategies/strategy_runs.h"
 
+namespace mirrored_resume_test {
+
 using troupe::testing::CapturedLog;
 using troupe::testing::mirrored_options;
 using troupe::testing::TempDir;
@@ -267,3 +269,5 @@ TEST_SUITE("strategies") {
     CHECK(train(*troupe::make_one_device({}), hooks, options_in(dir.path(), 6)) == expected);
   }
 }
+
+}  // namespace mirrored_resume_test

@@ -11,6 +11,8 @@
 #include "hooks/optimizer_kind.h"
 #include "tests/support/torch_prelude.h"
 
+namespace optimizer_state_test {
+
 namespace {
 
 struct PulseOptions : torch::optim::OptimizerCloneableOptions<PulseOptions> {
@@ -121,3 +123,5 @@ TEST_SUITE("strategies") {
                          doctest::Contains("OtherState was registered"), troupe::ConfigError);
   }
 }
+
+}  // namespace optimizer_state_test

@@ -11,6 +11,8 @@
 #include "strategies/gradients/optimizer_state.h"
 #include "tests/support/torch_prelude.h"
 
+namespace optimizer_step_test {
+
 using torch::optim::Adam;
 using torch::optim::AdamOptions;
 using torch::optim::AdamParamState;
@@ -224,3 +226,5 @@ TEST_SUITE("strategies") {
     CHECK_THROWS_WITH(product.backward(), doctest::Contains("inplace operation"));
   }
 }
+
+}  // namespace optimizer_step_test

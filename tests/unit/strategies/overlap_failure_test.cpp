@@ -4,6 +4,8 @@
 
 #include "tests/unit/strategies/overlap_runs.h"
 
+namespace overlap_failure_test {
+
 using troupe::Batch;
 using troupe::Overlap;
 using troupe::Replica;
@@ -139,3 +141,5 @@ TEST_SUITE("strategies") {
     }
   }
 }
+
+}  // namespace overlap_failure_test

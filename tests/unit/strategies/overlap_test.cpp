@@ -2,6 +2,8 @@
 #include "tests/support/temp_dir.h"
 #include "tests/unit/strategies/overlap_runs.h"
 
+namespace overlap_test {
+
 using troupe::Batch;
 using troupe::Overlap;
 using troupe::Replica;
@@ -203,3 +205,5 @@ TEST_SUITE("strategies") {
     }
   }
 }
+
+}  // namespace overlap_test

@@ -7,6 +7,8 @@
 #include "tests/support/temp_dir.h"
 #include "tests/unit/strategies/server_runs.h"
 
+namespace own_state_test {
+
 using troupe::testing::asynchronous;
 using troupe::testing::mirrored_options;
 using troupe::testing::synchronous;
@@ -319,3 +321,5 @@ TEST_SUITE("strategies") {
     }
   }
 }
+
+}  // namespace own_state_test

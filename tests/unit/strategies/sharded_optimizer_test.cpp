@@ -15,6 +15,8 @@
 #include "tests/unit/strategies/strategy_runs.h"
 #include "train/make_strategy.h"
 
+namespace sharded_optimizer_test {
+
 using namespace troupe;           // NOLINT: a test
 using namespace troupe::testing;  // NOLINT: a test
 
@@ -454,3 +456,5 @@ TEST_SUITE("strategies") {
     CHECK(log.count("the state of optimiser \"optimizer\" is divided among 2 replicas") == 1);
   }
 }
+
+}  // namespace sharded_optimizer_test

@@ -3,6 +3,8 @@
 #include "tests/unit/strategies/strategy_runs.h"
 #include "train/make_strategy.h"
 
+namespace step_resume_test {
+
 using troupe::StrategyOptions;
 using troupe::testing::mirrored_options;
 using troupe::testing::TinyHooks;
@@ -39,3 +41,5 @@ TEST_SUITE("strategies") {
     }
   }
 }
+
+}  // namespace step_resume_test

@@ -3,6 +3,8 @@
 #include "tests/unit/strategies/strategy_runs.h"
 #include "train/make_strategy.h"
 
+namespace step_test {
+
 using troupe::StepOptions;
 using troupe::StrategyOptions;
 using troupe::testing::mirrored_options;
@@ -293,3 +295,5 @@ TEST_SUITE("strategies") {
     for (const int width_of_b : {2, 1}) check_other_updates(TwoOfEach(width_of_b));
   }
 }
+
+}  // namespace step_test

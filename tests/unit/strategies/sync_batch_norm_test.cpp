@@ -4,6 +4,8 @@
 #include "strategies/one_process.h"
 #include "tests/unit/strategies/strategy_runs.h"
 
+namespace sync_batch_norm_test {
+
 using troupe::SyncBatchNorm;
 using troupe::testing::mirrored_options;
 using troupe::testing::options_of;
@@ -224,3 +226,5 @@ TEST_SUITE("sync_batch_norm") {
     }
   }
 }
+
+}  // namespace sync_batch_norm_test

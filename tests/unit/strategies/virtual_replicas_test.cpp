@@ -15,6 +15,8 @@
 #include "train/checkpoint/checkpoint_manifest.h"
 #include "train/make_strategy.h"
 
+namespace virtual_replicas_test {
+
 using namespace troupe;           // NOLINT: a test
 using namespace troupe::testing;  // NOLINT: a test
 
@@ -408,3 +410,5 @@ TEST_SUITE("strategies") {
     CHECK(uniform.mean().item<double>() == doctest::Approx(0.5).epsilon(0.02));
   }
 }
+
+}  // namespace virtual_replicas_test

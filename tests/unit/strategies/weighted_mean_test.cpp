@@ -7,8 +7,11 @@
 #include "tests/unit/strategies/strategy_runs.h"
 #include "train/make_strategy.h"
 
+namespace weighted_mean_test {
+
 using namespace troupe;           // NOLINT: a test
 using namespace troupe::testing;  // NOLINT: a test
+using troupe::testing::Job;       // there is another troupe::Job
 
 namespace {
 
@@ -332,3 +335,5 @@ TEST_SUITE("strategies") {
     }
   }
 }
+
+}  // namespace weighted_mean_test

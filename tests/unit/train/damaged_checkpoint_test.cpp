@@ -17,6 +17,8 @@
 #include "tests/support/torch_prelude.h"
 #include "train/loop.h"
 
+namespace damaged_checkpoint_test {
+
 namespace {
 
 using nlohmann::json;
@@ -135,3 +137,5 @@ TEST_SUITE("train") {
     CHECK(log.has("its header is no JSON object"));
   }
 }
+
+}  // namespace damaged_checkpoint_test

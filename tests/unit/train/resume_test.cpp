@@ -13,6 +13,8 @@
 #include "train/evaluate.h"
 #include "train/loop.h"
 
+namespace resume_test {
+
 using troupe::testing::StatefulHooks;
 using troupe::testing::TempDir;
 using troupe::testing::TinyHooks;
@@ -164,3 +166,5 @@ TEST_SUITE("train") {
     CHECK(train(TinyHooks(10), options_in(dir.path(), 9)) == expected);
   }
 }
+
+}  // namespace resume_test

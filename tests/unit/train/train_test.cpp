@@ -8,6 +8,8 @@
 #include "train/loop.h"
 #include "train/report.h"
 
+namespace train_test {
+
 using troupe::testing::TinyHooks;
 
 namespace {
@@ -172,3 +174,5 @@ TEST_SUITE("train") {
     CHECK(state.replicas[0]->parameters()[0].second.item<float>() == 0.5F);
   }
 }
+
+}  // namespace train_test

@@ -12,6 +12,8 @@
 #include "train/evaluate.h"
 #include "train/loop.h"
 
+namespace training_run_test {
+
 using namespace troupe::testing;  // NOLINT
 using troupe::TrainingRun;
 
@@ -421,3 +423,5 @@ TEST_SUITE("train") {
     CHECK_FALSE(troupe::test(*program.strategy, program.hooks, program.state, program.data));
   }
 }
+
+}  // namespace training_run_test

@@ -11,6 +11,8 @@
 #include "tests/unit/strategies/strategy_runs.h"
 #include "tests/unit/train/loop_runs.h"
 
+namespace training_run_workers_test {
+
 using namespace troupe::testing;  // NOLINT
 using troupe::TrainingRun;
 
@@ -292,3 +294,5 @@ TEST_SUITE("train") {
                          troupe::ConfigError);
   }
 }
+
+}  // namespace training_run_workers_test

@@ -9,6 +9,8 @@
 #include "tests/unit/strategies/strategy_runs.h"
 #include "tests/unit/train/loop_runs.h"
 
+namespace weight_check_test {
+
 using namespace troupe::testing;  // NOLINT
 using troupe::text;
 using troupe::TrainState;
@@ -272,3 +274,5 @@ TEST_SUITE("train") {
     }
   }
 }
+
+}  // namespace weight_check_test

@@ -14,6 +14,8 @@
 #include "tests/support/torch_prelude.h"
 #include "tests/unit/estimator/export/export_hooks.h"
 
+namespace model_export_test {
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -275,3 +277,5 @@ TEST_CASE("model_export: Python opens the model and gets the same numbers") {
 }
 
 TEST_SUITE_END();
+
+}  // namespace model_export_test

@@ -12,6 +12,8 @@
 #include "tests/support/torch_prelude.h"
 #include "tests/unit/estimator/export/export_hooks.h"
 
+namespace torch_script_test {
+
 namespace {
 
 using troupe::Batch;
@@ -505,3 +507,5 @@ TEST_CASE("torch_script: a file that cannot be written is the environment's faul
 }
 
 TEST_SUITE_END();
+
+}  // namespace torch_script_test

@@ -121,7 +121,8 @@ struct Ending {
   }
 };
 
-inline TrainOptions options_in(const std::filesystem::path& dir, const ScheduleOptions& schedule) {
+inline TrainOptions learning_options(const std::filesystem::path& dir,
+                                     const ScheduleOptions& schedule) {
   TrainOptions options;
   options.model_dir = dir.string();
   options.max_steps = 10;

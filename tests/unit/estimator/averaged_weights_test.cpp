@@ -3,13 +3,13 @@
 
 #include "core/clock.h"
 #include "estimator/estimator.h"
-#include "tests/unit/train/learning_runs.h"
+#include "tests/unit/estimator/learning_runs.h"
 #include "train/checkpoint/model_weights.h"
 
 using troupe::testing::CapturedLog;
 using troupe::testing::Ending;
 using troupe::testing::has;
-using troupe::testing::options_in;
+using troupe::testing::learning_options;
 using troupe::testing::Rates;
 using troupe::testing::schedule_of;
 using troupe::testing::TempDir;
@@ -20,7 +20,7 @@ using troupe::testing::train_two;
 TEST_SUITE("learning") {
   TEST_CASE("learning: averages are those worked out by hand, and validation uses them") {
     const TempDir dir;
-    auto options = options_in(dir.path(), {});
+    auto options = learning_options(dir.path(), {});
     const auto seen = std::make_shared<Rates>();
     const Ending with = train_alone(TinyHooks(), options, 0, seen);
     double average = 0.5;  // the initial weight
@@ -49,7 +49,7 @@ TEST_SUITE("learning") {
             .losses == with.validation);
     // Training itself is the same without averages.
     const TempDir other;
-    options = options_in(other.path(), {});
+    options = learning_options(other.path(), {});
     options.ema_decay = 0;
     const Ending without = train_alone(TinyHooks(), options);
     CHECK(without.hash == with.hash);
@@ -59,10 +59,10 @@ TEST_SUITE("learning") {
 
   TEST_CASE("learning: two workers have one worker's averages, up to rounding") {
     const TempDir one, two;
-    const auto alone =
-        train_alone(TinyHooks(), options_in(one.path(), schedule_of(troupe::Schedule::cosine)));
+    const auto alone = train_alone(
+        TinyHooks(), learning_options(one.path(), schedule_of(troupe::Schedule::cosine)));
     const auto both =
-        train_two(TinyHooks(), options_in(two.path(), schedule_of(troupe::Schedule::cosine)));
+        train_two(TinyHooks(), learning_options(two.path(), schedule_of(troupe::Schedule::cosine)));
     CHECK(both.validation.front().second ==
           doctest::Approx(alone.validation.front().second).epsilon(1e-5));
     CHECK(both.rates == alone.rates);
@@ -70,7 +70,7 @@ TEST_SUITE("learning") {
 
   TEST_CASE("learning: averages switched on, changed and switched off between starts") {
     const TempDir dir;
-    auto options = options_in(dir.path(), {});
+    auto options = learning_options(dir.path(), {});
     options.ema_decay = 0;
     (void)train_alone(TinyHooks(), options, 3);
     const CapturedLog log;

@@ -3,7 +3,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "tests/unit/train/learning_runs.h"
+#include "tests/unit/estimator/learning_runs.h"
 #include "train/checkpoint/run_snapshot.h"
 #include "train/learning/schedule.h"
 
@@ -13,9 +13,9 @@ using troupe::testing::Ending;
 using troupe::testing::every_schedule;
 using troupe::testing::GroupHooks;
 using troupe::testing::has;
+using troupe::testing::learning_options;
 using troupe::testing::message_of;
 using troupe::testing::mirrored_options;
-using troupe::testing::options_in;
 using troupe::testing::Rates;
 using troupe::testing::rates_of;
 using troupe::testing::schedule_of;
@@ -30,14 +30,14 @@ TEST_SUITE("learning") {
     for (const ScheduleOptions& schedule : every_schedule()) {
       CAPTURE(name_of(schedule.kind));
       const TempDir whole;
-      const Ending expected = train_alone(hooks, options_in(whole.path(), schedule));
+      const Ending expected = train_alone(hooks, learning_options(whole.path(), schedule));
       CHECK(expected.averages != expected.hash);
       // Epochs end at 3, 6 and 9; the first validation is the best. Step 10 begins an epoch.
       CHECK(expected.drops == (schedule.kind == troupe::Schedule::plateau ? 2 : 0));
       for (std::int64_t stop = 1; stop < 10; ++stop) {
         CAPTURE(stop);
         const TempDir dir;
-        const auto options = options_in(dir.path(), schedule);
+        const auto options = learning_options(dir.path(), schedule);
         (void)train_alone(hooks, options, stop);
         CHECK(train_alone(hooks, options) == expected);
       }
@@ -49,18 +49,18 @@ TEST_SUITE("learning") {
     for (const ScheduleOptions& schedule : every_schedule()) {
       CAPTURE(name_of(schedule.kind));
       const TempDir whole;
-      const Ending expected = train_two(hooks, options_in(whole.path(), schedule));
+      const Ending expected = train_two(hooks, learning_options(whole.path(), schedule));
       for (const std::int64_t stop : {2, 6, 7}) {
         CAPTURE(stop);
         const TempDir dir;
-        const auto options = options_in(dir.path(), schedule);
+        const auto options = learning_options(dir.path(), schedule);
         (void)train_two(hooks, options, stop);
         CHECK(train_two(hooks, options) == expected);
       }
     }
     const TempDir dir;
     const auto rates = std::make_shared<Rates>();
-    auto options = options_in(dir.path(), schedule_of(troupe::Schedule::step));
+    auto options = learning_options(dir.path(), schedule_of(troupe::Schedule::step));
     const auto strategy = troupe::make_mirrored(mirrored_options(2));
     auto state = strategy->create_state(TinyHooks(), 1);
     const auto data = strategy->distribute(TinyHooks().create_datasets(), {8, 1});
@@ -78,7 +78,7 @@ TEST_SUITE("learning") {
     const TempDir dir;
     const ScheduleOptions schedule = schedule_of(troupe::Schedule::step, 2);
     const auto rates = std::make_shared<Rates>();
-    (void)train_alone(GroupHooks(), options_in(dir.path(), schedule), 0, rates);
+    (void)train_alone(GroupHooks(), learning_options(dir.path(), schedule), 0, rates);
     REQUIRE(rates->set.size() == 10);
     for (std::size_t i = 0; i < 10; ++i) {
       CAPTURE(i);
@@ -94,14 +94,14 @@ TEST_SUITE("learning") {
   TEST_CASE("learning: without a schedule rates are left alone and not reported") {
     const TempDir dir;
     const auto rates = std::make_shared<Rates>();
-    (void)train_alone(GroupHooks(), options_in(dir.path(), {}), 0, rates);
+    (void)train_alone(GroupHooks(), learning_options(dir.path(), {}), 0, rates);
     CHECK(rates->set.back() == std::vector<double>{0.02, 0.005, 0.01});
     CHECK_FALSE(rates->reported.back().has_value());
   }
 
   TEST_CASE("learning: the rate is in the log and in the metrics file") {
     const TempDir dir;
-    auto options = options_in(dir.path(), schedule_of(troupe::Schedule::constant, 4));
+    auto options = learning_options(dir.path(), schedule_of(troupe::Schedule::constant, 4));
     options.log_every = 1;
     options.max_steps = 2;
     options.metrics_file = (dir / "metrics.jsonl").string();
@@ -116,7 +116,7 @@ TEST_SUITE("learning") {
 
   TEST_CASE("learning: a changed --learning-rate counts after a resume, without a warning") {
     const TempDir dir;
-    const auto options = options_in(dir.path(), schedule_of(troupe::Schedule::constant, 8));
+    const auto options = learning_options(dir.path(), schedule_of(troupe::Schedule::constant, 8));
     (void)train_alone(GroupHooks(0.02), options, 4);
     const auto rates = std::make_shared<Rates>();
     {
@@ -156,7 +156,7 @@ TEST_SUITE("learning") {
     const TempDir dir;
     auto schedule = schedule_of(troupe::Schedule::plateau);
     schedule.metric = "loss";  // falls in every epoch of this task
-    CHECK(train_alone(TinyHooks(), options_in(dir.path(), schedule)).drops == 0);
+    CHECK(train_alone(TinyHooks(), learning_options(dir.path(), schedule)).drops == 0);
   }
 
   TEST_CASE("learning: what cannot be is refused") {
@@ -166,7 +166,7 @@ TEST_SUITE("learning") {
     auto state = strategy->create_state(hooks, 1);
     auto data = strategy->distribute(hooks.create_datasets(), {8, 1});
     const auto train_with = [&](const ScheduleOptions& schedule, troupe::RateFactor factor) {
-      auto options = options_in("", schedule);
+      auto options = learning_options("", schedule);
       troupe::Companions companions;
       companions.rate_factor = std::move(factor);
       return message_of(
