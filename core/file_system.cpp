@@ -153,12 +153,13 @@ class PosixFileLock final : public FileLock {
   }
   void write(const std::string& record) override {
     const Span<const char> characters(record.data(), record.size());
-    if (retry([&] { return ::ftruncate(fd_.get(), 0); }) != 0 || ::lseek(fd_.get(), 0, SEEK_SET)) {
-      fail("write", shown_, errno, fd_.get());
-    }
+    if (::lseek(fd_.get(), 0, SEEK_SET) != 0) fail("write", shown_, errno, fd_.get());
     if (const int error = detail::write_fully(fd_.get(), as_bytes(characters), ::write)) {
       fail("write", shown_, error, fd_.get());
     }
+    const auto size = static_cast<off_t>(record.size());
+    if (retry([&] { return ::ftruncate(fd_.get(), size); }) != 0)
+      fail("write", shown_, errno, fd_.get());
   }
 
  private:

@@ -50,6 +50,9 @@ class FileLock {
   virtual ~FileLock() = default;
   /// The content of the lock's file, at most 4 KiB; "" if nothing was written to it.
   [[nodiscard]] virtual std::string read() const = 0;
+  /// In place: who reads the file meanwhile finds the new record, the old one or the beginning of
+  /// one and the end of the other, and never an empty file; of records of one size no longer or
+  /// shorter one.
   virtual void write(const std::string& record) = 0;
 };
 

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "core/error.h"
@@ -19,16 +21,23 @@ namespace {
 using nlohmann::json;
 
 constexpr std::uint64_t kMaxRecordBytes = 4096;
+constexpr std::size_t kRecordBytes = 512;  // but for the longest names of machines
+
+/// Of one size, so that nobody who reads while it is written finds less than a record.
+std::string line_of(const json& record) {
+  std::string line = record.dump(-1, ' ', true, json::error_handler_t::replace);
+  line.resize(std::max(line.size(), kRecordBytes - 1), ' ');
+  return line + "\n";
+}
 
 std::string record_of(const LockOwner& owner) {
-  const json record = {
-      {"machine", owner.machine}, {"pid", owner.pid}, {"generation", owner.generation}};
-  return record.dump(-1, ' ', true, json::error_handler_t::replace) + "\n";
+  return line_of(
+      {{"machine", owner.machine}, {"pid", owner.pid}, {"generation", owner.generation}});
 }
 
 /// What a process that has ended in order leaves: nobody's, and still of its start.
 std::string record_without_owner(std::uint64_t generation) {
-  return json({{"generation", generation}}).dump() + "\n";
+  return line_of({{"generation", generation}});
 }
 
 /// An object; empty for an empty or damaged record.
@@ -63,11 +72,15 @@ std::string read_record(FileSystem& files) {
 }  // namespace
 
 std::optional<std::uint64_t> generation_on_record(FileSystem& files) {
-  if (!files.status(kLockName)) return std::nullopt;
-  const json record = parsed(read_record(files), files.shown(kLockName));
-  const auto generation = record.find("generation");
-  if (generation == record.end() || !generation->is_number_unsigned()) return std::nullopt;
-  return generation->get<std::uint64_t>();
+  constexpr auto kPause = std::chrono::milliseconds(5);
+  for (int looks = 20; looks > 0 && files.status(kLockName); --looks) {
+    const json record = parsed(read_record(files), files.shown(kLockName));
+    const auto generation = record.find("generation");
+    if (generation != record.end() && generation->is_number_unsigned())
+      return generation->get<std::uint64_t>();
+    std::this_thread::sleep_for(kPause);  // it may be half of two, one over the other
+  }
+  return std::nullopt;
 }
 
 LockOwner this_process(std::uint64_t generation) {

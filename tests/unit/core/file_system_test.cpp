@@ -5,10 +5,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 
 #include "core/error.h"
 #include "tests/support/temp_dir.h"
@@ -226,6 +228,23 @@ TEST_SUITE("core") {
     lock = files.try_lock("lock");
     REQUIRE(lock);
     CHECK(lock->read() == "short");
+  }
+
+  TEST_CASE("file_system: a lock's record is there while it is replaced") {
+    const TempDir dir;
+    PosixFileSystem files(dir.path().string());
+    const auto lock = files.try_lock("lock");
+    REQUIRE(lock);
+    lock->write(std::string(512, 'a'));
+    std::atomic<bool> over{false};
+    std::thread writer([&] {
+      for (int i = 0; i < 20'000; ++i) lock->write(std::string(512, i % 2 == 0 ? 'b' : 'a'));
+      over = true;
+    });
+    int shorter = 0;
+    while (!over) shorter += files.read_file("lock", 4096).size() != 512 ? 1 : 0;
+    writer.join();
+    CHECK(shorter == 0);
   }
 }
 
