@@ -166,6 +166,15 @@ TEST_SUITE("process") {
     CHECK(has(finding(diagnosis, "BLAS").fix, "apt-get install libopenblas0-pthread"));
     diagnosis.machine.blas.kind = troupe::Blas::Kind::openblas;
     CHECK(finding(diagnosis, "BLAS").level == Level::good);
+    diagnosis.machine.blas.version =
+        "OpenBLAS 0.3.21 DYNAMIC_ARCH NO_AFFINITY Prescott MAX_THREADS=64";
+    diagnosis.machine.cpu_capability = "default";  // it is one
+    CHECK(finding(diagnosis, "BLAS").level == Level::good);
+    diagnosis.machine.cpu_capability = "AVX2";
+    CHECK(finding(diagnosis, "BLAS").level == Level::advice);
+    CHECK(has(finding(diagnosis, "BLAS").fix, "OPENBLAS_CORETYPE=Haswell"));
+    diagnosis.machine.cpu_capability = "AVX512";
+    CHECK(has(finding(diagnosis, "BLAS").fix, "OPENBLAS_CORETYPE=SkylakeX"));
 
     CHECK(finding(diagnosis, "loopback").level == Level::good);
     diagnosis.machine.loopback_error = "Network is unreachable";
