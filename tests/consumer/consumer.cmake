@@ -73,7 +73,8 @@ if(NOT text MATCHES "0 tests failed out of 4")
   message(FATAL_ERROR "four tests were expected in:\n${text}")
 endif()
 # An example's main.cpp is the one that the build has compiled; its folder adds config.json.
-set(program_template ${WORK}/build/my_template/my_template)
+set(program ${WORK}/build/my_template/my_template)
+set(program_template ${program})
 foreach(kind mnist regression gan)
   set(program_${kind} ${BUILD}/examples/${kind})
 endforeach()
@@ -85,7 +86,6 @@ foreach(kind IN LISTS kinds)
 endforeach()
 
 # The template in every mode, alone, as replicas, in a group and on servers; there is no test split.
-set(program ${program_template})
 run(COMMAND ${program} --help OUTPUT text)
 if(NOT text MATCHES "--hidden-units")
   message(FATAL_ERROR "--help does not show the template's own flag:\n${text}")

@@ -23,6 +23,7 @@ struct LockOwner {
 };
 
 /// Of the process that writes a model directory, or was the last to; unset: there is none.
+/// Blocks for 0.1 s where the record makes no sense: its owner may be writing it.
 /// Throws: CheckpointError where the file cannot be read.
 [[nodiscard]] std::optional<std::uint64_t> generation_on_record(FileSystem& files);
 

@@ -25,7 +25,7 @@
 
 namespace troupe::testing {
 
-class MemoryFileSystem final : public FileSystem {
+class MemoryFileSystem : public FileSystem {
  public:
   enum class Drop { nothing, file_sync, directory_sync };
 
