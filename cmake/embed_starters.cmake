@@ -36,7 +36,8 @@ set(digits\n  ${digit_lines})
 set_source_files_properties(\${digits} PROPERTIES SKIP_PRECOMPILE_HEADERS ON COMPILE_OPTIONS
   \"-ffp-contract=off;$<$<CXX_COMPILER_ID:GNU>:-fno-tree-vectorize>\")
 set_source_files_properties(digits/shapes.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON)")
-set(shared "troupe_precompile(my_training_parts)\nset(sources \"\")\nset(libraries my_training_parts)")
+# The two files of data that include LibTorch's header compile as one.
+set(shared "set_target_properties(my_training_parts PROPERTIES UNITY_BUILD ON)\ntroupe_precompile(my_training_parts)\nset(sources \"\")\nset(libraries my_training_parts)")
 set(digit_list "\${digits}\n  digits/shapes.cpp\n  ${data_lines}")
 set(mnist_parts "${digit_parts}\nadd_library(my_training_parts STATIC\n  ${digit_list})
 target_link_libraries(my_training_parts PUBLIC troupe::troupe)\n${shared}")

@@ -15,7 +15,9 @@ function(troupe_precompile target)
   endif()
   if(NOT TARGET ${arg_HEADER})
     set(source ${PROJECT_BINARY_DIR}/${arg_HEADER}.cpp)
-    file(CONFIGURE OUTPUT ${source} CONTENT "// What the precompiled header belongs to.\n")
+    file(CONFIGURE OUTPUT ${source} CONTENT "/* What the precompiled header belongs to. */\n")
+    # For g++ a file in assembler: of one in C++ it would instantiate all that the header has pending (6 s).
+    set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "$<$<CXX_COMPILER_ID:GNU>:-xassembler>")
     add_library(${arg_HEADER} OBJECT ${source})
     target_link_libraries(${arg_HEADER} PRIVATE torch)
     # The language level must be the users' one, to the letter.
