@@ -20,13 +20,13 @@ using namespace troupe::testing;  // NOLINT
 
 namespace {
 
-const std::string kCustomLoop = kBuild + "/examples/custom_loop";
+const Words kCustomLoop = Words{kBuild + "/examples/custom_loop"} + kFewDigits;
 constexpr int kSteps = 24;
 
 /// Six steps an epoch, four epochs.
 Words command(const Words& more) {
-  return Words{kCustomLoop, "--batch-size", "100", "--train-examples", "600", "--epochs",
-               "4",         "--clip",       "0.1", "--json-summary"} +
+  return kCustomLoop + Words{"--batch-size", "100", "--train-examples", "600", "--epochs", "4",
+                             "--clip",       "0.1", "--json-summary"} +
          more;
 }
 

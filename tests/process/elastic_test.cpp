@@ -187,8 +187,7 @@ TEST_SUITE("process") {
   }
 
   TEST_CASE("elastic: a program without virtual replicas is refused") {
-    const ProcessResult result =
-        run_process(elastic("2", "0") + Words{kMnist, "--data-dir", "synthetic"}, {}, kLimit);
+    const ProcessResult result = run_process(elastic("2", "0") + kMnist, {}, kLimit);
     CHECK(result.exit_code == 2);
     CHECK(has(result.err, "was given no --virtual-replicas"));
   }

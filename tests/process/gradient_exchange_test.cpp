@@ -25,8 +25,9 @@ using troupe::testing::operator+;
 TEST_SUITE("training") {
   TEST_CASE("--overlap, --bucket-mb, --transport: nothing changes a bit of the weights") {
     const auto hash_of = [](const Words& more) {
-      return summary(run_on(2, Words{kMnist, "--train-examples", "300", "--batch-size", "60",
-                                     "--max-steps", "9", "--threads", "1", "--json-summary"} +
+      return summary(run_on(2, kMnist +
+                                   Words{"--train-examples", "300", "--batch-size", "60",
+                                         "--max-steps", "9", "--threads", "1", "--json-summary"} +
                                    more))["parameter_hash"];
     };
     const auto expected = hash_of({"--overlap", "off", "--transport", "tcp"});
@@ -42,9 +43,10 @@ TEST_SUITE("training") {
       std::vector<std::unique_ptr<Process>> workers;
       for (const char* rank : {"0", "1", "2"}) {
         workers.push_back(std::make_unique<Process>(
-            Words{kMnist, "--rank", rank, "--world-size", "3", "--chief-address",
-                  "127.0.0.1:" + port, "--epochs", "1000", "--threads", "1", "--log-every", "1",
-                  "--overlap", "on", "--bucket-mb", "0.001", "--transport", transport}));
+            kMnist + Words{"--rank", rank, "--world-size", "3", "--chief-address",
+                           "127.0.0.1:" + port, "--epochs", "1000", "--threads", "1", "--log-every",
+                           "1", "--overlap", "on", "--bucket-mb", "0.001", "--transport",
+                           transport}));
       }
       REQUIRE(workers[0]->wait_for_output("step = 5 ", kLimit));
       const auto killed = std::chrono::steady_clock::now();

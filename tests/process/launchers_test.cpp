@@ -20,9 +20,8 @@ using troupe::testing::operator+;
 
 namespace {
 
-const Words kTraining = {kMnist,          "--max-steps", "6", "--train-examples",
-                         "128",           "--threads",   "1", "--no-progress",
-                         "--json-summary"};
+const Words kTraining = kMnist + Words{"--max-steps", "6", "--train-examples", "128",
+                                       "--threads",   "1", "--no-progress",    "--json-summary"};
 
 /// Nothing of the launcher that may have started this test, and root may use mpirun.
 ProcessOptions clean() {

@@ -33,38 +33,37 @@ namespace {
 /// 403 examples in batches of 50: nine steps an epoch, the last one short. Patience 1 and a metric
 /// that grows: the rate drops at nearly every validation.
 Words command(const TempDir& model_dir, int max_steps) {
-  return {kMnist,
-          "--mode",
-          "train_and_evaluate",
-          "--batch-size",
-          "50",
-          "--train-examples",
-          "403",
-          "--max-steps",
-          std::to_string(max_steps),
-          "--model-dir",
-          model_dir.path().string(),
-          "--save-checkpoints-steps",
-          "4",
-          "--eval-steps",
-          "4",
-          "--exporter",
-          "none",
-          "--log-every",
-          "1",
-          "--lr-schedule",
-          "plateau",
-          "--plateau-metric",
-          "accuracy",
-          "--plateau-patience",
-          "1",
-          "--decay-factor",
-          "0.5",
-          "--warmup-steps",
-          "7",
-          "--ema-decay",
-          "0.95",
-          "--json-summary"};
+  return kMnist + Words{"--mode",
+                        "train_and_evaluate",
+                        "--batch-size",
+                        "50",
+                        "--train-examples",
+                        "403",
+                        "--max-steps",
+                        std::to_string(max_steps),
+                        "--model-dir",
+                        model_dir.path().string(),
+                        "--save-checkpoints-steps",
+                        "4",
+                        "--eval-steps",
+                        "4",
+                        "--exporter",
+                        "none",
+                        "--log-every",
+                        "1",
+                        "--lr-schedule",
+                        "plateau",
+                        "--plateau-metric",
+                        "accuracy",
+                        "--plateau-patience",
+                        "1",
+                        "--decay-factor",
+                        "0.5",
+                        "--warmup-steps",
+                        "7",
+                        "--ema-decay",
+                        "0.95",
+                        "--json-summary"};
 }
 
 std::string content(const fs::path& path) {
@@ -122,9 +121,10 @@ TEST_SUITE("learning") {
     const TempDir dir;
     const auto trained = run_process(command(dir, 12), {}, kLimit);
     const json expected = summary(trained)["evaluation"];
-    const auto run = run_process({kMnist, "--mode", "evaluate", "--model-dir", dir.path().string(),
-                                  "--batch-size", "50", "--eval-steps", "4", "--json-summary"},
-                                 {}, kLimit);
+    const auto run =
+        run_process(kMnist + Words{"--mode", "evaluate", "--model-dir", dir.path().string(),
+                                   "--batch-size", "50", "--eval-steps", "4", "--json-summary"},
+                    {}, kLimit);
     CHECK(has(run.err, "the averaged weights of"));
     const json averaged = summary(run)["evaluation"];
     CHECK(averaged["global_step"] == 12);
@@ -142,7 +142,7 @@ TEST_SUITE("learning") {
 
   TEST_CASE("learning: flags that make no sense end the program") {
     const auto fails = [](const Words& flags) {
-      const auto run = run_process(Words{kMnist, "--train-examples", "50"} + flags, {}, kLimit);
+      const auto run = run_process(kMnist + Words{"--train-examples", "50"} + flags, {}, kLimit);
       CHECK(run.exit_code == 2);
       return run.err;
     };

@@ -13,8 +13,15 @@ namespace {
 using namespace troupe::testing;  // NOLINT: this file's subject
 using Words = std::vector<std::string>;
 
-const Words kTraining = {kMnist, "--epochs",    "1", "--train-examples", "3000", "--threads",
-                         "1",    "--log-every", "3"};
+const Words kTraining = {kBuild + "/examples/mnist",
+                         "--epochs",
+                         "1",
+                         "--train-examples",
+                         "3000",
+                         "--threads",
+                         "1",
+                         "--log-every",
+                         "3"};
 
 Words under_launcher(const Words& options, const Words& command) {
   Words all = {kBuild + "/troupe", "run"};
@@ -93,9 +100,9 @@ TEST_SUITE("progress") {
   TEST_CASE("progress: what the demo prints is nine lines, and ./dev one more") {
     const TempDir folder;
     const ProcessResult result = run_process(under_launcher(
-        {"--workers", "2"},
-        {kMnist, "--model-dir", (folder / "run").string(), "--save-summary-steps", "20",
-         "--log-every", "0", "--epochs", "3", "--train-examples", "600", "--threads", "1"}));
+        {"--workers", "2"}, {kBuild + "/examples/mnist", "--model-dir", (folder / "run").string(),
+                             "--save-summary-steps", "20", "--log-every", "0", "--epochs", "3",
+                             "--train-examples", "600", "--threads", "1"}));
     INFO(result.err);
     CHECK(result.exit_code == 0);
     CHECK(result.out.empty());

@@ -26,8 +26,8 @@ namespace {
 constexpr int kSkipped = 77;
 
 /// 20 steps an epoch.
-const Words kSmall = {kMnist, "--train-examples", "400", "--batch-size",
-                      "20",   "--threads",        "1",   "--no-progress"};
+const Words kSmall = kMnist + Words{"--train-examples", "400", "--batch-size", "20",
+                                    "--threads",        "1",   "--no-progress"};
 
 std::vector<json> lines_of(const std::filesystem::path& path) {
   std::vector<json> lines;

@@ -35,18 +35,17 @@ constexpr int kSteps = 80;  // far more than a run takes until the test has seen
 
 /// 1003 examples in batches of 100: eleven steps an epoch, the last one short.
 Words command(const TempDir& model_dir, int max_steps) {
-  return {kMnist,
-          "--batch-size",
-          "100",
-          "--train-examples",
-          "1003",
-          "--max-steps",
-          std::to_string(max_steps),
-          "--json-summary",
-          "--model-dir",
-          model_dir.path().string(),
-          "--save-checkpoints-steps",
-          "4"};
+  return kMnist + Words{"--batch-size",
+                        "100",
+                        "--train-examples",
+                        "1003",
+                        "--max-steps",
+                        std::to_string(max_steps),
+                        "--json-summary",
+                        "--model-dir",
+                        model_dir.path().string(),
+                        "--save-checkpoints-steps",
+                        "4"};
 }
 
 Words under_troupe_run(int workers, const Words& program) {

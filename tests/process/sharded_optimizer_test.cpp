@@ -19,10 +19,19 @@ namespace {
 const Words kSharded = {"--shard-optimizer"};
 
 Words mnist(const char* max_steps) {
-  return {kMnist,    "--data-dir",       "synthetic",   "--batch-size",
-          "100",     "--seed",           "3",           "--threads",
-          "1",       "--train-examples", "1003",        "--max-steps",
-          max_steps, "--json-summary",   "--log-every", "1"};
+  return kMnist + Words{"--batch-size",
+                        "100",
+                        "--seed",
+                        "3",
+                        "--threads",
+                        "1",
+                        "--train-examples",
+                        "1003",
+                        "--max-steps",
+                        max_steps,
+                        "--json-summary",
+                        "--log-every",
+                        "1"};
 }
 
 Words in(const std::filesystem::path& dir) { return {"--model-dir", dir.string()}; }

@@ -29,25 +29,24 @@ constexpr int kSkipped = 77;
 constexpr int kSteps = 150;
 
 /// Every tenth step is summarised.
-Words training(const TempDir& dir, const std::string& program = kMnist, int steps = kSteps) {
-  return {program,
-          "--train-examples",
-          "4000",
-          "--batch-size",
-          "20",
-          "--max-steps",
-          text(steps),
-          "--threads",
-          "1",
-          "--no-progress",
-          "--model-dir",
-          dir.path().string(),
-          "--save-summary-steps",
-          "10",
-          "--log-every",
-          "10"};
+Words training(const TempDir& dir, const Words& program = kMnist, int steps = kSteps) {
+  return program + Words{"--train-examples",
+                         "1000",
+                         "--batch-size",
+                         "20",
+                         "--max-steps",
+                         text(steps),
+                         "--threads",
+                         "1",
+                         "--no-progress",
+                         "--model-dir",
+                         dir.path().string(),
+                         "--save-summary-steps",
+                         "10",
+                         "--log-every",
+                         "10"};
 }
-Words shown_training(const TempDir& dir, const std::string& program = kMnist, int steps = kSteps) {
+Words shown_training(const TempDir& dir, const Words& program = kMnist, int steps = kSteps) {
   return training(dir, program, steps) + Words{"--status-port", "0"};
 }
 
@@ -174,7 +173,8 @@ TEST_SUITE("status") {
                      shown_training(served) + Words{"--staleness-bound", "0"}),
           served, "train");
     const TempDir custom;
-    check(shown_training(custom, kBuild + "/examples/custom_loop"), custom, "train");
+    check(shown_training(custom, Words{kBuild + "/examples/custom_loop"} + kFewDigits), custom,
+          "train");
   }
 
   TEST_CASE("status: metrics while it trains, which promtool accepts") {
@@ -265,7 +265,7 @@ TEST_SUITE("status") {
                                 shown.port(), ": the port is taken. Fix: ")));
       CHECK_FALSE(std::filesystem::exists(dir / "model.ckpt-0"));
     }
-    const ProcessResult unsaved = run_process({kMnist, "--status-port", "0"}, {}, kLimit);
+    const ProcessResult unsaved = run_process(kMnist + Words{"--status-port", "0"}, {}, kLimit);
     CHECK(unsaved.exit_code == 2);
     CHECK(has(unsaved.err, "--status-port is given without --model-dir. Fix: "));
   }

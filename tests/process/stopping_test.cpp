@@ -34,12 +34,18 @@ const Start kServers{
 
 /// It saves at the start, at the end, and when it is stopped.
 Words command(const Start& start, const TempDir& model_dir, long max_steps) {
-  return start.before + Words{kMnist,        "--batch-size",
-                              "100",         "--train-examples",
-                              "1003",        "--json-summary",
-                              "--model-dir", model_dir.path().string(),
-                              "--log-every", "1",
-                              "--max-steps", std::to_string(max_steps)} +
+  return start.before + kMnist +
+         Words{"--batch-size",
+               "100",
+               "--train-examples",
+               "1003",
+               "--json-summary",
+               "--model-dir",
+               model_dir.path().string(),
+               "--log-every",
+               "1",
+               "--max-steps",
+               std::to_string(max_steps)} +
          start.flags;
 }
 
@@ -94,8 +100,8 @@ TEST_SUITE("stopping") {
 
   TEST_CASE("stopping: without --model-dir the first signal ends a program at once") {
     for (const int number : {SIGINT, SIGHUP, SIGTERM}) {
-      Process run({kMnist, "--batch-size", "100", "--train-examples", "1003", "--log-every", "1",
-                   "--max-steps", "1000000"});
+      Process run(kMnist + Words{"--batch-size", "100", "--train-examples", "1003", "--log-every",
+                                 "1", "--max-steps", "1000000"});
       REQUIRE(run.wait_for_output("step = 3 (", kLimit));
       run.signal(number);
       CHECK(run.wait(kLimit).signal == number);

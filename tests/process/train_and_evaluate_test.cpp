@@ -40,26 +40,25 @@ namespace fs = std::filesystem;
 namespace {
 
 Words command(const TempDir& model_dir, int max_steps, int save_every) {
-  return {kMnist,
-          "--mode",
-          "train_and_evaluate",
-          "--batch-size",
-          "100",
-          "--train-examples",
-          "1003",
-          "--max-steps",
-          std::to_string(max_steps),
-          "--model-dir",
-          model_dir.path().string(),
-          "--save-checkpoints-steps",
-          std::to_string(save_every),
-          "--throttle-secs",
-          "0",
-          "--start-delay-secs",
-          "0",
-          "--eval-steps",
-          "4",
-          "--json-summary"};
+  return kMnist + Words{"--mode",
+                        "train_and_evaluate",
+                        "--batch-size",
+                        "100",
+                        "--train-examples",
+                        "1003",
+                        "--max-steps",
+                        std::to_string(max_steps),
+                        "--model-dir",
+                        model_dir.path().string(),
+                        "--save-checkpoints-steps",
+                        std::to_string(save_every),
+                        "--throttle-secs",
+                        "0",
+                        "--start-delay-secs",
+                        "0",
+                        "--eval-steps",
+                        "4",
+                        "--json-summary"};
 }
 
 Words with_evaluator(const Words& program) {
@@ -285,7 +284,8 @@ TEST_SUITE("train_and_evaluate") {
     const std::string mistyped = (dir / "rum1").string();
     for (const char* mode : {"evaluate", "predict", "export"}) {
       CAPTURE(mode);
-      const auto run = run_process({kMnist, "--mode", mode, "--model-dir", mistyped}, {}, kLimit);
+      const auto run =
+          run_process(kMnist + Words{"--mode", mode, "--model-dir", mistyped}, {}, kLimit);
       CHECK(run.exit_code == 2);
       CHECK(run.err.find(mistyped) != std::string::npos);
       CHECK_FALSE(fs::exists(mistyped));
@@ -296,9 +296,9 @@ TEST_SUITE("train_and_evaluate") {
     const TempDir dir;
     REQUIRE(run_process(command(dir, 22, 10), {}, kLimit).exit_code == 0);
     const fs::path newest = dir.path() / "model.ckpt-22/model.safetensors";
-    const Words evaluate = {
-        kMnist, "--mode",        "evaluate", "--model-dir", dir.path().string(), "--train-examples",
-        "1003", "--json-summary"};
+    const Words evaluate =
+        kMnist + Words{"--mode",           "evaluate", "--model-dir",   dir.path().string(),
+                       "--train-examples", "1003",     "--json-summary"};
     SUBCASE("truncated") { fs::resize_file(newest, 100); }
     SUBCASE("a flipped bit") {
       std::fstream file(newest, std::ios::in | std::ios::out | std::ios::binary);
@@ -315,10 +315,11 @@ TEST_SUITE("train_and_evaluate") {
   TEST_CASE("modes: output that cannot be written is an error") {
     const TempDir dir;
     REQUIRE(run_process(command(dir, 5, 10), {}, kLimit).exit_code == 0);
-    const auto run = run_process({"/bin/sh", "-c",
-                                  kMnist + " --mode predict --predict-examples 3 --model-dir " +
-                                      dir.path().string() + " > /dev/full"},
-                                 {}, kLimit);
+    const auto run =
+        run_process({"/bin/sh", "-c",
+                     kBuild + "/examples/mnist --mode predict --predict-examples 3 --model-dir " +
+                         dir.path().string() + " > /dev/full"},
+                    {}, kLimit);
     CHECK(run.exit_code == 3);
     CHECK(run.err.find("standard output cannot be written") != std::string::npos);
   }
@@ -326,8 +327,8 @@ TEST_SUITE("train_and_evaluate") {
   TEST_CASE("modes: in a group the chief alone predicts") {
     const TempDir dir;
     REQUIRE(run_process(command(dir, 5, 10), {}, kLimit).exit_code == 0);
-    const auto run = run_on(2, {kMnist, "--mode", "predict", "--predict-examples", "2",
-                                "--model-dir", dir.path().string()});
+    const auto run = run_on(2, kMnist + Words{"--mode", "predict", "--predict-examples", "2",
+                                              "--model-dir", dir.path().string()});
     CHECK(run.exit_code == 0);
     CHECK(count(run.out, "logits") == 2);
   }
@@ -337,10 +338,10 @@ TEST_SUITE("train_and_evaluate") {
     REQUIRE(run_process(command(dir, 22, 10), {}, kLimit).exit_code == 0);
     const Words common = {"--model-dir", dir.path().string(), "--train-examples", "1003"};
     const auto evaluated =
-        run_process(Words{kMnist, "--mode", "evaluate", "--json-summary"} + common, {}, kLimit);
+        run_process(kMnist + Words{"--mode", "evaluate", "--json-summary"} + common, {}, kLimit);
     CHECK(summary(evaluated)["evaluation"]["global_step"] == 22);
 
-    const Words predict = Words{kMnist, "--mode", "predict", "--predict-examples", "3"} + common;
+    const Words predict = kMnist + Words{"--mode", "predict", "--predict-examples", "3"} + common;
     const auto predicted = run_process(predict, {}, kLimit);
     INFO(predicted.err);
     REQUIRE(count(predicted.out, "\n") == 3);
@@ -350,7 +351,7 @@ TEST_SUITE("train_and_evaluate") {
     CHECK(absent.exit_code == 2);
     CHECK(absent.err.find("logits") != std::string::npos);
 
-    const auto exported = run_process(Words{kMnist, "--mode", "export"} + common, {}, kLimit);
+    const auto exported = run_process(kMnist + Words{"--mode", "export"} + common, {}, kLimit);
     INFO(exported.err);
     REQUIRE(exported.exit_code == 0);
     const fs::path path = exported.out.substr(0, exported.out.find('\n'));
@@ -358,8 +359,8 @@ TEST_SUITE("train_and_evaluate") {
       CHECK(fs::exists(path / file));
     }
     const TempDir empty;
-    const auto without =
-        run_process({kMnist, "--mode", "export", "--model-dir", empty.path().string()}, {}, kLimit);
+    const auto without = run_process(
+        kMnist + Words{"--mode", "export", "--model-dir", empty.path().string()}, {}, kLimit);
     CHECK(without.exit_code == 2);
     CHECK(without.err.find("no trained model") != std::string::npos);
   }

@@ -45,8 +45,9 @@ TEST_SUITE("training") {
       CAPTURE(workers);
       const std::string file = text(dir.path().string(), "/", workers, ".jsonl");
       const auto result =
-          run_on(workers, {kMnist, "--batch-size", "100", "--train-examples", "1003", "--max-steps",
-                           "22", "--log-every", "1", "--metrics-file", file, "--json-summary"});
+          run_on(workers, kMnist + Words{"--batch-size", "100", "--train-examples", "1003",
+                                         "--max-steps", "22", "--log-every", "1", "--metrics-file",
+                                         file, "--json-summary"});
       CHECK(summary(result)["world_size"] == workers);
       const auto losses = losses_in(file);
       REQUIRE(losses.size() == 22);
@@ -61,19 +62,10 @@ TEST_SUITE("training") {
 
   TEST_CASE("training: replicas in one process, alone and in workers, take the same 20 steps") {
     const TempDir dir;
-    const Words command = {kMnist,
-                           "--batch-size",
-                           "100",
-                           "--train-examples",
-                           "1003",
-                           "--max-steps",
-                           "22",
-                           "--log-every",
-                           "1",
-                           "--threads",
-                           "1",
-                           "--json-summary",
-                           "--metrics-file"};
+    const Words command =
+        kMnist + Words{"--batch-size", "100", "--train-examples", "1003",
+                       "--max-steps",  "22",  "--log-every",      "1",
+                       "--threads",    "1",   "--json-summary",   "--metrics-file"};
     std::vector<double> alone;
     json evaluated;
     for (const auto& layout : {std::pair(1, 1), {1, 2}, {1, 4}, {2, 2}}) {
@@ -106,9 +98,10 @@ TEST_SUITE("training") {
     const TempDir dir;
     const auto losses_of = [&](int workers, const Words& more) {
       const std::string file = (dir.path() / "losses.jsonl").string();
-      (void)summary(run_on(workers, Words{kMnist, "--batch-size", "100", "--train-examples", "1003",
-                                          "--max-steps", "12", "--log-every", "1", "--threads", "1",
-                                          "--json-summary", "--metrics-file", file} +
+      (void)summary(run_on(workers, kMnist +
+                                        Words{"--batch-size", "100", "--train-examples", "1003",
+                                              "--max-steps", "12", "--log-every", "1", "--threads",
+                                              "1", "--json-summary", "--metrics-file", file} +
                                         more));
       auto losses = losses_in(file);
       REQUIRE(losses.size() == 12);
@@ -137,9 +130,9 @@ TEST_SUITE("training") {
   TEST_CASE("training: workers that differ in a step's options refuse each other, exit 2") {
     const auto port = text(troupe::testing::free_port());
     const auto start = [&](const char* rank, const Words& more) {
-      return std::make_unique<Process>(Words{kMnist, "--rank", rank, "--world-size", "2",
-                                             "--chief-address", "127.0.0.1:" + port, "--max-steps",
-                                             "2"} +
+      return std::make_unique<Process>(kMnist +
+                                       Words{"--rank", rank, "--world-size", "2", "--chief-address",
+                                             "127.0.0.1:" + port, "--max-steps", "2"} +
                                        more);
     };
     const auto chief = start("0", {"--accumulate", "2"});
@@ -155,9 +148,11 @@ TEST_SUITE("training") {
   TEST_CASE("training: two replicas repeat, and resume, bit for bit") {
     const TempDir dir;
     const auto hash_of = [&](const Words& more) {
-      return summary(run_on(1, Words{kMnist, "--devices", "cpu:0,cpu:1", "--train-examples", "300",
-                                     "--batch-size", "100", "--threads", "1", "--json-summary"} +
-                                   more))["parameter_hash"];
+      return summary(
+          run_on(1, kMnist +
+                        Words{"--devices", "cpu:0,cpu:1", "--train-examples", "300", "--batch-size",
+                              "100", "--threads", "1", "--json-summary"} +
+                        more))["parameter_hash"];
     };
     const std::string whole = (dir.path() / "whole").string();
     const std::string parts = (dir.path() / "parts").string();
@@ -171,8 +166,9 @@ TEST_SUITE("training") {
     for (const int workers : {1, 2}) {
       const TempDir dir;
       const json end = summary(run_on(
-          workers, {kMnist, "--epochs", "2", "--train-examples", "320", "--batch-size", "32",
-                    "--threads", "1", "--model-dir", dir.path().string(), "--json-summary"}));
+          workers,
+          kMnist + Words{"--epochs", "2", "--train-examples", "320", "--batch-size", "32",
+                         "--threads", "1", "--model-dir", dir.path().string(), "--json-summary"}));
       std::map<std::int64_t, json> by_step;
       std::ifstream in(dir.path() / "summaries.jsonl");
       for (std::string line; std::getline(in, line);) {
@@ -198,8 +194,8 @@ TEST_SUITE("training") {
     const auto made =
         run_on(1, {kBuild + "/examples/digits", "--out", data, "--train", "300", "--test", "50"});
     REQUIRE(made.exit_code == 0);
-    const json end = summary(run_on(
-        1, {kMnist, "--data-dir", data, "--epochs", "1", "--threads", "1", "--json-summary"}));
+    const json end = summary(run_on(1, {kBuild + "/examples/mnist", "--data-dir", data, "--epochs",
+                                        "1", "--threads", "1", "--json-summary"}));
     CHECK(end["train"]["examples"] == 250);
     CHECK(end["validation"]["examples"] == 50);
   }
@@ -207,8 +203,9 @@ TEST_SUITE("training") {
   TEST_CASE("training: one device and central storage by name are the steps of auto, bit for bit") {
     const TempDir dir;
     const auto hash_of = [&](const Words& more) {
-      const json now = summary(run_on(1, Words{kMnist, "--train-examples", "300", "--batch-size",
-                                               "100", "--threads", "1", "--json-summary"} +
+      const json now = summary(run_on(1, kMnist +
+                                             Words{"--train-examples", "300", "--batch-size", "100",
+                                                   "--threads", "1", "--json-summary"} +
                                              more));
       return now["parameter_hash"];
     };
@@ -233,9 +230,9 @@ TEST_SUITE("training") {
       CAPTURE(replicas);
       // A step so small that float32 weights do not move.
       const auto result =
-          run_on(workers, {kMnist, "--learning-rate", "1e-30", "--train-examples", "200",
-                           "--batch-size", "97", "--max-steps", "1", "--json-summary", "--replicas",
-                           std::to_string(replicas)});
+          run_on(workers, {kBuild + "/examples/mnist", "--learning-rate", "1e-30",
+                           "--train-examples", "200", "--batch-size", "97", "--max-steps", "1",
+                           "--json-summary", "--replicas", std::to_string(replicas)});
       const json now = summary(result);
       if (alone.is_null()) alone = now;
       CHECK(now["test"]["correct"] == alone["test"]["correct"]);
@@ -247,8 +244,8 @@ TEST_SUITE("training") {
   }
 
   TEST_CASE("training: the same seed gives the same weights, another seed others") {
-    const Words command = {kMnist, "--train-examples", "500", "--max-steps",
-                           "10",   "--json-summary"};
+    const Words command =
+        kMnist + Words{"--train-examples", "500", "--max-steps", "10", "--json-summary"};
     const json first = summary(run_on(2, command));
     CHECK(summary(run_on(2, command))["parameter_hash"] == first["parameter_hash"]);
     CHECK(summary(run_on(2, command + Words{"--seed", "2"}))["parameter_hash"] !=
@@ -258,7 +255,8 @@ TEST_SUITE("training") {
   TEST_CASE("training: two shells with TF_CONFIG, no chief, train together") {
     const std::vector<std::uint16_t> ports = {troupe::testing::free_port(),
                                               troupe::testing::free_port()};
-    const Words command = {kMnist, "--train-examples", "300", "--json-summary", "--threads", "1"};
+    const Words command =
+        kMnist + Words{"--train-examples", "300", "--json-summary", "--threads", "1"};
     Process second(command, tf_config(ports, 1));
     Process first(command, tf_config(ports, 0));
     const json chief = summary(first.wait(kLimit));
@@ -270,7 +268,8 @@ TEST_SUITE("training") {
   TEST_CASE("training: kill -9 of one of three: the others name it and exit 138 within 2 s") {
     const std::vector<std::uint16_t> ports = {
         troupe::testing::free_port(), troupe::testing::free_port(), troupe::testing::free_port()};
-    const Words command = {kMnist, "--epochs", "1000", "--threads", "1", "--log-level", "info"};
+    const Words command =
+        kMnist + Words{"--epochs", "1000", "--threads", "1", "--log-level", "info"};
     std::vector<std::unique_ptr<Process>> workers;
     for (int i = 0; i < 3; ++i) {
       workers.push_back(std::make_unique<Process>(command, tf_config(ports, i)));
@@ -291,8 +290,8 @@ TEST_SUITE("training") {
   TEST_CASE("training: settings that must agree are compared when the workers meet") {
     const std::vector<std::uint16_t> ports = {troupe::testing::free_port(),
                                               troupe::testing::free_port()};
-    Process chief({kMnist, "--batch-size", "64"}, tf_config(ports, 0));
-    Process other({kMnist, "--batch-size", "32"}, tf_config(ports, 1));
+    Process chief(kMnist + Words{"--batch-size", "64"}, tf_config(ports, 0));
+    Process other(kMnist + Words{"--batch-size", "32"}, tf_config(ports, 1));
     for (Process* worker : {&chief, &other}) {
       const auto result = worker->wait(kLimit);
       CHECK(result.exit_code == 2);
@@ -304,14 +303,15 @@ TEST_SUITE("training") {
   }
 
   TEST_CASE("training: an exception in one worker's hook is everybody's reason") {
-    const auto result = run_on(2, {kBuild + "/tests/process/failing_hook"});
+    const auto result = run_on(2, {kBuild + "/tests/process/wrong_hook", "--wrong", "throws"});
     CHECK(result.exit_code == 1);
     CHECK(result.err.find("the hook of rank 1 gave up") != std::string::npos);
     CHECK(result.err.find("worker/1") != std::string::npos);
   }
 
   TEST_CASE("training: an exception in one replica's hook ends the process with its message") {
-    const auto result = run_on(1, {kBuild + "/tests/process/failing_hook", "--replicas", "3"});
+    const auto result =
+        run_on(1, {kBuild + "/tests/process/wrong_hook", "--wrong", "throws", "--replicas", "3"});
     CHECK(result.exit_code == 1);
     CHECK(result.err.find("the hook of rank 1 gave up") != std::string::npos);
   }

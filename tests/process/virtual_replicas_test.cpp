@@ -45,9 +45,8 @@ const Words kNet = {kBuild + "/tests/process/virtual_net",
 
 TEST_SUITE("process") {
   TEST_CASE("virtual replicas: mnist has one hash on 1, 2 and 3 workers, and on 2 replicas") {
-    const Words mnist = {kMnist,      "--virtual-replicas", "8",   "--data-dir",
-                         "synthetic", "--train-examples",   "300", "--epochs",
-                         "1",         "--json-summary"};
+    const Words mnist = kMnist + Words{"--virtual-replicas", "8", "--train-examples", "300",
+                                       "--epochs",           "1", "--json-summary"};
     const json expected = ending_of(run_on(1, mnist));
     CHECK(ending_of(run_on(2, mnist + Words{"--transport", "unix"})) == expected);
     CHECK(ending_of(run_on(3, mnist)) == expected);

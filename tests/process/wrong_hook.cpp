@@ -11,6 +11,9 @@ class WrongHooks final : public troupe::testing::TinyHooks {
 
   [[nodiscard]] troupe::StepResult train_step(troupe::Replica& replica,
                                               const troupe::Batch& batch) const override {
+    if (wrong_ == "throws" && replica.place().index == 1) {
+      throw std::runtime_error("the hook of rank 1 gave up");
+    }
     const auto loss = forward(replica, batch);
     const auto y = replica.model<torch::nn::LinearImpl>().forward(batch.fields[0]);
     const auto mean = replica.loss("squared_error")(y, batch.fields[1]).mean();

@@ -12,8 +12,6 @@ constexpr std::uint64_t kAnotherStream = 0xE1A571C;
 constexpr std::uint64_t kFarewells = 0xFA2E3E11;
 constexpr std::uint64_t kSight = 0x5161447;
 
-std::chrono::milliseconds ms(std::int64_t count) { return std::chrono::milliseconds(count); }
-
 void draw_options(ElasticPlan& plan, bool is_apart, Random& random) {
   GroupOptions& options = plan.options;
   options.secret = testing::test_secret();

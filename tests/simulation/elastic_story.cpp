@@ -15,7 +15,7 @@ namespace troupe::simulation {
 namespace {
 
 // Nothing in these groups may take longer.
-constexpr Time kEndOfTime = 600 * kSecond;
+constexpr Time kEndOfElasticTime = 600 * kSecond;
 // Where workers are killed, and nothing else is wrong: s from a round to the next.
 constexpr double kLongestStandstill = 3;
 // From a stop to the next round: the heartbeat limit, and this.
@@ -54,7 +54,7 @@ class ElasticStory {
       come_.insert(&strike);
       world_.at(strike.delay, [this, &strike] { hit(strike); });
     }
-    world_.run(kEndOfTime, [this] { return launcher_.is_busy(); });
+    world_.run(kEndOfElasticTime, [this] { return launcher_.is_busy(); });
     Verdict verdict;
     const std::string left = world_.unfinished();
     verdict.violation = launcher_.violation();

@@ -13,8 +13,6 @@ constexpr std::uint16_t kFirstPort = 2222;
 constexpr std::uint64_t kGeneration = 3;
 constexpr std::uint64_t kMessages = 0x3E55A6E5;
 
-std::chrono::milliseconds ms(std::int64_t count) { return std::chrono::milliseconds(count); }
-
 // What needs machines of their own, and what only addresses that no two starts share.
 bool needs_machines(Trouble trouble) {
   switch (trouble) {

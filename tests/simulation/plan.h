@@ -2,6 +2,7 @@
 // befalls it.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -11,6 +12,11 @@
 #include "tests/simulation/world.h"
 
 namespace troupe::simulation {
+
+/// No group whose members stay may take longer.
+inline constexpr Time kEndOfTime = 240 * kSecond;
+
+inline std::chrono::milliseconds ms(std::int64_t count) { return std::chrono::milliseconds(count); }
 
 /// One collective of the group, or several where the kind says so.
 struct Deed {

@@ -11,8 +11,6 @@ namespace {
 
 constexpr std::uint64_t kAnotherStream = 0x5E12FED;
 
-std::chrono::milliseconds ms(std::int64_t count) { return std::chrono::milliseconds(count); }
-
 void draw_options(ServedPlan& plan, Random& random) {
   GroupOptions& options = plan.options;
   options.secret = testing::test_secret();

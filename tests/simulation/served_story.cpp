@@ -14,8 +14,7 @@
 namespace troupe::simulation {
 namespace {
 
-constexpr Time kEndOfTime = 240 * kSecond;
-constexpr int kFirstPort = 3333;
+constexpr int kFirstServedPort = 3333;
 
 class ServedStory {
  public:
@@ -33,7 +32,7 @@ class ServedStory {
       else
         cluster_.servers.push_back(
             {plan.task(process),
-             Endpoint{plan.hosts[index], static_cast<std::uint16_t>(kFirstPort + process)}});
+             Endpoint{plan.hosts[index], static_cast<std::uint16_t>(kFirstServedPort + process)}});
     }
     cluster_.generation = 3;
     cluster_.origin = "the simulation";

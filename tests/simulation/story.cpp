@@ -14,9 +14,6 @@
 namespace troupe::simulation {
 namespace {
 
-// Nothing in these groups may take longer.
-constexpr Time kEndOfTime = 240 * kSecond;
-
 class Story {
  public:
   Story(const Plan& plan, bool verbose)

@@ -1,11 +1,12 @@
 #include "distributed/membership/control_messages.h"
 
+#include "tests/support/message_text.h"
 #include "tests/support/test_prelude.h"
 
 namespace {
-troupe::Span<const std::byte> bytes_of(const std::string& text) {
-  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
-}
+
+using troupe::testing::bytes_of;
+using troupe::testing::replaced;
 troupe::Hello sample() {
   troupe::Hello hello;
   hello.rank = 3;
@@ -15,11 +16,6 @@ troupe::Hello sample() {
   hello.must_match = {{"--seed", "1"}};
   hello.listens = {"127.0.0.1", 2222, ""};
   return hello;
-}
-std::string replaced(std::string text, const std::string& from, const std::string& to) {
-  const auto at = text.find(from);
-  REQUIRE(at != std::string::npos);
-  return text.replace(at, from.size(), to);
 }
 }  // namespace
 

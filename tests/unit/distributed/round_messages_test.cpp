@@ -1,8 +1,12 @@
 #include "distributed/elastic/round_messages.h"
 
+#include "tests/support/message_text.h"
 #include "tests/support/test_prelude.h"
 
 namespace {
+
+using troupe::testing::bytes_of;
+using troupe::testing::replaced;
 
 using troupe::EndOfRounds;
 using troupe::Readiness;
@@ -10,19 +14,11 @@ using troupe::RendezvousMessage;
 using troupe::Round;
 using troupe::WorkerMessage;
 
-troupe::Span<const std::byte> bytes_of(const std::string& text) {
-  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
-}
 std::optional<WorkerMessage> from_worker(const std::string& text) {
   return troupe::worker_message_from(bytes_of(text));
 }
 std::optional<RendezvousMessage> from_rendezvous(const std::string& text) {
   return troupe::rendezvous_message_from(bytes_of(text));
-}
-std::string replaced(std::string text, const std::string& from, const std::string& to) {
-  const auto at = text.find(from);
-  REQUIRE_MESSAGE(at != std::string::npos, text);
-  return text.replace(at, from.size(), to);
 }
 Readiness sample_ready() { return {3, true, false, 120, "worker/1", "gone.", "examples 17"}; }
 Round sample_round() {

@@ -1,7 +1,9 @@
 #include "report/metrics_text.h"
 
 #include <limits>
+#include <map>
 #include <sstream>
+#include <string>
 
 #include "core/version.h"
 #include "tests/support/test_prelude.h"
