@@ -12,7 +12,7 @@
 #include "tests/support/temp_dir.h"
 #include "train/checkpoint/checkpoint_manifest.h"
 
-namespace troupe::fuzz {
+namespace troupe::fuzz::checkpoint_target {
 namespace {
 
 enum Kind : unsigned char { tensors, manifest, repaired_manifest, index };
@@ -147,4 +147,6 @@ bool run(std::string_view input) {
   }
 }
 
-}  // namespace troupe::fuzz
+const Registration registered({"checkpoint", seeds, run});
+
+}  // namespace troupe::fuzz::checkpoint_target

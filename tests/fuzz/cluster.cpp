@@ -11,7 +11,7 @@
 #include "core/text.h"
 #include "tests/fuzz/fuzz.h"
 
-namespace troupe::fuzz {
+namespace troupe::fuzz::cluster_target {
 namespace {
 
 enum Kind : unsigned char { tf_config, with_task, cluster_file, environment };
@@ -159,4 +159,6 @@ bool run(std::string_view input) {
   }
 }
 
-}  // namespace troupe::fuzz
+const Registration registered({"cluster", seeds, run});
+
+}  // namespace troupe::fuzz::cluster_target

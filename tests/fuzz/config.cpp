@@ -10,7 +10,7 @@
 #include "core/text.h"
 #include "tests/fuzz/fuzz.h"
 
-namespace troupe::fuzz {
+namespace troupe::fuzz::config_target {
 namespace {
 
 enum Kind : unsigned char { file, arguments };
@@ -94,4 +94,6 @@ bool run(std::string_view input) {
   return kind == file ? run_file(input) : run_arguments(std::string(input));
 }
 
-}  // namespace troupe::fuzz
+const Registration registered({"config", seeds, run});
+
+}  // namespace troupe::fuzz::config_target

@@ -7,7 +7,7 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/json_messages.h"
 
-namespace troupe::fuzz {
+namespace troupe::fuzz::control_target {
 namespace {
 
 enum Kind : unsigned char {
@@ -134,4 +134,6 @@ bool run(std::string_view input) {
   }
 }
 
-}  // namespace troupe::fuzz
+const Registration registered({"control", seeds, run});
+
+}  // namespace troupe::fuzz::control_target

@@ -8,7 +8,7 @@
 #include "core/error.h"
 #include "tests/fuzz/fuzz.h"
 
-namespace troupe::fuzz {
+namespace troupe::fuzz::csv_target {
 namespace {
 
 const std::vector<CsvField> kFields = {{csv_real("x"), csv_real("y")},
@@ -58,4 +58,6 @@ bool run(std::string_view input) {
   return true;
 }
 
-}  // namespace troupe::fuzz
+const Registration registered({"csv", seeds, run});
+
+}  // namespace troupe::fuzz::csv_target

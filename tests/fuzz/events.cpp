@@ -10,7 +10,7 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/temp_dir.h"
 
-namespace troupe::fuzz {
+namespace troupe::fuzz::events_target {
 namespace {
 
 enum Kind : unsigned char { file, message, records };
@@ -96,4 +96,6 @@ bool run(std::string_view input) {
   return kind == file ? run_file(input) : kind == message ? run_message(input) : run_records(input);
 }
 
-}  // namespace troupe::fuzz
+const Registration registered({"events", seeds, run});
+
+}  // namespace troupe::fuzz::events_target

@@ -1,6 +1,6 @@
-// What the fuzz targets share. A target is one source file: seeds() and run(), which holds what a
-// parser of hostile bytes does against what it promises. fuzz_main.cpp makes libFuzzer's program of
-// it, corpus_main.cpp a test that needs no clang.
+// What the fuzz targets share. A target is one source file, in a namespace of its own: seeds() and
+// run(), which holds what a parser of hostile bytes does against what it promises. fuzz_main.cpp
+// makes libFuzzer's program of it, corpus_main.cpp a test that needs no clang.
 #pragma once
 
 #include <unistd.h>
@@ -22,11 +22,24 @@
 
 namespace troupe::fuzz {
 
-/// Inputs as the product's own encoders make them, all of which run() takes in.
-[[nodiscard]] std::vector<std::string> seeds();
+struct Target {
+  const char* name;
+  /// Inputs as the product's own encoders make them, all of which run() takes in.
+  std::vector<std::string> (*seeds)();
+  /// One input. Returns whether a parser accepted it.
+  bool (*run)(std::string_view input);
+};
 
-/// One input. Returns whether a parser accepted it.
-bool run(std::string_view input);
+/// Those of this program.
+[[nodiscard]] inline std::vector<Target>& targets() {
+  static std::vector<Target> all;
+  return all;
+}
+
+/// A target's file ends with one.
+struct Registration {
+  explicit Registration(const Target& target) { targets().push_back(target); }
+};
 
 [[noreturn]] inline void fail(const char* condition, const char* file, int line) {
   std::fprintf(stderr, "%s:%d: not true: %s\n", file, line, condition);

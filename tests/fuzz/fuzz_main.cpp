@@ -10,7 +10,7 @@ extern "C" int LLVMFuzzerInitialize(int*, char***) {
   troupe::configure_log(troupe::LogLevel::error, "");
   if (const char* const folder = std::getenv("TROUPE_FUZZ_SEEDS")) {
     int number = 0;
-    for (const std::string& seed : troupe::fuzz::seeds()) {
+    for (const std::string& seed : troupe::fuzz::targets().front().seeds()) {
       std::ofstream(folder + ("/seed-" + std::to_string(number++)), std::ios::binary) << seed;
     }
   }
@@ -18,6 +18,6 @@ extern "C" int LLVMFuzzerInitialize(int*, char***) {
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  (void)troupe::fuzz::run({reinterpret_cast<const char*>(data), size});
+  (void)troupe::fuzz::targets().front().run({reinterpret_cast<const char*>(data), size});
   return 0;
 }

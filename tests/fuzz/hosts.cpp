@@ -10,7 +10,7 @@
 #include "core/text.h"
 #include "tests/fuzz/fuzz.h"
 
-namespace troupe::fuzz {
+namespace troupe::fuzz::hosts_target {
 namespace {
 
 enum Kind : unsigned char { machines, tasks, address, secret };
@@ -92,4 +92,6 @@ bool run(std::string_view input) {
   }
 }
 
-}  // namespace troupe::fuzz
+const Registration registered({"hosts", seeds, run});
+
+}  // namespace troupe::fuzz::hosts_target

@@ -9,7 +9,7 @@
 #include "core/error.h"
 #include "tests/fuzz/fuzz.h"
 
-namespace troupe::fuzz {
+namespace troupe::fuzz::idx_target {
 namespace {
 
 std::string compressed(std::string_view content) {
@@ -74,4 +74,6 @@ bool run(std::string_view input) {
   return array.has_value();
 }
 
-}  // namespace troupe::fuzz
+const Registration registered({"idx", seeds, run});
+
+}  // namespace troupe::fuzz::idx_target

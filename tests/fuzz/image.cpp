@@ -6,7 +6,7 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/data/image_files.h"
 
-namespace troupe::fuzz {
+namespace troupe::fuzz::image_target {
 
 std::vector<std::string> seeds() {
   const testing::Pixels colour = {200, 100, 50};
@@ -32,4 +32,6 @@ bool run(std::string_view input) {
   return accepted[0] && accepted[1];
 }
 
-}  // namespace troupe::fuzz
+const Registration registered({"image", seeds, run});
+
+}  // namespace troupe::fuzz::image_target

@@ -15,7 +15,7 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/json_messages.h"
 
-namespace troupe::fuzz {
+namespace troupe::fuzz::launch_target {
 namespace {
 
 enum Kind : unsigned char {
@@ -212,4 +212,6 @@ bool run(std::string_view input) {
   }
 }
 
-}  // namespace troupe::fuzz
+const Registration registered({"launch", seeds, run});
+
+}  // namespace troupe::fuzz::launch_target

@@ -8,7 +8,7 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/data/npy_files.h"
 
-namespace troupe::fuzz {
+namespace troupe::fuzz::npy_target {
 namespace {
 
 using testing::npy_of;
@@ -60,4 +60,6 @@ bool run(std::string_view input) {
   return array.has_value() || accepted;
 }
 
-}  // namespace troupe::fuzz
+const Registration registered({"npy", seeds, run});
+
+}  // namespace troupe::fuzz::npy_target

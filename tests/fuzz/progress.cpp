@@ -6,7 +6,7 @@
 #include "report/progress_block.h"
 #include "tests/fuzz/fuzz.h"
 
-namespace troupe::fuzz {
+namespace troupe::fuzz::progress_target {
 
 std::vector<std::string> seeds() {
   Progress progress;
@@ -41,4 +41,6 @@ bool run(std::string_view input) {
   return true;
 }
 
-}  // namespace troupe::fuzz
+const Registration registered({"progress", seeds, run});
+
+}  // namespace troupe::fuzz::progress_target

@@ -15,7 +15,7 @@
 #include "net/tls_session.h"
 #include "tests/fuzz/fuzz.h"
 
-namespace troupe::fuzz {
+namespace troupe::fuzz::proof_target {
 namespace {
 
 enum Kind : unsigned char { opening, challenge, tampered, stranger, first_frame, tls };
@@ -315,4 +315,6 @@ bool run(std::string_view input) {
   }
 }
 
-}  // namespace troupe::fuzz
+const Registration registered({"proof", seeds, run});
+
+}  // namespace troupe::fuzz::proof_target

@@ -12,7 +12,7 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/temp_dir.h"
 
-namespace troupe::fuzz {
+namespace troupe::fuzz::report_target {
 namespace {
 
 std::vector<std::string> texts_of(const std::vector<RunLine>& lines) {
@@ -61,4 +61,6 @@ bool run(std::string_view input) {
   return !whole.empty();
 }
 
-}  // namespace troupe::fuzz
+const Registration registered({"report", seeds, run});
+
+}  // namespace troupe::fuzz::report_target

@@ -11,7 +11,7 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/json_messages.h"
 
-namespace troupe::fuzz {
+namespace troupe::fuzz::rounds_target {
 namespace {
 
 enum Kind : unsigned char { of_worker, of_rendezvous, group };
@@ -179,4 +179,6 @@ bool run(std::string_view input) {
   return Group().run(Values(input));
 }
 
-}  // namespace troupe::fuzz
+const Registration registered({"rounds", seeds, run});
+
+}  // namespace troupe::fuzz::rounds_target

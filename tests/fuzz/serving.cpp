@@ -6,7 +6,7 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/json_messages.h"
 
-namespace troupe::fuzz {
+namespace troupe::fuzz::serving_target {
 namespace {
 
 enum Kind : unsigned char {
@@ -196,4 +196,6 @@ bool run(std::string_view input) {
   }
 }
 
-}  // namespace troupe::fuzz
+const Registration registered({"serving", seeds, run});
+
+}  // namespace troupe::fuzz::serving_target

@@ -6,7 +6,7 @@
 #include "report/status_access.h"
 #include "tests/fuzz/fuzz.h"
 
-namespace troupe::fuzz {
+namespace troupe::fuzz::status_target {
 namespace {
 
 using detail::StatusAccess;
@@ -49,4 +49,6 @@ bool run(std::string_view input) {
   return true;
 }
 
-}  // namespace troupe::fuzz
+const Registration registered({"status", seeds, run});
+
+}  // namespace troupe::fuzz::status_target

@@ -12,6 +12,8 @@
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 
+namespace bad_input_test {
+
 using troupe::testing::ProcessOptions;
 using troupe::testing::run_process;
 using troupe::testing::TempDir;
@@ -200,3 +202,5 @@ TEST_SUITE("bad_input") {
     check({{}, {{"TF_CONFIG", tf_config}}, 2, "cluster"});
   }
 }
+
+}  // namespace bad_input_test

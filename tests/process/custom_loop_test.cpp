@@ -14,6 +14,8 @@
 #include "tests/support/test_prelude.h"
 #include "tests/support/training_runs.h"
 
+namespace custom_loop_test {
+
 using nlohmann::json;
 using troupe::text;
 using namespace troupe::testing;  // NOLINT
@@ -94,3 +96,5 @@ TEST_SUITE("custom loop") {
     }
   }
 }
+
+}  // namespace custom_loop_test

@@ -12,6 +12,8 @@
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 
+namespace damage_test {
+
 namespace {
 
 using namespace troupe;           // NOLINT: a test
@@ -149,3 +151,5 @@ TEST_SUITE("process") {
     }
   }
 }
+
+}  // namespace damage_test

@@ -11,6 +11,8 @@
 #include "tests/support/test_prelude.h"
 #include "tests/support/training_runs.h"
 
+namespace dry_run_test {
+
 using troupe::testing::kBuild;
 using troupe::testing::kLimit;
 using troupe::testing::ProcessResult;
@@ -25,7 +27,7 @@ namespace fs = std::filesystem;
 namespace {
 
 const Words kLine = {kBuild + "/examples/linear_regression", "--epochs", "2"};
-const Words kWrong = {kBuild + "/tests/process/wrong_hook", "--dry-run", "--wrong"};
+const Words kWrong = {kBuild + "/tests/process/trainings", "wrong_hook", "--dry-run", "--wrong"};
 
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
@@ -157,3 +159,5 @@ TEST_SUITE("process") {
     CHECK(contains(good(run_on(1, kLine + Words{"--summary", "--dry-run"})).out, "weight  "));
   }
 }
+
+}  // namespace dry_run_test

@@ -34,7 +34,7 @@ folder = tempfile.mkdtemp(prefix="elastic-kills-")
 
 def program(epochs):
     if asked.program == "net":
-        own = [f"{asked.build}/tests/process/virtual_net", "--virtual-replicas", "8", "--batch-size", "40",
+        own = [f"{asked.build}/tests/process/trainings", "virtual_net", "--virtual-replicas", "8", "--batch-size", "40",
                "--clip-norm", "0.5", "--ema-decay", "0.9"]
     else:
         own = [f"{asked.build}/examples/mnist", "--virtual-replicas", "4", "--data-dir", "synthetic",

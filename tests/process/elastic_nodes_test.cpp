@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "tests/support/caught.h"
 #include "tests/support/free_port.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
@@ -17,7 +18,8 @@ using namespace troupe::testing;  // NOLINT: a test
 
 namespace {
 
-const Words kNet = {kBuild + "/tests/process/virtual_net",
+const Words kNet = {kBuild + "/tests/process/trainings",
+                    "virtual_net",
                     "--virtual-replicas",
                     "4",
                     "--batch-size",
@@ -33,10 +35,6 @@ const Words kNet = {kBuild + "/tests/process/virtual_net",
                     "--json-summary",
                     "--epochs",
                     "60"};
-
-bool has(const std::string& whole, const std::string& part) {
-  return whole.find(part) != std::string::npos;
-}
 
 /// Everything that a run ends with and that losses must not change.
 json ending_of(const json& all) {

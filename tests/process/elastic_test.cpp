@@ -19,7 +19,8 @@ using namespace troupe::testing;  // NOLINT: a test
 namespace {
 
 Words net(const std::string& epochs) {
-  return {kBuild + "/tests/process/virtual_net",
+  return {kBuild + "/tests/process/trainings",
+          "virtual_net",
           "--virtual-replicas",
           "4",
           "--batch-size",

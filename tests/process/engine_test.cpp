@@ -28,7 +28,13 @@ constexpr std::chrono::seconds kPatience{90};  // the machine may be busy
 
 std::vector<std::string> worker(const std::string& engine, const std::string& rank, int size,
                                 int port, const std::string& steps) {
-  return {TROUPE_ENGINE_WORKER, engine, rank, text(size), text(port), steps};
+  return {TROUPE_BINARY_DIR "/tests/process/trainings",
+          "engine_worker",
+          engine,
+          rank,
+          text(size),
+          text(port),
+          steps};
 }
 
 /// Open MPI starts nothing as root unless it is told twice.

@@ -9,6 +9,7 @@
 #include "core/text.h"
 #include "strategies/multi_worker.h"
 #include "strategies/parameter_hash.h"
+#include "tests/process/trainings.h"
 #include "tests/support/test_secret.h"
 #include "tests/support/tiny_hooks.h"
 
@@ -61,7 +62,7 @@ void train(const troupe::StrategyOptions& options, std::int64_t steps) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int engine_worker(int argc, char** argv) {
   if (argc != 6) return troupe::kExitUsage;
   try {
     train(options_from(argv), std::atoll(argv[5]));

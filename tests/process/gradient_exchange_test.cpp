@@ -13,6 +13,8 @@
 #include "tests/support/test_prelude.h"
 #include "tests/support/training_runs.h"
 
+namespace gradient_exchange_test {
+
 using troupe::text;
 using troupe::testing::kLimit;
 using troupe::testing::kMnist;
@@ -62,3 +64,5 @@ TEST_SUITE("training") {
     }
   }
 }
+
+}  // namespace gradient_exchange_test

@@ -10,6 +10,7 @@
 
 #include "core/text.h"
 #include "tests/process/group_child.h"
+#include "tests/support/caught.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/test_prelude.h"
 
@@ -23,10 +24,6 @@ using troupe::text;
 
 constexpr milliseconds kLongHeartbeat{20'000};  // so that only the closed connection can tell
 constexpr milliseconds kShortHeartbeat{1'000};
-
-bool has(const std::string& message, const std::string& part) {
-  return message.find(part) != std::string::npos;
-}
 
 // Processes of one group, by rank.
 class Group {

@@ -12,6 +12,8 @@
 #include "tests/support/test_prelude.h"
 #include "tests/support/training_runs.h"
 
+namespace late_name_test {
+
 namespace {
 
 using namespace troupe::testing;  // NOLINT: a test
@@ -104,3 +106,5 @@ TEST_SUITE("process") {
                           "cannot be resolved") != std::string::npos);
   }
 }
+
+}  // namespace late_name_test

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/clock.h"
+#include "tests/support/caught.h"
 #include "tests/support/run_process.h"
 
 namespace troupe::testing {
@@ -36,10 +37,6 @@ inline int count_of(const std::string& whole, const std::string& part) {
   for (std::size_t at = whole.find(part); at != std::string::npos; at = whole.find(part, at + 1))
     ++count;
   return count;
-}
-
-inline bool has(const std::string& whole, const std::string& part) {
-  return whole.find(part) != std::string::npos;
 }
 
 /// A variable that marks everything that one test starts, and finds it again.

@@ -10,6 +10,8 @@
 #include "tests/support/test_prelude.h"
 #include "tests/support/training_runs.h"
 
+namespace launchers_test {
+
 using troupe::testing::kLimit;
 using troupe::testing::kMnist;
 using troupe::testing::ProcessOptions;
@@ -84,3 +86,5 @@ TEST_SUITE("launchers") {
     check_training({"srun", "--ntasks", "2", "--nodes", "1", "--immediate=20"}, "Slurm");
   }
 }
+
+}  // namespace launchers_test

@@ -8,12 +8,16 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "tests/support/caught.h"
 #include "tests/support/run_process.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 #include "tests/support/training_runs.h"
 
+namespace learning_test {
+
 using nlohmann::json;
+using troupe::testing::has;
 using troupe::testing::hash_in;
 using troupe::testing::kBuild;
 using troupe::testing::kLimit;
@@ -70,10 +74,6 @@ std::string content(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
   REQUIRE(in.good());
   return {std::istreambuf_iterator<char>(in), {}};
-}
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 /// "parameter_hash <64 digits>, equal on 2 replicas"
@@ -153,3 +153,5 @@ TEST_SUITE("learning") {
               "name one of: loss, "));
   }
 }
+
+}  // namespace learning_test

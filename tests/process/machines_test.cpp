@@ -6,6 +6,7 @@
 
 #include "core/clock.h"
 #include "tests/process/two_machines.h"
+#include "tests/support/caught.h"
 #include "tests/support/eventually.h"
 #include "tests/support/test_prelude.h"
 #include "tests/support/worker_process.h"
@@ -24,10 +25,6 @@ Words operator+(Words first, const Words& second) {
   return first;
 }
 
-bool has(const std::string& whole, const std::string& part) {
-  return whole.find(part) != std::string::npos;
-}
-
 /// Hash of the parameters in a summary; "" where there is none.
 std::string hash_in(const std::string& out) {
   const std::string key = "\"parameter_hash\":\"";
@@ -38,6 +35,8 @@ std::string hash_in(const std::string& out) {
 Words mnist(const std::string& steps, const std::string& model_dir = "") {
   const Words training = {"--",
                           TROUPE_BINARY_DIR "/examples/mnist",
+                          "--data-dir",
+                          TROUPE_BINARY_DIR "/tests/few_digits",
                           "--train-examples",
                           "320",
                           "--max-steps",
@@ -90,18 +89,27 @@ struct Nodes {
   Process first;
 };
 
-Words elastic_mnist(const std::string& steps) {
-  return mnist(steps) + Words{"--virtual-replicas", "4"};
+Words elastic_net(const std::string& steps) {
+  return {TROUPE_BINARY_DIR "/tests/process/trainings",
+          "virtual_net",
+          "--virtual-replicas",
+          "4",
+          "--batch-size",
+          "40",
+          "--threads",
+          "1",
+          "--max-steps",
+          steps,
+          "--json-summary"};
 }
 
 // Enough that two workers are busy until the others have come again.
-constexpr const char* kElasticSteps = "100";
+constexpr const char* kElasticSteps = "300";
+constexpr const char* kPause = "TEST_STEP_MS=20";
 
 /// What one process ends with.
 std::string elastic_hash() {
-  Words alone = elastic_mnist(kElasticSteps) + Words{"--threads", "1"};
-  alone.erase(alone.begin());  // "--"
-  return hash_in(run_process(alone, {}, kLimit).out);
+  return hash_in(run_process(elastic_net(kElasticSteps), {}, kLimit).out);
 }
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
@@ -127,15 +135,16 @@ struct Elastic {
                  secret,
                  "--workers",
                  "2",
-                 "--threads",
-                 "1",
                  "--min-workers",
                  "1",
                  "--max-restarts",
                  "9",
                  "--regroup-secs",
-                 regroup} +
-           elastic_mnist(steps) + Words{"--model-dir", model_dir, "--save-checkpoints-steps", "5"};
+                 regroup,
+                 "--",
+                 "env",
+                 kPause} +
+           elastic_net(steps) + Words{"--model-dir", model_dir, "--save-checkpoints-steps", "5"};
   }
   std::string make_secret() const {
     std::string path = (folder / "secret").string();

@@ -5,6 +5,8 @@
 
 #include "tests/support/training_runs.h"
 
+namespace memory_test {
+
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define OTHER_ALLOCATOR 1
 #endif
@@ -44,3 +46,5 @@ TEST_SUITE("memory") {
   }
 #endif
 }
+
+}  // namespace memory_test

@@ -8,8 +8,11 @@
 #include "tests/support/test_prelude.h"
 #include "tests/support/training_runs.h"
 
+namespace parameter_server_test {
+
 using troupe::testing::kBuild;
 using troupe::testing::kLimit;
+using troupe::testing::kMnist;
 using troupe::testing::run_process;
 using troupe::testing::summary;
 using troupe::testing::TempDir;
@@ -26,14 +29,7 @@ nlohmann::json train(int workers, int servers, const Words& program) {
 }
 
 Words digits(const Words& more) {
-  return Words{kBuild + "/examples/mnist",
-               "--strategy",
-               "parameter_server",
-               "--train-examples",
-               "2000",
-               "--batch-size",
-               "32",
-               "--json-summary"} +
+  return kMnist + Words{"--strategy", "parameter_server", "--batch-size", "32", "--json-summary"} +
          more;
 }
 
@@ -101,9 +97,11 @@ TEST_SUITE("process") {
                       "--max-steps", "30", "--throttle-secs", "0"}));
     CHECK(evaluated["evaluation"]["global_step"] == 30);
     const auto own = train(2, 1,
-                           {kBuild + "/examples/mnist", "--train-examples", "600", "--batch-size",
-                            "100", "--epochs", "1", "--json-summary"});
+                           kMnist + Words{"--train-examples", "600", "--batch-size", "100",
+                                          "--epochs", "1", "--json-summary"});
     CHECK(own["strategy"] == "parameter-server");
     CHECK(own["global_step"].get<int>() >= 3);
   }
 }
+
+}  // namespace parameter_server_test

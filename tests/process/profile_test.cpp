@@ -12,6 +12,8 @@
 #include "tests/support/test_prelude.h"
 #include "tests/support/training_runs.h"
 
+namespace profile_test {
+
 using nlohmann::json;
 using troupe::testing::kBuild;
 using troupe::testing::kLimit;
@@ -140,3 +142,5 @@ TEST_SUITE("process") {
     CHECK(named(read(dir / names[1]), "push gradients", 1).size() == 2);
   }
 }
+
+}  // namespace profile_test

@@ -8,6 +8,8 @@
 #include "tests/support/test_prelude.h"
 #include "tests/support/training_runs.h"
 
+namespace progress_test {
+
 namespace {
 
 using namespace troupe::testing;  // NOLINT: this file's subject
@@ -119,3 +121,5 @@ TEST_SUITE("progress") {
     }
   }
 }
+
+}  // namespace progress_test

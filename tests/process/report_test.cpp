@@ -17,6 +17,8 @@
 #include "tests/support/test_prelude.h"
 #include "tests/support/training_runs.h"
 
+namespace report_test {
+
 using namespace troupe::testing;  // NOLINT: a test
 using nlohmann::json;
 using troupe::text;
@@ -279,3 +281,5 @@ TEST_SUITE("report") {
     CHECK(ends[0]["exit_code"] == 1);
   }
 }
+
+}  // namespace report_test

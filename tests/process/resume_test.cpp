@@ -16,6 +16,8 @@
 #include "tests/support/test_prelude.h"
 #include "tests/support/training_runs.h"
 
+namespace resume_test {
+
 using nlohmann::json;
 using troupe::text;
 using troupe::testing::kBuild;
@@ -134,3 +136,5 @@ TEST_SUITE("resume") {
     CHECK(second.err.find(std::to_string(first.pid())) != std::string::npos);
   }
 }
+
+}  // namespace resume_test

@@ -14,6 +14,8 @@
 #include "tests/support/test_prelude.h"
 #include "tests/support/training_runs.h"
 
+namespace secret_hygiene_test {
+
 namespace {
 
 using namespace troupe::testing;  // NOLINT: a test
@@ -96,3 +98,5 @@ TEST_SUITE("process") {
     }
   }
 }
+
+}  // namespace secret_hygiene_test

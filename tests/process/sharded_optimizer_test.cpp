@@ -11,6 +11,8 @@
 #include "tests/support/test_prelude.h"
 #include "tests/support/training_runs.h"
 
+namespace sharded_optimizer_test {
+
 using nlohmann::json;
 using namespace troupe::testing;  // NOLINT: a test
 
@@ -71,7 +73,8 @@ const Words kRegression = {kBuild + "/examples/regression",
                            "--json-summary"};
 
 /// Adam, dropout and batch norm.
-const Words kVirtualNet = {kBuild + "/tests/process/virtual_net",
+const Words kVirtualNet = {kBuild + "/tests/process/trainings",
+                           "virtual_net",
                            "--virtual-replicas",
                            "4",
                            "--batch-size",
@@ -166,3 +169,5 @@ TEST_SUITE("process") {
     CHECK(has(servers.err, "parameter servers keep the optimiser's state"));
   }
 }
+
+}  // namespace sharded_optimizer_test

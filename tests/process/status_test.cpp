@@ -18,6 +18,8 @@
 #include "tests/support/test_prelude.h"
 #include "tests/support/training_runs.h"
 
+namespace status_test {
+
 using namespace troupe::testing;  // NOLINT: a test
 using nlohmann::json;
 using troupe::text;
@@ -270,3 +272,5 @@ TEST_SUITE("status") {
     CHECK(has(unsaved.err, "--status-port is given without --model-dir. Fix: "));
   }
 }
+
+}  // namespace status_test

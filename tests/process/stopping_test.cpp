@@ -13,6 +13,8 @@
 #include "tests/support/test_prelude.h"
 #include "tests/support/training_runs.h"
 
+namespace stopping_test {
+
 namespace {
 
 using namespace troupe::testing;  // NOLINT: this file's subject
@@ -108,3 +110,5 @@ TEST_SUITE("stopping") {
     }
   }
 }
+
+}  // namespace stopping_test

@@ -54,7 +54,7 @@ def resident(pid):
 
 
 def run(group, records, workers=1, flags=(), env=None):
-    command = [f"{build}/tests/process/stream_net", "--records", records, "--values", str(VALUES), "--block", str(BLOCK),
+    command = [f"{build}/tests/process/trainings", "stream_net", "--records", records, "--values", str(VALUES), "--block", str(BLOCK),
                "--window", "16", "--virtual-replicas", "6", "--batch-size", "192", "--epochs", "1", "--threads", "1",
                "--learning-rate", "0.0001", "--log-every", "0", "--json-summary", *flags]
     if workers > 1:

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/unique_fd.h"
+#include "tests/process/trainings.h"
 #include "troupe.h"
 
 namespace {
@@ -113,7 +114,7 @@ class StreamHooks final : public troupe::Hooks {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int stream_net(int argc, char** argv) {
   return troupe::run_main([&] {
     StreamFlags mine;
     const troupe::Options options =

@@ -11,6 +11,8 @@
 #include "tests/support/test_prelude.h"
 #include "tests/support/training_runs.h"
 
+namespace stream_test {
+
 using nlohmann::json;
 using namespace troupe::testing;  // NOLINT: a test
 
@@ -45,7 +47,8 @@ json ending_of(const ProcessResult& result) {
 }
 
 Words stream_net(const std::string& records) {
-  return {kBuild + "/tests/process/stream_net",
+  return {kBuild + "/tests/process/trainings",
+          "stream_net",
           "--records",
           records,
           "--virtual-replicas",
@@ -107,7 +110,7 @@ TEST_SUITE("process") {
   TEST_CASE("stream: parameter servers and a cosine without a length refuse it") {
     const TempDir dir;
     const std::string records = records_in(dir, 100);
-    const Words command = {kBuild + "/tests/process/stream_net", "--records", records};
+    const Words command = {kBuild + "/tests/process/trainings", "stream_net", "--records", records};
     const auto cosine = run_process(command + Words{"--lr-schedule", "cosine"}, {}, kLimit);
     CHECK(cosine.exit_code == 2);
     CHECK(cosine.err.find("decay") != std::string::npos);
@@ -118,3 +121,5 @@ TEST_SUITE("process") {
     CHECK((served.out + served.err).find("stream with parameter servers") != std::string::npos);
   }
 }
+
+}  // namespace stream_test

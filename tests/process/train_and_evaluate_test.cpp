@@ -18,6 +18,8 @@
 #include "tests/support/test_prelude.h"
 #include "tests/support/training_runs.h"
 
+namespace train_and_evaluate_test {
+
 using nlohmann::json;
 using troupe::text;
 using troupe::testing::free_port;
@@ -365,3 +367,5 @@ TEST_SUITE("train_and_evaluate") {
     CHECK(without.err.find("no trained model") != std::string::npos);
   }
 }
+
+}  // namespace train_and_evaluate_test

@@ -19,6 +19,8 @@
 #include "tests/support/test_prelude.h"
 #include "tests/support/training_runs.h"
 
+namespace training_test {
+
 using nlohmann::json;
 using troupe::text;
 using troupe::testing::kBuild;
@@ -303,15 +305,16 @@ TEST_SUITE("training") {
   }
 
   TEST_CASE("training: an exception in one worker's hook is everybody's reason") {
-    const auto result = run_on(2, {kBuild + "/tests/process/wrong_hook", "--wrong", "throws"});
+    const auto result =
+        run_on(2, {kBuild + "/tests/process/trainings", "wrong_hook", "--wrong", "throws"});
     CHECK(result.exit_code == 1);
     CHECK(result.err.find("the hook of rank 1 gave up") != std::string::npos);
     CHECK(result.err.find("worker/1") != std::string::npos);
   }
 
   TEST_CASE("training: an exception in one replica's hook ends the process with its message") {
-    const auto result =
-        run_on(1, {kBuild + "/tests/process/wrong_hook", "--wrong", "throws", "--replicas", "3"});
+    const auto result = run_on(1, {kBuild + "/tests/process/trainings", "wrong_hook", "--wrong",
+                                   "throws", "--replicas", "3"});
     CHECK(result.exit_code == 1);
     CHECK(result.err.find("the hook of rank 1 gave up") != std::string::npos);
   }
@@ -321,10 +324,10 @@ TEST_SUITE("training") {
     const auto losses = (dir.path() / "losses.jsonl").string();
     const auto end_of = [&](const char* wrong, const Words& more, int workers) {
       std::filesystem::remove(losses);
-      return run_on(
-          workers, Words{kBuild + "/tests/process/wrong_hook", "--wrong", wrong, "--max-steps", "3",
-                         "--log-every", "1", "--metrics-file", losses} +
-                       more);
+      return run_on(workers,
+                    Words{kBuild + "/tests/process/trainings", "wrong_hook", "--wrong", wrong,
+                          "--max-steps", "3", "--log-every", "1", "--metrics-file", losses} +
+                        more);
     };
     CHECK(end_of("nothing", {}, 1).exit_code == 0);
     CHECK(losses_in(losses).size() == 3);
@@ -354,9 +357,10 @@ TEST_SUITE("training") {
   TEST_CASE("training: weights that one worker changes end the run, and are not saved") {
     const auto end_of = [&](int workers, const char* check_every, const TempDir& dir,
                             const char* wrong) {
-      return run_on(workers, {kBuild + "/tests/process/wrong_hook", "--wrong", wrong, "--max-steps",
-                              "9", "--model-dir", dir.path().string(), "--save-checkpoints-steps",
-                              "4", "--check-weights-every", check_every});
+      return run_on(workers,
+                    {kBuild + "/tests/process/trainings", "wrong_hook", "--wrong", wrong,
+                     "--max-steps", "9", "--model-dir", dir.path().string(),
+                     "--save-checkpoints-steps", "4", "--check-weights-every", check_every});
     };
     const auto check = [&](int workers, const char* check_every, const std::string& who_and_when) {
       CAPTURE(workers);
@@ -380,8 +384,8 @@ TEST_SUITE("training") {
   }
 
   TEST_CASE("training: LibTorch's error in a hook names the hook, the step and the batch") {
-    const auto result =
-        run_on(1, {kBuild + "/tests/process/wrong_hook", "--wrong", "shapes", "--max-steps", "3"});
+    const auto result = run_on(1, {kBuild + "/tests/process/trainings", "wrong_hook", "--wrong",
+                                   "shapes", "--max-steps", "3"});
     CAPTURE(result.err);
     CHECK(result.exit_code == 1);
     CHECK(result.err.find("error[failed]: train_step failed after 0 steps of training, on a batch "
@@ -389,3 +393,5 @@ TEST_SUITE("training") {
                           "3x3). Fix: ") != std::string::npos);
   }
 }
+
+}  // namespace training_test

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "data/split_mix.h"
+#include "tests/process/trainings.h"
 #include "troupe.h"
 
 namespace {
@@ -94,7 +95,7 @@ std::chrono::milliseconds step_pause() {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int virtual_net(int argc, char** argv) {
   return troupe::run_main([&] {
     const troupe::Options options = troupe::parse_options(argc, argv);
     const NetHooks hooks(0.01);

@@ -7,6 +7,8 @@
 #include "tests/support/test_prelude.h"
 #include "tests/support/training_runs.h"
 
+namespace virtual_replicas_test {
+
 using nlohmann::json;
 using namespace troupe::testing;  // NOLINT: a test
 
@@ -22,7 +24,8 @@ json ending_of(const ProcessResult& result) {
   return ending;
 }
 
-const Words kNet = {kBuild + "/tests/process/virtual_net",
+const Words kNet = {kBuild + "/tests/process/trainings",
+                    "virtual_net",
                     "--virtual-replicas",
                     "8",
                     "--batch-size",
@@ -65,3 +68,5 @@ TEST_SUITE("process") {
     CHECK(resumed == expected);
   }
 }
+
+}  // namespace virtual_replicas_test

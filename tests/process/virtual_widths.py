@@ -8,7 +8,7 @@ import itertools, json, subprocess, sys, time
 
 build = sys.argv[1]
 quick = len(sys.argv) > 2 and sys.argv[2] == "quick"
-NET = [f"{build}/tests/process/virtual_net", "--batch-size", "40", "--epochs", "2", "--clip-norm", "0.5",
+NET = [f"{build}/tests/process/trainings", "virtual_net", "--batch-size", "40", "--epochs", "2", "--clip-norm", "0.5",
        "--ema-decay", "0.9", "--threads", "1"]
 MNIST = [f"{build}/examples/mnist", "--data-dir", "synthetic", "--train-examples", "600", "--epochs", "1",
          "--threads", "1"]

@@ -3,6 +3,7 @@
 #include "cli/options.h"
 #include "cli/run_main.h"
 #include "estimator/job.h"
+#include "tests/process/trainings.h"
 #include "tests/support/tiny_hooks.h"
 
 class WrongHooks final : public troupe::testing::TinyHooks {
@@ -60,7 +61,7 @@ class WrongHooks final : public troupe::testing::TinyHooks {
   mutable int steps_ = 0;  // of this worker's one replica
 };
 
-int main(int argc, char** argv) {
+int wrong_hook(int argc, char** argv) {
   return troupe::run_main([&] {
     std::string wrong;
     troupe::Options options =

@@ -54,9 +54,9 @@ const MakeOptimizer& make_adam = kOptimizers[1].second;
 /// Parameters of all kinds: large ones, one of another type, one in another order of elements, one
 /// whose memory something else uses, and one that no step uses.
 struct Net final : torch::nn::Module {
-  torch::nn::Linear in = register_module("in", torch::nn::Linear(1, 600));
-  torch::nn::Linear middle = register_module("middle", torch::nn::Linear(600, 300));
-  torch::nn::Linear out = register_module("out", torch::nn::Linear(300, 1));
+  torch::nn::Linear in = register_module("in", torch::nn::Linear(1, 400));
+  torch::nn::Linear middle = register_module("middle", torch::nn::Linear(400, 120));
+  torch::nn::Linear out = register_module("out", torch::nn::Linear(120, 1));
   at::Tensor offset;
   at::Tensor kernel = register_parameter(
       "kernel", torch::ones({8, 4, 3, 3}).contiguous(at::MemoryFormat::ChannelsLast));
