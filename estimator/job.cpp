@@ -25,10 +25,10 @@ namespace {
 using nlohmann::ordered_json;
 
 ordered_json json_of(const Evaluation& evaluation) {
-  ordered_json json;
-  json["global_step"] = evaluation.global_step;
-  for (const auto& [name, value] : evaluation.metrics) json[name] = value;
-  return json;
+  ordered_json line;
+  line["global_step"] = evaluation.global_step;
+  for (const auto& [name, value] : evaluation.metrics) line[name] = value;
+  return line;
 }
 
 template <class Value>
@@ -78,13 +78,13 @@ void print(const Evaluation& evaluation) {
 /// Nothing where nothing was evaluated.
 void print(const TrainAndEvaluateResult& result) {
   if (!result.evaluation) return;
-  ordered_json json;
-  json["evaluation"] = json_of(*result.evaluation);
-  json["exports"] = ordered_json::array();
+  ordered_json line;
+  line["evaluation"] = json_of(*result.evaluation);
+  line["exports"] = ordered_json::array();
   for (const auto& path : result.exports) {
-    json["exports"].push_back(path ? ordered_json(*path) : ordered_json());
+    line["exports"].push_back(path ? ordered_json(*path) : ordered_json());
   }
-  (void)print_line(json.dump());
+  (void)print_line(line.dump());
 }
 
 /// The first `count` predictions, 0: all, as they are computed.

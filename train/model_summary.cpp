@@ -28,7 +28,7 @@ Owners owners_in(Replica& replica) {
 }
 
 /// As Python spells it: "float32" where LibTorch's C++ says "Float".
-std::string type_name(at::ScalarType type) {
+std::string type_of(at::ScalarType type) {
   static const std::map<at::ScalarType, std::string> kNames = {
       {at::kFloat, "float32"}, {at::kDouble, "float64"}, {at::kHalf, "float16"},
       {at::kLong, "int64"},    {at::kInt, "int32"},      {at::kShort, "int16"},
@@ -54,7 +54,7 @@ std::vector<ParameterRow> parameter_rows(Replica& replica) {
     row.shape = tensor.sizes().vec();
     row.count = tensor.numel();
     row.bytes = static_cast<std::int64_t>(tensor.nbytes());
-    row.type = type_name(tensor.scalar_type());
+    row.type = type_of(tensor.scalar_type());
     row.is_buffer = is_buffer;
     const auto owner = owners.find(tensor.unsafeGetTensorImpl());
     if (owner != owners.end()) row.optimizer = owner->second;

@@ -99,7 +99,7 @@ c10::IValue as_result(const Predictions& predictions) {
 }  // namespace
 
 jit::Module trace_module(const Replica& replica, const std::vector<NamedTensor>& inputs,
-                         const PredictCall& predict) {
+                         const TracedPredict& predict) {
   jit::Module module = mirror_models(replica);
   jit::Stack stack;
   for (const auto& [name, tensor] : inputs) stack.emplace_back(tensor);

@@ -12,7 +12,7 @@
 namespace troupe::detail {
 
 /// What is traced: predictions from the values of the inputs.
-using PredictCall = std::function<Predictions(const std::vector<at::Tensor>& fields)>;
+using TracedPredict = std::function<Predictions(const std::vector<at::Tensor>& fields)>;
 
 /// A module with the tensors of the replica's models, by the same names as Replica::parameters and
 /// buffers, whose forward is the trace of `predict` on `inputs`: one output, or a tuple.
@@ -20,7 +20,7 @@ using PredictCall = std::function<Predictions(const std::vector<at::Tensor>& fie
 /// Throws: ConfigError where a model cannot be traced.
 [[nodiscard]] torch::jit::Module trace_module(const Replica& replica,
                                               const std::vector<NamedTensor>& inputs,
-                                              const PredictCall& predict);
+                                              const TracedPredict& predict);
 
 /// The sentence of LibTorch's message that says what is wrong, without its stack.
 [[nodiscard]] std::string torch_reason(const std::exception& error);

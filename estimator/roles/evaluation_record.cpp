@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kRecordFormat = "troupe-evaluated";
+constexpr const char* kEvaluationFormat = "troupe-evaluated";
 constexpr int kRecordVersion = 1;
 constexpr const char* kTemporaryRecord = ".troupe-evaluated.tmp";
 constexpr std::uint64_t kMaxRecordBytes = std::uint64_t{64} << 10;
@@ -25,7 +25,7 @@ EvaluationRecord parse_record(const json& document, const std::string& shown) {
     if (valid) return;
     throw CheckpointError(text("'", shown, "' ", what, "."), "remove that file.");
   };
-  require(has_format(document, kRecordFormat, kRecordVersion),
+  require(has_format(document, kEvaluationFormat, kRecordVersion),
           "is no record of an evaluation, version 1");
   const json step = document.value("step", json());
   const json checkpoint = document.value("checkpoint", json());
@@ -64,7 +64,7 @@ std::optional<EvaluationRecord> read_evaluation_record(FileSystem& files) {
 }
 
 void write_evaluation_record(FileSystem& files, const EvaluationRecord& record) {
-  const json document = {{"format", kRecordFormat},      {"version", kRecordVersion},
+  const json document = {{"format", kEvaluationFormat},  {"version", kRecordVersion},
                          {"step", record.step},          {"checkpoint", record.checkpoint},
                          {"complete", record.complete},  {"final", record.is_final},
                          {"exporters", record.exporters}};

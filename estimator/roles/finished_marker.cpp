@@ -13,10 +13,10 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kFormat = "troupe-finished";
-constexpr int kVersion = 1;
-constexpr const char* kTemporaryName = ".troupe-finished.tmp";
-constexpr std::uint64_t kMaxBytes = std::uint64_t{64} << 10;
+constexpr const char* kMarkerFormat = "troupe-finished";
+constexpr int kMarkerVersion = 1;
+constexpr const char* kMarkerTemporaryName = ".troupe-finished.tmp";
+constexpr std::uint64_t kMaxMarkerBytes = std::uint64_t{64} << 10;
 
 [[noreturn]] void refuse(const std::string& shown, const std::string& what) {
   throw CheckpointError(text("'", shown, "' ", what, "."), "remove that file.");
@@ -44,8 +44,8 @@ std::optional<std::int64_t> read_goal(const json& goal, const char* key, const s
 }
 
 Finished parse(const json& document, const std::string& shown) {
-  if (!has_format(document, kFormat, kVersion)) {
-    refuse(shown, text("is no finished marker of version ", kVersion));
+  if (!has_format(document, kMarkerFormat, kMarkerVersion)) {
+    refuse(shown, text("is no finished marker of version ", kMarkerVersion));
   }
   const json goal = document.value("goal", json());
   const json reason = document.value("reason", json());
@@ -64,27 +64,27 @@ bool operator==(const TrainingGoal& a, const TrainingGoal& b) {
 }
 
 void write_finished(FileSystem& files, const Finished& finished) {
-  const json document = {{"format", kFormat},
-                         {"version", kVersion},
+  const json document = {{"format", kMarkerFormat},
+                         {"version", kMarkerVersion},
                          {"step", finished.step},
                          {"goal",
                           {{"max_steps", number_or_null(finished.goal.max_steps)},
                            {"epochs", number_or_null(finished.goal.epochs)}}},
                          {"reason", finished.reason}};
   const std::string content = exact_json(document, "the finished marker") + "\n";
-  if (content.size() > kMaxBytes) {
+  if (content.size() > kMaxMarkerBytes) {
     throw CheckpointError(text("the finished marker has ", content.size(), " bytes; at most ",
-                               kMaxBytes, " would be read back."),
+                               kMaxMarkerBytes, " would be read back."),
                           "give a shorter reason for the end of training.");
   }
-  replace_file(files, kFinishedName, kTemporaryName, content);
+  replace_file(files, kFinishedName, kMarkerTemporaryName, content);
 }
 
 std::optional<Finished> read_finished(FileSystem& files) {
   try {
     if (!files.status(kFinishedName)) return std::nullopt;
     const std::string shown = files.shown(kFinishedName);
-    return parse(parse_strict_json(files.read_file(kFinishedName, kMaxBytes), shown), shown);
+    return parse(parse_strict_json(files.read_file(kFinishedName, kMaxMarkerBytes), shown), shown);
   } catch (const CheckpointError& error) {
     // It can only end the evaluator early or late; what was trained and evaluated stands.
     log_warning("the finished marker is ignored: ", error.cause());
@@ -113,7 +113,7 @@ bool WatchedFile::has_changed() {
 }
 
 MarkerReader::MarkerReader(FileSystem& files, const Clock& clock)
-    : files_(files), clock_(clock), file_(files, kFinishedName, kMaxBytes) {}
+    : files_(files), clock_(clock), file_(files, kFinishedName, kMaxMarkerBytes) {}
 
 std::optional<Finished> MarkerReader::read() {
   if (file_.has_changed()) {

@@ -21,7 +21,7 @@ namespace {
 
 using nlohmann::json;
 
-ConfigError does_not_fit(const std::string& what) {
+ConfigError unfit_part(const std::string& what) {
   return ConfigError("the chief's state does not fit this server: " + what + ".",
                      "run the same program on every worker and server.");
 }
@@ -84,19 +84,19 @@ void TensorStore::load(Span<const std::byte> bytes) {
   const torch::NoGradGuard no_grad;
   const ShardState state = read_state(bytes);
   if (state.optimizers.size() != served_.optimizers.size()) {
-    throw does_not_fit("it has another number of optimisers");
+    throw unfit_part("it has another number of optimisers");
   }
   const auto values = named_below(state.tensors, "value/");
   const std::map<std::string, at::Tensor> by_name(values.begin(), values.end());
-  if (by_name.size() != named_.size()) throw does_not_fit("it has other shards");
+  if (by_name.size() != named_.size()) throw unfit_part("it has other shards");
   for (const auto& [name, tensor] : named_) {
     const auto found = by_name.find(name);
-    if (found == by_name.end()) throw does_not_fit("it lacks " + name);
+    if (found == by_name.end()) throw unfit_part("it lacks " + name);
     const at::Tensor& from = found->second;
     at::Tensor into = tensor;
     if (from.sizes() != into.sizes() || from.scalar_type() != into.scalar_type()) {
-      throw does_not_fit(text(name, " is ", from.scalar_type(), " ", from.sizes(), " where ",
-                              into.scalar_type(), " ", into.sizes(), " is held"));
+      throw unfit_part(text(name, " is ", from.scalar_type(), " ", from.sizes(), " where ",
+                            into.scalar_type(), " ", into.sizes(), " is held"));
     }
     into.copy_(from);
   }
@@ -106,9 +106,9 @@ void TensorStore::load(Span<const std::byte> bytes) {
                         named_below(state.tensors, optimizer_prefix(o)));
     }
   } catch (const CheckpointError& error) {
-    throw does_not_fit(error.cause());
+    throw unfit_part(error.cause());
   } catch (const json::exception& error) {
-    throw does_not_fit(error.what());
+    throw unfit_part(error.what());
   }
 }
 

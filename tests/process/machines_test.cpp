@@ -235,7 +235,7 @@ TEST_SUITE("process") {
   TEST_CASE("two machines: kill -9 of a worker, and the group ends as if nothing had been") {
     const TwoMachines machines(TwoMachines::Ssh::without);
     if (!can_run(machines)) return;
-    Nodes nodes(machines, {"--max-restarts", "3"}, "150");
+    Nodes nodes(machines, {"--max-restarts", "3"}, "100");
     REQUIRE(nodes.first.wait_for_output("model.ckpt-5 ", kLimit));
     const int victim = worker_process(nodes.model_dir, 3);
     REQUIRE(victim > 0);
@@ -246,7 +246,7 @@ TEST_SUITE("process") {
     CHECK(second.exit_code == 0);
     CHECK(has(first.err, "; restart 1 of 3 in 1.0 s"));
     CHECK(hash_in(first.out).size() == 64);
-    CHECK(hash_in(first.out) == hash_of_one_machine("150"));
+    CHECK(hash_in(first.out) == hash_of_one_machine("100"));
   }
 
   TEST_CASE(
@@ -299,7 +299,7 @@ TEST_SUITE("process") {
     const TempDir folder;
     const std::string model_dir = (folder / "model").string();
     Process process(Words{kTool, "run", "--workers", "4", "--threads", "1", "--max-restarts", "3"} +
-                    mnist("150", model_dir));
+                    mnist("100", model_dir));
     REQUIRE(process.wait_for_output("model.ckpt-5 ", kLimit));
     const int victim = worker_process(model_dir, 2);
     REQUIRE(victim > 0);
@@ -309,6 +309,6 @@ TEST_SUITE("process") {
     CHECK(has(result.err, "worker/2 was killed by signal 9 (Killed) after "));
     CHECK(has(result.err, "; restart 1 of 3 in 1.0 s"));
     CHECK(hash_in(result.out).size() == 64);
-    CHECK(hash_in(result.out) == hash_of_one_machine("150"));
+    CHECK(hash_in(result.out) == hash_of_one_machine("100"));
   }
 }

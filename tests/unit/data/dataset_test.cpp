@@ -9,6 +9,8 @@
 #include "tests/support/torch_prelude.h"
 #include "tests/unit/data/numbers_dataset.h"
 
+namespace dataset_test {
+
 namespace {
 
 using troupe::Batch;
@@ -151,3 +153,5 @@ TEST_SUITE("data") {
     CHECK(batch.examples() == 0);
   }
 }
+
+}  // namespace dataset_test

@@ -10,6 +10,8 @@
 #include "tests/support/torch_prelude.h"
 #include "tests/unit/data/numbers_dataset.h"
 
+namespace examples_test {
+
 namespace {
 
 using troupe::DistributedDataset;
@@ -180,3 +182,5 @@ TEST_SUITE("data") {
     CHECK(says(refusal([&] { (void)troupe::transformed(nullptr, add); }), "null"));
   }
 }
+
+}  // namespace examples_test

@@ -8,6 +8,8 @@
 #include "tests/unit/data/idx_files.h"
 #include "tests/unit/data/image_files.h"
 
+namespace image_folder_test {
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -126,3 +128,5 @@ TEST_SUITE("data") {
                          doctest::Contains("a picture of 60000 x 1"), troupe::DataError);
   }
 }
+
+}  // namespace image_folder_test

@@ -6,6 +6,8 @@
 #include "tests/unit/data/idx_files.h"
 #include "tests/unit/data/npy_files.h"
 
+namespace load_files_test {
+
 using troupe::testing::npy_of;
 using troupe::testing::TempDir;
 using troupe::testing::write_file;
@@ -50,3 +52,5 @@ TEST_SUITE("data") {
     CHECK(data.get(torch::tensor({1}, torch::kInt64))[0].item<float>() == -2);
   }
 }
+
+}  // namespace load_files_test

@@ -17,6 +17,8 @@
 #include "tests/support/torch_prelude.h"
 #include "tests/unit/data/numbers_dataset.h"
 
+namespace loader_failure_test {
+
 namespace {
 
 using troupe::DistributedDataset;
@@ -237,3 +239,5 @@ TEST_SUITE("data") {
     CHECK(warning.find("epoch 3") != std::string::npos);
   }
 }
+
+}  // namespace loader_failure_test

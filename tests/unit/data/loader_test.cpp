@@ -16,6 +16,8 @@
 #include "tests/support/torch_prelude.h"
 #include "tests/unit/data/numbers_dataset.h"
 
+namespace loader_test {
+
 namespace {
 
 using troupe::DistributedBatch;
@@ -269,3 +271,5 @@ TEST_SUITE("data") {
     CHECK_THROWS_AS((void)data.epoch(0, 4), troupe::ConfigError);
   }
 }
+
+}  // namespace loader_test

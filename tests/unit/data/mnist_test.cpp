@@ -12,6 +12,8 @@
 #include "tests/support/torch_prelude.h"
 #include "tests/unit/data/idx_files.h"
 
+namespace mnist_test {
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -195,3 +197,5 @@ TEST_SUITE("data") {
     CHECK(std::abs(train.std().item<double>() - 1) < 0.01);
   }
 }
+
+}  // namespace mnist_test

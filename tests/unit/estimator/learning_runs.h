@@ -11,6 +11,7 @@
 
 #include "strategies/one_process.h"
 #include "tests/support/captured_log.h"
+#include "tests/support/caught.h"
 #include "tests/support/stop_at.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/strategies/strategy_runs.h"
@@ -202,10 +203,6 @@ inline std::string message_of(const std::function<void()>& call) {
     return error.what();
   }
   return "";
-}
-
-inline bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace troupe::testing

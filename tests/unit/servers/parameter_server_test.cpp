@@ -7,6 +7,8 @@
 #include "tests/unit/strategies/server_runs.h"
 #include "train/checkpoint/model_weights.h"
 
+namespace parameter_server_test {
+
 using troupe::testing::asynchronous;
 using troupe::testing::Job;
 using troupe::testing::mirrored_options;
@@ -389,3 +391,5 @@ TEST_SUITE("strategies") {
     CHECK_FALSE(troupe::serve_if_server(ServerHooks("sgd"), options));
   }
 }
+
+}  // namespace parameter_server_test

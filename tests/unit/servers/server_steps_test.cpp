@@ -2,6 +2,8 @@
 #include "hooks/sync_batch_norm.h"
 #include "tests/unit/strategies/server_runs.h"
 
+namespace server_steps_test {
+
 using troupe::testing::asynchronous;
 using troupe::testing::Job;
 using troupe::testing::synchronous;
@@ -69,3 +71,5 @@ TEST_SUITE("strategies") {
     }
   }
 }
+
+}  // namespace server_steps_test

@@ -13,6 +13,8 @@
 #include "tests/support/torch_prelude.h"
 #include "tests/unit/strategies/server_hooks.h"
 
+namespace tensor_store_test {
+
 using troupe::testing::ServerHooks;
 namespace inner = troupe::detail;
 
@@ -285,3 +287,5 @@ TEST_SUITE("strategies") {
                          troupe::ConfigError);
   }
 }
+
+}  // namespace tensor_store_test
