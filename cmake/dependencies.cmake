@@ -24,10 +24,19 @@ if(TROUPE_BUILD_TESTS)
   troupe_require(doctest)
 endif()
 
+# The highest of what this code needs, LibTorch's headers need and the parent, or a preset, asks for.
 set(TROUPE_CXX_STANDARD 17)
-if(TROUPE_TORCH)
-  # No version in the call: the headers of Debian's 1.13.1 say 1.13.0. --version and doctor show both.
-  troupe_require(Torch)
+if(TROUPE_LIBTORCH)
+  include(cmake/torch.cmake)
+  troupe_find_torch()
+  if(NOT Torch_FOUND)
+    troupe_say_why_no_torch()
+  endif()
+  if(Torch_VERSION VERSION_LESS 1.13)
+    message(FATAL_ERROR "Troupe needs LibTorch 1.13 or newer; found ${Torch_VERSION} in ${TORCH_INSTALL_PREFIX}.")
+  endif()
+  troupe_torch_needs(TROUPE_CXX_STANDARD)
+  # Debian's 1.13.1 says 1.13.0 of itself. --version and doctor show the package, too.
   execute_process(COMMAND dpkg-query --search ${TORCH_INSTALL_PREFIX}/include/torch/csrc/api/include/torch/version.h
                   OUTPUT_VARIABLE owner ERROR_QUIET)
   string(REGEX MATCH "^[^:]+" owner "${owner}")  # "libtorch-dev: /usr/include/..."
@@ -36,13 +45,8 @@ if(TROUPE_TORCH)
     execute_process(COMMAND dpkg-query --show ${owner} OUTPUT_VARIABLE shown OUTPUT_STRIP_TRAILING_WHITESPACE)
     string(REGEX REPLACE "[ \t]+" " " TROUPE_LIBTORCH_PACKAGE "${shown}")
   endif()
-  if(Torch_VERSION VERSION_LESS 1.13)
-    message(FATAL_ERROR "Troupe needs LibTorch 1.13 or newer; found ${Torch_VERSION}.")
-  endif()
-  if(Torch_VERSION VERSION_GREATER_EQUAL 2.13)  # its headers use C++20 from 2.13 on
-    set(TROUPE_CXX_STANDARD 20)
-  endif()
+  message(STATUS "LibTorch: ${Torch_VERSION}, ${TORCH_INSTALL_PREFIX}")
 endif()
-if(CMAKE_CXX_STANDARD)  # a preset's wish, for trying the newer language
+if(CMAKE_CXX_STANDARD GREATER TROUPE_CXX_STANDARD AND NOT CMAKE_CXX_STANDARD EQUAL 98)
   set(TROUPE_CXX_STANDARD ${CMAKE_CXX_STANDARD})
 endif()

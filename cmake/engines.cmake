@@ -5,39 +5,88 @@
 option(TROUPE_MPI "Build the MPI engine where the system has an MPI library" ON)
 include(CheckCXXSourceCompiles)
 
-# A link, without headers: whether this LibTorch was built with c10d's Gloo group.
-set(CMAKE_REQUIRED_LIBRARIES torch_cpu)
-check_cxx_source_compiles("
-  #include <memory>
-  namespace gloo::transport { class Device; }
-  namespace c10d { struct ProcessGroupGloo {
-    static std::shared_ptr<::gloo::transport::Device> createDefaultDevice();
-  }; }
-  int main() { return c10d::ProcessGroupGloo::createDefaultDevice() ? 0 : 1; }" TROUPE_TORCH_HAS_GLOO)
-unset(CMAKE_REQUIRED_LIBRARIES)
-find_path(TROUPE_C10D_INCLUDE torch/csrc/distributed/c10d/ProcessGroupGloo.hpp HINTS ${TORCH_INCLUDE_DIRS})
-find_path(TROUPE_GLOO_INCLUDE gloo/algorithm.h HINTS ${TORCH_INCLUDE_DIRS})
-find_library(TROUPE_GLOO_LIBRARY gloo)  # inside libtorch_cpu where it is not a package of its own
-set(TROUPE_HAS_GLOO 0)
-if(NOT TROUPE_TORCH_HAS_GLOO)
-  set(TROUPE_GLOO_LACKS "LibTorch was built without Gloo")
-elseif(NOT TROUPE_C10D_INCLUDE OR NOT TROUPE_GLOO_INCLUDE)
-  set(TROUPE_GLOO_LACKS "Gloo's headers were missing when Troupe was built (Debian: libgloo-dev)")
-else()
-  set(TROUPE_HAS_GLOO 1)
+# troupe_compare_nccl(<fits>): whether the nccl.h that was found is of LibTorch's NCCL, which is in its folder or inside libtorch_cuda
+# (archives), and says its version there. Where not, TROUPE_NCCL_LACKS names both.
+function(troupe_compare_nccl fits)
+  set(lines "")
+  if(TROUPE_NCCL_INCLUDE)
+    file(STRINGS ${TROUPE_NCCL_INCLUDE}/nccl.h lines REGEX "^#define NCCL_(MAJOR|MINOR|PATCH) ")
+  endif()
+  list(TRANSFORM lines REPLACE "[^0-9]+" "")
+  list(JOIN lines "." of_header)
+  set(of_torch "unknown")
+  foreach(library libnccl.so.2 libtorch_cuda.so)
+    if(of_torch STREQUAL "unknown" AND EXISTS ${TORCH_INSTALL_PREFIX}/lib/${library})
+      file(STRINGS ${TORCH_INSTALL_PREFIX}/lib/${library} line REGEX "^NCCL version [0-9.]+" LIMIT_COUNT 1)
+      string(REGEX MATCH "[0-9]+[.][0-9]+[.][0-9]+" version "${line}")
+      if(version)
+        set(of_torch ${version})
+      endif()
+    endif()
+  endforeach()
+  set(${fits} FALSE PARENT_SCOPE)
+  if(of_header VERSION_EQUAL of_torch)
+    set(${fits} TRUE PARENT_SCOPE)
+  endif()
+  set(TROUPE_NCCL_LACKS "LibTorch's NCCL is ${of_torch}, the headers in ${TROUPE_NCCL_INCLUDE} are of ${of_header}" PARENT_SCOPE)
+endfunction()
+
+# What LibTorch was built with, as its targets say.
+get_target_property(torch_has torch_cpu INTERFACE_COMPILE_DEFINITIONS)
+if(TARGET torch_cuda)
+  get_target_property(torch_cuda_has torch_cuda INTERFACE_COMPILE_DEFINITIONS)
+  list(APPEND torch_has ${torch_cuda_has})
 endif()
 
-# The last is where Python's packages have them beside theirs of LibTorch.
-find_path(TROUPE_NCCL_INCLUDE nccl.h HINTS ${TORCH_INCLUDE_DIRS} ${CUDA_INCLUDE_DIRS} ${CUDAToolkit_INCLUDE_DIRS}
-          ${TORCH_INSTALL_PREFIX}/../nvidia/nccl/include)
-find_path(TROUPE_C10D_NCCL_INCLUDE torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp HINTS ${TORCH_INCLUDE_DIRS})
-set(TROUPE_HAS_NCCL 0)
-if(NOT TARGET torch_cuda)
-  set(TROUPE_NCCL_LACKS "LibTorch was built without CUDA")
-elseif(NOT TROUPE_NCCL_INCLUDE OR NOT TROUPE_C10D_NCCL_INCLUDE)
-  set(TROUPE_NCCL_LACKS "NCCL's headers were missing when Troupe was built")
+# Gloo's library is libtorch_cpu's affair: inside it (pip, archives), or needed by it (Debian). Linked a second time, a process
+# would have it twice, which ends in "double free". Gloo's headers are in no pip package; those of another Gloo may fit, so they are tried.
+set(TROUPE_HAS_GLOO 0)
+if(NOT "USE_C10D_GLOO" IN_LIST torch_has)
+  set(TROUPE_GLOO_LACKS "LibTorch was built without Gloo")
 else()
-  set(TROUPE_HAS_NCCL 1)
+  find_path(TROUPE_GLOO_INCLUDE gloo/algorithm.h HINTS ${TORCH_INCLUDE_DIRS})
+  if(NOT TROUPE_GLOO_INCLUDE)
+    set(TROUPE_GLOO_LACKS "LibTorch has it, Gloo's headers were missing when Troupe was built (Debian: libgloo-dev)")
+  elseif(TROUPE_LIBTORCH_PACKAGE)  # both of one distribution; trying takes 5 s
+    set(TROUPE_HAS_GLOO 1)
+  else()
+    set(CMAKE_REQUIRED_LIBRARIES torch)
+    set(CMAKE_REQUIRED_DEFINITIONS -DUSE_C10D_GLOO)
+    set(CMAKE_REQUIRED_INCLUDES ${TROUPE_GLOO_INCLUDE})
+    check_cxx_source_compiles("
+      #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+      int main() { return c10d::ProcessGroupGloo::createDefaultDevice() ? 0 : 1; }" TROUPE_GLOO_FITS)
+    unset(CMAKE_REQUIRED_LIBRARIES)
+    unset(CMAKE_REQUIRED_DEFINITIONS)
+    unset(CMAKE_REQUIRED_INCLUDES)
+    set(TROUPE_GLOO_LACKS "Gloo's headers in ${TROUPE_GLOO_INCLUDE} do not fit LibTorch ${Torch_VERSION}")
+    if(TROUPE_GLOO_FITS)
+      set(TROUPE_HAS_GLOO 1)
+    endif()
+  endif()
+endif()
+
+# nccl.h decides how large the objects are that LibTorch's code fills, so it comes from beside this LibTorch, where Python's packages
+# have it and CUDA's headers, or is of the version that LibTorch has: with 2.15's LibTorch and CUDA 13.0's nccl.h, ncclConfig_t is 80
+# bytes for us and 96 for LibTorch.
+set(TROUPE_HAS_NCCL 0)
+if(NOT "USE_C10D_NCCL" IN_LIST torch_has)
+  set(TROUPE_NCCL_LACKS "LibTorch was built without it")
+else()
+  file(GLOB beside "${TORCH_INSTALL_PREFIX}/../nvidia/*/include")
+  find_path(TROUPE_NCCL_INCLUDE nccl.h PATHS ${beside} NO_DEFAULT_PATH)
+  find_path(TROUPE_CUDA_INCLUDE cuda_runtime_api.h PATHS ${beside} NO_DEFAULT_PATH)
+  set(nccl_fits TRUE)
+  if(NOT TROUPE_NCCL_INCLUDE)
+    find_path(TROUPE_NCCL_INCLUDE nccl.h HINTS ${TORCH_INCLUDE_DIRS} ${CUDAToolkit_INCLUDE_DIRS})
+    troupe_compare_nccl(nccl_fits)
+  endif()
+  find_path(TROUPE_CUDA_INCLUDE cuda_runtime_api.h HINTS ${TORCH_INCLUDE_DIRS} ${CUDAToolkit_INCLUDE_DIRS} /usr/local/cuda/include)
+  if(NOT TROUPE_NCCL_INCLUDE OR NOT TROUPE_CUDA_INCLUDE)
+    set(TROUPE_NCCL_LACKS "LibTorch has it, headers of NCCL or of CUDA were missing when Troupe was built")
+  elseif(nccl_fits)
+    set(TROUPE_HAS_NCCL 1)
+  endif()
 endif()
 
 # The C interface, through the component of the one language that this project has.
@@ -62,13 +111,10 @@ foreach(engine GLOO NCCL MPI)
   endif()
 endforeach()
 
-# troupe_use_gloo(<target>): headers and library of Gloo for a target with a file that uses it.
+# troupe_use_gloo(<target>): Gloo's headers for a target with a file that uses it.
 function(troupe_use_gloo target)
   if(NOT TROUPE_HAS_GLOO)
     return()
   endif()
-  target_include_directories(${target} SYSTEM PRIVATE ${TROUPE_C10D_INCLUDE} ${TROUPE_GLOO_INCLUDE})
-  if(TROUPE_GLOO_LIBRARY)
-    target_link_libraries(${target} PRIVATE ${TROUPE_GLOO_LIBRARY})
-  endif()
+  target_include_directories(${target} SYSTEM PRIVATE ${TROUPE_GLOO_INCLUDE})
 endfunction()

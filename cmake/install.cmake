@@ -18,12 +18,13 @@ install(DIRECTORY ${PROJECT_BINARY_DIR}/installed_headers/ DESTINATION ${CMAKE_I
 
 set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/troupe)
 install(EXPORT troupe_targets NAMESPACE troupe:: DESTINATION ${config_dir} FILE troupeTargets.cmake)
+troupe_torch_identity(TROUPE_BUILT_WITH)
 configure_package_config_file(cmake/troupeConfig.cmake.in ${PROJECT_BINARY_DIR}/troupeConfig.cmake
                               INSTALL_DESTINATION ${config_dir})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/troupeConfigVersion.cmake
                                  COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/troupeConfig.cmake ${PROJECT_BINARY_DIR}/troupeConfigVersion.cmake
-              cmake/troupe_precompile.cmake
+              cmake/torch.cmake cmake/troupe_precompile.cmake
         DESTINATION ${config_dir})
 
 # Manual pages and completions; a build of single targets may lack them.
@@ -38,16 +39,20 @@ install(FILES ${TROUPE_DOCUMENTS}/_troupe OPTIONAL DESTINATION ${CMAKE_INSTALL_D
 # pkg-config. A group, because static libraries of ours use each other; their order is CMake's affair.
 list(TRANSFORM libraries PREPEND -l OUTPUT_VARIABLE TROUPE_PC_LIBS)
 list(JOIN TROUPE_PC_LIBS " " TROUPE_PC_LIBS)
-list(TRANSFORM TORCH_INCLUDE_DIRS PREPEND -isystem OUTPUT_VARIABLE TROUPE_PC_CFLAGS)
-list(REMOVE_ITEM TROUPE_PC_CFLAGS -isystem/usr/include)
-list(JOIN TROUPE_PC_CFLAGS " " TROUPE_PC_CFLAGS)
-get_filename_component(torch_folder ${libtorch_file} DIRECTORY)
+set(TROUPE_PC_CFLAGS "")
+foreach(folder IN LISTS TORCH_INCLUDE_DIRS)
+  if(NOT folder STREQUAL "/usr/include")
+    string(APPEND TROUPE_PC_CFLAGS " -isystem \"${folder}\"")
+  endif()
+endforeach()
+# As cmake/torch.cmake has it for CMake's programs.
 set(TROUPE_PC_OTHERS "-ltorch -ltorch_cpu -lc10 -lboost_program_options")
-if(NOT torch_folder IN_LIST CMAKE_CXX_IMPLICIT_LINK_DIRECTORIES)
-  string(PREPEND TROUPE_PC_OTHERS "-L${torch_folder} ")
+if(TARGET torch_cuda)
+  string(PREPEND TROUPE_PC_OTHERS "-Wl,--allow-shlib-undefined -Wl,--push-state,--no-as-needed -ltorch_cuda -lc10_cuda -Wl,--pop-state ")
 endif()
-if(TROUPE_GLOO_LIBRARY)
-  string(APPEND TROUPE_PC_OTHERS " -lgloo")
+get_filename_component(torch_folder ${libtorch_file} DIRECTORY)
+if(NOT torch_folder IN_LIST CMAKE_CXX_IMPLICIT_LINK_DIRECTORIES)
+  string(PREPEND TROUPE_PC_OTHERS "-L\"${torch_folder}\" -Wl,-rpath,\"${torch_folder}\" ")
 endif()
 if(TROUPE_HAS_ONNX)
   string(APPEND TROUPE_PC_OTHERS " -lonnx -lonnx_proto -lprotobuf")
@@ -60,4 +65,6 @@ install(FILES ${PROJECT_BINARY_DIR}/troupe.pc DESTINATION ${CMAKE_INSTALL_LIBDIR
 # The build folder is a package, too, for what `troupe new` wrote with its tool.
 export(TARGETS ${libraries} troupe troupe_warnings troupe_sanitize NAMESPACE troupe::
        FILE ${PROJECT_BINARY_DIR}/troupeTargets.cmake)
-configure_file(cmake/troupe_precompile.cmake ${PROJECT_BINARY_DIR}/troupe_precompile.cmake COPYONLY)
+foreach(file torch troupe_precompile)
+  configure_file(cmake/${file}.cmake ${PROJECT_BINARY_DIR}/${file}.cmake COPYONLY)
+endforeach()

@@ -17,6 +17,11 @@ void use_one_compute_thread_here() {
   if (void* const symbol = dlsym(RTLD_DEFAULT, "omp_set_num_threads")) {
     reinterpret_cast<SetNumThreads>(symbol)(1);
   }
+  // MKL, inside pip's LibTorch, goes by a count of its own, and starts a team for exp() of a large
+  // tensor.
+  if (void* const symbol = dlsym(RTLD_DEFAULT, "MKL_Set_Num_Threads_Local")) {
+    (void)reinterpret_cast<int (*)(int)>(symbol)(1);
+  }
 }
 
 }  // namespace troupe::detail

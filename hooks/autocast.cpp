@@ -1,43 +1,14 @@
 #include "hooks/autocast.h"
 
-#include <ATen/autocast_mode.h>
 #include <torch/types.h>
-#include <torch/version.h>
 
 #include "core/error.h"
 #include "core/log.h"
 #include "core/text.h"
+#include "tensors/torch_versions.h"
 
 namespace troupe::detail {
 namespace {
-
-#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 4)
-
-bool is_on(c10::DeviceType device) { return at::autocast::is_autocast_enabled(device); }
-void turn(c10::DeviceType device, bool on) { at::autocast::set_autocast_enabled(device, on); }
-at::ScalarType dtype_of(c10::DeviceType device) { return at::autocast::get_autocast_dtype(device); }
-void set_dtype(c10::DeviceType device, at::ScalarType dtype) {
-  at::autocast::set_autocast_dtype(device, dtype);
-}
-
-#else  // a set of functions for each kind of device
-
-bool is_on(c10::DeviceType device) {
-  return device == c10::kCPU ? at::autocast::is_cpu_enabled() : at::autocast::is_enabled();
-}
-void turn(c10::DeviceType device, bool on) {
-  device == c10::kCPU ? at::autocast::set_cpu_enabled(on) : at::autocast::set_enabled(on);
-}
-at::ScalarType dtype_of(c10::DeviceType device) {
-  return device == c10::kCPU ? at::autocast::get_autocast_cpu_dtype()
-                             : at::autocast::get_autocast_gpu_dtype();
-}
-void set_dtype(c10::DeviceType device, at::ScalarType dtype) {
-  device == c10::kCPU ? at::autocast::set_autocast_cpu_dtype(dtype)
-                      : at::autocast::set_autocast_gpu_dtype(dtype);
-}
-
-#endif
 
 /// Whether the CPU computes on bfloat16 rather than LibTorch in many steps; true where unknown.
 bool cpu_is_fast() {
@@ -53,12 +24,12 @@ bool cpu_is_fast() {
 Autocast::Autocast(c10::Device device, Precision precision)
     : device_(device.type()), on_(precision == Precision::bfloat16) {
   if (!on_) return;
-  was_on_ = is_on(device_);
-  former_ = dtype_of(device_);
+  was_on_ = autocast_is_on(device_);
+  former_ = autocast_dtype(device_);
   kept_casts_ = at::autocast::is_autocast_cache_enabled();
   at::autocast::set_autocast_cache_enabled(false);
-  set_dtype(device_, at::kBFloat16);
-  turn(device_, true);
+  set_autocast_dtype(device_, at::kBFloat16);
+  turn_autocast(device_, true);
   at::autocast::increment_nesting();
 }
 
@@ -66,18 +37,19 @@ Autocast::~Autocast() {
   if (!on_) return;
   if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
   at::autocast::set_autocast_cache_enabled(kept_casts_);
-  turn(device_, was_on_);
-  set_dtype(device_, former_);
+  turn_autocast(device_, was_on_);
+  set_autocast_dtype(device_, former_);
 }
 
-AutocastPause::AutocastPause(c10::Device device) : device_(device.type()), was_on_(is_on(device_)) {
-  if (was_on_) turn(device_, false);
+AutocastPause::AutocastPause(c10::Device device)
+    : device_(device.type()), was_on_(autocast_is_on(device_)) {
+  if (was_on_) turn_autocast(device_, false);
 }
 
 AutocastPause::~AutocastPause() {
   if (!was_on_) return;
   at::autocast::clear_cache();
-  turn(device_, true);
+  turn_autocast(device_, true);
 }
 
 at::Tensor in_float32(const at::Tensor& value) {

@@ -139,6 +139,15 @@ void register_kind(std::type_index optimizer, OptimizerKind kind) {
 
 }  // namespace detail
 
+void keep_group_options(torch::optim::Optimizer& optimizer,
+                        const std::vector<torch::optim::OptimizerParamGroup>& groups) {
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    if (groups[g].has_options()) {
+      optimizer.param_groups()[g].set_options(groups[g].options().clone());
+    }
+  }
+}
+
 const OptimizerKind& kind_of(torch::optim::Optimizer& optimizer) {
   static const bool libtorchs_are_known = (register_libtorchs(), true);
   (void)libtorchs_are_known;

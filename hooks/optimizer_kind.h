@@ -23,6 +23,7 @@
 #include <typeindex>
 #include <typeinfo>
 #include <utility>
+#include <vector>
 
 namespace troupe {
 
@@ -115,6 +116,12 @@ template <class State>
   if (!state) state = std::make_unique<State>();
   return detail::field_holder<State>(*state, "", "state");
 }
+
+/// For the constructor of an optimiser of your own: gives each group the options that `groups` said
+/// for it. From 2.12 on LibTorch's constructor replaces those of a type that it does not know by
+/// the optimiser's defaults, and says nothing (pytorch pull request 161825).
+void keep_group_options(torch::optim::Optimizer& optimizer,
+                        const std::vector<torch::optim::OptimizerParamGroup>& groups);
 
 /// The kind of an optimiser: of its type itself, since what is derived from it may step otherwise.
 /// Throws: ConfigError if none was registered.

@@ -1,6 +1,5 @@
 #include "hooks/step_checks.h"
 
-#include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/variable.h>
 #include <torch/types.h>
@@ -45,7 +44,7 @@ void StepChecks::begin(const StepContext& context) {
 
 void StepChecks::declare(const at::Tensor& value) {
   ++declarations_;
-  if (const auto& node = value.grad_fn()) declared_.emplace_back(node);
+  if (const auto& node = value.grad_fn()) declared_.push_back(weak_of(node));
 }
 
 void StepChecks::check_loss(const at::Tensor& loss, const std::string& optimizer,
@@ -85,7 +84,7 @@ StepChecks::Origin StepChecks::origin_of(const at::Tensor& loss) const {
   }
   std::unordered_set<const torch::autograd::Node*> seen;
   std::vector<const torch::autograd::Node*> open;
-  const auto visit = [&](const std::shared_ptr<torch::autograd::Node>& node) {
+  const auto visit = [&](const GraphNode& node) {
     if (node && seen.insert(node.get()).second) open.push_back(node.get());
   };
   bool has_declared = false;

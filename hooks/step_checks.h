@@ -8,17 +8,13 @@
 
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "hooks/phase.h"
 #include "tensors/named_tensor.h"
-
-namespace torch::autograd {
-struct Node;
-}  // namespace torch::autograd
+#include "tensors/torch_versions.h"
 
 namespace troupe::detail {
 
@@ -87,7 +83,7 @@ class StepChecks {
   std::int64_t steps_ = 0;  // of training, begun
   std::int64_t declarations_ = 0;
   // Weak, so that no graph lives longer than its hook means it to.
-  std::vector<std::weak_ptr<torch::autograd::Node>> declared_;
+  std::vector<WeakGraphNode> declared_;
   std::map<std::pair<std::string, int>, int> checked_;  // how often, by optimiser and call
   std::vector<Values> values_;                          // of all owned parameters, in order
   bool has_updated_ = false;

@@ -7,7 +7,9 @@
 #include <cctype>
 #include <map>
 
+#include "core/error.h"
 #include "core/text.h"
+#include "hooks/optimizer_kind.h"
 #include "hooks/replica.h"
 
 namespace troupe {
@@ -41,7 +43,43 @@ std::string type_of(at::ScalarType type) {
   return name;
 }
 
+/// "lr = 0.1, nesterov = false"
+class OptionText final : public FieldVisitor {
+ public:
+  void operator()(const char* name, bool& value) override { add(name, value ? "true" : "false"); }
+  void operator()(const char* name, std::int64_t& value) override { add(name, text(value)); }
+  void operator()(const char* name, double& value) override { add(name, text(value)); }
+  void operator()(const char* /*name*/, at::Tensor& /*value*/) override {}  // no option is one
+
+  std::string options;
+
+ private:
+  void add(const char* name, const std::string& value) {
+    options += text(options.empty() ? "" : ", ", name, " = ", value);
+  }
+};
+
 }  // namespace
+
+std::string optimizer_lines(Replica& replica) {
+  std::string lines;
+  for (const std::string& name : replica.optimizer_names()) {
+    torch::optim::Optimizer& optimizer = replica.optimizer(name);
+    const OptimizerKind* kind = nullptr;
+    try {
+      kind = &kind_of(optimizer);
+    } catch (const ConfigError&) {  // an own one that nothing has to save
+      continue;
+    }
+    for (auto& group : optimizer.param_groups()) {
+      OptionText said;
+      kind->options(group.options(), said);
+      lines += text(name, ": ", kind->name, " of ", group.params().size(), " parameters, ",
+                    said.options, "\n");
+    }
+  }
+  return lines;
+}
 
 std::vector<ParameterRow> parameter_rows(Replica& replica) {
   const Owners owners = owners_in(replica);

@@ -27,6 +27,11 @@ struct ParameterRow {
 /// no values. Collective: no.
 [[nodiscard]] std::vector<ParameterRow> parameter_rows(Replica& replica);
 
+/// A line for each parameter group of each optimiser, with the options that it trains with:
+/// LibTorch may have replaced what create_model said (docs/optimizers.md). A registered optimiser's
+/// only.
+[[nodiscard]] std::string optimizer_lines(Replica& replica);
+
 /// Counts of rows; a tied row counts nothing.
 struct ParameterTotals {
   std::int64_t trained = 0;

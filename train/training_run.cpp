@@ -204,7 +204,8 @@ TrainingRun::Impl::Impl(Strategy& strategy, const Hooks& hooks, TrainState& stat
   const bool asynchronous = counts.updates_per_step > 1;
   if (asynchronous && pace.coordinates() && state_.step == 0) closing_.watch_losses();
   if (options_.summary && strategy_.is_chief()) {
-    std::cout << summary_table(parameter_rows(*state_.replicas.front())) << std::flush;
+    Replica& replica = *state_.replicas.front();
+    std::cout << summary_table(parameter_rows(replica)) << optimizer_lines(replica) << std::flush;
   }
   if (!reached) callbacks_.ready(closing_);
   closing_.begin(reached);

@@ -235,7 +235,11 @@ void LinkMaker::answer(Introduction hello) {
   read_fully(attempt->link, attempt->room(), [this, attempt](bool complete) {
     if (stopped_) return;
     const bool confirmed = complete && is_accept(*attempt) && !has(attempt->peer);
-    confirmed ? add(attempt) : attempts_.remove(attempt);
+    if (confirmed) {
+      add(attempt);
+    } else {
+      attempts_.remove(attempt);
+    }
   });
 }
 

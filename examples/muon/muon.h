@@ -47,6 +47,7 @@ class Muon final : public torch::optim::Optimizer {
   explicit Muon(const std::vector<torch::optim::OptimizerParamGroup>& groups,
                 const MuonOptions& defaults = MuonOptions())
       : Optimizer(groups, std::make_unique<MuonOptions>(defaults)) {
+    troupe::keep_group_options(*this, groups);
     for (auto& group : param_groups()) {
       if (!options_of(group).orthogonal()) continue;
       for (const torch::Tensor& parameter : group.params()) check(parameter);

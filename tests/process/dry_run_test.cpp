@@ -154,7 +154,9 @@ TEST_SUITE("process") {
                    "parameter  shape   values  type     trained by\n"
                    "weight     [1, 2]       2  float32  optimizer\n"
                    "bias       [1]          1  float32  optimizer\n"
-                   "3 values trained, 0 frozen, 0 in buffers; 12 bytes\n{"));
+                   "3 values trained, 0 frozen, 0 in buffers; 12 bytes\n"
+                   "optimizer: SGD of 2 parameters, lr = 0.03, momentum = 0, dampening = 0, "
+                   "weight_decay = 0, nesterov = false\n{"));
     CHECK(result.out.find("parameter  shape") == result.out.rfind("parameter  shape"));
     CHECK(contains(good(run_on(1, kLine + Words{"--summary", "--dry-run"})).out, "weight  "));
   }

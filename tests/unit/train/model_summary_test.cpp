@@ -65,4 +65,26 @@ TEST_SUITE("train") {
     CHECK(totals.buffers == 3 + 3 + 1);
     CHECK(totals.bytes == 4 * (9 + 3 + 9 + 3 + 3 + 3) + 8 * 3 + 4 * 6 + 8);
   }
+
+  TEST_CASE("model summary: a group's options are those that it trains with") {
+    namespace o = torch::optim;
+    const auto net = std::make_shared<TiedNet>();
+    std::vector<o::OptimizerParamGroup> groups;
+    groups.emplace_back(net->first->parameters(),
+                        std::make_unique<o::SGDOptions>(o::SGDOptions(0.25).nesterov(false)));
+    groups.emplace_back(std::vector<at::Tensor>{net->second->bias},
+                        std::make_unique<o::SGDOptions>(o::SGDOptions(0.5).momentum(0.75)));
+    const auto sgd = std::make_shared<o::SGD>(groups, o::SGDOptions(0.125));
+    // As docs/optimizers.md says it: after construction, nothing replaces it.
+    static_cast<o::SGDOptions&>(sgd->param_groups()[1].options()).weight_decay(0);
+    troupe::Trainable trainable;
+    trainable.add_model("model", net).add_optimizer("sgd", sgd);
+    troupe::ParameterUpdate update;
+    troupe::Replica replica(trainable, {}, {}, {}, update);
+    CHECK(troupe::optimizer_lines(replica) ==
+          "sgd: SGD of 2 parameters, lr = 0.25, momentum = 0, dampening = 0, weight_decay = 0, "
+          "nesterov = false\n"
+          "sgd: SGD of 1 parameters, lr = 0.5, momentum = 0.75, dampening = 0, weight_decay = 0, "
+          "nesterov = false\n");
+  }
 }

@@ -33,6 +33,9 @@ struct CountingGenerator final : c10::GeneratorImpl {
     return torch::tensor({drawn}, torch::kByte).getIntrusivePtr();
   }
   [[nodiscard]] GeneratorImpl* clone_impl() const override { return nullptr; }
+  // Virtual from 2.2 on, so without a word that would need it.
+  void set_offset(std::uint64_t /*offset*/) {}
+  [[nodiscard]] std::uint64_t get_offset() const { return 0; }
 
   std::uint8_t drawn = 0;
 };
