@@ -89,14 +89,15 @@ function(troupe_adapt_torch had_torch)
       endif()
     endforeach()
   endif()
-  # One option each, so that CMake neither sorts nor merges the parts.
-  set(first "SHELL:-Wl,--push-state,--no-as-needed -lstdc++ -Wl,--pop-state")
-  # libtorch_cuda finds its libraries by a path of its own, which GNU's linker does not look at: it takes an older NCCL in a folder of
-  # the system for the one that is meant, and misses its functions.
-  set(own "LINKER:--allow-shlib-undefined")
   get_target_property(options torch INTERFACE_LINK_OPTIONS)
   if(NOT options MATCHES "-lstdc")
-    set_property(TARGET torch APPEND PROPERTY INTERFACE_LINK_OPTIONS "${first}" $<$<TARGET_EXISTS:torch_cuda>:${own}>)
+    set(options "SHELL:-Wl,--push-state,--no-as-needed -lstdc++ -Wl,--pop-state")  # as one, so that CMake keeps the order
+    if(TARGET torch_cuda)
+      # libtorch_cuda finds its libraries by a path of its own, at which GNU's linker does not look: it takes an older NCCL in a folder
+      # of the system for the one that is meant, and misses its functions.
+      list(APPEND options LINKER:--allow-shlib-undefined)
+    endif()
+    set_property(TARGET torch APPEND PROPERTY INTERFACE_LINK_OPTIONS ${options})
   endif()
   troupe_torch_needs(standard)
   set_property(TARGET torch APPEND PROPERTY INTERFACE_COMPILE_FEATURES cxx_std_${standard})

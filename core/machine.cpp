@@ -18,6 +18,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <set>
 #include <sstream>
 
 #include "core/text.h"
@@ -108,10 +109,20 @@ std::string locale_in_use() {
   return "";
 }
 
-/// The library's own words, where it has any: `const char* name(void)`.
+/// The words of `const char* function(void)`, if there is one.
 std::string ask(void* library, const char* function) {
   const auto call = reinterpret_cast<const char* (*)()>(dlsym(library, function));
   return call == nullptr ? "" : call();
+}
+
+std::string mkl_version(void* library) {
+  char words[256] = "";
+  const auto call =
+      reinterpret_cast<void (*)(char*, int)>(dlsym(library, "MKL_Get_Version_String"));
+  if (call != nullptr) call(words, static_cast<int>(sizeof words) - 1);
+  std::string version = words;
+  version.erase(version.find_last_not_of(' ') + 1);
+  return version;
 }
 
 }  // namespace
@@ -162,10 +173,18 @@ int compute_threads(int usable_cores, int workers, int servers) {
   return std::max(1, (usable_cores - servers) / std::max(1, workers));
 }
 
-Blas inspect_blas() {
+Blas inspect_blas(const std::string& libtorch) {
   Blas blas;
-  void* library = dlopen("libblas.so.3", RTLD_LAZY | RTLD_LOCAL);  // stays loaded: its threads run
-  void* product = library == nullptr ? nullptr : dlsym(library, "sgemm_");
+  void* library = RTLD_DEFAULT;  // the order in which LibTorch finds its functions, too
+  void* product = dlsym(library, "sgemm_");
+  for (const char* file : {libtorch.c_str(), "libblas.so.3"}) {
+    if (product != nullptr || *file == '\0') continue;
+    // Stays loaded: its threads run.
+    if (void* loaded = dlopen(file, RTLD_LAZY | RTLD_LOCAL)) {
+      library = loaded;
+      product = dlsym(library, "sgemm_");
+    }
+  }
   if (product == nullptr) return blas;
   Dl_info info{};
   if (dladdr(product, &info) != 0 && info.dli_fname != nullptr) {
@@ -179,8 +198,9 @@ Blas inspect_blas() {
   if (path_has("openblas") || has("openblas_get_config")) {
     blas.kind = Blas::Kind::openblas;
     blas.version = ask(library, "openblas_get_config");
-  } else if (path_has("mkl") || has("MKL_Get_Version")) {
+  } else if (path_has("mkl") || has("MKL_Get_Version_String")) {
     blas.kind = Blas::Kind::mkl;
+    blas.version = mkl_version(library);
   } else if (path_has("blis") || has("bli_info_get_version_str")) {
     blas.kind = Blas::Kind::blis;
     blas.version = ask(library, "bli_info_get_version_str");
@@ -191,6 +211,21 @@ Blas inspect_blas() {
     blas.kind = path_has("/libblas.so.3") ? Blas::Kind::reference : Blas::Kind::unknown;
   }
   return blas;
+}
+
+std::vector<std::string> openmp_runtimes() {
+  std::set<std::string> files;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    const std::size_t path = line.find('/');
+    if (path == std::string::npos) continue;
+    const std::string name = line.substr(line.rfind('/') + 1);
+    for (const char* runtime : {"libgomp", "libiomp5", "libomp"}) {
+      if (name.rfind(text(runtime, ".so"), 0) == 0 || name.rfind(text(runtime, "-"), 0) == 0)
+        files.insert(line.substr(path));
+    }
+  }
+  return {files.begin(), files.end()};
 }
 
 bool hosts_file_hides(const std::string& name, const std::string& path) {
@@ -207,10 +242,11 @@ bool hosts_file_hides(const std::string& name, const std::string& path) {
   return false;
 }
 
-Machine inspect_machine() {
+Machine inspect_machine(const std::string& libtorch) {
   Machine machine;
   machine.cores = inspect_cores();
-  machine.blas = inspect_blas();
+  machine.blas = inspect_blas(libtorch);
+  machine.openmp = openmp_runtimes();
   machine.cpu_capability = cpu_capability();
   machine.memory_bytes = static_cast<std::uint64_t>(std::max(0L, sysconf(_SC_PHYS_PAGES))) *
                          static_cast<std::uint64_t>(std::max(0L, sysconf(_SC_PAGESIZE)));

@@ -17,8 +17,8 @@ struct Cores {
   int usable = 1;                      // the smaller of the last two, at least 1
 };
 
-/// What the name libblas.so.3 leads to: the library that Debian's LibTorch multiplies matrices
-/// with.
+/// The library that LibTorch multiplies matrices with: what the name libblas.so.3 leads to
+/// (Debian's), or one inside LibTorch (MKL in pip's and in the archives).
 struct Blas {
   enum class Kind { missing, reference, openblas, mkl, blis, atlas, unknown };
   Kind kind = Kind::missing;
@@ -39,10 +39,11 @@ struct InterfaceAddress {
 struct Machine {
   Cores cores;
   Blas blas;
-  std::string cpu_capability;      // "AVX512", "AVX2" or "default": LibTorch picks kernels by it
-  std::uint64_t memory_bytes = 0;  // the machine's; a container may grant less
-  std::string name;                // what gethostname says
-  bool name_is_loopback = false;   // /etc/hosts gives the name a 127.x.x.x address other than .0.1
+  std::vector<std::string> openmp;  // openmp_runtimes(), after the BLAS was loaded
+  std::string cpu_capability;       // "AVX512", "AVX2" or "default": LibTorch picks kernels by it
+  std::uint64_t memory_bytes = 0;   // the machine's; a container may grant less
+  std::string name;                 // what gethostname says
+  bool name_is_loopback = false;    // /etc/hosts gives the name a 127.x.x.x address other than .0.1
   std::vector<InterfaceAddress> addresses;
   std::string loopback_error;  // why no port of 127.0.0.1 can be listened on; empty: it can
   std::uint64_t open_file_limit = 0;
@@ -63,13 +64,19 @@ struct Machine {
 /// Reads version 2 (cpu.max) and version 1 (cpu.cfs_quota_us), the tightest of all levels.
 [[nodiscard]] std::optional<double> cgroup_cpu_limit(const std::string& root = "");
 
-/// Loads libblas.so.3 if the process has not (OpenBLAS then starts its threads), asks it who it is.
-[[nodiscard]] Blas inspect_blas();
+/// Asks the BLAS that this process reaches who it is. Where it reaches none, it loads `libtorch`, a
+/// file, or libblas.so.3 where that is empty or cannot be loaded; OpenBLAS then starts its threads.
+[[nodiscard]] Blas inspect_blas(const std::string& libtorch = "");
+
+/// The OpenMP runtimes that are mapped into this process, as files. More than one: a number of
+/// threads that is set in one does not hold in the other.
+[[nodiscard]] std::vector<std::string> openmp_runtimes();
 
 /// Whether the hosts file at `path` gives `name` an address of 127.0.0.0/8 other than 127.0.0.1, as
 /// Debian's installer does: other machines are then told an address that leads to themselves.
 [[nodiscard]] bool hosts_file_hides(const std::string& name, const std::string& path);
 
-[[nodiscard]] Machine inspect_machine();
+/// `libtorch` as for inspect_blas.
+[[nodiscard]] Machine inspect_machine(const std::string& libtorch = "");
 
 }  // namespace troupe

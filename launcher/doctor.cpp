@@ -1,5 +1,7 @@
 #include "launcher/doctor.h"
 
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -62,8 +64,15 @@ Finding libtorch_finding(const Diagnosis& diagnosis) {
   if (diagnosis.libtorch_version.empty())
     return {Level::good, "LibTorch", "this tool was built without it", ""};
   if (diagnosis.libtorch_path.empty())
-    return {Level::problem, "LibTorch", "libtorch_cpu.so was not found",
-            "run `apt-get install libtorch-dev`, or add its directory to LD_LIBRARY_PATH."};
+    return {Level::problem, "LibTorch",
+            text("libtorch_cpu.so was not found; this build's was ", TROUPE_LIBTORCH_FILE),
+            diagnosis.libtorch_package.empty()
+                ? "add the folder that has it to LD_LIBRARY_PATH, or build Troupe with a LibTorch "
+                  "that stays."
+                : "run `apt-get install libtorch-dev`, or add its directory to LD_LIBRARY_PATH."};
+  if (!diagnosis.libtorch_error.empty())
+    return {Level::problem, "LibTorch", "cannot be loaded: " + diagnosis.libtorch_error,
+            "install what it names, or add the folder that has it to LD_LIBRARY_PATH."};
   return {Level::good, "LibTorch",
           text("built with headers of ", diagnosis.libtorch_version,
                diagnosis.libtorch_package.empty() ? "" : ", package ", diagnosis.libtorch_package,
@@ -95,8 +104,8 @@ bool is_taken_for_prescott(const Machine& machine) {
 Finding blas_finding(const Machine& machine) {
   const Blas& blas = machine.blas;
   if (blas.kind == Blas::Kind::missing)
-    return {Level::advice, "BLAS", "libblas.so.3 was not found",
-            "with Debian's LibTorch: `apt-get install libopenblas0-pthread`."};
+    return {Level::advice, "BLAS", "neither LibTorch has one nor was libblas.so.3 found",
+            "run `apt-get install libopenblas0-pthread`."};
   std::string fact = text(name_of(blas.kind), ", ", blas.path);
   if (is_taken_for_prescott(machine))
     return {Level::advice, "BLAS",
@@ -109,6 +118,21 @@ Finding blas_finding(const Machine& machine) {
   return {Level::advice, "BLAS",
           fact + ": matrix products take 7 to 14 times longer than they need",
           "run `apt-get install libopenblas0-pthread`; nothing has to be rebuilt."};
+}
+
+Finding openmp_finding(const Diagnosis& diagnosis) {
+  const std::vector<std::string>& files = diagnosis.machine.openmp;
+  if (files.size() > 1)
+    return {Level::advice, "OpenMP",
+            join(files) +
+                ": two runtimes in one process, so that a number of threads that is set in "
+                "one does not hold in the other",
+            "leave one of them out: of LD_PRELOAD, or of the libraries that the program links."};
+  if (!files.empty()) return {Level::good, "OpenMP", files.front(), ""};
+  return {Level::good, "OpenMP",
+          diagnosis.libtorch_path.empty() ? "no LibTorch was loaded"
+                                          : "none: this LibTorch was built without it",
+          ""};
 }
 
 Finding cores_finding(const Cores& cores) {
@@ -272,6 +296,7 @@ nlohmann::json machine_json(const Machine& machine) {
                   {"path", machine.blas.path},
                   {"version", machine.blas.version},
                   {"slow", machine.blas.slow()}};
+  json["openmp"] = machine.openmp;
   json["cpu_capability"] = machine.cpu_capability;
   json["memory_bytes"] = machine.memory_bytes;
   json["name"] = machine.name;
@@ -302,7 +327,11 @@ Diagnosis diagnose() {
                          {"gloo", TROUPE_GLOO_LACKS},
                          {"nccl", TROUPE_NCCL_LACKS},
                          {"mpi", TROUPE_MPI_LACKS}};
-  diagnosis.machine = inspect_machine();
+  if (!diagnosis.libtorch_path.empty() &&
+      dlopen(diagnosis.libtorch_path.c_str(), RTLD_LAZY | RTLD_LOCAL) == nullptr) {
+    diagnosis.libtorch_error = dlerror();
+  }
+  diagnosis.machine = inspect_machine(diagnosis.libtorch_path);
   diagnosis.findings = find_all(diagnosis, environment);
   return diagnosis;
 }
@@ -316,6 +345,7 @@ std::vector<Finding> find_all(const Diagnosis& diagnosis, const Environment& env
       libtorch_finding(diagnosis),
       engines_finding(diagnosis),
       blas_finding(machine),
+      openmp_finding(diagnosis),
       cores_finding(machine.cores),
       {Level::good, "CPU", "kernels for " + machine.cpu_capability, ""},
       {Level::good, "memory", memory, ""},

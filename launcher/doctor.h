@@ -30,15 +30,16 @@ struct Diagnosis {
   std::string libtorch_version;  // by the headers of Troupe's build; empty: built without
   std::string
       libtorch_package;  // that those headers belong to, "libtorch-dev 1.13.1+dfsg-4"; empty: none
-  std::string libtorch_path;  // libtorch_cpu.so on this machine; empty: not found
+  std::string libtorch_path;   // libtorch_cpu.so on this machine; empty: not found
+  std::string libtorch_error;  // why it could not be loaded; empty: it was
   std::vector<EngineFact> engines;
   std::vector<Finding> findings;
 
   [[nodiscard]] bool ready() const;
 };
 
-/// Looks at this machine and at this process's environment. Starts OpenBLAS's threads (it is loaded
-/// to ask who it is), never loads LibTorch.
+/// Looks at this machine and at this process's environment. Loads LibTorch, to see what it computes
+/// with; OpenBLAS starts its threads then.
 [[nodiscard]] Diagnosis diagnose();
 
 /// The findings that follow from the facts in `diagnosis` and from `environment`.
@@ -49,7 +50,7 @@ struct Diagnosis {
 [[nodiscard]] std::string to_text(const Diagnosis& diagnosis);
 
 /// One JSON object and a newline. Keys: ready, version, libtorch, engines (built in), cores, blas,
-/// cpu_capability, memory_bytes, name, addresses, open_file_limit, locale, findings.
+/// openmp, cpu_capability, memory_bytes, name, addresses, open_file_limit, locale, findings.
 [[nodiscard]] std::string to_json(const Diagnosis& diagnosis);
 
 }  // namespace troupe

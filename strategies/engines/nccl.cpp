@@ -1,6 +1,6 @@
 // NCCL by way of LibTorch's c10d: sums between GPUs, without host memory in between.
-// Compiled if LibTorch has it (cmake/engines.cmake). TODO(T-006): `./dev cuda-check` compiles this
-// file against LibTorch's and NCCL's headers, but it has never run. Everything that could be shared
+// Compiled if LibTorch has it (cmake/engines.cmake), as pip's has. TODO(T-006): it has never run.
+// Everything that could be shared
 // is in c10d_engine.h and group_store.cpp, which gloo.cpp and late_device_test.cpp use and test.
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 

@@ -4,7 +4,8 @@
 Usage: check_onnx.py [--checker] <folder>...
 A folder holds model.onnx, and, unless the checker alone is wanted, cases.safetensors with
 "<case>/in/<input>" and "<case>/out/<output>".
-Runs Python's onnxruntime, or else onnxruntime-node, which is looked for in $TROUPE_ONNXRUNTIME
+Runs Python's onnxruntime (`./dev test` installs it in build/venv/onnxruntime, whose python3 is to start
+this), or else onnxruntime-node, which is looked for in $TROUPE_ONNXRUNTIME
 (a folder of node_modules) and build/onnxruntime/node_modules:
     npm install --ignore-scripts --prefix build/onnxruntime onnxruntime-node
 Ends with 0 when all that was run agrees to 1e-5, and says what was skipped; with 77 when neither
@@ -131,7 +132,7 @@ def main():
     if checker is None:
         print("check_onnx: SKIPPED: onnx.checker (Debian: python3-onnx)")
     if runtime is None and not checker_alone:
-        print("check_onnx: SKIPPED: a run (npm: onnxruntime-node; see this file)")
+        print("check_onnx: SKIPPED: a run (pip: onnxruntime, or npm: onnxruntime-node; see this file)")
     if checker is None and runtime is None:
         sys.exit(77)
     largest, runs = 0.0, 0

@@ -120,6 +120,11 @@ TEST_SUITE("process") {
     if (TROUPE_HAS_MPI) engines.emplace_back("mpi");
     CHECK(json.at("engines") == engines);
     CHECK(has(words.out, "engines     native"));
+    // What LibTorch reaches, not what a name of the system leads to: MKL is inside pip's.
+    const std::string blas = json.at("blas").at("path");
+    CHECK((json.at("blas").at("name") == "MKL") == has(blas, "libtorch_cpu.so"));
+    CHECK(json.at("openmp").size() == 1);
+    CHECK(has(run_process({kTool, "version"}).out, blas));
 #endif
   }
 
@@ -176,6 +181,13 @@ TEST_SUITE("process") {
     diagnosis.machine.cpu_capability = "AVX512";
     CHECK(has(finding(diagnosis, "BLAS").fix, "OPENBLAS_CORETYPE=SkylakeX"));
 
+    CHECK(finding(diagnosis, "OpenMP").level == Level::good);
+    diagnosis.machine.openmp = {"/usr/lib/libgomp.so.1.0.0"};
+    CHECK(finding(diagnosis, "OpenMP").fact == "/usr/lib/libgomp.so.1.0.0");
+    diagnosis.machine.openmp.emplace_back("/opt/torch/lib/libgomp-a34b3233.so.1");
+    CHECK(finding(diagnosis, "OpenMP").level == Level::advice);
+    CHECK(has(finding(diagnosis, "OpenMP").fact, "two runtimes in one process"));
+
     CHECK(finding(diagnosis, "loopback").level == Level::good);
     diagnosis.machine.loopback_error = "Network is unreachable";
     CHECK(finding(diagnosis, "loopback").level == Level::problem);
@@ -188,6 +200,10 @@ TEST_SUITE("process") {
     CHECK(finding(diagnosis, "LibTorch").fact ==
           "built with headers of 1.13.0, package libtorch-dev 1.13.1+dfsg-4; "
           "/usr/lib/libtorch_cpu.so");
+    diagnosis.libtorch_error = "libcudart.so.13: cannot open shared object file";
+    CHECK(finding(diagnosis, "LibTorch").level == Level::problem);
+    CHECK(has(finding(diagnosis, "LibTorch").fact, "cannot be loaded: libcudart.so.13"));
+    diagnosis.libtorch_error.clear();
     diagnosis.engines = {{"native", ""}, {"gloo", ""}, {"mpi", "it was built without"}};
     CHECK(finding(diagnosis, "engines").fact == "native, gloo; no mpi: it was built without");
 

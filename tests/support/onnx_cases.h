@@ -27,7 +27,8 @@ inline void write_cases(const std::filesystem::path& folder,
 /// Exit code kNothingHere: nothing was checked.
 [[nodiscard]] inline ProcessResult check_onnx(const std::vector<std::string>& folders) {
   ProcessResult result;
-  for (const std::string python : {"/usr/bin/python3", "python3"}) {
+  for (const std::string python :
+       {TROUPE_SOURCE_DIR "/build/venv/onnxruntime/bin/python3", "/usr/bin/python3", "python3"}) {
     std::vector<std::string> command = {python, TROUPE_SOURCE_DIR "/tests/interop/check_onnx.py"};
     command.insert(command.end(), folders.begin(), folders.end());
     result = run_process(command, {}, std::chrono::seconds(50));

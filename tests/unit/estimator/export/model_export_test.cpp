@@ -75,12 +75,13 @@ void save_tensors(const fs::path& path, const std::vector<NamedTensor>& tensors)
 
 constexpr int kNoTorch = 77;  // check_export.py's exit code
 
-// The export in dir/model, checked by the first Python here that has PyTorch.
+// The export in dir/model, checked by the first Python here that has PyTorch: LibTorch's own, if it
+// has one.
 troupe::testing::ProcessResult check_in_python(const TempDir& dir,
                                                const std::vector<NamedTensor>& cases) {
   save_tensors(dir / "cases.safetensors", cases);
   troupe::testing::ProcessResult result;
-  for (const std::string python : {"python3", "/usr/bin/python3"}) {
+  for (const std::string python : {TROUPE_TORCH_PYTHON, "python3", "/usr/bin/python3"}) {
     result =
         troupe::testing::run_process({python, TROUPE_SOURCE_DIR "/tests/interop/check_export.py",
                                       dir / "model", dir / "cases.safetensors"},

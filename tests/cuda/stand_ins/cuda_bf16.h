@@ -1,7 +1,0 @@
-// A stand-in, see cuda_runtime_api.h.
-#pragma once
-
-#include "cuda_runtime_api.h"
-struct __nv_bfloat16 {
-  unsigned short x;
-};
