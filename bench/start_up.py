@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""How long things take to begin: the tool, a group of workers, a training; against Python's torch where it
-is installed (Debian: python3-torch, for /usr/bin/python3).
+"""How long things take to begin: the tool, a group of workers, a training; against Python's torch of the
+same LibTorch, where it is installed (Debian: python3-torch).
 
-    bench/start_up.py [--build build/release] [--python /usr/bin/python3] [--json build/release/bench/start_up.json]
+    bench/start_up.py [--build build/release | --torch pip] [--python PYTHON] [--json build/release/bench/start_up.json]
 
 A time is from before the process is started to a line that it prints: when its group has come together, or
 after its first step. Peak memory is the kernel's, at that line."""
@@ -14,7 +14,6 @@ import pathlib
 import socket
 import statistics
 import subprocess
-import sys
 import time
 import typing
 
@@ -121,21 +120,13 @@ def gloo_group(python, workers):
                     workers)
 
 
-def has_torch(python):
-    try:
-        return subprocess.run([python, "-c", "import torch.distributed"], capture_output=True, check=False,
-                              timeout=LIMIT_SECONDS).returncode == 0
-    except OSError:
-        return False
-
-
-def rows_of(options):
+def rows_of(options, python):
     tool = trainings.need(options.build / "troupe")
     mnist = trainings.need(options.build / "examples/mnist")
     linear = trainings.need(options.build / "examples/linear_regression")
     worker = trainings.need(options.build / "bench/group_start")
     alone = trainings.need(options.build / "bench/first_step")
-    python, workers = options.python, options.workers
+    workers = options.workers
     one_by_one = ["--log-every", "1", "--threads", "1"]
     training = one_by_one + ["--data-dir", options.data_dir]
     rows = [
@@ -154,8 +145,7 @@ def rows_of(options):
         Row("LibTorch alone, first tensor", lambda: until_line([alone, "tensor"], "tensor:"), "import torch"),
         Row("LibTorch alone, first step of that network", lambda: until_line([alone, "step"], "step:"), "import torch"),
     ]
-    if not has_torch(python):
-        print(f"left out, {python} has no torch.distributed: the rows of Python", file=sys.stderr)
+    if python is None:
         return rows
     imports = [python, "-c", "import torch, sys; print('imported', flush=True); sys.stdin.read()"]
     return rows + [Row("group, Gloo", lambda: gloo_group(python, workers)),
@@ -171,14 +161,15 @@ def compared(key, of, base):
 
 def main():
     parser = trainings.parser_for(__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--python", default="/usr/bin/python3", help="with torch, to compare with")
+    trainings.add_python(parser)
     parser.add_argument("--workers", type=int, default=4, help="of a group")
     parser.add_argument("--data-dir", default="synthetic", help="MNIST's four files [generated digits]")
     options = parser.parse_args()
     if options.smoke:
         options.rounds = 1
     facts = trainings.machine_facts(trainings.need(options.build / "examples/mnist"))
-    rows = rows_of(options)
+    python, facts["python_torch"] = trainings.peer_of(options)
+    rows = rows_of(options, python)
     results, stolen = trainings.interleaved(rows, options.rounds, lambda row: row.measure(),
                                             0 if options.smoke else trainings.RETAKES)
 

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 """Training steps: Troupe through its whole framework against loops written by hand and Python's
-DistributedDataParallel, four models, in the same rounds. One compute thread for each worker.
+DistributedDataParallel of the same LibTorch, four models, in the same rounds. One compute thread for each worker.
 
-    bench/training.py [--models cnn mlp resnet transformer paced adam] [--build build/release] [--json FILE]
+    bench/training.py [--models cnn mlp resnet transformer paced adam] [--build build/release | --torch pip] [--json FILE]
 
-Before the measurement Troupe's first losses are compared with those of the loop by hand. "paced" is the mlp on a
+Python trains as installed and with the allocator set as Troupe sets it for itself: without, page faults alone decide on some
+machines. Before the measurement Troupe's first losses are compared with those of the loop by hand. "paced" is the mlp on a
 link that carries 1.2 GB/s, "adam" the mlp by Adam, its state whole and divided; they, and the rows with overlap forced,
 are there where this build can do them."""
 
 import dataclasses
 import json
 import statistics
-import subprocess
 import sys
 
 import ensemble
@@ -21,7 +21,6 @@ import trainings
 # asks for huge pages.
 MALLOC = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "4294967296",
           "MALLOC_TOP_PAD_": "33554432", "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
-PYTHON = "/usr/bin/python3"  # the one that has Debian's python3-torch
 LEARNING_RATE = 1e-4
 GIGABYTES_PER_SECOND = 1.2  # of the paced link
 
@@ -49,17 +48,19 @@ LABELS = {
     "tcp": "2 workers, Troupe multi-worker, TCP", "tcp_on": "the same, overlap on",
     "tcp_off": "the same, overlap off", "automatic": "2 workers, Troupe multi-worker, automatic transport",
     "mirrored": "2 replicas, Troupe mirrored", "gloo": "2 workers, by hand, Gloo",
-    "ddp": "2 workers, Python DDP, Gloo", "ddp_malloc": "the same, allocator set",
+    "ddp": "2 workers, Python DDP, Gloo", "ddp_malloc": "the same, allocator set alike",
     "alone": "1 worker, half of the batch, by hand", "pair": "2 of them beside each other, not connected",
     "in_step": "the same, each waits for the other",
     "one_device": "1 worker, Troupe one-device", "bare": "1 worker, by hand",
     "paced_on": "2 workers, overlap on", "paced_off": "2 workers, overlap off",
-    "ddp_adam": "2 workers, Python DDP, Gloo", "zero": "the same, ZeroRedundancyOptimizer",
+    "ddp_adam": "2 workers, Python DDP, Gloo", "ddp_adam_malloc": "the same, allocator set alike",
+    "zero": "2 workers, Python DDP, ZeroRedundancyOptimizer", "zero_malloc": "the same, allocator set alike",
     "whole": "2 workers, Troupe multi-worker, automatic transport", "sharded": "the same, --shard-optimizer",
     "whole_tcp": "2 workers, Troupe multi-worker, TCP", "sharded_tcp": "the same, --shard-optimizer",
     "whole_mirrored": "2 replicas, Troupe mirrored", "sharded_mirrored": "the same, --shard-optimizer"}
-SHORT = {"ddp": "Python DDP", "ddp_malloc": "Python DDP, allocator set", "gloo": "by hand, Gloo",
-         "ddp_adam": "Python DDP", "zero": "Python DDP, ZeroRedundancyOptimizer",
+SHORT = {"ddp": "Python DDP, as installed", "ddp_malloc": "Python DDP, allocator set alike", "gloo": "by hand, Gloo",
+         "ddp_adam": "Python DDP, as installed", "ddp_adam_malloc": "Python DDP, allocator set alike",
+         "zero": "ZeroRedundancyOptimizer, as installed", "zero_malloc": "ZeroRedundancyOptimizer, allocator set alike",
          "pair": "two not connected", "in_step": "two in step", "tcp": "Troupe, TCP", "automatic": "Troupe, automatic",
          "mirrored": "Troupe, mirrored"}
 TWO_WORKERS = ("tcp", "tcp_on", "tcp_off", "automatic", "mirrored", "gloo", "paced_on", "paced_off",
@@ -70,7 +71,7 @@ class Cast:
     """Starts the ways to train one model. Troupe sets its memory up by itself; the loops by hand are told."""
 
     def __init__(self, stage, options, model, has_gloo):
-        self.stage, self.model, self.has_gloo, self.smoke = stage, model, has_gloo, options.smoke
+        self.stage, self.model, self.has_gloo, self.interpreter = stage, model, has_gloo, options.python
         self.program = trainings.need(options.build / "bench/bench_training")
         self.loop = trainings.need(options.build / "bench/bench_loop")
         self.tool = trainings.need(options.build / "troupe")
@@ -97,15 +98,16 @@ class Cast:
                     for rank in range(processes)]
         self.ways[name] = self.stage.start(LABELS[name], commands, **MALLOC)
 
-    def python(self, name, variables, optimiser="sgd"):
-        if subprocess.run([PYTHON, "-c", "import torch.distributed"], capture_output=True, check=False).returncode:
-            print(f"left out, no python3-torch: {LABELS[name]} ({name})", file=sys.stderr)
+    def python(self, name, optimiser="sgd"):
+        """As installed, and with the allocator set."""
+        if self.interpreter is None:
             return
-        store = str(self.stage.folder / f"store_{name}")
         script = trainings.ROOT / "bench/peers/ddp.py"
-        self.ways[name] = self.stage.start(
-            LABELS[name], [ensemble.Command([PYTHON, script, self.model.name, self.model.batch, LEARNING_RATE, rank,
-                                             2, store, optimiser]) for rank in range(2)], **variables)
+        for way, variables in ((name, {}), (f"{name}_malloc", MALLOC)):
+            store = str(self.stage.folder / f"store_{way}")
+            self.ways[way] = self.stage.start(
+                LABELS[way], [ensemble.Command([self.interpreter, script, self.model.name, self.model.batch, LEARNING_RATE,
+                                                rank, 2, store, optimiser]) for rank in range(2)], **variables)
 
     def everyone(self):
         half = self.model.batch // 2
@@ -116,12 +118,9 @@ class Cast:
         self.troupe("mirrored", "--strategy=mirrored", "--replicas=2")
         if self.has_gloo:
             self.by_hand("gloo", self.model.batch, 2, connected=True)
-        self.python("ddp", {})
-        if self.model.name == "cnn":
-            if not self.smoke:
-                self.python("ddp_malloc", MALLOC)
-            self.troupe("one_device", "--strategy=one-device")
-            self.by_hand("bare", self.model.batch)
+        self.python("ddp")
+        self.troupe("one_device", "--strategy=one-device")
+        self.by_hand("bare", self.model.batch)
         self.by_hand("alone", half)
         self.by_hand("pair", half, 2)
         self.by_hand("in_step", half, 2, in_step=True)
@@ -138,8 +137,8 @@ class Cast:
                                    ("_mirrored", ("--strategy=mirrored", "--replicas=2"), 1)):
             self.troupe("whole" + by, "--adam", *flags, workers=workers)
             self.troupe("sharded" + by, "--adam", "--shard-optimizer", *flags, workers=workers)
-        self.python("ddp_adam", {}, "adam")
-        self.python("zero", {}, "sharded-adam")
+        self.python("ddp_adam", "adam")
+        self.python("zero", "sharded-adam")
         return self.ways
 
 
@@ -179,7 +178,9 @@ def comparisons(seconds):
                      [1e6 * (ours - bare) for ours, bare in zip(seconds["one_device"], seconds["bare"])], " us"))
     for by, label in (("", "automatic"), ("_tcp", "TCP"), ("_mirrored", "mirrored")):
         faster(f"sharded{by}", f"whole{by}", f"{label}, optimiser sharded / whole")
-    for other in ("ddp_adam", "zero"):
+    for other in ("ddp_adam", "ddp_adam_malloc"):
+        faster("whole", other, f"automatic, optimiser whole / {SHORT[other]}")
+    for other in ("ddp_adam", "ddp_adam_malloc", "zero", "zero_malloc"):
         faster("sharded", other, f"automatic, optimiser sharded / {SHORT[other]}")
     for name in ("tcp", "paced"):
         faster(f"{name}_on", f"{name}_off", "overlap on / off")
@@ -193,8 +194,9 @@ def print_states(ways, states):
                           [[LABELS[name], f"{states[name] / (1 << 20):.1f}"] for name in ways if states[name]])
 
 
-def print_tables(model, seconds, kernel, peaks):
-    print(f"\n### {model.title}\n")
+def print_tables(model, facts, seconds, kernel, peaks):
+    python = f" (Python's: {facts['python_torch']})" if facts["python_torch"] else ""
+    print(f"\n### {model.title}\n\nLibTorch {facts['libtorch']}{python}, {facts['cpu']}, {facts['date'][:10]}\n")
     rows = []
     for name, values in seconds.items():
         examples = model.batch // 2 if name == "alone" else model.batch
@@ -212,14 +214,14 @@ def print_tables(model, seconds, kernel, peaks):
     sys.stdout.flush()
 
 
-def measure(options, key, has_gloo):
+def measure(options, key, facts):
     model = MODELS[key]
     if options.smoke:
         model = dataclasses.replace(model, rounds=1, steps=1, untimed=0)
     elif options.rounds:
         model = dataclasses.replace(model, rounds=options.rounds)
     with ensemble.Stage() as stage:
-        cast = Cast(stage, options, model, has_gloo)
+        cast = Cast(stage, options, model, "c10d" in facts["gloo"])
         ways = {"paced": cast.on_a_paced_link, "adam": cast.by_adam}.get(key, cast.everyone)()
         if not ways:
             return None
@@ -236,7 +238,7 @@ def measure(options, key, has_gloo):
     seconds = {name: [answer["seconds"] for answer in rounds] for name, rounds in answers.items()}
     kernel = {name: {what: [answer[what] for answer in rounds] for what in ("cpu_seconds", "page_faults")}
               for name, rounds in answers.items()}
-    print_tables(model, seconds, kernel, peaks)
+    print_tables(model, facts, seconds, kernel, peaks)
     if key == "adam":
         print_states(ways, states)
     print(f"\n{ensemble.stolen_line([stolen])}", flush=True)
@@ -249,16 +251,17 @@ def measure(options, key, has_gloo):
 def main():
     parser = trainings.parser_for(__doc__.split("\n", maxsplit=1)[0])
     parser.set_defaults(rounds=0)
+    trainings.add_python(parser)
     parser.add_argument("--models", nargs="+", choices=list(MODELS), default=list(MODELS))
     options = parser.parse_args()
     if options.smoke and options.models == list(MODELS):
         options.models = ["cnn"]
     facts = json.loads(trainings.output_of(
         [trainings.need(options.build / "bench/bench_all_reduce"), "--facts"]))
-    has_gloo = "c10d" in facts["gloo"]
+    options.python, facts["python_torch"] = trainings.peer_of(options)
     print(f"## Training, one compute thread for each worker\n\n{trainings.machine_line(facts)}\n\n"
           f"Gloo: {facts['gloo']}")
-    reports = [measure(options, key, has_gloo) for key in options.models]
+    reports = [measure(options, key, facts) for key in options.models]
     trainings.write_json(options.json, {"benchmark": "training", "machine": facts,
                                         "models": [report for report in reports if report]})
 

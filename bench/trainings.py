@@ -52,6 +52,8 @@ def machine_line(facts):
 def parser_for(purpose, build_help="folder of the build"):
     parser = argparse.ArgumentParser(description=purpose)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release", help=build_help)
+    parser.add_argument("--torch", dest="build", type=build_of, metavar="WHERE",
+                        help="instead of --build: the build of ./dev --torch WHERE; system, pip or pip:VERSION")
     parser.add_argument("--rounds", type=int, default=5, help="trainings of each row, interleaved")
     parser.add_argument("--json", type=pathlib.Path, help="every number goes here")
     parser.add_argument("--smoke", action="store_true",
@@ -59,11 +61,76 @@ def parser_for(purpose, build_help="folder of the build"):
     return parser
 
 
+def add_python(parser):
+    parser.add_argument("--python", help="with torch, to compare with [the one that the build's LibTorch comes with]")
+
+
+def refuse(why):
+    print(f"bench: error: {why}", file=sys.stderr)
+    sys.exit(3)
+
+
 def need(path):
     if not os.access(path, os.X_OK):
-        print(f"bench: error: {path} is missing. Fix: build it (./dev build).", file=sys.stderr)
-        sys.exit(3)
+        refuse(f"{path} is missing. Fix: build it (./dev build).")
     return str(path)
+
+
+def build_of(where):
+    """The folder in which ./dev --torch `where` builds."""
+    if where == "system":
+        return ROOT / "build/release"
+    found = re.fullmatch(r"pip(?::([0-9.]+))?", where)
+    if not found:
+        raise argparse.ArgumentTypeError(f"'{where}' names no build. Fix: write system, pip or pip:VERSION; for another "
+                                         "LibTorch write --build with the folder of its build.")
+    return ROOT / f"build/release-pip-{found.group(1) or (ROOT / 'cmake/pip_torch_version').read_text().strip()}"
+
+
+def python_of(build):
+    """The Python that a build's LibTorch comes with: the one of the nearest folder above it that has a bin/python3, such
+    as a virtual environment, or /usr for the system's. None for an unpacked archive, which comes without."""
+    cache = build / "CMakeCache.txt"
+    found = cache.is_file() and re.search(r"^Torch_DIR:\w+=(/.*)$", cache.read_text(), re.M)
+    if not found:
+        refuse(f"{cache} does not say where LibTorch is. Fix: build it (./dev bench), or pass --python.")
+    above = list(pathlib.Path(found.group(1)).parents)[:-1]  # without /, whose bin is /usr's by another name
+    return next((str(folder / "bin/python3") for folder in above if os.access(folder / "bin/python3", os.X_OK)), None)
+
+
+def torch_of(python):
+    """Its torch.__version__; None where it has no torch that trains on several processes."""
+    try:
+        done = subprocess.run([python, "-c", "import torch.distributed; print(torch.__version__)"], capture_output=True,
+                              text=True, check=False)
+    except OSError:
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def same_torch(one, other):
+    """Whether two versions agree in major and minor. What follows may differ: Debian's 1.13.1 calls itself 1.13.0 in its
+    headers and 1.13.0a0 in Python."""
+    return one.split(".")[:2] == other.split(".")[:2]
+
+
+def peer_of(options):
+    """The Python to compare with, and its torch.__version__, which is the build's. (None, None), and a line that says so,
+    where the build's LibTorch comes without."""
+    python = options.python or python_of(options.build)
+    version = torch_of(python) if python else None
+    if version is None:
+        why = f"{python} has no torch.distributed" if python else "this build's LibTorch comes without Python"
+        if options.python:
+            refuse(f"{why}. Fix: pass --python with one that has.")
+        print(f"left out, {why} (Debian: python3-torch; else --python): the rows of Python", file=sys.stderr)
+        return None, None
+    doctor = subprocess.run([need(options.build / "troupe"), "doctor", "--json"], capture_output=True, text=True, check=False)
+    ours = json.loads(doctor.stdout)["libtorch"]["version"]
+    if not same_torch(ours, version):
+        refuse(f"{options.build} is built with LibTorch {ours}, but {python} has torch {version}: the tables would compare "
+               f"LibTorch with LibTorch. Fix: pass --python with one that has torch {ours}, or build with its LibTorch.")
+    return python, version
 
 
 def knows(program, arguments, word):
