@@ -104,14 +104,12 @@ std::string help_text(const FlagTable& table, const ProgramInfo& program, HelpSc
 
 std::string version_text() {
   std::string out = text("Troupe ", kVersion, "\n");
-  std::string libtorch;
 #ifdef TROUPE_LIBTORCH_VERSION
-  libtorch = TROUPE_LIBTORCH_FILE;
   constexpr std::string_view kPackage = TROUPE_LIBTORCH_PACKAGE;
   out += text("LibTorch headers ", TROUPE_LIBTORCH_VERSION, kPackage.empty() ? "" : ", package ",
               kPackage, "\n");
 #endif
-  const Machine machine = inspect_machine(libtorch);
+  const Machine machine = inspect_machine();
   out += text("BLAS ", name_of(machine.blas.kind), machine.blas.path.empty() ? "" : ", ",
               machine.blas.path, "\n");
   out += text("CPU ", machine.cpu_capability, ", ", machine.cores.usable, " of ",

@@ -24,6 +24,9 @@ endif()
 # g++ collects garbage from 128 MiB on, several times a batch, and frees little. Later: 2 to 17 % less time for a batch, up to
 # 0.4 GB more memory, the same code to the bit (docs/building.md).
 add_compile_options($<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-heapsize=1000000>)
+if(CMAKE_CXX_COMPILER_LAUNCHER MATCHES ccache)  # finds the precompiled header in what is preprocessed, as ccache has to
+  add_compile_options($<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
+endif()
 add_library(troupe_sanitize INTERFACE)
 if(TROUPE_SANITIZE)
   target_compile_options(troupe_sanitize INTERFACE -fsanitize=${TROUPE_SANITIZE} -fno-omit-frame-pointer -g1)

@@ -124,7 +124,6 @@ TEST_SUITE("process") {
     const std::string blas = json.at("blas").at("path");
     CHECK((json.at("blas").at("name") == "MKL") == has(blas, "libtorch_cpu.so"));
     CHECK(json.at("openmp").size() == 1);
-    CHECK(has(run_process({kTool, "version"}).out, blas));
 #endif
   }
 
