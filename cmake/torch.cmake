@@ -57,6 +57,8 @@ macro(troupe_find_torch)
   foreach(folder ${Torch_DIR} ${ARGN})
     list(APPEND CMAKE_PREFIX_PATH "${folder}/..")
   endforeach()
+  # A relative one means the project that was configured, in a folder of add_subdirectory, too.
+  list(TRANSFORM CMAKE_PREFIX_PATH REPLACE "^([^/].*)" "${CMAKE_SOURCE_DIR}/\\1")
   set(troupe_log_level "${CMAKE_MESSAGE_LOG_LEVEL}")
   set(CMAKE_MESSAGE_LOG_LEVEL ERROR)  # warnings of a toolkit and a profiler that nobody needs
   find_package(Torch QUIET)

@@ -17,12 +17,12 @@ endfunction()
 
 # The LibTorch that the build has; the system's needs no word.
 file(STRINGS ${BUILD}/CMakeCache.txt cached REGEX "^(Torch_DIR|CMAKE_CXX_STANDARD):")
-string(REGEX MATCH "Torch_DIR:[A-Z]+=([^;]+)" found "${cached}")
+string(REGEX REPLACE ".*Torch_DIR:[A-Z]+=([^;]+).*" "\\1" torch_dir "${cached}")
 set(torch_prefix "")
-if(NOT CMAKE_MATCH_1 MATCHES "^/usr/")
-  cmake_path(GET CMAKE_MATCH_1 PARENT_PATH torch_prefix)
-  # A folder with a blank, as a user's home may have one.
-  file(CREATE_LINK "${torch_prefix}/../.." "${WORK}/the torch" SYMBOLIC)
+if(NOT torch_dir MATCHES "^/usr/")
+  # A folder with a blank, as a user's home may have one: of torch/share/cmake/Torch the first.
+  cmake_path(SET torch_prefix NORMALIZE "${torch_dir}/../../..")
+  file(CREATE_LINK "${torch_prefix}" "${WORK}/the torch" SYMBOLIC)
   set(torch_prefix "${WORK}/the torch")
 endif()
 run("${WORK}" ${CMAKE_COMMAND} --install ${BUILD} --prefix "${WORK}/installed")

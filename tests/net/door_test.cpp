@@ -103,10 +103,11 @@ class ChiefThatSays {
       : acceptor_(network_.context(), listen_fd) {
     network_.start([](const std::string&) {});
     boost::asio::post(network_.context(), [this, header, payload] {
-      acceptor_.start({test_secret(), false, "worker/0", 0}, [=](Introduction first) {
-        connection_ = Connection::make(std::move(first.from));
-        connection_->send(header, payload);
-      });
+      acceptor_.start({test_secret(), false, "worker/0", 0},
+                      [this, header, payload](Introduction first) {
+                        connection_ = Connection::make(std::move(first.from));
+                        connection_->send(header, payload);
+                      });
     });
   }
   ~ChiefThatSays() { network_.stop(); }
