@@ -115,16 +115,6 @@ std::string ask(void* library, const char* function) {
   return call == nullptr ? "" : call();
 }
 
-std::string mkl_version(void* library) {
-  char words[256] = "";
-  const auto call =
-      reinterpret_cast<void (*)(char*, int)>(dlsym(library, "MKL_Get_Version_String"));
-  if (call != nullptr) call(words, static_cast<int>(sizeof words) - 1);
-  std::string version = words;
-  version.erase(version.find_last_not_of(' ') + 1);
-  return version;
-}
-
 }  // namespace
 
 const char* name_of(Blas::Kind kind) {
@@ -200,7 +190,6 @@ Blas inspect_blas(const std::string& libtorch) {
     blas.version = ask(library, "openblas_get_config");
   } else if (path_has("mkl") || has("MKL_Get_Version_String")) {
     blas.kind = Blas::Kind::mkl;
-    blas.version = mkl_version(library);
   } else if (path_has("blis") || has("bli_info_get_version_str")) {
     blas.kind = Blas::Kind::blis;
     blas.version = ask(library, "bli_info_get_version_str");
