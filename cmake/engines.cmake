@@ -82,7 +82,11 @@ else()
     troupe_compare_nccl(nccl_fits)
   endif()
   find_path(TROUPE_CUDA_INCLUDE cuda_runtime_api.h HINTS ${TORCH_INCLUDE_DIRS} ${CUDAToolkit_INCLUDE_DIRS} /usr/local/cuda/include)
-  if(NOT TROUPE_NCCL_INCLUDE OR NOT TROUPE_CUDA_INCLUDE)
+  # What CUDA's headers include of the compiler's: no package of torch has it but Triton's, which torch needs.
+  find_path(TROUPE_CUDA_CRT_INCLUDE crt/host_config.h NO_DEFAULT_PATH
+            PATHS ${beside} ${TORCH_INSTALL_PREFIX}/../triton/backends/nvidia/include)
+  find_path(TROUPE_CUDA_CRT_INCLUDE crt/host_config.h HINTS ${TROUPE_CUDA_INCLUDE} /usr/local/cuda/include)
+  if(NOT TROUPE_NCCL_INCLUDE OR NOT TROUPE_CUDA_INCLUDE OR NOT TROUPE_CUDA_CRT_INCLUDE)
     set(TROUPE_NCCL_LACKS "LibTorch has it, headers of NCCL or of CUDA were missing when Troupe was built")
   elseif(nccl_fits)
     set(TROUPE_HAS_NCCL 1)
