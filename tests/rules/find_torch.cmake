@@ -74,7 +74,7 @@ torch(cuda 2.15.0 "${looks_for_cuda}")
 foreach(file libtorch_cuda.so libnccl.so.2)
   file(WRITE ${WORK}/cuda/lib/${file} "NCCL version 2.30.7+cuda13.3\n")
 endforeach()
-foreach(file cuda_runtime_api.h crt/host_config.h)
+foreach(file cuda_runtime_api.h crt/host_config.h torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp)
   file(WRITE ${WORK}/cuda/include/${file} "")
 endforeach()
 set(nccl_h "#define NCCL_MAJOR 2\n#define NCCL_MINOR 30\n#define NCCL_PATCH 7\n")
@@ -86,6 +86,9 @@ file(WRITE ${WORK}/cuda/include/nccl.h "${other_h}")
 expect("headers of another NCCL" cuda "engine nccl: no, LibTorch's NCCL is 2.30.7, the headers in [^ ]*/cuda/include are of 2.30.3")
 file(WRITE ${WORK}/nvidia/nccl/include/nccl.h "${other_h}")  # where Python's packages have it: LibTorch's own
 expect("headers beside LibTorch" cuda "engine nccl: yes")
+
+file(WRITE ${WORK}/cuda/include/torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp "#include <nv/none>\n")
+expect("headers that are incomplete" cuda "engine nccl: no, LibTorch has it, CUDA's headers were incomplete")
 
 # A parent project that has found Torch with its own CUDA keeps what it links.
 expect("a parent's own" plain "libraries c10;caffe2::mkl[.]" "add_library(caffe2::mkl INTERFACE IMPORTED)\nfind_package(Torch REQUIRED)")
