@@ -13,13 +13,16 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <set>
 #include <sstream>
+#include <thread>
 
 #include "core/text.h"
 
@@ -109,6 +112,22 @@ std::string locale_in_use() {
   return "";
 }
 
+/// The idle ticks of each core of `mine` since the machine started, those that wait for a disk
+/// among them, by the lines "cpu0 user nice system idle iowait ..." of /proc/stat.
+std::map<int, std::int64_t> idle_ticks(const cpu_set_t& mine, const std::string& root) {
+  std::map<int, std::int64_t> ticks;
+  std::ifstream file(root + "/proc/stat");
+  for (std::string line; std::getline(file, line);) {
+    int core = 0;
+    long long idle = 0, waiting = 0;
+    if (std::sscanf(line.c_str(), "cpu%d %*d %*d %*d %lld %lld", &core, &idle, &waiting) == 3 &&
+        core < CPU_SETSIZE && CPU_ISSET(core, &mine)) {
+      ticks[core] = idle + waiting;
+    }
+  }
+  return ticks;
+}
+
 /// The words of `const char* function(void)`, if there is one.
 std::string ask(void* library, const char* function) {
   const auto call = reinterpret_cast<const char* (*)()>(dlsym(library, function));
@@ -157,6 +176,30 @@ Cores inspect_cores(const std::string& root) {
     cores.usable = std::clamp(static_cast<int>(std::floor(std::min(*cores.cgroup_limit, 1e6))), 1,
                               cores.affinity);
   return cores;
+}
+
+double cores_taken(std::chrono::milliseconds look, const std::string& root) {
+  cpu_set_t mine;
+  if (sched_getaffinity(0, sizeof mine, &mine) != 0) return 0;
+  const auto before = idle_ticks(mine, root);
+  const auto begin = std::chrono::steady_clock::now();
+  std::this_thread::sleep_for(look);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  const double all = seconds.count() * static_cast<double>(sysconf(_SC_CLK_TCK));
+  double taken = 0;
+  for (const auto& [core, idle] : idle_ticks(mine, root)) {
+    const auto then = before.find(core);
+    if (then == before.end()) continue;
+    taken += std::clamp(1 - static_cast<double>(idle - then->second) / all, 0.0, 1.0);
+  }
+  return taken;
+}
+
+std::string crowded_threads(int threads, const Cores& cores, double taken) {
+  if (threads < 2 || threads + taken < cores.affinity + 0.7) return "";
+  return text("other processes keep about ", std::lround(taken), " of ", cores.affinity,
+              " cores busy, and ", threads,
+              " compute threads then wait for each other at every operation");
 }
 
 int compute_threads(int usable_cores, int workers, int servers) {

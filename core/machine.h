@@ -2,6 +2,7 @@
 // warnings and the launcher's thread counts come from it. Reads the system, changes nothing.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -59,6 +60,15 @@ struct Machine {
 /// usable cores divided among the workers, at least 1. One rule for workers that the launcher
 /// starts, for those started otherwise and for a process alone.
 [[nodiscard]] int compute_threads(int usable_cores, int workers, int servers);
+
+/// How many of the cores that this process may run on others kept busy while this looked: blocks
+/// for `look`, in which this thread sleeps. `root` as above. 0 where /proc/stat cannot be read.
+[[nodiscard]] double cores_taken(std::chrono::milliseconds look, const std::string& root = "");
+
+/// What the compute threads of a process alone suffer from that: threads that share their work wait
+/// for the one whose core is taken, at every operation. "": they have a core each. With figures:
+/// docs/performance.md, "Threads beside other processes".
+[[nodiscard]] std::string crowded_threads(int threads, const Cores& cores, double taken);
 
 /// CPU time that the control groups around this process grant, in cores; unset: no limit.
 /// Reads version 2 (cpu.max) and version 1 (cpu.cfs_quota_us), the tightest of all levels.

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
@@ -147,7 +148,13 @@ std::string value_of(const Environment& environment, const std::string& name) {
   return found == environment.end() ? "" : found->second;
 }
 
-Finding threads_finding(const Environment& environment) {
+Finding threads_finding(const Diagnosis& diagnosis, const Environment& environment) {
+  const Cores& cores = diagnosis.machine.cores;
+  const std::string crowd = crowded_threads(cores.usable, cores, diagnosis.cores_taken);
+  if (!crowd.empty())
+    return {Level::advice, "threads", crowd,
+            "start with --threads 1, or when the others are done. A program alone takes a thread "
+            "for each core, however busy they are: another number rounds differently."};
   std::string fact;
   for (const char* name : {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_WAIT_POLICY"}) {
     const std::string value = value_of(environment, name);
@@ -331,6 +338,7 @@ Diagnosis diagnose() {
       dlopen(diagnosis.libtorch_path.c_str(), RTLD_LAZY | RTLD_LOCAL) == nullptr) {
     diagnosis.libtorch_error = dlerror();
   }
+  diagnosis.cores_taken = cores_taken(std::chrono::milliseconds(100));
   diagnosis.machine = inspect_machine(diagnosis.libtorch_path);
   diagnosis.findings = find_all(diagnosis, environment);
   return diagnosis;
@@ -349,7 +357,7 @@ std::vector<Finding> find_all(const Diagnosis& diagnosis, const Environment& env
       cores_finding(machine.cores),
       {Level::good, "CPU", "kernels for " + machine.cpu_capability, ""},
       {Level::good, "memory", memory, ""},
-      threads_finding(environment),
+      threads_finding(diagnosis, environment),
       loopback_finding(machine),
       addresses_finding(machine),
       name_finding(machine),

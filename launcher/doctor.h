@@ -32,6 +32,7 @@ struct Diagnosis {
       libtorch_package;  // that those headers belong to, "libtorch-dev 1.13.1+dfsg-4"; empty: none
   std::string libtorch_path;   // libtorch_cpu.so on this machine; empty: not found
   std::string libtorch_error;  // why it could not be loaded; empty: it was
+  double cores_taken = 0;      // by others, while it looked
   std::vector<EngineFact> engines;
   std::vector<Finding> findings;
 

@@ -1,5 +1,7 @@
 #include "train/make_strategy.h"
 
+#include <chrono>
+
 #include "core/error.h"
 #include "core/log.h"
 #include "core/machine.h"
@@ -57,6 +59,13 @@ std::unique_ptr<Strategy> make_strategy(const StrategyOptions& options) {
   // differently.
   const int wanted = options.threads == 0 && options.virtual_replicas > 0 ? 1 : options.threads;
   const int threads = configure_compute_threads(wanted, share, replicas);
+  if (workers == 1 && wanted == 0 && threads > 1) {
+    // As many as the machine has cores, whatever it is busy with: another number rounds
+    // differently.
+    const std::string crowd = crowded_threads(threads * replicas, inspect_cores(),
+                                              cores_taken(std::chrono::milliseconds(60)));
+    if (!crowd.empty()) log_warning(crowd, ": --threads 1 is faster here");
+  }
   const std::string devices = options.devices.empty() ? options.device : join(options.devices, ",");
   log(options.cluster.rank == 0 ? LogLevel::info : LogLevel::debug,
       text("strategy ", name_of(kind), ", ", workers, workers == 1 ? " worker" : " workers", " (",

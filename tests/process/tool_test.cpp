@@ -180,6 +180,13 @@ TEST_SUITE("process") {
     diagnosis.machine.cpu_capability = "AVX512";
     CHECK(has(finding(diagnosis, "BLAS").fix, "OPENBLAS_CORETYPE=SkylakeX"));
 
+    diagnosis.machine.cores.affinity = diagnosis.machine.cores.usable = 2;
+    CHECK(finding(diagnosis, "threads").level == Level::good);
+    diagnosis.cores_taken = 1;
+    CHECK(has(finding(diagnosis, "threads").fact, "keep about 1 of 2 cores busy"));
+    CHECK(has(finding(diagnosis, "threads").fix, "--threads 1"));
+    diagnosis.cores_taken = 0;
+
     CHECK(finding(diagnosis, "OpenMP").level == Level::good);
     diagnosis.machine.openmp = {"/usr/lib/libgomp.so.1.0.0"};
     CHECK(finding(diagnosis, "OpenMP").fact == "/usr/lib/libgomp.so.1.0.0");

@@ -1,5 +1,6 @@
 #include "core/machine.h"
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -94,6 +95,30 @@ TEST_SUITE("core") {
     for (const Kind kind : {Kind::missing, Kind::openblas, Kind::mkl, Kind::blis, Kind::unknown})
       CHECK(!troupe::Blas{kind, "", ""}.slow());
     CHECK(troupe::Blas{Kind::reference, "", ""}.slow());
+  }
+
+  TEST_CASE("machine: compute threads are crowded where others take one of their cores") {
+    troupe::Cores cores;
+    cores.affinity = cores.usable = 2;
+    CHECK(troupe::crowded_threads(2, cores, 0.3).empty());
+    CHECK(troupe::crowded_threads(1, cores, 1).empty());
+    CHECK(troupe::crowded_threads(2, cores, 1) ==
+          "other processes keep about 1 of 2 cores busy, and 2 compute threads then wait for each "
+          "other at every operation");
+    cores.affinity = 8;
+    CHECK(troupe::crowded_threads(6, cores, 1.5).empty());
+    CHECK_FALSE(troupe::crowded_threads(8, cores, 1.5).empty());
+  }
+
+  TEST_CASE("machine: cores that do not idle are taken") {
+    const FakeRoot root;
+    CHECK(troupe::cores_taken(std::chrono::milliseconds(1), root.path()) == 0);
+    // Nothing counts on in this file: the one core in it was busy all the while.
+    root.write("/proc/stat", "cpu  9 9 9 9 9\ncpu0 1 0 1 700 20 0 0\nintr 5\n");
+    const double taken = troupe::cores_taken(std::chrono::milliseconds(1), root.path());
+    CHECK((taken == 1 || taken == 0));  // 0: this process may not run on it
+    const double here = troupe::cores_taken(std::chrono::milliseconds(20));
+    CHECK((here >= 0 && here <= troupe::inspect_cores().affinity));
   }
 
   TEST_CASE("machine: this one has cores, memory, a name and a loopback address") {
