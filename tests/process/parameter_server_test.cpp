@@ -62,11 +62,16 @@ TEST_SUITE("process") {
     const Words tool = {kBuild + "/troupe", "run", "--workers", "2", "--ps", "1",
                         "--no-prefix",      "--"};
     // Bounded, the chief takes half of the steps whatever else the machine does: 200 are looked at.
+    // Who is first differs from run to run, and now and then one does not diverge: three tries.
     const auto run = [&](const Words& more) {
-      return run_process(tool + digits(Words{"--max-steps", "500", "--staleness-bound", "1",
-                                             "--learning-rate", "0.5"} +
-                                       more),
-                         {}, kLimit);
+      troupe::testing::ProcessResult result;
+      for (int i = 0; i < 3 && result.err.find("training has diverged") == std::string::npos; ++i) {
+        result = run_process(tool + digits(Words{"--max-steps", "500", "--staleness-bound", "1",
+                                                 "--learning-rate", "0.5"} +
+                                           more),
+                             {}, kLimit);
+      }
+      return result;
     };
     const auto failed = run({});
     CHECK(failed.exit_code == 1);
