@@ -40,6 +40,17 @@ constexpr std::chrono::milliseconds kAbandonLimit{2'000};
 constexpr std::chrono::milliseconds kRetryPause{5'000};  // of a lost host of an elastic group
 // Beside the grace period: for the other end to notice and to say so.
 constexpr std::chrono::milliseconds kAgentLimit{2'000};
+// They decide which kernels LibTorch, oneDNN, OpenBLAS, MKL, BLIS and cuBLAS take, and so the bits:
+// a command must train on several hosts what it trains here.
+constexpr const char* kKernelChoices[] = {"ATEN_CPU_CAPABILITY",
+                                          "ONEDNN_MAX_CPU_ISA",
+                                          "DNNL_MAX_CPU_ISA",
+                                          "OPENBLAS_CORETYPE",
+                                          "MKL_CBWR",
+                                          "MKL_ENABLE_INSTRUCTIONS",
+                                          "BLIS_ARCH_TYPE",
+                                          "CUBLAS_WORKSPACE_CONFIG",
+                                          "NVIDIA_TF32_OVERRIDE"};
 
 std::string own_path() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
 
@@ -349,6 +360,8 @@ Environment exported(const Environment& own, const std::vector<std::string>& nam
     const bool is_setting = name.rfind("TROUPE_", 0) == 0 && !names_a_cluster(name);
     if (is_setting && name.rfind("TROUPE_SECRET_", 0) != 0) result[name] = value;
   }
+  for (const char* name : kKernelChoices)
+    if (const auto found = own.find(name); found != own.end()) result[name] = found->second;
   for (const std::string& name : names) {
     const auto found = own.find(name);
     if (found == own.end())

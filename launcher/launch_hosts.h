@@ -16,7 +16,8 @@ namespace troupe {
 [[nodiscard]] std::vector<std::string> agent_arguments(const LaunchOptions& options, int node);
 
 /// The variables of `own` that agents are given: settings of programs (TROUPE_*), nothing that
-/// describes a cluster or a secret, and those named by --export.
+/// describes a cluster or a secret, choices of kernels, which decide the bits (OPENBLAS_CORETYPE,
+/// ATEN_CPU_CAPABILITY, ...), and those named by --export.
 /// Throws: ConfigError for one of these that is not set.
 [[nodiscard]] Environment exported(const Environment& own, const std::vector<std::string>& names);
 

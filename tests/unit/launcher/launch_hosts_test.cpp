@@ -108,10 +108,12 @@ TEST_SUITE("cli") {
     CHECK(again.command == options.command);
 
     const troupe::Environment own = {
-        {"TROUPE_BATCH_SIZE", "8"}, {"TROUPE_RANK", "1"}, {"TROUPE_SECRET_FILE", "f"},
-        {"TROUPE_SECRET_FD", "7"},  {"HOME", "/h"},       {"DATA", "d"}};
-    CHECK(troupe::exported(own, {"DATA"}) ==
-          troupe::Environment{{"TROUPE_BATCH_SIZE", "8"}, {"DATA", "d"}});
+        {"TROUPE_BATCH_SIZE", "8"},      {"TROUPE_RANK", "1"}, {"TROUPE_SECRET_FILE", "f"},
+        {"TROUPE_SECRET_FD", "7"},       {"HOME", "/h"},       {"DATA", "d"},
+        {"OPENBLAS_CORETYPE", "Haswell"}};
+    CHECK(troupe::exported(own, {"DATA"}) == troupe::Environment{{"TROUPE_BATCH_SIZE", "8"},
+                                                                 {"DATA", "d"},
+                                                                 {"OPENBLAS_CORETYPE", "Haswell"}});
     CHECK_THROWS_AS((void)troupe::exported(own, {"NONE"}), ConfigError);
 
     troupe::AgentStart start;
