@@ -88,7 +88,7 @@ function(troupe_adapt_torch had_torch)
     foreach(target c10 c10_cuda torch_cpu torch_cuda torch)
       if(TARGET ${target})
         get_target_property(libraries ${target} INTERFACE_LINK_LIBRARIES)
-        list(REMOVE_ITEM libraries ${TROUPE_TORCH_STAND_INS})
+        list(REMOVE_ITEM libraries ${TROUPE_TORCH_STAND_INS} libraries-NOTFOUND)  # 2.7's c10 names none
         set_property(TARGET ${target} PROPERTY INTERFACE_LINK_LIBRARIES "${libraries}")
       endif()
     endforeach()

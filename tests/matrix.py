@@ -67,6 +67,8 @@ def run(where, standard):
     if not built:
         return [where.partition(":")[2] or where, place, distribution(), compiler(), "–", "–", f"refused: {refusal(log)}"]
     folder = ROOT / built[-1]
+    if not (folder / "troupe").exists():
+        return [where.partition(":")[2] or where, place, distribution(), compiler(), "–", "–", "does not build"]
     facts = json.loads(output_of(folder / "troupe", "doctor", "--json"))
     version = re.search(r" ([0-9.]+)", facts["libtorch"]["package"])
     version = version.group(1) if version else facts["libtorch"]["version"]

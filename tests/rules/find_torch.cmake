@@ -13,7 +13,10 @@ ${lines}
 if(NOT TARGET torch)
   foreach(name c10 torch_cpu torch)
     add_library(\${name} SHARED IMPORTED)
-    set_target_properties(\${name} PROPERTIES IMPORTED_LOCATION ${folder}/lib/lib\${name}.so INTERFACE_LINK_LIBRARIES \"c10;caffe2::mkl\")
+    set_target_properties(\${name} PROPERTIES IMPORTED_LOCATION ${folder}/lib/lib\${name}.so)
+  endforeach()
+  foreach(name torch_cpu torch)
+    set_target_properties(\${name} PROPERTIES INTERFACE_LINK_LIBRARIES \"c10;caffe2::mkl\")
   endforeach()
   set_target_properties(torch_cpu PROPERTIES INTERFACE_COMPILE_DEFINITIONS \"${ARGN}\")
   if(EXISTS ${folder}/lib/libtorch_cuda.so)
@@ -43,7 +46,8 @@ troupe_torch_needs(need)
 troupe_torch_identity(identity)
 get_target_property(options torch INTERFACE_LINK_OPTIONS)
 get_target_property(libraries torch_cpu INTERFACE_LINK_LIBRARIES)
-message(STATUS \"found \${identity}, C++\${need}, options \${options}, libraries \${libraries}.\")
+get_target_property(c10_needs c10 INTERFACE_LINK_LIBRARIES)
+message(STATUS \"found \${identity}, C++\${need}, options \${options}, libraries \${libraries}, c10 needs \${c10_needs}.\")
 include(${SOURCE}/cmake/engines.cmake)
 ")
   execute_process(COMMAND ${CMAKE_COMMAND} -S "${project}" -B "${project}/build" "-DCMAKE_PREFIX_PATH=${WORK}/${prefix}" -DTROUPE_MPI=OFF
@@ -55,7 +59,7 @@ include(${SOURCE}/cmake/engines.cmake)
 endfunction()
 
 torch(plain 2.6.0 "" USE_DISTRIBUTED)
-expect("a plain one" plain "found LibTorch 2.6.0 without CUDA, C\\+\\+17, options SHELL:[^ ]+ -lstdc\\+\\+ [^;]*, libraries c10[.]")
+expect("a plain one" plain "found LibTorch 2.6.0 without CUDA, C\\+\\+17, options SHELL:[^ ]+ -lstdc\\+\\+ [^;]*, libraries c10, c10 needs (c10_needs-NOTFOUND)?[.]")
 expect("an engine that it lacks" plain "engine gloo: no, LibTorch was built without Gloo -- engine nccl: no, LibTorch was built without it")
 torch(newer 2.15.0 "")
 expect("one that needs C++20" newer "found LibTorch 2.15.0 without CUDA, C\\+\\+20")
@@ -79,7 +83,7 @@ foreach(file cuda_runtime_api.h crt/host_config.h torch/csrc/distributed/c10d/Pr
 endforeach()
 set(nccl_h "#define NCCL_MAJOR 2\n#define NCCL_MINOR 30\n#define NCCL_PATCH 7\n")
 file(WRITE ${WORK}/cuda/include/nccl.h "${nccl_h}")
-expect("CUDA without a toolkit" cuda "found LibTorch 2.15.0 with CUDA, C\\+\\+20, options .*;LINKER:--allow-shlib-undefined, libraries c10[.].*engine nccl: yes"
+expect("CUDA without a toolkit" cuda "found LibTorch 2.15.0 with CUDA, C\\+\\+20, options .*;LINKER:--allow-shlib-undefined, libraries c10,.*engine nccl: yes"
        "add_library(dummy INTERFACE)")
 string(REPLACE "PATCH 7" "PATCH 3" other_h "${nccl_h}")
 file(WRITE ${WORK}/cuda/include/nccl.h "${other_h}")
@@ -91,7 +95,7 @@ file(WRITE ${WORK}/cuda/include/torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp
 expect("headers that are incomplete" cuda "engine nccl: no, LibTorch has it, CUDA's headers were incomplete")
 
 # A parent project that has found Torch with its own CUDA keeps what it links.
-expect("a parent's own" plain "libraries c10;caffe2::mkl[.]" "add_library(caffe2::mkl INTERFACE IMPORTED)\nfind_package(Torch REQUIRED)")
+expect("a parent's own" plain "libraries c10;caffe2::mkl," "add_library(caffe2::mkl INTERFACE IMPORTED)\nfind_package(Torch REQUIRED)")
 
 # MPI's programs without its headers, as `apt-get install openmpi-bin` leaves them: FindMPI would end configuring.
 file(WRITE ${WORK}/mpicxx "#!/bin/sh\nexit 1\n")
