@@ -1,5 +1,8 @@
 #include "cli/run_main.h"
 
+#include <dlfcn.h>
+#include <signal.h>
+
 #include <csignal>
 #include <cstdio>
 #include <exception>
@@ -8,6 +11,7 @@
 
 #include "core/error.h"
 #include "core/log.h"
+#include "core/stop_signal.h"
 
 namespace troupe::detail {
 namespace {
@@ -32,11 +36,28 @@ std::string first_line(const std::string& message) {
   return line.substr(0, line.find_last_not_of(" \t\r(") + 1);
 }
 
+/// Debian 13's LibTorch is linked with MPI, whose UCX catches SIGHUP for its debugger when it is
+/// loaded: a program whose terminal was closed would go on for ever. The program's own handlers
+/// stay.
+void drop_handlers_of_libraries() {
+  Dl_info own{};
+  if (dladdr(reinterpret_cast<void*>(&run_guarded), &own) == 0) return;
+  for (const int number : kStopSignals) {
+    struct sigaction action = {};
+    if (sigaction(number, nullptr, &action) != 0) continue;
+    if (action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN) continue;
+    Dl_info handler{};
+    const bool is_found = dladdr(reinterpret_cast<void*>(action.sa_handler), &handler) != 0;
+    if (is_found && handler.dli_fbase != own.dli_fbase) std::signal(number, SIG_DFL);
+  }
+}
+
 }  // namespace
 
 int run_guarded(const std::function<int()>& body) {
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
+  drop_handlers_of_libraries();
   try {
     const int code = body();
     const std::string undone = take_left_undone();

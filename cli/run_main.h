@@ -22,7 +22,8 @@ struct CleanExit {
 /// Runs `body` and returns the process's exit code: what body returned (0 if it returns nothing),
 /// or that of the exception it threw, after one line `troupe: error[<kind>]: <cause> Fix: <fix>`. A
 /// TrainingRun destroyed without finish() is such an error, too. SIGPIPE and SIGXFSZ are ignored
-/// from here on: a closed pipe and a full file are reported as errors.
+/// from here on: a closed pipe and a full file are reported as errors. Handlers that a shared
+/// library has installed for SIGTERM, SIGHUP and SIGINT are taken out.
 template <class Body>
 [[nodiscard]] int run_main(Body&& body) {
   return detail::run_guarded([&]() -> int {

@@ -38,6 +38,11 @@ const char* fix_of(const c10::Error& error, const std::string& words, const Batc
   if (dynamic_cast<const c10::IndexError*>(&error) != nullptr || says("out of bounds"))
     return "compare the labels with the number of outputs, and indices with the size of what they "
            "count: both run from 0 to one less than that.";
+  if (says("second time"))
+    return "two losses that share a forward pass go to their optimisers in one call, "
+           "replica.apply_gradients({{loss, \"a\"}, {other, \"b\"}}), or each has a forward pass "
+           "of "
+           "its own.";
   if (says("type") && has_labels_of_other_type(batch))
     return "labels of classes are integers: read them with csv_category or csv_integer, or convert "
            "them by "

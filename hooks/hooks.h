@@ -43,6 +43,13 @@ class Hooks {
   /// One step of training: forward, loss by global_mean, apply_gradients; the first step of a
   /// training must apply at least one optimiser. Training mode, gradients on.
   [[nodiscard]] virtual StepResult train_step(Replica& replica, const Batch& batch) const = 0;
+  /// After the updates of a training step, once on every replica: what follows the weights and is
+  /// no optimiser's, such as target networks, averages of weights, codebooks, clamped values. The
+  /// weights are equal on all replicas, and so must be what this makes of them: from them, buffers,
+  /// progress() (whose step is that of the step that was made) and nothing that differs between
+  /// replicas. With asynchronous parameter servers each worker follows the weights that it sees,
+  /// and the chief's copy is saved. Gradients off. Default: nothing.
+  virtual void after_step(Replica& /*replica*/) const {}
   /// Loss and metrics of one batch. Evaluation mode, gradients off.
   [[nodiscard]] virtual StepResult validation_step(Replica& replica, const Batch& batch) const = 0;
   /// The same for the test data. Default: validation_step.

@@ -148,13 +148,29 @@ void keep_group_options(torch::optim::Optimizer& optimizer,
   }
 }
 
-const OptimizerKind& kind_of(torch::optim::Optimizer& optimizer) {
+void check_takes_sparse(const torch::optim::Optimizer& optimizer, const std::string& name,
+                        const std::string& parameter) {
+  namespace o = torch::optim;
+  if (dynamic_cast<const o::Adam*>(&optimizer) == nullptr &&
+      dynamic_cast<const o::AdamW*>(&optimizer) == nullptr &&
+      dynamic_cast<const o::RMSprop*>(&optimizer) == nullptr)
+    return;
+  throw ConfigError(text("parameter \"", parameter, "\" has sparse gradients, which optimizer \"",
+                         name, "\" does not take."),
+                    "use SGD or Adagrad for it, or an embedding without sparse(true).");
+}
+
+const OptimizerKind* find_kind(const torch::optim::Optimizer& optimizer) {
   static const bool libtorchs_are_known = (register_libtorchs(), true);
   (void)libtorchs_are_known;
   Registry& all = registry();
   const std::lock_guard<std::mutex> lock(all.mutex);
   const auto found = all.kinds.find(typeid(optimizer));
-  if (found != all.kinds.end()) return found->second;
+  return found == all.kinds.end() ? nullptr : &found->second;
+}
+
+const OptimizerKind& kind_of(const torch::optim::Optimizer& optimizer) {
+  if (const OptimizerKind* const kind = find_kind(optimizer)) return *kind;
   throw ConfigError(
       text("an optimiser is a ", c10::demangle(typeid(optimizer).name()),
            ", and no such kind is registered: it can neither be saved nor served."),

@@ -124,8 +124,15 @@ void keep_group_options(torch::optim::Optimizer& optimizer,
                         const std::vector<torch::optim::OptimizerParamGroup>& groups);
 
 /// The kind of an optimiser: of its type itself, since what is derived from it may step otherwise.
+/// Null: none was registered.
+[[nodiscard]] const OptimizerKind* find_kind(const torch::optim::Optimizer& optimizer);
+/// Throws: ConfigError if `optimizer`, which is named `name`, does not take sparse gradients, which
+/// the parameter has. Alone LibTorch refuses them; summed over replicas they are dense.
+void check_takes_sparse(const torch::optim::Optimizer& optimizer, const std::string& name,
+                        const std::string& parameter);
+
 /// Throws: ConfigError if none was registered.
-[[nodiscard]] const OptimizerKind& kind_of(torch::optim::Optimizer& optimizer);
+[[nodiscard]] const OptimizerKind& kind_of(const torch::optim::Optimizer& optimizer);
 
 /// Makes `O` a kind that can be saved, resumed and served. Returns true, for a variable at
 /// namespace scope to be initialised by.

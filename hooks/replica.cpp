@@ -1,19 +1,18 @@
 #include "hooks/replica.h"
 
 #include <c10/util/Type.h>
-#include <torch/csrc/autograd/autograd.h>
 #include <torch/nn/module.h>
-#include <torch/optim/optimizer.h>
+#include <torch/optim.h>
 #include <torch/types.h>
 
 #include <algorithm>
 #include <set>
 
 #include "core/check.h"
-#include "core/trace.h"
+#include "core/log.h"
 #include "hooks/autocast.h"
-#include "hooks/gradient_norm.h"
 #include "hooks/named.h"
+#include "hooks/replica_updates.h"
 #include "hooks/step_checks.h"
 #include "hooks/step_weights.h"
 
@@ -22,16 +21,17 @@ namespace {
 
 std::string prefix_of(const std::string& model) { return model == "model" ? "" : model + "."; }
 
-/// Those of `all` that the optimiser owns. Throws: ConfigError if it owns another tensor.
-std::vector<NamedTensor> parameters_of(torch::optim::Optimizer& optimizer,
-                                       const std::vector<NamedTensor>& all) {
+/// Those of `all` that the optimiser owns, each once, though its groups may list one twice.
+/// Throws: ConfigError if it owns none, or another tensor.
+std::vector<NamedTensor> parameters_of(const std::string& name, torch::optim::Optimizer& optimizer,
+                                       const std::vector<NamedTensor>& all, bool warns) {
   const detail::PlaceOfTensor places = detail::place_of_tensor(all);
   std::vector<NamedTensor> owned;
   for (const auto& group : optimizer.param_groups()) {
     for (const at::Tensor& tensor : group.params()) {
       const auto place = places.find(tensor.unsafeGetTensorImpl());
       if (place == places.end()) {
-        throw ConfigError(text("an optimiser owns a tensor of shape ", tensor.sizes(),
+        throw ConfigError(text("optimizer \"", name, "\" owns a tensor of shape ", tensor.sizes(),
                                " that is a parameter of no model."),
                           "make the optimiser from the parameters of the models that create_model "
                           "returns.");
@@ -39,7 +39,34 @@ std::vector<NamedTensor> parameters_of(torch::optim::Optimizer& optimizer,
       owned.push_back(all[place->second]);
     }
   }
-  return owned;
+  if (dynamic_cast<const torch::optim::LBFGS*>(&optimizer) != nullptr) {
+    throw ConfigError("optimizer \"" + name +
+                          "\" is an LBFGS, which computes the loss several "
+                          "times in one step: no step of Troupe's can.",
+                      "use SGD, Adam, AdamW, RMSprop or Adagrad.");
+  }
+  if (owned.empty()) {
+    throw ConfigError("optimizer \"" + name + "\" owns no parameter: it would train nothing.",
+                      "make it from the parameters of a model, after its layers are registered.");
+  }
+  std::vector<NamedTensor> once = detail::each_once(owned);
+  if (once.size() < owned.size() && warns) {
+    log_warning("optimizer \"", name, "\" lists ", owned.size() - once.size(),
+                " of its parameters more than once, as parameters() does with a tensor that two "
+                "modules share: LibTorch steps such a parameter each time that it is listed");
+  }
+  return once;
+}
+
+/// Whether all of the model is in evaluation mode, and some of it is trained.
+bool is_left_in_eval(torch::nn::Module& model, const detail::PlaceOfTensor& owned) {
+  for (const auto& module : model.modules()) {
+    if (module->is_training()) return false;
+  }
+  const auto parameters = model.parameters();
+  return std::any_of(parameters.begin(), parameters.end(), [&](const at::Tensor& parameter) {
+    return owned.count(parameter.unsafeGetTensorImpl()) > 0;
+  });
 }
 
 /// Hooks' own buffers are found by their plain names, as a model's tensors are.
@@ -53,33 +80,6 @@ void check_buffer_names(const std::vector<NamedTensor>& parameters,
                              "\", which is the name of a model's parameter or buffer."),
                         "give add_buffer another name.");
     }
-  }
-}
-
-struct Backward {
-  bool padding = false;  // its gradients do not count
-  bool runs = true;
-};
-
-/// Adds the gradients of `loss` to those of the earlier parts and leaves the sum in .grad.
-void accumulate(const at::Tensor& loss, const std::vector<NamedTensor>& parameters,
-                std::vector<at::Tensor> earlier, const Backward& backward) {
-  earlier.resize(parameters.size());
-  std::vector<at::Tensor> inputs;
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const at::Tensor& parameter = parameters[i].second;
-    // Undefined in the first part, so that backward moves its result in.
-    parameter.mutable_grad() = backward.padding ? at::Tensor() : std::move(earlier[i]);
-    inputs.push_back(parameter);
-  }
-  if (backward.runs) {
-    const Traced traced("backward");
-    torch::autograd::backward({loss}, {}, /*retain_graph=*/c10::nullopt, /*create_graph=*/false,
-                              inputs);
-  }
-  if (!backward.padding) return;
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    parameters[i].second.mutable_grad() = std::move(earlier[i]);
   }
 }
 
@@ -110,27 +110,50 @@ Replica::Replica(Trainable trainable, LossSet losses, const MetricSet& metrics,
   }
   const std::vector<NamedTensor> all = parameters();
   check_buffer_names(all, buffers());
+  const bool warns = place_.index == 0;
+  detail::ReplicaUpdates::Owned owned;
+  detail::PlaceOfTensor places;
   for (auto& [name, optimizer] : trainable_.optimizers) {
-    owned_.emplace_back(name, parameters_of(*optimizer, all));
+    owned.emplace_back(name, parameters_of(name, *optimizer, all, warns));
+    places.merge(detail::place_of_tensor(owned.back().second));
   }
-  checks_ = std::make_unique<detail::StepChecks>(owned_, /*warns=*/place_.index == 0);
+  for (auto& [name, model] : trainable_.models) {
+    if (!is_left_in_eval(*model, places)) continue;
+    if (warns) {
+      log_warning("create_model returned model \"", name,
+                  "\" in evaluation mode, and an optimiser owns parameters of it: it is trained in "
+                  "training mode. A submodule that is left in evaluation mode stays so");
+    }
+    model->train();
+  }
+  updates_ = std::make_unique<detail::ReplicaUpdates>(
+      std::move(owned),
+      [this](const std::string& name) -> torch::optim::Optimizer& { return optimizer(name); },
+      update_, place_.device, options_.clip_norm);
+  checks_ = std::make_unique<detail::StepChecks>(updates_->owned(), all, warns);
   weights_ = std::make_unique<detail::StepWeights>(update_, place_.device);
+  updates_->use(*checks_, *weights_);
 }
 
 Replica::~Replica() = default;
 
-torch::nn::Module& Replica::module(const std::string& name) {
-  return *detail::find_named(trainable_.models, name, "model", "create_model");
+namespace detail {
+
+torch::nn::Module& find_model(const Trainable& trainable, const std::string& name) {
+  return *find_named(trainable.models, name, "model", "create_model");
 }
 
-void Replica::refuse_type(const std::string& model, const std::type_info& wanted) {
-  const auto& made = module(model);
+void refuse_type(const Trainable& trainable, const std::string& model,
+                 const std::type_info& wanted) {
+  const auto& made = find_model(trainable, model);
   const std::string type = c10::demangle(typeid(made).name());
   throw ConfigError(
       text("model \"", model, "\" is a ", type, ", not a ", c10::demangle(wanted.name()), "."),
       text("ask for the type that create_model made: replica.model<", type, ">(",
            model == "model" ? "" : "\"" + model + "\"", ")."));
 }
+
+}  // namespace detail
 
 torch::optim::Optimizer& Replica::optimizer(const std::string& name) {
   return *detail::find_named(trainable_.optimizers, name, "optimizer", "create_model");
@@ -190,69 +213,30 @@ at::Tensor Replica::local_loss(const at::Tensor& loss) const {
   return loss;
 }
 
-void Replica::apply_gradients(const at::Tensor& loss, const std::string& optimizer_name) {
-  if (context_.phase != Phase::train) {
-    throw ConfigError(text("apply_gradients was called in a ", to_string(context_.phase), " step."),
-                      "call it in train_step only.");
-  }
-  const Traced traced("apply_gradients");
-  if (loss.dim() != 0 || !loss.requires_grad()) {
-    throw ConfigError(text("apply_gradients was given a loss of shape ", loss.sizes(),
-                           loss.requires_grad() ? "." : " that depends on no parameter."),
-                      "pass the scalar that global_mean returned.");
-  }
-  const auto& parameters = detail::find_named(owned_, optimizer_name, "optimizer", "create_model");
-  const detail::AutocastPause full_precision(place_.device);
-  const UpdateKey update(optimizer_name, calls_[optimizer_name]++);
-  checks_->before_update(loss, update.first, update.second);
-  const bool last = context_.part + 1 == context_.parts;
-  if (last) update_.begin_backward(parameters, {!context_.padding, layer_sums_ > 0});
-  // Layers that add up over replicas do so in backward too, and wait for padding batches there.
-  const Backward backward{context_.padding, !context_.padding || layer_sums_ > 0};
-  accumulate(loss, parameters, std::move(accumulated_[update]), backward);
-  if (!last) {
-    auto& kept = accumulated_[update];
-    kept.clear();
-    for (const auto& [name, parameter] : parameters) {
-      kept.push_back(std::move(parameter.mutable_grad()));
-    }
-    return;
-  }
-  accumulated_.erase(update);
-  const bool divides_later = update_.divides_later();
-  if (divides_later && weights_->is_late()) update_.take_weight(weights_->own());
-  if (!update_.postpone(optimizer_name, parameters)) {
-    {
-      const Traced reducing("reduce gradients");
-      update_.reduce(parameters);
-    }
-    partial_[optimizer_name] = !update_.has_all_gradients();
-    finish_update(optimizer_name, weights_->is_late() && !divides_later ? weights_->factor() : 1.0);
-  }
-  checks_->after_update();
+void Replica::not_trained(const at::Tensor& leaf) { checks_->leaves().declare_not_trained(leaf); }
+
+void Replica::apply_gradients(const at::Tensor& loss, const std::string& optimizer) {
+  updates_->make({{loss, {optimizer}, {}}});
 }
 
-void Replica::finish_update(const std::string& optimizer, double factor) {
-  const auto& parameters = detail::find_named(owned_, optimizer, "optimizer", "create_model");
-  if (factor != 1) detail::scale_gradients(parameters, factor);
-  if (options_.clip_norm > 0) {
-    norms_[optimizer] = detail::clip_gradients(parameters, options_.clip_norm, update_);
-  }
-  const Traced stepping("optimizer step");
-  update_.step(optimizer, this->optimizer(optimizer), parameters);
+void Replica::apply_gradients(const at::Tensor& loss,
+                              std::initializer_list<std::string> optimizers) {
+  updates_->make({{loss, optimizers, {}}});
 }
 
-bool Replica::has_all_gradients(const std::string& optimizer) const {
-  const auto partial = partial_.find(optimizer);
-  return partial == partial_.end() || !partial->second;
+void Replica::apply_gradients(const std::vector<at::Tensor>& gradients,
+                              const std::string& optimizer) {
+  updates_->make({{at::Tensor(), {optimizer}, gradients}});
 }
 
-void Replica::keep_gradients(bool keep) { update_.keep_gradients(keep); }
+void Replica::apply_gradients(const std::vector<std::pair<at::Tensor, std::string>>& losses) {
+  std::vector<detail::ReplicaUpdates::Pass> passes;
+  for (const auto& [loss, optimizer] : losses) passes.push_back({loss, {optimizer}, {}});
+  updates_->make(passes);
+}
 
 std::optional<double> Replica::gradient_norm(const std::string& optimizer) const {
-  const auto norm = norms_.find(optimizer);
-  if (norm == norms_.end()) return std::nullopt;
-  return norm->second;
+  return updates_->norm_of(optimizer);
 }
 
 std::vector<NamedTensor> Replica::parameters() const {
@@ -262,7 +246,11 @@ std::vector<NamedTensor> Replica::parameters() const {
       all.emplace_back(prefix_of(model_name) + item.key(), item.value());
     }
   }
-  return all;
+  return detail::each_once(all);
+}
+
+std::vector<NamedTensor> Replica::parameters(const std::string& optimizer) const {
+  return updates_->owned_by(optimizer);
 }
 
 std::vector<NamedTensor> Replica::buffers() const {
@@ -273,7 +261,7 @@ std::vector<NamedTensor> Replica::buffers() const {
     }
   }
   all.insert(all.end(), trainable_.buffers.begin(), trainable_.buffers.end());
-  return all;
+  return detail::each_once(all);
 }
 
 std::vector<std::string> Replica::optimizer_names() const {

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -21,6 +22,7 @@
 #include "hooks/metrics.h"
 #include "hooks/parameter_update.h"
 #include "hooks/phase.h"
+#include "hooks/replica_updates.h"
 #include "hooks/trainable.h"
 #include "options/strategy_options.h"
 
@@ -37,6 +39,12 @@ namespace detail {
 class ReplicaDriver;
 class StepChecks;
 class StepWeights;
+
+/// Throws: ConfigError for a wrong name.
+[[nodiscard]] torch::nn::Module& find_model(const Trainable& trainable, const std::string& name);
+/// Throws: ConfigError saying which type the model has.
+[[noreturn]] void refuse_type(const Trainable& trainable, const std::string& model,
+                              const std::type_info& wanted);
 }  // namespace detail
 
 class Replica {
@@ -54,8 +62,8 @@ class Replica {
   /// Throws: ConfigError on a wrong name or type.
   template <class Net>
   [[nodiscard]] Net& model(const std::string& name = "model") {
-    if (auto* net = dynamic_cast<Net*>(&module(name))) return *net;
-    refuse_type(name, typeid(Net));
+    if (auto* net = dynamic_cast<Net*>(&detail::find_model(trainable_, name))) return *net;
+    detail::refuse_type(trainable_, name, typeid(Net));
   }
   [[nodiscard]] torch::optim::Optimizer& optimizer(const std::string& name = "optimizer");
   /// The buffer that create_model added under this name, on the replica's device. Steps change it
@@ -90,21 +98,48 @@ class Replica {
   /// Throws: ConfigError if it is not a scalar.
   [[nodiscard]] at::Tensor local_loss(const at::Tensor& loss) const;
 
+  /// Declares that `leaf`, which requires a gradient and is a parameter of no model, is meant to be
+  /// trained by no optimiser, and that train_step itself changes it: a perturbation of the inputs
+  /// that lives longer than a step. Others of its kind are refused as layers that were not
+  /// registered.
+  void not_trained(const at::Tensor& leaf);
+
   /// Runs backward from `loss` (scalar) to the parameters of one optimiser, sums their gradients
   /// over all replicas and takes the optimiser step. Other optimisers' parameters get no gradient.
-  /// If a step is computed in parts (--accumulate), all but the last only add to the gradients. The
-  /// n-th call for an optimiser in train_step is one update, from the n-th calls of all parts.
+  /// If a step is computed in parts (--accumulate), all but the last only add to the gradients, and
+  /// optimisers take their steps when the last part's train_step has returned, so that no part sees
+  /// new values.
   /// Which optimisers a step applies may depend on progress().step and .epoch, which are the same
   /// on every replica, and on nothing that differs between replicas or parts. In the first step of
   /// a training at least one optimiser must be applied. Nothing else in train_step may change an
   /// optimiser's parameters; the first step looks. With
   /// --virtual-replicas it only takes the gradients: optimisers take their steps when every virtual
   /// replica's train_step has returned, so that nothing in it sees the new values.
+  /// Frozen parameters (requires_grad off) keep their values; which are frozen may change before
+  /// any call, alike on every replica. A loss without a graph, of a batch that has nothing to learn
+  /// from, gives no gradient.
   /// Collective: yes, on every replica, in the same order.
   /// Throws: ConfigError outside train_step, and, in the first steps, if `loss` was not computed
-  /// from values of global_mean or local_loss; NonFiniteError (all ranks, before the step);
-  /// DesyncError where replicas apply different ones; NetError.
+  /// from values of global_mean or local_loss, or if no parameter of the optimiser got a gradient
+  /// on any replica; NonFiniteError (all ranks, before the step); DesyncError where replicas apply
+  /// different ones; NetError.
   void apply_gradients(const at::Tensor& loss, const std::string& optimizer = "optimizer");
+  /// One loss for several optimisers: one backward pass, then their steps.
+  ///   replica.apply_gradients(loss, {"encoder", "decoder"});
+  void apply_gradients(const at::Tensor& loss, std::initializer_list<std::string> optimizers);
+  /// Several losses that share a forward pass, each for its optimiser: all backward passes first,
+  /// since a step changes weights that the next pass needs, then all steps, in this order. Two
+  /// calls for two losses of one graph would find it gone.
+  ///   replica.apply_gradients({{actor_loss, "actor"}, {critic_loss, "critic"}});
+  void apply_gradients(const std::vector<std::pair<at::Tensor, std::string>>& losses);
+  /// Gradients that train_step made itself (torch::autograd::grad), one for each of
+  /// parameters(optimizer), in that order, undefined where there is none. Their sum over replicas
+  /// and over the parts of a step is the gradient, so make them from values of global_mean; what is
+  /// not linear in them (a projection, a norm) then sees this replica's share. Frozen parameters'
+  /// are left out.
+  /// Shapes and types: the parameters'.
+  void apply_gradients(const std::vector<at::Tensor>& gradients,
+                       const std::string& optimizer = "optimizer");
 
   [[nodiscard]] const ReplicaPlace& place() const { return place_; }
   [[nodiscard]] const StepOptions& step_options() const { return options_; }
@@ -114,23 +149,18 @@ class Replica {
   [[nodiscard]] std::optional<double> gradient_norm(
       const std::string& optimizer = "optimizer") const;
 
-  /// Whether the last update left the sum of every gradient that the optimiser has. With
-  /// --shard-optimizer false in most steps: a parameter's is then on the replica alone that steps
-  /// it, and undefined elsewhere. The same on every replica.
-  [[nodiscard]] bool has_all_gradients(const std::string& optimizer = "optimizer") const;
-  /// With `keep` the updates after those of the next step leave all sums, until this has been
-  /// called with false and another step has been made; whichever replicas call it. For who looks at
-  /// gradients after a step. Without --shard-optimizer they are always there.
-  void keep_gradients(bool keep);
   [[nodiscard]] Phase phase() const { return context_.phase; }
   [[nodiscard]] StepProgress progress() const {
     return {context_.step, context_.epoch, context_.part, context_.parts};
   }
 
-  /// Parameters, then buffers, of all models in order; names as registered, prefixed with the
+  /// Parameters, then buffers, of all models in order, each tensor once, by the first of its names:
+  /// names as registered, prefixed with the
   /// model's name and a dot unless that name is "model". Buffers of the hooks' own come last, by
   /// the names that they were added under.
   [[nodiscard]] std::vector<NamedTensor> parameters() const;
+  /// Those that an optimiser owns, in the order of its groups. Each tensor is there once.
+  [[nodiscard]] std::vector<NamedTensor> parameters(const std::string& optimizer) const;
   [[nodiscard]] std::vector<NamedTensor> buffers() const;
   /// By name, in the order of create_model.
   [[nodiscard]] const std::vector<std::pair<std::string, std::shared_ptr<torch::nn::Module>>>&
@@ -142,18 +172,7 @@ class Replica {
 
  private:
   friend class detail::ReplicaDriver;  // what the framework does with a replica
-  // An optimiser, and how many times train_step has called apply_gradients for it before.
-  using UpdateKey = std::pair<std::string, int>;
-
-  /// What follows the sum of gradients: multiplies them by `factor`, clips them, and takes the
-  /// optimiser's step.
-  void finish_update(const std::string& optimizer, double factor);
-  [[nodiscard]] torch::nn::Module& module(const std::string& name);
-  [[noreturn]] void refuse_type(const std::string& model, const std::type_info& wanted);
-
   Trainable trainable_;
-  // What each optimiser owns, by its name: fixed when the replica is made.
-  std::vector<std::pair<std::string, std::vector<NamedTensor>>> owned_;
   LossSet losses_;
   std::array<MetricSet, 4> metrics_;  // by phase
   MetricSet discarded_;               // what a padding batch adds up
@@ -161,12 +180,9 @@ class Replica {
   ParameterUpdate& update_;
   const StepOptions options_;
   detail::StepContext context_;
-  std::map<std::string, int> calls_;        // of apply_gradients in this part, by optimiser
-  std::map<std::string, int> first_calls_;  // the same in the first part of the step
-  std::map<UpdateKey, std::vector<at::Tensor>> accumulated_;  // gradients of the earlier parts
-  std::map<std::string, double> norms_;                       // by optimiser, if it clips
-  std::map<std::string, bool> partial_;                       // by optimiser: !has_all_gradients()
-  std::int64_t layer_sums_ = 0;                               // in this part
+  // While it evaluates: every module and the mode in which it trains.
+  std::vector<std::pair<std::shared_ptr<torch::nn::Module>, bool>> training_modes_;
+  std::unique_ptr<detail::ReplicaUpdates> updates_;
   std::unique_ptr<detail::StepChecks> checks_;
   std::unique_ptr<detail::StepWeights> weights_;
 };

@@ -1,9 +1,14 @@
 #include "hooks/replica_driver.h"
 
 #include <torch/nn/module.h>
+#include <torch/optim/optimizer.h>
+
+#include <map>
+#include <set>
 
 #include "core/error.h"
 #include "core/text.h"
+#include "hooks/optimizer_kind.h"
 #include "hooks/step_checks.h"
 #include "hooks/step_weights.h"
 
@@ -22,15 +27,40 @@ std::string calls_of(const std::map<std::string, int>& calls) {
   return list.empty() ? "for no optimiser" : "for " + list;
 }
 
+/// Collects the numbers among an optimiser's options.
+class OptionValues final : public FieldVisitor {
+ public:
+  explicit OptionValues(std::vector<double>& values) : values_(values) {}
+  void operator()(const char* /*name*/, bool& value) override { values_.push_back(value ? 1 : 0); }
+  void operator()(const char* /*name*/, std::int64_t& value) override {
+    values_.push_back(static_cast<double>(value));
+  }
+  void operator()(const char* /*name*/, double& value) override { values_.push_back(value); }
+  void operator()(const char* /*name*/, at::Tensor& /*value*/) override {}
+
+ private:
+  std::vector<double>& values_;
+};
+
+/// Of all optimisers of registered kinds, in order.
+std::vector<double> options_of(Replica& replica) {
+  std::vector<double> values;
+  OptionValues visitor(values);
+  for (const std::string& name : replica.optimizer_names()) {
+    torch::optim::Optimizer& optimizer = replica.optimizer(name);
+    const OptimizerKind* const kind = find_kind(optimizer);
+    if (kind == nullptr) continue;
+    for (auto& group : optimizer.param_groups()) kind->options(group.options(), visitor);
+  }
+  return values;
+}
+
 }  // namespace
 
 void ReplicaDriver::begin_step(const StepContext& context) {
-  if (context.part == 1) replica_.first_calls_ = replica_.calls_;
   replica_.context_ = context;
-  replica_.calls_.clear();
-  replica_.layer_sums_ = 0;
-  if (context.part == 0) replica_.accumulated_.clear();
-  for (const auto& [name, model] : replica_.models()) model->train(context.phase == Phase::train);
+  replica_.updates_->begin(context);
+  set_modes(context.phase == Phase::train);
   replica_.checks_->begin(context);
   replica_.weights_->begin(context);
 }
@@ -45,14 +75,77 @@ void ReplicaDriver::check_result(const StepResult& result) const {
                            "\" of shape ", loss.defined() ? text(loss.sizes()) : "undefined", "."),
                       "return the scalar that replica.global_mean gives.");
   }
-  if (context().part == 0 || replica_.calls_ == replica_.first_calls_) return;
+  const ReplicaUpdates& updates = *replica_.updates_;
+  RepeatChecks& repeats = replica_.checks_->repeats();
+  if (repeats.is_repeated()) repeats.after_call(options_of(replica_));
+  if (context().part == 0 || updates.calls() == updates.first_calls()) return;
   throw ConfigError(
       text("part ", context().part + 1, " of a step of ", context().parts,
-           " called apply_gradients ", calls_of(replica_.calls_), ", and the first part ",
-           calls_of(replica_.first_calls_), "."),
+           " called apply_gradients ", calls_of(updates.calls()), ", and the first part ",
+           calls_of(updates.first_calls()), "."),
       "with --accumulate every part of a step decides alike: by replica.progress().step or .epoch, "
       "not by a count of calls of train_step.");
 }
+
+/// Evaluation puts everything into evaluation mode, and training finds the modes that it left.
+void ReplicaDriver::set_modes(bool trains) {
+  auto& modes = replica_.training_modes_;
+  if (trains) {
+    // In the order of modules(), where a module comes before those below it, which it sets, too.
+    for (const auto& [module, mode] : modes) module->train(mode);
+    modes.clear();
+    return;
+  }
+  if (!modes.empty()) return;
+  for (const auto& [name, model] : replica_.models()) {
+    for (auto& module : model->modules()) modes.emplace_back(module, module->is_training());
+    model->eval();
+  }
+}
+
+Freezing ReplicaDriver::freezing() const {
+  Freezing frozen;
+  for (const auto& [name, parameter] : replica_.parameters()) {
+    if (!parameter.requires_grad()) frozen.parameters.push_back(name);
+  }
+  std::map<const torch::nn::Module*, bool> modes;
+  for (const auto& [module, mode] : replica_.training_modes_) modes[module.get()] = mode;
+  for (const auto& [name, model] : replica_.models()) {
+    for (const auto& item : model->named_modules(name)) {
+      const auto mode = modes.find(item.value().get());
+      const bool trains = mode == modes.end() ? item.value()->is_training() : mode->second;
+      if (!trains) frozen.modules.push_back(item.key());
+    }
+  }
+  return frozen;
+}
+
+void ReplicaDriver::freeze(const Freezing& frozen) {
+  const std::set<std::string> parameters(frozen.parameters.begin(), frozen.parameters.end());
+  const std::set<std::string> modules(frozen.modules.begin(), frozen.modules.end());
+  for (const auto& [name, parameter] : replica_.parameters()) {
+    if (parameter.requires_grad() != (parameters.count(name) == 0)) {
+      at::Tensor(parameter).requires_grad_(!parameter.requires_grad());
+    }
+  }
+  auto& modes = replica_.training_modes_;
+  const bool is_evaluating = !modes.empty();
+  modes.clear();
+  for (const auto& [name, model] : replica_.models()) {
+    for (const auto& item : model->named_modules(name)) {
+      modes.emplace_back(item.value(), modules.count(item.key()) == 0);
+    }
+  }
+  if (!is_evaluating) set_modes(/*trains=*/true);
+}
+
+bool ReplicaDriver::has_all_gradients(const std::string& optimizer) const {
+  return replica_.updates_->has_all_gradients(optimizer);
+}
+
+void ReplicaDriver::keep_gradients(bool keep) { replica_.update_.keep_gradients(keep); }
+
+void ReplicaDriver::expect_repeats() { replica_.checks_->repeats().expect(); }
 
 bool ReplicaDriver::has_updated() const { return replica_.checks_->has_updated(); }
 
@@ -70,8 +163,9 @@ void ReplicaDriver::divide(StepResult& total) {
   redivide(total, static_cast<double>(context().global_examples), weights.total());
 }
 
-void ReplicaDriver::end_step() {
-  replica_.checks_->end();
+void ReplicaDriver::end_step(const Batch& batch) {
+  replica_.updates_->end();
+  replica_.checks_->end(batch.fields);
   for (const auto& [name, buffer] : replica_.trainable_.buffers) {
     if (!buffer.requires_grad()) continue;
     throw ConfigError(
@@ -82,7 +176,7 @@ void ReplicaDriver::end_step() {
 }
 
 void ReplicaDriver::sum_over_replicas(const at::Tensor& flat, const std::string& what) {
-  const std::int64_t number = ++replica_.layer_sums_;
+  const std::int64_t number = replica_.updates_->count_layer_sum();
   replica_.update_.sum(flat, text("sum ", number, " of the step's layers, ", what));
 }
 

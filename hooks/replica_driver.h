@@ -6,11 +6,23 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "data/batch.h"
 #include "hooks/autocast.h"
 #include "hooks/replica.h"
 
 namespace troupe::detail {
+
+/// What of the models does not train: parameters whose requires_grad is off, and modules that are
+/// in evaluation mode while others train. By name.
+struct Freezing {
+  std::vector<std::string> parameters;
+  std::vector<std::string> modules;
+  bool operator==(const Freezing& other) const {
+    return parameters == other.parameters && modules == other.modules;
+  }
+};
 
 /// A view: as cheap to make as a reference; it must not outlive the replica.
 class ReplicaDriver {
@@ -22,17 +34,24 @@ class ReplicaDriver {
     replica_.place_.index = index;
     replica_.place_.count = count;
   }
-  /// Before each part of a step: sets the models' mode to the phase's.
+  /// Before each part of a step. Evaluation mode is switched on for phases other than training,
+  /// whose modes are as the hooks left them.
   void begin_step(const StepContext& context);
+  /// See RepeatChecks::expect.
+  void expect_repeats();
   /// After each part. Throws: ConfigError if a loss is not a scalar made by global_mean or
   /// local_loss, as far as the first steps show, or if apply_gradients was called for other
   /// optimisers than in the first part of the step.
   void check_result(const StepResult& result) const;
   /// After each part: says what the losses are divided by.
   void describe(StepResult& result) const;
-  /// After the last part. Throws: ConfigError if the first step changed parameters past
-  /// apply_gradients, or if a buffer of the hooks' own was given a value with a graph.
-  void end_step();
+  /// After the last part of a step on `batch`. Throws: ConfigError if the first step changed
+  /// parameters past apply_gradients, if a loss depended on a layer of no model, or if a buffer of
+  /// the hooks' own was given a value with a graph.
+  void end_step(const Batch& batch = {});
+  /// What of it does not train now, and putting that back.
+  [[nodiscard]] Freezing freezing() const;
+  void freeze(const Freezing& frozen);
   /// After that, the sum of all parts' results, which it divides by the weights of the step if they
   /// are known only now. Collective: as ParameterUpdate::sum, if so.  Throws: as that.
   void divide(StepResult& total);
@@ -43,8 +62,16 @@ class ReplicaDriver {
   /// For updates that ParameterUpdate::postpone() took, once their gradients are summed: multiplies
   /// those of `optimizer` by `factor`, clips them and takes its step.
   void finish_update(const std::string& optimizer, double factor) {
-    replica_.finish_update(optimizer, factor);
+    replica_.updates_->finish(optimizer, factor);
   }
+  /// Whether the last update left the sum of every gradient that the optimiser has. With
+  /// --shard-optimizer false in most steps: a parameter's is then on the replica alone that steps
+  /// it, and undefined elsewhere. The same on every replica.
+  [[nodiscard]] bool has_all_gradients(const std::string& optimizer = "optimizer") const;
+  /// With `keep` the updates after those of the next step leave all sums, until this has been
+  /// called with false and another step has been made; whichever replicas call it. For who looks at
+  /// gradients after a step. Without --shard-optimizer they are always there.
+  void keep_gradients(bool keep);
   /// Whether an optimiser was applied since the replica was made.
   [[nodiscard]] bool has_updated() const;
   [[nodiscard]] const StepContext& context() const { return replica_.context_; }
@@ -60,6 +87,8 @@ class ReplicaDriver {
   void sum_over_replicas(const at::Tensor& flat, const std::string& what);
 
  private:
+  void set_modes(bool trains);
+
   Replica& replica_;
 };
 

@@ -31,13 +31,36 @@ at::ScalarType integer_like(const at::Tensor& values) {
   }
 }
 
+/// Those of `parameters` that no optimiser has.
+std::vector<NamedTensor> unowned(const StepChecks::Owned& owned,
+                                 const std::vector<NamedTensor>& parameters) {
+  std::unordered_set<const c10::TensorImpl*> all;
+  for (const auto& [optimizer, tensors] : owned)
+    for (const auto& [name, tensor] : tensors) all.insert(tensor.unsafeGetTensorImpl());
+  std::vector<NamedTensor> others;
+  for (const NamedTensor& parameter : parameters) {
+    if (all.count(parameter.second.unsafeGetTensorImpl()) == 0) others.push_back(parameter);
+  }
+  return others;
+}
+
 }  // namespace
+
+StepChecks::StepChecks(const Owned& owned, const std::vector<NamedTensor>& parameters, bool warns)
+    : owned_(owned),
+      warns_(warns),
+      leaves_(parameters),
+      repeats_(unowned(owned, parameters)),
+      unused_(owned, warns) {}
 
 void StepChecks::begin(const StepContext& context) {
   context_ = context;
+  repeats_.begin(context);
   declarations_ = 0;
   declared_.clear();
   if (context.phase != Phase::train || context.part != 0) return;
+  leaves_.begin();
+  unused_.begin(context);
   ++steps_;
   if (watches_parameters()) remember_parameters();
 }
@@ -47,8 +70,8 @@ void StepChecks::declare(const at::Tensor& value) {
   if (const auto& node = value.grad_fn()) declared_.push_back(weak_of(node));
 }
 
-void StepChecks::check_loss(const at::Tensor& loss, const std::string& optimizer,
-                            bool is_first) const {
+void StepChecks::check_loss(const at::Tensor& loss, const std::string& optimizer, bool is_first) {
+  leaves_.look(loss);
   const Origin origin = origin_of(loss);
   if (origin == Origin::other) {
     throw ConfigError(
@@ -122,11 +145,14 @@ void StepChecks::remember_parameters() {
   }
 }
 
-void StepChecks::check_parameters() const {
+void StepChecks::check_parameters(Changes allowed) const {
   std::size_t i = 0;
   for (const auto& [optimizer, parameters] : owned_) {
     for (const auto& [name, parameter] : parameters) {
-      if (values_of(parameter) == values_[i++]) continue;
+      const Values now = values_of(parameter);
+      const Values& then = values_[i++];
+      const bool is_same = now.version == then.version || allowed == Changes::put_back;
+      if (is_same && now.bits == then.bits) continue;
       throw ConfigError(
           text("train_step changed parameter \"", name, "\" of optimizer \"", optimizer,
                "\" itself. Such a change sees one replica's gradients or examples, and replicas "

@@ -1,7 +1,8 @@
 // StepChecks: finds in a replica's first training steps what one replica alone would compute
 // rightly and several would not: a loss that no sum over replicas makes right, and parameters that
-// change without one. Later steps cost no more than a look-up for each update.
-// Thread rule: the replica's.
+// change without one; beside it, layers of no model, what is repeated in a step, and parameters
+// that are not used. Later steps cost no more than a look-up for each update. Thread rule: the
+// replica's.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,7 +13,10 @@
 #include <utility>
 #include <vector>
 
+#include "hooks/leaf_checks.h"
 #include "hooks/phase.h"
+#include "hooks/repeat_checks.h"
+#include "hooks/unused_parameters.h"
 #include "tensors/named_tensor.h"
 #include "tensors/torch_versions.h"
 
@@ -23,8 +27,14 @@ class StepChecks {
   /// Every optimiser's parameters, by its name.
   using Owned = std::vector<std::pair<std::string, std::vector<NamedTensor>>>;
 
-  /// `owned` outlives this object. `warns`: false on replicas whose warnings another one gives.
-  StepChecks(const Owned& owned, bool warns) : owned_(owned), warns_(warns) {}
+  /// `owned` outlives this object; `parameters` are those of all models. `warns`: false on replicas
+  /// whose warnings another one gives.
+  StepChecks(const Owned& owned, const std::vector<NamedTensor>& parameters, bool warns);
+
+  /// What looks beside it, at its own things.
+  [[nodiscard]] LeafChecks& leaves() { return leaves_; }
+  [[nodiscard]] RepeatChecks& repeats() { return repeats_; }
+  [[nodiscard]] UnusedParameters& unused() { return unused_; }
 
   /// Before each part of a step.
   void begin(const StepContext& context);
@@ -36,8 +46,16 @@ class StepChecks {
   /// on parameters were added to declared values.
   void before_update(const at::Tensor& loss, const std::string& optimizer, int call) {
     if (watches_parameters()) check_parameters();
+    if (!loss.requires_grad()) return;  // nothing here depends on parameters; elsewhere it may
     int& checked = checked_[{optimizer, call}];
     if (checked < kChecks) check_loss(loss, optimizer, ++checked == 1);
+  }
+  /// The same for gradients that train_step made itself, for which it may have changed parameters
+  /// and put them back.
+  void before_own_update() {
+    if (!watches_parameters()) return;
+    check_parameters(Changes::put_back);
+    remember_parameters();
   }
   void after_update() {
     has_updated_ = true;
@@ -46,9 +64,12 @@ class StepChecks {
   /// After each part. Throws: ConfigError if no value was declared, or if `loss` has a graph that
   /// holds none (in the first two training steps).
   void check_result(const std::string& name, const at::Tensor& loss) const;
-  /// After the last part. Throws: ConfigError as before_update, for the parameters.
-  void end() const {
+  /// After the last part of a step on `fields`, when its graph is gone. Throws: ConfigError as
+  /// before_update, for the parameters; as LeafChecks and RepeatChecks.
+  void end(const std::vector<at::Tensor>& fields) {
     if (watches_parameters()) check_parameters();
+    repeats_.end();
+    leaves_.end(fields);
   }
 
   /// Whether any optimiser has been applied, in any step.
@@ -60,20 +81,18 @@ class StepChecks {
   /// What the graph of a loss holds.
   enum class Origin { declared, mixed, other };
   [[nodiscard]] Origin origin_of(const at::Tensor& loss) const;
-  void check_loss(const at::Tensor& loss, const std::string& optimizer, bool is_first) const;
+  void check_loss(const at::Tensor& loss, const std::string& optimizer, bool is_first);
   [[nodiscard]] bool watches_parameters() const {
     return context_.phase == Phase::train && steps_ == 1;
   }
   void remember_parameters();
-  void check_parameters() const;
+  enum class Changes { none, put_back };  // that are allowed
+  void check_parameters(Changes allowed = Changes::none) const;
 
   /// A tensor's values as numbers that differ if they do.
   struct Values {
     std::int64_t version = 0;  // LibTorch's count of changes in place, which .data() evades
     std::int64_t bits = 0;     // the sum of all values' bits
-    bool operator==(const Values& other) const {
-      return version == other.version && bits == other.bits;
-    }
   };
   [[nodiscard]] static Values values_of(const at::Tensor& parameter);
 
@@ -87,6 +106,9 @@ class StepChecks {
   std::map<std::pair<std::string, int>, int> checked_;  // how often, by optimiser and call
   std::vector<Values> values_;                          // of all owned parameters, in order
   bool has_updated_ = false;
+  LeafChecks leaves_;
+  RepeatChecks repeats_;
+  UnusedParameters unused_;
 };
 
 }  // namespace troupe::detail

@@ -37,6 +37,13 @@ Trainable& Trainable::add_optimizer(std::string name,
   return *this;
 }
 
+Trainable& Trainable::add_frozen(std::string name, std::shared_ptr<torch::nn::Module> model) {
+  add_model(std::move(name), model);
+  model->eval();
+  for (at::Tensor& parameter : model->parameters()) parameter.requires_grad_(false);
+  return *this;
+}
+
 Trainable& Trainable::add_buffer(std::string name, at::Tensor initial) {
   detail::check_new_name(buffers, name, "buffer", "create_model");
   if (!initial.defined()) {

@@ -32,6 +32,10 @@ struct Trainable {
   /// Throws: ConfigError on an empty or repeated name, or a null pointer.
   Trainable& add_model(std::string name, std::shared_ptr<torch::nn::Module> model);
   Trainable& add_optimizer(std::string name, std::shared_ptr<torch::optim::Optimizer> optimizer);
+  /// A model that is not trained: a teacher, a pretrained encoder. Its parameters are frozen
+  /// (requires_grad off) and it stays in evaluation mode. To be trained later by a model's
+  /// optimiser it is added as a model, and frozen by the hooks.
+  Trainable& add_frozen(std::string name, std::shared_ptr<torch::nn::Module> model);
   /// A tensor of the hooks' own, which steps read and change in place: Replica::buffer(name). A
   /// buffer in every respect, like those that a module registers (docs/training_step.md, "State of
   /// one's own"): each replica has a copy, which is saved, resumed and made equal with the others.

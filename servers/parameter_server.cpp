@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "core/check.h"
@@ -54,6 +55,8 @@ class PushedUpdate final : public detail::OverlappedSum {
                SharedUpdate& shared)
       : OverlappedSum(sum, place, options), shared_(shared) {}
 
+  /// Of a training step.
+  void begin_step() { stepped_.clear(); }
   /// Nothing is taken while backward makes it.
   void begin_backward(const std::vector<NamedTensor>& /*parameters*/,
                       const Backward& /*backward*/) override {}
@@ -73,6 +76,12 @@ class PushedUpdate final : public detail::OverlappedSum {
           torch::full({1}, *std::exchange(weight_, std::nullopt), torch::kFloat64);
       OverlappedSum::sum(total, "weights of a push");
       if (is_first()) shared_.exchange.set_weight(total.item<double>());
+    }
+    // TODO(T-022): whether the other workers have a gradient of it is known to nobody here.
+    if (!stepped_.insert(name).second) {
+      throw ConfigError("train_step took two steps of optimizer \"" + name +
+                            "\": parameter servers make one update of a step.",
+                        "take one, or use --strategy multi-worker.");
     }
     if (is_first()) {
       shared_.exchange.push(name, optimizer);
@@ -100,7 +109,8 @@ class PushedUpdate final : public detail::OverlappedSum {
   [[nodiscard]] bool needs_others() const { return shared_.trains && shared_.workers_in_sync > 1; }
 
   SharedUpdate& shared_;
-  std::optional<double> weight_;  // of the next push; see take_weight()
+  std::set<std::string> stepped_;  // optimisers, in this step
+  std::optional<double> weight_;   // of the next push; see take_weight()
 };
 
 const StrategyOptions& checked(const StrategyOptions& options) {
@@ -131,7 +141,9 @@ class ParameterServerStrategy final : public Strategy {
         replicas_(options,
                   [this](detail::ReplicaSum& sum, const detail::OverlappedSum::Place& place,
                          const BucketOptions& buckets) {
-                    return std::make_unique<PushedUpdate>(sum, place, buckets, shared_);
+                    auto update = std::make_unique<PushedUpdate>(sum, place, buckets, shared_);
+                    updates_.push_back(update.get());
+                    return update;
                   }) {
     shared_.push_brings_values = pace_.synchronous();
     if (pace_.synchronous()) shared_.workers_in_sync = world_size();
@@ -164,6 +176,7 @@ class ParameterServerStrategy final : public Strategy {
   const StrategyOptions options_;
   SharedUpdate shared_;  // before pace_ and replicas_, which refer to it
   detail::ServerPace pace_;
+  std::vector<PushedUpdate*> updates_;  // the replicas'
   detail::LocalReplicas replicas_;
 };
 
@@ -198,6 +211,7 @@ std::vector<StepResult> ParameterServerStrategy::train(const Step& step, TrainSt
     for (Batch& share : own.replicas) share.global_examples = own.global_examples;
   }
   shared_.exchange.begin_batch(examples, own.global_examples);
+  for (PushedUpdate* update : updates_) update->begin_step();
   auto results = replicas_.run(step, state, own, Phase::train);
   pace_.end_step();
   say_own_means(state, own.global_examples, examples, results);

@@ -30,8 +30,7 @@ class OwnUpdate final : public detail::OverlappedSum {
 class UpdateOnce final : public detail::OverlappedSum {
  public:
   /// What all replicas' updates share: the first one's parameters of the step under way. Replica 0
-  /// writes it before the meeting, the others read it after; the next step's first meeting, in
-  /// reduce(), comes between that and the next writing.
+  /// writes it before a meeting, the others read it before the next one.
   using Central = const std::vector<NamedTensor>*;
 
   UpdateOnce(detail::ReplicaSum& sum, const Place& place, const BucketOptions& options,
@@ -40,7 +39,6 @@ class UpdateOnce final : public detail::OverlappedSum {
 
   void step(const std::string& name, torch::optim::Optimizer& optimizer,
             const std::vector<NamedTensor>& parameters) override {
-    if (parameters.empty()) return;  // nothing was reduced: the replicas have not met
     if (is_first()) {
       OverlappedSum::step(name, optimizer, parameters);
       *central_ = &parameters;
@@ -50,6 +48,7 @@ class UpdateOnce final : public detail::OverlappedSum {
     if (is_alone()) return;
     meet(text("the update by optimiser \"", name, "\""));
     detail::copy_values(**central_, parameters);
+    meet(text("the update by optimiser \"", name, "\""));
   }
 
  private:
@@ -87,10 +86,34 @@ class OneProcess final : public Strategy {
   }
   [[nodiscard]] std::vector<StepResult> run(const Step& step, TrainState& state,
                                             const DistributedBatch& batch, Phase phase) override {
-    return replicas_.run(step, state, batch, phase);
+    if (variables_ == Variables::own || phase != Phase::train)
+      return replicas_.run(step, state, batch, phase);
+    // Weights that all share are followed once.
+    const auto after_step = std::exchange(state.after_step, nullptr);
+    auto results = replicas_.run(step, state, batch, phase);
+    state.after_step = after_step;
+    follow(state);
+    return results;
   }
 
  private:
+  /// The hooks' after_step on the first replica; the others get the buffers that it changes.
+  static void follow(const TrainState& state) {
+    const std::vector<NamedTensor> buffers = state.replicas.front()->buffers();
+    std::vector<std::uint32_t> versions;
+    for (const auto& [name, buffer] : buffers)
+      versions.push_back(static_cast<std::uint32_t>(buffer._version()));
+    state.after_step(*state.replicas.front());
+    const torch::NoGradGuard no_grad;
+    for (std::size_t i = 0; i < buffers.size(); ++i) {
+      if (static_cast<std::uint32_t>(buffers[i].second._version()) == versions[i]) continue;
+      for (const auto& replica : state.replicas) {
+        at::Tensor own = replica->buffers()[i].second;
+        if (!own.is_same(buffers[i].second)) own.copy_(buffers[i].second);
+      }
+    }
+  }
+
   const Variables variables_;
   detail::LocalReplicas replicas_;
 };

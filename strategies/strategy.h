@@ -78,8 +78,9 @@ class Strategy {
 
   /// Makes this worker's replicas with the hooks, joins the group (at the first call), and copies
   /// the chief's parameters and buffers to all. `seed` seeds LibTorch's generators, with a
-  /// different stream on each replica. Collective: yes.  Blocks: at most start_timeout. Throws:
-  /// ConfigError (models differ between workers: names the first tensor), RendezvousError.
+  /// different stream on each replica. `hooks` outlive the state. Collective: yes.  Blocks: at most
+  /// start_timeout. Throws: ConfigError (models differ between workers: names the first tensor),
+  /// RendezvousError.
   [[nodiscard]] virtual TrainState create_state(const Hooks& hooks, std::uint64_t seed) = 0;
 
   /// Gives every replica its share of each split.

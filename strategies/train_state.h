@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -15,7 +16,7 @@
 
 namespace troupe {
 
-/// Averages of the trainable parameters over the steps; train/learning/averaged_weights.h updates
+/// Averages of the parameters over the steps; train/learning/averaged_weights.h updates
 /// them.
 struct WeightAverages {
   double decay = 0;
@@ -26,6 +27,7 @@ struct WeightAverages {
 
 struct TrainState {
   std::vector<std::unique_ptr<Replica>> replicas;  // of this worker; at least one
+  std::function<void(Replica&)> after_step;        // the hooks'; empty: nothing
   int optimizer_shards = 1;  // optimisers' state in parts, by replica of all workers; 1: whole
   std::int64_t step = 0;     // optimiser updates so far
   DataPosition position;     // the next step to read

@@ -4,6 +4,7 @@
 #include <c10/core/GradMode.h>
 
 #include <cstring>
+#include <unordered_set>
 
 #include "core/check.h"
 #include "core/text.h"
@@ -27,6 +28,15 @@ PlaceOfTensor place_of_tensor(const std::vector<NamedTensor>& tensors) {
     places.emplace(tensors[i].second.unsafeGetTensorImpl(), i);
   }
   return places;
+}
+
+std::vector<NamedTensor> each_once(const std::vector<NamedTensor>& tensors) {
+  std::unordered_set<const c10::TensorImpl*> seen;
+  std::vector<NamedTensor> once;
+  for (const NamedTensor& tensor : tensors) {
+    if (seen.insert(tensor.second.unsafeGetTensorImpl()).second) once.push_back(tensor);
+  }
+  return once;
 }
 
 void copy_values(const std::vector<NamedTensor>& from, const std::vector<NamedTensor>& into) {

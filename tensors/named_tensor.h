@@ -24,6 +24,8 @@ namespace detail {
 /// Places in a list by the tensor itself. A tensor that the list has twice has its first place.
 using PlaceOfTensor = std::unordered_map<const c10::TensorImpl*, std::size_t>;
 [[nodiscard]] PlaceOfTensor place_of_tensor(const std::vector<NamedTensor>& tensors);
+/// The list with each tensor once, where it comes first: a tensor has one name.
+[[nodiscard]] std::vector<NamedTensor> each_once(const std::vector<NamedTensor>& tensors);
 
 /// Writes the values of `from` into the tensors of `into`, which must match in number and shapes;
 /// tensors that share memory are left alone.

@@ -1,5 +1,6 @@
 #include "train/model_summary.h"
 
+#include <torch/nn/module.h>
 #include <torch/optim/optimizer.h>
 #include <torch/types.h>
 
@@ -7,7 +8,6 @@
 #include <cctype>
 #include <map>
 
-#include "core/error.h"
 #include "core/text.h"
 #include "hooks/optimizer_kind.h"
 #include "hooks/replica.h"
@@ -65,12 +65,8 @@ std::string optimizer_lines(Replica& replica) {
   std::string lines;
   for (const std::string& name : replica.optimizer_names()) {
     torch::optim::Optimizer& optimizer = replica.optimizer(name);
-    const OptimizerKind* kind = nullptr;
-    try {
-      kind = &kind_of(optimizer);
-    } catch (const ConfigError&) {  // an own one that nothing has to save
-      continue;
-    }
+    const OptimizerKind* const kind = find_kind(optimizer);
+    if (kind == nullptr) continue;  // an own one that nothing has to save
     for (auto& group : optimizer.param_groups()) {
       OptionText said;
       kind->options(group.options(), said);
@@ -101,7 +97,11 @@ std::vector<ParameterRow> parameter_rows(Replica& replica) {
     if (!is_new) row.tied_to = first->second;
     rows.push_back(std::move(row));
   };
-  for (const NamedTensor& parameter : replica.parameters()) add(parameter, false);
+  // Under all their names, where parameters() has the first.
+  for (const auto& [name, model] : replica.models()) {
+    for (const auto& item : model->named_parameters())
+      add({(name == "model" ? "" : name + ".") + item.key(), item.value()}, false);
+  }
   for (const NamedTensor& buffer : replica.buffers()) add(buffer, true);
   return rows;
 }

@@ -201,6 +201,8 @@ void merge_state(Replica& replica, const ServedParameters& served,
   try {
     const Pieces pieces = read_pieces(served, states);
     for (std::size_t i = 0; i < served.tensors.size(); ++i) {
+      // What no optimiser owns servers hand out once, and a worker may have changed it since.
+      if (served.model.tensors[i].optimizer < 0) continue;
       at::Tensor into = served.tensors[i].second;
       const at::Tensor values = join(served, static_cast<int>(i), pieces,
                                      [&](int shard) { return value_name(served, shard); });

@@ -38,7 +38,8 @@ struct ShardState {
                                                               const ServedParameters& served,
                                                               int servers);
 
-/// Gives the replica what its servers hold; the options of its optimisers stay its own.
+/// Gives the replica what its servers hold of its optimisers' parameters and state; the options of
+/// its optimisers stay its own.
 /// Throws: ConfigError where the states do not fit the replica or each other.
 void merge_state(Replica& replica, const ServedParameters& served,
                  const std::vector<std::vector<std::byte>>& states);

@@ -25,9 +25,8 @@ void BlockSum::refuse_order() const {
 
 bool BlockSum::postpone(const std::string& optimizer, const std::vector<NamedTensor>& parameters) {
   if (is_first_replica_) {
-    const Set* const set = parameters.empty() ? nullptr : &set_of(parameters);
-    updates_.push_back({optimizer, &parameters, set, {}, {}});
-    if (set != nullptr) updates_.back().sums.resize(set->parts.size());
+    updates_.push_back({optimizer, &parameters, set_of(parameters), {}, {}});
+    updates_.back().sums.resize(updates_.back().set->parts.size());
   }
   if (next_ == updates_.size() || updates_[next_].optimizer != optimizer) refuse_order();
   Update& update = updates_[next_++];

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -66,7 +67,7 @@ class BlockSum final : public OverlappedSum {
   struct Update {
     std::string optimizer;
     const std::vector<NamedTensor>* parameters;
-    const Set* set;                  // null: the optimiser owns nothing
+    std::shared_ptr<Set> set;
     std::vector<TreeSum> sums;       // by part of the set
     std::vector<at::Tensor> totals;  // the same, over all replicas
   };

@@ -108,6 +108,7 @@ void FlatGradients::copy(std::size_t parameter) {
   const Traced traced("copy gradient", places_[parameter].nbytes());
   const torch::NoGradGuard no_grad;
   at::Tensor& gradient = parameters_[parameter].second.mutable_grad();
+  if (gradient.is_sparse()) sparse_ = &parameters_[parameter].first;
   if (!copy_into(places_[parameter], gradient, limit_)) suspect_ = true;
   gradient = places_[parameter];
   taken_[parameter] = 1;

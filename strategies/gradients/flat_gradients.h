@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "hooks/parameter_update.h"
@@ -66,6 +67,8 @@ class FlatGradients {
   /// one.
   [[nodiscard]] Outcome give_back(Sums sums);
 
+  /// A parameter whose gradient was sparse, in any pass; null: there was none.
+  [[nodiscard]] const std::string* sparse() const { return sparse_; }
   [[nodiscard]] const at::Tensor& flat() const { return flat_; }
   /// A view of bucket `k`; where there are no owners, the last one with the flags.
   [[nodiscard]] const at::Tensor& bucket(std::size_t k) const { return buckets_[k]; }
@@ -91,7 +94,8 @@ class FlatGradients {
   std::vector<at::Tensor> places_;   // by parameter, of its shape
   std::vector<at::Tensor> buckets_;  // by bucket
   std::vector<char> taken_;          // by parameter
-  bool suspect_ = false;             // a value that was taken is beyond the limit
+  const std::string* sparse_ = nullptr;
+  bool suspect_ = false;  // a value that was taken is beyond the limit
 };
 
 /// Throws: NonFiniteError naming the first parameter whose gradient holds an infinity or a NaN.

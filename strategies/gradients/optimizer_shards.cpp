@@ -18,12 +18,17 @@
 namespace troupe::detail {
 namespace {
 
-std::vector<NamedTensor> parameters_of(torch::optim::Optimizer& optimizer) {
+/// In the order of the groups, which may list a tensor twice.
+std::vector<NamedTensor> listed_by(torch::optim::Optimizer& optimizer) {
   std::vector<NamedTensor> all;
   for (const auto& group : optimizer.param_groups()) {
     for (const at::Tensor& parameter : group.params()) all.emplace_back("", parameter);
   }
   return all;
+}
+
+std::vector<NamedTensor> parameters_of(torch::optim::Optimizer& optimizer) {
+  return each_once(listed_by(optimizer));
 }
 
 /// What part of the parameters' bytes the fullest replica has, in percent.
@@ -38,9 +43,8 @@ double fullest_part(const std::vector<NamedTensor>& parameters, int shards) {
   return 100 * *std::max_element(loads.begin(), loads.end()) / std::max(all, 1.0);
 }
 
-void check_kind(torch::optim::Optimizer& optimizer, const std::string& name) try {
-  (void)kind_of(optimizer);
-} catch (const ConfigError&) {
+void check_kind(torch::optim::Optimizer& optimizer, const std::string& name) {
+  if (find_kind(optimizer) != nullptr) return;
   throw ConfigError(
       text("--shard-optimizer is given, but optimiser \"", name, "\" is a ",
            c10::demangle(typeid(optimizer).name()),
@@ -70,14 +74,17 @@ std::vector<int> owners_of(const std::vector<NamedTensor>& parameters, int shard
 
 nlohmann::json description_of_shard(nlohmann::json description, torch::optim::Optimizer& optimizer,
                                     int shard, int shards) {
-  const std::vector<int> owners = owners_of(parameters_of(optimizer), shards);
+  const std::vector<NamedTensor> listed = listed_by(optimizer);
+  const std::vector<NamedTensor> parameters = each_once(listed);
+  const PlaceOfTensor places = place_of_tensor(parameters);
+  const std::vector<int> owners = owners_of(parameters, shards);
   nlohmann::json& counters = description.at("counters");
   std::size_t i = 0;
   for (const auto& group : description.at("groups")) {
     for (const auto& name : group.at("parameters")) {
-      // Another number of parameters is refused where the optimiser is restored.
-      if (i < owners.size() && owners[i] != shard) counters.erase(name.get<std::string>());
-      ++i;
+      if (i == listed.size()) break;  // another number is refused where the optimiser is restored
+      const std::size_t place = places.at(listed[i++].second.unsafeGetTensorImpl());
+      if (owners[place] != shard) counters.erase(name.get<std::string>());
     }
   }
   return description;

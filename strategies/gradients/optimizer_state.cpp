@@ -174,6 +174,7 @@ json describe_optimizer(Optimizer& optimizer, const std::vector<NamedTensor>& pa
       const auto state = optimizer.state().find(detail::state_key(tensor));
       if (state == optimizer.state().end()) continue;
       const std::string& name = names.of(tensor);
+      if (counters.contains(name)) continue;  // listed twice
       FieldWriter fields(counters[name] = json::object(), &tensors, name + "/");
       kind.state(*state->second, fields);
     }

@@ -13,20 +13,31 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "hooks/optimizer_kind.h"
 #include "strategies/gradients/optimizer_shards.h"
 #include "strategies/gradients/optimizer_step.h"
 
 namespace troupe::detail {
 namespace {
 
-void check_dtypes(const std::vector<NamedTensor>& parameters) {
-  for (const auto& [name, parameter] : parameters) {
-    const auto dtype = parameter.scalar_type();
-    if (dtype == torch::kFloat32 || dtype == torch::kFloat64) continue;
-    throw ConfigError(text("parameter \"", name, "\" is ", dtype,
-                           "; gradients are summed over replicas in float32 and float64."),
-                      "keep the parameters in float32.");
-  }
+void check_dtype(const std::string& name, at::ScalarType dtype) {
+  if (dtype == torch::kFloat32 || dtype == torch::kFloat64) return;
+  throw ConfigError(text("parameter \"", name, "\" is ", dtype,
+                         "; gradients are summed over replicas in float32 and float64."),
+                    "keep the parameters in float32, or freeze this one.");
+}
+
+/// All gradients are there in an optimiser's first step, and the same ones on every replica.
+void check_has_gradient(const std::string& optimizer, const std::vector<NamedTensor>& parameters) {
+  const bool has_any = std::any_of(parameters.begin(), parameters.end(), [](const auto& parameter) {
+    return parameter.second.grad().defined();
+  });
+  if (has_any) return;
+  throw ConfigError(
+      text("the first update of optimizer \"", optimizer, "\" found no gradient for any of its ",
+           parameters.size(), " parameters, from \"", parameters.front().first, "\" on."),
+      "give apply_gradients a loss that was computed from these parameters, without detach() or "
+      "item() on the way; if all are frozen, apply the optimiser when some no longer are.");
 }
 
 /// Two optimisers may begin with the same parameter, and be of the same size.
@@ -42,26 +53,42 @@ Summand summand_of(const std::vector<NamedTensor>& parameters, std::int64_t size
 
 }  // namespace
 
-OverlappedSum::Set& OverlappedSum::set_of(const std::vector<NamedTensor>& parameters) {
+std::shared_ptr<OverlappedSum::Set> OverlappedSum::set_of(
+    const std::vector<NamedTensor>& parameters) {
   std::vector<const void*> key;
+  std::vector<char> trains;
   key.reserve(parameters.size());
-  for (const auto& [name, parameter] : parameters) key.push_back(parameter.unsafeGetTensorImpl());
-  const auto found = sets_.find(key);
-  if (found != sets_.end()) return found->second;
-  check_dtypes(parameters);
+  trains.reserve(parameters.size());
+  for (const auto& [name, parameter] : parameters) {
+    key.push_back(parameter.unsafeGetTensorImpl());
+    trains.push_back(parameter.requires_grad() ? 1 : 0);
+  }
+  std::shared_ptr<Set>& set = sets_[key];
+  if (!set || set->trains != trains) {
+    set = std::make_shared<Set>(make_set(parameters, std::move(trains)));
+  }
+  return set;
+}
+
+OverlappedSum::Set OverlappedSum::make_set(const std::vector<NamedTensor>& parameters,
+                                           std::vector<char> trains) {
   const std::vector<int> all_owners = owners_of(parameters, place_.shards);
   Set set;
+  set.trains = std::move(trains);
   for (const auto dtype : {torch::kFloat32, torch::kFloat64}) {
     std::vector<NamedTensor> alike;
     std::vector<int> owners;
     for (std::size_t i = 0; i < parameters.size(); ++i) {
-      if (parameters[i].second.scalar_type() != dtype) continue;
+      const auto& [name, parameter] = parameters[i];
+      if (set.trains[i] == 0) continue;
+      check_dtype(name, parameter.scalar_type());
+      if (parameter.scalar_type() != dtype) continue;
       alike.push_back(parameters[i]);
       owners.push_back(all_owners[i]);
     }
     if (!alike.empty()) set.parts.push_back(make_part(std::move(alike), std::move(owners)));
   }
-  return sets_[key] = std::move(set);
+  return set;
 }
 
 OverlappedSum::Part OverlappedSum::make_part(std::vector<NamedTensor> parameters,
@@ -86,7 +113,6 @@ void OverlappedSum::watch(Part& part) {
   const std::vector<NamedTensor>& parameters = part.gradients->parameters();
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const at::Tensor& parameter = parameters[i].second;
-    if (!parameter.requires_grad()) continue;
     const auto node = torch::autograd::impl::grad_accumulator(parameter);
     // Newer LibTorch counts its nodes by an intrusive_ptr.
     part.nodes.push_back(std::make_shared<std::decay_t<decltype(node)>>(node));
@@ -101,31 +127,31 @@ void OverlappedSum::watch(Part& part) {
 }
 
 /// What a pass that has failed left behind ends here.
-void OverlappedSum::start(const Set& set, Way way) {
+void OverlappedSum::start(std::shared_ptr<const Set> set, Way way) {
   if (pass_.way == Way::buckets) thread_.cancel();
   phase_ = Phase::idle;
   if (pass_.set != nullptr) {
     for (const Part& part : pass_.set->parts) part.gradients->start();
   }
   pass_ = {};
-  pass_.set = &set;
+  pass_.set = std::move(set);
   pass_.way = way;
-  const bool divided = std::all_of(set.parts.begin(), set.parts.end(),
+  const std::vector<Part>& parts = pass_.set->parts;
+  const bool divided = std::all_of(parts.begin(), parts.end(),
                                    [](const Part& part) { return part.gradients->is_divided(); });
-  if (divided && !set.wants_all) pass_.sums = FlatGradients::Sums::own;
+  if (divided && !pass_.set->wants_all) pass_.sums = FlatGradients::Sums::own;
 }
 
 void OverlappedSum::begin_backward(const std::vector<NamedTensor>& parameters,
                                    const Backward& backward) {
-  if (parameters.empty()) return;
-  const Set& set = set_of(parameters);
-  const bool in_buckets = set.way == Way::buckets && !backward.sums_layers;
+  const std::shared_ptr<const Set> set = set_of(parameters);
+  const bool in_buckets = set->way == Way::buckets && !backward.sums_layers;
   start(set, in_buckets ? Way::buckets : Way::whole);
   // A pass that may leave nothing must not give anything to the others.
   if (!backward.counts) return;
   phase_ = Phase::filling;
   if (!in_buckets) return;
-  const Part& part = set.parts.front();
+  const Part& part = set->parts.front();
   for (const auto& bucket : part.gradients->plan().buckets) {
     pass_.missing.push_back(bucket.parameters);
   }
@@ -152,11 +178,11 @@ void OverlappedSum::arrived(FlatGradients& gradients, std::size_t parameter) {
 }
 
 void OverlappedSum::reduce(const std::vector<NamedTensor>& parameters) {
-  if (parameters.empty()) return;
-  Set& set = set_of(parameters);
-  if (pass_.set != &set) start(set, Way::whole);
+  const std::shared_ptr<Set> known = set_of(parameters);
+  Set& set = *known;
+  if (pass_.set != known) start(known, Way::whole);
   bool finite = true;
-  set.wants_all = false;
+  set.wants_all = set.parts.empty();
   for (const Part& part : set.parts) {
     part.gradients->fill(keeps_gradients_);
     if (pass_.way == Way::buckets) {
@@ -250,6 +276,12 @@ void OverlappedSum::decide(Set& set) {
 
 void OverlappedSum::step(const std::string& name, torch::optim::Optimizer& optimizer,
                          const std::vector<NamedTensor>& parameters) {
+  if (stepped_.insert(name).second) check_has_gradient(name, parameters);
+  for (const Part& part : set_of(parameters)->parts) {
+    if (const std::string* const sparse = part.gradients->sparse()) {
+      check_takes_sparse(optimizer, name, *sparse);
+    }
+  }
   const auto take = [&] {
     if (options_.fused_step) {
       step_by_blocks(optimizer);
@@ -257,7 +289,7 @@ void OverlappedSum::step(const std::string& name, torch::optim::Optimizer& optim
       optimizer.step();
     }
   };
-  if (place_.shards == 1 || parameters.empty()) return take();
+  if (place_.shards == 1) return take();
   const ShardedStep::Shard shard{place_.replica, place_.first + place_.replica, place_.shards};
   sharded_.step(name, parameters, shard, take);
 }
@@ -275,6 +307,7 @@ void OverlappedSum::forget() {
   phase_ = Phase::idle;
   pass_ = {};
   sets_.clear();
+  stepped_.clear();
   sharded_.forget();
 }
 

@@ -9,6 +9,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,7 @@ class OverlappedSum : public ParameterUpdate {
   void keep_gradients(bool keep) override { keeps_gradients_ = keep; }
 
   /// As BucketOptions::fused_step says; with Place::shards as ShardedStep does.
+  /// Throws: also ConfigError if it is the optimiser's first step and no replica gave a gradient.
   void step(const std::string& name, torch::optim::Optimizer& optimizer,
             const std::vector<NamedTensor>& parameters) override;
 
@@ -77,6 +79,7 @@ class OverlappedSum : public ParameterUpdate {
   };
   /// Gradients of one optimiser. The first sum, in one go, shows how the later ones are made.
   struct Set {
+    std::vector<char> trains;  // by parameter of the optimiser; frozen ones are in no part
     std::vector<Part> parts;
     Way way = Way::undecided;
     /// Of the next pass. The first is looked at by whoever wants to see what backward made.
@@ -87,7 +90,8 @@ class OverlappedSum : public ParameterUpdate {
   void meet(const std::string& where) { sum_.threads().meet(place_.replica, where); }
   [[nodiscard]] bool is_alone() const { return sum_.threads().size() == 1; }
   [[nodiscard]] bool is_first() const { return place_.replica == 0; }
-  [[nodiscard]] Set& set_of(const std::vector<NamedTensor>& parameters);
+  /// Made anew where others of the parameters are frozen than when it was made.
+  [[nodiscard]] std::shared_ptr<Set> set_of(const std::vector<NamedTensor>& parameters);
   /// Sums a part over all replicas. Blocks and throws as reduce().
   void add_up(const Part& part) {
     sum_.add_up(place_.replica, part.gradients->flat(), part.summand);
@@ -102,7 +106,7 @@ class OverlappedSum : public ParameterUpdate {
   };
   /// From begin_backward() to the end of reduce().
   struct Pass {
-    const Set* set = nullptr;
+    std::shared_ptr<const Set> set;
     Way way = Way::whole;
     FlatGradients::Sums sums = FlatGradients::Sums::all;
     std::vector<std::size_t> missing;  // parameters without a gradient yet, by bucket
@@ -111,9 +115,10 @@ class OverlappedSum : public ParameterUpdate {
     std::string in_pieces;             // a parameter whose gradient was added to; "": none
   };
 
+  [[nodiscard]] Set make_set(const std::vector<NamedTensor>& parameters, std::vector<char> trains);
   [[nodiscard]] Part make_part(std::vector<NamedTensor> parameters, std::vector<int> owners);
   void watch(Part& part);
-  void start(const Set& set, Way way);
+  void start(std::shared_ptr<const Set> set, Way way);
   void arrived(FlatGradients& gradients, std::size_t parameter);
   void sum_whole(const Part& part);
   void sum_bucket(const Part& part, std::size_t k);
@@ -125,7 +130,8 @@ class OverlappedSum : public ParameterUpdate {
   Place place_;
   const BucketOptions options_;
   // By all their parameters: two optimisers' gradients never share memory.
-  std::map<std::vector<const void*>, Set> sets_;
+  std::map<std::vector<const void*>, std::shared_ptr<Set>> sets_;
+  std::set<std::string> stepped_;  // optimisers
   ShardedStep sharded_;
   Phase phase_ = Phase::idle;
   Pass pass_;

@@ -132,7 +132,7 @@ StepResult run_on_replica(const Step& step, Replica& replica, const Batch& batch
       add(total, result);
     }
   }
-  driver.end_step();
+  driver.end_step(on_device);
   driver.divide(total);
   return total;
 }
@@ -283,6 +283,10 @@ void LocalReplicas::move_to(const StrategyOptions& options) {
 TrainState LocalReplicas::make(const Hooks& hooks, std::uint64_t seed) {
   TrainState state;
   state.optimizer_shards = shards_;
+  state.after_step = [&hooks](Replica& replica) {
+    const torch::NoGradGuard no_grad;
+    hooks.after_step(replica);
+  };
   for (int i = 0; i < size(); ++i) {
     const auto own = static_cast<std::size_t>(i);
     updates_[own]->forget();
@@ -327,6 +331,7 @@ std::vector<StepResult> LocalReplicas::run(const Step& step, TrainState& state,
     const auto own = static_cast<std::size_t>(replica);
     results[own] = run_on_replica(step, *state.replicas[own], batch.replicas[own], phase,
                                   state.step, batch.epoch);
+    if (phase == Phase::train && state.after_step) state.after_step(*state.replicas[own]);
   });
   return results;
 }

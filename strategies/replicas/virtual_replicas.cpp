@@ -128,6 +128,7 @@ VirtualReplicas::VirtualReplicas(const Hosting& hosting, std::vector<c10::Device
 
 void VirtualReplicas::begin(const TrainState& state, std::uint64_t seed) {
   seed_ = seed;
+  for (const auto& replica : state.replicas) ReplicaDriver(*replica).expect_repeats();
   const auto on_cpu = std::count_if(devices_.begin(), devices_.end(),
                                     [](const c10::Device& device) { return device.is_cpu(); });
   const std::string layer = random_layer(*state.replicas.front());
@@ -391,6 +392,7 @@ void VirtualReplicas::apply(const TrainState& state, const Total& total) {
   run_on_devices([&](int device) {
     const auto own = static_cast<std::size_t>(device);
     updates_[own]->take_steps(*state.replicas[own], total.factor);
+    if (state.after_step) state.after_step(*state.replicas[own]);
   });
 }
 

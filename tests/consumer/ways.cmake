@@ -30,6 +30,10 @@ file(STRINGS "${BUILD}/troupe.pc" cflags REGEX "^Cflags:")
 string(REGEX MATCH "-std=c\\+\\+([0-9]+)" found "${cflags}")
 set(least ${CMAKE_MATCH_1})
 
+execute_process(COMMAND c++ -dM -E -x c++ /dev/null OUTPUT_VARIABLE macros)
+string(REGEX MATCH "__cplusplus 20([0-9][0-9])" found "${macros}")
+set(default_level ${CMAKE_MATCH_1})
+
 # check(<folder>): the program was linked with what LibTorch has, and trains.
 function(check folder)
   run("${folder}" ldd ./program)
@@ -71,8 +75,8 @@ target_link_libraries(program PRIVATE troupe::troupe)
     set(level ${standard})
   endif()
   string(REPLACE "23" "(23|2b)" spelling "${level}")
-  # g++'s default, 17, is not written.
-  if(NOT commands MATCHES "-std=gnu\\+\\+${spelling} " AND NOT (level EQUAL 17 AND NOT commands MATCHES "-std="))
+  # The compiler's default is not written.
+  if(NOT commands MATCHES "-std=gnu\\+\\+${spelling} " AND NOT (level EQUAL default_level AND NOT commands MATCHES "-std="))
     message(FATAL_ERROR "${name}: C++${level} was expected in:\n${commands}")
   endif()
   if(COMPILE)

@@ -61,6 +61,7 @@ class Process {
     if (pid_ < 0) throw std::runtime_error("fork failed");
     if (pid_ == 0) {  // only async-signal-safe calls until exec
       setpgid(0, 0);
+      ::signal(SIGHUP, SIG_DFL);  // where the tests run under nohup
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (getppid() != test) _exit(127);
       const int null = open("/dev/null", O_RDONLY);  // NOLINT

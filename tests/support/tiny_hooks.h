@@ -12,6 +12,11 @@
 
 namespace troupe::testing {
 
+/// An optimiser of a kind that nobody has registered.
+struct Unknown final : torch::optim::SGD {
+  using torch::optim::SGD::SGD;
+};
+
 class TinyHooks : public Hooks {
  public:
   explicit TinyHooks(std::int64_t examples = 10) : examples_(examples) {}

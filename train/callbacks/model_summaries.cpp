@@ -10,7 +10,7 @@
 
 #include "core/error.h"
 #include "hooks/gradient_norm.h"
-#include "hooks/replica.h"
+#include "hooks/replica_driver.h"
 
 namespace troupe {
 namespace {
@@ -32,7 +32,7 @@ std::optional<double> learning_rate_of(Replica& replica) {
 /// other replicas have some of its gradients.
 std::optional<double> gradient_norm_of(Replica& replica, const std::string& optimizer) {
   if (const auto clipped = replica.gradient_norm(optimizer)) return clipped;
-  if (!replica.has_all_gradients(optimizer)) return std::nullopt;
+  if (!detail::ReplicaDriver(replica).has_all_gradients(optimizer)) return std::nullopt;
   std::vector<NamedTensor> parameters;
   bool any = false;
   for (auto& group : replica.optimizer(optimizer).param_groups()) {
@@ -79,7 +79,7 @@ void ModelSummaries::prepare(RunControl& run) const {
   for (const std::int64_t step : {seen_step_ + 1, seen_step_ + 2}) {
     keep = keep || is_due(intervals_.scalars, step) || is_due(intervals_.histograms, step);
   }
-  run.replica().keep_gradients(keep);
+  detail::ReplicaDriver(run.replica()).keep_gradients(keep);
 }
 
 void ModelSummaries::after_image(const LoggedImage& image) {

@@ -262,6 +262,8 @@ RunSnapshot capture(Strategy& strategy, const TrainState& state, const DataIdent
   snapshot.facts = facts_of(strategy, state, data);
   Optimizers optimizers = gather_optimizers(strategy, state);
   snapshot.facts["optimizers"] = std::move(optimizers.descriptions);
+  const Freezing frozen = ReplicaDriver(replica).freezing();
+  snapshot.facts["frozen"] = {{"parameters", frozen.parameters}, {"modules", frozen.modules}};
   const bool is_common = strategy.virtual_replicas() > 0;
   std::vector<std::vector<NamedTensor>> workers;
   if (!is_common) workers = gather_own(strategy, state);

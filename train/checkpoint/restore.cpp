@@ -150,10 +150,22 @@ void keep_base_rates(const Strategy& strategy, const TrainState& state, json& fa
   });
 }
 
-/// Parameters and buffers of all, and optimisers.
-void restore_replicas(const TrainState& state, const ChiefsSnapshot& chiefs) {
+/// Parameters and buffers of all, and which of them are frozen.
+void restore_replicas(const Strategy& strategy, const TrainState& state,
+                      const ChiefsSnapshot& chiefs) {
   const auto model = chiefs.file(kModelFile);
   for (const auto& replica : state.replicas) copy_model(*replica, model);
+  const auto saved = chiefs.facts.find("frozen");
+  if (saved == chiefs.facts.end()) return;  // of a version that froze nothing
+  const Freezing frozen{saved->at("parameters").get<std::vector<std::string>>(),
+                        saved->at("modules").get<std::vector<std::string>>()};
+  const Freezing wanted = ReplicaDriver(*state.replicas.front()).freezing();
+  if (strategy.is_chief() && !(frozen == wanted)) {
+    log_info("as the checkpoint has it, ", frozen.parameters.size(), " parameters are frozen and ",
+             frozen.modules.size(), " modules are in evaluation mode; create_model made ",
+             wanted.parameters.size(), " and ", wanted.modules.size(), " so");
+  }
+  for (const auto& replica : state.replicas) ReplicaDriver(*replica).freeze(frozen);
 }
 
 /// Of optimisers whose state is divided each replica takes its part.
@@ -341,7 +353,7 @@ void restore_averages(const Strategy& strategy, TrainState& state, const ChiefsS
   WeightAverages& averages = *state.averages;
   if (tensors.size() != averages.values.size()) {
     throw CheckpointError(text("the checkpoint has averages of ", tensors.size(),
-                               " parameters, and the model trains ", averages.values.size(), "."),
+                               " parameters, and the model has ", averages.values.size(), "."),
                           "resume with the hooks that made it, or start in another --model-dir.");
   }
   copy_weights(averages.values, tensors);
@@ -360,7 +372,7 @@ void restore_from(Strategy& strategy, TrainState& state, const DataIdentity& dat
     check_virtual_replicas(strategy, chiefs.facts);
     if (strategy.is_chief()) warn_of_other_arithmetic(chiefs.facts.at("arithmetic"));
     keep_base_rates(strategy, state, chiefs.facts);
-    restore_replicas(state, chiefs);
+    restore_replicas(strategy, state, chiefs);
     restore_optimizers(strategy, state, chiefs);
     restore_numbers(state, chiefs.facts);
     restore_workers(strategy, state, chiefs, snapshot, data.seed);

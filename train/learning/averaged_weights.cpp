@@ -31,7 +31,8 @@ std::vector<at::Tensor> averaged_parameters(const WeightAverages& averages,
 WeightAverages fresh_averages(const Replica& replica) {
   WeightAverages averages;
   for (const auto& [name, parameter] : replica.parameters()) {
-    if (!parameter.requires_grad() || !parameter.is_floating_point()) continue;
+    const auto type = parameter.scalar_type();
+    if (type != torch::kFloat32 && type != torch::kFloat64) continue;
     averages.values.emplace_back(name, parameter.detach().clone());
     averages.weights.push_back(parameter);
   }
@@ -64,7 +65,8 @@ void update_averages(TrainState& state) {
   WeightAverages& averages = *state.averages;
   const double decay = averaging_decay(averages.decay, averages.updates);
   for (std::size_t i = 0; i < averages.values.size(); ++i) {
-    averages.values[i].second.mul_(decay).add_(averages.weights[i], 1 - decay);
+    // The average of what does not change is that, to the bit; a sum of products would not be.
+    averages.values[i].second.lerp_(averages.weights[i], 1 - decay);
   }
   ++averages.updates;
 }

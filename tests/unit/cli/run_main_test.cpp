@@ -1,5 +1,6 @@
 #include "cli/run_main.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -25,6 +26,8 @@ struct Ended {
   int code = -1;
   std::string standard_error;
 };
+
+void own_handler(int /*number*/) {}
 
 /// Runs `body` in run_main with stderr going to a file.
 Ended run(const std::function<int()>& body) {
@@ -63,6 +66,19 @@ TEST_SUITE("cli") {
     CHECK(ended.code == 1);
     CHECK(ended.standard_error == "troupe: error[failed]: the loop was left.\n");
     CHECK(run([] { return 0; }).code == 0);
+  }
+
+  TEST_CASE(
+      "run_main: a library's handler of a stop signal is taken out, the program's own stays") {
+    const auto before = std::signal(SIGHUP, SIG_DFL);
+    // A function of a library, as its constructor would install one.
+    const auto of_library = reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "abort"));
+    REQUIRE((of_library != nullptr));
+    std::signal(SIGHUP, of_library);
+    CHECK(troupe::run_main([] {}) == 0);
+    CHECK((std::signal(SIGHUP, own_handler) == SIG_DFL));
+    CHECK(troupe::run_main([] {}) == 0);
+    CHECK((std::signal(SIGHUP, before) == own_handler));
   }
 
   TEST_CASE("run_main: the body's code, or 0 from one that returns nothing") {

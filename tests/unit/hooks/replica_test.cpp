@@ -133,8 +133,10 @@ TEST_SUITE("hooks") {
     CHECK_THROWS_WITH_AS(replica.apply_gradients(torch::tensor(1.0), "a"),
                          doctest::Contains("validation step"), troupe::ConfigError);
     ReplicaDriver(replica).begin_step({troupe::Phase::train, 1, 1});
-    CHECK_THROWS_WITH_AS(replica.apply_gradients(torch::tensor(1.0), "a"),
-                         doctest::Contains("depends on no parameter"), troupe::ConfigError);
+    CHECK_THROWS_WITH_AS(replica.apply_gradients(torch::ones({2}), "a"),
+                         doctest::Contains("of shape [2]"), troupe::ConfigError);
+    CHECK_THROWS_WITH_AS(replica.apply_gradients(at::Tensor(), "a"), doctest::Contains("undefined"),
+                         troupe::ConfigError);
     CHECK_THROWS_AS(troupe::Replica(troupe::Trainable(), {}, {}, {}, reduction),
                     troupe::ConfigError);
     torch::nn::Linear known(1, 1);

@@ -281,9 +281,9 @@ TEST_SUITE("strategies") {
   }
 
   TEST_CASE("tensor store: what servers cannot do is refused by name") {
-    const auto replica = make(ServerHooks("lbfgs"));
+    const auto replica = make(ServerHooks("unknown"));
     CHECK_THROWS_WITH_AS((void)inner::serve(*replica, {}, 1),
-                         doctest::Contains("LBFGS, and no such kind is registered"),
+                         doctest::Contains("Unknown, and no such kind is registered"),
                          troupe::ConfigError);
   }
 }

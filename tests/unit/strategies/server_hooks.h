@@ -76,7 +76,7 @@ class ServerHooks final : public TinyHooks {
       return {net, std::make_shared<o::Adagrad>(
                        all, o::AdagradOptions(0.05).initial_accumulator_value(0.1).lr_decay(0.1))};
     }
-    if (kind_ == "lbfgs") return {net, std::make_shared<o::LBFGS>(all, o::LBFGSOptions(0.1))};
+    if (kind_ == "unknown") return {net, std::make_shared<Unknown>(all, o::SGDOptions(0.1))};
     if (kind_ == "groups") {
       std::vector<o::OptimizerParamGroup> groups;
       groups.emplace_back(in, std::make_unique<o::SGDOptions>(o::SGDOptions(0.03).momentum(0.9)));

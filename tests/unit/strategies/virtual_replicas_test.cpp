@@ -62,12 +62,10 @@ class NormHooks : public TinyHooks {
                            side->parameters(), torch::optim::SGDOptions(0.01).momentum(0.9)));
   }
   [[nodiscard]] StepResult train_step(Replica& replica, const Batch& batch) const override {
-    for (int i = 0; i < 2; ++i) {
-      const auto y = replica.model<torch::nn::LinearImpl>("side").forward(batch.fields[0]);
-      replica.apply_gradients(replica.global_mean(replica.loss("squared_error")(
-                                  y, batch.fields[1] * (i + side_factor()))),
-                              "side");
-    }
+    const auto y = replica.model<torch::nn::LinearImpl>("side").forward(batch.fields[0]);
+    replica.apply_gradients(
+        replica.global_mean(replica.loss("squared_error")(y, batch.fields[1] * side_factor())),
+        "side");
     StepResult result = validation_step(replica, batch);
     replica.apply_gradients(result.losses.front().second);
     return result;

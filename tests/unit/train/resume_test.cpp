@@ -132,7 +132,7 @@ TEST_SUITE("train") {
     options.resume = troupe::Resume::must;
     CHECK_THROWS_WITH_AS((void)train(TinyHooks(10), options), doctest::Contains("--resume must"),
                          troupe::ConfigError);
-    CHECK_THROWS_WITH_AS((void)train(StatefulHooks("LBFGS"), options_in(empty.path(), 6)),
+    CHECK_THROWS_WITH_AS((void)train(StatefulHooks("Unknown"), options_in(empty.path(), 6)),
                          doctest::Contains("use SGD, Adam"), troupe::ConfigError);
   }
 

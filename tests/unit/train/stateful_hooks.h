@@ -37,7 +37,7 @@ class StatefulHooks final : public TinyHooks {
       made = std::make_shared<o::RMSprop>(p, o::RMSpropOptions(0.02).momentum(0.5).centered(true));
     }
     if (optimizer_ == "Adagrad") made = std::make_shared<o::Adagrad>(p, o::AdagradOptions(0.02));
-    if (optimizer_ == "LBFGS") made = std::make_shared<o::LBFGS>(p, o::LBFGSOptions(0.02));
+    if (optimizer_ == "Unknown") made = std::make_shared<Unknown>(p, o::SGDOptions(0.02));
     return {net, made};
   }
   [[nodiscard]] StepResult train_step(Replica& replica, const Batch& batch) const override {

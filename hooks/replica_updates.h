@@ -1,0 +1,109 @@
+// ReplicaUpdates: the updates that train_step asks for, from losses or gradients to steps of
+// optimisers: in parts, several at once, and what each optimiser has left.
+// Thread rule: the replica's.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "hooks/parameter_update.h"
+#include "hooks/phase.h"
+#include "tensors/named_tensor.h"
+
+namespace troupe::detail {
+
+class StepChecks;
+class StepWeights;
+
+class ReplicaUpdates {
+ public:
+  /// Every optimiser's parameters, by its name: fixed when the replica is made.
+  using Owned = std::vector<std::pair<std::string, std::vector<NamedTensor>>>;
+  using FindOptimizer = std::function<torch::optim::Optimizer&(const std::string&)>;
+  /// One backward pass and the optimisers that it is for; `gradients` not empty: instead of it.
+  struct Pass {
+    at::Tensor loss;
+    std::vector<std::string> optimizers;
+    std::vector<at::Tensor> gradients;
+  };
+
+  /// `update` outlives this object. `clip_norm` 0: no clipping.
+  ReplicaUpdates(Owned owned, FindOptimizer find, ParameterUpdate& update, c10::Device device,
+                 double clip_norm)
+      : owned_(std::move(owned)),
+        find_(std::move(find)),
+        update_(update),
+        device_(device),
+        clip_norm_(clip_norm) {}
+  /// Before anything else; both outlive this object.
+  void use(StepChecks& checks, StepWeights& weights) {
+    checks_ = &checks;
+    weights_ = &weights;
+  }
+
+  [[nodiscard]] const Owned& owned() const { return owned_; }
+  /// Throws: ConfigError if there is no such optimiser.
+  [[nodiscard]] const std::vector<NamedTensor>& owned_by(const std::string& optimizer) const;
+
+  /// Before each part of a step.
+  void begin(const StepContext& context);
+  /// As Replica::apply_gradients: all gradients are made before the first step, which changes
+  /// weights that other passes need.
+  void make(const std::vector<Pass>& passes);
+  /// Before the sum number n of the step's layers. Returns n, from 1.
+  std::int64_t count_layer_sum() { return ++layer_sums_; }
+  /// When the last part's train_step has returned: takes the steps of its updates.
+  void end();
+  /// What follows the sum of gradients: multiplies them by `factor`, clips them, and takes the
+  /// optimiser's step.
+  void finish(const std::string& optimizer, double factor);
+
+  /// How often each optimiser was asked for in this part, and in the first one.
+  [[nodiscard]] const std::map<std::string, int>& calls() const { return calls_; }
+  [[nodiscard]] const std::map<std::string, int>& first_calls() const { return first_calls_; }
+  /// As Replica::gradient_norm and ReplicaDriver::has_all_gradients.
+  [[nodiscard]] std::optional<double> norm_of(const std::string& optimizer) const;
+  [[nodiscard]] bool has_all_gradients(const std::string& optimizer) const;
+
+ private:
+  // An optimiser, and how many times train_step has asked for it before.
+  using Key = std::pair<std::string, int>;
+  struct Update {
+    Key key;
+    const std::vector<NamedTensor>* parameters;
+    std::vector<at::Tensor> gradients;  // while others are made
+  };
+
+  void check(const Pass& pass) const;
+  /// The gradients of the earlier parts are put where backward adds to them.
+  [[nodiscard]] std::vector<Update> begin_pass(const Pass& pass, bool overlaps);
+  void run(const Pass& pass, const std::vector<Update>& updates, bool keeps_graph) const;
+  /// With the gradients of all parts.
+  void sum(const Update& update);
+
+  const Owned owned_;
+  const FindOptimizer find_;
+  ParameterUpdate& update_;
+  const c10::Device device_;
+  const double clip_norm_;
+  StepChecks* checks_ = nullptr;
+  StepWeights* weights_ = nullptr;
+  StepContext context_;
+  std::map<std::string, int> calls_;
+  std::map<std::string, int> first_calls_;
+  std::map<Key, std::vector<at::Tensor>> accumulated_;      // gradients of the earlier parts
+  std::vector<std::pair<std::string, double>> unfinished_;  // updates of a step in parts, by factor
+  std::map<std::string, double> norms_;                     // by optimiser, if it clips
+  std::map<std::string, bool> partial_;                     // by optimiser: !has_all_gradients()
+  std::int64_t layer_sums_ = 0;                             // in this part
+};
+
+}  // namespace troupe::detail

@@ -1,0 +1,198 @@
+#include "tests/programs/columns.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "core/text.h"
+#include "strategies/replicas/local_replicas.h"
+#include "tests/support/temp_dir.h"
+#include "tests/unit/strategies/server_runs.h"
+
+namespace troupe::programs {
+namespace {
+
+using namespace troupe::testing;  // NOLINT: this file's subject
+
+constexpr double kTolerance = 1e-9;
+
+TrainOptions train_options(Column column, std::int64_t steps) {
+  TrainOptions options;
+  options.batch_size = kBatch;
+  options.epochs = (steps + kStepsOfEpoch - 1) / kStepsOfEpoch;
+  options.max_steps = steps;
+  options.log_every = 1;
+  options.progress = false;
+  if (column == Column::averages) options.ema_decay = 0.9;
+  return options;
+}
+
+/// Trains, and keeps what rank 0 sees.
+void train_rank(Strategy& strategy, const Hooks& hooks, const TrainOptions& options,
+                Result& result) {
+  std::vector<double> losses;
+  auto state = strategy.create_state(hooks, 1);
+  const auto data =
+      strategy.distribute(hooks.create_datasets(), {options.batch_size, options.seed});
+  Actions actions;
+  actions.push_back(std::make_unique<Losses>(losses));
+  (void)train(strategy, hooks, state, data, options, {std::move(actions), {}});
+  if (state.averages) state.averages.reset();  // the column is about what training does beside them
+  const std::optional<Report> report = test(strategy, hooks, state, data);
+  if (strategy.rank() == 0) {
+    result.losses.insert(result.losses.end(), losses.begin(), losses.end());
+    if (report) result.metric = report->metrics.front().value;
+    result.tensors.clear();
+    for (const auto& [name, tensor] : troupe::detail::state_of(*state.replicas.front()))
+      result.tensors.emplace_back(name, tensor.detach().clone());
+  }
+  strategy.close();
+}
+
+void train_group(const StrategyOptions& common, int workers, const Hooks& hooks,
+                 const TrainOptions& options, Result& result) {
+  const auto port = free_port();
+  const RankErrors errors = try_ranks(workers, [&](int rank) {
+    StrategyOptions own = options_of(rank, workers, port);
+    own.replicas = common.replicas;
+    own.step = common.step;
+    own.virtual_replicas = common.virtual_replicas;
+    own.shard_optimizer = common.shard_optimizer;
+    own.communication = common.communication;
+    own.threads = 1;
+    const auto strategy = make_multi_worker(own);
+    train_rank(*strategy, hooks, options, result);
+  });
+  std::string all;
+  for (const auto& error : errors)
+    all += all.empty() ? message_of(error) : "\n" + message_of(error);
+  if (all.find_first_not_of('\n') != std::string::npos) throw std::runtime_error(all);
+}
+
+void train_program(Column column, const Program& program, Result& result) {
+  const auto hooks = program.hooks();
+  const TrainOptions options = train_options(column, kSteps);
+  StrategyOptions common;
+  common.group.collective_timeout = std::chrono::seconds(20);
+  int workers = 1;
+  switch (column) {
+    case Column::alone:
+    case Column::averages:
+      break;
+    case Column::replicas:
+      common.replicas = 2;
+      break;
+    case Column::two_workers:
+      workers = 2;
+      break;
+    case Column::three_workers:
+      workers = 3;
+      break;
+    case Column::two_by_two:
+      workers = common.replicas = 2;
+      break;
+    case Column::gloo:
+      workers = 2;
+      common.communication = Communication::gloo;
+      break;
+    case Column::accumulate:
+      common.step.accumulate = 3;
+      break;
+    case Column::virtual_alone:
+      common.virtual_replicas = 4;
+      break;
+    case Column::virtual_pair:
+      workers = 2;
+      common.virtual_replicas = 4;
+      break;
+    case Column::sharded:
+      workers = 2;
+      common.shard_optimizer = true;
+      break;
+    case Column::servers:
+      run_job(synchronous(2, 2), *hooks,
+              [&](int, Strategy& strategy) { train_rank(strategy, *hooks, options, result); });
+      result.losses.clear();  // a worker knows those of its own share
+      return;
+    case Column::resumed: {
+      const TempDir folder;
+      for (const std::int64_t steps : {std::int64_t{7}, kSteps}) {
+        TrainOptions part = train_options(column, steps);
+        part.epochs = options.epochs;
+        part.model_dir = (folder / "model").string();
+        train_group(common, 2, *hooks, part, result);
+      }
+      return;
+    }
+  }
+  if (workers > 1) return train_group(common, workers, *hooks, options, result);
+  const auto strategy = common.replicas > 1 ? make_mirrored(common) : make_one_device(common);
+  train_rank(*strategy, *hooks, options, result);
+}
+
+bool is_near(double a, double b) {
+  return std::fabs(a - b) <= kTolerance * std::max({1.0, std::fabs(a), std::fabs(b)});
+}
+
+}  // namespace
+
+Outcome train_in(Column column, const Program& program) {
+  Outcome outcome;
+  try {
+    train_program(column, program, outcome.result);
+  } catch (const std::exception& error) {
+    outcome.error = error.what();
+  }
+  return outcome;
+}
+
+Shares shares_in(Column column) {
+  switch (column) {
+    case Column::replicas:
+    case Column::two_workers:
+    case Column::gloo:
+    case Column::sharded:
+    case Column::resumed:
+      return {2, 1};
+    case Column::servers:
+      return {2, 1, /*first_keeps=*/true};
+    case Column::three_workers:
+      return {3, 1};
+    case Column::two_by_two:
+    case Column::virtual_alone:
+    case Column::virtual_pair:
+      return {4, 1};
+    case Column::accumulate:
+      return {1, 3};
+    case Column::alone:
+    case Column::averages:
+      return {1, 1};
+  }
+  return {};
+}
+
+std::string difference(const Result& got, const Result& expected) {
+  const bool has_losses = !got.losses.empty();
+  if (has_losses && got.losses.size() != expected.losses.size())
+    return text(got.losses.size(), " losses instead of ", expected.losses.size());
+  for (std::size_t i = 0; i < got.losses.size(); ++i) {
+    if (!is_near(got.losses[i], expected.losses[i]))
+      return text("loss of step ", i + 1, ": ", got.losses[i], " instead of ", expected.losses[i]);
+  }
+  if (!is_near(got.metric, expected.metric))
+    return text("metric: ", got.metric, " instead of ", expected.metric);
+  for (const auto& [name, value] : expected.tensors) {
+    const auto found =
+        std::find_if(got.tensors.begin(), got.tensors.end(),
+                     [&key = name](const auto& tensor) { return tensor.first == key; });
+    if (found == got.tensors.end()) return text("there is no tensor ", name);
+    if (value.numel() == 0) continue;
+    const double most =
+        (found->second.to(torch::kFloat64) - value.to(torch::kFloat64)).abs().max().item<double>();
+    if (!(most <= kTolerance)) return text(name, " differs by ", most);
+  }
+  return "";
+}
+
+}  // namespace troupe::programs
