@@ -155,9 +155,8 @@ class Replica {
   }
 
   /// Parameters, then buffers, of all models in order, each tensor once, by the first of its names:
-  /// names as registered, prefixed with the
-  /// model's name and a dot unless that name is "model". Buffers of the hooks' own come last, by
-  /// the names that they were added under.
+  /// as registered, prefixed with the model's name and a dot unless that name is "model". Buffers
+  /// of the hooks' own come last, by the names that they were added under.
   [[nodiscard]] std::vector<NamedTensor> parameters() const;
   /// Those that an optimiser owns, in the order of its groups. Each tensor is there once.
   [[nodiscard]] std::vector<NamedTensor> parameters(const std::string& optimizer) const;

@@ -161,7 +161,9 @@ std::vector<at::Tensor> surgery(NetImpl& net, const at::Tensor& one, const at::T
 
 at::Tensor against(const at::Tensor& y) { return (y + 0.5).pow(2).squeeze(1); }
 
-Result plain_surgery(const Shares& cut) {
+/// The loop of both: `make(net, rows)` gives a share's loss and the gradients that it makes itself.
+template <class Make>
+Result plain_own(const Shares& cut, const Make& make) {
   const auto net = initialized(std::make_shared<NetImpl>());
   torch::optim::SGD sgd(net->parameters(), options());
   std::vector<double> losses;
@@ -169,20 +171,26 @@ Result plain_surgery(const Shares& cut) {
     clear_gradients(sgd);
     double total = 0;
     for (const Rows& rows : cut.of(step)) {
-      const at::Tensor y = net->forward(rows.x);
-      const at::Tensor loss = squares(y, rows.y).sum() / kBatch;
-      const auto made = surgery(*net, loss, against(y).sum() / kBatch);
+      const auto [loss, made] = make(*net, rows);
       auto parameters = net->parameters();
       for (std::size_t i = 0; i < made.size(); ++i) {
         at::Tensor& into = parameters[i].mutable_grad();
         into = into.defined() ? into + made[i] : made[i];
       }
-      total += loss.item<double>();
+      total += loss.template item<double>();
     }
     sgd.step();
     losses.push_back(total);
   }
   return {std::move(losses), error_of(*net), tensors_of(*net)};
+}
+
+Result plain_surgery(const Shares& cut) {
+  return plain_own(cut, [](NetImpl& net, const Rows& rows) {
+    const at::Tensor y = net.forward(rows.x);
+    const at::Tensor loss = squares(y, rows.y).sum() / kBatch;
+    return std::pair(loss, surgery(net, loss, against(y).sum() / kBatch));
+  });
 }
 
 class SurgeryHooks : public NormedHooks<NetImpl> {
@@ -223,27 +231,11 @@ std::vector<at::Tensor> sharp(NetImpl& net, const at::Tensor& loss, const Loss& 
 }
 
 Result plain_sharp(const Shares& cut) {
-  const auto net = initialized(std::make_shared<NetImpl>());
-  torch::optim::SGD sgd(net->parameters(), options());
-  std::vector<double> losses;
-  for (std::int64_t step = 0; step < kSteps; ++step) {
-    clear_gradients(sgd);
-    double total = 0;
-    for (const Rows& rows : cut.of(step)) {
-      const auto compute = [&] { return squares(net->forward(rows.x), rows.y).sum() / kBatch; };
-      const at::Tensor loss = compute();
-      const auto made = sharp(*net, loss, compute);
-      auto parameters = net->parameters();
-      for (std::size_t i = 0; i < made.size(); ++i) {
-        at::Tensor& into = parameters[i].mutable_grad();
-        into = into.defined() ? into + made[i] : made[i];
-      }
-      total += loss.item<double>();
-    }
-    sgd.step();
-    losses.push_back(total);
-  }
-  return {std::move(losses), error_of(*net), tensors_of(*net)};
+  return plain_own(cut, [](NetImpl& net, const Rows& rows) {
+    const auto compute = [&] { return squares(net.forward(rows.x), rows.y).sum() / kBatch; };
+    const at::Tensor loss = compute();
+    return std::pair(loss, sharp(net, loss, compute));
+  });
 }
 
 class SharpHooks : public NormedHooks<NetImpl> {
