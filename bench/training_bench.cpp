@@ -89,7 +89,8 @@ void run(int argc, const char* const* argv) {
   bool adam = false;
   const Options options =
       parse_options(argc, argv,
-                    {flag("model", &model, "cnn, mlp, resnet or transformer"),
+                    {flag("learning-rate"), flag("momentum"),
+                     flag("model", &model, "cnn, mlp, resnet or transformer"),
                      flag("adam", &adam, "train by Adam instead of SGD"),
                      flag("pace", &pace, "GB/s of the link between workers; 0: as it is")},
                     {"bench_training",

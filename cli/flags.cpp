@@ -44,4 +44,10 @@ Flag flag(std::string name, bool* variable, std::string help) {
           }};
 }
 
+Flag flag(std::string name) {
+  Flag asked;
+  asked.name = std::move(name);
+  return asked;
+}
+
 }  // namespace troupe

@@ -43,4 +43,12 @@ struct IntegerRange {
 [[nodiscard]] Flag flag(std::string name, std::string* variable, std::string help);
 [[nodiscard]] Flag flag(std::string name, bool* variable, std::string help);
 
+/// A setting of Troupe's that only some programs read: a program has the flag, and the option has
+/// an effect, where its list of flags has this. Elsewhere it is unknown, so that nobody sets what
+/// nobody reads.
+///   "learning-rate", "momentum", "weight-decay"   options.train, for create_model
+///   "data-dir", "train-examples"                  options.data, for create_datasets
+/// Parsing throws: ConfigError for another name.
+[[nodiscard]] Flag flag(std::string name);
+
 }  // namespace troupe

@@ -6,6 +6,7 @@
 #include "cli/flags_making.h"
 #include "cli/flags_table.h"
 #include "cluster/numbers.h"
+#include "core/error.h"
 #include "core/text.h"
 
 namespace troupe::detail {
@@ -117,6 +118,28 @@ void add_training(std::vector<Flag>& flags, TrainOptions& train) {
                     "too; 0: saves only"));
 }
 
+/// OLD=NEW, separated by commas.
+Flag prefixes(const char* name, std::vector<std::pair<std::string, std::string>>* target,
+              const char* help) {
+  const auto assign = [target](const std::string& value) -> Fix {
+    std::vector<std::pair<std::string, std::string>> pairs;
+    for (const std::string& pair : split(value, ',')) {
+      const auto equals = pair.find('=');
+      if (equals == std::string::npos)
+        return "give OLD=NEW, or several with commas: module.=,backbone.=net.";
+      pairs.emplace_back(pair.substr(0, equals), pair.substr(equals + 1));
+    }
+    *target = std::move(pairs);
+    return std::nullopt;
+  };
+  const auto show = [target] {
+    std::vector<std::string> pairs;
+    for (const auto& [old, now] : *target) pairs.push_back(old + "=" + now);
+    return join(pairs, ",");
+  };
+  return {name, Flag::Kind::text, "OLD=NEW", help, assign, show};
+}
+
 void add_checkpoints(std::vector<Flag>& flags, TrainOptions& train) {
   FlagGroup list(flags, "Checkpoints");
   list.add(with_alias(with_alias(path("model-dir", &train.model_dir,
@@ -137,15 +160,22 @@ void add_checkpoints(std::vector<Flag>& flags, TrainOptions& train) {
                   named<Resume>({Resume::automatic, Resume::must, Resume::never})));
   list.add(path("init-from", &train.warm_start.from,
                 "without a checkpoint to resume from, start from the weights of this checkpoint, "
-                "model directory or export",
+                "model directory, export or safetensors file",
                 "PATH"));
   list.add(name_list("init-only", &train.warm_start.variables,
                      "with --init-from: the parameters and buffers whose whole names match one of "
-                     "these regular expressions; all trained parameters without",
+                     "these regular expressions; all without",
+                     {}, ""));
+  list.add(prefixes("init-map", &train.warm_start.prefixes,
+                    "with --init-from: how names begin there and in this model, as in "
+                    "module.=,backbone.=net."));
+  list.add(name_list("init-missing", &train.warm_start.missing,
+                     "with --init-from: the parameters and buffers that may be missing there, as "
+                     "regular expressions of whole names",
                      {}, ""));
 }
 
-void add_data(std::vector<Flag>& flags, DataOptions& data, LoaderOptions& loader) {
+void add_data(std::vector<Flag>& flags, DataOptions& data, TrainOptions& train) {
   FlagGroup list(flags, "Data");
   Flag data_dir = path("data-dir", &data.data_dir,
                        "folder of the data set; \"synthetic\": the program generates one", "DIR");
@@ -158,6 +188,9 @@ void add_data(std::vector<Flag>& flags, DataOptions& data, LoaderOptions& loader
   list.add(std::move(data_dir));
   list.add(at_least(0, "train-examples", &data.train_examples,
                     "use the first N training examples only; 0: all"));
+  list.add(flag("drop-last", &train.drop_last,
+                "leave the last batch of a training epoch out if it has fewer examples"));
+  LoaderOptions& loader = train.loader;
   list.add(whole<std::int32_t>("loader-threads", &loader.threads,
                                "threads that read examples ahead; the numbers do not depend on it",
                                1, kMostLoaderThreads));
@@ -288,7 +321,7 @@ std::vector<Flag> builtin_flags(Settings& settings) {
   add_training(flags, options.train);
   add_step_flags(flags, options);
   add_learning_flags(flags, options.train);
-  add_data(flags, options.data, options.train.loader);
+  add_data(flags, options.data, options.train);
   add_checkpoints(flags, options.train);
   add_evaluation_flags(flags, options.eval);
   add_early_stopping_flags(flags, options.eval);
@@ -301,6 +334,50 @@ std::vector<Flag> builtin_flags(Settings& settings) {
   add_logging(flags, options);
   add_general(flags, settings);
   return flags;
+}
+
+namespace {
+
+/// Those that exist where a program asks for them.
+const std::vector<std::string>& optional_flags() {
+  static const std::vector<std::string> names = {"learning-rate", "momentum", "weight-decay",
+                                                 "data-dir", "train-examples"};
+  return names;
+}
+
+bool is_in(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+}  // namespace
+
+std::vector<Flag> with_own(std::vector<Flag> builtin, std::vector<Flag> own) {
+  std::vector<std::string> asked;
+  std::vector<Flag> all;
+  for (const Flag& flag : own) {
+    if (flag.assign) continue;
+    if (!is_in(optional_flags(), flag.name)) {
+      throw ConfigError(text("the program asks for a built-in flag --", flag.name,
+                             ", and there is none that only some programs read."),
+                        text("ask for one of: ", join(optional_flags()), "."));
+    }
+    asked.push_back(flag.name);
+  }
+  for (Flag& flag : builtin) {
+    if (!is_in(optional_flags(), flag.name) || is_in(asked, flag.name))
+      all.push_back(std::move(flag));
+  }
+  for (Flag& flag : own) {
+    if (flag.assign) all.push_back(std::move(flag));
+  }
+  return all;
+}
+
+std::string unread_flag_hint(const std::string& name) {
+  const std::string known = name == "lr" ? "learning-rate" : name;
+  if (!is_in(optional_flags(), known)) return "";
+  return text("this program does not read it; one that does has troupe::flag(\"", known,
+              "\") among the flags that it gives to parse_options.");
 }
 
 std::string launcher_flag_hint(const std::string& name) {

@@ -35,6 +35,11 @@ struct Settings {
 
 /// The flags, in the order of --help. `settings` must outlive them.
 [[nodiscard]] std::vector<Flag> builtin_flags(Settings& settings);
+/// The built-in flags that this program reads, then its own.
+/// Throws: ConfigError where it asks for one that is none.
+[[nodiscard]] std::vector<Flag> with_own(std::vector<Flag> builtin, std::vector<Flag> own);
+/// The fix for a flag that only some programs read; "" for any other name.
+[[nodiscard]] std::string unread_flag_hint(const std::string& name);
 
 /// Each appends the flags of a topic, in the order of --help; the options must outlive them.
 void add_step_flags(std::vector<Flag>& flags, Options& options);

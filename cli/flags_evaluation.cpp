@@ -111,8 +111,9 @@ void add_evaluation_flags(std::vector<Flag>& flags, EvalOptions& eval) {
                              "keep the newest N exports of each exporter; 0: all"));
   list.add(path("best-metric", &eval.best_metric, "what the exporter best compares", "METRIC"));
   list.add(choice("best-mode", &eval.best_mode,
-                  "min: a smaller --best-metric is better; max: a larger one", "MODE",
-                  named<BestMode>({BestMode::min, BestMode::max})));
+                  "min: a smaller --best-metric is better; max: a larger one; auto: as the metric "
+                  "says (losses: min)",
+                  "MODE", named<BestMode>({BestMode::automatic, BestMode::min, BestMode::max})));
 }
 
 void add_early_stopping_flags(std::vector<Flag>& flags, EvalOptions& eval) {

@@ -82,8 +82,7 @@ void add_learning_flags(std::vector<Flag>& flags, TrainOptions& train) {
       "the schedule goes no lower than this part of --learning-rate",
       [](double x) { return x >= 0 && x <= 1; }, "give a number from 0 to 1."));
   list.add(path("plateau-metric", &schedule.metric,
-                "plateau: the metric or loss of the validation to watch; smaller is better",
-                "METRIC"));
+                "plateau: the metric or loss of the validation to watch", "METRIC"));
   list.add(at_least(1, "plateau-patience", &schedule.patience,
                     "plateau: drop after N validations without improvement"));
   list.add(real(

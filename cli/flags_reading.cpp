@@ -32,7 +32,8 @@ std::string shown(const std::string& value) {
 
 [[noreturn]] void refuse_unknown(const std::string& spelling, const FlagTable& table) {
   const bool of_launcher = table.find("workers").has_value();
-  const std::string hint = of_launcher ? "" : launcher_flag_hint(with_dashes(spelling));
+  std::string hint = of_launcher ? "" : launcher_flag_hint(with_dashes(spelling));
+  if (hint.empty() && !of_launcher) hint = unread_flag_hint(with_dashes(spelling));
   if (!hint.empty())
     throw ConfigError(text("--", spelling, " is not a flag of this program."), hint);
   const std::string suggestion = table.suggestion(spelling);
@@ -124,7 +125,7 @@ CommandLine read_command_line(const std::vector<std::string>& arguments, const F
       refuse_without_value(made.spelling);
     }
     own.push_back(made.argument);
-    if (!made.name.empty()) spellings.emplace(made.name, made.spelling);
+    if (!made.name.empty()) spellings[made.name] = made.spelling;
   }
   for (const po::option& option : separate(own, table)) {
     if (option.position_key >= 0 || option.value.empty()) {
@@ -132,8 +133,9 @@ CommandLine read_command_line(const std::vector<std::string>& arguments, const F
       throw ConfigError(text("unexpected argument \"", shown(stray), "\"."),
                         "flags begin with two dashes; what the program itself reads follows --.");
     }
-    put(line.given, option.string_key,
-        {option.value.front(), spellings[option.string_key], GivenText::Source::command_line});
+    // Of several the last one counts, as in other tools: `prog $DEFAULTS --batch-size 32`.
+    line.given[option.string_key] = {option.value.front(), spellings[option.string_key],
+                                     GivenText::Source::command_line};
   }
   return line;
 }
@@ -149,7 +151,8 @@ GivenTexts read_environment(const Environment& environment, const FlagTable& tab
       c = c == '_' ? '-' : c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
     const auto match = table.find(name);
     if (!match) {
-      const std::string near = table.suggestion(name);
+      const std::string unread = unread_flag_hint(name);
+      const std::string near = unread.empty() ? table.suggestion(name) : unread;
       if (!near.empty()) warnings.push_back(text(variable, " sets nothing: ", near));
       continue;
     }
@@ -220,8 +223,11 @@ bool has_kind(const nlohmann::json& value, Flag::Kind kind) {
 FlagMatch flag_of(const std::string& key, const std::string& where, const FlagTable& table) {
   const auto match = table.find(key);
   if (!match) {
+    const std::string unread = unread_flag_hint(with_dashes(key));
     throw ConfigError(text(where, " is not a setting."),
-                      text(table.suggestion(key), "keys are flag names; see --help-all."));
+                      unread.empty()
+                          ? text(table.suggestion(key), "keys are flag names; see --help-all.")
+                          : unread);
   }
   if (match->flag->group == "General") {
     throw ConfigError(text(where, " belongs on the command line."), "remove it from the file.");

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <iterator>
 #include <map>
 #include <utility>
 
@@ -225,9 +224,8 @@ Outcome parse_command_line(const std::vector<std::string>& arguments,
                            const Environment& environment, std::vector<Flag> extra_flags,
                            const ProgramInfo& program) {
   Settings settings;
-  std::vector<Flag> flags = detail::builtin_flags(settings);
-  std::move(extra_flags.begin(), extra_flags.end(), std::back_inserter(flags));
-  const detail::FlagTable table(std::move(flags));
+  const detail::FlagTable table(
+      detail::with_own(detail::builtin_flags(settings), std::move(extra_flags)));
   if (auto requested = requested_text(arguments, table, program)) {
     Outcome outcome;
     outcome.text = std::move(*requested);

@@ -123,8 +123,9 @@ void check_training(const Options& options, const GivenTexts& given) {
     throw ConfigError("--resume must is given without --model-dir.",
                       "name the folder of the checkpoints by --model-dir.");
   }
-  if (train.warm_start.from.empty() && !train.warm_start.variables.empty()) {
-    throw ConfigError(text(written(given, "init-only"), " is given without --init-from."),
+  for (const char* const lone : {"init-only", "init-map", "init-missing"}) {
+    if (!train.warm_start.from.empty() || given.count(lone) == 0) continue;
+    throw ConfigError(text(written(given, lone), " is given without --init-from."),
                       "name by --init-from what to take the tensors from.");
   }
   if (train.status_port && train.model_dir.empty()) {
@@ -306,7 +307,9 @@ std::map<std::string, std::string> common_settings(const FlagTable& table,
                                                    const StrategyOptions& strategy) {
   std::map<std::string, std::string> settings;
   const auto put = [&](const char* name) {
-    const std::string value = table.find(name)->flag->show();
+    const auto match = table.find(name);
+    if (!match) return;  // nobody reads it here, nor on the others
+    const std::string value = match->flag->show();
     settings[text("--", name)] = value.empty() ? "unset" : value;
   };
   for (const char* name : {"mode",
@@ -316,6 +319,7 @@ std::map<std::string, std::string> common_settings(const FlagTable& table,
                            "max-steps",
                            "steps",
                            "batch-size",
+                           "drop-last",
                            "learning-rate",
                            "momentum",
                            "weight-decay",

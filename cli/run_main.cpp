@@ -12,6 +12,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/stop_signal.h"
+#include "core/user_code.h"
 
 namespace troupe::detail {
 namespace {
@@ -25,15 +26,6 @@ void print_error(const char* kind, const std::string& message) {
   line += '\n';
   std::fputs(line.c_str(), stderr);
   std::fflush(stderr);
-}
-
-/// What a stranger's exception says, without what LibTorch adds for its own developers.
-std::string first_line(const std::string& message) {
-  const std::string head = message.substr(0, message.find("Exception raised from"));
-  const auto begin = head.find_first_not_of(" \t\r\n");
-  if (begin == std::string::npos) return "unknown failure";
-  const std::string line = head.substr(begin, head.find('\n', begin) - begin);
-  return line.substr(0, line.find_last_not_of(" \t\r(") + 1);
 }
 
 /// Debian 13's LibTorch is linked with MPI, whose UCX catches SIGHUP for its debugger when it is
@@ -79,7 +71,8 @@ int run_guarded(const std::function<int()>& body) {
         "fewer workers on this machine.");
     return kExitFailed;
   } catch (const std::exception& error) {
-    print_error("failed", first_line(error.what()));
+    const std::string words = words_of(error);
+    print_error("failed", words.empty() ? "unknown failure" : words);
     return kExitFailed;
   } catch (...) {
     print_error("failed", "an exception that is not a std::exception reached main.");

@@ -6,13 +6,16 @@
 #include <type_traits>
 #include <utility>
 
+#include "core/error.h"
+
 namespace troupe {
 namespace detail {
 
 /// Ends the program with `code` and no message: the requested output was printed already. Not a
 /// std::exception, so that no handler on the way treats it as a failure.
-struct CleanExit {
-  int code = 0;
+struct CleanExit : ControlFlow {
+  explicit CleanExit(int exit_code = 0) : code(exit_code) {}
+  int code;
 };
 
 [[nodiscard]] int run_guarded(const std::function<int()>& body);

@@ -80,10 +80,12 @@ void add_rounds(Cluster& cluster, const Environment& environment) {
   cluster.joins = true;
 }
 
-/// `troupe run --evaluator` tells its workers of the evaluator by a variable.
+/// `troupe run` tells its workers by a variable whether it starts an evaluator.
 Evaluator evaluator_beside(const Cluster& cluster, const Environment& environment) {
-  if (environment.count("TROUPE_EVALUATOR") != 0) return Evaluator::expected;
-  const bool alone = cluster.world_size() == 1 && cluster.servers.empty();
+  const auto told = environment.find("TROUPE_EVALUATOR");
+  const bool is_told = told != environment.end();
+  if (is_told && told->second != "0") return Evaluator::expected;
+  const bool alone = (cluster.world_size() == 1 || is_told) && cluster.servers.empty();
   return alone ? Evaluator::none : Evaluator::possible;
 }
 

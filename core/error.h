@@ -17,6 +17,10 @@ inline constexpr int kExitEnvironment = 3;  // the machine is not ready
 inline constexpr int kExitPeerLost = 138;   // another process is gone; start the group again
 inline constexpr int kExitSignal = 128;     // + the number of the signal that stopped the run
 
+/// What is thrown through the program's code without being a failure of it: such as the end of a
+/// program that has printed its help.
+struct ControlFlow {};
+
 /// Base of everything Troupe throws. `what()` is "<cause> Fix: <fix>", one line.
 class Error : public std::runtime_error {
  public:
@@ -64,6 +68,14 @@ class CheckpointError final : public Error {
  public:
   using Error::Error;
   [[nodiscard]] const char* kind() const noexcept override { return "checkpoint"; }
+};
+
+/// Code of the program's own threw, in a hook, a data set or a callback: what it was called for,
+/// and what it says.
+class HookError final : public Error {
+ public:
+  using Error::Error;
+  [[nodiscard]] const char* kind() const noexcept override { return "failed"; }
 };
 
 /// A loss or gradient is not finite. Raised on every rank alike, for a gradient before the

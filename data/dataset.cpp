@@ -29,6 +29,7 @@ class Subset final : public Dataset {
                  std::vector<at::Tensor>& fields) const override {
     dataset_->draw_into(indices.add(begin_), place, fields);
   }
+  [[nodiscard]] std::vector<std::string> classes() const override { return dataset_->classes(); }
 
  private:
   std::shared_ptr<const Dataset> dataset_;

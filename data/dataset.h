@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "data/gather_rows.h"
@@ -52,7 +53,8 @@ class Dataset {
   /// Runs without gradients and with one compute thread. Draw no random numbers from LibTorch's
   /// default generator here: the training thread uses it at the same time.
   /// Blocks: as long as it takes; the loader warns every 30 s but cannot interrupt it.
-  /// Throws: anything; the training thread receives the exception with its type.
+  /// Throws: anything; in the training thread it becomes a HookError that names the examples,
+  /// unless it is an Error.
   [[nodiscard]] virtual std::vector<at::Tensor> get(const at::Tensor& indices) const = 0;
 
   /// get() into `fields`. Override it if a batch can be written into existing tensors; the default
@@ -65,6 +67,10 @@ class Dataset {
   /// changed at random; the default calls get_into().
   virtual void draw_into(const at::Tensor& indices, const DrawPlace& place,
                          std::vector<at::Tensor>& fields) const;
+
+  /// Names of the classes that its labels count, by label; empty: it has none, or nobody knows. The
+  /// data sets of a job whose classes differ are refused.
+  [[nodiscard]] virtual std::vector<std::string> classes() const { return {}; }
 };
 
 /// Turns the gathered fields of a batch into the fields that the hooks see, in bulk.

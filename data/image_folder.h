@@ -45,7 +45,7 @@ class ImageFolder final : public Dataset {
   void get_into(const at::Tensor& indices, std::vector<at::Tensor>& fields) const override;
 
   /// By label.
-  [[nodiscard]] const std::vector<std::string>& classes() const { return options_.classes; }
+  [[nodiscard]] std::vector<std::string> classes() const override { return options_.classes; }
 
  private:
   void list_class(const std::filesystem::path& dir, std::int64_t label);

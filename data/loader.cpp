@@ -264,7 +264,9 @@ DistributedDataset::DistributedDataset(std::shared_ptr<const Dataset> dataset,
                                        const ShardPlan& plan,
                                        std::shared_ptr<const ReplicaRange> range,
                                        const LoaderOptions& options)
-    : source_(make_step_source(std::move(dataset), plan, options)), range_(std::move(range)) {
+    : dataset_(std::move(dataset)),
+      source_(make_step_source(dataset_, plan, options)),
+      range_(std::move(range)) {
   const int replicas = plan.options().replicas;
   if (range_->first < 0 || range_->count < 1 || range_->first > replicas - range_->count) {
     throw ConfigError(text("This worker is to read for ", range_->count, " replicas from replica ",
@@ -293,6 +295,18 @@ Epoch DistributedDataset::epoch(const DataPosition& position) const {
         "resume with the --batch-size and the data set of the run that saved the position.");
   }
   return Epoch(std::make_unique<Epoch::State>(Reading{source_, *range_, position}, range_));
+}
+
+DistributedDataset DistributedDataset::first(std::int64_t most, std::int64_t global_batch,
+                                             Sampler order) const {
+  const auto part = take(dataset_, 0, std::min(most, examples()));
+  ShardPlanOptions options = plan().options();
+  options.examples = part->size();
+  options.global_batch = global_batch;
+  options.sampler = std::move(order);
+  options.batches = 1;
+  options.drop_last = false;
+  return {part, ShardPlan(options), range_};
 }
 
 DataPosition DistributedDataset::after(const DistributedBatch& batch) const {

@@ -38,8 +38,9 @@ class Epoch {
   ~Epoch();
 
   /// The first step. Blocks: until Dataset::get() has finished that step; meanwhile a warning every
-  /// LoaderOptions::warn_after names it. Throws: what Dataset::get() threw, with its type;
-  /// DataError if get() returned fields of the wrong length; ConfigError if called twice.
+  /// LoaderOptions::warn_after names it. Throws: the Error that Dataset::get() threw,
+  /// or a HookError with what else it threw; DataError if get() returned fields of the wrong
+  /// length; ConfigError if called twice.
   [[nodiscard]] Iterator begin();
   [[nodiscard]] Iterator end();
 
@@ -116,9 +117,20 @@ class DistributedDataset {
   /// Where reading continues after `batch`, one of this data.
   [[nodiscard]] DataPosition after(const DistributedBatch& batch) const;
 
+  /// The first `most` examples in another order and in batches of another size over all replicas; of
+  /// a stream nothing can be had so.
+  [[nodiscard]] DistributedDataset first(std::int64_t most, std::int64_t global_batch,
+                                         Sampler order) const;
+
+  /// By what the job's data is recognised (data/data_digest.h); "": nobody looked.
+  [[nodiscard]] const std::string& digest() const { return digest_; }
+  void set_digest(std::string digest) { digest_ = std::move(digest); }
+
  private:
+  std::shared_ptr<const Dataset> dataset_;
   std::shared_ptr<const StepSource> source_;
   std::shared_ptr<const ReplicaRange> range_;
+  std::string digest_;
 };
 
 }  // namespace troupe

@@ -14,6 +14,11 @@ namespace {
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
+/// Examples that the sampler orders for an epoch.
+std::int64_t ordered_examples(const ShardPlanOptions& options) {
+  return options.sampler.draws > 0 ? options.sampler.draws : options.examples;
+}
+
 /// An order that skips or repeats examples would train on other data than the sampler says.
 void check_order(const ShardPlan& plan, const std::vector<std::int64_t>& order) {
   const ShardPlanOptions& options = plan.options();
@@ -24,9 +29,9 @@ void check_order(const ShardPlan& plan, const std::vector<std::int64_t>& order) 
                                       : "return each number from 0 on once, or set "
                                         "Sampler::repeats.");
   };
-  if (static_cast<std::int64_t>(order.size()) != plan.epoch_examples()) {
-    fail(text("has returned ", order.size(), " examples for an epoch of ", plan.epoch_examples(),
-              "."));
+  if (static_cast<std::int64_t>(order.size()) != ordered_examples(options)) {
+    fail(text("has returned ", order.size(), " examples for an epoch of ",
+              ordered_examples(options), "."));
   }
   std::vector<bool> seen(static_cast<std::size_t>(options.examples));
   for (const std::int64_t example : order) {
@@ -70,6 +75,27 @@ ShardPlan::ShardPlan(const ShardPlanOptions& options) : options_(options) {
   }
 }
 
+std::int64_t ShardPlan::epoch_examples() const {
+  const std::int64_t all = ordered_examples(options_);
+  if (!options_.drop_last || is_stream()) return all;
+  return all - all % (options_.global_batch / options_.batches);
+}
+
+std::optional<std::int64_t> ShardPlan::smallest_part(std::int64_t parts) const {
+  if (is_stream() && !options_.drop_last) return std::nullopt;
+  std::vector<std::int64_t> steps = {options_.global_batch};  // their examples
+  if (!is_stream()) steps = {*steps_per_epoch() == 0 ? 0 : global_examples(*steps_per_epoch() - 1)};
+  if (!is_stream() && *steps_per_epoch() > 1) steps.push_back(options_.global_batch);
+  std::int64_t least = options_.global_batch;
+  for (const std::int64_t examples : steps) {
+    for (int replica = 0; examples > 0 && replica < options_.replicas; ++replica) {
+      const std::int64_t count = share_of(examples, replica).count;
+      if (count > 0) least = std::min(least, std::max<std::int64_t>(1, count / parts));
+    }
+  }
+  return least;
+}
+
 std::optional<std::int64_t> ShardPlan::steps_per_epoch() const {
   if (is_stream()) return std::nullopt;
   return ceil_div(epoch_examples(), options_.global_batch);
@@ -101,6 +127,7 @@ std::vector<std::int64_t> ShardPlan::order(std::int64_t epoch) const {
   auto order = sampler.order(
       {options_.examples, options_.global_batch / options_.batches, options_.seed, epoch});
   if (!sampler.argument_alone) check_order(*this, order);
+  order.resize(static_cast<std::size_t>(epoch_examples()));
   return order;
 }
 

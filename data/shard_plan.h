@@ -22,6 +22,7 @@ struct ShardPlanOptions {
   std::uint64_t seed = 1;
   Sampler sampler = shuffled();
   std::int64_t batches = 1;  // global batches in a step: several where replicas make updates apart
+  bool drop_last = false;    // an epoch's last batch is left out if it is short
 };
 
 /// Part of an epoch's order: the `count` examples from `offset` on. count may be 0.
@@ -37,17 +38,18 @@ class ShardPlan {
   explicit ShardPlan(const ShardPlanOptions& options);
 
   [[nodiscard]] const ShardPlanOptions& options() const { return options_; }
-  /// Examples that an epoch reads: the sampler's draws, or as many as the data set has; -1: of a
-  /// stream, that end when it does.
-  [[nodiscard]] std::int64_t epoch_examples() const {
-    return options_.sampler.draws > 0 ? options_.sampler.draws : options_.examples;
-  }
+  /// Examples that an epoch reads: the sampler's draws, or as many as the data set has, less those
+  /// of a short last batch with drop_last; -1: of a stream, that end when it does.
+  [[nodiscard]] std::int64_t epoch_examples() const;
   [[nodiscard]] bool is_stream() const { return options_.examples < 0; }
   /// epoch_examples() / global_batch, rounded up; unset: unknown until a stream ends.
   [[nodiscard]] std::optional<std::int64_t> steps_per_epoch() const;
   /// Examples of `step`, which counts from 0 in the epoch: global_batch, fewer in the last step.
   /// Like share() and order(), not of a stream.
   [[nodiscard]] std::int64_t global_examples(std::int64_t step) const;
+  /// The fewest examples, above none, that a replica computes together in a step, with steps in
+  /// `parts`; unset: of a stream, unless it drops its last batch.
+  [[nodiscard]] std::optional<std::int64_t> smallest_part(std::int64_t parts) const;
   /// What `replica` (0 <= replica < replicas) takes in `step`: a batch of n goes to r replicas in
   /// chunks of ceil(n / r), so trailing replicas get fewer or none; replica 0 always has some.
   /// Source: tf.distribute's rebatching rule.

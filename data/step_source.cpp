@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "core/text.h"
 #include "core/trace.h"
+#include "core/user_code.h"
 #include "data/owned_tensor.h"
 #include "data/stream.h"
 
@@ -101,6 +102,21 @@ std::shared_ptr<const StepSource> make_step_source(std::shared_ptr<const Dataset
                     "return the number of examples, or make a StreamDataset.");
 }
 
+namespace {
+
+/// ", examples 3, 17, 4, 9"; "" where nobody knows.
+std::string numbers_of(const DistributedBatch& batch, std::size_t share) {
+  constexpr std::size_t kMost = 8;
+  const std::vector<std::int64_t> numbers = example_numbers(batch, share);
+  std::vector<std::string> shown;
+  for (std::size_t i = 0; i < std::min(numbers.size(), kMost); ++i)
+    shown.push_back(text(numbers[i]));
+  return text(shown.empty() ? "" : ", examples ", join(shown),
+              numbers.size() > kMost ? ", ..." : "");
+}
+
+}  // namespace
+
 void gather(const std::shared_ptr<const StepSource>& source, const EpochSteps& steps,
             StepDraw& draw, std::int64_t epoch, const ReplicaRange& range,
             DistributedBatch& batch) {
@@ -124,8 +140,21 @@ void gather(const std::shared_ptr<const StepSource>& source, const EpochSteps& s
     for (at::Tensor& field : mine.fields) {
       if (!detail::is_ours_alone(field)) field.reset();
     }
-    steps.gather(draw, share, mine.fields);
+    detail::in_user_code([&] { steps.gather(draw, share, mine.fields); },
+                         [&] {
+                           return text("reading step ", batch.step, " of epoch ", epoch,
+                                       numbers_of(batch, static_cast<std::size_t>(i)), " failed");
+                         });
   }
+}
+
+std::vector<std::int64_t> example_numbers(const DistributedBatch& batch, std::size_t share) {
+  if (!batch.source || batch.source->plan().is_stream()) return {};
+  const ShardPlan& plan = batch.source->plan();
+  const Share own = plan.share(batch.step, batch.first_replica + static_cast<int>(share));
+  const std::vector<std::int64_t> order = plan.order(batch.epoch);
+  const auto first = order.begin() + own.offset;
+  return {first, first + own.count};
 }
 
 DistributedBatch read_again(const DistributedBatch& batch, const ReplicaRange& range) {

@@ -73,6 +73,11 @@ class StepSource {
 void gather(const std::shared_ptr<const StepSource>& source, const EpochSteps& steps,
             StepDraw& draw, std::int64_t epoch, const ReplicaRange& range, DistributedBatch& batch);
 
+/// The numbers of a share's examples in the data set, in their order; empty: of a stream, of a
+/// batch that was made by hand, and of a stand-in. Cost: the epoch's order is made again.
+[[nodiscard]] std::vector<std::int64_t> example_numbers(const DistributedBatch& batch,
+                                                        std::size_t share);
+
 /// A step again, with the replicas in `range`, in this thread.  Blocks and throws: as
 /// Dataset::get(). Cost: the epoch's order is made again, and of a stream the blocks are read again
 /// that the step is in. batch.source is set.

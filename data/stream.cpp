@@ -51,15 +51,20 @@ class StreamSteps final : public EpochSteps {
   [[nodiscard]] bool draw(StepDraw& next) override {
     if (from_.at_end) return false;
     if (!std::exchange(begun_, true)) begin();
-    next.read.clear();
-    if (!has_more()) return false;
-    next.place = begin_;
-    while (static_cast<std::int64_t>(next.read.size()) < plan_.global_batch && has_more()) {
-      next.read.push_back(std::move(window_[taken_++]));
+    if (!plan_.drop_last) {
+      next.read.clear();
+      next.place = read_step(next.read);
+      next.last = !has_more();
+    } else {
+      // Whether it is the last one is known when the one after it was read.
+      next.read = std::exchange(ahead_, {});
+      next.place = ahead_place_;
+      ahead_place_ = read_step(ahead_);
+      next.last = is_short(ahead_);
     }
+    if (next.read.empty() || (plan_.drop_last && is_short(next.read))) return false;
     next.step = step_++;
     next.examples = static_cast<std::int64_t>(next.read.size());
-    next.last = !has_more();
     return true;
   }
 
@@ -88,9 +93,28 @@ class StreamSteps final : public EpochSteps {
       }
       window_[taken_++].clear();
     }
-    if (has_more() || from_.step > 0) return;
-    throw DataError("the stream has no examples.",
-                    "return at least one from StreamDataset's first blocks.");
+    if (!has_more() && from_.step == 0) {
+      throw DataError("the stream has no examples.",
+                      "return at least one from StreamDataset's first blocks.");
+    }
+    if (!plan_.drop_last) return;
+    ahead_place_ = read_step(ahead_);
+    if (!is_short(ahead_) || from_.step > 0) return;
+    throw DataError(text("the stream has ", ahead_.size(), " examples, and a short last batch is ",
+                         "left out (--drop-last)."),
+                    text("lower --batch-size, which is ", plan_.global_batch, "."));
+  }
+
+  [[nodiscard]] bool is_short(const std::vector<Example>& step) const {
+    return static_cast<std::int64_t>(step.size()) < plan_.global_batch;
+  }
+
+  /// The next step's examples, as many as there are. Returns its place.
+  StreamPlace read_step(std::vector<Example>& step) {
+    (void)has_more();  // moves the place to the window that the step begins in
+    const StreamPlace place = begin_;
+    while (is_short(step) && has_more()) step.push_back(std::move(window_[taken_++]));
+    return place;
   }
 
   /// Whether an example follows; reads it.
@@ -146,6 +170,8 @@ class StreamSteps final : public EpochSteps {
   StreamPlace begin_;            // of the window
   std::vector<Example> window_;  // from taken_ on not drawn yet
   std::size_t taken_ = 0;
+  std::vector<Example> ahead_;  // with drop_last, the step after the one that was drawn
+  StreamPlace ahead_place_;
 };
 
 std::unique_ptr<EpochSteps> StreamSource::open(const DataPosition& from) const {

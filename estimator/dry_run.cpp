@@ -12,10 +12,12 @@
 #include "estimator/extenders.h"
 #include "estimator/roles/evaluation.h"
 #include "estimator/specs.h"
+#include "hooks/make_datasets.h"
 #include "hooks/todo.h"
 #include "train/checkpoint/checkpoint_room.h"
 #include "train/checkpoint/checkpointer.h"
 #include "train/evaluate.h"
+#include "train/example_checks.h"
 #include "train/learning/averaged_weights.h"
 #include "train/learning/schedule.h"
 #include "train/make_strategy.h"
@@ -107,7 +109,7 @@ void DryRun::run(const Callbacks& callbacks) {
   check("the options of training",
         [&] { detail::check_training(*strategy_, data_, train_options(), callbacks); });
   check("resuming", [&] { resume(); });
-  check("train_step", [&] { take_step(callbacks); });
+  check("the first step", [&] { take_step(callbacks); });
   evaluate_splits();
   check("predict_step", [&] { predict_one(); });
   check("room for checkpoints", [&] { check_disk(); });
@@ -126,7 +128,7 @@ void DryRun::check_directories() const {
 }
 
 void DryRun::make_data() {
-  splits_ = hooks_.create_datasets();
+  splits_ = detail::make_datasets(hooks_, train().seed);
   data_ = strategy_->distribute(splits_, train().batches());
   if (!data_.train) return;  // check_training refuses it
   const std::string unknown = "an unknown number of";
@@ -140,6 +142,8 @@ void DryRun::make_data() {
       steps ? text(*steps) : unknown, " steps of ", train().batch_size, " an epoch, ", sampler.name,
       sampler.repeats ? " (an example may be read several times or never); " : "; ",
       count(data_.validation), " to validate, ", count(data_.test), " to test with");
+  const std::string small = detail::smallest_share(state_, *data_.train, detail::Smallest::any);
+  if (!small.empty()) say(small);
   if (steps && data_.train->examples() < train().batch_size && strategy_->is_chief()) {
     log_warning("--batch-size is ", train().batch_size, ", more than there are training examples");
   }

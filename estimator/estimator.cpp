@@ -11,19 +11,21 @@
 #include "core/error.h"
 #include "core/file_system.h"
 #include "core/log.h"
+#include "data/data_digest.h"
 #include "estimator/evaluation_pass.h"
 #include "estimator/export/export_directory.h"
 #include "estimator/export/model_export.h"
 #include "estimator/export/predictor.h"
 #include "estimator/extenders.h"
+#include "hooks/make_datasets.h"
 #include "strategies/device.h"
 #include "strategies/strategy.h"
+#include "tensors/random_guard.h"
 #include "train/checkpoint/checkpoint_manifest.h"
 #include "train/checkpoint/model_weights.h"
 #include "train/checkpoint/warm_start.h"
 #include "train/loop.h"
 #include "train/make_strategy.h"
-#include "train/random_guard.h"
 
 namespace troupe {
 namespace {
@@ -153,6 +155,20 @@ std::vector<NamedTensor> example_features(const Splits& splits,
   return detail::split_fields(data->get(indices), names).features;
 }
 
+/// Throws: ConfigError if these are other data than the training had that saved `checkpoint`. Of
+/// each split a few examples are compared.
+void check_same_data(const Splits& splits, const std::string& checkpoint, std::uint64_t seed) {
+  const Splits evaluated{nullptr, splits.validation, splits.test};  // it may train on an input
+  const auto found =
+      data_difference(data_digest(evaluated, "", seed), read_data_digest(checkpoint));
+  if (!found) return;
+  throw ConfigError(
+      text("create_datasets gives this evaluation other data than the training: ", found->what,
+           " is ", found->mine, ", in the training it is ", found->theirs, "."),
+      "give every process the same files, and draw a split from LibTorch's generator or from a "
+      "seed of yours, not anew at each call; other data is evaluated by --mode evaluate.");
+}
+
 }  // namespace
 
 Estimator::Estimator(const Hooks& hooks, EstimatorOptions options)
@@ -223,7 +239,7 @@ void Estimator::close() {
 }
 
 const Splits& Estimator::splits() {
-  if (!splits_) splits_ = training_hooks_->create_datasets();
+  if (!splits_) splits_ = detail::make_datasets(*training_hooks_, options_.train.seed);
   return *splits_;
 }
 
@@ -247,24 +263,32 @@ Evaluation Estimator::evaluate(const EvaluateCall& call) {
     log_warning("there is no checkpoint in ", config().model_dir, ": fresh weights are evaluated");
   } else {
     log_info("evaluating ", checkpoint);
+    if (call.is_trainings_data && !call.input)
+      check_same_data(splits(), checkpoint, options_.train.seed);
   }
-  detail::EvaluationPass pass;
-  pass.steps = call.steps;
-  pass.actions = call.actions;
-  std::shared_ptr<const Dataset> input = call.input ? call.input() : splits().validation;
-  if (!call.input && !input) {
-    input = splits().test;
-    pass.phase = Phase::test;
-  }
-  const auto batch = call.batch_size.value_or(options_.train.batch_size);
-  LoadedModel& model = evaluation_model(checkpoint);
-  pass.global_step = model.step();
   const SteadyClock clock;
   const auto start = clock.now();
-  Evaluation evaluation = detail::run_evaluation(
-      *hooks_, model.replica(),
-      detail::in_order(input, batch, options_.train.loader, "evaluate on"), pass);
-  log_info("evaluation (", Seconds(clock.now() - start).count(), " sec): ", to_line(evaluation));
+  const auto compute = [&] {
+    detail::EvaluationPass pass;
+    pass.steps = call.steps;
+    pass.actions = call.actions;
+    std::shared_ptr<const Dataset> input = call.input ? call.input() : splits().validation;
+    if (!call.input && !input) {
+      input = splits().test;
+      pass.phase = Phase::test;
+    }
+    const auto batch = call.batch_size.value_or(options_.train.batch_size);
+    LoadedModel& model = evaluation_model(checkpoint);
+    pass.global_step = model.step();
+    return detail::run_evaluation(
+        *hooks_, model.replica(),
+        detail::in_order(input, batch, options_.train.loader, "evaluate on"), pass);
+  };
+  const Evaluation evaluation = call.known ? *call.known : compute();
+  log_info("evaluation (",
+           call.known ? std::string("by all workers")
+                      : text(Seconds(clock.now() - start).count(), " sec"),
+           "): ", to_line(evaluation));
   write_summary(call.name, evaluation, checkpoint);
   return evaluation;
 }

@@ -68,8 +68,8 @@ class Estimator {
 
   /// Losses and metrics of a checkpoint; also written as summaries to evaluation_directory(name).
   /// Training's random streams are left alone.
-  /// Throws: ConfigError for a metric with a reserved name, or data that is missing;
-  /// CheckpointError.
+  /// Throws: ConfigError for a metric with a reserved name, data that is missing, or other data
+  /// than the training's where it is to be the same; CheckpointError.
   [[nodiscard]] Evaluation evaluate(const EvaluateCall& call = {});
 
   /// Outputs of predict_step, one example or batch at a time, computed on demand.

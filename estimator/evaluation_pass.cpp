@@ -1,16 +1,20 @@
 #include "estimator/evaluation_pass.h"
 
-#include <ATen/core/Tensor.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <algorithm>
+#include <memory>
 #include <set>
+#include <utility>
 
 #include "core/error.h"
 #include "core/log.h"
 #include "hooks/losses.h"
 #include "hooks/replica_driver.h"
 #include "strategies/replicas/local_replicas.h"
-#include "train/random_guard.h"
+#include "tensors/random_guard.h"
+#include "train/evaluate.h"
 
 namespace troupe::detail {
 namespace {
@@ -34,17 +38,14 @@ class EvaluationRun final : public RunControl {
 /// Every batch weighs the same, as Estimator's users expect of "loss".
 class BatchMeans {
  public:
-  void add(const StepResult& result) {
+  void add(LossValues losses) {
     ++batches_;
-    if (sums_.empty()) {
-      for (const auto& [name, loss] : result.losses) sums_.emplace_back(name, 0.0);
+    if (sums_.empty()) sums_ = LossValues(losses.size());
+    for (std::size_t i = 0; i < losses.size(); ++i) {
+      sums_.at(i).first = losses[i].first;
+      sums_.at(i).second += losses[i].second;
     }
-    last_.clear();
-    for (std::size_t i = 0; i < result.losses.size(); ++i) {
-      const auto value = result.losses[i].second.item<double>();  // the host waits for the device
-      last_.emplace_back(result.losses[i].first, value);
-      sums_.at(i).second += value;
-    }
+    last_ = std::move(losses);
   }
   [[nodiscard]] const LossValues& last() const { return last_; }
   [[nodiscard]] LossValues means() const {
@@ -57,6 +58,13 @@ class BatchMeans {
   LossValues sums_, last_;
   std::int64_t batches_ = 0;
 };
+
+LossValues values_of(const StepResult& result) {
+  LossValues values;
+  for (const auto& [name, loss] : result.losses)
+    values.emplace_back(name, loss.item<double>());  // the host waits for the device
+  return values;
+}
 
 void log_progress(std::int64_t done, std::int64_t steps) {
   const std::int64_t every = steps < 20 ? 1 : steps / 10;
@@ -85,21 +93,52 @@ void add_value(Evaluation& evaluation, std::set<std::string>& names, const std::
   evaluation.metrics.emplace_back(name, value);
 }
 
-Evaluation result_of(const BatchMeans& batches, const LossMeter& meter, MetricSet& metrics) {
+/// `average`: the first loss's mean over all examples.
+Evaluation result_of(const BatchMeans& batches, double average,
+                     const std::vector<MetricValue>& metrics) {
   Evaluation evaluation;
   std::set<std::string> names;
   const LossValues means = batches.means();
-  const LossSum first = meter.sums().at(0);
   add_value(evaluation, names, "loss", means.at(0).second);
-  add_value(evaluation, names, "average_loss", first.mean());
+  add_value(evaluation, names, "average_loss", average);
   for (std::size_t i = 0; i < means.size(); ++i) {
     const auto& [name, mean] = means[i];
     if (i > 0 || name != "loss") add_value(evaluation, names, name, mean);
   }
-  for (const MetricValue& metric : metrics.compute()) {
+  for (const auto& [name, value] : evaluation.metrics) evaluation.better[name] = Better::lower;
+  for (const MetricValue& metric : metrics) {
     add_value(evaluation, names, metric.name, metric.value);
+    evaluation.better[metric.name.substr(metric.name.find_first_not_of(kReplaces))] = metric.better;
   }
   return evaluation;
+}
+
+/// What an evaluation changes in the replicas of a training, and puts back.
+class AsBefore {
+ public:
+  explicit AsBefore(const TrainState& state) {
+    for (const auto& replica : state.replicas) {
+      draws_.push_back(std::make_unique<RandomGuard>(replica->place().device));
+      for (const auto& [name, buffer] : replica->buffers())
+        buffers_.emplace_back(buffer, buffer.detach().clone());
+    }
+  }
+  ~AsBefore() {
+    const torch::NoGradGuard no_grad;
+    for (auto& [buffer, value] : buffers_) buffer.copy_(value);
+  }
+  AsBefore(const AsBefore&) = delete;
+  AsBefore& operator=(const AsBefore&) = delete;
+
+ private:
+  std::vector<std::unique_ptr<RandomGuard>> draws_;
+  std::vector<std::pair<at::Tensor, at::Tensor>> buffers_;  // and their values
+};
+
+std::vector<std::string> names_of(const MetricSet& metrics) {
+  std::vector<std::string> names;
+  for (const MetricValue& metric : metrics.compute()) names.push_back(metric.name);
+  return names;
 }
 
 }  // namespace
@@ -120,13 +159,12 @@ Evaluation run_evaluation(const Hooks& hooks, Replica& replica, const Distribute
   for (const auto& action : pass.actions) action->ready(run);
   for (const DistributedBatch& batch : data.epoch(0)) {
     for (const auto& action : pass.actions) action->before_step(run);
-    const StepResult result =
-        run_on_replica(step, replica, batch.replicas.front(), pass.phase, pass.global_step);
+    const StepResult result = run_on_replica(step, replica, batch, 0, pass.phase, pass.global_step);
     if (result.losses.empty()) {
       throw ConfigError("the evaluation step returned no loss.", "return the loss of the batch.");
     }
     ++run.batches;
-    batches.add(result);
+    batches.add(values_of(result));
     meter.add({result}, batch.global_examples);
     const StepReport report{run.batches, 0, batch.global_examples, batches.last()};
     for (const auto& action : pass.actions) action->after_step(report, run);
@@ -136,8 +174,28 @@ Evaluation run_evaluation(const Hooks& hooks, Replica& replica, const Distribute
     if (run.stopped || run.batches == pass.steps) break;
   }
   for (const auto& action : pass.actions) action->end(run);
-  Evaluation evaluation = result_of(batches, meter, metrics);
+  Evaluation evaluation = result_of(batches, meter.sums().at(0).mean(), metrics.compute());
   evaluation.global_step = pass.global_step;
+  return evaluation;
+}
+
+std::optional<Evaluation> evaluate_together(Strategy& strategy, const Hooks& hooks,
+                                            TrainState& state, const DistributedSplits& data,
+                                            std::int64_t batch_size,
+                                            std::optional<std::int64_t> steps) {
+  const auto& split = data.validation ? data.validation : data.test;
+  const Phase phase = data.validation ? Phase::validation : Phase::test;
+  const MetricSet& own = ReplicaDriver(*state.replicas.front()).metrics(phase);
+  if (!split || split->plan().is_stream() || names_of(hooks.create_metrics()) != names_of(own))
+    return std::nullopt;
+  const AsBefore guard(state);
+  const std::int64_t most = steps ? *steps * batch_size : split->examples();
+  BatchMeans batches;
+  const Report report = troupe::evaluate(
+      strategy, hooks, state, split->first(most, batch_size, sequential()), phase,
+      [&](const std::vector<StepResult>& results) { batches.add(strategy.reduce(results)); });
+  Evaluation evaluation = result_of(batches, report.losses.front().second, report.metrics);
+  evaluation.global_step = state.step;
   return evaluation;
 }
 

@@ -7,6 +7,7 @@
 #include "data/loader.h"
 #include "estimator/roles/evaluation.h"
 #include "hooks/hooks.h"
+#include "strategies/strategy.h"
 #include "train/callbacks/callbacks.h"
 
 namespace troupe::detail {
@@ -28,6 +29,17 @@ struct EvaluationPass {
 /// is empty; what the step throws.
 [[nodiscard]] Evaluation run_evaluation(const Hooks& hooks, Replica& replica,
                                         const DistributedDataset& data, const EvaluationPass& pass);
+
+/// The same by all workers of a group, of the state that they train, which is as before afterwards;
+/// on every worker alike. Of the validation data, or else the test data, as training has it.
+/// Unset: there is none that is counted, or the state's metrics are not those of `hooks`, so that
+/// one process has to do it.
+/// Collective: yes.  Throws: as run_evaluation.
+[[nodiscard]] std::optional<Evaluation> evaluate_together(Strategy& strategy, const Hooks& hooks,
+                                                          TrainState& state,
+                                                          const DistributedSplits& data,
+                                                          std::int64_t batch_size,
+                                                          std::optional<std::int64_t> steps);
 
 /// All examples in their order, for one replica. Throws: ConfigError if there are none.
 [[nodiscard]] DistributedDataset in_order(const std::shared_ptr<const Dataset>& dataset,

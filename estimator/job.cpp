@@ -217,8 +217,7 @@ void run_job(const Hooks& hooks, const Options& options, JobExtras extras) {
   if (job.done_without_training()) return;
   const auto strategy = make_strategy(options.strategy);
   TrainState state = strategy->create_state(hooks, options.train.seed);
-  const DistributedSplits data =
-      strategy->distribute(hooks.create_datasets(), options.train.batches());
+  const DistributedSplits data = strategy->distribute(hooks, options.train.batches());
   const History history = train(*strategy, hooks, state, data, options.train, job.callbacks());
   summarize(*strategy, state, history, test(*strategy, hooks, state, data), options.train);
   strategy->close();

@@ -8,9 +8,9 @@
 #include "hooks/replica_driver.h"
 #include "strategies/device.h"
 #include "strategies/one_process.h"
+#include "tensors/random_guard.h"
 #include "train/checkpoint/model_weights.h"
 #include "train/evaluate.h"
-#include "train/random_guard.h"
 
 namespace troupe {
 namespace {

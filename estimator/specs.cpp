@@ -66,6 +66,18 @@ std::int64_t steps_of(const MetricLimit& limit) {
 template <class Limit>
 using Condition = StopReason (*)(const ScalarHistory&, const std::string&, Limit, std::int64_t);
 
+IsBetter is_better(const EvalOptions& eval) {
+  switch (eval.best_mode) {
+    case BestMode::min:
+      return smaller(eval.best_metric);
+    case BestMode::max:
+      return larger(eval.best_metric);
+    case BestMode::automatic:
+      break;
+  }
+  return better(eval.best_metric);
+}
+
 const SteadyClock& steady_clock() {
   static const SteadyClock clock;  // without state
   return clock;
@@ -166,10 +178,7 @@ EvalSpec eval_spec(const EvalOptions& eval) {
     } else if (name == "final") {
       spec.exporters.push_back(make_final_exporter(name));
     } else if (name == "best") {
-      spec.exporters.push_back(make_best_exporter(
-          name,
-          eval.best_mode == BestMode::max ? larger(eval.best_metric) : smaller(eval.best_metric),
-          keep));
+      spec.exporters.push_back(make_best_exporter(name, is_better(eval), keep));
     } else if (name == "onnx") {
       spec.exporters.push_back(make_onnx_exporter(name, keep));
     } else {

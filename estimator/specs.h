@@ -12,6 +12,7 @@
 
 #include "data/dataset.h"
 #include "estimator/export/exporter.h"
+#include "estimator/roles/evaluation.h"
 #include "options/train_options.h"
 #include "train/loop.h"
 
@@ -42,6 +43,11 @@ struct EvaluateCall {
   std::string name;                        // results go to eval_<name>; empty: eval
   std::string checkpoint;                  // empty: the newest, or else what training starts from
   Actions actions;                         // called around every batch; ready and end as well
+  /// The data of create_datasets is to be that of the training which saved the checkpoint.
+  bool is_trainings_data = false;
+  /// What the workers of the training have come to together, of this checkpoint: it is written
+  /// down, and nothing is evaluated.
+  std::optional<Evaluation> known;
 };
 
 /// The evaluations of train_and_evaluate, when they happen, and what is exported after them. Of at

@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "core/file_system.h"
 #include "core/log.h"
+#include "estimator/evaluation_pass.h"
 #include "estimator/export/exporting_job.h"
 #include "estimator/roles/evaluator.h"
 #include "servers/parameter_server.h"
@@ -30,11 +31,26 @@ class EstimatorJob final : public ExportingJob {
     return latest_;
   }
   [[nodiscard]] std::optional<Finished> finished() override { return markers_.read(); }
+  /// In a group, whose evaluator may have been started by hand. Alone, where two are at work both
+  /// evaluate, which is told.
+  [[nodiscard]] bool is_anothers() override {
+    return estimator_.options().strategy.cluster.world_size() > 1 &&
+           evaluator_is_present(estimator_.config().model_dir);
+  }
+  /// What the workers have come to together, for the next evaluation of this checkpoint.
+  void take(const std::string& checkpoint, Evaluation evaluation) {
+    together_.emplace(checkpoint, std::move(evaluation));
+  }
 
  private:
   [[nodiscard]] Evaluation evaluate_checkpoint(const std::string& checkpoint) override {
     EvaluateCall call = spec_;
     call.checkpoint = checkpoint;
+    if (together_ && together_->first == checkpoint) {
+      call.known = std::exchange(together_, std::nullopt)->second;
+    } else {
+      call.is_trainings_data = !std::exchange(data_is_checked_, true);
+    }
     return estimator_.evaluate(call);
   }
   [[nodiscard]] ModelWriter model_writer(const std::string& checkpoint,
@@ -49,6 +65,8 @@ class EstimatorJob final : public ExportingJob {
   MarkerReader markers_{files_, clock_};
   WatchedFile index_{files_, kIndexName, kMaxManifestBytes};
   std::optional<std::string> latest_;
+  bool data_is_checked_ = false;
+  std::optional<std::pair<std::string, Evaluation>> together_;  // by its checkpoint
 };
 
 namespace {
@@ -118,11 +136,25 @@ TrainSpec EvaluatedTraining::training() {
     listener_ = std::make_shared<EvaluationListener>(*job_, Seconds(eval_spec_.throttle_secs),
                                                      goal(), clock_);
     spec.companions.listeners.push_back(listener_);
+    // What is given beside the hooks is known to this process alone.
+    if (!eval_spec_.input && eval_spec_.actions.empty())
+      spec.companions.evaluate_together = together();
   }
   return spec;
 }
 
+EvaluateTogether EvaluatedTraining::together() {
+  return [this](Strategy& strategy, TrainState& state, const DistributedSplits& data,
+                const SavedCheckpoint& saved) {
+    const auto batch = eval_spec_.batch_size.value_or(estimator_.config().batch_size);
+    auto evaluation = detail::evaluate_together(strategy, *estimator_.hooks(), state, data, batch,
+                                                eval_spec_.steps);
+    if (evaluation && strategy.is_chief()) job_->take(saved.path, std::move(*evaluation));
+  };
+}
+
 void EvaluatedTraining::announce() const {
+  if (estimator_.options().strategy.cluster.rank > 0) return;
   const CheckpointCadence cadence = checkpoint_cadence(estimator_.config());
   log_info("training with an evaluation after every checkpoint, at most every ",
            eval_spec_.throttle_secs, " s; checkpoints every ",
@@ -136,7 +168,8 @@ void EvaluatedTraining::announce() const {
 TrainAndEvaluateResult EvaluatedTraining::after_training(const History& history) {
   if (estimator_.options().strategy.cluster.rank > 0) return {};
   // One that was announced may have died: what counts is who is there, before the marker ends it.
-  const bool evaluator = listener_ == nullptr && evaluator_is_present(model_dir());
+  const bool evaluator =
+      (listener_ == nullptr || job_->is_anothers()) && evaluator_is_present(model_dir());
   mark_finished(history);
   if (listener_ && listener_->last()) return to_result(listener_->last());
   return evaluator ? TrainAndEvaluateResult() : evaluate_last();

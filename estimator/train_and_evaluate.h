@@ -47,6 +47,7 @@ class EvaluatedTraining {
   [[nodiscard]] TrainingGoal goal() const;
   [[nodiscard]] const std::string& model_dir() const { return estimator_.config().model_dir; }
   void announce() const;
+  [[nodiscard]] EvaluateTogether together();
   /// On the chief, marks that training is over.
   void mark_finished(const History& history);
   /// Evaluates and exports the result of training; nothing if that was done already.

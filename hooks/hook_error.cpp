@@ -8,19 +8,10 @@
 #include <vector>
 
 #include "core/text.h"
+#include "data/step_source.h"
 
 namespace troupe::detail {
 namespace {
-
-/// Without the stack that LibTorch adds for its own developers, and in one line.
-std::string words_of(const c10::Error& error) {
-  std::string words = error.what_without_backtrace();
-  words.erase(words.find_last_not_of("\n. ") + 1);
-  for (char& c : words) {
-    if (c == '\n') c = ' ';
-  }
-  return words;
-}
 
 /// Whether a field of one number per example holds classes in another type than LibTorch's losses
 /// take.
@@ -31,13 +22,19 @@ bool has_labels_of_other_type(const Batch& batch) {
   });
 }
 
-/// By what the batch holds. LibTorch's wording differs between versions: of it only what a message
-/// of a kind has in all of them.
+/// LibTorch's wording differs between versions: of it only what a message of a kind has in all of
+/// them.
 const char* fix_of(const c10::Error& error, const std::string& words, const Batch& batch) {
   const auto says = [&words](const char* part) { return words.find(part) != std::string::npos; };
   if (dynamic_cast<const c10::IndexError*>(&error) != nullptr || says("out of bounds"))
     return "compare the labels with the number of outputs, and indices with the size of what they "
            "count: both run from 0 to one less than that.";
+  if (says("memory")) return "lower --batch-size, or compute a step in parts with --accumulate.";
+  if (says("more than 1 value per channel"))
+    return "batch norm cannot normalise one example: leave a short last batch out with "
+           "--drop-last, "
+           "or choose a --batch-size that gives every replica, and every part of --accumulate, "
+           "two.";
   if (says("second time"))
     return "two losses that share a forward pass go to their optimisers in one call, "
            "replica.apply_gradients({{loss, \"a\"}, {other, \"b\"}}), or each has a forward pass "
@@ -51,15 +48,43 @@ const char* fix_of(const c10::Error& error, const std::string& words, const Batc
          "losses take.";
 }
 
+/// " (examples 3, 17, 4, 9)"; "" where nobody knows.
+std::string examples_in(const DistributedBatch& batch, std::size_t share) {
+  constexpr std::size_t kMost = 8;
+  if (batch.replicas[share].stand_in) return " (borrowed examples)";
+  const std::vector<std::int64_t> numbers = example_numbers(batch, share);
+  if (numbers.empty()) return "";
+  std::vector<std::string> shown;
+  for (std::size_t i = 0; i < std::min(numbers.size(), kMost); ++i)
+    shown.push_back(text(numbers[i]));
+  return text(" (examples ", join(shown), numbers.size() > kMost ? ", ..." : "", ")");
+}
+
 }  // namespace
 
-HookError hook_error(const c10::Error& error, Phase phase, std::int64_t steps, const Batch& batch) {
+const char* hook_of(Phase phase) {
+  constexpr const char* kNames[] = {"train_step", "validation_step", "test_step", "predict_step"};
+  return kNames[static_cast<int>(phase)];
+}
+
+std::string describe_call(Phase phase, std::int64_t steps, const DistributedBatch& batch,
+                          std::size_t share, int replicas) {
   std::vector<std::string> shapes;
-  for (const at::Tensor& field : batch.fields) shapes.push_back(text(field.sizes()));
-  const std::string words = words_of(error);
-  return HookError(text(to_string(phase), "_step failed after ", steps,
-                        " steps of training, on a batch of ", join(shapes), ": ", words, "."),
-                   fix_of(error, words, batch));
+  for (const at::Tensor& field : batch.replicas[share].fields)
+    shapes.push_back(text(field.sizes()));
+  std::string where =
+      text(hook_of(phase), " failed after ", steps, " steps of training, on a batch of ",
+           join(shapes), examples_in(batch, share));
+  if (replicas > 1)
+    where += text(", replica ", batch.first_replica + static_cast<int>(share), " of ", replicas);
+  return where;
+}
+
+FixOf fix_for(const Batch& batch) {
+  return [&batch](const std::exception& error, const std::string& words) -> std::string {
+    const auto* const of_torch = dynamic_cast<const c10::Error*>(&error);
+    return of_torch == nullptr ? "" : fix_of(*of_torch, words, batch);
+  };
 }
 
 }  // namespace troupe::detail

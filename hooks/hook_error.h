@@ -1,31 +1,26 @@
-// HookError: an error of LibTorch inside a hook, with what LibTorch cannot know: which hook, after
-// which step, on what batch.
+// Where a step hook was called, for the message of what it throws: which hook, after which step, on
+// which replica and what batch.
 #pragma once
 
 #include <cstdint>
+#include <string>
 
-#include "core/error.h"
+#include "core/user_code.h"
 #include "data/batch.h"
 #include "hooks/phase.h"
 
-namespace c10 {
-class Error;
-}  // namespace c10
+namespace troupe::detail {
 
-namespace troupe {
+/// "train_step"
+[[nodiscard]] const char* hook_of(Phase phase);
 
-/// LibTorch refused an operation of a hook.
-class HookError final : public Error {
- public:
-  using Error::Error;
-  [[nodiscard]] const char* kind() const noexcept override { return "failed"; }
-};
+/// "train_step failed after 12 steps of training, on a batch of [4, 2], [4] (examples 3, 17, 4, 9),
+/// replica 1 of 2". `share`: which of the batch's, for a replica of so many.
+[[nodiscard]] std::string describe_call(Phase phase, std::int64_t steps,
+                                        const DistributedBatch& batch, std::size_t share,
+                                        int replicas);
 
-namespace detail {
+/// What to do about an error of LibTorch's, by what the batch holds.
+[[nodiscard]] FixOf fix_for(const Batch& batch);
 
-/// `error` as a HookError; `steps` were trained before the phase's hook was given `batch`.
-[[nodiscard]] HookError hook_error(const c10::Error& error, Phase phase, std::int64_t steps,
-                                   const Batch& batch);
-
-}  // namespace detail
-}  // namespace troupe
+}  // namespace troupe::detail

@@ -3,12 +3,65 @@
 #include <torch/types.h>
 
 #include <algorithm>
+#include <atomic>
+#include <memory>
 #include <set>
 
 #include "core/error.h"
+#include "core/text.h"
 #include "hooks/named.h"
 
 namespace troupe {
+namespace {
+
+/// A function of losses that are one for each example. Predictions [B, 1] beside targets [B], which
+/// LibTorch makes [B, B] of, show in that the first example's loss is another one without the
+/// others; the first calls with different shapes are tried so.
+class PerExample {
+ public:
+  PerExample(std::string name, LossFunction function)
+      : name_(std::move(name)), function_(std::move(function)) {}
+
+  at::Tensor operator()(const at::Tensor& predictions, const at::Tensor& targets) const {
+    at::Tensor losses = function_(predictions, targets);
+    if (is_suspicious(predictions, targets) && left_->fetch_sub(1) > 0)
+      check(predictions, targets, losses);
+    return losses;
+  }
+
+ private:
+  [[nodiscard]] static bool is_suspicious(const at::Tensor& predictions,
+                                          const at::Tensor& targets) {
+    return predictions.defined() && targets.defined() && predictions.is_floating_point() &&
+           targets.is_floating_point() && predictions.dim() > 0 && targets.dim() > 0 &&
+           predictions.sizes() != targets.sizes() && predictions.size(0) == targets.size(0) &&
+           predictions.size(0) > 1;
+  }
+
+  void check(const at::Tensor& predictions, const at::Tensor& targets,
+             const at::Tensor& losses) const {
+    if (losses.dim() == 0 || losses.size(0) != predictions.size(0)) return;  // refused elsewhere
+    const torch::NoGradGuard no_grad;
+    const at::Tensor alone = function_(predictions.narrow(0, 0, 1), targets.narrow(0, 0, 1));
+    if (alone.dim() == losses.dim() &&
+        torch::allclose(alone[0], losses[0], 1e-4, 1e-6, /*equal_nan=*/true)) {
+      return;
+    }
+    throw ConfigError(
+        text("the loss \"", name_, "\" was given predictions ", predictions.sizes(),
+             " and targets ", targets.sizes(),
+             ", and what it makes of the first example depends on the others: "
+             "LibTorch broadcasts such shapes."),
+        "give it both in one shape: predictions.squeeze(1), or targets.unsqueeze(1).");
+  }
+
+  std::string name_;
+  LossFunction function_;
+  // Copies share it.
+  std::shared_ptr<std::atomic<int>> left_ = std::make_shared<std::atomic<int>>(8);
+};
+
+}  // namespace
 
 LossSet::LossSet(std::initializer_list<std::pair<std::string, LossFunction>> losses) {
   for (const auto& [name, function] : losses) add(name, function);
@@ -20,7 +73,8 @@ LossSet& LossSet::add(std::string name, LossFunction function) {
     throw ConfigError("loss \"" + name + "\" is an empty function.",
                       "give it a function of predictions and targets in create_losses.");
   }
-  losses_.emplace_back(std::move(name), std::move(function));
+  PerExample checked(name, std::move(function));
+  losses_.emplace_back(std::move(name), std::move(checked));
   return *this;
 }
 

@@ -16,7 +16,8 @@ namespace troupe {
 
 /// (predictions [B, ...], targets [B, ...]) -> [B], one loss per example, never a mean: the mean is
 /// taken over all replicas' examples by Replica::global_mean. For its means with weights: any
-/// shape, one loss per token, pixel or box.
+/// shape, one loss per token, pixel or box. Where predictions and targets are given in different
+/// shapes that LibTorch would broadcast, the first calls throw ConfigError.
 using LossFunction = std::function<at::Tensor(const at::Tensor&, const at::Tensor&)>;
 
 class LossSet {

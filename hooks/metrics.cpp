@@ -7,6 +7,7 @@
 #include "core/check.h"
 #include "core/error.h"
 #include "core/text.h"
+#include "core/user_code.h"
 #include "hooks/named.h"
 
 namespace troupe {
@@ -29,11 +30,29 @@ at::Tensor weighted_sums(const char* metric, const at::Tensor& values, const at:
   return torch::stack({(wide * of_each).sum(), of_each.sum()});
 }
 
-void check_classes(const char* metric, const at::Tensor& scores, const at::Tensor& classes) {
-  if (scores.dim() == 2 && classes.dim() == 1 && scores.size(0) == classes.size(0)) return;
-  throw ConfigError(
-      text(metric, " was given scores ", scores.sizes(), " and targets ", classes.sizes(), "."),
-      "pass scores [B, C] and target classes [B].");
+void check_shapes(const char* metric, const at::Tensor& scores, const at::Tensor& classes) {
+  const bool fits = classes.defined() && scores.dim() == 2 && classes.dim() == 1 &&
+                    scores.size(0) == classes.size(0);
+  if (fits && scores.size(1) > 1) return;
+  throw ConfigError(text(metric, " was given scores ", scores.sizes(), " and targets ",
+                         classes.defined() ? text(classes.sizes()) : "none", "."),
+                    "pass scores [B, C] of two classes or more, and target classes [B]; of one "
+                    "logit x a row make torch::stack({-x, x}, 1).");
+}
+
+/// [B], 1 where the prediction is `right`, 0 where not, NaN for a class that does not exist and is
+/// not weighted by 0. On the CPU, where looking costs nothing, that is an error.
+at::Tensor judged(const char* metric, const at::Tensor& right, const at::Tensor& classes,
+                  std::int64_t count, const at::Tensor& weights) {
+  at::Tensor outside = classes.lt(0).logical_or(classes.ge(count));
+  if (weights.defined() && weights.sizes() == classes.sizes())
+    outside = outside.logical_and(weights.ne(0));
+  if (!classes.is_cpu()) return right.to(torch::kFloat64).masked_fill(outside, std::nan(""));
+  if (!outside.any().item<bool>()) return right;
+  const at::Tensor wrong = classes.masked_select(outside)[0];
+  throw ConfigError(text(metric, " was given the target class ", wrong.item<double>(),
+                         ", and scores of ", count, " classes."),
+                    "number classes from 0, and leave out what does not count: its weight is 0.");
 }
 
 }  // namespace
@@ -70,8 +89,10 @@ double RootMeanSquaredError::compute(Span<const double> sums) const {
 
 at::Tensor Accuracy::measure_weighted(const at::Tensor& predictions, const at::Tensor& targets,
                                       const at::Tensor& weights) const {
-  check_classes("Accuracy", predictions, targets);
-  return weighted_sums("Accuracy", predictions.argmax(1).eq(targets), weights);
+  check_shapes("Accuracy", predictions, targets);
+  const at::Tensor right =
+      judged("Accuracy", predictions.argmax(1).eq(targets), targets, predictions.size(1), weights);
+  return weighted_sums("Accuracy", right, weights);
 }
 
 TopK::TopK(std::int64_t k) : Ratio("correct", "examples"), k_(k) {
@@ -80,13 +101,15 @@ TopK::TopK(std::int64_t k) : Ratio("correct", "examples"), k_(k) {
 
 at::Tensor TopK::measure_weighted(const at::Tensor& predictions, const at::Tensor& targets,
                                   const at::Tensor& weights) const {
-  check_classes("TopK", predictions, targets);
+  check_shapes("TopK", predictions, targets);
   if (predictions.size(1) < k_) {
     throw ConfigError(text("TopK with k = ", k_, " was given ", predictions.size(1), " classes."),
                       "choose a k of at most the number of classes.");
   }
   const at::Tensor best = std::get<1>(predictions.topk(k_, 1));  // [B, k]
-  return weighted_sums("TopK", best.eq(targets.unsqueeze(1)).any(1), weights);
+  const at::Tensor right =
+      judged("TopK", best.eq(targets.unsqueeze(1)).any(1), targets, predictions.size(1), weights);
+  return weighted_sums("TopK", right, weights);
 }
 
 void MetricSum::update(const at::Tensor& predictions, const at::Tensor& targets,
@@ -161,7 +184,10 @@ std::vector<MetricValue> MetricSet::compute() const {
   for (const auto& [name, metric] : metrics_) {
     const auto sums = metric.sums();
     const auto names = metric.metric().sum_names();
-    MetricValue value{name, metric.metric().compute(sums), {}};
+    const double computed = detail::in_user_code(
+        [&, &of = metric] { return of.metric().compute(sums); },
+        [&, &of = name] { return text("Metric::compute of \"", of, "\" failed"); });
+    MetricValue value{name, computed, {}, metric.metric().better()};
     for (std::size_t i = 0; i < sums.size(); ++i) value.sums.emplace_back(names[i], sums[i]);
     values.push_back(std::move(value));
   }

@@ -22,6 +22,9 @@ namespace troupe {
 class Metric {
  public:
   virtual ~Metric() = default;
+  /// For who looks for the best: the exporter, a plateau schedule, early stopping. Where it is
+  /// unknown they ask for it, or refuse the metric. Default: unknown.
+  [[nodiscard]] virtual Better better() const { return Better::unknown; }
   /// Names of the k sums, for reports: {"correct", "examples"}. The same on every call.
   [[nodiscard]] virtual std::vector<std::string> sum_names() const = 0;
   /// The sums over one batch, [k] float64, on any device; no gradient is recorded.
@@ -72,6 +75,7 @@ class Mean final : public Ratio {
 class RootMeanSquaredError final : public Ratio {
  public:
   RootMeanSquaredError() : Ratio("squared_error", "values") {}
+  [[nodiscard]] Better better() const override { return Better::lower; }
   [[nodiscard]] at::Tensor measure(const at::Tensor& predictions,
                                    const at::Tensor& targets) const override {
     return measure_weighted(predictions, targets, {});
@@ -83,11 +87,13 @@ class RootMeanSquaredError final : public Ratio {
 };
 
 /// Share of examples whose largest score is that of the target class.
-/// Shapes: predictions [B, C] scores, targets [B] int64 classes; weights, if any, [B]. Scores and
-/// classes of tokens [B, T] are flattened first: flatten(0, 1).
+/// Shapes: predictions [B, C] scores, C at least 2, targets [B] int64 classes below C (on the CPU
+/// another one is an error unless its weight is 0, elsewhere it makes the metric NaN); weights, if
+/// any, [B]. Scores and classes of tokens [B, T] are flattened first: flatten(0, 1).
 class Accuracy final : public Ratio {
  public:
   Accuracy() : Ratio("correct", "examples") {}
+  [[nodiscard]] Better better() const override { return Better::higher; }
   [[nodiscard]] at::Tensor measure(const at::Tensor& predictions,
                                    const at::Tensor& targets) const override {
     return measure_weighted(predictions, targets, {});
@@ -103,6 +109,7 @@ class TopK final : public Ratio {
  public:
   /// Throws: ConfigError if k < 1.
   explicit TopK(std::int64_t k);
+  [[nodiscard]] Better better() const override { return Better::higher; }
   [[nodiscard]] at::Tensor measure(const at::Tensor& predictions,
                                    const at::Tensor& targets) const override {
     return measure_weighted(predictions, targets, {});

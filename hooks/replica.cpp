@@ -12,6 +12,7 @@
 #include "core/log.h"
 #include "hooks/autocast.h"
 #include "hooks/named.h"
+#include "hooks/own_memory.h"
 #include "hooks/replica_updates.h"
 #include "hooks/step_checks.h"
 #include "hooks/step_weights.h"
@@ -67,6 +68,24 @@ bool is_left_in_eval(torch::nn::Module& model, const detail::PlaceOfTensor& owne
   return std::any_of(parameters.begin(), parameters.end(), [&](const at::Tensor& parameter) {
     return owned.count(parameter.unsafeGetTensorImpl()) > 0;
   });
+}
+
+/// Parameters and buffers of the models, without those that are frozen and in evaluation mode.
+std::vector<NamedTensor> changing_tensors(const Trainable& trainable) {
+  std::vector<NamedTensor> all;
+  for (const auto& [name, model] : trainable.models) {
+    const auto parameters = model->parameters();
+    const bool is_frozen =
+        !model->is_training() &&
+        std::none_of(parameters.begin(), parameters.end(),
+                     [](const at::Tensor& parameter) { return parameter.requires_grad(); });
+    if (is_frozen) continue;
+    for (const auto& item : model->named_parameters())
+      all.emplace_back(prefix_of(name) + item.key(), item.value());
+    for (const auto& item : model->named_buffers())
+      all.emplace_back(prefix_of(name) + item.key(), item.value());
+  }
+  return all;
 }
 
 /// Hooks' own buffers are found by their plain names, as a model's tensors are.
@@ -132,6 +151,7 @@ Replica::Replica(Trainable trainable, LossSet losses, const MetricSet& metrics,
       update_, place_.device, options_.clip_norm);
   checks_ = std::make_unique<detail::StepChecks>(updates_->owned(), all, warns);
   weights_ = std::make_unique<detail::StepWeights>(update_, place_.device);
+  memory_ = std::make_unique<detail::OwnMemory>(changing_tensors(trainable_));
   updates_->use(*checks_, *weights_);
 }
 
@@ -209,7 +229,7 @@ at::Tensor Replica::local_loss(const at::Tensor& loss) const {
                            loss.defined() ? text(loss.sizes()) : "undefined", "."),
                       "pass a scalar; for one loss per example, [B], there is global_mean.");
   }
-  checks_->declare(loss);
+  checks_->declare_local(loss);
   return loss;
 }
 

@@ -36,6 +36,7 @@ struct ReplicaPlace {
 };
 
 namespace detail {
+class OwnMemory;
 class ReplicaDriver;
 class StepChecks;
 class StepWeights;
@@ -51,7 +52,8 @@ class Replica {
  public:
   /// Moves the models to the place's device. `update` outlives the replica.
   /// Throws: ConfigError if the result of create_model cannot be trained (no model, an optimiser
-  /// that owns a tensor of no model, or a buffer with the name of a model's tensor).
+  /// that owns a tensor of no model, a buffer with the name of a model's tensor, or tensors that
+  /// another replica of the process has; a model that is frozen may be shared).
   Replica(Trainable trainable, LossSet losses, const MetricSet& metrics, const ReplicaPlace& place,
           ParameterUpdate& update, const StepOptions& options = {});
   Replica(const Replica&) = delete;
@@ -184,6 +186,7 @@ class Replica {
   std::unique_ptr<detail::ReplicaUpdates> updates_;
   std::unique_ptr<detail::StepChecks> checks_;
   std::unique_ptr<detail::StepWeights> weights_;
+  std::unique_ptr<detail::OwnMemory> memory_;
 };
 
 }  // namespace troupe

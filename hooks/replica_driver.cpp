@@ -61,7 +61,7 @@ void ReplicaDriver::begin_step(const StepContext& context) {
   replica_.context_ = context;
   replica_.updates_->begin(context);
   set_modes(context.phase == Phase::train);
-  replica_.checks_->begin(context);
+  replica_.checks_->begin(context, replica_.place_.count);
   replica_.weights_->begin(context);
 }
 
@@ -147,6 +147,16 @@ void ReplicaDriver::keep_gradients(bool keep) { replica_.update_.keep_gradients(
 
 void ReplicaDriver::expect_repeats() { replica_.checks_->repeats().expect(); }
 
+bool ReplicaDriver::is_comparable() const {
+  return !replica_.checks_->has_local_loss() && !replica_.weights_->has_several();
+}
+
+std::string ReplicaDriver::non_finite_loss() const {
+  const auto& [loss, optimizer] = replica_.updates_->last_loss();
+  if (!loss.defined() || loss.isfinite().item<bool>()) return "";
+  return text("the loss for optimizer \"", optimizer, "\" is ", loss.item<double>());
+}
+
 bool ReplicaDriver::has_updated() const { return replica_.checks_->has_updated(); }
 
 void ReplicaDriver::describe(StepResult& result) const { replica_.weights_->describe(result); }
@@ -164,8 +174,12 @@ void ReplicaDriver::divide(StepResult& total) {
 }
 
 void ReplicaDriver::end_step(const Batch& batch) {
+  // In a step of parts gradients are still to be used; else more is wrong than they are.
+  const bool is_used = context().parts == 1;
+  if (!is_used) replica_.checks_->gradients().after_call();
   replica_.updates_->end();
   replica_.checks_->end(batch.fields);
+  if (is_used) replica_.checks_->gradients().after_call();
   for (const auto& [name, buffer] : replica_.trainable_.buffers) {
     if (!buffer.requires_grad()) continue;
     throw ConfigError(

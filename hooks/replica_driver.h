@@ -72,6 +72,12 @@ class ReplicaDriver {
   /// called with false and another step has been made; whichever replicas call it. For who looks at
   /// gradients after a step. Without --shard-optimizer they are always there.
   void keep_gradients(bool keep);
+  /// Whether the last part's losses would add up over batches: not with local_loss, nor with means
+  /// of different kinds.
+  [[nodiscard]] bool is_comparable() const;
+  /// "the loss for optimizer "a" is nan", of the last one that was given to apply_gradients; "" if
+  /// it is finite.
+  [[nodiscard]] std::string non_finite_loss() const;
   /// Whether an optimiser was applied since the replica was made.
   [[nodiscard]] bool has_updated() const;
   [[nodiscard]] const StepContext& context() const { return replica_.context_; }

@@ -44,6 +44,14 @@ void add_gradients(const std::vector<NamedTensor>& parameters,
   }
 }
 
+/// Leaves copies, so that what a hook does to them is seen.
+void show(const std::vector<at::Tensor>& gradients, const std::vector<NamedTensor>& parameters) {
+  std::vector<at::Tensor> copies;
+  for (const at::Tensor& gradient : gradients)
+    copies.push_back(gradient.defined() ? gradient.clone() : gradient);
+  put_gradients(parameters, std::move(copies));
+}
+
 void check_own(const std::vector<at::Tensor>& gradients, const std::string& optimizer,
                const std::vector<NamedTensor>& parameters) {
   if (gradients.size() != parameters.size()) {
@@ -98,7 +106,11 @@ void ReplicaUpdates::check(const Pass& pass) const {
 }
 
 void ReplicaUpdates::make(const std::vector<Pass>& passes) {
-  for (const Pass& pass : passes) check(pass);
+  for (const Pass& pass : passes) {
+    check(pass);
+    // A loss that is not finite already stays what is told of a step.
+    if (pass.loss.defined()) last_loss_ = {pass.loss.detach(), pass.optimizers.front()};
+  }
   const Traced traced("apply_gradients");
   const AutocastPause full_precision(device_);
   const bool last = context_.part + 1 == context_.parts;
@@ -128,7 +140,9 @@ void ReplicaUpdates::make(const std::vector<Pass>& passes) {
     if (!stays) put_gradients(*update.parameters, std::move(update.gradients));
     sum(update);
   }
-  if (last && unfinished_.empty()) checks_->after_update();
+  if (!last) return;
+  checks_->gradients().after_update();
+  if (unfinished_.empty()) checks_->after_update();
 }
 
 std::vector<ReplicaUpdates::Update> ReplicaUpdates::begin_pass(const Pass& pass, bool overlaps) {
@@ -142,6 +156,7 @@ std::vector<ReplicaUpdates::Update> ReplicaUpdates::begin_pass(const Pass& pass,
     } else {
       checks_->before_own_update();
     }
+    checks_->gradients().before_update(parameters);
     // Layers that add up over replicas do so in backward too.
     if (overlaps) update_.begin_backward(parameters, {!context_.padding, layer_sums_ > 0});
     std::vector<at::Tensor> earlier = std::move(accumulated_[key]);
@@ -202,7 +217,8 @@ void ReplicaUpdates::sum(const Update& update) {
   const double factor = weights_->is_late() && !divides_later ? weights_->factor() : 1.0;
   // Every part of a step sees the weights that it began with.
   if (context_.parts > 1) {
-    unfinished_.emplace_back(optimizer, factor);
+    unfinished_.push_back({optimizer, factor, take_gradients(*update.parameters)});
+    if (checks_->gradients().looks()) show(unfinished_.back().gradients, *update.parameters);
   } else {
     finish(optimizer, factor);
   }
@@ -210,7 +226,10 @@ void ReplicaUpdates::sum(const Update& update) {
 
 void ReplicaUpdates::end() {
   if (unfinished_.empty()) return;
-  for (const auto& [optimizer, factor] : std::exchange(unfinished_, {})) finish(optimizer, factor);
+  for (auto& [optimizer, factor, gradients] : std::exchange(unfinished_, {})) {
+    put_gradients(owned_by(optimizer), std::move(gradients));
+    finish(optimizer, factor);
+  }
   checks_->after_update();
 }
 

@@ -69,6 +69,8 @@ class ReplicaUpdates {
   /// How often each optimiser was asked for in this part, and in the first one.
   [[nodiscard]] const std::map<std::string, int>& calls() const { return calls_; }
   [[nodiscard]] const std::map<std::string, int>& first_calls() const { return first_calls_; }
+  /// The last loss that gradients were made from, without its graph, and for which optimiser.
+  [[nodiscard]] const std::pair<at::Tensor, std::string>& last_loss() const { return last_loss_; }
   /// As Replica::gradient_norm and ReplicaDriver::has_all_gradients.
   [[nodiscard]] std::optional<double> norm_of(const std::string& optimizer) const;
   [[nodiscard]] bool has_all_gradients(const std::string& optimizer) const;
@@ -97,13 +99,21 @@ class ReplicaUpdates {
   StepChecks* checks_ = nullptr;
   StepWeights* weights_ = nullptr;
   StepContext context_;
+  std::pair<at::Tensor, std::string> last_loss_;
   std::map<std::string, int> calls_;
   std::map<std::string, int> first_calls_;
-  std::map<Key, std::vector<at::Tensor>> accumulated_;      // gradients of the earlier parts
-  std::vector<std::pair<std::string, double>> unfinished_;  // updates of a step in parts, by factor
-  std::map<std::string, double> norms_;                     // by optimiser, if it clips
-  std::map<std::string, bool> partial_;                     // by optimiser: !has_all_gradients()
-  std::int64_t layer_sums_ = 0;                             // in this part
+  std::map<Key, std::vector<at::Tensor>> accumulated_;  // gradients of the earlier parts
+  /// Of a step in parts: its gradients, which train_step is not to reach, are multiplied by
+  /// `factor`.
+  struct Unfinished {
+    std::string optimizer;
+    double factor;
+    std::vector<at::Tensor> gradients;
+  };
+  std::vector<Unfinished> unfinished_;
+  std::map<std::string, double> norms_;  // by optimiser, if it clips
+  std::map<std::string, bool> partial_;  // by optimiser: !has_all_gradients()
+  std::int64_t layer_sums_ = 0;          // in this part
 };
 
 }  // namespace troupe::detail

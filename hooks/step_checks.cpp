@@ -18,19 +18,6 @@ const char* const kUseGlobalMean =
     "give one loss per example, [B], to replica.global_mean; declare with replica.local_loss(loss) "
     "what is meant to be added up over replicas as it is.";
 
-at::ScalarType integer_like(const at::Tensor& values) {
-  switch (values.element_size()) {
-    case 1:
-      return at::kChar;
-    case 2:
-      return at::kShort;
-    case 4:
-      return at::kInt;
-    default:
-      return at::kLong;
-  }
-}
-
 /// Those of `parameters` that no optimiser has.
 std::vector<NamedTensor> unowned(const StepChecks::Owned& owned,
                                  const std::vector<NamedTensor>& parameters) {
@@ -51,12 +38,15 @@ StepChecks::StepChecks(const Owned& owned, const std::vector<NamedTensor>& param
       warns_(warns),
       leaves_(parameters),
       repeats_(unowned(owned, parameters)),
-      unused_(owned, warns) {}
+      unused_(owned, warns),
+      gradients_(owned) {}
 
-void StepChecks::begin(const StepContext& context) {
+void StepChecks::begin(const StepContext& context, int replicas) {
   context_ = context;
   repeats_.begin(context);
+  gradients_.begin(context, replicas);
   declarations_ = 0;
+  has_local_loss_ = false;
   declared_.clear();
   if (context.phase != Phase::train || context.part != 0) return;
   leaves_.begin();
@@ -127,21 +117,10 @@ StepChecks::Origin StepChecks::origin_of(const at::Tensor& loss) const {
   return has_other ? Origin::mixed : Origin::declared;
 }
 
-StepChecks::Values StepChecks::values_of(const at::Tensor& parameter) {
-  at::Tensor values = parameter.detach();
-  if (values.is_complex()) values = at::view_as_real(values);
-  values = values.view(integer_like(values)).reshape({-1});
-  at::Tensor sum = torch::zeros({}, values.options().dtype(at::kLong));
-  // In pieces: LibTorch sums a copy of twice the size.
-  for (const at::Tensor& piece : values.split(1 << 20)) sum += piece.sum(at::kLong);
-  // The host waits for the device here.
-  return {static_cast<std::int64_t>(parameter._version()), sum.item<std::int64_t>()};
-}
-
 void StepChecks::remember_parameters() {
   values_.clear();
   for (const auto& [optimizer, parameters] : owned_) {
-    for (const auto& [name, parameter] : parameters) values_.push_back(values_of(parameter));
+    for (const auto& [name, parameter] : parameters) values_.push_back(value_sum(parameter));
   }
 }
 
@@ -149,8 +128,8 @@ void StepChecks::check_parameters(Changes allowed) const {
   std::size_t i = 0;
   for (const auto& [optimizer, parameters] : owned_) {
     for (const auto& [name, parameter] : parameters) {
-      const Values now = values_of(parameter);
-      const Values& then = values_[i++];
+      const ValueSum now = value_sum(parameter);
+      const ValueSum& then = values_[i++];
       const bool is_same = now.version == then.version || allowed == Changes::put_back;
       if (is_same && now.bits == then.bits) continue;
       throw ConfigError(

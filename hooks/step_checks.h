@@ -1,8 +1,8 @@
 // StepChecks: finds in a replica's first training steps what one replica alone would compute
 // rightly and several would not: a loss that no sum over replicas makes right, and parameters that
-// change without one; beside it, layers of no model, what is repeated in a step, and parameters
-// that are not used. Later steps cost no more than a look-up for each update. Thread rule: the
-// replica's.
+// change without one; beside it, layers of no model, what is repeated in a step, gradients that
+// hooks change, and parameters that are not used. Later steps cost no more than a look-up for each
+// update. Thread rule: the replica's.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,12 +13,14 @@
 #include <utility>
 #include <vector>
 
+#include "hooks/gradient_checks.h"
 #include "hooks/leaf_checks.h"
 #include "hooks/phase.h"
 #include "hooks/repeat_checks.h"
 #include "hooks/unused_parameters.h"
 #include "tensors/named_tensor.h"
 #include "tensors/torch_versions.h"
+#include "tensors/value_sums.h"
 
 namespace troupe::detail {
 
@@ -35,11 +37,19 @@ class StepChecks {
   [[nodiscard]] LeafChecks& leaves() { return leaves_; }
   [[nodiscard]] RepeatChecks& repeats() { return repeats_; }
   [[nodiscard]] UnusedParameters& unused() { return unused_; }
+  [[nodiscard]] GradientChecks& gradients() { return gradients_; }
 
-  /// Before each part of a step.
-  void begin(const StepContext& context);
+  /// Before each part of a step, which one of so many replicas computes.
+  void begin(const StepContext& context, int replicas);
   /// The sum of `value` over all replicas is what its hook means. Of the present part.
   void declare(const at::Tensor& value);
+  /// The same, of a value that is meant over this replica's share.
+  void declare_local(const at::Tensor& value) {
+    declare(value);
+    has_local_loss_ = true;
+  }
+  /// Of the present part.
+  [[nodiscard]] bool has_local_loss() const { return has_local_loss_; }
   /// Before an optimiser's n-th update of a step, from `loss`; `call` counts from 0.
   /// Throws: ConfigError if `loss` is computed from no declared value (in the first two such
   /// updates), or if parameters were changed (in the first step). Warns if other terms that depend
@@ -89,26 +99,21 @@ class StepChecks {
   enum class Changes { none, put_back };  // that are allowed
   void check_parameters(Changes allowed = Changes::none) const;
 
-  /// A tensor's values as numbers that differ if they do.
-  struct Values {
-    std::int64_t version = 0;  // LibTorch's count of changes in place, which .data() evades
-    std::int64_t bits = 0;     // the sum of all values' bits
-  };
-  [[nodiscard]] static Values values_of(const at::Tensor& parameter);
-
   const Owned& owned_;
   const bool warns_;
   StepContext context_;
   std::int64_t steps_ = 0;  // of training, begun
   std::int64_t declarations_ = 0;
+  bool has_local_loss_ = false;
   // Weak, so that no graph lives longer than its hook means it to.
   std::vector<WeakGraphNode> declared_;
   std::map<std::pair<std::string, int>, int> checked_;  // how often, by optimiser and call
-  std::vector<Values> values_;                          // of all owned parameters, in order
+  std::vector<ValueSum> values_;                        // of all owned parameters, in order
   bool has_updated_ = false;
   LeafChecks leaves_;
   RepeatChecks repeats_;
   UnusedParameters unused_;
+  GradientChecks gradients_;
 };
 
 }  // namespace troupe::detail

@@ -42,6 +42,8 @@ class StepWeights {
   /// After each part: what each loss was divided by, as StepResult::weights says.
   void describe(StepResult& result) const;
 
+  /// Whether this part has taken means of different kinds.
+  [[nodiscard]] bool has_several() const { return divisors_.size() > 1; }
   /// Gradients and losses are still to be multiplied by factor().
   [[nodiscard]] bool is_late() const { return late_ && kind_ == Kind::weights; }
   /// This replica's weights in all parts of the step.

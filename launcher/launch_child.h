@@ -40,6 +40,8 @@ struct ChildStart {
 struct ChildEnd {
   int code = 0;    // 128 + signal if one killed it
   int signal = 0;  // 0: it exited
+  /// By its last line another process failed, and it stops with that one's exit code.
+  bool is_echo = false;
   [[nodiscard]] bool failed() const { return code != 0; }
   [[nodiscard]] static ChildEnd from_status(int status);
 };

@@ -69,7 +69,7 @@ LaunchEnvironment launch_environment(const Environment& own, const LaunchPlan& p
     variables["TROUPE_CHIEF_ADDRESS"] = plan.chief_host + ":" + std::to_string(plan.chief_port);
   else
     variables["TROUPE_SERVERS"] = addresses(plan.server_ports);
-  if (plan.evaluator) variables["TROUPE_EVALUATOR"] = "1";
+  variables["TROUPE_EVALUATOR"] = plan.evaluator ? "1" : "0";
   variables["TROUPE_GENERATION"] = std::to_string(plan.generation);
   if (plan.secret_fd >= 0) variables[kSecretDescriptorVariable] = std::to_string(plan.secret_fd);
   return result;

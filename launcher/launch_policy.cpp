@@ -17,6 +17,11 @@ bool reads_as_lost(const ChildEnd& end) {
   return end.signal != 0 || told || end.code == kExitPeerLost;
 }
 
+/// It is over with this one because it was over with another.
+bool tells_of_another(const ChildEnd& end) {
+  return end.is_echo || (end.signal == 0 && end.code == kExitPeerLost);
+}
+
 }  // namespace
 
 std::string task_name(LaunchRole role, int index) {
@@ -51,9 +56,8 @@ Consequence LaunchPolicy::on_end(LaunchRole role, int index, const ChildEnd& end
     ++(elastic ? expected_ : restarts_[index]);
     return Consequence::start_again;
   }
-  if (end.signal == 0) {
-    return end.code == kExitPeerLost ? Consequence::suspect : Consequence::stop;
-  }
+  if (tells_of_another(end)) return Consequence::suspect;
+  if (end.signal == 0) return Consequence::stop;
   return terms_.servers > 0 ? Consequence::await_echo : Consequence::stop;
 }
 
@@ -88,7 +92,7 @@ int LaunchPolicy::order_of_cause(LaunchRole role, int index, const ChildEnd& end
   if (role == LaunchRole::evaluator) return 4;
   if (is_lost(role, index, end)) return 3;
   if (end.signal != 0) return 0;
-  return end.code == kExitPeerLost ? 2 : 1;
+  return tells_of_another(end) ? 2 : 1;
 }
 
 }  // namespace troupe

@@ -19,6 +19,7 @@ namespace {
 // A reader that falls this far behind makes the workers wait.
 constexpr std::size_t kSinkLimitBytes = std::size_t{1} << 20;
 constexpr std::size_t kKeptLineBytes = 2000;
+constexpr const char* kPeerFailed = "error[peer-failed]";  // of core/error.h's PeerFailed
 constexpr std::size_t kLogHeadBytes = 27;  // "2026-11-20T10:21:38.126Z I " (core/log.h)
 
 /// How much of a line of our log, after its head, is the name of the process and a space; 0: it is
@@ -109,6 +110,10 @@ void LaunchedWorker::reap() {
   while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
   }
   end_ = ChildEnd::from_status(status);
+  // Its last words may lie in the pipe still, and say whose failure this was.
+  if (end_->failed() && err_.descriptor.is_open()) drain(err_);
+  end_->is_echo = end_->signal == 0 && !last_lines_.empty() &&
+                  last_lines_.back().find(kPeerFailed) != std::string::npos;
   seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
 }
 
@@ -139,17 +144,21 @@ void LaunchedWorker::resume() {
     if (stream->paused && stream->descriptor.is_open()) read(*stream);
 }
 
+void LaunchedWorker::drain(Stream& stream) {
+  boost::system::error_code error;
+  stream.descriptor.non_blocking(true, error);
+  for (std::size_t taken = 0; !error && taken < kSinkLimitBytes;) {
+    const std::size_t count =
+        stream.descriptor.read_some(boost::asio::buffer(stream.buffer), error);
+    stream.lines.feed({stream.buffer.data(), count});
+    taken += count;
+  }
+}
+
 void LaunchedWorker::close_streams() {
   for (Stream* stream : {&out_, &err_}) {
     if (!stream->descriptor.is_open()) continue;
-    boost::system::error_code error;
-    stream->descriptor.non_blocking(true, error);
-    for (std::size_t taken = 0; !error && taken < kSinkLimitBytes;) {
-      const std::size_t count =
-          stream->descriptor.read_some(boost::asio::buffer(stream->buffer), error);
-      stream->lines.feed({stream->buffer.data(), count});
-      taken += count;
-    }
+    drain(*stream);
     stream->lines.finish();
     stream->descriptor.close();
   }

@@ -83,6 +83,8 @@ class LaunchedWorker {
 
   [[nodiscard]] int open_stream(Stream& stream);
   void read(Stream& stream);
+  /// Takes what is there, at most kSinkLimitBytes, without waiting.
+  static void drain(Stream& stream);
   void take_line(OutputSink& sink, std::string_view line);
   void write_log(std::string_view line);
 

@@ -126,7 +126,6 @@ std::uint64_t max_payload_bytes(FrameType type) {
     case FrameType::entry:
     case FrameType::enter:
     case FrameType::entered:
-    case FrameType::launched:
     case FrameType::begin:
     case FrameType::pushed:
     case FrameType::end:

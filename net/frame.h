@@ -44,7 +44,7 @@ enum class FrameType : std::uint8_t {
   entered = 19,     // server to worker: you do
   state = 20,       // chief to server, server to chief: what its store holds
   launch = 21,      // chief to server: training begins with the state before this
-  launched = 22,    // server to worker: it has begun; sequence: the step it is at
+  launched = 22,    // server to worker: it has begun, with the chief's data; sequence: its step
   begin = 23,       // worker to server: may I take the step after this clock, and its values
   begun = 24,       // server to worker: yes, or training is over
   push = 25,        // worker to server: gradients

@@ -23,6 +23,7 @@ struct BatchPlan {
   std::int64_t global_batch = 64;  // examples per step over all replicas
   std::uint64_t seed = 1;          // for the order of the training examples
   LoaderOptions loader{};
+  bool drop_last = false;  // a short last batch of training is left out
 };
 
 struct DataOptions {

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "options/data_options.h"
@@ -32,7 +33,7 @@ struct ScheduleOptions {
   std::int64_t decay_steps = 0;   // step: between two drops; cosine: to the end, 0: max_steps
   double decay_factor = 0.1;      // step and plateau: of each drop
   double final_factor = 0;        // lower limit of the factor after the warm-up
-  std::string metric = "loss";    // plateau: of the validation; smaller is better
+  std::string metric = "loss";    // plateau: of the validation; which way is better it knows
   std::int64_t patience = 10;     // plateau: validations without improvement before a drop
 };
 
@@ -48,12 +49,17 @@ enum class Resume { automatic, must, never };
 /// and counts start anew, and it may have another batch size, seed and data
 /// (train/checkpoint/warm_start).
 struct WarmStart {
-  /// A checkpoint <dir>/model.ckpt-<step>, a model directory (its newest), or an export; empty:
-  /// there is no warm start.
+  /// A checkpoint <dir>/model.ckpt-<step>, a model directory (its newest), an export, or a file of
+  /// the safetensors format; empty: there is no warm start.
   std::string from;
-  /// Which tensors: empty: all trained parameters; else every parameter and buffer whose whole name
-  /// matches one of these regular expressions, each of which has to match one.
+  /// Which tensors: empty: all parameters and buffers; else those whose whole name matches one of
+  /// these regular expressions, each of which has to match one.
   std::vector<std::string> variables = {};
+  /// How names begin in `from` -> how they begin in this model; of several the first that fits.
+  std::vector<std::pair<std::string, std::string>> prefixes = {};
+  /// Which of them may be missing there, or have another shape, and stay as create_model made them:
+  /// regular expressions of whole names.
+  std::vector<std::string> missing = {};
   /// This model's name of a tensor -> its name in `from`, where they differ.
   std::map<std::string, std::string> previous_names = {};
 };
@@ -90,6 +96,7 @@ struct TrainOptions {
   std::optional<std::int64_t> max_steps;  // absolute; the limit reached first applies
   std::optional<std::int64_t> steps;      // this many more; not together with max_steps
   std::int64_t batch_size = 64;           // the global batch: all replicas' examples in a step
+  bool drop_last = false;                 // an epoch's last batch is left out if it is short
   LoaderOptions loader{};
   double learning_rate = 0.03;
   double momentum = 0.9;
@@ -115,7 +122,7 @@ struct TrainOptions {
   std::int64_t profile_steps = 0;  // steps of the run's start to be recorded as a timeline; 0: none
 
   /// For Strategy::distribute.
-  [[nodiscard]] BatchPlan batches() const { return {batch_size, seed, loader}; }
+  [[nodiscard]] BatchPlan batches() const { return {batch_size, seed, loader, drop_last}; }
   /// Throws: ConfigError naming the field and its limits.
   void validate() const;
 };
@@ -129,10 +136,11 @@ struct CheckpointCadence {
 };
 [[nodiscard]] CheckpointCadence checkpoint_cadence(const TrainOptions& options);
 
-/// Whether the smaller or the larger best_metric is better.
-enum class BestMode { min, max };
+/// Whether the smaller or the larger best_metric is better; automatic: as the metric says.
+enum class BestMode { automatic, min, max };
 [[nodiscard]] constexpr const char* name_of(BestMode mode) {
-  return mode == BestMode::min ? "min" : "max";
+  constexpr const char* kNames[] = {"auto", "min", "max"};
+  return kNames[static_cast<int>(mode)];
 }
 
 /// Options of train_and_evaluate and evaluate.
@@ -146,7 +154,7 @@ struct EvalOptions {
   std::vector<std::string> exporters = {"latest"};  // any of latest, final, best, onnx
   std::optional<std::int64_t> exports_to_keep = 5;  // unset: all
   std::string best_metric = "loss";
-  BestMode best_mode = BestMode::min;
+  BestMode best_mode = BestMode::automatic;
   // Early stopping, each "metric:number" (see docs/train_and_evaluate.md); empty: off.
   std::string stop_if_no_decrease, stop_if_no_increase, stop_if_lower, stop_if_higher;
   std::int64_t min_steps = 0;  // no early stop before this step

@@ -118,9 +118,11 @@ void ServerPace::start(TrainState& state, const DistributedDataset& train, std::
     // Where training has reached its end already there is nothing left, not less than nothing.
     const int servers = static_cast<int>(options_.cluster.servers.size());
     client_->start(split_state(*state.replicas.front(), served_, servers), state.step,
-                   std::clamp(last_step, state.step, kEndless));
+                   std::clamp(last_step, state.step, kEndless), train.digest());
   } else {
     state.step = client_->wait_for_start();
+    if (const auto found = data_difference(train.digest(), client_->chiefs_data()))
+      throw other_data(options_.cluster.task(), *found);
   }
   state.position = place_at(state.step, train);
   started_ = true;

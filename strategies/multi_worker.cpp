@@ -77,17 +77,16 @@ constexpr int kNoRank = -1;
 std::string examples_of(const DistributedBatch& batch, const TreeCut::Node& node) {
   constexpr std::size_t kMost = 64;  // in a message
   if (!batch.source) return "";
-  const ShardPlan& plan = batch.source->plan();
-  if (plan.is_stream()) return "";
-  const std::vector<std::int64_t> order = plan.order(batch.epoch);
+  if (batch.source->plan().is_stream()) return "";
+  DistributedBatch lost = batch;
+  lost.first_replica = node.begin;
   std::string numbers;
   std::size_t count = 0;
   for (int i = node.begin; i < node.end; ++i) {
-    const Share share = plan.share(batch.step, i);
-    for (std::int64_t k = 0; k < share.count; ++k) {
+    for (const std::int64_t example :
+         example_numbers(lost, static_cast<std::size_t>(i - node.begin))) {
       if (++count > kMost) return text(", examples ", numbers, " ...");
-      numbers +=
-          text(numbers.empty() ? "" : ", ", order[static_cast<std::size_t>(share.offset + k)]);
+      numbers += text(numbers.empty() ? "" : ", ", example);
     }
   }
   return numbers.empty() ? ", no examples" : text(", examples ", numbers);
@@ -305,7 +304,7 @@ class MultiWorker final : public Strategy {
   std::vector<StepResult> run_once(const Step& step, TrainState& state,
                                    const DistributedBatch& batch, Phase phase) {
     if (std::exchange(has_moved_, false)) replicas_.move_to(options_);
-    const ReplicaRange mine = hosted();
+    const ReplicaRange mine = *hosted_;
     if (batch.range() == mine) return replicas_.run(step, state, batch, phase);
     if (!batch.source) {
       throw ConfigError(

@@ -5,48 +5,20 @@
 #include <algorithm>
 
 #include "core/text.h"
+#include "data/data_digest.h"
 #include "distributed/collectives/call.h"
+#include "hooks/make_datasets.h"
 #include "strategies/replicas/local_replicas.h"
 
 namespace troupe {
 namespace {
 
-std::int64_t size_of(const std::shared_ptr<const Dataset>& dataset) {
-  return dataset == nullptr ? -1 : dataset->size();
-}
-
-/// "60000 5000 10000"; -1 where there is no such split.
-std::string sizes_of(const Splits& splits) {
-  return text(size_of(splits.train), " ", size_of(splits.validation), " ", size_of(splits.test));
-}
-
 /// Throws: ConfigError on all workers if they would read other examples.
-// TODO(T-018): beside parameter servers a worker gathers only what is its own.
-void check_alike(Strategy& strategy, const Splits& splits, const DistributedSplits& data) {
-  const std::string sizes = sizes_of(splits);
-  const std::string order = data.train ? data.train->order_signature() : "";
-  const std::vector<std::string> all = strategy.gather(sizes + "\n" + order);
-  const auto part = [&](std::size_t rank, bool second) {
-    const std::size_t end = all[rank].find('\n');
-    return second ? all[rank].substr(end + 1) : all[rank].substr(0, end);
-  };
+void check_alike(Strategy& strategy, const std::string& digest) {
+  const std::vector<std::string> all = strategy.gather(digest);
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
-    if (part(rank, false) != part(0, false)) {
-      detail::fail_alike(
-          strategy,
-          ConfigError(text("rank ", rank, " has ", part(rank, false),
-                           " training, validation and test examples, the chief ", part(0, false),
-                           " (-1: none)."),
-                      "give every worker the same data: compare --data-dir on both machines."));
-    }
-    if (part(rank, true) != part(0, true)) {
-      detail::fail_alike(
-          strategy,
-          ConfigError(text("rank ", rank, " reads the training examples in the order of \"",
-                           part(rank, true), "\", the chief in that of \"", part(0, true), "\"."),
-                      "make the sampler alike on every worker: from the same weights or lengths, "
-                      "in the same order."));
-    }
+    if (const auto found = data_difference(all[rank], all[0]))
+      detail::fail_alike(strategy, detail::other_data(text("rank ", rank), *found));
   }
 }
 
@@ -89,13 +61,13 @@ void Strategy::stand(const Standing& standing) {
 
 DistributedSplits Strategy::distribute(const Splits& splits, const BatchPlan& plan) {
   const auto share = [&](const std::shared_ptr<const Dataset>& dataset, std::int64_t batches,
-                         int workers, const Sampler& sampler) {
+                         int workers, const Sampler& sampler, bool drop_last) {
     std::optional<DistributedDataset> data;
     if (dataset == nullptr) return data;
     const bool is_virtual = virtual_replicas() > 0;
     const int replicas = is_virtual ? virtual_replicas() : workers * local_replicas();
-    const ShardPlan shards(
-        {dataset->size(), plan.global_batch * batches, replicas, plan.seed, sampler, batches});
+    const ShardPlan shards({dataset->size(), plan.global_batch * batches, replicas, plan.seed,
+                            sampler, batches, drop_last});
     const int first = workers == 1 ? 0 : rank() * local_replicas();
     data.emplace(dataset, shards,
                  is_virtual ? hosted_
@@ -104,16 +76,27 @@ DistributedSplits Strategy::distribute(const Splits& splits, const BatchPlan& pl
     return data;
   };
   return detail::sharing_failure(*this, [&] {
+    check_same_classes(splits);
     // Where replicas make updates apart, a step of the plan is one batch for each worker, which
     // takes it in its own time. Who coordinates alone evaluates alone.
     const int batches = world_size() * local_replicas() / replicas_in_sync();
     const int voices = pace().voices();
-    DistributedSplits data = {share(splits.train, batches, world_size(), splits.sampler),
-                              share(splits.validation, 1, voices, sequential()),
-                              share(splits.test, 1, voices, sequential())};
-    check_alike(*this, splits, data);
+    DistributedSplits data = {
+        share(splits.train, batches, world_size(), splits.sampler, plan.drop_last),
+        share(splits.validation, 1, voices, sequential(), false),
+        share(splits.test, 1, voices, sequential(), false)};
+    const std::string digest =
+        data_digest(splits, data.train ? data.train->order_signature() : "", plan.seed);
+    check_alike(*this, digest);
+    if (data.train) data.train->set_digest(digest);
     return data;
   });
+}
+
+DistributedSplits Strategy::distribute(const Hooks& hooks, const BatchPlan& plan) {
+  const Splits splits =
+      detail::sharing_failure(*this, [&] { return detail::make_datasets(hooks, plan.seed); });
+  return distribute(splits, plan);
 }
 
 void Strategy::synchronize_buffers(TrainState& state) {
@@ -129,6 +112,14 @@ LossValues Strategy::reduce(const std::vector<StepResult>& results) {
 }
 
 namespace detail {
+
+ConfigError other_data(const std::string& who, const DataDifference& difference) {
+  return ConfigError(text(who, " has other data than the chief: ", difference.what, " is ",
+                          difference.mine, ", the chief's is ", difference.theirs, "."),
+                     "give every worker the same data in the same order: compare --data-dir on "
+                     "both machines, sort what is listed from a folder, and draw a split in "
+                     "create_datasets from LibTorch's generator or a seed.");
+}
 
 void sum_by_name(Strategy& strategy, LossValues& named, std::vector<double>& more) {
   if (strategy.virtual_replicas() > 0) return;

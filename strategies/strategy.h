@@ -2,7 +2,7 @@
 // The verbs of a training loop:
 //
 //   auto state = strategy->create_state(hooks, seed);
-//   auto data = strategy->distribute(hooks.create_datasets(), {global_batch, seed});
+//   auto data = strategy->distribute(hooks, {global_batch, seed});
 //   for (const DistributedBatch& batch : data.train->epoch(e)) {
 //     const auto results = strategy->run(step, state, batch);            // per replica
 //     const auto losses = strategy->reduce(results);                     // of the whole step
@@ -24,6 +24,8 @@
 
 #include "core/error.h"
 #include "core/span.h"
+#include "core/user_code.h"
+#include "data/data_digest.h"
 #include "data/loader.h"
 #include "hooks/hooks.h"
 #include "hooks/values.h"
@@ -84,9 +86,14 @@ class Strategy {
   [[nodiscard]] virtual TrainState create_state(const Hooks& hooks, std::uint64_t seed) = 0;
 
   /// Gives every replica its share of each split.
-  /// Collective: yes.  Throws: ConfigError if workers see data sets of different sizes, or would
-  /// read the training examples in different orders; what the sampler throws.
+  /// Collective: yes.  Throws: ConfigError if workers see different data (sizes, the order of the
+  /// training examples, classes, a few examples that the seed chooses), or if two splits have other
+  /// classes; what the sampler and Dataset::get() throw. With parameter servers workers compare
+  /// when training begins.
   [[nodiscard]] virtual DistributedSplits distribute(const Splits& splits, const BatchPlan& plan);
+  /// The same of hooks.create_datasets(), which is called with LibTorch's generator at a place that
+  /// the seed alone decides: what it draws is the same on every worker and at every call.
+  [[nodiscard]] DistributedSplits distribute(const Hooks& hooks, const BatchPlan& plan);
 
   /// Runs `step` once per replica of this worker, in the phase's mode; returns one result per
   /// replica. A replica without examples runs on borrowed ones and its result is zero. With virtual
@@ -145,16 +152,18 @@ class Strategy {
  protected:
   /// Where the group is another one now. Data that was distributed follows with the next step.
   void stand(const Standing& standing);
-  [[nodiscard]] const ReplicaRange& hosted() const { return *hosted_; }
+  /// Of the virtual replicas, as data is read for them.
+  const std::shared_ptr<ReplicaRange> hosted_ = std::make_shared<ReplicaRange>();
 
  private:
   Standing standing_;
   Pace lockstep_;
-  /// Of the virtual replicas, as data is read for them.
-  const std::shared_ptr<ReplicaRange> hosted_ = std::make_shared<ReplicaRange>();
 };
 
 namespace detail {
+
+/// `who` would train on other data than the chief does.
+[[nodiscard]] ConfigError other_data(const std::string& who, const DataDifference& difference);
 
 /// Sums `named` over all workers by name, in whatever order each worker has them (a step's losses
 /// may have another order on another replica), and `more` by position; both in place and in one
@@ -180,8 +189,7 @@ auto sharing_failure(Strategy& strategy, Body&& body) {
     strategy.abort(error.what(), error.exit_code());
     throw;
   } catch (const std::exception& error) {
-    const std::string message = error.what();
-    strategy.abort(message.substr(0, message.find('\n')), kExitFailed);
+    strategy.abort(words_of(error), kExitFailed);
     throw;
   }
 }

@@ -40,8 +40,7 @@ Outcome first_step(troupe::Phase phase, const std::string& replicas) {
   const Program program{static_cast<int>(words.size()), words.data()};
   const auto strategy = troupe::make_strategy(program.options.strategy);
   auto state = strategy->create_state(program.hooks, program.options.train.seed);
-  const auto data =
-      strategy->distribute(program.hooks.create_datasets(), program.options.train.batches());
+  const auto data = strategy->distribute(program.hooks, program.options.train.batches());
   const bool trains = phase == troupe::Phase::train;
   const auto step = [&](troupe::Replica& replica, const troupe::Batch& batch) {
     return trains ? program.hooks.train_step(replica, batch)

@@ -19,7 +19,7 @@ int main(int argc, char** argv) {
     // 2.-4. Once per replica. The workers connect here and start from the chief's weights.
     auto state = strategy->create_state(hooks, options.train.seed);
     // 5. Every replica reads its own share of each global batch.
-    const auto data = strategy->distribute(hooks.create_datasets(), options.train.batches());
+    const auto data = strategy->distribute(hooks, options.train.batches());
 
     // 6. The loop is yours to change; troupe::TrainingRun documents what each line does.
     troupe::TrainingRun run(*strategy, hooks, state, data, options.train, job.callbacks());

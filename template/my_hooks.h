@@ -5,14 +5,18 @@
 
 #include "troupe.h"
 
-// TODO 1. Your own options, in addition to Troupe's (train.learning_rate, ...; see --help).
+// TODO 1. Your own options, in addition to Troupe's (see --help). A flag by its name alone is one
+// of Troupe's that only programs have whose hooks read it: momentum, weight-decay, data-dir and
+// train-examples are the others.
 struct MyOptions : troupe::Options {
   std::int64_t hidden_units = 64;
 
   MyOptions(int argc, const char* const* argv) {
     troupe::Options& parsed = *this;
     parsed = troupe::parse_options(
-        argc, argv, {troupe::flag("hidden-units", &hidden_units, "units of the hidden layer")});
+        argc, argv,
+        {troupe::flag("learning-rate"),
+         troupe::flag("hidden-units", &hidden_units, "units of the hidden layer")});
   }
 };
 

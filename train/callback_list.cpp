@@ -1,12 +1,14 @@
 #include "train/callback_list.h"
 
 #include <memory>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
 #include "core/error.h"
 #include "core/log.h"
 #include "core/text.h"
+#include "core/user_code.h"
 #include "report/progress_sinks.h"
 #include "summaries/summary_writer.h"
 #include "train/callbacks/model_summaries.h"
@@ -17,6 +19,18 @@
 
 namespace troupe::detail {
 namespace {
+
+/// Calls each action, which may be the program's own.
+template <class Call>
+void call_each(const Actions& actions, const char* function, std::int64_t steps, Call&& call) {
+  for (const auto& action : actions) {
+    in_user_code([&] { call(*action); },
+                 [&, &own = *action] {
+                   return text("the callback ", name_of_type(typeid(own)), " failed in ", function,
+                               " after ", steps, " steps of training");
+                 });
+  }
+}
 
 /// Losses, reports, speed and the model, for TensorBoard. All actions write to one file.
 void add_summaries(Actions& actions, const TrainOptions& options, const StepRange& steps,
@@ -94,7 +108,7 @@ CallbackList::CallbackList(Strategy& strategy, const TrainOptions& options, Acti
   for (const auto& action : given_) {
     if (strategy.is_chief() || !action->chief_only()) acting_.push_back(action);
   }
-  for (auto& action : acting_) action->begin();
+  call_each(acting_, "begin", 0, [](auto& action) { action.begin(); });
 }
 
 /// Log, metrics file, summaries, the screen and the live page.
@@ -158,11 +172,11 @@ void CallbackList::ready(RunControl& run) {
   seen_step_ = run.step();
   first_step_ = seen_step_ + 1;
   ready_ = true;
-  for (auto& action : acting_) action->ready(run);
+  call_each(acting_, "ready", seen_step_, [&](auto& action) { action.ready(run); });
 }
 
 void CallbackList::before_step(RunControl& run) {
-  for (auto& action : acting_) action->before_step(run);
+  call_each(acting_, "before_step", seen_step_, [&](auto& action) { action.before_step(run); });
 }
 
 bool CallbackList::wants_losses(std::int64_t step) const {
@@ -178,29 +192,32 @@ bool CallbackList::wants_losses(std::int64_t step) const {
 }
 
 void CallbackList::after_step(const StepReport& report, RunControl& run) {
-  for (auto& action : acting_) action->after_step(report, run);
+  call_each(acting_, "after_step", report.step,
+            [&](auto& action) { action.after_step(report, run); });
   seen_step_ = report.step;
 }
 
 void CallbackList::before_validation() {
-  for (auto& action : acting_) action->before_validation();
+  call_each(acting_, "before_validation", seen_step_,
+            [](auto& action) { action.before_validation(); });
 }
 
 void CallbackList::after_epoch(std::int64_t epoch, const Report& train, const Report* validation) {
-  for (auto& action : acting_) action->after_epoch(epoch, train, validation);
+  call_each(acting_, "after_epoch", seen_step_,
+            [&](auto& action) { action.after_epoch(epoch, train, validation); });
 }
 
 void CallbackList::after_log(const LoggedValue& value) {
-  for (auto& action : acting_) action->after_log(value);
+  call_each(acting_, "after_log", seen_step_, [&](auto& action) { action.after_log(value); });
 }
 
 void CallbackList::after_image(const LoggedImage& image) {
-  for (auto& action : acting_) action->after_image(image);
+  call_each(acting_, "after_image", seen_step_, [&](auto& action) { action.after_image(image); });
 }
 
 void CallbackList::end(RunControl& run) {
   if (!ready_) return;
-  for (auto& action : acting_) action->end(run);
+  call_each(acting_, "end", seen_step_, [&](auto& action) { action.end(run); });
 }
 
 }  // namespace troupe::detail

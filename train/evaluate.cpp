@@ -1,6 +1,5 @@
 #include "train/evaluate.h"
 
-#include <c10/util/Exception.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
@@ -16,7 +15,8 @@
 namespace troupe {
 
 Report evaluate(Strategy& strategy, const Hooks& hooks, TrainState& state,
-                const DistributedDataset& data, Phase phase) {
+                const DistributedDataset& data, Phase phase,
+                const std::function<void(const std::vector<StepResult>&)>& each) {
   const auto start = SteadyClock().now();
   strategy.synchronize_buffers(state);
   const AveragesInUse averages(state);
@@ -29,7 +29,9 @@ Report evaluate(Strategy& strategy, const Hooks& hooks, TrainState& state,
   detail::sharing_failure(strategy, [&] {
     for (const DistributedBatch& batch : data.epoch(0)) {
       const std::int64_t examples = strategy.pace().examples_of(batch).value_or(0);
-      meter.add(strategy.run(step, state, batch, phase), examples);
+      const std::vector<StepResult> results = strategy.run(step, state, batch, phase);
+      if (each) each(results);
+      meter.add(results, examples);
     }
   });
   Report report = detail::reduce_report(strategy, state, meter, phase);
@@ -68,11 +70,11 @@ Predictions predict_batch(const Hooks& hooks, Replica& replica, Batch batch, std
   ReplicaDriver(replica).begin_step(context);
   const ReplicaScope scope(replica);
   Predictions predictions;
-  try {
-    predictions = hooks.predict_step(replica, batch);
-  } catch (const c10::Error& error) {
-    throw hook_error(error, Phase::predict, steps, batch);
-  }
+  DistributedBatch whole;
+  whole.replicas.push_back(batch);
+  predictions = in_user_code([&] { return hooks.predict_step(replica, batch); },
+                             [&] { return describe_call(Phase::predict, steps, whole, 0, 1); },
+                             fix_for(batch));
   for (auto& [name, value] : predictions) value = in_float32(value);
   return predictions;
 }

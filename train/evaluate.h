@@ -1,6 +1,7 @@
 // Evaluation: every example of a data set once, over all workers, exact for any number of them.
 #pragma once
 
+#include <functional>
 #include <optional>
 
 #include "hooks/losses.h"
@@ -13,8 +14,10 @@ namespace troupe {
 /// the same report. Buffers are synchronised first, so all workers evaluate the same weights: the
 /// averages if state.averages has any; the replicas' own are restored afterwards.
 /// Shapes: phase is Phase::validation or Phase::test.  Collective: yes.
-[[nodiscard]] Report evaluate(Strategy& strategy, const Hooks& hooks, TrainState& state,
-                              const DistributedDataset& data, Phase phase);
+/// `each`, if set, is called with the results of every batch; it may be collective.
+[[nodiscard]] Report evaluate(
+    Strategy& strategy, const Hooks& hooks, TrainState& state, const DistributedDataset& data,
+    Phase phase, const std::function<void(const std::vector<StepResult>&)>& each = nullptr);
 
 /// The same for the test split; after TrainingRun::finish. Unset if create_datasets gave none, or
 /// if another worker does it: the chief, if workers go at their own pace (parameter servers).

@@ -76,14 +76,14 @@ std::string TrainingLimits::reason(const TrainState& state) const {
   return text("the data has ended: epochs = ", epochs_, ", step = ", state.step, of);
 }
 
-void StepClosing::open(const DataIdentity& data, const Clock& clock, SavingListeners listeners,
-                       Checkpointer::OnSaved on_saved) {
-  admission_.enter(data);
+void StepClosing::open(const DataIdentity& identity, const Clock& clock, const Callbacks& callbacks,
+                       Checkpointer::OnSaved on_saved, const DistributedSplits& data) {
+  admission_.enter(identity);
   if (options_.model_dir.empty()) {
     if (strategy_.pace().coordinates() && !admission_.has_joined()) {
       copy_from(options_.warm_start, strategy_, state_);
     }
-    if (listeners.empty()) return;
+    if (callbacks.listeners.empty()) return;
     throw ConfigError("saving listeners were given, and nothing is saved without model_dir.",
                       "set model_dir, or leave the listeners out.");
   }
@@ -92,10 +92,19 @@ void StepClosing::open(const DataIdentity& data, const Clock& clock, SavingListe
     return;
   }
   const bool joined = admission_.has_joined();
-  checkpoints_.emplace(strategy_, state_, data, options_, clock, std::move(listeners),
+  checkpoints_.emplace(strategy_, state_, identity, options_, clock, callbacks.listeners,
                        std::move(on_saved),
                        joined ? Checkpointer::Begin::under_way : Checkpointer::Begin::resume);
   if (joined) checkpoints_->take_over(admission_.saved_step());
+  const bool in_lockstep = strategy_.pace().voices() == strategy_.world_size();
+  if (!callbacks.evaluate_together || !in_lockstep || strategy_.elastic() != nullptr ||
+      strategy_.world_size() == 1) {
+    return;
+  }
+  checkpoints_->use(
+      [this, evaluate = callbacks.evaluate_together, &data](const SavedCheckpoint& saved) {
+        evaluate(strategy_, state_, data, saved);
+      });
 }
 
 void StepClosing::begin(bool reached) {

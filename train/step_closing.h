@@ -64,8 +64,8 @@ class StepClosing final : public RunControl {
   /// another worker saves, it does neither. A worker that joins a run under way waits here until it
   /// is admitted, and resumes from the others' state.
   /// Collective: yes. Throws: as Checkpointer.
-  void open(const DataIdentity& data, const Clock& clock, SavingListeners listeners,
-            Checkpointer::OnSaved on_saved = nullptr);
+  void open(const DataIdentity& identity, const Clock& clock, const Callbacks& callbacks,
+            Checkpointer::OnSaved on_saved, const DistributedSplits& data);
   /// Before the first step: whether training is over by its limits, or an action wants no step.
   void begin(bool reached);
 

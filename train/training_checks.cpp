@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/text.h"
 #include "hooks/replica_driver.h"
 #include "train/learning/schedule_factor.h"
 
@@ -10,6 +11,13 @@ namespace troupe::detail {
 namespace {
 
 void check_length(const DistributedSplits& data, const TrainOptions& options) {
+  if (data.train && data.train->examples() > 0 &&
+      data.train->steps_per_epoch() == std::int64_t{0}) {
+    throw ConfigError(
+        text("there are ", data.train->examples(), " training examples, fewer than a batch of ",
+             data.train->global_batch_size(), ", and --drop-last leaves a short batch out."),
+        "lower --batch-size, or leave --drop-last out.");
+  }
   if (!data.train || data.train->steps_per_epoch() == std::int64_t{0}) {
     throw ConfigError("there is no training data.",
                       "return a training split with examples from create_datasets.");

@@ -18,6 +18,7 @@
 #include "train/callback_list.h"
 #include "train/epoch_reports.h"
 #include "train/evaluate.h"
+#include "train/example_checks.h"
 #include "train/learning/averaged_weights.h"
 #include "train/learning/schedule.h"
 #include "train/model_summary.h"
@@ -59,6 +60,10 @@ enum class Life { running, failed, finished };
   }
   throw ConfigError("a verb of a failed training run was called.",
                     "let the exception of the verb that failed end the program.");
+}
+
+void print_summary(Replica& replica) {
+  std::cout << summary_table(parameter_rows(replica)) << optimizer_lines(replica) << std::flush;
 }
 
 void check_not_taken(const DistributedBatch& batch, const DataPosition& next) {
@@ -179,9 +184,9 @@ TrainingRun::Impl::Impl(Strategy& strategy, const Hooks& hooks, TrainState& stat
 
   Pace& pace = strategy.pace();
   const Pace::Counts counts = pace.counts(*data_.train);
-  closing_.open(identity_of(*data_.train, options_, counts.updates_per_step), clock_,
-                std::move(callbacks.listeners),
-                [this](std::int64_t step, double seconds) { record_.saved(step, seconds); });
+  closing_.open(
+      identity_of(*data_.train, options_, counts.updates_per_step), clock_, callbacks,
+      [this](std::int64_t step, double seconds) { record_.saved(step, seconds); }, data_);
   limits_.emplace(options_, closing_.admission().began_at(), counts);
   if (factor) {
     schedule_.emplace(factor, state_);
@@ -203,9 +208,10 @@ TrainingRun::Impl::Impl(Strategy& strategy, const Hooks& hooks, TrainState& stat
   // Synchronous training that diverges does so on one device, too, where nobody judges it either.
   const bool asynchronous = counts.updates_per_step > 1;
   if (asynchronous && pace.coordinates() && state_.step == 0) closing_.watch_losses();
-  if (options_.summary && strategy_.is_chief()) {
-    Replica& replica = *state_.replicas.front();
-    std::cout << summary_table(parameter_rows(replica)) << optimizer_lines(replica) << std::flush;
+  if (options_.summary && strategy_.is_chief()) print_summary(*state_.replicas.front());
+  if (!reached && state_.step == 0 && !closing_.admission().has_joined()) {
+    const auto seen = detail::look_at_examples(strategy_, hooks_, state_, data_);
+    if (seen && schedule_) schedule_->check(*seen);
   }
   if (!reached) callbacks_.ready(closing_);
   closing_.begin(reached);
@@ -289,13 +295,16 @@ bool TrainingRun::Impl::step(const DistributedBatch& batch, const Step& step) {
   }
   if (schedule_) schedule_->apply(*number);
   callbacks_.before_step(closing_);
+  const detail::FieldMemory memory(batch);
   std::vector<StepResult> results;
   try {
     results = strategy_.run(step, state_, batch);
   } catch (const NonFiniteError& error) {  // raised on all workers alike, before the update
-    closing_.end_by(error, state_.step);
+    closing_.end_by(detail::at_its_root(error, strategy_, state_, batch), state_.step);
     return false;
   }
+  // A loop may run two step functions in turn.
+  if (reports_.history().steps < 2) memory.check();
   detail::check_step(state_, results, /*is_first=*/state_.step == 0);
   update_averages(state_);
   state_.step = *number;

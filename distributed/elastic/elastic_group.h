@@ -37,7 +37,7 @@ namespace troupe {
 
 /// A loss was healed, and the transaction under way is to be done again by the workers of the
 /// present round. Not an error: whoever began the transaction catches it.
-struct RepeatTransaction {};
+struct RepeatTransaction : ControlFlow {};
 
 /// From one round to the next.
 struct GroupChange {

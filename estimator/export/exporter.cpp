@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <memory>
 #include <set>
 #include <utility>
 
@@ -213,6 +214,25 @@ IsBetter smaller(std::string metric) {
 
 IsBetter larger(std::string metric) {
   return by_metric(std::move(metric), [](double a, double b) { return a > b; });
+}
+
+IsBetter better(std::string metric) {
+  // Evaluations that were read from files do not say it; the first one that does says it for all.
+  return [metric = std::move(metric), known = std::make_shared<Better>(Better::unknown)](
+             const Evaluation& best, const Evaluation& current) {
+    static_cast<void>(best.at(metric));
+    for (const Evaluation* const each : {&best, &current}) {
+      const auto said = each->better.find(metric);
+      if (said != each->better.end() && said->second != Better::unknown) *known = said->second;
+    }
+    if (*known == Better::unknown) {
+      throw ConfigError(
+          "the best '" + metric +
+              "' is wanted, and the metric does not say which of two values is better.",
+          "give --best-mode min or max, or let Metric::better of its class say it.");
+    }
+    return (*known == Better::lower ? smaller(metric) : larger(metric))(best, current);
+  };
 }
 
 void validate(const Exporters& exporters) {

@@ -103,6 +103,9 @@ using IsBetter = std::function<bool(const Evaluation& best, const Evaluation& cu
 /// The function throws: ConfigError listing the existing metrics.
 [[nodiscard]] IsBetter smaller(std::string metric = "loss");
 [[nodiscard]] IsBetter larger(std::string metric);
+/// The better one, as the metric itself says (Metric::better; losses: the smaller one).
+/// The function also throws: ConfigError if that is unknown.
+[[nodiscard]] IsBetter better(std::string metric);
 
 /// Exports each checkpoint that is better than all exported before it, over all runs: the best
 /// evaluation is kept in `best.json` beside the exports, each of which has its own. Only if there

@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/text.h"
+#include "core/user_code.h"
 #include "train/checkpoint/checkpoint_manifest.h"
 
 namespace troupe {
@@ -64,7 +65,8 @@ std::optional<std::string> ExportingJob::run(Exporter& exporter, const ExportOff
   const std::pair key(last_step_, exporter.name());
   Failure failure;
   try {
-    auto path = exporter.offer(offer);
+    auto path = detail::in_user_code([&] { return exporter.offer(offer); },
+                                     [] { return "Exporter::offer failed"; });
     failures_.erase(key);
     return path;
   } catch (const CheckpointError&) {

@@ -13,7 +13,7 @@
 #include "estimator/export/model_signature.h"
 #include "estimator/export/traced_module.h"
 #include "hooks/replica_driver.h"
-#include "train/random_guard.h"
+#include "tensors/random_guard.h"
 
 namespace troupe::detail {
 namespace {

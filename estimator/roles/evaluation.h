@@ -5,12 +5,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "estimator/roles/finished_marker.h"
+#include "hooks/values.h"
 
 namespace troupe {
 
@@ -19,6 +21,8 @@ struct Evaluation {
   /// "loss" (the mean of the batches' losses, as Estimator reports it), "average_loss" (the mean
   /// over examples), a task's further losses and its metrics.
   std::vector<std::pair<std::string, double>> metrics;
+  /// Which way each is better, where that is known; not kept in files.
+  std::map<std::string, Better> better = {};
 
   /// Throws: ConfigError listing the existing names.
   [[nodiscard]] double at(const std::string& name) const;
@@ -47,6 +51,9 @@ class EvaluationJob {
   [[nodiscard]] virtual bool is_settled(const std::string& checkpoint) = 0;
   /// The marker that the chief left when training ended; unset: it has not ended.
   [[nodiscard]] virtual std::optional<Finished> finished() = 0;
+  /// Whether another process evaluates and exports the checkpoints, so that this one must not.
+  /// Default: no.
+  [[nodiscard]] virtual bool is_anothers() { return false; }
 };
 
 /// A checkpoint that was evaluated, and offered to the exporters.

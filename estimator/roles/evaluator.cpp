@@ -262,6 +262,7 @@ SavingListener::Answer EvaluationListener::after_save(const SavedCheckpoint& sav
     }
     return Answer::go_on;
   }
+  if (job_.is_anothers()) return Answer::go_on;
   if (!timer_.due(saved.step)) {
     log_info("evaluation of model.ckpt-", saved.step, " skipped: ", tenths(clock_.now() - started_),
              " s of throttle_secs ", throttle_.count(), " have passed");
@@ -271,7 +272,14 @@ SavingListener::Answer EvaluationListener::after_save(const SavedCheckpoint& sav
   return Answer::go_on;
 }
 
+bool EvaluationListener::wants_evaluation(const SavedCheckpoint& saved, bool ends) {
+  if (job_.is_anothers()) return false;
+  if (ends) return evaluated_step_ != saved.step && !job_.is_settled(saved.path);
+  return !first_ && timer_.due(saved.step);
+}
+
 void EvaluationListener::end(const SavedCheckpoint& saved) {
+  if (job_.is_anothers()) return;
   if (evaluated_step_ == saved.step) {
     // Nobody knew then that training would end here: the input was over, or a callback stopped it.
     if (!last_->is_final) export_as_final(job_, *last_);

@@ -63,6 +63,7 @@ class EvaluationListener final : public SavingListener {
   /// the throttle says; this one is the final evaluation, also where training stopped before
   /// max_steps; one that was done here as just another is offered again as the final one.
   void end(const SavedCheckpoint& saved) override;
+  [[nodiscard]] bool wants_evaluation(const SavedCheckpoint& saved, bool ends) override;
 
   /// Unset: nothing was evaluated.
   [[nodiscard]] const std::optional<EvaluationRound>& last() const { return last_; }

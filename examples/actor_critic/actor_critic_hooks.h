@@ -17,6 +17,7 @@ struct ActorCriticOptions {
 
   std::vector<troupe::Flag> flags() {
     return {
+        troupe::flag("learning-rate"), troupe::flag("momentum"),
         troupe::flag("csv", &csv, "the table: warmth, noise, action and reward of each decision"),
         troupe::flag("actor-every", &actor_every, "steps from one of the actor's to the next",
                      {1, 1'000'000}),
@@ -79,13 +80,11 @@ class ActorCriticHooks final : public troupe::Hooks {
                                 const troupe::Batch& batch) const override {
     const auto [critic, actor] = losses(replica, batch);
     replica.apply_gradients(critic, "critic");
-    const troupe::StepProgress at = replica.progress();
-    if (at.step % mine_.actor_every == 0) {
-      replica.apply_gradients(actor, "actor");
-      // In the last part, so that all parts of a step see the same.
-      if (at.part + 1 == at.parts) replica.buffer("actor_steps").add_(1);
-    }
+    if (is_actors(replica)) replica.apply_gradients(actor, "actor");
     return {{"critic", critic}, {"actor", actor}};
+  }
+  void after_step(troupe::Replica& replica) const override {
+    if (is_actors(replica)) replica.buffer("actor_steps").add_(1);
   }
   troupe::StepResult validation_step(troupe::Replica& replica,
                                      const troupe::Batch& batch) const override {
@@ -100,6 +99,10 @@ class ActorCriticHooks final : public troupe::Hooks {
   }
 
  private:
+  [[nodiscard]] bool is_actors(const troupe::Replica& replica) const {
+    return replica.progress().step % mine_.actor_every == 0;
+  }
+
   struct Losses {
     torch::Tensor critic, actor;
   };

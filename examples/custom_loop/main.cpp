@@ -60,14 +60,14 @@ int main(int argc, char** argv) {
                                 {"--epochs 3", "--epochs 3 --clip 0.1 --model-dir run1",
                                  "--max-steps 300 --metrics-file steps.jsonl"}};
     program.modes = troupe::ProgramInfo::Modes::train_only;  // this loop is all there is
-    const auto options = troupe::parse_options(
-        argc, argv, {troupe::flag("clip", &clip, "weights stay within plus and minus this")},
-        program);
+    auto flags = MnistHooks::flags();
+    flags.push_back(troupe::flag("clip", &clip, "weights stay within plus and minus this"));
+    const auto options = troupe::parse_options(argc, argv, std::move(flags), program);
     check(options, clip);
     const MnistHooks hooks(options);
     const auto strategy = troupe::make_strategy(options.strategy);
     auto state = strategy->create_state(hooks, options.train.seed);
-    const auto data = strategy->distribute(hooks.create_datasets(), options.train.batches());
+    const auto data = strategy->distribute(hooks, options.train.batches());
 
     troupe::TrainingRun run(*strategy, hooks, state, data, options.train);
     const Steps steps(hooks);

@@ -20,7 +20,9 @@ struct EmbeddingOptions {
 
   std::vector<troupe::Flag> flags() {
     const troupe::IntegerRange many{1, 1'000'000'000};
-    return {troupe::flag("users", &users, "rows of the users' tables", many),
+    return {troupe::flag("learning-rate"),
+            troupe::flag("train-examples"),
+            troupe::flag("users", &users, "rows of the users' tables", many),
             troupe::flag("items", &items, "rows of the items' tables", many),
             troupe::flag("dimension", &dimension,
                          "numbers that are learnt of each user and item, beside a bias; 0: biases "
@@ -38,12 +40,7 @@ class EmbeddingHooks final : public troupe::Hooks {
   inline static const std::vector<std::string> kFeatures = {"user", "item"};
 
   EmbeddingHooks(const troupe::Options& options, const EmbeddingOptions& mine)
-      : options_(options), mine_(mine) {
-    if (options.train.weight_decay == 0) return;
-    throw troupe::ConfigError(
-        "--weight-decay was given, and it would move every row of the tables.",
-        "leave it out: Adagrad takes sparse gradients without it only.");
-  }
+      : options_(options), mine_(mine) {}
 
   troupe::LossSet create_losses() const override {
     return {{"squared_error", [](const torch::Tensor& stars, const torch::Tensor& given) {

@@ -21,6 +21,8 @@ struct GanOptions {
 
   std::vector<troupe::Flag> flags() {
     return {
+        troupe::flag("data-dir"),
+        troupe::flag("train-examples"),
         troupe::flag("noise-size", &noise_size, "numbers that a picture is drawn from", {1, 65536}),
         troupe::flag("width", &width, "channels of the networks' widest pictures", {1, 4096}),
         troupe::flag("generator-learning-rate", &generator_learning_rate, "of its Adam"),

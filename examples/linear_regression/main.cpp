@@ -56,7 +56,8 @@ class LineHooks final : public troupe::Hooks {
 
 int main(int argc, char** argv) {
   return troupe::run_main([&] {
-    const troupe::Options options = troupe::parse_options(argc, argv);
+    const troupe::Options options =
+        troupe::parse_options(argc, argv, {troupe::flag("learning-rate")});
     troupe::run_job(LineHooks(options), options);  // template/main.cpp from here on
   });
 }

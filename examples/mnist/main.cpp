@@ -6,7 +6,7 @@
 int main(int argc, char** argv) {
   return troupe::run_main([&] {
     const troupe::Options options = troupe::parse_options(
-        argc, argv, {},
+        argc, argv, MnistHooks::flags(),
         {"mnist",
          "Trains a convolutional network to read handwritten digits.",
          {"--epochs 3", "--data-dir mnist --epochs 2 --json-summary",
@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
     if (job.done_without_training()) return;
     const auto strategy = troupe::make_strategy(options.strategy);
     auto state = strategy->create_state(hooks, options.train.seed);
-    const auto data = strategy->distribute(hooks.create_datasets(), options.train.batches());
+    const auto data = strategy->distribute(hooks, options.train.batches());
     troupe::TrainingRun run(*strategy, hooks, state, data, options.train, job.callbacks());
     for (auto& epoch : run.epochs()) {
       for (const auto& batch : epoch) run.train_step(batch);

@@ -25,6 +25,12 @@ class MnistHooks : public troupe::Hooks {
  public:
   explicit MnistHooks(const troupe::Options& options) : options_(options) {}
 
+  /// Settings of Troupe's that these hooks read.
+  static std::vector<troupe::Flag> flags() {
+    return {troupe::flag("learning-rate"), troupe::flag("momentum"), troupe::flag("weight-decay"),
+            troupe::flag("data-dir"), troupe::flag("train-examples")};
+  }
+
   troupe::LossSet create_losses() const override {
     return {{"cross_entropy", [](const torch::Tensor& logits, const torch::Tensor& labels) {
                return torch::nn::functional::cross_entropy(

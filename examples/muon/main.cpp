@@ -43,7 +43,9 @@ int main(int argc, char** argv) {
     double adam_learning_rate = 1e-3;
     const troupe::Options options = troupe::parse_options(
         argc, argv,
-        {troupe::flag("adam-learning-rate", &adam_learning_rate,
+        {troupe::flag("learning-rate"), troupe::flag("weight-decay"), troupe::flag("data-dir"),
+         troupe::flag("train-examples"),
+         troupe::flag("adam-learning-rate", &adam_learning_rate,
                       "of biases and the last layer; --learning-rate is that of the matrices")},
         {"muon",
          "Trains a convolutional network to read handwritten digits, by Muon.",

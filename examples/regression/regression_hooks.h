@@ -21,6 +21,11 @@ struct RegressionOptions {
   std::vector<troupe::Flag> flags() {
     const troupe::IntegerRange positive{1, 10'000'000};
     return {
+        troupe::flag("learning-rate"),
+        troupe::flag("momentum"),
+        troupe::flag("weight-decay"),
+        troupe::flag("data-dir"),
+        troupe::flag("train-examples"),
         troupe::flag("hidden-units", &hidden_units, "units of a hidden layer", {1, 65536}),
         troupe::flag("nembeds", &nembeds, "size of the embedding of age and plurality", {1, 65536}),
         troupe::flag("train-csv-rows", &train_csv_rows,

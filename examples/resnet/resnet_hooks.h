@@ -20,6 +20,11 @@ struct ResNetOptions {
 
   std::vector<troupe::Flag> flags() {
     return {
+        troupe::flag("learning-rate"),
+        troupe::flag("momentum"),
+        troupe::flag("weight-decay"),
+        troupe::flag("data-dir"),
+        troupe::flag("train-examples"),
         troupe::flag("width", &width, "channels of the first stage; ResNet-18 has 64", {1, 4096}),
         troupe::flag("augment", &augment, "move and mirror training pictures at random"),
         troupe::flag("norm", &norm,

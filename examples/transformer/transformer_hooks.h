@@ -22,6 +22,10 @@ struct TransformerOptions {
 
   std::vector<troupe::Flag> flags() {
     return {
+        troupe::flag("learning-rate"),
+        troupe::flag("weight-decay"),
+        troupe::flag("data-dir"),
+        troupe::flag("train-examples"),
         troupe::flag("width", &width, "numbers for a character, a multiple of heads", {1, 4096}),
         troupe::flag("heads", &heads, "heads of an attention", {1, 256}),
         troupe::flag("blocks", &blocks, "blocks of attention", {1, 256}),

@@ -164,7 +164,8 @@ class PaceKeeper {
   void launch(const Launch& launch) { launch_ = launch; }
   /// Training is over: whoever asks for a step learns why. The first reason stays.
   void finish(const std::string& reason);
-  [[nodiscard]] bool launched() const { return launch_.has_value(); }
+  /// What training started from; null: it has not.
+  [[nodiscard]] const Launch* launched() const { return launch_ ? &*launch_ : nullptr; }
   [[nodiscard]] bool finished() const { return !finished_.empty(); }
 
   /// Waits here until answers() has it. False: the step after `clock` is not the next that this

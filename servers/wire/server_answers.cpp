@@ -85,7 +85,8 @@ bool take_down(Heard& from, Arrival& arrival) {
       from.entered = true;
       return true;
     case FrameType::launched:
-      from.launched = sequence;
+      from.launched =
+          Launched{sequence, std::string(reinterpret_cast<const char*>(body.data()), body.size())};
       return true;
     case FrameType::begun:
       from.step = step_answer_from(body);

@@ -69,12 +69,12 @@ void ServerClient::join(const JoinTerms& terms) {
 }
 
 void ServerClient::start(const std::vector<std::vector<std::byte>>& states, std::int64_t step,
-                         std::int64_t last_step) {
+                         std::int64_t last_step, const std::string& data) {
   TROUPE_CHECK_EQ(states.size(), cluster_.servers.size());
   TROUPE_CHECK(cluster_.rank == 0);
   for (int server = 0; server < servers(); ++server) {
     send_bulk(server, FrameType::state, states[static_cast<std::size_t>(server)]);
-    send(server, FrameType::launch, 0, to_json(Launch{step, last_step}));
+    send(server, FrameType::launch, 0, to_json(Launch{step, last_step, data}));
   }
   static_cast<void>(wait_for_start());
 }
@@ -83,7 +83,7 @@ std::int64_t ServerClient::wait_for_start() {
   await("begin training", options_.start_timeout + kServersVerdict, nullptr,
         [this](int server) { return heard(server).launched.has_value(); });
   is_started_ = true;
-  return *heard(0).launched;
+  return heard(0).launched->step;
 }
 
 ServerClient::Begun ServerClient::begin(const Install& install) {

@@ -43,11 +43,14 @@ class ServerClient {
   void join(const JoinTerms& terms);
 
   /// The chief, once: what training starts from, one blob for each server's store.
+  /// `data`: by what its data is recognised.
   void start(const std::vector<std::vector<std::byte>>& states, std::int64_t step,
-             std::int64_t last_step);
+             std::int64_t last_step, const std::string& data = "");
   /// Every other worker, once: waits for the chief's start(). Returns the step that training is at.
   /// Blocks: at most start_timeout.
   [[nodiscard]] std::int64_t wait_for_start();
+  /// By what the chief's data is recognised; after that.
+  [[nodiscard]] const std::string& chiefs_data() const { return heard_.front().launched->data; }
 
   /// A step that may be taken, or the reason why there is none.
   struct Begun {

@@ -63,12 +63,13 @@ std::vector<std::string> lines_in(const Json& json, const char* key) {
 }  // namespace
 
 std::string to_json(const Launch& launch) {
-  return detail::dump_json({{"step", launch.step}, {"last_step", launch.last_step}});
+  return detail::dump_json(
+      {{"step", launch.step}, {"last_step", launch.last_step}, {"data", launch.data}});
 }
 
 std::optional<Launch> launch_from(Span<const std::byte> bytes) {
   return detail::parse_json(bytes, [](const Json& json) {
-    return Launch{clock_in(json, "step"), clock_in(json, "last_step")};
+    return Launch{clock_in(json, "step"), clock_in(json, "last_step"), string_in(json, "data")};
   });
 }
 

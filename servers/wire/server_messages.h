@@ -25,6 +25,7 @@ inline constexpr std::int64_t kMaxClock = std::int64_t{1} << 60;
 struct Launch {
   std::int64_t step = 0;
   std::int64_t last_step = 0;
+  std::string data{};  // the chief's data_digest, which every worker compares with its own
 };
 [[nodiscard]] std::string to_json(const Launch& launch);
 [[nodiscard]] std::optional<Launch> launch_from(Span<const std::byte> bytes);

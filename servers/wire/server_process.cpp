@@ -144,7 +144,7 @@ bool ServerProcess::on_enter(int rank, const FrameHeader& header) {
   log_info(task(rank), seat(rank).was_lost ? " has joined again at step " : " joins at step ",
            step);
   keeper.statistics().joined_again.push_back(text(task(rank), " at step ", step));
-  lines_.send(rank, FrameType::launched, "", static_cast<std::uint64_t>(step));
+  lines_.send(rank, FrameType::launched, keeper.launched()->data, static_cast<std::uint64_t>(step));
   return true;
 }
 

@@ -149,7 +149,8 @@ void ServerSteps::launch_if_complete() {
   if (!pending_launch_ || !absent().empty()) return;
   keeper_.launch(*std::exchange(pending_launch_, std::nullopt));
   for (int rank = 0; rank < cluster_.world_size(); ++rank) {
-    lines_.send(rank, FrameType::launched, "", static_cast<std::uint64_t>(keeper_.step()));
+    lines_.send(rank, FrameType::launched, keeper_.launched()->data,
+                static_cast<std::uint64_t>(keeper_.step()));
   }
 }
 

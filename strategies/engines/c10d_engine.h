@@ -22,6 +22,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "core/user_code.h"
 #include "strategies/engines/engine.h"
 #include "strategies/engines/engine_wait.h"
 #include "strategies/engines/group_store.h"
@@ -34,15 +35,6 @@ enum class Reach { host, device };
 /// Its own limit of a collective: ours comes first, and says more.
 inline std::chrono::milliseconds backend_timeout(const WorkerGroup& group) {
   return 2 * group.options().collective_timeout;
-}
-
-/// Without the stack that LibTorch adds, and in one line: of NCCL's the last one has the reason.
-inline std::string words_of(const std::exception& error) {
-  const auto* const with_stack = dynamic_cast<const c10::Error*>(&error);
-  std::string words = with_stack ? with_stack->what_without_backtrace() : error.what();
-  words.erase(words.find_last_not_of("\n ") + 1);
-  std::replace(words.begin(), words.end(), '\n', ' ');
-  return words;
 }
 
 template <class Backend>

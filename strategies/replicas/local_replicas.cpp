@@ -63,20 +63,6 @@ void detach(StepResult& result, const Batch& batch) {
   }
 }
 
-const char* hook_of(Phase phase) {
-  constexpr const char* kNames[] = {"train_step", "validation_step", "test_step", "predict_step"};
-  return kNames[static_cast<int>(phase)];
-}
-
-StepResult run_hook(const Step& step, Replica& replica, const Batch& batch, std::int64_t steps) {
-  const Traced traced(hook_of(replica.phase()));
-  try {
-    return step(replica, batch);
-  } catch (const c10::Error& error) {
-    throw hook_error(error, replica.phase(), steps, batch);
-  }
-}
-
 /// The shares of the parts of a step add up as those of replicas do.
 void add(StepResult& total, const StepResult& part) {
   const bool same =
@@ -99,8 +85,14 @@ std::unique_ptr<Replica> make_replica(const Hooks& hooks, const ReplicaPlace& pl
   try {
     if (place.index == 0) check_precision(place.device, options.precision);  // says it once
     torch::manual_seed(seed);
-    auto replica = std::make_unique<Replica>(hooks.create_model(), hooks.create_losses(),
-                                             hooks.create_metrics(), place, update, options);
+    const auto made = [](const char* hook, auto&& create) {
+      return in_user_code(create, [&] { return text(hook, " failed"); });
+    };
+    Trainable trainable = made("create_model", [&] { return hooks.create_model(); });
+    LossSet losses = made("create_losses", [&] { return hooks.create_losses(); });
+    const MetricSet metrics = made("create_metrics", [&] { return hooks.create_metrics(); });
+    auto replica = std::make_unique<Replica>(std::move(trainable), std::move(losses), metrics,
+                                             place, update, options);
     torch::manual_seed(seed + 1 + static_cast<std::uint64_t>(place.index));
     return replica;
   } catch (const TodoError&) {
@@ -109,9 +101,12 @@ std::unique_ptr<Replica> make_replica(const Hooks& hooks, const ReplicaPlace& pl
   }
 }
 
-StepResult run_on_replica(const Step& step, Replica& replica, const Batch& batch, Phase phase,
-                          std::int64_t steps, std::int64_t epoch) {
-  Batch on_device = batch;
+StepResult run_on_replica(const Step& step, Replica& replica, const DistributedBatch& batch,
+                          std::size_t share, Phase phase, std::int64_t steps) {
+  const auto where = [&] {
+    return describe_call(phase, steps, batch, share, replica.place().count);
+  };
+  Batch on_device = batch.replicas[share];
   for (at::Tensor& field : on_device.fields) field = field.to(replica.place().device);
   ReplicaDriver driver(replica);
   const at::AutoGradMode gradients(phase == Phase::train);
@@ -121,8 +116,13 @@ StepResult run_on_replica(const Step& step, Replica& replica, const Batch& batch
   for (std::int64_t part = 0; part < parts; ++part) {
     const Batch own = parts == 1 ? on_device : part_of(on_device, part, parts);
     driver.begin_step({phase, own.global_examples, own.fields.front().size(0), own.stand_in, part,
-                       parts, steps, epoch});
-    StepResult result = run_hook(step, replica, own, steps);
+                       parts, steps, batch.epoch});
+    StepResult result = in_user_code(
+        [&] {
+          const Traced traced(hook_of(phase));
+          return step(replica, own);
+        },
+        where, fix_for(own));
     driver.check_result(result);
     driver.describe(result);
     detach(result, own);
@@ -285,7 +285,12 @@ TrainState LocalReplicas::make(const Hooks& hooks, std::uint64_t seed) {
   state.optimizer_shards = shards_;
   state.after_step = [&hooks](Replica& replica) {
     const torch::NoGradGuard no_grad;
-    hooks.after_step(replica);
+    in_user_code([&] { hooks.after_step(replica); },
+                 [&] {
+                   return text("after_step failed after ", replica.progress().step,
+                               " steps of training, replica ", replica.place().index, " of ",
+                               replica.place().count);
+                 });
   };
   for (int i = 0; i < size(); ++i) {
     const auto own = static_cast<std::size_t>(i);
@@ -329,8 +334,7 @@ std::vector<StepResult> LocalReplicas::run(const Step& step, TrainState& state,
   std::vector<StepResult> results(state.replicas.size());
   run_replicas(threads_, devices_, [&](int replica) {
     const auto own = static_cast<std::size_t>(replica);
-    results[own] = run_on_replica(step, *state.replicas[own], batch.replicas[own], phase,
-                                  state.step, batch.epoch);
+    results[own] = run_on_replica(step, *state.replicas[own], batch, own, phase, state.step);
     if (phase == Phase::train && state.after_step) state.after_step(*state.replicas[own]);
   });
   return results;

@@ -30,14 +30,15 @@ namespace troupe::detail {
                                                     std::uint64_t seed, ParameterUpdate& update,
                                                     const StepOptions& options);
 
-/// Runs `step` on the replica: batch to its device, module mode, gradient switch, precision, and a
-/// result of zero when the batch is padding. Losses come back without their graphs.
+/// Runs `step` on the replica, which takes one share of the batch: to its device, module mode,
+/// gradient switch, precision, and a result of zero when the share is padding. Losses come back
+/// without their graphs.
 /// With StepOptions::accumulate = N a training batch is run as N parts, the last of which updates
-/// the parameters; the result is the sum of theirs. `steps` of training came before, in this
-/// `epoch`. Throws: HookError for what LibTorch refuses; ConfigError as ReplicaDriver::check_result
-/// and end_step; what the step throws.
-[[nodiscard]] StepResult run_on_replica(const Step& step, Replica& replica, const Batch& batch,
-                                        Phase phase, std::int64_t steps, std::int64_t epoch = 0);
+/// the parameters; the result is the sum of theirs. `steps` of training came before. Throws:
+/// HookError for what the step throws; ConfigError as ReplicaDriver::check_result and end_step.
+[[nodiscard]] StepResult run_on_replica(const Step& step, Replica& replica,
+                                        const DistributedBatch& batch, std::size_t share,
+                                        Phase phase, std::int64_t steps);
 
 /// Calls `work(replica)` for every replica of `threads` at once, with the caller's modes, on its
 /// device.  Blocks and throws: as ReplicaThreads::run.

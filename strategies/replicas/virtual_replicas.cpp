@@ -258,7 +258,9 @@ VirtualReplicas::Made VirtualReplicas::compute_one(int device, int virtual_repli
       batch.replicas[static_cast<std::size_t>(virtual_replica - hosting_.block.begin)];
   StepResult result;
   try {
-    result = run_on_replica(step, replica, input, phase, state.step, batch.epoch);
+    result = run_on_replica(step, replica, batch,
+                            static_cast<std::size_t>(virtual_replica - hosting_.block.begin), phase,
+                            state.step);
   } catch (...) {
     // A worker may have been lost while the step made its first gradients: it is done again.
     metrics.set_sums(metrics_before);

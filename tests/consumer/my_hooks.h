@@ -10,7 +10,9 @@ struct MyOptions : troupe::Options {
   MyOptions(int argc, const char* const* argv) {
     troupe::Options& parsed = *this;
     parsed = troupe::parse_options(
-        argc, argv, {troupe::flag("hidden-units", &hidden_units, "units of the hidden layer")});
+        argc, argv,
+        {troupe::flag("learning-rate"),
+         troupe::flag("hidden-units", &hidden_units, "units of the hidden layer")});
   }
 };
 

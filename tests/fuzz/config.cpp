@@ -42,7 +42,9 @@ void check_values(const std::function<detail::GivenTexts(const detail::FlagTable
 /// The whole of option parsing.
 bool parses(const std::vector<std::string>& words) {
   Outcome outcome;
-  if (!accepts<ConfigError>([&] { outcome = parse_command_line(words, {}); })) return false;
+  if (!accepts<ConfigError>(
+          [&] { outcome = parse_command_line(words, {}, {flag("learning-rate")}); }))
+    return false;
   FUZZ_REQUIRE(outcome.options.has_value() == outcome.text.empty());
   if (!outcome.options) return false;  // --help
   const Cluster& cluster = outcome.options->strategy.cluster;

@@ -22,6 +22,7 @@ struct Flags {
 
   std::vector<troupe::Flag> all() {
     return {
+        troupe::flag("learning-rate"), troupe::flag("momentum"),
         troupe::flag("fault", &fault,
                      "none, nan-loss, nan-gradient, out-of-memory, label; kill: by SIGKILL"),
         troupe::flag("fault-step", &fault_step, "the step that goes wrong, from 1; kill: after it"),
@@ -140,7 +141,7 @@ int main(int argc, char** argv) {
     const FaultyHooks hooks(options, flags);
     const auto strategy = troupe::make_strategy(options.strategy);
     auto state = strategy->create_state(hooks, options.train.seed);
-    const auto data = strategy->distribute(hooks.create_datasets(), options.train.batches());
+    const auto data = strategy->distribute(hooks, options.train.batches());
     troupe::TrainingRun run(*strategy, hooks, state, data, options.train);
     for (auto& epoch : run.epochs()) {
       for (const auto& batch : epoch) {

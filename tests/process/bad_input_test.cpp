@@ -86,7 +86,6 @@ TEST_SUITE("bad_input") {
         {{"--strategy", "horovod"}, {}, 2, "--strategy"},
         {{"--strategy", "parameter_server"}, {}, 2, "--strategy"},
         {{"--device", "gpu"}, {}, 2, "--device"},
-        {{"--epochs", "1", "--epochs", "2"}, {}, 2, "--epochs"},
         {{"train"}, {}, 2, "train"},
         {{"--config", "does-not-exist.json"}, {}, 2, "does-not-exist.json"},
         {{"--cluster", "does-not-exist.json", "--task", "worker:0"}, {}, 2, "does-not-exist.json"},

@@ -103,6 +103,6 @@ TEST_SUITE("examples") {
             "is no regular expression");
     refused(muon(1) + Words{"--init-only", "conv.*"}, 2, "without --init-from");
     const Words other = {kBuild + "/examples/linear_regression", "--max-steps", "1"};
-    refused(other + from(source.path()), 1, "has no \"weight\"");
+    refused(other + from(source.path()), 1, "has no weight, bias. Fix: ");
   }
 }

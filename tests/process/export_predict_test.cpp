@@ -48,7 +48,12 @@ std::shared_ptr<const troupe::Dataset> predicted_on(const troupe::Splits& splits
 
 template <class Hooks>
 std::shared_ptr<const troupe::Dataset> data_of(const Words& flags) {
-  return predicted_on(Hooks(*troupe::parse_command_line(flags, {}).options).create_datasets());
+  std::vector<troupe::Flag> read;  // what any of them may read
+  for (const char* name :
+       {"learning-rate", "momentum", "weight-decay", "data-dir", "train-examples"})
+    read.push_back(troupe::flag(name));
+  const auto outcome = troupe::parse_command_line(flags, {}, std::move(read));
+  return predicted_on(Hooks(*outcome.options).create_datasets());
 }
 
 template <class Hooks, class Mine>

@@ -51,7 +51,7 @@ TEST_SUITE("process") {
 
   TEST_CASE("launch environment: the evaluator has a role and no place in the group") {
     troupe::LaunchPlan plan{2, 4000, 7, 2, 0};
-    CHECK(troupe::launch_environment({}, plan).variables.count("TROUPE_EVALUATOR") == 0);
+    CHECK(troupe::launch_environment({}, plan).variables["TROUPE_EVALUATOR"] == "0");
     plan.evaluator = true;
     troupe::Environment variables = troupe::launch_environment({}, plan).variables;
     CHECK(variables["TROUPE_EVALUATOR"] == "1");

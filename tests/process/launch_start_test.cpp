@@ -182,7 +182,6 @@ TEST_SUITE("process") {
              {{"--workers", "-1", "--", "true"}, "--workers is \"-1\""},
              {{"--workers", "1025", "--", "true"}, "from 1 to 1024"},
              {{"--workers", "two", "--", "true"}, "--workers is \"two\""},
-             {{"--workers", "2", "--workers", "3", "--", "true"}, "--workers is given twice"},
              {{"--worker", "2", "--", "true"}, "did you mean --workers?"},
              {{"--workers", "2", "true"}, "unexpected argument \"true\""},
              {{"--workers", "2", "--threads", "0", "--", "true"}, "--threads is \"0\""},

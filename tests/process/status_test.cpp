@@ -28,7 +28,7 @@ namespace {
 
 constexpr int kSkipped = 77;
 
-constexpr int kSteps = 150;
+constexpr int kSteps = 300;
 
 /// Every tenth step is summarised.
 Words training(const TempDir& dir, const Words& program = kMnist, int steps = kSteps) {

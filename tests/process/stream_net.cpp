@@ -26,7 +26,8 @@ struct StreamFlags {
 
   std::vector<troupe::Flag> flags() {
     const troupe::IntegerRange positive{1, 1 << 20};
-    return {troupe::flag("records", &records, "file of records"),
+    return {troupe::flag("learning-rate"),
+            troupe::flag("records", &records, "file of records"),
             troupe::flag("values", &values, "float32 numbers of a record", positive),
             troupe::flag("block", &block, "records of a block", positive),
             troupe::flag("window", &window, "blocks in memory", positive),

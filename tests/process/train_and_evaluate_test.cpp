@@ -119,12 +119,53 @@ TEST_SUITE("train_and_evaluate") {
     CHECK(run.err.find("the chief evaluates") == std::string::npos);
   }
 
-  TEST_CASE("train_and_evaluate: without an evaluator the chief evaluates after training") {
+  TEST_CASE(
+      "train_and_evaluate: without an evaluator the workers evaluate each checkpoint together") {
+    // As one process does: the same evaluations, to the last digit that is shown, and the same
+    // ends.
+    const TempDir alone;
     const TempDir dir;
-    const auto run = run_on(2, command(dir, 12, 10));
-    CHECK(summary(run)["evaluation"]["global_step"] == 12);
-    CHECK(count(run.err, "evaluating ") == 1);
-    CHECK(names_in(dir.path() / "export/latest", "").size() == 1);
+    const Words watched = {"--throttle-secs", "0",       "--exporter", "best,latest",
+                           "--best-metric",   "accuracy"};
+    const auto of_one = run_process(command(alone, 30, 10) + watched, {}, kLimit);
+    const auto of_two = run_on(2, command(dir, 30, 10) + watched);
+    INFO(of_two.err);
+    CHECK(summary(of_two)["evaluation"]["global_step"] == 30);
+    const auto evaluations = [](const std::string& log) {
+      std::vector<std::string> lines;
+      for (std::size_t at = log.find("I evaluation ("); at != std::string::npos;
+           at = log.find("I evaluation (", at + 1)) {
+        const std::size_t begin = log.find("): ", at) + 3;
+        lines.push_back(log.substr(begin, log.find('\n', begin) - begin));
+      }
+      return lines;
+    };
+    // worker/0 stands before the words of a group's log.
+    std::string log = of_two.err;
+    for (std::size_t at = log.find("worker/0 "); at != std::string::npos;
+         at = log.find("worker/0 "))
+      log.erase(at, 9);
+    CHECK(evaluations(log).size() == 3);
+    CHECK(evaluations(log) == evaluations(of_one.err));
+    CHECK(count(log, "evaluation (by all workers): ") == 3);
+    for (const char* const exporter : {"export/best", "export/latest"}) {
+      CHECK(names_in(dir.path() / exporter, "1").size() ==
+            names_in(alone.path() / exporter, "1").size());
+    }
+    // The weights are those of a run that evaluates nothing.
+    const TempDir plain;
+    CHECK(hash_in(run_on(2, command(plain, 30, 10) + Words{"--throttle-secs", "10000"}).err) ==
+          hash_in(of_two.err));
+  }
+
+  TEST_CASE("train_and_evaluate: workers that evaluate together stop by what they find") {
+    const TempDir dir;
+    const auto run = run_on(2, command(dir, 200, 10) + Words{"--throttle-secs", "0",
+                                                             "--stop-if-higher", "accuracy:0.1"});
+    INFO(run.err);
+    CHECK(run.exit_code == 0);
+    CHECK(run.err.find("model.ckpt-200") == std::string::npos);
+    CHECK(names_in(dir.path(), "model.ckpt-200").empty());
   }
 
   TEST_CASE("train_and_evaluate: chief, worker and evaluator, a TF_CONFIG each, all exit 0") {
@@ -244,7 +285,7 @@ TEST_SUITE("train_and_evaluate") {
       const auto again = run_on(workers, program);
       INFO(again.err);
       CHECK(again.exit_code == 0);
-      CHECK(names_in(dir / "export/latest", "1").size() == (workers == 1 ? 2 : 1));
+      CHECK(names_in(dir / "export/latest", "1").size() == 2);
       CHECK(names_in(dir / "export/final", "1").size() == 1);
       CHECK(names_in(dir / "export/best", "1").size() >= 1);
       const auto third = run_on(workers, program);

@@ -31,6 +31,7 @@ using troupe::testing::Process;
 using troupe::testing::ProcessOptions;
 using troupe::testing::ProcessResult;
 using troupe::testing::run_on;
+using troupe::testing::run_process;
 using troupe::testing::summary;
 using troupe::testing::TempDir;
 using troupe::testing::tf_config;
@@ -312,6 +313,35 @@ TEST_SUITE("training") {
     CHECK(result.err.find("worker/1") != std::string::npos);
   }
 
+  TEST_CASE("training: whatever is thrown is told once, whole, and its worker is blamed by all") {
+    struct Row {
+      const char* wrong;
+      const char* says;
+    };
+    for (const Row& row : {Row{"throws-range", "map::at (std::out_of_range)"},
+                           Row{"throws-lines", "two lines of text (std::runtime_error)"},
+                           Row{"throws-number", "it threw int, which is no std::exception"}}) {
+      CAPTURE(row.wrong);
+      for (int repetition = 0; repetition < 3; ++repetition) {
+        const auto result =
+            run_process({kBuild + "/troupe", "run", "--workers", "3", "--",
+                         kBuild + "/tests/process/trainings", "wrong_hook", "--wrong", row.wrong},
+                        {}, kLimit);
+        CAPTURE(result.err);
+        CHECK(result.exit_code == 1);
+        const std::string told =
+            std::string("[worker/1] troupe: error[failed]: train_step failed ") +
+            "after 2 steps of training, on a batch of ";
+        CHECK(result.err.find(told) != std::string::npos);
+        CHECK(result.err.find(row.says) != std::string::npos);
+        CHECK(result.err.find("replica 1 of 3") != std::string::npos);
+        CHECK(result.err.find("troupe: worker/1 exited with code 1") != std::string::npos);
+        CHECK(result.err.find("troupe: worker/0 exited") == std::string::npos);
+        CHECK(result.err.find("troupe: worker/2 exited") == std::string::npos);
+      }
+    }
+  }
+
   TEST_CASE("training: an exception in one replica's hook ends the process with its message") {
     const auto result = run_on(1, {kBuild + "/tests/process/trainings", "wrong_hook", "--wrong",
                                    "throws", "--replicas", "3"});
@@ -389,7 +419,7 @@ TEST_SUITE("training") {
     CAPTURE(result.err);
     CHECK(result.exit_code == 1);
     CHECK(result.err.find("error[failed]: train_step failed after 0 steps of training, on a batch "
-                          "of [4, 1], [4, 1]: ") != std::string::npos);
+                          "of [4, 1], [4, 1] (examples ") != std::string::npos);
     // LibTorch 2.15 has "mm: " before it.
     CHECK(result.err.find("mat1 and mat2 shapes cannot be multiplied (4x1 and 3x3). Fix: ") !=
           std::string::npos);

@@ -101,7 +101,7 @@ int virtual_net(int argc, char** argv) {
     const NetHooks hooks(0.01);
     const auto strategy = troupe::make_strategy(options.strategy);
     auto state = strategy->create_state(hooks, options.train.seed);
-    const auto data = strategy->distribute(hooks.create_datasets(), options.train.batches());
+    const auto data = strategy->distribute(hooks, options.train.batches());
     troupe::TrainingRun run(*strategy, hooks, state, data, options.train);
     // What the loop draws between steps is a part of the numbers, too.
     double& drawn = run.keep("drawn", 0);

@@ -31,6 +31,11 @@ class WrongHooks final : public troupe::testing::TinyHooks {
       replica.optimizer().step();
       return loss;
     }
+    if (replica.place().index == 1 && replica.progress().step == 2) {
+      if (wrong_ == "throws-range") (void)std::map<int, int>().at(1);
+      if (wrong_ == "throws-lines") throw std::runtime_error("two lines\nof text\n");
+      if (wrong_ == "throws-number") throw 42;
+    }
     if (wrong_ == "shapes") (void)torch::mm(batch.fields[0], torch::ones({3, 3}));
     if (wrong_ != "nothing-applied") replica.apply_gradients(loss);
     if (wrong_ == "weight-by-rank" && ++steps_ == 5 && replica.place().index == 1) {

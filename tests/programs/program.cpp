@@ -78,7 +78,7 @@ Splits ProgramHooks::create_datasets() const {
   const Rows all = all_rows();
   const auto data = std::make_shared<TensorDataset>(
       std::vector<at::Tensor>{all.x, all.y, all.label, all.tokens, all.object});
-  Splits splits{data, nullptr, data};
+  Splits splits{data, data, data};
   splits.sampler = sequential();
   return splits;
 }

@@ -25,7 +25,8 @@ metric and every tensor within 1e-9. The programs are in `tests/programs/kinds`,
 | parts | equal to a loop that computes each part of a batch by itself |
 | simultaneous | equal to a loop that makes all gradients at the old weights |
 | refused | ends with an error before it does harm; the number is that of the reason below |
-| – | not run |
+| own draws | repeatable: what is drawn in a hook is another draw at each width |
+| – | not run: what the hook draws comes from LibTorch's one generator of a process, which the ranks of this test share |
 
 """
 

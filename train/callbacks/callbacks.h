@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,13 +34,26 @@ class SavingListener {
   virtual Answer after_save(const SavedCheckpoint& /*saved*/) { return Answer::go_on; }
   /// Once, after the last save of a run that ended cleanly.
   virtual void end(const SavedCheckpoint& /*saved*/) {}
+  /// Whether it is about to evaluate this checkpoint, in after_save() or, if the run ends, in
+  /// end(): then Callbacks::evaluate_together is called first. Default: no.
+  [[nodiscard]] virtual bool wants_evaluation(const SavedCheckpoint& /*saved*/, bool /*ends*/) {
+    return false;
+  }
 };
 
 /// Called in list order.
 using SavingListeners = std::vector<std::shared_ptr<SavingListener>>;
 
 class Replica;
+class Strategy;
+struct DistributedSplits;
+struct TrainState;
 struct WeightAverages;
+
+/// Of the state that was saved, by all workers together.  Collective: yes.
+using EvaluateTogether =
+    std::function<void(Strategy& strategy, TrainState& state, const DistributedSplits& data,
+                       const SavedCheckpoint& saved)>;
 
 /// A step, seen from outside. The losses are present if an action wants them: reducing them costs a
 /// message.
@@ -133,6 +147,9 @@ struct Callbacks {
   /// Of the learning rate, instead of options.schedule; the same on every worker. Null: none.
   RateFactor rate_factor = nullptr;
   Validation validation = Validation::every_epoch;
+  /// On every worker, or on none; where a listener of the chief wants_evaluation(). Of a group
+  /// whose workers are in lockstep, and none may be lost.
+  EvaluateTogether evaluate_together = nullptr;
 };
 
 /// The former name; the next release removes it.

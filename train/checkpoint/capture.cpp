@@ -142,7 +142,8 @@ json facts_of(Strategy& strategy, const TrainState& state, const DataIdentity& d
   facts["data"] = {{"train_examples", data.examples},
                    {"batch_size", data.global_batch},
                    {"seed", data.seed},
-                   {"order", data.order}};
+                   {"order", data.order},
+                   {"digest", data.digest}};
   facts["world_size"] = strategy.pace().voices();
   facts["local_replicas"] = strategy.local_replicas();
   if (strategy.virtual_replicas() > 0) facts["virtual_replicas"] = strategy.virtual_replicas();
@@ -253,7 +254,8 @@ DataIdentity identity_of(const DistributedDataset& train, const TrainOptions& op
           options.seed,
           updates_per_step,
           train.plan().epoch_examples(),
-          train.order_signature()};
+          train.order_signature(),
+          train.digest()};
 }
 
 RunSnapshot capture(Strategy& strategy, const TrainState& state, const DataIdentity& data) {

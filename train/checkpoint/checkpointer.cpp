@@ -5,7 +5,9 @@
 
 #include "core/error.h"
 #include "core/log.h"
+#include "core/text.h"
 #include "core/trace.h"
+#include "core/user_code.h"
 #include "distributed/elastic/elastic_group.h"
 #include "strategies/weight_comparison.h"
 #include "tensors/tensor_file.h"
@@ -115,7 +117,9 @@ bool Checkpointer::sees_chief() try {
 void Checkpointer::lead() {
   const ElasticGroup* const group = strategy_.elastic();
   listeners_ = std::move(given_);
-  for (auto& listener : listeners_) listener->begin();
+  for (auto& listener : listeners_) {
+    detail::in_user_code([&] { listener->begin(); }, [&] { return listener_text("begin"); });
+  }
   writer_.emplace(
       files_, this_process(group != nullptr ? group->cluster().generation : options_.generation),
       RetentionOptions{static_cast<int>(options_.keep_checkpoint_max),
@@ -156,9 +160,14 @@ SavedCheckpoint Checkpointer::saved(Save which) const {
           which == Save::last};
 }
 
+std::string Checkpointer::listener_text(const char* function) const {
+  return text("a saving listener failed in ", function, " at step ", state_.step);
+}
+
 void Checkpointer::tell_saved(Save which) {
   for (auto& listener : listeners_) {
-    const auto answer = listener->after_save(saved(which));
+    const auto answer = detail::in_user_code([&] { return listener->after_save(saved(which)); },
+                                             [&] { return listener_text("after_save"); });
     if (answer == SavingListener::Answer::stop) listener_stops_ = true;
   }
 }
@@ -172,20 +181,35 @@ void Checkpointer::save(Save which) {
   if (strategy_.is_chief() && !writer_) lead();
   const bool told = which != Save::stopping && !listeners_.empty();
   if (told) {
-    for (auto& listener : listeners_) listener->before_save(state_.step);
+    for (auto& listener : listeners_) {
+      detail::in_user_code([&] { listener->before_save(state_.step); },
+                           [&] { return listener_text("before_save"); });
+    }
   }
   RunSnapshot snapshot = capture(strategy_, state_, data_);
   saved_step_ = state_.step;
   saved_at_ = clock_.now();
-  if (!writer_) return;
-  // The thread lets go of the copy when it is written.
-  saving_ = std::async(std::launch::async,
-                       [this, step = state_.step, snapshot = std::move(snapshot)]() mutable {
-                         write(step, std::exchange(snapshot, {}));
-                       });
-  if (!told) return;
+  if (writer_) {
+    // The thread lets go of the copy when it is written.
+    saving_ = std::async(std::launch::async,
+                         [this, step = state_.step, snapshot = std::move(snapshot)]() mutable {
+                           write(step, std::exchange(snapshot, {}));
+                         });
+  }
+  if (which != Save::stopping) evaluate_together(which, /*ends=*/false);
+  if (!writer_ || !told) return;
   wait();
   tell_saved(which);
+}
+
+void Checkpointer::evaluate_together(Save which, bool ends) {
+  if (!together_ || !saved_step_) return;
+  double wanted = 0;
+  for (const auto& listener : listeners_) {
+    if (listener->wants_evaluation(saved(which), ends)) wanted = 1;
+  }
+  strategy_.sum(Span<double>(&wanted, 1));
+  if (wanted > 0) together_(saved(which));
 }
 
 void Checkpointer::write(std::int64_t step, const RunSnapshot& snapshot) {
@@ -212,7 +236,11 @@ void Checkpointer::wait() {
 
 void Checkpointer::finish() {
   wait();
-  for (auto& listener : listeners_) listener->end(saved(Save::last));
+  evaluate_together(Save::last, /*ends=*/true);
+  for (auto& listener : listeners_) {
+    detail::in_user_code([&] { listener->end(saved(Save::last)); },
+                         [&] { return listener_text("end"); });
+  }
 }
 
 }  // namespace troupe

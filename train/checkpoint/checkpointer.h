@@ -33,6 +33,8 @@ class Checkpointer {
   enum class Begin { resume, under_way };
   /// A checkpoint was written, in so many seconds; called in the thread that wrote it.
   using OnSaved = std::function<void(std::int64_t step, double seconds)>;
+  /// Evaluates the state that was saved.  Collective: yes.
+  using Together = std::function<void(const SavedCheckpoint& saved)>;
 
   /// Restores the newest good checkpoint of options.model_dir into `state`, or saves the fresh or
   /// warm state as step 0; the listeners are told either way. With a cadence of never it saves
@@ -46,6 +48,8 @@ class Checkpointer {
                const TrainOptions& options, const Clock& clock, SavingListeners listeners,
                OnSaved on_saved = nullptr, Begin begin = Begin::resume);
   ~Checkpointer();
+  /// From now on, where a listener of the chief wants an evaluation. On every worker, or on none.
+  void use(Together together) { together_ = std::move(together); }
 
   /// Whether this worker thinks that it is time to save; workers may differ, by their clocks.
   /// Throws: CheckpointError where the save in the background has failed.
@@ -78,7 +82,7 @@ class Checkpointer {
   void take_over(std::optional<std::int64_t> saved);
   /// Waits for the files of the last save. Throws: CheckpointError.
   void wait();
-  /// Ends a run that ended cleanly: waits, and tells the listeners.
+  /// Ends a run that ended cleanly: waits, and tells the listeners. Collective: with use().
   void finish();
 
  private:
@@ -90,7 +94,9 @@ class Checkpointer {
   /// In the background, while training goes on.
   void write(std::int64_t step, const RunSnapshot& snapshot);
   [[nodiscard]] SavedCheckpoint saved(Save which) const;
+  [[nodiscard]] std::string listener_text(const char* function) const;
   void tell_saved(Save which);
+  void evaluate_together(Save which, bool ends);
 
   Strategy& strategy_;
   TrainState& state_;
@@ -105,6 +111,7 @@ class Checkpointer {
   SavingListeners listeners_;               // on the chief
   std::string chief_;                       // its task, in an elastic group
   const OnSaved on_saved_;
+  Together together_;
   std::optional<std::int64_t> saved_step_;
   Clock::TimePoint saved_at_;
   bool listener_stops_ = false;

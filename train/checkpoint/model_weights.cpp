@@ -99,6 +99,16 @@ std::vector<NamedTensor> read_weights(const std::string& checkpoint) {
   return *read_file(checkpoint, detail::kModelFile, Presence::required);
 }
 
+std::string read_data_digest(const std::string& checkpoint) {
+  const CheckpointPath path = split_checkpoint_path(checkpoint);
+  PosixFileSystem files(path.model_dir);
+  const CheckpointInfo info = CheckpointReader(files).open(path.step);
+  const auto data = info.extras.find("data");
+  if (data == info.extras.end() || !data->is_object()) return "";
+  const auto digest = data->find("digest");
+  return digest == data->end() || !digest->is_string() ? "" : digest->get<std::string>();
+}
+
 void copy_weights(const std::vector<NamedTensor>& into, const std::vector<NamedTensor>& from,
                   const std::string& prefix) {
   const torch::NoGradGuard no_grad;

@@ -43,6 +43,10 @@ struct CheckpointPath {
 /// Throws: CheckpointError when it is missing or not as it was saved.
 [[nodiscard]] std::vector<NamedTensor> read_weights(const std::string& checkpoint);
 
+/// By what the data is recognised that the checkpoint's training reads (data/data_digest.h); "":
+/// it does not say. Throws: CheckpointError when it is missing or damaged.
+[[nodiscard]] std::string read_data_digest(const std::string& checkpoint);
+
 /// Copies values into the tensors of the same names.
 /// Shapes: each pair equal.  Throws: CheckpointError naming the first that is missing or differs.
 void copy_weights(const std::vector<NamedTensor>& into, const std::vector<NamedTensor>& from,

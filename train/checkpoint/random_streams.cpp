@@ -7,8 +7,8 @@
 
 #include "core/error.h"
 #include "core/log.h"
+#include "tensors/random_guard.h"
 #include "train/checkpoint/run_snapshot.h"
-#include "train/random_guard.h"
 
 namespace troupe::detail {
 

@@ -11,6 +11,7 @@
 
 #include "core/log.h"
 #include "core/strict_json.h"
+#include "data/data_digest.h"
 #include "hooks/replica_driver.h"
 #include "strategies/gradients/optimizer_shards.h"
 #include "strategies/gradients/optimizer_state.h"
@@ -136,6 +137,16 @@ void check_data(const json& saved, const DataIdentity& data) {
   // Earlier versions knew one order, and did not save its name.
   check("training examples in the order of the sampler", saved.value("order", shuffled().name),
         data.order);
+}
+
+/// Data that has been changed in place is the user's business, and worth a word.
+void warn_of_other_data(const json& saved, const DataIdentity& data) {
+  const auto found = data_difference(data.digest, saved.value("digest", ""));
+  if (!found) return;
+  log_warning("the checkpoint was made with other data: ", found->what, " was ", found->theirs,
+              ", now it is ", found->mine,
+              ". Training goes on at the same place in the new data; with another --model-dir and "
+              "--init-from it would begin anew with these weights");
 }
 
 /// Before the optimisers are restored: where a schedule moves the rates, those of create_model take
@@ -369,6 +380,7 @@ void restore_from(Strategy& strategy, TrainState& state, const DataIdentity& dat
   try {
     ChiefsSnapshot chiefs(strategy, snapshot, holder);
     check_data(chiefs.facts.at("data"), data);
+    if (strategy.is_chief()) warn_of_other_data(chiefs.facts.at("data"), data);
     check_virtual_replicas(strategy, chiefs.facts);
     if (strategy.is_chief()) warn_of_other_arithmetic(chiefs.facts.at("arithmetic"));
     keep_base_rates(strategy, state, chiefs.facts);

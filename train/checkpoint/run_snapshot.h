@@ -26,6 +26,7 @@ struct DataIdentity {
   std::int64_t batches_per_step = 1;  // that a step of the position reads, of global_batch examples
   std::int64_t epoch_examples = 0;    // that an epoch reads
   std::string order = "shuffled";     // ShardPlan::order_signature()
+  std::string digest = {};            // data_digest; other data is a warning
 };
 /// Of training data whose steps make `updates_per_step` updates.
 [[nodiscard]] DataIdentity identity_of(const DistributedDataset& train, const TrainOptions& options,

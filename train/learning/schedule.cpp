@@ -43,18 +43,6 @@ void set_rates(TrainState& state, double factor) {
   }
 }
 
-std::optional<double> value_of(const Report& report, const std::string& name, std::string& known) {
-  for (const auto& [loss, value] : report.losses) {
-    if (loss == name) return value;
-    known += (known.empty() ? "" : ", ") + loss;
-  }
-  for (const MetricValue& metric : report.metrics) {
-    if (metric.name == name) return metric.value;
-    known += (known.empty() ? "" : ", ") + metric.name;
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 LearningRateSchedule::LearningRateSchedule(ScheduleOptions options, TrainState& state,
@@ -87,19 +75,38 @@ void LearningRateSchedule::apply(std::int64_t step) {
   if (!state_.base_rates.empty()) rate_ = state_.base_rates.front().at(0) * factor;
 }
 
-void LearningRateSchedule::observe(const Report& validation) {
-  if (factor_ || options_.kind != Schedule::plateau) return;
+std::optional<LearningRateSchedule::Watched> LearningRateSchedule::watched(
+    const Report& validation) const {
+  if (factor_ || options_.kind != Schedule::plateau) return std::nullopt;
   std::string known;
-  const auto value = value_of(validation, options_.metric, known);
-  if (!value) {
-    throw ConfigError("--plateau-metric is " + options_.metric +
-                          ", which the validation has no metric or loss of.",
-                      "name one of: " + known + ".");
+  for (const auto& [name, value] : validation.losses) {
+    if (name == options_.metric) return Watched{value, 1};
+    known += (known.empty() ? "" : ", ") + name;
   }
-  const auto answer = troupe::observe(options_, *value, state_.plateau);
+  for (const MetricValue& metric : validation.metrics) {
+    known += (known.empty() ? "" : ", ") + metric.name;
+    if (metric.name != options_.metric) continue;
+    if (metric.better != Better::unknown) {
+      const double sign = metric.better == Better::lower ? 1 : -1;
+      return Watched{sign * metric.value, sign};
+    }
+    throw ConfigError("--plateau-metric is " + options_.metric +
+                          ", a metric that does not say which of two values is better.",
+                      "let Metric::better of its class say it, or watch another one or a loss.");
+  }
+  throw ConfigError(
+      "--plateau-metric is " + options_.metric + ", which the validation has no metric or loss of.",
+      "name one of: " + known + ".");
+}
+
+void LearningRateSchedule::observe(const Report& validation) {
+  const auto seen = watched(validation);
+  if (!seen) return;
+  const auto answer = troupe::observe(options_, seen->value, state_.plateau);
   if (answer == PlateauAnswer::none) return;
-  log_info(options_.metric, " has not been below ", state_.plateau.best.value_or(*value), " in ",
-           options_.patience, " validations: the learning rate drops to ",
+  log_info(options_.metric, " has not been ", seen->sign > 0 ? "below " : "above ",
+           seen->sign * state_.plateau.best.value_or(seen->value), " in ", options_.patience,
+           " validations: the learning rate drops to ",
            schedule_factor(options_, state_.step + 1, state_.plateau), " of its base");
 }
 

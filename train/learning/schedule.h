@@ -29,10 +29,20 @@ class LearningRateSchedule {
   [[nodiscard]] std::optional<double> rate() const { return rate_; }
   /// A plateau takes an epoch's validation into account; every other schedule ignores it.
   /// `validation` is reduced, so all workers do the same.
-  /// Throws: ConfigError if it lacks a metric or loss of the configured name.
+  /// Throws: as check().
   void observe(const Report& validation);
+  /// Throws: ConfigError if a plateau's validation lacks the metric or loss of the configured name,
+  /// or the metric does not say which way is better (Metric::better).
+  void check(const Report& validation) const { (void)watched(validation); }
 
  private:
+  /// Of a plateau: the value that it watches, negated if a higher one is better.
+  struct Watched {
+    double value = 0;
+    double sign = 1;
+  };
+  [[nodiscard]] std::optional<Watched> watched(const Report& validation) const;
+
   ScheduleOptions options_;
   RateFactor factor_;  // null: the options'
   TrainState& state_;

@@ -34,9 +34,6 @@ const std::vector<BadLine> kBadLines = {
     {{"--epochs="}, "--epochs", "needs a value"},
     {{"--rank", "--epochs", "3"}, "--rank", "needs a value"},
     {{"--lr"}, "--lr", "needs a value"},
-    {{"--epochs", "3", "--epochs", "4"}, "--epochs", "given twice"},
-    {{"--lr", "1", "--learning_rate=2"}, "--lr", "given twice"},
-    {{"--progress", "--no-progress"}, "--progress", "given twice"},
     {{"train"}, "\"train\"", "unexpected argument"},
     {{"--epochs", "3", "4"}, "\"4\"", "unexpected argument"},
     {{"-x"}, "\"-x\"", "two dashes"},
@@ -82,7 +79,7 @@ const std::vector<BadLine> kBadLines = {
     {{"--exporter", "none,best"}, "--exporter", "latest, final, best or onnx"},
     {{"--exports-to-keep", "-1"}, "--exports-to-keep", "at least 0"},
     {{"--best-metric", ""}, "--best-metric", "give a value"},
-    {{"--best-mode", "lower"}, "--best-mode", "give min or max"},
+    {{"--best-mode", "lower"}, "--best-mode", "give auto, min or max"},
     {{"--stop-if-no-decrease", "loss"}, "--stop-if-no-decrease", "METRIC:STEPS"},
     {{"--stop-if-no-decrease", "loss:0"}, "--stop-if-no-decrease", "METRIC:STEPS"},
     {{"--stop-if-no-decrease", "loss:1.5"}, "--stop-if-no-decrease", "METRIC:STEPS"},
@@ -211,7 +208,7 @@ TEST_SUITE("cli") {
       for (const std::string& word : line.arguments) shown += word + " ";
       CAPTURE(shown);
       try {
-        (void)troupe::parse_command_line(line.arguments, {});
+        (void)troupe::parse_command_line(line.arguments, {}, troupe::testing::all_flags());
         FAIL_CHECK("accepted");
       } catch (const troupe::ConfigError& error) {
         const std::string message = error.what();
@@ -480,12 +477,63 @@ TEST_SUITE("cli") {
     CHECK(contains(message, "from 1 to 1000"));
   }
 
+  TEST_CASE("command line: of two equal flags the last one counts, however it is spelled") {
+    CHECK(parsed({"--epochs", "3", "--epochs", "4"}).train.epochs == 4);
+    CHECK(parsed({"--lr", "1", "--learning_rate=2"}).train.learning_rate == 2);
+    CHECK_FALSE(parsed({"--progress", "--no-progress"}).train.progress);
+    CHECK(parsed({"--no-progress", "--progress"}).train.progress);
+    const auto shown = troupe::parse_command_line(
+        {"--print-config", "--lr", "1", "--learning-rate", "2"}, {}, troupe::testing::all_flags());
+    CHECK(contains(shown.text, "--learning-rate"));
+    // Variables have no order.
+    CHECK(
+        contains(troupe::testing::refusal({}, {{"TROUPE_LR", "1"}, {"TROUPE_LEARNING_RATE", "2"}}),
+                 "given twice"));
+  }
+
+  TEST_CASE("command line: a flag that the program does not read is unknown, and says so") {
+    const auto without = [](const std::vector<std::string>& words,
+                            const troupe::Environment& environment = {}) {
+      return troupe::testing::message_of(
+          [&] { (void)troupe::parse_command_line(words, environment); });
+    };
+    for (const char* const name : {"--learning-rate", "--lr", "--learning_rate", "--momentum",
+                                   "--weight-decay", "--data-dir", "--train-examples"}) {
+      CAPTURE(name);
+      const std::string message = without({name, "1"});
+      CHECK(contains(message, std::string(name) + " is not a flag of this program."));
+      CHECK(contains(message,
+                     "Fix: this program does not read it; one that does has "
+                     "troupe::flag(\""));
+    }
+    const auto help = troupe::parse_command_line({"--help-all"}, {}).text;
+    CHECK_FALSE(contains(help, "--momentum"));
+    // A variable may be meant for another program.
+    const auto notes = troupe::parse_command_line({}, {{"TROUPE_MOMENTUM", "0.5"}}).notes;
+    REQUIRE(notes.size() == 1);
+    CHECK(contains(notes[0].text, "TROUPE_MOMENTUM sets nothing: this program does not read it"));
+    // Workers compare what they have.
+    CHECK(parsed({}).strategy.must_match.count("--momentum") == 1);
+    const auto plain = troupe::parse_command_line({}, {});
+    CHECK(plain.options->strategy.must_match.count("--momentum") == 0);
+    // A program may have one of its own by such a name, and asks for no others.
+    double momentum = 0;
+    (void)troupe::parse_command_line({"--momentum", "0.25"}, {},
+                                     {troupe::flag("momentum", &momentum, "its own")});
+    CHECK(momentum == 0.25);
+    CHECK(contains(troupe::testing::message_of([&] {
+                     (void)troupe::parse_command_line({}, {}, {troupe::flag("batch-size")});
+                   }),
+                   "asks for a built-in flag --batch-size"));
+  }
+
   TEST_CASE("command line: a program's flag may not take a name that exists") {
     std::int64_t value = 0;
     for (const char* name :
          {"epochs", "lr", "no-progress", "Upper", "x", "--dashed", "trailing-"}) {
       const std::string message = troupe::testing::message_of([&] {
-        (void)troupe::parse_command_line({}, {}, {troupe::flag(name, &value, "a value")});
+        (void)troupe::parse_command_line(
+            {}, {}, troupe::testing::all_flags({troupe::flag(name, &value, "a value")}));
       });
       CAPTURE(name);
       CHECK(contains(message, name));

@@ -24,7 +24,8 @@ std::vector<std::string> config_line(const std::vector<std::string>& arguments,
                                      const std::string& name) {
   std::vector<std::string> words = arguments;
   words.emplace_back("--print-config");
-  const troupe::Outcome outcome = troupe::parse_command_line(words, environment);
+  const troupe::Outcome outcome =
+      troupe::parse_command_line(words, environment, troupe::testing::all_flags());
   REQUIRE_FALSE(outcome.options.has_value());
   std::istringstream lines(outcome.text);
   for (std::string line; std::getline(lines, line);) {
@@ -87,7 +88,8 @@ TEST_SUITE("cli") {
   }
 
   TEST_CASE("configuration: --print-config has a line for every flag but the general ones") {
-    const std::string all = troupe::parse_command_line({"--print-config"}, {}).text;
+    const std::string all =
+        troupe::parse_command_line({"--print-config"}, {}, troupe::testing::all_flags()).text;
     troupe::detail::Settings settings;
     const auto flags = troupe::detail::builtin_flags(settings);
     const auto setting = [](const troupe::Flag& flag) { return flag.group != "General"; };
@@ -115,7 +117,7 @@ TEST_SUITE("cli") {
 
   TEST_CASE("configuration: a variable that nearly names a flag is warned of, and others are not") {
     const auto notes = [](const char* variable) {
-      return troupe::parse_command_line({}, {{variable, "1"}}).notes;
+      return troupe::parse_command_line({}, {{variable, "1"}}, troupe::testing::all_flags()).notes;
     };
     REQUIRE(notes("TROUPE_BACTH_SIZE").size() == 1);
     CHECK(notes("TROUPE_BACTH_SIZE")[0].level == troupe::LogLevel::warning);
@@ -128,7 +130,9 @@ TEST_SUITE("cli") {
 
   TEST_CASE("configuration: what --mode train does not use is warned of, as it was written") {
     const auto notes = [](const std::vector<std::string>& words) {
-      return troupe::parse_command_line(words, {{"TROUPE_EXPORTER", "best"}}).notes;
+      return troupe::parse_command_line(words, {{"TROUPE_EXPORTER", "best"}},
+                                        troupe::testing::all_flags())
+          .notes;
     };
     const auto warned = notes({"--mode", "train", "--eval-steps", "3", "--throttle-secs=1"});
     REQUIRE(warned.size() == 1);
@@ -139,7 +143,8 @@ TEST_SUITE("cli") {
     }
     CHECK(notes({"--mode", "train_and_evaluate", "--model-dir", "d", "--eval-steps", "3"}).empty());
     CHECK(notes({"--mode", "evaluate", "--model-dir", "d", "--eval-steps", "3"}).empty());
-    CHECK(troupe::parse_command_line({"--epochs", "2"}, {}).notes.empty());
+    CHECK(troupe::parse_command_line({"--epochs", "2"}, {}, troupe::testing::all_flags())
+              .notes.empty());
   }
 
   TEST_CASE("configuration: every kind of value in a file") {

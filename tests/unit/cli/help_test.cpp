@@ -19,8 +19,8 @@ namespace {
 
 std::string printed(const std::vector<std::string>& arguments,
                     std::vector<troupe::Flag> extra = {}) {
-  const troupe::Outcome outcome =
-      troupe::parse_command_line(arguments, {}, std::move(extra), {"my_training", "", {}});
+  const troupe::Outcome outcome = troupe::parse_command_line(
+      arguments, {}, troupe::testing::all_flags(std::move(extra)), {"my_training", "", {}});
   REQUIRE_FALSE(outcome.options.has_value());
   return outcome.text;
 }
@@ -149,7 +149,8 @@ TEST_SUITE("cli") {
   TEST_CASE("help: it answers beside errors, and not after --") {
     CHECK(contains(printed({"--bogus", "--help"}), "Usage:"));
     CHECK(contains(printed({"-h"}), "Usage:"));
-    CHECK(troupe::parse_command_line({"--", "--help"}, {}).options.has_value());
+    CHECK(troupe::parse_command_line({"--", "--help"}, {}, troupe::testing::all_flags())
+              .options.has_value());
   }
 
   TEST_CASE("help: a program's own flags, purpose and examples") {

@@ -65,7 +65,8 @@ TEST_SUITE("cli") {
   }
 
   TEST_CASE("learning flags: --help has them in a group of their own") {
-    const std::string help = troupe::parse_command_line({"--help"}, {}).text;
+    const std::string help =
+        troupe::parse_command_line({"--help"}, {}, troupe::testing::all_flags()).text;
     CHECK(contains(help, "Learning rate and averages"));
     CHECK(contains(help, "--lr-schedule"));
     CHECK(contains(help, "--ema-decay"));

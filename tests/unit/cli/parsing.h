@@ -14,9 +14,17 @@ namespace troupe::testing {
 
 using Words = std::vector<std::string>;
 
+/// A program that reads all that programs may read.
+inline std::vector<Flag> all_flags(std::vector<Flag> extra = {}) {
+  for (const char* name :
+       {"learning-rate", "momentum", "weight-decay", "data-dir", "train-examples"})
+    extra.push_back(flag(name));
+  return extra;
+}
+
 inline Options parsed(const Words& arguments, const Environment& environment = {},
                       std::vector<Flag> extra = {}) {
-  Outcome outcome = parse_command_line(arguments, environment, std::move(extra));
+  Outcome outcome = parse_command_line(arguments, environment, all_flags(std::move(extra)));
   if (!outcome.options) throw std::logic_error("printed: " + outcome.text);
   return std::move(*outcome.options);
 }
@@ -33,7 +41,7 @@ std::string message_of(const Call& call) {
 }
 
 inline std::string refusal(const Words& arguments, const Environment& environment = {}) {
-  return message_of([&] { (void)parse_command_line(arguments, environment); });
+  return message_of([&] { (void)parse_command_line(arguments, environment, all_flags()); });
 }
 
 inline bool contains(const std::string& all, const std::string& part) {

@@ -45,7 +45,8 @@ void check_evaluator(const Options& options, const std::string& origin) {
 
 std::string notes(const Words& arguments, const Environment& environment) {
   std::string all;
-  for (const auto& note : troupe::parse_command_line(arguments, environment).notes) {
+  for (const auto& note :
+       troupe::parse_command_line(arguments, environment, troupe::testing::all_flags()).notes) {
     all += note.text + "\n";
   }
   return all;
@@ -142,7 +143,8 @@ TEST_SUITE("cli") {
     CHECK(contains(refusal({"--model-dir", "/other"}, some), "TF_CONFIG.model_dir is \"/m\""));
     CHECK(parsed({}, tf_config("worker", 0, R"(, "model_dir": "/m")")).train.model_dir == "/m");
     CHECK(parsed({"--resume", "must"}, some).train.resume == troupe::Resume::must);
-    const std::string shown = troupe::parse_command_line({"--print-config"}, some).text;
+    const std::string shown =
+        troupe::parse_command_line({"--print-config"}, some, troupe::testing::all_flags()).text;
     const std::size_t line = shown.find("\nmodel-dir ");
     REQUIRE(line != std::string::npos);
     CHECK(contains(shown.substr(line + 1, shown.find('\n', line + 1) - line), "/m"));

@@ -158,6 +158,58 @@ TEST_SUITE("data") {
     CHECK(plan.share(1, 999'999'999).count == 0);
   }
 
+  TEST_CASE("shard_plan: a short last batch is left out where that is asked for") {
+    for (const std::int64_t examples : {0, 3, 4, 5, 8, 11, 12}) {
+      for (const std::int64_t batches : {1, 2}) {  // of a step, where replicas make updates apart
+        ShardPlanOptions options;
+        options.examples = examples;
+        options.global_batch = 4 * batches;
+        options.batches = batches;
+        options.replicas = 2;
+        options.drop_last = true;
+        const ShardPlan plan(options);
+        CAPTURE(examples);
+        CAPTURE(batches);
+        const std::int64_t read = examples / 4 * 4;
+        CHECK(plan.epoch_examples() == read);
+        CHECK(plan.order(3).size() == static_cast<std::size_t>(read));
+        CHECK(*plan.steps_per_epoch() == (read + 4 * batches - 1) / (4 * batches));
+        std::int64_t total = 0;
+        for (std::int64_t step = 0; step < *plan.steps_per_epoch(); ++step) {
+          total += plan.global_examples(step);
+          CHECK(plan.global_examples(step) % 4 == 0);
+        }
+        CHECK(total == read);
+        // What is left out is another one in another epoch.
+        options.drop_last = false;
+        const Indices whole = ShardPlan(options).order(3);
+        CHECK(Indices(whole.begin(), whole.begin() + read) == plan.order(3));
+      }
+    }
+  }
+
+  TEST_CASE("shard_plan: the smallest share of an epoch, and the smallest part of one") {
+    const auto smallest = [](std::int64_t examples, std::int64_t batch, int replicas,
+                             std::int64_t parts = 1, bool drop_last = false) {
+      ShardPlanOptions options;
+      options.examples = examples;
+      options.global_batch = batch;
+      options.replicas = replicas;
+      options.drop_last = drop_last;
+      return ShardPlan(options).smallest_part(parts);
+    };
+    CHECK(smallest(128, 64, 1) == 64);
+    CHECK(smallest(129, 64, 1) == 1);  // the rest of the epoch
+    CHECK(smallest(129, 64, 1, 1, true) == 64);
+    CHECK(smallest(130, 64, 2) == 1);   // of two
+    CHECK(smallest(12, 7, 3) == 1);     // 3, 3, 1 of a whole batch
+    CHECK(smallest(12, 6, 2, 3) == 1);  // parts of 3 examples
+    CHECK(smallest(12, 6, 2, 5) == 1);  // no part has none
+    CHECK(smallest(3, 64, 1) == 3);
+    CHECK_FALSE(smallest(-1, 64, 2).has_value());
+    CHECK(smallest(-1, 64, 2, 1, true) == 32);
+  }
+
   TEST_CASE("shard_plan: options out of range are refused by name") {
     ShardPlanOptions options;
     options.examples = 10;

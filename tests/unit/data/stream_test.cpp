@@ -139,6 +139,47 @@ TEST_SUITE("data") {
           count_to(65));
   }
 
+  TEST_CASE("stream: a short last step is left out where that is asked for, resumed too") {
+    const auto without_rest = [](std::int64_t blocks, std::int64_t window) {
+      troupe::ShardPlanOptions plan;
+      plan.examples = troupe::kUnknownSize;
+      plan.global_batch = 7;
+      plan.drop_last = true;
+      return DistributedDataset(stream(blocks, window_of(window)), troupe::ShardPlan(plan), 0, 1);
+    };
+    for (const std::int64_t blocks : {3, 5, 6, 8, 14}) {
+      for (const std::int64_t window : {1, 2, 20}) {
+        CAPTURE(blocks);
+        CAPTURE(window);
+        const auto whole = read(over(stream(blocks, window_of(window))).epoch(1));
+        std::vector<Numbers> full;
+        for (const Numbers& step : whole)
+          if (step.size() == 7) full.push_back(step);
+        const DistributedDataset data = without_rest(blocks, window);
+        if (full.empty()) {
+          CHECK_THROWS_WITH_AS((void)read(data.epoch(1)), doctest::Contains("--drop-last"),
+                               troupe::DataError);
+          continue;
+        }
+        std::vector<Numbers> steps;
+        DataPosition place{1, 0};
+        bool was_last = false;
+        for (const DistributedBatch& batch : data.epoch(1)) {
+          CHECK_FALSE(was_last);
+          steps.push_back(numbers_of(batch.replicas.front()));
+          was_last = batch.last;
+          place = data.after(batch);
+          const auto rest = read(data.epoch(place));
+          CHECK(rest == std::vector<Numbers>(
+                            full.begin() + static_cast<std::ptrdiff_t>(steps.size()), full.end()));
+        }
+        CHECK(steps == full);
+        CHECK(was_last);
+        CHECK(place.at_end);
+      }
+    }
+  }
+
   TEST_CASE("stream: blocks that are counted come in another order each epoch") {
     const auto first = [](const StreamOptions& options, std::int64_t epoch) {
       return read(over(stream(600, options)).epoch(epoch)).front();

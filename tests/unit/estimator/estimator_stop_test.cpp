@@ -139,7 +139,10 @@ TEST_SUITE("estimator") {
         {recorder, std::make_shared<AtStep>(
                        7, [](troupe::RunControl&) { throw std::runtime_error("mine"); })},
         {listener}};
-    CHECK_THROWS_WITH_AS((void)estimator.train(call), "mine", std::runtime_error);
+    CHECK_THROWS_WITH_AS((void)estimator.train(call),
+                         doctest::Contains("AtStep failed in after_step after 7 steps of training: "
+                                           "mine (std::runtime_error)"),
+                         troupe::HookError);
     CHECK(recorder->ended == 0);
     CHECK(listener->ends.empty());
     CHECK(latest_step(estimator) == 5);

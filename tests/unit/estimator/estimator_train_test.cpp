@@ -287,10 +287,11 @@ TEST_SUITE("estimator") {
     const std::string from = source.path().string();
 
     using Values = std::map<std::string, double>;
-    // All that is trained; a model directory or a checkpoint in it.
-    const Values trained{{"x", 42}, {"y", 42}, {"frozen", 36}, {"seen", 36}};
-    CHECK(warm_started({from}) == trained);
-    CHECK(warm_started({from + "/model.ckpt-0"}) == trained);
+    // All parameters and buffers; of a model directory, a checkpoint in it, or one of its files.
+    const Values all{{"x", 42}, {"y", 42}, {"frozen", 42}, {"seen", 42}};
+    CHECK(warm_started({from}) == all);
+    CHECK(warm_started({from + "/model.ckpt-0"}) == all);
+    CHECK(warm_started({from + "/model.ckpt-0/model.safetensors"}) == all);
     // By expressions, over parameters and buffers, the whole name.
     CHECK(warm_started({from, {"x"}}) ==
           Values{{"x", 42}, {"y", 36}, {"frozen", 36}, {"seen", 36}});
@@ -315,7 +316,9 @@ TEST_SUITE("estimator") {
     const TempDir dir;
     const Renamed hooks;
     auto options = options_in(dir.path());
-    options.train.warm_start = {source.path().string(), {"net.weight"}, {{"net.weight", "weight"}}};
+    options.train.warm_start.from = source.path().string();
+    options.train.warm_start.variables = {"net.weight"};
+    options.train.warm_start.previous_names = {{"net.weight", "weight"}};
     troupe::Estimator estimator(hooks, options);
     (void)estimator.train(for_steps(5));
     CHECK(value_of(estimator, "net.weight") == 42);
@@ -325,7 +328,7 @@ TEST_SUITE("estimator") {
     options.train.model_dir = other.path().string();
     options.train.warm_start.previous_names = {{"net.weight", "missing"}};
     troupe::Estimator wrong(hooks, options);
-    CHECK_THROWS_WITH_AS((void)wrong.train(for_steps(1)), doctest::Contains("\"missing\""),
+    CHECK_THROWS_WITH_AS((void)wrong.train(for_steps(1)), doctest::Contains("has no net.weight"),
                          troupe::CheckpointError);
   }
 

@@ -39,8 +39,17 @@ class GroupHooks final : public TinyHooks {
     }
   };
 
+  /// A mean that never gets lower.
+  class Flat final : public Ratio {
+   public:
+    Flat() : Ratio("total", "weight") {}
+    [[nodiscard]] Better better() const override { return Better::lower; }
+    [[nodiscard]] at::Tensor measure(const at::Tensor& values, const at::Tensor&) const override {
+      return Mean().measure(values, {});
+    }
+  };
   [[nodiscard]] MetricSet create_metrics() const override {
-    return MetricSet().add<Mean>("absolute_error").add<Mean>("flat");
+    return MetricSet().add<Mean>("absolute_error").add<Flat>("flat");
   }
   [[nodiscard]] Trainable create_model() const override {
     namespace o = torch::optim;

@@ -159,6 +159,36 @@ TEST_SUITE("learning") {
     CHECK(train_alone(TinyHooks(), learning_options(dir.path(), schedule)).drops == 0);
   }
 
+  TEST_CASE("learning: a plateau needs a metric that says which way is better") {
+    const TempDir dir;
+    const auto message_with = [&](const char* metric) {
+      auto schedule = schedule_of(troupe::Schedule::plateau);
+      schedule.metric = metric;
+      return message_of(
+          [&] { (void)train_alone(GroupHooks(), learning_options(dir.path(), schedule)); });
+    };
+    CHECK(has(message_with("absolute_error"), "does not say which of two values is better"));
+    CHECK(message_with("flat").empty());
+    // Of a higher one it is the negative that falls.
+    const TinyHooks hooks;
+    auto state = troupe::make_one_device({})->create_state(hooks, 1);
+    auto schedule = schedule_of(troupe::Schedule::plateau);
+    schedule.metric = "accuracy";
+    schedule.patience = 1;
+    schedule.warmup_steps = 0;
+    troupe::LearningRateSchedule watched(schedule, state);
+    for (const double accuracy : {0.1, 0.5, 0.9}) {
+      troupe::Report report;
+      report.metrics = {{"accuracy", accuracy, {}, troupe::Better::higher}};
+      watched.observe(report);
+    }
+    CHECK(state.plateau.drops == 0);
+    troupe::Report worse;
+    worse.metrics = {{"accuracy", 0.8, {}, troupe::Better::higher}};
+    watched.observe(worse);
+    CHECK(state.plateau.drops == 1);
+  }
+
   TEST_CASE("learning: what cannot be is refused") {
     const TempDir dir;
     const auto strategy = troupe::make_one_device({});
@@ -174,11 +204,11 @@ TEST_SUITE("learning") {
     };
     CHECK(has(train_with(schedule_of(troupe::Schedule::plateau), nullptr),
               "name one of: loss, absolute_error"));
-    CHECK(state.step == 2);  // the first validation told
+    CHECK(state.step == 0);  // a validation of a few examples told, before the first step
     const auto twice = [](std::int64_t) { return 2.0; };
     CHECK(has(train_with(schedule_of(troupe::Schedule::step), twice),
               "both bring a learning rate schedule"));
-    CHECK(has(train_with({}, [](std::int64_t) { return -1.0; }), "factor of step 3 is -1"));
+    CHECK(has(train_with({}, [](std::int64_t) { return -1.0; }), "factor of step 1 is -1"));
     data.validation.reset();
     CHECK(has(train_with(schedule_of(troupe::Schedule::plateau), nullptr),
               "no validation to look at"));
@@ -187,7 +217,7 @@ TEST_SUITE("learning") {
                 troupe::LearningRateSchedule(schedule_of(troupe::Schedule::cosine), state);
               }),
               "cosine has no end"));
-    CHECK(state.step == 2);
+    CHECK(state.step == 0);
     CHECK(train_with({}, twice).empty());
     CHECK(rates_of(*state.replicas.front()) == std::vector<double>{0.02});
     CHECK(state.step == 10);

@@ -46,6 +46,70 @@ TEST_SUITE("hooks") {
     CHECK(value.sums[1] == std::pair<std::string, double>("examples", 3));
   }
 
+  TEST_CASE("metrics: scores and classes outside of what they mean are refused") {
+    const auto refused = [](const char* name, const at::Tensor& scores, const at::Tensor& classes,
+                            const at::Tensor& weights = {}) -> std::string {
+      MetricSet set;
+      set.add<troupe::Accuracy>("accuracy").add<troupe::TopK>("top", 1);
+      try {
+        set.at(name).update(scores, classes, weights);
+      } catch (const troupe::ConfigError& error) {
+        return error.what();
+      }
+      return "";
+    };
+    const at::Tensor scores = torch::tensor({{0.1, 0.9}, {0.8, 0.2}, {0.3, 0.7}});
+    const at::Tensor classes = torch::tensor({1, 0, 0});
+    for (const char* const name : {"accuracy", "top"}) {
+      CAPTURE(name);
+      const auto has = [&](const std::string& message, const char* part) {
+        CAPTURE(message);
+        CHECK(message.find(part) != std::string::npos);
+      };
+      // One logit a row is no choice between classes.
+      has(refused(name, torch::ones({3, 1}), classes), "torch::stack({-x, x}, 1)");
+      has(refused(name, scores, {}), "targets none");
+      has(refused(name, scores, classes.unsqueeze(1)), "targets [3, 1]");
+      has(refused(name, scores, torch::tensor({1, 2, 0})), "target class 2, and scores of 2");
+      has(refused(name, scores, torch::tensor({1, 0, -100})), "its weight is 0");
+      has(refused(name, scores, torch::tensor({1, 0, -100}), torch::tensor({1, 1, 1})), "-100");
+      CHECK(refused(name, scores, torch::tensor({1, 0, -100}), torch::tensor({1, 1, 0})).empty());
+      CHECK(refused(name, scores, torch::tensor({1., 0., 0.})).empty());
+    }
+    // Which way is better, for who looks for the best.
+    MetricSet set;
+    set.add<troupe::Accuracy>("a").add<troupe::TopK>("t", 1).add<troupe::RootMeanSquaredError>("r");
+    set.add<troupe::Mean>("m");
+    std::vector<troupe::Better> better;
+    for (const auto& value : set.compute()) better.push_back(value.better);
+    using troupe::Better;
+    const std::vector<Better> expected = {Better::higher, Better::higher, Better::lower,
+                                          Better::unknown};
+    CHECK((better == expected));
+  }
+
+  TEST_CASE("losses: shapes that LibTorch broadcasts are found by what they do to an example") {
+    const troupe::LossSet losses{
+        {"naive", [](const at::Tensor& y,
+                     const at::Tensor& t) { return (y - t).pow(2).flatten(1).mean(1); }},
+        {"squeezed",
+         [](const at::Tensor& y, const at::Tensor& t) { return (y.squeeze(1) - t).pow(2); }}};
+    const at::Tensor y = torch::sin(torch::arange(8.)).unsqueeze(1);
+    const at::Tensor t = torch::cos(torch::arange(8.));
+    CHECK_THROWS_WITH_AS((void)losses.at("naive")(y, t),
+                         doctest::Contains("predictions [8, 1] and targets [8]"),
+                         troupe::ConfigError);
+    CHECK(losses.at("naive")(y, t.unsqueeze(1)).sizes() == at::IntArrayRef{8});
+    CHECK(losses.at("squeezed")(y, t).sizes() == at::IntArrayRef{8});
+    CHECK(losses.at("naive")(y.narrow(0, 0, 1), t.narrow(0, 0, 1)).numel() == 1);
+    // Classes beside scores have another shape by their nature.
+    const troupe::LossSet classes{{"nll", [](const at::Tensor& s, const at::Tensor& c) {
+                                     return -s.gather(1, c.unsqueeze(1)).squeeze(1);
+                                   }}};
+    CHECK(classes.at("nll")(torch::rand({8, 3}), torch::arange(8) % 3).sizes() ==
+          at::IntArrayRef{8});
+  }
+
   TEST_CASE("metrics: sums of two halves merge to the sums of the whole, to the bit") {
     torch::manual_seed(3);
     const auto scores = torch::randn({101, 5});

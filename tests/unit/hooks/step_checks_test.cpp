@@ -165,17 +165,29 @@ TEST_SUITE("hooks") {
                          troupe::ConfigError);
   }
 
-  TEST_CASE("hook error: names the hook, the step and the batch") {
-    const troupe::Batch batch{{torch::ones({4, 2}), torch::ones({4})}, 4, false};
-    std::string message;
+  /// What `hook` is refused with, called for one replica's batch after so many steps.
+  std::string refused_call(const std::vector<at::Tensor>& fields, std::int64_t steps,
+                           const std::function<void(const troupe::Batch&)>& hook) {
+    troupe::DistributedBatch batch;
+    batch.replicas.push_back({fields, fields.front().size(0), false});
     try {
-      (void)torch::mm(batch.fields[0], torch::ones({3, 3}));
-    } catch (const c10::Error& error) {
-      const auto named = troupe::detail::hook_error(error, Phase::train, 7, batch);
-      CHECK(named.exit_code() == 1);
-      CHECK(std::string(named.kind()) == "failed");
-      message = named.what();
+      troupe::detail::in_user_code(
+          [&] { hook(batch.replicas.front()); },
+          [&] { return troupe::detail::describe_call(Phase::train, steps, batch, 0, 1); },
+          troupe::detail::fix_for(batch.replicas.front()));
+    } catch (const troupe::HookError& error) {
+      CHECK(error.exit_code() == 1);
+      CHECK(std::string(error.kind()) == "failed");
+      return error.what();
     }
+    return "";
+  }
+
+  TEST_CASE("hook error: names the hook, the step and the batch") {
+    const std::string message =
+        refused_call({torch::ones({4, 2}), torch::ones({4})}, 7, [](const troupe::Batch& batch) {
+          (void)torch::mm(batch.fields[0], torch::ones({3, 3}));
+        });
     CHECK(message.find(
               "train_step failed after 7 steps of training, on a batch of [4, 2], [4]: ") == 0);
     // LibTorch 2.15 has "mm: " before it.
@@ -184,15 +196,34 @@ TEST_SUITE("hooks") {
     CHECK(message.find('\n') == std::string::npos);
   }
 
+  TEST_CASE("hook error: whatever is thrown is told whole, and once") {
+    const std::vector<at::Tensor> fields = {torch::ones({2})};
+    const auto message_of = [&](const std::function<void()>& thrower) {
+      return refused_call(fields, 3, [&](const troupe::Batch&) { thrower(); });
+    };
+    const std::string where = "train_step failed after 3 steps of training, on a batch of [2]: ";
+    CHECK(message_of([] {
+            (void)std::map<int, int>().at(1);
+          }).find(where + "map::at (std::out_of_range). Fix: ") == 0);
+    CHECK(message_of([] {
+            throw std::runtime_error("two\nlines,\tand a tab.\n");
+          }).find(where + "two lines, and a tab (std::runtime_error). Fix: ") == 0);
+    CHECK(message_of([] { throw 42; }).find(where + "it threw int, which is no std::exception.") ==
+          0);
+    CHECK(message_of([] { throw std::string("text"); }).find("it threw std::") !=
+          std::string::npos);
+    // What passes: Troupe's own words, a lack of memory, the end after --help.
+    CHECK_THROWS_AS(message_of([] { throw troupe::DataError("a file.", "look."); }),
+                    troupe::DataError);
+    CHECK_THROWS_AS(message_of([] { throw std::bad_alloc(); }), std::bad_alloc);
+    CHECK_THROWS_AS(message_of([] { throw troupe::ControlFlow(); }), troupe::ControlFlow);
+  }
+
   TEST_CASE("hook error: the fix is chosen by the batch, whatever LibTorch's wording is") {
-    const auto told = [](const torch::Tensor& labels, auto hook) -> std::string {
-      const troupe::Batch batch{{torch::ones({2, 3}), labels}, 2, false};
-      try {
-        (void)hook(batch.fields[0], labels);
-      } catch (const c10::Error& error) {
-        return troupe::detail::hook_error(error, Phase::train, 0, batch).what();
-      }
-      return "";
+    const auto told = [](const torch::Tensor& labels, auto hook) {
+      return refused_call({torch::ones({2, 3}), labels}, 0, [&](const troupe::Batch& batch) {
+        (void)hook(batch.fields[0], batch.fields[1]);
+      });
     };
     const auto has = [](const std::string& message, const char* fix) {
       CAPTURE(message);

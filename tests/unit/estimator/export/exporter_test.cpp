@@ -164,6 +164,25 @@ TEST_SUITE("estimator/export") {
     CHECK_FALSE(smaller("a")(loss(0.5), loss(0.4)));
   }
 
+  TEST_CASE("comparison: the metric itself says which way is better") {
+    using troupe::Better;
+    const auto made = [](double accuracy, Better better) {
+      return Evaluation{1, {{"accuracy", accuracy}}, {{"accuracy", better}}};
+    };
+    const IsBetter by_itself = troupe::better("accuracy");
+    CHECK_THROWS_WITH_AS((void)by_itself(made(0.5, Better::unknown), made(0.6, Better::unknown)),
+                         doctest::Contains("give --best-mode min or max"), troupe::ConfigError);
+    CHECK(by_itself(made(0.5, Better::higher), made(0.6, Better::higher)));
+    CHECK_FALSE(by_itself(made(0.6, Better::higher), made(0.5, Better::higher)));
+    // What was read from a file does not say it; one that does has said it for all.
+    const Evaluation from_file{1, {{"accuracy", 0.7}}};
+    CHECK(by_itself(from_file, Evaluation{2, {{"accuracy", 0.8}}}));
+    const IsBetter lower = troupe::better("accuracy");
+    CHECK(lower(made(0.5, Better::lower), made(0.4, Better::lower)));
+    // Of the flags: unset, as the metric says.
+    CHECK(troupe::EvalOptions().best_mode == troupe::BestMode::automatic);
+  }
+
   TEST_CASE("comparison: NaN beats nothing, every number beats NaN") {
     constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
     constexpr double kInf = std::numeric_limits<double>::infinity();

@@ -1,4 +1,4 @@
-#include "train/random_guard.h"
+#include "tensors/random_guard.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
@@ -15,6 +15,11 @@ at::Tensor random_state(at::Generator generator) {
 void set_random_state(at::Generator generator, const at::Tensor& state) {
   const std::lock_guard<std::mutex> lock(generator.mutex());
   generator.set_state(state);
+}
+
+void seed_random(at::Generator generator, std::uint64_t seed) {
+  const std::lock_guard<std::mutex> lock(generator.mutex());
+  generator.set_current_seed(seed);
 }
 
 RandomGuard::RandomGuard(c10::Device device)

@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
+#include <cstdint>
 #include <optional>
 
 namespace troupe::detail {
@@ -13,6 +14,7 @@ namespace troupe::detail {
 /// The state of a generator: of the CPU's [5056] uint8.
 [[nodiscard]] at::Tensor random_state(at::Generator generator);
 void set_random_state(at::Generator generator, const at::Tensor& state);
+void seed_random(at::Generator generator, std::uint64_t seed);
 
 class RandomGuard {
  public:

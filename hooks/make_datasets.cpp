@@ -1,0 +1,18 @@
+#include "hooks/make_datasets.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+
+#include "core/user_code.h"
+#include "tensors/random_guard.h"
+
+namespace troupe::detail {
+
+Splits make_datasets(const Hooks& hooks, std::uint64_t seed) {
+  const RandomGuard guard(c10::kCPU);
+  // Apart from the seeds of initial weights and of steps.
+  seed_random(at::detail::getDefaultCPUGenerator(), ExampleRandom(seed ^ 0x64617461736574u).next());
+  return in_user_code([&] { return hooks.create_datasets(); },
+                      [] { return "create_datasets failed"; });
+}
+
+}  // namespace troupe::detail
