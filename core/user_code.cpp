@@ -39,7 +39,8 @@ void throw_hook_error(const std::string& where, const FixOf& fix_of) {
     const std::string words = words_of(error);
     const std::string fix = fix_of ? fix_of(error, words) : "";
     const std::string type = fix.empty() ? text(" (", name_of_type(typeid(error)), ")") : "";
-    throw HookError(text(where, ": ", words.empty() ? "it says nothing" : words, type, "."), fix.empty() ? look : fix);
+    throw HookError(text(where, ": ", words.empty() ? "it says nothing" : words, type, "."),
+                    fix.empty() ? look : fix);
   } catch (...) {
     const std::type_info* const type = abi::__cxa_current_exception_type();
     throw HookError(text(where, ": it threw ", type == nullptr ? "something" : name_of_type(*type),

@@ -117,8 +117,8 @@ class DistributedDataset {
   /// Where reading continues after `batch`, one of this data.
   [[nodiscard]] DataPosition after(const DistributedBatch& batch) const;
 
-  /// The first `most` examples in another order and in batches of another size over all replicas; of
-  /// a stream nothing can be had so.
+  /// The first `most` examples in another order and in batches of another size over all replicas;
+  /// of a stream nothing can be had so.
   [[nodiscard]] DistributedDataset first(std::int64_t most, std::int64_t global_batch,
                                          Sampler order) const;
 

@@ -131,6 +131,31 @@ const bool added_cleared =
     add({"gradients cleared in the hook", plain_regression, beside(clear, clear)});
 const bool added_inputs = add({"gradients of inputs", plain_regression, beside(look_at_inputs)});
 
+/// A rate that each call lowers, and one that is a function of the step.
+void lower(Replica& replica, const Batch& /*batch*/) {
+  auto& group = replica.optimizer().param_groups().front().options();
+  group.set_lr(group.get_lr() * 0.9);
+}
+void schedule(Replica& replica, const Batch& /*batch*/) {
+  replica.optimizer().param_groups().front().options().set_lr(
+      0.05 * std::pow(0.9, static_cast<double>(replica.progress().step + 1)));
+}
+
+Result plain_falling(const Shares& cut) {
+  const auto net = initialized(std::make_shared<NetImpl>());
+  torch::optim::SGD sgd(net->parameters(), options());
+  auto losses = plain_loop(cut, *net, sgd, [&](const Rows& rows, std::int64_t step) {
+    sgd.param_groups().front().options().set_lr(0.05 *
+                                                std::pow(0.9, static_cast<double>(step + 1)));
+    return squares(net->forward(rows.x), rows.y);
+  });
+  return {std::move(losses), error_of(*net), tensors_of(*net)};
+}
+
+const bool added_lower = add({"a rate that each call lowers", plain_falling, beside(lower),
+                              in(kRepeated, refused("changed an optimiser's options"))});
+const bool added_schedule = add({"a rate set from the step", plain_falling, beside(schedule)});
+
 /// A function on a parameter's gradient, registered with the model.
 template <class Made>
 class RegisteredHooks : public NetHooks<NetImpl> {
