@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "cli/flags_making.h"
-#include "cluster/numbers.h"
+#include "core/numbers.h"
 #include "core/text.h"
 
 namespace troupe {

@@ -5,8 +5,8 @@
 
 #include "cli/flags_making.h"
 #include "cli/flags_table.h"
-#include "cluster/numbers.h"
 #include "core/error.h"
+#include "core/numbers.h"
 #include "core/text.h"
 
 namespace troupe::detail {
@@ -323,8 +323,7 @@ std::vector<Flag> builtin_flags(Settings& settings) {
   add_learning_flags(flags, options.train);
   add_data(flags, options.data, options.train);
   add_checkpoints(flags, options.train);
-  add_evaluation_flags(flags, options.eval);
-  add_early_stopping_flags(flags, options.eval);
+  add_evaluation_flags(flags, options);
   add_use_flags(flags, options.use);
   add_cluster(flags, settings);
   add_server_flags(flags, settings.servers, options.strategy.servers);

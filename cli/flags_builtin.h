@@ -44,8 +44,7 @@ struct Settings {
 /// Each appends the flags of a topic, in the order of --help; the options must outlive them.
 void add_step_flags(std::vector<Flag>& flags, Options& options);
 void add_learning_flags(std::vector<Flag>& flags, TrainOptions& train);
-void add_evaluation_flags(std::vector<Flag>& flags, EvalOptions& eval);
-void add_early_stopping_flags(std::vector<Flag>& flags, EvalOptions& eval);
+void add_evaluation_flags(std::vector<Flag>& flags, Options& options);
 void add_use_flags(std::vector<Flag>& flags, UseOptions& use);
 void add_exchange_flags(std::vector<Flag>& flags, StrategyOptions& strategy);
 /// `addresses` takes --servers as it is given.

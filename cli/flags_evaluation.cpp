@@ -2,7 +2,7 @@
 
 #include "cli/flags_builtin.h"
 #include "cli/flags_making.h"
-#include "cluster/numbers.h"
+#include "core/numbers.h"
 #include "core/text.h"
 
 namespace troupe::detail {
@@ -34,31 +34,50 @@ Flag eval_name(EvalOptions& eval) {
   return made;
 }
 
-/// What follows the last colon of "metric:number"; unset where a side is missing.
-std::optional<std::string> number_part(const std::string& value) {
-  const std::size_t colon = value.rfind(':');
-  if (colon == std::string::npos || colon == 0 || colon + 1 == value.size()) return std::nullopt;
-  return value.substr(colon + 1);
-}
-
-/// A rule "metric:number", kept as text. `accepts` judges the number.
-Flag stop_rule(const char* name, std::string* target, const char* help, const char* value_name,
-               bool (*accepts)(const std::string&), const char* fix) {
-  Flag made = with_value_name(flag(name, target, help), value_name);
-  made.assign = [target, accepts, fix](const std::string& value) -> Fix {
-    const auto number = number_part(value);
-    if (!number || !accepts(*number)) return fix;
-    *target = value;
+Flag best_metric(Options& options) {
+  Flag made = with_value_name(
+      flag("best", &options.eval.best.metric,
+           "what is best by: kept as a checkpoint where the training loop validates, exported by "
+           "--exporter best; METRIC:min, METRIC:max, or METRIC: as it says itself (losses: min)"),
+      "METRIC");
+  made.assign = [&options](const std::string& value) -> Fix {
+    const auto rule = parse_metric_rule(value);
+    if (!rule) return "write METRIC, METRIC:min or METRIC:max, for example accuracy:max.";
+    options.eval.best = *rule;
+    options.train.best = rule;
     return std::nullopt;
   };
+  made.show = [&options] { return to_text(options.eval.best); };
   return made;
 }
 
-bool is_step_count(const std::string& number) {
-  return parse_integer<std::int64_t>(number).value_or(0) > 0;
+Flag early_stopping(TrainOptions& train) {
+  const auto shown = [&train] {
+    std::vector<std::string> rules;
+    for (const StopRule& rule : train.early_stopping) rules.push_back(to_text(rule));
+    return join(rules, ",");
+  };
+  const auto assign = [&train](const std::string& value) -> Fix {
+    std::vector<StopRule> rules;
+    for (const std::string& written : split(value, ',')) {
+      const auto rule = parse_stop_rule(written);
+      if (!rule) {
+        return "write METRIC:STEPS or METRIC=VALUE, for example loss:1000 or accuracy:max=0.98, or "
+               "several with commas.";
+      }
+      rules.push_back(*rule);
+    }
+    train.early_stopping = std::move(rules);
+    return std::nullopt;
+  };
+  return {"early-stopping",
+          Flag::Kind::text,
+          "RULES",
+          "end training when a metric has not become better for some steps (loss:1000), or has "
+          "reached a value (accuracy=0.98); :min or :max behind its name as for --best",
+          assign,
+          shown};
 }
-
-bool is_real(const std::string& number) { return parse_real(number).has_value(); }
 
 std::string without_last_slashes(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();
@@ -67,6 +86,7 @@ std::string without_last_slashes(std::string path) {
 
 bool names_checkpoint(const std::string& path) {
   const std::string name = path.substr(path.find_last_of('/') + 1);
+  if (name == "best") return true;
   const std::string prefix = "model.ckpt-";
   if (name.compare(0, prefix.size(), prefix) != 0) return false;
   const std::string step = name.substr(prefix.size());
@@ -75,11 +95,13 @@ bool names_checkpoint(const std::string& path) {
 }
 
 Flag checkpoint(UseOptions& use) {
-  Flag made = with_value_name(
-      flag("checkpoint", &use.checkpoint, "use this one; unset: the newest of --model-dir"), "DIR");
+  Flag made = with_value_name(flag("checkpoint", &use.checkpoint,
+                                   "use this one, or best; unset: the newest of --model-dir"),
+                              "DIR");
   made.assign = [target = &use.checkpoint](const std::string& value) -> Fix {
     const std::string path = without_last_slashes(value);
-    if (!names_checkpoint(path)) return "name the folder of one checkpoint: .../model.ckpt-1200.";
+    if (!names_checkpoint(path))
+      return "name the folder of one checkpoint, .../model.ckpt-1200, or .../best.";
     *target = path;
     return std::nullopt;
   };
@@ -88,7 +110,8 @@ Flag checkpoint(UseOptions& use) {
 
 }  // namespace
 
-void add_evaluation_flags(std::vector<Flag>& flags, EvalOptions& eval) {
+void add_evaluation_flags(std::vector<Flag>& flags, Options& options) {
+  EvalOptions& eval = options.eval;
   FlagGroup list(flags, "Evaluation and export");
   list.add(
       whole_or_all("eval-steps", &eval.steps, "batches of an evaluation; 0: the whole data set"));
@@ -109,30 +132,11 @@ void add_evaluation_flags(std::vector<Flag>& flags, EvalOptions& eval) {
       {"latest", "final", "best", "onnx"}, "none"));
   list.add_rare(whole_or_all("exports-to-keep", &eval.exports_to_keep,
                              "keep the newest N exports of each exporter; 0: all"));
-  list.add(path("best-metric", &eval.best_metric, "what the exporter best compares", "METRIC"));
-  list.add(choice("best-mode", &eval.best_mode,
-                  "min: a smaller --best-metric is better; max: a larger one; auto: as the metric "
-                  "says (losses: min)",
-                  "MODE", named<BestMode>({BestMode::automatic, BestMode::min, BestMode::max})));
-}
-
-void add_early_stopping_flags(std::vector<Flag>& flags, EvalOptions& eval) {
-  FlagGroup list(flags, "Early stopping");
-  const char* const steps = "write METRIC:STEPS, for example loss:1000.";
-  const char* const value = "write METRIC:VALUE, for example accuracy:0.98.";
-  list.add(stop_rule("stop-if-no-decrease", &eval.stop_if_no_decrease,
-                     "end if METRIC has not decreased for STEPS steps", "METRIC:STEPS",
-                     is_step_count, steps));
-  list.add(stop_rule("stop-if-no-increase", &eval.stop_if_no_increase,
-                     "end if METRIC has not increased for STEPS steps", "METRIC:STEPS",
-                     is_step_count, steps));
-  list.add_rare(stop_rule("stop-if-lower", &eval.stop_if_lower,
-                          "end when an evaluation's METRIC is below VALUE", "METRIC:VALUE", is_real,
-                          value));
-  list.add_rare(stop_rule("stop-if-higher", &eval.stop_if_higher,
-                          "end when an evaluation's METRIC is above VALUE", "METRIC:VALUE", is_real,
-                          value));
-  list.add_rare(at_least(0, "min-steps", &eval.min_steps, "no early stop before this step"));
+  FlagGroup choosing(flags, "The best, and early stopping");
+  choosing.add(best_metric(options));
+  choosing.add(early_stopping(options.train));
+  choosing.add_rare(
+      at_least(0, "min-steps", &options.train.min_steps, "no early stop before this step"));
 }
 
 void add_use_flags(std::vector<Flag>& flags, UseOptions& use) {

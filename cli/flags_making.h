@@ -13,7 +13,7 @@
 
 #include "cli/flags.h"
 #include "cli/flags_table.h"
-#include "cluster/numbers.h"
+#include "core/numbers.h"
 #include "core/text.h"
 
 namespace troupe::detail {

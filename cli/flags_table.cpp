@@ -12,6 +12,19 @@ namespace {
 
 constexpr std::size_t kLongestName = 64;  // a longer one is no typing error, and costs its square
 
+/// Flags that there were, and what does their work.
+constexpr std::pair<const char*, const char*> kRemoved[] = {
+    {"backup-workers",
+     "synchronous training waits for every worker; --staleness-bound S lets workers be S steps "
+     "apart"},
+    {"best-metric", "give --best METRIC"},
+    {"best-mode", "give --best METRIC:min or METRIC:max"},
+    {"stop-if-no-decrease", "give --early-stopping METRIC:min:STEPS"},
+    {"stop-if-no-increase", "give --early-stopping METRIC:max:STEPS"},
+    {"stop-if-lower", "give --early-stopping METRIC:min=VALUE"},
+    {"stop-if-higher", "give --early-stopping METRIC:max=VALUE"},
+};
+
 bool well_formed(const std::string& name) {
   const bool plain = std::all_of(name.begin(), name.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
@@ -82,9 +95,8 @@ std::vector<std::string> FlagTable::spellings() const {
 
 std::string FlagTable::suggestion(const std::string& spelling) const {
   const std::string name = with_dashes(spelling);
-  if (name == "backup-workers") {
-    return "it was removed: synchronous training waits for every worker; --staleness-bound S lets "
-           "workers be S steps apart; ";
+  for (const auto& [former, instead] : kRemoved) {
+    if (name == former) return text("it was removed: ", instead, "; ");
   }
   const std::string nearest = nearest_name(name, spellings());
   return nearest.empty() ? "" : text("did you mean --", nearest, "? ");

@@ -167,8 +167,7 @@ void note_unused(const GivenTexts& given, const Options& options, Outcome& outco
   std::string unused;
   for (const char* name :
        {"eval-steps", "eval-name", "eval-batch-size", "start-delay-secs", "throttle-secs",
-        "idle-timeout-secs", "exporter", "exports-to-keep", "best-metric", "best-mode", "min-steps",
-        "export-format", "export-lengths"}) {
+        "idle-timeout-secs", "exporter", "exports-to-keep", "export-format", "export-lengths"}) {
     const auto found = given.find(name);
     if (found != given.end()) unused += (unused.empty() ? "" : ", ") + found->second.origin;
   }

@@ -25,12 +25,6 @@ const char* mode_name(Mode mode) {
   return "train";
 }
 
-bool stops_early(const EvalOptions& eval) {
-  return !(eval.stop_if_no_decrease + eval.stop_if_no_increase + eval.stop_if_lower +
-           eval.stop_if_higher)
-              .empty();
-}
-
 /// What --mode needs beside itself.
 void check_mode(const Options& options) {
   const bool uses_model = options.mode != Mode::train && options.mode != Mode::train_and_evaluate;
@@ -61,11 +55,6 @@ void check_mode(const Options& options) {
   if (uses_model && options.train.dry_run) {
     throw ConfigError(text("--dry-run is given, but ", mode, " does not train."),
                       "use --mode train or train-and-evaluate, or leave --dry-run out.");
-  }
-  if (options.mode != Mode::train_and_evaluate && stops_early(options.eval)) {
-    throw ConfigError(
-        text("--stop-if-... is given, but ", mode, " does not evaluate while it trains."),
-        "use --mode train-and-evaluate, or leave the flag out.");
   }
   if (!uses_model && !no_checkpoint) {
     throw ConfigError(text("--checkpoint is given, but ", mode, " would not use it."),
@@ -337,10 +326,8 @@ std::map<std::string, std::string> common_settings(const FlagTable& table,
                            "save-checkpoints-steps",
                            "save-checkpoints-secs",
                            "check-weights-every",
-                           "stop-if-no-decrease",
-                           "stop-if-no-increase",
-                           "stop-if-lower",
-                           "stop-if-higher",
+                           "early-stopping",
+                           "best",
                            "min-steps",
                            "communication",
                            "transport",

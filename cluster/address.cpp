@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <string_view>
 
-#include "cluster/numbers.h"
 #include "core/error.h"
+#include "core/numbers.h"
 #include "core/text.h"
 
 namespace troupe {

@@ -4,8 +4,8 @@
 #include <set>
 
 #include "cluster/address.h"
-#include "cluster/numbers.h"
 #include "core/error.h"
+#include "core/numbers.h"
 #include "core/text.h"
 
 namespace troupe {

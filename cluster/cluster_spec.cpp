@@ -7,9 +7,9 @@
 #include "cluster/address.h"
 #include "cluster/cluster_servers.h"
 #include "cluster/launcher_environment.h"
-#include "cluster/numbers.h"
 #include "cluster/tf_config.h"
 #include "core/error.h"
+#include "core/numbers.h"
 #include "core/text.h"
 
 namespace troupe {

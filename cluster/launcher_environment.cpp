@@ -5,8 +5,8 @@
 #include "cluster/address.h"
 #include "cluster/cluster_spec.h"
 #include "cluster/machine_list.h"
-#include "cluster/numbers.h"
 #include "core/error.h"
+#include "core/numbers.h"
 #include "core/text.h"
 
 namespace troupe {

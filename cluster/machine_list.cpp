@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <utility>
 
-#include "cluster/numbers.h"
 #include "core/error.h"
+#include "core/numbers.h"
 #include "core/text.h"
 
 namespace troupe {

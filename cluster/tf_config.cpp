@@ -6,9 +6,9 @@
 
 #include "cluster/address.h"
 #include "cluster/json_document.h"
-#include "cluster/numbers.h"
 #include "cluster/tf_document.h"
 #include "core/error.h"
+#include "core/numbers.h"
 #include "core/text.h"
 
 namespace troupe {

@@ -1,8 +1,8 @@
 #include "cluster/tf_document.h"
 
 #include "cluster/json_document.h"
-#include "cluster/numbers.h"
 #include "core/error.h"
+#include "core/numbers.h"
 #include "core/text.h"
 
 namespace troupe {

@@ -25,6 +25,7 @@
 #include "train/step_closing.h"
 #include "train/training_checks.h"
 #include "train/training_run.h"
+#include "train/validation_watch.h"
 
 namespace troupe {
 namespace {
@@ -69,19 +70,6 @@ std::string losses_of(const Report& report) {
 }
 
 }  // namespace
-
-void check_watched(const EvalOptions& eval, const Evaluation& evaluation) {
-  std::vector<std::string> names;
-  for (const auto& [name, value] : evaluation.metrics) names.push_back(name);
-  for (const auto& [flag, metric] : watched_metrics(eval)) {
-    if (std::find(names.begin(), names.end(), metric) == names.end()) {
-      throw ConfigError(
-          text(flag, " names the metric \"", metric, "\", which evaluations do not have."),
-          text("name one of: ", join(names), "."));
-    }
-    log_info("dry run: ", flag, " ", metric, ": evaluations have it");
-  }
-}
 
 template <class Body>
 void DryRun::check(const std::string& what, Body&& body) try {
@@ -179,6 +167,8 @@ void DryRun::take_step(const Callbacks& callbacks) {
   one.log_every = 0;
   one.profile_steps = 0;
   one.check_weights_every = 1;
+  one.best.reset();
+  one.early_stopping.clear();
   one.epochs.reset();
   one.steps.reset();
   one.max_steps = state_.step + counts.updates_per_step;
@@ -216,6 +206,13 @@ void DryRun::evaluate_splits() {
       const Report report =
           evaluate(*strategy_, hooks_, state_, *one.validation, Phase::validation);
       say("validation_step: ", losses_of(report));
+      if (options_.mode == Mode::train) {
+        detail::ValidationWatch(train(), state_, Callbacks::Validation::every_epoch).check(report);
+        for (const StopRule& rule : train().early_stopping) {
+          say("--early-stopping ", to_text(rule), ": validations have it");
+        }
+        if (train().best) say("--best ", to_text(*train().best), ": validations have it");
+      }
       if (train().schedule.kind != Schedule::plateau) return;
       LearningRateSchedule(train().schedule, state_).observe(report);
       say("--plateau-metric ", train().schedule.metric, ": validations have it");

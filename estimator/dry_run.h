@@ -14,12 +14,6 @@
 
 namespace troupe {
 
-struct Evaluation;
-
-/// Throws: ConfigError if an evaluation lacks a metric that early stopping or the best exporter
-/// looks at.
-void check_watched(const EvalOptions& eval, const Evaluation& evaluation);
-
 class DryRun {
  public:
   /// `hooks` and `options` outlive it; `feature_names` as EstimatorOptions::feature_names.

@@ -227,8 +227,10 @@ History Estimator::train_together(const TrainOptions& options, const TrainSpec& 
       {spec.input ? spec.input() : splits().train, plateau ? splits().validation : nullptr, nullptr,
        spec.input ? shuffled() : splits().sampler},
       options.batches());
+  Callbacks callbacks = spec.companions;
+  callbacks.validation = Callbacks::Validation::at_checkpoints;
   History history =
-      troupe::train(*strategy_, *training_hooks_, state, data, options, spec.companions);
+      troupe::train(*strategy_, *training_hooks_, state, data, options, std::move(callbacks));
   summarize(*strategy_, state, history, std::nullopt, options);
   return history;
 }

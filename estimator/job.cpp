@@ -15,6 +15,7 @@
 #include "core/text.h"
 #include "estimator/dry_run.h"
 #include "servers/parameter_server.h"
+#include "train/checkpoint/model_weights.h"
 #include "train/evaluate.h"
 #include "train/loop.h"
 #include "train/make_strategy.h"
@@ -105,12 +106,10 @@ bool is_training(Mode mode) { return mode == Mode::train || mode == Mode::train_
 Job::Job(const Hooks& hooks, const Options& options, JobExtras extras)
     : hooks_(hooks), options_(options), extras_(std::move(extras)) {
   if (options_.mode != Mode::train_and_evaluate || options_.strategy.cluster.is_server()) return;
-  TrainSpec train = train_spec(options_.train, options_.eval);
+  TrainSpec train = train_spec(options_.train);
   EvalSpec eval = eval_spec(options_.eval);
   if (!extras_.exporters.empty()) eval.exporters = extras_.exporters;
-  // What the flags ask for comes first, as the options' own actions do.
-  Actions& actions = extras_.callbacks.actions;
-  actions.insert(actions.begin(), train.companions.actions.begin(), train.companions.actions.end());
+  extras_.callbacks.validation = Callbacks::Validation::at_checkpoints;
   train.companions = extras_.callbacks;
   evaluated_ = std::make_unique<EvaluatedTraining>(estimator(), std::move(train), std::move(eval));
 }
@@ -157,18 +156,16 @@ bool Job::done_without_training() {
 }
 
 void Job::try_training() {
-  const Cluster& cluster = options_.strategy.cluster;
-  // What is exported was tried when this job was made.
-  if (evaluated_ && (cluster.is_chief() || cluster.is_evaluator())) {
-    check_watched(options_.eval, estimator().evaluate_two());
-  }
-  if (cluster.is_evaluator()) return;
+  // What is exported and watched was tried when this job was made.
+  if (options_.strategy.cluster.is_evaluator()) return;
   DryRun(hooks_, options_, extras_.feature_names).run(extras_.callbacks);
 }
 
 void Job::use_model() {
-  const UseOptions& use = options_.use;
+  UseOptions use = options_.use;
   const std::string& model_dir = options_.train.model_dir;
+  if (use.checkpoint == "best") use.checkpoint = model_dir + "/best";
+  if (!use.checkpoint.empty()) use.checkpoint = named_checkpoint(use.checkpoint);
   if (use.checkpoint.empty() && !std::filesystem::is_directory(model_dir)) {
     throw ConfigError("--model-dir is \"" + model_dir + "\", which is no directory.",
                       "name the directory of a training; this mode makes none.");
@@ -198,9 +195,7 @@ void Job::use_model() {
 
 Callbacks Job::callbacks() {
   if (!evaluated_) return std::move(extras_.callbacks);
-  Callbacks callbacks = evaluated_->training().companions;
-  callbacks.validation = Callbacks::Validation::at_checkpoints;
-  return callbacks;
+  return evaluated_->training().companions;
 }
 
 void Job::after_training(const History& history) {

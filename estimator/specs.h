@@ -7,8 +7,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "data/dataset.h"
 #include "estimator/export/exporter.h"
@@ -64,13 +62,8 @@ struct EvalSpec : EvaluateCall {
   void validate() const;
 };
 
-/// The specs that flags describe (cli/), exporters included; early stopping is added as an action.
-[[nodiscard]] TrainSpec train_spec(const TrainOptions& train, const EvalOptions& eval);
+/// The specs that flags describe (cli/), exporters included.
+[[nodiscard]] TrainSpec train_spec(const TrainOptions& train);
 [[nodiscard]] EvalSpec eval_spec(const EvalOptions& eval);
-
-/// What these flags watch of evaluations: {"--stop-if-lower", "loss"}.
-/// Throws: ConfigError for a rule that is none.
-[[nodiscard]] std::vector<std::pair<std::string, std::string>> watched_metrics(
-    const EvalOptions& eval);
 
 }  // namespace troupe

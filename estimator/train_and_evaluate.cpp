@@ -5,10 +5,13 @@
 #include "core/error.h"
 #include "core/file_system.h"
 #include "core/log.h"
+#include "core/text.h"
 #include "estimator/evaluation_pass.h"
 #include "estimator/export/exporting_job.h"
 #include "estimator/roles/evaluator.h"
 #include "servers/parameter_server.h"
+#include "summaries/summary_reader.h"
+#include "train/callbacks/early_stopping.h"
 #include "train/checkpoint/checkpoint_manifest.h"
 #include "train/checkpoint/model_weights.h"
 
@@ -102,6 +105,7 @@ EvaluatedTraining::EvaluatedTraining(Estimator& estimator, TrainSpec train_spec,
         "set save_checkpoints_steps or save_checkpoints_secs above 0.");
   }
   job_ = std::make_unique<EstimatorJob>(estimator_, eval_spec_);
+  if (cluster.is_chief()) rules_ = known_rules();
   if (eval_spec_.exporters.empty() || cluster.rank > 0 || cluster.is_server()) return;
   try {
     estimator_.check_exportable(eval_spec_.exporters);
@@ -112,6 +116,43 @@ EvaluatedTraining::EvaluatedTraining(Estimator& estimator, TrainSpec train_spec,
 }
 
 EvaluatedTraining::~EvaluatedTraining() = default;
+
+std::vector<StopRule> EvaluatedTraining::known_rules() {
+  std::vector<StopRule> rules = estimator_.options().train.early_stopping;
+  if (rules.empty()) return rules;
+  const Evaluation evaluation = estimator_.evaluate_two();
+  for (StopRule& rule : rules) {
+    auto& [metric, mode] = rule.by;
+    const auto known = evaluation.better.find(metric);
+    if (known == evaluation.better.end()) {
+      std::vector<std::string> names;
+      for (const auto& [name, value] : evaluation.metrics) names.push_back(name);
+      throw ConfigError(text("--early-stopping ", to_text(rule), " names the metric \"", metric,
+                             "\", which evaluations do not have."),
+                        text("name one of: ", join(names), "."));
+    }
+    if (mode != BestMode::automatic || known->second == Better::unknown) continue;
+    mode = known->second == Better::lower ? BestMode::min : BestMode::max;
+  }
+  return rules;
+}
+
+/// Evaluations come with checkpoints, so that is how often there is news.
+std::shared_ptr<PeriodicAction> EvaluatedTraining::early_stopping() {
+  constexpr double kEarlyStopSeconds = 60;
+  const CheckpointCadence cadence = checkpoint_cadence(estimator_.config());
+  const auto reason = [this]() -> StopReason {
+    if (rules_.empty()) rules_ = known_rules();  // of a group that has lost its chief
+    const ScalarHistory history = read_scalars(estimator_.evaluation_directory(eval_spec_.name));
+    for (const StopRule& rule : rules_) {
+      if (auto found = stop_reason(rule, history, estimator_.config().min_steps)) return found;
+    }
+    return std::nullopt;
+  };
+  return make_early_stopping(
+      reason, cadence.steps ? Every::n_steps(*cadence.steps) : Every::n_seconds(kEarlyStopSeconds),
+      clock_);
+}
 
 TrainingGoal EvaluatedTraining::goal() const {
   const TrainOptions& options = estimator_.options().train;
@@ -130,6 +171,10 @@ TrainAndEvaluateResult EvaluatedTraining::run_evaluator() {
 
 TrainSpec EvaluatedTraining::training() {
   TrainSpec spec = train_spec_;
+  // What the options ask for comes first.
+  if (!estimator_.config().early_stopping.empty()) {
+    spec.companions.actions.insert(spec.companions.actions.begin(), early_stopping());
+  }
   spec.companions.actions.push_back(std::make_shared<MarkerRemoval>(model_dir()));
   if (estimator_.options().strategy.cluster.evaluator == Evaluator::none) {
     announce();

@@ -46,6 +46,10 @@ class EvaluatedTraining {
  private:
   [[nodiscard]] TrainingGoal goal() const;
   [[nodiscard]] const std::string& model_dir() const { return estimator_.config().model_dir; }
+  /// The rules of early stopping, each with the way that its metric says is better.
+  /// Throws: ConfigError if evaluations lack a metric.
+  [[nodiscard]] std::vector<StopRule> known_rules();
+  [[nodiscard]] std::shared_ptr<PeriodicAction> early_stopping();
   void announce() const;
   [[nodiscard]] EvaluateTogether together();
   /// On the chief, marks that training is over.
@@ -57,6 +61,7 @@ class EvaluatedTraining {
   const TrainSpec train_spec_;
   const EvalSpec eval_spec_;
   const SteadyClock clock_;
+  std::vector<StopRule> rules_;  // empty until this process was the chief
   std::unique_ptr<EstimatorJob> job_;
   std::shared_ptr<EvaluationListener> listener_;  // null: not alone
 };

@@ -12,10 +12,10 @@
 #include <sstream>
 
 #include "cluster/cluster_spec.h"
-#include "cluster/numbers.h"
 #include "cluster/secret_file.h"
 #include "cluster/secret_source.h"
 #include "core/error.h"
+#include "core/numbers.h"
 #include "core/text.h"
 #include "core/version.h"
 

@@ -9,8 +9,8 @@
 
 #include "cluster/cluster_spec.h"
 #include "cluster/json_document.h"
-#include "cluster/numbers.h"
 #include "core/error.h"
+#include "core/numbers.h"
 #include "core/text.h"
 #include "launcher/launch.h"
 

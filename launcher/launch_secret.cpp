@@ -9,11 +9,11 @@
 #include <cstring>
 #include <utility>
 
-#include "cluster/numbers.h"
 #include "cluster/sealed_secret.h"
 #include "cluster/secret_file.h"
 #include "cluster/secret_source.h"
 #include "core/error.h"
+#include "core/numbers.h"
 #include "core/text.h"
 
 namespace troupe {

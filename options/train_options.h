@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "options/data_options.h"
+#include "options/metric_rules.h"
 
 namespace troupe {
 
@@ -112,6 +113,12 @@ struct TrainOptions {
   Resume resume = Resume::automatic;
   WarmStart warm_start;
   OnNonFinite on_non_finite = OnNonFinite::fail;
+  /// The checkpoint that is the best by the loop's validations is kept beside the newest; unset:
+  /// none is. Under train_and_evaluate EvalOptions::best says what is exported instead.
+  std::optional<MetricRule> best;
+  /// By the loop's validations; under train_and_evaluate by the evaluations.
+  std::vector<StopRule> early_stopping;
+  std::int64_t min_steps = 0;  // no early stop before this step
   /// Steps between two comparisons of the weights that the workers hold; they are also compared
   /// before a save. 0: only then.
   std::int64_t check_weights_every = 1000;
@@ -136,13 +143,6 @@ struct CheckpointCadence {
 };
 [[nodiscard]] CheckpointCadence checkpoint_cadence(const TrainOptions& options);
 
-/// Whether the smaller or the larger best_metric is better; automatic: as the metric says.
-enum class BestMode { automatic, min, max };
-[[nodiscard]] constexpr const char* name_of(BestMode mode) {
-  constexpr const char* kNames[] = {"auto", "min", "max"};
-  return kNames[static_cast<int>(mode)];
-}
-
 /// Options of train_and_evaluate and evaluate.
 struct EvalOptions {
   std::optional<std::int64_t> steps = 100;  // batches; unset: the whole data set
@@ -153,11 +153,7 @@ struct EvalOptions {
   std::optional<double> idle_timeout_secs;  // of the evaluator role; unset: waits for ever
   std::vector<std::string> exporters = {"latest"};  // any of latest, final, best, onnx
   std::optional<std::int64_t> exports_to_keep = 5;  // unset: all
-  std::string best_metric = "loss";
-  BestMode best_mode = BestMode::automatic;
-  // Early stopping, each "metric:number" (see docs/train_and_evaluate.md); empty: off.
-  std::string stop_if_no_decrease, stop_if_no_increase, stop_if_lower, stop_if_higher;
-  std::int64_t min_steps = 0;  // no early stop before this step
+  MetricRule best = {"loss"};                       // what the exporter best compares
 };
 
 /// What an exported model is written as.

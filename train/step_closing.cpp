@@ -44,6 +44,15 @@ void check_all_end(Strategy& strategy, int at_end) {
       "alone.");
 }
 
+void check_saves(const TrainOptions& options, const char* call) {
+  if (!options.model_dir.empty() && !checkpoint_cadence(options).never()) return;
+  throw ConfigError(text(call, " was called in a run ",
+                         options.model_dir.empty() ? "without a model directory."
+                                                   : "whose checkpoints are switched off."),
+                    "set --model-dir, and --save-checkpoints-steps or --save-checkpoints-secs "
+                    "above 0, or leave the call out.");
+}
+
 }  // namespace
 
 TrainingLimits::TrainingLimits(const TrainOptions& options, std::int64_t began_at,
@@ -220,14 +229,22 @@ void StepClosing::await_chief_stop() {
 }
 
 void StepClosing::request_save() {
-  if (options_.model_dir.empty() || checkpoint_cadence(options_).never()) {
-    throw ConfigError(options_.model_dir.empty()
-                          ? "save() was called in a run without a model directory."
-                          : "save() was called in a run whose checkpoints are switched off.",
-                      "set --model-dir, and --save-checkpoints-steps or --save-checkpoints-secs "
-                      "above 0, or leave the call out.");
-  }
+  check_saves(options_, "save()");
   save_wished_ = true;
+}
+
+void StepClosing::offer_best(const std::string& metric, double value, Better better) {
+  check_saves(options_, "keep_best()");
+  if (better == Better::unknown) {
+    throw ConfigError(text("the best checkpoint by \"", metric,
+                           "\" is asked for, and which of two "
+                           "values is better is unknown."),
+                      "say Better::lower or Better::higher.");
+  }
+  // At its own pace the chief alone saves.
+  if (checkpoints_ && !spoiled_ && checkpoints_->offer_best(metric, value, better)) {
+    save_wished_ = true;
+  }
 }
 
 void StepClosing::request_stop(const std::string& reason) {

@@ -94,6 +94,8 @@ class StepClosing final : public RunControl {
 
   /// A checkpoint at the next boundary. Throws: ConfigError where nothing is saved.
   void request_save();
+  /// The present state, by its validation: see Checkpointer::offer_best. Throws: as request_save.
+  void offer_best(const std::string& metric, double value, Better better);
   [[nodiscard]] bool is_over() const { return over_; }
   /// After the last boundary: saves what is not saved, and ends training for all.
   void finish(const TrainingLimits& limits);

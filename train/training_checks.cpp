@@ -56,6 +56,20 @@ void check_learning(const DistributedSplits& data, const TrainOptions& options,
   }
 }
 
+/// What the loop's validations are to decide.
+void check_watched(const DistributedSplits& data, const TrainOptions& options) {
+  if (!options.best && options.early_stopping.empty()) return;
+  if (!data.validation) {
+    throw ConfigError(text(options.best ? "--best" : "--early-stopping",
+                           " is given, and there is no validation to go by."),
+                      "return a validation split from create_datasets, or leave it out.");
+  }
+  if (!options.best || (!options.model_dir.empty() && !checkpoint_cadence(options).never())) return;
+  throw ConfigError("--best is given, and no checkpoint is saved.",
+                    "set --model-dir, and --save-checkpoints-steps or --save-checkpoints-secs "
+                    "above 0, or leave it out.");
+}
+
 }  // namespace
 
 void check_training(Strategy& strategy, const DistributedSplits& data, const TrainOptions& options,
@@ -70,6 +84,7 @@ void check_training(Strategy& strategy, const DistributedSplits& data, const Tra
   check_pace(strategy.pace(), options);
   (void)strategy.pace().counts(*data.train);  // it knows whether every worker has examples
   check_learning(data, options, callbacks.rate_factor);
+  if (callbacks.validation == Callbacks::Validation::every_epoch) check_watched(data, options);
 }
 
 void check_step(const TrainState& state, const std::vector<StepResult>& results, bool is_first) {

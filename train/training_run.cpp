@@ -26,6 +26,7 @@
 #include "train/step_closing.h"
 #include "train/taken_step.h"
 #include "train/training_checks.h"
+#include "train/validation_watch.h"
 
 namespace troupe {
 namespace {
@@ -62,6 +63,31 @@ enum class Life { running, failed, finished };
                     "let the exception of the verb that failed end the program.");
 }
 
+/// An epoch's batches, one after the other.
+class BatchReader {
+ public:
+  void open(Epoch epoch) {
+    epoch_.emplace(std::move(epoch));
+    place_.reset();
+  }
+  void close() { epoch_.reset(); }
+  /// Null: every batch was read, or it is closed.
+  [[nodiscard]] const DistributedBatch* read() {
+    if (!epoch_) return nullptr;
+    const Traced traced("wait for batch");
+    if (place_) {
+      ++*place_;
+    } else {
+      place_ = epoch_->begin();
+    }
+    return *place_ == epoch_->end() ? nullptr : &**place_;
+  }
+
+ private:
+  std::optional<Epoch> epoch_;
+  std::optional<Epoch::Iterator> place_;  // unset: nothing was read
+};
+
 void print_summary(Replica& replica) {
   std::cout << summary_table(parameter_rows(replica)) << optimizer_lines(replica) << std::flush;
 }
@@ -96,7 +122,6 @@ class TrainingRun::Impl final : public TrainingEpochs {
     }
   }
   [[nodiscard]] TrainingEpoch* next() override;
-  [[nodiscard]] const DistributedBatch* next_batch();
   bool step(const DistributedBatch& batch, const Step& step);
   std::optional<Report> validate();
   History finish();
@@ -108,35 +133,20 @@ class TrainingRun::Impl final : public TrainingEpochs {
   void leave_epoch();
   void follow_group();
 
-  /// The epoch under way, as it is read.
+  /// The epoch under way, as the loop sees it.
   class Reader final : public TrainingEpoch {
    public:
     explicit Reader(Impl& run) : run_(run) {}
-    void open(Epoch epoch) {
-      epoch_.emplace(std::move(epoch));
-      place_.reset();
-    }
-    void close() { epoch_.reset(); }
-    /// Null: every batch was read, or it is closed.
-    [[nodiscard]] const DistributedBatch* read() {
-      if (!epoch_) return nullptr;
-      const Traced traced("wait for batch");
-      if (place_) {
-        ++*place_;
-      } else {
-        place_ = epoch_->begin();
-      }
-      return *place_ == epoch_->end() ? nullptr : &**place_;
-    }
     [[nodiscard]] std::int64_t number() const override { return run_.reports_.epoch(); }
     [[nodiscard]] const DistributedBatch* next() override {
-      return run_.verb([&] { return run_.next_batch(); });
+      return run_.verb([&] { return read(); });
     }
+    BatchReader batches;
 
    private:
+    [[nodiscard]] const DistributedBatch* read();
+
     Impl& run_;
-    std::optional<Epoch> epoch_;
-    std::optional<Epoch::Iterator> place_;  // unset: nothing was read
   };
 
   std::optional<OnlyRun> only_{std::in_place};
@@ -146,7 +156,6 @@ class TrainingRun::Impl final : public TrainingEpochs {
   TrainState& state_;
   const DistributedSplits data_;
   const TrainOptions options_;
-  const Callbacks::Validation validation_;
   SteadyClock clock_;
   detail::CallbackList callbacks_;
   detail::RunRecord record_;  // before closing_, whose saves it records
@@ -156,6 +165,7 @@ class TrainingRun::Impl final : public TrainingEpochs {
   std::optional<LearningRateSchedule> schedule_;
   Reader reader_{*this};
   detail::TakenStep taken_{strategy_};
+  detail::ValidationWatch watch_;
   Life life_ = Life::running;
 };
 
@@ -167,11 +177,11 @@ TrainingRun::Impl::Impl(Strategy& strategy, const Hooks& hooks, TrainState& stat
       state_(state),
       data_(data),
       options_(options),
-      validation_(callbacks.validation),
       callbacks_(strategy, options_, std::move(callbacks.actions)),
       record_(strategy, options_),
       closing_(strategy, state, options_),
-      reports_(strategy, state, clock_) {
+      reports_(strategy, state, clock_),
+      watch_(options_, state, callbacks.validation) {
   // Before a checkpoint is restored: the rates are create_model's still, and whether averages are
   // kept decides what is taken out of it.
   const RateFactor& factor = callbacks.rate_factor;
@@ -212,6 +222,7 @@ TrainingRun::Impl::Impl(Strategy& strategy, const Hooks& hooks, TrainState& stat
   if (!reached && state_.step == 0 && !closing_.admission().has_joined()) {
     const auto seen = detail::look_at_examples(strategy_, hooks_, state_, data_);
     if (seen && schedule_) schedule_->check(*seen);
+    if (seen && watch_.is_on()) watch_.check(*seen);
   }
   if (!reached) callbacks_.ready(closing_);
   closing_.begin(reached);
@@ -245,23 +256,24 @@ TrainingEpoch* TrainingRun::Impl::next() {
     leave_epoch();
     if (closing_.is_over()) return nullptr;
     reports_.begin(state_.position.epoch);
-    reader_.open(data_.train->epoch(state_.position));
+    reader_.batches.open(data_.train->epoch(state_.position));
     return &reader_;
   });
 }
 
-const DistributedBatch* TrainingRun::Impl::next_batch() {
-  if (taken_.tell(callbacks_, closing_)) {
-    closing_.close({true, strategy_.pace().coordinates() && limits_->is_last(state_)});
+const DistributedBatch* TrainingRun::Impl::Reader::read() {
+  Pace& pace = run_.strategy_.pace();
+  if (run_.taken_.tell(run_.callbacks_, run_.closing_)) {
+    run_.closing_.close({true, pace.coordinates() && run_.limits_->is_last(run_.state_)});
   }
-  while (!closing_.is_over()) {
-    const DistributedBatch* const batch = reader_.read();
+  while (!run_.closing_.is_over()) {
+    const DistributedBatch* const batch = batches.read();
     if (batch == nullptr) break;
-    if (strategy_.pace().examples_of(*batch)) return batch;
-    state_.position = data_.train->after(*batch);  // it is another worker's
+    if (pace.examples_of(*batch)) return batch;
+    run_.state_.position = run_.data_.train->after(*batch);  // it is another worker's
   }
-  reader_.close();
-  reports_.close(closing_.is_over() ? Extent::part : Extent::complete);
+  batches.close();
+  run_.reports_.close(run_.closing_.is_over() ? Extent::part : Extent::complete);
   return nullptr;
 }
 
@@ -321,7 +333,7 @@ bool TrainingRun::Impl::step(const DistributedBatch& batch, const Step& step) {
 void TrainingRun::Impl::leave_epoch() {
   if (!reports_.is_begun()) return;
   const bool stepped = taken_.tell(callbacks_, closing_);
-  reader_.close();
+  reader_.batches.close();
   reports_.close(closing_.is_over() ? Extent::part : Extent::left);
   callbacks_.after_epoch(reports_.epoch(), *reports_.history().train, reports_.validation());
   reports_.leave();
@@ -331,8 +343,8 @@ void TrainingRun::Impl::leave_epoch() {
 
 std::optional<Report> TrainingRun::Impl::validate() {
   const bool plateau = options_.schedule.kind == Schedule::plateau;
-  const bool wanted = plateau || validation_ == Callbacks::Validation::every_epoch;
-  if (!data_.validation || !wanted || !strategy_.pace().coordinates()) return std::nullopt;
+  if (!data_.validation || !(plateau || watch_.is_on()) || !strategy_.pace().coordinates())
+    return std::nullopt;
   callbacks_.before_validation();
   strategy_.pace().collect(state_);
   const Report report = evaluate(strategy_, hooks_, state_, *data_.validation, Phase::validation);
@@ -343,13 +355,19 @@ std::optional<Report> TrainingRun::Impl::validate() {
     schedule_->observe(report);
     state_.plateau.observed_epoch = reports_.epoch();
   }
+  if (!watch_.is_on()) return report;
+  if (const auto best = watch_.best(report)) {
+    closing_.offer_best(options_.best->metric, best->value, best->better);
+  }
+  if (closing_.is_over()) return report;  // where training is to continue, nothing is to have ended
+  if (const auto reason = watch_.stop_reason(report)) closing_.request_stop(*reason);
   return report;
 }
 
 History TrainingRun::Impl::finish() {
   const bool stepped = taken_.tell(callbacks_, closing_);
   if (!closing_.is_over()) closing_.close({stepped, /*last=*/true, /*leaving=*/true});
-  reader_.close();
+  reader_.batches.close();
   reports_.close(Extent::part);
   History& history = reports_.history();
   if (reports_.is_begun()) {
@@ -421,6 +439,10 @@ void TrainingRun::log_image(const std::string& name, const std::string& png) {
 
 double& TrainingRun::keep(const std::string& name, double initial) {
   return *impl_->verb([&] { return &impl_->state_.kept.emplace(name, initial).first->second; });
+}
+
+void TrainingRun::keep_best(const std::string& metric, double value, Better better) {
+  impl_->verb([&] { impl_->closing_.offer_best(metric, value, better); });
 }
 
 void TrainingRun::save() {

@@ -116,6 +116,12 @@ class TrainingRun {
   /// own pace, the others begin with `initial`.  Collective: no.
   ///   double& best = run.keep("best_loss", std::numeric_limits<double>::infinity());
   [[nodiscard]] double& keep(const std::string& name, double initial);
+  /// The present state comes to `value` by a criterion of the loop's own. If that is better than
+  /// all before, over restarts, the checkpoint of this step is saved and stays until a better one
+  /// comes: --checkpoint <model_dir>/best. By a validation's metric, --best does this. NaN is never
+  /// the best. The chief decides.  Collective: no.
+  /// Throws: ConfigError as save(), or where `better` is unknown; CheckpointError.
+  void keep_best(const std::string& metric, double value, Better better);
   /// Requests for the next boundary, by any worker for all; at their own pace, the chief's apply to
   /// all, and a stop() of another worker ends that worker. A step is saved once.  Collective: no.
   /// Throws: save(): ConfigError if nothing is saved: no options.model_dir, or a cadence of 0.

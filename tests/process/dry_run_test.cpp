@@ -134,9 +134,13 @@ TEST_SUITE("process") {
       CHECK_FALSE(fs::exists(model_dir));
     };
     const Words evaluated = {"--mode", "train_and_evaluate", "--model-dir", model_dir};
-    check(2, "--stop-if-no-decrease names the metric \"los\"",
-          evaluated + Words{"--stop-if-no-decrease", "los:100"});
-    check(2, "exports would fail", evaluated + Words{"--exporter", "best", "--best-metric", "acc"});
+    check(2, "--early-stopping los:100 names the metric \"los\"",
+          evaluated + Words{"--early-stopping", "los:100"});
+    check(2, "exports would fail", evaluated + Words{"--exporter", "best", "--best", "acc"});
+    // By the loop's validations, of which this program has none.
+    check(2, "--best is given, and there is no validation to go by",
+          {"--model-dir", model_dir, "--best", "loss"});
+    check(2, "--early-stopping is given, and there is no validation", {"--early-stopping", "a:5"});
     check(2, "--dry-run is given, but --mode predict does not train",
           {"--mode", "predict", "--model-dir", model_dir});
     std::ofstream(dir / "file") << "no folder";

@@ -83,9 +83,9 @@ Words command(const fs::path& folder, const fs::path& model_dir) {
           "0",
           "--exporter",
           "best",
-          "--best-metric",
+          "--best",
           "accuracy",
-          "--stop-if-no-increase",
+          "--early-stopping",
           "accuracy:1000",
           "--log-every",
           "1"};

@@ -125,8 +125,8 @@ TEST_SUITE("train_and_evaluate") {
     // ends.
     const TempDir alone;
     const TempDir dir;
-    const Words watched = {"--throttle-secs", "0",       "--exporter", "best,latest",
-                           "--best-metric",   "accuracy"};
+    const Words watched = {"--throttle-secs", "0",      "--exporter",
+                           "best,latest",     "--best", "accuracy"};
     const auto of_one = run_process(command(alone, 30, 10) + watched, {}, kLimit);
     const auto of_two = run_on(2, command(dir, 30, 10) + watched);
     INFO(of_two.err);
@@ -161,7 +161,7 @@ TEST_SUITE("train_and_evaluate") {
   TEST_CASE("train_and_evaluate: workers that evaluate together stop by what they find") {
     const TempDir dir;
     const auto run = run_on(2, command(dir, 200, 10) + Words{"--throttle-secs", "0",
-                                                             "--stop-if-higher", "accuracy:0.1"});
+                                                             "--early-stopping", "accuracy=0.1"});
     INFO(run.err);
     CHECK(run.exit_code == 0);
     CHECK(run.err.find("model.ckpt-200") == std::string::npos);
@@ -232,7 +232,7 @@ TEST_SUITE("train_and_evaluate") {
   TEST_CASE("train_and_evaluate: early stopping ends the workers and the evaluator") {
     const TempDir dir;
     const auto run = run_process(
-        with_evaluator(command(dir, 100'000, 5) + Words{"--stop-if-higher", "accuracy:0.05"}), {},
+        with_evaluator(command(dir, 100'000, 5) + Words{"--early-stopping", "accuracy=0.05"}), {},
         kLimit);
     INFO(run.err);
     CHECK(run.exit_code == 0);
@@ -310,16 +310,51 @@ TEST_SUITE("train_and_evaluate") {
     CHECK(names_in(dir / "export/latest", "").size() == 1);
   }
 
-  TEST_CASE("train_and_evaluate: an unknown metric of the best exporter is known at the start") {
-    const TempDir dir;
-    fs::remove(dir.path());
-    const auto run = run_process(
-        command(dir, 12, 10) + Words{"--exporter", "best", "--best-metric", "acuracy"}, {}, kLimit);
-    INFO(run.err);
-    CHECK(run.exit_code == 2);
-    CHECK(run.err.find("'acuracy'") != std::string::npos);
-    CHECK(run.err.find("'accuracy'") != std::string::npos);
-    CHECK_FALSE(fs::exists(dir.path()));
+  TEST_CASE("train_and_evaluate: an unknown metric to choose or stop by is known at the start") {
+    for (const Words& by :
+         {Words{"--exporter", "best", "--best", "acuracy"}, Words{"--early-stopping", "acuracy:5"}}) {
+      const TempDir dir;
+      fs::remove(dir.path());
+      const auto run = run_process(command(dir, 12, 10) + by, {}, kLimit);
+      INFO(run.err);
+      CHECK(run.exit_code == 2);
+      CHECK(run.err.find("acuracy") != std::string::npos);
+      CHECK(count(run.err, "accuracy") > 0);  // what there is
+      CHECK_FALSE(fs::exists(dir.path()));
+    }
+  }
+
+  TEST_CASE("train: by the loop's validations training ends, and the best checkpoint stays") {
+    for (const int workers : {1, 2}) {
+      CAPTURE(workers);
+      const TempDir dir;
+      const Words model_dir = {"--model-dir", dir.path().string()};
+      // The first epoch, of eleven steps, is the worst, which is the best that is asked for here.
+      const auto run = run_on(
+          workers, kMnist + model_dir +
+                       Words{"--epochs", "9", "--batch-size", "100", "--train-examples", "1003",
+                             "--keep-checkpoint-max", "1", "--best", "accuracy:min",
+                             "--early-stopping", "loss:1000,accuracy:min:22", "--json-summary"});
+      INFO(run.err);
+      CHECK(summary(run)["global_step"] == 33);
+      CHECK(run.err.find("accuracy has not decreased for 22 steps") != std::string::npos);
+      CHECK(count(run.err, " is the best so far: accuracy = ") == 1);
+      CHECK(names_in(dir.path(), "model.ckpt-") ==
+            std::vector<std::string>{"model.ckpt-11", "model.ckpt-33"});
+      const auto evaluated = run_process(
+          kMnist + model_dir + Words{"--mode", "evaluate", "--checkpoint", "best", "--json-summary"},
+          {}, kLimit);
+      CHECK(summary(evaluated)["evaluation"]["global_step"] == 11);
+      const std::string best = (dir / "best").string();
+      const auto warm =
+          run_process(kMnist + Words{"--init-from", best, "--max-steps", "1"}, {}, kLimit);
+      CHECK(warm.err.find("tensors from " + best) != std::string::npos);
+    }
+    const TempDir none;
+    const auto refused = run_process(
+        kMnist + Words{"--mode", "evaluate", "--checkpoint", (none / "best").string()}, {}, kLimit);
+    CHECK(refused.exit_code == 2);
+    CHECK(refused.err.find("is known to be the best") != std::string::npos);
   }
 
   TEST_CASE("modes: a model directory that does not exist is named, and not made") {

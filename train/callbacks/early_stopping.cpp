@@ -3,18 +3,12 @@
 #include <cmath>
 #include <set>
 #include <utility>
-#include <vector>
 
 #include "core/error.h"
 #include "core/text.h"
 
 namespace troupe {
 namespace {
-
-using Better = bool (*)(double value, double than);
-
-bool smaller(double value, double than) { return value < than; }
-bool larger(double value, double than) { return value > than; }
 
 [[noreturn]] void throw_unknown(const ScalarHistory& history, const std::string& metric) {
   std::set<std::string> names;
@@ -28,54 +22,13 @@ bool larger(double value, double than) { return value > than; }
       names.empty() ? "let the evaluation write summaries." : text("name one of: ", list, "."));
 }
 
-/// The metric by step, from `min_steps` on.
-std::vector<std::pair<std::int64_t, double>> values_of(const ScalarHistory& history,
-                                                       const std::string& metric,
-                                                       std::int64_t min_steps) {
-  std::vector<std::pair<std::int64_t, double>> series;
-  bool known = history.empty();
-  for (const auto& [step, values] : history) {
-    const auto found = values.find(metric);
-    if (found == values.end()) continue;
-    known = true;
-    if (step >= min_steps) series.emplace_back(step, found->second);
-  }
-  if (!known) throw_unknown(history, metric);
-  return series;
-}
-
-StopReason no_better(const ScalarHistory& history, const std::string& metric,
-                     std::int64_t max_steps, std::int64_t min_steps, Better better) {
-  const char* verb = better == smaller ? "decreased" : "increased";
-  if (max_steps < 1) {
-    throw ConfigError(text("training is to stop when \"", metric, "\" has not ", verb, " for ",
-                           max_steps, " steps."),
-                      "give a number of at least 1.");
-  }
-  std::optional<double> best;
-  std::optional<std::int64_t> best_step;  // until there is a best one, the first looked at
-  for (const auto& [step, value] : values_of(history, metric, min_steps)) {
-    if (!best_step) best_step = step;
-    if (!std::isnan(value) && (!best || better(value, *best))) {
-      best = value;
-      best_step = step;
-    }
-    if (step - *best_step < max_steps) continue;
-    return text(metric, " has not ", verb, " for ", step - *best_step, " steps: ",
-                best ? text("the best was ", *best, " at step ", *best_step)
-                     : text("it has been NaN since step ", *best_step));
-  }
-  return std::nullopt;
-}
-
-StopReason beyond(const ScalarHistory& history, const std::string& metric, double threshold,
-                  std::int64_t min_steps, Better better) {
-  for (const auto& [step, value] : values_of(history, metric, min_steps)) {
-    if (!better(value, threshold)) continue;
-    return text(metric, " = ", value, " at step ", step, " is ",
-                better == smaller ? "below " : "above ", threshold);
-  }
-  return std::nullopt;
+/// Of losses, whose names reports use themselves, the smaller one.
+BestMode mode_of(const StopRule& rule) {
+  const auto& [metric, mode] = rule.by;
+  if (mode != BestMode::automatic) return mode;
+  if (metric == "loss" || metric == "average_loss") return BestMode::min;
+  throw ConfigError(text("early stopping by \"", metric, "\" is not told which way is better."),
+                    text("give ", metric, ":max or ", metric, ":min."));
 }
 
 class EarlyStopping final : public PeriodicAction {
@@ -98,24 +51,40 @@ class EarlyStopping final : public PeriodicAction {
 
 }  // namespace
 
-StopReason stop_if_no_decrease(const ScalarHistory& history, const std::string& metric,
-                               std::int64_t max_steps, std::int64_t min_steps) {
-  return no_better(history, metric, max_steps, min_steps, smaller);
+StopReason stop_reason(const StopRule& rule, std::int64_t step, double value, BestSoFar& best) {
+  if (rule.steps.has_value() == rule.value.has_value() || rule.steps.value_or(1) < 1) {
+    throw ConfigError(text("early stopping by \"", rule.by.metric, "\" has no limit."),
+                      "give a number of steps of at least 1, or a value to be reached.");
+  }
+  const bool smaller = mode_of(rule) == BestMode::min;
+  const std::string& metric = rule.by.metric;
+  if (rule.value) {
+    if (!(smaller ? value <= *rule.value : value >= *rule.value)) return std::nullopt;
+    return text(metric, " = ", value, " at step ", step, " has reached ", *rule.value);
+  }
+  const bool first = best.step < 0;
+  const bool better = !std::isnan(value) && (std::isnan(best.value) ||
+                                             (smaller ? value < best.value : value > best.value));
+  if (first || better) best = {value, step};
+  if (step - best.step < *rule.steps) return std::nullopt;
+  return text(metric, " has not ", smaller ? "decreased" : "increased", " for ", step - best.step,
+              " steps: ",
+              std::isnan(best.value) ? text("it has been NaN since step ", best.step)
+                                     : text("the best was ", best.value, " at step ", best.step));
 }
 
-StopReason stop_if_no_increase(const ScalarHistory& history, const std::string& metric,
-                               std::int64_t max_steps, std::int64_t min_steps) {
-  return no_better(history, metric, max_steps, min_steps, larger);
-}
-
-StopReason stop_if_lower(const ScalarHistory& history, const std::string& metric, double threshold,
-                         std::int64_t min_steps) {
-  return beyond(history, metric, threshold, min_steps, smaller);
-}
-
-StopReason stop_if_higher(const ScalarHistory& history, const std::string& metric, double threshold,
-                          std::int64_t min_steps) {
-  return beyond(history, metric, threshold, min_steps, larger);
+StopReason stop_reason(const StopRule& rule, const ScalarHistory& history, std::int64_t min_steps) {
+  BestSoFar best;
+  bool known = history.empty();
+  for (const auto& [step, values] : history) {
+    const auto found = values.find(rule.by.metric);
+    if (found == values.end()) continue;
+    known = true;
+    if (step < min_steps) continue;
+    if (const StopReason reason = stop_reason(rule, step, found->second, best)) return reason;
+  }
+  if (!known) throw_unknown(history, rule.by.metric);
+  return std::nullopt;
 }
 
 std::shared_ptr<PeriodicAction> make_early_stopping(StopPredicate predicate, const Every& every,

@@ -1,50 +1,46 @@
 // Early stopping: training ends when a predicate gives a reason. The predicate runs on the chief
 // alone, but all workers agree on the stop, so they end after the same step.
 //
-//   make_early_stopping(
-//       [dir] { return stop_if_no_decrease(read_scalars(dir), "loss", 500); },
-//       Every::n_seconds(60), clock);
+//   make_early_stopping([dir] { return stop_reason({{"loss"}, 500}, read_scalars(dir)); },
+//                       Every::n_seconds(60), clock);
 //
-// The decision is not saved: a run that resumes after it asks again at its first step, and stops
-// again unless the history or the condition has changed.
+// The predicate's decision is not saved: a run that resumes after it asks again at its first step,
+// and stops again unless the history or the condition has changed.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "options/metric_rules.h"
 #include "summaries/summary_reader.h"
 #include "train/callbacks/callbacks.h"
 #include "train/callbacks/step_timer.h"
 
 namespace troupe {
 
-// Whether a history of evaluations is a reason to stop: pure functions for early stopping's
-// predicates. Each returns the reason, "loss has not decreased for 500 steps ...", or nothing.
-//
-// All: only evaluations at `min_steps` and later count; a value that is NaN is never better and
-// never beyond a threshold; an empty history is no reason. `metric` may be missing at some steps.
-// Throws: ConfigError if a history has steps but the metric at none of them.
-
+/// "loss has not decreased for 500 steps ...", or nothing.
 using StopReason = std::optional<std::string>;
 
-/// At some evaluation the best (smallest) value so far was at least `max_steps` steps old.
-/// Throws: also ConfigError if `max_steps` is below 1.
-[[nodiscard]] StopReason stop_if_no_decrease(const ScalarHistory& history,
-                                             const std::string& metric, std::int64_t max_steps,
-                                             std::int64_t min_steps = 0);
-/// The same, with the largest value as the best.
-[[nodiscard]] StopReason stop_if_no_increase(const ScalarHistory& history,
-                                             const std::string& metric, std::int64_t max_steps,
-                                             std::int64_t min_steps = 0);
-/// Some value was below `threshold`.
-[[nodiscard]] StopReason stop_if_lower(const ScalarHistory& history, const std::string& metric,
-                                       double threshold, std::int64_t min_steps = 0);
-/// Some value was above `threshold`.
-[[nodiscard]] StopReason stop_if_higher(const ScalarHistory& history, const std::string& metric,
-                                        double threshold, std::int64_t min_steps = 0);
+/// What a rule remembers of the values before; a NaN is never the best, and reaches nothing.
+struct BestSoFar {
+  double value = std::numeric_limits<double>::quiet_NaN();
+  std::int64_t step = -1;  // of the best one, or of the first; below 0: there was none
+};
+
+/// Whether the rule's value of `step` is a reason to stop. `best` is brought up to date.
+/// Throws: ConfigError for a rule that does not say which way is better, or that is none.
+[[nodiscard]] StopReason stop_reason(const StopRule& rule, std::int64_t step, double value,
+                                     BestSoFar& best);
+
+/// Whether a history of evaluations holds a reason to stop, at any of its steps from `min_steps`
+/// on. The metric may be missing at some of them; an empty history is no reason.
+/// Throws: as above; ConfigError if a history has steps, but the metric at none of them.
+[[nodiscard]] StopReason stop_reason(const StopRule& rule, const ScalarHistory& history,
+                                     std::int64_t min_steps = 0);
 
 /// The reason to stop, or nothing. Starts no collective.
 using StopPredicate = std::function<StopReason()>;

@@ -84,6 +84,14 @@ std::int64_t read_step(const json& name, const std::string& shown) {
   return *step;
 }
 
+BestCheckpoint read_best(const json& best, const std::string& shown) {
+  const bool valid = best.is_object() && best.value("metric", json()).is_string() &&
+                     best.value("value", json()).is_number();
+  if (!valid) refuse_index(shown, "has no valid 'best'");
+  return {read_step(best.value("checkpoint", json()), shown), best["metric"].get<std::string>(),
+          best["value"].get<double>()};
+}
+
 }  // namespace
 
 std::string checkpoint_name(std::int64_t step) { return text(kNamePrefix, step); }
@@ -156,6 +164,7 @@ std::optional<CheckpointIndex> read_index(FileSystem& files) {
   CheckpointIndex index;
   index.latest = read_step(document["latest"], shown);
   for (const json& name : retained) index.retained.push_back(read_step(name, shown));
+  if (document.contains("best")) index.best = read_best(document["best"], shown);
   return index;
 }
 
@@ -171,10 +180,15 @@ std::optional<CheckpointIndex> usable_index(FileSystem& files) {
 void write_index(FileSystem& files, const CheckpointIndex& index) {
   json retained = json::array();
   for (const std::int64_t step : index.retained) retained.push_back(checkpoint_name(step));
-  const json document = {{"format", kIndexFormat},
-                         {"version", kIndexVersion},
-                         {"latest", checkpoint_name(index.latest)},
-                         {"retained", std::move(retained)}};
+  json document = {{"format", kIndexFormat},
+                   {"version", kIndexVersion},
+                   {"latest", checkpoint_name(index.latest)},
+                   {"retained", std::move(retained)}};
+  if (index.best) {
+    document["best"] = {{"checkpoint", checkpoint_name(index.best->step)},
+                        {"metric", index.best->metric},
+                        {"value", index.best->value}};
+  }
   const std::string content = exact_json(document, "the checkpoint index") + "\n";
   replace_file(files, kIndexName, kTemporaryName, content);
 }

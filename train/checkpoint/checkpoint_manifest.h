@@ -55,6 +55,13 @@ struct CheckpointInfo {
 /// Throws: CheckpointError if it is damaged, of another format or of a version that is not known.
 [[nodiscard]] CheckpointInfo read_manifest(Span<const std::byte> bytes, const std::string& shown);
 
+/// The checkpoint that is the best by a metric: it stays until a better one comes.
+struct BestCheckpoint {
+  std::int64_t step = 0;
+  std::string metric;  // its name
+  double value = 0;    // finite
+};
+
 inline constexpr const char* kIndexName = "checkpoint";
 inline constexpr std::uint64_t kMaxIndexBytes = std::uint64_t{16} << 20;
 
@@ -63,6 +70,7 @@ inline constexpr std::uint64_t kMaxIndexBytes = std::uint64_t{16} << 20;
 struct CheckpointIndex {
   std::int64_t latest = 0;             // step
   std::vector<std::int64_t> retained;  // steps, in the order they were saved; ends with `latest`
+  std::optional<BestCheckpoint> best = std::nullopt;
 };
 
 /// Unset where there is none yet.

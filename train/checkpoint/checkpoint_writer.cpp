@@ -93,6 +93,8 @@ CheckpointWriter::CheckpointWriter(FileSystem& files, const LockOwner& owner,
   next_keep_time_ = static_cast<double>(now()) + retention_.keep_every.count();
   if (const auto index = usable_index(files_)) {
     retained_ = index->retained;
+    // One that somebody has removed is the best no longer.
+    if (index->best && files_.status(checkpoint_name(index->best->step))) best_ = index->best;
   } else {
     for (const CheckpointInfo& info : reader_.all()) retained_.push_back(info.step);
   }
@@ -204,7 +206,7 @@ void CheckpointWriter::retain(std::int64_t step) {
   const auto kept = retained_.begin() + static_cast<std::ptrdiff_t>(surplus);
   const std::vector<std::int64_t> retired(retained_.begin(), kept);
   // The index first: a name in it never stands for a checkpoint that we removed.
-  write_index(files_, {step, {kept, retained_.end()}});
+  write_index(files_, {step, {kept, retained_.end()}, best_});
   retained_.erase(retained_.begin(), kept);
   std::vector<std::int64_t> left;
   for (const std::int64_t old : retired) {
@@ -218,14 +220,28 @@ void CheckpointWriter::retain(std::int64_t step) {
 void CheckpointWriter::remember(const std::vector<std::int64_t>& left, std::int64_t latest) {
   retained_.insert(retained_.begin(), left.begin(), left.end());
   try {
-    write_index(files_, {latest, retained_});
+    write_index(files_, {latest, retained_, best_});
   } catch (const CheckpointError& error) {
     log_warning("only this process knows what is still to be deleted: ", error.cause());
   }
 }
 
+void CheckpointWriter::mark_best(const BestCheckpoint& best) {
+  TROUPE_CHECK(!retained_.empty());
+  lock_.check();
+  const auto is_retained = [&](std::int64_t step) {
+    return std::find(retained_.begin(), retained_.end(), step) != retained_.end();
+  };
+  if (best_ && best_->step != best.step && !is_retained(best_->step)) {
+    retained_.insert(retained_.begin(), best_->step);
+  }
+  best_ = best;
+  write_index(files_, {retained_.back(), retained_, best_});
+}
+
 /// Whether nothing is left to do.
 bool CheckpointWriter::remove(std::int64_t step) {
+  if (best_ && best_->step == step) return true;  // mark_best sees to it when another one is
   const std::string name = checkpoint_name(step);
   try {
     if (!files_.status(name)) return true;  // someone else removed it

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -54,6 +55,10 @@ class CheckpointWriter {
   /// deleted is a warning.
   CheckpointInfo save(std::int64_t step, const std::vector<CheckpointFile>& files,
                       const nlohmann::json& extras = nlohmann::json::object());
+  /// A checkpoint that was saved is the best one: retention keeps it until another one is, and
+  /// then counts it as the oldest. Throws: CheckpointError if that could not be written down.
+  void mark_best(const BestCheckpoint& best);
+  [[nodiscard]] const std::optional<BestCheckpoint>& best() const { return best_; }
 
  private:
   void remove_leftovers();
@@ -77,6 +82,7 @@ class CheckpointWriter {
   CheckpointReader reader_;
   CheckpointLock lock_;
   std::vector<std::int64_t> retained_;  // steps in the order they were saved
+  std::optional<BestCheckpoint> best_;
   std::set<std::int64_t> not_deleted_;  // of which a warning was given
   double next_keep_time_ = 0;           // seconds since 1970
 };

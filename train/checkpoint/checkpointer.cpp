@@ -124,6 +124,26 @@ void Checkpointer::lead() {
       files_, this_process(group != nullptr ? group->cluster().generation : options_.generation),
       RetentionOptions{static_cast<int>(options_.keep_checkpoint_max),
                        Seconds(options_.keep_checkpoint_every_n_hours * 3600)});
+  best_ = writer_->best();
+}
+
+bool Checkpointer::offer_best(const std::string& metric, double value, Better better) {
+  if (!strategy_.is_chief() || !std::isfinite(value)) return false;
+  if (!writer_) lead();
+  const bool known = best_ && best_->metric == metric;
+  if (known && !(better == Better::lower ? value < best_->value : value > best_->value)) {
+    return false;
+  }
+  best_ = {state_.step, metric, value};
+  if (has_to_save()) return true;
+  wait();
+  mark(*best_);
+  return false;
+}
+
+void Checkpointer::mark(const BestCheckpoint& best) {
+  writer_->mark_best(best);
+  log_info(checkpoint_name(best.step), " is the best so far: ", best.metric, " = ", best.value);
 }
 
 bool Checkpointer::has_lost_chief() const { return chief_ != chief_task(strategy_); }
@@ -191,10 +211,11 @@ void Checkpointer::save(Save which) {
   saved_at_ = clock_.now();
   if (writer_) {
     // The thread lets go of the copy when it is written.
-    saving_ = std::async(std::launch::async,
-                         [this, step = state_.step, snapshot = std::move(snapshot)]() mutable {
-                           write(step, std::exchange(snapshot, {}));
-                         });
+    saving_ = std::async(std::launch::async, [this, step = state_.step, best = best_,
+                                              snapshot = std::move(snapshot)]() mutable {
+      write(step, std::exchange(snapshot, {}));
+      if (best && best->step == step) mark(*best);
+    });
   }
   if (which != Save::stopping) evaluate_together(which, /*ends=*/false);
   if (!writer_ || !told) return;

@@ -11,6 +11,7 @@
 #include "core/clock.h"
 #include "core/file_system.h"
 #include "core/stop_signal.h"
+#include "hooks/values.h"
 #include "options/train_options.h"
 #include "train/callbacks/callbacks.h"
 #include "train/checkpoint/checkpoint_writer.h"
@@ -70,6 +71,11 @@ class Checkpointer {
   /// Collective: yes.  Throws: CheckpointError, of this save or the one before; WeightsDiffer, and
   /// nothing is saved, where workers or replicas disagree.
   void save(Save which);
+  /// The present state comes to `value`. If that is better than the best checkpoint's, it becomes
+  /// the best one when it is saved, or now if it was. Returns whether it is to be saved for that;
+  /// always false but on the chief. Blocks: for the files of the last save.
+  /// Throws: CheckpointError.
+  [[nodiscard]] bool offer_best(const std::string& metric, double value, Better better);
   /// Whether save() would save anything: the present step is not saved yet.
   [[nodiscard]] bool has_to_save() const { return saves() && saved_step_ != state_.step; }
   /// Of the newest checkpoint; unset: there is none.
@@ -96,6 +102,8 @@ class Checkpointer {
   [[nodiscard]] SavedCheckpoint saved(Save which) const;
   [[nodiscard]] std::string listener_text(const char* function) const;
   void tell_saved(Save which);
+  /// Of what is saved, and by one thread at a time.
+  void mark(const BestCheckpoint& best);
   void evaluate_together(Save which, bool ends);
 
   Strategy& strategy_;
@@ -109,6 +117,7 @@ class Checkpointer {
   std::optional<CheckpointWriter> writer_;  // on the chief
   SavingListeners given_;                   // until this worker is the chief
   SavingListeners listeners_;               // on the chief
+  std::optional<BestCheckpoint> best_;      // on the chief; written down once it is saved
   std::string chief_;                       // its task, in an elastic group
   const OnSaved on_saved_;
   Together together_;

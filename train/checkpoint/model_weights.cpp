@@ -71,6 +71,20 @@ CheckpointPath split_checkpoint_path(const std::string& path) {
   return {directory.empty() ? "/" : directory, *step};
 }
 
+std::string named_checkpoint(const std::string& path) {
+  const std::string trimmed = path.substr(0, path.find_last_not_of('/') + 1);
+  const auto slash = trimmed.rfind('/');
+  if (trimmed.substr(slash == std::string::npos ? 0 : slash + 1) != "best") return path;
+  const std::string model_dir = slash == std::string::npos ? "." : trimmed.substr(0, slash);
+  PosixFileSystem files(model_dir);
+  const auto index = files.status("") ? read_index(files) : std::nullopt;
+  if (!index || !index->best) {
+    throw ConfigError("no checkpoint in " + model_dir + " is known to be the best.",
+                      "train with --best METRIC, or name another checkpoint.");
+  }
+  return model_dir + "/" + checkpoint_name(index->best->step);
+}
+
 std::optional<std::string> latest_checkpoint(const std::string& model_dir) {
   PosixFileSystem files(model_dir);
   if (!files.status("")) return std::nullopt;

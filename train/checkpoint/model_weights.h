@@ -22,6 +22,10 @@ struct CheckpointPath {
 /// Throws: ConfigError when the last component is no checkpoint's name.
 [[nodiscard]] CheckpointPath split_checkpoint_path(const std::string& path);
 
+/// The checkpoint that <model_dir>/best stands for, the best by its index; another path is that
+/// itself. Throws: ConfigError where no checkpoint there is the best.
+[[nodiscard]] std::string named_checkpoint(const std::string& path);
+
 /// The path of the newest complete checkpoint by the index of `model_dir`; unset: there is none.
 /// One that the index names and that is not complete is an error in the log; the one before it is
 /// taken. Contents are not read, so it may be asked often.

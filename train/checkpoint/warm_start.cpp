@@ -54,7 +54,11 @@ std::vector<NamedTensor> read_file(const std::string& from) {
 /// The tensors of a checkpoint, a model directory, an export or a file.
 std::vector<NamedTensor> read_from(const std::string& from) {
   struct stat facts = {};
-  if (::stat(from.c_str(), &facts) == 0 && !S_ISDIR(facts.st_mode)) return read_file(from);
+  const bool exists = ::stat(from.c_str(), &facts) == 0;
+  if (exists && !S_ISDIR(facts.st_mode)) return read_file(from);
+  if (const std::string best = named_checkpoint(from); !exists && best != from) {
+    return read_weights(best);
+  }
   PosixFileSystem files(from);
   if (files.status("manifest.json")) return read_weights(from);
   if (const auto newest = latest_checkpoint(from)) return read_weights(*newest);

@@ -78,25 +78,9 @@ void LearningRateSchedule::apply(std::int64_t step) {
 std::optional<LearningRateSchedule::Watched> LearningRateSchedule::watched(
     const Report& validation) const {
   if (factor_ || options_.kind != Schedule::plateau) return std::nullopt;
-  std::string known;
-  for (const auto& [name, value] : validation.losses) {
-    if (name == options_.metric) return Watched{value, 1};
-    known += (known.empty() ? "" : ", ") + name;
-  }
-  for (const MetricValue& metric : validation.metrics) {
-    known += (known.empty() ? "" : ", ") + metric.name;
-    if (metric.name != options_.metric) continue;
-    if (metric.better != Better::unknown) {
-      const double sign = metric.better == Better::lower ? 1 : -1;
-      return Watched{sign * metric.value, sign};
-    }
-    throw ConfigError("--plateau-metric is " + options_.metric +
-                          ", a metric that does not say which of two values is better.",
-                      "let Metric::better of its class say it, or watch another one or a loss.");
-  }
-  throw ConfigError(
-      "--plateau-metric is " + options_.metric + ", which the validation has no metric or loss of.",
-      "name one of: " + known + ".");
+  const Judged seen = judged(validation, {options_.metric}, "--plateau-metric");
+  const double sign = seen.better == Better::lower ? 1 : -1;
+  return Watched{sign * seen.value, sign};
 }
 
 void LearningRateSchedule::observe(const Report& validation) {

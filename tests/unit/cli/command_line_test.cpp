@@ -78,15 +78,12 @@ const std::vector<BadLine> kBadLines = {
     {{"--exporter", "best,latest,best"}, "--exporter", "name best once"},
     {{"--exporter", "none,best"}, "--exporter", "latest, final, best or onnx"},
     {{"--exports-to-keep", "-1"}, "--exports-to-keep", "at least 0"},
-    {{"--best-metric", ""}, "--best-metric", "give a value"},
-    {{"--best-mode", "lower"}, "--best-mode", "give auto, min or max"},
-    {{"--stop-if-no-decrease", "loss"}, "--stop-if-no-decrease", "METRIC:STEPS"},
-    {{"--stop-if-no-decrease", "loss:0"}, "--stop-if-no-decrease", "METRIC:STEPS"},
-    {{"--stop-if-no-decrease", "loss:1.5"}, "--stop-if-no-decrease", "METRIC:STEPS"},
-    {{"--stop-if-no-increase", ":100"}, "--stop-if-no-increase", "METRIC:STEPS"},
-    {{"--stop-if-no-increase", "accuracy:"}, "--stop-if-no-increase", "METRIC:STEPS"},
-    {{"--stop-if-lower", "loss:nan"}, "--stop-if-lower", "METRIC:VALUE"},
-    {{"--stop-if-higher", "accuracy=1"}, "--stop-if-higher", "METRIC:VALUE"},
+    {{"--best", ""}, "--best", "METRIC:min or METRIC:max"},
+    {{"--best", ":max"}, "--best", "METRIC:min or METRIC:max"},
+    {{"--early-stopping", "loss"}, "--early-stopping", "METRIC:STEPS"},
+    {{"--early-stopping", "loss:0"}, "--early-stopping", "METRIC:STEPS"},
+    {{"--early-stopping", "loss:5,"}, "--early-stopping", "METRIC:STEPS"},
+    {{"--early-stopping", "loss=nan"}, "--early-stopping", "METRIC=VALUE"},
     {{"--min-steps", "-1"}, "--min-steps", "at least 0"},
     {{"--checkpoint", "/m"}, "--checkpoint", ".../model.ckpt-1200"},
     {{"--checkpoint", "/m/model.ckpt-"}, "--checkpoint", ".../model.ckpt-1200"},
@@ -357,7 +354,7 @@ TEST_SUITE("cli") {
         "--log-step-count-steps 5 --tf-random-seed 3 --session-creation-timeout-secs 9 "
         "--save-checkpoints-secs 0 --eval-steps 0 --eval-name held-out_2.x --eval-batch-size 256 "
         "--start-delay-secs 0 --throttle-secs 0 --idle-timeout-secs 30 --exporter final,best "
-        "--exports-to-keep 0 --best-metric accuracy --best-mode max "
+        "--exports-to-keep 0 --best accuracy:max "
         "--min-steps 10 --checkpoint model.ckpt-0 "
         "--require-checkpoint --predict-keys y1,y2 --predict-batches --predict-examples 4 "
         "--export-dir /e"));
@@ -378,9 +375,10 @@ TEST_SUITE("cli") {
     CHECK(eval.idle_timeout_secs == 30);
     CHECK(eval.exporters == Words{"final", "best"});
     CHECK_FALSE(eval.exports_to_keep.has_value());
-    CHECK(eval.best_metric == "accuracy");
-    CHECK(eval.best_mode == troupe::BestMode::max);
-    CHECK(eval.min_steps == 10);
+    CHECK(eval.best.metric == "accuracy");
+    CHECK(eval.best.mode == troupe::BestMode::max);
+    CHECK(options.train.best->metric == "accuracy");
+    CHECK(options.train.min_steps == 10);
     CHECK(options.use.checkpoint == "model.ckpt-0");
     CHECK(options.use.require_checkpoint);
     CHECK(options.use.predict_keys == Words{"y1", "y2"});
@@ -389,23 +387,30 @@ TEST_SUITE("cli") {
     CHECK(options.use.export_dir == "/e");
   }
 
-  TEST_CASE("command line: early stopping belongs to train-and-evaluate") {
-    const std::string flags =
-        "--stop-if-no-decrease a:loss:100 --stop-if-no-increase accuracy:5 --stop-if-lower loss:-1 "
-        "--stop-if-higher accuracy:0.9";
-    const troupe::EvalOptions eval =
-        parsed(words_of("--mode train-and-evaluate --model-dir /m " + flags)).eval;
-    CHECK(eval.stop_if_no_decrease == "a:loss:100");
-    CHECK(eval.stop_if_no_increase == "accuracy:5");
-    CHECK(eval.stop_if_lower == "loss:-1");
-    CHECK(eval.stop_if_higher == "accuracy:0.9");
-    CHECK(contains(refusal(words_of(flags)), "does not evaluate while it trains"));
+  TEST_CASE("command line: rules of early stopping, in every mode that trains") {
+    for (const char* const mode : {"train", "train-and-evaluate"}) {
+      const troupe::TrainOptions train = parsed({"--mode", mode, "--model-dir", "/m",
+                                                 "--early-stopping", "a:loss:100,accuracy:max=0.9"})
+                                             .train;
+      REQUIRE(train.early_stopping.size() == 2);
+      CHECK(train.early_stopping[0].by.metric == "a:loss");
+      CHECK(train.early_stopping[0].steps == 100);
+      CHECK(train.early_stopping[1].by.mode == troupe::BestMode::max);
+      CHECK(train.early_stopping[1].value == 0.9);
+    }
+  }
+
+  TEST_CASE("command line: a flag that was replaced names what does its work") {
+    CHECK(contains(refusal({"--best-metric", "accuracy"}), "it was removed: give --best METRIC"));
+    CHECK(contains(refusal({"--stop-if-higher", "accuracy:0.9"}),
+                   "give --early-stopping METRIC:max=VALUE"));
   }
 
   TEST_CASE("command line: a checkpoint's path names the model directory too") {
     CHECK(parsed(words_of("--mode evaluate --checkpoint /m/model.ckpt-5/")).train.model_dir ==
           "/m");
     CHECK(parsed(words_of("--mode evaluate --checkpoint model.ckpt-5")).train.model_dir == ".");
+    CHECK(parsed(words_of("--mode evaluate --checkpoint /m/best")).train.model_dir == "/m");
   }
 
   TEST_CASE("command line: an evaluator takes no other mode") {

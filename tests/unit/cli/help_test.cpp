@@ -88,7 +88,7 @@ TEST_SUITE("cli") {
     const std::string common = printed({"--help"});
     CHECK(contains(common, ".\n\nMode:\n  --mode MODE"));
     for (const char* rare : {"start-delay-secs", "idle-timeout-secs", "eval-batch-size",
-                             "exports-to-keep", "stop-if-lower", "min-steps", "predict-batches"}) {
+                             "exports-to-keep", "min-steps", "predict-batches"}) {
       CAPTURE(rare);
       CHECK(entry(common, rare).empty());
       CHECK_FALSE(entry(printed({"--help-all"}), rare).empty());

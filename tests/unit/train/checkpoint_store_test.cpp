@@ -102,6 +102,67 @@ TEST_SUITE("train") {
     CHECK(newest(files) == 100);
   }
 
+  TEST_CASE("checkpoint: the best one stays until another is, over restarts") {
+    const TempDir dir;
+    PosixFileSystem files(dir.path().string());
+    {
+      CheckpointWriter writer(files, sample_owner(), {2});
+      save_sample(writer, 1);
+      writer.mark_best({1, "accuracy", 0.5});
+      for (std::int64_t step = 2; step < 6; ++step) save_sample(writer, step);
+      CHECK(steps_in(files) == Steps{1, 4, 5});
+    }
+    CheckpointWriter writer(files, sample_owner(), {2});
+    REQUIRE(writer.best().has_value());
+    CHECK(writer.best()->value == 0.5);
+    save_sample(writer, 6);
+    CHECK(steps_in(files) == Steps{1, 5, 6});
+    writer.mark_best({6, "accuracy", 0.75});
+    CHECK(troupe::read_index(files)->best->step == 6);
+    CHECK(troupe::read_index(files)->retained == Steps{1, 5, 6});  // the old one is the next to go
+    save_sample(writer, 7);
+    CHECK(steps_in(files) == Steps{6, 7});
+    for (std::int64_t step = 8; step < 11; ++step) save_sample(writer, step);
+    CHECK(steps_in(files) == Steps{6, 9, 10});
+    CHECK(newest(files) == 10);
+  }
+
+  TEST_CASE("checkpoint: a best one that somebody has removed is the best no longer") {
+    const TempDir dir;
+    PosixFileSystem files(dir.path().string());
+    {
+      CheckpointWriter writer(files, sample_owner());
+      save_sample(writer, 1);
+      writer.mark_best({1, "accuracy", 0.5});
+      save_sample(writer, 2);
+    }
+    fs::remove_all(dir / "model.ckpt-1");
+    CHECK_FALSE(CheckpointWriter(files, sample_owner()).best().has_value());
+  }
+
+  TEST_CASE("checkpoint: an index with a best one that is none is refused") {
+    const TempDir dir;
+    PosixFileSystem files(dir.path().string());
+    {
+      CheckpointWriter writer(files, sample_owner());
+      save_sample(writer, 1);
+      writer.mark_best({1, "accuracy", 0.5});
+    }
+    const std::string good = content_of(dir / "checkpoint");
+    const auto broken = [&](const std::string& pointer, const nlohmann::json& value) {
+      nlohmann::json index = nlohmann::json::parse(good);
+      index[nlohmann::json::json_pointer(pointer)] = value;
+      replace(dir / "checkpoint", index.dump());
+      CAPTURE(index.dump());
+      CHECK_THROWS_AS((void)troupe::read_index(files), CheckpointError);
+    };
+    broken("/best", 5);
+    broken("/best/checkpoint", "../model.ckpt-1");
+    broken("/best/metric", 1);
+    broken("/best/value", "0.5");
+    broken("/best/value", nullptr);
+  }
+
   TEST_CASE("checkpoint: one for each span of time stays for ever") {
     const TempDir dir;
     PosixFileSystem files(dir.path().string());

@@ -9,6 +9,7 @@
 #include "tests/support/captured_log.h"
 #include "tests/support/torch_prelude.h"
 #include "tests/unit/train/loop_runs.h"
+#include "train/checkpoint/model_weights.h"
 #include "train/evaluate.h"
 #include "train/loop.h"
 
@@ -66,6 +67,10 @@ class Recorder final : public troupe::PeriodicAction {
   void end(troupe::RunControl&) override { told += "end"; }
   std::string told;
 };
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 std::vector<std::int64_t> saved_in(const TempDir& dir) {
   std::vector<std::int64_t> steps;
@@ -214,6 +219,119 @@ TEST_SUITE("train") {
     CHECK(run->step_number() == 2);
     CHECK(troupe::parameter_hash(*resumed.state.replicas[0]) == changed);
     (void)run->finish();
+  }
+
+  TEST_CASE("run: the best checkpoint by a criterion of the loop's own stays") {
+    const TempDir dir;
+    troupe::TrainOptions options = loop_options(dir.path());
+    options.save_checkpoints_steps = 100;
+    options.keep_checkpoint_max = 1;
+    const double scores[] = {3, 5, 4, 5, std::nan(""), 1, 7, 2};
+    const auto loop = [&](TrainingRun& run, Program&) {
+      for (auto& epoch : run.epochs()) {
+        for (const auto& batch : epoch) {
+          run.train_step(batch);
+          const std::int64_t step = run.step_number();
+          if (step <= 8) run.keep_best("score", scores[step - 1], troupe::Better::higher);
+        }
+      }
+    };
+    options.max_steps = 6;
+    (void)run_loop(TinyHooks(14), options, loop);
+    CHECK(saved_in(dir) == std::vector<std::int64_t>{2, 6});  // a value as good is no better
+    const std::string best = (dir / "best").string();
+    CHECK(troupe::named_checkpoint(best) == (dir / "model.ckpt-2").string());
+    // It is known over restarts: 7 is better than 5, though this run has not seen 5.
+    options.max_steps = 8;
+    (void)run_loop(TinyHooks(14), options, loop);
+    CHECK(saved_in(dir) == std::vector<std::int64_t>{7, 8});
+    CHECK(troupe::named_checkpoint(best) == (dir / "model.ckpt-7").string());
+    CHECK(troupe::named_checkpoint((dir / "model.ckpt-8").string()) ==
+          (dir / "model.ckpt-8").string());
+    CHECK_THROWS_AS((void)troupe::named_checkpoint((dir / "none" / "best").string()),
+                    troupe::ConfigError);
+    Program program(TinyHooks(14), loop_options());
+    const auto run = program.begin();
+    CHECK_THROWS_AS(run->keep_best("score", 1, troupe::Better::higher), troupe::ConfigError);
+  }
+
+  TEST_CASE("run: the best checkpoint by a validation's loss, also that of the last step") {
+    const TempDir dir;
+    troupe::TrainOptions options = loop_options(dir.path());
+    options.keep_checkpoint_max = 1;
+    options.best = troupe::MetricRule{"loss"};
+    options.learning_rate = 0.05;
+    std::vector<double> losses;
+    (void)run_loop(TinyHooks(14), options, [&](TrainingRun& run, Program&) {
+      for (auto& epoch : run.epochs()) {
+        for (const auto& batch : epoch) run.train_step(batch);
+        losses.push_back(run.validate()->losses.front().second);
+      }
+    });
+    REQUIRE(losses.size() == 3);
+    const auto least = std::min_element(losses.begin(), losses.end());
+    const std::int64_t step = 4 * (least - losses.begin() + 1);
+    CHECK(troupe::named_checkpoint((dir / "best").string()) ==
+          (dir / troupe::text("model.ckpt-", step)).string());
+  }
+
+  TEST_CASE("run: early stopping by the loop's validations, in every epoch of a resumed run too") {
+    const auto loop = [](TrainingRun& run, Program& program) { usual_loop(run, program); };
+    const auto ending_with = [&](const char* rule, std::int64_t min_steps) {
+      const TempDir dir;
+      troupe::TrainOptions options = loop_options(dir.path());
+      options.early_stopping = {*troupe::parse_stop_rule(rule)};
+      options.min_steps = min_steps;
+      return run_loop(TinyHooks(14), options, loop);
+    };
+    // Four steps an epoch; every loss is better than 1e9, and none gets worse in these.
+    CHECK(ending_with("loss=1e9", 0).step == 4);
+    CHECK(ending_with("loss=1e9", 5).step == 8);
+    CHECK(contains(ending_with("loss=1e9", 0).reason, "has reached 1e+09"));
+    CHECK(ending_with("loss:4", 0).step == 12);
+    CHECK(ending_with("loss:max:4", 0).step == 8);
+    CHECK(contains(ending_with("loss:max:4", 0).reason, "loss has not increased for 4 steps"));
+    // What a rule has seen survives a crash at any moment.
+    const StatefulHooks hooks("Adam");
+    const auto options_in = [&](const TempDir& dir) {
+      troupe::TrainOptions options = loop_options(dir.path());
+      options.epochs = 6;
+      options.early_stopping = {*troupe::parse_stop_rule("loss:max:8")};
+      return options;
+    };
+    const TempDir whole;
+    const LoopEnding expected = run_loop(hooks, options_in(whole), loop);
+    CHECK(expected.step == 12);
+    for (int moment = 0; moment < 15; ++moment) {
+      CAPTURE(moment);
+      const TempDir dir;
+      Program program(hooks, options_in(dir));
+      program.moments_left = moment;
+      CHECK_THROWS_AS((void)run_loop(program, loop), Crash);
+      CHECK(run_loop(hooks, options_in(dir), loop) == expected);
+    }
+  }
+
+  TEST_CASE("run: what the validations are to decide and cannot is refused before a step") {
+    const auto refused = [](auto change) {
+      const TempDir dir;
+      troupe::TrainOptions options = loop_options(dir.path());
+      change(options);
+      Program program(TinyHooks(14), options);
+      CHECK_THROWS_AS((void)program.begin(), troupe::ConfigError);
+    };
+    refused([](auto& options) { options.early_stopping = {{{"los"}, 5}}; });
+    refused([](auto& options) { options.best = troupe::MetricRule{"acuracy"}; });
+    // Nobody says which way it is better.
+    refused([](auto& options) { options.best = troupe::MetricRule{"absolute_error"}; });
+    refused([](auto& options) {
+      options.best = troupe::MetricRule{"loss"};
+      options.save_checkpoints_steps = 0;
+    });
+    Program program(TinyHooks(14), loop_options());
+    program.options.early_stopping = {{{"loss"}, 5}};
+    program.data.validation.reset();
+    CHECK_THROWS_AS((void)program.begin(), troupe::ConfigError);
   }
 
   TEST_CASE("run: save() between epochs is of the next epoch's beginning") {

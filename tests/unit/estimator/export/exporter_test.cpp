@@ -180,7 +180,7 @@ TEST_SUITE("estimator/export") {
     const IsBetter lower = troupe::better("accuracy");
     CHECK(lower(made(0.5, Better::lower), made(0.4, Better::lower)));
     // Of the flags: unset, as the metric says.
-    CHECK(troupe::EvalOptions().best_mode == troupe::BestMode::automatic);
+    CHECK(troupe::EvalOptions().best.mode == troupe::BestMode::automatic);
   }
 
   TEST_CASE("comparison: NaN beats nothing, every number beats NaN") {
