@@ -311,8 +311,8 @@ TEST_SUITE("train_and_evaluate") {
   }
 
   TEST_CASE("train_and_evaluate: an unknown metric to choose or stop by is known at the start") {
-    for (const Words& by :
-         {Words{"--exporter", "best", "--best", "acuracy"}, Words{"--early-stopping", "acuracy:5"}}) {
+    for (const Words& by : {Words{"--exporter", "best", "--best", "acuracy"},
+                            Words{"--early-stopping", "acuracy:5"}}) {
       const TempDir dir;
       fs::remove(dir.path());
       const auto run = run_process(command(dir, 12, 10) + by, {}, kLimit);
@@ -341,9 +341,10 @@ TEST_SUITE("train_and_evaluate") {
       CHECK(count(run.err, " is the best so far: accuracy = ") == 1);
       CHECK(names_in(dir.path(), "model.ckpt-") ==
             std::vector<std::string>{"model.ckpt-11", "model.ckpt-33"});
-      const auto evaluated = run_process(
-          kMnist + model_dir + Words{"--mode", "evaluate", "--checkpoint", "best", "--json-summary"},
-          {}, kLimit);
+      const auto evaluated =
+          run_process(kMnist + model_dir +
+                          Words{"--mode", "evaluate", "--checkpoint", "best", "--json-summary"},
+                      {}, kLimit);
       CHECK(summary(evaluated)["evaluation"]["global_step"] == 11);
       const std::string best = (dir / "best").string();
       const auto warm =
