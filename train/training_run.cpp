@@ -63,6 +63,21 @@ enum class Life { running, failed, finished };
                     "let the exception of the verb that failed end the program.");
 }
 
+/// A batch that the loop has made; `replicas` of this worker.
+void check_made(const DistributedBatch& batch, std::size_t replicas) {
+  const bool whole =
+      std::all_of(batch.replicas.begin(), batch.replicas.end(), [&](const Batch& each) {
+        return !each.fields.empty() && each.global_examples == batch.global_examples;
+      });
+  if (whole && batch.global_examples > 0 && batch.replicas.size() == replicas) return;
+  throw ConfigError(
+      text("a batch of the loop's own is not complete: ", batch.replicas.size(), " replicas, ",
+           batch.global_examples, " examples over all workers."),
+      text("give it the fields of this worker's ", replicas,
+           replicas == 1 ? " replica" : " replicas",
+           ", and in each and in the batch itself global_examples, which all workers add up to."));
+}
+
 /// An epoch's batches, one after the other.
 class BatchReader {
  public:
@@ -92,7 +107,18 @@ void print_summary(Replica& replica) {
   std::cout << summary_table(parameter_rows(replica)) << optimizer_lines(replica) << std::flush;
 }
 
-void check_not_taken(const DistributedBatch& batch, const DataPosition& next) {
+/// A batch that the loop has made, too, is one of the data's steps: where those end, so does the
+/// epoch, and with the last one training.
+void check_place(const DistributedBatch& batch, const DataPosition& next,
+                 const std::optional<std::int64_t>& steps) {
+  if (steps && batch.step >= *steps) {
+    throw ConfigError(
+        text("step ", batch.step, " of epoch ", batch.epoch,
+             " was given to the run, whose training data has ", *steps,
+             " steps an epoch, counted from 0."),
+        "number batches of the loop's own below that, or return a training split with "
+        "as many steps as the loop takes from create_datasets.");
+  }
   if (batch.epoch > next.epoch || (batch.epoch == next.epoch && batch.step >= next.step)) return;
   throw ConfigError(
       text("step ", batch.step, " of epoch ", batch.epoch, " was given to the run a second time."),
@@ -280,7 +306,10 @@ const DistributedBatch* TrainingRun::Impl::Reader::read() {
 /// A step begun and not taken would stall parameter servers' other workers, so the call is checked
 /// before it begins.
 bool TrainingRun::Impl::step(const DistributedBatch& batch, const Step& step) {
-  check_not_taken(batch, state_.position);
+  check_place(batch, state_.position, data_.train->steps_per_epoch());
+  if (batch.source == nullptr && strategy_.virtual_replicas() == 0) {
+    check_made(batch, state_.replicas.size());
+  }
   if (taken_.tell(callbacks_, closing_)) {
     closing_.close({true, strategy_.pace().coordinates() && limits_->is_last(state_)});
   }

@@ -88,10 +88,10 @@ class TrainingRun {
   /// pair of networks belong in one step function, or in two batches. A batch from another loop
   /// over data.train->epoch(e) works, too. False: no step was taken, because training is over or,
   /// in such a loop with workers at their own pace, the batch is another worker's.
-  /// Throws: ConfigError for a batch whose step is taken, a step without a loss, a first step that
-  /// applies no optimiser; NonFiniteError; Stopped after a signal (at a boundary), once the state
-  /// is saved; WeightsDiffer (at a boundary that compares: options.check_weights_every, or a save);
-  /// what the step throws.
+  /// Throws: ConfigError for a batch whose step is taken, or beyond those of the training data, a
+  /// step without a loss, a first step that applies no optimiser; NonFiniteError; Stopped after a
+  /// signal (at a boundary), once the state is saved; WeightsDiffer (at a boundary that compares:
+  /// options.check_weights_every, or a save); what the step throws.
   bool train_step(const DistributedBatch& batch);
   bool step(const DistributedBatch& batch, const Step& step);
   /// Losses of the last step, over all workers (only this one's, at its own pace); reduced at the

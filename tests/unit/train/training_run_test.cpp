@@ -380,6 +380,44 @@ TEST_SUITE("train") {
     }
   }
 
+  TEST_CASE("run: batches of the loop's own are steps of the data, and none is left out unsaid") {
+    const auto taken = [](std::int64_t steps_an_epoch) {
+      troupe::TrainOptions options = loop_options();
+      options.epochs = 3;
+      std::int64_t count = 0;
+      (void)run_loop(TinyHooks(14), options, [&](TrainingRun& run, Program&) {
+        const auto x = torch::arange(4, torch::kFloat32).unsqueeze(1);
+        for (std::int64_t epoch = 0; epoch < 3; ++epoch) {
+          for (std::int64_t step = 0; step < steps_an_epoch; ++step) {
+            troupe::DistributedBatch own;
+            own.epoch = epoch;
+            own.step = step;
+            own.global_examples = 4;
+            own.replicas = {{{x, 2 * x}, 4}};
+            count += run.train_step(own) ? 1 : 0;
+          }
+        }
+      });
+      return count;
+    };
+    CHECK(taken(3) == 9);  // of the data's four
+    CHECK(taken(4) == 12);
+    CHECK_THROWS_WITH_AS((void)taken(5), doctest::Contains("has 4 steps an epoch"),
+                         troupe::ConfigError);
+    const auto x = torch::ones({4, 1});
+    for (const auto& [examples, replicas] :
+         std::vector<std::pair<std::int64_t, std::vector<troupe::Batch>>>{
+             {4, {{{x, x}, 0}}}, {0, {{{x, x}, 0}}}, {4, {{{}, 4}}}, {4, {}}}) {
+      Program program(TinyHooks(14), loop_options());
+      const auto run = program.begin();
+      troupe::DistributedBatch own;
+      own.global_examples = examples;
+      own.replicas = replicas;
+      CHECK_THROWS_WITH_AS((void)run->train_step(own), doctest::Contains("is not complete"),
+                           troupe::ConfigError);
+    }
+  }
+
   TEST_CASE("run: one at a time, and the next one after finish()") {
     Program program(TinyHooks(10), loop_options());
     const auto first = program.begin();
