@@ -42,7 +42,7 @@ class Row:
 
 ROWS = (
     Row("cnn"),
-    Row("cnn, mirrored", flags=("--replicas", "2")),
+    Row("cnn, mirrored", flags=("--devices", "cpu:0-1")),
     Row("cnn, workers", workers=2),
     Row("cnn, tcp", workers=2, flags=("--transport", "tcp")),
     Row("cnn, servers", workers=2, servers=1, flags=("--strategy", "parameter-server", "--staleness-bound", "0")),

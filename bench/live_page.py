@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the records of a run and --status-port cost: examples per second of examples/mnist that writes them, without and
+"""What the records of a run and --status cost: examples per second of examples/mnist that writes them, without and
 with a live page open and /metrics asked for every second, against one that writes nothing. Each round has one training
 of each kind, in changing order. Throughput scatters more than the page can cost, so the processor time of the page's
 thread is said, too.
@@ -100,7 +100,7 @@ def measure(command, row):
         port = free_port()
         watcher = Watcher(port)
         try:
-            summary = trainings.train(command + ["--status-port", str(port)])
+            summary = trainings.train(command + ["--status", str(port)])
         finally:
             watcher.end()
         if watcher.scrapes == 0 or watcher.bytes == 0:
@@ -119,7 +119,7 @@ def main():
     mnist = trainings.need(options.build / "examples/mnist")
     facts = trainings.machine_facts(mnist)
     command = [mnist, "--batch-size", str(options.batch_size), "--max-steps", str(options.steps), "--data-dir",
-               options.data_dir, "--log-every", "0", "--save-checkpoints-steps", "0"]
+               options.data_dir, "--log-every", "0", "--save-every", "0"]
     rows = [Row("nothing", False, False), Row("records, for troupe report", True, False),
             Row("records, a live page open, /metrics every second", True, True)]
     results, stolen = trainings.interleaved(rows, options.rounds, lambda row: measure(command, row))

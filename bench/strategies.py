@@ -32,8 +32,8 @@ class Strategy:
 
 STRATEGIES = (
     Strategy("one-device", "one-device", counts=(1,)),
-    Strategy("mirrored", "mirrored", flags=lambda count: ["--replicas", str(count)]),
-    Strategy("central-storage", "central-storage", flags=lambda count: ["--replicas", str(count)]),
+    Strategy("mirrored", "mirrored", flags=lambda count: ["--devices", f"cpu:0-{count - 1}"]),
+    Strategy("central-storage", "central-storage", flags=lambda count: ["--devices", f"cpu:0-{count - 1}"]),
     Strategy("multi-worker", "multi-worker", workers=lambda count: count),
     Strategy("parameter-server, synchronous", "parameter-server", workers=lambda count: count, servers=1,
              flags=lambda count: ["--staleness-bound", "0"]),

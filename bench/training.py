@@ -115,7 +115,7 @@ class Cast:
         self.troupe("tcp_on", "--transport=tcp", "--overlap=on", workers=2)
         self.troupe("tcp_off", "--transport=tcp", "--overlap=off", workers=2)
         self.troupe("automatic", workers=2)
-        self.troupe("mirrored", "--strategy=mirrored", "--replicas=2")
+        self.troupe("mirrored", "--strategy=mirrored", "--devices=cpu:0-1")
         if self.has_gloo:
             self.by_hand("gloo", self.model.batch, 2, connected=True)
         self.python("ddp")
@@ -134,7 +134,7 @@ class Cast:
 
     def by_adam(self):
         for by, flags, workers in (("", (), 2), ("_tcp", ("--transport=tcp",), 2),
-                                   ("_mirrored", ("--strategy=mirrored", "--replicas=2"), 1)):
+                                   ("_mirrored", ("--strategy=mirrored", "--devices=cpu:0-1"), 1)):
             self.troupe("whole" + by, "--adam", *flags, workers=workers)
             self.troupe("sharded" + by, "--adam", "--shard-optimizer", *flags, workers=workers)
         self.python("ddp_adam", "adam")

@@ -105,11 +105,11 @@ void run(int argc, const char* const* argv) {
   const DistributedSplits data =
       strategy->distribute(hooks.create_datasets(), {options.train.batch_size, options.train.seed});
   Control control;
-  Companions companions;
-  companions.actions.push_back(std::make_shared<Turns>(
+  Callbacks callbacks;
+  callbacks.actions.push_back(std::make_shared<Turns>(
       control,
       nlohmann::ordered_json{{"rank", strategy->rank()}, {"parameters", parameters_of(state)}}));
-  train(*strategy, hooks, state, data, options.train, companions);
+  train(*strategy, hooks, state, data, options.train, callbacks);
   strategy->close();
   nlohmann::ordered_json last = farewell();
   last["optimizer_bytes"] = optimizer_bytes_of(state);

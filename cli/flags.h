@@ -13,7 +13,7 @@ namespace troupe {
 
 struct Flag {
   enum class Kind { integer, real, text, toggle };
-  /// In --help; in --help-all only; nowhere (a spelling kept for users of other frameworks).
+  /// In --help; in --help-all only; nowhere: what launchers and deployments hand over.
   enum class Shown { always, in_help_all, never };
 
   std::string name;  // "batch-size": lower case, dashes inside, without the leading ones
@@ -27,6 +27,8 @@ struct Flag {
   std::string group = "This program";
   std::vector<std::string> aliases{};
   Shown shown = Shown::always;
+  bool must_match = false;  // the same on all workers and servers
+  bool evaluates = false;   // without effect where the loop trains alone, --mode train
 };
 
 /// Inclusive limits of a number.

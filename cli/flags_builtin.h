@@ -24,8 +24,6 @@ struct Settings {
   std::string servers;
   std::string secret_file;
   std::optional<std::int32_t> secret_descriptor;
-  std::string main_address;  // --master-addr and --master-port: --chief-address in two parts
-  std::optional<std::int64_t> main_port;
   std::string config_file;
   bool print_config = false;
   bool help = false;
@@ -49,9 +47,6 @@ void add_use_flags(std::vector<Flag>& flags, UseOptions& use);
 void add_exchange_flags(std::vector<Flag>& flags, StrategyOptions& strategy);
 /// `addresses` takes --servers as it is given.
 void add_server_flags(std::vector<Flag>& flags, std::string& addresses, ServerOptions& servers);
-
-/// The names of the learning rate's and the averages' flags: all workers must be told the same.
-[[nodiscard]] const std::vector<const char*>& learning_flag_names();
 
 /// The fix for a flag that belongs to a launcher (--nnodes) rather than to the program; "" for any
 /// other name.

@@ -112,53 +112,45 @@ Flag checkpoint(UseOptions& use) {
 
 void add_evaluation_flags(std::vector<Flag>& flags, Options& options) {
   EvalOptions& eval = options.eval;
-  FlagGroup list(flags, "Evaluation and export");
+  UseOptions& use = options.use;
+  FlagGroup list(flags, "Evaluation and export", FlagGroup::Of::evaluates);
   list.add(
       whole_or_all("eval-steps", &eval.steps, "batches of an evaluation; 0: the whole data set"));
-  list.add(eval_name(eval));
-  list.add_rare(at_least(1, "eval-batch-size", &eval.batch_size,
-                         "examples per batch of an evaluation; unset: as in training"));
+  list.add_rare(eval_name(eval));
   list.add_rare(pause("start-delay-secs", &eval.start_delay_secs,
                       "wait of the evaluator before its first evaluation"));
-  list.add(pause("throttle-secs", &eval.throttle_secs,
-                 "at least this long between starts of evaluations; 0: every checkpoint"));
+  list.add_rare(pause("throttle-secs", &eval.throttle_secs,
+                      "at least this long between starts of evaluations; 0: every checkpoint"));
   list.add_rare(optional_seconds(
-      "idle-timeout-secs", &eval.idle_timeout_secs, Zero::refused,
+      "idle-timeout-secs", &eval.idle_timeout_secs,
       "the evaluator ends after this long without a new checkpoint; unset: never"));
   list.add(name_list(
       "exporter", &eval.exporters,
       "latest, final (the last evaluation), best, onnx (latest, as ONNX), or several with "
       "commas; none",
       {"latest", "final", "best", "onnx"}, "none"));
-  list.add_rare(whole_or_all("exports-to-keep", &eval.exports_to_keep,
-                             "keep the newest N exports of each exporter; 0: all"));
+  list.add_rare(
+      choice("export-format", &use.export_format,
+             "torchscript or onnx: what --mode export and every --exporter but onnx write",
+             "FORMAT", named<ExportFormat>({ExportFormat::torch_script, ExportFormat::onnx})));
+  list.add_rare(name_list("export-lengths", &use.export_lengths,
+                          "lengths that may differ from call to call in ONNX, beside the batch: "
+                          "INPUT:DIMENSION=NAME, several with commas",
+                          {}, ""));
   FlagGroup choosing(flags, "The best, and early stopping");
-  choosing.add(best_metric(options));
-  choosing.add(early_stopping(options.train));
-  choosing.add_rare(
-      at_least(0, "min-steps", &options.train.min_steps, "no early stop before this step"));
+  choosing.add(matching(best_metric(options)));
+  choosing.add(matching(early_stopping(options.train)));
 }
 
 void add_use_flags(std::vector<Flag>& flags, UseOptions& use) {
   FlagGroup list(flags, "Use a trained model");
   list.add(checkpoint(use));
-  list.add(flag("require-checkpoint", &use.require_checkpoint,
-                "fail without a checkpoint, instead of using fresh weights"));
-  list.add(name_list("predict-keys", &use.predict_keys,
-                     "outputs to print, with commas between them; unset: all", {}, ""));
-  list.add_rare(
-      flag("predict-batches", &use.predict_batches, "one line of JSON per batch, not per example"));
+  list.add_rare(name_list("predict-keys", &use.predict_keys,
+                          "outputs to print, with commas between them; unset: all", {}, ""));
   list.add(at_least(0, "predict-examples", &use.predict_examples,
-                    "predict the first N examples (batches) only; 0: all"));
+                    "predict the first N examples only; 0: all"));
   list.add(path("export-dir", &use.export_dir,
                 "where --mode export writes; unset: export/manual of --model-dir", "DIR"));
-  list.add(choice("export-format", &use.export_format,
-                  "torchscript or onnx: what --mode export and every --exporter but onnx write",
-                  "FORMAT", named<ExportFormat>({ExportFormat::torch_script, ExportFormat::onnx})));
-  list.add_rare(name_list("export-lengths", &use.export_lengths,
-                          "lengths that may differ from call to call in ONNX, beside the batch: "
-                          "INPUT:DIMENSION=NAME, several with commas",
-                          {}, ""));
 }
 
 }  // namespace troupe::detail

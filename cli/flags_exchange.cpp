@@ -7,7 +7,6 @@ namespace troupe::detail {
 namespace {
 
 constexpr std::int64_t kMostClocks = 1'000'000'000;
-constexpr std::int64_t kMostShardBytes = std::int64_t{1} << 40;
 constexpr double kMebibyte = 1024 * 1024;
 constexpr double kMostMebibytes = 1024 * 1024;
 
@@ -33,56 +32,49 @@ Flag mebibytes(const char* name, std::int64_t* target, const char* help) {
 
 void add_server_flags(std::vector<Flag>& flags, std::string& addresses, ServerOptions& servers) {
   FlagGroup list(flags, "Parameter servers");
-  list.add(
+  list.add_rare(
       path("servers", &addresses,
            "where the parameter servers listen, beside --rank and --world-size; a server itself "
            "has --task ps:N and --world-size",
            "LIST"));
-  list.add(
+  list.add(matching(
       whole<std::int64_t>("staleness-bound", &servers.staleness_bound,
                           "steps that a worker may be ahead of the slowest; 0: synchronous; unset: "
                           "no bound",
-                          0, kMostClocks));
-  list.add_rare(
-      flag("prefetch", &servers.prefetch, "fetch the next step's values while this one computes"));
-  list.add_rare(flag("staleness-correction", &servers.correct_staleness,
-                     "asynchronous: take full steps also with gradients that come late"));
-  list.add_rare(whole<std::int64_t>("min-shard-bytes", &servers.min_shard_bytes,
-                                    "no part of a tensor that is split over servers is smaller", 1,
-                                    kMostShardBytes));
+                          0, kMostClocks)));
 }
 
 void add_exchange_flags(std::vector<Flag>& flags, StrategyOptions& strategy) {
-  FlagGroup list(flags, "Exchange of gradients");
-  list.add(choice<Communication>(
+  FlagGroup list(flags, "Exchange of gradients", FlagGroup::Of::must_match);
+  list.add_rare(choice<Communication>(
       "communication", &strategy.communication,
       "what sums gradients over workers: auto, native, gloo, nccl or mpi", "NAME",
       {{"auto", Communication::automatic},
        {"native", Communication::native},
        {"gloo", Communication::gloo},
        {"nccl", Communication::nccl},
-       {"mpi", Communication::mpi},
-       {"ring", Communication::native}}));
-  list.add(
+       {"mpi", Communication::mpi}}));
+  list.add_rare(
       choice<Transport>("transport", &strategy.group.transport,
                         "how bytes travel between workers of one machine: auto, tcp, unix or shm "
                         "(shared memory)",
                         "NAME",
                         named<Transport>({Transport::automatic, Transport::tcp,
                                           Transport::unix_socket, Transport::shared_memory})));
-  list.add(choice<Compression>("compress", &strategy.compress,
-                               "type of gradients in transit: none, float16 or bfloat16", "TYPE",
-                               {{"none", Compression::none},
-                                {"float16", Compression::float16},
-                                {"bfloat16", Compression::bfloat16},
-                                {"fp16", Compression::float16},
-                                {"bf16", Compression::bfloat16}}));
-  list.add(choice<Overlap>(
+  list.add_rare(choice<Compression>("compress", &strategy.compress,
+                                    "type of gradients in transit: none, float16 or bfloat16",
+                                    "TYPE",
+                                    {{"none", Compression::none},
+                                     {"float16", Compression::float16},
+                                     {"bfloat16", Compression::bfloat16},
+                                     {"fp16", Compression::float16},
+                                     {"bf16", Compression::bfloat16}}));
+  list.add_rare(choice<Overlap>(
       "overlap", &strategy.buckets.overlap,
       "sum gradients while backward computes: on, off, or auto, which does so between machines",
       "WHEN", named<Overlap>({Overlap::automatic, Overlap::on, Overlap::off})));
-  list.add(mebibytes("bucket-mb", &strategy.buckets.bytes,
-                     "gradients that are summed in one go while backward computes, in MiB"));
+  list.add_hidden(mebibytes("bucket-mb", &strategy.buckets.bytes,
+                            "gradients that are summed in one go while backward computes, in MiB"));
 }
 
 }  // namespace troupe::detail

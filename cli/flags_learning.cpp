@@ -33,7 +33,7 @@ Flag precision(Precision* target) {
 }  // namespace
 
 void add_step_flags(std::vector<Flag>& flags, Options& options) {
-  FlagGroup list(flags, "Training step");
+  FlagGroup list(flags, "Training step", FlagGroup::Of::must_match);
   StepOptions& step = options.strategy.step;
   constexpr std::int64_t most = 1'000'000;
   list.add(
@@ -57,46 +57,34 @@ void add_step_flags(std::vector<Flag>& flags, Options& options) {
   list.add(flag("shard-optimizer", &options.strategy.shard_optimizer,
                 "each replica keeps the optimisers' state of its part of the parameters alone and "
                 "updates these; same numbers"));
-  list.add_rare(
-      flag("fused-optimizer", &options.strategy.buckets.fused_step,
-           "do not take Adam's step through large parameters block by block; same numbers"));
-  list.add_rare(flag("tune-malloc", &options.tune_malloc,
-                     "leave the C library's malloc as it is; by default it keeps freed memory"));
 }
 
 void add_learning_flags(std::vector<Flag>& flags, TrainOptions& train) {
-  FlagGroup list(flags, "Learning rate and averages");
+  FlagGroup list(flags, "Learning rate and averages", FlagGroup::Of::must_match);
   ScheduleOptions& schedule = train.schedule;
   list.add(schedule_name(schedule));
   list.add(at_least(0, "warmup-steps", &schedule.warmup_steps,
                     "the rate rises linearly over the first N steps; 0: no warm-up"));
-  list.add(at_least(0, "decay-steps", &schedule.decay_steps,
-                    "step: steps between two drops; cosine: steps from the warm-up to the "
-                    "smallest rate, 0: to the last step of the run"));
-  list.add(real(
+  list.add_rare(at_least(0, "decay-steps", &schedule.decay_steps,
+                         "step: steps between two drops; cosine: steps from the warm-up to the "
+                         "smallest rate, 0: to the last step of the run"));
+  list.add_rare(real(
       "decay-factor", &schedule.decay_factor,
       "step and plateau: what the rate is multiplied by at a drop",
       [](double x) { return x > 0 && x < 1; }, "give a number above 0 and below 1."));
-  list.add(real(
+  list.add_rare(real(
       "final-factor", &schedule.final_factor,
       "the schedule goes no lower than this part of --learning-rate",
       [](double x) { return x >= 0 && x <= 1; }, "give a number from 0 to 1."));
-  list.add(path("plateau-metric", &schedule.metric,
-                "plateau: the metric or loss of the validation to watch", "METRIC"));
-  list.add(at_least(1, "plateau-patience", &schedule.patience,
-                    "plateau: drop after N validations without improvement"));
+  list.add_rare(path("plateau-metric", &schedule.metric,
+                     "plateau: the metric or loss of the validation to watch", "METRIC"));
+  list.add_rare(at_least(1, "plateau-patience", &schedule.patience,
+                         "plateau: drop after N validations without improvement"));
   list.add(real(
       "ema-decay", &train.ema_decay,
       "evaluate with averages of the weights that keep this part of themselves each step (0.999); "
       "0: none",
       [](double x) { return x >= 0 && x < 1; }, "give a number of at least 0 and below 1."));
-}
-
-const std::vector<const char*>& learning_flag_names() {
-  static const std::vector<const char*> names = {
-      "lr-schedule",  "warmup-steps",   "decay-steps",      "decay-factor",
-      "final-factor", "plateau-metric", "plateau-patience", "ema-decay"};
-  return names;
 }
 
 }  // namespace troupe::detail

@@ -37,6 +37,11 @@ Flag with_value_name(Flag flag, const char* value_name) {
   return flag;
 }
 
+Flag matching(Flag flag) {
+  flag.must_match = true;
+  return flag;
+}
+
 Flag with_alias(Flag flag, const char* alias) {
   flag.aliases.emplace_back(alias);
   return flag;
@@ -75,14 +80,10 @@ Flag pause(const char* name, double* target, const char* help) {
       "SECS");
 }
 
-Flag optional_seconds(const char* name, std::optional<double>* target, Zero zero,
-                      const char* help) {
-  const auto assign = [target, zero](const std::string& value) -> Fix {
+Flag optional_seconds(const char* name, std::optional<double>* target, const char* help) {
+  const auto assign = [target](const std::string& value) -> Fix {
     const auto number = parse_real(value);
-    if (!number || *number < 0 || (*number == 0 && zero == Zero::refused)) {
-      return zero == Zero::refused ? "give a number greater than 0."
-                                   : "give a number of at least 0.";
-    }
+    if (!number || *number <= 0) return "give a number greater than 0.";
     *target = *number;
     return std::nullopt;
   };

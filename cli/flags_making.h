@@ -24,21 +24,31 @@ using Fix = std::optional<std::string>;
 /// Appends the flags of one group to a list, in the order of --help.
 class FlagGroup {
  public:
-  FlagGroup(std::vector<Flag>& flags, const char* name) : flags_(flags), name_(name) {}
+  /// What all of its flags are.
+  enum class Of { nothing, must_match, evaluates };
+  FlagGroup(std::vector<Flag>& flags, const char* name, Of of = Of::nothing)
+      : flags_(flags), name_(name), of_(of) {}
 
   void add(Flag flag, Flag::Shown shown = Flag::Shown::always) {
     flag.group = name_;
     flag.shown = shown;
+    flag.must_match |= of_ == Of::must_match;
+    flag.evaluates |= of_ == Of::evaluates;
     flags_.push_back(std::move(flag));
   }
   /// In --help-all alone.
   void add_rare(Flag flag) { add(std::move(flag), Flag::Shown::in_help_all); }
+  /// In neither.
+  void add_hidden(Flag flag) { add(std::move(flag), Flag::Shown::never); }
 
  private:
   std::vector<Flag>& flags_;
   const char* name_;
+  const Of of_;
 };
 
+/// All workers and servers must be given the same.
+[[nodiscard]] Flag matching(Flag flag);
 [[nodiscard]] Flag with_value_name(Flag flag, const char* value_name);
 [[nodiscard]] Flag with_alias(Flag flag, const char* alias);
 
@@ -49,9 +59,8 @@ class FlagGroup {
 [[nodiscard]] Flag limit(const char* name, std::chrono::milliseconds* target, const char* help);
 /// A pause that may be 0, of 30 days at most.
 [[nodiscard]] Flag pause(const char* name, double* target, const char* help);
-enum class Zero { allowed, refused };
-/// Seconds that may be unset.
-[[nodiscard]] Flag optional_seconds(const char* name, std::optional<double>* target, Zero zero,
+/// Seconds above 0 that may be unset.
+[[nodiscard]] Flag optional_seconds(const char* name, std::optional<double>* target,
                                     const char* help);
 /// Text that is not empty.
 [[nodiscard]] Flag path(const char* name, std::string* target, const char* help,

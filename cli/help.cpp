@@ -75,7 +75,9 @@ std::string group_text(const FlagTable& table, const std::string& group, HelpSco
 }
 
 std::vector<std::string> example_lines(const ProgramInfo& program) {
-  if (!program.examples.empty()) return program.examples;
+  std::vector<std::string> lines = program.examples;
+  for (std::string& line : lines) line = program.name + " " + line;
+  if (!lines.empty()) return lines;
   return {program.name + " --epochs 5 --batch-size 128",
           "troupe run --workers 3 -- " + program.name + " --epochs 5",
           program.name + " --cluster cluster.json --task worker:1",
@@ -84,6 +86,12 @@ std::vector<std::string> example_lines(const ProgramInfo& program) {
 
 }  // namespace
 
+std::string flags_text(const FlagTable& table, HelpScope scope) {
+  std::string out;
+  for (const std::string& group : group_names(table)) out += group_text(table, group, scope);
+  return out;
+}
+
 std::string help_text(const FlagTable& table, const ProgramInfo& program, HelpScope scope) {
   std::string out = "Usage: " + program.name + " [flags] [-- arguments of the program]\n\n";
   out += wrapped("",
@@ -91,7 +99,7 @@ std::string help_text(const FlagTable& table, const ProgramInfo& program, HelpSc
                      ? "Trains, validates and tests a model on one worker or on many."
                      : program.purpose,
                  0);
-  for (const std::string& group : group_names(table)) out += group_text(table, group, scope);
+  out += flags_text(table, scope);
   out += "\n";
   out += wrapped("",
                  "Every flag can also be set by a variable (TROUPE_BATCH_SIZE=128) or in the file "

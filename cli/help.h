@@ -17,6 +17,9 @@ enum class HelpScope { common, all };
 [[nodiscard]] std::string help_text(const FlagTable& table, const ProgramInfo& program,
                                     HelpScope scope);
 
+/// The flags alone.
+[[nodiscard]] std::string flags_text(const FlagTable& table, HelpScope scope);
+
 /// Troupe's version, the LibTorch it was compiled against, and this machine.
 [[nodiscard]] std::string version_text();
 

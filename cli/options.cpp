@@ -54,24 +54,6 @@ GivenTexts given_by_all(GivenTexts command_line, const Environment& environment,
   return given;
 }
 
-/// --master-addr and --master-port are --chief-address in two parts.
-void join_main_address(const GivenTexts& given, Settings& settings) {
-  const auto host = given.find("master-addr");
-  const auto port = given.find("master-port");
-  if (host == given.end() && port == given.end()) return;
-  if (host == given.end()) {
-    throw ConfigError(text(port->second.origin, " stands without --master-addr."),
-                      "give --chief-address HOST:PORT instead of both.");
-  }
-  if (given.count("chief-address") != 0) {
-    throw ConfigError(text(host->second.origin, " and --chief-address are both given."),
-                      "keep --chief-address.");
-  }
-  const bool v6 = settings.main_address.find(':') != std::string::npos;
-  settings.chief_address = v6 ? "[" + settings.main_address + "]" : settings.main_address;
-  if (settings.main_port) settings.chief_address += text(":", *settings.main_port);
-}
-
 template <class T>
 std::optional<GivenValue<T>> requested(const GivenTexts& given, const char* name, const T& value) {
   const auto found = given.find(name);
@@ -90,8 +72,7 @@ ClusterRequest cluster_request(const GivenTexts& given, const Settings& settings
   request.task = requested(given, "task", settings.task);
   request.rank = requested(given, "rank", settings.rank);
   request.world_size = requested(given, "world-size", settings.world_size);
-  const char* address = given.count("master-addr") != 0 ? "master-addr" : "chief-address";
-  request.chief_address = requested(given, address, settings.chief_address);
+  request.chief_address = requested(given, "chief-address", settings.chief_address);
   request.servers = requested(given, "servers", settings.servers);
   request.generation = requested(given, "generation", settings.options.strategy.cluster.generation);
   return request;
@@ -162,18 +143,16 @@ std::string folder_of(const std::string& checkpoint) {
 
 /// Flags that --mode train does not use. A warning, not an error: the same settings often serve
 /// several modes, as those of training serve the modes that use a model.
-void note_unused(const GivenTexts& given, const Options& options, Outcome& outcome) {
+void note_unused(const GivenTexts& given, const detail::FlagTable& table, const Options& options,
+                 Outcome& outcome) {
   if (options.mode != Mode::train || !options.strategy.cluster.is_chief()) return;
-  std::string unused;
-  for (const char* name :
-       {"eval-steps", "eval-name", "eval-batch-size", "start-delay-secs", "throttle-secs",
-        "idle-timeout-secs", "exporter", "exports-to-keep", "export-format", "export-lengths"}) {
-    const auto found = given.find(name);
-    if (found != given.end()) unused += (unused.empty() ? "" : ", ") + found->second.origin;
+  std::vector<std::string> unused;
+  for (const auto& [name, value] : given) {
+    if (table.find(name)->flag->evaluates) unused.push_back(value.origin);
   }
   if (unused.empty()) return;
   outcome.notes.push_back(
-      {LogLevel::warning, text("without effect: ", unused,
+      {LogLevel::warning, text("without effect: ", join(unused),
                                ". --mode train validates every epoch and exports nothing; "
                                "--mode train-and-evaluate evaluates checkpoints and exports.")});
 }
@@ -199,7 +178,7 @@ Outcome complete(Settings& settings, const detail::FlagTable& table, const Given
       settings.options.mode == Mode::train || settings.options.mode == Mode::train_and_evaluate;
   const Cluster& cluster = settings.options.strategy.cluster;
   outcome.secret = choose_secret(secret_request(given, settings), cluster, trains, environment);
-  note_unused(given, settings.options, outcome);
+  note_unused(given, table, settings.options, outcome);
   if (settings.options.train.model_dir.empty()) {
     settings.options.train.model_dir = folder_of(settings.options.use.checkpoint);
   }
@@ -236,7 +215,6 @@ Outcome parse_command_line(const std::vector<std::string>& arguments,
   const GivenTexts given = given_by_all(std::move(line.given), environment, table, warnings);
   assign(given, table);
   detail::check_carried_out(settings.options.mode, program);
-  join_main_address(given, settings);
   settings.options.train.origin.program = program.name;
   return complete(settings, table, given, environment, warnings);
 }

@@ -98,16 +98,6 @@ std::string written(const GivenTexts& given, const char* name) {
 void check_training(const Options& options, const GivenTexts& given) {
   const TrainOptions& train = options.train;
   check_schedule(train.schedule);
-  if (train.save_checkpoints_steps && train.save_checkpoints_secs) {
-    throw ConfigError(text(written(given, "save-checkpoints-steps"), " and ",
-                           written(given, "save-checkpoints-secs"), " are both given."),
-                      "give one of the two.");
-  }
-  if (train.steps && train.max_steps) {
-    throw ConfigError(
-        text(written(given, "steps"), " and ", written(given, "max-steps"), " are both given."),
-        "give --max-steps for a last step, or --steps for so many more.");
-  }
   if (train.model_dir.empty() && train.resume == Resume::must) {
     throw ConfigError("--resume must is given without --model-dir.",
                       "name the folder of the checkpoints by --model-dir.");
@@ -118,60 +108,31 @@ void check_training(const Options& options, const GivenTexts& given) {
                       "name by --init-from what to take the tensors from.");
   }
   if (train.status_port && train.model_dir.empty()) {
-    throw ConfigError(text(written(given, "status-port"), " is given without --model-dir."),
+    throw ConfigError(text(written(given, "status"), " is given without --model-dir."),
                       "name a folder by --model-dir: the live page shows what training writes "
                       "there.");
-  }
-  if (!train.status_port && !train.status_address.empty()) {
-    throw ConfigError(text(written(given, "status-address"), " is given without --status-port."),
-                      "give --status-port, too, or leave it out.");
   }
   if (train.model_dir.empty() && train.save_histogram_steps > 0) {
     throw ConfigError(
         text(written(given, "save-histogram-steps"), " is given without --model-dir."),
         "name the folder to write them to by --model-dir.");
   }
-  const char* const never = train.save_checkpoints_steps == 0  ? "--save-checkpoints-steps"
-                            : train.save_checkpoints_secs == 0 ? "--save-checkpoints-secs"
-                                                               : nullptr;
-  if (options.mode == Mode::train_and_evaluate && never != nullptr) {
-    throw ConfigError(text(never, " is 0, but --mode train-and-evaluate evaluates checkpoints."),
-                      "give --save-checkpoints-steps or --save-checkpoints-secs a number above 0.");
+  if (options.mode == Mode::train_and_evaluate && checkpoint_cadence(train).never()) {
+    throw ConfigError("--save-every is 0, but --mode train-and-evaluate evaluates checkpoints.",
+                      "give it a number above 0.");
   }
 }
 
 void check_replicas(const StrategyOptions& strategy) {
-  const auto named = static_cast<int>(strategy.devices.size());
-  if (named != 0 && strategy.replicas != 0 && strategy.replicas != named) {
-    throw ConfigError(text("--replicas is ", strategy.replicas, ", but --devices names ", named,
-                           named == 1 ? " device." : " devices."),
-                      "name one device for each replica, or leave one of the two flags out.");
-  }
-  if (named != 0 && strategy.device != StrategyOptions().device) {
-    throw ConfigError(text("--device ", strategy.device, " and --devices are both given."),
-                      "keep --devices, which names the device of each replica.");
-  }
-  if (strategy.kind == StrategyKind::one_device && strategy.local_replicas() > 1) {
-    throw ConfigError(
-        text("--strategy one-device trains with one replica, but ",
-             named == 0 ? "--replicas" : "--devices", " asks for ", strategy.local_replicas(), "."),
-        "use --strategy mirrored, or leave --replicas and --devices out.");
-  }
+  if (strategy.kind != StrategyKind::one_device || strategy.local_replicas() == 1) return;
+  throw ConfigError(text("--strategy one-device trains with one replica, but --devices asks for ",
+                         strategy.local_replicas(), "."),
+                    "use --strategy mirrored, or name one device.");
 }
 
 bool uses_servers(const StrategyOptions& strategy) {
   return strategy.kind == StrategyKind::parameter_server ||
          (strategy.kind == StrategyKind::automatic && !strategy.cluster.servers.empty());
-}
-
-/// The first flag that parameter servers alone understand and that was given; nullptr: none.
-const char* server_flag(const ServerOptions& servers) {
-  const ServerOptions unset;
-  if (servers.staleness_bound) return "--staleness-bound";
-  if (servers.prefetch != unset.prefetch) return "--prefetch";
-  if (servers.correct_staleness != unset.correct_staleness) return "--no-staleness-correction";
-  if (servers.min_shard_bytes != unset.min_shard_bytes) return "--min-shard-bytes";
-  return nullptr;
 }
 
 /// Gradients are summed at the servers, or in one copy of the variables.
@@ -246,8 +207,8 @@ void check_servers(const Options& options) {
         "--cluster, or give --servers HOST:PORT,...");
   }
   if (uses_servers(strategy)) return check_exchange(strategy);
-  if (const char* const given = server_flag(strategy.servers)) {
-    throw ConfigError(text(given, " is given, but the cluster has no parameter server."),
+  if (strategy.servers.staleness_bound) {
+    throw ConfigError("--staleness-bound is given, but the cluster has no parameter server.",
                       "use --strategy parameter-server, or leave it out.");
   }
 }
@@ -284,10 +245,6 @@ void check_options(const Options& options, const GivenTexts& given) {
   check_replicas(strategy);
   check_virtual_replicas(strategy);
   check_shard_optimizer(strategy);
-  if (strategy.group.heartbeat_timeout <= strategy.group.heartbeat_interval) {
-    throw ConfigError("--heartbeat-timeout is not longer than --heartbeat-interval.",
-                      "give several intervals, for example five.");
-  }
   check_training(options, given);
   check_mode(options);
 }
@@ -295,50 +252,11 @@ void check_options(const Options& options, const GivenTexts& given) {
 std::map<std::string, std::string> common_settings(const FlagTable& table,
                                                    const StrategyOptions& strategy) {
   std::map<std::string, std::string> settings;
-  const auto put = [&](const char* name) {
-    const auto match = table.find(name);
-    if (!match) return;  // nobody reads it here, nor on the others
-    const std::string value = match->flag->show();
-    settings[text("--", name)] = value.empty() ? "unset" : value;
-  };
-  for (const char* name : {"mode",
-                           "dry-run",
-                           "profile",
-                           "epochs",
-                           "max-steps",
-                           "steps",
-                           "batch-size",
-                           "drop-last",
-                           "learning-rate",
-                           "momentum",
-                           "weight-decay",
-                           "seed",
-                           "on-non-finite",
-                           "accumulate",
-                           "clip-norm",
-                           "virtual-replicas",
-                           "check-repeat",
-                           "shard-optimizer",
-                           "precision",
-                           "train-examples",
-                           "log-every",
-                           "save-summary-steps",
-                           "save-checkpoints-steps",
-                           "save-checkpoints-secs",
-                           "check-weights-every",
-                           "early-stopping",
-                           "best",
-                           "min-steps",
-                           "communication",
-                           "transport",
-                           "compress",
-                           "overlap",
-                           "bucket-mb",
-                           "staleness-bound",
-                           "min-shard-bytes"}) {
-    put(name);
+  for (const Flag& flag : table.flags()) {
+    if (!flag.must_match) continue;
+    const std::string value = flag.show();
+    settings[text("--", flag.name)] = value.empty() ? "unset" : value;
   }
-  for (const char* name : learning_flag_names()) put(name);
   settings["--strategy"] = strategy_in_group(strategy);
   return settings;
 }

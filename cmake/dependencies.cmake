@@ -1,7 +1,7 @@
 # Finds what Troupe stands on. Configure never touches the network; a missing package ends with the
 # one line that installs it.
 set(TROUPE_APT_PACKAGES "libtorch-dev libgloo-dev libopenblas0-pthread libboost-dev libboost-program-options-dev \
-nlohmann-json3-dev doctest-dev libspdlog-dev zlib1g-dev libpng-dev libjpeg-dev libssl-dev")
+nlohmann-json3-dev doctest-dev libspdlog-dev zlib1g-dev libpng-dev libjpeg-dev libssl-dev libxxhash-dev")
 
 macro(troupe_require package)
   find_package(${package} QUIET ${ARGN})
@@ -20,6 +20,12 @@ troupe_require(OpenSSL)
 troupe_require(ZLIB)
 troupe_require(JPEG)
 troupe_require(PNG)
+find_path(TROUPE_XXHASH_INCLUDE xxhash.h)
+if(NOT TROUPE_XXHASH_INCLUDE)
+  message(FATAL_ERROR "Troupe needs xxhash.h, which was not found. On Debian or Ubuntu:\n"
+                      "  apt-get install ${TROUPE_APT_PACKAGES}\n"
+                      "Elsewhere put its prefix into CMAKE_PREFIX_PATH.")
+endif()
 if(TROUPE_BUILD_TESTS)
   troupe_require(doctest)
 endif()

@@ -27,15 +27,6 @@ install(FILES ${PROJECT_BINARY_DIR}/troupeConfig.cmake ${PROJECT_BINARY_DIR}/tro
               cmake/torch.cmake cmake/troupe_precompile.cmake
         DESTINATION ${config_dir})
 
-# Manual pages and completions; a build of single targets may lack them.
-foreach(section 1 7)
-  install(DIRECTORY ${TROUPE_DOCUMENTS}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section}
-          FILES_MATCHING PATTERN "*.${section}.gz")
-endforeach()
-install(FILES ${TROUPE_DOCUMENTS}/troupe.bash OPTIONAL RENAME troupe
-        DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
-install(FILES ${TROUPE_DOCUMENTS}/_troupe OPTIONAL DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions)
-
 # pkg-config. A group, because static libraries of ours use each other; their order is CMake's affair.
 list(TRANSFORM libraries PREPEND -l OUTPUT_VARIABLE TROUPE_PC_LIBS)
 list(JOIN TROUPE_PC_LIBS " " TROUPE_PC_LIBS)

@@ -6,6 +6,7 @@
 #include <locale>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace troupe {
@@ -19,12 +20,27 @@ template <class... Parts>
   return out.str();
 }
 
-/// "a, b, c"
+/// "a, b, c": `to_text` of each item. Empty parts count: split() gives them back.
+template <class List, class ToText>
+[[nodiscard]] std::string join(const List& items, const std::string& between, ToText&& to_text) {
+  std::string joined;
+  bool is_first = true;
+  for (const auto& item : items) {
+    if (!std::exchange(is_first, false)) joined += between;
+    joined += to_text(item);
+  }
+  return joined;
+}
 [[nodiscard]] inline std::string join(const std::vector<std::string>& parts,
                                       const std::string& between = ", ") {
-  std::string joined;
-  for (const std::string& part : parts) joined += (joined.empty() ? "" : between) + part;
-  return joined;
+  return join(parts, between, [](const std::string& part) -> const std::string& { return part; });
+}
+
+/// "a, b, c": the names of pairs of name and value.
+template <class Pairs>
+[[nodiscard]] std::string join_keys(const Pairs& pairs) {
+  return join(
+      pairs, ", ", [](const auto& pair) -> const auto& { return pair.first; });
 }
 
 /// The parts between the separators: one more than there are separators.

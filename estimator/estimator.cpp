@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "core/file_system.h"
 #include "core/log.h"
+#include "core/text.h"
 #include "data/data_digest.h"
 #include "estimator/evaluation_pass.h"
 #include "estimator/export/export_directory.h"
@@ -97,7 +98,7 @@ TrainOptions limited(TrainOptions options, const TrainSpec& spec) {
 }
 
 c10::Device device_of(const EstimatorOptions& options) {
-  return detail::parse_device(options.strategy.device);
+  return detail::parse_device(detail::first_device(options.strategy));
 }
 
 std::vector<NamedTensor> variables_in(const std::string& model_dir) {
@@ -169,6 +170,15 @@ void check_same_data(const Splits& splits, const std::string& checkpoint, std::u
       "seed of yours, not anew at each call; other data is evaluated by --mode evaluate.");
 }
 
+/// Whether training would end before its first step. Only for a process that trains alone: in a
+/// group the workers must agree. `newest` is the newest checkpoint's path, if there is one.
+bool is_trained(const TrainOptions& options, const Cluster& cluster,
+                const std::optional<std::string>& newest) {
+  if (cluster.world_size() > 1 || !cluster.servers.empty() || !newest) return false;
+  if (!options.max_steps || options.resume == Resume::never) return false;
+  return split_checkpoint_path(*newest).step >= *options.max_steps;
+}
+
 }  // namespace
 
 Estimator::Estimator(const Hooks& hooks, EstimatorOptions options)
@@ -200,23 +210,15 @@ History Estimator::train(const TrainSpec& spec) {
                       "call train_and_evaluate, which runs the part of each role.");
   }
   const TrainOptions options = limited(options_.train, spec);
-  if (const auto ended = nothing_to_train(spec)) return *ended;
+  if (const auto newest = latest_checkpoint(); is_trained(options, cluster, newest)) {
+    log_info("nothing to train: ", *newest, " has reached max_steps ", *options.max_steps,
+             "; raise max_steps, or use another model_dir, to train on.");
+    History nothing;
+    nothing.reason = text("max_steps ", *options.max_steps, " is reached");
+    return nothing;
+  }
   if (!strategy_) strategy_ = make_strategy(options_.strategy);
   return detail::sharing_failure(*strategy_, [&] { return train_together(options, spec); });
-}
-
-std::optional<History> Estimator::nothing_to_train(const TrainSpec& spec) const {
-  const TrainOptions options = limited(options_.train, spec);
-  const Cluster& cluster = options_.strategy.cluster;
-  if (cluster.world_size() > 1 || !cluster.servers.empty()) return std::nullopt;
-  const auto newest = latest_checkpoint();
-  if (!options.max_steps || !newest || options.resume == Resume::never) return std::nullopt;
-  if (split_checkpoint_path(*newest).step < *options.max_steps) return std::nullopt;
-  log_info("nothing to train: ", *newest, " has reached max_steps ", *options.max_steps,
-           "; raise max_steps, or use another model_dir, to train on.");
-  History nothing;
-  nothing.reason = text("max_steps ", *options.max_steps, " is reached");
-  return nothing;
 }
 
 History Estimator::train_together(const TrainOptions& options, const TrainSpec& spec) {
@@ -227,7 +229,7 @@ History Estimator::train_together(const TrainOptions& options, const TrainSpec& 
       {spec.input ? spec.input() : splits().train, plateau ? splits().validation : nullptr, nullptr,
        spec.input ? shuffled() : splits().sampler},
       options.batches());
-  Callbacks callbacks = spec.companions;
+  Callbacks callbacks = spec.callbacks;
   callbacks.validation = Callbacks::Validation::at_checkpoints;
   History history =
       troupe::train(*strategy_, *training_hooks_, state, data, options, std::move(callbacks));
@@ -387,13 +389,11 @@ std::vector<std::string> Estimator::variable_names() const {
 
 at::Tensor Estimator::variable_value(const std::string& name) const {
   const auto all = variables_in(config().model_dir);
-  std::string names;
   for (const auto& [known, value] : all) {
     if (known == name) return value;
-    names += (names.empty() ? "" : ", ") + known;
   }
   throw ConfigError("the checkpoint has no variable \"" + name + "\".",
-                    "ask for one of: " + names + ".");
+                    "ask for one of: " + join_keys(all) + ".");
 }
 
 std::string Estimator::evaluation_directory(const std::string& name) const {

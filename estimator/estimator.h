@@ -29,6 +29,8 @@
 
 namespace troupe {
 
+struct AddedMetric;
+
 struct EstimatorOptions {
   TrainOptions train;  // its model_dir empty: a new temporary directory, with a warning
   StrategyOptions strategy;
@@ -60,11 +62,6 @@ class Estimator {
   /// Collective: yes, over the workers of options.strategy.cluster, which it meets at the first
   /// call. Throws: ConfigError in an evaluator or parameter server; as troupe::train.
   History train(const TrainSpec& spec = {});
-
-  /// Set if training would end before its first step, because the newest checkpoint has reached
-  /// max_steps; a process that trains alone then needs no strategy. Unset in a group, whose workers
-  /// must agree.
-  [[nodiscard]] std::optional<History> nothing_to_train(const TrainSpec& spec = {}) const;
 
   /// Losses and metrics of a checkpoint; also written as summaries to evaluation_directory(name).
   /// Training's random streams are left alone.
@@ -103,11 +100,13 @@ class Estimator {
   [[nodiscard]] const EstimatorOptions& options() const { return options_; }
   [[nodiscard]] const TrainOptions& config() const { return options_.train; }
   [[nodiscard]] const std::shared_ptr<const Hooks>& hooks() const { return hooks_; }
+
+ private:
+  friend Estimator add_metrics(const Estimator& estimator, std::vector<AddedMetric> metrics);
+  friend Estimator forward_features(const Estimator& estimator, std::vector<std::string> keys);
   /// The same estimator with other hooks for evaluate, predict and export; train keeps its own, so
   /// checkpoints fit both.
   [[nodiscard]] Estimator with_hooks(std::shared_ptr<const Hooks> hooks) const;
-
- private:
   /// What train does once the strategy exists.
   History train_together(const TrainOptions& options, const TrainSpec& spec);
   [[nodiscard]] const Splits& splits();

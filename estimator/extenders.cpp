@@ -12,13 +12,12 @@ namespace {
 
 const at::Tensor& find(const std::vector<NamedTensor>& tensors, const std::string& name,
                        const char* what) {
-  std::string names;
   for (const auto& [known, tensor] : tensors) {
     if (known == name) return tensor;
-    names += (names.empty() ? "" : ", ") + known;
   }
-  throw ConfigError(std::string("there is no ") + what + " \"" + name + "\".",
-                    names.empty() ? std::string("there are none.") : "use one of: " + names + ".");
+  throw ConfigError(
+      std::string("there is no ") + what + " \"" + name + "\".",
+      tensors.empty() ? std::string("there are none.") : "use one of: " + join_keys(tensors) + ".");
 }
 
 /// The batch as predict_step sees it, without labels.

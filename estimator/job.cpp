@@ -110,7 +110,7 @@ Job::Job(const Hooks& hooks, const Options& options, JobExtras extras)
   EvalSpec eval = eval_spec(options_.eval);
   if (!extras_.exporters.empty()) eval.exporters = extras_.exporters;
   extras_.callbacks.validation = Callbacks::Validation::at_checkpoints;
-  train.companions = extras_.callbacks;
+  train.callbacks = extras_.callbacks;
   evaluated_ = std::make_unique<EvaluatedTraining>(estimator(), std::move(train), std::move(eval));
 }
 
@@ -145,14 +145,9 @@ bool Job::done_without_training() {
     try_training();
     return true;
   }
-  if (!evaluated_) return false;
-  if (options_.strategy.cluster.is_evaluator()) {
-    report(evaluated_->run_evaluator());
-    return true;
-  }
-  const auto ended = estimator().nothing_to_train();
-  if (ended) after_training(*ended);
-  return ended.has_value();
+  if (!evaluated_ || !options_.strategy.cluster.is_evaluator()) return false;
+  report(evaluated_->run_evaluator());
+  return true;
 }
 
 void Job::try_training() {
@@ -170,11 +165,12 @@ void Job::use_model() {
     throw ConfigError("--model-dir is \"" + model_dir + "\", which is no directory.",
                       "name the directory of a training; this mode makes none.");
   }
-  const bool needs_checkpoint = use.require_checkpoint && options_.mode != Mode::export_model;
+  // An export says so by itself.
+  const bool needs_checkpoint =
+      options_.train.warm_start.from.empty() && options_.mode != Mode::export_model;
   if (needs_checkpoint && use.checkpoint.empty() && !estimator().latest_checkpoint()) {
-    throw ConfigError(
-        "--require-checkpoint is given, and there is no checkpoint in " + model_dir + ".",
-        "check --model-dir, or train first.");
+    throw ConfigError("there is no checkpoint in " + model_dir + ".",
+                      "check --model-dir, train first, or name the weights by --init-from.");
   }
   if (options_.mode == Mode::evaluate) {
     EvaluateCall call = eval_spec(options_.eval);
@@ -184,7 +180,6 @@ void Job::use_model() {
   } else if (options_.mode == Mode::predict) {
     PredictCall call;
     call.keys = use.predict_keys;
-    call.per = use.predict_batches ? PredictionStream::Per::batch : PredictionStream::Per::example;
     call.checkpoint = use.checkpoint;
     print(estimator().predict(call), use.predict_examples);
   } else {
@@ -195,7 +190,7 @@ void Job::use_model() {
 
 Callbacks Job::callbacks() {
   if (!evaluated_) return std::move(extras_.callbacks);
-  return evaluated_->training().companions;
+  return evaluated_->training().callbacks;
 }
 
 void Job::after_training(const History& history) {

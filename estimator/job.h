@@ -45,7 +45,7 @@ class Job {
 
   /// Does all the work of a process that does not train, and returns true: a parameter server, an
   /// evaluator, --mode evaluate, predict (one JSON object per line on stdout) or export (the path
-  /// on stdout), which only the chief runs, training whose last step is saved already, or --dry-run
+  /// on stdout), which only the chief runs, or --dry-run
   /// (estimator/dry_run.h; collective), which trains and saves nothing. With --json-summary the
   /// last line of stdout is a JSON object. False, at once: train. Blocks: as long as that takes.
   /// Throws: as Estimator's verbs; EnvironmentError if stdout cannot be written.

@@ -49,8 +49,8 @@ void TrainSpec::validate() const {
   if (steps && max_steps) {
     throw ConfigError("steps and max_steps are both given.", "keep one of the two.");
   }
-  check_actions(companions.actions);
-  for (const auto& listener : companions.listeners) {
+  check_actions(callbacks.actions);
+  for (const auto& listener : callbacks.listeners) {
     if (!listener) throw ConfigError("a saving listener is null.", "leave it out, or make it.");
   }
 }

@@ -26,12 +26,11 @@ struct TrainSpec {
   std::optional<std::int64_t> steps;      // this many more; not together with max_steps
   std::optional<std::int64_t> max_steps;  // absolute. Neither: as the estimator's options say
   /// Actions run on every worker, listeners on the chief.
-  Companions companions;
+  Callbacks callbacks;
 
   /// Throws: ConfigError that names the field.
   void validate() const;
 };
-using TrainCall = TrainSpec;  // its former name, for one release
 
 /// One evaluation.
 struct EvaluateCall {

@@ -173,17 +173,17 @@ TrainSpec EvaluatedTraining::training() {
   TrainSpec spec = train_spec_;
   // What the options ask for comes first.
   if (!estimator_.config().early_stopping.empty()) {
-    spec.companions.actions.insert(spec.companions.actions.begin(), early_stopping());
+    spec.callbacks.actions.insert(spec.callbacks.actions.begin(), early_stopping());
   }
-  spec.companions.actions.push_back(std::make_shared<MarkerRemoval>(model_dir()));
+  spec.callbacks.actions.push_back(std::make_shared<MarkerRemoval>(model_dir()));
   if (estimator_.options().strategy.cluster.evaluator == Evaluator::none) {
     announce();
     listener_ = std::make_shared<EvaluationListener>(*job_, Seconds(eval_spec_.throttle_secs),
                                                      goal(), clock_);
-    spec.companions.listeners.push_back(listener_);
+    spec.callbacks.listeners.push_back(listener_);
     // What is given beside the hooks is known to this process alone.
     if (!eval_spec_.input && eval_spec_.actions.empty())
-      spec.companions.evaluate_together = together();
+      spec.callbacks.evaluate_together = together();
   }
   return spec;
 }

@@ -9,6 +9,7 @@
 #include "core/text.h"
 #include "core/user_code.h"
 #include "hooks/named.h"
+#include "tensors/named_tensor.h"
 
 namespace troupe {
 namespace {
@@ -115,14 +116,19 @@ at::Tensor TopK::measure_weighted(const at::Tensor& predictions, const at::Tenso
 void MetricSum::update(const at::Tensor& predictions, const at::Tensor& targets,
                        const at::Tensor& weights) {
   const torch::NoGradGuard no_grad;
+  if (!predictions.defined()) {
+    throw ConfigError("a metric was given predictions that are undefined.",
+                      "pass what the model returned, or values of this batch.");
+  }
   const at::Tensor measured =  // [k]
       weights.defined() ? metric_->measure_weighted(predictions, targets, weights)
                         : metric_->measure(predictions, targets);
-  if (measured.dim() != 1 || measured.scalar_type() != torch::kFloat64 ||
+  if (!measured.defined() || measured.dim() != 1 || measured.scalar_type() != torch::kFloat64 ||
       measured.numel() != static_cast<std::int64_t>(metric_->sum_names().size())) {
     throw ConfigError(
-        text("a metric measured ", measured.scalar_type(), " ", measured.sizes(),
-             " where its sum_names() promise float64 [", metric_->sum_names().size(), "]."),
+        text("a metric measured ", measured.defined() ? text(measured.scalar_type(), " ") : "",
+             detail::shape_text(measured), " where its sum_names() promise float64 [",
+             metric_->sum_names().size(), "]."),
         "return one float64 sum per name from Metric::measure.");
   }
   sums_ = sums_.defined() ? sums_ + measured.to(sums_.device()) : measured;

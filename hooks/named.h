@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/text.h"
 
 namespace troupe::detail {
 
@@ -13,11 +14,10 @@ namespace troupe::detail {
 /// Throws: ConfigError "<what> "name" does not exist", listing the names that do.
 template <class List>
 auto& find_named(List& list, const std::string& name, const char* what, const char* hook) {
-  std::string names;
   for (auto& entry : list) {
     if (entry.first == name) return entry.second;
-    names += (names.empty() ? "" : ", ") + entry.first;
   }
+  const std::string names = join_keys(list);
   throw ConfigError(std::string("there is no ") + what + " named \"" + name + "\"; there " +
                         (names.empty() ? "are none." : "is: " + names + "."),
                     std::string("use one of these names, or add it in ") + hook + ".");

@@ -189,12 +189,14 @@ MetricSum& Replica::metric(const std::string& name) {
 }
 
 at::Tensor Replica::global_mean(const at::Tensor& per_example) const {
-  if (per_example.dim() != 1 || per_example.size(0) != context_.examples) {
-    throw ConfigError(text("global_mean was given a loss of shape ", per_example.sizes(), " for ",
-                           context_.examples, " examples."),
-                      "pass one loss per example, [B]: the losses in create_losses must not take "
-                      "the mean (torch::kNone). For one loss per token there is "
-                      "global_mean(losses, weights).");
+  if (!per_example.defined() || per_example.dim() != 1 ||
+      per_example.size(0) != context_.examples) {
+    throw ConfigError(
+        text("global_mean was given a loss of shape ", detail::shape_text(per_example), " for ",
+             context_.examples, " examples."),
+        "pass one loss per example, [B]: the losses in create_losses must not take "
+        "the mean (torch::kNone). For one loss per token there is "
+        "global_mean(losses, weights).");
   }
   const at::Tensor mean = weights_->divide(detail::in_float32(per_example).sum(), {});
   checks_->declare(mean);
@@ -202,13 +204,10 @@ at::Tensor Replica::global_mean(const at::Tensor& per_example) const {
 }
 
 at::Tensor Replica::global_mean(const at::Tensor& losses, const at::Tensor& weights) const {
-  const auto shape = [](const at::Tensor& t) {
-    return t.defined() ? text(t.sizes()) : "undefined";
-  };
   if (!losses.defined() || !weights.defined() || losses.dim() == 0 ||
       losses.sizes() != weights.sizes()) {
-    throw ConfigError(text("global_mean was given losses of shape ", shape(losses),
-                           " and weights of shape ", shape(weights), "."),
+    throw ConfigError(text("global_mean was given losses of shape ", detail::shape_text(losses),
+                           " and weights of shape ", detail::shape_text(weights), "."),
                       "pass one weight per loss, and losses of which no mean is taken "
                       "(torch::kNone).");
   }
@@ -225,8 +224,7 @@ at::Tensor Replica::global_mean(const at::Tensor& losses, const at::Tensor& weig
 
 at::Tensor Replica::local_loss(const at::Tensor& loss) const {
   if (!loss.defined() || loss.dim() != 0) {
-    throw ConfigError(text("local_loss was given a loss of shape ",
-                           loss.defined() ? text(loss.sizes()) : "undefined", "."),
+    throw ConfigError(text("local_loss was given a loss of shape ", detail::shape_text(loss), "."),
                       "pass a scalar; for one loss per example, [B], there is global_mean.");
   }
   checks_->declare_local(loss);

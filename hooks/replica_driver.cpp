@@ -19,11 +19,9 @@ thread_local Replica* running = nullptr;
 
 /// "for no optimiser", or "for critic, actor (2 times)".
 std::string calls_of(const std::map<std::string, int>& calls) {
-  std::string list;
-  for (const auto& [optimizer, times] : calls) {
-    list += text(list.empty() ? "" : ", ", "\"", optimizer, "\"");
-    if (times > 1) list += text(" (", times, " times)");
-  }
+  const std::string list = join(calls, ", ", [](const auto& call) {
+    return text("\"", call.first, "\"", call.second > 1 ? text(" (", call.second, " times)") : "");
+  });
   return list.empty() ? "for no optimiser" : "for " + list;
 }
 
@@ -72,7 +70,7 @@ void ReplicaDriver::check_result(const StepResult& result) const {
       continue;
     }
     throw ConfigError(text("the ", to_string(context().phase), " step returned loss \"", name,
-                           "\" of shape ", loss.defined() ? text(loss.sizes()) : "undefined", "."),
+                           "\" of shape ", shape_text(loss), "."),
                       "return the scalar that replica.global_mean gives.");
   }
   const ReplicaUpdates& updates = *replica_.updates_;

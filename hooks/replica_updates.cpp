@@ -15,6 +15,7 @@
 #include "hooks/optimizer_kind.h"
 #include "hooks/step_checks.h"
 #include "hooks/step_weights.h"
+#include "tensors/named_tensor.h"
 
 namespace troupe::detail {
 namespace {
@@ -99,10 +100,8 @@ void ReplicaUpdates::check(const Pass& pass) const {
     return check_own(pass.gradients, pass.optimizers.front(), owned_by(pass.optimizers.front()));
   }
   if (pass.loss.defined() && pass.loss.dim() == 0) return;
-  throw ConfigError(
-      text("apply_gradients was given a loss that is ",
-           pass.loss.defined() ? text("of shape ", pass.loss.sizes()) : "undefined", "."),
-      "pass the scalar that global_mean returned.");
+  throw ConfigError(text("apply_gradients was given a loss of shape ", shape_text(pass.loss), "."),
+                    "pass the scalar that global_mean returned.");
 }
 
 void ReplicaUpdates::make(const std::vector<Pass>& passes) {

@@ -2,6 +2,7 @@
 
 #include <torch/nn/module.h>
 
+#include <algorithm>
 #include <exception>
 #include <functional>
 #include <vector>
@@ -46,11 +47,11 @@ void check_no_open_todos(const Hooks& hooks) {
   collect([&] { (void)hooks.validation_step(replica, batch); }, open);
   collect([&] { (void)hooks.test_step(replica, batch); }, open);
 
-  std::string list;
+  std::vector<std::string> once;
   for (const auto& item : open) {
-    if (list.find(item) == std::string::npos) list += (list.empty() ? "" : " ") + item;
+    if (std::find(once.begin(), once.end(), item) == once.end()) once.push_back(item);
   }
-  throw TodoError(text("the template is not filled in yet. ", list),
+  throw TodoError(text("the template is not filled in yet. ", join(once, " ")),
                   "fill these in in my_hooks.h; each comment shows a working line.");
 }
 

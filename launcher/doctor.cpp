@@ -155,11 +155,11 @@ Finding threads_finding(const Diagnosis& diagnosis, const Environment& environme
     return {Level::advice, "threads", crowd,
             "start with --threads 1, or when the others are done. A program alone takes a thread "
             "for each core, however busy they are: another number rounds differently."};
-  std::string fact;
-  for (const char* name : {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_WAIT_POLICY"}) {
+  constexpr const char* kNames[] = {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_WAIT_POLICY"};
+  const std::string fact = join(kNames, ", ", [&](const char* name) {
     const std::string value = value_of(environment, name);
-    fact += text(fact.empty() ? "" : ", ", name, value.empty() ? " not set" : "=" + value);
-  }
+    return name + (value.empty() ? " not set" : "=" + value);
+  });
   if (!value_of(environment, "OPENBLAS_NUM_THREADS").empty())
     return {Level::good, "threads", fact, ""};
   return {Level::good, "threads",

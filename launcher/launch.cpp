@@ -1,22 +1,16 @@
 #include "launcher/launch.h"
 
-#include <unistd.h>
-
 #include <boost/asio/io_context.hpp>
-#include <csignal>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "cluster/cluster_spec.h"
 #include "core/error.h"
-#include "launcher/launch_agent.h"
 #include "launcher/launch_direction.h"
 #include "launcher/launch_group.h"
 #include "launcher/launch_guard.h"
-#include "launcher/launch_hosts.h"
 #include "launcher/launch_nodes.h"
 #include "launcher/launch_output.h"
 #include "launcher/launch_screen.h"
@@ -24,12 +18,6 @@
 
 namespace troupe {
 namespace {
-
-/// The first line of an agent's output.
-void greet(const std::string& rendezvous) {
-  const std::string line = agent_greeting(rendezvous);
-  [[maybe_unused]] const ssize_t written = write(1, line.data(), line.size());
-}
 
 /// The launcher of this machine: starts the group as often as its direction wants, and passes
 /// signals and ends on.
@@ -40,8 +28,6 @@ class Launch {
 
  private:
   [[nodiscard]] std::unique_ptr<LaunchDirection> make_direction(const LaunchOrders& orders);
-  void begin_as_agent();
-  void on_launcher_gone();
   void on_children();
   void on_request(int number);
   [[nodiscard]] std::vector<ProcessStatus> statuses() const;
@@ -63,8 +49,6 @@ class Launch {
   LaunchScreen screen_{io_, console_, options_.progress};
   std::unique_ptr<LaunchGroup> group_;  // the present start, or the last one
   std::unique_ptr<LaunchDirection> direction_;
-  std::optional<AgentLine> agent_line_;
-  std::string rendezvous_;  // where this node listens; empty: it does not
   bool is_running_ = false;
   bool is_finished_ = false;
   int exit_code_ = 0;
@@ -84,7 +68,6 @@ int Launch::run() {
       [this](std::chrono::steady_clock::time_point when) { guard_.allow_until(when); }};
   direction_ = make_direction(orders);  // may wait for a name; a signal then ends the program
   signals_.start();
-  if (options_.node.is_agent) begin_as_agent();
   direction_->begin();
   io_.run();
   return exit_code_;
@@ -93,30 +76,8 @@ int Launch::run() {
 std::unique_ptr<LaunchDirection> Launch::make_direction(const LaunchOrders& orders) {
   if (options_.node.nodes == 1)
     return std::make_unique<OneMachine>(io_, options_, console_, orders);
-  if (options_.node.node == 0) {
-    auto chief = std::make_unique<ChiefNode>(io_, options_, console_, orders);
-    rendezvous_ = chief->rendezvous();
-    return chief;
-  }
+  if (options_.node.node == 0) return std::make_unique<ChiefNode>(io_, options_, console_, orders);
   return std::make_unique<MemberNode>(io_, options_, console_, orders);
-}
-
-void Launch::begin_as_agent() {
-  if (!rendezvous_.empty()) greet(rendezvous_);
-  agent_line_.emplace(
-      io_, [this](int number) { signals_.request(number); }, [this] { on_launcher_gone(); });
-  agent_line_->start();
-}
-
-/// As after a signal, but what is lost can be had again: it may save, and so may the others.
-void Launch::on_launcher_gone() {
-  if (is_finished_) return io_.stop();
-  if (!is_running_) return direction_->on_signal(SIGTERM);
-  const bool others_go_on = options_.min_workers > 0 && options_.node.node > 0;
-  if (others_go_on) return signals_.request(SIGTERM);
-  direction_->on_failing(
-      {{kExitPeerLost, true, false}, 0, "the launcher that started this one is gone"});
-  group_->stop(SIGTERM, options_.grace);
 }
 
 void Launch::on_children() {
@@ -171,13 +132,6 @@ void Launch::finish(int exit_code) {
 
 }  // namespace
 
-int launch(const LaunchOptions& options) {
-  if (!options.remote.hosts.empty()) return launch_on_hosts(options);
-  if (!options.node.is_agent) return Launch(options).run();
-  LaunchOptions told = options;
-  if (told.node.node > 0 || told.node.nodes == 1) greet("-");
-  take_agent_start(told);
-  return Launch(told).run();
-}
+int launch(const LaunchOptions& options) { return Launch(options).run(); }
 
 }  // namespace troupe

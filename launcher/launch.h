@@ -2,46 +2,32 @@
 // asked to; passes their output on line by line, and ends with all of them. The first failure that
 // training cannot do without stops the group (launch_policy.h says which), and starts it again if
 // that was asked for (launch_restarts.h). A group may spread over several machines: each runs a
-// launcher, a *node*, and node 0 decides (launch_nodes.h); or one launcher starts the others by ssh
-// (launch_hosts.h). Nothing is left running, whichever way a launcher itself ends. docs/running.md
-// and docs/cluster.md are the manual.
+// launcher, a *node*, and node 0 decides (launch_nodes.h). Nothing is left running, whichever way a
+// launcher itself ends. docs/running.md and docs/cluster.md are the manual.
 #pragma once
 
 #include <chrono>
 #include <filesystem>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "cluster/cluster_spec.h"
-#include "core/secret.h"
-#include "launcher/launch_host_list.h"
 #include "options/cluster.h"
 
 namespace troupe {
 
 inline constexpr int kMaxLocalWorkers = 1024;
 inline constexpr int kMaxLocalServers = 256;
+inline constexpr int kMaxLocalProcesses = kMaxLocalWorkers + kMaxLocalServers + 1;  // an evaluator
 inline constexpr int kMaxRestarts = 1'000'000;
 inline constexpr int kMaxNodes = 1024;
 
 /// What only a launcher of several has to know.
 struct NodeOptions {
-  int nodes = 1;        // machines that run a launcher each
-  int node = 0;         // which of them this is
-  Endpoint rendezvous;  // where node 0 listens; no host: none, port 0: it chooses one
-  /// By which the launchers know each other; null: LaunchOptions::secret_file has it.
-  std::shared_ptr<const Secret> secret = nullptr;
+  int nodes = 1;                                     // machines that run a launcher each
+  int node = 0;                                      // which of them this is
+  Endpoint rendezvous;                               // where node 0 listens; no host: none
   std::chrono::milliseconds start_timeout{300'000};  // until all nodes have joined
-  bool is_agent = false;  // another launcher started this one, and says the rest on stdin
-};
-
-/// How one launcher starts the others.
-struct HostOptions {
-  std::vector<HostSlots> hosts;            // empty: it starts workers itself
-  std::vector<std::string> ssh = {"ssh"};  // words that come before the options and the host
-  std::string troupe;                      // the tool on the hosts; empty: where it is here
-  std::vector<std::string> exports;        // variables that are passed on beside TROUPE_*
 };
 
 struct LaunchOptions {
@@ -62,7 +48,6 @@ struct LaunchOptions {
   Prefix prefix = Prefix::worker;           // "[worker/1] " before every line
   bool progress = true;                     // shown below all output, on a terminal only
   NodeOptions node;
-  HostOptions remote;
 };
 
 /// The command line of `troupe run`; `arguments`: what follows the word "run".
@@ -80,7 +65,7 @@ struct LaunchOptions {
 /// Blocks: until the workers end; `grace` bounds only what follows a failure or a signal.
 /// Thread: the only one of the process; installs signal handlers.
 /// Throws: ConfigError (program not found or not executable), EnvironmentError (log directory,
-/// port, no more processes, a host that ssh does not reach), RendezvousError (a node is missing).
+/// port, no more processes), RendezvousError (a node is missing).
 [[nodiscard]] int launch(const LaunchOptions& options);
 
 }  // namespace troupe

@@ -31,7 +31,6 @@ Cluster cluster_of_nodes(int nodes, int own) {
 }
 
 std::shared_ptr<const Secret> secret_of_nodes(const LaunchOptions& options) {
-  if (options.node.secret) return options.node.secret;
   return launch_secret(options.secret_file, process_environment());
 }
 

@@ -47,7 +47,7 @@ void LaunchGuard::guard(int pipe_fd) {
   for (const int number : {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE}) signal(number, SIG_IGN);
   prctl(PR_SET_NAME, "troupe-guard");
   keep_only(pipe_fd);
-  static pid_t leaders[kMaxLocalWorkers];
+  static pid_t leaders[kMaxLocalProcesses];
   int count = 0;
   std::int64_t until_ns = std::numeric_limits<std::int64_t>::max();
   for (;;) {
@@ -62,7 +62,7 @@ void LaunchGuard::guard(int pipe_fd) {
     if (length < 0 && errno == EINTR) continue;
     if (length != static_cast<ssize_t>(sizeof message)) break;
     if (message.leader == 0) until_ns = message.until_ns;
-    if (message.leader > 0 && count < kMaxLocalWorkers) leaders[count++] = message.leader;
+    if (message.leader > 0 && count < kMaxLocalProcesses) leaders[count++] = message.leader;
     for (int i = 0; i < count; ++i)
       if (leaders[i] == -message.leader) leaders[i] = leaders[--count];
   }

@@ -29,12 +29,6 @@ namespace {
 
 constexpr std::chrono::milliseconds kStrayLimit{1'000};
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string result;
-  for (const std::string& word : words) result += (result.empty() ? "" : " ") + word;
-  return result;
-}
-
 /// What a worker left behind and the kernel gave to us (we are the subreaper).
 std::vector<pid_t> own_children() {
   std::vector<pid_t> children;
@@ -224,13 +218,13 @@ void LaunchProcesses::start(LaunchedWorker& process, const LaunchListener* liste
 }
 
 void LaunchProcesses::announce(int usable_cores) const {
-  console_.say(
-      text(group_text(options_.workers, options_.servers, options_.evaluator ? 1 : 0), " on ",
-           usable_cores, usable_cores == 1 ? " core: " : " cores: ", joined(environment_.threads),
-           options_.servers == 0 ? " for each." : " for each worker, one thread for each server."));
+  console_.say(text(
+      group_text(options_.workers, options_.servers, options_.evaluator ? 1 : 0), " on ",
+      usable_cores, usable_cores == 1 ? " core: " : " cores: ", join(environment_.threads, " "),
+      options_.servers == 0 ? " for each." : " for each worker, one thread for each server."));
   if (!environment_.removed.empty())
     console_.say(text("hidden from the workers, whose group is this launcher's: ",
-                      joined(environment_.removed), "."));
+                      join(environment_.removed, " "), "."));
 }
 
 void LaunchProcesses::start_again(int rank) {

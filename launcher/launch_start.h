@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/secret.h"
 #include "distributed/elastic/step_losses.h"
 #include "launcher/launch.h"
 #include "launcher/launch_listener.h"

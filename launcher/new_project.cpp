@@ -8,7 +8,6 @@
 #include "cli/flags_reading.h"
 #include "core/error.h"
 #include "core/text.h"
-#include "launcher/launch_ssh.h"
 #include "launcher/starters.h"
 
 namespace troupe {
@@ -91,6 +90,18 @@ void write_file(const fs::path& path, const std::string& content) {
   if (!file)
     throw EnvironmentError(text("'", path.string(), "' cannot be written."),
                            "name a folder where this user may write and there is room.");
+}
+
+/// `word` as a POSIX shell reads it back, whatever is in it.
+std::string quote_for_shell(const std::string& word) {
+  std::string quoted = "'";
+  for (const char c : word) {
+    if (c == '\'')
+      quoted += "'\\''";
+    else
+      quoted += c;
+  }
+  return quoted + "'";
 }
 
 /// A word as a user would type it.

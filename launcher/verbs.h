@@ -1,5 +1,4 @@
-// The verbs of the tool: a line each in verbs.cpp is all that its help, its manual page and the
-// shells' completions know of them.
+// The verbs of the tool: a line each in verbs.cpp is all that its help knows of them.
 #pragma once
 
 #include <string>

@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "core/crc32c.h"
+#include "core/checksum.h"
 #include "core/text.h"
 #include "net/io_result.h"
 #include "net/socket_options.h"
@@ -84,7 +84,7 @@ void Connection::send(FrameHeader header, const std::string& payload) {
   const Span<const std::byte> body(reinterpret_cast<const std::byte*>(payload.data()),
                                    payload.size());
   header.payload_bytes = body.size();
-  header.payload_crc = body.empty() ? 0 : crc32_of(body);
+  header.payload_checksum = body.empty() ? 0 : checksum_of(body);
   const auto head = encode_frame(header);
   Outgoing outgoing;
   outgoing.head.resize(head.size() + body.size());
@@ -96,7 +96,7 @@ void Connection::send_bulk(FrameHeader header,
                            std::shared_ptr<const std::vector<std::byte>> payload,
                            std::function<void()> on_written) {
   header.payload_bytes = payload->size();
-  header.payload_crc = needs_checksum() ? crc32c(Span<const std::byte>(*payload)) : 0;
+  header.payload_checksum = needs_checksum() ? checksum_of(Span<const std::byte>(*payload)) : 0;
   const auto head = encode_frame(header);
   enqueue({{head.begin(), head.end()}, std::move(payload), std::move(on_written)});
 }

@@ -1,17 +1,10 @@
 #include "net/frame.h"
 
-#include <boost/crc.hpp>
-
 #include "core/check.h"
+#include "core/checksum.h"
 #include "core/text.h"
 
 namespace troupe {
-
-std::uint32_t crc32_of(Span<const std::byte> bytes) {
-  boost::crc_32_type crc;
-  crc.process_bytes(bytes.data(), bytes.size());
-  return crc.checksum();
-}
 
 namespace {
 
@@ -27,10 +20,10 @@ constexpr std::size_t kGenerationAt = 16;
 constexpr std::size_t kSequenceAt = 24;
 constexpr std::size_t kTotalAt = 32;
 constexpr std::size_t kPayloadAt = 40;
-constexpr std::size_t kPayloadCrcAt = 48;
+constexpr std::size_t kPayloadChecksumAt = 48;
 constexpr std::size_t kRootAt = 52;
 constexpr std::size_t kLabelAt = 56;
-constexpr std::size_t kHeaderCrcAt = 60;
+constexpr std::size_t kHeaderChecksumAt = 60;
 
 constexpr std::uint64_t kKibi = 1024;
 // A hello is small JSON; an unknown peer must not cost more than this.
@@ -151,10 +144,10 @@ std::array<std::byte, kFrameHeaderBytes> encode_frame(const FrameHeader& header)
   put(&bytes[kSequenceAt], header.sequence);
   put(&bytes[kTotalAt], header.total_bytes);
   put(&bytes[kPayloadAt], header.payload_bytes);
-  put(&bytes[kPayloadCrcAt], header.payload_crc);
+  put(&bytes[kPayloadChecksumAt], header.payload_checksum);
   put(&bytes[kRootAt], header.root);
   put(&bytes[kLabelAt], header.label);
-  put(&bytes[kHeaderCrcAt], crc32_of({bytes.data(), kHeaderCrcAt}));
+  put(&bytes[kHeaderChecksumAt], checksum_of({bytes.data(), kHeaderChecksumAt}));
   return bytes;
 }
 
@@ -167,7 +160,7 @@ FrameFault decode_frame(Span<const std::byte> bytes, FrameHeader& header) {
     header.version = version;
     return FrameFault::bad_version;
   }
-  if (get<std::uint32_t>(at + kHeaderCrcAt) != crc32_of({at, kHeaderCrcAt})) {
+  if (get<std::uint32_t>(at + kHeaderChecksumAt) != checksum_of({at, kHeaderChecksumAt})) {
     return FrameFault::bad_checksum;
   }
   const auto type = std::to_integer<std::uint8_t>(at[kTypeAt]);
@@ -194,7 +187,7 @@ FrameFault decode_frame(Span<const std::byte> bytes, FrameHeader& header) {
   read.sequence = get<std::uint64_t>(at + kSequenceAt);
   read.total_bytes = get<std::uint64_t>(at + kTotalAt);
   read.payload_bytes = get<std::uint64_t>(at + kPayloadAt);
-  read.payload_crc = get<std::uint32_t>(at + kPayloadCrcAt);
+  read.payload_checksum = get<std::uint32_t>(at + kPayloadChecksumAt);
   read.root = get<std::uint32_t>(at + kRootAt);
   read.label = label;
   if (read.rank >= kMaxWorldSize || read.root >= kMaxWorldSize) return FrameFault::bad_rank;

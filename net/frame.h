@@ -13,12 +13,9 @@
 
 namespace troupe {
 
-/// CRC-32 (ISO-HDLC, as in zlib and IEEE 802.3).
-[[nodiscard]] std::uint32_t crc32_of(Span<const std::byte> bytes);
-
 inline constexpr std::size_t kFrameHeaderBytes = 64;
 inline constexpr std::uint32_t kFrameMagic = 0x50555254;  // "TRUP", little endian
-inline constexpr std::uint16_t kProtocolVersion = 3;
+inline constexpr std::uint16_t kProtocolVersion = 4;
 inline constexpr std::uint32_t kMaxWorldSize = 4096;
 
 /// Every kind of frame. The numbers are the protocol: new kinds get new numbers.
@@ -103,9 +100,9 @@ struct FrameHeader {
   std::uint64_t sequence = 0;     // which collective of this group, from 1
   std::uint64_t total_bytes = 0;  // of the whole collective, as the caller gave it
   std::uint64_t payload_bytes = 0;
-  /// Of control frames crc32_of(), of bulk frames crc32c(), 0 where the connection guards them;
-  /// data has seals instead (distributed/collectives/stream.h).
-  std::uint32_t payload_crc = 0;
+  /// checksum_of() it; of bulk frames 0 where the connection guards them. Data has seals instead
+  /// (distributed/collectives/stream.h).
+  std::uint32_t payload_checksum = 0;
   std::uint32_t label = 0;  // data: what the collective is for; 0: not given
   /// Only a refusal carries another: the one that its reader understands.
   std::uint16_t version = kProtocolVersion;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/crc32c.h"
+#include "core/checksum.h"
 
 namespace troupe {
 namespace {
@@ -22,7 +22,7 @@ FrameFault IncomingFrame::take(std::size_t bytes) {
   const bool is_payload = bytes_ >= kFrameHeaderBytes;
   // While the bytes are still in the cache. Control frames are short, and checked when whole.
   if (is_payload && is_bulk(header_.type) && sums_bulk_) {
-    crc_ = crc32c({room().data(), bytes}, crc_);
+    checksum_.add({room().data(), bytes});
   }
   bytes_ += bytes;
   if (bytes_ < kFrameHeaderBytes) return FrameFault::none;
@@ -30,11 +30,10 @@ FrameFault IncomingFrame::take(std::size_t bytes) {
     const FrameFault fault = check_header();
     if (fault != FrameFault::none) return fault;
     payload_.resize(header_.payload_bytes);  // bounded by type and limits
-    crc_ = 0;
   }
   if (!complete() || payload_.empty()) return FrameFault::none;
-  if (!is_bulk(header_.type)) crc_ = crc32_of(Span<const std::byte>(payload_));
-  return crc_ == header_.payload_crc ? FrameFault::none : FrameFault::bad_checksum;
+  if (!is_bulk(header_.type)) checksum_.add(Span<const std::byte>(payload_));
+  return checksum_.take() == header_.payload_checksum ? FrameFault::none : FrameFault::bad_checksum;
 }
 
 // Also what decode_frame cannot know: which types a connection carries, and how large.

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/checksum.h"
 #include "net/frame.h"
 
 namespace troupe {
@@ -50,7 +51,7 @@ class IncomingFrame {
   FrameHeader header_;
   std::vector<std::byte> payload_;
   std::size_t bytes_ = 0;  // of head and payload, so far
-  std::uint32_t crc_ = 0;  // of what has come of a bulk payload
+  Checksum checksum_;      // of what has come of a bulk payload
 };
 
 }  // namespace troupe

@@ -6,6 +6,7 @@
 #include <array>
 #include <utility>
 
+#include "core/checksum.h"
 #include "net/timer.h"
 
 namespace troupe {
@@ -98,7 +99,8 @@ void Strangers::read_payload(const std::shared_ptr<Stranger>& stranger, const Fr
              [this, stranger, header](bool complete) {
                if (stranger->dismissed) return;
                const Span<const std::byte> payload(stranger->payload);
-               if (!complete || crc32_of(payload) != header.payload_crc) return dismiss(stranger);
+               if (!complete || checksum_of(payload) != header.payload_checksum)
+                 return dismiss(stranger);
                hand_over(stranger, FrameFault::none, header);
              });
 }

@@ -40,15 +40,12 @@ struct ServerOptions {
   /// Source: Ho et al. 2013, "More effective distributed ML via a stale synchronous parallel
   /// parameter server".
   std::optional<std::int64_t> staleness_bound;
-  /// Fetch the next step's values while this step computes, if the bound allows it. They are older.
-  bool prefetch = false;
   /// Asynchronous: the more updates a gradient has missed, the smaller its step.
   bool correct_staleness = true;
   /// Lower limit, in bytes, of the shards of a tensor that is split over servers.
   std::int64_t min_shard_bytes = 256 * 1024;
 
   [[nodiscard]] bool synchronous() const { return staleness_bound && *staleness_bound == 0; }
-  [[nodiscard]] bool may_prefetch() const { return prefetch && !synchronous(); }
 };
 
 /// When gradients are summed over workers: bucket by bucket while backward still computes, or after

@@ -168,9 +168,7 @@ enum class Mode { train, train_and_evaluate, evaluate, predict, export_model };
 /// Options of --mode evaluate, predict and export.
 struct UseOptions {
   std::string checkpoint;                 // a directory model.ckpt-N; empty: the newest
-  bool require_checkpoint = false;        // evaluate and predict: no fresh weights instead
   std::vector<std::string> predict_keys;  // empty: all outputs
-  bool predict_batches = false;           // one JSON line per batch instead of per example
   std::int64_t predict_examples = 0;      // the first N; 0: all
   std::string export_dir;                 // empty: <model_dir>/export/manual
   /// Of every export, but for that of an exporter with a format of its own (onnx).

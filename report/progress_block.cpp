@@ -76,12 +76,9 @@ bool fits(const std::vector<Field>& fields, const BlockStyle& style) {
 }
 
 std::string joined(const std::vector<Field>& fields, const BlockStyle& style) {
-  std::string line;
-  for (const Field& field : fields) {
-    line += line.empty() ? "" : ", ";
-    line += style.colored ? colored(field.words, field.look) : field.words;
-  }
-  return line;
+  return join(fields, ", ", [&](const Field& field) {
+    return style.colored ? colored(field.words, field.look) : field.words;
+  });
 }
 
 /// Those that fit; empty where none does.

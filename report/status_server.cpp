@@ -41,11 +41,11 @@ void close_on_exec(int descriptor) { ::fcntl(descriptor, F_SETFD, FD_CLOEXEC); }
   if (error == asio::error::address_in_use) {
     throw EnvironmentError(
         text("the live page cannot listen on ", where, ": the port is taken."),
-        "stop the program that has it, or give another --status-port; 0 is any that is free.");
+        "stop the program that has it, or give another --status; 0 is any that is free.");
   }
   throw EnvironmentError(
       text("the live page cannot listen on ", where, ": ", error.message(), "."),
-      "name an address of this machine by --status-address, and a port that you may use.");
+      "name an address of this machine and a port that you may use, --status HOST:PORT.");
 }
 
 }  // namespace

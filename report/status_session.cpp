@@ -43,7 +43,7 @@ const char* refusal_text(http::status status) {
              "token as \"Authorization: Bearer\".\n";
     case http::status::forbidden:
       return "This page is read on the machine that trains, as http://localhost or "
-             "http://127.0.0.1; --status-address makes it readable from elsewhere.\n";
+             "http://127.0.0.1; --status HOST:PORT makes it readable from elsewhere.\n";
     case http::status::not_found:
       return "There are /, /events, /metrics and /healthz.\n";
     case http::status::method_not_allowed:

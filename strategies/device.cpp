@@ -37,9 +37,9 @@ std::vector<c10::Device> replica_devices(const StrategyOptions& options) {
   if (!options.devices.empty()) {
     const auto named = static_cast<int>(options.devices.size());
     if (options.replicas != 0 && options.replicas != named) {
-      throw ConfigError(text("--replicas is ", options.replicas, ", but --devices names ", named,
-                             named == 1 ? " device." : " devices."),
-                        "name one device for each replica, or leave one of the two flags out.");
+      throw ConfigError(text(options.replicas, " replicas were asked for, but --devices names ",
+                             named, named == 1 ? " device." : " devices."),
+                        "name one device for each replica.");
     }
     for (const auto& name : options.devices) devices.push_back(parse_device(name, "--devices"));
     return devices;
@@ -47,8 +47,7 @@ std::vector<c10::Device> replica_devices(const StrategyOptions& options) {
   devices.push_back(parse_device(options.device));
   const c10::Device first = devices.front();
   for (int i = 1; i < options.local_replicas(); ++i) {
-    devices.push_back(
-        first.is_cpu() ? first : parse_device(text("cuda:", first.index() + i), "--replicas"));
+    devices.push_back(first.is_cpu() ? first : parse_device(text("cuda:", first.index() + i)));
   }
   return devices;
 }

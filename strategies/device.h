@@ -14,7 +14,7 @@ namespace detail {
 /// "cpu", "cpu:1", "cuda" or "cuda:1". A number of the CPU tells replicas apart and means nothing
 /// else. `flag` is who names it, for messages. Throws: ConfigError for a name that is none,
 /// EnvironmentError when this LibTorch or this machine has no such device.
-[[nodiscard]] c10::Device parse_device(const std::string& name, const char* flag = "--device");
+[[nodiscard]] c10::Device parse_device(const std::string& name, const char* flag = "--devices");
 
 /// One device for each replica of this worker.
 /// Throws: as parse_device; ConfigError when replicas and devices disagree.

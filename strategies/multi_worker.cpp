@@ -128,7 +128,7 @@ class MultiWorker final : public Strategy {
     check_overlap(options);
     if (group_.is_elastic()) begin_elastic();
     // Shares of the data are counted by it.
-    options_.must_match["--replicas"] = text(replicas_.size());
+    options_.must_match["replicas (--devices)"] = text(replicas_.size());
     options_.must_match["--virtual-replicas"] = text(options.virtual_replicas);
     if (virtual_replicas() > 0) add_arithmetic(options_.must_match);
     options_.must_match["--shard-optimizer"] = options.shard_optimizer ? "true" : "false";

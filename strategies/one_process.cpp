@@ -126,7 +126,7 @@ void check_alone(const char* name, const StrategyOptions& options, const char* f
 }
 
 constexpr const char* kUseMultiWorker =
-    "use --strategy multi-worker, which takes --replicas and --devices too, or unset the cluster.";
+    "use --strategy multi-worker, which takes --devices, too, or unset the cluster.";
 
 }  // namespace
 
@@ -135,7 +135,7 @@ std::unique_ptr<Strategy> make_one_device(const StrategyOptions& options) {
   if (options.local_replicas() > 1) {
     throw ConfigError(
         text("--strategy one-device was requested, but ", options.local_replicas(), " replicas."),
-        "use --strategy mirrored, or leave --replicas and --devices out.");
+        "use --strategy mirrored, or name one device.");
   }
   return std::make_unique<OneProcess>(
       "one-device", options, Variables::own,

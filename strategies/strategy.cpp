@@ -24,12 +24,6 @@ void check_alike(Strategy& strategy, const std::string& digest) {
 
 const char* const kFix = "return losses of the same names on every replica in every step.";
 
-std::string names_of(const LossValues& values) {
-  std::string names;
-  for (const auto& [name, value] : values) names += (names.empty() ? "" : ", ") + name;
-  return names;
-}
-
 /// The losses of a worker's replicas, added by name, in the first replica's order.
 /// Throws: ConfigError where a replica lacks a loss that another one has.
 LossValues add_by_name(const std::vector<StepResult>& results) {
@@ -45,7 +39,7 @@ LossValues add_by_name(const std::vector<StepResult>& results) {
     }
     if (same) continue;
     throw ConfigError(text("a step of replica ", replica, " of this worker returned other losses ",
-                           "than \"", names_of(total), "\", those of replica 0."),
+                           "than \"", join_keys(total), "\", those of replica 0."),
                       kFix);
   }
   return total;
@@ -136,7 +130,7 @@ void sum_by_name(Strategy& strategy, LossValues& named, std::vector<double>& mor
   strategy.sum(values);
   if (values.back() != mine * strategy.pace().voices()) {
     fail_alike(strategy, ConfigError("the steps of another worker returned other losses than \"" +
-                                         names_of(named) + "\", those of this one.",
+                                         join_keys(named) + "\", those of this one.",
                                      kFix));
   }
   for (std::size_t i = 0; i < sorted.size(); ++i) sorted[i]->second = values[i];

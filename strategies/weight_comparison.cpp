@@ -6,7 +6,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "core/quick_digest.h"
+#include "core/checksum.h"
 #include "core/text.h"
 #include "distributed/collectives/call.h"
 #include "distributed/membership/failure.h"
@@ -16,7 +16,7 @@
 namespace troupe::detail {
 namespace {
 
-using Digests = std::vector<QuickDigest>;
+using Fingerprints = std::vector<Fingerprint>;
 
 const char* const kStartAgain =
     "start the group again: it resumes from the newest checkpoint, if there is one. If the same "
@@ -25,30 +25,31 @@ const char* const kStartAgain =
     "is named again, look for a hook that changes weights by rank, or for workers that differ in "
     "processor or --threads and so round differently.";
 
-Digests digests_of(const std::vector<NamedTensor>& tensors) {
-  Digests digests;
+Fingerprints fingerprints_of(const std::vector<NamedTensor>& tensors) {
+  Fingerprints fingerprints;
   for (const NamedTensor& tensor : tensors) {
-    digests.push_back(quick_digest(host_bytes(tensor.second.detach().to(at::kCPU).contiguous())));
+    fingerprints.push_back(
+        fingerprint_of(host_bytes(tensor.second.detach().to(at::kCPU).contiguous())));
   }
-  return digests;
+  return fingerprints;
 }
 
 /// Every worker's, by rank.
-std::vector<Digests> gather(Strategy& strategy, const Digests& mine) {
-  const auto bytes = as_bytes(Span<const QuickDigest>(mine));
-  std::vector<Digests> all;
+std::vector<Fingerprints> gather(Strategy& strategy, const Fingerprints& mine) {
+  const auto bytes = as_bytes(Span<const Fingerprint>(mine));
+  std::vector<Fingerprints> all;
   for (const std::string& theirs :
        strategy.gather({reinterpret_cast<const char*>(bytes.data()), bytes.size()})) {
-    all.emplace_back(theirs.size() / sizeof(QuickDigest));
-    std::memcpy(all.back().data(), theirs.data(), all.back().size() * sizeof(QuickDigest));
+    all.emplace_back(theirs.size() / sizeof(Fingerprint));
+    std::memcpy(all.back().data(), theirs.data(), all.back().size() * sizeof(Fingerprint));
   }
   return all;
 }
 
 /// The copies that differ from what more than half of all hold; all, if no more than half agree.
-std::vector<std::size_t> odd_ones(const Digests& all) {
+std::vector<std::size_t> odd_ones(const Fingerprints& all) {
   std::vector<std::size_t> odd;
-  for (const QuickDigest& candidate : all) {
+  for (const Fingerprint& candidate : all) {
     odd.clear();
     for (std::size_t i = 0; i < all.size(); ++i) {
       if (all[i] != candidate) odd.push_back(i);
@@ -61,16 +62,16 @@ std::vector<std::size_t> odd_ones(const Digests& all) {
 }
 
 /// The first tensor that is not the same everywhere; "" if the lists are not of one length.
-std::string first_difference(const std::vector<Digests>& by_worker,
+std::string first_difference(const std::vector<Fingerprints>& by_worker,
                              const std::vector<NamedTensor>& names) {
-  const Digests& expected = by_worker.front();
-  for (const Digests& digests : by_worker) {
-    if (digests.size() != expected.size()) return "";
+  const Fingerprints& expected = by_worker.front();
+  for (const Fingerprints& fingerprints : by_worker) {
+    if (fingerprints.size() != expected.size()) return "";
   }
   for (std::size_t tensor = 0; tensor < names.size(); ++tensor) {
-    for (const Digests& digests : by_worker) {
-      for (std::size_t at = tensor; at < digests.size(); at += names.size()) {
-        if (digests[at] != expected[tensor]) return names[tensor].first;
+    for (const Fingerprints& fingerprints : by_worker) {
+      for (std::size_t at = tensor; at < fingerprints.size(); at += names.size()) {
+        if (fingerprints[at] != expected[tensor]) return names[tensor].first;
       }
     }
   }
@@ -100,16 +101,16 @@ std::vector<NamedTensor> saved_for_all(const TrainState& state) {
 void compare_copies(Strategy& strategy, const Copies& copies, const std::string& when,
                     const std::string& saved) {
   const CollectiveLabel label(text("a comparison of ", copies.what, " ", when));
-  Digests of_tensors;  // one copy's after the other's
-  Digests of_copies;
+  Fingerprints of_tensors;  // one copy's after the other's
+  Fingerprints of_copies;
   for (const auto& list : copies.lists) {
-    const Digests own = digests_of(list);
-    of_copies.push_back(quick_digest(as_bytes(Span<const QuickDigest>(own))));
+    const Fingerprints own = fingerprints_of(list);
+    of_copies.push_back(fingerprint_of(as_bytes(Span<const Fingerprint>(own))));
     of_tensors.insert(of_tensors.end(), own.begin(), own.end());
   }
-  const std::vector<Digests> workers = gather(strategy, of_copies);
-  Digests all;
-  for (const Digests& worker : workers) all.insert(all.end(), worker.begin(), worker.end());
+  const std::vector<Fingerprints> workers = gather(strategy, of_copies);
+  Fingerprints all;
+  for (const Fingerprints& worker : workers) all.insert(all.end(), worker.begin(), worker.end());
   const std::vector<std::size_t> odd = odd_ones(all);
   if (odd.empty()) return;
 

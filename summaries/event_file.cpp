@@ -13,7 +13,6 @@
 #include <system_error>
 #include <utility>
 
-#include "core/crc32c.h"
 #include "core/error.h"
 #include "core/file_system.h"
 #include "core/span.h"
@@ -104,10 +103,32 @@ std::string create_file(const std::string& directory, WallTime now) {
   }
 }
 
+using Table = std::array<std::uint32_t, 256>;
+
+/// What one byte makes of a checksum. The polynomial's bits stand lowest power first.
+constexpr Table make_table() {
+  Table table{};
+  for (std::uint32_t byte = 0; byte < table.size(); ++byte) {
+    std::uint32_t sum = byte;
+    for (int bit = 0; bit < 8; ++bit) sum = (sum & 1) != 0 ? (sum >> 1) ^ 0x82F63B78 : sum >> 1;
+    table[byte] = sum;
+  }
+  return table;
+}
+
+/// Source: RFC 3720, B.4.
+std::uint32_t crc32c(std::string_view bytes) {
+  static constexpr Table kTable = make_table();
+  std::uint32_t sum = ~std::uint32_t{0};
+  for (const char byte : bytes)
+    sum = (sum >> 8) ^ kTable[(sum ^ static_cast<unsigned char>(byte)) & 0xff];
+  return ~sum;
+}
+
 }  // namespace
 
 std::uint32_t masked_crc32c(std::string_view bytes) {
-  const std::uint32_t sum = crc32c(as_bytes(Span<const char>(bytes.data(), bytes.size())));
+  const std::uint32_t sum = crc32c(bytes);
   return ((sum >> 15) | (sum << 17)) + kCrcMask;
 }
 

@@ -35,8 +35,8 @@ torch::Tensor weights(const troupe::TrainState& state) {
 }
 
 /// The first step of `phase` from the same initial weights.
-Outcome first_step(troupe::Phase phase, const std::string& replicas) {
-  const std::vector<const char*> words = {"my_training", "--replicas", replicas.c_str()};
+Outcome first_step(troupe::Phase phase, const std::string& devices) {
+  const std::vector<const char*> words = {"my_training", "--devices", devices.c_str()};
   const Program program{static_cast<int>(words.size()), words.data()};
   const auto strategy = troupe::make_strategy(program.options.strategy);
   auto state = strategy->create_state(program.hooks, program.options.train.seed);
@@ -71,8 +71,8 @@ void check_losses(const Outcome& alone, const Outcome& shared) {
 }  // namespace
 
 TEST_CASE("a training step is the same alone and on two replicas") {
-  const Outcome alone = first_step(troupe::Phase::train, "1");
-  const Outcome shared = first_step(troupe::Phase::train, "2");
+  const Outcome alone = first_step(troupe::Phase::train, "cpu");
+  const Outcome shared = first_step(troupe::Phase::train, "cpu:0-1");
   check_losses(alone, shared);
   const double size = alone.update.norm().item<double>();
   CHECK(size > 0);  // else nothing was learnt
@@ -80,7 +80,7 @@ TEST_CASE("a training step is the same alone and on two replicas") {
 }
 
 TEST_CASE("a validation step is the same alone and on two replicas") {
-  const Outcome alone = first_step(troupe::Phase::validation, "1");
+  const Outcome alone = first_step(troupe::Phase::validation, "cpu");
   if (alone.losses.empty()) MESSAGE("nothing to check: there are no validation data");
-  check_losses(alone, first_step(troupe::Phase::validation, "2"));
+  check_losses(alone, first_step(troupe::Phase::validation, "cpu:0-1"));
 }

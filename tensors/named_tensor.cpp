@@ -69,6 +69,10 @@ void change_on_host(const std::vector<NamedTensor>& tensors,
   }
 }
 
+std::string shape_text(const at::Tensor& tensor) {
+  return tensor.defined() ? text(tensor.sizes()) : "undefined";
+}
+
 std::vector<std::string> signature(const std::vector<NamedTensor>& tensors) {
   std::vector<std::string> lines;
   for (const auto& [name, tensor] : tensors) {

@@ -42,6 +42,9 @@ void copy_values(const std::vector<NamedTensor>& from, const std::vector<NamedTe
 void change_on_host(const std::vector<NamedTensor>& tensors,
                     const std::function<void(Span<std::byte>)>& change);
 
+/// "[2, 3]"; "undefined" where there is no tensor.
+[[nodiscard]] std::string shape_text(const at::Tensor& tensor);
+
 /// One line per tensor, "conv1.weight Float [32, 1, 3, 3] requires_grad": what workers must agree
 /// on.
 [[nodiscard]] std::vector<std::string> signature(const std::vector<NamedTensor>& tensors);

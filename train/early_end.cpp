@@ -49,8 +49,7 @@ void EarlyEnd::end_all(const Wishes& agreed, Checkpointer* checkpoints) const {
   strategy_.pace().end(state_, cause);
   if (!saved) {
     throw Stopped(cause + "; checkpoints are switched off, so the state is lost.",
-                  "set --save-checkpoints-steps or --save-checkpoints-secs above 0.",
-                  agreed.signal);
+                  "set --save-every above 0.", agreed.signal);
   }
   throw Stopped(cause + where, "start again with the same --model-dir to go on.", agreed.signal);
 }

@@ -16,9 +16,7 @@ struct Line {
 
 /// "[8, 1, 5, 5]"
 std::string shape_of(const std::vector<std::int64_t>& shape) {
-  std::string joined;
-  for (const std::int64_t size : shape) joined += text(joined.empty() ? "" : ", ", size);
-  return "[" + joined + "]";
+  return "[" + join(shape, ", ", [](std::int64_t size) { return text(size); }) + "]";
 }
 
 /// 1234567 -> "1,234,567"

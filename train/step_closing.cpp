@@ -49,8 +49,7 @@ void check_saves(const TrainOptions& options, const char* call) {
   throw ConfigError(text(call, " was called in a run ",
                          options.model_dir.empty() ? "without a model directory."
                                                    : "whose checkpoints are switched off."),
-                    "set --model-dir, and --save-checkpoints-steps or --save-checkpoints-secs "
-                    "above 0, or leave the call out.");
+                    "set --model-dir, and --save-every above 0, or leave the call out.");
 }
 
 }  // namespace

@@ -66,8 +66,7 @@ void check_watched(const DistributedSplits& data, const TrainOptions& options) {
   }
   if (!options.best || (!options.model_dir.empty() && !checkpoint_cadence(options).never())) return;
   throw ConfigError("--best is given, and no checkpoint is saved.",
-                    "set --model-dir, and --save-checkpoints-steps or --save-checkpoints-secs "
-                    "above 0, or leave it out.");
+                    "set --model-dir, and --save-every above 0, or leave it out.");
 }
 
 }  // namespace

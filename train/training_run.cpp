@@ -409,7 +409,11 @@ History TrainingRun::Impl::finish() {
       strategy_.is_chief() ? LogLevel::info : LogLevel::debug,
       text("training ends at step ", state_.step, ": ", history.reason, " (", history.examples,
            " examples in ", history.seconds, " s, ", std::lround(rate), " examples/sec)"));
-  if (history.steps == 0) log_warning("training took no step.");
+  if (history.steps == 0) {
+    log_warning(state_.step == 0 ? "training took no step."
+                                 : "nothing to train: raise --max-steps or --epochs, or use "
+                                   "another --model-dir, to train on.");
+  }
   closing_.release();
   follow_group();
   callbacks_.end(closing_);

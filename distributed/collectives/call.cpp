@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/check.h"
+#include "core/checksum.h"
 #include "core/error.h"
 #include "core/span.h"
 #include "core/spin.h"
@@ -16,7 +17,7 @@
 namespace troupe {
 
 std::uint32_t label_of(const std::string& what) {
-  return crc32_of(as_bytes(Span<const char>(what.data(), what.size())));
+  return checksum_of(as_bytes(Span<const char>(what.data(), what.size())));
 }
 
 namespace {

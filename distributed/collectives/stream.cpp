@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "core/crc32c.h"
+#include "core/checksum.h"
 
 namespace troupe {
 namespace {
@@ -21,9 +21,10 @@ constexpr std::size_t kMaxTurnBytes = std::size_t{1024} * 1024;
   throw LinkBroken{link.peer(), why_closed(error)};
 }
 
-std::array<std::byte, kSealBytes> seal_of(std::uint32_t crc) {
+std::array<std::byte, kSealBytes> seal_of(std::uint32_t checksum) {
   std::array<std::byte, kSealBytes> seal;
-  for (std::size_t i = 0; i < seal.size(); ++i) seal[i] = static_cast<std::byte>(crc >> (8 * i));
+  for (std::size_t i = 0; i < seal.size(); ++i)
+    seal[i] = static_cast<std::byte>(checksum >> (8 * i));
   return seal;
 }
 
@@ -39,7 +40,7 @@ void SendStream::begin(Link& link, const FrameHeader& header) {
   seals_.clear();
   known_seals_ = 0;
   covered_ = 0;
-  crc_ = 0;
+  (void)checksum_.take();
 }
 
 void SendStream::append(Span<const std::byte> bytes) {
@@ -109,9 +110,9 @@ void SendStream::cover(std::size_t bytes) {
     from -= seen;
     if (seen == here || piece.kind == Piece::Kind::header) continue;
     if (piece.kind == Piece::Kind::seal) {
-      seals_[known_seals_++] = seal_of(std::exchange(crc_, 0));
+      seals_[known_seals_++] = seal_of(checksum_.take());
     } else if (sums) {
-      crc_ = crc32c(piece.bytes.subspan(seen, here - seen), crc_);
+      checksum_.add(piece.bytes.subspan(seen, here - seen));
     }
   }
   covered_ = std::max(covered_, bytes);
@@ -135,7 +136,7 @@ void ReceiveStream::begin(Link& link, const FrameHeader& expected) {
   pieces_.clear();
   at_ = 0;
   forward_to_.clear();
-  crc_ = 0;
+  (void)checksum_.take();
 }
 
 void ReceiveStream::expect(Span<std::byte> into, Forward forward) {
@@ -241,7 +242,6 @@ void ReceiveStream::take(std::size_t bytes) {
       take_payload(piece, here.subspan(0, count));
     } else if (is_whole) {
       check_seal();
-      crc_ = 0;
       if (piece.on_sealed) piece.on_sealed();
     }
   }
@@ -249,14 +249,14 @@ void ReceiveStream::take(std::size_t bytes) {
 
 // The checksum first: what has just been read is in the cache, and sinks move it.
 void ReceiveStream::take_payload(const Piece& piece, Span<std::byte> bytes) {
-  if (link_->needs_checksum()) crc_ = crc32c(bytes, crc_);
+  if (link_->needs_checksum()) checksum_.add(bytes);
   if (piece.sink != nullptr) return piece.sink->take(bytes.size());
   if (piece.forward == Forward::no) return;
   for (SendStream* to : forward_to_) to->append(bytes);
 }
 
-void ReceiveStream::check_seal() const {
-  if (seal_ != seal_of(crc_)) throw LinkDamaged{link_->peer(), link_->local_address()};
+void ReceiveStream::check_seal() {
+  if (seal_ != seal_of(checksum_.take())) throw LinkDamaged{link_->peer(), link_->local_address()};
 }
 
 }  // namespace troupe

@@ -27,6 +27,7 @@
 #include <string>
 #include <vector>
 
+#include "core/checksum.h"
 #include "core/span.h"
 #include "net/frame.h"
 #include "net/link.h"
@@ -97,8 +98,8 @@ class SendStream {
   std::uint64_t unsealed_ = 0;                           // append()ed since the last seal
   std::deque<std::array<std::byte, kSealBytes>> seals_;  // those in ready_ point to them
   std::size_t known_seals_ = 0;                          // of those, the first, are filled in
-  std::size_t covered_ = 0;  // bytes of ready_ that are in crc_ or are known seals
-  std::uint32_t crc_ = 0;    // of covered bytes since the last seal
+  std::size_t covered_ = 0;  // bytes of ready_ that are in checksum_ or are known seals
+  Checksum checksum_;        // of covered bytes since the last seal
 };
 
 /// Takes the bytes of a piece that are not simply stored.
@@ -150,7 +151,7 @@ class ReceiveStream {
   void check_header();
   void take(std::size_t bytes);
   void take_payload(const Piece& piece, Span<std::byte> bytes);
-  void check_seal() const;
+  void check_seal();
 
   Link* link_ = nullptr;
   FrameHeader expected_;
@@ -161,7 +162,7 @@ class ReceiveStream {
   std::size_t at_ = 0;
   std::vector<SendStream*> forward_to_;
   std::array<std::byte, kSealBytes> seal_;
-  std::uint32_t crc_ = 0;  // of what has come since the last seal
+  Checksum checksum_;  // of what has come since the last seal
 };
 
 /// Bytes of a message that are added to values of this rank as they come.

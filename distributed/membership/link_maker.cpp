@@ -7,6 +7,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <utility>
 
+#include "core/checksum.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "core/text.h"
@@ -158,7 +159,7 @@ void LinkMaker::say_hello(const std::shared_ptr<Attempt>& attempt) {
   attempt->close_after_patience(attempt);
   FrameHeader header = header_of(state_.cluster, FrameType::link_hello);
   header.payload_bytes = welcome_->session.size();
-  header.payload_crc = crc32_of({welcome_->session.data(), welcome_->session.size()});
+  header.payload_checksum = checksum_of({welcome_->session.data(), welcome_->session.size()});
   const auto head = encode_frame(header);
   std::vector<std::byte> hello(head.begin(), head.end());
   hello.insert(hello.end(), welcome_->session.begin(), welcome_->session.end());

@@ -5,12 +5,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <climits>
 #include <cstring>
 #include <ctime>
 #include <thread>
 #include <utility>
 
+#include "core/checksum.h"
 #include "core/error.h"
 #include "core/spin.h"
 #include "core/text.h"
@@ -40,11 +42,6 @@ void futex_wait(Word& word, std::uint32_t seen, const timespec& limit) {
 }
 void futex_wake(Word& word) {
   ::syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
-}
-
-std::uint64_t mix(std::uint64_t digest, std::uint64_t word) {
-  digest = (digest ^ word) * 0x9E3779B97F4A7C15U;  // a bijection of each, so no word is lost
-  return digest ^ (digest >> 32U);
 }
 
 bool same(const EntryWords& a, const EntryWords& b) {
@@ -107,10 +104,10 @@ void Meeting::record(const FrameHeader& header) {
   const auto root_and_types = std::uint64_t{header.root} << 32U |
                               static_cast<std::uint64_t>(header.operation) << 8U |
                               static_cast<std::uint64_t>(header.dtype);
-  for (const std::uint64_t word : {header.sequence, header.total_bytes, root_and_types,
-                                   std::uint64_t{CollectiveLabel::of_this_thread()}}) {
-    links_digest_ = mix(links_digest_, word);
-  }
+  const std::array<std::uint64_t, 4> words = {header.sequence, header.total_bytes, root_and_types,
+                                              CollectiveLabel::of_this_thread()};
+  links_digest_ = hash_of(as_bytes(Span<const std::uint64_t>(words.data(), words.size())),
+                          /*seed=*/links_digest_);
   LinkRecord& mine = segment_.block(rank_).over_links;
   constexpr auto kRelaxed = std::memory_order_relaxed;
   mine.total_bytes.store(header.total_bytes, kRelaxed);

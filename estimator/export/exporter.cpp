@@ -48,9 +48,6 @@ class StockExporter : public Exporter {
     return path;
   }
 
- protected:
-  [[nodiscard]] const ExporterWorld& world() const { return world_; }
-
  private:
   /// The path of the checkpoint's export, made unless it is there.
   [[nodiscard]] std::string export_of(const ExportOffer& offer, FileSystem& files) const {
@@ -145,24 +142,13 @@ class BestExporter final : public StockExporter {
   [[nodiscard]] std::optional<Evaluation> find_best(const ExportOffer& offer) const {
     std::optional<Evaluation> best;
     PosixFileSystem files(offer.export_directory);
-    const std::vector<std::string> exports = exports_in(files);
     if (auto record = read_best(files)) improve(best, std::move(record->evaluation));
-    const bool recorded = best.has_value();
-    bool old = false;        // there are exports that do not say what they are of
     std::string unrecorded;  // the best, whose process ended before it could write best.json
-    for (const std::string& name : exports) {
+    for (const std::string& name : exports_in(files)) {
       const auto record = read_export_record(files, name);
-      old = old || !record;
       if (record && improve(best, record->evaluation)) unrecorded = name;
     }
     if (!unrecorded.empty()) write_best(files, {*best, unrecorded});
-    if (recorded || !old) return best;
-    for (const auto& [step, scalars] : world().read_history(offer.evaluation_directory)) {
-      // The present evaluation is in the event files already, and nothing is better than itself;
-      // what is later belongs to a run that was given up.
-      if (step >= offer.evaluation.global_step) break;
-      improve(best, {step, {scalars.begin(), scalars.end()}});
-    }
     return best;
   }
 

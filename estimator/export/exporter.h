@@ -16,7 +16,6 @@
 #include "core/error.h"
 #include "estimator/roles/evaluation.h"
 #include "options/train_options.h"
-#include "summaries/summary_reader.h"
 
 namespace troupe {
 
@@ -74,8 +73,6 @@ using WallSeconds = std::function<std::int64_t()>;
 struct ExporterWorld {
   WallSeconds now = &wall_seconds;
   Sleep sleep = &sleep_for;
-  /// Reads the scalars below an evaluation's directory.
-  std::function<ScalarHistory(const std::string& directory)> read_history = &read_scalars;
 };
 
 using Exporters = std::vector<std::shared_ptr<Exporter>>;

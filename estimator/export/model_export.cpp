@@ -80,10 +80,9 @@ std::string list_of(const std::vector<TensorSignature>& tensors,
                     const std::vector<std::string>& triton) {
   std::string list;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    std::string shape;
-    for (const std::int64_t size : tensors[i].shape) {
-      shape += (shape.empty() ? "" : ", ") + (size < 0 ? std::string("B") : text(size));
-    }
+    const std::string shape = join(tensors[i].shape, ", ", [](std::int64_t size) {
+      return size < 0 ? std::string("B") : text(size);
+    });
     list += text("  ", tensors[i].name, "  ", type_name(tensors[i].dtype, tensors[i].name).numpy,
                  " [", shape, "]  in Triton: ", triton[i], "\n");
   }

@@ -26,11 +26,7 @@ std::string to_line(const Evaluation& evaluation) {
       {"global_step", text(evaluation.global_step)}};
   for (const auto& [name, value] : evaluation.metrics) entries.emplace_back(name, text(value));
   std::sort(entries.begin(), entries.end());
-  std::string line;
-  for (const auto& [name, value] : entries) {
-    line += text(line.empty() ? "" : ", ", name, " = ", value);
-  }
-  return line;
+  return join(entries, ", ", [](const auto& entry) { return entry.first + " = " + entry.second; });
 }
 
 EvaluationRound evaluate_and_export(EvaluationJob& job, const std::string& checkpoint,

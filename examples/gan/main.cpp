@@ -12,7 +12,7 @@ int main(int argc, char** argv) {
         {"gan",
          "Learns to draw handwritten digits from noise, with two networks and two optimisers.",
          {"--epochs 10 --model-dir run1", "--data-dir mnist --epochs 3 --samples-dir pictures",
-          "--mode train_and_evaluate --model-dir run1 --max-steps 1500 --save-checkpoints-steps "
+          "--mode train_and_evaluate --model-dir run1 --max-steps 1500 --save-every "
           "300",
           "--mode predict --model-dir run1 --predict-examples 1"}});
     const GanHooks hooks(options, mine);

@@ -10,7 +10,7 @@ int main(int argc, char** argv) {
         {"mnist",
          "Trains a convolutional network to read handwritten digits.",
          {"--epochs 3", "--data-dir mnist --epochs 2 --json-summary",
-          "--mode train_and_evaluate --model-dir run1 --max-steps 600 --save-checkpoints-steps 100",
+          "--mode train_and_evaluate --model-dir run1 --max-steps 600 --save-every 100",
           "--config run.json --print-config"}});
     const MnistHooks hooks(options);
     troupe::Job job(hooks, options);

@@ -94,7 +94,7 @@ JoinTerms terms_of(const StrategyOptions& options, const Replica& replica) {
   JoinTerms terms{signature(state_of(replica)), options.must_match};
   // The servers add their own: pace and placement. Shares of the data are counted by replicas.
   terms.must_match["--strategy"] = "parameter-server";
-  terms.must_match["--replicas"] = text(options.local_replicas());
+  terms.must_match["replicas"] = text(options.local_replicas());
   return terms;
 }
 
@@ -111,7 +111,7 @@ void check_server_options(const StrategyOptions& options) {
                       "give 0 (synchronous) or more, or leave it out for no bound.");
   }
   if (servers.min_shard_bytes < 1) {
-    throw ConfigError(text("--min-shard-bytes is ", servers.min_shard_bytes, "."),
+    throw ConfigError(text("min_shard_bytes is ", servers.min_shard_bytes, "."),
                       "give at least 1.");
   }
   const bool synchronous = servers.synchronous();

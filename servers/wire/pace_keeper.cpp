@@ -111,7 +111,7 @@ void PaceKeeper::lose(int rank) {
   requests_.erase(rank);
   const auto tickets = tickets_.find(rank);
   if (tickets == tickets_.end()) return;
-  for (const auto& [clock, ticket] : tickets->second) returned_.insert(ticket.number);
+  returned_.insert(tickets->second.number);
   tickets_.erase(tickets);
 }
 
@@ -125,8 +125,7 @@ void PaceKeeper::finish(const std::string& reason) {
 }
 
 bool PaceKeeper::ask(int rank, std::int64_t clock) {
-  const std::int64_t ended = clocks_.clock(rank);
-  const bool is_next = clock == ended || (pace_.may_prefetch() && clock == ended + 1);
+  const bool is_next = clock == clocks_.clock(rank) && tickets_.count(rank) == 0;
   return is_next && requests_.emplace(rank, clock).second;
 }
 
@@ -148,7 +147,7 @@ std::optional<StepAnswer> PaceKeeper::answer(int rank, std::int64_t clock) {
   const bool numbers_steps = role_ == ServerRole::clock;
   if (finished()) {
     // Server 0 may have granted this step before it heard of the end: then the worker takes it.
-    if (!numbers_steps) note_read(rank, clock);
+    if (!numbers_steps) note_read(rank);
     return over(finished_);
   }
   if (numbers_steps && !pace_.synchronous() && ended_ >= steps()) {
@@ -156,12 +155,12 @@ std::optional<StepAnswer> PaceKeeper::answer(int rank, std::int64_t clock) {
   }
   if (!in_pace(clock)) return std::nullopt;
   if (numbers_steps) return grant(rank, clock);
-  note_read(rank, clock);
+  note_read(rank);
   return StepAnswer();
 }
 
-void PaceKeeper::note_read(int rank, std::int64_t clock) {
-  if (!pace_.synchronous()) tickets_[rank][clock].read = read_now();
+void PaceKeeper::note_read(int rank) {
+  if (!pace_.synchronous()) tickets_[rank].read = read_now();
 }
 
 bool PaceKeeper::in_pace(std::int64_t clock) const {
@@ -188,7 +187,7 @@ std::optional<StepAnswer> PaceKeeper::grant(int rank, std::int64_t clock) {
     ticket.number = ++granted_;
   }
   ticket.read = read_now();
-  tickets_[rank][clock] = ticket;
+  tickets_[rank] = ticket;
   answer.step = launch_->step + ticket.number;
   return answer;
 }
@@ -204,12 +203,11 @@ bool PaceKeeper::end(int rank, std::int64_t clock) {
   const std::int64_t former = clocks_.clock(rank);
   if (clock != former + 1) return false;
   if (!pace_.synchronous()) {
-    auto& tickets = tickets_[rank];
-    const auto ticket = tickets.find(former);
-    if (ticket == tickets.end()) return false;
+    const auto ticket = tickets_.find(rank);
+    if (ticket == tickets_.end()) return false;
     const Read& read = ticket->second.read;
     statistics_.count(former - read.slowest, ended_ - read.ended);
-    tickets.erase(ticket);
+    tickets_.erase(ticket);
   }
   ++ended_;
   clocks_.advance(rank, clock);
@@ -219,16 +217,13 @@ bool PaceKeeper::end(int rank, std::int64_t clock) {
 PaceKeeper::Read PaceKeeper::read_now() const { return {clocks_.slowest().clock, ended_}; }
 
 void PaceKeeper::refresh(int rank) {
-  const auto tickets = tickets_.find(rank);
-  if (tickets == tickets_.end()) return;
-  for (auto& [clock, ticket] : tickets->second) ticket.read = read_now();
+  const auto ticket = tickets_.find(rank);
+  if (ticket != tickets_.end()) ticket->second.read = read_now();
 }
 
-std::int64_t PaceKeeper::missed(int rank, std::int64_t clock) const {
-  const auto tickets = tickets_.find(rank);
-  if (tickets == tickets_.end()) return 0;
-  const auto ticket = tickets->second.find(clock);
-  return ticket == tickets->second.end() ? 0 : ended_ - ticket->second.read.ended;
+std::int64_t PaceKeeper::missed(int rank) const {
+  const auto ticket = tickets_.find(rank);
+  return ticket == tickets_.end() ? 0 : ended_ - ticket->second.read.ended;
 }
 
 TargetClocks PaceKeeper::hold() {
@@ -240,10 +235,7 @@ TargetClocks PaceKeeper::hold() {
       targets[rank] = clocks_.clock(0);  // the round after it cannot end without the chief
       continue;
     }
-    const auto tickets = tickets_.find(rank);
-    // The chief collects between two steps: a ticket that it has already is not begun.
-    const bool busy = rank != 0 && tickets != tickets_.end() && !tickets->second.empty();
-    targets[rank] = busy ? tickets->second.rbegin()->first + 1 : clocks_.clock(rank);
+    targets[rank] = clocks_.clock(rank) + static_cast<std::int64_t>(tickets_.count(rank));
   }
   return targets;
 }
@@ -261,8 +253,7 @@ std::vector<int> PaceKeeper::waits_for(int rank) const {
   if (request == requests_.end()) return ranks;
   const std::int64_t bound = pace_.staleness_bound.value_or(0);
   for (const int other : clocks_.live_ranks()) {
-    const auto tickets = tickets_.find(other);
-    const bool has_ticket = tickets != tickets_.end() && !tickets->second.empty();
+    const bool has_ticket = tickets_.count(other) != 0;
     const bool behind = pace_.staleness_bound && clocks_.clock(other) < request->second - bound;
     if (other != rank && (behind || (in_pace(request->second) && has_ticket))) {
       ranks.push_back(other);

@@ -177,8 +177,8 @@ class PaceKeeper {
   [[nodiscard]] bool end(int rank, std::int64_t clock);
   /// The worker now has values of this moment: what it computes next is as fresh as that.
   void refresh(int rank);
-  /// Asynchronous: steps that have ended since this worker read the values of its step `clock`.
-  [[nodiscard]] std::int64_t missed(int rank, std::int64_t clock) const;
+  /// Asynchronous: steps that have ended since this worker read the values of its present step.
+  [[nodiscard]] std::int64_t missed(int rank) const;
 
   /// Server 0, for a collection: grants nothing more. The answer says how far workers will get.
   [[nodiscard]] TargetClocks hold();
@@ -203,7 +203,7 @@ class PaceKeeper {
   [[nodiscard]] bool in_pace(std::int64_t clock) const;
   [[nodiscard]] std::optional<StepAnswer> answer(int rank, std::int64_t clock);
   [[nodiscard]] std::optional<StepAnswer> grant(int rank, std::int64_t clock);
-  void note_read(int rank, std::int64_t clock);
+  void note_read(int rank);
   [[nodiscard]] StepAnswer over(const std::string& why) const;
   [[nodiscard]] std::int64_t steps() const { return launch_->last_step - launch_->step; }
   [[nodiscard]] Read read_now() const;
@@ -215,12 +215,12 @@ class PaceKeeper {
   std::optional<Launch> launch_;
   std::string finished_;
   bool held_ = false;
-  std::map<int, std::int64_t> requests_;                   // clocks by rank
-  std::map<int, std::map<std::int64_t, Ticket>> tickets_;  // by rank and clock
-  std::set<std::int64_t> returned_;                        // numbers of tickets
-  std::int64_t granted_ = 0;                               // numbers so far, asynchronous
-  std::int64_t furthest_ = 0;                              // first clock that nobody was granted
-  std::int64_t ended_ = 0;                                 // steps of single workers
+  std::map<int, std::int64_t> requests_;  // clocks by rank
+  std::map<int, Ticket> tickets_;         // by rank
+  std::set<std::int64_t> returned_;       // numbers of tickets
+  std::int64_t granted_ = 0;              // numbers so far, asynchronous
+  std::int64_t furthest_ = 0;             // first clock that nobody was granted
+  std::int64_t ended_ = 0;                // steps of single workers
   PaceStatistics statistics_;
 };
 

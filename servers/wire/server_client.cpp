@@ -90,7 +90,7 @@ ServerClient::Begun ServerClient::begin(const Install& install) {
   const Traced traced("begin step");
   raise_if_failed();
   if (!ended_.empty()) return {std::nullopt, last_step_, ended_};
-  if (!std::exchange(asked_, false)) send_to_all(FrameType::begin, clock_);
+  send_to_all(FrameType::begin, clock_);
   const auto over = [this] { return heard(0).step && !heard(0).step->ended.empty(); };
   await("let it take a step", options_.collective_timeout, install,
         [&](int server) { return heard(server).step || over(); });
@@ -105,10 +105,6 @@ ServerClient::Begun ServerClient::begin(const Install& install) {
   for (Heard& from : heard_) from.step.reset();
   pushes_ = 0;
   dropped_ = false;
-  if (pace_.may_prefetch()) {
-    asked_ = true;
-    send_to_all(FrameType::begin, clock_ + 1);
-  }
   return {number, 0, ""};
 }
 

@@ -59,9 +59,8 @@ class ServerClient {
     std::string ended;
   };
   /// Waits until the pace allows this worker's next step, and installs what has changed since its
-  /// last values. Where the pace lets it prefetch it asks for the values of the step after it, too,
-  /// so that they travel while this one computes. Blocks: at most collective_timeout. Throws:
-  /// PeerLost, PeerFailed, TimeoutError naming who is waited for.
+  /// last values. Blocks: at most collective_timeout. Throws: PeerLost, PeerFailed, TimeoutError
+  /// naming who is waited for.
   [[nodiscard]] Begun begin(const Install& install);
   /// Sends gradients. Synchronous: returns when the update is made and its values are installed;
   /// else at once, unless the former push is still on its way.
@@ -127,7 +126,6 @@ class ServerClient {
   std::uint32_t pushes_ = 0;  // in this step
   bool is_started_ = false;   // training has begun
   bool dropped_ = false;      // training has ended: this step's gradients do not count
-  bool asked_ = false;        // for the next step
   std::string ended_;
   std::int64_t last_step_ = 0;
   std::int64_t pushed_ = 0;  // bytes

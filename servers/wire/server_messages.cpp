@@ -131,7 +131,6 @@ std::optional<PaceStatistics> statistics_from(Span<const std::byte> bytes) {
 JoinTerms server_terms(JoinTerms terms, const ServerOptions& pace, const ServedModel& model) {
   terms.must_match["staleness bound"] =
       pace.staleness_bound ? text(*pace.staleness_bound) : "(none)";
-  terms.must_match["prefetch"] = pace.prefetch ? "yes" : "no";
   terms.must_match["staleness correction"] = pace.correct_staleness ? "yes" : "no";
   std::string placement;
   for (const Shard& shard : model.shards) {

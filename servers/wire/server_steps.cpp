@@ -125,7 +125,7 @@ bool ServerSteps::on_push(int rank, std::vector<std::byte> payload) {
   if (received->place.clock != clocks_.clock(rank)) return false;
   if (!pace_.synchronous()) {
     if (pace_.correct_staleness) {
-      received->push.missed = keeper_.missed(rank, received->place.clock);
+      received->push.missed = keeper_.missed(rank);
     }
     apply({&received->push}, 1.0);
     return true;
@@ -268,12 +268,9 @@ std::string ServerSteps::waits_for(int rank) const {
   } else {
     ranks = keeper_.waits_for(rank);
   }
-  std::string names;
-  for (const int other : ranks) {
-    names += (names.empty() ? "" : ", ") + task(other);
-    if (keeper_.launched()) names += text(" (at clock ", clocks_.clock(other), ")");
-  }
-  return cut_to_fit(names);
+  return cut_to_fit(join(ranks, ", ", [&](int other) {
+    return task(other) + (keeper_.launched() ? text(" (at clock ", clocks_.clock(other), ")") : "");
+  }));
 }
 
 }  // namespace troupe

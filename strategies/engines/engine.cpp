@@ -104,7 +104,7 @@ EngineChoice choose_engine(const StrategyOptions& options) {
   }
   if (engine == Communication::nccl && !on_gpu(options)) {
     throw ConfigError("--communication nccl sums on GPUs, and the replicas are on the CPU.",
-                      "use --device cuda, or --communication auto.");
+                      "use --devices cuda, or --communication auto.");
   }
   return choice;
 }

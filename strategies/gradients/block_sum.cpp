@@ -105,7 +105,7 @@ void BlockSum::sum(const at::Tensor& flat, const std::string& what) {
              width_.virtual_replicas, " are computed one after the other on ", width_.devices,
              width_.devices == 1 ? " device." : " devices."),
         "use BatchNorm, whose statistics are each virtual replica's own, or as many workers and "
-        "--replicas as there are virtual replicas.");
+        "--devices as there are virtual replicas.");
   }
   OverlappedSum::sum(flat, what);
 }

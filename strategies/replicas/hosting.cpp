@@ -48,7 +48,7 @@ std::optional<Hosting> hosting_of(const StrategyOptions& options) {
     throw ConfigError(
         text("of --virtual-replicas ", count, " worker ", rank, " of ", workers.parts(),
              " would host ", hosted, ", fewer than its ", local, " replicas."),
-        "use fewer workers or --replicas, or give more virtual replicas to a new run.");
+        "use fewer workers or --devices, or give more virtual replicas to a new run.");
   }
   const TreeCut::Node block = workers.node(options.cluster.rank);
   return Hosting{count, block, TreeCut(block.size(), local), workers.parts() * local};

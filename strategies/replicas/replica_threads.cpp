@@ -28,7 +28,7 @@ ReplicaThreads::ReplicaThreads(Options options)
     stop();
     throw EnvironmentError(
         text("the system gives no thread for ", size(), " replicas (", error.what(), ")."),
-        "raise the limit (ulimit -u), or use fewer --replicas.");
+        "raise the limit (ulimit -u), or use fewer --devices.");
   }
 }
 

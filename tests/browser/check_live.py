@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Opens the live page of a training in Chromium, sees points come while it trains, and compares all in the end.
 
-    check_live.py RUN_DIR COMMAND...      COMMAND trains with --model-dir RUN_DIR --status-port 0
+    check_live.py RUN_DIR COMMAND...      COMMAND trains with --model-dir RUN_DIR --status 0
 
 Exit code: 0 if all agrees, 1 with the differences on stderr, 77 without a browser. Prints what was compared.
 """

@@ -95,7 +95,7 @@ run(COMMAND ${program} ${common} --json-summary OUTPUT text)
 if(NOT text MATCHES "\"global_step\":12" OR NOT text MATCHES "\"test\":null")
   message(FATAL_ERROR "12 steps and no test, expected of:\n${text}")
 endif()
-run(COMMAND ${program} ${common} --replicas 2 OUTPUT ignored)
+run(COMMAND ${program} ${common} --devices cpu:0-1 OUTPUT ignored)
 run(COMMAND ${tool} run --workers 2 -- ${program} ${common} OUTPUT ignored)
 run(COMMAND ${tool} run --workers 2 --ps 1 -- ${program} ${common} --strategy parameter-server OUTPUT ignored)
 run(COMMAND ${tool} run --workers 2 --evaluator -- ${program} ${common} --model-dir ${WORK}/dry

@@ -100,7 +100,8 @@ bool run_index(std::string_view input) {
   for (const std::int64_t step : read->retained) FUZZ_REQUIRE(step >= 0);
   write_index(files, *read);
   const auto again = read_index(files);
-  FUZZ_REQUIRE(again && again->latest == read->latest && again->retained == read->retained);
+  FUZZ_REQUIRE(again && again->latest == read->latest && again->retained == read->retained &&
+               again->keep_after == read->keep_after);
   return true;
 }
 
@@ -128,7 +129,8 @@ std::vector<std::string> seeds() {
           seed(manifest, write_manifest(info)),
           seed(repaired_manifest, write_manifest(info)),
           seed(index, R"({"format": "troupe-checkpoint-index", "version": 1,
-                          "latest": "model.ckpt-7", "retained": ["model.ckpt-5", "model.ckpt-7"]})")};
+                          "latest": "model.ckpt-7", "retained": ["model.ckpt-5", "model.ckpt-7"],
+                          "keep_after": 1700000000})")};
 }
 
 bool run(std::string_view input) {

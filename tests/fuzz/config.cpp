@@ -85,7 +85,7 @@ std::vector<std::string> seeds() {
                          "eval-steps": 0, "throttle-secs": 0, "max-steps": 100})"),
       seed(file, R"({"world-size": 2, "rank": 1, "chief-address": "127.0.0.1:2222",
                          "heartbeat-timeout": 2.5, "transport": "tcp", "log-level": "debug"})"),
-      seed(arguments, "--batch_size=16\n--steps\n10\n--no-tune-malloc\n--\nanything"),
+      seed(arguments, "--batch_size=16\n--max_steps\n10\n--no-tune-malloc\n--\nanything"),
       seed(arguments, "--devices=cpu:0,cpu:1\n--on_non_finite\nstop")};
 }
 

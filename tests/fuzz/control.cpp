@@ -1,6 +1,7 @@
 // Frames, and the control messages in them.
 #include <string>
 
+#include "core/checksum.h"
 #include "distributed/membership/control_messages.h"
 #include "net/frame.h"
 #include "net/link_listener.h"
@@ -50,7 +51,7 @@ bool run_repaired(std::string_view input) {
   };
   put(0, kFrameMagic);
   put(4, kProtocolVersion);
-  put(kFrameHeaderBytes - 4, crc32_of(bytes_of(bytes).subspan(0, kFrameHeaderBytes - 4)));
+  put(kFrameHeaderBytes - 4, checksum_of(bytes_of(bytes).subspan(0, kFrameHeaderBytes - 4)));
   return run_frame(bytes);
 }
 

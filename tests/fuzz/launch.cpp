@@ -1,16 +1,10 @@
-// What launchers read: lists of hosts, and what other launchers say (by the network, or as an agent
-// on standard input and output).
+// What launchers read: what other launchers say.
 #include <algorithm>
-#include <array>
 #include <csignal>
-#include <map>
-#include <memory>
 #include <string>
 
 #include "core/error.h"
 #include "core/text.h"
-#include "launcher/launch_agent.h"
-#include "launcher/launch_host_list.h"
 #include "launcher/launch_node_messages.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/json_messages.h"
@@ -19,56 +13,17 @@ namespace troupe::fuzz::launch_target {
 namespace {
 
 enum Kind : unsigned char {
-  host_list,
-  host_file,
   node_hello,
   node_refusal,
   node_plan,
   node_report,
   node_stop,
-  agent_start,
-  agent_order,
-  agent_greet,
   own,
   worker_started,
   worker_ended,
   worker_order
 };
 constexpr unsigned kKinds = worker_order + 1;
-
-void check_hosts(const std::vector<HostSlots>& hosts) {
-  FUZZ_REQUIRE(!hosts.empty() && hosts.size() <= kMaxNodes);
-  int workers = 0;
-  std::string list;
-  std::string file;
-  std::map<std::string, int> by_name;
-  for (const HostSlots& host : hosts) {
-    FUZZ_REQUIRE(!host.name.empty() && host.name.front() != '-');  // ssh takes that for an option
-    FUZZ_REQUIRE(std::all_of(host.name.begin(), host.name.end(),
-                             [](unsigned char c) { return c > ' ' && c < 0x7f; }));
-    FUZZ_REQUIRE(!address_of(host).empty());
-    FUZZ_REQUIRE(host.workers >= 1 && host.workers <= kMaxLocalWorkers);
-    workers += host.workers;
-    by_name[host.name] = host.workers;
-    list += text(list.empty() ? "" : ",", '[', host.name, "]:", host.workers);
-    file += text('[', host.name, "] slots=", host.workers, " # more\n");
-  }
-  FUZZ_REQUIRE(workers <= kMaxWorkers && by_name.size() == hosts.size());
-  for (const auto& again : {parse_host_list(list), parse_host_file(file, "hosts")}) {
-    FUZZ_REQUIRE(again.size() == hosts.size());
-    for (std::size_t i = 0; i < hosts.size(); ++i) {
-      FUZZ_REQUIRE(again[i].name == hosts[i].name && again[i].workers == hosts[i].workers);
-    }
-  }
-}
-
-template <class Parse>
-bool run_hosts(const Parse& parse) {
-  std::vector<HostSlots> hosts;
-  if (!accepts<ConfigError>([&] { hosts = parse(); })) return false;
-  check_hosts(hosts);
-  return true;
-}
 
 bool is_printable(const nlohmann::json& value) {
   if (!value.is_string()) return true;
@@ -95,35 +50,6 @@ bool run_message(FrameType type, std::string_view input) {
   }
   const auto again = decode_message<Message>(bytes_of(written));
   FUZZ_REQUIRE(again && encode(*again) == written);
-  return true;
-}
-
-bool run_agent_start(std::string_view input) {
-  const auto start = decode_agent_start(input);
-  if (!start) return false;
-  FUZZ_REQUIRE(start->secret->bytes().size() >= Secret::kMinBytes &&
-               start->secret->bytes().size() <= Secret::kMaxBytes);
-  const std::string written = encode(*start);
-  FUZZ_REQUIRE(covers(nlohmann::json::parse(input), nlohmann::json::parse(written)));
-  const auto again = decode_agent_start(written);
-  FUZZ_REQUIRE(again && encode(*again) == written);
-  return true;
-}
-
-bool run_agent_order(std::string_view input) {
-  const auto order = decode_agent_order(input);
-  if (!order) return false;
-  constexpr std::array<int, 4> kKnown{0, SIGHUP, SIGINT, SIGTERM};
-  FUZZ_REQUIRE(std::find(kKnown.begin(), kKnown.end(), order->signal) != kKnown.end());
-  FUZZ_REQUIRE(decode_agent_order(encode(*order))->signal == order->signal);
-  return true;
-}
-
-bool run_agent_greeting(std::string_view input) {
-  const auto greeting = decode_agent_greeting(input);
-  if (!greeting) return false;
-  const auto again = decode_agent_greeting(agent_greeting(greeting->rendezvous));
-  FUZZ_REQUIRE(again && again->rendezvous == greeting->rendezvous);
   return true;
 }
 
@@ -155,12 +81,7 @@ std::string seed(Kind kind, const std::string& content) {
 }  // namespace
 
 std::vector<std::string> seeds() {
-  const AgentStart start{std::make_shared<Secret>(std::vector<std::byte>(32, std::byte{7})),
-                         {"10.0.0.1", 29500},
-                         {{"TROUPE_SEED", "1"}}};
-  return {seed(host_list, "a:2,me@b,[fd00::1]:4,a:1"),
-          seed(host_file, "# hosts\ngpu1 slots=4 max_slots=8\n\n[fd00::1] # one\n"),
-          seed(node_hello, encode(NodeHello{1, 2, 4, true})),
+  return {seed(node_hello, encode(NodeHello{1, 2, 4, true})),
           seed(node_refusal, encode(NodeRefusal{"node/1 is here.", "start it once.", false})),
           seed(node_plan, encode(NodePlan{1'700'000'000, 1, 6, 2, "10.0.0.1", 41999, true})),
           seed(node_report, encode(NodeReport{true, {{137, true}, SIGTERM, "worker/1 is gone"}})),
@@ -169,10 +90,6 @@ std::vector<std::string> seeds() {
           seed(worker_ended, encode(WorkerEnded{5, {137, SIGKILL}, std::chrono::seconds(3)})),
           seed(worker_order, encode(WorkerOrder{5, true})),
           seed(worker_order, encode(WorkerOrder{5, false})),
-          seed(agent_start, encode(start)),
-          seed(agent_order, encode(AgentOrder{SIGTERM})),
-          seed(agent_order, encode(AgentOrder{})),
-          seed(agent_greet, agent_greeting("10.0.0.1:41999")),
           seed(own, std::string(8, '\7') + std::string("\4\0\xC3\xA4\xE2\x82\5\0\"\\\n\x1b[", 13))};
 }
 
@@ -181,10 +98,6 @@ bool run(std::string_view input) {
   const auto kind = static_cast<unsigned char>(input[0]) % kKinds;
   input.remove_prefix(1);
   switch (kind) {
-    case host_list:
-      return run_hosts([&] { return parse_host_list(std::string(input)); });
-    case host_file:
-      return run_hosts([&] { return parse_host_file(std::string(input), "hosts"); });
     case node_hello:
       return run_message<NodeHello>(FrameType::hello, input);
     case node_refusal:
@@ -201,12 +114,6 @@ bool run(std::string_view input) {
       return run_message<WorkerEnded>(FrameType::worker, input);
     case worker_order:
       return run_message<WorkerOrder>(FrameType::worker, input);
-    case agent_start:
-      return run_agent_start(input);
-    case agent_order:
-      return run_agent_order(input);
-    case agent_greet:
-      return run_agent_greeting(input);
     default:
       return run_own(input);
   }

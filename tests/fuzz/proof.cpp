@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 
+#include "core/checksum.h"
 #include "net/frame.h"
 #include "net/strangers.h"
 #include "net/tls_session.h"
@@ -201,7 +202,7 @@ std::string frame_from(std::string_view input, std::string_view payload) {
   };
   put(0, kFrameMagic);
   put(4, kProtocolVersion);
-  put(kFrameHeaderBytes - 4, crc32_of(bytes_of(bytes).subspan(0, kFrameHeaderBytes - 4)));
+  put(kFrameHeaderBytes - 4, checksum_of(bytes_of(bytes).subspan(0, kFrameHeaderBytes - 4)));
   return bytes.append(payload);
 }
 
@@ -214,7 +215,7 @@ bool introduces(std::string_view frame, const Identity& proven) {
   const std::string_view payload = frame.substr(kFrameHeaderBytes);
   return header.type == wanted && header.generation == proven.generation &&
          header.payload_bytes <= payload.size() &&
-         header.payload_crc == crc32_of(bytes_of(payload.substr(0, header.payload_bytes)));
+         header.payload_checksum == checksum_of(bytes_of(payload.substr(0, header.payload_bytes)));
 }
 
 /// Somebody who has proven who he is, and then sends anything.
@@ -271,7 +272,7 @@ std::string hello_frame(FrameType type, const std::string& payload) {
   header.rank = 1;
   header.generation = kGeneration;
   header.payload_bytes = payload.size();
-  header.payload_crc = crc32_of(bytes_of(payload));
+  header.payload_checksum = checksum_of(bytes_of(payload));
   const auto encoded = encode_frame(header);
   return text_of({encoded.data(), encoded.size()}) + payload;
 }

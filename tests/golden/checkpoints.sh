@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Checkpoints that commit 1836f28 wrote, in the format of version 1: a run that resumes from one ends
-# with the weights with which that commit ended.
+# A checkpoint of each strategy, as the present format has it: a run that resumes from one ends
+# with the weights that were recorded.
 #   tests/golden/checkpoints.sh check build/release [NAME...]   resumes copies, compares their ends
-#   tests/golden/checkpoints.sh record build/release NAME...    writes `model` and the end anew; only for
-#                                                               one that is added, by the oldest binary
+#   tests/golden/checkpoints.sh record build/release NAME...    writes `model` and the end anew: for
+#                                                               another format
 # checkpoints/NAME/golden.txt says what wrote the folder `model` beside it, which save of it is kept (as
 # if the run had been killed after that; unset: its last one), how to resume, and the end. Hashes are
 # compared under the LibTorch that recorded them, on kernels that every x86-64 processor has; under

@@ -29,15 +29,15 @@ examples=(linear_regression mnist regression gan embedding resnet)
 
 strategies=(  # name | options of troupe run, empty: started alone | flags of the example
   "one-device||"
-  "mirrored-2||--replicas 2"
-  "mirrored-4||--replicas 4"
-  "central-storage-2||--replicas 2 --strategy central-storage"
+  "mirrored-2||--devices cpu:0-1"
+  "mirrored-4||--devices cpu:0-3"
+  "central-storage-2||--devices cpu:0-1 --strategy central-storage"
   "workers-2|--workers 2|"
   "workers-3|--workers 3|"
   "workers-4|--workers 4|"
   "workers-3-overlap-on|--workers 3|--overlap on --bucket-mb 1"
   "workers-3-overlap-off|--workers 3|--overlap off"
-  "workers-2x2|--workers 2|--replicas 2"
+  "workers-2x2|--workers 2|--devices cpu:0-1"
   "servers-2-of-2|--workers 2 --ps 2|--strategy parameter-server --staleness-bound 0")
 
 # row BUILD EXAMPLE STRATEGY: one line of the table.

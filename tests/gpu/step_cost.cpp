@@ -231,7 +231,7 @@ void run(int argc, const char* const* argv) {
        flag("warm-up", &plan.warm_up, "steps of each side before the first turn", {0, 100'000})},
       {"step_cost",
        "What Troupe adds to a step of a loop by hand.",
-       {"--model cnn --device cuda"},
+       {"--model cnn --devices cuda"},
        ProgramInfo::Modes::train_only});
   options.train.max_steps = plan.troupe_steps();
   const Task task = make_task(plan.model, options);

@@ -329,7 +329,7 @@ TEST_SUITE("net") {
     old_chief.get();
     ::close(fd);
     CAPTURE(message);
-    CHECK(has(message, "it speaks version 2 of the protocol, this process version 3"));
+    CHECK(has(message, "it speaks version 2 of the protocol, this process version 4"));
   }
 
   TEST_CASE("closed: neither a Unix socket nor TLS is another door") {

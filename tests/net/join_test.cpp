@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/checksum.h"
 #include "core/error.h"
 #include "distributed/membership/control_messages.h"
 #include "distributed/membership/join_terms.h"
@@ -237,7 +238,7 @@ TEST_SUITE("net") {
       FrameHeader header = header_of(FrameType::hello);
       const std::string json = to_json(hello_of(cluster));
       header.payload_bytes = json.size();
-      header.payload_crc = 1;
+      header.payload_checksum = 1;
       const auto head = encode_frame(header);
       damaged.send(std::string(reinterpret_cast<const char*>(head.data()), head.size()) + json);
       CHECK(damaged.read_to_end() == "");
@@ -253,8 +254,9 @@ TEST_SUITE("net") {
         for (std::size_t i = 0; i < 8; ++i) {
           bytes[40 + i] = static_cast<std::byte>(length >> (8 * i));
         }
-        const std::uint32_t crc = crc32_of({bytes.data(), 60});
-        for (std::size_t i = 0; i < 4; ++i) bytes[60 + i] = static_cast<std::byte>(crc >> (8 * i));
+        const std::uint32_t checksum = checksum_of({bytes.data(), 60});
+        for (std::size_t i = 0; i < 4; ++i)
+          bytes[60 + i] = static_cast<std::byte>(checksum >> (8 * i));
         RawClient client(port);
         REQUIRE(client.prove(control_identity(cluster)));
         client.send(std::vector<std::byte>(bytes.begin(), bytes.end()));

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "core/crc32c.h"
+#include "core/checksum.h"
 #include "core/text.h"
 #include "net/frame.h"
 #include "net/proof.h"
@@ -49,7 +49,7 @@ class RawClient {
     header.payload_bytes = payload.size();
     const Span<const std::byte> body(reinterpret_cast<const std::byte*>(payload.data()),
                                      payload.size());
-    header.payload_crc = is_bulk(header.type) ? crc32c(body) : crc32_of(body);
+    header.payload_checksum = payload.empty() ? 0 : checksum_of(body);
     const auto head = encode_frame(header);
     send(std::string(reinterpret_cast<const char*>(head.data()), head.size()) + payload);
   }

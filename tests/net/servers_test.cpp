@@ -125,50 +125,45 @@ TEST_SUITE("net") {
   // steps of whom are in it.
   TEST_CASE("servers: nobody computes on values that are staler than the bound") {
     for (const std::int64_t bound : {1, 2, 5}) {
-      for (const bool prefetch : {true, false}) {
-        CAPTURE(bound);
-        CAPTURE(prefetch);
-        ServerOptions pace = bounded_pace(bound);
-        pace.prefetch = prefetch;
-        ServerJob job(3, 2, pace);
-        PaceStatistics statistics;
-        std::atomic<std::int64_t> worst{0};
-        run_ranks(3, [&](int rank) {
-          const auto client = job.started(rank, 1000);
-          FloatModel model(job.model);
-          std::mt19937 random(static_cast<unsigned>(rank));
-          std::int64_t clock = 0;
-          train(*client, model, [&](ServerClient& c, FloatModel& m, std::int64_t) {
-            for (const std::size_t shard : {0U, 1U}) {  // the table's, on different servers
-              for (std::size_t w = 0; w < 3; ++w) {
-                const auto stale = clock + static_cast<std::int64_t>(m.values[shard][w]);
-                if (stale > worst) worst = stale;
-              }
+      CAPTURE(bound);
+      ServerJob job(3, 2, bounded_pace(bound));
+      PaceStatistics statistics;
+      std::atomic<std::int64_t> worst{0};
+      run_ranks(3, [&](int rank) {
+        const auto client = job.started(rank, 1000);
+        FloatModel model(job.model);
+        std::mt19937 random(static_cast<unsigned>(rank));
+        std::int64_t clock = 0;
+        train(*client, model, [&](ServerClient& c, FloatModel& m, std::int64_t) {
+          for (const std::size_t shard : {0U, 1U}) {  // the table's, on different servers
+            for (std::size_t w = 0; w < 3; ++w) {
+              const auto stale = clock + static_cast<std::int64_t>(m.values[shard][w]);
+              if (stale > worst) worst = stale;
             }
-            if (random() % 4 == 0) {
-              std::this_thread::sleep_for(std::chrono::microseconds(random() % 400));
-            }
-            Push push = m.gradient(0.0F);
-            std::vector<float> unit(m.values[0].size(), 0.0F);
-            std::vector<float> other(m.values[1].size(), 0.0F);
-            unit[static_cast<std::size_t>(rank)] = other[static_cast<std::size_t>(rank)] = 1.0F;
-            push.gradients[0].values = as_bytes(Span<const float>(unit));
-            push.gradients[1].values = as_bytes(Span<const float>(other));
-            c.push(push, m.install());
-            ++clock;
-          });
-          if (rank == 0) statistics = client->finish("done");
-          client->close();
+          }
+          if (random() % 4 == 0) {
+            std::this_thread::sleep_for(std::chrono::microseconds(random() % 400));
+          }
+          Push push = m.gradient(0.0F);
+          std::vector<float> unit(m.values[0].size(), 0.0F);
+          std::vector<float> other(m.values[1].size(), 0.0F);
+          unit[static_cast<std::size_t>(rank)] = other[static_cast<std::size_t>(rank)] = 1.0F;
+          push.gradients[0].values = as_bytes(Span<const float>(unit));
+          push.gradients[1].values = as_bytes(Span<const float>(other));
+          c.push(push, m.install());
+          ++clock;
         });
-        for (const auto& error : job.server_errors()) CHECK(message_of(error) == "");
-        CHECK(worst <= bound);
-        CHECK(worst >= 1);  // or the test would show nothing
-        CHECK(statistics.updates == 1000);
-        CHECK(statistics.staleness.rbegin()->first <= bound);
-        std::int64_t counted = 0;
-        for (const auto& [staleness, count] : statistics.staleness) counted += count;
-        CHECK(counted == 1000);
-      }
+        if (rank == 0) statistics = client->finish("done");
+        client->close();
+      });
+      for (const auto& error : job.server_errors()) CHECK(message_of(error) == "");
+      CHECK(worst <= bound);
+      CHECK(worst >= 1);  // or the test would show nothing
+      CHECK(statistics.updates == 1000);
+      CHECK(statistics.staleness.rbegin()->first <= bound);
+      std::int64_t counted = 0;
+      for (const auto& [staleness, count] : statistics.staleness) counted += count;
+      CHECK(counted == 1000);
     }
   }
 

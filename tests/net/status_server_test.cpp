@@ -330,9 +330,9 @@ TEST_SUITE("status") {
       return std::string();
     };
     CHECK(has(message({"", taken}), text("127.0.0.1:", taken, ": the port is taken. Fix: ")));
-    CHECK(has(message({"", taken}), "--status-port"));
-    CHECK(has(message({"192.0.2.1", 0}), "--status-address"));
-    CHECK(has(message({"no.such.host.invalid", 0}), "--status-address"));
+    CHECK(has(message({"", taken}), "--status"));
+    CHECK(has(message({"192.0.2.1", 0}), "--status HOST:PORT"));
+    CHECK(has(message({"no.such.host.invalid", 0}), "--status HOST:PORT"));
   }
 }
 

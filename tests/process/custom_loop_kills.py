@@ -50,7 +50,7 @@ failed = False
 for workers in [int(n) for n in (sys.argv[4] if len(sys.argv) > 4 else "1,2,3").split(",")]:
     expected = train(workers)
     with tempfile.TemporaryDirectory() as directory:
-        flags = ["--model-dir", directory, "--save-checkpoints-steps", "1"]
+        flags = ["--model-dir", directory, "--save-every", "1"]
         steps = [kill_once(workers, flags) for _ in range(kills)]
         end = train(workers, flags)
     same = end["parameter_hash"] == expected["parameter_hash"] and end["test"] == expected["test"]

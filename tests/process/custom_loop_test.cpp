@@ -33,7 +33,7 @@ Words command(const Words& more) {
 }
 
 Words saving_in(const TempDir& dir) {
-  return command({"--model-dir", dir.path().string(), "--save-checkpoints-steps", "2"});
+  return command({"--model-dir", dir.path().string(), "--save-every", "2"});
 }
 
 /// Kills the run after `kills` random saves of its own, and lets it end.

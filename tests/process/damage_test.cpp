@@ -42,7 +42,7 @@ class Job {
                      "40",
                      "--model-dir",
                      (folder_ / "model").string(),
-                     "--save-checkpoints-steps",
+                     "--save-every",
                      "1000000"};
     command.insert(command.end(), more.begin(), more.end());
     processes_.push_back(std::make_unique<Process>(command, options_));

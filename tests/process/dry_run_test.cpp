@@ -147,8 +147,8 @@ TEST_SUITE("process") {
     check(3, "is no directory", {"--model-dir", (dir / "file" / "run").string()});
     // More than 10^16 of them, whatever their size.
     check(3, "lower --keep-checkpoint-max",
-          {"--model-dir", model_dir, "--epochs", "1000000000000000", "--save-checkpoints-steps",
-           "1", "--keep-checkpoint-max", "0"});
+          {"--model-dir", model_dir, "--epochs", "1000000000000000", "--save-every", "1",
+           "--keep-checkpoint-max", "0"});
   }
 
   TEST_CASE("summary: the table is printed before training, once, and fits") {

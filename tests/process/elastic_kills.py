@@ -40,7 +40,7 @@ def program(epochs):
         own = [f"{asked.build}/examples/mnist", "--virtual-replicas", "4", "--data-dir", "synthetic",
                "--train-examples", "4000"]
     return own + ["--threads", "1", "--epochs", str(epochs), "--log-every", "1", "--json-summary",
-                  "--save-checkpoints-steps", "50", "--no-tune-malloc"]
+                  "--save-every", "50", "--no-tune-malloc"]
 
 
 def group(workers, restarts, epochs, folder):
@@ -51,7 +51,7 @@ def group(workers, restarts, epochs, folder):
 
 def undisturbed(epochs, folder):
     """One process. Two replicas have the same bits, and both cores; the net's random layers allow only one."""
-    both = ["--replicas", "2"] if asked.program == "mnist" else []
+    both = ["--devices", "cpu:0-1"] if asked.program == "mnist" else []
     done = subprocess.run(program(epochs) + both + ["--model-dir", folder], capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"the undisturbed run: exit code {done.returncode}\n{done.stderr[-2000:]}")

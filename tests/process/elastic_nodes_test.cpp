@@ -58,7 +58,7 @@ struct Nodes {
   explicit Nodes(const std::string& model_dir) {
     REQUIRE(run_process({kBuild + "/troupe", "secret", secret}).exit_code == 0);
     for (const char* node : {"0", "1"}) std::filesystem::create_directory(folder / node);
-    command = kNet + Words{"--save-checkpoints-steps", "5", "--model-dir", model_dir};
+    command = kNet + Words{"--save-every", "5", "--model-dir", model_dir};
   }
   [[nodiscard]] Process start(int node) const {
     const std::string number = std::to_string(node);

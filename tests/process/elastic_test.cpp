@@ -141,8 +141,8 @@ TEST_SUITE("process") {
       "elastic: with too few left the newest step is saved, and the next start resumes there") {
     const TempDir folder;
     const std::string model_dir = (folder / "model").string();
-    Words command = elastic("2", "0") + net("60") +
-                    Words{"--save-checkpoints-steps", "1000000", "--model-dir", model_dir};
+    Words command =
+        elastic("2", "0") + net("60") + Words{"--save-every", "1000000", "--model-dir", model_dir};
     command[5] = "2";  // --min-workers
     command.insert(command.begin() + 2, {"--regroup-secs", "1"});
     Process process(command);
@@ -163,7 +163,7 @@ TEST_SUITE("process") {
     const TempDir folder;
     const std::string model_dir = (folder / "model").string();
     Process process(elastic("2", "2") + slowly(net("40")) +
-                    Words{"--save-checkpoints-steps", "5", "--model-dir", model_dir});
+                    Words{"--save-every", "5", "--model-dir", model_dir});
     REQUIRE(process.wait_for_output("model.ckpt-20", kLimit));
     for (const int rank : {0, 1}) signal_worker(model_dir, rank, SIGKILL);
     const ProcessResult result = process.wait(kLimit);
@@ -177,7 +177,7 @@ TEST_SUITE("process") {
     const std::string model_dir = (folder / "model").string();
     const ProcessResult result =
         run_process(Words{"env", "TEST_DEADLY_EXAMPLE=17"} + elastic("3", "9") + net("40") +
-                        Words{"--save-checkpoints-steps", "1", "--model-dir", model_dir},
+                        Words{"--save-every", "1", "--model-dir", model_dir},
                     {}, kLimit);
     INFO(result.err);
     CHECK(result.exit_code == 1);

@@ -128,10 +128,10 @@ TEST_SUITE("process") {
     check_survivors_of(SIGSTOP);
   }
 
-  TEST_CASE("engines: mpi gives the losses of the ring, and repeats bit for bit") {
+  TEST_CASE("engines: mpi gives the losses of the native, and repeats bit for bit") {
     if (!has_mpi()) return;
-    const std::vector<double> ring = losses_in(run_group_of("ring", 2, "21"), 1);
-    REQUIRE(ring.size() == 21);
+    const std::vector<double> native = losses_in(run_group_of("native", 2, "21"), 1);
+    REQUIRE(native.size() == 21);
     std::string hash;
     for (int repeat = 0; repeat < 2; ++repeat) {
       const ProcessResult result = run_process(
@@ -140,8 +140,8 @@ TEST_SUITE("process") {
       REQUIRE(result.exit_code == 0);
       const std::vector<double> mpi = losses_in(result.out, 2);
       REQUIRE(mpi.size() == 21);
-      for (std::size_t i = 0; i < ring.size(); ++i) {
-        CHECK(mpi[i] == doctest::Approx(ring[i]).epsilon(1e-6));
+      for (std::size_t i = 0; i < native.size(); ++i) {
+        CHECK(mpi[i] == doctest::Approx(native[i]).epsilon(1e-6));
       }
       if (repeat == 0) hash = hash_in(result.out);
       CHECK(!hash.empty());

@@ -79,7 +79,7 @@ TEST_SUITE("examples") {
     CHECK(alone["global_step"] == 25);
     check_losses(summary(run_on(2, command)), alone);
     check_losses(summary(run_on(3, command + Words{"--accumulate", "2"})), alone);
-    check_losses(summary(run_on(1, command + Words{"--replicas", "2"})), alone);
+    check_losses(summary(run_on(1, command + Words{"--devices", "cpu:0-1"})), alone);
     check_losses(summary(run_on(1, command + Words{"--accumulate", "3"})), alone);
     check_losses(summary(run_on(2, command + Words{"--virtual-replicas", "4"})), alone);
     const Words synchronous{"--strategy", "parameter-server", "--staleness-bound", "0"};

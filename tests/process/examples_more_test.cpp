@@ -118,10 +118,10 @@ TEST_SUITE("examples") {
   TEST_CASE("examples: gan writes samples at each evaluation, predicts and exports") {
     const TempDir dir;
     const Words directory{"--model-dir", dir.path().string()};
-    (void)summary(run_on(
-        1, small_gan() + directory +
-               Words{"--mode", "train_and_evaluate", "--max-steps", "8", "--save-checkpoints-steps",
-                     "4", "--throttle-secs", "0", "--eval-steps", "2"}));
+    (void)summary(
+        run_on(1, small_gan() + directory +
+                      Words{"--mode", "train_and_evaluate", "--max-steps", "8", "--save-every", "4",
+                            "--throttle-secs", "0", "--eval-steps", "2"}));
     CHECK(names_in(dir / "samples") == std::vector<std::string>{"step-4.png", "step-8.png"});
     const auto predicted =
         run_process(small_gan() + directory + Words{"--mode", "predict", "--predict-examples", "1"},
@@ -157,7 +157,7 @@ TEST_SUITE("examples") {
     const Words few = small_embedding() + Words{"--max-steps", "60"};
     const double alone = summary(run_on(1, few))["test"]["rmse"];
     const double workers = summary(run_on(2, few))["test"]["rmse"];
-    const double replicas = summary(run_on(1, few + Words{"--replicas", "2"}))["test"]["rmse"];
+    const double replicas = summary(run_on(1, few + Words{"--devices", "cpu:0-1"}))["test"]["rmse"];
     CHECK(std::abs(workers - alone) < 1e-4);
     CHECK(std::abs(replicas - alone) < 1e-4);
   }
@@ -184,7 +184,7 @@ TEST_SUITE("examples") {
     const std::vector<const char*> both{"train", "validation"};
     check(summary(run_on(2, few + Words{"--loader-threads", "3"})), both);
     check(summary(run_on(3, few)), both);
-    check(summary(run_on(1, few + Words{"--replicas", "2"})), both);
+    check(summary(run_on(1, few + Words{"--devices", "cpu:0-1"})), both);
     // A worker beside servers reports its own share of the training.
     const Words served =
         Words{kBuild + "/troupe", "run", "--workers", "2", "--ps", "1", "--no-prefix", "--"};

@@ -50,11 +50,10 @@ TEST_SUITE("examples") {
     CHECK(hash_of(run_on(1, muon(6) + in_directory(dir.path()))) == whole);
     const Words servers{kBuild + "/troupe", "run", "--workers", "2", "--ps", "2",
                         "--no-prefix",      "--"};
-    const auto served = run_process(servers + muon(4) +
-                                        Words{"--strategy", "parameter-server", "--staleness-bound",
-                                              "0", "--min-shard-bytes", "64"},
-                                    {}, kLimit);
-    CHECK(hash_of(served) == hash_of(run_on(1, muon(4) + Words{"--replicas", "2"})));
+    const auto served = run_process(
+        servers + muon(4) + Words{"--strategy", "parameter-server", "--staleness-bound", "0"}, {},
+        kLimit);
+    CHECK(hash_of(served) == hash_of(run_on(1, muon(4) + Words{"--devices", "cpu:0-1"})));
   }
 
   TEST_CASE("examples: --init-from starts with trained weights, other settings, and step 0") {

@@ -83,10 +83,9 @@ std::size_t entries(const std::filesystem::path& directory) {
 TEST_SUITE("examples") {
   TEST_CASE("examples: regression is trained, evaluated, exported and asked") {
     const TempDir dir;
-    const auto trained =
-        run({kRegression}, dir,
-            {"--mode", "train_and_evaluate", "--max-steps", "300", "--save-checkpoints-steps",
-             "100", "--throttle-secs", "0", "--json-summary"});
+    const auto trained = run({kRegression}, dir,
+                             {"--mode", "train_and_evaluate", "--max-steps", "300", "--save-every",
+                              "100", "--throttle-secs", "0", "--json-summary"});
     const json result = json::parse(lines_of(trained.out).back());
     const double reported = result["evaluation"]["rmse"];
     const std::vector<double> weights = generated_weights();

@@ -77,7 +77,7 @@ Words command(const fs::path& folder, const fs::path& model_dir) {
           "module.=",
           "--init-missing",
           "head\\..*",
-          "--save-checkpoints-steps",
+          "--save-every",
           "4",
           "--throttle-secs",
           "0",

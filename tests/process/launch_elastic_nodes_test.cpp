@@ -49,14 +49,6 @@ struct TwoNodes {
   ProcessOptions variables;
 };
 
-/// With blanks between the words.
-std::string command_line(int pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/cmdline", std::ios::binary);
-  std::string line{std::istreambuf_iterator<char>(file), {}};
-  std::replace(line.begin(), line.end(), '\0', ' ');
-  return line;
-}
-
 /// What "ended after step N with SUM" lines say, where SUM is that of 1 to N; -1 where it is not.
 long long ended_after(const std::string& out, const std::string& worker) {
   const std::string head = "[" + worker + "] ended after step ";
@@ -251,38 +243,6 @@ TEST_SUITE("process") {
     CHECK(count_of(zero.out + one.out, "] saved step ") == 4);
     CHECK_FALSE(has(zero.err + one.err, "did not stop in time"));
     CHECK(two.marker.alive() == 0);
-  }
-
-  TEST_CASE(
-      "elastic hosts: one command, a host's launcher is lost, is found again, and a signal stops "
-      "all") {
-    const TwoNodes two("", "99");
-    const std::string ssh = (two.folder / "ssh").string();
-    std::ofstream(ssh) << "#!/bin/sh\nfor last; do :; done\nexec sh -c \"$last\"\n";
-    chmod(ssh.c_str(), 0755);
-    ProcessOptions variables = two.variables;
-    variables.unset = {"ELASTIC_FAULTS"};
-    Process process({kTool, "run", "--ssh", ssh, "--hosts", "127.0.0.1:2,localhost:2",
-                     "--min-workers", "1", "--max-restarts", "9", "--", TROUPE_ELASTIC_WORKER,
-                     "--model-dir", two.folder.path().string()},
-                    variables);
-    wait_until_started(process, process);
-    int agent = 0;  // the first of those: the others are what it forks, its guard
-    for (const int pid : processes_with("--agent"))
-      if (agent == 0 && has(command_line(pid), "--node 1 --workers") &&
-          has_variable(pid, "ELASTIC_FOLDER=" + two.folder.path().string()))
-        agent = pid;
-    REQUIRE(agent > 0);
-    REQUIRE(kill(agent, SIGKILL) == 0);
-    REQUIRE(process.wait_for_output("; it is looked for again every 5.0 s.\n"));
-    REQUIRE(process.wait_for_output("round 2: 2 workers continue after step "));
-    REQUIRE(process.wait_for_output(": 4 workers, "));
-    process.signal(SIGINT);
-    const ProcessResult result = process.wait();
-    CAPTURE(result.err);
-    CHECK(result.exit_code == 130);
-    CHECK(count_of(result.out, "] saved step ") == 4);
-    CHECK(two.marker.falls_to(0));
   }
 
   TEST_CASE("elastic nodes: options that do not fit are refused") {

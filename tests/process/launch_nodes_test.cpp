@@ -42,18 +42,6 @@ struct TwoNodes {
   }
 };
 
-/// An "ssh" to hosts that are all this one. What it runs does not die with it: its standard input
-/// ends.
-std::vector<std::string> by_ssh(const TempDir& folder, std::vector<std::string> options,
-                                const std::string& script) {
-  const std::string ssh = (folder / "ssh").string();
-  std::ofstream(ssh) << "#!/bin/sh\nfor last; do :; done\n"
-                        "setsid --fork --wait sh -c \"$last\"\n";
-  chmod(ssh.c_str(), 0755);
-  options.insert(options.begin(), {"--ssh", ssh});
-  return run_command(options, script);
-}
-
 }  // namespace
 
 TEST_SUITE("process") {
@@ -197,84 +185,5 @@ TEST_SUITE("process") {
     CHECK(one.exit_code == 2);
     CHECK(has(one.err, "node/1 was started with --nodes 3, node/0 with --nodes 2."));
     CHECK(first.wait().exit_code == 138);
-  }
-
-  TEST_CASE("troupe run --hosts: one command, every host's lines, every word as it is") {
-    const TempDir folder;
-    const Marker marker;
-    std::vector<std::string> command =
-        by_ssh(folder, {"--hosts", "127.0.0.1:2,localhost:1", "--export", "LAUNCH_TEST_MARK"},
-               "printf '%s|' \"$TROUPE_RANK\" \"$@\"; pwd");
-    command.insert(command.end(), {"name", "it's", "a b", "$HOME `id`", "\"q\"", "", "*"});
-    const ProcessResult result = run_process(command, marker.options());
-    CHECK(result.exit_code == 0);
-    for (const char* rank : {"0", "1", "2"})
-      CHECK(has(result.out,
-                "[worker/" + std::string(rank) + "] " + rank + "|it's|a b|$HOME `id`|\"q\"||*|/"));
-    CHECK(has(result.err, "[localhost] troupe: 1 worker on "));
-    CHECK_FALSE(has(result.out, "troupe-agent"));
-    CHECK(marker.falls_to(0));
-  }
-
-  TEST_CASE("troupe run --hosts: a launcher that is killed leaves nothing on any host") {
-    const TempDir folder;
-    const Marker marker;
-    Process process(by_ssh(folder, {"--hosts", "127.0.0.1:1,localhost:1", "--grace", "1"},
-                           "trap '' TERM; echo ready $TROUPE_RANK; sleep 1000; sleep 1000"),
-                    marker.options());
-    REQUIRE(process.wait_for_output("ready 0"));
-    REQUIRE(process.wait_for_output("ready 1"));
-    process.signal(SIGKILL);
-    CHECK(marker.falls_to(0));
-  }
-
-  TEST_CASE("troupe run --hosts: signals reach all workers, a second one ends them at once") {
-    const TempDir folder;
-    const Marker marker;
-    Process process(by_ssh(folder, {"--hosts", "127.0.0.1:1,localhost:1", "--grace", "1000"},
-                           "trap 'echo got it' INT; echo ready $TROUPE_RANK; "
-                           "while :; do sleep 1000 & wait; done"),
-                    marker.options());
-    REQUIRE(process.wait_for_output("ready 0"));
-    REQUIRE(process.wait_for_output("ready 1"));
-    process.signal(SIGINT);
-    REQUIRE(process.wait_for_output("[worker/0] got it"));
-    REQUIRE(process.wait_for_output("[worker/1] got it"));
-    poll(nullptr, 0, 150);  // longer than what counts as one request
-    process.signal(SIGINT);
-    const ProcessResult result = process.wait();
-    CHECK_FALSE(result.timed_out);
-    CHECK(result.exit_code == 130);
-    CHECK(marker.falls_to(0));
-  }
-
-  TEST_CASE("troupe run --hosts: a host that cannot be used is named, with what to do") {
-    const TempDir folder;
-    const Marker marker;
-    const std::string broken = (folder / "broken").string();
-    std::ofstream(broken) << "#!/bin/sh\necho 'Permission denied (publickey).' >&2\nexit 255\n";
-    chmod(broken.c_str(), 0755);
-    const ProcessResult denied =
-        run_process(run_command({"--ssh", broken, "--hosts", "a:1,b:1"}, "echo ran"));
-    CHECK(denied.exit_code == 3);
-    CHECK(has(denied.err, "[a] Permission denied (publickey).\n"));
-    CHECK(has(denied.err, "nothing runs on host "));
-    CHECK(has(denied.err, " true` has to work without a password"));
-
-    const ProcessResult no_tool =
-        run_process(by_ssh(folder, {"--hosts", "127.0.0.1:1,localhost:1", "--troupe", "/no/troupe"},
-                           "echo ran"),
-                    marker.options());
-    CHECK(no_tool.exit_code == 3);
-    CHECK(has(no_tool.err, "it has no program /no/troupe. Fix: install Troupe there"));
-    CHECK(marker.falls_to(0));
-
-    const ProcessResult no_program =
-        run_process({kTool, "run", "--ssh", (folder / "ssh").string(), "--hosts",
-                     "127.0.0.1:1,localhost:1", "--", "/no/such/program"},
-                    marker.options());
-    CHECK(no_program.exit_code == 2);
-    CHECK(has(no_program.err, "cannot run /no/such/program"));
-    CHECK(marker.falls_to(0));
   }
 }

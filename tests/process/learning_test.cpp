@@ -47,7 +47,7 @@ Words command(const TempDir& model_dir, int max_steps) {
                         std::to_string(max_steps),
                         "--model-dir",
                         model_dir.path().string(),
-                        "--save-checkpoints-steps",
+                        "--save-every",
                         "4",
                         "--eval-steps",
                         "4",

@@ -44,7 +44,7 @@ TEST_SUITE("process") {
   TEST_CASE("parameter servers: synchronous processes end with the bits of mirrored replicas") {
     const Words options = {"--epochs", "2"};
     const auto mirrored =
-        summary(run_process(linear(options + Words{"--replicas", "2"}), {}, kLimit));
+        summary(run_process(linear(options + Words{"--devices", "cpu:0-1"}), {}, kLimit));
     const auto served = train(2, 2, linear(options + Words{"--staleness-bound", "0"}));
     CHECK(served["strategy"] == "parameter-server");
     CHECK(served["parameter_hash"] == mirrored["parameter_hash"]);

@@ -91,7 +91,7 @@ TEST_SUITE("report") {
   TEST_CASE("report: a run of three workers that lost one and was resumed, and two runs") {
     const TempDir run;
     const TempDir other;
-    const Words intervals = {"--save-summary-steps", "3", "--save-checkpoints-steps", "25"};
+    const Words intervals = {"--save-summary-steps", "3", "--save-every", "25"};
     const Words first = kSmall + intervals + Words{"--model-dir", run.path().string()};
     train_and_kill(first + Words{"--epochs", "1000"});
     const auto lost = events_of(run, "lost");
@@ -103,7 +103,8 @@ TEST_SUITE("report") {
     CHECK((has(reason, "closed") || has(reason, "reset")));  // a reset: with bytes it had not read
     REQUIRE(events_of(run, "end").size() == 1);
     CHECK(events_of(run, "end")[0]["exit_code"] == 138);
-    CHECK(run_on(3, first + Words{"--steps", "30"}).exit_code == 0);
+    const std::string last = std::to_string(lost[0]["step"].get<int>() + 30);
+    CHECK(run_on(3, first + Words{"--max-steps", last}).exit_code == 0);
     CHECK(events_of(run, "start").size() == 2);
     CHECK(events_of(run, "end").back()["exit_code"] == 0);
 

@@ -46,7 +46,7 @@ Words command(const TempDir& model_dir, int max_steps) {
                         "--json-summary",
                         "--model-dir",
                         model_dir.path().string(),
-                        "--save-checkpoints-steps",
+                        "--save-every",
                         "4"};
 }
 

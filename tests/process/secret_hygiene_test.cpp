@@ -48,7 +48,7 @@ TEST_SUITE("process") {
                                 (folder / "run").string(),
                                 "--max-steps",
                                 "100000000",
-                                "--save-checkpoints-steps",
+                                "--save-every",
                                 "50",
                                 "--log-level",
                                 "debug",
@@ -80,7 +80,7 @@ TEST_SUITE("process") {
       CHECK(troupe::join(places_of(needles, folder)) == "");
       // The search finds what is there.
       for (std::size_t i = 1; i < needles.size(); ++i) {
-        Process careless({"/bin/sh", "-c", "echo ready; exec sleep 60"},
+        Process careless({"/bin/sh", "-c", "echo ready; kill -STOP $$"},
                          {{{"CARELESS", needles[i]}}, {}, ""});
         REQUIRE(careless.wait_for_output("ready"));
         CHECK_FALSE(places_of(needles, folder).empty());

@@ -98,7 +98,7 @@ TEST_SUITE("process") {
       CHECK(hash_of(run_on(2, steps + kSharded)) == expected);
       CHECK(hash_of(run_on(2, steps + kSharded + Words{"--transport", "tcp"})) == expected);
     }
-    const Words mirrored = {"--replicas", "2"};
+    const Words mirrored = {"--devices", "cpu:0-1"};
     for (const Words& steps : {mnist("12"), kRegression}) {
       CAPTURE(steps.front());
       CHECK(hash_of(run_on(1, steps + mirrored + kSharded)) ==
@@ -151,7 +151,7 @@ TEST_SUITE("process") {
 
   TEST_CASE("shard optimizer: where it cannot be, the cause and the fix are named") {
     const auto central = run_on(
-        1, mnist("1") + kSharded + Words{"--strategy", "central-storage", "--replicas", "2"});
+        1, mnist("1") + kSharded + Words{"--strategy", "central-storage", "--devices", "cpu:0-1"});
     CHECK(central.exit_code == 2);
     CHECK(has(central.err, "--shard-optimizer is given, but --strategy central-storage keeps"));
     CHECK(has(central.err, "use --strategy mirrored or multi-worker"));

@@ -1,4 +1,4 @@
-// --status-port through the real command line: what a training shows while it runs, alone and with
+// --status through the real command line: what a training shows while it runs, alone and with
 // others, and how the page learns of the end.
 #include <signal.h>
 
@@ -48,8 +48,9 @@ Words training(const TempDir& dir, const Words& program = kMnist, int steps = kS
                          "--log-every",
                          "10"};
 }
-Words shown_training(const TempDir& dir, const Words& program = kMnist, int steps = kSteps) {
-  return training(dir, program, steps) + Words{"--status-port", "0"};
+Words shown_training(const TempDir& dir, const Words& program = kMnist, int steps = kSteps,
+                     const std::string& where = "0") {
+  return training(dir, program, steps) + Words{"--status", where};
 }
 
 /// A training that waits, once its page can be opened, until go_on().
@@ -166,9 +167,8 @@ TEST_SUITE("status") {
     const TempDir group;
     check(under_tool({"--workers", "2"}, shown_training(group)), group, "train");
     const TempDir evaluated;
-    check(shown_training(evaluated) + Words{"--mode", "train-and-evaluate",
-                                            "--save-checkpoints-steps", "50", "--throttle-secs",
-                                            "0", "--eval-steps", "2"},
+    check(shown_training(evaluated) + Words{"--mode", "train-and-evaluate", "--save-every", "50",
+                                            "--throttle-secs", "0", "--eval-steps", "2"},
           evaluated, "eval");
     const TempDir served;
     check(under_tool({"--workers", "2", "--ps", "1"},
@@ -231,7 +231,7 @@ TEST_SUITE("status") {
 
   TEST_CASE("status: a named address needs the token, which is printed once and kept nowhere") {
     const TempDir dir;
-    Shown shown(shown_training(dir) + Words{"--status-address", "127.0.0.1"});
+    Shown shown(shown_training(dir, kMnist, kSteps, "127.0.0.1:0"));
     const std::string query = shown.query();
     REQUIRE(query.size() == 7 + 32);
     CHECK(has(shown.ask("/metrics"), "HTTP/1.1 401"));
@@ -258,18 +258,17 @@ TEST_SUITE("status") {
     const TempDir dir;
     Shown shown(shown_training(first, kMnist, 100'000));
     for (const Words& words :
-         {training(dir) + Words{"--status-port", text(shown.port())},
-          under_tool({"--workers", "2"},
-                     training(dir) + Words{"--status-port", text(shown.port())})}) {
+         {training(dir) + Words{"--status", text(shown.port())},
+          under_tool({"--workers", "2"}, training(dir) + Words{"--status", text(shown.port())})}) {
       const ProcessResult taken = run_process(words, {}, kLimit);
       CHECK(taken.exit_code == 3);
       CHECK(has(taken.err, text("error[environment]: the live page cannot listen on 127.0.0.1:",
                                 shown.port(), ": the port is taken. Fix: ")));
       CHECK_FALSE(std::filesystem::exists(dir / "model.ckpt-0"));
     }
-    const ProcessResult unsaved = run_process(kMnist + Words{"--status-port", "0"}, {}, kLimit);
+    const ProcessResult unsaved = run_process(kMnist + Words{"--status", "0"}, {}, kLimit);
     CHECK(unsaved.exit_code == 2);
-    CHECK(has(unsaved.err, "--status-port is given without --model-dir. Fix: "));
+    CHECK(has(unsaved.err, "--status is given without --model-dir. Fix: "));
   }
 }
 

@@ -101,7 +101,7 @@ try:
         wrong += (not same) + (grown > 32)
         print(f"{workers} workers, {threads} loader threads: {ending['parameter_hash'][:16]}, {ending['global_step']} steps, "
               f"{'the same' if same else 'DIFFERENT'}, {facts}", flush=True)
-    saving = ("--model-dir", str(folder / "run"), "--save-checkpoints-steps", "500")
+    saving = ("--model-dir", str(folder / "run"), "--save-every", "500")
     code, out, err, facts, grown = run(group, str(records), 1, saving, {"TEST_DEADLY_BLOCK": str(3 * limit // (VALUES * BLOCK * 4))})
     print(f"killed: exit code {code}, {facts}", flush=True)
     wrong += code == 0

@@ -78,8 +78,8 @@ TEST_SUITE("process") {
     CHECK(ending_of(run_on(2, command + four)) == expected);
     CHECK(ending_of(run_on(3, command)) == expected);
 
-    const Words saving = command + Words{"--model-dir", (dir.path() / "run").string(),
-                                         "--save-checkpoints-steps", "3"};
+    const Words saving =
+        command + Words{"--model-dir", (dir.path() / "run").string(), "--save-every", "3"};
     ProcessOptions deadly;
     deadly.set["TEST_DEADLY_BLOCK"] = "14";
     for (int kill = 0; kill < 2; ++kill) {

@@ -52,7 +52,7 @@ Words command(const TempDir& model_dir, int max_steps, int save_every) {
                         std::to_string(max_steps),
                         "--model-dir",
                         model_dir.path().string(),
-                        "--save-checkpoints-steps",
+                        "--save-every",
                         std::to_string(save_every),
                         "--throttle-secs",
                         "0",

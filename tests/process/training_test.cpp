@@ -77,8 +77,8 @@ TEST_SUITE("training") {
       CAPTURE(workers);
       CAPTURE(replicas);
       const std::string file = text(dir.path().string(), "/", workers, "-", replicas, ".jsonl");
-      const json now =
-          summary(run_on(workers, command + Words{file, "--replicas", std::to_string(replicas)}));
+      const json now = summary(
+          run_on(workers, command + Words{file, "--devices", text("cpu:0-", replicas - 1)}));
       CHECK(now["replicas"] == workers * replicas);
       CHECK(now["strategy"] == (workers > 1    ? "multi-worker"
                                 : replicas > 1 ? "mirrored"
@@ -124,7 +124,8 @@ TEST_SUITE("training") {
     const auto expected = losses_of(1, clipped);
     CHECK(expected.back() != plain.back());
     check_equal(losses_of(1, clipped + Words{"--accumulate", "4"}), expected);
-    check_equal(losses_of(2, clipped + Words{"--accumulate", "4", "--replicas", "2"}), expected);
+    check_equal(losses_of(2, clipped + Words{"--accumulate", "4", "--devices", "cpu:0-1"}),
+                expected);
     const auto small = losses_of(1, {"--precision", "bfloat16"});
     CHECK(small[5] != plain[5]);
     CHECK(small[5] == doctest::Approx(plain[5]).epsilon(0.05));
@@ -214,8 +215,8 @@ TEST_SUITE("training") {
     };
     CHECK(hash_of({"--max-steps", "6", "--strategy", "one-device"}) ==
           hash_of({"--max-steps", "6"}));
-    const Words central = {"--replicas", "3", "--strategy", "central-storage"};
-    const auto expected = hash_of({"--max-steps", "8", "--replicas", "3"});
+    const Words central = {"--devices", "cpu:0-2", "--strategy", "central-storage"};
+    const auto expected = hash_of({"--max-steps", "8", "--devices", "cpu:0-2"});
     CHECK(hash_of(Words{"--max-steps", "8"} + central) == expected);
     const std::string parts = (dir.path() / "parts").string();
     (void)hash_of(Words{"--max-steps", "4", "--model-dir", parts} + central);
@@ -235,7 +236,7 @@ TEST_SUITE("training") {
       const auto result =
           run_on(workers, {kBuild + "/examples/mnist", "--learning-rate", "1e-30",
                            "--train-examples", "200", "--batch-size", "97", "--max-steps", "1",
-                           "--json-summary", "--replicas", std::to_string(replicas)});
+                           "--json-summary", "--devices", text("cpu:0-", replicas - 1)});
       const json now = summary(result);
       if (alone.is_null()) alone = now;
       CHECK(now["test"]["correct"] == alone["test"]["correct"]);
@@ -344,7 +345,7 @@ TEST_SUITE("training") {
 
   TEST_CASE("training: an exception in one replica's hook ends the process with its message") {
     const auto result = run_on(1, {kBuild + "/tests/process/trainings", "wrong_hook", "--wrong",
-                                   "throws", "--replicas", "3"});
+                                   "throws", "--devices", "cpu:0-2"});
     CHECK(result.exit_code == 1);
     CHECK(result.err.find("the hook of rank 1 gave up") != std::string::npos);
   }
@@ -376,7 +377,7 @@ TEST_SUITE("training") {
     for (const auto& row : wrongs) {
       CAPTURE(row[0]);
       check(end_of(row[0], {}, 1), row[1], row[2]);
-      check(end_of(row[0], {"--replicas", "2"}, 1), row[1], row[2]);
+      check(end_of(row[0], {"--devices", "cpu:0-1"}, 1), row[1], row[2]);
     }
     for (const auto& row : {wrongs[0], wrongs[2]}) {
       CAPTURE(row[0]);
@@ -387,10 +388,9 @@ TEST_SUITE("training") {
   TEST_CASE("training: weights that one worker changes end the run, and are not saved") {
     const auto end_of = [&](int workers, const char* check_every, const TempDir& dir,
                             const char* wrong) {
-      return run_on(workers,
-                    {kBuild + "/tests/process/trainings", "wrong_hook", "--wrong", wrong,
-                     "--max-steps", "9", "--model-dir", dir.path().string(),
-                     "--save-checkpoints-steps", "4", "--check-weights-every", check_every});
+      return run_on(workers, {kBuild + "/tests/process/trainings", "wrong_hook", "--wrong", wrong,
+                              "--max-steps", "9", "--model-dir", dir.path().string(),
+                              "--save-every", "4", "--check-weights-every", check_every});
     };
     const auto check = [&](int workers, const char* check_every, const std::string& who_and_when) {
       CAPTURE(workers);

@@ -46,7 +46,7 @@ class TwoMachines {
     words.insert(words.end(), command.begin(), command.end());
     return words;
   }
-  /// For --ssh.
+  /// The command that reaches the other machine.
   [[nodiscard]] std::string ssh() const {
     return "ssh -p 22022 -i " + (folder_ / "user").string() +
            " -o UserKnownHostsFile=/dev/null -o StrictHostKeyChecking=no -o LogLevel=ERROR";
@@ -69,6 +69,7 @@ class TwoMachines {
     if (geteuid() != 0) return "root";
     const bool has_server = ::access("/usr/sbin/sshd", X_OK) == 0;
     if (ssh_ == Ssh::with && !has_server) return "/usr/sbin/sshd (openssh-server)";
+    if (ssh_ == Ssh::with && !run({"mpirun", "--version"})) return "mpirun (openmpi-bin)";
     for (const std::string& name : names_)
       if (!run({"ip", "netns", "add", name}) || !run({"ip", "netns", "exec", name, "true"}))
         return "network namespaces (ip netns)";

@@ -53,7 +53,7 @@ TEST_SUITE("process") {
     const json expected = ending_of(run_on(1, mnist));
     CHECK(ending_of(run_on(2, mnist + Words{"--transport", "unix"})) == expected);
     CHECK(ending_of(run_on(3, mnist)) == expected);
-    CHECK(ending_of(run_on(1, mnist + Words{"--replicas", "2"})) == expected);
+    CHECK(ending_of(run_on(1, mnist + Words{"--devices", "cpu:0-1"})) == expected);
   }
 
   TEST_CASE("virtual replicas: dropout, batch norm, Adam, and a width that changes on the way") {

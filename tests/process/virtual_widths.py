@@ -17,7 +17,7 @@ KEYS = ("parameter_hash", "train", "validation", "test", "global_step")
 
 def train(program, virtual, workers=1, replicas=1, transport="auto", flags=()):
     command = [*program, "--virtual-replicas", str(virtual), "--transport", transport, "--json-summary",
-               "--replicas", str(replicas), *flags]
+               "--devices", f"cpu:0-{replicas - 1}", *flags]
     if workers > 1:
         command = [f"{build}/troupe", "run", "--workers", str(workers), "--no-prefix", "--", *command]
     done = subprocess.run(command, capture_output=True, text=True)

@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "core/crc32c.h"
+#include "core/checksum.h"
 #include "core/text.h"
 
 namespace troupe::simulation {
@@ -173,7 +173,7 @@ long Stream::send(const std::vector<Span<const std::byte>>& parts, int file) {
   const std::size_t count = bytes.size();
   outstanding_ += count;
   sent_bytes += count;
-  World::the().note("sends", count, crc32c(as_bytes(Span<const char>(bytes.data(), count))));
+  World::the().note("sends", count, checksum_of(as_bytes(Span<const char>(bytes.data(), count))));
   transmit(Segment::Kind::bytes, std::move(bytes), file);
   if (Network::the().on_message) Network::the().on_message(*this);
   return static_cast<long>(count);

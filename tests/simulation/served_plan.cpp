@@ -23,7 +23,6 @@ void draw_options(ServedPlan& plan, Random& random) {
   plan.pace.min_shard_bytes = 8;
   const auto bound = random.any_of<std::int64_t>({-1, 0, 0, 1, 2});
   if (bound >= 0) plan.pace.staleness_bound = bound;
-  plan.pace.prefetch = random.one_in(2);
 }
 
 void draw_trouble(ServedPlan& plan, Random& random) {
@@ -62,9 +61,9 @@ std::string ServedPlan::describe() const {
                                     : text("in its step ", step, ", + ", calls, " calls");
   return text("served: ", workers, " workers, ", servers, " servers, ",
               hosts.front() == hosts.back() ? "one machine" : "several machines", ", bound ",
-              pace.staleness_bound.value_or(-1), pace.prefetch ? ", prefetch, " : ", ", last_step,
-              " steps; ", name_of(trouble), " of ", task(victim), " ", when, ", for ",
-              static_cast<double>(duration) / kSecond, " s");
+              pace.staleness_bound.value_or(-1), ", ", last_step, " steps; ", name_of(trouble),
+              " of ", task(victim), " ", when, ", for ", static_cast<double>(duration) / kSecond,
+              " s");
 }
 
 ServedPlan draw_served_plan(std::uint64_t seed) {

@@ -9,7 +9,7 @@
 #include <thread>
 #include <utility>
 
-#include "core/crc32c.h"
+#include "core/checksum.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "distributed/worker_group.h"
@@ -137,7 +137,7 @@ class Worker {
 
   template <class T>
   std::uint64_t digest_of(const std::vector<T>& values) const {
-    return crc32c(as_bytes(Span<const T>(values.data(), values.size())));
+    return checksum_of(as_bytes(Span<const T>(values.data(), values.size())));
   }
 
   template <class T>

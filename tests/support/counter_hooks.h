@@ -72,14 +72,14 @@ inline EstimatorOptions options_in(const std::filesystem::path& dir, std::int64_
   return options;
 }
 
-inline TrainCall for_steps(std::int64_t steps) {
-  TrainCall call;
+inline TrainSpec for_steps(std::int64_t steps) {
+  TrainSpec call;
   call.steps = steps;
   return call;
 }
 
-inline TrainCall up_to(std::int64_t max_steps) {
-  TrainCall call;
+inline TrainSpec up_to(std::int64_t max_steps) {
+  TrainSpec call;
   call.max_steps = max_steps;
   return call;
 }

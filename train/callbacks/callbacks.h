@@ -152,7 +152,4 @@ struct Callbacks {
   EvaluateTogether evaluate_together = nullptr;
 };
 
-/// The former name; the next release removes it.
-using Companions = Callbacks;
-
 }  // namespace troupe

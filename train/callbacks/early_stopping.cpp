@@ -15,11 +15,9 @@ namespace {
   for (const auto& [step, values] : history) {
     for (const auto& [name, value] : values) names.insert(name);
   }
-  std::string list;
-  for (const std::string& name : names) list += text(list.empty() ? "" : ", ", name);
-  throw ConfigError(
-      text("no evaluation has a metric \"", metric, "\" to stop by."),
-      names.empty() ? "let the evaluation write summaries." : text("name one of: ", list, "."));
+  throw ConfigError(text("no evaluation has a metric \"", metric, "\" to stop by."),
+                    names.empty() ? "let the evaluation write summaries."
+                                  : text("name one of: ", join({names.begin(), names.end()}), "."));
 }
 
 /// Of losses, whose names reports use themselves, the smaller one.

@@ -130,9 +130,9 @@ CheckpointInfo read_manifest(Span<const std::byte> bytes, const std::string& sho
   const auto is_format = [](const json& value) { return value == kFormat; };
   member(manifest, "format", shown, is_format);
   const json& version = member(manifest, "version", shown, is_int64);
-  if (version < 1 || version > kManifestVersion) {
+  if (version != kManifestVersion) {
     throw CheckpointError(text("'", shown, "' is of version ", version.dump(),
-                               ", this program reads versions 1 to ", kManifestVersion, "."),
+                               ", this program reads version ", kManifestVersion, "."),
                           "use the Troupe that wrote it, or another checkpoint.");
   }
   if (member(manifest, "sha256", shown, is_digest) != digest_of(manifest)) {
@@ -165,6 +165,10 @@ std::optional<CheckpointIndex> read_index(FileSystem& files) {
   index.latest = read_step(document["latest"], shown);
   for (const json& name : retained) index.retained.push_back(read_step(name, shown));
   if (document.contains("best")) index.best = read_best(document["best"], shown);
+  if (document.contains("keep_after")) {
+    if (!is_int64(document["keep_after"])) refuse_index(shown, "has no valid 'keep_after'");
+    index.keep_after = document["keep_after"].get<std::int64_t>();
+  }
   return index;
 }
 
@@ -189,6 +193,7 @@ void write_index(FileSystem& files, const CheckpointIndex& index) {
                         {"metric", index.best->metric},
                         {"value", index.best->value}};
   }
+  if (index.keep_after) document["keep_after"] = *index.keep_after;
   const std::string content = exact_json(document, "the checkpoint index") + "\n";
   replace_file(files, kIndexName, kTemporaryName, content);
 }

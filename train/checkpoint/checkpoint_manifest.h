@@ -19,7 +19,7 @@ namespace troupe {
 inline constexpr const char* kManifestName = "manifest.json";
 /// An empty file, made first and removed last: the directory is Troupe's to delete.
 inline constexpr const char* kMarkerName = ".troupe";
-inline constexpr int kManifestVersion = 2;  // version 1 is read, too
+inline constexpr int kManifestVersion = 2;
 inline constexpr std::uint64_t kMaxManifestBytes = std::uint64_t{16} << 20;
 
 struct CheckpointFileInfo {
@@ -52,7 +52,7 @@ struct CheckpointInfo {
 [[nodiscard]] std::string write_manifest(const CheckpointInfo& info);
 
 /// Reads a manifest; `shown` names it in messages.
-/// Throws: CheckpointError if it is damaged, of another format or of a version that is not known.
+/// Throws: CheckpointError if it is damaged, of another format or of another version.
 [[nodiscard]] CheckpointInfo read_manifest(Span<const std::byte> bytes, const std::string& shown);
 
 /// The checkpoint that is the best by a metric: it stays until a better one comes.
@@ -71,6 +71,8 @@ struct CheckpointIndex {
   std::int64_t latest = 0;             // step
   std::vector<std::int64_t> retained;  // steps, in the order they were saved; ends with `latest`
   std::optional<BestCheckpoint> best = std::nullopt;
+  /// Seconds since 1970: the first checkpoint after it that retention retires stays for ever.
+  std::optional<std::int64_t> keep_after = std::nullopt;
 };
 
 /// Unset where there is none yet.

@@ -1,6 +1,7 @@
 #include "train/checkpoint/checkpoint_writer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -90,9 +91,11 @@ CheckpointWriter::CheckpointWriter(FileSystem& files, const LockOwner& owner,
       clock_(std::move(clock)),
       reader_(files),
       lock_(with_root(files), owner) {
-  next_keep_time_ = static_cast<double>(now()) + retention_.keep_every.count();
+  keep_after_ = now() + keep_span();
   if (const auto index = usable_index(files_)) {
     retained_ = index->retained;
+    // Of former starts, or a job that is restarted more often would never keep one.
+    if (index->keep_after) keep_after_ = std::min(keep_after_, *index->keep_after);
     // One that somebody has removed is the best no longer.
     if (index->best && files_.status(checkpoint_name(index->best->step))) best_ = index->best;
   } else {
@@ -197,6 +200,10 @@ void CheckpointWriter::move_aside(const CheckpointInfo& known) {
   files_.sync_directory("");
 }
 
+void CheckpointWriter::write_index(std::int64_t latest, std::vector<std::int64_t> retained) {
+  troupe::write_index(files_, {latest, std::move(retained), best_, keep_after_});
+}
+
 void CheckpointWriter::retain(std::int64_t step) {
   retained_.erase(std::remove(retained_.begin(), retained_.end(), step), retained_.end());
   retained_.push_back(step);
@@ -206,7 +213,7 @@ void CheckpointWriter::retain(std::int64_t step) {
   const auto kept = retained_.begin() + static_cast<std::ptrdiff_t>(surplus);
   const std::vector<std::int64_t> retired(retained_.begin(), kept);
   // The index first: a name in it never stands for a checkpoint that we removed.
-  write_index(files_, {step, {kept, retained_.end()}, best_});
+  write_index(step, {kept, retained_.end()});
   retained_.erase(retained_.begin(), kept);
   std::vector<std::int64_t> left;
   for (const std::int64_t old : retired) {
@@ -220,7 +227,7 @@ void CheckpointWriter::retain(std::int64_t step) {
 void CheckpointWriter::remember(const std::vector<std::int64_t>& left, std::int64_t latest) {
   retained_.insert(retained_.begin(), left.begin(), left.end());
   try {
-    write_index(files_, {latest, retained_, best_});
+    write_index(latest, retained_);
   } catch (const CheckpointError& error) {
     log_warning("only this process knows what is still to be deleted: ", error.cause());
   }
@@ -236,7 +243,7 @@ void CheckpointWriter::mark_best(const BestCheckpoint& best) {
     retained_.insert(retained_.begin(), best_->step);
   }
   best_ = best;
-  write_index(files_, {retained_.back(), retained_, best_});
+  write_index(retained_.back(), retained_);
 }
 
 /// Whether nothing is left to do.
@@ -246,8 +253,8 @@ bool CheckpointWriter::remove(std::int64_t step) {
   try {
     if (!files_.status(name)) return true;  // someone else removed it
     const CheckpointInfo info = reader_.open(step);
-    if (static_cast<double>(info.written_at) > next_keep_time_) {
-      next_keep_time_ += retention_.keep_every.count();
+    if (info.written_at > keep_after_) {
+      keep_after_ += keep_span();
       return true;  // one for this span, for ever
     }
     move_aside(info);
@@ -292,6 +299,11 @@ void CheckpointWriter::discard_quietly(const std::string& directory) {
   } catch (const CheckpointError& error) {
     log_warning("'", files_.shown(directory), "' is left behind: ", error.cause());
   }
+}
+
+std::int64_t CheckpointWriter::keep_span() const {
+  constexpr double kMost = 1e12;  // 30,000 years: the sum with a time of today fits
+  return static_cast<std::int64_t>(std::ceil(std::min(retention_.keep_every.count(), kMost)));
 }
 
 std::int64_t CheckpointWriter::now() const {

@@ -67,11 +67,13 @@ class CheckpointWriter {
   void publish(const std::string& temporary, const CheckpointInfo& info);
   bool is_saved_already(const CheckpointInfo& info);
   void move_aside(const CheckpointInfo& known);
+  void write_index(std::int64_t latest, std::vector<std::int64_t> retained);
   void retain(std::int64_t step);
   bool remove(std::int64_t step);
   void remember(const std::vector<std::int64_t>& left, std::int64_t latest);
   void discard(const std::string& directory);
   void discard_quietly(const std::string& directory);
+  [[nodiscard]] std::int64_t keep_span() const;  // seconds
   [[nodiscard]] std::int64_t now() const;
   [[nodiscard]] std::string suffixed(std::int64_t step, const char* suffix) const;
 
@@ -84,7 +86,7 @@ class CheckpointWriter {
   std::vector<std::int64_t> retained_;  // steps in the order they were saved
   std::optional<BestCheckpoint> best_;
   std::set<std::int64_t> not_deleted_;  // of which a warning was given
-  double next_keep_time_ = 0;           // seconds since 1970
+  std::int64_t keep_after_ = 0;         // as the index has it
 };
 
 }  // namespace troupe

@@ -35,7 +35,7 @@ using GeneratorOf = std::function<at::Generator(c10::Device)>;
 [[nodiscard]] std::vector<NamedTensor> states_of(const std::vector<RandomStream>& streams);
 
 /// Restores what states_of() returned. A device's stream that `saved` lacks (another device made
-/// the checkpoint, or an earlier version) stays as it is, with a warning.
+/// the checkpoint) stays as it is, with a warning.
 /// Throws: CheckpointError naming the state that is missing for the CPU or that its generator does
 /// not accept.
 void restore_states(const std::vector<RandomStream>& streams,

@@ -134,14 +134,13 @@ void check_data(const json& saved, const DataIdentity& data) {
   check("a number of training examples of", saved.at("train_examples").dump(), text(data.examples));
   check("--batch-size", saved.at("batch_size").dump(), text(data.global_batch));
   check("--seed", saved.at("seed").dump(), text(data.seed));
-  // Earlier versions knew one order, and did not save its name.
-  check("training examples in the order of the sampler", saved.value("order", shuffled().name),
+  check("training examples in the order of the sampler", saved.at("order").get<std::string>(),
         data.order);
 }
 
 /// Data that has been changed in place is the user's business, and worth a word.
 void warn_of_other_data(const json& saved, const DataIdentity& data) {
-  const auto found = data_difference(data.digest, saved.value("digest", ""));
+  const auto found = data_difference(data.digest, saved.at("digest").get<std::string>());
   if (!found) return;
   log_warning("the checkpoint was made with other data: ", found->what, " was ", found->theirs,
               ", now it is ", found->mine,
@@ -166,10 +165,9 @@ void restore_replicas(const Strategy& strategy, const TrainState& state,
                       const ChiefsSnapshot& chiefs) {
   const auto model = chiefs.file(kModelFile);
   for (const auto& replica : state.replicas) copy_model(*replica, model);
-  const auto saved = chiefs.facts.find("frozen");
-  if (saved == chiefs.facts.end()) return;  // of a version that froze nothing
-  const Freezing frozen{saved->at("parameters").get<std::vector<std::string>>(),
-                        saved->at("modules").get<std::vector<std::string>>()};
+  const json& saved = chiefs.facts.at("frozen");
+  const Freezing frozen{saved.at("parameters").get<std::vector<std::string>>(),
+                        saved.at("modules").get<std::vector<std::string>>()};
   const Freezing wanted = ReplicaDriver(*state.replicas.front()).freezing();
   if (strategy.is_chief() && !(frozen == wanted)) {
     log_info("as the checkpoint has it, ", frozen.parameters.size(), " parameters are frozen and ",
@@ -283,20 +281,17 @@ void restore_for_others(Strategy& strategy, const TrainState& state, const RunSn
 void restore_workers(Strategy& strategy, TrainState& state, const ChiefsSnapshot& chiefs,
                      const RunSnapshot& snapshot, std::uint64_t seed) {
   const json& saved = chiefs.facts.at("epoch_loss");
-  const json& examples = saved.at("examples");
-  const bool is_list = examples.is_array();  // in version 1 all losses were counted together
-  const auto all_examples = (is_list ? saved.at("all_examples") : examples).get<std::int64_t>();
   std::vector<LossSum> losses;
   for (const auto& name : saved.at("names")) {
-    const json& own = is_list ? examples.at(losses.size()) : examples;
-    losses.push_back({name.get<std::string>(), 0, own.get<double>()});
+    losses.push_back(
+        {name.get<std::string>(), 0, saved.at("examples").at(losses.size()).get<double>()});
   }
   const std::size_t metric_sums =
       detail::ReplicaDriver(*state.replicas.front()).metrics(Phase::train).sums().size();
   RunningSums sums{std::vector<double>(losses.size(), 0.0),
                    {state.replicas.size(), std::vector<double>(metric_sums, 0.0)}};
   const Layout former{chiefs.facts.at("world_size").get<int>(),
-                      chiefs.facts.value("local_replicas", 1)};
+                      chiefs.facts.at("local_replicas").get<int>()};
   if (strategy.virtual_replicas() > 0) {
     restore_common(state, chiefs, sums);
   } else if (former == Layout{strategy.pace().voices(), strategy.local_replicas()}) {
@@ -305,7 +300,7 @@ void restore_workers(Strategy& strategy, TrainState& state, const ChiefsSnapshot
     restore_for_others(strategy, state, snapshot, former, seed, sums);
   }
   for (std::size_t i = 0; i < losses.size(); ++i) losses[i].total = sums.losses[i];
-  state.epoch_loss.restore(losses, all_examples);
+  state.epoch_loss.restore(losses, saved.at("all_examples").get<std::int64_t>());
   for (std::size_t i = 0; i < sums.metrics.size(); ++i) {
     detail::ReplicaDriver(*state.replicas[i]).metrics(Phase::train).set_sums(sums.metrics[i]);
   }
@@ -331,7 +326,7 @@ void restore_numbers(TrainState& state, const json& facts) {
   if (!saved->at("best").is_null()) state.plateau.best = saved->at("best").get<double>();
   state.plateau.since = saved->at("since").get<std::int64_t>();
   state.plateau.drops = saved->at("drops").get<std::int64_t>();
-  state.plateau.observed_epoch = saved->value("observed_epoch", std::int64_t{-1});
+  state.plateau.observed_epoch = saved->at("observed_epoch").get<std::int64_t>();
 }
 
 void begin_averages(const Strategy& strategy, WeightAverages& averages) {

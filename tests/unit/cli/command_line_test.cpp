@@ -51,16 +51,14 @@ const std::vector<BadLine> kBadLines = {
     {{"--max-steps", "0"}, "--max-steps", "at least 1"},
     {{"--batch-size", "0"}, "--batch-size", "at least 1"},
     {{"--mode", "test"}, "--mode", "train-and-evaluate, evaluate, predict or export"},
-    {{"--steps", "0"}, "--steps", "at least 1"},
     {{"--profile", "-1"}, "--profile", "at least 0"},
     {{"--dry-run", "--mode", "evaluate", "--model-dir", "d"}, "--dry-run", "does not train"},
-    {{"--steps", "1", "--max-steps", "1"}, "--steps", "--max-steps"},
     {{"--save-summary-steps", "-1"}, "--save-summary-steps", "at least 0"},
-    {{"--save-checkpoints-steps", "-1"}, "--save-checkpoints-steps", "at least 0"},
-    {{"--save-checkpoints-secs", "-1"}, "--save-checkpoints-secs", "at least 0"},
-    {{"--log-step-count-steps", "-1"}, "--log-step-count-steps", "at least 0"},
-    {{"--tf-random-seed", "1.0"}, "--tf-random-seed", "at least 0"},
-    {{"--session-creation-timeout-secs", "0"}, "--session-creation-timeout-secs", "from 0.001"},
+    {{"--save-every", "-1"}, "--save-every", "90s, 10m or 2h"},
+    {{"--save-every", "10x"}, "--save-every", "90s, 10m or 2h"},
+    {{"--save-every", "0s"}, "--save-every", "90s, 10m or 2h"},
+    {{"--save-every", "s"}, "--save-every", "90s, 10m or 2h"},
+    {{"--save-every", ""}, "--save-every", "90s, 10m or 2h"},
     {{"--on-non-finite", "skip"}, "--on-non-finite", "give fail or stop"},
     {{"--check-weights-every", "-1"}, "--check-weights-every", "at least 0"},
     {{"--eval-steps", "-1"}, "--eval-steps", "at least 0"},
@@ -68,7 +66,6 @@ const std::vector<BadLine> kBadLines = {
     {{"--eval-name", "../x"}, "--eval-name", "the first a letter or digit"},
     {{"--eval-name", "a/b"}, "--eval-name", "letters, digits"},
     {{"--eval-name", std::string(101, 'a')}, "--eval-name", "at most 100"},
-    {{"--eval-batch-size", "0"}, "--eval-batch-size", "at least 1"},
     {{"--start-delay-secs", "-1"}, "--start-delay-secs", "from 0 to"},
     {{"--throttle-secs", "-1"}, "--throttle-secs", "from 0 to"},
     {{"--throttle-secs", "1e9"}, "--throttle-secs", "30 days"},
@@ -77,14 +74,12 @@ const std::vector<BadLine> kBadLines = {
     {{"--exporter", "latest,"}, "--exporter", "or none"},
     {{"--exporter", "best,latest,best"}, "--exporter", "name best once"},
     {{"--exporter", "none,best"}, "--exporter", "latest, final, best or onnx"},
-    {{"--exports-to-keep", "-1"}, "--exports-to-keep", "at least 0"},
     {{"--best", ""}, "--best", "METRIC:min or METRIC:max"},
     {{"--best", ":max"}, "--best", "METRIC:min or METRIC:max"},
     {{"--early-stopping", "loss"}, "--early-stopping", "METRIC:STEPS"},
     {{"--early-stopping", "loss:0"}, "--early-stopping", "METRIC:STEPS"},
     {{"--early-stopping", "loss:5,"}, "--early-stopping", "METRIC:STEPS"},
     {{"--early-stopping", "loss=nan"}, "--early-stopping", "METRIC=VALUE"},
-    {{"--min-steps", "-1"}, "--min-steps", "at least 0"},
     {{"--checkpoint", "/m"}, "--checkpoint", ".../model.ckpt-1200"},
     {{"--checkpoint", "/m/model.ckpt-"}, "--checkpoint", ".../model.ckpt-1200"},
     {{"--checkpoint", "/m/model.ckpt-1x"}, "--checkpoint", ".../model.ckpt-1200"},
@@ -117,22 +112,19 @@ const std::vector<BadLine> kBadLines = {
     {{"--bucket-mb", "-1"}, "--bucket-mb", "greater than 0"},
     {{"--bucket-mb", "25MB"}, "--bucket-mb", "greater than 0"},
     {{"--bucket-mb", "1048577"}, "--bucket-mb", "at most"},
-    {{"--fused-optimizer=maybe"}, "--fused-optimizer", "true or false"},
-    {{"--no-fused-optimizer=true"}, "--no-fused-optimizer", "takes no value"},
     {{"--strategy", "fast"}, "--strategy", "multi-worker or parameter-server"},
     {{"--strategy", ""}, "--strategy", "multi-worker or parameter-server"},
-    {{"--device", "gpu"}, "--device", "cuda:N"},
-    {{"--device", "cuda:"}, "--device", "cuda:N"},
-    {{"--device", "cuda:-1"}, "--device", "cuda:N"},
-    {{"--device", "cuda:999"}, "--device", "cuda:N"},
-    {{"--devices", "cuda:0,gpu"}, "--devices", "cuda:0,cuda:1 or cpu:0,cpu:1"},
-    {{"--devices", "cuda"}, "--devices", "one device for each replica"},
-    {{"--devices", "cpu:0,cpu:0"}, "--devices", "cpu:0"},
+    {{"--devices", "gpu"}, "--devices", "cpu:0-3"},
+    {{"--devices", "cuda:"}, "--devices", "cpu:0-3"},
+    {{"--devices", "cuda:-1"}, "--devices", "cpu:0-3"},
+    {{"--devices", "cuda:999"}, "--devices", "cpu:0-3"},
+    {{"--devices", "cuda:0,gpu"}, "--devices", "cuda:0,cuda:1 or cpu:0-3"},
+    {{"--devices", "cpu:0,cpu:0"}, "--devices", "each once"},
+    {{"--devices", "cpu:3-1"}, "--devices", "cpu:0-3"},
+    {{"--devices", "cpu:0-1024"}, "--devices", "cpu:0-3"},
+    {{"--devices", "cpu:0-2,cpu:1"}, "--devices", "each once"},
     {{"--devices", ""}, "--devices", "give"},
-    {{"--devices", "cpu:0,cpu:1", "--replicas", "3"}, "--replicas", "names 2 devices"},
-    {{"--devices", "cpu:0,cpu:1", "--device", "cuda"}, "--device cuda:0", "keep --devices"},
-    {{"--replicas", "-1"}, "--replicas", "from 0 to 1024"},
-    {{"--replicas", "2", "--strategy", "one-device"}, "--replicas asks for 2", "mirrored"},
+    {{"--devices", "cpu:0-1", "--strategy", "one-device"}, "--devices asks for 2", "mirrored"},
     {{"--devices", "cpu:0,cpu:1", "--strategy", "one-device"}, "--devices asks for 2", "mirrored"},
     {{"--strategy", "mirrored", "--rank", "0", "--world-size", "2", "--chief-address", "h:1"},
      "--strategy mirrored",
@@ -141,10 +133,10 @@ const std::vector<BadLine> kBadLines = {
     {{"--log-level", "verbose"}, "--log-level", "debug, info, warning or error"},
     {{"--log-every", "-1"}, "--log-every", "at least 0"},
     {{"--metrics-file", ""}, "--metrics-file", "give a value"},
-    {{"--status-port", "65536"}, "--status-port", "from 0 to 65535"},
-    {{"--status-port", "8080"}, "--status-port", "without --model-dir"},
-    {{"--status-address", ""}, "--status-address", "give a value"},
-    {{"--status-address", "a", "--model-dir", "m"}, "--status-address", "without --status-port"},
+    {{"--status", "65536"}, "--status", "0 to 65535"},
+    {{"--status", ":80"}, "--status", "HOST:PORT"},
+    {{"--status", "host"}, "--status", "HOST:PORT"},
+    {{"--status", "8080"}, "--status", "without --model-dir"},
     {{"--json-summary=yes"}, "--json-summary", "true or false"},
     {{"--insecure", "true"}, "\"true\"", "unexpected argument"},
     {{"--no-progress=true"}, "--no-progress", "takes no value"},
@@ -152,8 +144,6 @@ const std::vector<BadLine> kBadLines = {
     {{"--timeout", "-1"}, "--timeout", "from 0.001"},
     {{"--timeout", "5s"}, "--timeout", "give seconds"},
     {{"--start-timeout", "1e12"}, "--start-timeout", "30 days"},
-    {{"--heartbeat-interval", "nan"}, "--heartbeat-interval", "give seconds"},
-    {{"--heartbeat-timeout", "0.5"}, "--heartbeat-timeout", "--heartbeat-interval"},
     {{"--generation", "-1"}, "--generation", "at least 0"},
     {{"--rank", "-1"}, "--rank", "from 0 to"},
     {{"--world-size", "0"}, "--world-size", "from 1 to"},
@@ -165,9 +155,6 @@ const std::vector<BadLine> kBadLines = {
     {{"--chief-address", "h:1"}, "--chief-address", "--rank is missing"},
     {{"--rank", "0", "--world-size", "2", "--chief-address", "h:0"}, "--chief-address", "65535"},
     {{"--rank", "0", "--world-size", "2", "--chief-address", ":1"}, "--chief-address", "no host"},
-    {{"--master-port", "29500"}, "--master-port", "--master-addr"},
-    {{"--master-port", "70000", "--master-addr", "h"}, "--master-port", "65535"},
-    {{"--master-addr", "h", "--chief-address", "h:1"}, "--master-addr", "keep --chief-address"},
     {{"--task", "worker:0"}, "--task", "add --cluster"},
     {{"--cluster", "no/such/file.json", "--task", "worker:0"}, "--cluster", "cannot be read"},
     {{"--cluster", "c.json", "--rank", "0"}, "--cluster", "both given"},
@@ -242,12 +229,36 @@ TEST_SUITE("cli") {
     CHECK(parsed({"--learning_rate", "1e-3"}).train.learning_rate == 1e-3);
   }
 
-  TEST_CASE("command line: replicas are counted or named") {
+  TEST_CASE("command line: a replica for each device that is named") {
+    const auto devices = [](const char* list) { return parsed({"--devices", list}).strategy; };
     CHECK(parsed({}).strategy.local_replicas() == 1);
-    CHECK(parsed({"--replicas", "2", "--strategy", "mirrored"}).strategy.local_replicas() == 2);
-    const auto named = parsed({"--devices", "cuda:0,cuda:1", "--replicas", "2"}).strategy;
-    CHECK(named.devices == Words{"cuda:0", "cuda:1"});
-    CHECK(named.local_replicas() == 2);
+    CHECK(devices("cpu").local_replicas() == 1);
+    CHECK(devices("cuda").devices == Words{"cuda:0"});
+    CHECK(devices("cuda:0,cuda:1").devices == Words{"cuda:0", "cuda:1"});
+    CHECK(devices("cpu:0-2").devices == Words{"cpu:0", "cpu:1", "cpu:2"});
+    CHECK(devices("cpu:0-1,cpu:7").local_replicas() == 3);
+    CHECK(devices("cpu:0-0").local_replicas() == 1);
+  }
+
+  TEST_CASE("command line: checkpoints are saved by steps or by time") {
+    const auto train = [](const char* often) { return parsed({"--save-every", often}).train; };
+    CHECK(train("500").save_checkpoints_steps == 500);
+    CHECK(train("0").save_checkpoints_steps == 0);
+    CHECK_FALSE(train("500").save_checkpoints_secs.has_value());
+    CHECK(train("90s").save_checkpoints_secs == 90);
+    CHECK(train("1.5m").save_checkpoints_secs == 90);
+    CHECK(train("2h").save_checkpoints_secs == 7200);
+    CHECK_FALSE(train("2h").save_checkpoints_steps.has_value());
+  }
+
+  TEST_CASE("command line: where the live page is") {
+    const auto train = [](const char* where) {
+      return parsed({"--model-dir", "m", "--status", where}).train;
+    };
+    CHECK(train("8080").status_port == 8080);
+    CHECK(train("8080").status_address.empty());
+    CHECK(train("0.0.0.0:0").status_address == "0.0.0.0");
+    CHECK(train("[fd00::1]:80").status_address == "fd00::1");
   }
 
   TEST_CASE("command line: every flag reaches its option") {
@@ -273,10 +284,8 @@ TEST_SUITE("cli") {
                                             "10",
                                             "--strategy",
                                             "multi_worker",
-                                            "--device",
-                                            "cuda",
-                                            "--replicas",
-                                            "3",
+                                            "--devices",
+                                            "cuda:2-4",
                                             "--threads",
                                             "2",
                                             "--communication",
@@ -296,8 +305,6 @@ TEST_SUITE("cli") {
                                             "1.5",
                                             "--start-timeout",
                                             "2",
-                                            "--heartbeat-interval",
-                                            "0.1",
                                             "--heartbeat-timeout",
                                             "0.35",
                                             "--log-every",
@@ -319,8 +326,7 @@ TEST_SUITE("cli") {
     CHECK(options.data.data_dir == "/d");
     CHECK(options.data.train_examples == 10);
     CHECK(options.strategy.kind == troupe::StrategyKind::multi_worker);
-    CHECK(options.strategy.device == "cuda:0");
-    CHECK(options.strategy.replicas == 3);
+    CHECK(options.strategy.devices == Words{"cuda:2", "cuda:3", "cuda:4"});
     CHECK(options.strategy.threads == 2);
     CHECK(options.strategy.communication == troupe::Communication::gloo);
     CHECK(options.strategy.group.transport == troupe::Transport::shared_memory);
@@ -331,7 +337,6 @@ TEST_SUITE("cli") {
     CHECK(options.strategy.group.insecure);
     CHECK(options.strategy.group.collective_timeout.count() == 1500);
     CHECK(options.strategy.group.start_timeout.count() == 2000);
-    CHECK(options.strategy.group.heartbeat_interval.count() == 100);
     CHECK(options.strategy.group.heartbeat_timeout.count() == 350);
     CHECK(options.train.log_every == 0);
     CHECK(options.log_level == troupe::LogLevel::warning);
@@ -349,40 +354,34 @@ TEST_SUITE("cli") {
 
   TEST_CASE("command line: every flag about evaluation and use reaches its option") {
     const troupe::Options options = parsed(words_of(
-        "--mode predict --model-dir /m --steps 7 --save-summary-steps 0 --on-non-finite stop "
+        "--mode predict --model-dir /m --save-summary-steps 0 --on-non-finite stop "
         "--check-weights-every 12 "
-        "--log-step-count-steps 5 --tf-random-seed 3 --session-creation-timeout-secs 9 "
-        "--save-checkpoints-secs 0 --eval-steps 0 --eval-name held-out_2.x --eval-batch-size 256 "
+        "--log-every 5 --seed 3 --start-timeout 9 "
+        "--save-every 0 --eval-steps 0 --eval-name held-out_2.x "
         "--start-delay-secs 0 --throttle-secs 0 --idle-timeout-secs 30 --exporter final,best "
-        "--exports-to-keep 0 --best accuracy:max "
-        "--min-steps 10 --checkpoint model.ckpt-0 "
-        "--require-checkpoint --predict-keys y1,y2 --predict-batches --predict-examples 4 "
+        "--best accuracy:max "
+        "--checkpoint model.ckpt-0 "
+        "--predict-keys y1,y2 --predict-examples 4 "
         "--export-dir /e"));
-    CHECK(options.train.steps == 7);
     CHECK(options.train.save_summary_steps == 0);
     CHECK(options.train.on_non_finite == troupe::OnNonFinite::stop);
     CHECK(options.train.check_weights_every == 12);
     CHECK(options.train.log_every == 5);
     CHECK(options.train.seed == 3);
-    CHECK(options.train.save_checkpoints_secs == 0);
+    CHECK(options.train.save_checkpoints_steps == 0);
     CHECK(options.strategy.group.start_timeout.count() == 9000);
     const troupe::EvalOptions& eval = options.eval;
     CHECK_FALSE(eval.steps.has_value());
     CHECK(eval.name == "held-out_2.x");
-    CHECK(eval.batch_size == 256);
     CHECK(eval.start_delay_secs == 0);
     CHECK(eval.throttle_secs == 0);
     CHECK(eval.idle_timeout_secs == 30);
     CHECK(eval.exporters == Words{"final", "best"});
-    CHECK_FALSE(eval.exports_to_keep.has_value());
     CHECK(eval.best.metric == "accuracy");
     CHECK(eval.best.mode == troupe::BestMode::max);
     CHECK(options.train.best->metric == "accuracy");
-    CHECK(options.train.min_steps == 10);
     CHECK(options.use.checkpoint == "model.ckpt-0");
-    CHECK(options.use.require_checkpoint);
     CHECK(options.use.predict_keys == Words{"y1", "y2"});
-    CHECK(options.use.predict_batches);
     CHECK(options.use.predict_examples == 4);
     CHECK(options.use.export_dir == "/e");
   }
@@ -435,9 +434,6 @@ TEST_SUITE("cli") {
     CHECK_FALSE(parsed({"--json-summary=false"}).train.json_summary);
     CHECK_FALSE(parsed({"--no-json-summary"}).train.json_summary);
     CHECK(parsed({"--progress"}).train.progress);
-    CHECK(parsed({}).strategy.buckets.fused_step);
-    CHECK(parsed({"--fused-optimizer"}).strategy.buckets.fused_step);
-    CHECK_FALSE(parsed({"--no-fused-optimizer"}).strategy.buckets.fused_step);
   }
 
   TEST_CASE("command line: what follows -- belongs to the program") {
@@ -551,13 +547,13 @@ TEST_SUITE("cli") {
     CHECK(match.at("--batch-size") == "96");
     CHECK(match.at("--epochs") == "unset");
     CHECK(match.count("--rank") == 0);
-    for (const char* name : {"--mode", "--steps", "--save-summary-steps", "--on-non-finite",
+    for (const char* name : {"--mode", "--save-every", "--save-summary-steps", "--on-non-finite",
                              "--check-weights-every", "--accumulate", "--clip-norm", "--precision",
-                             "--check-repeat", "--dry-run", "--profile"}) {
+                             "--check-repeat", "--dry-run", "--profile", "--heartbeat-timeout"}) {
       CHECK(match.count(name) == 1);
     }
     CHECK(match.count("--task") == 0);
-    CHECK(match.count("--fused-optimizer") == 0);
+    CHECK(match.count("--loader-threads") == 0);
   }
 
   TEST_CASE("command line: --precision takes the short names, and says what to use for float16") {
@@ -568,17 +564,6 @@ TEST_SUITE("cli") {
                            doctest::Contains("Fix: give bfloat16 (bf16)"), troupe::ConfigError);
     }
     CHECK(parsed({"--precision", "bf16"}).strategy.must_match.at("--precision") == "bfloat16");
-  }
-
-  TEST_CASE("command line: --master-addr and --master-port are --chief-address in two parts") {
-    const auto chief = [](const Words& more) {
-      Words words = {"--rank", "0", "--world-size", "2"};
-      words.insert(words.end(), more.begin(), more.end());
-      return parsed(words).strategy.cluster.members[0].address.value();
-    };
-    CHECK(chief({"--master-addr", "h", "--master-port", "29500"}).port == 29500);
-    CHECK(chief({"--master-addr", "h"}).port == 2222);
-    CHECK(chief({"--master_addr=fd00::1", "--master_port=5"}).host == "fd00::1");
   }
 }
 

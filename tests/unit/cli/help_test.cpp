@@ -87,12 +87,34 @@ TEST_SUITE("cli") {
   TEST_CASE("help: what the program is to do comes first, its rarer details in --help-all") {
     const std::string common = printed({"--help"});
     CHECK(contains(common, ".\n\nMode:\n  --mode MODE"));
-    for (const char* rare : {"start-delay-secs", "idle-timeout-secs", "eval-batch-size",
-                             "exports-to-keep", "min-steps", "predict-batches"}) {
+    for (const char* rare :
+         {"start-delay-secs", "idle-timeout-secs", "throttle-secs", "init-map"}) {
       CAPTURE(rare);
       CHECK(entry(common, rare).empty());
       CHECK_FALSE(entry(printed({"--help-all"}), rare).empty());
     }
+  }
+
+  TEST_CASE("help: few flags, and fewer in --help") {
+    troupe::detail::Settings settings;
+    int common = 0;
+    int all = 0;
+    for (const troupe::Flag& flag :
+         troupe::detail::with_own(troupe::detail::builtin_flags(settings), {})) {
+      common += flag.shown == troupe::Flag::Shown::always ? 1 : 0;
+      all += flag.shown == troupe::Flag::Shown::never ? 0 : 1;
+    }
+    CHECK(common <= 55);
+    CHECK(all <= 85);
+  }
+
+  TEST_CASE("help: a program's own examples can be copied whole") {
+    const troupe::Outcome outcome =
+        troupe::parse_command_line({"--help"}, {}, troupe::testing::all_flags({}),
+                                   {"my_training", "", {"--epochs 3", "--config a.json"}});
+    const std::vector<std::string> lines = lines_of(outcome.text);
+    CHECK(lines[lines.size() - 2] == "  my_training --epochs 3");
+    CHECK(lines.back() == "  my_training --config a.json");
   }
 
   TEST_CASE("help: --help-all names every flag and alias, and --help leaves the limits out") {
@@ -100,6 +122,10 @@ TEST_SUITE("cli") {
     const std::string all = printed({"--help-all"});
     for (const troupe::Flag& flag : troupe::detail::builtin_flags(settings)) {
       CAPTURE(flag.name);
+      if (flag.shown == troupe::Flag::Shown::never) {
+        CHECK(entry(all, flag.name).empty());
+        continue;
+      }
       CHECK_FALSE(entry(all, troupe::detail::shown_name(flag)).empty());
       for (const std::string& alias : flag.aliases) CHECK(contains(all, "--" + alias));
     }
@@ -125,19 +151,17 @@ TEST_SUITE("cli") {
     const troupe::GroupOptions group;
     shows("timeout", troupe::Seconds(group.collective_timeout).count());
     shows("start-timeout", troupe::Seconds(group.start_timeout).count());
-    shows("heartbeat-interval", troupe::Seconds(group.heartbeat_interval).count());
     shows("heartbeat-timeout", troupe::Seconds(group.heartbeat_timeout).count());
     shows("eval-steps", 100);
     shows("throttle-secs", troupe::EvalOptions().throttle_secs);
     shows("start-delay-secs", troupe::EvalOptions().start_delay_secs);
-    shows("exports-to-keep", 5);
     shows("save-summary-steps", static_cast<double>(train.save_summary_steps));
     CHECK(contains(entry(all, "exporter"), "[latest]"));
     CHECK(contains(entry(all, "mode"), "[train]"));
     CHECK(contains(entry(all, "on-non-finite"), "[fail]"));
     CHECK(contains(entry(all, "strategy"),
                    std::string("[") + name_of(troupe::StrategyOptions().kind) + "]"));
-    CHECK(contains(entry(all, "device"), "[" + troupe::StrategyOptions().device + "]"));
+    CHECK(contains(entry(all, "devices"), "[" + troupe::StrategyOptions().device + "]"));
     CHECK(train.progress == !entry(all, "no-progress").empty());
     CHECK_FALSE(contains(entry(all, "max-steps"), "["));
   }

@@ -181,25 +181,9 @@ TEST_SUITE("cli") {
   }
 
   TEST_CASE("mode: train and evaluate saves checkpoints, the others need not") {
-    for (const char* cadence : {"--save-checkpoints-steps", "--save-checkpoints-secs"}) {
-      CHECK(contains(refusal(with(kBoth, {cadence, "0"})), std::string(cadence) + " is 0"));
-      CHECK_FALSE(contains(refusal(with(kBoth, {cadence, "1"})), cadence));
-      CHECK_NOTHROW((void)parsed({cadence, "0"}));
-    }
-  }
-
-  TEST_CASE("mode: settings that exclude each other are named as they were written") {
-    const std::string message =
-        refusal({"--save-checkpoints-secs", "5"}, {{"TROUPE_SAVE_CHECKPOINTS_STEPS", "5"}});
-    CHECK(contains(message,
-                   "TROUPE_SAVE_CHECKPOINTS_STEPS and --save-checkpoints-secs are both given"));
-    CHECK(contains(refusal({"--steps", "5"}, {{"TROUPE_MAX_STEPS", "9"}}),
-                   "--steps and TROUPE_MAX_STEPS are both given"));
-  }
-
-  TEST_CASE("mode: --steps and --max-steps exclude each other") {
-    CHECK(parsed({"--steps", "5"}).train.steps == 5);
-    CHECK(contains(refusal({"--steps", "5", "--max-steps", "9"}), "are both given"));
+    CHECK(contains(refusal(with(kBoth, {"--save-every", "0"})), "--save-every is 0"));
+    CHECK_FALSE(contains(refusal(with(kBoth, {"--save-every", "1"})), "--save-every"));
+    CHECK_NOTHROW((void)parsed({"--save-every", "0"}));
   }
 }
 

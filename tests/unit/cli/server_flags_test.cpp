@@ -33,20 +33,10 @@ TEST_SUITE("cli") {
   TEST_CASE("server flags: unset, they are the defaults of the struct") {
     const ServerOptions servers = parsed({}, kThreeWorkers).strategy.servers;
     CHECK_FALSE(servers.staleness_bound.has_value());
-    CHECK_FALSE(servers.prefetch);
-    CHECK(servers.correct_staleness);
-    CHECK(servers.min_shard_bytes == ServerOptions().min_shard_bytes);
   }
 
   TEST_CASE("server flags: each reaches its option") {
-    const ServerOptions servers = parsed({"--staleness-bound", "0", "--prefetch",
-                                          "--no-staleness-correction", "--min-shard-bytes", "4096"},
-                                         kThreeWorkers)
-                                      .strategy.servers;
-    CHECK(servers.staleness_bound == 0);
-    CHECK(servers.prefetch);
-    CHECK_FALSE(servers.correct_staleness);
-    CHECK(servers.min_shard_bytes == 4096);
+    CHECK(parsed({"--staleness-bound", "0"}, kThreeWorkers).strategy.servers.staleness_bound == 0);
     CHECK(parsed({"--staleness_bound=7"}, kThreeWorkers).strategy.servers.staleness_bound == 7);
   }
 
@@ -59,7 +49,6 @@ TEST_SUITE("cli") {
     const std::vector<Row> rows = {
         {{"--staleness-bound", "-1"}, "--staleness-bound", "from 0"},
         {{"--staleness-bound", "1.5"}, "--staleness-bound", "from 0"},
-        {{"--min-shard-bytes", "0"}, "--min-shard-bytes", "from 1"},
         {{"--backup-workers", "1"}, "unknown flag --backup-workers", "it was removed: synchronous"},
         {{"--communication", "gloo"}, "--communication gloo", "parameter servers sum"},
         {{"--transport", "unix"}, "--transport unix", "by TCP"},
@@ -74,15 +63,10 @@ TEST_SUITE("cli") {
     }
   }
 
-  TEST_CASE("server flags: without parameter servers each of them is refused") {
-    for (const Words& words :
-         {Words{"--staleness-bound", "0"}, Words{"--prefetch"}, Words{"--no-staleness-correction"},
-          Words{"--min-shard-bytes", "1"}}) {
-      CAPTURE(words.front());
-      for (const Environment& environment : {Environment(), kGroup}) {
-        CHECK(contains(refusal(words, environment),
-                       words.front() + " is given, but the cluster has no parameter server"));
-      }
+  TEST_CASE("server flags: without parameter servers they are refused") {
+    for (const Environment& environment : {Environment(), kGroup}) {
+      CHECK(contains(refusal({"--staleness-bound", "0"}, environment),
+                     "--staleness-bound is given, but the cluster has no parameter server"));
     }
   }
 
@@ -145,8 +129,6 @@ TEST_SUITE("cli") {
     CHECK(match.at("--transport") == "auto");
     CHECK(match.at("--compress") == "none");
     CHECK(parsed({"--compress", "fp16"}, kGroup).strategy.must_match.at("--compress") == "float16");
-    CHECK(match.at("--min-shard-bytes") == "262144");
-    CHECK(match.count("--prefetch") == 0);
     CHECK(parsed({}, kThreeWorkers).strategy.must_match.at("--staleness-bound") == "unset");
     // Spelled or not, the strategy is the same.
     for (const Words& words : {Words{}, Words{"--strategy", "parameter_server"}}) {

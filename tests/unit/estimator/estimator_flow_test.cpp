@@ -221,7 +221,7 @@ TEST_SUITE("estimator") {
                          const TempDir exports;
                          const auto busy = std::make_shared<Busy>(estimator, exports.path());
                          auto call = for_steps(12);
-                         call.companions.listeners = {busy};
+                         call.callbacks.listeners = {busy};
                          (void)estimator.train(call);
                          CHECK(busy->count == 130);
                        })));
@@ -237,7 +237,7 @@ TEST_SUITE("estimator") {
                                  void after_step(const troupe::StepReport&,
                                                  troupe::RunControl&) override {}
                                };
-                               call.companions.actions = {std::make_shared<Draw>()};
+                               call.callbacks.actions = {std::make_shared<Draw>()};
                                (void)estimator.train(call);
                              })));
   }

@@ -74,7 +74,7 @@ TEST_SUITE("estimator") {
     const auto other = std::make_shared<SaveRecorder>();
     const auto steps = std::make_shared<StepRecorder>();
     auto call = for_steps(100);
-    call.companions = {{steps}, {stopping, other}};
+    call.callbacks = {{steps}, {stopping, other}};
     const auto history = estimator.train(call);
     CHECK(history.steps == 10);
     CHECK(history.reason.find("listener") != std::string::npos);
@@ -89,10 +89,10 @@ TEST_SUITE("estimator") {
     const CounterHooks hooks;
     const TempDir first;
     auto call = for_steps(7);
-    call.companions.listeners = {std::make_shared<SaveRecorder>(1)};
+    call.callbacks.listeners = {std::make_shared<SaveRecorder>(1)};
     CHECK(troupe::Estimator(hooks, options_in(first.path(), 5)).train(call).steps == 7);
     const TempDir last;
-    call.companions.listeners = {std::make_shared<SaveRecorder>(3)};
+    call.callbacks.listeners = {std::make_shared<SaveRecorder>(3)};
     const auto history = troupe::Estimator(hooks, options_in(last.path(), 5)).train(call);
     CHECK(history.steps == 7);
     CHECK(history.reason.find("listener") == std::string::npos);
@@ -106,7 +106,7 @@ TEST_SUITE("estimator") {
     troupe::Estimator estimator(hooks, options_in(dir.path()));
     (void)estimator.train(for_steps(5));
     auto call = for_steps(100);
-    call.companions.actions = {std::make_shared<troupe::testing::StopAt>(18)};
+    call.callbacks.actions = {std::make_shared<troupe::testing::StopAt>(18)};
     CHECK(estimator.train(call).steps == 13);
     CHECK(latest_step(estimator) == 18);
     CHECK(estimator.train(call).steps == 0);
@@ -118,7 +118,7 @@ TEST_SUITE("estimator") {
     troupe::Estimator estimator(hooks, options_in(dir.path()));
     const auto later = std::make_shared<StepRecorder>();
     auto call = for_steps(100);
-    call.companions.actions = {
+    call.callbacks.actions = {
         std::make_shared<AtStep>(4, [](troupe::RunControl& run) { run.request_stop("enough"); }),
         later};
     const auto history = estimator.train(call);
@@ -135,7 +135,7 @@ TEST_SUITE("estimator") {
     const auto recorder = std::make_shared<StepRecorder>();
     const auto listener = std::make_shared<SaveRecorder>();
     auto call = for_steps(100);
-    call.companions = {
+    call.callbacks = {
         {recorder, std::make_shared<AtStep>(
                        7, [](troupe::RunControl&) { throw std::runtime_error("mine"); })},
         {listener}};
@@ -161,7 +161,7 @@ TEST_SUITE("estimator") {
     const auto recorder = std::make_shared<StepRecorder>();
     const auto listener = std::make_shared<SaveRecorder>();
     auto call = for_steps(100);
-    call.companions = {{recorder}, {listener}};
+    call.callbacks = {{recorder}, {listener}};
     const auto history = estimator.train(call);
     CHECK(history.steps == 6);
     CHECK(history.reason.find("not finite") != std::string::npos);
@@ -196,7 +196,7 @@ TEST_SUITE("estimator") {
     troupe::Estimator estimator(hooks, options);
     const auto recorder = std::make_shared<StepRecorder>();
     auto call = for_steps(100);
-    call.companions.actions = {recorder};
+    call.callbacks.actions = {recorder};
     CHECK_THROWS_AS((void)estimator.train(call), troupe::NonFiniteError);
     CHECK(recorder->ended == 0);
     CHECK(latest_step(estimator) == 5);
@@ -237,11 +237,11 @@ TEST_SUITE("estimator") {
       CAPTURE(steps);
       fs::remove_all(model_dir);
       troupe::Estimator estimator(hooks, options_in(model_dir, kEvery));
-      call.companions.actions = {};
+      call.callbacks.actions = {};
       call.steps = 1;  // with checkpoints that are good, before the next run breaks the disk
       (void)estimator.train(call);
       const auto recorder = std::make_shared<StepRecorder>();
-      call.companions.actions = {std::make_shared<AtStep>(3, sabotage), recorder};
+      call.callbacks.actions = {std::make_shared<AtStep>(3, sabotage), recorder};
       call.steps = steps;
       CHECK_THROWS_AS((void)estimator.train(call), troupe::CheckpointError);
       CHECK(recorder->ended == 0);

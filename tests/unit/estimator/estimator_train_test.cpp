@@ -111,7 +111,7 @@ TEST_SUITE("estimator") {
       const auto actions = std::make_shared<StepRecorder>();
       const auto listener = std::make_shared<SaveRecorder>();
       auto again = up_to(limit);
-      again.companions = {{actions}, {listener}};
+      again.callbacks = {{actions}, {listener}};
       CHECK(estimator.train(again).steps == 0);
       CHECK(actions->begun == 0);
       CHECK(listener->begun == 0);
@@ -169,7 +169,7 @@ TEST_SUITE("estimator") {
     troupe::Estimator estimator(hooks, options_in(dir.path(), 10));
     const auto listener = std::make_shared<SaveRecorder>();
     auto call = for_steps(26);
-    call.companions.listeners = {listener};
+    call.callbacks.listeners = {listener};
     (void)estimator.train(call);
     CHECK(listener->before == Steps{0, 10, 20, 26});
     CHECK(listener->after == Steps{0, 10, 20, 26});
@@ -178,7 +178,7 @@ TEST_SUITE("estimator") {
     // Where the last step is a multiple of the period, it is saved once.
     const auto second = std::make_shared<SaveRecorder>();
     call = up_to(36);
-    call.companions.listeners = {second};
+    call.callbacks.listeners = {second};
     (void)estimator.train(call);
     CHECK(second->before == Steps{36});
     CHECK(second->after == Steps{26, 36});
@@ -208,8 +208,8 @@ TEST_SUITE("estimator") {
     troupe::Estimator estimator(hooks, options_in(dir.path(), 1));
     std::string calls;
     auto call = for_steps(2);
-    call.companions.listeners = {std::make_shared<Ordered>("a:", calls),
-                                 std::make_shared<Ordered>("b:", calls)};
+    call.callbacks.listeners = {std::make_shared<Ordered>("a:", calls),
+                                std::make_shared<Ordered>("b:", calls)};
     (void)estimator.train(call);
     CHECK(calls ==
           "a:begin b:begin a:before0 b:before0 a:after0 b:after0 a:before1 b:before1 a:after1 "
@@ -220,7 +220,7 @@ TEST_SUITE("estimator") {
     const TempDir dir;
     const CounterHooks hooks;
     auto call = for_steps(1);
-    call.companions.listeners = {std::make_shared<SaveRecorder>()};
+    call.callbacks.listeners = {std::make_shared<SaveRecorder>()};
     auto by_seconds = options_in(dir.path());
     by_seconds.train.save_checkpoints_secs = 0;
     for (const auto& options : {options_in(dir.path(), 0), by_seconds}) {

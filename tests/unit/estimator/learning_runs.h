@@ -152,12 +152,12 @@ inline Ending train(Strategy& strategy, const Hooks& hooks, const TrainOptions& 
   auto state = strategy.create_state(hooks, options.seed);
   const auto data =
       strategy.distribute(hooks.create_datasets(), {options.batch_size, options.seed});
-  Companions companions;
+  Callbacks callbacks;
   if (stop > 0) {
-    companions.actions.push_back(std::make_shared<StopAt>(stop));
+    callbacks.actions.push_back(std::make_shared<StopAt>(stop));
   }
-  if (rates) companions.actions.push_back(rates);
-  const auto history = troupe::train(strategy, hooks, state, data, options, companions);
+  if (rates) callbacks.actions.push_back(rates);
+  const auto history = troupe::train(strategy, hooks, state, data, options, callbacks);
   Ending ending;
   ending.hash = common_parameter_hash(strategy, state);
   {

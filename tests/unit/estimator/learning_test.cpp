@@ -197,10 +197,10 @@ TEST_SUITE("learning") {
     auto data = strategy->distribute(hooks.create_datasets(), {8, 1});
     const auto train_with = [&](const ScheduleOptions& schedule, troupe::RateFactor factor) {
       auto options = learning_options("", schedule);
-      troupe::Companions companions;
-      companions.rate_factor = std::move(factor);
+      troupe::Callbacks callbacks;
+      callbacks.rate_factor = std::move(factor);
       return message_of(
-          [&] { (void)troupe::train(*strategy, hooks, state, data, options, companions); });
+          [&] { (void)troupe::train(*strategy, hooks, state, data, options, callbacks); });
     };
     CHECK(has(train_with(schedule_of(troupe::Schedule::plateau), nullptr),
               "name one of: loss, absolute_error"));

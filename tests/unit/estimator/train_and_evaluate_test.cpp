@@ -38,8 +38,8 @@ TEST_SUITE("estimator") {
     const troupe::TrainSpec spec;
     CHECK_FALSE(spec.input);
     CHECK_FALSE(spec.max_steps);
-    CHECK(spec.companions.actions.empty());
-    CHECK(spec.companions.listeners.empty());
+    CHECK(spec.callbacks.actions.empty());
+    CHECK(spec.callbacks.listeners.empty());
   }
 
   TEST_CASE("specs: what a TrainSpec may not be") {
@@ -47,9 +47,8 @@ TEST_SUITE("estimator") {
     for (const std::int64_t bad : {0, -1}) {
       check_refused<TrainSpec>([&](TrainSpec& spec) { spec.max_steps = bad; }, "max_steps");
     }
-    check_refused<TrainSpec>([](TrainSpec& spec) { spec.companions.actions = {nullptr}; },
-                             "action");
-    check_refused<TrainSpec>([](TrainSpec& spec) { spec.companions.listeners = {nullptr}; },
+    check_refused<TrainSpec>([](TrainSpec& spec) { spec.callbacks.actions = {nullptr}; }, "action");
+    check_refused<TrainSpec>([](TrainSpec& spec) { spec.callbacks.listeners = {nullptr}; },
                              "listener");
   }
 
@@ -112,7 +111,7 @@ TEST_SUITE("estimator") {
     const auto actions = std::make_shared<StepRecorder>();
     const auto listener = std::make_shared<SaveRecorder>();
     auto training = until(22);
-    training.companions = {{actions}, {listener}};
+    training.callbacks = {{actions}, {listener}};
     const auto result = troupe::train_and_evaluate(estimator, training, with(exporter, 0));
     CHECK(actions->begun == 1);
     CHECK(actions->steps.size() == 22);
@@ -161,7 +160,7 @@ TEST_SUITE("estimator") {
     const auto exporter = std::make_shared<OfferRecorder>();
     const auto listener = std::make_shared<SaveRecorder>();
     auto training = until(50);
-    training.companions.listeners = {listener};
+    training.callbacks.listeners = {listener};
     (void)troupe::train_and_evaluate(estimator, training, with(exporter, 600));
     CHECK(listener->after == Steps{0, 50});
     CHECK(exporter->steps() == Steps{50});
@@ -221,7 +220,7 @@ TEST_SUITE("estimator") {
     troupe::Estimator estimator(hooks, options_in(dir.path(), 10));
     const auto actions = std::make_shared<StepRecorder>();
     auto training = until(12);
-    training.companions.actions = {actions};
+    training.callbacks.actions = {actions};
     const CapturedLog log;
     const auto result = troupe::train_and_evaluate(estimator, training, with(exporter, 0));
     CHECK_FALSE(result.evaluation);
@@ -276,7 +275,7 @@ TEST_SUITE("estimator") {
     troupe::Estimator estimator(hooks, options_in(dir.path(), 10));
     const auto exporter = std::make_shared<OfferRecorder>();
     auto training = until(100);
-    training.companions.listeners = {std::make_shared<SaveRecorder>(3)};
+    training.callbacks.listeners = {std::make_shared<SaveRecorder>(3)};
     const auto result = troupe::train_and_evaluate(estimator, training, with(exporter, 0));
     CHECK(result.evaluation->global_step == 20);
     // Nobody knew at 20 that it was the last: it is offered once more.

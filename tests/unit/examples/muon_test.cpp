@@ -229,7 +229,6 @@ TEST_SUITE("examples") {
 
   TEST_CASE("muon: one asynchronous worker takes its steps, too") {
     auto job = asynchronous(1, 2);
-    job.options.prefetch = false;
     const ReferenceHooks hooks;
     CHECK(train_job(job, hooks, ten_steps()).hash ==
           train_alone(*troupe::make_one_device({}), hooks, ten_steps()).hash);

@@ -196,6 +196,8 @@ TEST_SUITE("hooks") {
     set.add<troupe::Accuracy>("accuracy");
     CHECK_THROWS_WITH_AS(set.at("accuracy").update(torch::zeros({4}), torch::zeros({4})),
                          doctest::Contains("scores [4]"), troupe::ConfigError);
+    CHECK_THROWS_WITH_AS(set.at("accuracy").update(at::Tensor(), torch::zeros({4})),
+                         doctest::Contains("undefined"), troupe::ConfigError);
     CHECK_THROWS_WITH_AS((void)set.at("acuracy"), doctest::Contains("there is: accuracy"),
                          troupe::ConfigError);
     CHECK_THROWS_AS(set.add<troupe::Mean>("loss"), troupe::ConfigError);

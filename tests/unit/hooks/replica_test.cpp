@@ -81,6 +81,9 @@ TEST_SUITE("hooks") {
                          troupe::ConfigError);
     CHECK_THROWS_WITH_AS((void)replica.global_mean(losses, at::Tensor()),
                          doctest::Contains("undefined"), troupe::ConfigError);
+    CHECK_THROWS_WITH_AS((void)replica.global_mean(at::Tensor()),
+                         doctest::Contains("global_mean was given a loss of shape undefined"),
+                         troupe::ConfigError);
     CHECK_THROWS_WITH_AS((void)replica.global_mean(torch::tensor(1.0), torch::tensor(1.0)),
                          doctest::Contains("of which no mean is taken"), troupe::ConfigError);
     CHECK_THROWS_WITH_AS((void)replica.global_mean(losses, losses - 2.5),

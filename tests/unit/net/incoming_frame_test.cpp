@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/crc32c.h"
+#include "core/checksum.h"
 #include "tests/support/test_prelude.h"
 
 namespace incoming_frame_test {
@@ -17,11 +17,11 @@ using Bytes = std::vector<std::byte>;
 
 constexpr BulkLimits kLimits{1000, 2000};
 
-Bytes header_of(FrameType type, std::uint64_t payload_bytes, std::uint32_t payload_crc) {
+Bytes header_of(FrameType type, std::uint64_t payload_bytes, std::uint32_t payload_checksum) {
   FrameHeader header;
   header.type = type;
   header.payload_bytes = payload_bytes;
-  header.payload_crc = payload_crc;
+  header.payload_checksum = payload_checksum;
   const auto head = encode_frame(header);
   return {head.begin(), head.end()};
 }
@@ -29,8 +29,8 @@ Bytes header_of(FrameType type, std::uint64_t payload_bytes, std::uint32_t paylo
 /// A whole frame, with the right checksum of `payload`.
 Bytes frame_of(FrameType type, const Bytes& payload) {
   const Span<const std::byte> body(payload);
-  const std::uint32_t crc = payload.empty() ? 0 : is_bulk(type) ? crc32c(body) : crc32_of(body);
-  Bytes frame = header_of(type, payload.size(), crc);
+  const std::uint32_t checksum = payload.empty() ? 0 : checksum_of(body);
+  Bytes frame = header_of(type, payload.size(), checksum);
   frame.insert(frame.end(), payload.begin(), payload.end());
   return frame;
 }

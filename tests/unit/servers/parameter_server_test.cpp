@@ -131,7 +131,6 @@ TEST_SUITE("strategies") {
       const ServerHooks hooks(kind);
       const auto expected = train_alone(*troupe::make_one_device({}), hooks, options);
       Job job = asynchronous(1, 2);
-      job.options.prefetch = false;  // or it reads before its own write
       const auto end = train_job(job, hooks, options);
       CHECK(end.hash == expected.hash);
       CHECK(end.history.train->losses == expected.history.train->losses);
@@ -247,9 +246,9 @@ TEST_SUITE("strategies") {
     Job job = asynchronous(3, 2);
     job.options.correct_staleness = false;  // or late updates would add less
     const auto end = train_job(job, hooks, options, [&](int rank) {
-      troupe::Companions companions;
-      if (rank == 0) companions.listeners.push_back(std::make_shared<Watch>(right));
-      return companions;
+      troupe::Callbacks callbacks;
+      if (rank == 0) callbacks.listeners.push_back(std::make_shared<Watch>(right));
+      return callbacks;
     });
     CHECK(end.step == 60);
     CHECK(right >= 2);
@@ -263,7 +262,6 @@ TEST_SUITE("strategies") {
       const auto expected = train_alone(*troupe::make_one_device({}), hooks, options);
       Job job = asynchronous(1, 2);
       job.options.min_shard_bytes = 1024;
-      job.options.prefetch = false;
       const troupe::testing::CapturedLog log;
       const auto end = train_job(job, hooks, options);
       // With momentum one device adds sparse parts one after the other, and rounds differently.
@@ -289,10 +287,10 @@ TEST_SUITE("strategies") {
     const ServerHooks hooks("adam");
     const auto stop_on = [&](int stopping, std::int64_t max_steps) {
       return train_job(asynchronous(3, 1), hooks, options_for(max_steps), [&](int rank) {
-        troupe::Companions companions;
+        troupe::Callbacks callbacks;
         const int steps = rank == stopping ? 3 : 1'000'000;
-        companions.actions.push_back(std::make_shared<StopAfter>(steps));
-        return companions;
+        callbacks.actions.push_back(std::make_shared<StopAfter>(steps));
+        return callbacks;
       });
     };
     const auto chief = stop_on(0, 1'000'000);

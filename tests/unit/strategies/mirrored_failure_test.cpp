@@ -142,7 +142,7 @@ TEST_SUITE("strategies") {
     });
     for (const auto& error : errors) {
       CAPTURE(troupe::testing::message_of(error));
-      CHECK(troupe::testing::message_of(error).find("--replicas") != std::string::npos);
+      CHECK(troupe::testing::message_of(error).find("--devices") != std::string::npos);
       CHECK_THROWS_AS(std::rethrow_exception(error), troupe::ConfigError);
     }
   }
@@ -165,7 +165,7 @@ TEST_SUITE("strategies") {
     refused([](auto& o) { o.devices = {"cpu:0", "gpu"}; }, "--devices gpu is no device");
     refused([](auto& o) { o.devices = {"cpu:x"}; }, "--devices cpu:x is no device");
     refused([](auto& o) { o.devices = {"cpu:0"}, o.replicas = 2; },
-            "--replicas is 2, but --devices names 1 device.");
+            "2 replicas were asked for, but --devices names 1 device.");
     refused([](auto& o) { o.kind = troupe::StrategyKind::one_device, o.replicas = 2; },
             "but 2 replicas");
     refused([](auto& o) { o = options_of(0, 2, 1), o.kind = troupe::StrategyKind::mirrored; },

@@ -299,7 +299,7 @@ TEST_SUITE("strategies") {
     CHECK_THROWS_AS((void)troupe::make_strategy(options), troupe::ConfigError);
     options = {};
     options.device = "gpu";
-    CHECK_THROWS_WITH_AS((void)troupe::make_strategy(options), doctest::Contains("--device gpu"),
+    CHECK_THROWS_WITH_AS((void)troupe::make_strategy(options), doctest::Contains("--devices gpu"),
                          troupe::ConfigError);
   }
 }

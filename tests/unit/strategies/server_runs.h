@@ -86,7 +86,7 @@ inline void run_job(const Job& job, const Hooks& hooks, const WorkerBody& body) 
 
 /// A whole training, as template/main.cpp does it.
 inline JobEnd train_job(const Job& job, const Hooks& hooks, const TrainOptions& options,
-                        const std::function<Companions(int rank)>& companions = nullptr) {
+                        const std::function<Callbacks(int rank)>& callbacks = nullptr) {
   JobEnd end;
   std::vector<std::int64_t> steps(static_cast<std::size_t>(job.workers), 0);
   run_job(job, hooks, [&](int rank, Strategy& strategy) {
@@ -94,7 +94,7 @@ inline JobEnd train_job(const Job& job, const Hooks& hooks, const TrainOptions& 
     const auto data =
         strategy.distribute(hooks.create_datasets(), {options.batch_size, options.seed});
     const History history =
-        train(strategy, hooks, state, data, options, companions ? companions(rank) : Companions());
+        train(strategy, hooks, state, data, options, callbacks ? callbacks(rank) : Callbacks());
     const std::optional<Report> report = test(strategy, hooks, state, data);
     steps[static_cast<std::size_t>(rank)] = history.steps;
     if (rank == 0) {

@@ -176,6 +176,25 @@ TEST_SUITE("train") {
     CHECK_THROWS_AS(CheckpointWriter(files, sample_owner(), {-1}), troupe::ConfigError);
   }
 
+  TEST_CASE("checkpoint: one for each span of time stays, however often training is restarted") {
+    const TempDir dir;
+    PosixFileSystem files(dir.path().string());
+    std::chrono::system_clock::time_point now{std::chrono::hours(1000)};
+    for (std::int64_t step = 0; step < 10; ++step, now += std::chrono::minutes(25)) {
+      CheckpointWriter writer(files, sample_owner(), {1, std::chrono::hours(1)},
+                              [&] { return now; });
+      save_sample(writer, step);
+    }
+    CHECK(steps_in(files) == Steps{3, 5, 8, 9});
+    // A shorter span counts from now on.
+    CheckpointWriter writer(files, sample_owner(), {1, std::chrono::minutes(20)},
+                            [&] { return now; });
+    now += std::chrono::minutes(25);
+    save_sample(writer, 10);
+    save_sample(writer, 11);
+    CHECK(steps_in(files) == Steps{3, 5, 8, 10, 11});
+  }
+
   TEST_CASE("checkpoint: saved again, an equal one stays and another one is replaced") {
     const Store store;
     PosixFileSystem files(store.dir.path().string());
@@ -237,7 +256,7 @@ TEST_SUITE("train") {
          }},
         {"no manifest", [](const fs::path& d) { fs::remove(d / "manifest.json"); }},
         {"newer format", [](const fs::path& d) { set_version(d, 3); }},
-        {"no format", [](const fs::path& d) { set_version(d, 0); }},
+        {"a version of before", [](const fs::path& d) { set_version(d, 1); }},
     };
     for (const Row& row : rows) {
       CAPTURE(row.what);
@@ -246,13 +265,6 @@ TEST_SUITE("train") {
       PosixFileSystem files(store.dir.path().string());
       CHECK(newest(files) == 1);
     }
-  }
-
-  TEST_CASE("checkpoint: what version 1 wrote is read") {
-    const Store store;
-    set_version(store.dir / "model.ckpt-2", 1);
-    PosixFileSystem files(store.dir.path().string());
-    CHECK(newest(files) == 2);
   }
 
   TEST_CASE("checkpoint: any flipped bit of a manifest or a file is found") {

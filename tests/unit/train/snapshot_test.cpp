@@ -1,5 +1,4 @@
-// What a checkpoint holds, without the files: a copy of the run, complete, and readable where an
-// older version wrote it.
+// What a checkpoint holds, without the files: a copy of the run, complete.
 #include "core/error.h"
 #include "strategies/one_process.h"
 #include "tests/support/tiny_hooks.h"
@@ -59,23 +58,6 @@ TEST_SUITE("train") {
     CHECK(std::signbit(kept.at("none")));
     CHECK(std::isinf(kept.at("never")));
     CHECK(std::isnan(kept.at("unknown")));
-  }
-
-  TEST_CASE("snapshot: version 1 counted the examples of all losses together") {
-    SavedRun former;
-    add_loss(former.state, "loss", 3, 8);
-    add_loss(former.state, "loss", 5, 4);
-    auto snapshot = former.capture();
-    snapshot.facts["epoch_loss"] = {{"names", {"loss"}}, {"examples", 12}};
-    snapshot.facts["plateau"] = {{"best", 0.5}, {"since", 1}, {"drops", 2}};
-    SavedRun later;
-    later.restore(snapshot);
-    CHECK(later.state.epoch_loss.examples() == 12);
-    CHECK(later.state.epoch_loss.sums().at(0).weight == 12);
-    CHECK(later.state.epoch_loss.sums().at(0).total == 44);
-    CHECK(later.state.plateau.drops == 2);
-    CHECK(later.state.plateau.observed_epoch == -1);
-    CHECK(later.state.kept.empty());
   }
 
   TEST_CASE("snapshot: it is a copy, which training does not change") {

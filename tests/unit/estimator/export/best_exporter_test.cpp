@@ -16,20 +16,16 @@ using Names = std::set<std::string>;
 
 namespace {
 
-/// A process's exporter, with what its event files hold.
+/// A process's exporter.
 struct Process {
-  explicit Process(const TempDir& at, ScalarHistory history = {}, IsBetter is_better = smaller(),
-                   std::optional<int> keep = 5)
+  explicit Process(const TempDir& at, IsBetter is_better = smaller(), std::optional<int> keep = 5)
       : base(at / "export/best"),
-        exporter(make_best_exporter("best", std::move(is_better), keep,
-                                    world_of(time, std::move(history)))) {}
+        exporter(make_best_exporter("best", std::move(is_better), keep, world_of(time))) {}
 
   /// Whether the evaluation was exported.
   bool offer(std::int64_t step, double loss) {
     return exporter->offer(offer_of(base, step, loss)).has_value();
   }
-  /// An export of a time before exports said what they are of.
-  void add_old_export() const { write_text(base / "1600000000/model.pt", "old"); }
   [[nodiscard]] std::int64_t recorded_step() const {
     PosixFileSystem files(base.string());
     const auto record = read_best(files);
@@ -61,61 +57,7 @@ TEST_SUITE("estimator/export") {
     CHECK(read_best(files)->evaluation.at("loss") == 0.4);
   }
 
-  // Upstream: the first evaluation of a process is exported whatever came before, and is what the
-  // next ones are compared with: 100 and 10 are exported. Here 100 has to beat the 60 of before.
-  TEST_CASE("best exporter: with old exports the history counts, a step without scalars does not") {
-    const TempDir directory;
-    Process process(directory, {{100, {}}, {200, {{"loss", 60.0}}}});
-    process.add_old_export();
-    CHECK_FALSE(process.offer(300, 100.0));
-    CHECK(names_in(process.base) == Names{"1600000000"});
-    CHECK(process.offer(400, 10.0));
-    CHECK_FALSE(process.offer(500, 20.0));
-  }
-
-  // Upstream: exported because every first evaluation is. Here because the comparison leaves out
-  // the present evaluation, which is in the event files before it is offered.
-  TEST_CASE("best exporter: an evaluation is not compared with itself in the event files") {
-    const TempDir directory;
-    Process process(directory, {{100, {{"loss", 70.0}}}, {200, {{"loss", 60.0}}}});
-    process.add_old_export();
-    CHECK(process.offer(200, 60.0));
-  }
-
-  TEST_CASE("best exporter: history 50, 60 is beaten by 10 only, not by 100 or 20") {
-    const TempDir directory;
-    Process process(directory, {{100, {{"loss", 50.0}}}, {200, {{"loss", 60.0}}}});
-    process.add_old_export();
-    CHECK_FALSE(process.offer(300, 100.0));
-    CHECK(process.offer(400, 10.0));
-    CHECK_FALSE(process.offer(500, 20.0));
-  }
-
-  TEST_CASE("best exporter: evaluations that were not exported beat nothing") {
-    const TempDir directory;
-    // Steps 10 and 200 were evaluated by a process that was killed before it exported them.
-    SUBCASE("where nothing is exported yet") {
-      Process process(directory, {{10, {{"loss", 0.1}}}});
-      CHECK(process.offer(20, 0.2));
-    }
-    SUBCASE("where something else is") {
-      CHECK(Process(directory).offer(100, 2.3));
-      Process next(directory, {{100, {{"loss", 2.3}}}, {200, {{"loss", 0.19}}}});
-      next.time->now += 60;
-      CHECK(next.offer(300, 0.25));
-      CHECK(next.offer(400, 0.24));
-      CHECK_FALSE(next.offer(500, 0.3));
-      CHECK(next.recorded_step() == 400);
-    }
-  }
-
-  TEST_CASE("best exporter: event files of later steps belong to a run that was given up") {
-    const TempDir directory;
-    Process process(directory, {{100, {{"loss", 0.5}}}, {300, {{"loss", 0.1}}}});
-    process.add_old_export();
-    CHECK(process.offer(200, 0.4));
-  }
-
+  // Upstream: the first evaluation of a process is exported whatever came before.
   TEST_CASE("best exporter: a new process goes on with best.json") {
     const TempDir directory;
     CHECK(Process(directory).offer(100, 0.5));
@@ -153,17 +95,6 @@ TEST_SUITE("estimator/export") {
     CHECK(next.offer(400, 0.2));
   }
 
-  TEST_CASE("best exporter: with a damaged best.json and old exports the event files count") {
-    const Silence silence;
-    const TempDir directory;
-    Process process(directory, {{100, {{"loss", 0.5}}}});
-    process.add_old_export();
-    write_text(process.base / "best.json", "{\"step\": 1");
-    CHECK_FALSE(process.offer(200, 0.6));
-    CHECK(process.offer(300, 0.4));
-    CHECK(process.recorded_step() == 300);
-  }
-
   TEST_CASE(
       "best exporter: a metric that evaluations lack, or a model without a trace, is known before "
       "training") {
@@ -179,62 +110,27 @@ TEST_SUITE("estimator/export") {
     }
   }
 
-  TEST_CASE("best exporter: the event files are those of the evaluation's name, read once") {
+  TEST_CASE(
+      "best exporter: a metric that the evaluation lacks is an error, and nothing is written") {
     const TempDir directory;
-    int reads = 0;
-    auto world = world_of(std::make_shared<FakeTime>());
-    world.read_history = [&](const std::string& from) {
-      ++reads;
-      return from == "eval_foo" ? ScalarHistory{{100, {{"loss", 0.5}}}} : ScalarHistory{};
-    };
-    const auto exporter = make_best_exporter("best", smaller(), 5, world);
-    write_text(directory / "1600000000/model.pt", "old");
-    write_text(directory / "other/1600000000/model.pt", "old");
-    ExportOffer offer = offer_of(directory.path(), 200, 0.6);
-    offer.evaluation_directory = "eval_foo";
-    CHECK_FALSE(exporter->offer(offer));
-    CHECK_FALSE(exporter->offer(offer));
-    CHECK(reads == 1);
-    // Another model directory has another best.
-    offer.export_directory = (directory / "other").string();
-    offer.evaluation_directory = "eval";
-    CHECK(exporter->offer(offer));
-    CHECK(reads == 2);
-  }
-
-  TEST_CASE("best exporter: a metric that the evaluation lacks is an error, in history a gap") {
-    const TempDir directory;
-    const ScalarHistory history = {
-        {100, {{"loss", 0.5}}}, {200, {{"loss", 0.4}, {"accuracy", 0.8}}}, {300, {{"loss", 0.3}}}};
-    Process process(directory, history, larger("accuracy"));
-    process.add_old_export();
+    Process process(directory, larger("accuracy"));
     ExportOffer offer = offer_of(process.base, 400, 0.2);
     int written = 0;
     offer.write_model = [&](const std::string&) { ++written; };
-    SUBCASE("missing now, with a history and without one") {
-      CHECK_THROWS_AS(process.exporter->offer(offer), ConfigError);
-      const auto fresh = make_best_exporter("best", larger("accuracy"), 5, world_of(process.time));
-      try {
-        fresh->offer(offer);
-        FAIL("accepted");
-      } catch (const ConfigError& error) {
-        CHECK(has(error.what(), "accuracy"));
-        CHECK(has(error.what(), "loss"));
-      }
-      CHECK(written == 0);
+    try {
+      process.exporter->offer(offer);
+      FAIL("accepted");
+    } catch (const ConfigError& error) {
+      CHECK(has(error.what(), "accuracy"));
+      CHECK(has(error.what(), "loss"));
     }
-    SUBCASE("missing in the past") {
-      offer.evaluation.metrics.emplace_back("accuracy", 0.7);
-      CHECK_FALSE(process.exporter->offer(offer));
-      offer.evaluation.metrics.back().second = 0.9;
-      CHECK(process.exporter->offer(offer));
-    }
+    CHECK(written == 0);
   }
 
   TEST_CASE("best exporter: a record without the metric counts as none") {
     const TempDir directory;
     CHECK(Process(directory).offer(100, 0.5));
-    Process next(directory, {}, larger("accuracy"));
+    Process next(directory, larger("accuracy"));
     ExportOffer offer = offer_of(next.base, 200, 0.9);
     offer.evaluation.metrics.emplace_back("accuracy", 0.1);
     CHECK(next.exporter->offer(offer));
@@ -252,7 +148,7 @@ TEST_SUITE("estimator/export") {
 
   TEST_CASE("best exporter: the newest are kept, best.json and the rest stay") {
     const TempDir directory;
-    Process process(directory, {}, smaller(), 2);
+    Process process(directory, smaller(), 2);
     write_text(process.base / "notes", "mine");
     for (int step = 1; step <= 4; ++step) CHECK(process.offer(step, 1.0 / step));
     CHECK(names_in(process.base) == Names{"1700000002", "1700000003", "best.json", "notes"});

@@ -31,11 +31,9 @@ class FakeTime {
   }
 };
 
-/// A world in which `time` passes and the event files hold `history`.
-[[nodiscard]] inline ExporterWorld world_of(const std::shared_ptr<FakeTime>& time,
-                                            ScalarHistory history = {}) {
-  return {[time] { return time->now; }, [time](Seconds duration) { time->sleep(duration); },
-          [history = std::move(history)](const std::string&) { return history; }};
+/// A world in which `time` passes.
+[[nodiscard]] inline ExporterWorld world_of(const std::shared_ptr<FakeTime>& time) {
+  return {[time] { return time->now; }, [time](Seconds duration) { time->sleep(duration); }};
 }
 
 inline void write_text(const std::filesystem::path& path, const std::string& content) {
