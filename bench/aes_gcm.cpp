@@ -6,7 +6,7 @@
 #include <array>
 #include <vector>
 
-#include "core/error.h"
+#include "troupe/core/error.h"
 
 namespace troupe::bench {
 namespace {

@@ -12,11 +12,11 @@
 #include "bench/control.h"
 #include "bench/gloo_group.h"
 #include "bench/machine_facts.h"
-#include "cli/run_main.h"
-#include "core/clock.h"
-#include "core/error.h"
-#include "core/log.h"
-#include "core/text.h"
+#include "troupe/cli/run_main.h"
+#include "troupe/core/clock.h"
+#include "troupe/core/error.h"
+#include "troupe/core/log.h"
+#include "troupe/core/text.h"
 
 namespace troupe::bench {
 namespace {

@@ -11,9 +11,9 @@
 #include "bench/checksums.h"
 #include "bench/gloo_group.h"
 #include "bench/loopback.h"
-#include "core/error.h"
-#include "core/secret.h"
-#include "core/text.h"
+#include "troupe/core/error.h"
+#include "troupe/core/secret.h"
+#include "troupe/core/text.h"
 
 namespace troupe::bench {
 namespace {

@@ -3,8 +3,8 @@
 #include <boost/program_options/value_semantic.hpp>
 
 #include "bench/parse_options.h"
-#include "core/error.h"
-#include "core/text.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
 
 namespace troupe::bench {
 namespace po = boost::program_options;

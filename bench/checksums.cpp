@@ -3,8 +3,8 @@
 #include <atomic>
 #include <cstddef>
 
-#include "core/checksum.h"
-#include "core/span.h"
+#include "troupe/core/checksum.h"
+#include "troupe/core/span.h"
 
 namespace troupe::bench {
 namespace {

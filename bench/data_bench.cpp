@@ -19,15 +19,15 @@
 #include "bench/markdown_table.h"
 #include "bench/picture_passes.h"
 #include "bench/summary.h"
-#include "cli/run_main.h"
-#include "core/error.h"
-#include "core/heap.h"
-#include "core/log.h"
-#include "core/text.h"
-#include "data/idx.h"
-#include "data/loader.h"
 #include "examples/digits/digits.h"
 #include "examples/digits/example_data.h"
+#include "troupe/cli/run_main.h"
+#include "troupe/core/error.h"
+#include "troupe/core/heap.h"
+#include "troupe/core/log.h"
+#include "troupe/core/text.h"
+#include "troupe/data/formats/idx.h"
+#include "troupe/data/loader.h"
 
 namespace troupe::bench {
 namespace {

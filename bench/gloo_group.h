@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "core/span.h"
+#include "troupe/core/span.h"
 
 namespace troupe::bench {
 

@@ -9,10 +9,10 @@
 #include <iomanip>
 #include <iostream>
 
-#include "cli/options.h"
-#include "cli/run_main.h"
-#include "core/log.h"
-#include "distributed/worker_group.h"
+#include "troupe/cli/options.h"
+#include "troupe/cli/run_main.h"
+#include "troupe/core/log.h"
+#include "troupe/distributed/worker_group.h"
 
 namespace {
 

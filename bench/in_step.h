@@ -13,7 +13,7 @@
 #include <string>
 #include <thread>
 
-#include "core/error.h"
+#include "troupe/core/error.h"
 
 namespace troupe::bench {
 

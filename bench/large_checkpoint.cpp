@@ -10,12 +10,12 @@
 #include <fstream>
 #include <string>
 
-#include "cli/run_main.h"
-#include "core/text.h"
-#include "strategies/multi_worker.h"
-#include "strategies/parameter_hash.h"
 #include "tests/support/tiny_hooks.h"
-#include "train/loop.h"
+#include "troupe/cli/run_main.h"
+#include "troupe/core/text.h"
+#include "troupe/strategies/kinds/multi_worker.h"
+#include "troupe/strategies/kinds/parameter_hash.h"
+#include "troupe/train/loop.h"
 
 namespace {
 

@@ -12,7 +12,7 @@
 #include "bench/in_step.h"
 #include "bench/step_clock.h"
 #include "bench/training_models.h"
-#include "core/text.h"
+#include "troupe/core/text.h"
 
 namespace troupe::bench {
 namespace {

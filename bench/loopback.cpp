@@ -14,8 +14,8 @@
 #include <cstring>
 #include <utility>
 
-#include "core/error.h"
-#include "core/text.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
 
 namespace troupe::bench {
 namespace {

@@ -9,10 +9,10 @@
 #include <sstream>
 
 #include "bench/gloo_group.h"
-#include "core/error.h"
-#include "core/machine.h"
-#include "core/text.h"
-#include "core/version.h"
+#include "troupe/core/error.h"
+#include "troupe/core/machine.h"
+#include "troupe/core/text.h"
+#include "troupe/core/version.h"
 
 namespace troupe::bench {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/check.h"
+#include "troupe/core/check.h"
 
 namespace troupe::bench {
 

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "bench/summary.h"
-#include "strategies/gradients/optimizer_step.h"
-#include "strategies/one_process.h"
-#include "strategies/weight_comparison.h"
+#include "troupe/strategies/gradients/optimizer_step.h"
+#include "troupe/strategies/kinds/one_process.h"
+#include "troupe/strategies/kinds/weight_comparison.h"
 
 namespace {
 

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "strategies/engines/engine.h"
+#include "troupe/strategies/engines/engine.h"
 
 namespace troupe::bench {
 

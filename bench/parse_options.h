@@ -8,9 +8,9 @@
 #include <iostream>
 #include <string>
 
-#include "cli/run_main.h"
-#include "core/error.h"
-#include "core/text.h"
+#include "troupe/cli/run_main.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
 
 namespace troupe::bench {
 

@@ -14,11 +14,11 @@
 
 #include "bench/markdown_table.h"
 #include "bench/summary.h"
-#include "core/error.h"
-#include "core/text.h"
-#include "data/image_folder.h"
-#include "data/loader.h"
-#include "data/split_mix.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
+#include "troupe/data/formats/image_folder.h"
+#include "troupe/data/loader.h"
+#include "troupe/data/split_mix.h"
 
 namespace troupe::bench {
 namespace {

@@ -6,7 +6,7 @@
 #include <locale>
 #include <sstream>
 
-#include "core/check.h"
+#include "troupe/core/check.h"
 
 namespace troupe::bench {
 namespace {

@@ -9,9 +9,9 @@
 #include "bench/paced_engine.h"
 #include "bench/step_clock.h"
 #include "bench/training_models.h"
-#include "core/heap.h"
-#include "strategies/gradients/optimizer_state.h"
-#include "strategies/multi_worker.h"
+#include "troupe/core/heap.h"
+#include "troupe/strategies/gradients/optimizer_state.h"
+#include "troupe/strategies/kinds/multi_worker.h"
 
 namespace troupe::bench {
 namespace {

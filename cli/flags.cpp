@@ -1,10 +1,10 @@
-#include "cli/flags.h"
+#include "troupe/cli/flags.h"
 
 #include <utility>
 
-#include "cli/flags_making.h"
-#include "core/numbers.h"
-#include "core/text.h"
+#include "troupe/cli/flags_making.h"
+#include "troupe/core/numbers.h"
+#include "troupe/core/text.h"
 
 namespace troupe {
 

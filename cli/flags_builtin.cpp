@@ -1,13 +1,13 @@
-#include "cli/flags_builtin.h"
+#include "troupe/cli/flags_builtin.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "cli/flags_making.h"
-#include "cli/flags_table.h"
-#include "core/error.h"
-#include "core/numbers.h"
-#include "core/text.h"
+#include "troupe/cli/flags_making.h"
+#include "troupe/cli/flags_table.h"
+#include "troupe/core/error.h"
+#include "troupe/core/numbers.h"
+#include "troupe/core/text.h"
 
 namespace troupe::detail {
 namespace {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "cli/flags.h"
-#include "cli/options.h"
-#include "cluster/cluster_spec.h"
+#include "troupe/cli/cluster/cluster_spec.h"
+#include "troupe/cli/flags.h"
+#include "troupe/cli/options.h"
 
 namespace troupe::detail {
 

@@ -1,9 +1,9 @@
 #include <algorithm>
 
-#include "cli/flags_builtin.h"
-#include "cli/flags_making.h"
-#include "core/numbers.h"
-#include "core/text.h"
+#include "troupe/cli/flags_builtin.h"
+#include "troupe/cli/flags_making.h"
+#include "troupe/core/numbers.h"
+#include "troupe/core/text.h"
 
 namespace troupe::detail {
 namespace {

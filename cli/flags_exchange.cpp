@@ -1,7 +1,7 @@
 #include <cmath>
 
-#include "cli/flags_builtin.h"
-#include "cli/flags_making.h"
+#include "troupe/cli/flags_builtin.h"
+#include "troupe/cli/flags_making.h"
 
 namespace troupe::detail {
 namespace {

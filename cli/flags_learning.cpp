@@ -1,8 +1,8 @@
 #include <string>
 
-#include "cli/flags_builtin.h"
-#include "cli/flags_making.h"
-#include "cluster/cluster_spec.h"
+#include "troupe/cli/cluster/cluster_spec.h"
+#include "troupe/cli/flags_builtin.h"
+#include "troupe/cli/flags_making.h"
 
 namespace troupe::detail {
 namespace {

@@ -1,8 +1,8 @@
-#include "cli/flags_making.h"
+#include "troupe/cli/flags_making.h"
 
 #include <algorithm>
 
-#include "core/clock.h"
+#include "troupe/core/clock.h"
 
 namespace troupe::detail {
 namespace {

@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "cli/flags.h"
-#include "cli/flags_table.h"
-#include "core/numbers.h"
-#include "core/text.h"
+#include "troupe/cli/flags.h"
+#include "troupe/cli/flags_table.h"
+#include "troupe/core/numbers.h"
+#include "troupe/core/text.h"
 
 namespace troupe::detail {
 

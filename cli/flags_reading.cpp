@@ -1,4 +1,4 @@
-#include "cli/flags_reading.h"
+#include "troupe/cli/flags_reading.h"
 
 #include <algorithm>
 #include <boost/program_options.hpp>
@@ -6,11 +6,11 @@
 #include <optional>
 #include <utility>
 
-#include "cli/flags_builtin.h"
-#include "cluster/json_document.h"
-#include "core/check.h"
-#include "core/error.h"
-#include "core/text.h"
+#include "troupe/cli/cluster/json_document.h"
+#include "troupe/cli/flags_builtin.h"
+#include "troupe/core/check.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
 
 namespace po = boost::program_options;
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/flags_table.h"
-#include "cluster/cluster_spec.h"
+#include "troupe/cli/cluster/cluster_spec.h"
+#include "troupe/cli/flags_table.h"
 
 namespace troupe::detail {
 

@@ -1,11 +1,11 @@
-#include "cli/flags_table.h"
+#include "troupe/cli/flags_table.h"
 
 #include <algorithm>
 #include <set>
 #include <utility>
 
-#include "core/error.h"
-#include "core/text.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
 
 namespace troupe::detail {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/flags.h"
+#include "troupe/cli/flags.h"
 
 namespace troupe::detail {
 

@@ -1,12 +1,12 @@
-#include "cli/help.h"
+#include "troupe/cli/help.h"
 
 #include <algorithm>
 #include <string_view>
 #include <vector>
 
-#include "core/machine.h"
-#include "core/text.h"
-#include "core/version.h"
+#include "troupe/core/machine.h"
+#include "troupe/core/text.h"
+#include "troupe/core/version.h"
 
 namespace troupe::detail {
 namespace {

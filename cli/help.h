@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "cli/flags_table.h"
-#include "cli/options.h"
-#include "options/train_options.h"
+#include "troupe/cli/flags_table.h"
+#include "troupe/cli/options.h"
+#include "troupe/core/options/train_options.h"
 
 namespace troupe::detail {
 

@@ -1,22 +1,22 @@
-#include "cli/options.h"
+#include "troupe/cli/options.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <map>
 #include <utility>
 
-#include "cli/flags_builtin.h"
-#include "cli/flags_reading.h"
-#include "cli/flags_table.h"
-#include "cli/help.h"
-#include "cli/options_checks.h"
-#include "cli/run_main.h"
-#include "cluster/address.h"
-#include "cluster/cluster_servers.h"
-#include "cluster/cluster_spec.h"
-#include "core/error.h"
-#include "core/heap.h"
-#include "core/text.h"
+#include "troupe/cli/cluster/address.h"
+#include "troupe/cli/cluster/cluster_servers.h"
+#include "troupe/cli/cluster/cluster_spec.h"
+#include "troupe/cli/flags_builtin.h"
+#include "troupe/cli/flags_reading.h"
+#include "troupe/cli/flags_table.h"
+#include "troupe/cli/help.h"
+#include "troupe/cli/options_checks.h"
+#include "troupe/cli/run_main.h"
+#include "troupe/core/error.h"
+#include "troupe/core/heap.h"
+#include "troupe/core/text.h"
 
 namespace troupe {
 namespace {

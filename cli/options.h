@@ -1,4 +1,4 @@
-// parse_options: collects all settings of a run (options/options.h). For every setting:
+// parse_options: collects all settings of a run (core/options/options.h). For every setting:
 // flag > TROUPE_* environment > --config file > the cluster's environment (cluster facts only) >
 // default. Defaults live in the options structs alone. See docs/configuration.md.
 #pragma once
@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "cli/flags.h"
-#include "cluster/cluster_spec.h"
-#include "cluster/secret_source.h"
-#include "core/log.h"
-#include "options/options.h"
+#include "troupe/cli/cluster/cluster_spec.h"
+#include "troupe/cli/cluster/secret_source.h"
+#include "troupe/cli/flags.h"
+#include "troupe/core/log.h"
+#include "troupe/core/options/options.h"
 
 namespace troupe {
 
@@ -49,7 +49,7 @@ struct Outcome {
                                          const ProgramInfo& program = {});
 
 /// Options of this process; sets the log's level and this worker's name in it, takes the job's
-/// secret (cluster/secret_source.h), and tunes malloc for training (core/heap.h) unless
+/// secret (cli/cluster/secret_source.h), and tunes malloc for training (core/heap.h) unless
 /// options.tune_malloc is off.
 /// --help, --help-all, --version and --print-config print, then leave through an exception that
 /// run_main turns into exit code 0.

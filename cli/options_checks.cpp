@@ -1,10 +1,10 @@
-#include "cli/options_checks.h"
+#include "troupe/cli/options_checks.h"
 
 #include <algorithm>
 
-#include "cli/flags_builtin.h"
-#include "core/error.h"
-#include "core/text.h"
+#include "troupe/cli/flags_builtin.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
 
 namespace troupe::detail {
 namespace {

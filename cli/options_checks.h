@@ -5,8 +5,8 @@
 #include <map>
 #include <string>
 
-#include "cli/flags_table.h"
-#include "cli/options.h"
+#include "troupe/cli/flags_table.h"
+#include "troupe/cli/options.h"
 
 namespace troupe::detail {
 

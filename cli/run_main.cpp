@@ -1,4 +1,4 @@
-#include "cli/run_main.h"
+#include "troupe/cli/run_main.h"
 
 #include <dlfcn.h>
 #include <signal.h>
@@ -9,10 +9,10 @@
 #include <new>
 #include <string>
 
-#include "core/error.h"
-#include "core/log.h"
-#include "core/stop_signal.h"
-#include "core/user_code.h"
+#include "troupe/core/error.h"
+#include "troupe/core/log.h"
+#include "troupe/core/stop_signal.h"
+#include "troupe/core/user_code.h"
 
 namespace troupe::detail {
 namespace {

@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "core/error.h"
+#include "troupe/core/error.h"
 
 namespace troupe {
 namespace detail {

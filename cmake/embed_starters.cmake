@@ -89,7 +89,7 @@ foreach(kind IN LISTS STARTER_KINDS)
   string(APPEND kinds "      {\"${kind}\",\n      {\n${files}      }},\n")
 endforeach()
 file(WRITE ${OUT} "// Made by cmake/embed_starters.cmake.
-#include \"launcher/starters.h\"
+#include \"troupe/launcher/starters.h\"
 
 namespace troupe {
 

@@ -1,6 +1,5 @@
-# Install and export: find_package(troupe) gives troupe::troupe. Headers keep their repository paths
-# under include/troupe/, so "hooks/hooks.h" is spelled the same in the tree and installed; among themselves
-# they say "troupe/hooks/hooks.h".
+# Install and export: find_package(troupe) gives troupe::troupe. The public headers are troupe.h and what it
+# includes; each is spelled "troupe/hooks/hooks.h", in the tree and installed.
 include(CMakePackageConfigHelpers)
 
 get_property(libraries GLOBAL PROPERTY TROUPE_LIBRARIES)
@@ -9,12 +8,8 @@ install(TARGETS ${libraries} troupe EXPORT troupe_targets
 if(TARGET troupe_tool)
   install(TARGETS troupe_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
-install(CODE "set(SOURCE [[${PROJECT_SOURCE_DIR}]])
-set(STAGED [[${PROJECT_BINARY_DIR}/installed_headers]])
-set(FOLDERS core net options tensors summaries report cluster cli data hooks distributed strategies servers train estimator)")
-install(SCRIPT cmake/stage_headers.cmake)
-install(DIRECTORY ${PROJECT_BINARY_DIR}/installed_headers/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe
-        FILES_MATCHING PATTERN "*.h")
+install(CODE "set(SOURCE [[${PROJECT_SOURCE_DIR}]])\nset(TO [[${CMAKE_INSTALL_INCLUDEDIR}]])")
+install(SCRIPT cmake/install_headers.cmake)
 
 set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/troupe)
 install(EXPORT troupe_targets NAMESPACE troupe:: DESTINATION ${config_dir} FILE troupeTargets.cmake)

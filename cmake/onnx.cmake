@@ -1,4 +1,4 @@
-# Whether this build can export to ONNX (estimator/export/onnx): TROUPE_HAS_ONNX, 1 or 0; where 0,
+# Whether this build can export to ONNX (export/onnx): TROUPE_HAS_ONNX, 1 or 0; where 0,
 # TROUPE_ONNX_LACKS is what is missing, as a clause for messages; where 1, the libraries are in
 # TROUPE_ONNX_LIBRARIES. Debian's LibTorch is linked with the same libraries: a second copy of the schema in one process,
 # compiled from onnx.proto, would end it when Protocol Buffers sees both. pip's LibTorch has its own under other names

@@ -51,15 +51,15 @@ function(troupe_library target)
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${exported} POSITION_INDEPENDENT_CODE ON
                                              UNITY_BUILD ${TROUPE_UNITY} UNITY_BUILD_BATCH_SIZE 0)
   target_compile_features(${target} PUBLIC cxx_std_${TROUPE_CXX_STANDARD})
-  target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
-                                              $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
-                                              $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/troupe>)
+  target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${TROUPE_INCLUDE}>
+                                              $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:troupe_warnings> $<BUILD_INTERFACE:troupe_sanitize>)
   set_property(GLOBAL APPEND PROPERTY TROUPE_LIBRARIES ${target})
 endfunction()
 
-# troupe_program(<target>): an executable of ours.
+# troupe_program(<target>): an executable of ours, whose files may name each other by "tests/..." and "bench/...".
 function(troupe_program target)
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${target} PRIVATE troupe_warnings troupe_sanitize)
   target_link_options(${target} PRIVATE ${TROUPE_LINKER})
 endfunction()

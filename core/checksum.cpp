@@ -1,4 +1,4 @@
-#include "core/checksum.h"
+#include "troupe/core/checksum.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -10,7 +10,7 @@ std::uint64_t hash_of(Span<const std::byte> bytes, std::uint64_t seed) {
 }
 
 std::uint32_t checksum_of(Span<const std::byte> bytes) {
-  return static_cast<std::uint32_t>(hash_of(bytes));
+  return bytes.empty() ? 0 : static_cast<std::uint32_t>(hash_of(bytes));
 }
 
 struct Checksum::State {

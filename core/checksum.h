@@ -8,14 +8,14 @@
 #include <cstdint>
 #include <memory>
 
-#include "core/span.h"
+#include "troupe/core/span.h"
 
 namespace troupe {
 
 /// 64 bits of all of `bytes`; another `seed`, another result.  Thread: any.
 [[nodiscard]] std::uint64_t hash_of(Span<const std::byte> bytes, std::uint64_t seed = 0);
 
-/// The lower 32 bits of hash_of(bytes).  Thread: any.
+/// The lower 32 bits of hash_of(bytes); 0 of no bytes.  Thread: any.
 [[nodiscard]] std::uint32_t checksum_of(Span<const std::byte> bytes);
 
 /// checksum_of() bytes that come in parts.

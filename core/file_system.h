@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "core/span.h"
+#include "troupe/core/span.h"
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "core/heap.h"
+#include "troupe/core/heap.h"
 
 #include <malloc.h>
 #include <sys/mman.h>

@@ -1,4 +1,4 @@
-#include "core/log.h"
+#include "troupe/core/log.h"
 
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/terminal.h"
+#include "troupe/core/terminal.h"
 
 namespace troupe {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/loopback.h"
+#include "troupe/core/loopback.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

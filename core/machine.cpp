@@ -1,4 +1,4 @@
-#include "core/machine.h"
+#include "troupe/core/machine.h"
 
 #include <arpa/inet.h>
 #include <dlfcn.h>
@@ -24,7 +24,7 @@
 #include <sstream>
 #include <thread>
 
-#include "core/text.h"
+#include "troupe/core/text.h"
 
 namespace troupe {
 namespace {

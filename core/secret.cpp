@@ -1,4 +1,4 @@
-#include "core/secret.h"
+#include "troupe/core/secret.h"
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
@@ -8,9 +8,9 @@
 #include <memory>
 #include <utility>
 
-#include "core/check.h"
-#include "core/error.h"
-#include "core/text.h"
+#include "troupe/core/check.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
 
 namespace troupe {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/span.h"
+#include "troupe/core/span.h"
 
 namespace troupe {
 

@@ -1,10 +1,10 @@
-#include "core/sha256.h"
+#include "troupe/core/sha256.h"
 
 #include <openssl/evp.h>
 
 #include <array>
 
-#include "core/check.h"
+#include "troupe/core/check.h"
 
 namespace troupe {
 

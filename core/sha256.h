@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/span.h"
+#include "troupe/core/span.h"
 
 struct evp_md_ctx_st;  // OpenSSL's
 

@@ -1,10 +1,10 @@
-#include "core/strict_json.h"
+#include "troupe/core/strict_json.h"
 
 #include <set>
 #include <vector>
 
-#include "core/error.h"
-#include "core/text.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
 
 namespace troupe {
 namespace {

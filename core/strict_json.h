@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "core/span.h"
+#include "troupe/core/span.h"
 
 namespace troupe {
 

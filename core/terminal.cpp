@@ -1,4 +1,4 @@
-#include "core/terminal.h"
+#include "troupe/core/terminal.h"
 
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "core/text.h"
+#include "troupe/core/text.h"
 
 namespace troupe {
 namespace {

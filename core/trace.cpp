@@ -1,4 +1,4 @@
-#include "core/trace.h"
+#include "troupe/core/trace.h"
 
 #include <pthread.h>
 #include <unistd.h>

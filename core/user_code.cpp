@@ -1,9 +1,9 @@
-#include "core/user_code.h"
+#include "troupe/core/user_code.h"
 
 #include <cstdlib>
 #include <memory>
 
-#include "core/text.h"
+#include "troupe/core/text.h"
 
 namespace troupe::detail {
 

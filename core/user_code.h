@@ -10,7 +10,7 @@
 #include <string>
 #include <typeinfo>
 
-#include "core/error.h"
+#include "troupe/core/error.h"
 
 namespace troupe::detail {
 

@@ -12,8 +12,8 @@
 #include <memory>
 #include <vector>
 
-#include "core/error.h"
-#include "core/text.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
 
 namespace troupe {
 

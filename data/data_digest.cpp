@@ -1,4 +1,4 @@
-#include "data/data_digest.h"
+#include "troupe/data/data_digest.h"
 
 #include <ATen/ATen.h>
 
@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "core/error.h"
-#include "core/sha256.h"
-#include "core/text.h"
-#include "data/stream.h"
+#include "troupe/core/error.h"
+#include "troupe/core/sha256.h"
+#include "troupe/core/text.h"
+#include "troupe/data/stream.h"
 
 namespace troupe {
 namespace {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "data/dataset.h"
+#include "troupe/data/dataset.h"
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "data/dataset.h"
+#include "troupe/data/dataset.h"
 
 #include <ATen/Functions.h>
 
@@ -6,9 +6,9 @@
 #include <cstddef>
 #include <utility>
 
-#include "core/error.h"
-#include "core/span.h"
-#include "core/text.h"
+#include "troupe/core/error.h"
+#include "troupe/core/span.h"
+#include "troupe/core/text.h"
 
 namespace troupe {
 namespace {

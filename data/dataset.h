@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
-#include "data/gather_rows.h"
-#include "data/sampler.h"
-#include "data/split_mix.h"
+#include "troupe/data/gather_rows.h"
+#include "troupe/data/sampler.h"
+#include "troupe/data/split_mix.h"
 
 namespace troupe {
 

@@ -1,12 +1,12 @@
-#include "data/examples.h"
+#include "troupe/data/examples.h"
 
 #include <ATen/Functions.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "core/error.h"
-#include "core/text.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
 
 namespace troupe {
 namespace {

@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "data/dataset.h"
+#include "troupe/data/dataset.h"
 
 namespace troupe {
 

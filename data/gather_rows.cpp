@@ -1,4 +1,4 @@
-#include "data/gather_rows.h"
+#include "troupe/data/gather_rows.h"
 
 #include <algorithm>
 #include <cstring>

@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "core/span.h"
+#include "troupe/core/span.h"
 
 namespace troupe {
 

@@ -1,7 +1,7 @@
-#include "data/hold_out.h"
+#include "troupe/data/hold_out.h"
 
-#include "core/error.h"
-#include "core/text.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
 
 namespace troupe {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "data/dataset.h"
+#include "troupe/data/dataset.h"
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "data/loader.h"
+#include "troupe/data/loader.h"
 
 #include <c10/core/GradMode.h>
 
@@ -12,12 +12,12 @@
 #include <utility>
 #include <vector>
 
-#include "core/error.h"
-#include "core/log.h"
-#include "core/text.h"
-#include "core/trace.h"
-#include "data/one_compute_thread.h"
-#include "data/step_source.h"
+#include "troupe/core/error.h"
+#include "troupe/core/log.h"
+#include "troupe/core/text.h"
+#include "troupe/core/trace.h"
+#include "troupe/data/one_compute_thread.h"
+#include "troupe/data/step_source.h"
 
 namespace troupe {
 namespace {

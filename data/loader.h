@@ -20,10 +20,10 @@
 #include <string>
 #include <utility>
 
-#include "data/batch.h"
-#include "data/dataset.h"
-#include "data/shard_plan.h"
-#include "options/data_options.h"
+#include "troupe/core/options/data_options.h"
+#include "troupe/data/batch.h"
+#include "troupe/data/dataset.h"
+#include "troupe/data/shard_plan.h"
 
 namespace troupe {
 

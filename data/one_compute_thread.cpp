@@ -1,4 +1,4 @@
-#include "data/one_compute_thread.h"
+#include "troupe/data/one_compute_thread.h"
 
 #include <ATen/Parallel.h>
 #include <dlfcn.h>

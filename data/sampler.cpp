@@ -1,4 +1,4 @@
-#include "data/sampler.h"
+#include "troupe/data/sampler.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,9 +6,9 @@
 #include <numeric>
 #include <utility>
 
-#include "core/error.h"
-#include "core/text.h"
-#include "data/split_mix.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
+#include "troupe/data/split_mix.h"
 
 namespace troupe {
 namespace {

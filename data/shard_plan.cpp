@@ -1,13 +1,13 @@
-#include "data/shard_plan.h"
+#include "troupe/data/shard_plan.h"
 
 #include <algorithm>
 #include <cstddef>
 
-#include "core/check.h"
-#include "core/error.h"
-#include "core/sha256.h"
-#include "core/span.h"
-#include "core/text.h"
+#include "troupe/core/check.h"
+#include "troupe/core/error.h"
+#include "troupe/core/sha256.h"
+#include "troupe/core/span.h"
+#include "troupe/core/text.h"
 
 namespace troupe {
 namespace {

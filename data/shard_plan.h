@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "data/sampler.h"
+#include "troupe/data/sampler.h"
 
 namespace troupe {
 

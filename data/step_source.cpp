@@ -1,4 +1,4 @@
-#include "data/step_source.h"
+#include "troupe/data/step_source.h"
 
 #include <ATen/Functions.h>
 #include <c10/core/GradMode.h>
@@ -7,13 +7,13 @@
 #include <mutex>
 #include <utility>
 
-#include "core/check.h"
-#include "core/error.h"
-#include "core/text.h"
-#include "core/trace.h"
-#include "core/user_code.h"
-#include "data/owned_tensor.h"
-#include "data/stream.h"
+#include "troupe/core/check.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
+#include "troupe/core/trace.h"
+#include "troupe/core/user_code.h"
+#include "troupe/data/owned_tensor.h"
+#include "troupe/data/stream.h"
 
 namespace troupe {
 namespace {

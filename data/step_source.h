@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "data/batch.h"
-#include "data/dataset.h"
-#include "data/examples.h"
-#include "data/shard_plan.h"
-#include "options/data_options.h"
+#include "troupe/core/options/data_options.h"
+#include "troupe/data/batch.h"
+#include "troupe/data/dataset.h"
+#include "troupe/data/examples.h"
+#include "troupe/data/shard_plan.h"
 
 namespace troupe {
 

@@ -1,14 +1,14 @@
-#include "data/stream.h"
+#include "troupe/data/stream.h"
 
 #include <algorithm>
 #include <iterator>
 #include <random>
 #include <utility>
 
-#include "core/check.h"
-#include "core/error.h"
-#include "core/text.h"
-#include "data/step_source.h"
+#include "troupe/core/check.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
+#include "troupe/data/step_source.h"
 
 namespace troupe {
 namespace {

@@ -13,10 +13,10 @@
 #include <optional>
 #include <vector>
 
-#include "data/dataset.h"
-#include "data/examples.h"
-#include "data/shard_plan.h"
-#include "options/data_options.h"
+#include "troupe/core/options/data_options.h"
+#include "troupe/data/dataset.h"
+#include "troupe/data/examples.h"
+#include "troupe/data/shard_plan.h"
 
 namespace troupe {
 

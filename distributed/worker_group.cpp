@@ -1,18 +1,18 @@
-#include "distributed/worker_group.h"
+#include "troupe/distributed/worker_group.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "core/check.h"
-#include "core/error.h"
-#include "core/machine.h"
-#include "core/text.h"
-#include "core/trace.h"
-#include "distributed/collectives/collectives.h"
-#include "distributed/collectives/topology.h"
-#include "distributed/membership/membership.h"
-#include "distributed/shared_memory/make_shared_memory_group.h"
-#include "net/address.h"
+#include "troupe/core/check.h"
+#include "troupe/core/error.h"
+#include "troupe/core/machine.h"
+#include "troupe/core/text.h"
+#include "troupe/core/trace.h"
+#include "troupe/distributed/collectives/collectives.h"
+#include "troupe/distributed/group/topology.h"
+#include "troupe/distributed/membership/membership.h"
+#include "troupe/distributed/net/address.h"
+#include "troupe/distributed/shared_memory/make_shared_memory_group.h"
 
 namespace troupe {
 namespace {
@@ -243,38 +243,6 @@ void WorkerGroup::close() {
   membership_->leave(deadline);
   shared_memory_.reset();
   links_.clear();
-}
-
-TreeCut cut_of(const Cluster& cluster, const GroupOptions& options) {
-  const int workers = cluster.world_size();
-  const int leaves = options.virtual_replicas;
-  if (leaves == 0) return TreeCut(workers);
-  if (leaves < workers) {
-    throw ConfigError(
-        text("--virtual-replicas ", leaves, " is fewer than the ", workers, " workers."),
-        text("start at most ", leaves, " workers, or give more virtual replicas to a new run."));
-  }
-  TreeCut cut(leaves, workers);
-  // Two levels sum groups of neighbours first, and beyond a mesh links are those of rank order.
-  const bool is_direct = workers <= kMaxMesh && options.sum_route != SumRoute::two_level;
-  if (is_direct || cut.is_rank_order()) return cut;
-  throw ConfigError(
-      text("--virtual-replicas ", leaves, " on ", workers,
-           " workers cannot be summed in two levels, as more than ", kMaxMesh, " workers do."),
-      text("use at most ", kMaxMesh, " workers, or as many virtual replicas as ",
-           "workers, or 2, 4, 8, ... times as many."));
-}
-
-int workers_here(const Cluster& cluster) {
-  if (cluster.on_this_machine > 0) return cluster.on_this_machine;
-  const auto meeting_point =
-      cluster.servers.empty() ? cluster.members.front().address : cluster.servers.front().address;
-  if (!meeting_point || is_loopback_host(meeting_point->host)) return cluster.world_size();
-  const auto& own = cluster.member(cluster.rank).address;
-  if (!own) return 1;
-  return static_cast<int>(std::count_if(
-      cluster.members.begin(), cluster.members.end(),
-      [&](const Member& other) { return other.address && other.address->host == own->host; }));
 }
 
 }  // namespace troupe

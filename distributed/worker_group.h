@@ -4,7 +4,7 @@
 // by this object's network thread; it carries the hello, heartbeats, the abort frame and the
 // goodbye. The chief is the arbiter: the first failure that reaches it is the reason every worker
 // reports. The *data plane* is a set of links between workers, all with all where there are few
-// (distributed/collectives/topology.h); the thread that calls a collective drives them itself, so a
+// (distributed/group/topology.h); the thread that calls a collective drives them itself, so a
 // collective costs no hand-over between threads. Workers that are all on one machine share memory,
 // and sum and meet there (distributed/shared_memory/shared_memory_group.h).
 //
@@ -21,12 +21,12 @@
 #include <string>
 #include <vector>
 
-#include "core/clock.h"
-#include "core/span.h"
-#include "distributed/tree_cut.h"
-#include "net/link.h"
-#include "options/cluster.h"
-#include "options/group_options.h"
+#include "troupe/core/clock.h"
+#include "troupe/core/options/group_options.h"
+#include "troupe/core/span.h"
+#include "troupe/distributed/collectives/rounding.h"
+#include "troupe/distributed/membership/join_terms.h"
+#include "troupe/distributed/net/link.h"
 
 namespace troupe {
 
@@ -37,19 +37,6 @@ class SharedMemoryGroup;
 enum class DType : std::uint8_t;
 enum class Operation : std::uint8_t;
 struct CallEnvironment;
-
-/// Type of values while they travel, where it is not their own.
-enum class WireType { float16, bfloat16 };
-
-/// What all workers must agree on before any of them trains.
-struct JoinTerms {
-  /// One line per parameter and buffer in order: "name dtype [shape] requires_grad". The first line
-  /// that differs between two workers is named in the ConfigError on both.
-  std::vector<std::string> model_signature;
-  /// Settings that must be equal, by the name a user knows: {"--batch-size", "64"}. A difference is
-  /// a ConfigError that names the setting and both values.
-  std::map<std::string, std::string> must_match;
-};
 
 /// Membership of one process in one group.
 class WorkerGroup {
@@ -108,7 +95,7 @@ class WorkerGroup {
   /// The first half of all_reduce: this rank's part of `values`, as in all_gather, becomes its sum
   /// over all ranks, with the bits that all_reduce gives it; the other parts are used up. T is
   /// float or double. Values inside make_buffer's memory are added where they lie, where the
-  /// workers share memory. Beyond kMaxMesh workers (distributed/collectives/topology.h) it is an
+  /// workers share memory. Beyond kMaxMesh workers (distributed/group/topology.h) it is an
   /// all_reduce. Shapes: values [n], ends [world_size] in values, not descending, the last one n;
   /// the same on every rank.  Collective: yes.  Blocks: at most `deadline`.  Throws: as all_reduce.
   template <class T>
@@ -168,14 +155,5 @@ class WorkerGroup {
   std::unique_ptr<CallEnvironment> environment_;      // null: alone, or not joined
   std::unique_ptr<SharedMemoryGroup> shared_memory_;  // null: the workers share none
 };
-
-/// Which node of the tree of sums each worker hosts.
-/// Throws: ConfigError naming --virtual-replicas where the workers cannot host them.
-[[nodiscard]] TreeCut cut_of(const Cluster& cluster, const GroupOptions& options);
-
-/// Workers of the group on this machine, as far as can be told before they meet: what the launcher
-/// says; all, where they meet on loopback; else those whose address names the host that this
-/// worker's names. Others, without an address, do not count.
-[[nodiscard]] int workers_here(const Cluster& cluster);
 
 }  // namespace troupe

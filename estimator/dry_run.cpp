@@ -1,4 +1,4 @@
-#include "estimator/dry_run.h"
+#include "troupe/estimator/dry_run.h"
 
 #include <torch/types.h>
 
@@ -6,26 +6,26 @@
 #include <filesystem>
 #include <utility>
 
-#include "core/error.h"
-#include "core/log.h"
-#include "core/text.h"
-#include "estimator/extenders.h"
-#include "estimator/roles/evaluation.h"
-#include "estimator/specs.h"
-#include "hooks/make_datasets.h"
-#include "hooks/todo.h"
-#include "train/checkpoint/checkpoint_room.h"
-#include "train/checkpoint/checkpointer.h"
-#include "train/evaluate.h"
-#include "train/example_checks.h"
-#include "train/learning/averaged_weights.h"
-#include "train/learning/schedule.h"
-#include "train/make_strategy.h"
-#include "train/model_summary.h"
-#include "train/step_closing.h"
-#include "train/training_checks.h"
-#include "train/training_run.h"
-#include "train/validation_watch.h"
+#include "troupe/core/error.h"
+#include "troupe/core/log.h"
+#include "troupe/core/text.h"
+#include "troupe/estimator/extenders.h"
+#include "troupe/estimator/specs.h"
+#include "troupe/hooks/make_datasets.h"
+#include "troupe/hooks/todo.h"
+#include "troupe/strategies/kinds/make_strategy.h"
+#include "troupe/train/checkpoint/checkpoint_room.h"
+#include "troupe/train/checkpoint/checkpointer.h"
+#include "troupe/train/evaluate.h"
+#include "troupe/train/evaluation/evaluation.h"
+#include "troupe/train/example_checks.h"
+#include "troupe/train/model_summary.h"
+#include "troupe/train/schedule/averaged_weights.h"
+#include "troupe/train/schedule/schedule.h"
+#include "troupe/train/step_closing.h"
+#include "troupe/train/training_checks.h"
+#include "troupe/train/training_run.h"
+#include "troupe/train/validation_watch.h"
 
 namespace troupe {
 namespace {

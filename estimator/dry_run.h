@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "options/options.h"
-#include "strategies/strategy.h"
-#include "train/callbacks/callbacks.h"
-#include "train/checkpoint/run_snapshot.h"
+#include "troupe/core/options/options.h"
+#include "troupe/strategies/strategy.h"
+#include "troupe/train/callbacks/callbacks.h"
+#include "troupe/train/checkpoint/run_snapshot.h"
 
 namespace troupe {
 

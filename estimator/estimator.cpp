@@ -1,4 +1,4 @@
-#include "estimator/estimator.h"
+#include "troupe/estimator/estimator.h"
 
 #include <torch/types.h>
 
@@ -8,25 +8,25 @@
 #include <set>
 #include <utility>
 
-#include "core/error.h"
-#include "core/file_system.h"
-#include "core/log.h"
-#include "core/text.h"
-#include "data/data_digest.h"
-#include "estimator/evaluation_pass.h"
-#include "estimator/export/export_directory.h"
-#include "estimator/export/model_export.h"
-#include "estimator/export/predictor.h"
-#include "estimator/extenders.h"
-#include "hooks/make_datasets.h"
-#include "strategies/device.h"
-#include "strategies/strategy.h"
-#include "tensors/random_guard.h"
-#include "train/checkpoint/checkpoint_manifest.h"
-#include "train/checkpoint/model_weights.h"
-#include "train/checkpoint/warm_start.h"
-#include "train/loop.h"
-#include "train/make_strategy.h"
+#include "troupe/core/error.h"
+#include "troupe/core/file_system.h"
+#include "troupe/core/log.h"
+#include "troupe/core/text.h"
+#include "troupe/data/data_digest.h"
+#include "troupe/estimator/evaluation_pass.h"
+#include "troupe/estimator/extenders.h"
+#include "troupe/export/export_directory.h"
+#include "troupe/export/model_export.h"
+#include "troupe/export/predictor.h"
+#include "troupe/hooks/make_datasets.h"
+#include "troupe/hooks/tensors/random_guard.h"
+#include "troupe/strategies/device.h"
+#include "troupe/strategies/kinds/make_strategy.h"
+#include "troupe/strategies/strategy.h"
+#include "troupe/train/checkpoint/checkpoint_manifest.h"
+#include "troupe/train/checkpoint/model_weights.h"
+#include "troupe/train/checkpoint/warm_start.h"
+#include "troupe/train/loop.h"
 
 namespace troupe {
 namespace {
@@ -42,7 +42,7 @@ std::string temporary_model_dir() {
   return path;
 }
 
-/// A cluster that was filled by hand: what cluster/ ensures of every other one.
+/// A cluster that was filled by hand: what cli/cluster/ ensures of every other one.
 /// Throws: ConfigError naming the first member that does not fit.
 void check_cluster(const Cluster& cluster) {
   const auto require = [](bool valid, const std::string& cause, const std::string& fix) {

@@ -19,13 +19,13 @@
 #include <string>
 #include <vector>
 
-#include "estimator/export/model_export.h"
-#include "estimator/prediction_stream.h"
-#include "estimator/roles/evaluation.h"
-#include "estimator/specs.h"
-#include "options/strategy_options.h"
-#include "strategies/strategy.h"
-#include "summaries/summary_writer.h"
+#include "troupe/core/options/strategy_options.h"
+#include "troupe/estimator/prediction_stream.h"
+#include "troupe/estimator/specs.h"
+#include "troupe/export/model_export.h"
+#include "troupe/report/summary_writer.h"
+#include "troupe/strategies/strategy.h"
+#include "troupe/train/evaluation/evaluation.h"
 
 namespace troupe {
 

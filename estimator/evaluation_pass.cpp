@@ -1,4 +1,4 @@
-#include "estimator/evaluation_pass.h"
+#include "troupe/estimator/evaluation_pass.h"
 
 #include <torch/types.h>
 #include <torch/utils.h>
@@ -8,13 +8,13 @@
 #include <set>
 #include <utility>
 
-#include "core/error.h"
-#include "core/log.h"
-#include "hooks/losses.h"
-#include "hooks/replica_driver.h"
-#include "strategies/replicas/local_replicas.h"
-#include "tensors/random_guard.h"
-#include "train/evaluate.h"
+#include "troupe/core/error.h"
+#include "troupe/core/log.h"
+#include "troupe/hooks/losses.h"
+#include "troupe/hooks/replica_driver.h"
+#include "troupe/hooks/tensors/random_guard.h"
+#include "troupe/strategies/replicas/local_replicas.h"
+#include "troupe/train/evaluate.h"
 
 namespace troupe::detail {
 namespace {

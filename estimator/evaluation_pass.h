@@ -4,11 +4,11 @@
 #include <cstdint>
 #include <optional>
 
-#include "data/loader.h"
-#include "estimator/roles/evaluation.h"
-#include "hooks/hooks.h"
-#include "strategies/strategy.h"
-#include "train/callbacks/callbacks.h"
+#include "troupe/data/loader.h"
+#include "troupe/hooks/hooks.h"
+#include "troupe/strategies/strategy.h"
+#include "troupe/train/callbacks/callbacks.h"
+#include "troupe/train/evaluation/evaluation.h"
 
 namespace troupe::detail {
 

@@ -1,11 +1,11 @@
-#include "estimator/extenders.h"
+#include "troupe/estimator/extenders.h"
 
 #include <algorithm>
 #include <set>
 
-#include "core/error.h"
-#include "core/text.h"
-#include "estimator/evaluation_pass.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
+#include "troupe/estimator/evaluation_pass.h"
 
 namespace troupe {
 namespace {

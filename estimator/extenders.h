@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "estimator/estimator.h"
-#include "hooks/hooks.h"
-#include "hooks/parameter_update.h"
+#include "troupe/estimator/estimator.h"
+#include "troupe/hooks/hooks.h"
+#include "troupe/hooks/parameter_update.h"
 
 namespace troupe {
 

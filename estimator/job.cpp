@@ -1,4 +1,4 @@
-#include "estimator/job.h"
+#include "troupe/estimator/job.h"
 
 #include <torch/types.h>
 
@@ -10,15 +10,15 @@
 #include <utility>
 #include <vector>
 
-#include "core/error.h"
-#include "core/log.h"
-#include "core/text.h"
-#include "estimator/dry_run.h"
-#include "servers/parameter_server.h"
-#include "train/checkpoint/model_weights.h"
-#include "train/evaluate.h"
-#include "train/loop.h"
-#include "train/make_strategy.h"
+#include "troupe/core/error.h"
+#include "troupe/core/log.h"
+#include "troupe/core/text.h"
+#include "troupe/estimator/dry_run.h"
+#include "troupe/strategies/kinds/make_strategy.h"
+#include "troupe/strategies/parameter_server/parameter_server.h"
+#include "troupe/train/checkpoint/model_weights.h"
+#include "troupe/train/evaluate.h"
+#include "troupe/train/loop.h"
 
 namespace troupe {
 namespace {

@@ -17,9 +17,9 @@
 #include <string>
 #include <vector>
 
-#include "estimator/extenders.h"
-#include "estimator/train_and_evaluate.h"
-#include "options/options.h"
+#include "troupe/core/options/options.h"
+#include "troupe/estimator/extenders.h"
+#include "troupe/estimator/train_and_evaluate.h"
 
 namespace troupe {
 

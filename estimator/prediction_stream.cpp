@@ -1,16 +1,16 @@
-#include "estimator/prediction_stream.h"
+#include "troupe/estimator/prediction_stream.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "core/error.h"
-#include "core/text.h"
-#include "hooks/replica_driver.h"
-#include "strategies/device.h"
-#include "strategies/one_process.h"
-#include "tensors/random_guard.h"
-#include "train/checkpoint/model_weights.h"
-#include "train/evaluate.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
+#include "troupe/hooks/replica_driver.h"
+#include "troupe/hooks/tensors/random_guard.h"
+#include "troupe/strategies/device.h"
+#include "troupe/strategies/kinds/one_process.h"
+#include "troupe/train/checkpoint/model_weights.h"
+#include "troupe/train/evaluate.h"
 
 namespace troupe {
 namespace {

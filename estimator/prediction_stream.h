@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "data/loader.h"
-#include "hooks/hooks.h"
-#include "options/strategy_options.h"
-#include "strategies/strategy.h"
+#include "troupe/core/options/strategy_options.h"
+#include "troupe/data/loader.h"
+#include "troupe/hooks/hooks.h"
+#include "troupe/strategies/strategy.h"
 
 namespace troupe {
 

@@ -1,11 +1,11 @@
-#include "estimator/specs.h"
+#include "troupe/estimator/specs.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "core/error.h"
-#include "core/text.h"
-#include "train/checkpoint/checkpoint_manifest.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
+#include "troupe/train/checkpoint/checkpoint_manifest.h"
 
 namespace troupe {
 namespace {

@@ -8,11 +8,11 @@
 #include <optional>
 #include <string>
 
-#include "data/dataset.h"
-#include "estimator/export/exporter.h"
-#include "estimator/roles/evaluation.h"
-#include "options/train_options.h"
-#include "train/loop.h"
+#include "troupe/core/options/train_options.h"
+#include "troupe/data/dataset.h"
+#include "troupe/export/exporter.h"
+#include "troupe/train/evaluation/evaluation.h"
+#include "troupe/train/loop.h"
 
 namespace troupe {
 

@@ -1,19 +1,19 @@
-#include "estimator/train_and_evaluate.h"
+#include "troupe/estimator/train_and_evaluate.h"
 
 #include <utility>
 
-#include "core/error.h"
-#include "core/file_system.h"
-#include "core/log.h"
-#include "core/text.h"
-#include "estimator/evaluation_pass.h"
-#include "estimator/export/exporting_job.h"
-#include "estimator/roles/evaluator.h"
-#include "servers/parameter_server.h"
-#include "summaries/summary_reader.h"
-#include "train/callbacks/early_stopping.h"
-#include "train/checkpoint/checkpoint_manifest.h"
-#include "train/checkpoint/model_weights.h"
+#include "troupe/core/error.h"
+#include "troupe/core/file_system.h"
+#include "troupe/core/log.h"
+#include "troupe/core/text.h"
+#include "troupe/estimator/evaluation_pass.h"
+#include "troupe/export/exporting_job.h"
+#include "troupe/report/summary_reader.h"
+#include "troupe/strategies/parameter_server/parameter_server.h"
+#include "troupe/train/callbacks/early_stopping.h"
+#include "troupe/train/checkpoint/checkpoint_manifest.h"
+#include "troupe/train/checkpoint/model_weights.h"
+#include "troupe/train/evaluation/evaluator.h"
 
 namespace troupe {
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "core/clock.h"
-#include "estimator/estimator.h"
-#include "estimator/specs.h"
+#include "troupe/core/clock.h"
+#include "troupe/estimator/estimator.h"
+#include "troupe/estimator/specs.h"
 
 namespace troupe {
 

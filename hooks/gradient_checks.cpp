@@ -1,12 +1,12 @@
-#include "hooks/gradient_checks.h"
+#include "troupe/hooks/gradient_checks.h"
 
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 #include <torch/types.h>
 
-#include "core/error.h"
-#include "core/text.h"
-#include "tensors/value_sums.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
+#include "troupe/hooks/tensors/value_sums.h"
 
 namespace troupe::detail {
 namespace {

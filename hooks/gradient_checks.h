@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "hooks/phase.h"
-#include "tensors/named_tensor.h"
+#include "troupe/hooks/phase.h"
+#include "troupe/hooks/tensors/named_tensor.h"
 
 namespace troupe::detail {
 

@@ -1,4 +1,4 @@
-#include "hooks/gradient_norm.h"
+#include "troupe/hooks/gradient_norm.h"
 
 #include <ATen/Parallel.h>
 #include <torch/types.h>
@@ -8,8 +8,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "core/error.h"
-#include "core/text.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
 
 namespace troupe::detail {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "hooks/parameter_update.h"
+#include "troupe/hooks/parameter_update.h"
 
 namespace troupe::detail {
 

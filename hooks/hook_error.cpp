@@ -1,4 +1,4 @@
-#include "hooks/hook_error.h"
+#include "troupe/hooks/hook_error.h"
 
 #include <c10/util/Exception.h>
 #include <torch/types.h>
@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "core/text.h"
-#include "data/step_source.h"
+#include "troupe/core/text.h"
+#include "troupe/data/step_source.h"
 
 namespace troupe::detail {
 namespace {

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <string>
 
-#include "core/user_code.h"
-#include "data/batch.h"
-#include "hooks/phase.h"
+#include "troupe/core/user_code.h"
+#include "troupe/data/batch.h"
+#include "troupe/hooks/phase.h"
 
 namespace troupe::detail {
 

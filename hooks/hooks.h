@@ -11,14 +11,14 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
-#include "data/batch.h"
-#include "data/dataset.h"
-#include "hooks/losses.h"
-#include "hooks/metrics.h"
-#include "hooks/parameter_update.h"
-#include "hooks/replica.h"
-#include "hooks/trainable.h"
+#include "troupe/core/error.h"
+#include "troupe/data/batch.h"
+#include "troupe/data/dataset.h"
+#include "troupe/hooks/losses.h"
+#include "troupe/hooks/metrics.h"
+#include "troupe/hooks/parameter_update.h"
+#include "troupe/hooks/replica.h"
+#include "troupe/hooks/trainable.h"
 
 namespace troupe {
 

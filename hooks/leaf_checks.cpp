@@ -1,4 +1,4 @@
-#include "hooks/leaf_checks.h"
+#include "troupe/hooks/leaf_checks.h"
 
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/variable.h>
@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/error.h"
-#include "core/text.h"
-#include "tensors/torch_versions.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
+#include "troupe/hooks/tensors/torch_versions.h"
 
 namespace troupe::detail {
 

@@ -9,7 +9,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "tensors/named_tensor.h"
+#include "troupe/hooks/tensors/named_tensor.h"
 
 namespace troupe::detail {
 

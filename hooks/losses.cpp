@@ -1,4 +1,4 @@
-#include "hooks/losses.h"
+#include "troupe/hooks/losses.h"
 
 #include <torch/types.h>
 
@@ -7,9 +7,9 @@
 #include <memory>
 #include <set>
 
-#include "core/error.h"
-#include "core/text.h"
-#include "hooks/named.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
+#include "troupe/hooks/named.h"
 
 namespace troupe {
 namespace {

@@ -1,9 +1,9 @@
-#include "hooks/make_datasets.h"
+#include "troupe/hooks/make_datasets.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 
-#include "core/user_code.h"
-#include "tensors/random_guard.h"
+#include "troupe/core/user_code.h"
+#include "troupe/hooks/tensors/random_guard.h"
 
 namespace troupe::detail {
 

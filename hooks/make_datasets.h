@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "data/dataset.h"
-#include "hooks/hooks.h"
+#include "troupe/data/dataset.h"
+#include "troupe/hooks/hooks.h"
 
 namespace troupe::detail {
 

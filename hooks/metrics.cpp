@@ -1,15 +1,15 @@
-#include "hooks/metrics.h"
+#include "troupe/hooks/metrics.h"
 
 #include <torch/types.h>
 
 #include <cmath>
 
-#include "core/check.h"
-#include "core/error.h"
-#include "core/text.h"
-#include "core/user_code.h"
-#include "hooks/named.h"
-#include "tensors/named_tensor.h"
+#include "troupe/core/check.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
+#include "troupe/core/user_code.h"
+#include "troupe/hooks/named.h"
+#include "troupe/hooks/tensors/named_tensor.h"
 
 namespace troupe {
 namespace {

@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/span.h"
-#include "hooks/values.h"
+#include "troupe/core/span.h"
+#include "troupe/hooks/values.h"
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "hooks/optimizer_kind.h"
+#include "troupe/hooks/optimizer_kind.h"
 
 #include <c10/util/Type.h>
 #include <torch/optim.h>
@@ -8,8 +8,8 @@
 #include <tuple>
 #include <utility>
 
-#include "core/error.h"
-#include "core/text.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
 
 namespace troupe {
 namespace {

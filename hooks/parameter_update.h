@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tensors/named_tensor.h"
+#include "troupe/hooks/tensors/named_tensor.h"
 
 namespace torch::optim {
 class Optimizer;

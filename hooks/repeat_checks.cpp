@@ -1,7 +1,7 @@
-#include "hooks/repeat_checks.h"
+#include "troupe/hooks/repeat_checks.h"
 
-#include "core/error.h"
-#include "core/text.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
 
 namespace troupe::detail {
 

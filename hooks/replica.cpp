@@ -1,4 +1,4 @@
-#include "hooks/replica.h"
+#include "troupe/hooks/replica.h"
 
 #include <c10/util/Type.h>
 #include <torch/nn/module.h>
@@ -8,14 +8,14 @@
 #include <algorithm>
 #include <set>
 
-#include "core/check.h"
-#include "core/log.h"
-#include "hooks/autocast.h"
-#include "hooks/named.h"
-#include "hooks/own_memory.h"
-#include "hooks/replica_updates.h"
-#include "hooks/step_checks.h"
-#include "hooks/step_weights.h"
+#include "troupe/core/check.h"
+#include "troupe/core/log.h"
+#include "troupe/hooks/named.h"
+#include "troupe/hooks/replica_updates.h"
+#include "troupe/hooks/step_checks.h"
+#include "troupe/hooks/step_weights.h"
+#include "troupe/hooks/tensors/autocast.h"
+#include "troupe/hooks/tensors/own_memory.h"
 
 namespace troupe {
 namespace {

@@ -17,14 +17,14 @@
 #include <utility>
 #include <vector>
 
-#include "core/error.h"
-#include "hooks/losses.h"
-#include "hooks/metrics.h"
-#include "hooks/parameter_update.h"
-#include "hooks/phase.h"
-#include "hooks/replica_updates.h"
-#include "hooks/trainable.h"
-#include "options/strategy_options.h"
+#include "troupe/core/error.h"
+#include "troupe/core/options/strategy_options.h"
+#include "troupe/hooks/losses.h"
+#include "troupe/hooks/metrics.h"
+#include "troupe/hooks/parameter_update.h"
+#include "troupe/hooks/phase.h"
+#include "troupe/hooks/replica_updates.h"
+#include "troupe/hooks/trainable.h"
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "hooks/replica_driver.h"
+#include "troupe/hooks/replica_driver.h"
 
 #include <torch/nn/module.h>
 #include <torch/optim/optimizer.h>
@@ -6,11 +6,11 @@
 #include <map>
 #include <set>
 
-#include "core/error.h"
-#include "core/text.h"
-#include "hooks/optimizer_kind.h"
-#include "hooks/step_checks.h"
-#include "hooks/step_weights.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
+#include "troupe/hooks/optimizer_kind.h"
+#include "troupe/hooks/step_checks.h"
+#include "troupe/hooks/step_weights.h"
 
 namespace troupe::detail {
 namespace {

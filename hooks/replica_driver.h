@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "data/batch.h"
-#include "hooks/autocast.h"
-#include "hooks/replica.h"
+#include "troupe/data/batch.h"
+#include "troupe/hooks/replica.h"
+#include "troupe/hooks/tensors/autocast.h"
 
 namespace troupe::detail {
 

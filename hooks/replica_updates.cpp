@@ -1,4 +1,4 @@
-#include "hooks/replica_updates.h"
+#include "troupe/hooks/replica_updates.h"
 
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/optim/optimizer.h>
@@ -6,16 +6,16 @@
 
 #include <algorithm>
 
-#include "core/error.h"
-#include "core/text.h"
-#include "core/trace.h"
-#include "hooks/autocast.h"
-#include "hooks/gradient_norm.h"
-#include "hooks/named.h"
-#include "hooks/optimizer_kind.h"
-#include "hooks/step_checks.h"
-#include "hooks/step_weights.h"
-#include "tensors/named_tensor.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
+#include "troupe/core/trace.h"
+#include "troupe/hooks/gradient_norm.h"
+#include "troupe/hooks/named.h"
+#include "troupe/hooks/optimizer_kind.h"
+#include "troupe/hooks/step_checks.h"
+#include "troupe/hooks/step_weights.h"
+#include "troupe/hooks/tensors/autocast.h"
+#include "troupe/hooks/tensors/named_tensor.h"
 
 namespace troupe::detail {
 namespace {

@@ -14,9 +14,9 @@
 #include <utility>
 #include <vector>
 
-#include "hooks/parameter_update.h"
-#include "hooks/phase.h"
-#include "tensors/named_tensor.h"
+#include "troupe/hooks/parameter_update.h"
+#include "troupe/hooks/phase.h"
+#include "troupe/hooks/tensors/named_tensor.h"
 
 namespace troupe::detail {
 

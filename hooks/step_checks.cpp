@@ -1,4 +1,4 @@
-#include "hooks/step_checks.h"
+#include "troupe/hooks/step_checks.h"
 
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/variable.h>
@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "core/error.h"
-#include "core/log.h"
-#include "core/text.h"
+#include "troupe/core/error.h"
+#include "troupe/core/log.h"
+#include "troupe/core/text.h"
 
 namespace troupe::detail {
 namespace {

@@ -13,14 +13,14 @@
 #include <utility>
 #include <vector>
 
-#include "hooks/gradient_checks.h"
-#include "hooks/leaf_checks.h"
-#include "hooks/phase.h"
-#include "hooks/repeat_checks.h"
-#include "hooks/unused_parameters.h"
-#include "tensors/named_tensor.h"
-#include "tensors/torch_versions.h"
-#include "tensors/value_sums.h"
+#include "troupe/hooks/gradient_checks.h"
+#include "troupe/hooks/leaf_checks.h"
+#include "troupe/hooks/phase.h"
+#include "troupe/hooks/repeat_checks.h"
+#include "troupe/hooks/tensors/named_tensor.h"
+#include "troupe/hooks/tensors/torch_versions.h"
+#include "troupe/hooks/tensors/value_sums.h"
+#include "troupe/hooks/unused_parameters.h"
 
 namespace troupe::detail {
 

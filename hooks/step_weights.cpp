@@ -1,12 +1,12 @@
-#include "hooks/step_weights.h"
+#include "troupe/hooks/step_weights.h"
 
 #include <torch/types.h>
 
 #include <cmath>
 
-#include "core/check.h"
-#include "core/error.h"
-#include "core/text.h"
+#include "troupe/core/check.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
 
 namespace troupe::detail {
 namespace {

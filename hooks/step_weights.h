@@ -12,9 +12,9 @@
 #include <optional>
 #include <vector>
 
-#include "hooks/losses.h"
-#include "hooks/parameter_update.h"
-#include "hooks/phase.h"
+#include "troupe/hooks/losses.h"
+#include "troupe/hooks/parameter_update.h"
+#include "troupe/hooks/phase.h"
 
 namespace troupe::detail {
 

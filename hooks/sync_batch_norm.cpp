@@ -11,16 +11,16 @@
 //
 // The sums run over the values of all replicas, so those two are exchanged. dw = sum dy_i h_i and
 // db = sum dy_i stay this replica's own: apply_gradients adds them up as it does all gradients.
-#include "hooks/sync_batch_norm.h"
+#include "troupe/hooks/sync_batch_norm.h"
 
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
 #include <vector>
 
-#include "core/error.h"
-#include "core/text.h"
-#include "hooks/replica_driver.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
+#include "troupe/hooks/replica_driver.h"
 
 namespace troupe {
 namespace {

@@ -1,4 +1,4 @@
-#include "hooks/todo.h"
+#include "troupe/hooks/todo.h"
 
 #include <torch/nn/module.h>
 
@@ -7,8 +7,8 @@
 #include <functional>
 #include <vector>
 
-#include "core/text.h"
-#include "hooks/hooks.h"
+#include "troupe/core/text.h"
+#include "troupe/hooks/hooks.h"
 
 namespace troupe {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "core/error.h"
+#include "troupe/core/error.h"
 
 namespace troupe {
 

@@ -1,9 +1,9 @@
-#include "hooks/trainable.h"
+#include "troupe/hooks/trainable.h"
 
 #include <torch/nn/module.h>
 #include <torch/optim/optimizer.h>
 
-#include "hooks/named.h"
+#include "troupe/hooks/named.h"
 
 namespace troupe {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "tensors/named_tensor.h"
+#include "troupe/hooks/tensors/named_tensor.h"
 
 namespace torch::nn {
 class Module;

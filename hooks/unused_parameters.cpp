@@ -1,9 +1,9 @@
-#include "hooks/unused_parameters.h"
+#include "troupe/hooks/unused_parameters.h"
 
 #include <algorithm>
 
-#include "core/log.h"
-#include "core/text.h"
+#include "troupe/core/log.h"
+#include "troupe/core/text.h"
 
 namespace troupe::detail {
 

@@ -1,4 +1,4 @@
-#include "launcher/doctor.h"
+#include "troupe/launcher/doctor.h"
 
 #include <dlfcn.h>
 
@@ -11,13 +11,13 @@
 #include <optional>
 #include <sstream>
 
-#include "cluster/cluster_spec.h"
-#include "cluster/secret_file.h"
-#include "cluster/secret_source.h"
-#include "core/error.h"
-#include "core/numbers.h"
-#include "core/text.h"
-#include "core/version.h"
+#include "troupe/cli/cluster/cluster_spec.h"
+#include "troupe/cli/cluster/secret_file.h"
+#include "troupe/cli/cluster/secret_source.h"
+#include "troupe/core/error.h"
+#include "troupe/core/numbers.h"
+#include "troupe/core/text.h"
+#include "troupe/core/version.h"
 
 // The build's own facts, if it has LibTorch: the version in its headers, the package that they
 // belong to, the file it links; what each engine lacks, if anything.

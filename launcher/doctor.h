@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "cluster/cluster_spec.h"
-#include "core/machine.h"
+#include "troupe/cli/cluster/cluster_spec.h"
+#include "troupe/core/machine.h"
 
 namespace troupe {
 

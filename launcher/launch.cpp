@@ -1,4 +1,4 @@
-#include "launcher/launch.h"
+#include "troupe/launcher/launch.h"
 
 #include <boost/asio/io_context.hpp>
 #include <memory>
@@ -6,15 +6,15 @@
 #include <utility>
 #include <vector>
 
-#include "cluster/cluster_spec.h"
-#include "core/error.h"
-#include "launcher/launch_direction.h"
-#include "launcher/launch_group.h"
-#include "launcher/launch_guard.h"
-#include "launcher/launch_nodes.h"
-#include "launcher/launch_output.h"
-#include "launcher/launch_screen.h"
-#include "launcher/launch_signals.h"
+#include "troupe/cli/cluster/cluster_spec.h"
+#include "troupe/core/error.h"
+#include "troupe/launcher/launch_group.h"
+#include "troupe/launcher/nodes/launch_direction.h"
+#include "troupe/launcher/nodes/launch_nodes.h"
+#include "troupe/launcher/run/launch_guard.h"
+#include "troupe/launcher/run/launch_output.h"
+#include "troupe/launcher/run/launch_screen.h"
+#include "troupe/launcher/run/launch_signals.h"
 
 namespace troupe {
 namespace {

@@ -1,4 +1,4 @@
-#include "launcher/launch_group.h"
+#include "troupe/launcher/launch_group.h"
 
 #include <algorithm>
 #include <csignal>
@@ -6,11 +6,11 @@
 #include <utility>
 #include <vector>
 
-#include "core/error.h"
-#include "core/text.h"
-#include "launcher/launch_rendezvous.h"
-#include "launcher/launch_report.h"
-#include "launcher/launch_round_relay.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
+#include "troupe/launcher/nodes/launch_rendezvous.h"
+#include "troupe/launcher/nodes/launch_round_relay.h"
+#include "troupe/launcher/run/launch_report.h"
 
 namespace troupe {
 namespace {

@@ -10,15 +10,15 @@
 #include <string>
 #include <vector>
 
-#include "distributed/elastic/rendezvous.h"
-#include "launcher/launch.h"
-#include "launcher/launch_guard.h"
-#include "launcher/launch_losses.h"
-#include "launcher/launch_outcome.h"
-#include "launcher/launch_output.h"
-#include "launcher/launch_policy.h"
-#include "launcher/launch_processes.h"
-#include "launcher/launch_rounds.h"
+#include "troupe/distributed/elastic/rendezvous.h"
+#include "troupe/launcher/run/launch_guard.h"
+#include "troupe/launcher/run/launch_losses.h"
+#include "troupe/launcher/run/launch_options.h"
+#include "troupe/launcher/run/launch_outcome.h"
+#include "troupe/launcher/run/launch_output.h"
+#include "troupe/launcher/run/launch_policy.h"
+#include "troupe/launcher/run/launch_processes.h"
+#include "troupe/launcher/run/launch_rounds.h"
 
 namespace troupe {
 

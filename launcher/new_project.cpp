@@ -1,14 +1,14 @@
-#include "launcher/new_project.h"
+#include "troupe/launcher/new_project.h"
 
 #include <algorithm>
 #include <cctype>
 #include <fstream>
 #include <system_error>
 
-#include "cli/flags_reading.h"
-#include "core/error.h"
-#include "core/text.h"
-#include "launcher/starters.h"
+#include "troupe/cli/flags_reading.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
+#include "troupe/launcher/starters.h"
 
 namespace troupe {
 namespace {

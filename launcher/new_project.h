@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cluster/cluster_spec.h"
+#include "troupe/cli/cluster/cluster_spec.h"
 
 namespace troupe {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/run_main.h"
-#include "launcher/verbs.h"
+#include "troupe/cli/run_main.h"
+#include "troupe/launcher/verbs.h"
 
 int main(int argc, char** argv) {
   return troupe::run_main([&] {

@@ -1,17 +1,17 @@
-#include "launcher/verbs.h"
+#include "troupe/launcher/verbs.h"
 
 #include <cstdio>
 #include <filesystem>
 
-#include "cli/flags_reading.h"
-#include "core/error.h"
-#include "core/text.h"
-#include "core/version.h"
-#include "launcher/doctor.h"
-#include "launcher/launch.h"
-#include "launcher/launch_secret.h"
-#include "launcher/new_project.h"
-#include "launcher/write_report.h"
+#include "troupe/cli/flags_reading.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
+#include "troupe/core/version.h"
+#include "troupe/launcher/doctor.h"
+#include "troupe/launcher/launch.h"
+#include "troupe/launcher/new_project.h"
+#include "troupe/launcher/run/launch_secret.h"
+#include "troupe/launcher/write_report.h"
 
 namespace troupe {
 namespace {

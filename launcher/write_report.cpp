@@ -1,4 +1,4 @@
-#include "launcher/write_report.h"
+#include "troupe/launcher/write_report.h"
 
 #include <unistd.h>
 
@@ -10,10 +10,10 @@
 #include <system_error>
 #include <utility>
 
-#include "core/error.h"
-#include "core/text.h"
-#include "report/report_page.h"
-#include "report/run_directory.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
+#include "troupe/report/page/report_page.h"
+#include "troupe/report/page/run_directory.h"
 
 namespace troupe {
 namespace {

@@ -1,4 +1,4 @@
-// `troupe report`: writes the page of report/report_page.h for one model directory or two.
+// `troupe report`: writes the page of report/page/report_page.h for one model directory or two.
 #pragma once
 
 #include <string>

@@ -1,12 +1,12 @@
-#include "report/progress.h"
+#include "troupe/report/progress.h"
 
 #include <algorithm>
 #include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "core/span.h"
-#include "core/strict_json.h"
+#include "troupe/core/span.h"
+#include "troupe/core/strict_json.h"
 
 namespace troupe {
 namespace {

@@ -1,11 +1,11 @@
-#include "report/progress_block.h"
+#include "troupe/report/progress_block.h"
 
 #include <algorithm>
 #include <cmath>
 #include <iterator>
 #include <map>
 
-#include "core/text.h"
+#include "troupe/core/text.h"
 
 namespace troupe {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "report/progress.h"
+#include "troupe/report/progress.h"
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "report/progress_sinks.h"
+#include "troupe/report/progress_sinks.h"
 
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -8,8 +8,8 @@
 #include <memory>
 #include <string>
 
-#include "core/terminal.h"
-#include "report/progress_block.h"
+#include "troupe/core/terminal.h"
+#include "troupe/report/progress_block.h"
 
 namespace troupe {
 namespace {

@@ -1,7 +1,7 @@
 // Where a worker's progress goes: to its own terminal, or to the launcher that draws it for all.
 #pragma once
 
-#include "report/progress.h"
+#include "troupe/report/progress.h"
 
 namespace troupe {
 

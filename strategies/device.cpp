@@ -1,4 +1,4 @@
-#include "strategies/device.h"
+#include "troupe/strategies/device.h"
 
 #include <ATen/Parallel.h>
 #include <dlfcn.h>
@@ -9,9 +9,9 @@
 #include <cstdlib>
 #include <regex>
 
-#include "core/error.h"
-#include "core/machine.h"
-#include "core/text.h"
+#include "troupe/core/error.h"
+#include "troupe/core/machine.h"
+#include "troupe/core/text.h"
 
 namespace troupe {
 namespace detail {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "options/strategy_options.h"
+#include "troupe/core/options/strategy_options.h"
 
 namespace troupe {
 namespace detail {

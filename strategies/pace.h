@@ -11,8 +11,8 @@
 #include <optional>
 #include <string>
 
-#include "data/loader.h"
-#include "strategies/train_state.h"
+#include "troupe/data/loader.h"
+#include "troupe/strategies/train_state.h"
 
 namespace troupe {
 

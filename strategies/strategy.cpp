@@ -1,14 +1,14 @@
-#include "strategies/strategy.h"
+#include "troupe/strategies/strategy.h"
 
 #include <torch/types.h>
 
 #include <algorithm>
 
-#include "core/text.h"
-#include "data/data_digest.h"
-#include "distributed/collectives/call.h"
-#include "hooks/make_datasets.h"
-#include "strategies/replicas/local_replicas.h"
+#include "troupe/core/text.h"
+#include "troupe/data/data_digest.h"
+#include "troupe/distributed/collectives/call.h"
+#include "troupe/hooks/make_datasets.h"
+#include "troupe/strategies/equal_buffers.h"
 
 namespace troupe {
 namespace {

@@ -22,20 +22,19 @@
 #include <utility>
 #include <vector>
 
-#include "core/error.h"
-#include "core/span.h"
-#include "core/user_code.h"
-#include "data/data_digest.h"
-#include "data/loader.h"
-#include "hooks/hooks.h"
-#include "hooks/values.h"
-#include "options/data_options.h"
-#include "strategies/pace.h"
-#include "strategies/train_state.h"
+#include "troupe/core/error.h"
+#include "troupe/core/options/data_options.h"
+#include "troupe/core/span.h"
+#include "troupe/core/user_code.h"
+#include "troupe/data/data_digest.h"
+#include "troupe/data/loader.h"
+#include "troupe/distributed/elastic/elastic_membership.h"
+#include "troupe/hooks/hooks.h"
+#include "troupe/hooks/values.h"
+#include "troupe/strategies/pace.h"
+#include "troupe/strategies/train_state.h"
 
 namespace troupe {
-
-class ElasticGroup;
 
 /// A step for one replica: Hooks::train_step or the user's own.
 using Step = std::function<StepResult(Replica&, const Batch&)>;
@@ -144,7 +143,7 @@ class Strategy {
   virtual void abort(const std::string& /*reason*/, int /*exit_code*/) noexcept {}
 
   /// The way of this worker's group from one round to the next; null: a loss ends the group.
-  [[nodiscard]] virtual ElasticGroup* elastic() { return nullptr; }
+  [[nodiscard]] virtual ElasticMembership* elastic() { return nullptr; }
 
   /// Leaves the group, collectively; only destruction may follow.  Blocks: at most close_timeout.
   virtual void close() {}

@@ -9,14 +9,14 @@
 #include <string>
 #include <vector>
 
-#include "data/loader.h"
-#include "hooks/losses.h"
-#include "hooks/replica.h"
-#include "strategies/plateau_state.h"
+#include "troupe/data/loader.h"
+#include "troupe/hooks/losses.h"
+#include "troupe/hooks/replica.h"
+#include "troupe/strategies/plateau_state.h"
 
 namespace troupe {
 
-/// Averages of the parameters over the steps; train/learning/averaged_weights.h updates
+/// Averages of the parameters over the steps; train/schedule/averaged_weights.h updates
 /// them.
 struct WeightAverages {
   double decay = 0;

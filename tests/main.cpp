@@ -2,7 +2,7 @@
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
-#include "core/log.h"
+#include "troupe/core/log.h"
 
 int main(int argc, char** argv) {
   troupe::configure_log(troupe::LogLevel::warning, "");  // a passing test says nothing

@@ -1,7 +1,6 @@
-#include "train/admission.h"
+#include "troupe/train/admission.h"
 
-#include "core/log.h"
-#include "distributed/elastic/elastic_group.h"
+#include "troupe/core/log.h"
 
 namespace troupe::detail {
 namespace {
@@ -12,7 +11,7 @@ constexpr char kRun[] = "run";  // what a run knows beside what a checkpoint hol
 
 void Admission::enter(const DataIdentity& data) {
   data_ = data;
-  ElasticGroup* const group = strategy_.elastic();
+  ElasticMembership* const group = strategy_.elastic();
   has_joined_ = group != nullptr && group->is_joining();
   if (!has_joined_) return;
   group->enter([this] { take(); });

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "strategies/strategy.h"
-#include "train/checkpoint/run_snapshot.h"
+#include "troupe/strategies/strategy.h"
+#include "troupe/train/checkpoint/run_snapshot.h"
 
 namespace troupe::detail {
 
@@ -18,7 +18,7 @@ class Admission {
   Admission(Strategy& strategy, TrainState& state) : strategy_(strategy), state_(state) {}
 
   /// Where a run begins: a worker that joins one under way waits here, and has its state then.
-  /// Throws: as restore(); what ElasticGroup::enter throws.
+  /// Throws: as restore(); what ElasticMembership::enter throws.
   void enter(const DataIdentity& data);
   /// Whether this worker has joined a run under way: the others have begun long ago.
   [[nodiscard]] bool has_joined() const { return has_joined_; }

@@ -1,21 +1,21 @@
-#include "train/callback_list.h"
+#include "troupe/train/callback_list.h"
 
 #include <memory>
 #include <typeinfo>
 #include <utility>
 #include <vector>
 
-#include "core/error.h"
-#include "core/log.h"
-#include "core/text.h"
-#include "core/user_code.h"
-#include "report/progress_sinks.h"
-#include "summaries/summary_writer.h"
-#include "train/callbacks/model_summaries.h"
-#include "train/callbacks/progress_reporter.h"
-#include "train/callbacks/step_log.h"
-#include "train/callbacks/summary_saver.h"
-#include "train/step_profile.h"
+#include "troupe/core/error.h"
+#include "troupe/core/log.h"
+#include "troupe/core/text.h"
+#include "troupe/core/user_code.h"
+#include "troupe/report/progress_sinks.h"
+#include "troupe/report/summary_writer.h"
+#include "troupe/train/callbacks/model_summaries.h"
+#include "troupe/train/callbacks/progress_reporter.h"
+#include "troupe/train/callbacks/step_log.h"
+#include "troupe/train/callbacks/summary_saver.h"
+#include "troupe/train/step_profile.h"
 
 namespace troupe::detail {
 namespace {

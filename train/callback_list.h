@@ -5,11 +5,11 @@
 #include <cstdint>
 #include <memory>
 
-#include "core/clock.h"
-#include "options/train_options.h"
-#include "report/status_server.h"
-#include "strategies/strategy.h"
-#include "train/callbacks/callbacks.h"
+#include "troupe/core/clock.h"
+#include "troupe/core/options/train_options.h"
+#include "troupe/report/status/status_server.h"
+#include "troupe/strategies/strategy.h"
+#include "troupe/train/callbacks/callbacks.h"
 
 namespace troupe::detail {
 

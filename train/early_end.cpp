@@ -1,13 +1,12 @@
-#include "train/early_end.h"
+#include "troupe/train/early_end.h"
 
-#include "core/error.h"
-#include "core/text.h"
-#include "distributed/elastic/elastic_group.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
 
 namespace troupe::detail {
 
 void EarlyEnd::wish(Wishes& mine, int signal) const {
-  ElasticGroup* const group = strategy_.elastic();
+  ElasticMembership* const group = strategy_.elastic();
   if (group == nullptr) {
     mine.signal = signal;
     return;

@@ -2,9 +2,9 @@
 // too few workers left: of all, once the state is saved, or of one worker that leaves the others.
 #pragma once
 
-#include "strategies/strategy.h"
-#include "train/checkpoint/checkpointer.h"
-#include "train/wishes.h"
+#include "troupe/strategies/strategy.h"
+#include "troupe/train/checkpoint/checkpointer.h"
+#include "troupe/train/wishes.h"
 
 namespace troupe::detail {
 

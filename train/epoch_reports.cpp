@@ -1,7 +1,7 @@
-#include "train/epoch_reports.h"
+#include "troupe/train/epoch_reports.h"
 
-#include "hooks/replica_driver.h"
-#include "train/evaluate.h"
+#include "troupe/hooks/replica_driver.h"
+#include "troupe/train/evaluate.h"
 
 namespace troupe::detail {
 

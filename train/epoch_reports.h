@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/clock.h"
-#include "strategies/strategy.h"
-#include "train/report.h"
+#include "troupe/core/clock.h"
+#include "troupe/hooks/report.h"
+#include "troupe/strategies/strategy.h"
 
 namespace troupe::detail {
 

@@ -1,16 +1,16 @@
-#include "train/evaluate.h"
+#include "troupe/train/evaluate.h"
 
 #include <torch/types.h>
 #include <torch/utils.h>
 
 #include <chrono>
 
-#include "core/clock.h"
-#include "core/error.h"
-#include "hooks/hook_error.h"
-#include "hooks/replica_driver.h"
-#include "strategies/strategy.h"
-#include "train/learning/averaged_weights.h"
+#include "troupe/core/clock.h"
+#include "troupe/core/error.h"
+#include "troupe/hooks/hook_error.h"
+#include "troupe/hooks/replica_driver.h"
+#include "troupe/strategies/strategy.h"
+#include "troupe/train/schedule/averaged_weights.h"
 
 namespace troupe {
 

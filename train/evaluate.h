@@ -4,9 +4,9 @@
 #include <functional>
 #include <optional>
 
-#include "hooks/losses.h"
-#include "strategies/strategy.h"
-#include "train/report.h"
+#include "troupe/hooks/losses.h"
+#include "troupe/hooks/report.h"
+#include "troupe/strategies/strategy.h"
 
 namespace troupe {
 

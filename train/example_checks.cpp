@@ -1,4 +1,4 @@
-#include "train/example_checks.h"
+#include "troupe/train/example_checks.h"
 
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/types.h>
@@ -7,13 +7,13 @@
 #include <cmath>
 #include <memory>
 
-#include "core/error.h"
-#include "core/log.h"
-#include "core/text.h"
-#include "data/step_source.h"
-#include "hooks/replica_driver.h"
-#include "tensors/random_guard.h"
-#include "train/evaluate.h"
+#include "troupe/core/error.h"
+#include "troupe/core/log.h"
+#include "troupe/core/text.h"
+#include "troupe/data/step_source.h"
+#include "troupe/hooks/replica_driver.h"
+#include "troupe/hooks/tensors/random_guard.h"
+#include "troupe/train/evaluate.h"
 
 namespace troupe::detail {
 namespace {

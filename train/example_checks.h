@@ -7,8 +7,8 @@
 #include <optional>
 #include <vector>
 
-#include "strategies/strategy.h"
-#include "train/report.h"
+#include "troupe/hooks/report.h"
+#include "troupe/strategies/strategy.h"
 
 namespace troupe::detail {
 

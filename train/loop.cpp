@@ -1,13 +1,13 @@
-#include "train/loop.h"
+#include "troupe/train/loop.h"
 
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "core/log.h"
-#include "strategies/parameter_hash.h"
-#include "train/report.h"
-#include "train/training_run.h"
+#include "troupe/core/log.h"
+#include "troupe/hooks/report.h"
+#include "troupe/strategies/kinds/parameter_hash.h"
+#include "troupe/train/training_run.h"
 
 namespace troupe {
 namespace {

@@ -4,10 +4,10 @@
 
 #include <optional>
 
-#include "options/train_options.h"
-#include "strategies/strategy.h"
-#include "train/callbacks/callbacks.h"
-#include "train/report.h"
+#include "troupe/core/options/train_options.h"
+#include "troupe/hooks/report.h"
+#include "troupe/strategies/strategy.h"
+#include "troupe/train/callbacks/callbacks.h"
 
 namespace troupe {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <deque>
 
-#include "core/error.h"
+#include "troupe/core/error.h"
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "train/model_summary.h"
+#include "troupe/train/model_summary.h"
 
 #include <torch/nn/module.h>
 #include <torch/optim/optimizer.h>
@@ -8,9 +8,9 @@
 #include <cctype>
 #include <map>
 
-#include "core/text.h"
-#include "hooks/optimizer_kind.h"
-#include "hooks/replica.h"
+#include "troupe/core/text.h"
+#include "troupe/hooks/optimizer_kind.h"
+#include "troupe/hooks/replica.h"
 
 namespace troupe {
 namespace {

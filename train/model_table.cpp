@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <iomanip>
 
-#include "core/text.h"
-#include "train/model_summary.h"
+#include "troupe/core/text.h"
+#include "troupe/train/model_summary.h"
 
 namespace troupe {
 namespace {

@@ -1,18 +1,18 @@
-#include "train/run_record.h"
+#include "troupe/train/run_record.h"
 
 #include <torch/version.h>
 
 #include <exception>
 #include <limits>
 
-#include "core/error.h"
-#include "core/file_system.h"
-#include "core/log.h"
-#include "core/machine.h"
-#include "core/text.h"
-#include "core/version.h"
-#include "train/checkpoint/checkpoint_manifest.h"
-#include "train/model_summary.h"
+#include "troupe/core/error.h"
+#include "troupe/core/file_system.h"
+#include "troupe/core/log.h"
+#include "troupe/core/machine.h"
+#include "troupe/core/text.h"
+#include "troupe/core/version.h"
+#include "troupe/train/checkpoint/checkpoint_manifest.h"
+#include "troupe/train/model_summary.h"
 
 namespace troupe::detail {
 namespace {

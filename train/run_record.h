@@ -1,4 +1,4 @@
-// RunRecord: what training writes into the run's journal (summaries/run_journal.h): how it was
+// RunRecord: what training writes into the run's journal (report/run_journal.h): how it was
 // started, what was saved, who was lost, how it ended. On the chief of a run with a model
 // directory; elsewhere every call does nothing. A journal that cannot be written ends no training:
 // it warns.
@@ -13,10 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "distributed/elastic/elastic_group.h"
-#include "options/train_options.h"
-#include "strategies/strategy.h"
-#include "summaries/run_journal.h"
+#include "troupe/core/options/train_options.h"
+#include "troupe/report/run_journal.h"
+#include "troupe/strategies/strategy.h"
 
 namespace troupe::detail {
 

@@ -1,15 +1,15 @@
-#include "train/step_closing.h"
+#include "troupe/train/step_closing.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
 
-#include "core/log.h"
-#include "core/text.h"
-#include "core/trace.h"
-#include "strategies/weight_comparison.h"
-#include "train/checkpoint/warm_start.h"
+#include "troupe/core/log.h"
+#include "troupe/core/text.h"
+#include "troupe/core/trace.h"
+#include "troupe/strategies/kinds/weight_comparison.h"
+#include "troupe/train/checkpoint/warm_start.h"
 
 namespace troupe::detail {
 namespace {

@@ -8,18 +8,18 @@
 #include <string>
 #include <vector>
 
-#include "core/clock.h"
-#include "core/error.h"
-#include "core/stop_signal.h"
-#include "options/train_options.h"
-#include "strategies/pace.h"
-#include "strategies/strategy.h"
-#include "train/admission.h"
-#include "train/callbacks/callbacks.h"
-#include "train/checkpoint/checkpointer.h"
-#include "train/early_end.h"
-#include "train/loss_watch.h"
-#include "train/wishes.h"
+#include "troupe/core/clock.h"
+#include "troupe/core/error.h"
+#include "troupe/core/options/train_options.h"
+#include "troupe/core/stop_signal.h"
+#include "troupe/strategies/pace.h"
+#include "troupe/strategies/strategy.h"
+#include "troupe/train/admission.h"
+#include "troupe/train/callbacks/callbacks.h"
+#include "troupe/train/checkpoint/checkpointer.h"
+#include "troupe/train/early_end.h"
+#include "troupe/train/loss_watch.h"
+#include "troupe/train/wishes.h"
 
 namespace troupe::detail {
 

@@ -1,9 +1,9 @@
-#include "train/step_profile.h"
+#include "troupe/train/step_profile.h"
 
 #include <memory>
 
-#include "core/log.h"
-#include "core/text.h"
+#include "troupe/core/log.h"
+#include "troupe/core/text.h"
 
 namespace troupe::detail {
 namespace {

@@ -8,10 +8,10 @@
 #include <optional>
 #include <string>
 
-#include "options/train_options.h"
-#include "strategies/strategy.h"
-#include "train/callbacks/callbacks.h"
-#include "train/callbacks/profile_file.h"
+#include "troupe/core/options/train_options.h"
+#include "troupe/strategies/strategy.h"
+#include "troupe/train/callbacks/callbacks.h"
+#include "troupe/train/callbacks/profile_file.h"
 
 namespace troupe::detail {
 

@@ -1,8 +1,8 @@
-#include "train/taken_step.h"
+#include "troupe/train/taken_step.h"
 
 #include <utility>
 
-#include "core/error.h"
+#include "troupe/core/error.h"
 
 namespace troupe::detail {
 

@@ -5,8 +5,8 @@
 #include <optional>
 #include <vector>
 
-#include "strategies/strategy.h"
-#include "train/callback_list.h"
+#include "troupe/strategies/strategy.h"
+#include "troupe/train/callback_list.h"
 
 namespace troupe::detail {
 

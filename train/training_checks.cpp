@@ -1,11 +1,11 @@
-#include "train/training_checks.h"
+#include "troupe/train/training_checks.h"
 
 #include <algorithm>
 
-#include "core/error.h"
-#include "core/text.h"
-#include "hooks/replica_driver.h"
-#include "train/learning/schedule_factor.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
+#include "troupe/hooks/replica_driver.h"
+#include "troupe/train/schedule/schedule_factor.h"
 
 namespace troupe::detail {
 namespace {

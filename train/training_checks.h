@@ -3,9 +3,9 @@
 
 #include <vector>
 
-#include "options/train_options.h"
-#include "strategies/strategy.h"
-#include "train/callbacks/callbacks.h"
+#include "troupe/core/options/train_options.h"
+#include "troupe/strategies/strategy.h"
+#include "troupe/train/callbacks/callbacks.h"
 
 namespace troupe::detail {
 

@@ -1,4 +1,4 @@
-#include "train/training_run.h"
+#include "troupe/train/training_run.h"
 
 #include <torch/types.h>
 
@@ -9,24 +9,24 @@
 #include <utility>
 #include <vector>
 
-#include "core/clock.h"
-#include "core/error.h"
-#include "core/log.h"
-#include "core/text.h"
-#include "core/trace.h"
-#include "strategies/strategy.h"
-#include "train/callback_list.h"
-#include "train/epoch_reports.h"
-#include "train/evaluate.h"
-#include "train/example_checks.h"
-#include "train/learning/averaged_weights.h"
-#include "train/learning/schedule.h"
-#include "train/model_summary.h"
-#include "train/run_record.h"
-#include "train/step_closing.h"
-#include "train/taken_step.h"
-#include "train/training_checks.h"
-#include "train/validation_watch.h"
+#include "troupe/core/clock.h"
+#include "troupe/core/error.h"
+#include "troupe/core/log.h"
+#include "troupe/core/text.h"
+#include "troupe/core/trace.h"
+#include "troupe/strategies/strategy.h"
+#include "troupe/train/callback_list.h"
+#include "troupe/train/epoch_reports.h"
+#include "troupe/train/evaluate.h"
+#include "troupe/train/example_checks.h"
+#include "troupe/train/model_summary.h"
+#include "troupe/train/run_record.h"
+#include "troupe/train/schedule/averaged_weights.h"
+#include "troupe/train/schedule/schedule.h"
+#include "troupe/train/step_closing.h"
+#include "troupe/train/taken_step.h"
+#include "troupe/train/training_checks.h"
+#include "troupe/train/validation_watch.h"
 
 namespace troupe {
 namespace {

@@ -27,11 +27,11 @@
 #include <optional>
 #include <string>
 
-#include "core/pull_range.h"
-#include "data/loader.h"
-#include "strategies/strategy.h"
-#include "train/callbacks/callbacks.h"
-#include "train/report.h"
+#include "troupe/core/pull_range.h"
+#include "troupe/data/loader.h"
+#include "troupe/hooks/report.h"
+#include "troupe/strategies/strategy.h"
+#include "troupe/train/callbacks/callbacks.h"
 
 namespace troupe {
 

@@ -1,9 +1,9 @@
-#include "train/validation_watch.h"
+#include "troupe/train/validation_watch.h"
 
 #include <limits>
 #include <string>
 
-#include "core/text.h"
+#include "troupe/core/text.h"
 
 namespace troupe::detail {
 namespace {

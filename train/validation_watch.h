@@ -4,10 +4,10 @@
 
 #include <optional>
 
-#include "strategies/train_state.h"
-#include "train/callbacks/callbacks.h"
-#include "train/callbacks/early_stopping.h"
-#include "train/report.h"
+#include "troupe/hooks/report.h"
+#include "troupe/strategies/train_state.h"
+#include "troupe/train/callbacks/callbacks.h"
+#include "troupe/train/callbacks/early_stopping.h"
 
 namespace troupe::detail {
 

@@ -5,9 +5,9 @@
 #include <array>
 #include <cstddef>
 
-#include "core/span.h"
-#include "core/stop_signal.h"
-#include "strategies/strategy.h"
+#include "troupe/core/span.h"
+#include "troupe/core/stop_signal.h"
+#include "troupe/strategies/strategy.h"
 
 namespace troupe::detail {
 

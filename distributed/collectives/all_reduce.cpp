@@ -1,7 +1,7 @@
 // How ranks sum, and which algorithm does: by length and world size alone, so that all agree.
-#include "core/check.h"
-#include "distributed/collectives/collectives.h"
-#include "distributed/collectives/topology.h"
+#include "troupe/core/check.h"
+#include "troupe/distributed/collectives/collectives.h"
+#include "troupe/distributed/group/topology.h"
 
 namespace troupe {
 namespace {

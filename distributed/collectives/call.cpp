@@ -1,4 +1,4 @@
-#include "distributed/collectives/call.h"
+#include "troupe/distributed/collectives/call.h"
 
 #include <poll.h>
 
@@ -6,13 +6,13 @@
 #include <thread>
 #include <utility>
 
-#include "core/check.h"
-#include "core/checksum.h"
-#include "core/error.h"
-#include "core/span.h"
-#include "core/spin.h"
-#include "core/text.h"
-#include "net/frame.h"
+#include "troupe/core/check.h"
+#include "troupe/core/checksum.h"
+#include "troupe/core/error.h"
+#include "troupe/core/span.h"
+#include "troupe/core/spin.h"
+#include "troupe/core/text.h"
+#include "troupe/distributed/net/frame.h"
 
 namespace troupe {
 

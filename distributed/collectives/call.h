@@ -13,12 +13,12 @@
 #include <utility>
 #include <vector>
 
-#include "core/clock.h"
-#include "distributed/collectives/stream.h"
-#include "distributed/membership/failure.h"
-#include "distributed/membership/group_state.h"
-#include "net/frame.h"
-#include "net/link.h"
+#include "troupe/core/clock.h"
+#include "troupe/distributed/collectives/stream.h"
+#include "troupe/distributed/membership/failure.h"
+#include "troupe/distributed/membership/group_state.h"
+#include "troupe/distributed/net/frame.h"
+#include "troupe/distributed/net/link.h"
 
 namespace troupe {
 

@@ -11,11 +11,11 @@
 #include <functional>
 #include <vector>
 
-#include "core/span.h"
-#include "distributed/collectives/call.h"
-#include "distributed/collectives/reduction.h"
-#include "distributed/collectives/rounding.h"
-#include "distributed/collectives/stream.h"
+#include "troupe/core/span.h"
+#include "troupe/distributed/collectives/call.h"
+#include "troupe/distributed/collectives/reduction.h"
+#include "troupe/distributed/collectives/rounding.h"
+#include "troupe/distributed/collectives/stream.h"
 
 namespace troupe {
 

@@ -14,10 +14,10 @@
 #include <cstring>
 #include <vector>
 
-#include "core/check.h"
-#include "distributed/collectives/collectives.h"
-#include "distributed/collectives/reduction.h"
-#include "distributed/collectives/topology.h"
+#include "troupe/core/check.h"
+#include "troupe/distributed/collectives/collectives.h"
+#include "troupe/distributed/collectives/reduction.h"
+#include "troupe/distributed/group/topology.h"
 
 namespace troupe {
 namespace {

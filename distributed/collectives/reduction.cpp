@@ -1,12 +1,12 @@
 // Compiled with -O3 in every build type (distributed/CMakeLists.txt): g++ vectorises these loops,
 // and element-wise sums of vectors round as the scalar ones do, whatever the vectors' length.
 
-#include "distributed/collectives/reduction.h"
+#include "troupe/distributed/collectives/reduction.h"
 
 #include <algorithm>
 #include <array>
 
-#include "core/check.h"
+#include "troupe/core/check.h"
 
 // The same loops for the longest vectors of this processor; chosen once, when a Reduction is made.
 #if defined(__x86_64__)

@@ -5,9 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "core/span.h"
-#include "distributed/tree_cut.h"
-#include "net/frame.h"
+#include "troupe/core/span.h"
+#include "troupe/distributed/group/tree_cut.h"
+#include "troupe/distributed/net/frame.h"
 
 namespace troupe {
 

@@ -4,11 +4,11 @@
 // would wait for itself around the ring.
 #include <algorithm>
 
-#include "core/check.h"
-#include "core/error.h"
-#include "core/text.h"
-#include "distributed/collectives/collectives.h"
-#include "distributed/collectives/topology.h"
+#include "troupe/core/check.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
+#include "troupe/distributed/collectives/collectives.h"
+#include "troupe/distributed/group/topology.h"
 
 namespace troupe {
 namespace {

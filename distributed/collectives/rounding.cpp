@@ -1,7 +1,7 @@
 // Compiled with -O3 in every build type, as reduction.cpp is.
-#include "distributed/collectives/rounding.h"
+#include "troupe/distributed/collectives/rounding.h"
 
-#include "core/check.h"
+#include "troupe/core/check.h"
 
 namespace troupe {
 namespace {

@@ -6,10 +6,12 @@
 #include <cstdint>
 #include <cstring>
 
-#include "distributed/worker_group.h"
-#include "net/frame.h"
+#include "troupe/distributed/net/frame.h"
 
 namespace troupe {
+
+/// Type of values while they travel, where it is not their own.
+enum class WireType { float16, bfloat16 };
 
 // Half: the two 16-bit floating-point formats that gradients may travel in, to and from float.
 //

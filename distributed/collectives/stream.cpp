@@ -1,4 +1,4 @@
-#include "distributed/collectives/stream.h"
+#include "troupe/distributed/collectives/stream.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "core/checksum.h"
+#include "troupe/core/checksum.h"
 
 namespace troupe {
 namespace {

@@ -27,10 +27,10 @@
 #include <string>
 #include <vector>
 
-#include "core/checksum.h"
-#include "core/span.h"
-#include "net/frame.h"
-#include "net/link.h"
+#include "troupe/core/checksum.h"
+#include "troupe/core/span.h"
+#include "troupe/distributed/net/frame.h"
+#include "troupe/distributed/net/link.h"
 
 namespace troupe {
 

@@ -1,7 +1,7 @@
 // The binomial trees, away from a root and towards it, and the barrier.
 #include <algorithm>
 
-#include "distributed/collectives/collectives.h"
+#include "troupe/distributed/collectives/collectives.h"
 
 namespace troupe {
 namespace {

@@ -1,14 +1,14 @@
-#include "distributed/elastic/elastic_group.h"
+#include "troupe/distributed/elastic/elastic_group.h"
 
 #include <fcntl.h>
 
 #include <algorithm>
 #include <cstring>
 
-#include "core/check.h"
-#include "core/log.h"
-#include "core/text.h"
-#include "distributed/collectives/call.h"
+#include "troupe/core/check.h"
+#include "troupe/core/log.h"
+#include "troupe/core/text.h"
+#include "troupe/distributed/collectives/call.h"
 
 namespace troupe {
 namespace {

@@ -1,8 +1,8 @@
-#include "distributed/elastic/outcomes.h"
+#include "troupe/distributed/elastic/outcomes.h"
 
 #include <cstring>
 
-#include "core/check.h"
+#include "troupe/core/check.h"
 
 namespace troupe {
 namespace {

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/clock.h"
-#include "core/span.h"
-#include "distributed/worker_group.h"
+#include "troupe/core/clock.h"
+#include "troupe/core/span.h"
+#include "troupe/distributed/worker_group.h"
 
 namespace troupe {
 

@@ -1,10 +1,10 @@
-#include "distributed/elastic/rendezvous.h"
+#include "troupe/distributed/elastic/rendezvous.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "core/error.h"
-#include "core/text.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
 
 namespace troupe {
 namespace {

@@ -17,10 +17,10 @@
 #include <variant>
 #include <vector>
 
-#include "core/clock.h"
-#include "distributed/elastic/round_messages.h"
-#include "distributed/elastic/rounds.h"
-#include "distributed/elastic/step_losses.h"
+#include "troupe/core/clock.h"
+#include "troupe/distributed/elastic/round_messages.h"
+#include "troupe/distributed/elastic/rounds.h"
+#include "troupe/distributed/elastic/step_losses.h"
 
 namespace troupe {
 

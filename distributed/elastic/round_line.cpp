@@ -1,4 +1,4 @@
-#include "distributed/elastic/round_line.h"
+#include "troupe/distributed/elastic/round_line.h"
 
 #include <pthread.h>
 #include <sys/socket.h>
@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "core/error.h"
-#include "core/stop_signal.h"
-#include "core/text.h"
-#include "core/trace.h"
+#include "troupe/core/error.h"
+#include "troupe/core/stop_signal.h"
+#include "troupe/core/text.h"
+#include "troupe/core/trace.h"
 
 namespace troupe {
 namespace {

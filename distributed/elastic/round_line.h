@@ -11,9 +11,9 @@
 #include <string>
 #include <thread>
 
-#include "core/unique_fd.h"
-#include "distributed/elastic/round_messages.h"
-#include "distributed/elastic/rounds.h"
+#include "troupe/core/unique_fd.h"
+#include "troupe/distributed/elastic/round_messages.h"
+#include "troupe/distributed/elastic/rounds.h"
 
 namespace troupe {
 

@@ -1,11 +1,11 @@
-#include "distributed/elastic/round_messages.h"
+#include "troupe/distributed/elastic/round_messages.h"
 
 #include <limits>
 
-#include "core/error.h"
-#include "core/strict_json.h"
-#include "distributed/membership/control_messages.h"
-#include "distributed/membership/json_fields.h"
+#include "troupe/core/error.h"
+#include "troupe/core/strict_json.h"
+#include "troupe/distributed/membership/control_messages.h"
+#include "troupe/distributed/membership/json_fields.h"
 
 namespace troupe {
 namespace {

@@ -10,8 +10,8 @@
 #include <string>
 #include <variant>
 
-#include "core/span.h"
-#include "distributed/elastic/rounds.h"
+#include "troupe/core/span.h"
+#include "troupe/distributed/elastic/rounds.h"
 
 namespace troupe {
 

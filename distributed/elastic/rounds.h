@@ -1,7 +1,7 @@
 // Rounds: an elastic group's life. A *round* is a set of workers that train together until one of
 // them is lost or another one comes; then those that are left form the next. One *rendezvous*
-// issues rounds (the launcher has it, launcher/launch_rendezvous.h); every worker asks it for the
-// next, and none begins without.
+// issues rounds (the launcher has it, launcher/nodes/launch_rendezvous.h); every worker asks it for
+// the next, and none begins without.
 //
 // A worker *holds* the run's state from its first step on, or from the moment when others gave it
 // theirs. Only those that hold it decide; a worker that joins waits until they admit it, at the
@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "options/cluster.h"
+#include "troupe/core/options/cluster.h"
 
 namespace troupe {
 

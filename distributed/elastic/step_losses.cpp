@@ -1,6 +1,6 @@
-#include "distributed/elastic/step_losses.h"
+#include "troupe/distributed/elastic/step_losses.h"
 
-#include "core/text.h"
+#include "troupe/core/text.h"
 
 namespace troupe {
 

@@ -1,12 +1,12 @@
-#include "distributed/membership/chief.h"
+#include "troupe/distributed/membership/chief.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "core/error.h"
-#include "core/log.h"
-#include "core/text.h"
-#include "net/timer.h"
+#include "troupe/core/error.h"
+#include "troupe/core/log.h"
+#include "troupe/core/text.h"
+#include "troupe/distributed/net/timer.h"
 
 namespace troupe {
 namespace {

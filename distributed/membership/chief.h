@@ -12,11 +12,11 @@
 #include <string>
 #include <vector>
 
-#include "distributed/membership/door.h"
-#include "distributed/membership/group_state.h"
-#include "distributed/membership/link_maker.h"
-#include "distributed/membership/membership.h"
-#include "distributed/membership/start_watch.h"
+#include "troupe/distributed/membership/door.h"
+#include "troupe/distributed/membership/group_state.h"
+#include "troupe/distributed/membership/link_maker.h"
+#include "troupe/distributed/membership/membership.h"
+#include "troupe/distributed/membership/start_watch.h"
 
 namespace troupe {
 

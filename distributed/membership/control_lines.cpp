@@ -1,4 +1,4 @@
-#include "distributed/membership/control_lines.h"
+#include "troupe/distributed/membership/control_lines.h"
 
 #include <algorithm>
 #include <utility>

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "net/connection.h"
-#include "options/cluster.h"
+#include "troupe/core/options/cluster.h"
+#include "troupe/distributed/net/connection.h"
 
 namespace troupe {
 

@@ -1,12 +1,12 @@
-#include "distributed/membership/control_messages.h"
+#include "troupe/distributed/membership/control_messages.h"
 
-#include "core/error.h"
-#include "core/secret.h"
-#include "core/sha256.h"
-#include "distributed/membership/json_fields.h"
-#include "distributed/worker_group.h"
-#include "net/frame.h"
-#include "net/link_listener.h"
+#include "troupe/core/error.h"
+#include "troupe/core/secret.h"
+#include "troupe/core/sha256.h"
+#include "troupe/distributed/membership/join_terms.h"
+#include "troupe/distributed/membership/json_fields.h"
+#include "troupe/distributed/net/frame.h"
+#include "troupe/distributed/net/link_listener.h"
 
 namespace troupe {
 namespace {
@@ -27,7 +27,7 @@ unsigned digit_of(char c) {
   throw DataError("not a hexadecimal digit.", "");
 }
 
-Json json_of(const LinkAddress& address) {
+Json json_of_address(const LinkAddress& address) {
   return {{"host", address.host}, {"port", address.port}, {"local", address.local}};
 }
 
@@ -79,7 +79,7 @@ std::string to_json(const Hello& hello) {
                             {"fingerprint", hello.fingerprint},
                             {"signature_hash", hello.signature_hash},
                             {"must_match", hello.must_match},
-                            {"listens", json_of(hello.listens)}});
+                            {"listens", json_of_address(hello.listens)}});
 }
 
 std::optional<Hello> hello_from(Span<const std::byte> bytes) {
@@ -112,7 +112,8 @@ std::optional<Refusal> refusal_from(Span<const std::byte> bytes) {
 
 std::string to_json(const Welcome& welcome) {
   Json endpoints = Json::array();
-  for (const LinkAddress& endpoint : welcome.endpoints) endpoints.push_back(json_of(endpoint));
+  for (const LinkAddress& endpoint : welcome.endpoints)
+    endpoints.push_back(json_of_address(endpoint));
   return detail::dump_json({{"session", hex_of({welcome.session.data(), welcome.session.size()})},
                             {"endpoints", endpoints}});
 }

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "core/span.h"
-#include "distributed/membership/failure.h"
-#include "distributed/membership/join_terms.h"
-#include "options/cluster.h"
+#include "troupe/core/options/cluster.h"
+#include "troupe/core/span.h"
+#include "troupe/distributed/membership/failure.h"
+#include "troupe/distributed/membership/join_terms.h"
 
 namespace troupe {
 

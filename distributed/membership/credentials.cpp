@@ -1,11 +1,11 @@
-#include "distributed/membership/credentials.h"
+#include "troupe/distributed/membership/credentials.h"
 
 #include <vector>
 
-#include "core/error.h"
-#include "core/log.h"
-#include "core/text.h"
-#include "options/cluster_reach.h"
+#include "troupe/core/error.h"
+#include "troupe/core/log.h"
+#include "troupe/core/options/cluster_reach.h"
+#include "troupe/core/text.h"
 
 namespace troupe {
 namespace {

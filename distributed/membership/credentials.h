@@ -2,9 +2,9 @@
 // knows by itself, and nothing is negotiated.
 #pragma once
 
-#include "net/credentials.h"
-#include "options/cluster.h"
-#include "options/group_options.h"
+#include "troupe/core/options/cluster.h"
+#include "troupe/core/options/group_options.h"
+#include "troupe/distributed/net/credentials.h"
 
 namespace troupe {
 

@@ -1,13 +1,13 @@
-#include "distributed/membership/door.h"
+#include "troupe/distributed/membership/door.h"
 
 #include <algorithm>
 #include <iterator>
 #include <utility>
 #include <vector>
 
-#include "core/log.h"
-#include "core/text.h"
-#include "net/timer.h"
+#include "troupe/core/log.h"
+#include "troupe/core/text.h"
+#include "troupe/distributed/net/timer.h"
 
 namespace troupe {
 namespace {

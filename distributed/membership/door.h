@@ -16,12 +16,12 @@
 #include <optional>
 #include <string>
 
-#include "distributed/membership/control_lines.h"
-#include "distributed/membership/control_messages.h"
-#include "distributed/membership/failure_broadcast.h"
-#include "distributed/membership/heartbeats.h"
-#include "distributed/worker_group.h"
-#include "net/strangers.h"
+#include "troupe/distributed/membership/control_lines.h"
+#include "troupe/distributed/membership/control_messages.h"
+#include "troupe/distributed/membership/failure_broadcast.h"
+#include "troupe/distributed/membership/heartbeats.h"
+#include "troupe/distributed/membership/join_terms.h"
+#include "troupe/distributed/net/strangers.h"
 
 namespace troupe {
 

@@ -1,9 +1,9 @@
-#include "distributed/membership/failure.h"
+#include "troupe/distributed/membership/failure.h"
 
-#include "core/clock.h"
-#include "core/error.h"
-#include "core/text.h"
-#include "net/address.h"
+#include "troupe/core/clock.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
+#include "troupe/distributed/net/address.h"
 
 namespace troupe {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "options/cluster.h"
+#include "troupe/core/options/cluster.h"
 
 namespace troupe {
 

@@ -1,9 +1,9 @@
-#include "distributed/membership/failure_broadcast.h"
+#include "troupe/distributed/membership/failure_broadcast.h"
 
 #include <utility>
 
-#include "distributed/membership/control_messages.h"
-#include "net/timer.h"
+#include "troupe/distributed/membership/control_messages.h"
+#include "troupe/distributed/net/timer.h"
 
 namespace troupe {
 namespace {

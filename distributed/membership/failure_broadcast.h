@@ -10,8 +10,8 @@
 #include <functional>
 #include <optional>
 
-#include "distributed/membership/control_lines.h"
-#include "distributed/membership/failure.h"
+#include "troupe/distributed/membership/control_lines.h"
+#include "troupe/distributed/membership/failure.h"
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "distributed/membership/group_state.h"
+#include "troupe/distributed/membership/group_state.h"
 
 #include <utility>
 

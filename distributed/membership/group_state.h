@@ -12,14 +12,15 @@
 #include <string>
 #include <vector>
 
-#include "core/clock.h"
-#include "core/unique_fd.h"
-#include "distributed/membership/credentials.h"
-#include "distributed/membership/failure.h"
-#include "distributed/worker_group.h"
-#include "net/network_thread.h"
-#include "net/tls_session.h"
-#include "options/cluster.h"
+#include "troupe/core/clock.h"
+#include "troupe/core/options/cluster.h"
+#include "troupe/core/unique_fd.h"
+#include "troupe/distributed/group/topology.h"
+#include "troupe/distributed/group/tree_cut.h"
+#include "troupe/distributed/membership/credentials.h"
+#include "troupe/distributed/membership/failure.h"
+#include "troupe/distributed/net/network_thread.h"
+#include "troupe/distributed/net/tls_session.h"
 
 namespace troupe {
 

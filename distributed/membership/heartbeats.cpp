@@ -1,11 +1,11 @@
-#include "distributed/membership/heartbeats.h"
+#include "troupe/distributed/membership/heartbeats.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "core/clock.h"
-#include "core/text.h"
-#include "net/timer.h"
+#include "troupe/core/clock.h"
+#include "troupe/core/text.h"
+#include "troupe/distributed/net/timer.h"
 
 namespace troupe {
 

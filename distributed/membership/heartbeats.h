@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "distributed/membership/control_lines.h"
-#include "options/group_options.h"
+#include "troupe/core/options/group_options.h"
+#include "troupe/distributed/membership/control_lines.h"
 
 namespace troupe {
 

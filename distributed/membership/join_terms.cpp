@@ -1,10 +1,10 @@
-#include "distributed/membership/join_terms.h"
+#include "troupe/distributed/membership/join_terms.h"
 
 #include <algorithm>
 
-#include "core/error.h"
-#include "core/sha256.h"
-#include "core/text.h"
+#include "troupe/core/error.h"
+#include "troupe/core/sha256.h"
+#include "troupe/core/text.h"
 
 namespace troupe {
 namespace {

@@ -7,10 +7,20 @@
 #include <string>
 #include <vector>
 
-#include "distributed/membership/failure.h"
-#include "options/cluster.h"
+#include "troupe/core/options/cluster.h"
+#include "troupe/distributed/membership/failure.h"
 
 namespace troupe {
+
+/// What all workers must agree on before any of them trains.
+struct JoinTerms {
+  /// One line per parameter and buffer in order: "name dtype [shape] requires_grad". The first line
+  /// that differs between two workers is named in the ConfigError on both.
+  std::vector<std::string> model_signature;
+  /// Settings that must be equal, by the name a user knows: {"--batch-size", "64"}. A difference is
+  /// a ConfigError that names the setting and both values.
+  std::map<std::string, std::string> must_match;
+};
 
 /// SHA-256 over world size, task names and addresses, servers' too: equal when both read the same
 /// cluster.

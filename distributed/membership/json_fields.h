@@ -9,9 +9,9 @@
 #include <optional>
 #include <string>
 
-#include "core/error.h"
-#include "core/span.h"
-#include "net/frame.h"
+#include "troupe/core/error.h"
+#include "troupe/core/span.h"
+#include "troupe/distributed/net/frame.h"
 
 namespace troupe::detail {
 

@@ -1,4 +1,4 @@
-#include "distributed/membership/link_maker.h"
+#include "troupe/distributed/membership/link_maker.h"
 
 #include <unistd.h>
 
@@ -7,15 +7,15 @@
 #include <boost/asio/steady_timer.hpp>
 #include <utility>
 
-#include "core/checksum.h"
-#include "core/error.h"
-#include "core/log.h"
-#include "core/text.h"
-#include "distributed/collectives/topology.h"
-#include "distributed/membership/control_lines.h"
-#include "net/address.h"
-#include "net/socket_options.h"
-#include "net/timer.h"
+#include "troupe/core/checksum.h"
+#include "troupe/core/error.h"
+#include "troupe/core/log.h"
+#include "troupe/core/text.h"
+#include "troupe/distributed/group/topology.h"
+#include "troupe/distributed/membership/control_lines.h"
+#include "troupe/distributed/net/address.h"
+#include "troupe/distributed/net/socket_options.h"
+#include "troupe/distributed/net/timer.h"
 
 namespace troupe {
 namespace asio = boost::asio;

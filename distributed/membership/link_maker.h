@@ -24,9 +24,9 @@
 #include <string>
 #include <vector>
 
-#include "distributed/membership/control_messages.h"
-#include "distributed/membership/group_state.h"
-#include "net/link_listener.h"
+#include "troupe/distributed/membership/control_messages.h"
+#include "troupe/distributed/membership/group_state.h"
+#include "troupe/distributed/net/link_listener.h"
 
 namespace troupe {
 

@@ -1,11 +1,11 @@
-#include "distributed/membership/member.h"
+#include "troupe/distributed/membership/member.h"
 
 #include <utility>
 
-#include "core/error.h"
-#include "core/log.h"
-#include "core/text.h"
-#include "net/address.h"
+#include "troupe/core/error.h"
+#include "troupe/core/log.h"
+#include "troupe/core/text.h"
+#include "troupe/distributed/net/address.h"
 
 namespace troupe {
 namespace asio = boost::asio;

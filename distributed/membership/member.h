@@ -9,14 +9,14 @@
 #include <string>
 #include <vector>
 
-#include "distributed/membership/control_messages.h"
-#include "distributed/membership/group_state.h"
-#include "distributed/membership/heartbeats.h"
-#include "distributed/membership/link_maker.h"
-#include "distributed/membership/membership.h"
-#include "distributed/membership/start_watch.h"
-#include "net/acceptor.h"
-#include "net/connector.h"
+#include "troupe/distributed/membership/control_messages.h"
+#include "troupe/distributed/membership/group_state.h"
+#include "troupe/distributed/membership/heartbeats.h"
+#include "troupe/distributed/membership/link_maker.h"
+#include "troupe/distributed/membership/membership.h"
+#include "troupe/distributed/membership/start_watch.h"
+#include "troupe/distributed/net/acceptor.h"
+#include "troupe/distributed/net/connector.h"
 
 namespace troupe {
 

@@ -1,17 +1,17 @@
-#include "distributed/membership/membership.h"
+#include "troupe/distributed/membership/membership.h"
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <utility>
 
-#include "core/check.h"
-#include "core/error.h"
-#include "core/log.h"
-#include "core/text.h"
-#include "distributed/membership/chief.h"
-#include "distributed/membership/credentials.h"
-#include "distributed/membership/member.h"
-#include "net/address.h"
+#include "troupe/core/check.h"
+#include "troupe/core/error.h"
+#include "troupe/core/log.h"
+#include "troupe/core/text.h"
+#include "troupe/distributed/membership/chief.h"
+#include "troupe/distributed/membership/credentials.h"
+#include "troupe/distributed/membership/member.h"
+#include "troupe/distributed/net/address.h"
 
 namespace troupe {
 namespace {

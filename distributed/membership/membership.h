@@ -7,12 +7,12 @@
 #include <memory>
 #include <string>
 
-#include "core/clock.h"
-#include "distributed/membership/failure.h"
-#include "distributed/membership/group_state.h"
-#include "distributed/worker_group.h"
-#include "net/acceptor.h"
-#include "net/network_thread.h"
+#include "troupe/core/clock.h"
+#include "troupe/distributed/membership/failure.h"
+#include "troupe/distributed/membership/group_state.h"
+#include "troupe/distributed/membership/join_terms.h"
+#include "troupe/distributed/net/acceptor.h"
+#include "troupe/distributed/net/network_thread.h"
 
 namespace troupe {
 

@@ -1,10 +1,10 @@
-#include "distributed/membership/start_watch.h"
+#include "troupe/distributed/membership/start_watch.h"
 
 #include <utility>
 
-#include "core/clock.h"
-#include "core/log.h"
-#include "net/timer.h"
+#include "troupe/core/clock.h"
+#include "troupe/core/log.h"
+#include "troupe/distributed/net/timer.h"
 
 namespace troupe {
 namespace {

@@ -1,10 +1,10 @@
-#include "distributed/shared_memory/group_segment.h"
+#include "troupe/distributed/shared_memory/group_segment.h"
 
 #include <cstring>
 #include <new>
 #include <utility>
 
-#include "core/error.h"
+#include "troupe/core/error.h"
 
 namespace troupe {
 

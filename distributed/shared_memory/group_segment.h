@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "distributed/shared_memory/shared_segment.h"
+#include "troupe/distributed/shared_memory/shared_segment.h"
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "distributed/shared_memory/make_shared_memory_group.h"
+#include "troupe/distributed/shared_memory/make_shared_memory_group.h"
 
 #include <poll.h>
 
@@ -6,11 +6,11 @@
 #include <utility>
 #include <vector>
 
-#include "core/error.h"
-#include "core/log.h"
-#include "core/text.h"
-#include "distributed/collectives/call.h"
-#include "distributed/collectives/collectives.h"
+#include "troupe/core/error.h"
+#include "troupe/core/log.h"
+#include "troupe/core/text.h"
+#include "troupe/distributed/collectives/call.h"
+#include "troupe/distributed/collectives/collectives.h"
 
 namespace troupe {
 namespace {

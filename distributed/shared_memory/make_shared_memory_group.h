@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <memory>
 
-#include "core/clock.h"
-#include "distributed/shared_memory/shared_memory_group.h"
+#include "troupe/core/clock.h"
+#include "troupe/distributed/shared_memory/shared_memory_group.h"
 
 namespace troupe {
 

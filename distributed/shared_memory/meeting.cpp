@@ -1,4 +1,4 @@
-#include "distributed/shared_memory/meeting.h"
+#include "troupe/distributed/shared_memory/meeting.h"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -12,11 +12,11 @@
 #include <thread>
 #include <utility>
 
-#include "core/checksum.h"
-#include "core/error.h"
-#include "core/spin.h"
-#include "core/text.h"
-#include "distributed/collectives/call.h"
+#include "troupe/core/checksum.h"
+#include "troupe/core/error.h"
+#include "troupe/core/spin.h"
+#include "troupe/core/text.h"
+#include "troupe/distributed/collectives/call.h"
 
 namespace troupe {
 namespace {

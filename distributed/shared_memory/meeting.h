@@ -15,10 +15,10 @@
 #include <cstdint>
 #include <string>
 
-#include "core/clock.h"
-#include "core/span.h"
-#include "distributed/collectives/call.h"
-#include "distributed/shared_memory/group_segment.h"
+#include "troupe/core/clock.h"
+#include "troupe/core/span.h"
+#include "troupe/distributed/collectives/call.h"
+#include "troupe/distributed/shared_memory/group_segment.h"
 
 namespace troupe {
 

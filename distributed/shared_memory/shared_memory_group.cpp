@@ -5,14 +5,14 @@
 //              share of part s-1 over all ranks, and copies the others' shares of part s-2
 //   in place   values lie in a buffer that all have mapped: a rank adds its share of all copies and
 //              writes it into all of them; nothing is copied before or after
-#include "distributed/shared_memory/shared_memory_group.h"
+#include "troupe/distributed/shared_memory/shared_memory_group.h"
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
-#include "distributed/collectives/reduction.h"
-#include "distributed/collectives/topology.h"
+#include "troupe/distributed/collectives/reduction.h"
+#include "troupe/distributed/group/topology.h"
 
 namespace troupe {
 namespace {

@@ -12,10 +12,10 @@
 #include <memory>
 #include <vector>
 
-#include "core/clock.h"
-#include "core/span.h"
-#include "distributed/collectives/reduction.h"
-#include "distributed/shared_memory/meeting.h"
+#include "troupe/core/clock.h"
+#include "troupe/core/span.h"
+#include "troupe/distributed/collectives/reduction.h"
+#include "troupe/distributed/shared_memory/meeting.h"
 
 namespace troupe {
 

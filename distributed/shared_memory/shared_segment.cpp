@@ -1,4 +1,4 @@
-#include "distributed/shared_memory/shared_segment.h"
+#include "troupe/distributed/shared_memory/shared_segment.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -10,8 +10,8 @@
 #include <system_error>
 #include <utility>
 
-#include "core/error.h"
-#include "core/text.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
 
 namespace troupe {
 namespace {

@@ -10,8 +10,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "core/span.h"
-#include "core/unique_fd.h"
+#include "troupe/core/span.h"
+#include "troupe/core/unique_fd.h"
 
 namespace troupe {
 

@@ -1,7 +1,7 @@
 // A sine for generated digits that is the same to the last bit everywhere, as SplitMix is.
 #pragma once
 
-#include "data/split_mix.h"
+#include "troupe/data/split_mix.h"
 
 namespace troupe::detail {
 

@@ -10,12 +10,12 @@
 #include <system_error>
 #include <utility>
 
-#include "core/error.h"
-#include "core/text.h"
-#include "data/idx.h"
 #include "examples/digits/digit_pen.h"
 #include "examples/digits/digit_random.h"
 #include "examples/digits/digit_shape.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
+#include "troupe/data/formats/idx.h"
 
 namespace troupe {
 namespace {

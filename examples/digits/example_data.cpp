@@ -3,15 +3,15 @@
 #include <memory>
 #include <utility>
 
-#include "core/error.h"
-#include "core/log.h"
-#include "core/text.h"
-#include "data/cifar10.h"
-#include "data/hold_out.h"
-#include "data/mnist.h"
 #include "examples/digits/digits.h"
 #include "examples/digits/generated_digits.h"
 #include "examples/digits/shapes.h"
+#include "troupe/core/error.h"
+#include "troupe/core/log.h"
+#include "troupe/core/text.h"
+#include "troupe/data/formats/cifar10.h"
+#include "troupe/data/formats/mnist.h"
+#include "troupe/data/hold_out.h"
 
 namespace troupe {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "data/dataset.h"
-#include "options/data_options.h"
+#include "troupe/core/options/data_options.h"
+#include "troupe/data/dataset.h"
 
 namespace troupe {
 

@@ -6,8 +6,8 @@
 #include <mutex>
 #include <vector>
 
-#include "data/dataset.h"
 #include "examples/digits/digits.h"
+#include "troupe/data/dataset.h"
 
 namespace troupe {
 

@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "cli/flags_reading.h"
-#include "cli/flags_table.h"
-#include "cli/run_main.h"
-#include "core/error.h"
-#include "core/text.h"
 #include "examples/digits/digits.h"
+#include "troupe/cli/flags_reading.h"
+#include "troupe/cli/flags_table.h"
+#include "troupe/cli/run_main.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
 
 namespace {
 

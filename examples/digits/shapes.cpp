@@ -4,9 +4,9 @@
 #include <array>
 #include <cstdlib>
 
-#include "core/error.h"
-#include "core/text.h"
 #include "examples/digits/digit_random.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
 
 namespace troupe {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "data/cifar.h"
+#include "troupe/data/formats/cifar.h"
 
 namespace troupe {
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "core/error.h"
-#include "core/text.h"
-#include "data/split_mix.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
+#include "troupe/data/split_mix.h"
 
 namespace ratings {
 namespace {

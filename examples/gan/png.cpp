@@ -5,9 +5,8 @@
 #include <string>
 #include <system_error>
 
-#include "core/check.h"
-#include "core/error.h"
-#include "core/text.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
 
 namespace pictures {
 namespace {
@@ -23,9 +22,11 @@ constexpr std::int64_t kLongestSide = 65535;  // ours; the format's is 2^31 - 1
 }  // namespace
 
 void write_png(const std::filesystem::path& path, const Grey& picture) {
-  TROUPE_CHECK(picture.width >= 1 && picture.width <= kLongestSide);
-  TROUPE_CHECK(picture.height >= 1 && picture.height <= kLongestSide);
-  TROUPE_CHECK_EQ(static_cast<std::int64_t>(picture.pixels.size()), picture.width * picture.height);
+  const auto is_side = [](std::int64_t side) { return side >= 1 && side <= kLongestSide; };
+  if (!is_side(picture.width) || !is_side(picture.height) ||
+      static_cast<std::int64_t>(picture.pixels.size()) != picture.width * picture.height) {
+    throw troupe::InternalError("the picture has other sizes than pixels.", "");
+  }
   std::error_code error;
   std::filesystem::create_directories(path.parent_path(), error);
   if (error) fail_to_write(path, error.message());

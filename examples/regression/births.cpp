@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
-#include "core/error.h"
-#include "core/text.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
 
 namespace births {
 namespace {

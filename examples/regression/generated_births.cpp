@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "data/split_mix.h"
+#include "troupe/data/split_mix.h"
 
 namespace births {
 namespace {

@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "data/cifar.h"
 #include "examples/digits/example_data.h"
 #include "examples/resnet/augment.h"
 #include "examples/resnet/resnet.h"
 #include "troupe.h"
+#include "troupe/data/formats/cifar.h"
 
 struct ResNetOptions {
   std::int64_t width = 16;

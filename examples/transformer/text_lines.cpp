@@ -2,8 +2,8 @@
 
 #include <fstream>
 
-#include "core/error.h"
-#include "data/split_mix.h"
+#include "troupe/core/error.h"
+#include "troupe/data/split_mix.h"
 
 namespace text_lines {
 namespace {

@@ -1,4 +1,4 @@
-// What the lines of one run say. A line is {source, line}, as report/run_directory.h has them; lines may be anybody's, so
+// What the lines of one run say. A line is {source, line}, as report/page/run_directory.h has them; lines may be anybody's, so
 // what is not of the expected kind counts as absent.
 
 const kLineKeys = new Set(["step", "time", "session_start"]);

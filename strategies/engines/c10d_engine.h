@@ -20,12 +20,12 @@
 #include <utility>
 #include <vector>
 
-#include "core/error.h"
-#include "core/text.h"
-#include "core/user_code.h"
-#include "strategies/engines/engine.h"
-#include "strategies/engines/engine_wait.h"
-#include "strategies/engines/group_store.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
+#include "troupe/core/user_code.h"
+#include "troupe/strategies/engines/engine.h"
+#include "troupe/strategies/engines/engine_wait.h"
+#include "troupe/strategies/engines/group_store.h"
 
 namespace troupe::detail {
 

@@ -1,17 +1,17 @@
 // TROUPE_<engine>_MAKER and TROUPE_<engine>_LACKS are from CMakeLists.txt: the engine's maker, or
 // nullptr and what this build lacks for it.
-#include "strategies/engines/engine.h"
+#include "troupe/strategies/engines/engine.h"
 
 #include <ATen/Functions.h>
 
 #include <algorithm>
 #include <array>
 
-#include "core/error.h"
-#include "core/log.h"
-#include "core/text.h"
-#include "distributed/membership/credentials.h"
-#include "strategies/device.h"
+#include "troupe/core/error.h"
+#include "troupe/core/log.h"
+#include "troupe/core/text.h"
+#include "troupe/distributed/membership/credentials.h"
+#include "troupe/strategies/device.h"
 
 namespace troupe::detail {
 namespace {

@@ -17,10 +17,10 @@
 #include <utility>
 #include <vector>
 
-#include "distributed/collectives/call.h"
-#include "distributed/worker_group.h"
-#include "hooks/parameter_update.h"
-#include "options/strategy_options.h"
+#include "troupe/core/options/strategy_options.h"
+#include "troupe/distributed/collectives/call.h"
+#include "troupe/distributed/worker_group.h"
+#include "troupe/hooks/parameter_update.h"
 
 namespace troupe::detail {
 

@@ -1,10 +1,10 @@
-#include "strategies/engines/engine_wait.h"
+#include "troupe/strategies/engines/engine_wait.h"
 
 #include <algorithm>
 #include <thread>
 
-#include "core/error.h"
-#include "core/text.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
 
 namespace troupe::detail {
 namespace {

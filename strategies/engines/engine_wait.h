@@ -6,8 +6,8 @@
 #include <functional>
 #include <string>
 
-#include "core/clock.h"
-#include "distributed/worker_group.h"
+#include "troupe/core/clock.h"
+#include "troupe/distributed/worker_group.h"
 
 namespace troupe::detail {
 

@@ -2,7 +2,7 @@
 // Compiled where LibTorch has it and its headers are there (cmake/engines.cmake).
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
-#include "strategies/engines/c10d_engine.h"
+#include "troupe/strategies/engines/c10d_engine.h"
 
 namespace troupe::detail {
 

@@ -1,4 +1,4 @@
-#include "strategies/engines/group_store.h"
+#include "troupe/strategies/engines/group_store.h"
 
 #include <c10/util/Exception.h>
 
@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "core/clock.h"
-#include "core/error.h"
-#include "core/text.h"
+#include "troupe/core/clock.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
 
 namespace troupe::detail {
 void GroupStore::set(const std::string& key, const std::vector<std::uint8_t>& value) {

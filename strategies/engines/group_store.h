@@ -20,7 +20,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
 
-#include "distributed/worker_group.h"
+#include "troupe/distributed/worker_group.h"
 
 namespace troupe::detail {
 

@@ -7,10 +7,10 @@
 #include <array>
 #include <cstdint>
 
-#include "core/error.h"
-#include "core/text.h"
-#include "strategies/engines/engine.h"
-#include "strategies/engines/engine_wait.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
+#include "troupe/strategies/engines/engine.h"
+#include "troupe/strategies/engines/engine_wait.h"
 
 namespace troupe::detail {
 namespace {

@@ -4,9 +4,9 @@
 #include <map>
 #include <utility>
 
-#include "core/error.h"
-#include "core/text.h"
-#include "strategies/engines/engine.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
+#include "troupe/strategies/engines/engine.h"
 
 namespace troupe::detail {
 namespace {

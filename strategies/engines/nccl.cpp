@@ -4,7 +4,7 @@
 // is in c10d_engine.h and group_store.cpp, which gloo.cpp and late_device_test.cpp use and test.
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
-#include "strategies/engines/c10d_engine.h"
+#include "troupe/strategies/engines/c10d_engine.h"
 
 namespace troupe::detail {
 

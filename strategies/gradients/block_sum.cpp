@@ -1,12 +1,11 @@
-#include "strategies/gradients/block_sum.h"
+#include "troupe/strategies/gradients/block_sum.h"
 
 #include <torch/types.h>
 
-#include "core/error.h"
-#include "core/sha256.h"
-#include "core/text.h"
-#include "hooks/replica_driver.h"
-#include "strategies/replicas/local_replicas.h"
+#include "troupe/core/error.h"
+#include "troupe/core/sha256.h"
+#include "troupe/core/text.h"
+#include "troupe/hooks/replica_driver.h"
 
 namespace troupe::detail {
 

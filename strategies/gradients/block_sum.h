@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "hooks/replica.h"
-#include "strategies/gradients/overlapped_sum.h"
-#include "strategies/gradients/tree_sum.h"
+#include "troupe/hooks/replica.h"
+#include "troupe/strategies/gradients/overlapped_sum.h"
+#include "troupe/strategies/gradients/tree_sum.h"
 
 namespace troupe::detail {
 

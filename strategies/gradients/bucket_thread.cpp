@@ -1,11 +1,11 @@
-#include "strategies/gradients/bucket_thread.h"
+#include "troupe/strategies/gradients/bucket_thread.h"
 
 #include <system_error>
 #include <utility>
 
-#include "core/error.h"
-#include "core/text.h"
-#include "core/trace.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
+#include "troupe/core/trace.h"
 
 namespace troupe::detail {
 

@@ -1,4 +1,4 @@
-#include "strategies/gradients/flat_gradients.h"
+#include "troupe/strategies/gradients/flat_gradients.h"
 
 #include <torch/types.h>
 
@@ -6,9 +6,9 @@
 #include <limits>
 #include <utility>
 
-#include "core/check.h"
-#include "core/error.h"
-#include "core/trace.h"
+#include "troupe/core/check.h"
+#include "troupe/core/error.h"
+#include "troupe/core/trace.h"
 
 namespace troupe::detail {
 namespace {

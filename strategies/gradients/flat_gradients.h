@@ -19,8 +19,8 @@
 #include <string>
 #include <vector>
 
-#include "hooks/parameter_update.h"
-#include "strategies/gradients/gradient_plan.h"
+#include "troupe/hooks/parameter_update.h"
+#include "troupe/strategies/gradients/gradient_plan.h"
 
 namespace troupe::detail {
 

@@ -1,9 +1,9 @@
-#include "strategies/gradients/gradient_plan.h"
+#include "troupe/strategies/gradients/gradient_plan.h"
 
 #include <limits>
 #include <numeric>
 
-#include "core/check.h"
+#include "troupe/core/check.h"
 
 namespace troupe::detail {
 

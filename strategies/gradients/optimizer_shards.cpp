@@ -1,4 +1,4 @@
-#include "strategies/gradients/optimizer_shards.h"
+#include "troupe/strategies/gradients/optimizer_shards.h"
 
 #include <c10/util/Type.h>
 
@@ -9,11 +9,11 @@
 #include <string>
 #include <typeinfo>
 
-#include "core/error.h"
-#include "core/log.h"
-#include "core/text.h"
-#include "hooks/optimizer_kind.h"
-#include "hooks/replica.h"
+#include "troupe/core/error.h"
+#include "troupe/core/log.h"
+#include "troupe/core/text.h"
+#include "troupe/hooks/optimizer_kind.h"
+#include "troupe/hooks/replica.h"
 
 namespace troupe::detail {
 namespace {

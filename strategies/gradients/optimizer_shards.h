@@ -8,7 +8,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <vector>
 
-#include "tensors/named_tensor.h"
+#include "troupe/hooks/tensors/named_tensor.h"
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "strategies/gradients/optimizer_state.h"
+#include "troupe/strategies/gradients/optimizer_state.h"
 
 #include <cmath>
 #include <cstdlib>
@@ -6,10 +6,10 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "core/error.h"
-#include "core/log.h"
-#include "core/text.h"
-#include "hooks/optimizer_kind.h"
+#include "troupe/core/error.h"
+#include "troupe/core/log.h"
+#include "troupe/core/text.h"
+#include "troupe/hooks/optimizer_kind.h"
 
 namespace troupe {
 namespace {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "hooks/parameter_update.h"
+#include "troupe/hooks/parameter_update.h"
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "strategies/gradients/optimizer_step.h"
+#include "troupe/strategies/gradients/optimizer_step.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/TensorIterator.h>
@@ -10,7 +10,7 @@
 #include <tuple>
 #include <typeinfo>
 
-#include "hooks/optimizer_kind.h"
+#include "troupe/hooks/optimizer_kind.h"
 
 namespace troupe::detail {
 namespace {

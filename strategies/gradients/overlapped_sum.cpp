@@ -1,4 +1,4 @@
-#include "strategies/gradients/overlapped_sum.h"
+#include "troupe/strategies/gradients/overlapped_sum.h"
 
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/utils/lambda_post_hook.h>
@@ -11,11 +11,11 @@
 #include <type_traits>
 #include <utility>
 
-#include "core/error.h"
-#include "core/text.h"
-#include "hooks/optimizer_kind.h"
-#include "strategies/gradients/optimizer_shards.h"
-#include "strategies/gradients/optimizer_step.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
+#include "troupe/hooks/optimizer_kind.h"
+#include "troupe/strategies/gradients/optimizer_shards.h"
+#include "troupe/strategies/gradients/optimizer_step.h"
 
 namespace troupe::detail {
 namespace {

@@ -13,12 +13,12 @@
 #include <string>
 #include <vector>
 
-#include "hooks/parameter_update.h"
-#include "options/strategy_options.h"
-#include "strategies/gradients/bucket_thread.h"
-#include "strategies/gradients/flat_gradients.h"
-#include "strategies/gradients/replica_sum.h"
-#include "strategies/gradients/sharded_step.h"
+#include "troupe/core/options/strategy_options.h"
+#include "troupe/hooks/parameter_update.h"
+#include "troupe/strategies/gradients/bucket_thread.h"
+#include "troupe/strategies/gradients/flat_gradients.h"
+#include "troupe/strategies/gradients/replica_sum.h"
+#include "troupe/strategies/gradients/sharded_step.h"
 
 namespace troupe::detail {
 

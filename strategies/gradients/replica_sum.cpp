@@ -1,28 +1,20 @@
-#include "strategies/gradients/replica_sum.h"
+#include "troupe/strategies/gradients/replica_sum.h"
 
 #include <torch/types.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "core/check.h"
-#include "core/error.h"
-#include "core/text.h"
-#include "core/trace.h"
-#include "distributed/collectives/reduction.h"
+#include "troupe/core/check.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
+#include "troupe/core/trace.h"
+#include "troupe/distributed/collectives/reduction.h"
+#include "troupe/strategies/tensor_sums.h"
 
 namespace troupe::detail {
 
 namespace {
-
-at::Tensor sum_of_parts(const std::vector<at::Tensor>& operands, const TreeCut& cut, int first,
-                        int last) {
-  if (last - first == 1) return operands[static_cast<std::size_t>(first)];
-  const int middle = cut.middle(first, last);
-  const at::Tensor sum = sum_of_parts(operands, cut, first, middle);
-  const at::Tensor upper = sum_of_parts(operands, cut, middle, last);
-  return sum.is_sparse() ? (sum + upper).coalesce() : sum.add_(upper.to(sum.device()));
-}
 
 /// The group tells summands apart, and has no words for them.
 [[noreturn]] void throw_named(const DesyncError& error, const Summand& summand) {
@@ -38,16 +30,6 @@ void sum_over_workers(Engine& engine, const at::Tensor& flat, const Summand& sum
 }
 
 }  // namespace
-
-at::Tensor sum_along_tree(std::vector<at::Tensor> operands, const TreeCut& cut) {
-  TROUPE_CHECK_EQ(operands.size(), static_cast<std::size_t>(cut.parts()));
-  return sum_of_parts(operands, cut, 0, cut.parts());
-}
-
-at::Tensor sum_in_rank_order(std::vector<at::Tensor> operands) {
-  const TreeCut cut(static_cast<int>(operands.size()));
-  return sum_along_tree(std::move(operands), cut);
-}
 
 ReplicaSum::ReplicaSum(ReplicaThreads& threads, TreeCut cut)
     : threads_(threads), cut_(std::move(cut)), flats_(static_cast<std::size_t>(threads.size())) {}

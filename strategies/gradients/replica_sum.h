@@ -11,18 +11,11 @@
 #include <utility>
 #include <vector>
 
-#include "distributed/tree_cut.h"
-#include "strategies/engines/engine.h"
-#include "strategies/replicas/replica_threads.h"
+#include "troupe/distributed/group/tree_cut.h"
+#include "troupe/strategies/engines/engine.h"
+#include "troupe/strategies/replica_threads.h"
 
 namespace troupe::detail {
-
-/// The sum of `operands`, which are by part of `cut` and all dense or all sparse, in its order
-/// (distributed/tree_cut.h). A dense sum is in the first one's memory, and the others' values are
-/// used up; sparse tensors are coalesced after each addition.
-[[nodiscard]] at::Tensor sum_along_tree(std::vector<at::Tensor> operands, const TreeCut& cut);
-/// The same where each operand is a leaf.
-[[nodiscard]] at::Tensor sum_in_rank_order(std::vector<at::Tensor> operands);
 
 class ReplicaSum {
  public:

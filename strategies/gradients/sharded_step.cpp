@@ -1,13 +1,13 @@
-#include "strategies/gradients/sharded_step.h"
+#include "troupe/strategies/gradients/sharded_step.h"
 
 #include <torch/types.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "core/heap.h"
-#include "core/text.h"
-#include "strategies/gradients/optimizer_shards.h"
+#include "troupe/core/heap.h"
+#include "troupe/core/text.h"
+#include "troupe/strategies/gradients/optimizer_shards.h"
 
 namespace troupe::detail {
 namespace {

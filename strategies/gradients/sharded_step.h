@@ -22,8 +22,8 @@
 #include <string>
 #include <vector>
 
-#include "hooks/parameter_update.h"
-#include "strategies/gradients/replica_sum.h"
+#include "troupe/hooks/parameter_update.h"
+#include "troupe/strategies/gradients/replica_sum.h"
 
 namespace troupe::detail {
 

@@ -1,10 +1,10 @@
-#include "strategies/gradients/tree_sum.h"
+#include "troupe/strategies/gradients/tree_sum.h"
 
 #include <torch/types.h>
 
 #include <utility>
 
-#include "core/check.h"
+#include "troupe/core/check.h"
 
 namespace troupe::detail {
 

@@ -1,5 +1,5 @@
 // TreeSum: tensors that come one after the other, added up along the tree over all of them
-// (distributed/tree_cut.h), as a binary counter: of n tensors log2(n) + 1 sums are kept.
+// (distributed/group/tree_cut.h), as a binary counter: of n tensors log2(n) + 1 sums are kept.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,4 +1,4 @@
-#include "strategies/replicas/local_replicas.h"
+#include "troupe/strategies/replicas/local_replicas.h"
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
@@ -17,20 +17,21 @@
 #include <sstream>
 #include <utility>
 
-#include "core/check.h"
-#include "core/error.h"
-#include "core/log.h"
-#include "core/machine.h"
-#include "core/text.h"
-#include "core/trace.h"
-#include "distributed/worker_group.h"
-#include "hooks/autocast.h"
-#include "hooks/hook_error.h"
-#include "hooks/replica_driver.h"
-#include "hooks/todo.h"
-#include "strategies/device.h"
-#include "strategies/gradients/optimizer_shards.h"
-#include "strategies/replicas/replica_memory.h"
+#include "troupe/core/check.h"
+#include "troupe/core/error.h"
+#include "troupe/core/log.h"
+#include "troupe/core/machine.h"
+#include "troupe/core/options/cluster_reach.h"
+#include "troupe/core/text.h"
+#include "troupe/core/trace.h"
+#include "troupe/distributed/worker_group.h"
+#include "troupe/hooks/hook_error.h"
+#include "troupe/hooks/replica_driver.h"
+#include "troupe/hooks/tensors/autocast.h"
+#include "troupe/hooks/todo.h"
+#include "troupe/strategies/device.h"
+#include "troupe/strategies/gradients/optimizer_shards.h"
+#include "troupe/strategies/replicas/replica_memory.h"
 
 namespace troupe::detail {
 namespace {
@@ -350,39 +351,6 @@ std::vector<NamedTensor> state_of(const Replica& replica) {
 void copy_first_to_all(const TrainState& state) {
   const auto from = state_of(*state.replicas.front());
   for (const auto& replica : state.replicas) copy_values(from, state_of(*replica));
-}
-
-void make_buffers_equal(const TrainState& state, WorkerGroup* group) {
-  const torch::NoGradGuard no_grad;
-  std::vector<std::vector<NamedTensor>> buffers;  // by replica
-  for (const auto& replica : state.replicas) buffers.push_back(replica->buffers());
-  const int workers = group == nullptr ? 1 : group->world_size();
-  const auto replicas = static_cast<double>(buffers.size()) * workers;
-  std::vector<NamedTensor> firsts;  // the first replica's, which all are to have
-  for (std::size_t k = 0; k < buffers.front().size(); ++k) {
-    const at::Tensor& first = buffers.front()[k].second;
-    if (!first.is_floating_point()) {
-      firsts.push_back(buffers.front()[k]);
-      continue;
-    }
-    std::vector<at::Tensor> values;
-    for (const auto& own : buffers) {
-      values.push_back(torch::empty(first.sizes(), torch::kFloat64).copy_(own[k].second));
-    }
-    const at::Tensor total = sum_in_rank_order(std::move(values));
-    if (group != nullptr) {
-      group->all_reduce(
-          Span<double>(total.data_ptr<double>(), static_cast<std::size_t>(total.numel())),
-          Deadline::in(group->options().collective_timeout));
-    }
-    first.copy_(total / replicas);
-  }
-  if (group != nullptr) {
-    change_on_host(firsts, [&](Span<std::byte> bytes) {
-      group->broadcast(bytes, /*root=*/0, Deadline::in(group->options().collective_timeout));
-    });
-  }
-  for (const auto& own : buffers) copy_values(buffers.front(), own);
 }
 
 }  // namespace troupe::detail

@@ -12,14 +12,14 @@
 #include <utility>
 #include <vector>
 
-#include "distributed/worker_group.h"
-#include "options/strategy_options.h"
-#include "strategies/engines/engine.h"
-#include "strategies/gradients/overlapped_sum.h"
-#include "strategies/gradients/replica_sum.h"
-#include "strategies/replicas/replica_threads.h"
-#include "strategies/replicas/virtual_replicas.h"
-#include "strategies/strategy.h"
+#include "troupe/core/options/strategy_options.h"
+#include "troupe/distributed/worker_group.h"
+#include "troupe/strategies/engines/engine.h"
+#include "troupe/strategies/gradients/overlapped_sum.h"
+#include "troupe/strategies/gradients/replica_sum.h"
+#include "troupe/strategies/replica_threads.h"
+#include "troupe/strategies/replicas/virtual_replicas.h"
+#include "troupe/strategies/strategy.h"
 
 namespace troupe::detail {
 
@@ -108,9 +108,5 @@ class LocalReplicas {
 
 /// Gives every replica the first one's parameters and buffers.
 void copy_first_to_all(const TrainState& state);
-
-/// Makes buffers equal on all replicas of all workers, as Strategy::synchronize_buffers says.
-/// Collective: yes, if there is a group.
-void make_buffers_equal(const TrainState& state, WorkerGroup* group);
 
 }  // namespace troupe::detail

@@ -1,11 +1,11 @@
-#include "strategies/replicas/random_fill.h"
+#include "troupe/strategies/replicas/random_fill.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
 
 #include <mutex>
 
-#include "data/split_mix.h"
+#include "troupe/data/split_mix.h"
 
 namespace troupe::detail {
 namespace {

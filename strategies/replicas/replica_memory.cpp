@@ -1,4 +1,4 @@
-#include "strategies/replicas/replica_memory.h"
+#include "troupe/strategies/replicas/replica_memory.h"
 
 #include <c10/core/CPUAllocator.h>
 #include <sys/mman.h>
@@ -12,7 +12,7 @@
 #include <memory>
 #include <new>
 
-#include "core/heap.h"
+#include "troupe/core/heap.h"
 
 namespace troupe::detail {
 namespace {

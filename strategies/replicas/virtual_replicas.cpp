@@ -1,4 +1,4 @@
-#include "strategies/replicas/virtual_replicas.h"
+#include "troupe/strategies/replicas/virtual_replicas.h"
 
 #include <ATen/ThreadLocalState.h>
 #include <torch/types.h>
@@ -10,14 +10,15 @@
 #include <string>
 #include <utility>
 
-#include "core/check.h"
-#include "core/error.h"
-#include "core/sha256.h"
-#include "core/text.h"
-#include "hooks/replica_driver.h"
-#include "hooks/step_weights.h"
-#include "strategies/replicas/local_replicas.h"
-#include "strategies/replicas/random_fill.h"
+#include "troupe/core/check.h"
+#include "troupe/core/error.h"
+#include "troupe/core/sha256.h"
+#include "troupe/core/text.h"
+#include "troupe/hooks/replica_driver.h"
+#include "troupe/hooks/step_weights.h"
+#include "troupe/strategies/replicas/local_replicas.h"
+#include "troupe/strategies/replicas/random_fill.h"
+#include "troupe/strategies/tensor_sums.h"
 
 namespace troupe::detail {
 namespace {

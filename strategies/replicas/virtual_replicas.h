@@ -17,10 +17,10 @@
 #include <utility>
 #include <vector>
 
-#include "strategies/gradients/block_sum.h"
-#include "strategies/replicas/hosting.h"
-#include "strategies/replicas/replica_threads.h"
-#include "strategies/strategy.h"
+#include "troupe/strategies/gradients/block_sum.h"
+#include "troupe/strategies/hosting.h"
+#include "troupe/strategies/replica_threads.h"
+#include "troupe/strategies/strategy.h"
 
 namespace troupe::detail {
 

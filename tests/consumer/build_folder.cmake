@@ -28,7 +28,7 @@ add_executable(parses parses.cpp)
 target_link_libraries(parses PRIVATE troupe::cli)
 ]])
 file(WRITE ${WORK}/parses.cpp [[
-#include <cli/options.h>
+#include <troupe/cli/options.h>
 #include <cstdio>
 int main() {
   const auto outcome = troupe::parse_command_line({"--batch-size", "7"}, {});

@@ -1,4 +1,4 @@
-# Every word in deploy/ that looks like a flag must be one: of the training programs, of `troupe run`,
+# Every word in examples/deploy/ that looks like a flag must be one: of the training programs, of `troupe run`,
 # or of a launcher, and those are listed here. Scripts must be free of syntax errors.
 #   cmake -D SOURCE=<root> -D MNIST=<program> [-D TOOL=<troupe>] -P flags.cmake
 cmake_minimum_required(VERSION 3.23)
@@ -30,7 +30,7 @@ list(APPEND known ${words})
 
 set(failures "")
 set(count 0)
-file(GLOB files ${SOURCE}/deploy/*)
+file(GLOB files ${SOURCE}/examples/deploy/*)
 foreach(file IN LISTS files)
   file(READ ${file} content)
   string(REPLACE ";" "," content "${content}")
@@ -51,10 +51,10 @@ foreach(file IN LISTS files)
   endif()
 endforeach()
 if(count LESS 40)
-  list(APPEND failures "only ${count} flags were found in deploy/: is SOURCE right?")
+  list(APPEND failures "only ${count} flags were found in examples/deploy/: is SOURCE right?")
 endif()
 if(failures)
   list(JOIN failures "\n  " lines)
-  message(FATAL_ERROR "deploy/:\n  ${lines}")
+  message(FATAL_ERROR "examples/deploy/:\n  ${lines}")
 endif()
-message(STATUS "deploy/: ${count} flags, all known")
+message(STATUS "examples/deploy/: ${count} flags, all known")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Reads deploy/*.yaml with a parser and checks what Troupe relies on. Ends with 77, which ctest takes
+"""Reads examples/deploy/*.yaml with a parser and checks what Troupe relies on. Ends with 77, which ctest takes
 for skipped, where Python has no yaml module (Debian: python3-yaml)."""
 
 import sys

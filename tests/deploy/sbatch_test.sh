@@ -1,9 +1,9 @@
 #!/bin/bash
-# deploy/train.sbatch with a Slurm of two scripts: who is started, what is started again, and what goes back
+# examples/deploy/train.sbatch with a Slurm of two scripts: who is started, what is started again, and what goes back
 # into the queue.
 #   sbatch_test.sh <root of the repository> <troupe>
 set -u
-script=$1/deploy/train.sbatch
+script=$1/examples/deploy/train.sbatch
 export TROUPE=$2
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

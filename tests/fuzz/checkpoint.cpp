@@ -4,13 +4,13 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "core/error.h"
-#include "core/file_system.h"
-#include "core/sha256.h"
-#include "tensors/safetensors.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/temp_dir.h"
-#include "train/checkpoint/checkpoint_manifest.h"
+#include "troupe/core/error.h"
+#include "troupe/core/file_system.h"
+#include "troupe/core/safetensors.h"
+#include "troupe/core/sha256.h"
+#include "troupe/train/checkpoint/checkpoint_manifest.h"
 
 namespace troupe::fuzz::checkpoint_target {
 namespace {

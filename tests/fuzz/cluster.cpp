@@ -4,12 +4,12 @@
 #include <set>
 #include <string>
 
-#include "cluster/address.h"
-#include "cluster/cluster_spec.h"
-#include "cluster/tf_config.h"
-#include "core/error.h"
-#include "core/text.h"
 #include "tests/fuzz/fuzz.h"
+#include "troupe/cli/cluster/address.h"
+#include "troupe/cli/cluster/cluster_spec.h"
+#include "troupe/cli/cluster/tf_config.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
 
 namespace troupe::fuzz::cluster_target {
 namespace {

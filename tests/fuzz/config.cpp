@@ -2,13 +2,13 @@
 #include <functional>
 #include <string>
 
-#include "cli/flags_builtin.h"
-#include "cli/flags_reading.h"
-#include "cli/flags_table.h"
-#include "cli/options.h"
-#include "core/error.h"
-#include "core/text.h"
 #include "tests/fuzz/fuzz.h"
+#include "troupe/cli/flags_builtin.h"
+#include "troupe/cli/flags_reading.h"
+#include "troupe/cli/flags_table.h"
+#include "troupe/cli/options.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
 
 namespace troupe::fuzz::config_target {
 namespace {

@@ -1,12 +1,12 @@
 // Frames, and the control messages in them.
 #include <string>
 
-#include "core/checksum.h"
-#include "distributed/membership/control_messages.h"
-#include "net/frame.h"
-#include "net/link_listener.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/json_messages.h"
+#include "troupe/core/checksum.h"
+#include "troupe/distributed/membership/control_messages.h"
+#include "troupe/distributed/net/frame.h"
+#include "troupe/distributed/net/link_listener.h"
 
 namespace troupe::fuzz::control_target {
 namespace {

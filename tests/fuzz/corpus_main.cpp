@@ -6,8 +6,8 @@
 #include <iostream>
 #include <iterator>
 
-#include "core/log.h"
 #include "tests/fuzz/fuzz.h"
+#include "troupe/core/log.h"
 
 namespace {
 

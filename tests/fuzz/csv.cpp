@@ -1,12 +1,12 @@
 // Data sets: tables as text.
-#include "data/csv.h"
+#include "troupe/data/formats/csv.h"
 
 #include <optional>
 #include <string>
 #include <variant>
 
-#include "core/error.h"
 #include "tests/fuzz/fuzz.h"
+#include "troupe/core/error.h"
 
 namespace troupe::fuzz::csv_target {
 namespace {

@@ -3,12 +3,12 @@
 #include <fstream>
 #include <string>
 
-#include "core/error.h"
-#include "summaries/event_file.h"
-#include "summaries/event_message.h"
-#include "summaries/summary_reader.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/temp_dir.h"
+#include "troupe/core/error.h"
+#include "troupe/report/event_file.h"
+#include "troupe/report/event_message.h"
+#include "troupe/report/summary_reader.h"
 
 namespace troupe::fuzz::events_target {
 namespace {

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/span.h"
+#include "troupe/core/span.h"
 
 /// A promise; broken, it ends the process as a crash would.
 #define FUZZ_REQUIRE(condition) \

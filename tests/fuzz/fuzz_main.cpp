@@ -2,8 +2,8 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "core/log.h"
 #include "tests/fuzz/fuzz.h"
+#include "troupe/core/log.h"
 
 extern "C" int LLVMFuzzerInitialize(int*, char***) {
   // What parsers warn about would be most of the time that a run takes.

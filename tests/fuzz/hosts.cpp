@@ -3,12 +3,12 @@
 #include <memory>
 #include <string>
 
-#include "cluster/address.h"
-#include "cluster/machine_list.h"
-#include "cluster/secret_file.h"
-#include "core/error.h"
-#include "core/text.h"
 #include "tests/fuzz/fuzz.h"
+#include "troupe/cli/cluster/address.h"
+#include "troupe/cli/cluster/machine_list.h"
+#include "troupe/cli/cluster/secret_file.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
 
 namespace troupe::fuzz::hosts_target {
 namespace {

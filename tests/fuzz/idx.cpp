@@ -1,13 +1,13 @@
 // Data sets: IDX files, plain and compressed.
-#include "data/idx.h"
+#include "troupe/data/formats/idx.h"
 
 #include <zlib.h>
 
 #include <optional>
 #include <string>
 
-#include "core/error.h"
 #include "tests/fuzz/fuzz.h"
+#include "troupe/core/error.h"
 
 namespace troupe::fuzz::idx_target {
 namespace {

@@ -1,10 +1,10 @@
 // Data sets: pictures as JPEG and PNG files.
 #include <string>
 
-#include "core/error.h"
-#include "data/image_file.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/data/image_files.h"
+#include "troupe/core/error.h"
+#include "troupe/data/formats/image_file.h"
 
 namespace troupe::fuzz::image_target {
 

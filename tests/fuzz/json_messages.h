@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "net/frame.h"
 #include "tests/fuzz/fuzz.h"
+#include "troupe/distributed/net/frame.h"
 
 namespace troupe::fuzz {
 

@@ -3,11 +3,11 @@
 #include <csignal>
 #include <string>
 
-#include "core/error.h"
-#include "core/text.h"
-#include "launcher/launch_node_messages.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/json_messages.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
+#include "troupe/launcher/nodes/launch_node_messages.h"
 
 namespace troupe::fuzz::launch_target {
 namespace {

@@ -1,12 +1,12 @@
 // Data sets: NumPy's arrays, alone and in zip archives.
-#include "data/npy.h"
+#include "troupe/data/formats/npy.h"
 
 #include <optional>
 #include <string>
 
-#include "core/error.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/data/npy_files.h"
+#include "troupe/core/error.h"
 
 namespace troupe::fuzz::npy_target {
 namespace {

@@ -1,10 +1,10 @@
 // What a worker tells its launcher of its progress, and what a terminal is given of it.
-#include "report/progress.h"
+#include "troupe/report/progress.h"
 
 #include <string>
 
-#include "report/progress_block.h"
 #include "tests/fuzz/fuzz.h"
+#include "troupe/report/progress_block.h"
 
 namespace troupe::fuzz::progress_target {
 

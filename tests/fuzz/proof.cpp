@@ -1,5 +1,5 @@
 // What a stranger sends: the proof of both ends, TLS, and the first frame behind them.
-#include "net/proof.h"
+#include "troupe/distributed/net/proof.h"
 
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -10,11 +10,11 @@
 #include <optional>
 #include <string>
 
-#include "core/checksum.h"
-#include "net/frame.h"
-#include "net/strangers.h"
-#include "net/tls_session.h"
 #include "tests/fuzz/fuzz.h"
+#include "troupe/core/checksum.h"
+#include "troupe/distributed/net/frame.h"
+#include "troupe/distributed/net/strangers.h"
+#include "troupe/distributed/net/tls_session.h"
 
 namespace troupe::fuzz::proof_target {
 namespace {

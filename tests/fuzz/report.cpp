@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "report/report_page.h"
-#include "report/run_directory.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/temp_dir.h"
+#include "troupe/report/page/report_page.h"
+#include "troupe/report/page/run_directory.h"
 
 namespace troupe::fuzz::report_target {
 namespace {

@@ -7,9 +7,9 @@
 #include <string>
 #include <utility>
 
-#include "distributed/elastic/rendezvous.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/json_messages.h"
+#include "troupe/distributed/elastic/rendezvous.h"
 
 namespace troupe::fuzz::rounds_target {
 namespace {

@@ -1,10 +1,10 @@
 // What travels between workers and parameter servers: messages, gradients and values.
 #include <string>
 
-#include "servers/wire/row_messages.h"
-#include "servers/wire/server_messages.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/json_messages.h"
+#include "troupe/strategies/parameter_server/wire/row_messages.h"
+#include "troupe/strategies/parameter_server/wire/server_messages.h"
 
 namespace troupe::fuzz::serving_target {
 namespace {

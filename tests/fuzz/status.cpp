@@ -2,9 +2,9 @@
 // means. Kind 0 is loopback, kind 1 has a token.
 #include <string>
 
-#include "core/text.h"
-#include "report/status_access.h"
 #include "tests/fuzz/fuzz.h"
+#include "troupe/core/text.h"
+#include "troupe/report/status/status_access.h"
 
 namespace troupe::fuzz::status_target {
 namespace {

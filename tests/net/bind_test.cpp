@@ -1,11 +1,11 @@
 #include <string>
 
-#include "core/error.h"
-#include "distributed/membership/credentials.h"
-#include "distributed/worker_group.h"
 #include "tests/support/captured_log.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/error.h"
+#include "troupe/distributed/membership/credentials.h"
+#include "troupe/distributed/worker_group.h"
 
 namespace bind_test {
 

@@ -13,19 +13,19 @@
 #include <thread>
 #include <vector>
 
-#include "core/error.h"
-#include "core/unique_fd.h"
-#include "distributed/membership/control_messages.h"
-#include "distributed/worker_group.h"
-#include "net/acceptor.h"
-#include "net/link_listener.h"
-#include "net/strangers.h"
 #include "tests/net/raw_client.h"
 #include "tests/support/captured_log.h"
 #include "tests/support/caught.h"
 #include "tests/support/free_port.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/error.h"
+#include "troupe/core/unique_fd.h"
+#include "troupe/distributed/membership/control_messages.h"
+#include "troupe/distributed/net/acceptor.h"
+#include "troupe/distributed/net/link_listener.h"
+#include "troupe/distributed/net/strangers.h"
+#include "troupe/distributed/worker_group.h"
 
 namespace closed_group_test {
 

@@ -1,4 +1,4 @@
-#include "distributed/collectives/collectives.h"
+#include "troupe/distributed/collectives/collectives.h"
 
 #include <atomic>
 #include <cstring>
@@ -6,10 +6,10 @@
 #include <type_traits>
 #include <vector>
 
-#include "core/text.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/serial_sum.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/text.h"
 
 namespace collectives_test {
 

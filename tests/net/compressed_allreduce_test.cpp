@@ -5,9 +5,9 @@
 #include <cstring>
 #include <vector>
 
-#include "distributed/collectives/rounding.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/distributed/collectives/rounding.h"
 
 namespace compressed_allreduce_test {
 

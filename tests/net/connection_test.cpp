@@ -1,4 +1,4 @@
-#include "net/connection.h"
+#include "troupe/distributed/net/connection.h"
 
 #include <sys/socket.h>
 
@@ -8,11 +8,11 @@
 #include <thread>
 #include <vector>
 
-#include "core/unique_fd.h"
 #include "tests/net/raw_client.h"
 #include "tests/support/eventually.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/unique_fd.h"
 
 namespace connection_test {
 

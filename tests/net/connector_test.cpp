@@ -1,4 +1,4 @@
-#include "net/connector.h"
+#include "troupe/distributed/net/connector.h"
 
 #include <net/if.h>
 #include <sched.h>
@@ -10,9 +10,9 @@
 #include <fstream>
 #include <future>
 
-#include "net/acceptor.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/distributed/net/acceptor.h"
 
 namespace connector_test {
 

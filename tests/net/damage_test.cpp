@@ -7,13 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
-#include "distributed/worker_group.h"
 #include "tests/support/caught.h"
 #include "tests/support/flipping_proxy.h"
 #include "tests/support/redirected_connect.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/error.h"
+#include "troupe/distributed/worker_group.h"
 
 namespace damage_test {
 

@@ -9,19 +9,19 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
-#include "distributed/membership/control_messages.h"
-#include "distributed/worker_group.h"
-#include "net/acceptor.h"
-#include "net/connection.h"
-#include "net/network_thread.h"
-#include "net/strangers.h"
 #include "tests/net/raw_client.h"
 #include "tests/support/captured_log.h"
 #include "tests/support/caught.h"
 #include "tests/support/eventually.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/error.h"
+#include "troupe/distributed/membership/control_messages.h"
+#include "troupe/distributed/net/acceptor.h"
+#include "troupe/distributed/net/connection.h"
+#include "troupe/distributed/net/network_thread.h"
+#include "troupe/distributed/net/strangers.h"
+#include "troupe/distributed/worker_group.h"
 
 namespace door_test {
 

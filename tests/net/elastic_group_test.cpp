@@ -1,4 +1,4 @@
-#include "distributed/elastic/elastic_group.h"
+#include "troupe/distributed/elastic/elastic_group.h"
 
 #include <chrono>
 #include <cstring>
@@ -9,10 +9,10 @@
 #include <thread>
 #include <vector>
 
-#include "core/text.h"
-#include "distributed/collectives/call.h"
 #include "tests/support/elastic_hall.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/text.h"
+#include "troupe/distributed/collectives/call.h"
 
 namespace elastic_group_test {
 

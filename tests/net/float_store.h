@@ -8,10 +8,10 @@
 #include <functional>
 #include <vector>
 
-#include "core/error.h"
-#include "core/span.h"
-#include "servers/wire/placement.h"
-#include "servers/wire/server_client.h"
+#include "troupe/core/error.h"
+#include "troupe/core/span.h"
+#include "troupe/strategies/parameter_server/wire/placement.h"
+#include "troupe/strategies/parameter_server/wire/server_client.h"
 
 namespace troupe::testing {
 

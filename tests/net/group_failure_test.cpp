@@ -4,12 +4,12 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
-#include "distributed/collectives/call.h"
-#include "distributed/worker_group.h"
 #include "tests/support/caught.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/error.h"
+#include "troupe/distributed/collectives/call.h"
+#include "troupe/distributed/worker_group.h"
 
 namespace group_failure_test {
 

@@ -5,12 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "distributed/membership/control_messages.h"
-#include "distributed/membership/join_terms.h"
-#include "distributed/worker_group.h"
 #include "tests/net/raw_client.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/distributed/membership/control_messages.h"
+#include "troupe/distributed/membership/join_terms.h"
+#include "troupe/distributed/worker_group.h"
 
 namespace join_crowd_test {
 

@@ -5,16 +5,16 @@
 #include <string>
 #include <vector>
 
-#include "core/checksum.h"
-#include "core/error.h"
-#include "distributed/membership/control_messages.h"
-#include "distributed/membership/join_terms.h"
-#include "distributed/worker_group.h"
-#include "net/acceptor.h"
 #include "tests/net/raw_client.h"
 #include "tests/support/caught.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/checksum.h"
+#include "troupe/core/error.h"
+#include "troupe/distributed/membership/control_messages.h"
+#include "troupe/distributed/membership/join_terms.h"
+#include "troupe/distributed/net/acceptor.h"
+#include "troupe/distributed/worker_group.h"
 
 namespace join_test {
 

@@ -1,4 +1,4 @@
-#include "net/link_listener.h"
+#include "troupe/distributed/net/link_listener.h"
 
 #include <sys/socket.h>
 

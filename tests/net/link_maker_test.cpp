@@ -1,4 +1,4 @@
-#include "distributed/membership/link_maker.h"
+#include "troupe/distributed/membership/link_maker.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -14,11 +14,11 @@
 #include <string>
 #include <vector>
 
-#include "net/frame.h"
-#include "net/proof.h"
 #include "tests/support/caught.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/distributed/net/frame.h"
+#include "troupe/distributed/net/proof.h"
 
 namespace link_maker_test {
 

@@ -9,12 +9,12 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
-#include "distributed/worker_group.h"
-#include "net/acceptor.h"
 #include "tests/support/captured_log.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/error.h"
+#include "troupe/distributed/net/acceptor.h"
+#include "troupe/distributed/worker_group.h"
 
 namespace own_name_test {
 

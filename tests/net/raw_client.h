@@ -14,11 +14,11 @@
 #include <string>
 #include <vector>
 
-#include "core/checksum.h"
-#include "core/text.h"
-#include "net/frame.h"
-#include "net/proof.h"
 #include "tests/support/run_ranks.h"
+#include "troupe/core/checksum.h"
+#include "troupe/core/text.h"
+#include "troupe/distributed/net/frame.h"
+#include "troupe/distributed/net/proof.h"
 
 namespace troupe::testing {
 
@@ -49,7 +49,7 @@ class RawClient {
     header.payload_bytes = payload.size();
     const Span<const std::byte> body(reinterpret_cast<const std::byte*>(payload.data()),
                                      payload.size());
-    header.payload_checksum = payload.empty() ? 0 : checksum_of(body);
+    header.payload_checksum = checksum_of(body);
     const auto head = encode_frame(header);
     send(std::string(reinterpret_cast<const char*>(head.data()), head.size()) + payload);
   }

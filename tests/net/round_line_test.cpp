@@ -1,13 +1,13 @@
-#include "distributed/elastic/round_line.h"
+#include "troupe/distributed/elastic/round_line.h"
 
 #include <poll.h>
 #include <sys/socket.h>
 
 #include <future>
 
-#include "core/error.h"
 #include "tests/support/eventually.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/error.h"
 
 namespace round_line_test {
 

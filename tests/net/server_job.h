@@ -8,11 +8,11 @@
 #include <thread>
 #include <vector>
 
-#include "core/text.h"
-#include "servers/wire/server_client.h"
-#include "servers/wire/server_process.h"
 #include "tests/net/float_store.h"
 #include "tests/support/run_ranks.h"
+#include "troupe/core/text.h"
+#include "troupe/strategies/parameter_server/wire/server_client.h"
+#include "troupe/strategies/parameter_server/wire/server_process.h"
 
 namespace troupe::testing {
 

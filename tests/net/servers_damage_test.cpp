@@ -2,13 +2,13 @@
 #include <random>
 #include <string>
 
-#include "core/error.h"
 #include "tests/net/server_job.h"
 #include "tests/support/captured_log.h"
 #include "tests/support/caught.h"
 #include "tests/support/flipping_proxy.h"
 #include "tests/support/redirected_connect.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/error.h"
 
 namespace servers_damage_test {
 

@@ -8,17 +8,17 @@
 #include <thread>
 #include <vector>
 
-#include "core/error.h"
-#include "distributed/membership/control_messages.h"
-#include "net/acceptor.h"
-#include "net/connection.h"
-#include "net/network_thread.h"
-#include "servers/wire/server_messages.h"
 #include "tests/net/raw_client.h"
 #include "tests/net/server_job.h"
 #include "tests/support/captured_log.h"
 #include "tests/support/caught.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/error.h"
+#include "troupe/distributed/membership/control_messages.h"
+#include "troupe/distributed/net/acceptor.h"
+#include "troupe/distributed/net/connection.h"
+#include "troupe/distributed/net/network_thread.h"
+#include "troupe/strategies/parameter_server/wire/server_messages.h"
 
 namespace servers_failure_test {
 

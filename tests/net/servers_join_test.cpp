@@ -3,16 +3,16 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
-#include "distributed/membership/control_messages.h"
-#include "servers/wire/row_messages.h"
-#include "servers/wire/server_messages.h"
 #include "tests/net/raw_client.h"
 #include "tests/net/server_job.h"
 #include "tests/support/captured_log.h"
 #include "tests/support/caught.h"
 #include "tests/support/free_port.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/error.h"
+#include "troupe/distributed/membership/control_messages.h"
+#include "troupe/strategies/parameter_server/wire/row_messages.h"
+#include "troupe/strategies/parameter_server/wire/server_messages.h"
 
 namespace servers_join_test {
 

@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
 #include "tests/net/server_job.h"
 #include "tests/support/caught.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/error.h"
 
 namespace servers_test {
 

@@ -1,17 +1,17 @@
 // The status server over real sockets: well-meaning readers, slow ones, and crowds.
-#include "report/status_server.h"
+#include "troupe/report/status/status_server.h"
 
 #include <fstream>
 #include <future>
 #include <list>
 #include <nlohmann/json.hpp>
 
-#include "core/error.h"
-#include "core/text.h"
 #include "tests/net/raw_client.h"
 #include "tests/support/eventually.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
 
 namespace status_server_test {
 

@@ -6,12 +6,12 @@
 #include <utility>
 #include <vector>
 
-#include "core/text.h"
-#include "distributed/tree_cut.h"
-#include "distributed/worker_group.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/serial_sum.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/text.h"
+#include "troupe/distributed/group/tree_cut.h"
+#include "troupe/distributed/worker_group.h"
 
 namespace virtual_sums_test {
 

@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
-#include "core/machine.h"
-#include "distributed/worker_group.h"
 #include "tests/support/eventually.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/machine.h"
+#include "troupe/distributed/worker_group.h"
 
 namespace waiting_test {
 

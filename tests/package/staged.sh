@@ -13,10 +13,10 @@ skip() { echo "skipped: $1"; }
 rm -rf "$work"
 DESTDIR=$work cmake --install "$build" --prefix /usr >"$work.log"
 lib=$(dirname "$(find "$usr/lib" -name libtroupe_core.a)")
-for file in bin/troupe include/troupe/troupe.h share/doc/troupe/copyright share/doc/troupe/changelog.gz; do
+for file in bin/troupe include/troupe.h share/doc/troupe/copyright share/doc/troupe/changelog.gz; do
   [[ -s $usr/$file ]] || fail "$file is not installed"
 done
-for file in pkgconfig/troupe.pc cmake/troupe/troupeConfig.cmake libtroupe_estimator.a; do
+for file in pkgconfig/troupe.pc cmake/troupe/troupeConfig.cmake libtroupe_export.a; do
   [[ -s $lib/$file ]] || fail "$file is not installed"
 done
 stray=$(find "$usr" -path "$usr/include/*" ! -path "$usr/include/troupe*")
@@ -28,7 +28,7 @@ if command -v pkg-config >/dev/null; then
   export PKG_CONFIG_PATH=$lib/pkgconfig
   pkg-config --validate troupe
   cat >"$work/parses.cpp" <<'CPP'
-#include <cli/options.h>
+#include <troupe/cli/options.h>
 #include <cstdio>
 int main() {
   const auto outcome = troupe::parse_command_line({"--batch-size", "7"}, {});

@@ -6,9 +6,9 @@
 #include <cstdlib>
 #include <exception>
 
-#include "core/file_system.h"
 #include "tests/unit/train/checkpoint_samples.h"
-#include "train/checkpoint/checkpoint_writer.h"
+#include "troupe/core/file_system.h"
+#include "troupe/train/checkpoint/checkpoint_writer.h"
 
 int main(int argc, char** argv) {
   if (argc != 3) return 2;

@@ -7,14 +7,14 @@
 #include <string>
 #include <vector>
 
-#include "core/log.h"
-#include "core/text.h"
 #include "tests/support/run_process.h"
 #include "tests/support/silence.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/train/checkpoint_samples.h"
-#include "train/checkpoint/checkpoint_writer.h"
+#include "troupe/core/log.h"
+#include "troupe/core/text.h"
+#include "troupe/train/checkpoint/checkpoint_writer.h"
 
 namespace {
 

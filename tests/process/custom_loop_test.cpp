@@ -7,12 +7,12 @@
 #include <random>
 #include <string>
 
-#include "core/text.h"
 #include "tests/support/caught.h"
 #include "tests/support/run_process.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 #include "tests/support/training_runs.h"
+#include "troupe/core/text.h"
 
 namespace custom_loop_test {
 

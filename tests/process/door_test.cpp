@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "core/clock.h"
 #include "tests/net/raw_client.h"
 #include "tests/process/launch_support.h"
 #include "tests/support/free_port.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/clock.h"
 
 namespace {
 

@@ -21,14 +21,14 @@
 #include <string>
 #include <vector>
 
-#include "cli/options.h"
-#include "cli/run_main.h"
-#include "core/error.h"
-#include "core/stop_signal.h"
-#include "core/text.h"
-#include "core/unique_fd.h"
-#include "distributed/elastic/round_line.h"
-#include "distributed/worker_group.h"
+#include "troupe/cli/options.h"
+#include "troupe/cli/run_main.h"
+#include "troupe/core/error.h"
+#include "troupe/core/stop_signal.h"
+#include "troupe/core/text.h"
+#include "troupe/core/unique_fd.h"
+#include "troupe/distributed/elastic/round_line.h"
+#include "troupe/distributed/worker_group.h"
 
 namespace {
 

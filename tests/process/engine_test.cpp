@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "core/text.h"
 #include "tests/support/free_port.h"
 #include "tests/support/run_process.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/text.h"
 
 namespace {
 

@@ -5,13 +5,13 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "core/error.h"
-#include "core/text.h"
-#include "strategies/multi_worker.h"
-#include "strategies/parameter_hash.h"
 #include "tests/process/trainings.h"
 #include "tests/support/test_secret.h"
 #include "tests/support/tiny_hooks.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
+#include "troupe/strategies/kinds/multi_worker.h"
+#include "troupe/strategies/kinds/parameter_hash.h"
 
 namespace {
 

@@ -11,10 +11,10 @@
 #include <fstream>
 #include <string>
 
-#include "core/clock.h"
-#include "estimator/export/exporting_job.h"
-#include "estimator/roles/evaluator.h"
-#include "summaries/summary_writer.h"
+#include "troupe/core/clock.h"
+#include "troupe/export/exporting_job.h"
+#include "troupe/report/summary_writer.h"
+#include "troupe/train/evaluation/evaluator.h"
 
 namespace {
 

@@ -5,12 +5,12 @@
 #include <nlohmann/json.hpp>
 
 #include "examples/fine_tuning/fine_tuning_hooks.h"
-#include "tensors/tensor_file.h"
 #include "tests/support/run_process.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 #include "tests/support/training_runs.h"
-#include "train/learning/averaged_weights.h"
+#include "troupe/hooks/tensors/tensor_file.h"
+#include "troupe/train/schedule/averaged_weights.h"
 
 namespace fs = std::filesystem;
 using nlohmann::json;

@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "core/text.h"
 #include "tests/support/free_port.h"
 #include "tests/support/run_process.h"
 #include "tests/support/test_prelude.h"
 #include "tests/support/training_runs.h"
+#include "troupe/core/text.h"
 
 namespace gradient_exchange_test {
 

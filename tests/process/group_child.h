@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/clock.h"
+#include "troupe/core/clock.h"
 
 namespace troupe::testing {
 

@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "core/text.h"
 #include "tests/process/group_child.h"
 #include "tests/support/caught.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/text.h"
 
 namespace {
 

@@ -13,10 +13,10 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
-#include "core/text.h"
-#include "distributed/worker_group.h"
 #include "tests/support/run_ranks.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
+#include "troupe/distributed/worker_group.h"
 
 namespace {
 

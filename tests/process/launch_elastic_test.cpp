@@ -5,10 +5,10 @@
 #include <memory>
 #include <string>
 
-#include "launcher/launch_rendezvous.h"
 #include "tests/process/launch_support.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/launcher/nodes/launch_rendezvous.h"
 
 namespace launch_elastic_test {
 

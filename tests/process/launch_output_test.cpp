@@ -1,4 +1,4 @@
-#include "launcher/launch_output.h"
+#include "troupe/launcher/run/launch_output.h"
 
 #include <fcntl.h>
 #include <unistd.h>

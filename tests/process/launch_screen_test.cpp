@@ -3,11 +3,11 @@
 #include <string>
 #include <vector>
 
-#include "report/progress.h"
 #include "tests/process/launch_support.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/terminal.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/report/progress.h"
 
 namespace {
 

@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
-#include "core/machine.h"
-#include "launcher/launch_child.h"
-#include "launcher/launch_environment.h"
 #include "tests/process/launch_support.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/error.h"
+#include "troupe/core/machine.h"
+#include "troupe/launcher/run/launch_child.h"
+#include "troupe/launcher/run/launch_environment.h"
 
 namespace {
 

@@ -10,14 +10,14 @@
 #include <string>
 #include <vector>
 
-#include "launcher/launch_node_messages.h"
-#include "net/connection.h"
-#include "net/handshake.h"
 #include "tests/process/launch_support.h"
 #include "tests/support/free_port.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 #include "tests/support/test_secret.h"
+#include "troupe/distributed/net/connection.h"
+#include "troupe/distributed/net/handshake.h"
+#include "troupe/launcher/nodes/launch_node_messages.h"
 
 namespace {
 

@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "core/clock.h"
 #include "tests/support/caught.h"
 #include "tests/support/run_process.h"
+#include "troupe/core/clock.h"
 
 namespace troupe::testing {
 

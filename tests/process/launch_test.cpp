@@ -1,4 +1,3 @@
-#include "launcher/launch.h"
 
 #include <sys/stat.h>
 
@@ -11,6 +10,7 @@
 #include "tests/support/eventually.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/launcher/run/launch_options.h"
 
 namespace {
 

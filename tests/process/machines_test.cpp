@@ -5,12 +5,12 @@
 #include <fstream>
 #include <string>
 
-#include "core/clock.h"
 #include "tests/process/two_machines.h"
 #include "tests/support/caught.h"
 #include "tests/support/eventually.h"
 #include "tests/support/test_prelude.h"
 #include "tests/support/worker_process.h"
+#include "troupe/core/clock.h"
 
 namespace {
 

@@ -1,6 +1,6 @@
 // `troupe new` through the real command line, and what it says about where the package is. That
 // what it writes builds and trains is tests/consumer's subject.
-#include "launcher/new_project.h"
+#include "troupe/launcher/new_project.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "launcher/starters.h"
 #include "tests/process/launch_support.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/launcher/starters.h"
 
 namespace {
 

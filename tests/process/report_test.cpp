@@ -9,13 +9,13 @@
 #include <string>
 #include <vector>
 
-#include "core/text.h"
 #include "tests/process/launch_support.h"
 #include "tests/support/free_port.h"
 #include "tests/support/run_process.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 #include "tests/support/training_runs.h"
+#include "troupe/core/text.h"
 
 namespace report_test {
 

@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "core/text.h"
 #include "tests/support/run_process.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 #include "tests/support/training_runs.h"
+#include "troupe/core/text.h"
 
 namespace resume_test {
 

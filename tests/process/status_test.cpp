@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "core/text.h"
 #include "tests/net/raw_client.h"
 #include "tests/process/launch_support.h"
 #include "tests/support/eventually.h"
@@ -17,6 +16,7 @@
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 #include "tests/support/training_runs.h"
+#include "troupe/core/text.h"
 
 namespace status_test {
 

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "core/unique_fd.h"
 #include "tests/process/trainings.h"
 #include "troupe.h"
+#include "troupe/core/unique_fd.h"
 
 namespace {
 

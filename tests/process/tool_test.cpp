@@ -3,11 +3,11 @@
 #include <string>
 #include <vector>
 
-#include "core/version.h"
-#include "launcher/doctor.h"
 #include "tests/process/launch_support.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/version.h"
+#include "troupe/launcher/doctor.h"
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <map>
 #include <string_view>
 
-#include "core/error.h"
+#include "troupe/core/error.h"
 
 int main(int argc, char** argv) {
   const std::map<std::string_view, int (*)(int, char**)> trainings = {

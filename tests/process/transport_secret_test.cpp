@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "core/text.h"
 #include "tests/process/launch_support.h"
 #include "tests/support/eventually.h"
 #include "tests/support/secret_search.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/text.h"
 
 namespace {
 

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "cli/options.h"
-#include "cli/run_main.h"
-#include "core/sha256.h"
-#include "distributed/worker_group.h"
+#include "troupe/cli/options.h"
+#include "troupe/cli/run_main.h"
+#include "troupe/core/sha256.h"
+#include "troupe/distributed/worker_group.h"
 
 namespace {
 

@@ -10,9 +10,9 @@
 #include <memory>
 #include <thread>
 
-#include "data/split_mix.h"
 #include "tests/process/trainings.h"
 #include "troupe.h"
+#include "troupe/data/split_mix.h"
 
 namespace {
 

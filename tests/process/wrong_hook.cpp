@@ -1,10 +1,10 @@
 // A program whose step is wrong in the way that --wrong names. With one replica most of them train
 // rightly, or seem to.
-#include "cli/options.h"
-#include "cli/run_main.h"
-#include "estimator/job.h"
 #include "tests/process/trainings.h"
 #include "tests/support/tiny_hooks.h"
+#include "troupe/cli/options.h"
+#include "troupe/cli/run_main.h"
+#include "troupe/estimator/job.h"
 
 class WrongHooks final : public troupe::testing::TinyHooks {
  public:

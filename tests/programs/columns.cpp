@@ -5,10 +5,10 @@
 #include <map>
 #include <utility>
 
-#include "core/text.h"
-#include "strategies/replicas/local_replicas.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/strategies/server_runs.h"
+#include "troupe/core/text.h"
+#include "troupe/strategies/replicas/local_replicas.h"
 
 namespace troupe::programs {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "data/sampler.h"
+#include "troupe/data/sampler.h"
 
 namespace troupe::programs {
 

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "hooks/hooks.h"
+#include "troupe/hooks/hooks.h"
 
 namespace troupe::programs {
 

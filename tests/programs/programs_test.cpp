@@ -4,9 +4,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "core/log.h"
 #include "tests/programs/columns.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/log.h"
 
 namespace troupe::programs {
 namespace {

@@ -1,7 +1,7 @@
 # Checks that every path of the repository which a document names exists. A name without an extension
 # may stand for its header or source.  Run: cmake -D SOURCE=<root> -P documented_paths.cmake
 cmake_minimum_required(VERSION 3.23)
-file(GLOB_RECURSE pages RELATIVE ${SOURCE} ${SOURCE}/docs/*.md ${SOURCE}/examples/*.md ${SOURCE}/deploy/*.md)
+file(GLOB_RECURSE pages RELATIVE ${SOURCE} ${SOURCE}/docs/*.md ${SOURCE}/examples/*.md)
 list(APPEND pages README.md CONTRIBUTING.md TODO.md template/README.md)
 file(GLOB entries RELATIVE ${SOURCE} ${SOURCE}/*)
 set(failures "")

@@ -1,7 +1,7 @@
 # Checks that every relative link of a Markdown page leads to a file, and its #part to a heading there, by GitHub's
 # rule for a heading's name.  Run: cmake -D SOURCE=<root> -P relative_links.cmake
 cmake_minimum_required(VERSION 3.23)
-file(GLOB_RECURSE pages RELATIVE ${SOURCE} ${SOURCE}/docs/*.md ${SOURCE}/examples/*.md ${SOURCE}/deploy/*.md)
+file(GLOB_RECURSE pages RELATIVE ${SOURCE} ${SOURCE}/docs/*.md ${SOURCE}/examples/*.md)
 file(GLOB top RELATIVE ${SOURCE} ${SOURCE}/*.md ${SOURCE}/template/*.md)
 list(APPEND pages ${top})
 

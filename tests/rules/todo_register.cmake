@@ -15,8 +15,7 @@ foreach(line IN LISTS lines)
   endif()
 endforeach()
 
-foreach(folder core net options tensors summaries cluster cli data hooks distributed strategies servers train estimator
-        launcher examples bench cmake)
+foreach(folder core report distributed cli data hooks strategies train export estimator launcher examples bench cmake)
   file(GLOB_RECURSE files RELATIVE ${SOURCE} ${SOURCE}/${folder}/*)
   foreach(file IN LISTS files)
     file(STRINGS ${SOURCE}/${file} marks REGEX "(TODO|FIXME)")

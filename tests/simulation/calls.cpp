@@ -246,7 +246,7 @@ int sched_yield() {
   return 0;
 }
 
-// Random numbers (OpenSSL's name; net/ and distributed/ ask for them there).
+// Random numbers (OpenSSL's name; distributed/net/ and distributed/ ask for them there).
 
 int RAND_bytes(unsigned char* into, int count) {
   static auto* const the_systems = system_call<int(unsigned char*, int)>("RAND_bytes");

@@ -13,11 +13,11 @@
 #include <string>
 #include <vector>
 
-#include "distributed/elastic/rendezvous.h"
-#include "options/cluster.h"
 #include "tests/simulation/elastic_plan.h"
 #include "tests/simulation/network.h"
 #include "tests/simulation/packets.h"
+#include "troupe/core/options/cluster.h"
+#include "troupe/distributed/elastic/rendezvous.h"
 
 namespace troupe::simulation {
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "core/text.h"
 #include "tests/support/test_secret.h"
+#include "troupe/core/text.h"
 
 namespace troupe::simulation {
 namespace {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "distributed/elastic/rendezvous.h"
-#include "options/group_options.h"
 #include "tests/simulation/plan.h"
+#include "troupe/core/options/group_options.h"
+#include "troupe/distributed/elastic/rendezvous.h"
 
 namespace troupe::simulation {
 

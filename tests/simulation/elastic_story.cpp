@@ -4,12 +4,12 @@
 #include <set>
 #include <vector>
 
-#include "core/text.h"
 #include "tests/simulation/descriptors.h"
 #include "tests/simulation/elastic_launcher.h"
 #include "tests/simulation/elastic_worker.h"
 #include "tests/simulation/network.h"
 #include "tests/simulation/world.h"
+#include "troupe/core/text.h"
 
 namespace troupe::simulation {
 namespace {

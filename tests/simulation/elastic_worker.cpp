@@ -7,12 +7,12 @@
 #include <memory>
 #include <thread>
 
-#include "core/error.h"
-#include "core/text.h"
-#include "distributed/collectives/call.h"
-#include "distributed/elastic/elastic_group.h"
-#include "distributed/elastic/round_line.h"
-#include "distributed/tree_cut.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
+#include "troupe/distributed/collectives/call.h"
+#include "troupe/distributed/elastic/elastic_group.h"
+#include "troupe/distributed/elastic/round_line.h"
+#include "troupe/distributed/group/tree_cut.h"
 
 namespace troupe::simulation {
 namespace {

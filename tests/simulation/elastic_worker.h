@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "options/cluster.h"
 #include "tests/simulation/elastic_launcher.h"
+#include "troupe/core/options/cluster.h"
 
 namespace troupe::simulation {
 

@@ -6,7 +6,7 @@
 #include <map>
 #include <vector>
 
-#include "core/text.h"
+#include "troupe/core/text.h"
 
 namespace troupe::simulation {
 namespace {

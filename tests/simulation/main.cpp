@@ -26,14 +26,14 @@
 #include <string>
 #include <vector>
 
-#include "core/log.h"
-#include "core/text.h"
 #include "tests/simulation/elastic_plan.h"
 #include "tests/simulation/elastic_story.h"
 #include "tests/simulation/plan.h"
 #include "tests/simulation/served_plan.h"
 #include "tests/simulation/served_story.h"
 #include "tests/simulation/story.h"
+#include "troupe/core/log.h"
+#include "troupe/core/text.h"
 
 namespace troupe::simulation {
 namespace {

@@ -7,8 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "core/checksum.h"
-#include "core/text.h"
+#include "troupe/core/checksum.h"
+#include "troupe/core/text.h"
 
 namespace troupe::simulation {
 namespace {

@@ -22,8 +22,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/span.h"
 #include "tests/simulation/descriptors.h"
+#include "troupe/core/span.h"
 
 namespace troupe::simulation {
 

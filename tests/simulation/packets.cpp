@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "core/text.h"
+#include "troupe/core/text.h"
 
 namespace troupe::simulation {
 

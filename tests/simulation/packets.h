@@ -9,8 +9,8 @@
 #include <string>
 #include <utility>
 
-#include "core/span.h"
 #include "tests/simulation/descriptors.h"
+#include "troupe/core/span.h"
 
 namespace troupe::simulation {
 

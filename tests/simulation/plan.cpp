@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
-#include "core/text.h"
 #include "tests/support/test_secret.h"
+#include "troupe/core/text.h"
 
 namespace troupe::simulation {
 namespace {

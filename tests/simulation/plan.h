@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "options/cluster.h"
-#include "options/group_options.h"
 #include "tests/simulation/world.h"
+#include "troupe/core/options/cluster.h"
+#include "troupe/core/options/group_options.h"
 
 namespace troupe::simulation {
 

@@ -2,9 +2,9 @@
 
 #include <chrono>
 
-#include "core/text.h"
 #include "tests/simulation/elastic_plan.h"
 #include "tests/support/test_secret.h"
+#include "troupe/core/text.h"
 
 namespace troupe::simulation {
 namespace {

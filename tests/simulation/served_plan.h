@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "options/group_options.h"
-#include "options/strategy_options.h"
 #include "tests/simulation/plan.h"
+#include "troupe/core/options/group_options.h"
+#include "troupe/core/options/strategy_options.h"
 
 namespace troupe::simulation {
 

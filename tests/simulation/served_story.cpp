@@ -5,11 +5,11 @@
 #include <numeric>
 #include <set>
 
-#include "core/text.h"
 #include "tests/simulation/descriptors.h"
 #include "tests/simulation/network.h"
 #include "tests/simulation/served_worker.h"
 #include "tests/simulation/world.h"
+#include "troupe/core/text.h"
 
 namespace troupe::simulation {
 namespace {

@@ -4,11 +4,11 @@
 #include <exception>
 #include <thread>
 
-#include "core/error.h"
-#include "core/text.h"
-#include "servers/wire/server_client.h"
-#include "servers/wire/server_process.h"
 #include "tests/net/float_store.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
+#include "troupe/strategies/parameter_server/wire/server_client.h"
+#include "troupe/strategies/parameter_server/wire/server_process.h"
 
 namespace troupe::simulation {
 namespace {

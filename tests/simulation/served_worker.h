@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "options/cluster.h"
 #include "tests/simulation/served_plan.h"
 #include "tests/simulation/world.h"
+#include "troupe/core/options/cluster.h"
 
 namespace troupe::simulation {
 

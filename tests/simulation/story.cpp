@@ -4,12 +4,12 @@
 #include <deque>
 #include <utility>
 
-#include "core/text.h"
 #include "tests/simulation/descriptors.h"
 #include "tests/simulation/judge.h"
 #include "tests/simulation/network.h"
 #include "tests/simulation/worker.h"
 #include "tests/simulation/world.h"
+#include "troupe/core/text.h"
 
 namespace troupe::simulation {
 namespace {

@@ -9,12 +9,12 @@
 #include <thread>
 #include <utility>
 
-#include "core/checksum.h"
-#include "core/error.h"
-#include "core/text.h"
-#include "distributed/worker_group.h"
 #include "tests/support/serial_sum.h"
 #include "tests/support/test_secret.h"
+#include "troupe/core/checksum.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
+#include "troupe/distributed/worker_group.h"
 
 namespace troupe::simulation {
 namespace {

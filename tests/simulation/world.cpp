@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <utility>
 
-#include "core/log.h"
-#include "core/text.h"
+#include "troupe/core/log.h"
+#include "troupe/core/text.h"
 
 namespace troupe::simulation {
 namespace {

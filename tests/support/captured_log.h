@@ -9,7 +9,7 @@
 #include <string>
 #include <system_error>
 
-#include "core/log.h"
+#include "troupe/core/log.h"
 
 namespace troupe::testing {
 

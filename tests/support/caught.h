@@ -4,7 +4,7 @@
 #include <exception>
 #include <string>
 
-#include "core/error.h"
+#include "troupe/core/error.h"
 
 namespace troupe::testing {
 

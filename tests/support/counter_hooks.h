@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include "estimator/estimator.h"
-#include "hooks/hooks.h"
-#include "hooks/metrics.h"
-#include "train/checkpoint/model_weights.h"
+#include "troupe/estimator/estimator.h"
+#include "troupe/hooks/hooks.h"
+#include "troupe/hooks/metrics.h"
+#include "troupe/train/checkpoint/model_weights.h"
 
 namespace troupe::testing {
 

@@ -16,12 +16,12 @@
 #include <variant>
 #include <vector>
 
-#include "core/error.h"
-#include "core/text.h"
-#include "core/unique_fd.h"
-#include "distributed/elastic/rendezvous.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/test_secret.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
+#include "troupe/core/unique_fd.h"
+#include "troupe/distributed/elastic/rendezvous.h"
 
 namespace troupe::testing {
 

@@ -3,7 +3,7 @@
 
 #include <chrono>
 
-#include "core/clock.h"
+#include "troupe/core/clock.h"
 
 namespace troupe::testing {
 

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/error.h"
-#include "train/callbacks/callbacks.h"
+#include "troupe/core/error.h"
+#include "troupe/train/callbacks/callbacks.h"
 
 namespace troupe::testing {
 

@@ -17,8 +17,8 @@
 #include <utility>
 #include <vector>
 
-#include "net/frame.h"
 #include "tests/support/run_ranks.h"
+#include "troupe/distributed/net/frame.h"
 
 namespace troupe::testing {
 

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <string>
 
-#include "core/span.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/span.h"
 
 namespace troupe::testing {
 

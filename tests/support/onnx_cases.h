@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "tensors/tensor_file.h"
 #include "tests/support/run_process.h"
 #include "tests/support/torch_prelude.h"
+#include "troupe/hooks/tensors/tensor_file.h"
 
 namespace troupe::testing {
 

@@ -15,10 +15,10 @@
 #include <utility>
 #include <vector>
 
-#include "core/text.h"
-#include "distributed/worker_group.h"
-#include "options/cluster.h"
 #include "tests/support/test_secret.h"
+#include "troupe/core/options/cluster.h"
+#include "troupe/core/text.h"
+#include "troupe/distributed/worker_group.h"
 
 namespace troupe::testing {
 

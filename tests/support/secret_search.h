@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "core/sha256.h"
 #include "tests/process/launch_support.h"
+#include "troupe/core/sha256.h"
 
 namespace troupe::testing {
 

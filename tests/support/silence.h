@@ -1,7 +1,7 @@
 // Silence: a test that provokes warnings does not print them.
 #pragma once
 
-#include "core/log.h"
+#include "troupe/core/log.h"
 
 namespace troupe::testing {
 

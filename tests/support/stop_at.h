@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "train/callbacks/callbacks.h"
+#include "troupe/train/callbacks/callbacks.h"
 
 namespace troupe::testing {
 

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "core/clock.h"
 #include "tests/support/terminal_screen.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/clock.h"
 
 namespace troupe::testing {
 

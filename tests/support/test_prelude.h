@@ -1,5 +1,5 @@
 // The one way a test that does not use LibTorch gets doctest. A test that does includes
-// torch_prelude.h instead; tests/rules/include_graph.cmake checks that nobody includes doctest
+// torch_prelude.h instead; tests/rules/include_graph.py checks that nobody includes doctest
 // directly.
 #pragma once
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/secret.h"
+#include "troupe/core/secret.h"
 
 namespace troupe::testing {
 

@@ -7,8 +7,8 @@
 #include <memory>
 #include <vector>
 
-#include "hooks/hooks.h"
-#include "hooks/metrics.h"
+#include "troupe/hooks/hooks.h"
+#include "troupe/hooks/metrics.h"
 
 namespace troupe::testing {
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "train/learning/schedule_factor.h"
-#include "train/report.h"
+#include "troupe/hooks/report.h"
+#include "troupe/train/schedule/schedule_factor.h"
 
 namespace troupe {
 

@@ -1,11 +1,11 @@
-#include "train/callbacks/early_stopping.h"
+#include "troupe/train/callbacks/early_stopping.h"
 
 #include <cmath>
 #include <set>
 #include <utility>
 
-#include "core/error.h"
-#include "core/text.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
 
 namespace troupe {
 namespace {

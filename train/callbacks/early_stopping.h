@@ -15,10 +15,10 @@
 #include <optional>
 #include <string>
 
-#include "options/metric_rules.h"
-#include "summaries/summary_reader.h"
-#include "train/callbacks/callbacks.h"
-#include "train/callbacks/step_timer.h"
+#include "troupe/core/options/metric_rules.h"
+#include "troupe/report/summary_reader.h"
+#include "troupe/train/callbacks/callbacks.h"
+#include "troupe/train/callbacks/step_timer.h"
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "train/callbacks/model_summaries.h"
+#include "troupe/train/callbacks/model_summaries.h"
 
 #include <torch/optim/optimizer.h>
 #include <torch/types.h>
@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/error.h"
-#include "hooks/gradient_norm.h"
-#include "hooks/replica_driver.h"
+#include "troupe/core/error.h"
+#include "troupe/hooks/gradient_norm.h"
+#include "troupe/hooks/replica_driver.h"
 
 namespace troupe {
 namespace {

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "summaries/summary_writer.h"
-#include "train/callbacks/callbacks.h"
+#include "troupe/report/summary_writer.h"
+#include "troupe/train/callbacks/callbacks.h"
 
 namespace troupe {
 

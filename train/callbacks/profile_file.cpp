@@ -1,4 +1,4 @@
-#include "train/callbacks/profile_file.h"
+#include "troupe/train/callbacks/profile_file.h"
 
 #include <unistd.h>
 
@@ -8,8 +8,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "core/error.h"
-#include "core/text.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
 
 namespace troupe::detail {
 namespace {

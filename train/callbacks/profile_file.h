@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "core/span.h"
-#include "core/trace.h"
+#include "troupe/core/span.h"
+#include "troupe/core/trace.h"
 
 namespace troupe::detail {
 

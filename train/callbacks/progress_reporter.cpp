@@ -1,4 +1,4 @@
-#include "train/callbacks/progress_reporter.h"
+#include "troupe/train/callbacks/progress_reporter.h"
 
 #include <chrono>
 #include <limits>

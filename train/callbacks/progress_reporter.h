@@ -4,9 +4,9 @@
 #include <deque>
 #include <vector>
 
-#include "core/clock.h"
-#include "report/progress.h"
-#include "train/callbacks/callbacks.h"
+#include "troupe/core/clock.h"
+#include "troupe/report/progress.h"
+#include "troupe/train/callbacks/callbacks.h"
 
 namespace troupe {
 

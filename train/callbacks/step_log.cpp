@@ -1,4 +1,4 @@
-#include "train/callbacks/step_log.h"
+#include "troupe/train/callbacks/step_log.h"
 
 #include <iomanip>
 #include <nlohmann/json.hpp>
@@ -6,10 +6,10 @@
 #include <string>
 #include <utility>
 
-#include "core/error.h"
-#include "core/log.h"
-#include "core/text.h"
-#include "train/report.h"
+#include "troupe/core/error.h"
+#include "troupe/core/log.h"
+#include "troupe/core/text.h"
+#include "troupe/hooks/report.h"
 
 namespace troupe {
 namespace {

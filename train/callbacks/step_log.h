@@ -4,8 +4,8 @@
 #include <fstream>
 #include <string>
 
-#include "core/clock.h"
-#include "train/callbacks/callbacks.h"
+#include "troupe/core/clock.h"
+#include "troupe/train/callbacks/callbacks.h"
 
 namespace troupe {
 

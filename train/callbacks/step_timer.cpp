@@ -1,7 +1,7 @@
-#include "train/callbacks/step_timer.h"
+#include "troupe/train/callbacks/step_timer.h"
 
-#include "core/error.h"
-#include "core/text.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
 
 namespace troupe {
 

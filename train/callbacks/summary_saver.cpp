@@ -1,10 +1,10 @@
-#include "train/callbacks/summary_saver.h"
+#include "troupe/train/callbacks/summary_saver.h"
 
 #include <string>
 #include <utility>
 
-#include "core/log.h"
-#include "summaries/summary_writer.h"
+#include "troupe/core/log.h"
+#include "troupe/report/summary_writer.h"
 
 namespace troupe {
 namespace {

@@ -7,9 +7,9 @@
 #include <optional>
 #include <vector>
 
-#include "summaries/event_message.h"
-#include "train/callbacks/callbacks.h"
-#include "train/callbacks/step_timer.h"
+#include "troupe/report/event_message.h"
+#include "troupe/train/callbacks/callbacks.h"
+#include "troupe/train/callbacks/step_timer.h"
 
 namespace troupe {
 

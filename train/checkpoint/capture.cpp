@@ -5,12 +5,12 @@
 #include <cmath>
 #include <utility>
 
-#include "hooks/replica_driver.h"
-#include "strategies/device.h"
-#include "strategies/gradients/optimizer_state.h"
-#include "tensors/tensor_file.h"
-#include "train/checkpoint/random_streams.h"
-#include "train/checkpoint/run_snapshot.h"
+#include "troupe/hooks/replica_driver.h"
+#include "troupe/hooks/tensors/tensor_file.h"
+#include "troupe/strategies/device.h"
+#include "troupe/strategies/gradients/optimizer_state.h"
+#include "troupe/train/checkpoint/random_streams.h"
+#include "troupe/train/checkpoint/run_snapshot.h"
 
 namespace troupe {
 namespace detail {

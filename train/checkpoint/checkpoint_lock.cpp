@@ -1,4 +1,4 @@
-#include "train/checkpoint/checkpoint_lock.h"
+#include "troupe/train/checkpoint/checkpoint_lock.h"
 
 #include <unistd.h>
 
@@ -10,10 +10,10 @@
 #include <thread>
 #include <utility>
 
-#include "core/error.h"
-#include "core/log.h"
-#include "core/strict_json.h"
-#include "core/text.h"
+#include "troupe/core/error.h"
+#include "troupe/core/log.h"
+#include "troupe/core/strict_json.h"
+#include "troupe/core/text.h"
 
 namespace troupe {
 namespace {

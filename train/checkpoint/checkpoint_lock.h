@@ -10,7 +10,7 @@
 #include <optional>
 #include <string>
 
-#include "core/file_system.h"
+#include "troupe/core/file_system.h"
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "train/checkpoint/checkpoint_manifest.h"
+#include "troupe/train/checkpoint/checkpoint_manifest.h"
 
 #include <algorithm>
 #include <charconv>
@@ -7,12 +7,12 @@
 #include <set>
 #include <string>
 
-#include "core/error.h"
-#include "core/log.h"
-#include "core/sha256.h"
-#include "core/strict_json.h"
-#include "core/text.h"
-#include "core/version.h"
+#include "troupe/core/error.h"
+#include "troupe/core/log.h"
+#include "troupe/core/sha256.h"
+#include "troupe/core/strict_json.h"
+#include "troupe/core/text.h"
+#include "troupe/core/version.h"
 
 namespace troupe {
 namespace {

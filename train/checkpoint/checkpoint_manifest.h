@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/file_system.h"
-#include "core/span.h"
+#include "troupe/core/file_system.h"
+#include "troupe/core/span.h"
 
 namespace troupe {
 

@@ -1,11 +1,11 @@
-#include "train/checkpoint/checkpoint_reader.h"
+#include "troupe/train/checkpoint/checkpoint_reader.h"
 
 #include <algorithm>
 
-#include "core/error.h"
-#include "core/log.h"
-#include "core/sha256.h"
-#include "core/text.h"
+#include "troupe/core/error.h"
+#include "troupe/core/log.h"
+#include "troupe/core/sha256.h"
+#include "troupe/core/text.h"
 
 namespace troupe {
 namespace {

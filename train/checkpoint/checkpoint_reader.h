@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "core/file_system.h"
-#include "train/checkpoint/checkpoint_manifest.h"
+#include "troupe/core/file_system.h"
+#include "troupe/train/checkpoint/checkpoint_manifest.h"
 
 namespace troupe {
 

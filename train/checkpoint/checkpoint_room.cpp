@@ -1,4 +1,4 @@
-#include "train/checkpoint/checkpoint_room.h"
+#include "troupe/train/checkpoint/checkpoint_room.h"
 
 #include <unistd.h>
 
@@ -7,8 +7,8 @@
 #include <iomanip>
 #include <limits>
 
-#include "core/error.h"
-#include "core/text.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
 
 namespace troupe {
 namespace {

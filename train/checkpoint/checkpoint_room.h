@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "options/train_options.h"
+#include "troupe/core/options/train_options.h"
 
 namespace troupe {
 

@@ -1,4 +1,4 @@
-#include "train/checkpoint/checkpoint_writer.h"
+#include "troupe/train/checkpoint/checkpoint_writer.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,11 +7,11 @@
 #include <string_view>
 #include <utility>
 
-#include "core/check.h"
-#include "core/error.h"
-#include "core/log.h"
-#include "core/sha256.h"
-#include "core/text.h"
+#include "troupe/core/check.h"
+#include "troupe/core/error.h"
+#include "troupe/core/log.h"
+#include "troupe/core/sha256.h"
+#include "troupe/core/text.h"
 
 namespace troupe {
 namespace {
@@ -216,10 +216,11 @@ void CheckpointWriter::retain(std::int64_t step) {
   write_index(step, {kept, retained_.end()});
   retained_.erase(retained_.begin(), kept);
   std::vector<std::int64_t> left;
+  const std::int64_t kept_after = keep_after_;
   for (const std::int64_t old : retired) {
     if (!remove(old)) left.push_back(old);
   }
-  if (!left.empty()) remember(left, step);
+  if (!left.empty() || keep_after_ != kept_after) remember(left, step);
   discard_quietly(suffixed(step, kDeleted));  // what publish replaced
 }
 

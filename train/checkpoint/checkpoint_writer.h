@@ -13,12 +13,12 @@
 #include <string>
 #include <vector>
 
-#include "core/clock.h"
-#include "core/file_system.h"
-#include "tensors/safetensors.h"
-#include "train/checkpoint/checkpoint_lock.h"
-#include "train/checkpoint/checkpoint_manifest.h"
-#include "train/checkpoint/checkpoint_reader.h"
+#include "troupe/core/clock.h"
+#include "troupe/core/file_system.h"
+#include "troupe/core/safetensors.h"
+#include "troupe/train/checkpoint/checkpoint_lock.h"
+#include "troupe/train/checkpoint/checkpoint_manifest.h"
+#include "troupe/train/checkpoint/checkpoint_reader.h"
 
 namespace troupe {
 

@@ -1,19 +1,18 @@
-#include "train/checkpoint/checkpointer.h"
+#include "troupe/train/checkpoint/checkpointer.h"
 
 #include <chrono>
 #include <utility>
 
-#include "core/error.h"
-#include "core/log.h"
-#include "core/text.h"
-#include "core/trace.h"
-#include "core/user_code.h"
-#include "distributed/elastic/elastic_group.h"
-#include "strategies/weight_comparison.h"
-#include "tensors/tensor_file.h"
-#include "train/checkpoint/checkpoint_reader.h"
-#include "train/checkpoint/model_weights.h"
-#include "train/checkpoint/warm_start.h"
+#include "troupe/core/error.h"
+#include "troupe/core/log.h"
+#include "troupe/core/text.h"
+#include "troupe/core/trace.h"
+#include "troupe/core/user_code.h"
+#include "troupe/hooks/tensors/tensor_file.h"
+#include "troupe/strategies/kinds/weight_comparison.h"
+#include "troupe/train/checkpoint/checkpoint_reader.h"
+#include "troupe/train/checkpoint/model_weights.h"
+#include "troupe/train/checkpoint/warm_start.h"
 
 namespace troupe {
 namespace {
@@ -37,7 +36,7 @@ std::optional<RunSnapshot> load_newest(const std::string& model_dir) {
 
 /// In an elastic group, where it changes; "" elsewhere.
 std::string chief_task(Strategy& strategy) {
-  const ElasticGroup* const group = strategy.elastic();
+  const ElasticMembership* const group = strategy.elastic();
   return group != nullptr ? group->cluster().member(0).task : "";
 }
 
@@ -115,7 +114,7 @@ bool Checkpointer::sees_chief() try {
 }
 
 void Checkpointer::lead() {
-  const ElasticGroup* const group = strategy_.elastic();
+  const ElasticMembership* const group = strategy_.elastic();
   listeners_ = std::move(given_);
   for (auto& listener : listeners_) {
     detail::in_user_code([&] { listener->begin(); }, [&] { return listener_text("begin"); });

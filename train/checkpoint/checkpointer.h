@@ -8,14 +8,14 @@
 #include <optional>
 #include <string>
 
-#include "core/clock.h"
-#include "core/file_system.h"
-#include "core/stop_signal.h"
-#include "hooks/values.h"
-#include "options/train_options.h"
-#include "train/callbacks/callbacks.h"
-#include "train/checkpoint/checkpoint_writer.h"
-#include "train/checkpoint/run_snapshot.h"
+#include "troupe/core/clock.h"
+#include "troupe/core/file_system.h"
+#include "troupe/core/options/train_options.h"
+#include "troupe/core/stop_signal.h"
+#include "troupe/hooks/values.h"
+#include "troupe/train/callbacks/callbacks.h"
+#include "troupe/train/checkpoint/checkpoint_writer.h"
+#include "troupe/train/checkpoint/run_snapshot.h"
 
 namespace troupe {
 

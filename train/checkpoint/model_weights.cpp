@@ -1,17 +1,17 @@
-#include "train/checkpoint/model_weights.h"
+#include "troupe/train/checkpoint/model_weights.h"
 
 #include <torch/types.h>
 #include <torch/utils.h>
 
 #include <algorithm>
 
-#include "core/file_system.h"
-#include "core/log.h"
-#include "hooks/replica.h"
-#include "tensors/tensor_file.h"
-#include "train/checkpoint/checkpoint_manifest.h"
-#include "train/checkpoint/checkpoint_reader.h"
-#include "train/checkpoint/run_snapshot.h"
+#include "troupe/core/file_system.h"
+#include "troupe/core/log.h"
+#include "troupe/hooks/replica.h"
+#include "troupe/hooks/tensors/tensor_file.h"
+#include "troupe/train/checkpoint/checkpoint_manifest.h"
+#include "troupe/train/checkpoint/checkpoint_reader.h"
+#include "troupe/train/checkpoint/run_snapshot.h"
 
 namespace troupe {
 namespace {

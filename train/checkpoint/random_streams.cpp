@@ -1,14 +1,14 @@
-#include "train/checkpoint/random_streams.h"
+#include "troupe/train/checkpoint/random_streams.h"
 
 #include <ATen/Context.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
 
-#include "core/error.h"
-#include "core/log.h"
-#include "tensors/random_guard.h"
-#include "train/checkpoint/run_snapshot.h"
+#include "troupe/core/error.h"
+#include "troupe/core/log.h"
+#include "troupe/hooks/tensors/random_guard.h"
+#include "troupe/train/checkpoint/run_snapshot.h"
 
 namespace troupe::detail {
 

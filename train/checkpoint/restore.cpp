@@ -9,15 +9,15 @@
 #include <map>
 #include <utility>
 
-#include "core/log.h"
-#include "core/strict_json.h"
-#include "data/data_digest.h"
-#include "hooks/replica_driver.h"
-#include "strategies/gradients/optimizer_shards.h"
-#include "strategies/gradients/optimizer_state.h"
-#include "train/checkpoint/model_weights.h"
-#include "train/checkpoint/random_streams.h"
-#include "train/checkpoint/run_snapshot.h"
+#include "troupe/core/log.h"
+#include "troupe/core/strict_json.h"
+#include "troupe/data/data_digest.h"
+#include "troupe/hooks/replica_driver.h"
+#include "troupe/strategies/gradients/optimizer_shards.h"
+#include "troupe/strategies/gradients/optimizer_state.h"
+#include "troupe/train/checkpoint/model_weights.h"
+#include "troupe/train/checkpoint/random_streams.h"
+#include "troupe/train/checkpoint/run_snapshot.h"
 
 namespace troupe {
 namespace {

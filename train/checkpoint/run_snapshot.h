@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
-#include "core/text.h"
-#include "options/train_options.h"
-#include "strategies/strategy.h"
+#include "troupe/core/error.h"
+#include "troupe/core/options/train_options.h"
+#include "troupe/core/text.h"
+#include "troupe/strategies/strategy.h"
 
 namespace troupe {
 

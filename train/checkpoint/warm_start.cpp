@@ -1,4 +1,4 @@
-#include "train/checkpoint/warm_start.h"
+#include "troupe/train/checkpoint/warm_start.h"
 
 #include <sys/stat.h>
 #include <torch/types.h>
@@ -11,13 +11,13 @@
 #include <set>
 #include <utility>
 
-#include "core/error.h"
-#include "core/file_system.h"
-#include "core/log.h"
-#include "core/text.h"
-#include "strategies/replicas/local_replicas.h"
-#include "tensors/tensor_file.h"
-#include "train/checkpoint/model_weights.h"
+#include "troupe/core/error.h"
+#include "troupe/core/file_system.h"
+#include "troupe/core/log.h"
+#include "troupe/core/text.h"
+#include "troupe/hooks/tensors/tensor_file.h"
+#include "troupe/strategies/replicas/local_replicas.h"
+#include "troupe/train/checkpoint/model_weights.h"
 
 namespace troupe {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "options/train_options.h"
-#include "strategies/strategy.h"
+#include "troupe/core/options/train_options.h"
+#include "troupe/strategies/strategy.h"
 
 namespace troupe {
 

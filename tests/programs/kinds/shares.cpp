@@ -1,7 +1,7 @@
 // Programs whose definition depends on what is computed together: statistics of a batch, gradients
 // that are no sum over examples.
-#include "hooks/sync_batch_norm.h"
 #include "tests/programs/nets.h"
+#include "troupe/hooks/sync_batch_norm.h"
 
 namespace troupe::programs::shares {
 

@@ -1,10 +1,10 @@
 // Who sets malloc: parse_options, where it is not told otherwise.
 #include <unistd.h>
 
-#include "core/heap.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/cli/parsing.h"
+#include "troupe/core/heap.h"
 
 namespace allocator_test {
 

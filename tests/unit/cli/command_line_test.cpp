@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "cli/options.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/cli/parsing.h"
+#include "troupe/cli/options.h"
 
 namespace command_line_test {
 
@@ -104,7 +104,7 @@ const std::vector<BadLine> kBadLines = {
     {{"--data-dir="}, "--data-dir", "needs a value"},
     {{"--data-dir", ""}, "--data-dir", "give a folder"},
     {{"--strategy", "tpu"}, "--strategy", "tpu is not in this version"},
-    {{"--communication", "smoke"}, "--communication", "give auto, native, gloo, nccl, mpi or ring"},
+    {{"--communication", "smoke"}, "--communication", "give auto, native, gloo, nccl or mpi"},
     {{"--transport", "pigeon"}, "--transport", "give auto, tcp, unix or shm"},
     {{"--compress", "int8"}, "--compress", "give none, float16"},
     {{"--overlap", "maybe"}, "--overlap", "give auto, on or off"},

@@ -3,11 +3,11 @@
 #include <string>
 #include <vector>
 
-#include "cli/flags_builtin.h"
-#include "cli/options.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/cli/parsing.h"
+#include "troupe/cli/flags_builtin.h"
+#include "troupe/cli/options.h"
 
 namespace configuration_test {
 

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "cli/options.h"
-#include "core/error.h"
+#include "troupe/cli/options.h"
+#include "troupe/core/error.h"
 
 namespace troupe::testing {
 

@@ -2,11 +2,11 @@
 #include <string>
 #include <vector>
 
-#include "cli/options.h"
-#include "cluster/cluster_spec.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/cli/parsing.h"
+#include "troupe/cli/cluster/cluster_spec.h"
+#include "troupe/cli/options.h"
 
 namespace role_test {
 

@@ -1,4 +1,4 @@
-#include "cli/run_main.h"
+#include "troupe/cli/run_main.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -13,10 +13,10 @@
 #include <stdexcept>
 #include <string>
 
-#include "core/error.h"
-#include "core/log.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/error.h"
+#include "troupe/core/log.h"
 
 namespace run_main_test {
 

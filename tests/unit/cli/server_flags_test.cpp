@@ -2,9 +2,9 @@
 #include <string>
 #include <vector>
 
-#include "cli/options.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/cli/parsing.h"
+#include "troupe/cli/options.h"
 
 namespace server_flags_test {
 

@@ -1,7 +1,7 @@
 #include <string>
 
-#include "cli/flags_table.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/cli/flags_table.h"
 
 namespace suggestion_test {
 

@@ -1,12 +1,12 @@
-#include "cluster/cluster_spec.h"
+#include "troupe/cli/cluster/cluster_spec.h"
 
 #include <string>
 #include <vector>
 
-#include "cluster/address.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/cli/parsing.h"
+#include "troupe/cli/cluster/address.h"
 
 namespace cluster_spec_test {
 

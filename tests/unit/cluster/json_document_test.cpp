@@ -1,5 +1,5 @@
 // JSON from a path: files, pipes that a shell makes, and what never ends.
-#include "cluster/json_document.h"
+#include "troupe/cli/cluster/json_document.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -10,11 +10,11 @@
 #include <string>
 #include <thread>
 
-#include "core/error.h"
-#include "core/text.h"
-#include "core/unique_fd.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
+#include "troupe/core/unique_fd.h"
 
 namespace json_document_test {
 

@@ -1,12 +1,12 @@
-#include "cluster/launcher_environment.h"
+#include "troupe/cli/cluster/launcher_environment.h"
 
 #include <string>
 #include <vector>
 
-#include "cluster/address.h"
-#include "distributed/worker_group.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/cli/parsing.h"
+#include "troupe/cli/cluster/address.h"
+#include "troupe/core/options/cluster_reach.h"
 
 namespace launcher_environment_test {
 

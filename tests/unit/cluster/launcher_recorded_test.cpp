@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "cluster/address.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/cli/parsing.h"
+#include "troupe/cli/cluster/address.h"
 
 namespace launcher_recorded_test {
 

@@ -1,4 +1,4 @@
-#include "cluster/machine_list.h"
+#include "troupe/cli/cluster/machine_list.h"
 
 #include <string>
 #include <vector>

@@ -1,5 +1,5 @@
 // Which files a secret is read from, and how they are made.
-#include "cluster/secret_file.h"
+#include "troupe/cli/cluster/secret_file.h"
 
 #include <grp.h>
 #include <sys/stat.h>
@@ -14,10 +14,10 @@
 #include <thread>
 #include <vector>
 
-#include "core/error.h"
-#include "core/sha256.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/error.h"
+#include "troupe/core/sha256.h"
 
 namespace secret_file_test {
 

@@ -1,5 +1,5 @@
 // Which secret a process takes part with, from the real command line down to its bytes.
-#include "cluster/secret_source.h"
+#include "troupe/cli/cluster/secret_source.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "cli/options.h"
-#include "cluster/sealed_secret.h"
-#include "cluster/secret_file.h"
-#include "core/error.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/cli/cluster/sealed_secret.h"
+#include "troupe/cli/cluster/secret_file.h"
+#include "troupe/cli/options.h"
+#include "troupe/core/error.h"
 
 namespace secret_source_test {
 

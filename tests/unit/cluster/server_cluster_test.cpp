@@ -3,13 +3,13 @@
 #include <string>
 #include <vector>
 
-#include "cli/options.h"
-#include "cluster/address.h"
-#include "cluster/cluster_spec.h"
-#include "cluster/tf_config.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/cli/parsing.h"
+#include "troupe/cli/cluster/address.h"
+#include "troupe/cli/cluster/cluster_spec.h"
+#include "troupe/cli/cluster/tf_config.h"
+#include "troupe/cli/options.h"
 
 namespace server_cluster_test {
 

@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "cluster/tf_config.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/cli/parsing.h"
+#include "troupe/cli/cluster/tf_config.h"
 
 namespace tf_config_malformed_test {
 

@@ -1,5 +1,5 @@
 // The behavioural cases of TF_CONFIG that users of Estimator know.
-#include "cluster/tf_config.h"
+#include "troupe/cli/cluster/tf_config.h"
 
 #include <string>
 

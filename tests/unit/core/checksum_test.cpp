@@ -1,4 +1,4 @@
-#include "core/checksum.h"
+#include "troupe/core/checksum.h"
 
 #include <string>
 #include <vector>
@@ -21,6 +21,7 @@ TEST_SUITE("core") {
     CHECK(troupe::hash_of(bytes) == 0x72dcb18b67a17dff);
     CHECK(troupe::hash_of(bytes, 1) != troupe::hash_of(bytes));
     CHECK(checksum_of(bytes) == 0x67a17dff);
+    CHECK(checksum_of({}) == 0);
     const auto print = troupe::fingerprint_of(bytes);
     CHECK(print.high == 0x33119477ede5dcd5);
     CHECK(print.low == 0xe9716427681d5860);

@@ -1,5 +1,5 @@
-#include "core/clock.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/clock.h"
 
 namespace deadline_test {
 

@@ -1,10 +1,10 @@
-#include "core/error.h"
+#include "troupe/core/error.h"
 
 #include <string>
 
-#include "core/check.h"
-#include "core/text.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/check.h"
+#include "troupe/core/text.h"
 
 namespace error_test {
 

@@ -1,4 +1,4 @@
-#include "core/file_system.h"
+#include "troupe/core/file_system.h"
 
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -12,9 +12,9 @@
 #include <string>
 #include <thread>
 
-#include "core/error.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/error.h"
 
 namespace file_system_test {
 

@@ -1,4 +1,4 @@
-#include "core/log.h"
+#include "troupe/core/log.h"
 
 #include <string>
 

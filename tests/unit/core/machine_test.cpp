@@ -1,4 +1,4 @@
-#include "core/machine.h"
+#include "troupe/core/machine.h"
 
 #include <chrono>
 #include <cstdlib>

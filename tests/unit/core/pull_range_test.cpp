@@ -1,4 +1,4 @@
-#include "core/pull_range.h"
+#include "troupe/core/pull_range.h"
 
 #include <vector>
 

@@ -1,4 +1,4 @@
-#include "core/sha256.h"
+#include "troupe/core/sha256.h"
 
 #include <string>
 #include <vector>

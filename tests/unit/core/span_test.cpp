@@ -1,4 +1,4 @@
-#include "core/span.h"
+#include "troupe/core/span.h"
 
 #include <cstdint>
 #include <vector>

@@ -1,4 +1,4 @@
-#include "core/spin.h"
+#include "troupe/core/spin.h"
 
 #include <atomic>
 #include <chrono>

@@ -1,4 +1,4 @@
-#include "core/stop_signal.h"
+#include "troupe/core/stop_signal.h"
 
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // Lines below the log: what a terminal is sent, and that nothing else is sent any.
-#include "core/terminal.h"
+#include "troupe/core/terminal.h"
 
 #include <fcntl.h>
 #include <pty.h>
@@ -10,11 +10,11 @@
 #include <cstdlib>
 #include <string>
 
-#include "core/log.h"
-#include "core/unique_fd.h"
 #include "tests/support/captured_log.h"
 #include "tests/support/terminal.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/log.h"
+#include "troupe/core/unique_fd.h"
 
 namespace terminal_test {
 

@@ -1,4 +1,4 @@
-#include "core/text.h"
+#include "troupe/core/text.h"
 
 #include <map>
 #include <string>

@@ -1,5 +1,5 @@
 // Traces: what is recorded, by which thread, and that nothing is without start_trace().
-#include "core/trace.h"
+#include "troupe/core/trace.h"
 
 #include <malloc.h>
 

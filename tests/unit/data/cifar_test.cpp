@@ -1,4 +1,4 @@
-#include "data/cifar.h"
+#include "troupe/data/formats/cifar.h"
 
 #include <cstdint>
 #include <filesystem>
@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
 #include "examples/digits/shapes.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/error.h"
 
 namespace cifar_test {
 

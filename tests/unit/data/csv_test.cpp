@@ -1,13 +1,13 @@
-#include "data/csv.h"
+#include "troupe/data/formats/csv.h"
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "core/error.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/data/idx_files.h"
+#include "troupe/core/error.h"
 
 namespace csv_test {
 

@@ -1,12 +1,12 @@
 // By what two processes see that they have other data: sizes, order, classes, a few examples.
-#include "data/data_digest.h"
+#include "troupe/data/data_digest.h"
 
 #include <atomic>
 #include <nlohmann/json.hpp>
 
-#include "core/error.h"
-#include "data/stream.h"
 #include "tests/support/torch_prelude.h"
+#include "troupe/core/error.h"
+#include "troupe/data/stream.h"
 
 namespace data_digest_test {
 namespace {

@@ -1,13 +1,13 @@
-#include "data/dataset.h"
+#include "troupe/data/dataset.h"
 
 #include <memory>
 #include <utility>
 #include <vector>
 
-#include "core/error.h"
-#include "data/batch.h"
 #include "tests/support/torch_prelude.h"
 #include "tests/unit/data/numbers_dataset.h"
+#include "troupe/core/error.h"
+#include "troupe/data/batch.h"
 
 namespace dataset_test {
 

@@ -1,14 +1,14 @@
-#include "data/examples.h"
+#include "troupe/data/examples.h"
 
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "core/error.h"
-#include "data/loader.h"
 #include "tests/support/torch_prelude.h"
 #include "tests/unit/data/numbers_dataset.h"
+#include "troupe/core/error.h"
+#include "troupe/data/loader.h"
 
 namespace examples_test {
 

@@ -1,11 +1,11 @@
-#include "data/gather_rows.h"
+#include "troupe/data/gather_rows.h"
 
 #include <cstdint>
 #include <cstring>
 #include <vector>
 
-#include "core/span.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/span.h"
 
 namespace gather_rows_test {
 

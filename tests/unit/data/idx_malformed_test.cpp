@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
-#include "core/text.h"
-#include "data/idx.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/data/idx_files.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
+#include "troupe/data/formats/idx.h"
 
 namespace idx_malformed_test {
 

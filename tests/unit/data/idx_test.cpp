@@ -1,4 +1,4 @@
-#include "data/idx.h"
+#include "troupe/data/formats/idx.h"
 
 #include <cstdint>
 #include <cstring>
@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/data/idx_files.h"
+#include "troupe/core/error.h"
 
 namespace idx_test {
 

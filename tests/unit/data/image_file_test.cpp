@@ -1,4 +1,4 @@
-#include "data/image_file.h"
+#include "troupe/data/formats/image_file.h"
 
 #include <zlib.h>
 
@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/data/idx_files.h"
 #include "tests/unit/data/image_files.h"
+#include "troupe/core/error.h"
 
 namespace {
 

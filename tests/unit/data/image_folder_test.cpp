@@ -1,12 +1,12 @@
-#include "data/image_folder.h"
+#include "troupe/data/formats/image_folder.h"
 
 #include <cstdio>
 
-#include "core/error.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/torch_prelude.h"
 #include "tests/unit/data/idx_files.h"
 #include "tests/unit/data/image_files.h"
+#include "troupe/core/error.h"
 
 namespace image_folder_test {
 

@@ -1,10 +1,10 @@
-#include "data/load_files.h"
+#include "troupe/data/formats/load_files.h"
 
-#include "core/error.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/torch_prelude.h"
 #include "tests/unit/data/idx_files.h"
 #include "tests/unit/data/npy_files.h"
+#include "troupe/core/error.h"
 
 namespace load_files_test {
 

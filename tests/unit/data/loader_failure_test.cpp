@@ -12,10 +12,10 @@
 #include <thread>
 #include <vector>
 
-#include "core/error.h"
-#include "data/loader.h"
 #include "tests/support/torch_prelude.h"
 #include "tests/unit/data/numbers_dataset.h"
+#include "troupe/core/error.h"
+#include "troupe/data/loader.h"
 
 namespace loader_failure_test {
 

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "data/loader.h"
 #include "tests/support/eventually.h"
 #include "tests/support/torch_prelude.h"
+#include "troupe/data/loader.h"
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "data/loader.h"
+#include "troupe/data/loader.h"
 
 #include <algorithm>
 #include <chrono>
@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/error.h"
 #include "tests/support/torch_prelude.h"
 #include "tests/unit/data/numbers_dataset.h"
+#include "troupe/core/error.h"
 
 namespace loader_test {
 

@@ -1,16 +1,16 @@
-#include "data/mnist.h"
+#include "troupe/data/formats/mnist.h"
 
 #include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <vector>
 
-#include "core/error.h"
-#include "data/idx.h"
 #include "examples/digits/digits.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/torch_prelude.h"
 #include "tests/unit/data/idx_files.h"
+#include "troupe/core/error.h"
+#include "troupe/data/formats/idx.h"
 
 namespace mnist_test {
 

@@ -1,16 +1,16 @@
-#include "data/npy.h"
+#include "troupe/data/formats/npy.h"
 
 #include <cstdint>
 #include <cstring>
 #include <string>
 #include <vector>
 
-#include "core/error.h"
-#include "core/span.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/data/idx_files.h"
 #include "tests/unit/data/npy_files.h"
+#include "troupe/core/error.h"
+#include "troupe/core/span.h"
 
 namespace npy_test {
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "data/dataset.h"
+#include "troupe/data/dataset.h"
 
 namespace troupe::testing {
 

@@ -1,4 +1,4 @@
-#include "data/sampler.h"
+#include "troupe/data/sampler.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
-#include "data/shard_plan.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/error.h"
+#include "troupe/data/shard_plan.h"
 
 namespace sampler_test {
 

@@ -1,12 +1,12 @@
-#include "data/shard_plan.h"
+#include "troupe/data/shard_plan.h"
 
 #include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "core/error.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/error.h"
 
 namespace shard_plan_test {
 

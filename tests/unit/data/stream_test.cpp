@@ -1,4 +1,4 @@
-#include "data/stream.h"
+#include "troupe/data/stream.h"
 
 #include <algorithm>
 #include <atomic>
@@ -11,11 +11,11 @@
 #include <utility>
 #include <vector>
 
-#include "core/error.h"
-#include "data/loader.h"
-#include "data/step_source.h"
 #include "tests/support/eventually.h"
 #include "tests/support/torch_prelude.h"
+#include "troupe/core/error.h"
+#include "troupe/data/loader.h"
+#include "troupe/data/step_source.h"
 
 namespace stream_test {
 

@@ -1,7 +1,7 @@
-#include "distributed/membership/failure.h"
+#include "troupe/distributed/membership/failure.h"
 
-#include "core/error.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/error.h"
 
 namespace {
 troupe::Cluster three_workers(int rank) {

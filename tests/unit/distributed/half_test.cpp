@@ -3,8 +3,8 @@
 #include <initializer_list>
 #include <limits>
 
-#include "distributed/collectives/rounding.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/distributed/collectives/rounding.h"
 
 namespace {
 

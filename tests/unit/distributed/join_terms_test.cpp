@@ -1,4 +1,4 @@
-#include "distributed/membership/join_terms.h"
+#include "troupe/distributed/membership/join_terms.h"
 
 #include "tests/support/test_prelude.h"
 

@@ -1,5 +1,5 @@
-#include "distributed/membership/heartbeats.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/distributed/membership/heartbeats.h"
 
 namespace {
 using std::chrono::milliseconds;

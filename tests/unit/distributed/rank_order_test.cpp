@@ -3,9 +3,9 @@
 #include <random>
 #include <vector>
 
-#include "distributed/collectives/reduction.h"
 #include "tests/support/serial_sum.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/distributed/collectives/reduction.h"
 
 namespace {
 

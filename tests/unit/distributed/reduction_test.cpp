@@ -1,11 +1,11 @@
-#include "distributed/collectives/reduction.h"
+#include "troupe/distributed/collectives/reduction.h"
 
 #include <cstdint>
 #include <limits>
 #include <vector>
 
-#include "core/span.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/span.h"
 
 TEST_SUITE("distributed") {
   TEST_CASE("reduction: sums every element, vector tails included") {

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/text.h"
-#include "distributed/elastic/rendezvous.h"
+#include "troupe/core/text.h"
+#include "troupe/distributed/elastic/rendezvous.h"
 
 namespace troupe::testing {
 

@@ -1,7 +1,7 @@
 // What a step may cost before it ends an elastic run.
-#include "distributed/elastic/rendezvous.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/distributed/rendezvous_group.h"
+#include "troupe/distributed/elastic/rendezvous.h"
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "distributed/elastic/rendezvous.h"
+#include "troupe/distributed/elastic/rendezvous.h"
 
 #include "tests/support/test_prelude.h"
 #include "tests/unit/distributed/rendezvous_group.h"

@@ -1,4 +1,4 @@
-#include "distributed/elastic/round_messages.h"
+#include "troupe/distributed/elastic/round_messages.h"
 
 #include "tests/support/message_text.h"
 #include "tests/support/test_prelude.h"

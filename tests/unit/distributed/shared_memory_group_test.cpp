@@ -1,6 +1,6 @@
 // Shared-memory collectives, on threads that share one piece of memory, and what becomes of a peer
 // that writes anything it likes.
-#include "distributed/shared_memory/shared_memory_group.h"
+#include "troupe/distributed/shared_memory/shared_memory_group.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -14,9 +14,9 @@
 #include <thread>
 #include <vector>
 
-#include "core/error.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/error.h"
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "distributed/collectives/stream.h"
+#include "troupe/distributed/collectives/stream.h"
 
 #include <sys/socket.h>
 

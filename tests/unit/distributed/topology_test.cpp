@@ -1,4 +1,4 @@
-#include "distributed/collectives/topology.h"
+#include "troupe/distributed/group/topology.h"
 
 #include <algorithm>
 #include <vector>

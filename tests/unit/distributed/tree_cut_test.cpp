@@ -1,15 +1,16 @@
-#include "distributed/tree_cut.h"
+#include "troupe/distributed/group/tree_cut.h"
 
 #include <cstdint>
 #include <cstring>
 #include <vector>
 
-#include "core/error.h"
-#include "distributed/collectives/reduction.h"
-#include "distributed/worker_group.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/serial_sum.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/error.h"
+#include "troupe/distributed/collectives/reduction.h"
+#include "troupe/distributed/group/topology.h"
+#include "troupe/distributed/worker_group.h"
 
 namespace {
 

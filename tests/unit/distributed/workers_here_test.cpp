@@ -2,8 +2,8 @@
 #include <string>
 #include <vector>
 
-#include "distributed/worker_group.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/options/cluster_reach.h"
 
 using troupe::Cluster;
 using troupe::Endpoint;

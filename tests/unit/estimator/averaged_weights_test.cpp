@@ -1,10 +1,10 @@
 // Averaged weights in training: their values, who uses them, and what a checkpoint says of them.
 #include <algorithm>
 
-#include "core/clock.h"
-#include "estimator/estimator.h"
 #include "tests/unit/estimator/learning_runs.h"
-#include "train/checkpoint/model_weights.h"
+#include "troupe/core/clock.h"
+#include "troupe/estimator/estimator.h"
+#include "troupe/train/checkpoint/model_weights.h"
 
 using troupe::testing::CapturedLog;
 using troupe::testing::Ending;

@@ -1,13 +1,13 @@
 // Estimator::evaluate: what is measured, of which weights, and where it is written.
 #include <fstream>
 
-#include "estimator/estimator.h"
-#include "summaries/summary_reader.h"
 #include "tests/support/captured_log.h"
 #include "tests/support/counter_hooks.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_hooks.h"
 #include "tests/support/torch_prelude.h"
+#include "troupe/estimator/estimator.h"
+#include "troupe/report/summary_reader.h"
 
 using namespace troupe::testing;
 namespace fs = std::filesystem;

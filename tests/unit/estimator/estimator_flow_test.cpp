@@ -3,13 +3,13 @@
 #include <cmath>
 #include <fstream>
 
-#include "core/clock.h"
-#include "estimator/train_and_evaluate.h"
-#include "summaries/summary_reader.h"
 #include "tests/support/counter_hooks.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_hooks.h"
 #include "tests/support/torch_prelude.h"
+#include "troupe/core/clock.h"
+#include "troupe/estimator/train_and_evaluate.h"
+#include "troupe/report/summary_reader.h"
 
 using namespace troupe::testing;
 namespace fs = std::filesystem;

@@ -2,12 +2,12 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "estimator/extenders.h"
 #include "tests/support/captured_log.h"
 #include "tests/support/counter_hooks.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_hooks.h"
 #include "tests/support/torch_prelude.h"
+#include "troupe/estimator/extenders.h"
 
 using namespace troupe::testing;
 namespace fs = std::filesystem;

@@ -3,16 +3,16 @@
 #include <fstream>
 #include <map>
 
-#include "core/file_system.h"
-#include "strategies/multi_worker.h"
 #include "tests/support/captured_log.h"
 #include "tests/support/counter_hooks.h"
 #include "tests/support/free_port.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/torch_prelude.h"
-#include "train/checkpoint/checkpoint_manifest.h"
-#include "train/loop.h"
+#include "troupe/core/file_system.h"
+#include "troupe/strategies/kinds/multi_worker.h"
+#include "troupe/train/checkpoint/checkpoint_manifest.h"
+#include "troupe/train/loop.h"
 
 using namespace troupe::testing;
 namespace fs = std::filesystem;

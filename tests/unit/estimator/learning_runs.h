@@ -9,13 +9,13 @@
 #include <string>
 #include <vector>
 
-#include "strategies/one_process.h"
 #include "tests/support/captured_log.h"
 #include "tests/support/caught.h"
 #include "tests/support/stop_at.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/strategies/strategy_runs.h"
-#include "train/learning/averaged_weights.h"
+#include "troupe/strategies/kinds/one_process.h"
+#include "troupe/train/schedule/averaged_weights.h"
 
 namespace troupe::testing {
 

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/unit/estimator/learning_runs.h"
-#include "train/checkpoint/run_snapshot.h"
-#include "train/learning/schedule.h"
+#include "troupe/train/checkpoint/run_snapshot.h"
+#include "troupe/train/schedule/schedule.h"
 
 using troupe::ScheduleOptions;
 using troupe::testing::CapturedLog;

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "estimator/specs.h"
 #include "tests/support/counter_hooks.h"
+#include "troupe/estimator/specs.h"
 
 namespace troupe::testing {
 

@@ -1,12 +1,12 @@
 // train_and_evaluate and its exports: nothing is lost or done twice, and nothing fails late that
 // could have been known before.
-#include "estimator/train_and_evaluate.h"
 #include "tests/support/counter_hooks.h"
 #include "tests/support/silence.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_hooks.h"
 #include "tests/support/torch_prelude.h"
 #include "tests/unit/estimator/offer_recorder.h"
+#include "troupe/estimator/train_and_evaluate.h"
 
 using namespace troupe::testing;
 namespace fs = std::filesystem;

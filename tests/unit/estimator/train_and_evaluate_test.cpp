@@ -1,9 +1,8 @@
 // The specifications, and train_and_evaluate in one process, end to end.
-#include "estimator/train_and_evaluate.h"
+#include "troupe/estimator/train_and_evaluate.h"
 
 #include <cmath>
 
-#include "summaries/summary_reader.h"
 #include "tests/support/captured_log.h"
 #include "tests/support/counter_hooks.h"
 #include "tests/support/silence.h"
@@ -11,6 +10,7 @@
 #include "tests/support/tiny_hooks.h"
 #include "tests/support/torch_prelude.h"
 #include "tests/unit/estimator/offer_recorder.h"
+#include "troupe/report/summary_reader.h"
 
 using namespace troupe::testing;
 namespace fs = std::filesystem;

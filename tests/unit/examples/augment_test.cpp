@@ -8,9 +8,9 @@
 #include <set>
 #include <utility>
 
-#include "data/dataset.h"
 #include "examples/digits/example_data.h"
 #include "tests/support/torch_prelude.h"
+#include "troupe/data/dataset.h"
 
 namespace {
 

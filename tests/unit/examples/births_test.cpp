@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "core/error.h"
 #include "examples/regression/generated_births.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/error.h"
 
 using births::Birth;
 using troupe::testing::TempDir;

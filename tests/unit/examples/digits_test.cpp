@@ -9,12 +9,12 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
-#include "core/sha256.h"
-#include "data/idx.h"
 #include "examples/digits/digit_random.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/error.h"
+#include "troupe/core/sha256.h"
+#include "troupe/data/formats/idx.h"
 
 namespace {
 

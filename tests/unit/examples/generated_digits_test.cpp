@@ -4,9 +4,9 @@
 #include <thread>
 #include <vector>
 
-#include "core/error.h"
 #include "examples/digits/example_data.h"
 #include "tests/support/torch_prelude.h"
+#include "troupe/core/error.h"
 
 namespace {
 

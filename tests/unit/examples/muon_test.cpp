@@ -6,9 +6,9 @@
 #include <map>
 #include <sstream>
 
-#include "servers/tensors/served_parameters.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/strategies/server_runs.h"
+#include "troupe/strategies/parameter_server/served_parameters.h"
 
 using troupe::testing::asynchronous;
 using troupe::testing::mirrored_options;

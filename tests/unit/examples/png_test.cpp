@@ -8,9 +8,9 @@
 #include <iterator>
 #include <vector>
 
-#include "core/error.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/error.h"
 
 using troupe::testing::TempDir;
 

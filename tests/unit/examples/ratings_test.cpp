@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/error.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/error.h"
 
 using ratings::generate;
 using ratings::Rating;

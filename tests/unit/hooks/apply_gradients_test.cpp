@@ -1,7 +1,7 @@
 // What apply_gradients does with the parts of a step, and with gradients that are too long.
-#include "hooks/gradient_norm.h"
-#include "hooks/replica_driver.h"
 #include "tests/support/torch_prelude.h"
+#include "troupe/hooks/gradient_norm.h"
+#include "troupe/hooks/replica_driver.h"
 
 using troupe::detail::ReplicaDriver;
 

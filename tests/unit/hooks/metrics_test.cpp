@@ -1,10 +1,10 @@
-#include "hooks/metrics.h"
+#include "troupe/hooks/metrics.h"
 
 #include <cmath>
 
-#include "core/error.h"
-#include "hooks/losses.h"
 #include "tests/support/torch_prelude.h"
+#include "troupe/core/error.h"
+#include "troupe/hooks/losses.h"
 
 using troupe::MetricSet;
 

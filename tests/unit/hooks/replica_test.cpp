@@ -1,9 +1,9 @@
 #include <optional>
 
-#include "hooks/replica_driver.h"
-#include "hooks/todo.h"
 #include "tests/support/tiny_hooks.h"
 #include "tests/support/torch_prelude.h"
+#include "troupe/hooks/replica_driver.h"
+#include "troupe/hooks/todo.h"
 
 using troupe::detail::ReplicaDriver;
 

@@ -1,12 +1,12 @@
 // What a replica's first steps refuse: losses that are right on one replica only, and parameters
 // that a hook changes itself.
-#include "hooks/step_checks.h"
+#include "troupe/hooks/step_checks.h"
 
-#include "hooks/hook_error.h"
-#include "hooks/replica_driver.h"
 #include "tests/support/captured_log.h"
 #include "tests/support/tiny_hooks.h"
 #include "tests/support/torch_prelude.h"
+#include "troupe/hooks/hook_error.h"
+#include "troupe/hooks/replica_driver.h"
 
 using troupe::Phase;
 using troupe::detail::ReplicaDriver;

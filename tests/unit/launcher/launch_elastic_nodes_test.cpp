@@ -4,13 +4,13 @@
 #include <string>
 #include <vector>
 
-#include "core/text.h"
-#include "distributed/elastic/round_messages.h"
-#include "launcher/launch_node_lease.h"
-#include "launcher/launch_node_messages.h"
-#include "launcher/launch_remote_workers.h"
-#include "launcher/launch_round.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/text.h"
+#include "troupe/distributed/elastic/round_messages.h"
+#include "troupe/launcher/nodes/launch_node_lease.h"
+#include "troupe/launcher/nodes/launch_node_messages.h"
+#include "troupe/launcher/nodes/launch_remote_workers.h"
+#include "troupe/launcher/nodes/launch_round.h"
 
 namespace launch_elastic_nodes_test {
 

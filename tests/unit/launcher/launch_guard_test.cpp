@@ -1,4 +1,4 @@
-#include "launcher/launch_guard.h"
+#include "troupe/launcher/run/launch_guard.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -8,8 +8,8 @@
 
 #include <csignal>
 
-#include "launcher/launch.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/launcher/run/launch_options.h"
 
 namespace launch_guard_test {
 namespace {
@@ -21,6 +21,7 @@ namespace {
   for (int i = 0; i < troupe::kMaxLocalProcesses; ++i) {
     const pid_t child = fork();
     if (child == 0) {
+      close_range(static_cast<unsigned>(alive) + 1, ~0U, 0);  // the guard's pipe among them
       setpgid(0, 0);
       alarm(60);
       for (;;) pause();

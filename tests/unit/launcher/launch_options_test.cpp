@@ -1,6 +1,7 @@
-#include "core/error.h"
-#include "launcher/launch.h"
+#include "troupe/launcher/run/launch_options.h"
+
 #include "tests/support/test_prelude.h"
+#include "troupe/core/error.h"
 
 namespace launch_options_test {
 

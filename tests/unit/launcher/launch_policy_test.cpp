@@ -1,11 +1,11 @@
-#include "launcher/launch_policy.h"
+#include "troupe/launcher/run/launch_policy.h"
 
 #include <csignal>
 
-#include "core/error.h"
-#include "launcher/launch_environment.h"
-#include "launcher/launch_report.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/error.h"
+#include "troupe/launcher/run/launch_environment.h"
+#include "troupe/launcher/run/launch_report.h"
 
 namespace launch_policy_test {
 

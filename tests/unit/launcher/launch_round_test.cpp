@@ -1,8 +1,8 @@
-#include "launcher/launch_round.h"
+#include "troupe/launcher/nodes/launch_round.h"
 
-#include "core/error.h"
-#include "launcher/launch_node_messages.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/error.h"
+#include "troupe/launcher/nodes/launch_node_messages.h"
 
 namespace launch_round_test {
 

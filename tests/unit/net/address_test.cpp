@@ -1,4 +1,4 @@
-#include "net/address.h"
+#include "troupe/distributed/net/address.h"
 
 #include "tests/support/test_prelude.h"
 

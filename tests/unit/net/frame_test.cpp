@@ -1,4 +1,4 @@
-#include "net/frame.h"
+#include "troupe/distributed/net/frame.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "core/checksum.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/checksum.h"
 
 namespace frame_test {
 

@@ -1,12 +1,12 @@
 // What is refused of a frame that comes over a connection, and when: before memory is taken for it.
-#include "net/incoming_frame.h"
+#include "troupe/distributed/net/incoming_frame.h"
 
 #include <algorithm>
 #include <string>
 #include <vector>
 
-#include "core/checksum.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/checksum.h"
 
 namespace incoming_frame_test {
 
@@ -29,7 +29,7 @@ Bytes header_of(FrameType type, std::uint64_t payload_bytes, std::uint32_t paylo
 /// A whole frame, with the right checksum of `payload`.
 Bytes frame_of(FrameType type, const Bytes& payload) {
   const Span<const std::byte> body(payload);
-  const std::uint32_t checksum = payload.empty() ? 0 : checksum_of(body);
+  const std::uint32_t checksum = checksum_of(body);
   Bytes frame = header_of(type, payload.size(), checksum);
   frame.insert(frame.end(), payload.begin(), payload.end());
   return frame;

@@ -1,4 +1,4 @@
-#include "net/link.h"
+#include "troupe/distributed/net/link.h"
 
 #include <fcntl.h>
 

@@ -1,13 +1,13 @@
-#include "net/proof.h"
+#include "troupe/distributed/net/proof.h"
 
 #include <cstring>
 #include <string>
 #include <vector>
 
-#include "core/error.h"
-#include "net/frame.h"
 #include "tests/support/test_prelude.h"
 #include "tests/support/test_secret.h"
+#include "troupe/core/error.h"
+#include "troupe/distributed/net/frame.h"
 
 namespace proof_test {
 
@@ -89,7 +89,7 @@ TEST_SUITE("unit") {
     Proof client = client_of();
     const Bytes opening = client.give();
     const std::string text(reinterpret_cast<const char*>(opening.data()), opening.size());
-    CHECK(text.substr(0, 8) == std::string("TRUP\x03\x00\xc9\x01", 8));
+    CHECK(text.substr(0, 8) == std::string("TRUP\x04\x00\xc9\x01", 8));
     CHECK(text.substr(8, 8) == std::string("\x07\0\0\0\0\0\0\0", 8));
     CHECK(text.substr(16, 40) == "worker/1" + std::string(32, '\0'));
     CHECK(text.substr(56, 40) == "worker/0" + std::string(32, '\0'));
@@ -197,14 +197,14 @@ TEST_SUITE("unit") {
   }
 
   TEST_CASE("proof: another version is told ours in a frame's length, and named by the client") {
-    for (const unsigned char version : {0, 1, 2, 4, 255}) {
+    for (const unsigned char version : {0, 1, 2, 3, 255}) {
       Bytes opening = client_of().give();
       opening[4] = std::byte{version};
       Proof server = server_of();
       const Bytes note = tell(server, opening);
       CHECK(server.state() == Proof::State::refused);
       REQUIRE(note.size() == kFrameHeaderBytes);
-      CHECK(std::memcmp(note.data(), "TRUP\x03\x00", 6) == 0);
+      CHECK(std::memcmp(note.data(), "TRUP\x04\x00", 6) == 0);
 
       Proof client = client_of();
       (void)client.give();

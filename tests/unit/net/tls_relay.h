@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "core/secret.h"
-#include "core/unique_fd.h"
+#include "troupe/core/secret.h"
+#include "troupe/core/unique_fd.h"
 
 namespace troupe::testing {
 

@@ -1,4 +1,4 @@
-#include "net/tls_session.h"
+#include "troupe/distributed/net/tls_session.h"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "core/unique_fd.h"
-#include "net/tls_identity.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/net/tls_relay.h"
+#include "troupe/core/unique_fd.h"
+#include "troupe/distributed/net/tls_identity.h"
 
 namespace tls_session_test {
 

@@ -1,12 +1,12 @@
-#include "report/metrics_text.h"
+#include "troupe/report/status/metrics_text.h"
 
 #include <limits>
 #include <map>
 #include <sstream>
 #include <string>
 
-#include "core/version.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/version.h"
 
 namespace metrics_text_test {
 

@@ -1,5 +1,5 @@
 // The lines that a terminal shows, at any width.
-#include "report/progress_block.h"
+#include "troupe/report/progress_block.h"
 
 #include <limits>
 #include <string>

@@ -1,5 +1,5 @@
 // What a worker sends to its launcher, and to whom it sends nothing.
-#include "report/progress_sinks.h"
+#include "troupe/report/progress_sinks.h"
 
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "core/unique_fd.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/unique_fd.h"
 
 namespace progress_sinks_test {
 

@@ -1,5 +1,5 @@
 // A worker's progress as a line of bytes, and back.
-#include "report/progress.h"
+#include "troupe/report/progress.h"
 
 #include <cmath>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "report/report_page.h"
+#include "troupe/report/page/report_page.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-#include "report/run_directory.h"
+#include "troupe/report/page/run_directory.h"
 
 #include <sys/stat.h>
 
@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/summaries/summary_samples.h"
+#include "troupe/core/error.h"
 
 namespace run_directory_test {
 

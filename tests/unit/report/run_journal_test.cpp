@@ -1,14 +1,14 @@
-#include "summaries/run_journal.h"
+#include "troupe/report/run_journal.h"
 
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "core/error.h"
-#include "report/run_directory.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/summaries/summary_samples.h"
+#include "troupe/core/error.h"
+#include "troupe/report/page/run_directory.h"
 
 namespace run_journal_test {
 

@@ -1,4 +1,4 @@
-#include "report/status_access.h"
+#include "troupe/report/status/status_access.h"
 
 #include <set>
 

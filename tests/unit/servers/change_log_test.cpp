@@ -1,5 +1,5 @@
-#include "servers/wire/placement.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/strategies/parameter_server/wire/placement.h"
 
 namespace change_log_test {
 

@@ -1,4 +1,4 @@
-#include "servers/wire/pace_keeper.h"
+#include "troupe/strategies/parameter_server/wire/pace_keeper.h"
 
 #include "tests/support/test_prelude.h"
 

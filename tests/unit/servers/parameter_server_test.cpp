@@ -1,11 +1,11 @@
 // Parameter servers: what a whole job comes to, against the same training without servers.
-#include "servers/parameter_server.h"
+#include "troupe/strategies/parameter_server/parameter_server.h"
 
-#include "strategies/one_process.h"
 #include "tests/support/captured_log.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/strategies/server_runs.h"
-#include "train/checkpoint/model_weights.h"
+#include "troupe/strategies/kinds/one_process.h"
+#include "troupe/train/checkpoint/model_weights.h"
 
 namespace parameter_server_test {
 

@@ -1,4 +1,4 @@
-#include "servers/wire/placement.h"
+#include "troupe/strategies/parameter_server/wire/placement.h"
 
 #include <numeric>
 

@@ -1,4 +1,4 @@
-#include "servers/wire/row_messages.h"
+#include "troupe/strategies/parameter_server/wire/row_messages.h"
 
 #include <cstring>
 #include <random>

@@ -1,4 +1,4 @@
-#include "servers/wire/server_messages.h"
+#include "troupe/strategies/parameter_server/wire/server_messages.h"
 
 #include <random>
 

@@ -1,6 +1,6 @@
 // Steps that cannot be right with parameter servers, and end in the first one.
-#include "hooks/sync_batch_norm.h"
 #include "tests/unit/strategies/server_runs.h"
+#include "troupe/hooks/sync_batch_norm.h"
 
 namespace server_steps_test {
 

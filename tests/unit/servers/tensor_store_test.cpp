@@ -1,17 +1,17 @@
 // What a parameter server holds, without a network: its optimisers take the steps of one device on
 // parts of the tensors, and states are divided, put together and refused.
-#include "servers/tensors/tensor_store.h"
+#include "troupe/strategies/parameter_server/tensor_store.h"
 
 #include <nlohmann/json.hpp>
 
-#include "core/error.h"
-#include "servers/tensors/shard_states.h"
-#include "servers/tensors/stale_step.h"
-#include "strategies/gradients/optimizer_state.h"
-#include "strategies/parameter_hash.h"
-#include "strategies/replicas/local_replicas.h"
 #include "tests/support/torch_prelude.h"
 #include "tests/unit/strategies/server_hooks.h"
+#include "troupe/core/error.h"
+#include "troupe/strategies/gradients/optimizer_state.h"
+#include "troupe/strategies/kinds/parameter_hash.h"
+#include "troupe/strategies/parameter_server/shard_states.h"
+#include "troupe/strategies/parameter_server/stale_step.h"
+#include "troupe/strategies/replicas/local_replicas.h"
 
 namespace tensor_store_test {
 

@@ -1,6 +1,6 @@
 // What Gloo and NCCL share, with a back end that fails as NCCL does: a sum that has failed counts
 // as complete, its wait() is silent, and the reason is the last of several lines.
-#include "strategies/engines/c10d_engine.h"
+#include "troupe/strategies/engines/c10d_engine.h"
 
 #include "tests/support/run_ranks.h"
 #include "tests/support/torch_prelude.h"

@@ -1,8 +1,8 @@
 // Replicas that train one copy of the variables: the steps are mirrored's, the memory is not.
-#include "strategies/one_process.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/strategies/strategy_runs.h"
-#include "train/make_strategy.h"
+#include "troupe/strategies/kinds/make_strategy.h"
+#include "troupe/strategies/kinds/one_process.h"
 
 using troupe::testing::mirrored_options;
 using troupe::testing::options_of;

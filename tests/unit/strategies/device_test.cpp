@@ -1,4 +1,4 @@
-#include "strategies/device.h"
+#include "troupe/strategies/device.h"
 
 #include <ATen/Parallel.h>
 

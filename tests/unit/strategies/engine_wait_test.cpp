@@ -1,13 +1,13 @@
 // The group stays in charge while another library's sum is waited for: what ends the wait, and what
 // each worker is told. The library is a function that is never done.
-#include "strategies/engines/engine_wait.h"
+#include "troupe/strategies/engines/engine_wait.h"
 
 #include <chrono>
 #include <string>
 
-#include "core/error.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/error.h"
 
 namespace engine_wait_test {
 

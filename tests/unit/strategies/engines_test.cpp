@@ -4,11 +4,11 @@
 #include <cmath>
 #include <filesystem>
 
-#include "strategies/engines/engine.h"
 #include "tests/support/captured_log.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/strategies/strategy_runs.h"
-#include "train/make_strategy.h"
+#include "troupe/strategies/engines/engine.h"
+#include "troupe/strategies/kinds/make_strategy.h"
 
 namespace engines_test {
 

@@ -2,9 +2,9 @@
 
 #include <limits>
 
-#include "core/error.h"
-#include "strategies/gradients/flat_gradients.h"
 #include "tests/support/torch_prelude.h"
+#include "troupe/core/error.h"
+#include "troupe/strategies/gradients/flat_gradients.h"
 
 namespace {
 

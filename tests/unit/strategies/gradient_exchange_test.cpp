@@ -7,9 +7,9 @@
 #include <thread>
 #include <vector>
 
-#include "strategies/gradients/bucket_thread.h"
-#include "strategies/gradients/gradient_plan.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/strategies/gradients/bucket_thread.h"
+#include "troupe/strategies/gradients/gradient_plan.h"
 
 using troupe::detail::BucketThread;
 using troupe::detail::GradientPlan;

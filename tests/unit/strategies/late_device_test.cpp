@@ -4,10 +4,10 @@
 
 #include <limits>
 
-#include "strategies/engines/c10d_engine.h"
-#include "strategies/gradients/overlapped_sum.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/torch_prelude.h"
+#include "troupe/strategies/engines/c10d_engine.h"
+#include "troupe/strategies/gradients/overlapped_sum.h"
 
 namespace late_device_test {
 

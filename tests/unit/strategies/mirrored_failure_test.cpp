@@ -1,7 +1,7 @@
 // What goes wrong with replicas in one process, and what is refused.
 #include "tests/support/captured_log.h"
 #include "tests/unit/strategies/strategy_runs.h"
-#include "train/make_strategy.h"
+#include "troupe/strategies/kinds/make_strategy.h"
 
 using troupe::testing::CapturedLog;
 using troupe::testing::mirrored_options;

@@ -2,10 +2,10 @@
 // running loss and metrics. Without random layers, which replicas on the CPU do not repeat.
 #include <filesystem>
 
-#include "strategies/one_process.h"
 #include "tests/support/captured_log.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/strategies/strategy_runs.h"
+#include "troupe/strategies/kinds/one_process.h"
 
 namespace mirrored_resume_test {
 

@@ -1,7 +1,7 @@
 // Replicas in one process, alone and in each worker of a group.
-#include "strategies/one_process.h"
-#include "strategies/weight_comparison.h"
 #include "tests/unit/strategies/strategy_runs.h"
+#include "troupe/strategies/kinds/one_process.h"
+#include "troupe/strategies/kinds/weight_comparison.h"
 
 using troupe::testing::mirrored_options;
 using troupe::testing::options_of;

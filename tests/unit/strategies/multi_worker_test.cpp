@@ -1,14 +1,14 @@
 // Ranks as threads of this process. Models here are made from constants: LibTorch's generator is
 // one per process, which a worker process has for itself.
-#include "strategies/multi_worker.h"
+#include "troupe/strategies/kinds/multi_worker.h"
 
 #include <mutex>
 
-#include "core/machine.h"
-#include "strategies/one_process.h"
 #include "tests/support/captured_log.h"
 #include "tests/unit/strategies/strategy_runs.h"
-#include "train/make_strategy.h"
+#include "troupe/core/machine.h"
+#include "troupe/strategies/kinds/make_strategy.h"
+#include "troupe/strategies/kinds/one_process.h"
 
 using troupe::testing::CapturedLog;
 using troupe::testing::options_of;

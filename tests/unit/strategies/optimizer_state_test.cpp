@@ -1,15 +1,15 @@
 // Kinds of optimisers: what is registered is described and restored whole, and what is not, or does
 // not fit its registration, is refused by name.
-#include "strategies/gradients/optimizer_state.h"
+#include "troupe/strategies/gradients/optimizer_state.h"
 
 #include <torch/optim.h>
 
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "core/error.h"
-#include "hooks/optimizer_kind.h"
 #include "tests/support/torch_prelude.h"
+#include "troupe/core/error.h"
+#include "troupe/hooks/optimizer_kind.h"
 
 namespace optimizer_state_test {
 

@@ -1,4 +1,4 @@
-#include "strategies/gradients/optimizer_step.h"
+#include "troupe/strategies/gradients/optimizer_step.h"
 
 #include <ATen/Parallel.h>
 #include <torch/optim.h>
@@ -7,9 +7,9 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "hooks/optimizer_kind.h"
-#include "strategies/gradients/optimizer_state.h"
 #include "tests/support/torch_prelude.h"
+#include "troupe/hooks/optimizer_kind.h"
+#include "troupe/strategies/gradients/optimizer_state.h"
 
 namespace optimizer_step_test {
 

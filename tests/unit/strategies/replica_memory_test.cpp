@@ -1,5 +1,5 @@
 // The replicas of a process take what they make from memory of their own.
-#include "strategies/replicas/replica_memory.h"
+#include "troupe/strategies/replicas/replica_memory.h"
 
 #include <c10/core/CPUAllocator.h>
 #include <sys/resource.h>
@@ -12,8 +12,8 @@
 #include <sstream>
 #include <thread>
 
-#include "core/heap.h"
 #include "tests/unit/strategies/strategy_runs.h"
+#include "troupe/core/heap.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define OTHER_ALLOCATOR 1

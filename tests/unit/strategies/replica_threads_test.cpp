@@ -1,4 +1,4 @@
-#include "strategies/replicas/replica_threads.h"
+#include "troupe/strategies/replica_threads.h"
 
 #include <atomic>
 #include <stdexcept>
@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "core/error.h"
-#include "core/text.h"
 #include "tests/support/captured_log.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
 
 using troupe::detail::ReplicaThreads;
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "servers/parameter_server.h"
 #include "tests/unit/strategies/server_hooks.h"
 #include "tests/unit/strategies/strategy_runs.h"
+#include "troupe/strategies/parameter_server/parameter_server.h"
 
 namespace troupe::testing {
 

@@ -8,13 +8,13 @@
 #include <set>
 
 #include "examples/muon/muon.h"
-#include "hooks/replica_driver.h"
-#include "strategies/gradients/optimizer_shards.h"
 #include "tests/support/captured_log.h"
 #include "tests/support/caught.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/strategies/strategy_runs.h"
-#include "train/make_strategy.h"
+#include "troupe/hooks/replica_driver.h"
+#include "troupe/strategies/gradients/optimizer_shards.h"
+#include "troupe/strategies/kinds/make_strategy.h"
 
 namespace sharded_optimizer_test {
 

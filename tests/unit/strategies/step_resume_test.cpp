@@ -1,7 +1,7 @@
 // Resumed equals uninterrupted with a step in parts and clipped gradients.
 #include "tests/support/temp_dir.h"
 #include "tests/unit/strategies/strategy_runs.h"
-#include "train/make_strategy.h"
+#include "troupe/strategies/kinds/make_strategy.h"
 
 namespace step_resume_test {
 

@@ -1,7 +1,7 @@
 // The features of one step on any strategy: accumulation, clipping, precision.
-#include "hooks/replica_driver.h"
 #include "tests/unit/strategies/strategy_runs.h"
-#include "train/make_strategy.h"
+#include "troupe/hooks/replica_driver.h"
+#include "troupe/strategies/kinds/make_strategy.h"
 
 namespace step_test {
 

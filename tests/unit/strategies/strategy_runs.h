@@ -6,16 +6,16 @@
 #include <string>
 #include <vector>
 
-#include "strategies/multi_worker.h"
-#include "strategies/one_process.h"
-#include "strategies/parameter_hash.h"
 #include "tests/support/free_port.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/test_secret.h"
 #include "tests/support/tiny_hooks.h"
 #include "tests/support/torch_prelude.h"
-#include "train/evaluate.h"
-#include "train/loop.h"
+#include "troupe/strategies/kinds/multi_worker.h"
+#include "troupe/strategies/kinds/one_process.h"
+#include "troupe/strategies/kinds/parameter_hash.h"
+#include "troupe/train/evaluate.h"
+#include "troupe/train/loop.h"
 
 namespace troupe::testing {
 

@@ -1,8 +1,8 @@
 // Batch norm over the global batch: against LibTorch's own on one device, value by value.
-#include "hooks/sync_batch_norm.h"
+#include "troupe/hooks/sync_batch_norm.h"
 
-#include "strategies/one_process.h"
 #include "tests/unit/strategies/strategy_runs.h"
+#include "troupe/strategies/kinds/one_process.h"
 
 namespace sync_batch_norm_test {
 

@@ -1,9 +1,10 @@
 #include <cstring>
 #include <vector>
 
-#include "strategies/gradients/replica_sum.h"
 #include "tests/support/serial_sum.h"
 #include "tests/support/torch_prelude.h"
+#include "troupe/strategies/gradients/replica_sum.h"
+#include "troupe/strategies/tensor_sums.h"
 
 namespace {
 

@@ -6,14 +6,15 @@
 #include <functional>
 #include <utility>
 
-#include "hooks/sync_batch_norm.h"
-#include "strategies/gradients/replica_sum.h"
-#include "strategies/gradients/tree_sum.h"
-#include "strategies/replicas/random_fill.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/strategies/strategy_runs.h"
-#include "train/checkpoint/checkpoint_manifest.h"
-#include "train/make_strategy.h"
+#include "troupe/hooks/sync_batch_norm.h"
+#include "troupe/strategies/gradients/replica_sum.h"
+#include "troupe/strategies/gradients/tree_sum.h"
+#include "troupe/strategies/kinds/make_strategy.h"
+#include "troupe/strategies/replicas/random_fill.h"
+#include "troupe/strategies/tensor_sums.h"
+#include "troupe/train/checkpoint/checkpoint_manifest.h"
 
 namespace virtual_replicas_test {
 

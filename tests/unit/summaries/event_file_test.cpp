@@ -1,5 +1,5 @@
 // Event files as they are written: bytes and names.
-#include "summaries/event_file.h"
+#include "troupe/report/event_file.h"
 
 #include <signal.h>
 #include <sys/resource.h>
@@ -9,12 +9,12 @@
 #include <limits>
 #include <string>
 
-#include "core/error.h"
-#include "core/text.h"
-#include "summaries/event_message.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/summaries/summary_samples.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
+#include "troupe/report/event_message.h"
 
 namespace {
 

@@ -3,13 +3,13 @@
 #include <fstream>
 #include <string>
 
-#include "core/error.h"
-#include "summaries/event_file.h"
-#include "summaries/protobuf_wire.h"
 #include "tests/support/caught.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/summaries/summary_samples.h"
+#include "troupe/core/error.h"
+#include "troupe/report/event_file.h"
+#include "troupe/report/protobuf_wire.h"
 
 namespace {
 

@@ -5,12 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
-#include "summaries/summary_reader.h"
-#include "summaries/summary_writer.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/summaries/summary_samples.h"
+#include "troupe/core/error.h"
+#include "troupe/report/summary_reader.h"
+#include "troupe/report/summary_writer.h"
 
 using namespace troupe::testing;  // NOLINT: a test
 using troupe::Histogram;

@@ -3,11 +3,11 @@
 #include <string>
 #include <vector>
 
-#include "summaries/event_file.h"
 #include "tests/support/run_process.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/summaries/summary_samples.h"
+#include "troupe/report/event_file.h"
 
 using namespace troupe::testing;  // NOLINT: a test
 

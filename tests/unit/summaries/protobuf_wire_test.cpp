@@ -1,11 +1,11 @@
 // The wire format by hand: bytes from its public description, and bytes that are no message.
-#include "summaries/protobuf_wire.h"
+#include "troupe/report/protobuf_wire.h"
 
 #include <limits>
 #include <string>
 
-#include "core/error.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/error.h"
 
 namespace {
 

@@ -1,19 +1,19 @@
 // Reading scalars back: what was written, what another writer wrote, and damaged files.
-#include "summaries/summary_reader.h"
+#include "troupe/report/summary_reader.h"
 
 #include <filesystem>
 #include <random>
 #include <string>
 #include <vector>
 
-#include "core/error.h"
-#include "summaries/event_file.h"
-#include "summaries/event_message.h"
-#include "summaries/protobuf_wire.h"
 #include "tests/support/silence.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/summaries/summary_samples.h"
+#include "troupe/core/error.h"
+#include "troupe/report/event_file.h"
+#include "troupe/report/event_message.h"
+#include "troupe/report/protobuf_wire.h"
 
 namespace {
 

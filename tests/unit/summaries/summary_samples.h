@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "summaries/event_file.h"
+#include "troupe/report/event_file.h"
 
 namespace troupe::testing {
 

@@ -1,5 +1,5 @@
 // SummaryWriter: both files, what a later run adds to them, and what a killed one left.
-#include "summaries/summary_writer.h"
+#include "troupe/report/summary_writer.h"
 
 #include <sys/stat.h>
 
@@ -8,11 +8,11 @@
 #include <limits>
 #include <string>
 
-#include "core/error.h"
-#include "summaries/summary_reader.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/summaries/summary_samples.h"
+#include "troupe/core/error.h"
+#include "troupe/report/summary_reader.h"
 
 namespace {
 

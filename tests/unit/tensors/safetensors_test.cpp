@@ -1,4 +1,4 @@
-#include "tensors/safetensors.h"
+#include "troupe/core/safetensors.h"
 
 #include <cstring>
 #include <map>
@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
-#include "core/text.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
 
 namespace {
 

@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
-#include "core/log.h"
 #include "tests/support/silence.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/train/checkpoint_samples.h"
 #include "tests/unit/train/memory_file_system.h"
-#include "train/checkpoint/checkpoint_writer.h"
+#include "troupe/core/error.h"
+#include "troupe/core/log.h"
+#include "troupe/train/checkpoint/checkpoint_writer.h"
 
 namespace {
 

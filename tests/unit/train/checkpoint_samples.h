@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "core/text.h"
-#include "train/checkpoint/checkpoint_writer.h"
+#include "troupe/core/text.h"
+#include "troupe/train/checkpoint/checkpoint_writer.h"
 
 namespace troupe::testing {
 

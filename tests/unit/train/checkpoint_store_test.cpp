@@ -11,16 +11,16 @@
 #include <thread>
 #include <vector>
 
-#include "core/error.h"
-#include "core/log.h"
-#include "core/sha256.h"
 #include "tests/support/silence.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/train/checkpoint_samples.h"
 #include "tests/unit/train/memory_file_system.h"
-#include "train/checkpoint/checkpoint_manifest.h"
-#include "train/checkpoint/checkpoint_writer.h"
+#include "troupe/core/error.h"
+#include "troupe/core/log.h"
+#include "troupe/core/sha256.h"
+#include "troupe/train/checkpoint/checkpoint_manifest.h"
+#include "troupe/train/checkpoint/checkpoint_writer.h"
 
 namespace {
 

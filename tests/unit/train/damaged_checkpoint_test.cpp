@@ -7,15 +7,15 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "core/sha256.h"
-#include "strategies/one_process.h"
-#include "strategies/parameter_hash.h"
-#include "tensors/tensor_file.h"
 #include "tests/support/captured_log.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_hooks.h"
 #include "tests/support/torch_prelude.h"
-#include "train/loop.h"
+#include "troupe/core/sha256.h"
+#include "troupe/hooks/tensors/tensor_file.h"
+#include "troupe/strategies/kinds/one_process.h"
+#include "troupe/strategies/kinds/parameter_hash.h"
+#include "troupe/train/loop.h"
 
 namespace damaged_checkpoint_test {
 

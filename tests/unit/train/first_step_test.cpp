@@ -3,16 +3,16 @@
 // where a value is not finite first. tests/programs/kinds/first_step.cpp has what a step shows.
 #include <atomic>
 
-#include "estimator/estimator.h"
-#include "hooks/make_datasets.h"
-#include "strategies/one_process.h"
 #include "tests/support/captured_log.h"
 #include "tests/support/caught.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/torch_prelude.h"
 #include "tests/unit/strategies/server_runs.h"
 #include "tests/unit/strategies/strategy_runs.h"
-#include "train/loop.h"
+#include "troupe/estimator/estimator.h"
+#include "troupe/hooks/make_datasets.h"
+#include "troupe/strategies/kinds/one_process.h"
+#include "troupe/train/loop.h"
 
 namespace first_step_test {
 

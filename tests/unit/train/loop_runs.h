@@ -9,12 +9,12 @@
 #include <stdexcept>
 #include <string>
 
-#include "strategies/one_process.h"
-#include "strategies/parameter_hash.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/torch_prelude.h"
 #include "tests/unit/train/stateful_hooks.h"
-#include "train/training_run.h"
+#include "troupe/strategies/kinds/one_process.h"
+#include "troupe/strategies/kinds/parameter_hash.h"
+#include "troupe/train/training_run.h"
 
 namespace troupe::testing {
 

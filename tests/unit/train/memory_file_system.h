@@ -18,10 +18,10 @@
 #include <utility>
 #include <vector>
 
-#include "core/error.h"
-#include "core/file_system.h"
-#include "core/text.h"
 #include "tests/unit/train/memory_node.h"
+#include "troupe/core/error.h"
+#include "troupe/core/file_system.h"
+#include "troupe/core/text.h"
 
 namespace troupe::testing {
 

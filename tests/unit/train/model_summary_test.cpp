@@ -1,5 +1,5 @@
 // Rows of a model's parameters: which optimiser trains each, what is frozen, tied or a buffer.
-#include "train/model_summary.h"
+#include "troupe/train/model_summary.h"
 
 #include "tests/support/tiny_hooks.h"
 #include "tests/support/torch_prelude.h"

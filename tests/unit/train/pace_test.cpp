@@ -1,16 +1,16 @@
 // A pace that is neither lockstep nor the parameter servers': what a loop does at it follows from
 // the answers of Pace alone.
-#include "strategies/pace.h"
+#include "troupe/strategies/pace.h"
 
 #include <algorithm>
 #include <filesystem>
 
-#include "core/error.h"
-#include "strategies/one_process.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_hooks.h"
 #include "tests/support/torch_prelude.h"
-#include "train/loop.h"
+#include "troupe/core/error.h"
+#include "troupe/strategies/kinds/one_process.h"
+#include "troupe/train/loop.h"
 
 using Steps = std::vector<std::int64_t>;
 

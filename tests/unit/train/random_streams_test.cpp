@@ -1,14 +1,14 @@
 // Random streams in a checkpoint, the CPU's and those of other devices. Devices that this machine
 // lacks have generators that only count.
-#include "train/checkpoint/random_streams.h"
+#include "troupe/train/checkpoint/random_streams.h"
 
 #include <c10/core/GeneratorImpl.h>
 
 #include <map>
 
-#include "core/error.h"
 #include "tests/support/captured_log.h"
 #include "tests/support/torch_prelude.h"
+#include "troupe/core/error.h"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // A report as JSON: which names its numbers have.
-#include "train/report.h"
+#include "troupe/hooks/report.h"
 
 #include <nlohmann/json.hpp>
 

@@ -4,14 +4,14 @@
 #include <filesystem>
 #include <string>
 
-#include "strategies/one_process.h"
-#include "strategies/parameter_hash.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_hooks.h"
 #include "tests/support/torch_prelude.h"
 #include "tests/unit/train/stateful_hooks.h"
-#include "train/evaluate.h"
-#include "train/loop.h"
+#include "troupe/strategies/kinds/one_process.h"
+#include "troupe/strategies/kinds/parameter_hash.h"
+#include "troupe/train/evaluate.h"
+#include "troupe/train/loop.h"
 
 namespace resume_test {
 

@@ -1,13 +1,13 @@
 // The learning rate's factors against values worked out by hand.
-#include "train/learning/schedule_factor.h"
+#include "troupe/train/schedule/schedule_factor.h"
 
 #include <cmath>
 #include <limits>
 #include <string>
 #include <vector>
 
-#include "core/error.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/error.h"
 
 using troupe::observe;
 using troupe::PlateauAnswer;

@@ -1,9 +1,9 @@
 // What a checkpoint holds, without the files: a copy of the run, complete.
-#include "core/error.h"
-#include "strategies/one_process.h"
 #include "tests/support/tiny_hooks.h"
 #include "tests/support/torch_prelude.h"
-#include "train/checkpoint/run_snapshot.h"
+#include "troupe/core/error.h"
+#include "troupe/strategies/kinds/one_process.h"
+#include "troupe/train/checkpoint/run_snapshot.h"
 
 using troupe::testing::TinyHooks;
 

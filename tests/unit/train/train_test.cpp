@@ -1,12 +1,12 @@
 #include <nlohmann/json.hpp>
 
-#include "strategies/one_process.h"
-#include "strategies/parameter_hash.h"
 #include "tests/support/tiny_hooks.h"
 #include "tests/support/torch_prelude.h"
-#include "train/evaluate.h"
-#include "train/loop.h"
-#include "train/report.h"
+#include "troupe/hooks/report.h"
+#include "troupe/strategies/kinds/one_process.h"
+#include "troupe/strategies/kinds/parameter_hash.h"
+#include "troupe/train/evaluate.h"
+#include "troupe/train/loop.h"
 
 namespace train_test {
 

@@ -1,17 +1,17 @@
 // A loop of one's own: its verbs, its boundaries, and what is refused.
-#include "train/training_run.h"
+#include "troupe/train/training_run.h"
 
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "core/log.h"
 #include "tests/support/captured_log.h"
 #include "tests/support/torch_prelude.h"
 #include "tests/unit/train/loop_runs.h"
-#include "train/checkpoint/model_weights.h"
-#include "train/evaluate.h"
-#include "train/loop.h"
+#include "troupe/core/log.h"
+#include "troupe/train/checkpoint/model_weights.h"
+#include "troupe/train/evaluate.h"
+#include "troupe/train/loop.h"
 
 namespace training_run_test {
 

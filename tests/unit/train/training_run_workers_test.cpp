@@ -4,12 +4,12 @@
 #include <functional>
 #include <mutex>
 
-#include "core/log.h"
-#include "data/stream.h"
 #include "tests/support/caught.h"
 #include "tests/support/torch_prelude.h"
 #include "tests/unit/strategies/strategy_runs.h"
 #include "tests/unit/train/loop_runs.h"
+#include "troupe/core/log.h"
+#include "troupe/data/stream.h"
 
 namespace training_run_workers_test {
 

@@ -3,11 +3,11 @@
 #include <functional>
 #include <set>
 
-#include "strategies/weight_comparison.h"
 #include "tests/support/caught.h"
 #include "tests/support/torch_prelude.h"
 #include "tests/unit/strategies/strategy_runs.h"
 #include "tests/unit/train/loop_runs.h"
+#include "troupe/strategies/kinds/weight_comparison.h"
 
 namespace weight_check_test {
 

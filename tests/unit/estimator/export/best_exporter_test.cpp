@@ -1,14 +1,14 @@
 #include <cmath>
 #include <utility>
 
-#include "core/error.h"
-#include "estimator/export/export_directory.h"
-#include "estimator/export/exporter.h"
 #include "tests/support/caught.h"
 #include "tests/support/silence.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/estimator/export/export_samples.h"
+#include "troupe/core/error.h"
+#include "troupe/export/export_directory.h"
+#include "troupe/export/exporter.h"
 
 using namespace troupe;
 using namespace troupe::testing;
@@ -39,7 +39,7 @@ struct Process {
 
 }  // namespace
 
-TEST_SUITE("estimator/export") {
+TEST_SUITE("export") {
   TEST_CASE("best exporter: losses 0.5, 0.6, 0.4 are exported, not, exported") {
     const TempDir directory;
     Process process(directory);

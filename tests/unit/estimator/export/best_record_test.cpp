@@ -2,18 +2,18 @@
 #include <functional>
 #include <limits>
 
-#include "core/error.h"
-#include "estimator/export/export_directory.h"
 #include "tests/support/silence.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/estimator/export/export_samples.h"
 #include "tests/unit/train/memory_file_system.h"
+#include "troupe/core/error.h"
+#include "troupe/export/export_directory.h"
 
 using namespace troupe;
 using namespace troupe::testing;
 
-TEST_SUITE("estimator/export") {
+TEST_SUITE("export") {
   TEST_CASE("best record: what is written is read back, every bit and NaN") {
     const TempDir directory;
     PosixFileSystem files(directory.path().string());

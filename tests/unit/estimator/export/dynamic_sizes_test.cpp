@@ -1,8 +1,8 @@
-#include "estimator/export/onnx/dynamic_sizes.h"
+#include "troupe/export/onnx/dynamic_sizes.h"
 
-#include "core/error.h"
 #include "tests/support/caught.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/error.h"
 
 using namespace troupe::detail;
 using troupe::ConfigError;
@@ -46,7 +46,7 @@ std::string refusal(const std::vector<TracedGraph>& traces) {
 
 }  // namespace
 
-TEST_SUITE_BEGIN("estimator/export");
+TEST_SUITE_BEGIN("export");
 
 TEST_CASE("dynamic sizes: every combination is traced, and one more") {
   CHECK(sizes_to_trace({3}, {5}, {2}) == std::vector<Sizes>{{3}, {5}, {2}});

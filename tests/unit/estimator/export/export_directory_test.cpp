@@ -1,16 +1,16 @@
-#include "estimator/export/export_directory.h"
+#include "troupe/export/export_directory.h"
 
 #include <algorithm>
 #include <functional>
 #include <stdexcept>
 
-#include "core/error.h"
 #include "tests/support/caught.h"
 #include "tests/support/silence.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/estimator/export/export_samples.h"
 #include "tests/unit/train/memory_file_system.h"
+#include "troupe/core/error.h"
 
 using namespace troupe;
 using namespace troupe::testing;
@@ -77,7 +77,7 @@ std::string publish(MemoryFileSystem& files, UnsyncedModel& model, FakeTime& tim
 
 }  // namespace
 
-TEST_SUITE("estimator/export") {
+TEST_SUITE("export") {
   TEST_CASE("publish: the directory is named by the clock, made where missing, and whole") {
     const TempDir directory;
     const fs::path base = directory / "a/b/latest";

@@ -10,9 +10,9 @@
 #include <string>
 #include <utility>
 
-#include "hooks/hooks.h"
-#include "hooks/metrics.h"
-#include "hooks/replica_driver.h"
+#include "troupe/hooks/hooks.h"
+#include "troupe/hooks/metrics.h"
+#include "troupe/hooks/replica_driver.h"
 
 namespace troupe::testing {
 

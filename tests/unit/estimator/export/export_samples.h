@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/text.h"
-#include "estimator/export/export_directory.h"
+#include "troupe/core/text.h"
+#include "troupe/export/export_directory.h"
 
 namespace troupe::testing {
 

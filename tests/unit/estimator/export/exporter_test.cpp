@@ -1,19 +1,19 @@
-#include "estimator/export/exporter.h"
+#include "troupe/export/exporter.h"
 
 #include <limits>
 
-#include "core/error.h"
 #include "tests/support/caught.h"
 #include "tests/support/silence.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/estimator/export/export_samples.h"
+#include "troupe/core/error.h"
 
 using namespace troupe;
 using namespace troupe::testing;
 using Names = std::set<std::string>;
 
-TEST_SUITE("estimator/export") {
+TEST_SUITE("export") {
   TEST_CASE("exporter: keeping no exports is refused") {
     const auto positive = [](const auto& make, const std::string& number) {
       try {

@@ -1,15 +1,15 @@
 // What stays on record between processes, and what a failing exporter does to the others.
-#include "estimator/export/exporting_job.h"
+#include "troupe/export/exporting_job.h"
 
 #include <functional>
 
-#include "core/error.h"
 #include "tests/support/captured_log.h"
 #include "tests/support/caught.h"
 #include "tests/support/silence.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/estimator/export/export_samples.h"
+#include "troupe/core/error.h"
 
 using namespace troupe;
 using namespace troupe::testing;
@@ -64,7 +64,7 @@ void evaluate(Job& job, const std::string& checkpoint, bool is_final) {
 
 }  // namespace
 
-TEST_SUITE("estimator/export") {
+TEST_SUITE("export") {
   TEST_CASE("exporting job: what is settled is so for the next process, too") {
     const TempDir dir;
     const auto one = std::make_shared<Fragile>("one");

@@ -1,7 +1,7 @@
-#include "estimator/export/onnx/in_place.h"
+#include "troupe/export/onnx/in_place.h"
 
-#include "core/error.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/error.h"
 
 using namespace troupe::detail;
 using troupe::ConfigError;
@@ -28,7 +28,7 @@ std::vector<std::string> ops_after(const std::vector<std::string>& ops) {
 
 }  // namespace
 
-TEST_SUITE_BEGIN("estimator/export");
+TEST_SUITE_BEGIN("export");
 
 TEST_CASE("in place: an operator on a tensor of its own becomes one that makes a new tensor") {
   CHECK(ops_after({"aten::mul", "aten::add_", "aten::relu_", "aten::__and__"}) ==

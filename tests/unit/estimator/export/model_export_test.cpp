@@ -1,18 +1,18 @@
-#include "estimator/export/model_export.h"
+#include "troupe/export/model_export.h"
 
 #include <torch/script.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "core/error.h"
-#include "estimator/export/model_signature.h"
-#include "tensors/tensor_file.h"
 #include "tests/support/caught.h"
 #include "tests/support/run_process.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/torch_prelude.h"
 #include "tests/unit/estimator/export/export_hooks.h"
+#include "troupe/core/error.h"
+#include "troupe/export/model_signature.h"
+#include "troupe/hooks/tensors/tensor_file.h"
 
 namespace model_export_test {
 
@@ -94,7 +94,7 @@ troupe::testing::ProcessResult check_in_python(const TempDir& dir,
 
 }  // namespace
 
-TEST_SUITE_BEGIN("estimator/export");
+TEST_SUITE_BEGIN("export");
 
 TEST_CASE("model_export: the folder has every file, and the model under both of its names") {
   const TempDir dir;

@@ -13,14 +13,14 @@
 #include <utility>
 #include <vector>
 
-#include "core/error.h"
-#include "core/text.h"
-#include "estimator/export/onnx_export.h"
-#include "tensors/tensor_file.h"
 #include "tests/support/onnx_cases.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/torch_prelude.h"
 #include "tests/unit/estimator/export/export_hooks.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
+#include "troupe/export/onnx_export.h"
+#include "troupe/hooks/tensors/tensor_file.h"
 
 namespace troupe::testing {
 

@@ -1,8 +1,8 @@
-#include "estimator/export/onnx_export.h"
+#include "troupe/export/onnx_export.h"
 
-#include "core/error.h"
 #include "tests/support/caught.h"
 #include "tests/unit/estimator/export/onnx_check.h"
+#include "troupe/core/error.h"
 
 using troupe::ConfigError;
 using troupe::DynamicLength;
@@ -12,7 +12,7 @@ using troupe::testing::OnnxModel;
 using troupe::testing::refusal;
 using troupe::testing::refusal_of;
 
-TEST_SUITE_BEGIN("estimator/export");
+TEST_SUITE_BEGIN("export");
 
 TEST_CASE("onnx: operators that are not covered are all named") {
   const std::string message =

@@ -1,6 +1,6 @@
-#include "core/error.h"
 #include "tests/support/caught.h"
 #include "tests/unit/estimator/export/onnx_check.h"
+#include "troupe/core/error.h"
 
 namespace troupe::testing {
 namespace {
@@ -192,7 +192,7 @@ std::vector<OnnxModel> layer_models() {
 using troupe::testing::check_models;
 using troupe::testing::has;
 
-TEST_SUITE_BEGIN("estimator/export");
+TEST_SUITE_BEGIN("export");
 
 TEST_CASE("onnx: layers give predict_step's numbers at other batch sizes") {
   check_models(troupe::testing::layer_models());

@@ -211,7 +211,7 @@ OnnxModel reductions() {
 
 }  // namespace troupe::testing
 
-TEST_SUITE_BEGIN("estimator/export");
+TEST_SUITE_BEGIN("export");
 
 TEST_CASE("onnx: operators give predict_step's numbers at other batch sizes") {
   troupe::testing::check_models(

@@ -1,4 +1,4 @@
-#include "estimator/export/torch_script.h"
+#include "troupe/export/torch_script.h"
 
 #include <torch/script.h>
 #include <torch/version.h>
@@ -6,11 +6,11 @@
 #include <filesystem>
 #include <map>
 
-#include "core/error.h"
 #include "tests/support/caught.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/torch_prelude.h"
 #include "tests/unit/estimator/export/export_hooks.h"
+#include "troupe/core/error.h"
 
 namespace torch_script_test {
 
@@ -162,7 +162,7 @@ void check_same_tensors(const std::string& path, Replica& replica) {
 
 }  // namespace
 
-TEST_SUITE_BEGIN("estimator/export");
+TEST_SUITE_BEGIN("export");
 
 TEST_CASE("torch_script: LibTorch alone gives the bits of predict_step at any batch size") {
   const TempDir dir;

@@ -1,12 +1,12 @@
 // Evaluation in the process that trains: which checkpoints, when, and which one is the final one.
 #include <string>
 
-#include "core/error.h"
-#include "core/text.h"
-#include "estimator/roles/evaluator.h"
 #include "tests/support/captured_log.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/estimator/roles/fake_evaluation_job.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
+#include "troupe/train/evaluation/evaluator.h"
 
 namespace {
 
@@ -46,7 +46,7 @@ struct Run {
 
 }  // namespace
 
-TEST_SUITE("estimator/roles") {
+TEST_SUITE("train/evaluation") {
   TEST_CASE("evaluation_listener: throttle 0 evaluates every checkpoint but the first") {
     Run run;
     run.throttle = Seconds(0);

@@ -7,9 +7,9 @@
 #include <optional>
 #include <string>
 
-#include "estimator/roles/evaluator.h"
 #include "tests/support/captured_log.h"
 #include "tests/unit/estimator/roles/fake_evaluation_job.h"
+#include "troupe/train/evaluation/evaluator.h"
 
 namespace troupe::testing {
 

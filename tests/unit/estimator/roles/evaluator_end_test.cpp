@@ -3,10 +3,10 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
-#include "estimator/roles/evaluator.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/estimator/roles/evaluator_bench.h"
+#include "troupe/core/error.h"
+#include "troupe/train/evaluation/evaluator.h"
 
 namespace {
 
@@ -17,7 +17,7 @@ using troupe::Seconds;
 
 }  // namespace
 
-TEST_SUITE("estimator/roles") {
+TEST_SUITE("train/evaluation") {
   TEST_CASE("evaluator: one evaluation of the explicit checkpoint, at max_steps it ends") {
     Bench bench;
     bench.options.throttle = Seconds(600);

@@ -1,14 +1,14 @@
 // Which checkpoints the evaluator evaluates, when, and how it waits.
-#include "estimator/roles/evaluator.h"
+#include "troupe/train/evaluation/evaluator.h"
 
 #include <deque>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "core/error.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/estimator/roles/evaluator_bench.h"
+#include "troupe/core/error.h"
 
 namespace {
 
@@ -21,7 +21,7 @@ constexpr const char* kWarning = " W ";
 
 }  // namespace
 
-TEST_SUITE("estimator/roles") {
+TEST_SUITE("train/evaluation") {
   TEST_CASE("evaluator: every checkpoint is exported and only the last one is final") {
     Bench bench;
     bench.options.goal.max_steps = 200;

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "estimator/roles/evaluation.h"
 #include "tests/support/fake_clock.h"
+#include "troupe/train/evaluation/evaluation.h"
 
 namespace troupe::testing {
 

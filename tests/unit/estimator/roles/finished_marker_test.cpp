@@ -1,14 +1,14 @@
 // The chief's marker: there and back, over a loss of power, and when it is damaged.
-#include "estimator/roles/finished_marker.h"
+#include "troupe/train/evaluation/finished_marker.h"
 
 #include <algorithm>
 #include <memory>
 #include <string>
 
-#include "core/error.h"
 #include "tests/support/captured_log.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/train/memory_file_system.h"
+#include "troupe/core/error.h"
 
 namespace {
 
@@ -36,7 +36,7 @@ std::string content_of(MemoryFileSystem& files) {
 
 }  // namespace
 
-TEST_SUITE("estimator/roles") {
+TEST_SUITE("train/evaluation") {
   TEST_CASE("finished_marker: what was written is read, and replaces the former") {
     MemoryFileSystem files;
     CHECK_FALSE(troupe::read_finished(files).has_value());

@@ -1,8 +1,8 @@
-#include "estimator/roles/finished_marker.h"
 #include "tests/support/captured_log.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/train/memory_file_system.h"
+#include "troupe/train/evaluation/finished_marker.h"
 
 using troupe::Finished;
 using troupe::MarkerReader;
@@ -10,7 +10,7 @@ using troupe::Seconds;
 using troupe::testing::FakeClock;
 using troupe::testing::MemoryFileSystem;
 
-TEST_SUITE("estimator/roles") {
+TEST_SUITE("train/evaluation") {
   TEST_CASE("marker_reader: a marker that appears is believed at once") {
     MemoryFileSystem files;
     files.create_root();

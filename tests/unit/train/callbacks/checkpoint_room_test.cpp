@@ -1,13 +1,13 @@
 // Whether checkpoints have a place, before there are any.
-#include "train/checkpoint/checkpoint_room.h"
+#include "troupe/train/checkpoint/checkpoint_room.h"
 
 #include <filesystem>
 #include <fstream>
 #include <limits>
 
-#include "core/error.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/error.h"
 
 using troupe::check_room;
 using troupe::check_writable;

@@ -1,13 +1,13 @@
-#include "train/callbacks/early_stopping.h"
+#include "troupe/train/callbacks/early_stopping.h"
 
 #include <cmath>
 #include <limits>
 #include <vector>
 
-#include "core/error.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/fake_run.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/error.h"
 
 using troupe::ConfigError;
 using troupe::Every;

@@ -1,4 +1,4 @@
-#include "train/loss_watch.h"
+#include "troupe/train/loss_watch.h"
 
 #include <cmath>
 #include <random>

@@ -1,7 +1,7 @@
 // The table of a model's parameters: what it counts, and that it fits a terminal.
-#include "core/text.h"
 #include "tests/support/test_prelude.h"
-#include "train/model_summary.h"
+#include "troupe/core/text.h"
+#include "troupe/train/model_summary.h"
 
 using troupe::ParameterRow;
 using troupe::split;

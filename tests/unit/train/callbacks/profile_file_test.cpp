@@ -1,12 +1,12 @@
 // Profiles: workers' clocks are aligned, and the file has what Perfetto reads.
-#include "train/callbacks/profile_file.h"
+#include "troupe/train/callbacks/profile_file.h"
 
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "core/error.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/error.h"
 
 using nlohmann::json;
 using troupe::Trace;

@@ -1,5 +1,5 @@
 // Where training stands: what the sinks are told, and when.
-#include "train/callbacks/progress_reporter.h"
+#include "troupe/train/callbacks/progress_reporter.h"
 
 #include <memory>
 #include <vector>

@@ -1,12 +1,12 @@
 #include <utility>
 #include <vector>
 
-#include "core/error.h"
 #include "tests/support/captured_log.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/fake_run.h"
 #include "tests/support/test_prelude.h"
-#include "train/callbacks/summary_saver.h"
+#include "troupe/core/error.h"
+#include "troupe/train/callbacks/summary_saver.h"
 
 using troupe::Every;
 using troupe::Seconds;

@@ -1,5 +1,5 @@
 // The chief's log line and its JSON sibling: which steps, and what they say.
-#include "train/callbacks/step_log.h"
+#include "troupe/train/callbacks/step_log.h"
 
 #include <fstream>
 #include <nlohmann/json.hpp>

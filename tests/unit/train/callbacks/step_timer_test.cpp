@@ -1,12 +1,12 @@
-#include "train/callbacks/step_timer.h"
+#include "troupe/train/callbacks/step_timer.h"
 
 #include <cmath>
 #include <string>
 
-#include "core/error.h"
 #include "tests/support/caught.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/error.h"
 
 namespace {
 

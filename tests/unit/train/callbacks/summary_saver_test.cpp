@@ -1,15 +1,15 @@
-#include "train/callbacks/summary_saver.h"
+#include "troupe/train/callbacks/summary_saver.h"
 
 #include <utility>
 #include <vector>
 
-#include "core/error.h"
-#include "summaries/summary_reader.h"
-#include "summaries/summary_writer.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/fake_run.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/error.h"
+#include "troupe/report/summary_reader.h"
+#include "troupe/report/summary_writer.h"
 
 using troupe::Every;
 using troupe::is_summary_step;

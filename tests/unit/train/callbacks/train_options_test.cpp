@@ -1,5 +1,5 @@
 // The behavioural cases of RunConfig that users of Estimator know. Its replace() is a copy here.
-#include "options/train_options.h"
+#include "troupe/core/options/train_options.h"
 
 #include <cmath>
 #include <functional>
@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/error.h"
 
 using troupe::checkpoint_cadence;
 using troupe::ConfigError;

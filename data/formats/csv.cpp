@@ -1,0 +1,296 @@
+#include "troupe/data/formats/csv.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
+#include "troupe/data/formats/data_file.h"
+
+namespace troupe {
+namespace {
+
+using detail::shown;
+
+constexpr const char* kFixLine = "correct the line, or the columns that the program reads.";
+constexpr std::size_t kCsvStep = std::size_t{64} << 10;
+
+/// A file's lines as values, one line at a time.
+class Records {
+ public:
+  Records(const std::filesystem::path& path, char separator)
+      : file_(path, kFixLine), separator_(separator) {}
+
+  /// The values of the next line that is not empty; false after the last.
+  [[nodiscard]] bool next(std::vector<std::string>& values);
+  /// Of the values, in the file.
+  [[noreturn]] void fail(const std::string& what) const {
+    file_.fail(text("line ", first_line_, " ", what));
+  }
+
+ private:
+  static constexpr int kEnd = -1;
+  [[nodiscard]] int peek();
+  int take();
+  /// Takes the next character of the values.
+  char take_counted() {
+    if (++length_ > kCsvLongestLine) {
+      fail(text("is longer than ", kCsvLongestLine, " bytes, the limit"));
+    }
+    return static_cast<char>(take());
+  }
+  [[nodiscard]] bool is_line_end();
+  void read_quoted(std::string& value);
+  void read_plain(std::string& value);
+
+  detail::DataFile file_;
+  const char separator_;
+  std::string buffer_;
+  std::size_t at_ = 0;
+  std::int64_t line_ = 1;        // of the next character
+  std::int64_t first_line_ = 1;  // of the values
+  std::size_t length_ = 0;       // of the values so far
+  bool begun_ = false;
+};
+
+int Records::peek() {
+  if (at_ == buffer_.size()) {
+    buffer_.resize(kCsvStep);
+    buffer_.resize(file_.read_some(buffer_.data(), kCsvStep));
+    at_ = 0;
+    if (buffer_.empty()) return kEnd;
+  }
+  return static_cast<unsigned char>(buffer_[at_]);
+}
+
+int Records::take() {
+  const int c = peek();
+  if (c == kEnd) return c;
+  ++at_;
+  if (c == '\n') ++line_;
+  return c;
+}
+
+/// CR alone is no end: then it is a character, which no type takes.
+bool Records::is_line_end() {
+  if (peek() != '\r') return peek() == '\n' || peek() == kEnd;
+  if (at_ + 1 == buffer_.size()) {  // LF may be in the next piece
+    buffer_.resize(1 + kCsvStep);
+    buffer_[0] = '\r';
+    buffer_.resize(1 + file_.read_some(buffer_.data() + 1, kCsvStep));
+    at_ = 0;
+  }
+  return buffer_.size() == at_ + 1 || buffer_[at_ + 1] == '\n';
+}
+
+void Records::read_quoted(std::string& value) {
+  (void)take();
+  for (;;) {
+    if (peek() == kEnd) fail("has a quotation mark that is not closed");
+    if (peek() != '"') {
+      value.push_back(take_counted());
+      continue;
+    }
+    (void)take();
+    if (peek() != '"') break;
+    value.push_back(take_counted());
+  }
+  if (!is_line_end() && peek() != static_cast<unsigned char>(separator_)) {
+    fail(text("has more after the quotation marks around \"", shown(value), "\""));
+  }
+}
+
+void Records::read_plain(std::string& value) {
+  while (!is_line_end() && peek() != static_cast<unsigned char>(separator_)) {
+    if (peek() == '"') fail(text("has a quotation mark within \"", shown(value), "\""));
+    value.push_back(take_counted());
+  }
+  const char* const blanks = separator_ == '\t' ? " " : " \t";
+  value.erase(value.find_last_not_of(blanks) + 1);
+  value.erase(0, value.find_first_not_of(blanks));
+}
+
+bool Records::next(std::vector<std::string>& values) {
+  if (!begun_) {
+    begun_ = true;
+    (void)peek();
+    if (std::string_view(buffer_).substr(0, 3) == "\xEF\xBB\xBF") at_ = 3;
+  }
+  while (peek() != kEnd && is_line_end()) {
+    (void)take();
+  }
+  first_line_ = line_;
+  if (peek() == kEnd) return false;
+  length_ = 0;
+  std::size_t count = 0;
+  for (;;) {
+    // Strings keep their memory from line to line.
+    if (count == values.size()) values.emplace_back();
+    std::string& value = values[count++];
+    value.clear();
+    if (peek() == '"') {
+      read_quoted(value);
+    } else {
+      read_plain(value);
+    }
+    if (is_line_end()) break;
+    (void)take_counted();  // the separator
+  }
+  values.resize(count);
+  return true;
+}
+
+/// A column of the program, in the file.
+struct Place {
+  const CsvColumn* column;
+  std::size_t index;  // among the file's
+  std::map<std::string_view, std::int64_t> categories;
+};
+
+std::string quoted_list(const std::vector<std::string>& names) {
+  std::string list;
+  for (const std::string& name : names) {
+    list += text(list.empty() ? "\"" : ", \"", shown(name), "\"");
+    if (list.size() > 400) return list + ", ...";
+  }
+  return list;
+}
+
+Place place_of(const CsvColumn& column, const std::vector<std::string>& names,
+               const Records& records) {
+  const auto found = std::find(names.begin(), names.end(), column.name);
+  if (found == names.end()) {
+    records.fail(text("names no column \"", column.name, "\"; there is: ", quoted_list(names)));
+  }
+  if (std::find(found + 1, names.end(), column.name) != names.end()) {
+    records.fail(text("names two columns \"", column.name, "\""));
+  }
+  Place place{&column, static_cast<std::size_t>(found - names.begin()), {}};
+  for (const std::string& category : column.categories) {
+    place.categories.emplace(category, static_cast<std::int64_t>(place.categories.size()));
+  }
+  return place;
+}
+
+/// All of `value` as a number; unset if it is none, or does not fit.
+template <class Number>
+std::optional<Number> number_in(std::string_view value) {
+  Number number{};
+  const char* const end = value.data() + value.size();
+  const auto [rest, error] = std::from_chars(value.data(), end, number);
+  if (error != std::errc() || rest != end) return std::nullopt;
+  return number;
+}
+
+/// Takes line after line into the fields.
+class TableReader {
+ public:
+  TableReader(Records& records, const std::vector<CsvField>& fields) : records_(records) {
+    if (!records_.next(values_)) records_.fail("is the end: the file is empty");
+    columns_ = values_.size();
+    for (const CsvField& field : fields) {
+      places_.emplace_back();
+      for (const CsvColumn& column : field) {
+        places_.back().push_back(place_of(column, values_, records_));
+      }
+      table_.fields.emplace_back();
+      if (field.front().type != CsvColumn::Type::real) {
+        table_.fields.back() = std::vector<std::int64_t>();
+      }
+    }
+  }
+
+  [[nodiscard]] CsvTable read() {
+    while (records_.next(values_)) {
+      if (values_.size() != columns_) {
+        records_.fail(text("has ", values_.size(), values_.size() == 1 ? " value" : " values",
+                           ", but the first line names ", columns_, " columns"));
+      }
+      for (std::size_t i = 0; i < places_.size(); ++i) {
+        std::visit([&](auto& values) { take(places_[i], values); }, table_.fields[i]);
+      }
+      ++table_.rows;
+    }
+    if (table_.rows == 0) records_.fail("is the end: there are names and no rows");
+    return std::move(table_);
+  }
+
+ private:
+  void take(const std::vector<Place>& places, std::vector<float>& into) {
+    for (const Place& place : places) {
+      const auto value = number_in<float>(values_[place.index]);
+      if (!value || !std::isfinite(*value)) refuse(place, "a finite number");
+      into.push_back(*value);
+    }
+  }
+  void take(const std::vector<Place>& places, std::vector<std::int64_t>& into) {
+    for (const Place& place : places) {
+      const std::string& value = values_[place.index];
+      if (place.column->type == CsvColumn::Type::integer) {
+        const auto number = number_in<std::int64_t>(value);
+        if (!number) refuse(place, "a whole number of 64 bits");
+        into.push_back(*number);
+        continue;
+      }
+      const auto category = place.categories.find(value);
+      if (category == place.categories.end()) {
+        refuse(place, "one of " + quoted_list(place.column->categories));
+      }
+      into.push_back(category->second);
+    }
+  }
+  [[noreturn]] void refuse(const Place& place, const std::string& expected) const {
+    records_.fail(text("has ", place.column->name, " \"", shown(values_[place.index]),
+                       "\", expected ", expected));
+  }
+
+  Records& records_;
+  std::vector<std::string> values_;  // of the present line
+  std::size_t columns_ = 0;
+  std::vector<std::vector<Place>> places_;  // by field
+  CsvTable table_;
+};
+
+void check_fields(const std::vector<CsvField>& fields) {
+  const auto is_real = [](const CsvColumn& c) { return c.type == CsvColumn::Type::real; };
+  for (const CsvField& field : fields) {
+    const auto reals = std::count_if(field.begin(), field.end(), is_real);
+    if (field.empty() || (reals != 0 && reals != static_cast<std::ptrdiff_t>(field.size()))) {
+      throw ConfigError(field.empty()
+                            ? "read_csv() is to read a field of no columns."
+                            : text("read_csv() is to read a field of \"", field.front().name,
+                                   "\" and others, of which some are real numbers and some not."),
+                        "give each tensor columns of real numbers, or of integers and categories; "
+                        "csv_real reads whole numbers, too.");
+    }
+    for (const CsvColumn& column : field) {
+      const bool is_category = column.type == CsvColumn::Type::category;
+      if (is_category != column.categories.empty()) continue;
+      throw ConfigError(text("read_csv() is to read the column \"", column.name, "\" with ",
+                             column.categories.size(), " categories."),
+                        "give categories to csv_category, and to no other.");
+    }
+  }
+}
+
+}  // namespace
+
+CsvColumn csv_real(std::string name) { return {std::move(name), CsvColumn::Type::real, {}}; }
+CsvColumn csv_integer(std::string name) { return {std::move(name), CsvColumn::Type::integer, {}}; }
+CsvColumn csv_category(std::string name, std::vector<std::string> categories) {
+  return {std::move(name), CsvColumn::Type::category, std::move(categories)};
+}
+
+CsvTable read_csv(const std::filesystem::path& path, const std::vector<CsvField>& fields,
+                  char separator) {
+  check_fields(fields);
+  Records records(path, separator);
+  return TableReader(records, fields).read();
+}
+
+}  // namespace troupe

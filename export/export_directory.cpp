@@ -1,0 +1,311 @@
+#include "troupe/export/export_directory.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <vector>
+
+#include "troupe/core/check.h"
+#include "troupe/core/error.h"
+#include "troupe/core/log.h"
+#include "troupe/core/strict_json.h"
+#include "troupe/core/text.h"
+#include "troupe/train/checkpoint/checkpoint_manifest.h"
+
+namespace troupe {
+namespace {
+
+constexpr int kMaxWaits = 10;  // Estimator's number
+constexpr std::size_t kNameDigits = 10;
+constexpr const char* kTemporary = "temp-";
+constexpr const char* kRemoved = "temp-removed-";
+
+/// Calls `act`; what the file system refuses it, which is no checkpoint here, is an
+/// EnvironmentError.
+template <class Act>
+auto on_files(const Act& act) {
+  try {
+    return act();
+  } catch (const CheckpointError& error) {
+    throw EnvironmentError(error.cause(), error.fix());
+  }
+}
+
+/// Exports below the root, the oldest first.
+std::vector<std::string> list_exports(FileSystem& files) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  std::vector<std::string> names;
+  for (const DirectoryEntry& entry : files.list("")) {
+    if (entry.type == FileType::directory && entry.name.size() == kNameDigits &&
+        std::all_of(entry.name.begin(), entry.name.end(), is_digit)) {
+      names.push_back(entry.name);
+    }
+  }
+  // Of equal length, digits have the order of their numbers.
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+void remove_tree(FileSystem& files, const std::string& path) {
+  for (const DirectoryEntry& entry : files.list(path)) {
+    const std::string below = path + "/" + entry.name;
+    if (entry.type == FileType::directory) {
+      remove_tree(files, below);
+    } else {
+      files.remove_file(below);
+    }
+  }
+  files.remove_directory(path);
+}
+
+/// Content before names, so that a directory never survives without what is in it.
+void sync_tree(FileSystem& files, const std::string& path) {
+  for (const DirectoryEntry& entry : files.list(path)) {
+    const std::string below = path + "/" + entry.name;
+    if (entry.type == FileType::directory) sync_tree(files, below);
+    if (entry.type == FileType::file) files.sync_file(below);
+  }
+  files.sync_directory(path);
+}
+
+/// What was not published must not stay; the failure that led here is what is reported.
+void remove_or_warn(FileSystem& files, const std::string& temporary) {
+  try {
+    remove_tree(files, temporary);
+  } catch (const CheckpointError& error) {
+    log_warning("an export that failed leaves '", files.shown(temporary), "': ", error.what());
+  }
+}
+
+/// Makes the temporary directory of `name`, which is this process's from then on. False: another
+/// export has the name.
+bool claim(FileSystem& files, const std::string& name) {
+  const std::string temporary = kTemporary + name;
+  try {
+    files.create_directory(temporary);
+  } catch (const CheckpointError&) {
+    if (files.status(temporary) || files.status(name)) return false;
+    throw;
+  }
+  // Looked at afterwards: whoever held the temporary name before may have published by now.
+  try {
+    if (!files.status(name)) return true;
+    files.remove_directory(temporary);
+    return false;
+  } catch (const CheckpointError&) {
+    remove_or_warn(files, temporary);
+    throw;
+  }
+}
+
+std::string claim_name(FileSystem& files, const WallSeconds& now, const Sleep& sleep) {
+  std::string name = text(now());
+  for (int waits = 0; !claim(files, name); ++waits) {
+    if (waits == kMaxWaits) {
+      throw EnvironmentError(text("no name is free for an export in '", files.shown(""), "': '",
+                                  name, "' is taken, as were the ", kMaxWaits, " before."),
+                             "let one process export there, and check the machine's clock.");
+    }
+    sleep(Seconds(1));
+    name = text(now());
+  }
+  return name;
+}
+
+void warn_if_not_newest(FileSystem& files, const std::string& name) {
+  const auto names = list_exports(files);
+  if (names.empty() || names.back() == name) return;
+  log_warning("'", files.shown(names.back()), "' has a later name than this machine's clock gives ",
+              "the new export, '", name, "', which therefore counts as older. Was the clock set?");
+}
+
+/// Readers see the export whole or not at all, also after a loss of power.
+void remove_export(FileSystem& files, const std::string& name) {
+  const std::string removed = kRemoved + name;
+  files.rename(name, removed);
+  files.sync_directory("");
+  remove_tree(files, removed);
+}
+
+using nlohmann::json;
+
+constexpr const char* kFormat = "troupe-best-export";
+constexpr const char* kRecordFormat = "troupe-exported-evaluation";
+constexpr int kVersion = 1;
+constexpr const char* kTemporaryName = "temp-best.json";
+constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 20;
+
+// JSON has no such numbers.
+constexpr const char* kNaN = "NaN";
+constexpr const char* kInfinity = "Infinity";
+constexpr const char* kMinusInfinity = "-Infinity";
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw CheckpointError(text("it ", what, "."), "");
+}
+
+json to_json(double value) {
+  if (std::isnan(value)) return kNaN;
+  if (std::isinf(value)) return value > 0 ? kInfinity : kMinusInfinity;
+  return value;
+}
+
+double to_value(const std::string& name, const json& value) {
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  if (value.is_number()) return value.get<double>();
+  if (value == kNaN) return std::numeric_limits<double>::quiet_NaN();
+  if (value == kInfinity) return kInf;
+  if (value == kMinusInfinity) return -kInf;
+  refuse(text("has no number at '", name, "'"));
+}
+
+std::int64_t to_step(const json& value) {
+  constexpr auto kMax = std::uint64_t{std::numeric_limits<std::int64_t>::max()};
+  // What the parser finds without a sign is unsigned.
+  if (!value.is_number_unsigned() || value.get<std::uint64_t>() > kMax) refuse("has no valid step");
+  return value.get<std::int64_t>();
+}
+
+/// What both records say: "step" and "metrics".
+Evaluation to_evaluation(const json& document) {
+  const json metrics = document.value("metrics", json());
+  if (!metrics.is_object()) refuse("has no valid 'metrics'");
+  Evaluation evaluation;
+  evaluation.global_step = to_step(document.value("step", json()));
+  for (const auto& [metric, value] : metrics.items()) {
+    evaluation.metrics.emplace_back(metric, to_value(metric, value));
+  }
+  return evaluation;
+}
+
+json metrics_of(const Evaluation& evaluation) {
+  json metrics = json::object();
+  for (const auto& [name, value] : evaluation.metrics) metrics[name] = to_json(value);
+  return metrics;
+}
+
+BestRecord to_record(const json& document) {
+  if (!has_format(document, kFormat, kVersion)) {
+    refuse(text("is no record of a best export, version ", kVersion));
+  }
+  const json name = document.value("export", json());
+  if (!name.is_string() || !is_file_name(name.get<std::string>())) {
+    refuse("has no valid 'export'");
+  }
+  return {to_evaluation(document), name.get<std::string>()};
+}
+
+ExportRecord to_export_record(const json& document) {
+  if (!has_format(document, kRecordFormat, kVersion)) {
+    refuse(text("is no record of an exported evaluation, version ", kVersion));
+  }
+  const json digest = document.value("checkpoint", json());
+  if (!digest.is_string()) refuse("has no valid 'checkpoint'");
+  return {digest.get<std::string>(), to_evaluation(document)};
+}
+
+}  // namespace
+
+std::string publish_export(FileSystem& files, const ModelWriter& write_model,
+                           const WallSeconds& now, const Sleep& sleep) {
+  TROUPE_CHECK(write_model != nullptr);
+  const std::string name = on_files([&] {
+    files.create_root();
+    return claim_name(files, now, sleep);
+  });
+  const std::string temporary = kTemporary + name;
+  try {
+    write_model(files.shown(temporary));
+    on_files([&] {
+      sync_tree(files, temporary);
+      files.rename(temporary, name);
+    });
+  } catch (...) {
+    remove_or_warn(files, temporary);
+    throw;
+  }
+  on_files([&] {
+    files.sync_directory("");
+    warn_if_not_newest(files, name);
+  });
+  return files.shown(name);
+}
+
+void collect_old_exports(FileSystem& files, int keep) {
+  TROUPE_CHECK(keep > 0);
+  std::vector<std::string> names;
+  try {
+    names = list_exports(files);
+  } catch (const CheckpointError& error) {
+    log_warning("old exports stay: ", error.what());
+  }
+  const std::size_t kept = std::min(names.size(), static_cast<std::size_t>(keep));
+  names.resize(names.size() - kept);
+  for (const std::string& name : names) {
+    try {
+      remove_export(files, name);
+    } catch (const CheckpointError& error) {
+      log_warning("the old export '", files.shown(name), "' was not removed: ", error.what());
+    }
+  }
+}
+
+std::vector<std::string> exports_in(FileSystem& files) {
+  return on_files(
+      [&] { return files.status("") ? list_exports(files) : std::vector<std::string>(); });
+}
+
+void write_export_record(const std::string& directory, const ExportRecord& record) {
+  const json document = {{"format", kRecordFormat},
+                         {"version", kVersion},
+                         {"checkpoint", record.checkpoint_digest},
+                         {"step", record.evaluation.global_step},
+                         {"metrics", metrics_of(record.evaluation)}};
+  on_files([&] {
+    PosixFileSystem files(directory);
+    const std::string content = exact_json(document, files.shown(kExportRecordName)) + "\n";
+    const auto writer = files.create_file(kExportRecordName);
+    writer->write(as_bytes(Span<const char>(content.data(), content.size())));
+    writer->close();  // publish_export makes it durable
+  });
+}
+
+std::optional<ExportRecord> read_export_record(FileSystem& files, const std::string& name) {
+  const std::string path = name + "/" + kExportRecordName;
+  try {
+    if (!files.status(path)) return std::nullopt;
+    return to_export_record(parse_strict_json(files.read_file(path, kMaxBytes), files.shown(path)));
+  } catch (const CheckpointError& error) {
+    log_warning("'", files.shown(path), "' is ignored: ", error.cause());
+    return std::nullopt;
+  }
+}
+
+std::optional<BestRecord> read_best(FileSystem& files) {
+  try {
+    if (!files.status(kBestName)) return std::nullopt;
+    return to_record(
+        parse_strict_json(files.read_file(kBestName, kMaxBytes), files.shown(kBestName)));
+  } catch (const CheckpointError& error) {
+    log_warning("'", files.shown(kBestName), "' does not say which export is the best, the ",
+                "exports are asked: ", error.cause());
+    return std::nullopt;
+  }
+}
+
+void write_best(FileSystem& files, const BestRecord& record) {
+  const json document = {{"format", kFormat},
+                         {"version", kVersion},
+                         {"step", record.evaluation.global_step},
+                         {"export", record.export_name},
+                         {"metrics", metrics_of(record.evaluation)}};
+  on_files([&] {
+    const std::string content = exact_json(document, files.shown(kBestName)) + "\n";
+    replace_file(files, kBestName, kTemporaryName, content);
+  });
+}
+
+}  // namespace troupe

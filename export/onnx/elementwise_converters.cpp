@@ -1,0 +1,229 @@
+// Operators that compute each element from those at its place.
+#include <string>
+
+#include "troupe/export/onnx/conversion.h"
+
+namespace troupe::detail {
+namespace {
+
+bool is_real(ElementType element) {
+  return element == ElementType::float16 || element == ElementType::bfloat16 ||
+         element == ElementType::float32 || element == ElementType::float64;
+}
+
+/// Of self and other, in the result's type.
+Converter binary(const char* name) {
+  return [name](Conversion& op) {
+    const ElementType element = op.result().element;
+    op.give(op.graph.add(name, {op.as(element, "self"), op.as(element, "other")}));
+  };
+}
+
+/// The type in which a tensor and a tensor or number are compared.
+ElementType common_type(const Conversion& op) {
+  const auto rank = [](ElementType element) {
+    if (element == ElementType::boolean) return 0;
+    if (element == ElementType::float16 || element == ElementType::bfloat16) return 20;
+    return is_real(element) ? 10 + static_cast<int>(element) * 10 : static_cast<int>(element);
+  };
+  const TracedTensor& self = op.tensor("self");
+  if (op.is_tensor("other")) {
+    const TracedTensor& other = op.tensor("other");
+    const bool same_kind = is_real(self.element) == is_real(other.element);
+    // A tensor without dimensions weighs as a number does.
+    if (same_kind && self.shape.empty() != other.shape.empty()) {
+      return self.shape.empty() ? other.element : self.element;
+    }
+    return rank(self.element) >= rank(other.element) ? self.element : other.element;
+  }
+  if (is_real(self.element)) return self.element;
+  return op.is_real_number("other")             ? ElementType::float32
+         : self.element == ElementType::boolean ? ElementType::int64
+                                                : self.element;
+}
+
+Converter compare(const char* name) {
+  return [name](Conversion& op) {
+    const ElementType element = common_type(op);
+    op.give(op.graph.add(name, {op.as(element, "self"), op.as(element, "other")}));
+  };
+}
+
+void differs(Conversion& op) {
+  const ElementType element = common_type(op);
+  op.give(op.graph.add("Not",
+                       {op.graph.add("Equal", {op.as(element, "self"), op.as(element, "other")})}));
+}
+
+/// Of truth values; aten::logical_and takes any, aten::bitwise_and whole numbers too.
+Converter logical(const char* name) {
+  return [name](Conversion& op) {
+    if (op.result().element != ElementType::boolean) op.refuse("on whole numbers");
+    op.give(op.graph.add(
+        name, {op.as(ElementType::boolean, "self"), op.as(ElementType::boolean, "other")}));
+  };
+}
+
+void logical_not(Conversion& op) {
+  if (op.result().element != ElementType::boolean) op.refuse("on whole numbers");
+  op.give(op.graph.add("Not", {op.as(ElementType::boolean, "self")}));
+}
+
+/// Other, alpha times.
+OnnxValue scaled_other(Conversion& op, ElementType element) {
+  const OnnxValue other = op.as(element, "other");
+  if (!op.has("alpha") || op.real("alpha") == 1) return other;
+  return op.graph.add("Mul", {other, op.as(element, "alpha")});
+}
+
+void add(Conversion& op) {
+  const ElementType element = op.result().element;
+  if (element == ElementType::boolean) op.refuse("on truth values");
+  op.give(op.graph.add("Add", {op.as(element, "self"), scaled_other(op, element)}));
+}
+
+void subtract(Conversion& op) {
+  const ElementType element = op.result().element;
+  op.give(op.graph.add("Sub", {op.as(element, "self"), scaled_other(op, element)}));
+}
+
+void subtract_from(Conversion& op) {
+  const ElementType element = op.result().element;
+  if (op.real("alpha", 1) != 1) op.refuse("with another alpha than 1");
+  op.give(op.graph.add("Sub", {op.as(element, "other"), op.as(element, "self")}));
+}
+
+void multiply(Conversion& op) {
+  const ElementType element = op.result().element;
+  op.give(op.graph.add(element == ElementType::boolean ? "And" : "Mul",
+                       {op.as(element, "self"), op.as(element, "other")}));
+}
+
+void divide(Conversion& op) {
+  const ElementType element = op.result().element;
+  const std::string rounding = op.has("rounding_mode") ? op.word("rounding_mode") : "";
+  if (!rounding.empty() && !is_real(element)) op.refuse("with rounding on whole numbers");
+  OnnxValue quotient = op.graph.add("Div", {op.as(element, "self"), op.as(element, "other")});
+  if (rounding == "floor") quotient = op.graph.add("Floor", {quotient});
+  if (rounding == "trunc") {
+    const OnnxValue size = op.graph.add("Floor", {op.graph.add("Abs", {quotient})});
+    quotient = op.graph.add("Mul", {op.graph.add("Sign", {quotient}), size});
+  }
+  op.give(quotient);
+}
+
+void remainder(Conversion& op) {
+  const ElementType element = op.result().element;
+  const OnnxValue a = op.as(element, "self");
+  const OnnxValue b = op.as(element, "other");
+  if (!is_real(element)) {
+    op.give(op.graph.add("Mod", {a, b}));
+    return;
+  }
+  const OnnxValue whole = op.graph.add("Floor", {op.graph.add("Div", {a, b})});
+  op.give(op.graph.add("Sub", {a, op.graph.add("Mul", {whole, b})}));
+}
+
+void power(Conversion& op) {
+  const ElementType element = op.result().element;
+  op.give(op.graph.add("Pow", {op.as(element, "self"), op.as(element, "exponent")}));
+}
+
+void square(Conversion& op) {
+  const OnnxValue self = op["self"];
+  op.give(op.graph.add("Mul", {self, self}));
+}
+
+void reciprocal_root(Conversion& op) {
+  const OnnxValue root = op.graph.add("Sqrt", {op.as(op.result().element, "self")});
+  op.give(op.graph.add("Reciprocal", {root}));
+}
+
+void log_of_one_more(Conversion& op) {
+  const ElementType element = op.result().element;
+  const OnnxValue one = op.graph.scalar(1.0, element);
+  op.give(op.graph.add("Log", {op.graph.add("Add", {op.as(element, "self"), one})}));
+}
+
+void clamp(Conversion& op, const char* low, const char* high) {
+  const ElementType element = op.result().element;
+  OnnxValue value = op.as(element, "self");
+  if (op.has(low)) value = op.graph.add("Max", {value, op.as(element, low)});
+  if (op.has(high)) value = op.graph.add("Min", {value, op.as(element, high)});
+  op.give(value);
+}
+void clamp_between(Conversion& op) { clamp(op, "min", "max"); }
+void where(Conversion& op) {
+  const ElementType element = op.result().element;
+  op.give(op.graph.add("Where", {op.as(ElementType::boolean, "condition"), op.as(element, "self"),
+                                 op.as(element, "other")}));
+}
+
+void masked_fill(Conversion& op) {
+  const ElementType element = op.result().element;
+  op.give(op.graph.add("Where", {op.as(ElementType::boolean, "mask"), op.as(element, "value"),
+                                 op.as(element, "self")}));
+}
+
+}  // namespace
+
+const Converters& elementwise_converters() {
+  static const Converters table = {
+      {"aten::__and__", logical("And")},
+      {"aten::__or__", logical("Or")},
+      {"aten::__xor__", logical("Xor")},
+      {"aten::abs", unary("Abs")},
+      {"aten::acos", unary("Acos")},
+      {"aten::add", add},
+      {"aten::asin", unary("Asin")},
+      {"aten::atan", unary("Atan")},
+      {"aten::bitwise_and", logical("And")},
+      {"aten::bitwise_not", logical_not},
+      {"aten::bitwise_or", logical("Or")},
+      {"aten::bitwise_xor", logical("Xor")},
+      {"aten::ceil", unary("Ceil")},
+      {"aten::clamp", clamp_between},
+      {"aten::clamp_max", clamp_between},
+      {"aten::clamp_min", clamp_between},
+      {"aten::cos", unary("Cos")},
+      {"aten::cosh", unary("Cosh")},
+      {"aten::div", divide},
+      {"aten::eq", compare("Equal")},
+      {"aten::erf", unary("Erf")},
+      {"aten::exp", unary("Exp")},
+      {"aten::floor", unary("Floor")},
+      {"aten::ge", compare("GreaterOrEqual")},
+      {"aten::gt", compare("Greater")},
+      {"aten::le", compare("LessOrEqual")},
+      {"aten::log", unary("Log")},
+      {"aten::log1p", log_of_one_more},
+      {"aten::logical_and", logical("And")},
+      {"aten::logical_not", logical_not},
+      {"aten::logical_or", logical("Or")},
+      {"aten::logical_xor", logical("Xor")},
+      {"aten::lt", compare("Less")},
+      {"aten::masked_fill", masked_fill},
+      {"aten::maximum", binary("Max")},
+      {"aten::minimum", binary("Min")},
+      {"aten::mul", multiply},
+      {"aten::ne", differs},
+      {"aten::neg", unary("Neg")},
+      {"aten::pow", power},
+      {"aten::reciprocal", unary("Reciprocal")},
+      {"aten::remainder", remainder},
+      {"aten::round", unary("Round")},
+      {"aten::rsqrt", reciprocal_root},
+      {"aten::rsub", subtract_from},
+      {"aten::sign", unary("Sign")},
+      {"aten::sin", unary("Sin")},
+      {"aten::sinh", unary("Sinh")},
+      {"aten::sqrt", unary("Sqrt")},
+      {"aten::square", square},
+      {"aten::sub", subtract},
+      {"aten::tan", unary("Tan")},
+      {"aten::where", where},
+  };
+  return table;
+}
+
+}  // namespace troupe::detail

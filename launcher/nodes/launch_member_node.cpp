@@ -1,0 +1,212 @@
+#include <algorithm>
+#include <boost/asio/ip/address.hpp>
+#include <csignal>
+#include <utility>
+
+#include "troupe/core/clock.h"
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
+#include "troupe/distributed/net/address.h"
+#include "troupe/distributed/net/timer.h"
+#include "troupe/launcher/nodes/launch_nodes.h"
+
+namespace troupe {
+namespace {
+
+// After a refusal that may pass.
+constexpr std::chrono::milliseconds kRefusedPause{1'000};
+constexpr std::chrono::milliseconds kMemberProgressPause{5'000};
+
+}  // namespace
+
+MemberNode::MemberNode(boost::asio::io_context& io, const LaunchOptions& options,
+                       LaunchConsole& console, LaunchOrders orders)
+    : options_(options),
+      console_(console),
+      orders_(std::move(orders)),
+      secret_(secret_of_nodes(options)),
+      nodes_(cluster_of_nodes(options.node.nodes, options.node.node)),
+      lines_(
+          nodes_, 1,
+          [this](int, const FrameHeader& header, const std::vector<std::byte>& payload) {
+            on_frame(header, payload);
+          },
+          [this](int, const std::string& reason, FrameFault) { on_lost(reason); }),
+      heartbeats_(
+          io, GroupOptions{}, lines_, [this](int) { beat(); },
+          [this](int, const std::string& how) {
+            if (const auto line = lines_.drop(0)) line->close();
+            on_lost(how);
+          }),
+      connector_(io, options.node.rendezvous.host, options.node.rendezvous.port,
+                 credentials_of_node(secret_, options.node.node), Purpose::agent, node_task(0)),
+      start_timer_(io) {
+  link_.send = [this](FrameType type, const std::string& payload, std::uint64_t sequence) {
+    lines_.send(0, type, payload, sequence);
+  };
+}
+
+void MemberNode::begin() {
+  heartbeats_.start();
+  look_for_node_0(options_.node.start_timeout);
+}
+
+void MemberNode::look_for_node_0(std::chrono::milliseconds limit) {
+  started_ = std::chrono::steady_clock::now();
+  limit_ = limit;
+  reach(std::chrono::milliseconds(0), "");
+  say_waiting();
+}
+
+void MemberNode::say_waiting() {
+  const Endpoint& address = options_.node.rendezvous;
+  const std::string where = to_text(address.host, address.port);
+  const std::string why = connector_.trouble().empty() ? "" : text(" (", connector_.trouble(), ")");
+  const auto waited = std::chrono::steady_clock::now() - started_;
+  const bool is_start = limit_ == options_.node.start_timeout;
+  if (waited >= limit_)
+    throw RendezvousError(
+        text("node/0 at ", where, " did not start the group within ", Seconds(limit_).count(),
+             is_start ? " s (limit --start-timeout)" : " s (limit --regroup-secs)", why, "."),
+        "start node 0 with this --rendezvous and the same secret, and check that its address is "
+        "reached from here.");
+  console_.say(lines_.has(0)
+                   ? text(node_task(options_.node.node), " waits for node/0 to start the group.")
+                   : text(node_task(options_.node.node), " looks for node/0 at ", where, why, "."));
+  run_after(start_timer_,
+            std::min<std::chrono::steady_clock::duration>(kMemberProgressPause, limit_ - waited),
+            [this] { say_waiting(); });
+}
+
+void MemberNode::reach(std::chrono::milliseconds pause, const std::string& why) {
+  stage_ = Stage::joining;
+  connector_.start(pause, why, [this](ProvenSocket proven) { on_connected(std::move(proven)); });
+}
+
+void MemberNode::on_connected(ProvenSocket proven) {
+  lines_.take(0, Connection::make(std::move(proven)));
+  heartbeats_.watch(0);
+  lines_.send(
+      0, FrameType::hello,
+      encode(NodeHello{options_.node.node, options_.node.nodes, options_.workers, is_elastic()}));
+  lease_.begin(std::chrono::steady_clock::now());
+}
+
+void MemberNode::beat() {
+  lines_.send(0, FrameType::heartbeat, "",
+              is_elastic() ? lease_.beat(std::chrono::steady_clock::now()) : 0);
+}
+
+void MemberNode::on_answer(std::uint64_t beat) {
+  lease_.answered(beat);
+  if (is_elastic() && stage_ == Stage::running) orders_.allow_until(lease_.until());
+}
+
+void MemberNode::on_frame(const FrameHeader& header, const std::vector<std::byte>& payload) {
+  heartbeats_.heard(0);
+  const Span<const std::byte> bytes(payload.data(), payload.size());
+  if (header.type == FrameType::heartbeat) return on_answer(header.sequence);
+  if (header.type == FrameType::round || header.type == FrameType::worker) {
+    if (stage_ == Stage::waiting) return;  // it crossed with the end of the last worker here
+    if (link_.on_frame && stage_ == Stage::running && link_.on_frame(header, bytes)) return;
+  } else if (header.type == FrameType::refuse && stage_ == Stage::joining) {
+    if (const auto refusal = decode_message<NodeRefusal>(bytes)) return on_refusal(*refusal);
+  } else if (header.type == FrameType::welcome && stage_ != Stage::running) {
+    const auto plan = decode_message<NodePlan>(bytes);
+    if (plan && plan->first_rank > 0 && plan->chief_port != 0 &&
+        plan->first_rank + options_.workers <= plan->world_size)
+      return on_plan(*plan);
+  } else if (header.type == FrameType::abort && stage_ != Stage::joining) {
+    if (const auto stop = decode_message<NodeStop>(bytes)) return on_stop(*stop);
+  } else if (header.type == FrameType::goodbye && header.sequence <= 255) {
+    return end(static_cast<int>(header.sequence));
+  }
+  if (const auto line = lines_.drop(0)) line->close();
+  on_lost("it said what no launcher says");
+}
+
+void MemberNode::on_refusal(const NodeRefusal& refusal) {
+  if (const auto line = lines_.drop(0)) line->close();
+  if (refusal.is_final) throw ConfigError(refusal.cause, refusal.fix);
+  reach(kRefusedPause, refusal.cause);
+}
+
+void MemberNode::on_plan(const NodePlan& plan) {
+  start_timer_.cancel();
+  stage_ = Stage::running;
+  GroupStart start;
+  start.generation = plan.generation;
+  start.attempt = plan.attempt;
+  start.world_size = plan.world_size;
+  start.first_rank = plan.first_rank;
+  start.chief_host = plan.chief_host;
+  start.chief_port = plan.chief_port;
+  start.secret = secret_of_start(*secret_, plan.generation);
+  if (is_elastic()) {
+    start.is_under_way = plan.is_under_way;
+    start.host = lines_.local_address(0);
+    const auto address = boost::asio::ip::make_address(start.host);
+    for (int i = 0; i < options_.workers && !plan.is_under_way; ++i)
+      start.listeners.push_back(std::make_unique<LaunchListener>(address));
+    start.elastic.restarts = &none_;
+    start.elastic.link = &link_;
+    orders_.allow_until(lease_.until());
+  }
+  orders_.start(std::move(start));
+}
+
+void MemberNode::on_stop(const NodeStop& stop) {
+  if (stage_ != Stage::running) return;
+  console_.say(text("node/0 stops the group: ", stop.reason, "."));
+  orders_.stop(stop.signal, stop.limit);
+}
+
+void MemberNode::on_failing(const PartEnd& part) {
+  lines_.send(0, FrameType::report, encode(NodeReport{false, part}));
+}
+
+void MemberNode::on_end(const PartEnd& part) {
+  if (stage_ == Stage::alone && part.signal != 0) return end(kExitSignal + part.signal);
+  if (stage_ == Stage::alone && is_elastic()) return look_for_node_0(options_.regroup_limit);
+  if (stage_ == Stage::alone) return end(kExitPeerLost);
+  stage_ = Stage::waiting;
+  lines_.send(0, FrameType::report, encode(NodeReport{true, part}));
+}
+
+void MemberNode::on_lost(const std::string& how) {
+  const Endpoint& where = options_.node.rendezvous;
+  const std::string what = text("node/0 (", to_text(where.host, where.port), ") is lost: ", how);
+  switch (stage_) {
+    case Stage::joining:
+      return reach(Connector::kRetryPause, how);
+    case Stage::running:
+      console_.say(text(what, is_elastic() ? "; the workers here end." : "."));
+      stage_ = Stage::alone;
+      return orders_.stop(is_elastic() ? SIGKILL : SIGTERM, kLostNodeLimit);
+    case Stage::waiting:
+      console_.say(text(what, "."));
+      if (is_elastic()) return look_for_node_0(options_.regroup_limit);
+      return end(kExitPeerLost);
+    case Stage::alone:
+      return;
+    case Stage::ending:
+      return end(kExitPeerLost);
+  }
+}
+
+void MemberNode::on_signal(int number) {
+  if (stage_ != Stage::waiting) return end(kExitSignal + number);
+  stage_ = Stage::ending;  // a second one does not wait for the answer
+  lines_.send(0, FrameType::report,
+              encode(NodeReport{true, {{kExitSignal + number}, number, "interrupted"}}));
+}
+
+void MemberNode::end(int exit_code) {
+  stage_ = Stage::ending;
+  start_timer_.cancel();
+  connector_.stop();
+  if (const auto line = lines_.drop(0)) line->close();
+  orders_.finish(exit_code);
+}
+
+}  // namespace troupe

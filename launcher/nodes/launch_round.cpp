@@ -1,0 +1,69 @@
+#include "troupe/launcher/nodes/launch_round.h"
+
+#include <algorithm>
+
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
+
+namespace troupe {
+namespace {
+
+constexpr int kOwnReason = 0;
+constexpr int kInterrupted = 1;
+constexpr int kLostNode = 2;
+constexpr int kLostPeer = 3;
+
+int order_of(const PartEnd& part) {
+  if (part.signal != 0) return kInterrupted;
+  return part.end.exit_code == kExitPeerLost ? kLostPeer : kOwnReason;
+}
+
+bool has_reason(const PartEnd& part) { return part.end.failed || part.signal != 0; }
+
+}  // namespace
+
+bool LaunchRound::blame(const PartEnd& part, int order) {
+  const bool first = !order_;
+  if (first || order < *order_) {
+    const bool can_recover = verdict_.end.can_recover;
+    verdict_ = part;
+    verdict_.end.can_recover = verdict_.end.can_recover && can_recover;
+    order_ = order;
+  }
+  if (!part.end.can_recover) verdict_.end.can_recover = false;
+  return first;
+}
+
+bool LaunchRound::failing(int node, const PartEnd& part) {
+  return has(node) && has_reason(part) && blame(part, order_of(part));
+}
+
+bool LaunchRound::ended(int node, const PartEnd& part) {
+  if (!has(node)) return false;
+  has_ended_[static_cast<std::size_t>(node)] = true;
+  if (has_reason(part)) return blame(part, order_of(part));
+  if (node == 0 && !order_) verdict_ = part;  // the evaluator's exit code, if that failed
+  return false;
+}
+
+bool LaunchRound::lost(int node, const std::string& name, const std::string& how) {
+  if (!has(node)) return false;
+  has_ended_[static_cast<std::size_t>(node)] = true;
+  return blame({{kExitPeerLost, true, false}, 0, text(name, " is lost: ", how)}, kLostNode);
+}
+
+bool LaunchRound::is_complete() const {
+  return std::all_of(has_ended_.begin(), has_ended_.end(), [](bool ended) { return ended; });
+}
+
+std::vector<int> first_ranks(const std::vector<int>& workers) {
+  std::vector<int> ranks;
+  int next = 0;
+  for (const int count : workers) {
+    ranks.push_back(next);
+    next += count;
+  }
+  return ranks;
+}
+
+}  // namespace troupe

@@ -1,0 +1,159 @@
+#include "troupe/launcher/run/launch_child.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <sstream>
+
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
+
+namespace troupe {
+namespace {
+
+bool is_file(const std::string& path) {
+  struct stat status {};
+  return stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
+}
+
+void check_executable(const std::string& path) {
+  struct stat status {};
+  if (stat(path.c_str(), &status) != 0)
+    throw ConfigError(text("cannot run ", path, ": ", std::strerror(errno), "."),
+                      "check the path after `--`; it is relative to the current directory.");
+  if (!S_ISREG(status.st_mode))
+    throw ConfigError(text("cannot run ", path, ": it is not a file."),
+                      "name the program to start after `--`.");
+  if (access(path.c_str(), X_OK) != 0)
+    throw ConfigError(text("cannot run ", path, ": it is not executable."),
+                      text("run `chmod +x ", path, "`, or start it with its interpreter."));
+}
+
+std::vector<char*> pointers(std::vector<std::string>& words) {
+  std::vector<char*> result;
+  for (std::string& word : words) result.push_back(word.data());
+  result.push_back(nullptr);
+  return result;
+}
+
+/// What the child needs, made before fork: after it only async-signal-safe calls are allowed.
+struct Prepared {
+  const ChildStart* start;
+  char* const* argv;
+  char* const* envp;
+  pid_t launcher;
+  int report_fd;  // the child writes errno here if it cannot execute; closes by itself on success
+};
+
+void default_signals() {
+  struct sigaction usual {};
+  usual.sa_handler = SIG_DFL;
+  for (int number = 1; number < NSIG; ++number) {
+    struct sigaction inherited {};
+    if (number == SIGHUP && sigaction(number, nullptr, &inherited) == 0 &&
+        inherited.sa_handler == SIG_IGN)
+      continue;
+    sigaction(number, &usual, nullptr);
+  }
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+[[noreturn]] void become_program(const Prepared& prepared) {
+  const ChildStart& start = *prepared.start;
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != prepared.launcher) _exit(127);  // it died before the line above
+  default_signals();
+  const int in =
+      start.in_fd >= 0 ? start.in_fd : open("/dev/null", O_RDONLY | O_CLOEXEC);  // NOLINT
+  if (in >= 0 && dup2(in, 0) >= 0 && dup2(start.out_fd, 1) >= 0 && dup2(start.err_fd, 2) >= 0) {
+    for (const int fd : {start.inherit_fd, start.secret_fd, start.progress_fd, start.rounds_fd})
+      if (fd >= 0) fcntl(fd, F_SETFD, 0);  // NOLINT: POSIX is variadic
+    execve(start.program.c_str(), prepared.argv, prepared.envp);
+  }
+  const int reason = errno;
+  [[maybe_unused]] const ssize_t sent = write(prepared.report_fd, &reason, sizeof reason);
+  _exit(127);
+}
+
+/// errno of the failed exec, or 0: the pipe closed because the program took over.
+int read_report(int fd) {
+  int reason = 0;
+  ssize_t count = 0;
+  do count = read(fd, &reason, sizeof reason);
+  while (count < 0 && errno == EINTR);
+  return count == static_cast<ssize_t>(sizeof reason) ? reason : 0;
+}
+
+}  // namespace
+
+std::string find_program(const std::string& name, const std::string& search_path) {
+  if (name.empty())
+    throw ConfigError("the name of the program to start is empty.", "name it after `--`.");
+  if (name.find('/') != std::string::npos) {
+    check_executable(name);
+    return name;
+  }
+  std::istringstream folders(search_path);
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    std::string path = (folder.empty() ? "." : folder) + "/" + name;
+    if (is_file(path) && access(path.c_str(), X_OK) == 0) return path;
+  }
+  const std::string fix = is_file(name) ? text("write ./", name, " for the file in this directory.")
+                                        : "check the name after `--`, or give its path.";
+  throw ConfigError(text("cannot run ", name, ": no such program in PATH."), fix);
+}
+
+pid_t start_child(const ChildStart& start) {
+  std::vector<std::string> words = start.command;
+  std::vector<std::string> variables;
+  for (const auto& [name, value] : *start.environment) variables.push_back(text(name, "=", value));
+  const std::vector<char*> argv = pointers(words);
+  const std::vector<char*> envp = pointers(variables);
+  int report[2];
+  if (pipe2(report, O_CLOEXEC) != 0)
+    throw EnvironmentError(text("cannot make a pipe: ", std::strerror(errno), "."),
+                           "raise the limit of open files (ulimit -n) or start fewer workers.");
+  const Prepared prepared{&start, argv.data(), envp.data(), getpid(), report[1]};
+  const pid_t pid = fork();
+  if (pid == 0) become_program(prepared);
+  const int fork_error = errno;
+  close(report[1]);
+  if (pid < 0) {
+    close(report[0]);
+    throw EnvironmentError(text("cannot start a process: ", std::strerror(fork_error), "."),
+                           "raise the limit of processes (ulimit -u) or start fewer workers.");
+  }
+  setpgid(pid, pid);  // the child does it, too: whoever comes first
+  const int reason = read_report(report[0]);
+  close(report[0]);
+  if (reason != 0) {
+    waitpid(pid, nullptr, 0);
+    throw ConfigError(text("cannot run ", start.program, ": ", std::strerror(reason), "."),
+                      "check that the file was built for this machine, and that the interpreter "
+                      "in its first line exists.");
+  }
+  return pid;
+}
+
+ChildEnd ChildEnd::from_status(int status) {
+  if (WIFSIGNALED(status)) return {128 + WTERMSIG(status), WTERMSIG(status)};
+  return {WEXITSTATUS(status), 0};
+}
+
+std::string describe(const ChildEnd& end) {
+  if (end.signal == 0) return text("exited with code ", end.code);
+  return text("was killed by signal ", end.signal, " (", strsignal(end.signal), ")");
+}
+
+bool is_loss(const ChildEnd& end) { return end.signal != 0 || end.code == kExitPeerLost; }
+
+}  // namespace troupe

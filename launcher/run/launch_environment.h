@@ -1,0 +1,55 @@
+// The variables that launched workers see: their place in the group, thread counts that fit the
+// machine, and no trace of another launcher that could contradict them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "troupe/cli/cluster/cluster_spec.h"
+
+namespace troupe {
+
+/// What all workers of a group share.
+struct LaunchPlan {
+  int world_size = 1;
+  std::uint16_t chief_port = 0;  // on chief_host; unused with servers
+  std::uint64_t generation = 0;
+  int usable_cores = 1;
+  int threads = 0;  // of a worker, the user's wish; 0: the cores that servers leave / workers
+  bool evaluator = false;                        // one is started beside them
+  std::vector<std::uint16_t> server_ports = {};  // by index, on 127.0.0.1; empty: no servers
+  int secret_fd = -1;                            // inherited by all that take part; -1: none
+  std::string chief_host = "127.0.0.1";          // [] around it where IPv6 wants them
+  int workers_here = 0;                          // on this machine; 0: all
+};
+
+struct LaunchEnvironment {
+  Environment variables;             // complete, less what differs between processes
+  std::vector<std::string> removed;  // names that another launcher or the user had set
+  std::vector<std::string> threads;  // "OMP_NUM_THREADS=2", ... as the workers see them
+};
+
+/// Whether other launchers, or this one, tell a process its place by a variable of this name.
+[[nodiscard]] bool names_a_cluster(const std::string& name);
+
+/// The environment of all workers, from the launcher's own.
+[[nodiscard]] LaunchEnvironment launch_environment(const Environment& own, const LaunchPlan& plan);
+
+/// What one worker has of its own.
+struct WorkerPlace {
+  int rank = 0;
+  int listen_fd = -1;    // its inherited socket; -1: none
+  int progress_fd = -1;  // where its progress goes; -1: nowhere
+  int rounds_fd = -1;    // of an elastic group: its line to the rendezvous
+  bool joins = false;    // a group that trains
+};
+[[nodiscard]] Environment worker_environment(Environment shared, const WorkerPlace& place);
+
+/// Of a parameter server: one compute thread, for it adds numbers as they arrive.
+[[nodiscard]] Environment server_environment(Environment shared, int index, int listen_fd);
+
+/// Of the evaluator, which has the role but no place in the group.
+[[nodiscard]] Environment evaluator_environment(Environment shared);
+
+}  // namespace troupe

@@ -1,0 +1,231 @@
+#include "troupe/report/event_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+#include <system_error>
+#include <utility>
+
+#include "troupe/core/error.h"
+#include "troupe/core/file_system.h"
+#include "troupe/core/span.h"
+#include "troupe/core/text.h"
+#include "troupe/report/protobuf_wire.h"
+
+namespace troupe {
+namespace {
+
+constexpr std::size_t kLengthBytes = 8;
+constexpr std::size_t kCrcBytes = 4;
+constexpr std::size_t kHeaderBytes = kLengthBytes + kCrcBytes;
+constexpr std::uint32_t kCrcMask = 0xA282EAD8;  // the format's constant
+
+[[noreturn]] void throw_unreadable(const std::string& path) {
+  throw EnvironmentError(text("'", path, "' cannot be read: ", std::strerror(errno), "."),
+                         "give this user the right to read it, or move it away.");
+}
+
+/// Whether `bytes` ends with the checksum of what is before it.
+bool checksum_fits(std::string_view bytes) {
+  const std::size_t size = bytes.size() - kCrcBytes;
+  return from_little_endian<std::uint32_t>(bytes.substr(size)) ==
+         masked_crc32c(bytes.substr(0, size));
+}
+
+namespace fs = std::filesystem;
+
+constexpr const char* kMark = "tfevents";  // what every reader looks for
+constexpr std::size_t kSecondsDigits = 10;
+constexpr std::uint64_t kMaxNameSeconds = 9'999'999'999;  // as many as a name has room for
+
+std::uint64_t seconds_of(const std::string& name) {
+  const std::size_t mark = name.find(text(kMark, "."));
+  if (mark == std::string::npos) return 0;
+  const char* begin = name.data() + mark + std::char_traits<char>::length(kMark) + 1;
+  std::uint64_t seconds = 0;
+  const auto result = std::from_chars(begin, name.data() + name.size(), seconds);
+  if (result.ec == std::errc::result_out_of_range) return std::numeric_limits<std::uint64_t>::max();
+  return seconds;
+}
+
+/// This machine's name, as far as it is fit for a file name.
+std::string machine_name() {
+  std::array<char, 256> buffer{};
+  if (::gethostname(buffer.data(), buffer.size() - 1) != 0) return "unknown";
+  std::string name(buffer.data());
+  for (char& c : name) {
+    if (!is_name_character(c)) c = '-';
+  }
+  return name.empty() ? "unknown" : name;
+}
+
+constexpr mode_t kMode = 0644;
+
+/// A name of this process, without the count.
+std::string event_file_stem(std::uint64_t seconds) {
+  std::string digits = text(std::min(seconds, kMaxNameSeconds));
+  digits.insert(0, kSecondsDigits - digits.size(), '0');
+  return text("events.out.", kMark, ".", digits, ".", machine_name(), ".", ::getpid());
+}
+
+/// Seconds for a name: later than those of all files there, so that the order of names is the order
+/// of writing also after a quick restart, and on a machine whose clock is behind.
+std::uint64_t name_seconds(const std::string& directory, WallTime now) {
+  constexpr auto kMax = static_cast<double>(kMaxNameSeconds);
+  // Not a number ends as 0: std::max returns its first argument then.
+  const auto seconds = static_cast<std::uint64_t>(std::min(std::max(0.0, now), kMax));
+  const std::vector<std::string> there = list_event_files(directory);
+  const std::uint64_t latest = there.empty() ? 0 : seconds_of(there.back());
+  if (there.empty() || latest < seconds) return seconds;
+  return std::min(latest, kMaxNameSeconds - 1) + 1;
+}
+
+/// Makes an empty file under a name that nobody has; returns its path.
+std::string create_file(const std::string& directory, WallTime now) {
+  const std::string stem = text(directory, "/", event_file_stem(name_seconds(directory, now)));
+  for (std::uint64_t count = 0;; ++count) {
+    std::string path = text(stem, ".", count);
+    const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kMode);  // NOLINT
+    if (fd >= 0) {
+      ::close(fd);
+      return path;
+    }
+    if (errno == EEXIST || errno == EINTR) continue;
+    throw EnvironmentError(text("'", path, "' cannot be made: ", std::strerror(errno), "."),
+                           "name a directory that exists and is writable.");
+  }
+}
+
+using Table = std::array<std::uint32_t, 256>;
+
+/// What one byte makes of a checksum. The polynomial's bits stand lowest power first.
+constexpr Table make_table() {
+  Table table{};
+  for (std::uint32_t byte = 0; byte < table.size(); ++byte) {
+    std::uint32_t sum = byte;
+    for (int bit = 0; bit < 8; ++bit) sum = (sum & 1) != 0 ? (sum >> 1) ^ 0x82F63B78 : sum >> 1;
+    table[byte] = sum;
+  }
+  return table;
+}
+
+/// Source: RFC 3720, B.4.
+std::uint32_t crc32c(std::string_view bytes) {
+  static constexpr Table kTable = make_table();
+  std::uint32_t sum = ~std::uint32_t{0};
+  for (const char byte : bytes)
+    sum = (sum >> 8) ^ kTable[(sum ^ static_cast<unsigned char>(byte)) & 0xff];
+  return ~sum;
+}
+
+}  // namespace
+
+std::uint32_t masked_crc32c(std::string_view bytes) {
+  const std::uint32_t sum = crc32c(bytes);
+  return ((sum >> 15) | (sum << 17)) + kCrcMask;
+}
+
+std::string frame_record(std::string_view message) {
+  std::string record;
+  record.reserve(kHeaderBytes + message.size() + kCrcBytes);
+  append_little_endian(record, std::uint64_t{message.size()});
+  append_little_endian(record, masked_crc32c(record));
+  record += message;
+  append_little_endian(record, masked_crc32c(message));
+  return record;
+}
+
+RecordReader::RecordReader(const std::string& path) : path_(path) {
+  errno = 0;
+  in_.open(path, std::ios::binary | std::ios::ate);
+  const std::streamoff size = in_ ? std::streamoff(in_.tellg()) : -1;
+  if (size < 0 || !in_.seekg(0)) throw_unreadable(path_);
+  left_ = static_cast<std::uint64_t>(size);
+}
+
+bool RecordReader::next(std::string& message) {
+  offset_ = next_offset_;
+  if (left_ == 0) return false;
+  if (left_ < kHeaderBytes) return stop("ends in the middle of a record");
+  read(message, kHeaderBytes);
+  if (!checksum_fits(message)) return stop("has a wrong checksum of a record's length");
+  const auto length =
+      from_little_endian<std::uint64_t>(std::string_view(message).substr(0, kLengthBytes));
+  if (length > kMaxRecordBytes) return stop(text("has a record of ", length, " bytes"));
+  if (left_ < length + kCrcBytes) return stop("ends in the middle of a record");
+  read(message, length + kCrcBytes);
+  if (!checksum_fits(message)) return stop("has a wrong checksum of a record");
+  message.resize(message.size() - kCrcBytes);
+  return true;
+}
+
+bool RecordReader::stop(const std::string& damage) {
+  damage_ = text("'", path_, "' ", damage, " at byte ", offset_);
+  left_ = 0;
+  next_offset_ = offset_;
+  return false;
+}
+
+/// The caller has checked that `count` bytes are left.
+void RecordReader::read(std::string& bytes, std::uint64_t count) {
+  bytes.resize(count);
+  errno = 0;
+  if (!in_.read(bytes.data(), static_cast<std::streamsize>(count))) throw_unreadable(path_);
+  left_ -= count;
+  next_offset_ += count;
+}
+
+std::vector<std::string> list_event_files(const std::string& directory) {
+  std::vector<std::string> files;
+  std::error_code error;
+  fs::directory_iterator entry(directory, error);
+  if (error == std::errc::no_such_file_or_directory) return files;
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    std::error_code gone;  // a file that vanishes meanwhile is none
+    const bool regular = entry->symlink_status(gone).type() == fs::file_type::regular;
+    if (name.find(kMark) != std::string::npos && regular) {
+      files.push_back(name);
+    }
+  }
+  if (error) {
+    throw EnvironmentError(
+        text("the directory '", directory, "' cannot be listed: ", error.message(), "."),
+        "name a directory that this user may read.");
+  }
+  std::sort(files.begin(), files.end(), [](const std::string& a, const std::string& b) {
+    return std::make_pair(seconds_of(a), a) < std::make_pair(seconds_of(b), b);
+  });
+  return files;
+}
+
+EventFile::EventFile(const std::string& directory, WallTime now)
+    : path_(create_file(directory, now)), out_(path_, std::ios::binary | std::ios::app) {
+  write(encode_file_version(now));
+  flush();
+}
+
+void EventFile::write(const std::string& message) {
+  const std::string record = frame_record(message);
+  out_.write(record.data(), static_cast<std::streamsize>(record.size()));
+  check();
+}
+
+void EventFile::flush() {
+  out_.flush();
+  check();
+}
+
+void EventFile::check() {
+  if (out_) return;
+  throw EnvironmentError(text("writing to '", path_, "' failed."), "look for a full disk.");
+}
+
+}  // namespace troupe

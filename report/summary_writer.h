@@ -1,0 +1,62 @@
+// SummaryWriter: the summaries of one directory, as TensorBoard's event files and, line by line, as
+// JSON beside them: histograms in histograms.jsonl, so that summaries.jsonl stays short, all else
+// in summaries.jsonl; images in event files alone. One writer per directory and process. Not thread
+// safe.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "troupe/report/event_file.h"
+#include "troupe/report/json_lines.h"
+
+namespace troupe {
+
+/// By the system's clock.
+[[nodiscard]] WallTime system_time();
+
+class SummaryWriter {
+ public:
+  static constexpr const char* kLinesName = "summaries.jsonl";
+  static constexpr const char* kHistogramsName = "histograms.jsonl";
+  using Now = std::function<WallTime()>;
+
+  /// Makes `directory` and its missing parents, but no file before the first write. A run whose
+  /// first summary is of `first_step` or later tells readers to discard what former files say of
+  /// that step and later ones; unset: nothing is discarded, as evaluations need it.
+  /// Throws: EnvironmentError if the directory cannot be made.
+  explicit SummaryWriter(std::string directory,
+                         std::optional<std::int64_t> first_step = std::nullopt,
+                         Now now = &system_time);
+  ~SummaryWriter();
+
+  /// Durable against the end of this process when it returns (not against a loss of power).
+  /// {"step": 100, "time": 1700000000.5, "loss": 0.25, "global_step/sec": 150.0}
+  /// Throws: EnvironmentError if the files cannot be written.
+  void write(std::int64_t step, const std::vector<Scalar>& scalars);
+  /// A text summary; in the JSON line a string.
+  void write_text(std::int64_t step, const std::string& tag, const std::string& value);
+  /// {"step":1,"time":...,"tag":"parameters/conv1.weight","edges":[-1,0,1],"counts":[8,2],...}
+  /// Nothing if there is no finite value.
+  void write_histogram(std::int64_t step, const std::string& tag, const Histogram& histogram);
+  /// `png`: the bytes of a PNG file, at most 16 MiB. Throws: ConfigError for other bytes.
+  void write_image(std::int64_t step, const std::string& tag, const std::string& png);
+
+ private:
+  void open(WallTime now);
+  void open_histograms(WallTime now);
+  void append(const std::string& event, const nlohmann::ordered_json& line);
+
+  std::string directory_;
+  std::optional<std::int64_t> first_step_;
+  Now now_;
+  std::unique_ptr<EventFile> events_;
+  std::optional<JsonLines> lines_;
+  std::optional<JsonLines> histograms_;
+};
+
+}  // namespace troupe

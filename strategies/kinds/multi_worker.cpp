@@ -1,0 +1,368 @@
+#include "troupe/strategies/kinds/multi_worker.h"
+
+#include <ATen/Version.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "troupe/core/error.h"
+#include "troupe/core/log.h"
+#include "troupe/core/options/cluster_reach.h"
+#include "troupe/core/sha256.h"
+#include "troupe/core/text.h"
+#include "troupe/data/step_source.h"
+#include "troupe/distributed/elastic/elastic_group.h"
+#include "troupe/distributed/elastic/round_line.h"
+#include "troupe/distributed/group/topology.h"
+#include "troupe/strategies/device.h"
+#include "troupe/strategies/equal_buffers.h"
+#include "troupe/strategies/replicas/local_replicas.h"
+
+namespace troupe {
+namespace {
+
+/// An overlap that is impossible is refused where it is asked for; automatic does without.
+void check_overlap(const StrategyOptions& options) {
+  if (options.buckets.overlap != Overlap::on) return;
+  std::string lacks;
+  if (options.local_replicas() > 1) lacks = "there are several replicas in a worker";
+  if (detail::replica_devices(options).front().is_cuda()) lacks = "the replicas are on GPUs";
+  const Communication engine = detail::choose_engine(options).engine;
+  if (engine != Communication::native) lacks = text("--communication is ", name_of(engine));
+  if (options.compress != Compression::none)
+    lacks = text("--compress is ", name_of(options.compress));
+  if (lacks.empty()) return;
+  throw ConfigError("--overlap on is given, but " + lacks + ".",
+                    "use --overlap auto, or one replica on the CPU and --communication native "
+                    "without --compress.");
+}
+
+GroupOptions group_options(const StrategyOptions& options) {
+  GroupOptions group = options.group;
+  group.virtual_replicas = options.virtual_replicas;
+  return group;
+}
+
+/// What decides how a virtual replica's numbers round: of workers that differ in it, the same step
+/// has other bits on one than on another.
+void add_arithmetic(std::map<std::string, std::string>& must_match) {
+  const Arithmetic own = arithmetic_here();
+  must_match["--threads"] = text(own.compute_threads);
+  must_match["CPU capability"] = own.cpu_capability;
+  must_match["BLAS library"] = text(own.blas, " (", own.blas_version, ")");
+  must_match["LibTorch"] = own.libtorch;
+  must_match["LibTorch's build"] = sha256_hex(at::show_config()).substr(0, 12);
+}
+
+/// Null: a loss ends the group.
+std::unique_ptr<Rounds> rounds_of(const StrategyOptions& options) {
+  const int line = options.cluster.rounds.take();
+  if (line < 0) return nullptr;
+  auto rounds = std::make_unique<RoundLine>(UniqueFd(line));
+  if (options.shard_optimizer) {
+    throw ConfigError(
+        "the group is elastic (--min-workers), and --shard-optimizer is given: with a lost worker "
+        "the only copy of its part of the optimisers' state would be gone.",
+        "leave --shard-optimizer out, or --min-workers.");
+  }
+  if (options.virtual_replicas > 0) return rounds;
+  throw ConfigError(
+      "the group is elastic (--min-workers), and the program was given no --virtual-replicas: its "
+      "numbers would depend on who is there.",
+      "add --virtual-replicas V to the program's arguments, at least the number of workers.");
+}
+
+/// Of a worker that waits to be admitted: above all, it is not the chief.
+constexpr int kNoRank = -1;
+
+/// ", examples 17, 99, 4": those of some virtual replicas in the batch's step; "" if unknown.
+std::string examples_of(const DistributedBatch& batch, const TreeCut::Node& node) {
+  constexpr std::size_t kMost = 64;  // in a message
+  if (!batch.source) return "";
+  if (batch.source->plan().is_stream()) return "";
+  DistributedBatch lost = batch;
+  lost.first_replica = node.begin;
+  std::string numbers;
+  std::size_t count = 0;
+  for (int i = node.begin; i < node.end; ++i) {
+    for (const std::int64_t example :
+         example_numbers(lost, static_cast<std::size_t>(i - node.begin))) {
+      if (++count > kMost) return text(", examples ", numbers, " ...");
+      numbers += text(numbers.empty() ? "" : ", ", example);
+    }
+  }
+  return numbers.empty() ? ", no examples" : text(", examples ", numbers);
+}
+
+/// Texts of all workers as one, and back.
+std::vector<std::byte> join_texts(const std::vector<std::string>& texts) {
+  std::vector<std::byte> all;
+  for (const std::string& one : texts) {
+    const std::uint64_t size = one.size();
+    const auto head = as_bytes(Span<const std::uint64_t>(&size, 1));
+    all.insert(all.end(), head.begin(), head.end());
+    const auto body = as_bytes(Span<const char>(one.data(), one.size()));
+    all.insert(all.end(), body.begin(), body.end());
+  }
+  return all;
+}
+
+std::vector<std::string> split_texts(const std::vector<std::byte>& all) {
+  std::vector<std::string> texts;
+  for (std::size_t at = 0; at < all.size();) {
+    std::uint64_t size = 0;
+    std::memcpy(&size, all.data() + at, sizeof size);
+    at += sizeof size;
+    texts.emplace_back(reinterpret_cast<const char*>(all.data() + at), size);
+    at += size;
+  }
+  return texts;
+}
+
+class MultiWorker final : public Strategy {
+ public:
+  MultiWorker(const StrategyOptions& options, detail::EngineWrapper wrap)
+      : Strategy(detail::standing_of(name_of(StrategyKind::multi_worker), options)),
+        options_(options),
+        wrap_(std::move(wrap)),
+        group_(options.cluster, group_options(options), rounds_of(options), events()),
+        replicas_(in_group(options_)) {
+    check_overlap(options);
+    if (group_.is_elastic()) begin_elastic();
+    // Shares of the data are counted by it.
+    options_.must_match["replicas (--devices)"] = text(replicas_.size());
+    options_.must_match["--virtual-replicas"] = text(options.virtual_replicas);
+    if (virtual_replicas() > 0) add_arithmetic(options_.must_match);
+    options_.must_match["--shard-optimizer"] = options.shard_optimizer ? "true" : "false";
+    options_.must_match["--communication"] = name_of(detail::choose_engine(options).engine);
+    options_.must_match["--compress"] = name_of(options.compress);
+    options_.must_match["--overlap"] = name_of(options.buckets.overlap);
+    options_.must_match["--bucket-mb"] =
+        text(static_cast<double>(options.buckets.bytes) / (1 << 20));
+  }
+
+  [[nodiscard]] TrainState create_state(const Hooks& hooks, std::uint64_t seed) override {
+    TrainState state = replicas_.make(hooks, seed);
+    const std::vector<NamedTensor> tensors = detail::state_of(*state.replicas.front());
+    if (engine_) {
+      check_same_model(detail::signature(tensors));
+      engine_->restore_own_state({});  // what is there belongs to the former state's steps
+    } else {
+      group_.join({detail::signature(tensors), options_.must_match});
+      engine_ = make_engine();
+      const int found = count_workers_here();
+      // Workers that were started by hand learn here how many are on their machine.
+      const auto warning = crowding(found, workers_here(options_.cluster), replicas_.size());
+      if (!warning.empty()) log_warning(warning);
+      replicas_.use(*engine_, sums_during_backward(found));
+      if (rank() == 0 && replicas_.overlaps()) log_info("gradients travel while backward computes");
+    }
+    detail::change_on_host(tensors, [this](Span<std::byte> bytes) { broadcast(bytes); });
+    detail::copy_first_to_all(state);
+    return state;
+  }
+
+  [[nodiscard]] std::vector<StepResult> run(const Step& step, TrainState& state,
+                                            const DistributedBatch& batch, Phase phase) override {
+    return detail::sharing_failure(*this, [&] {
+      try {
+        return group_.is_elastic() ? run_until_complete(step, state, batch, phase)
+                                   : replicas_.run(step, state, batch, phase);
+      } catch (const Error& error) {
+        // A failure that all would see alike, if some were not in the midst of a sum with us.
+        if (replicas_.has_abandoned_a_sum()) abort(error.what(), error.exit_code());
+        throw;
+      }
+    });
+  }
+
+  void sum(Span<double> values) override {
+    const auto sums = group_.agree([&] {
+      std::vector<double> own(values.begin(), values.end());
+      group_.group().all_reduce(Span<double>(own), deadline());
+      const auto bytes = as_bytes(Span<const double>(own));
+      return std::vector<std::byte>(bytes.begin(), bytes.end());
+    });
+    std::memcpy(values.data(), sums.data(), sums.size());
+  }
+
+  [[nodiscard]] std::vector<std::string> gather(const std::string& mine) override {
+    return split_texts(group_.agree([&] {
+      std::vector<std::string> all;
+      const Span<const char> characters(mine.data(), mine.size());
+      for (const auto& bytes : group_.group().all_gather(as_bytes(characters), deadline())) {
+        all.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+      }
+      return join_texts(all);
+    }));
+  }
+
+  /// In an elastic group with nothing, if the chief was lost when some had done their part.
+  [[nodiscard]] std::vector<std::vector<std::byte>> gather_to_chief(
+      Span<const std::byte> mine) override {
+    std::vector<std::vector<std::byte>> all;
+    (void)group_.agree([&] {
+      all = group_.group().gather(mine);
+      return std::vector<std::byte>();
+    });
+    return all;
+  }
+
+  void broadcast(Span<std::byte> bytes) override {
+    constexpr std::size_t kPiece = std::size_t{64} << 20;  // what a deadline is for
+    for (std::size_t begin = 0; begin < bytes.size(); begin += kPiece) {
+      const std::size_t size = std::min(kPiece, bytes.size() - begin);
+      group_.group().broadcast(bytes.subspan(begin, size), /*root=*/0, deadline());
+    }
+  }
+
+  void synchronize_buffers(TrainState& state) override {
+    if (virtual_replicas() == 0) detail::make_buffers_equal(state, &group_.group());
+  }
+
+  void abort(const std::string& reason, int exit_code) noexcept override {
+    group_.abort(reason, exit_code);
+  }
+  [[nodiscard]] ElasticMembership* elastic() override {
+    return group_.is_elastic() ? &group_ : nullptr;
+  }
+  void close() override {
+    if (engine_) engine_->close();
+    group_.close();
+  }
+
+  [[nodiscard]] std::vector<NamedTensor> own_state() const override {
+    return engine_ ? engine_->own_state() : std::vector<NamedTensor>();
+  }
+  void restore_own_state(const std::vector<NamedTensor>& tensors) override {
+    if (engine_) engine_->restore_own_state(tensors);
+  }
+
+ private:
+  [[nodiscard]] Deadline deadline() const {
+    return Deadline::in(options_.group.collective_timeout);
+  }
+  [[nodiscard]] std::unique_ptr<detail::Engine> make_engine() {
+    auto engine = detail::make_engine(options_, group_.group());
+    return wrap_ ? wrap_(std::move(engine)) : std::move(engine);
+  }
+
+  // --- elastic groups
+
+  /// The options of the round that the group begins with: a worker that joins is alone first.
+  [[nodiscard]] const StrategyOptions& in_group(StrategyOptions& options) const {
+    if (group_.is_elastic()) options.cluster = group_.cluster();
+    return options;
+  }
+
+  [[nodiscard]] ElasticGroup::Events events() {
+    return {[this] { on_round(); }, [this](Readiness& mine, int lost) { describe(mine, lost); }};
+  }
+
+  void begin_elastic() {
+    Standing standing = detail::standing_of(name(), options_);
+    if (group_.is_joining()) standing.rank = kNoRank;
+    stand(standing);
+    replicas_.use(detail::VirtualReplicas::Conclusion{
+        [this](const at::Tensor& sums, const std::function<void()>& add_up) {
+          group_.conclude(detail::host_bytes(sums), add_up);
+        },
+        [this](const at::Tensor& sums) { group_.commit(detail::host_bytes(sums)); }});
+  }
+
+  void on_round() {
+    options_.cluster = group_.cluster();
+    engine_ = make_engine();
+    replicas_.use(*engine_, /*during_backward=*/false);
+    stand(detail::standing_of(name(), options_));
+    has_moved_ = true;
+  }
+
+  /// The step under way, and what of it the worker `lost` of the round that has ended computed.
+  void describe(Readiness& mine, int lost) const {
+    mine.step = step_;
+    if (lost < 0 || !batch_) return;
+    const TreeCut cut = cut_of(options_.cluster, group_options(options_));
+    const TreeCut::Node node = cut.node(lost);
+    mine.work = text("step ", step_ + 1, ": virtual replicas ", node.begin, " to ", node.end - 1,
+                     examples_of(*batch_, node));
+  }
+
+  /// Every worker does what the group's present round gives it, until the step is complete.
+  std::vector<StepResult> run_until_complete(const Step& step, TrainState& state,
+                                             const DistributedBatch& batch, Phase phase) {
+    step_ = state.step;
+    batch_ = &batch;
+    for (;;) {
+      try {
+        auto results = run_once(step, state, batch, phase);
+        batch_ = nullptr;
+        return results;
+      } catch (const RepeatTransaction&) {
+      } catch (const NetError& error) {
+        group_.heal(error);
+      }
+    }
+  }
+
+  std::vector<StepResult> run_once(const Step& step, TrainState& state,
+                                   const DistributedBatch& batch, Phase phase) {
+    if (std::exchange(has_moved_, false)) replicas_.move_to(options_);
+    const ReplicaRange mine = *hosted_;
+    if (batch.range() == mine) return replicas_.run(step, state, batch, phase);
+    if (!batch.source) {
+      throw ConfigError(
+          "a batch that was made by hand has not the virtual replicas of this worker.",
+          "in an elastic group, give the strategy batches of a DistributedDataset.");
+    }
+    const DistributedBatch again = read_again(batch, mine);
+    return replicas_.run(step, state, again, phase);
+  }
+
+  /// What join compares for the first state, for a later one.
+  void check_same_model(const std::vector<std::string>& signature) {
+    std::string mine;
+    for (const std::string& line : signature) mine += line + "\n";
+    const auto all = gather(mine);
+    for (std::size_t other = 0; other < all.size(); ++other) {
+      if (all[other] == all.front()) continue;
+      detail::fail_alike(
+          *this, ConfigError(text("the model of worker ", other, " differs from the chief's."),
+                             "make create_model a function of the options alone."));
+    }
+  }
+
+  /// Workers that share this one's address. All gather the same addresses, so it is the number of
+  /// all workers on every worker or on none, whatever each was told about the others before.
+  [[nodiscard]] int count_workers_here() {
+    const auto all = gather(group_.group().local_address());
+    const std::string& mine = all[static_cast<std::size_t>(rank())];
+    return static_cast<int>(std::count(all.begin(), all.end(), mine));
+  }
+
+  /// The same on every worker. Within a machine moving bytes takes the cores that compute.
+  [[nodiscard]] bool sums_during_backward(int found) const {
+    if (virtual_replicas() > 0) return false;  // they run one after the other before that
+    const Overlap wish = options_.buckets.overlap;
+    return wish == Overlap::on || (wish == Overlap::automatic && found < world_size());
+  }
+
+  StrategyOptions options_;
+  const detail::EngineWrapper wrap_;
+  ElasticGroup group_;
+  std::unique_ptr<detail::Engine> engine_;  // once joined
+  detail::LocalReplicas replicas_;
+  bool has_moved_ = false;                   // in another round than replicas_ knows
+  std::int64_t step_ = 0;                    // training steps before the one under way
+  const DistributedBatch* batch_ = nullptr;  // of the step under way; null: there is none
+};
+
+}  // namespace
+
+std::unique_ptr<Strategy> make_multi_worker(const StrategyOptions& options,
+                                            const detail::EngineWrapper& wrap) {
+  return std::make_unique<MultiWorker>(options, wrap);
+}
+
+}  // namespace troupe

@@ -1,0 +1,4 @@
+// Part of a ring that include_graph.py must find.
+#pragma once
+
+#include "troupe/core/one/here.h"
