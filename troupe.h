@@ -28,6 +28,7 @@
 #include "troupe/hooks/optimizer_kind.h"
 #include "troupe/hooks/sync_batch_norm.h"
 #include "troupe/hooks/todo.h"
+#include "troupe/report/summary_writer.h"
 #include "troupe/strategies/kinds/make_strategy.h"
 #include "troupe/strategies/kinds/parameter_hash.h"
 #include "troupe/strategies/parameter_server/parameter_server.h"

@@ -20,6 +20,7 @@
 #include "troupe/export/predictor.h"
 #include "troupe/hooks/make_datasets.h"
 #include "troupe/hooks/tensors/random_guard.h"
+#include "troupe/report/summary_writer.h"
 #include "troupe/strategies/device.h"
 #include "troupe/strategies/kinds/make_strategy.h"
 #include "troupe/strategies/strategy.h"

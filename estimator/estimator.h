@@ -23,13 +23,13 @@
 #include "troupe/estimator/prediction_stream.h"
 #include "troupe/estimator/specs.h"
 #include "troupe/export/model_export.h"
-#include "troupe/report/summary_writer.h"
 #include "troupe/strategies/strategy.h"
 #include "troupe/train/evaluation/evaluation.h"
 
 namespace troupe {
 
 struct AddedMetric;
+class SummaryWriter;
 
 struct EstimatorOptions {
   TrainOptions train;  // its model_dir empty: a new temporary directory, with a warning

@@ -14,6 +14,8 @@
 #include "troupe/core/log.h"
 #include "troupe/core/text.h"
 #include "troupe/estimator/dry_run.h"
+#include "troupe/estimator/evaluated_training.h"
+#include "troupe/export/onnx_export.h"
 #include "troupe/strategies/kinds/make_strategy.h"
 #include "troupe/strategies/parameter_server/parameter_server.h"
 #include "troupe/train/checkpoint/model_weights.h"

@@ -23,6 +23,8 @@
 
 namespace troupe {
 
+class EvaluatedTraining;
+
 /// What a program's modes need besides hooks and flags.
 struct JobExtras {
   std::vector<std::string> feature_names = {};  // as EstimatorOptions::feature_names

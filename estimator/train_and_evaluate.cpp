@@ -6,6 +6,7 @@
 #include "troupe/core/file_system.h"
 #include "troupe/core/log.h"
 #include "troupe/core/text.h"
+#include "troupe/estimator/evaluated_training.h"
 #include "troupe/estimator/evaluation_pass.h"
 #include "troupe/export/exporting_job.h"
 #include "troupe/report/summary_reader.h"

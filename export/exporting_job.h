@@ -13,6 +13,7 @@
 #include "troupe/core/file_system.h"
 #include "troupe/export/exporter.h"
 #include "troupe/train/evaluation/evaluation.h"
+#include "troupe/train/evaluation/evaluation_job.h"
 #include "troupe/train/evaluation/evaluation_record.h"
 
 namespace troupe {

@@ -12,6 +12,7 @@
 #include "troupe/core/file_system.h"
 #include "troupe/core/text.h"
 #include "troupe/export/model_signature.h"
+#include "troupe/export/onnx_export.h"
 #include "troupe/export/torch_script.h"
 #include "troupe/hooks/tensors/tensor_file.h"
 

@@ -7,10 +7,17 @@
 #include <vector>
 
 #include "troupe/core/options/train_options.h"
-#include "troupe/export/onnx_export.h"
 #include "troupe/hooks/hooks.h"
 
 namespace troupe {
+
+/// A dimension of an input, beside the batch, that may have another size at every call. Dimensions
+/// of one name have one size.
+struct DynamicLength {
+  std::string input;           // a feature's name
+  std::int64_t dimension = 1;  // from 1 on; 0 is the batch
+  std::string name;            // "length"
+};
 
 /// Settings of an export, besides the model.
 struct ModelExportOptions {

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "troupe/core/terminal.h"
-#include "troupe/report/progress_block.h"
+#include "troupe/report/progress_bar.h"
 
 namespace troupe {
 namespace {

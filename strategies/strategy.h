@@ -26,15 +26,16 @@
 #include "troupe/core/options/data_options.h"
 #include "troupe/core/span.h"
 #include "troupe/core/user_code.h"
-#include "troupe/data/data_digest.h"
 #include "troupe/data/loader.h"
-#include "troupe/distributed/elastic/elastic_membership.h"
 #include "troupe/hooks/hooks.h"
 #include "troupe/hooks/values.h"
 #include "troupe/strategies/pace.h"
 #include "troupe/strategies/train_state.h"
 
 namespace troupe {
+
+class ElasticMembership;
+struct DataDifference;
 
 /// A step for one replica: Hooks::train_step or the user's own.
 using Step = std::function<StepResult(Replica&, const Batch&)>;

@@ -1,6 +1,7 @@
 #include "troupe/train/admission.h"
 
 #include "troupe/core/log.h"
+#include "troupe/strategies/elastic.h"
 
 namespace troupe::detail {
 namespace {

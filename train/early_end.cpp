@@ -2,6 +2,7 @@
 
 #include "troupe/core/error.h"
 #include "troupe/core/text.h"
+#include "troupe/strategies/elastic.h"
 
 namespace troupe::detail {
 

@@ -15,6 +15,7 @@
 
 #include "troupe/core/options/train_options.h"
 #include "troupe/report/run_journal.h"
+#include "troupe/strategies/elastic.h"
 #include "troupe/strategies/strategy.h"
 
 namespace troupe::detail {

@@ -8,6 +8,7 @@
 #include "troupe/core/log.h"
 #include "troupe/core/text.h"
 #include "troupe/core/trace.h"
+#include "troupe/strategies/elastic.h"
 #include "troupe/strategies/kinds/weight_comparison.h"
 #include "troupe/train/checkpoint/warm_start.h"
 

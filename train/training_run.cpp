@@ -14,6 +14,7 @@
 #include "troupe/core/log.h"
 #include "troupe/core/text.h"
 #include "troupe/core/trace.h"
+#include "troupe/strategies/elastic.h"
 #include "troupe/strategies/strategy.h"
 #include "troupe/train/callback_list.h"
 #include "troupe/train/epoch_reports.h"

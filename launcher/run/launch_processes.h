@@ -18,7 +18,7 @@
 #include "troupe/launcher/run/launch_rounds.h"
 #include "troupe/launcher/run/launch_start.h"
 #include "troupe/launcher/run/launch_worker.h"
-#include "troupe/report/progress_block.h"
+#include "troupe/report/progress_bar.h"
 
 namespace troupe {
 

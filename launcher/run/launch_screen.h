@@ -13,7 +13,7 @@
 
 #include "troupe/core/unique_fd.h"
 #include "troupe/launcher/run/launch_output.h"
-#include "troupe/report/progress_block.h"
+#include "troupe/report/progress_bar.h"
 
 namespace troupe {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "tests/fuzz/fuzz.h"
-#include "troupe/report/progress_block.h"
+#include "troupe/report/progress_bar.h"
 
 namespace troupe::fuzz::progress_target {
 

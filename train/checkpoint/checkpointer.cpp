@@ -9,6 +9,7 @@
 #include "troupe/core/trace.h"
 #include "troupe/core/user_code.h"
 #include "troupe/hooks/tensors/tensor_file.h"
+#include "troupe/strategies/elastic.h"
 #include "troupe/strategies/kinds/weight_comparison.h"
 #include "troupe/train/checkpoint/checkpoint_reader.h"
 #include "troupe/train/checkpoint/model_weights.h"

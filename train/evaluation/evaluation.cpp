@@ -7,6 +7,7 @@
 
 #include "troupe/core/error.h"
 #include "troupe/core/text.h"
+#include "troupe/train/evaluation/evaluation_job.h"
 
 namespace troupe {
 

@@ -12,6 +12,7 @@
 #include "troupe/train/callbacks/callbacks.h"
 #include "troupe/train/callbacks/step_timer.h"
 #include "troupe/train/evaluation/evaluation.h"
+#include "troupe/train/evaluation/evaluation_job.h"
 
 namespace troupe {
 

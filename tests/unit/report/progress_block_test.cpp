@@ -1,11 +1,10 @@
 // The lines that a terminal shows, at any width.
-#include "troupe/report/progress_block.h"
-
 #include <limits>
 #include <string>
 #include <vector>
 
 #include "tests/support/test_prelude.h"
+#include "troupe/report/progress_bar.h"
 
 namespace progress_block_test {
 

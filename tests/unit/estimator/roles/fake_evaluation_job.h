@@ -14,6 +14,7 @@
 
 #include "tests/support/fake_clock.h"
 #include "troupe/train/evaluation/evaluation.h"
+#include "troupe/train/evaluation/evaluation_job.h"
 
 namespace troupe::testing {
 

@@ -1,4 +1,4 @@
-#include "troupe/report/progress_block.h"
+#include "troupe/report/progress_bar.h"
 
 #include <algorithm>
 #include <cmath>
