@@ -1,6 +1,7 @@
 #include "troupe/data/data_digest.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 
 #include <algorithm>
 #include <array>
@@ -68,7 +69,7 @@ json describe(const Dataset& data, std::uint64_t seed) {
   json examples = json::array();
   const std::vector<std::int64_t> numbers = chosen(data.size(), seed);
   if (numbers.empty()) return examples;
-  const at::NoGradGuard no_gradients;
+  const c10::NoGradGuard no_gradients;
   const at::Tensor indices = at::tensor(numbers, at::kLong);
   const std::vector<at::Tensor> first = data.get(indices);
   const std::vector<at::Tensor> second = data.get(indices);
