@@ -123,80 +123,13 @@ void check_training(const Options& options, const GivenTexts& given) {
   }
 }
 
-void check_replicas(const StrategyOptions& strategy) {
-  if (strategy.kind != StrategyKind::one_device || strategy.local_replicas() == 1) return;
-  throw ConfigError(text("--strategy one-device trains with one replica, but --devices asks for ",
-                         strategy.local_replicas(), "."),
-                    "use --strategy mirrored, or name one device.");
-}
-
-bool uses_servers(const StrategyOptions& strategy) {
-  return strategy.kind == StrategyKind::parameter_server ||
-         (strategy.kind == StrategyKind::automatic && !strategy.cluster.servers.empty());
-}
-
-/// Gradients are summed at the servers, or in one copy of the variables.
-void check_virtual_replicas(const StrategyOptions& strategy) {
-  if (strategy.check_repeat && strategy.virtual_replicas == 0) {
-    throw ConfigError("--check-repeat is given without --virtual-replicas.",
-                      "add --virtual-replicas V: only such steps can be computed again.");
-  }
-  const bool is_central = strategy.kind == StrategyKind::central_storage;
-  if (strategy.virtual_replicas == 0 || (!is_central && !uses_servers(strategy))) return;
-  throw ConfigError(text("--virtual-replicas is given, but --strategy ",
-                         is_central ? "central-storage" : "parameter-server", " has none."),
-                    "use --strategy one-device, mirrored or multi-worker, or leave it out.");
-}
-
-/// Elsewhere there is one state for all replicas already.
-void check_shard_optimizer(const StrategyOptions& strategy) {
-  const bool is_central = strategy.kind == StrategyKind::central_storage;
-  if (!strategy.shard_optimizer || (!is_central && !uses_servers(strategy))) return;
-  throw ConfigError(
-      is_central ? "--shard-optimizer is given, but --strategy central-storage keeps the "
-                   "optimiser's state once for all replicas already."
-                 : "--shard-optimizer is given, but parameter servers keep the optimiser's state, "
-                   "each that of its own shards.",
-      "leave it out, or use --strategy mirrored or multi-worker.");
-}
-
-/// Workers and parameter servers exchange gradients by a protocol of their own.
-void check_exchange(const StrategyOptions& strategy) {
-  if (strategy.communication != Communication::automatic) {
-    throw ConfigError(text("--communication ", name_of(strategy.communication),
-                           " is given, but parameter servers sum the gradients."),
-                      "leave it out, or train without parameter servers.");
-  }
-  if (strategy.group.transport != Transport::automatic) {
-    throw ConfigError(text("--transport ", name_of(strategy.group.transport),
-                           " is given, but workers reach parameter servers by TCP."),
-                      "leave it out, or train without parameter servers.");
-  }
-  if (strategy.compress != Compression::none) {
-    throw ConfigError(text("--compress ", name_of(strategy.compress),
-                           " is given, but gradients travel to parameter servers as they are."),
-                      "leave it out, or use --strategy multi-worker.");
-  }
-  if (strategy.buckets.overlap == Overlap::on) {
-    throw ConfigError("--overlap on is given, but parameter servers sum the gradients.",
-                      "leave it out, or use --strategy multi-worker.");
-  }
-}
-
-/// Strategy, cluster and flags must agree on whether there are parameter servers. The evaluator
+/// A training needs the servers that it names, and no flag of theirs without them. The evaluator
 /// and whoever only uses a model are given the training's flags, and have none.
-void check_servers(const Options& options) {
+void check_servers_are_there(const Options& options) {
   const StrategyOptions& strategy = options.strategy;
-  const auto servers = static_cast<int>(strategy.cluster.servers.size());
-  if (servers > 0 && !uses_servers(strategy)) {
-    throw ConfigError(text("--strategy ", name_of(strategy.kind),
-                           " trains without parameter servers, but the cluster of ",
-                           strategy.cluster.origin, " has ", servers, "."),
-                      "use --strategy parameter-server, or describe a cluster without them.");
-  }
   const bool training = options.mode == Mode::train || options.mode == Mode::train_and_evaluate;
-  if (!training || options.strategy.cluster.is_evaluator()) return;
-  if (servers == 0 && uses_servers(strategy)) {
+  if (!training || strategy.cluster.is_evaluator() || !strategy.cluster.servers.empty()) return;
+  if (strategy.chosen_kind() == StrategyKind::parameter_server) {
     throw ConfigError(
         text("--strategy parameter-server has no parameter server: ",
              strategy.cluster.origin == "local"
@@ -206,19 +139,10 @@ void check_servers(const Options& options) {
         "start the program by troupe run --workers N --ps M, add the job \"ps\" to TF_CONFIG or "
         "--cluster, or give --servers HOST:PORT,...");
   }
-  if (uses_servers(strategy)) return check_exchange(strategy);
   if (strategy.servers.staleness_bound) {
     throw ConfigError("--staleness-bound is given, but the cluster has no parameter server.",
                       "use --strategy parameter-server, or leave it out.");
   }
-}
-
-/// The name that `auto` stands for in a group; processes may spell it differently.
-std::string strategy_in_group(const StrategyOptions& strategy) {
-  if (uses_servers(strategy)) return name_of(StrategyKind::parameter_server);
-  const bool group = strategy.cluster.world_size() > 1;
-  const bool automatic = strategy.kind == StrategyKind::automatic;
-  return name_of(automatic && group ? StrategyKind::multi_worker : strategy.kind);
 }
 
 }  // namespace
@@ -231,20 +155,8 @@ void check_carried_out(Mode mode, const ProgramInfo& program) {
 }
 
 void check_options(const Options& options, const GivenTexts& given) {
-  const StrategyOptions& strategy = options.strategy;
-  check_servers(options);
-  const bool alone = strategy.kind == StrategyKind::one_device ||
-                     strategy.kind == StrategyKind::mirrored ||
-                     strategy.kind == StrategyKind::central_storage;
-  if (alone && strategy.cluster.world_size() > 1) {
-    throw ConfigError(
-        text("--strategy ", name_of(strategy.kind), " trains with one worker, but ",
-             strategy.cluster.origin, " describes ", strategy.cluster.world_size(), "."),
-        "use --strategy multi-worker, or --world-size 1 to train alone.");
-  }
-  check_replicas(strategy);
-  check_virtual_replicas(strategy);
-  check_shard_optimizer(strategy);
+  options.strategy.validate();
+  check_servers_are_there(options);
   check_training(options, given);
   check_mode(options);
 }
@@ -257,7 +169,7 @@ std::map<std::string, std::string> common_settings(const FlagTable& table,
     const std::string value = flag.show();
     settings[text("--", flag.name)] = value.empty() ? "unset" : value;
   }
-  settings["--strategy"] = strategy_in_group(strategy);
+  settings["--strategy"] = name_of(strategy.chosen_kind());  // "auto" may stand for it
   return settings;
 }
 

@@ -130,6 +130,12 @@ struct StrategyOptions {
   [[nodiscard]] int local_replicas() const {
     return std::max({1, replicas, static_cast<int>(devices.size())});
   }
+  /// `kind`, or what automatic stands for: parameter-server for a cluster with servers, else
+  /// multi-worker for more than one worker, else mirrored for more than one replica, else
+  /// one-device.
+  [[nodiscard]] StrategyKind chosen_kind() const;
+  /// Throws: ConfigError naming the flags that contradict each other or the cluster.
+  void validate() const;
 };
 
 }  // namespace troupe

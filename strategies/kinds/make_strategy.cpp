@@ -15,44 +15,12 @@
 
 namespace troupe {
 
-namespace {
-
-/// Their updates are made elsewhere than on the devices that sum the gradients.
-void check_virtual(StrategyKind kind, const StrategyOptions& options) {
-  if (options.check_repeat && options.virtual_replicas == 0) {
-    throw ConfigError("check_repeat is set without virtual_replicas.",
-                      "set virtual_replicas: only such steps can be computed again.");
-  }
-  const bool is_other =
-      kind == StrategyKind::parameter_server || kind == StrategyKind::central_storage;
-  if (options.virtual_replicas == 0 || !is_other) return;
-  throw ConfigError(text("--strategy ", name_of(kind), " has no --virtual-replicas."),
-                    "use --strategy one-device, mirrored or multi-worker, or leave "
-                    "--virtual-replicas out.");
-}
-
-/// There the optimisers' state is in one place already, or on the servers.
-void check_sharding(StrategyKind kind, const StrategyOptions& options) {
-  const bool is_other =
-      kind == StrategyKind::parameter_server || kind == StrategyKind::central_storage;
-  if (!options.shard_optimizer || !is_other) return;
-  throw ConfigError(text("--strategy ", name_of(kind),
-                         " has no --shard-optimizer: no replica keeps an optimiser's state of its "
-                         "own there."),
-                    "leave it out, or use --strategy mirrored or multi-worker.");
-}
-
-}  // namespace
-
 std::unique_ptr<Strategy> make_strategy(const StrategyOptions& options) {
+  options.validate();
   (void)detail::choose_engine(options);  // refused before anything starts
   const int workers = options.cluster.world_size();
   const int replicas = options.local_replicas();
-  const StrategyKind fitting = !options.cluster.servers.empty() ? StrategyKind::parameter_server
-                               : workers > 1                    ? StrategyKind::multi_worker
-                               : replicas > 1                   ? StrategyKind::mirrored
-                                                                : StrategyKind::one_device;
-  const StrategyKind kind = options.kind == StrategyKind::automatic ? fitting : options.kind;
+  const StrategyKind kind = options.chosen_kind();
   // Servers that the launcher starts beside the workers come out of its OMP_NUM_THREADS.
   const int share = compute_threads(inspect_cores().usable, workers_here(options.cluster), 0);
   // The launcher's share depends on the number of workers, and another number of threads rounds
@@ -74,14 +42,7 @@ std::unique_ptr<Strategy> make_strategy(const StrategyOptions& options) {
            replicas == 1 ? "" : " each",
            options.virtual_replicas == 0 ? ""
                                          : text(", virtual replicas ", options.virtual_replicas)));
-  check_virtual(kind, options);
-  check_sharding(kind, options);
   if (kind == StrategyKind::parameter_server) return make_parameter_server(options);
-  if (!options.cluster.servers.empty()) {
-    throw ConfigError(text("--strategy ", name_of(kind), " was requested, but ",
-                           options.cluster.origin, " lists parameter servers."),
-                      "use --strategy parameter-server, or leave the servers out.");
-  }
   if (kind == StrategyKind::one_device) return make_one_device(options);
   if (kind == StrategyKind::mirrored) return make_mirrored(options);
   if (kind == StrategyKind::central_storage) return make_central_storage(options);

@@ -167,7 +167,7 @@ TEST_SUITE("strategies") {
     refused([](auto& o) { o.devices = {"cpu:0"}, o.replicas = 2; },
             "2 replicas were asked for, but --devices names 1 device.");
     refused([](auto& o) { o.kind = troupe::StrategyKind::one_device, o.replicas = 2; },
-            "but 2 replicas");
+            "but --devices asks for 2");
     refused([](auto& o) { o = options_of(0, 2, 1), o.kind = troupe::StrategyKind::mirrored; },
             "describes 2 workers");
     options.devices = {"cuda:0", "cuda:99"};

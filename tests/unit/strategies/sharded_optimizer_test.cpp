@@ -446,11 +446,12 @@ TEST_SUITE("strategies") {
     options.kind = StrategyKind::central_storage;
     CHECK(refusal_of([&] {
             (void)make_strategy(options);
-          }).find("central-storage has no --shard-optimizer") != std::string::npos);
+          }).find("--strategy central-storage keeps the optimiser's state once") !=
+          std::string::npos);
     options.kind = StrategyKind::parameter_server;
     CHECK(refusal_of([&] {
             (void)make_strategy(options);
-          }).find("parameter-server has no --shard-optimizer") != std::string::npos);
+          }).find("parameter servers keep the optimiser's state") != std::string::npos);
   }
 
   TEST_CASE("shard optimizer: the chief says how even the parts are") {

@@ -305,9 +305,9 @@ TEST_SUITE("strategies") {
           o.check_repeat = true;
           o.virtual_replicas = 0;
         },
-        "check_repeat is set without virtual_replicas");
+        "--check-repeat is given without --virtual-replicas");
     check_refused([](auto& o) { o.kind = StrategyKind::central_storage; },
-                  "--strategy central-storage has no --virtual-replicas");
+                  "--strategy central-storage has none");
     check_refused([](auto& o) { o.replicas = 9; }, "would host 8, fewer than its 9 replicas");
     check_refused(
         [](auto& o) {
