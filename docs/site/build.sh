@@ -40,7 +40,7 @@ headers=(troupe.h)
 for ((i = 0; i < ${#headers[@]}; i++)); do
   while read -r header; do
     [[ " ${headers[*]} " == *" $header "* ]] || headers+=("$header")
-  done < <(sed -n 's/^#include "\(.*\)"$/\1/p' "${headers[i]}")
+  done < <(sed -n 's/^#include "troupe\/\(.*\)"$/\1/p' "${headers[i]}")
 done
 {
   cat docs/site/Doxyfile
