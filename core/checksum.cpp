@@ -1,12 +1,22 @@
 #include "troupe/core/checksum.h"
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
+#include "troupe/core/xxh3/xxh3.h"
 
 namespace troupe {
+namespace {
+
+const detail::Xxh3& xxh3() {
+#if defined(__x86_64__)
+  static const bool has_avx2 = __builtin_cpu_supports("avx2");
+  if (has_avx2) return detail::kXxh3Avx2;
+#endif
+  return detail::kXxh3;
+}
+
+}  // namespace
 
 std::uint64_t hash_of(Span<const std::byte> bytes, std::uint64_t seed) {
-  return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
+  return xxh3().hash(bytes.data(), bytes.size(), seed);
 }
 
 std::uint32_t checksum_of(Span<const std::byte> bytes) {
@@ -14,7 +24,7 @@ std::uint32_t checksum_of(Span<const std::byte> bytes) {
 }
 
 struct Checksum::State {
-  XXH3_state_t of_library;
+  alignas(detail::kXxh3StateAlignment) std::byte of_library[detail::kXxh3StateBytes];
 };
 
 Checksum::Checksum() = default;
@@ -25,20 +35,21 @@ Checksum& Checksum::operator=(Checksum&&) noexcept = default;
 void Checksum::add(Span<const std::byte> bytes) {
   if (bytes.empty()) return;
   if (!state_) state_ = std::make_unique<State>();
-  if (empty_) XXH3_64bits_reset(&state_->of_library);
+  if (empty_) xxh3().reset(state_->of_library);
   empty_ = false;
-  XXH3_64bits_update(&state_->of_library, bytes.data(), bytes.size());
+  xxh3().update(state_->of_library, bytes.data(), bytes.size());
 }
 
 std::uint32_t Checksum::take() {
   if (empty_) return 0;
   empty_ = true;
-  return static_cast<std::uint32_t>(XXH3_64bits_digest(&state_->of_library));
+  return static_cast<std::uint32_t>(xxh3().digest(state_->of_library));
 }
 
 Fingerprint fingerprint_of(Span<const std::byte> bytes) {
-  const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
-  return {hash.low64, hash.high64};
+  std::uint64_t low_and_high[2];
+  xxh3().fingerprint(bytes.data(), bytes.size(), low_and_high);
+  return {low_and_high[0], low_and_high[1]};
 }
 
 }  // namespace troupe

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "tests/support/test_prelude.h"
+#include "troupe/core/xxh3/xxh3.h"
 
 namespace checksum_test {
 
@@ -25,6 +26,21 @@ TEST_SUITE("core") {
     const auto print = troupe::fingerprint_of(bytes);
     CHECK(print.high == 0x33119477ede5dcd5);
     CHECK(print.low == 0xe9716427681d5860);
+  }
+
+  TEST_CASE("checksum: both kinds of processors have the same, at every length and alignment") {
+    std::vector<std::byte> bytes(2100);
+    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 89 % 241);
+#if defined(__x86_64__)
+    if (!__builtin_cpu_supports("avx2")) return;
+#endif
+    for (std::size_t begin = 0; begin < 9; ++begin) {
+      for (std::size_t size = 0; size < 2080; size += 13) {
+        const void* const at = bytes.data() + begin;
+        REQUIRE(troupe::detail::kXxh3.hash(at, size, 7) ==
+                troupe::detail::kXxh3Avx2.hash(at, size, 7));
+      }
+    }
   }
 
   TEST_CASE(
