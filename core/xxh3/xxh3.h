@@ -16,7 +16,7 @@ struct Xxh3 {
 
 /// For every processor of this architecture.
 extern const Xxh3 kXxh3;
-/// With AVX2, which doubles its speed; where the compiler has none, the same as kXxh3.
+/// With AVX2; on other architectures the same as kXxh3. Source: docs/performance.md, "Checksums".
 extern const Xxh3 kXxh3Avx2;
 
 /// Of XXH3_state_t; each file that compiles xxh3.inc checks it.
