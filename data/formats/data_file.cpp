@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <system_error>
 #include <utility>
 
@@ -78,21 +79,8 @@ void DataFile::check_stream() const {
   fail(text("is corrupt: zlib says \"", message, "\""));
 }
 
-void DataFile::read(void* to, std::uint64_t count, std::uint64_t expected, const char* what) {
-  auto* out = static_cast<char*>(to);
-  while (count > 0) {
-    const auto piece = static_cast<unsigned>(std::min<std::uint64_t>(count, 1u << 30));
-    const int got = gzread(file_.get(), out, piece);
-    if (got > 0) {
-      content_read_ += static_cast<std::uint64_t>(got);
-      out += got;
-      count -= static_cast<std::uint64_t>(got);
-      continue;
-    }
-    check_stream();
-    fail(text("is truncated: it holds ", content_read_, " bytes", compressed_ ? " unpacked" : "",
-              ", expected ", expected, " (", what, ")"));
-  }
+void DataFile::seek(std::uint64_t offset) {
+  if (gzseek(file_.get(), static_cast<z_off_t>(offset), SEEK_SET) < 0) check_stream();
 }
 
 std::size_t DataFile::read_some(void* to, std::size_t count) {
@@ -110,13 +98,41 @@ std::size_t DataFile::read_some(void* to, std::size_t count) {
   return static_cast<std::size_t>(got);
 }
 
-void DataFile::expect_end(std::uint64_t expected) {
-  char extra = 0;
-  const int got = gzread(file_.get(), &extra, 1);
-  if (got > 0) {
-    fail(text("continues after the ", expected, " bytes that its header announces"));
+void DataContent::read(void* to, std::uint64_t count, std::uint64_t expected, const char* what) {
+  auto* out = static_cast<char*>(to);
+  while (count > 0) {
+    const std::size_t got = read_some(out, static_cast<std::size_t>(count));
+    if (got == 0) {
+      fail(text("is truncated: it holds ", content_read_, " bytes", compressed_ ? " unpacked" : "",
+                ", expected ", expected, " (", what, ")"));
+    }
+    out += got;
+    count -= got;
   }
-  check_stream();
+}
+
+std::vector<std::byte> DataContent::read_values(std::uint64_t header_bytes, std::uint64_t bytes) {
+  constexpr std::uint64_t kUnpackStep = std::uint64_t{4} << 20;
+  const std::uint64_t all = header_bytes + bytes;
+  std::vector<std::byte> values;
+  values.reserve(static_cast<std::size_t>(bytes));  // at once, so that nothing is copied
+  while (values.size() < bytes) {
+    const std::uint64_t have = values.size();
+    const std::uint64_t piece = compressed_ ? std::min(bytes - have, kUnpackStep) : bytes - have;
+    values.resize(static_cast<std::size_t>(have + piece));
+    read(values.data() + have, piece, all, "header and values");
+  }
+  char extra = 0;  // at its end compressed content has its checksum looked at
+  if (read_some(&extra, 1) != 0) {
+    fail(text("continues after the ", all, " bytes that its header announces"));
+  }
+  return values;
+}
+
+void swap_bytes(std::vector<std::byte>& values, std::size_t value_bytes) {
+  for (std::size_t i = 0; i + value_bytes <= values.size(); i += value_bytes) {
+    std::reverse(values.data() + i, values.data() + i + value_bytes);
+  }
 }
 
 }  // namespace troupe::detail

@@ -1,5 +1,6 @@
 // DataFile: a file of examples that is being read, plain or gzip-compressed, as zlib finds out.
-// Every error is a DataError that names the file, what was found and what to do.
+// DataContent: what is read from its beginning to its end, such a file or a part of one. Every
+// error is a DataError that names the file, what was found and what to do.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 struct gzFile_s;  // zlib's
 
@@ -25,7 +27,30 @@ namespace troupe::detail {
 /// characters.
 [[nodiscard]] std::string shown(std::string_view value);
 
-class DataFile {
+class DataContent {
+ public:
+  DataContent() = default;
+  virtual ~DataContent() = default;
+  DataContent(const DataContent&) = delete;
+  DataContent& operator=(const DataContent&) = delete;
+
+  [[nodiscard]] bool compressed() const { return compressed_; }
+  /// Exactly `count` bytes. Throws: DataError that says how many of `what` were expected.
+  void read(void* to, std::uint64_t count, std::uint64_t expected, const char* what);
+  /// All that follows a header: `bytes` of values, which the caller has held against a limit.
+  /// Compressed content may turn out to be short: then memory is touched as it is unpacked.
+  [[nodiscard]] std::vector<std::byte> read_values(std::uint64_t header_bytes, std::uint64_t bytes);
+  /// At most `count` bytes, 0 at the end. Throws: DataError if they are corrupt, or come to more
+  /// than is credible.
+  [[nodiscard]] virtual std::size_t read_some(void* to, std::size_t count) = 0;
+  [[noreturn]] virtual void fail(const std::string& what_is_wrong) const = 0;
+
+ protected:
+  bool compressed_ = false;
+  std::uint64_t content_read_ = 0;
+};
+
+class DataFile : public DataContent {
  public:
   /// `fix` belongs to errors about the content. Does not wait for a pipe's writer.
   /// Throws: DataError if the file is missing, not readable or no regular file.
@@ -33,19 +58,14 @@ class DataFile {
 
   /// Of the file as it lies on the disk.
   [[nodiscard]] std::uint64_t file_bytes() const { return file_bytes_; }
-  [[nodiscard]] bool compressed() const { return compressed_; }
-
-  /// Exactly `count` bytes of content. Throws: DataError that says how many of `what` were
-  /// expected.
-  void read(void* to, std::uint64_t count, std::uint64_t expected, const char* what);
-  /// At most `count` bytes of content, 0 at its end. Throws: DataError if it is corrupt, or more
-  /// than credible_bytes().
-  [[nodiscard]] std::size_t read_some(void* to, std::size_t count);
   /// See detail::credible_bytes.
   [[nodiscard]] std::uint64_t credible_bytes() const { return detail::credible_bytes(file_bytes_); }
-  /// Content ends here; for a compressed file that checks its CRC.
-  void expect_end(std::uint64_t expected);
-  [[noreturn]] void fail(const std::string& what_is_wrong) const { fail(what_is_wrong, fix_); }
+  /// The next byte that is read, of a file that is not compressed.
+  void seek(std::uint64_t offset);
+  [[nodiscard]] std::size_t read_some(void* to, std::size_t count) override;
+  [[noreturn]] void fail(const std::string& what_is_wrong) const override {
+    fail(what_is_wrong, fix_);
+  }
   [[noreturn]] void fail(const std::string& what_is_wrong, const std::string& fix) const;
 
  private:
@@ -58,8 +78,9 @@ class DataFile {
   std::string fix_;
   std::unique_ptr<gzFile_s, CloseGz> file_;
   std::uint64_t file_bytes_ = 0;
-  bool compressed_ = false;
-  std::uint64_t content_read_ = 0;
 };
+
+/// The bytes of each value the other way round.
+void swap_bytes(std::vector<std::byte>& values, std::size_t value_bytes);
 
 }  // namespace troupe::detail

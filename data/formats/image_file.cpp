@@ -7,9 +7,7 @@
 #include <csetjmp>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <string>
-#include <system_error>
 
 #include "troupe/core/error.h"
 #include "troupe/core/text.h"
@@ -18,29 +16,20 @@
 namespace troupe {
 namespace {
 
-/// A file that is being read, for messages.
+/// A file's bytes, and messages about it.
 class ImageSource {
  public:
-  explicit ImageSource(const std::filesystem::path& path) : path_(path) {
-    std::error_code error;
-    if (!std::filesystem::is_regular_file(path, error)) {
-      fail(text("is not a file that can be read", error ? ": " + error.message() : ""));
+  explicit ImageSource(const std::filesystem::path& path)
+      : file_(path, "replace the file by a JPEG or PNG picture, or take it out of the folder.") {
+    if (file_.file_bytes() > kLargestImageFile) {
+      fail(text("has ", file_.file_bytes(), " bytes, more than ", kLargestImageFile));
     }
-    std::ifstream file(path, std::ios::binary);
-    const std::uint64_t size = std::filesystem::file_size(path, error);
-    if (!file || error) fail("cannot be read");
-    if (size > kLargestImageFile) {
-      fail(text("has ", size, " bytes, more than ", kLargestImageFile));
-    }
-    bytes.resize(static_cast<std::size_t>(size));
-    file.read(bytes.data(), static_cast<std::streamsize>(size));
-    if (!file) fail("cannot be read");
+    if (file_.compressed()) fail("is gzip-compressed");
+    bytes.resize(static_cast<std::size_t>(file_.file_bytes()));
+    file_.read(bytes.data(), bytes.size(), bytes.size(), "the file");
   }
 
-  [[noreturn]] void fail(const std::string& what_is_wrong) const {
-    throw DataError(text("'", path_.string(), "' ", what_is_wrong, "."),
-                    "replace the file by a JPEG or PNG picture, or take it out of the folder.");
-  }
+  [[noreturn]] void fail(const std::string& what_is_wrong) const { file_.fail(what_is_wrong); }
   [[noreturn]] void fail_to_decode(const char* format, const std::string& what) const {
     fail(text("is a damaged ", format, " file: ", detail::shown(what)));
   }
@@ -68,7 +57,7 @@ class ImageSource {
   std::string bytes;
 
  private:
-  const std::filesystem::path path_;
+  detail::DataFile file_;
 };
 
 /// What libjpeg's functions jump back with: they may not be left by an exception.

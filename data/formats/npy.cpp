@@ -1,6 +1,7 @@
 #include "troupe/data/formats/npy.h"
 
 #include <algorithm>
+#include <boost/endian/conversion.hpp>
 #include <charconv>
 #include <cstring>
 #include <optional>
@@ -17,8 +18,7 @@ namespace {
 constexpr const char* kFixArray =
     "save it again with numpy.save or numpy.savez, as numbers: array.astype(numpy.float32).";
 constexpr std::size_t kMostDims = 8;
-constexpr std::uint64_t kLongestHeader = 64 << 10;            // numpy's own limit is 10,000
-constexpr std::uint64_t kArrayStep = std::uint64_t{4} << 20;  // bytes
+constexpr std::uint64_t kLongestHeader = 64 << 10;  // numpy's own limit is 10,000
 
 struct TypeOfNpy {
   const char* name;  // behind the byte order
@@ -110,16 +110,8 @@ class HeaderParser {
   std::string_view rest_;
 };
 
-bool is_little_endian() {
-  const std::uint16_t one = 1;
-  unsigned char first = 0;
-  std::memcpy(&first, &one, 1);
-  return first == 1;
-}
-
 /// The text of the header, and how many bytes lie before the values.
-template <class Source>
-std::pair<std::string, std::uint64_t> read_npy_header(Source& source) {
+std::pair<std::string, std::uint64_t> read_npy_header(detail::DataContent& source) {
   unsigned char head[12] = {};
   source.read(head, 8, 8, "the magic bytes");
   if (std::memcmp(head, "\x93NUMPY", 6) != 0 || head[6] < 1 || head[6] > 3) {
@@ -138,8 +130,7 @@ std::pair<std::string, std::uint64_t> read_npy_header(Source& source) {
 }
 
 /// The array without its values; `swapped`: they are in the other byte order.
-template <class Source>
-NpyArray array_of(Source& source, const std::string& content, bool& swapped) {
+NpyArray array_of(detail::DataContent& source, const std::string& content, bool& swapped) {
   const auto header = HeaderParser(content).parse();
   if (!header)
     source.fail(
@@ -154,7 +145,7 @@ NpyArray array_of(Source& source, const std::string& content, bool& swapped) {
     source.fail(text("has values of type \"", detail::shown(type),
                      "\", expected truth values, uint8, int8 to int64 or float16 to float64"));
   }
-  swapped = type[0] == (is_little_endian() ? '>' : '<');
+  swapped = type[0] == (boost::endian::order::native == boost::endian::order::little ? '>' : '<');
   NpyArray array{known->type, *header->dims, {}};
   if (array.dims.size() > kMostDims) {
     source.fail(text("has ", array.dims.size(), " dimensions, at most ", kMostDims, " are read"));
@@ -165,8 +156,7 @@ NpyArray array_of(Source& source, const std::string& content, bool& swapped) {
   return array;
 }
 
-template <class Source>
-std::uint64_t bytes_of(Source& source, const NpyArray& array) {
+std::uint64_t bytes_of(detail::DataContent& source, const NpyArray& array) {
   std::uint64_t bytes = npy_value_bytes(array.type);
   bool overflow = false;
   for (const std::int64_t dim : array.dims) {
@@ -178,31 +168,17 @@ std::uint64_t bytes_of(Source& source, const NpyArray& array) {
 }
 
 /// `limit`: bytes that the whole content may have.
-template <class Source>
-NpyArray read_from(Source& source, std::uint64_t limit) {
+NpyArray read_from(detail::DataContent& source, std::uint64_t limit) {
   const auto [content, header_bytes] = read_npy_header(source);
   bool swapped = false;
   NpyArray array = array_of(source, content, swapped);
   const std::uint64_t value_bytes = bytes_of(source, array);
-  const std::uint64_t all = header_bytes + value_bytes;
-  if (all > limit) {
+  if (header_bytes + value_bytes > limit) {
     source.fail(text("announces ", value_bytes, " bytes of values behind a header of ",
                      header_bytes, ", more than the ", limit, " that are credible"));
   }
-  // Of a compressed file memory is touched as it is unpacked: it may turn out to be short.
-  array.bytes.reserve(static_cast<std::size_t>(value_bytes));
-  while (array.bytes.size() < value_bytes) {
-    const std::uint64_t have = array.bytes.size();
-    const std::uint64_t left = value_bytes - have;
-    const std::uint64_t piece = source.compressed() ? std::min(left, kArrayStep) : left;
-    array.bytes.resize(static_cast<std::size_t>(have + piece));
-    source.read(array.bytes.data() + have, piece, all, "header and values");
-  }
-  source.expect_end(all);
-  const std::size_t width = npy_value_bytes(array.type);
-  for (std::size_t i = 0; swapped && i + width <= array.bytes.size(); i += width) {
-    std::reverse(array.bytes.data() + i, array.bytes.data() + i + width);
-  }
+  array.bytes = source.read_values(header_bytes, value_bytes);
+  if (swapped) detail::swap_bytes(array.bytes, npy_value_bytes(array.type));
   const auto no_truth = [](std::byte value) { return std::to_integer<int>(value) > 1; };
   if (array.type == NpyType::boolean &&
       std::any_of(array.bytes.begin(), array.bytes.end(), no_truth)) {

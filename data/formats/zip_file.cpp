@@ -3,13 +3,9 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <cstring>
-#include <system_error>
 #include <utility>
 
-#include "troupe/core/error.h"
 #include "troupe/core/text.h"
-#include "troupe/data/formats/data_file.h"
 
 namespace troupe::detail {
 namespace {
@@ -48,33 +44,20 @@ std::size_t find_end(const std::string& tail) {
 }  // namespace
 
 ZipFile::ZipFile(const std::filesystem::path& path, std::string fix)
-    : path_(path), fix_(std::move(fix)) {
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) {
-    throw DataError(text("'", path.string(), "' is not a file that can be read",
-                         error ? ": " + error.message() : std::string(), "."),
-                    "check the path, or the directory given with --data-dir.");
-  }
-  file_.open(path, std::ios::binary);
-  file_bytes_ = std::filesystem::file_size(path, error);
-  if (!file_ || error) fail("cannot be read");
+    : DataFile(path, std::move(fix)) {
   read_directory();
 }
 
-void ZipFile::fail(const std::string& what_is_wrong) const {
-  throw DataError(text("'", path_.string(), "' ", what_is_wrong, "."), fix_);
-}
-
 void ZipFile::read_at(std::uint64_t offset, void* to, std::uint64_t count) {
-  file_.seekg(static_cast<std::streamoff>(offset));
-  file_.read(static_cast<char*>(to), static_cast<std::streamsize>(count));
-  if (!file_) fail(text("cannot be read at byte ", offset));
+  seek(offset);
+  read(to, count, offset + count, "archive");
 }
 
 void ZipFile::read_directory() {
-  if (file_bytes_ < kEndBytes) fail("is no zip archive: it is too short");
-  const std::uint64_t tail_bytes = std::min(file_bytes_, kEndBytes + kLongestComment);
-  const std::uint64_t tail_at = file_bytes_ - tail_bytes;
+  if (compressed()) fail("is no zip archive: it is gzip-compressed");
+  if (file_bytes() < kEndBytes) fail("is no zip archive: it is too short");
+  const std::uint64_t tail_bytes = std::min(file_bytes(), kEndBytes + kLongestComment);
+  const std::uint64_t tail_at = file_bytes() - tail_bytes;
   std::string tail(tail_bytes, '\0');
   read_at(tail_at, tail.data(), tail_bytes);
   const std::size_t end = find_end(tail);
@@ -126,14 +109,14 @@ void ZipFile::read_directory() {
 
 ZipMember::ZipMember(ZipFile& file, const ZipFile::Member& member) : file_(file), member_(member) {
   std::string header(kMemberBytes, '\0');
-  if (member.header_at > file.file_bytes_ || file.file_bytes_ - member.header_at < kMemberBytes) {
+  if (member.header_at > file.file_bytes() || file.file_bytes() - member.header_at < kMemberBytes) {
     fail("begins behind the archive's end");
   }
   file.read_at(member.header_at, header.data(), kMemberBytes);
   if (number(header, 0, 4) != kMemberMark) fail("is not where the archive's directory says");
   next_ = member.header_at + kMemberBytes + number(header, 26, 2) + number(header, 28, 2);
   left_ = member.packed_bytes;
-  if (next_ > file.file_bytes_ || file.file_bytes_ - next_ < left_) {
+  if (next_ > file.file_bytes() || file.file_bytes() - next_ < left_) {
     fail("does not end within the archive");
   }
   if (!member.deflated) {
@@ -141,6 +124,7 @@ ZipMember::ZipMember(ZipFile& file, const ZipFile::Member& member) : file_(file)
       fail("is stored in another number of bytes than it has");
     return;
   }
+  compressed_ = true;
   packed_.resize(kPiece);
   auto stream = std::make_unique<z_stream>();
   if (inflateInit2(stream.get(), -15) != Z_OK) fail("cannot be read: zlib has no memory left");
@@ -182,33 +166,15 @@ std::size_t ZipMember::unpack(char* to, std::size_t count) {
   return piece - stream_->avail_out;
 }
 
-std::size_t ZipMember::read_some(char* to, std::size_t count) {
-  const std::size_t got = stream_ ? unpack(to, count) : read_packed(to, count);
-  given_ += got;
-  crc_ = static_cast<std::uint32_t>(crc32_z(crc_, reinterpret_cast<const Bytef*>(to), got));
-  return got;
-}
-
-void ZipMember::read(void* to, std::uint64_t count, std::uint64_t expected, const char* what) {
-  auto* out = static_cast<char*>(to);
-  while (count > 0) {
-    const std::size_t got = read_some(out, static_cast<std::size_t>(count));
-    if (got == 0) {
-      fail(text("is truncated: it holds ", given_, " bytes, expected ", expected, " (", what, ")"));
-    }
-    out += got;
-    count -= got;
-  }
-}
-
-void ZipMember::expect_end(std::uint64_t expected) {
-  char extra = 0;
-  if (read_some(&extra, 1) != 0) {
-    fail(text("continues after the ", expected, " bytes that its header announces"));
-  }
-  if (given_ != member_.bytes || crc_ != member_.crc) {
+std::size_t ZipMember::read_some(void* to, std::size_t count) {
+  auto* const out = static_cast<char*>(to);
+  const std::size_t got = stream_ ? unpack(out, count) : read_packed(out, count);
+  content_read_ += got;
+  crc_ = static_cast<std::uint32_t>(crc32_z(crc_, reinterpret_cast<const Bytef*>(out), got));
+  if (got == 0 && (content_read_ != member_.bytes || crc_ != member_.crc)) {
     fail("is corrupt: its length or CRC is not the one in the archive's directory");
   }
+  return got;
 }
 
 }  // namespace troupe::detail

@@ -5,16 +5,17 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
+
+#include "troupe/data/formats/data_file.h"
 
 struct z_stream_s;  // zlib's
 
 namespace troupe::detail {
 
-class ZipFile {
+class ZipFile final : public DataFile {
  public:
   struct Member {
     std::string name;
@@ -32,39 +33,24 @@ class ZipFile {
 
   /// In the archive's order. Their data lies within the file, apart from that nothing is checked.
   [[nodiscard]] const std::vector<Member>& members() const { return members_; }
-  [[nodiscard]] std::uint64_t file_bytes() const { return file_bytes_; }
-  [[noreturn]] void fail(const std::string& what_is_wrong) const;
+  void read_at(std::uint64_t offset, void* to, std::uint64_t count);
 
  private:
-  friend class ZipMember;
-  void read_at(std::uint64_t offset, void* to, std::uint64_t count);
   void read_directory();
 
-  std::filesystem::path path_;
-  std::string fix_;
-  std::ifstream file_;
-  std::uint64_t file_bytes_ = 0;
   std::vector<Member> members_;
 };
 
-/// One member's content, as DataFile gives a file's.
-class ZipMember {
+class ZipMember final : public DataContent {
  public:
   /// Both outlive this object.  Throws: DataError if its header is not where the directory says.
   ZipMember(ZipFile& file, const ZipFile::Member& member);
-  ~ZipMember();
-  ZipMember(const ZipMember&) = delete;
-  ZipMember& operator=(const ZipMember&) = delete;
+  ~ZipMember() override;
 
-  [[nodiscard]] bool compressed() const { return member_.deflated; }
-  /// See DataFile.
-  void read(void* to, std::uint64_t count, std::uint64_t expected, const char* what);
-  void expect_end(std::uint64_t expected);
-  [[noreturn]] void fail(const std::string& what_is_wrong) const;
+  [[nodiscard]] std::size_t read_some(void* to, std::size_t count) override;
+  [[noreturn]] void fail(const std::string& what_is_wrong) const override;
 
  private:
-  /// At most `count` bytes of content, 0 at its end.
-  [[nodiscard]] std::size_t read_some(char* to, std::size_t count);
   [[nodiscard]] std::size_t read_packed(char* to, std::size_t count);
   [[nodiscard]] std::size_t unpack(char* to, std::size_t count);
 
@@ -72,8 +58,7 @@ class ZipMember {
   const ZipFile::Member& member_;
   std::uint64_t next_ = 0;              // of the packed bytes, in the file
   std::uint64_t left_ = 0;              // packed bytes
-  std::uint64_t given_ = 0;             // bytes of content
-  std::uint32_t crc_ = 0;               // of these
+  std::uint32_t crc_ = 0;               // of what was read
   std::vector<char> packed_;            // a piece
   std::unique_ptr<z_stream_s> stream_;  // null: stored
 };

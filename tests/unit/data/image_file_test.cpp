@@ -111,7 +111,7 @@ TEST_SUITE("data") {
     }
     CHECK_THROWS_AS((void)read(png_file, 4), troupe::ConfigError);
     CHECK_THROWS_WITH_AS((void)troupe::read_image("/no/such.png"),
-                         doctest::Contains("'/no/such.png' is not a file"), troupe::DataError);
+                         doctest::Contains("'/no/such.png' cannot be opened"), troupe::DataError);
   }
 
   TEST_CASE("image: a file above the limit is not read") {

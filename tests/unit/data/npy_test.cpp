@@ -217,7 +217,7 @@ TEST_SUITE("data") {
                            troupe::DataError);
     }
     const TempDir dir;
-    CHECK_THROWS_WITH_AS((void)troupe::read_npz(dir.path()), doctest::Contains("is not a file"),
+    CHECK_THROWS_WITH_AS((void)troupe::read_npz(dir.path()), doctest::Contains("is a directory"),
                          troupe::DataError);
   }
 
