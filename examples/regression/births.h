@@ -1,4 +1,4 @@
-// examples/regression/births.h -- births as lines of a CSV file: a header, then one birth a line.
+// examples/regression/births.h -- births as lines of a CSV file, with a header.
 // Like generated_births.h free of LibTorch, so that both compile and are tested in seconds.
 #pragma once
 
@@ -9,7 +9,7 @@ namespace births {
 
 inline constexpr int kMostPlural = 5;  // quintuplets
 
-/// One birth; the fields are the columns, in this order.
+/// One birth; the fields are the columns.
 struct Birth {
   double weight_pounds = 0;  // what is to be predicted
   int is_male = 0;           // 1 or 0
@@ -18,9 +18,9 @@ struct Birth {
   int gestation_weeks = 0;
 };
 
-/// All births of a file, at least one. Lines end with LF or CR LF.
-/// Throws: troupe::DataError that names file and line, for a header, a number of columns or a value
-/// that is not as it should be (NaN too), a line that is too long, or a file without births.
+/// All births of a file, at least one, by the names of its columns.
+/// Throws: as troupe::read_csv, with file and line, for sexes but 0 and 1 and more than quintuplets
+/// too; troupe::DataError that names file and birth, for numbers that are a typing error.
 [[nodiscard]] std::vector<Birth> read_csv(const std::filesystem::path& path);
 
 }  // namespace births
