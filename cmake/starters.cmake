@@ -3,10 +3,10 @@
 set(STARTER_KINDS template mnist regression gan)
 set(written_for_all template/CMakeLists.txt template/README.md template/.gitignore template/.vscode/tasks.json
                     template/cluster.json template/config.json template/hooks_test.cpp)
-set(digit_sources digits/digits.cpp digits/digit_pen.cpp digits/digit_shape.cpp digits/digit_templates.cpp)
+set(digit_sources digits/digits.cpp digits/digit_pen.cpp digits/digit_shape.cpp)
 set(data_sources digits/example_data.cpp digits/generated_digits.cpp)
-set(data_headers digits/digits.h digits/digit_pen.h digits/digit_random.h digits/digit_shape.h digits/digit_templates.h
-                 digits/shapes.h digits/example_data.h digits/generated_digits.h)
+set(data_headers digits/digits.h digits/digit_drawing.h digits/digit_random.h digits/shapes.h digits/example_data.h
+                 digits/generated_digits.h)
 set(generated_digits ${digit_sources} digits/shapes.cpp ${data_sources} ${data_headers})
 list(TRANSFORM generated_digits PREPEND examples/)
 

@@ -1,10 +1,9 @@
-#include "examples/digits/digit_pen.h"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
 
+#include "examples/digits/digit_drawing.h"
 #include "examples/digits/digits.h"
 
 namespace troupe::detail {

@@ -10,9 +10,7 @@
 #include <system_error>
 #include <utility>
 
-#include "examples/digits/digit_pen.h"
-#include "examples/digits/digit_random.h"
-#include "examples/digits/digit_shape.h"
+#include "examples/digits/digit_drawing.h"
 #include "troupe/core/error.h"
 #include "troupe/core/text.h"
 #include "troupe/data/formats/idx.h"

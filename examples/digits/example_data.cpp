@@ -11,7 +11,6 @@
 #include "troupe/core/text.h"
 #include "troupe/data/formats/cifar10.h"
 #include "troupe/data/formats/mnist.h"
-#include "troupe/data/hold_out.h"
 
 namespace troupe {
 namespace {

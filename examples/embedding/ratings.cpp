@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "troupe/core/error.h"
-#include "troupe/core/text.h"
 #include "troupe/data/split_mix.h"
 
 namespace ratings {
@@ -67,19 +65,9 @@ Rating draw(const World& world, std::int64_t number) {
   return rating;
 }
 
-void check(std::int64_t value, std::int64_t least, std::int64_t most, const char* what) {
-  if (value >= least && value <= most) return;
-  throw troupe::ConfigError(troupe::text("ratings were asked for with ", value, " ", what, "."),
-                            troupe::text("give from ", least, " to ", most, "."));
-}
-
 }  // namespace
 
 std::vector<Rating> generate(const World& world, std::int64_t first, std::int64_t count) {
-  check(world.users, 1, kMost, "users");
-  check(world.items, 1, kMost, "items");
-  check(first, 0, INT64_MAX / 2, "ratings before them");
-  check(count, 0, INT64_MAX / 2, "ratings");
   std::vector<Rating> ratings;
   ratings.reserve(static_cast<std::size_t>(count));
   for (std::int64_t i = 0; i < count; ++i) ratings.push_back(draw(world, first + i));

@@ -10,9 +10,8 @@
 
 namespace ratings {
 
-inline constexpr int kHiddenNumbers = 4;        // of every user and every item
-inline constexpr double kNoise = 0.25;          // standard deviation, in stars
-inline constexpr std::int64_t kMost = 1 << 30;  // users, items
+inline constexpr int kHiddenNumbers = 4;  // of every user and every item
+inline constexpr double kNoise = 0.25;    // standard deviation, in stars
 
 struct Rating {
   std::int64_t user = 0;
@@ -22,13 +21,13 @@ struct Rating {
 
 /// Who there is. Another seed gives others.
 struct World {
-  std::int64_t users = 1;  // in 1 .. kMost
+  std::int64_t users = 1;  // 1 to 2^30
   std::int64_t items = 1;  // the same
   std::uint64_t seed = 1;
 };
 
 /// `count` ratings; those from `first` on, of which each depends on world and number alone. A user
-/// may rate an item twice.  Throws: troupe::ConfigError for a world or count out of range.
+/// may rate an item twice.
 [[nodiscard]] std::vector<Rating> generate(const World& world, std::int64_t first,
                                            std::int64_t count);
 

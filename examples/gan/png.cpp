@@ -11,8 +11,6 @@
 namespace pictures {
 namespace {
 
-constexpr std::int64_t kLongestSide = 65535;  // ours; the format's is 2^31 - 1
-
 [[noreturn]] void fail_to_write(const std::filesystem::path& path, const std::string& reason) {
   throw troupe::EnvironmentError(
       troupe::text("the picture '", path.string(), "' cannot be written: ", reason, "."),
@@ -22,11 +20,6 @@ constexpr std::int64_t kLongestSide = 65535;  // ours; the format's is 2^31 - 1
 }  // namespace
 
 void write_png(const std::filesystem::path& path, const Grey& picture) {
-  const auto is_side = [](std::int64_t side) { return side >= 1 && side <= kLongestSide; };
-  if (!is_side(picture.width) || !is_side(picture.height) ||
-      static_cast<std::int64_t>(picture.pixels.size()) != picture.width * picture.height) {
-    throw troupe::InternalError("the picture has other sizes than pixels.", "");
-  }
   std::error_code error;
   std::filesystem::create_directories(path.parent_path(), error);
   if (error) fail_to_write(path, error.message());

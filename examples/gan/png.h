@@ -7,7 +7,7 @@
 
 namespace pictures {
 
-/// A picture, row by row from the top; 0 black, 255 white.
+/// A picture of at least a pixel, row by row from the top; 0 black, 255 white.
 struct Grey {
   std::int64_t width = 0;
   std::int64_t height = 0;
@@ -15,8 +15,7 @@ struct Grey {
 };
 
 /// Writes a file, over one that is there: under another name first, so that a reader sees a
-/// whole one. Makes the directories above it.  Throws: troupe::EnvironmentError;
-/// troupe::InternalError where sizes and pixels do not agree or a side is not in 1 .. 65535.
+/// whole one. Makes the directories above it.  Throws: troupe::EnvironmentError.
 void write_png(const std::filesystem::path& path, const Grey& picture);
 
 }  // namespace pictures

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "tests/support/test_prelude.h"
-#include "troupe/core/error.h"
 
 using ratings::generate;
 using ratings::Rating;
@@ -81,13 +80,5 @@ TEST_SUITE("examples") {
       if (stars.size() < 100) continue;
       CHECK(deviation_of(stars) == doctest::Approx(ratings::kNoise).epsilon(0.25));
     }
-  }
-
-  TEST_CASE("ratings: a world without anybody is refused") {
-    CHECK_THROWS_AS((void)generate({0, 5, 1}, 0, 1), troupe::ConfigError);
-    CHECK_THROWS_AS((void)generate({5, 0, 1}, 0, 1), troupe::ConfigError);
-    CHECK_THROWS_AS((void)generate({ratings::kMost + 1, 5, 1}, 0, 1), troupe::ConfigError);
-    CHECK_THROWS_AS((void)generate({5, 5, 1}, -1, 1), troupe::ConfigError);
-    CHECK_THROWS_AS((void)generate({5, 5, 1}, 0, -1), troupe::ConfigError);
   }
 }

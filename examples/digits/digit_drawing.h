@@ -1,14 +1,21 @@
-// From a template to the pen's path: control points moved, curves drawn through them, the whole
-// bent and slanted as one writer does it.
+// How a digit is written: from a template to the pen's path, control points moved, curves drawn
+// through them, the whole bent and slanted as one writer does it; and from the path to pixels.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "examples/digits/digit_random.h"
-#include "examples/digits/digit_templates.h"
 
 namespace troupe::detail {
+
+struct Point {
+  float x = 0;
+  float y = 0;
+};
+
+/// Control points, or points of a path, in the order the pen passes them, at least two.
+using Stroke = std::vector<Point>;
 
 /// What the images of one writer have in common.
 struct WriterStyle {
@@ -25,5 +32,11 @@ struct WriterStyle {
 /// The path of one image of `digit`: per stroke the points that the pen passes, in template units,
 /// centred on 0.
 [[nodiscard]] std::vector<Stroke> draw_path(int digit, const WriterStyle& style, SplitMix& random);
+
+/// Draws `path` (any units, y downwards, not empty) with a pen of about `pen_radius` pixels into
+/// `image`, kDigitPixels bytes, row by row: 0 paper, 255 ink. Framed as MNIST frames its digits:
+/// the ink's longer side fills 20 pixels, its centre of mass lies in the middle of 28x28.
+void draw_image(const std::vector<Stroke>& path, float pen_radius, SplitMix& random,
+                std::uint8_t* image);
 
 }  // namespace troupe::detail
