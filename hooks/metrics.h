@@ -40,9 +40,14 @@ class Metric {
   [[nodiscard]] virtual double compute(Span<const double> sums) const = 0;
 };
 
-/// A metric that divides the first of two sums by the second.
+/// A metric that divides the first of two sums by the second. Write measure(), or
+/// measure_weighted() for weights that may be undefined, or both.
 class Ratio : public Metric {
  public:
+  [[nodiscard]] at::Tensor measure(const at::Tensor& predictions,
+                                   const at::Tensor& targets) const override {
+    return measure_weighted(predictions, targets, {});
+  }
   [[nodiscard]] std::vector<std::string> sum_names() const final { return names_; }
   [[nodiscard]] double compute(Span<const double> sums) const override {
     return sums[1] == 0 ? 0.0 : sums[0] / sums[1];
@@ -76,10 +81,6 @@ class RootMeanSquaredError final : public Ratio {
  public:
   RootMeanSquaredError() : Ratio("squared_error", "values") {}
   [[nodiscard]] Better better() const override { return Better::lower; }
-  [[nodiscard]] at::Tensor measure(const at::Tensor& predictions,
-                                   const at::Tensor& targets) const override {
-    return measure_weighted(predictions, targets, {});
-  }
   [[nodiscard]] at::Tensor measure_weighted(const at::Tensor& predictions,
                                             const at::Tensor& targets,
                                             const at::Tensor& weights) const override;
@@ -94,10 +95,6 @@ class Accuracy final : public Ratio {
  public:
   Accuracy() : Ratio("correct", "examples") {}
   [[nodiscard]] Better better() const override { return Better::higher; }
-  [[nodiscard]] at::Tensor measure(const at::Tensor& predictions,
-                                   const at::Tensor& targets) const override {
-    return measure_weighted(predictions, targets, {});
-  }
   [[nodiscard]] at::Tensor measure_weighted(const at::Tensor& predictions,
                                             const at::Tensor& targets,
                                             const at::Tensor& weights) const override;
@@ -110,10 +107,6 @@ class TopK final : public Ratio {
   /// Throws: ConfigError if k < 1.
   explicit TopK(std::int64_t k);
   [[nodiscard]] Better better() const override { return Better::higher; }
-  [[nodiscard]] at::Tensor measure(const at::Tensor& predictions,
-                                   const at::Tensor& targets) const override {
-    return measure_weighted(predictions, targets, {});
-  }
   [[nodiscard]] at::Tensor measure_weighted(const at::Tensor& predictions,
                                             const at::Tensor& targets,
                                             const at::Tensor& weights) const override;
