@@ -14,7 +14,6 @@
 #include "troupe/data/formats/image_folder.h"
 #include "troupe/data/formats/load_files.h"
 #include "troupe/data/formats/mnist.h"
-#include "troupe/data/hold_out.h"
 #include "troupe/data/loader.h"
 #include "troupe/data/sampler.h"
 #include "troupe/data/stream.h"

@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -65,46 +66,49 @@ std::vector<std::int64_t> chosen(std::int64_t size, std::uint64_t seed) {
   return numbers;
 }
 
-json describe(const Dataset& data, std::uint64_t seed) {
+/// Of some examples, each of which was read twice.
+json describe(const std::vector<std::int64_t>& numbers, const std::vector<Example>& first,
+              const std::vector<Example>& second) {
   json examples = json::array();
-  const std::vector<std::int64_t> numbers = chosen(data.size(), seed);
-  if (numbers.empty()) return examples;
-  const c10::NoGradGuard no_gradients;
-  const at::Tensor indices = at::tensor(numbers, at::kLong);
-  const std::vector<at::Tensor> first = data.get(indices);
-  const std::vector<at::Tensor> second = data.get(indices);
   std::size_t left = kMostFields;
   for (std::size_t k = 0; k < numbers.size() && left > 0; ++k) {
     json fields = json::array();
-    for (std::size_t f = 0; f < std::min(first.size(), second.size()) && left > 0; ++f, --left) {
-      const auto of_example = [&](const std::vector<at::Tensor>& all) {
-        return all[f][static_cast<std::int64_t>(k)];
-      };
-      const bool is_drawn = !of_example(first).equal(of_example(second));
-      fields.push_back(is_drawn ? json() : describe(of_example(first)));
+    for (std::size_t f = 0; f < std::min(first[k].size(), second[k].size()) && left > 0;
+         ++f, --left) {
+      const at::Tensor& field = first[k][f];
+      const bool is_drawn = !field.is_same(second[k][f]) && !field.equal(second[k][f]);
+      fields.push_back(is_drawn ? json() : describe(field));
     }
     examples.push_back({{"number", numbers[k]}, {"fields", std::move(fields)}});
   }
   return examples;
 }
 
-/// The first examples of the first block: where each worker has files of its own they differ.
-json describe(const StreamDataset& stream) {
-  json examples = json::array();
-  const auto block = stream.block(0);
-  if (!block) return examples;
-  std::size_t left = kMostFields;
-  const std::size_t count = std::min<std::size_t>(block->size(), kMostExamples);
-  for (std::size_t k = 0; k < count && left > 0; ++k) {
-    json fields = json::array();
-    for (const at::Tensor& field : (*block)[k]) {
-      if (left == 0) break;
-      fields.push_back(describe(field));
-      --left;
-    }
-    examples.push_back({{"number", k}, {"fields", std::move(fields)}});
+std::vector<Example> read(const Dataset& data, const std::vector<std::int64_t>& numbers) {
+  std::vector<Example> examples(numbers.size());
+  if (numbers.empty()) return examples;
+  const c10::NoGradGuard no_gradients;
+  const std::vector<at::Tensor> fields = data.get(at::tensor(numbers, at::kLong));
+  for (std::size_t k = 0; k < examples.size(); ++k) {
+    for (const at::Tensor& field : fields)
+      examples[k].push_back(field[static_cast<std::int64_t>(k)]);
   }
   return examples;
+}
+
+json describe(const Dataset& data, std::uint64_t seed) {
+  const std::vector<std::int64_t> numbers = chosen(data.size(), seed);
+  const std::vector<Example> first = read(data, numbers);
+  return describe(numbers, first, read(data, numbers));
+}
+
+/// The first examples of the first block: where each worker has files of its own they differ.
+json describe(const StreamDataset& stream) {
+  std::vector<Example> first = stream.block(0).value_or(StreamDataset::Block());
+  first.resize(std::min<std::size_t>(first.size(), kMostExamples));
+  std::vector<std::int64_t> numbers(first.size());
+  std::iota(numbers.begin(), numbers.end(), std::int64_t{0});
+  return describe(numbers, first, first);
 }
 
 std::string shown(const json& field) {

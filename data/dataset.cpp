@@ -1,7 +1,5 @@
 #include "troupe/data/dataset.h"
 
-#include <ATen/Functions.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <utility>
@@ -9,6 +7,7 @@
 #include "troupe/core/error.h"
 #include "troupe/core/span.h"
 #include "troupe/core/text.h"
+#include "troupe/data/tensor_memory.h"
 
 namespace troupe {
 namespace {
@@ -41,18 +40,6 @@ class Subset final : public Dataset {
 bool is_plain(const at::Tensor& field) {
   return field.is_cpu() && field.layout() == at::kStrided && !field.is_quantized() &&
          !field.is_conj() && !field.is_neg();
-}
-
-/// Makes `out` a contiguous tensor of `rows` examples of `field`, keeping it where it is one.
-void make_room(const at::Tensor& field, at::ScalarType type, std::int64_t rows, at::Tensor& out) {
-  const at::IntArrayRef example = field.sizes().slice(1);
-  const bool fits = out.defined() && out.scalar_type() == type && out.is_cpu() &&
-                    out.is_contiguous() && out.dim() == field.dim() && out.size(0) == rows &&
-                    out.sizes().slice(1) == example;
-  if (fits) return;
-  std::vector<std::int64_t> shape(field.sizes().begin(), field.sizes().end());
-  shape[0] = rows;
-  out = at::empty(shape, field.options().dtype(type));
 }
 
 Span<const std::int64_t> checked(const at::Tensor& indices, std::int64_t size) {
@@ -140,7 +127,9 @@ void TensorDataset::gather(const at::Tensor& field, const at::Tensor& indices,
     out = field.index_select(0, indices);
     return;
   }
-  make_room(field, scaled ? at::kFloat : field.scalar_type(), indices.size(0), out);
+  at::DimVector shape(field.sizes());
+  shape[0] = indices.size(0);
+  detail::make_room(out, shape, scaled ? at::kFloat : field.scalar_type());
   const auto row_length = static_cast<std::size_t>(size() == 0 ? 0 : field.numel() / size());
   if (scaled) {
     detail::scale_rows(field.data_ptr<std::uint8_t>(), row_length, rows, *scale_,
@@ -179,6 +168,25 @@ std::shared_ptr<const Dataset> first_of(const std::shared_ptr<const Dataset>& da
                                         std::int64_t most) {
   const std::int64_t size = dataset->size();
   return take(dataset, 0, size == kUnknownSize ? 1 : std::min(size, most));
+}
+
+Splits hold_out(const std::shared_ptr<const Dataset>& all, std::int64_t validation_examples,
+                std::int64_t train_examples) {
+  if (validation_examples < 0 || validation_examples > all->size()) {
+    throw ConfigError(text("The data set is to hold out ", validation_examples, " of ", all->size(),
+                           " training examples for validation."),
+                      "hold out at least 0 and at most as many as there are.");
+  }
+  const std::int64_t available = all->size() - validation_examples;
+  if (train_examples < 0 || train_examples > available) {
+    throw ConfigError(text("--train-examples asks for ", train_examples, " of ", available,
+                           " training examples."),
+                      text("give 1 to ", available, ", or leave it out to use all."));
+  }
+  Splits splits;
+  splits.train = take(all, 0, train_examples > 0 ? train_examples : available);
+  if (validation_examples > 0) splits.validation = take(all, available, validation_examples);
+  return splits;
 }
 
 }  // namespace troupe

@@ -123,4 +123,10 @@ struct Splits {
   Sampler sampler = shuffled();  // of train
 };
 
+/// The last `validation_examples` of `all` validate (0: none, null); of the others the first
+/// `train_examples` train (0: all of them).
+/// Throws: ConfigError if there are fewer than requested.
+[[nodiscard]] Splits hold_out(const std::shared_ptr<const Dataset>& all,
+                              std::int64_t validation_examples, std::int64_t train_examples);
+
 }  // namespace troupe

@@ -102,7 +102,7 @@ std::vector<at::Tensor> stack(const std::vector<Example>& examples) {
 }
 
 PaddedRows pad(const std::vector<at::Tensor>& rows, double value) {
-  std::int64_t longest = 0;
+  std::vector<std::int64_t> lengths;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const bool alike = rows[i].dim() >= 1 && rows[i].dim() == rows[0].dim() &&
                        rows[i].scalar_type() == rows[0].scalar_type() &&
@@ -110,19 +110,11 @@ PaddedRows pad(const std::vector<at::Tensor>& rows, double value) {
     if (!alike) {
       fail_shapes(rows, i, "row", "give rows [l, ...] that differ in their length alone.");
     }
-    longest = std::max(longest, rows[i].size(0));
+    lengths.push_back(rows[i].size(0));
   }
-  std::vector<std::int64_t> shape(rows.at(0).sizes().begin(), rows.at(0).sizes().end());
-  shape[0] = longest;
-  shape.insert(shape.begin(), static_cast<std::int64_t>(rows.size()));
-  PaddedRows padded{at::full(shape, value, rows[0].options()),
-                    at::zeros({shape[0], longest}, at::kBool)};
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const auto at = static_cast<std::int64_t>(i);
-    padded.values.select(0, at).narrow(0, 0, rows[i].size(0)).copy_(rows[i]);
-    padded.mask.select(0, at).narrow(0, 0, rows[i].size(0)).fill_(true);
-  }
-  return padded;
+  const at::Tensor values = at::pad_sequence(rows, /*batch_first=*/true, value);
+  const at::Tensor places = at::arange(values.size(1), at::kLong);
+  return {values, places < at::tensor(lengths, at::kLong).unsqueeze(1)};
 }
 
 Collate padded(std::vector<std::size_t> ragged, double value) {

@@ -1,6 +1,8 @@
 #include "troupe/data/loader.h"
 
+#include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
+#include <dlfcn.h>
 
 #include <algorithm>
 #include <condition_variable>
@@ -16,7 +18,6 @@
 #include "troupe/core/log.h"
 #include "troupe/core/text.h"
 #include "troupe/core/trace.h"
-#include "troupe/data/one_compute_thread.h"
 #include "troupe/data/step_source.h"
 
 namespace troupe {
@@ -38,6 +39,27 @@ void warn_of_waiting(const Reading& reading, const char* who, int waits) {
   const auto waited = std::chrono::duration<double>(reading.options().warn_after * waits).count();
   log_warning(who, " has waited ", waited, " s for Dataset::get() in epoch ", reading.from.epoch,
               ". If the data set reads from a disk or the network, look there.");
+}
+
+/// Gives the calling thread, and no other, one compute thread. at::set_num_threads() would not do:
+/// it also changes what threads that start later get, such as the backward pass's.
+void use_one_compute_thread_here() {
+  // ATen sets a thread's count at its first use; that has to lie behind us, or it undoes our
+  // setting.
+  if (at::get_num_threads() == 1) return;
+  // In OpenMP the count is a property of the calling thread. The function is looked up in the
+  // process, because the runtime to ask is the one that LibTorch brought along, and that may be a
+  // renamed copy which the linker knows nothing of. Without OpenMP, ATen has one pool for the whole
+  // process, so there is no second one to keep from starting.
+  using SetNumThreads = void (*)(int);
+  if (void* const symbol = dlsym(RTLD_DEFAULT, "omp_set_num_threads")) {
+    reinterpret_cast<SetNumThreads>(symbol)(1);
+  }
+  // MKL, inside pip's LibTorch, goes by a count of its own, and starts a team for exp() of a large
+  // tensor.
+  if (void* const symbol = dlsym(RTLD_DEFAULT, "MKL_Set_Num_Threads_Local")) {
+    (void)reinterpret_cast<int (*)(int)>(symbol)(1);
+  }
 }
 
 }  // namespace
@@ -178,7 +200,7 @@ void Epoch::Reader::load() noexcept {
   std::exception_ptr failure;
   try {
     name_this_thread("loader thread");
-    detail::use_one_compute_thread_here();
+    use_one_compute_thread_here();
     const at::NoGradGuard no_gradients;
     load_steps(draw);
   } catch (...) {
@@ -215,18 +237,17 @@ struct Epoch::State {
   State(const Reading& what, std::shared_ptr<const ReplicaRange> replicas)
       : range(std::move(replicas)), next(what.from), reader(std::in_place, what) {}
 
-  // Makes the next step the current one; false at the end.
-  bool advance() {
+  const DistributedBatch* advance() {
     if (*range != reader->reading.range) {
       Reading now = reader->reading;
       now.range = *range;
       now.from = next;
       reader.emplace(now);
     }
-    if (!reader->advance()) return false;
+    if (!reader->advance()) return nullptr;
     const DistributedBatch& batch = reader->current.front();
     next = {batch.epoch, batch.step + 1, batch.last, batch.place};
-    return true;
+    return &batch;
   }
 
   const std::shared_ptr<const ReplicaRange> range;
@@ -240,32 +261,21 @@ Epoch::Epoch(Epoch&&) noexcept = default;
 Epoch& Epoch::operator=(Epoch&&) noexcept = default;
 Epoch::~Epoch() = default;
 
+const DistributedBatch* Epoch::next() { return state_->advance(); }
+
 Epoch::Iterator Epoch::begin() {
-  if (state_->begun) {
+  if (std::exchange(state_->begun, true)) {
     throw ConfigError("An epoch's steps were read twice.",
                       "call DistributedDataset::epoch() again for another pass.");
   }
-  state_->begun = true;
-  return Iterator(state_->advance() ? state_.get() : nullptr);
-}
-
-Epoch::Iterator Epoch::end() { return Iterator(); }
-
-Epoch::Iterator::reference Epoch::Iterator::operator*() const {
-  return state_->reader->current.front();
-}
-
-Epoch::Iterator& Epoch::Iterator::operator++() {
-  if (!state_->advance()) state_ = nullptr;
-  return *this;
+  return PullRange::begin();
 }
 
 DistributedDataset::DistributedDataset(std::shared_ptr<const Dataset> dataset,
                                        const ShardPlan& plan,
                                        std::shared_ptr<const ReplicaRange> range,
                                        const LoaderOptions& options)
-    : dataset_(std::move(dataset)),
-      source_(make_step_source(dataset_, plan, options)),
+    : source_(std::make_shared<StepSource>(std::move(dataset), plan, options)),
       range_(std::move(range)) {
   const int replicas = plan.options().replicas;
   if (range_->first < 0 || range_->count < 1 || range_->first > replicas - range_->count) {
@@ -299,7 +309,7 @@ Epoch DistributedDataset::epoch(const DataPosition& position) const {
 
 DistributedDataset DistributedDataset::first(std::int64_t most, std::int64_t global_batch,
                                              Sampler order) const {
-  const auto part = take(dataset_, 0, std::min(most, examples()));
+  const auto part = take(source_->dataset(), 0, std::min(most, examples()));
   ShardPlanOptions options = plan().options();
   options.examples = part->size();
   options.global_batch = global_batch;

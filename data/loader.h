@@ -12,15 +12,14 @@
 // thread's compute threads.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "troupe/core/options/data_options.h"
+#include "troupe/core/pull_range.h"
 #include "troupe/data/batch.h"
 #include "troupe/data/dataset.h"
 #include "troupe/data/shard_plan.h"
@@ -29,20 +28,21 @@ namespace troupe {
 
 /// The steps of one epoch, in order, once: for (const DistributedBatch& batch : data.epoch(e)).
 /// Destroying it before the end stops the loader threads after their current get() and joins them.
-class Epoch {
+/// Moving it invalidates iterators.
+class Epoch final : public PullRange<Epoch, const DistributedBatch> {
  public:
-  class Iterator;
-
   Epoch(Epoch&&) noexcept;
   Epoch& operator=(Epoch&&) noexcept;
   ~Epoch();
 
-  /// The first step. Blocks: until Dataset::get() has finished that step; meanwhile a warning every
-  /// LoaderOptions::warn_after names it. Throws: the Error that Dataset::get() threw,
-  /// or a HookError with what else it threw; DataError if get() returned fields of the wrong
-  /// length; ConfigError if called twice.
+  /// The next step, until the one after it is asked for (copy it, or its tensors, to keep them);
+  /// null at the end. Blocks: until Dataset::get() has finished that step; meanwhile a warning
+  /// every LoaderOptions::warn_after names it. Throws: the Error that Dataset::get() threw, or a
+  /// HookError with what else it threw; DataError if get() returned fields of the wrong length.
+  [[nodiscard]] const DistributedBatch* next();
+  /// At the first step. Blocks and throws as next(), as advancing does; ConfigError if called
+  /// twice.
   [[nodiscard]] Iterator begin();
-  [[nodiscard]] Iterator end();
 
  private:
   friend class DistributedDataset;
@@ -51,31 +51,6 @@ class Epoch {
   explicit Epoch(std::unique_ptr<State> state);
 
   std::unique_ptr<State> state_;
-};
-
-/// Input iterator. Advancing blocks and throws as Epoch::begin() does and invalidates the batch it
-/// pointed to (copy it, or its tensors, to keep them).
-class Epoch::Iterator {
- public:
-  using iterator_category = std::input_iterator_tag;
-  using value_type = DistributedBatch;
-  using difference_type = std::ptrdiff_t;
-  using pointer = const DistributedBatch*;
-  using reference = const DistributedBatch&;
-
-  Iterator() = default;  // the end
-  [[nodiscard]] reference operator*() const;
-  [[nodiscard]] pointer operator->() const { return &**this; }
-  Iterator& operator++();
-  void operator++(int) { ++*this; }
-  [[nodiscard]] bool operator==(const Iterator& other) const { return state_ == other.state_; }
-  [[nodiscard]] bool operator!=(const Iterator& other) const { return state_ != other.state_; }
-
- private:
-  friend class Epoch;
-  explicit Iterator(State* state) : state_(state) {}
-
-  State* state_ = nullptr;  // null at the end
 };
 
 /// A data set, divided by `plan` over all replicas, as the replicas in `range` of this worker read
@@ -127,7 +102,6 @@ class DistributedDataset {
   void set_digest(std::string digest) { digest_ = std::move(digest); }
 
  private:
-  std::shared_ptr<const Dataset> dataset_;
   std::shared_ptr<const StepSource> source_;
   std::shared_ptr<const ReplicaRange> range_;
   std::string digest_;

@@ -4,7 +4,6 @@
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
-#include <mutex>
 #include <utility>
 
 #include "troupe/core/check.h"
@@ -12,37 +11,22 @@
 #include "troupe/core/text.h"
 #include "troupe/core/trace.h"
 #include "troupe/core/user_code.h"
-#include "troupe/data/owned_tensor.h"
 #include "troupe/data/stream.h"
 
 namespace troupe {
 namespace {
 
-/// Counted examples, by index.
-class IndexedSource final : public StepSource {
- public:
-  IndexedSource(std::shared_ptr<const Dataset> dataset, const ShardPlan& plan,
-                const LoaderOptions& options)
-      : StepSource(plan, options), dataset_(std::move(dataset)) {}
-
-  [[nodiscard]] std::unique_ptr<EpochSteps> open(const DataPosition& from) const override;
-
-  void get_into(const at::Tensor& indices, const DrawPlace& place,
-                std::vector<at::Tensor>& fields) const {
-    std::unique_lock<std::mutex> alone(in_use_, std::defer_lock);
-    if (options().threads == 1) alone.lock();
-    dataset_->draw_into(indices, place, fields);
-    detail::check_fields(fields, indices.size(0));
-  }
-
- private:
-  const std::shared_ptr<const Dataset> dataset_;
-  mutable std::mutex in_use_;  // with one loader thread no other reads at the same time
-};
+/// Whether the loader may write over the memory of `tensor`: its holder alone has it, no copy, no
+/// view, and nothing that autograd knows of. A sole holder cannot lose it meanwhile.
+bool is_ours_alone(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.use_count() == 1 && tensor.has_storage() &&
+         tensor.storage().use_count() == 1 &&
+         tensor.unsafeGetTensorImpl()->autograd_meta() == nullptr;
+}
 
 class IndexedSteps final : public EpochSteps {
  public:
-  IndexedSteps(const IndexedSource& source, const DataPosition& from)
+  IndexedSteps(const StepSource& source, const DataPosition& from)
       : source_(source),
         epoch_(from.epoch),
         next_(from.step),
@@ -61,61 +45,62 @@ class IndexedSteps final : public EpochSteps {
               std::vector<at::Tensor>& fields) const override {
     const std::int64_t first = step.step * source_.plan().options().global_batch + in_step.offset;
     at::Tensor& indices = step.indices;
-    const bool fits = detail::is_ours_alone(indices) && indices.size(0) == in_step.count;
+    const bool fits = is_ours_alone(indices) && indices.size(0) == in_step.count;
     if (!fits) indices = at::empty({in_step.count}, at::kLong);
     std::copy_n(order_.begin() + first, in_step.count, indices.data_ptr<std::int64_t>());
     source_.get_into(indices, {source_.plan().options().seed, epoch_, first}, fields);
   }
 
  private:
-  const IndexedSource& source_;
+  const StepSource& source_;
   const std::int64_t epoch_;
   std::int64_t next_;
   const std::int64_t end_;
   std::vector<std::int64_t> order_;
 };
 
-std::unique_ptr<EpochSteps> IndexedSource::open(const DataPosition& from) const {
-  return std::make_unique<IndexedSteps>(*this, from);
-}
-
 }  // namespace
 
-std::shared_ptr<const StepSource> make_step_source(std::shared_ptr<const Dataset> dataset,
-                                                   const ShardPlan& plan,
-                                                   const LoaderOptions& options) {
-  if (!dataset) {
+StepSource::StepSource(std::shared_ptr<const Dataset> dataset, const ShardPlan& plan,
+                       const LoaderOptions& options)
+    : dataset_(std::move(dataset)),
+      stream_(dynamic_cast<const StreamDataset*>(dataset_.get())),
+      plan_(plan),
+      options_(options) {
+  if (!dataset_) {
     throw ConfigError("A data set to be distributed is null.",
                       "return one from Hooks::create_datasets.");
   }
-  if (dataset->size() != plan.options().examples) {
-    throw ConfigError(text("The data set has ", dataset->size(), " examples, its plan is for ",
+  if (dataset_->size() != plan.options().examples) {
+    throw ConfigError(text("The data set has ", dataset_->size(), " examples, its plan is for ",
                            plan.options().examples, "."),
                       "make the ShardPlan from Dataset::size().");
   }
-  if (!plan.is_stream()) {
-    return std::make_shared<IndexedSource>(std::move(dataset), plan, options);
+  if (plan.is_stream() && stream_ == nullptr) {
+    throw ConfigError("A data set says that its size is unknown, and is no StreamDataset.",
+                      "return the number of examples, or make a StreamDataset.");
   }
-  auto stream = std::dynamic_pointer_cast<const StreamDataset>(dataset);
-  if (stream) return detail::make_stream_source(std::move(stream), plan, options);
-  throw ConfigError("A data set says that its size is unknown, and is no StreamDataset.",
-                    "return the number of examples, or make a StreamDataset.");
 }
 
-namespace {
-
-/// ", examples 3, 17, 4, 9"; "" where nobody knows.
-std::string numbers_of(const DistributedBatch& batch, std::size_t share) {
-  constexpr std::size_t kMost = 8;
-  const std::vector<std::int64_t> numbers = example_numbers(batch, share);
-  std::vector<std::string> shown;
-  for (std::size_t i = 0; i < std::min(numbers.size(), kMost); ++i)
-    shown.push_back(text(numbers[i]));
-  return text(shown.empty() ? "" : ", examples ", join(shown),
-              numbers.size() > kMost ? ", ..." : "");
+std::string StepSource::order_signature() const {
+  if (stream_ == nullptr) return plan_.order_signature();
+  const StreamOptions& stream = stream_->options();
+  return text("stream, ", plan_.options().sampler.name, ", windows of ", stream.window,
+              " blocks of ", stream.blocks == 0 ? std::string("any number") : text(stream.blocks));
 }
 
-}  // namespace
+std::unique_ptr<EpochSteps> StepSource::open(const DataPosition& from) const {
+  if (stream_ != nullptr) return detail::open_stream(*stream_, plan_, from);
+  return std::make_unique<IndexedSteps>(*this, from);
+}
+
+void StepSource::get_into(const at::Tensor& indices, const DrawPlace& place,
+                          std::vector<at::Tensor>& fields) const {
+  std::unique_lock<std::mutex> alone(in_use_, std::defer_lock);
+  if (options_.threads == 1) alone.lock();
+  dataset_->draw_into(indices, place, fields);
+  detail::check_fields(fields, indices.size(0));
+}
 
 void gather(const std::shared_ptr<const StepSource>& source, const EpochSteps& steps,
             StepDraw& draw, std::int64_t epoch, const ReplicaRange& range,
@@ -138,12 +123,13 @@ void gather(const std::shared_ptr<const StepSource>& source, const EpochSteps& s
     // Gathered again even where replica 0 is local too: a step may change its fields in place.
     if (mine.stand_in) share = plan.share_of(draw.examples, 0);
     for (at::Tensor& field : mine.fields) {
-      if (!detail::is_ours_alone(field)) field.reset();
+      if (!is_ours_alone(field)) field.reset();
     }
     detail::in_user_code([&] { steps.gather(draw, share, mine.fields); },
                          [&] {
+                           const auto list = example_list(batch, static_cast<std::size_t>(i));
                            return text("reading step ", batch.step, " of epoch ", epoch,
-                                       numbers_of(batch, static_cast<std::size_t>(i)), " failed");
+                                       list.empty() ? "" : ", examples " + list, " failed");
                          });
   }
 }
@@ -155,6 +141,15 @@ std::vector<std::int64_t> example_numbers(const DistributedBatch& batch, std::si
   const std::vector<std::int64_t> order = plan.order(batch.epoch);
   const auto first = order.begin() + own.offset;
   return {first, first + own.count};
+}
+
+std::string example_list(const DistributedBatch& batch, std::size_t share) {
+  constexpr std::size_t kMost = 8;
+  std::vector<std::int64_t> numbers = example_numbers(batch, share);
+  const bool is_cut = numbers.size() > kMost;
+  if (is_cut) numbers.resize(kMost);
+  const std::string list = join(numbers, ", ", [](std::int64_t number) { return text(number); });
+  return is_cut ? list + ", ..." : list;
 }
 
 DistributedBatch read_again(const DistributedBatch& batch, const ReplicaRange& range) {

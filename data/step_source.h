@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,8 @@
 #include "troupe/data/shard_plan.h"
 
 namespace troupe {
+
+class StreamDataset;
 
 /// One step that was drawn from an epoch and is not gathered yet. Each loader thread has one, whose
 /// memory is used again.
@@ -45,28 +48,30 @@ class EpochSteps {
 /// Thread rule: any thread.
 class StepSource {
  public:
-  StepSource(const ShardPlan& plan, const LoaderOptions& options)
-      : plan_(plan), options_(options) {}
-  virtual ~StepSource() = default;
-  StepSource(const StepSource&) = delete;
-  StepSource& operator=(const StepSource&) = delete;
+  /// Throws: ConfigError if `dataset` is null or its size is not the plan's.
+  StepSource(std::shared_ptr<const Dataset> dataset, const ShardPlan& plan,
+             const LoaderOptions& options);
 
   [[nodiscard]] const ShardPlan& plan() const { return plan_; }
   [[nodiscard]] const LoaderOptions& options() const { return options_; }
+  [[nodiscard]] const std::shared_ptr<const Dataset>& dataset() const { return dataset_; }
   /// What must be equal on all workers, and in a resumed run, for the steps to be: as
   /// ShardPlan::order_signature().
-  [[nodiscard]] virtual std::string order_signature() const { return plan_.order_signature(); }
+  [[nodiscard]] std::string order_signature() const;
   /// `from` is in an epoch of the plan. The result does not outlive this object.
-  [[nodiscard]] virtual std::unique_ptr<EpochSteps> open(const DataPosition& from) const = 0;
+  [[nodiscard]] std::unique_ptr<EpochSteps> open(const DataPosition& from) const;
+
+  /// Counted examples by index. Throws: as EpochSteps::gather().
+  void get_into(const at::Tensor& indices, const DrawPlace& place,
+                std::vector<at::Tensor>& fields) const;
 
  private:
+  const std::shared_ptr<const Dataset> dataset_;
+  const StreamDataset* const stream_;  // null: examples are counted
   const ShardPlan plan_;
   const LoaderOptions options_;
+  mutable std::mutex in_use_;  // with one loader thread no other reads at the same time
 };
-
-/// Throws: ConfigError if `dataset` is null or its size is not the plan's.
-[[nodiscard]] std::shared_ptr<const StepSource> make_step_source(
-    std::shared_ptr<const Dataset> dataset, const ShardPlan& plan, const LoaderOptions& options);
 
 /// Makes `batch`, which may be an earlier step, the replicas in `range` of a drawn step.
 /// Blocks and throws: as EpochSteps::gather().
@@ -78,12 +83,20 @@ void gather(const std::shared_ptr<const StepSource>& source, const EpochSteps& s
 [[nodiscard]] std::vector<std::int64_t> example_numbers(const DistributedBatch& batch,
                                                         std::size_t share);
 
+/// The first of them: "3, 17, 4, 9".
+[[nodiscard]] std::string example_list(const DistributedBatch& batch, std::size_t share);
+
 /// A step again, with the replicas in `range`, in this thread.  Blocks and throws: as
 /// Dataset::get(). Cost: the epoch's order is made again, and of a stream the blocks are read again
 /// that the step is in. batch.source is set.
 [[nodiscard]] DistributedBatch read_again(const DistributedBatch& batch, const ReplicaRange& range);
 
 namespace detail {
+
+/// As StepSource::open(), of its data set, which is `stream`.
+[[nodiscard]] std::unique_ptr<EpochSteps> open_stream(const StreamDataset& stream,
+                                                      const ShardPlan& plan,
+                                                      const DataPosition& from);
 
 /// What EpochSteps::gather() got. Throws: DataError for anything but one or more [examples, ...].
 void check_fields(const std::vector<at::Tensor>& fields, std::int64_t examples);

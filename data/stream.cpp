@@ -13,36 +13,14 @@
 namespace troupe {
 namespace {
 
-class StreamSource final : public StepSource {
- public:
-  StreamSource(std::shared_ptr<const StreamDataset> stream, const ShardPlan& plan,
-               const LoaderOptions& options)
-      : StepSource(plan, options), stream_(std::move(stream)) {}
-
-  [[nodiscard]] std::unique_ptr<EpochSteps> open(const DataPosition& from) const override;
-  [[nodiscard]] std::string order_signature() const override {
-    return text("stream, ", plan().options().sampler.name, ", windows of ",
-                stream_->options().window, " blocks of ",
-                stream_->options().blocks == 0 ? std::string("any number")
-                                               : text(stream_->options().blocks));
-  }
-
-  [[nodiscard]] const StreamDataset& stream() const { return *stream_; }
-  [[nodiscard]] bool is_shuffled() const {
-    return plan().options().sampler.name == shuffled().name;
-  }
-
- private:
-  const std::shared_ptr<const StreamDataset> stream_;
-};
-
 /// Reads window after window: some blocks, whose examples are shuffled. What was drawn of one
 /// leaves it, so memory holds one window and the steps that were drawn.
 class StreamSteps final : public EpochSteps {
  public:
-  StreamSteps(const StreamSource& source, const DataPosition& from)
-      : source_(source),
-        plan_(source.plan().options()),
+  StreamSteps(const StreamDataset& stream, const ShardPlan& plan, const DataPosition& from)
+      : stream_(stream),
+        plan_(plan.options()),
+        is_shuffled_(plan_.sampler.name == shuffled().name),
         from_(from),
         step_(from.step),
         next_block_(from.place.block),
@@ -72,16 +50,16 @@ class StreamSteps final : public EpochSteps {
               std::vector<at::Tensor>& fields) const override {
     const auto first = step.read.begin() + in_step.offset;
     fields.clear();
-    fields = source_.stream().batch(
-        {first, first + in_step.count},
-        {plan_.seed, from_.epoch, step.step * plan_.global_batch + in_step.offset});
+    fields =
+        stream_.batch({first, first + in_step.count},
+                      {plan_.seed, from_.epoch, step.step * plan_.global_batch + in_step.offset});
   }
 
  private:
   /// Goes on from where the place is to the step.
   void begin() {
-    if (source_.is_shuffled() && source_.stream().options().blocks > 0) {
-      blocks_ = shuffled().order({source_.stream().options().blocks, 1, plan_.seed, from_.epoch});
+    if (is_shuffled_ && stream_.options().blocks > 0) {
+      blocks_ = shuffled().order({stream_.options().blocks, 1, plan_.seed, from_.epoch});
     }
     const std::int64_t skipped = from_.step * plan_.global_batch - begin_.before;
     TROUPE_CHECK(skipped >= 0);
@@ -130,7 +108,7 @@ class StreamSteps final : public EpochSteps {
 
   /// False: the stream has ended, and there may be something in the window.
   bool read_window() {
-    const StreamOptions& options = source_.stream().options();
+    const StreamOptions& options = stream_.options();
     bool goes_on = true;
     for (std::int64_t i = 0; i < options.window && goes_on; ++i) {
       auto block = next_block();
@@ -138,7 +116,7 @@ class StreamSteps final : public EpochSteps {
       if (!goes_on) break;
       std::move(block->begin(), block->end(), std::back_inserter(window_));
     }
-    if (source_.is_shuffled()) {
+    if (is_shuffled_) {
       // Apart from the order of the blocks and the examples' own numbers.
       const DrawPlace place{~plan_.seed, from_.epoch, begin_.block};
       std::mt19937_64 random(place.random(0).next());
@@ -148,19 +126,19 @@ class StreamSteps final : public EpochSteps {
   }
 
   std::optional<StreamDataset::Block> next_block() {
-    const StreamDataset& stream = source_.stream();
-    const std::int64_t known = stream.options().blocks;
+    const std::int64_t known = stream_.options().blocks;
     if (ended_ || (known > 0 && next_block_ >= known)) return std::nullopt;
     const std::int64_t number =
         blocks_.empty() ? next_block_ : blocks_[static_cast<std::size_t>(next_block_)];
-    auto block = stream.block(number);
+    auto block = stream_.block(number);
     ended_ = !block;
     if (block) ++next_block_;
     return block;
   }
 
-  const StreamSource& source_;
+  const StreamDataset& stream_;
   const ShardPlanOptions& plan_;
+  const bool is_shuffled_;
   const DataPosition from_;
   bool begun_ = false;
   std::int64_t step_;
@@ -173,10 +151,6 @@ class StreamSteps final : public EpochSteps {
   std::vector<Example> ahead_;  // with drop_last, the step after the one that was drawn
   StreamPlace ahead_place_;
 };
-
-std::unique_ptr<EpochSteps> StreamSource::open(const DataPosition& from) const {
-  return std::make_unique<StreamSteps>(*this, from);
-}
 
 }  // namespace
 
@@ -233,10 +207,9 @@ std::vector<at::Tensor> StreamDataset::get(const at::Tensor& indices) const {
   return batch(std::move(found), {});
 }
 
-std::shared_ptr<const StepSource> detail::make_stream_source(
-    std::shared_ptr<const StreamDataset> stream, const ShardPlan& plan,
-    const LoaderOptions& options) {
-  return std::make_shared<StreamSource>(std::move(stream), plan, options);
+std::unique_ptr<EpochSteps> detail::open_stream(const StreamDataset& stream, const ShardPlan& plan,
+                                                const DataPosition& from) {
+  return std::make_unique<StreamSteps>(stream, plan, from);
 }
 
 }  // namespace troupe

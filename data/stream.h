@@ -8,19 +8,14 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <vector>
 
-#include "troupe/core/options/data_options.h"
 #include "troupe/data/dataset.h"
 #include "troupe/data/examples.h"
-#include "troupe/data/shard_plan.h"
 
 namespace troupe {
-
-class StepSource;
 
 struct StreamOptions {
   /// How many blocks there are: then their order is shuffled, too. 0: unknown until one is missing,
@@ -62,11 +57,4 @@ class StreamDataset final : public Dataset {
   mutable std::mutex in_use_;  // read_, by one thread at a time
 };
 
-namespace detail {
-
-[[nodiscard]] std::shared_ptr<const StepSource> make_stream_source(
-    std::shared_ptr<const StreamDataset> stream, const ShardPlan& plan,
-    const LoaderOptions& options);
-
-}  // namespace detail
 }  // namespace troupe

@@ -76,15 +76,11 @@ PredictionStream::~PredictionStream() = default;
 PredictionStream::PredictionStream(PredictionStream&&) noexcept = default;
 
 bool PredictionStream::read_batch() {
-  if (place_) {
-    ++*place_;
-  } else {
-    place_ = epoch_.begin();
-  }
-  if (*place_ == epoch_.end()) return false;
+  const DistributedBatch* const read = epoch_.next();
+  if (read == nullptr) return false;
   Replica& replica = model_->replica();
   const detail::RandomGuard guard(replica.place().device);
-  Batch batch = (*place_)->replicas.front();
+  Batch batch = read->replicas.front();
   if (options_.features > 0) batch.fields.resize(options_.features);
   batch_ = wanted(detail::predict_batch(*hooks_, replica, std::move(batch), model_->step()),
                   options_.keys);
@@ -95,7 +91,6 @@ bool PredictionStream::read_batch() {
 
 std::optional<Predictions> PredictionStream::next() {
   while (next_example_ >= examples_) {
-    if (place_ && *place_ == epoch_.end()) return std::nullopt;
     if (!read_batch()) {
       examples_ = next_example_ = 0;
       return std::nullopt;

@@ -63,8 +63,7 @@ class PredictionStream {
   std::unique_ptr<LoadedModel> model_;
   Options options_;
   Epoch epoch_;
-  std::optional<Epoch::Iterator> place_;  // of the present batch; unset: nothing was read
-  Predictions batch_;                     // the present one's outputs
+  Predictions batch_;  // the present one's outputs
   std::int64_t examples_ = 0;
   std::int64_t next_example_ = 0;
 };

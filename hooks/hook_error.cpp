@@ -50,14 +50,9 @@ const char* fix_of(const c10::Error& error, const std::string& words, const Batc
 
 /// " (examples 3, 17, 4, 9)"; "" where nobody knows.
 std::string examples_in(const DistributedBatch& batch, std::size_t share) {
-  constexpr std::size_t kMost = 8;
   if (batch.replicas[share].stand_in) return " (borrowed examples)";
-  const std::vector<std::int64_t> numbers = example_numbers(batch, share);
-  if (numbers.empty()) return "";
-  std::vector<std::string> shown;
-  for (std::size_t i = 0; i < std::min(numbers.size(), kMost); ++i)
-    shown.push_back(text(numbers[i]));
-  return text(" (examples ", join(shown), numbers.size() > kMost ? ", ..." : "", ")");
+  const std::string list = example_list(batch, share);
+  return list.empty() ? "" : " (examples " + list + ")";
 }
 
 }  // namespace

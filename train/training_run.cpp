@@ -82,26 +82,17 @@ void check_made(const DistributedBatch& batch, std::size_t replicas) {
 /// An epoch's batches, one after the other.
 class BatchReader {
  public:
-  void open(Epoch epoch) {
-    epoch_.emplace(std::move(epoch));
-    place_.reset();
-  }
+  void open(Epoch epoch) { epoch_.emplace(std::move(epoch)); }
   void close() { epoch_.reset(); }
   /// Null: every batch was read, or it is closed.
   [[nodiscard]] const DistributedBatch* read() {
     if (!epoch_) return nullptr;
     const Traced traced("wait for batch");
-    if (place_) {
-      ++*place_;
-    } else {
-      place_ = epoch_->begin();
-    }
-    return *place_ == epoch_->end() ? nullptr : &**place_;
+    return epoch_->next();
   }
 
  private:
   std::optional<Epoch> epoch_;
-  std::optional<Epoch::Iterator> place_;  // unset: nothing was read
 };
 
 void print_summary(Replica& replica) {

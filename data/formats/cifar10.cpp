@@ -6,7 +6,6 @@
 
 #include "troupe/core/error.h"
 #include "troupe/data/formats/byte_images.h"
-#include "troupe/data/hold_out.h"
 
 namespace troupe {
 namespace {

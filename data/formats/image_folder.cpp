@@ -1,7 +1,6 @@
 #include "troupe/data/formats/image_folder.h"
 
 #include <ATen/ops/_upsample_bilinear2d_aa.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include "troupe/core/error.h"
 #include "troupe/core/text.h"
 #include "troupe/data/formats/image_file.h"
+#include "troupe/data/tensor_memory.h"
 
 namespace troupe {
 namespace {
@@ -66,12 +66,6 @@ at::Tensor fitted(const Image& image, std::int64_t height, std::int64_t width) {
   return picture[0].narrow(1, (high - height) / 2, height).narrow(2, (wide - width) / 2, width);
 }
 
-void make_array(at::Tensor& out, at::IntArrayRef shape, at::ScalarType type) {
-  const bool fits =
-      out.defined() && out.sizes() == shape && out.scalar_type() == type && out.is_contiguous();
-  if (!fits) out = at::empty(shape, type);
-}
-
 }  // namespace
 
 ImageFolder::ImageFolder(const std::filesystem::path& dir, ImageFolderOptions options)
@@ -122,8 +116,9 @@ void ImageFolder::get_into(const at::Tensor& indices, std::vector<at::Tensor>& f
   fields.resize(2);
   at::Tensor& pictures = fields[0];
   at::Tensor& labels = fields[1];
-  make_array(pictures, {count, options_.channels, options_.height, options_.width}, at::kFloat);
-  make_array(labels, {count}, at::kLong);
+  detail::make_room(pictures, {count, options_.channels, options_.height, options_.width},
+                    at::kFloat);
+  detail::make_room(labels, {count}, at::kLong);
   const auto* const wanted = indices.data_ptr<std::int64_t>();
   for (std::int64_t i = 0; i < count; ++i) {
     const auto& [path, label] = files_.at(static_cast<std::size_t>(wanted[i]));

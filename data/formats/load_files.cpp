@@ -1,52 +1,26 @@
 #include "troupe/data/formats/load_files.h"
 
-#include <ATen/ops/from_blob.h>
 #include <c10/core/ScalarType.h>
 
+#include <array>
+#include <cstddef>
 #include <utility>
 
-#include "troupe/core/check.h"
 #include "troupe/data/formats/npy.h"
+#include "troupe/data/tensor_memory.h"
 
 namespace troupe {
 namespace {
 
-/// A tensor over the memory of `values`, which it keeps alive; nothing is copied.
-template <class Value>
-at::Tensor adopt(std::vector<Value> values, const std::vector<std::int64_t>& shape,
-                 at::ScalarType type) {
-  auto* const owner = new std::vector<Value>(std::move(values));
-  return at::from_blob(
-      owner->data(), shape, [owner](void*) { delete owner; }, type);
-}
-
-at::ScalarType type_of(NpyType type) {
-  switch (type) {
-    case NpyType::boolean:
-      return at::kBool;
-    case NpyType::uint8:
-      return at::kByte;
-    case NpyType::int8:
-      return at::kChar;
-    case NpyType::int16:
-      return at::kShort;
-    case NpyType::int32:
-      return at::kInt;
-    case NpyType::int64:
-      return at::kLong;
-    case NpyType::float16:
-      return at::kHalf;
-    case NpyType::float32:
-      return at::kFloat;
-    case NpyType::float64:
-      return at::kDouble;
-  }
-  TROUPE_CHECK(!"a value outside NpyType");
-  return at::kByte;
-}
+/// LibTorch's type for each of NpyType, in their order.
+constexpr std::array<at::ScalarType, 9> kTypesOfNpy = {at::kBool,  at::kByte,  at::kChar,
+                                                       at::kShort, at::kInt,   at::kLong,
+                                                       at::kHalf,  at::kFloat, at::kDouble};
 
 at::Tensor tensor_of(NpyArray array) {
-  return adopt(std::move(array.bytes), array.dims, type_of(array.type));
+  static_assert(kTypesOfNpy.size() == static_cast<std::size_t>(NpyType::float64) + 1);
+  return detail::adopt(std::move(array.bytes), array.dims,
+                       kTypesOfNpy[static_cast<std::size_t>(array.type)]);
 }
 
 }  // namespace
@@ -61,7 +35,7 @@ std::shared_ptr<const Dataset> load_csv(const std::filesystem::path& path,
     tensors.push_back(std::visit(
         [&](auto& values) {
           using Value = typename std::decay_t<decltype(values)>::value_type;
-          return adopt(std::move(values), shape, c10::CppTypeToScalarType<Value>::value);
+          return detail::adopt(std::move(values), shape, c10::CppTypeToScalarType<Value>::value);
         },
         table.fields[i]));
   }

@@ -13,7 +13,6 @@
 #include "troupe/core/text.h"
 #include "troupe/data/formats/byte_images.h"
 #include "troupe/data/formats/idx.h"
-#include "troupe/data/hold_out.h"
 
 namespace troupe {
 namespace {
@@ -25,13 +24,6 @@ constexpr double kMean = 0.1307;                // kMnistScale's
 constexpr double kDeviation = 0.3081;
 constexpr const char* kFixForm = "put MNIST's files there, or a data set of the same form.";
 
-/// What pictures must be: 0: not known yet.
-struct Form {
-  std::int64_t height = 0;
-  std::int64_t width = 0;
-  std::int64_t classes = 0;
-};
-
 /// A file's arrays.
 struct Pictures {
   IdxArray images;
@@ -39,11 +31,8 @@ struct Pictures {
 };
 
 std::string shape_text(const IdxArray& array) {
-  std::string result = text("type 0x0", std::hex, static_cast<int>(array.type), " [");
-  for (std::size_t i = 0; i < array.dims.size(); ++i) {
-    result += text(i > 0 ? ", " : "", array.dims[i]);
-  }
-  return result + "]";
+  return text("type 0x0", std::hex, static_cast<int>(array.type), " [",
+              join(array.dims, ", ", [](std::int64_t dim) { return text(dim); }), "]");
 }
 
 [[noreturn]] void refuse_form(const std::filesystem::path& path, const IdxArray& array,
@@ -55,7 +44,7 @@ std::string shape_text(const IdxArray& array) {
 
 void check_images(const std::filesystem::path& path, const IdxArray& images,
                   const std::filesystem::path& label_path, const IdxArray& labels,
-                  const Form& form) {
+                  const IdxImages& form) {
   const auto fits = [](std::int64_t side, std::int64_t expected) {
     return expected > 0 ? side == expected : side >= 1 && side <= kLargestPicture;
   };
@@ -95,8 +84,9 @@ void check_values(const std::filesystem::path& path, const IdxArray& labels, std
   }
 }
 
-/// The images and labels called `prefix` ("train") in `dir`; what `form` leaves open they settle.
-Pictures read_pictures(const std::filesystem::path& dir, const std::string& prefix, Form& form) {
+/// The images and labels called `prefix` ("train") in `dir`; they settle what is 0 in `form`.
+Pictures read_pictures(const std::filesystem::path& dir, const std::string& prefix,
+                       IdxImages& form) {
   const auto image_path = find_idx(dir, prefix + "-images-idx3-ubyte");
   const auto label_path = find_idx(dir, prefix + "-labels-idx1-ubyte");
   // The labels first, which are small: the images' header must announce as many.
@@ -113,7 +103,8 @@ Pictures read_pictures(const std::filesystem::path& dir, const std::string& pref
   return read;
 }
 
-std::shared_ptr<const Dataset> dataset_of(Pictures pictures, const Form& form, ByteScale scale) {
+std::shared_ptr<const Dataset> dataset_of(Pictures pictures, const IdxImages& form) {
+  const ByteScale scale{1 / (255 * form.deviation), form.mean / form.deviation};
   return detail::byte_images(std::move(pictures.images.bytes), std::move(pictures.labels.bytes), 1,
                              form.height, form.width, scale);
 }
@@ -148,10 +139,10 @@ void check_options(const DataOptions& options, const IdxImageOptions& form) {
   }
 }
 
-IdxImages load(const DataOptions& options, const IdxImageOptions& wish, Form form) {
+/// `result` says what the pictures must be; 0: not known yet.
+IdxImages load(const DataOptions& options, const IdxImageOptions& wish, IdxImages result) {
   check_options(options, wish);
-  Pictures train = read_pictures(options.data_dir, "train", form);
-  IdxImages result;
+  Pictures train = read_pictures(options.data_dir, "train", result);
   if (wish.mean) {
     result.mean = *wish.mean;
     result.deviation = *wish.deviation;
@@ -160,7 +151,7 @@ IdxImages load(const DataOptions& options, const IdxImageOptions& wish, Form for
     const std::int64_t used = options.train_examples > 0 ? options.train_examples : left;
     // What cannot be held out is refused below.
     const std::int64_t count = std::clamp<std::int64_t>(used, 0, train.labels.dims[0]);
-    const auto pixels = static_cast<std::size_t>(count * form.height * form.width);
+    const auto pixels = static_cast<std::size_t>(count * result.height * result.width);
     if (pixels > 0) std::tie(result.mean, result.deviation) = measured(train.images.bytes, pixels);
     if (pixels == 0 || result.deviation == 0) {
       throw DataError(text("the ", count, " training pictures in '", options.data_dir,
@@ -168,28 +159,21 @@ IdxImages load(const DataOptions& options, const IdxImageOptions& wish, Form for
                       "give mean and deviation, or other pictures.");
     }
   }
-  const ByteScale scale{1 / (255 * result.deviation), result.mean / result.deviation};
-  result.splits = hold_out(dataset_of(std::move(train), form, scale), wish.validation_examples,
+  result.splits = hold_out(dataset_of(std::move(train), result), wish.validation_examples,
                            options.train_examples);
-  result.splits.test = dataset_of(read_pictures(options.data_dir, "t10k", form), form, scale);
-  result.height = form.height;
-  result.width = form.width;
-  result.classes = form.classes;
+  result.splits.test = dataset_of(read_pictures(options.data_dir, "t10k", result), result);
   return result;
 }
 
 }  // namespace
 
 IdxImages load_idx_images(const DataOptions& options, const IdxImageOptions& form) {
-  return load(options, form, {0, 0, form.classes});
+  return load(options, form, {{}, 0, 0, form.classes});
 }
 
 Splits load_mnist(const DataOptions& options, std::int64_t validation_examples) {
-  IdxImageOptions form;
-  form.validation_examples = validation_examples;
-  form.mean = kMean;
-  form.deviation = kDeviation;
-  return load(options, form, {kSide, kSide, kClasses}).splits;
+  const IdxImageOptions form{validation_examples, kClasses, kMean, kDeviation};
+  return load(options, form, {{}, kSide, kSide, kClasses}).splits;
 }
 
 }  // namespace troupe

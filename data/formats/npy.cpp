@@ -1,13 +1,15 @@
 #include "troupe/data/formats/npy.h"
 
 #include <algorithm>
+#include <boost/algorithm/string/replace.hpp>
 #include <boost/endian/conversion.hpp>
-#include <charconv>
 #include <cstring>
 #include <optional>
 #include <string_view>
 
 #include "troupe/core/error.h"
+#include "troupe/core/span.h"
+#include "troupe/core/strict_json.h"
 #include "troupe/core/text.h"
 #include "troupe/data/formats/data_file.h"
 #include "troupe/data/formats/zip_file.h"
@@ -33,82 +35,48 @@ constexpr TypeOfNpy kTypes[] = {
 /// The dictionary in a file's header.
 struct NpyHeader {
   std::string type;  // "<f4"
-  std::optional<bool> fortran_order;
-  std::optional<std::vector<std::int64_t>> dims;
+  bool fortran_order = false;
+  std::vector<std::int64_t> dims;
 };
 
-/// Reads what numpy writes of Python's syntax: a dictionary of texts, truth values and tuples.
-class HeaderParser {
- public:
-  explicit HeaderParser(std::string_view content) : rest_(content) {}
+/// What numpy writes of Python's syntax, a dictionary of texts, truth values and tuples, as JSON.
+std::string to_json(std::string header) {
+  constexpr std::pair<const char*, const char*> kWords[] = {
+      {"'", "\""}, {"(", "["}, {")", "]"}, {"True", "true"}, {"False", "false"}};
+  for (const auto& [python, json] : kWords) {
+    boost::algorithm::replace_all(header, python, json);
+  }
+  for (std::size_t at = header.find(','); at != std::string::npos; at = header.find(',', at + 1)) {
+    const std::size_t next = header.find_first_not_of(" \n", at + 1);
+    const bool is_last = next != std::string::npos && (header[next] == ']' || header[next] == '}');
+    if (is_last) header[at] = ' ';
+  }
+  return header;
+}
 
-  /// Unset: it is none.
-  [[nodiscard]] std::optional<NpyHeader> parse() {
-    NpyHeader header;
-    if (!take("{")) return std::nullopt;
-    while (!take("}")) {
-      const auto key = text_value();
-      if (!key || !take(":") || !take_value(*key, header)) return std::nullopt;
-      if (!take(",") && next() != '}') return std::nullopt;
+/// Unset: it is none.
+std::optional<NpyHeader> parse_header(const std::string& content) {
+  constexpr std::size_t kMostDepth = 16;
+  try {
+    const std::string json = to_json(content);
+    const auto parsed =
+        parse_bounded_json(as_bytes(Span<const char>(json.data(), json.size())), kMostDepth);
+    const auto& type = parsed.at("descr");
+    NpyHeader header{type.is_array() ? "records" : type.get<std::string>(),
+                     parsed.at("fortran_order").get<bool>(),
+                     {}};
+    for (const auto& dim : parsed.at("shape")) {
+      if (!dim.is_number_unsigned()) return std::nullopt;
+      header.dims.push_back(dim.get<std::int64_t>());
+      if (header.dims.back() < 0) return std::nullopt;  // 2^63 or more
     }
-    const bool complete =
-        next() == '\0' && !header.type.empty() && header.fortran_order && header.dims;
+    const bool complete = parsed.size() == 3 && parsed.at("shape").is_array();
     return complete ? std::optional(header) : std::nullopt;
+  } catch (const JsonFault&) {
+  } catch (const nlohmann::json::exception&) {
   }
-
- private:
-  [[nodiscard]] char next() {
-    rest_.remove_prefix(std::min(rest_.find_first_not_of(" \n"), rest_.size()));
-    return rest_.empty() ? '\0' : rest_.front();
-  }
-  [[nodiscard]] bool take(std::string_view word) {
-    (void)next();
-    if (rest_.substr(0, word.size()) != word) return false;
-    rest_.remove_prefix(word.size());
-    return true;
-  }
-  [[nodiscard]] std::optional<std::string> text_value() {
-    const char quote = next();
-    if (quote != '\'' && quote != '"') return std::nullopt;
-    const std::size_t end = rest_.find(quote, 1);
-    if (end == std::string_view::npos) return std::nullopt;
-    std::string value(rest_.substr(1, end - 1));
-    rest_.remove_prefix(end + 1);
-    return value;
-  }
-  [[nodiscard]] bool take_value(const std::string& key, NpyHeader& header) {
-    if (key == "fortran_order" && !header.fortran_order) {
-      header.fortran_order = take("True");
-      return *header.fortran_order || take("False");
-    }
-    if (key == "shape" && !header.dims) return take_dims(header.dims.emplace());
-    if (key != "descr" || !header.type.empty()) return false;
-    if (next() == '[') {  // a list of records
-      header.type = "records";
-      rest_.remove_prefix(std::min(rest_.rfind(']'), rest_.size() - 1) + 1);
-      return true;
-    }
-    const auto type = text_value();
-    if (type) header.type = *type;
-    return type.has_value();
-  }
-  [[nodiscard]] bool take_dims(std::vector<std::int64_t>& dims) {
-    if (!take("(")) return false;
-    while (!take(")")) {
-      (void)next();
-      std::int64_t dim = -1;
-      const char* const end = rest_.data() + rest_.size();
-      const auto [after, error] = std::from_chars(rest_.data(), end, dim);
-      if (error != std::errc() || dim < 0) return false;
-      rest_.remove_prefix(static_cast<std::size_t>(after - rest_.data()));
-      dims.push_back(dim);
-      if (!take(",") && next() != ')') return false;
-    }
-    return true;
-  }
-
-  std::string_view rest_;
-};
+  return std::nullopt;
+}
 
 /// The text of the header, and how many bytes lie before the values.
 std::pair<std::string, std::uint64_t> read_npy_header(detail::DataContent& source) {
@@ -131,7 +99,7 @@ std::pair<std::string, std::uint64_t> read_npy_header(detail::DataContent& sourc
 
 /// The array without its values; `swapped`: they are in the other byte order.
 NpyArray array_of(detail::DataContent& source, const std::string& content, bool& swapped) {
-  const auto header = HeaderParser(content).parse();
+  const auto header = parse_header(content);
   if (!header)
     source.fail(
         text("has the header \"", detail::shown(content), "\", which numpy does not write"));
@@ -146,11 +114,11 @@ NpyArray array_of(detail::DataContent& source, const std::string& content, bool&
                      "\", expected truth values, uint8, int8 to int64 or float16 to float64"));
   }
   swapped = type[0] == (boost::endian::order::native == boost::endian::order::little ? '>' : '<');
-  NpyArray array{known->type, *header->dims, {}};
+  NpyArray array{known->type, header->dims, {}};
   if (array.dims.size() > kMostDims) {
     source.fail(text("has ", array.dims.size(), " dimensions, at most ", kMostDims, " are read"));
   }
-  if (*header->fortran_order && array.dims.size() > 1) {
+  if (header->fortran_order && array.dims.size() > 1) {
     source.fail("is in Fortran's order: save numpy.ascontiguousarray(array)");
   }
   return array;

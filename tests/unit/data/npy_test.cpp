@@ -142,7 +142,7 @@ TEST_SUITE("data") {
         {npy_of("|O", "(1,)", "12345678"), "values of type \"|O\""},
         {npy_of("<U3", "(1,)", "123456789012"), "values of type \"<U3\""},
         {npy_of("<u4", "(1,)", "1234"), "values of type \"<u4\""},
-        {npy_of("<f\n", "(1,)", "1234"), "values of type \"<f?\""},
+        {npy_of("<f\n", "(1,)", "1234"), "has the header \"{'descr': '<f?'"},
         {npy_of("|b1", "(2,)", std::string("\1\2", 2)), "truth value above 1"},
         {npy("{'descr': '<f4', 'fortran_order': True, 'shape': (1, 2), }", "12345678"),
          "numpy.ascontiguousarray"},
