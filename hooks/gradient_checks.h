@@ -19,11 +19,8 @@ namespace troupe::detail {
 
 class GradientChecks {
  public:
-  /// Every optimiser's parameters, by its name.
-  using Owned = std::vector<std::pair<std::string, std::vector<NamedTensor>>>;
-
   /// `owned` outlives this object.
-  explicit GradientChecks(const Owned& owned) : owned_(owned) {}
+  explicit GradientChecks(const OwnedTensors& owned) : owned_(owned) {}
 
   /// Before each part of a step, which one of so many replicas computes.
   void begin(const StepContext& context, int replicas);
@@ -44,7 +41,7 @@ class GradientChecks {
   [[nodiscard]] bool is_changed(const at::Tensor& parameter) const;
   void remember();
 
-  const Owned& owned_;
+  const OwnedTensors& owned_;
   bool looks_ = false;   // at this step
   bool splits_ = false;  // the step's gradient is a sum of several
   std::int64_t steps_ = 0;

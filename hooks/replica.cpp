@@ -6,6 +6,7 @@
 #include <torch/types.h>
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 #include "troupe/core/check.h"
@@ -70,6 +71,12 @@ bool is_left_in_eval(torch::nn::Module& model, const detail::PlaceOfTensor& owne
   });
 }
 
+/// Adds LibTorch's named tensors of a model, by the names that they have among those of all models.
+template <class Items>
+void append(std::vector<NamedTensor>& all, const std::string& model, const Items& items) {
+  for (const auto& item : items) all.emplace_back(prefix_of(model) + item.key(), item.value());
+}
+
 /// Parameters and buffers of the models, without those that are frozen and in evaluation mode.
 std::vector<NamedTensor> changing_tensors(const Trainable& trainable) {
   std::vector<NamedTensor> all;
@@ -80,10 +87,8 @@ std::vector<NamedTensor> changing_tensors(const Trainable& trainable) {
         std::none_of(parameters.begin(), parameters.end(),
                      [](const at::Tensor& parameter) { return parameter.requires_grad(); });
     if (is_frozen) continue;
-    for (const auto& item : model->named_parameters())
-      all.emplace_back(prefix_of(name) + item.key(), item.value());
-    for (const auto& item : model->named_buffers())
-      all.emplace_back(prefix_of(name) + item.key(), item.value());
+    append(all, name, model->named_parameters());
+    append(all, name, model->named_buffers());
   }
   return all;
 }
@@ -130,11 +135,10 @@ Replica::Replica(Trainable trainable, LossSet losses, const MetricSet& metrics,
   const std::vector<NamedTensor> all = parameters();
   check_buffer_names(all, buffers());
   const bool warns = place_.index == 0;
-  detail::ReplicaUpdates::Owned owned;
   detail::PlaceOfTensor places;
   for (auto& [name, optimizer] : trainable_.optimizers) {
-    owned.emplace_back(name, parameters_of(name, *optimizer, all, warns));
-    places.merge(detail::place_of_tensor(owned.back().second));
+    owned_.emplace_back(name, parameters_of(name, *optimizer, all, warns));
+    places.merge(detail::place_of_tensor(owned_.back().second));
   }
   for (auto& [name, model] : trainable_.models) {
     if (!is_left_in_eval(*model, places)) continue;
@@ -145,14 +149,15 @@ Replica::Replica(Trainable trainable, LossSet losses, const MetricSet& metrics,
     }
     model->train();
   }
-  updates_ = std::make_unique<detail::ReplicaUpdates>(
-      std::move(owned),
-      [this](const std::string& name) -> torch::optim::Optimizer& { return optimizer(name); },
-      update_, place_.device, options_.clip_norm);
-  checks_ = std::make_unique<detail::StepChecks>(updates_->owned(), all, warns);
+  std::vector<NamedTensor> unowned;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(unowned), [&](const NamedTensor& each) {
+    return places.count(each.second.unsafeGetTensorImpl()) == 0;
+  });
+  checks_ = std::make_unique<detail::StepChecks>(owned_, all, std::move(unowned), warns);
   weights_ = std::make_unique<detail::StepWeights>(update_, place_.device);
+  updates_ = std::make_unique<detail::ReplicaUpdates>(owned_, trainable_, update_, *checks_,
+                                                      *weights_, place_.device, options_.clip_norm);
   memory_ = std::make_unique<detail::OwnMemory>(changing_tensors(trainable_));
-  updates_->use(*checks_, *weights_);
 }
 
 Replica::~Replica() = default;
@@ -259,11 +264,7 @@ std::optional<double> Replica::gradient_norm(const std::string& optimizer) const
 
 std::vector<NamedTensor> Replica::parameters() const {
   std::vector<NamedTensor> all;
-  for (const auto& [model_name, model] : trainable_.models) {
-    for (const auto& item : model->named_parameters()) {
-      all.emplace_back(prefix_of(model_name) + item.key(), item.value());
-    }
-  }
+  for (const auto& [name, model] : trainable_.models) append(all, name, model->named_parameters());
   return detail::each_once(all);
 }
 
@@ -273,11 +274,7 @@ std::vector<NamedTensor> Replica::parameters(const std::string& optimizer) const
 
 std::vector<NamedTensor> Replica::buffers() const {
   std::vector<NamedTensor> all;
-  for (const auto& [model_name, model] : trainable_.models) {
-    for (const auto& item : model->named_buffers()) {
-      all.emplace_back(prefix_of(model_name) + item.key(), item.value());
-    }
-  }
+  for (const auto& [name, model] : trainable_.models) append(all, name, model->named_buffers());
   all.insert(all.end(), trainable_.buffers.begin(), trainable_.buffers.end());
   return detail::each_once(all);
 }

@@ -183,9 +183,10 @@ class Replica {
   detail::StepContext context_;
   // While it evaluates: every module and the mode in which it trains.
   std::vector<std::pair<std::shared_ptr<torch::nn::Module>, bool>> training_modes_;
-  std::unique_ptr<detail::ReplicaUpdates> updates_;
+  detail::OwnedTensors owned_;
   std::unique_ptr<detail::StepChecks> checks_;
   std::unique_ptr<detail::StepWeights> weights_;
+  std::unique_ptr<detail::ReplicaUpdates> updates_;
   std::unique_ptr<detail::OwnMemory> memory_;
 };
 

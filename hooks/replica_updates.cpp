@@ -81,6 +81,10 @@ const std::vector<NamedTensor>& ReplicaUpdates::owned_by(const std::string& opti
   return find_named(owned_, optimizer, "optimizer", "create_model");
 }
 
+torch::optim::Optimizer& ReplicaUpdates::find(const std::string& optimizer) const {
+  return *find_named(trainable_.optimizers, optimizer, "optimizer", "create_model");
+}
+
 void ReplicaUpdates::begin(const StepContext& context) {
   if (context.part == 1) first_calls_ = calls_;
   context_ = context;
@@ -122,7 +126,7 @@ void ReplicaUpdates::make(const std::vector<Pass>& passes) {
     std::vector<Update> updates = begin_pass(passes[p], last && is_single);
     run(passes[p], updates, /*keeps_graph=*/p + 1 < passes.size());
     for (Update& update : updates) {
-      checks_->unused().after_backward(update.key.first);
+      checks_.unused().after_backward(update.key.first);
       if (!stays) {
         auto made = take_gradients(*update.parameters);
         if (!context_.padding) update.gradients = std::move(made);
@@ -140,8 +144,8 @@ void ReplicaUpdates::make(const std::vector<Pass>& passes) {
     sum(update);
   }
   if (!last) return;
-  checks_->gradients().after_update();
-  if (unfinished_.empty()) checks_->after_update();
+  checks_.gradients().after_update();
+  if (unfinished_.empty()) checks_.after_update();
 }
 
 std::vector<ReplicaUpdates::Update> ReplicaUpdates::begin_pass(const Pass& pass, bool overlaps) {
@@ -149,13 +153,13 @@ std::vector<ReplicaUpdates::Update> ReplicaUpdates::begin_pass(const Pass& pass,
   for (const std::string& name : pass.optimizers) {
     const auto& parameters = owned_by(name);
     const Key key(name, calls_[name]++);
-    if (key.second > 0) checks_->repeats().refuse_second_update(name);
+    if (key.second > 0) checks_.repeats().refuse_second_update(name);
     if (pass.gradients.empty()) {
-      checks_->before_update(pass.loss, key.first, key.second);
+      checks_.before_update(pass.loss, key.first, key.second);
     } else {
-      checks_->before_own_update();
+      checks_.before_own_update();
     }
-    checks_->gradients().before_update(parameters);
+    checks_.gradients().before_update(parameters);
     // Layers that add up over replicas do so in backward too.
     if (overlaps) update_.begin_backward(parameters, {!context_.padding, layer_sums_ > 0});
     std::vector<at::Tensor> earlier = std::move(accumulated_[key]);
@@ -198,7 +202,7 @@ void ReplicaUpdates::run(const Pass& pass, const std::vector<Update>& updates,
   for (const Update& update : updates) {
     for (const auto& [name, parameter] : *update.parameters) {
       if (parameter.grad().defined() && parameter.grad().is_sparse())
-        check_takes_sparse(find_(update.key.first), update.key.first, name);
+        check_takes_sparse(find(update.key.first), update.key.first, name);
     }
   }
 }
@@ -206,18 +210,18 @@ void ReplicaUpdates::run(const Pass& pass, const std::vector<Update>& updates,
 void ReplicaUpdates::sum(const Update& update) {
   const std::string& optimizer = update.key.first;
   const bool divides_later = update_.divides_later();
-  if (divides_later && weights_->is_late()) update_.take_weight(weights_->own());
+  if (divides_later && weights_.is_late()) update_.take_weight(weights_.own());
   if (update_.postpone(optimizer, *update.parameters)) return;
   {
     const Traced reducing("reduce gradients");
     update_.reduce(*update.parameters);
   }
   partial_[optimizer] = !update_.has_all_gradients();
-  const double factor = weights_->is_late() && !divides_later ? weights_->factor() : 1.0;
+  const double factor = weights_.is_late() && !divides_later ? weights_.factor() : 1.0;
   // Every part of a step sees the weights that it began with.
   if (context_.parts > 1) {
     unfinished_.push_back({optimizer, factor, take_gradients(*update.parameters)});
-    if (checks_->gradients().looks()) show(unfinished_.back().gradients, *update.parameters);
+    if (checks_.gradients().looks()) show(unfinished_.back().gradients, *update.parameters);
   } else {
     finish(optimizer, factor);
   }
@@ -229,7 +233,7 @@ void ReplicaUpdates::end() {
     put_gradients(owned_by(optimizer), std::move(gradients));
     finish(optimizer, factor);
   }
-  checks_->after_update();
+  checks_.after_update();
 }
 
 void ReplicaUpdates::finish(const std::string& optimizer, double factor) {
@@ -237,7 +241,7 @@ void ReplicaUpdates::finish(const std::string& optimizer, double factor) {
   if (factor != 1) scale_gradients(parameters, factor);
   if (clip_norm_ > 0) norms_[optimizer] = clip_gradients(parameters, clip_norm_, update_);
   const Traced stepping("optimizer step");
-  update_.step(optimizer, find_(optimizer), parameters);
+  update_.step(optimizer, find(optimizer), parameters);
 }
 
 bool ReplicaUpdates::has_all_gradients(const std::string& optimizer) const {

@@ -7,7 +7,6 @@
 #include <c10/core/Device.h>
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -17,6 +16,7 @@
 #include "troupe/hooks/parameter_update.h"
 #include "troupe/hooks/phase.h"
 #include "troupe/hooks/tensors/named_tensor.h"
+#include "troupe/hooks/trainable.h"
 
 namespace troupe::detail {
 
@@ -25,9 +25,6 @@ class StepWeights;
 
 class ReplicaUpdates {
  public:
-  /// Every optimiser's parameters, by its name: fixed when the replica is made.
-  using Owned = std::vector<std::pair<std::string, std::vector<NamedTensor>>>;
-  using FindOptimizer = std::function<torch::optim::Optimizer&(const std::string&)>;
   /// One backward pass and the optimisers that it is for; `gradients` not empty: instead of it.
   struct Pass {
     at::Tensor loss;
@@ -35,21 +32,17 @@ class ReplicaUpdates {
     std::vector<at::Tensor> gradients;
   };
 
-  /// `update` outlives this object. `clip_norm` 0: no clipping.
-  ReplicaUpdates(Owned owned, FindOptimizer find, ParameterUpdate& update, c10::Device device,
-                 double clip_norm)
-      : owned_(std::move(owned)),
-        find_(std::move(find)),
+  /// All of these outlive this object. `clip_norm` 0: no clipping.
+  ReplicaUpdates(const OwnedTensors& owned, const Trainable& trainable, ParameterUpdate& update,
+                 StepChecks& checks, StepWeights& weights, c10::Device device, double clip_norm)
+      : owned_(owned),
+        trainable_(trainable),
         update_(update),
+        checks_(checks),
+        weights_(weights),
         device_(device),
         clip_norm_(clip_norm) {}
-  /// Before anything else; both outlive this object.
-  void use(StepChecks& checks, StepWeights& weights) {
-    checks_ = &checks;
-    weights_ = &weights;
-  }
 
-  [[nodiscard]] const Owned& owned() const { return owned_; }
   /// Throws: ConfigError if there is no such optimiser.
   [[nodiscard]] const std::vector<NamedTensor>& owned_by(const std::string& optimizer) const;
 
@@ -91,13 +84,15 @@ class ReplicaUpdates {
   /// With the gradients of all parts.
   void sum(const Update& update);
 
-  const Owned owned_;
-  const FindOptimizer find_;
+  [[nodiscard]] torch::optim::Optimizer& find(const std::string& optimizer) const;
+
+  const OwnedTensors& owned_;
+  const Trainable& trainable_;
   ParameterUpdate& update_;
+  StepChecks& checks_;
+  StepWeights& weights_;
   const c10::Device device_;
   const double clip_norm_;
-  StepChecks* checks_ = nullptr;
-  StepWeights* weights_ = nullptr;
   StepContext context_;
   std::pair<at::Tensor, std::string> last_loss_;
   std::map<std::string, int> calls_;

@@ -18,14 +18,8 @@ nlohmann::ordered_json number(double value) {
 }
 
 Better better_by(const MetricRule& rule, Better own) {
-  switch (rule.mode) {
-    case BestMode::min:
-      return Better::lower;
-    case BestMode::max:
-      return Better::higher;
-    case BestMode::automatic:
-      break;
-  }
+  if (rule.mode == BestMode::min) return Better::lower;
+  if (rule.mode == BestMode::max) return Better::higher;
   return own;
 }
 

@@ -18,26 +18,14 @@ const char* const kUseGlobalMean =
     "give one loss per example, [B], to replica.global_mean; declare with replica.local_loss(loss) "
     "what is meant to be added up over replicas as it is.";
 
-/// Those of `parameters` that no optimiser has.
-std::vector<NamedTensor> unowned(const StepChecks::Owned& owned,
-                                 const std::vector<NamedTensor>& parameters) {
-  std::unordered_set<const c10::TensorImpl*> all;
-  for (const auto& [optimizer, tensors] : owned)
-    for (const auto& [name, tensor] : tensors) all.insert(tensor.unsafeGetTensorImpl());
-  std::vector<NamedTensor> others;
-  for (const NamedTensor& parameter : parameters) {
-    if (all.count(parameter.second.unsafeGetTensorImpl()) == 0) others.push_back(parameter);
-  }
-  return others;
-}
-
 }  // namespace
 
-StepChecks::StepChecks(const Owned& owned, const std::vector<NamedTensor>& parameters, bool warns)
+StepChecks::StepChecks(const OwnedTensors& owned, const std::vector<NamedTensor>& parameters,
+                       std::vector<NamedTensor> unowned, bool warns)
     : owned_(owned),
       warns_(warns),
       leaves_(parameters),
-      repeats_(unowned(owned, parameters)),
+      repeats_(std::move(unowned)),
       unused_(owned, warns),
       gradients_(owned) {}
 

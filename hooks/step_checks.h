@@ -26,12 +26,10 @@ namespace troupe::detail {
 
 class StepChecks {
  public:
-  /// Every optimiser's parameters, by its name.
-  using Owned = std::vector<std::pair<std::string, std::vector<NamedTensor>>>;
-
-  /// `owned` outlives this object; `parameters` are those of all models. `warns`: false on replicas
-  /// whose warnings another one gives.
-  StepChecks(const Owned& owned, const std::vector<NamedTensor>& parameters, bool warns);
+  /// `owned` outlives this object; `parameters` are those of all models, `unowned` those of no
+  /// optimiser. `warns`: false on replicas whose warnings another one gives.
+  StepChecks(const OwnedTensors& owned, const std::vector<NamedTensor>& parameters,
+             std::vector<NamedTensor> unowned, bool warns);
 
   /// What looks beside it, at its own things.
   [[nodiscard]] LeafChecks& leaves() { return leaves_; }
@@ -99,7 +97,7 @@ class StepChecks {
   enum class Changes { none, put_back };  // that are allowed
   void check_parameters(Changes allowed = Changes::none) const;
 
-  const Owned& owned_;
+  const OwnedTensors& owned_;
   const bool warns_;
   StepContext context_;
   std::int64_t steps_ = 0;  // of training, begun

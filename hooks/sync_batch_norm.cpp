@@ -180,13 +180,8 @@ at::Tensor SyncBatchNormImpl::forward(const at::Tensor& x) {
 
 void SyncBatchNormImpl::pretty_print(std::ostream& stream) const {
   stream << "troupe::SyncBatchNorm(" << options.num_features() << ", eps=" << options.eps()
-         << ", momentum=";
-  if (options.momentum()) {
-    stream << *options.momentum();
-  } else {
-    stream << "none";
-  }
-  stream << ", affine=" << options.affine()
+         << ", momentum=" << (options.momentum() ? text(*options.momentum()) : "none")
+         << ", affine=" << options.affine()
          << ", track_running_stats=" << options.track_running_stats() << ")";
 }
 

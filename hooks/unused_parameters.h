@@ -17,11 +17,8 @@ namespace troupe::detail {
 
 class UnusedParameters {
  public:
-  /// Every optimiser's parameters, by its name.
-  using Owned = std::vector<std::pair<std::string, std::vector<NamedTensor>>>;
-
   /// `owned` outlives this object. `warns`: false on replicas whose warnings another one gives.
-  UnusedParameters(const Owned& owned, bool warns) : owned_(owned), has_told_(!warns) {}
+  UnusedParameters(const OwnedTensors& owned, bool warns) : owned_(owned), has_told_(!warns) {}
 
   /// Before each training step.
   void begin(const StepContext& context);
@@ -31,7 +28,7 @@ class UnusedParameters {
  private:
   void warn(std::int64_t steps) const;
 
-  const Owned& owned_;
+  const OwnedTensors& owned_;
   bool has_told_;
   std::optional<std::pair<std::int64_t, std::int64_t>> first_;  // step and epoch
   std::map<std::string, std::vector<char>> used_;  // by optimiser: had a gradient, or was frozen

@@ -21,6 +21,9 @@ using NamedTensor = std::pair<std::string, at::Tensor>;
 
 namespace detail {
 
+/// Every optimiser's parameters, by its name.
+using OwnedTensors = std::vector<std::pair<std::string, std::vector<NamedTensor>>>;
+
 /// Places in a list by the tensor itself. A tensor that the list has twice has its first place.
 using PlaceOfTensor = std::unordered_map<const c10::TensorImpl*, std::size_t>;
 [[nodiscard]] PlaceOfTensor place_of_tensor(const std::vector<NamedTensor>& tensors);
