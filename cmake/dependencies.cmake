@@ -3,13 +3,18 @@
 set(TROUPE_APT_PACKAGES "libtorch-dev libgloo-dev libopenblas0-pthread libboost-dev libboost-program-options-dev \
 nlohmann-json3-dev doctest-dev libspdlog-dev zlib1g-dev libpng-dev libjpeg-dev libssl-dev libxxhash-dev")
 
-macro(troupe_require package)
-  find_package(${package} QUIET ${ARGN})
-  if(NOT ${package}_FOUND)
-    message(FATAL_ERROR "Troupe needs ${package}, which was not found. On Debian or Ubuntu:\n"
+# troupe_check_found(<what> <result>)
+function(troupe_check_found what result)
+  if(NOT result)
+    message(FATAL_ERROR "Troupe needs ${what}, which was not found. On Debian or Ubuntu:\n"
                         "  apt-get install ${TROUPE_APT_PACKAGES}\n"
                         "Elsewhere put its prefix into CMAKE_PREFIX_PATH.")
   endif()
+endfunction()
+
+macro(troupe_require package)
+  find_package(${package} QUIET ${ARGN})
+  troupe_check_found(${package} "${${package}_FOUND}")
 endmacro()
 
 troupe_require(Threads)
@@ -21,11 +26,7 @@ troupe_require(ZLIB)
 troupe_require(JPEG)
 troupe_require(PNG)
 find_path(TROUPE_XXHASH_INCLUDE xxhash.h)
-if(NOT TROUPE_XXHASH_INCLUDE)
-  message(FATAL_ERROR "Troupe needs xxhash.h, which was not found. On Debian or Ubuntu:\n"
-                      "  apt-get install ${TROUPE_APT_PACKAGES}\n"
-                      "Elsewhere put its prefix into CMAKE_PREFIX_PATH.")
-endif()
+troupe_check_found(xxhash.h "${TROUPE_XXHASH_INCLUDE}")
 if(TROUPE_BUILD_TESTS)
   troupe_require(doctest)
 endif()

@@ -30,18 +30,16 @@ set(gan_program "GanOptions mine;\n  troupe::Options options = troupe::parse_opt
 
 # Sources of the program, and what they need, as lines of its CMakeLists.txt.
 string(REPLACE ";" "\n  " digit_lines "${digit_sources}")
-string(REPLACE ";" "\n  " data_lines "${data_sources}")
 set(digit_parts "# The same pixels on every machine: no fused multiply-add; without LibTorch, so without its header.
 set(digits\n  ${digit_lines})
 set_source_files_properties(\${digits} PROPERTIES SKIP_PRECOMPILE_HEADERS ON COMPILE_OPTIONS
   \"-ffp-contract=off;$<$<CXX_COMPILER_ID:GNU>:-fno-tree-vectorize>\")
 set_source_files_properties(digits/shapes.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON)")
-# The two files of data that include LibTorch's header compile as one.
-set(shared "set_target_properties(my_training_parts PROPERTIES UNITY_BUILD ON)\ntroupe_precompile(my_training_parts)\nset(sources \"\")\nset(libraries my_training_parts)")
-set(digit_list "\${digits}\n  digits/shapes.cpp\n  ${data_lines}")
+set(shared "troupe_precompile(my_training_parts)\nset(sources \"\")\nset(libraries my_training_parts)")
+set(digit_list "\${digits}\n  digits/shapes.cpp\n  digits/example_data.cpp")
 set(mnist_parts "${digit_parts}\nadd_library(my_training_parts STATIC\n  ${digit_list})
 target_link_libraries(my_training_parts PUBLIC troupe::troupe)\n${shared}")
-set(regression_parts "add_library(my_training_parts STATIC births.cpp generated_births.cpp)  # without LibTorch's header
+set(regression_parts "add_library(my_training_parts STATIC births.cpp)  # without LibTorch's header
 target_link_libraries(my_training_parts PUBLIC troupe::troupe)\nset(sources \"\")\nset(libraries my_training_parts)")
 set(gan_parts "${digit_parts}
 set_source_files_properties(png.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON)

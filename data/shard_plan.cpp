@@ -83,12 +83,12 @@ std::int64_t ShardPlan::epoch_examples() const {
 
 std::optional<std::int64_t> ShardPlan::smallest_part(std::int64_t parts) const {
   if (is_stream() && !options_.drop_last) return std::nullopt;
-  std::vector<std::int64_t> steps = {options_.global_batch};  // their examples
-  if (!is_stream()) steps = {*steps_per_epoch() == 0 ? 0 : global_examples(*steps_per_epoch() - 1)};
-  if (!is_stream() && *steps_per_epoch() > 1) steps.push_back(options_.global_batch);
+  // The first step is a full one where there are several, and only the last may be short.
+  const std::int64_t last = steps_per_epoch().value_or(1) - 1;
   std::int64_t least = options_.global_batch;
-  for (const std::int64_t examples : steps) {
-    for (int replica = 0; examples > 0 && replica < options_.replicas; ++replica) {
+  for (std::int64_t step = 0; step <= last; step += std::max<std::int64_t>(1, last)) {
+    const std::int64_t examples = is_stream() ? options_.global_batch : global_examples(step);
+    for (int replica = 0; replica < options_.replicas; ++replica) {
       const std::int64_t count = share_of(examples, replica).count;
       if (count > 0) least = std::min(least, std::max<std::int64_t>(1, count / parts));
     }

@@ -187,50 +187,21 @@ std::optional<Number> number_in(std::string_view value) {
   return number;
 }
 
-/// Takes line after line into the fields.
-class TableReader {
- public:
-  TableReader(Records& records, const std::vector<CsvField>& fields) : records_(records) {
-    if (!records_.next(values_)) records_.fail("is the end: the file is empty");
-    columns_ = values_.size();
-    for (const CsvField& field : fields) {
-      places_.emplace_back();
-      for (const CsvColumn& column : field) {
-        places_.back().push_back(place_of(column, values_, records_));
-      }
-      table_.fields.emplace_back();
-      if (field.front().type != CsvColumn::Type::real) {
-        table_.fields.back() = std::vector<std::int64_t>();
-      }
-    }
-  }
+/// Takes a line's values into the fields.
+struct Line {
+  const Records& records;
+  const std::vector<std::string>& values;
 
-  [[nodiscard]] CsvTable read() {
-    while (records_.next(values_)) {
-      if (values_.size() != columns_) {
-        records_.fail(text("has ", values_.size(), values_.size() == 1 ? " value" : " values",
-                           ", but the first line names ", columns_, " columns"));
-      }
-      for (std::size_t i = 0; i < places_.size(); ++i) {
-        std::visit([&](auto& values) { take(places_[i], values); }, table_.fields[i]);
-      }
-      ++table_.rows;
-    }
-    if (table_.rows == 0) records_.fail("is the end: there are names and no rows");
-    return std::move(table_);
-  }
-
- private:
-  void take(const std::vector<Place>& places, std::vector<float>& into) {
+  void take(const std::vector<Place>& places, std::vector<float>& into) const {
     for (const Place& place : places) {
-      const auto value = number_in<float>(values_[place.index]);
+      const auto value = number_in<float>(values[place.index]);
       if (!value || !std::isfinite(*value)) refuse(place, "a finite number");
       into.push_back(*value);
     }
   }
-  void take(const std::vector<Place>& places, std::vector<std::int64_t>& into) {
+  void take(const std::vector<Place>& places, std::vector<std::int64_t>& into) const {
     for (const Place& place : places) {
-      const std::string& value = values_[place.index];
+      const std::string& value = values[place.index];
       if (place.column->type == CsvColumn::Type::integer) {
         const auto number = number_in<std::int64_t>(value);
         if (!number) refuse(place, "a whole number of 64 bits");
@@ -245,15 +216,9 @@ class TableReader {
     }
   }
   [[noreturn]] void refuse(const Place& place, const std::string& expected) const {
-    records_.fail(text("has ", place.column->name, " \"", shown(values_[place.index]),
-                       "\", expected ", expected));
+    records.fail(text("has ", place.column->name, " \"", shown(values[place.index]),
+                      "\", expected ", expected));
   }
-
-  Records& records_;
-  std::vector<std::string> values_;  // of the present line
-  std::size_t columns_ = 0;
-  std::vector<std::vector<Place>> places_;  // by field
-  CsvTable table_;
 };
 
 void check_fields(const std::vector<CsvField>& fields) {
@@ -290,7 +255,31 @@ CsvTable read_csv(const std::filesystem::path& path, const std::vector<CsvField>
                   char separator) {
   check_fields(fields);
   Records records(path, separator);
-  return TableReader(records, fields).read();
+  std::vector<std::string> values;  // of the present line
+  if (!records.next(values)) records.fail("is the end: the file is empty");
+  const std::size_t columns = values.size();
+  std::vector<std::vector<Place>> places(fields.size());
+  CsvTable table;
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    for (const CsvColumn& column : fields[i])
+      places[i].push_back(place_of(column, values, records));
+    table.fields.emplace_back();
+    if (fields[i].front().type != CsvColumn::Type::real) {
+      table.fields.back() = std::vector<std::int64_t>();
+    }
+  }
+  for (; records.next(values); ++table.rows) {
+    if (values.size() != columns) {
+      records.fail(text("has ", values.size(), values.size() == 1 ? " value" : " values",
+                        ", but the first line names ", columns, " columns"));
+    }
+    const Line line{records, values};
+    for (std::size_t i = 0; i < fields.size(); ++i) {
+      std::visit([&](auto& into) { line.take(places[i], into); }, table.fields[i]);
+    }
+  }
+  if (table.rows == 0) records.fail("is the end: there are names and no rows");
+  return table;
 }
 
 }  // namespace troupe

@@ -9,29 +9,6 @@
 
 namespace {
 
-/// The steps of this loop. Odd ones train on pictures with noise, whose loss has its own name.
-class Steps {
- public:
-  explicit Steps(const MnistHooks& hooks) : hooks_(hooks) {}
-
-  [[nodiscard]] troupe::Step clean() const {
-    return [this](troupe::Replica& replica, const troupe::Batch& batch) {
-      return hooks_.train_step(replica, batch);
-    };
-  }
-  [[nodiscard]] troupe::Step noisy(double noise) const {
-    return [this, noise](troupe::Replica& replica, const troupe::Batch& batch) {
-      troupe::Batch harder = batch;
-      harder.fields[0] = batch.fields[0] + noise * torch::randn_like(batch.fields[0]);
-      const auto result = hooks_.train_step(replica, harder);
-      return troupe::StepResult{{"noisy_loss", result.losses.front().second}};
-    };
-  }
-
- private:
-  const MnistHooks& hooks_;
-};
-
 /// The same on every replica of every worker, so they stay equal.
 void clip_weights(const troupe::TrainState& state, double limit) {
   const torch::NoGradGuard no_grad;
@@ -70,13 +47,22 @@ int main(int argc, char** argv) {
     const auto data = strategy->distribute(hooks, options.train.batches());
 
     troupe::TrainingRun run(*strategy, hooks, state, data, options.train);
-    const Steps steps(hooks);
     // Kept in the checkpoint, as the weights are: a resumed run has them where they were.
     double& noise = run.keep("noise", 0.1);
     double& best = run.keep("best_loss", std::numeric_limits<double>::infinity());
+    const troupe::Step clean = [&](troupe::Replica& replica, const troupe::Batch& batch) {
+      return hooks.train_step(replica, batch);
+    };
+    // On pictures with noise, whose loss has its own name.
+    const troupe::Step noisy = [&](troupe::Replica& replica, const troupe::Batch& batch) {
+      troupe::Batch harder = batch;
+      harder.fields[0] = batch.fields[0] + noise * torch::randn_like(batch.fields[0]);
+      const auto result = hooks.train_step(replica, harder);
+      return troupe::StepResult{{"noisy_loss", result.losses.front().second}};
+    };
     for (auto& epoch : run.epochs()) {
       for (const auto& batch : epoch) {
-        if (!run.step(batch, batch.step % 2 == 0 ? steps.clean() : steps.noisy(noise))) break;
+        if (!run.step(batch, batch.step % 2 == 0 ? clean : noisy)) break;
         clip_weights(state, clip);
       }
       // Better on clean pictures: harder ones next. The report is the same on all workers.

@@ -37,10 +37,8 @@ void check_count(std::int64_t count, const char* what) {
 }
 
 std::vector<std::byte> to_bytes(const std::vector<std::uint8_t>& values) {
-  std::vector<std::byte> bytes(values.size());
-  std::transform(values.begin(), values.end(), bytes.begin(),
-                 [](std::uint8_t value) { return std::byte{value}; });
-  return bytes;
+  const auto* const begin = reinterpret_cast<const std::byte*>(values.data());
+  return {begin, begin + values.size()};
 }
 
 void write_split(const std::filesystem::path& dir, const std::string& prefix,

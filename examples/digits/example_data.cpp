@@ -1,16 +1,14 @@
 #include "examples/digits/example_data.h"
 
+#include <ATen/Functions.h>
+
+#include <cstddef>
 #include <memory>
 #include <utility>
 
-#include "examples/digits/digits.h"
-#include "examples/digits/generated_digits.h"
 #include "examples/digits/shapes.h"
-#include "troupe/core/error.h"
 #include "troupe/core/log.h"
-#include "troupe/core/text.h"
-#include "troupe/data/formats/cifar10.h"
-#include "troupe/data/formats/mnist.h"
+#include "troupe/data/formats/picture_sets.h"
 
 namespace troupe {
 namespace {
@@ -18,8 +16,16 @@ namespace {
 constexpr std::uint64_t kTrainShapesSeed = 1;
 constexpr std::uint64_t kTestShapesSeed = 2;
 
-std::shared_ptr<const Dataset> digits(DigitsSplit split, std::int64_t begin, std::int64_t count) {
-  return std::make_shared<GeneratedDigits>(split, begin, count, kDefaultDigitsSeed, kMnistScale);
+std::shared_ptr<const Dataset> digits(DigitsSplit split, std::int64_t count) {
+  return std::make_shared<GeneratedDigits>(split, count, kDefaultDigitsSeed, kMnistScale);
+}
+
+/// Of generated pictures always as many validate, or none.
+Splits hold_out_default(const std::shared_ptr<const Dataset>& all, std::int64_t train_examples,
+                        std::int64_t validation_examples) {
+  Splits splits = hold_out(all, kDefaultValidationDigits, train_examples);
+  if (validation_examples == 0) splits.validation = nullptr;
+  return splits;
 }
 
 /// Some of a small data set must be left to train on.
@@ -40,29 +46,56 @@ Splits from_files(const DataOptions& options, std::int64_t validation_examples) 
 
 Splits mnist_or_digits(const DataOptions& options, std::int64_t validation_examples) {
   if (!options.data_dir.empty()) return from_files(options, validation_examples);
-  const std::int64_t asked = options.train_examples;
-  if (asked < 0 || asked > kDefaultTrainDigits) {
-    throw ConfigError(text("--train-examples asks for ", asked, " of ", kDefaultTrainDigits,
-                           " training examples."),
-                      text("give 1 to ", kDefaultTrainDigits, ", or leave it out to use all."));
-  }
-  Splits splits;
-  splits.train = digits(DigitsSplit::train, 0, asked > 0 ? asked : kDefaultTrainDigits);
-  if (validation_examples > 0) {
-    splits.validation = digits(DigitsSplit::train, kDefaultTrainDigits, kDefaultValidationDigits);
-  }
-  splits.test = digits(DigitsSplit::test, 0, kDefaultTestDigits);
+  Splits splits =
+      hold_out_default(digits(DigitsSplit::train, kDefaultTrainDigits + kDefaultValidationDigits),
+                       options.train_examples, validation_examples);
+  splits.test = digits(DigitsSplit::test, kDefaultTestDigits);
   return splits;
 }
 
 Splits cifar10_or_shapes(const DataOptions& options, std::int64_t validation_examples) {
   if (!options.data_dir.empty()) return load_cifar10(options, validation_examples);
-  const auto all = cifar_dataset(
-      generate_shapes(kDefaultTrainDigits + kDefaultValidationDigits, kTrainShapesSeed));
-  Splits splits = hold_out(all, kDefaultValidationDigits, options.train_examples);
-  if (validation_examples == 0) splits.validation = nullptr;
+  Splits splits =
+      hold_out_default(cifar_dataset(generate_shapes(kDefaultTrainDigits + kDefaultValidationDigits,
+                                                     kTrainShapesSeed)),
+                       options.train_examples, validation_examples);
   splits.test = cifar_dataset(generate_shapes(kDefaultTestDigits, kTestShapesSeed));
   return splits;
+}
+
+GeneratedDigits::GeneratedDigits(DigitsSplit split, std::int64_t count, std::uint64_t seed,
+                                 ByteScale scale)
+    : split_(split),
+      count_(count),
+      seed_(seed),
+      images_(at::empty({count, 1, kDigitSide, kDigitSide}, at::kByte)),
+      labels_(at::empty({count}, at::kLong)),
+      digits_({images_, labels_}, scale),
+      drawn_(static_cast<std::size_t>(count)) {}
+
+std::vector<at::Tensor> GeneratedDigits::get(const at::Tensor& indices) const {
+  std::vector<at::Tensor> fields;
+  get_into(indices, fields);
+  return fields;
+}
+
+void GeneratedDigits::get_into(const at::Tensor& indices, std::vector<at::Tensor>& fields) const {
+  const bool usual = indices.scalar_type() == at::kLong && indices.is_contiguous();
+  if (!usual) return get_into(indices.to(at::kLong).contiguous(), fields);
+  const auto* const rows = indices.data_ptr<std::int64_t>();
+  for (std::int64_t i = 0; i < indices.numel(); ++i) {
+    if (rows[i] >= 0 && rows[i] < count_) draw_if_missing(rows[i]);  // others are refused below
+  }
+  digits_.get_into(indices, fields);
+}
+
+void GeneratedDigits::draw_if_missing(std::int64_t index) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto place = static_cast<std::size_t>(index);
+  if (drawn_[place]) return;
+  labels_.data_ptr<std::int64_t>()[index] =
+      generate_digit(split_, index, seed_, images_.data_ptr<std::uint8_t>() + index * kDigitPixels);
+  drawn_[place] = true;
 }
 
 }  // namespace troupe

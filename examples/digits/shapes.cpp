@@ -4,9 +4,9 @@
 #include <array>
 #include <cstdlib>
 
-#include "examples/digits/digit_random.h"
 #include "troupe/core/error.h"
 #include "troupe/core/text.h"
+#include "troupe/data/split_mix.h"
 
 namespace troupe {
 namespace {

@@ -1,7 +1,8 @@
-// examples/regression/births.h -- births as lines of a CSV file, with a header.
-// Like generated_births.h free of LibTorch, so that both compile and are tested in seconds.
+// examples/regression/births.h -- births: lines of a CSV file with a header, or generated.
+// Free of LibTorch, so that it compiles and is tested in seconds.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <vector>
 
@@ -22,5 +23,12 @@ struct Birth {
 /// Throws: as troupe::read_csv, with file and line, for sexes but 0 and 1 and more than quintuplets
 /// too; troupe::DataError that names file and birth, for numbers that are a typing error.
 [[nodiscard]] std::vector<Birth> read_csv(const std::filesystem::path& path);
+
+inline constexpr std::int64_t kEvalRows = 4000;
+
+/// `count` births that never happened: what the example trains on when it is given no files. Rules
+/// of thumb with noise; they describe nobody and prove nothing. Fewer give a prefix of more.
+/// Another seed gives others.
+[[nodiscard]] std::vector<Birth> generate(std::int64_t count, std::uint64_t seed);
 
 }  // namespace births

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "examples/regression/births.h"
-#include "examples/regression/generated_births.h"
 #include "examples/regression/wide_and_deep.h"
 #include "troupe.h"
 

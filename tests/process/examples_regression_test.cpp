@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "examples/regression/generated_births.h"
+#include "examples/regression/births.h"
 #include "tests/support/run_process.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"

@@ -1,5 +1,3 @@
-#include "troupe/data/formats/mnist.h"
-
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -11,6 +9,7 @@
 #include "tests/unit/data/idx_files.h"
 #include "troupe/core/error.h"
 #include "troupe/data/formats/idx.h"
+#include "troupe/data/formats/picture_sets.h"
 
 namespace mnist_test {
 

@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "examples/regression/generated_births.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 #include "troupe/core/error.h"

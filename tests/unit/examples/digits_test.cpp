@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "examples/digits/digit_random.h"
+#include "examples/digits/digit_drawing.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 #include "troupe/core/error.h"

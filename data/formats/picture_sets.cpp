@@ -1,9 +1,10 @@
-#include "troupe/data/formats/mnist.h"
+#include "troupe/data/formats/picture_sets.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -11,8 +12,8 @@
 
 #include "troupe/core/error.h"
 #include "troupe/core/text.h"
-#include "troupe/data/formats/byte_images.h"
 #include "troupe/data/formats/idx.h"
+#include "troupe/data/tensor_memory.h"
 
 namespace troupe {
 namespace {
@@ -23,6 +24,10 @@ constexpr std::int64_t kLargestPicture = 4096;  // more are no picture, and sums
 constexpr double kMean = 0.1307;                // kMnistScale's
 constexpr double kDeviation = 0.3081;
 constexpr const char* kFixForm = "put MNIST's files there, or a data set of the same form.";
+
+// uint8 [B, 3, 32, 32] to float32, normalised. One middle and one width for all colours: the first
+// layer learns the rest.
+constexpr ByteScale kCifarScale{4.0 / 255, 2.0};
 
 /// A file's arrays.
 struct Pictures {
@@ -103,10 +108,23 @@ Pictures read_pictures(const std::filesystem::path& dir, const std::string& pref
   return read;
 }
 
+/// Fields: pictures, scaled to float32, of `channels` x `height` x `width`; labels int64.
+template <class Byte>
+std::shared_ptr<const Dataset> byte_images(std::vector<Byte> images, std::vector<Byte> labels,
+                                           std::int64_t channels, std::int64_t height,
+                                           std::int64_t width, ByteScale scale) {
+  const auto count = static_cast<std::int64_t>(labels.size());
+  return std::make_shared<TensorDataset>(
+      std::vector<at::Tensor>{
+          detail::adopt(std::move(images), {count, channels, height, width}, at::kByte),
+          detail::adopt(std::move(labels), {count}, at::kByte).to(at::kLong)},
+      scale);
+}
+
 std::shared_ptr<const Dataset> dataset_of(Pictures pictures, const IdxImages& form) {
   const ByteScale scale{1 / (255 * form.deviation), form.mean / form.deviation};
-  return detail::byte_images(std::move(pictures.images.bytes), std::move(pictures.labels.bytes), 1,
-                             form.height, form.width, scale);
+  return byte_images(std::move(pictures.images.bytes), std::move(pictures.labels.bytes), 1,
+                     form.height, form.width, scale);
 }
 
 /// Mean and deviation of the first `count` bytes, from 0 to 1. Sums are exact.
@@ -174,6 +192,25 @@ IdxImages load_idx_images(const DataOptions& options, const IdxImageOptions& for
 Splits load_mnist(const DataOptions& options, std::int64_t validation_examples) {
   const IdxImageOptions form{validation_examples, kClasses, kMean, kDeviation};
   return load(options, form, {{}, kSide, kSide, kClasses}).splits;
+}
+
+std::shared_ptr<const Dataset> cifar_dataset(CifarRecords records) {
+  return byte_images(std::move(records.images), std::move(records.labels), 3, kCifarSide,
+                     kCifarSide, kCifarScale);
+}
+
+Splits load_cifar10(const DataOptions& options, std::int64_t validation_examples) {
+  if (options.data_dir.empty()) {
+    throw ConfigError("load_cifar10() is given no directory.", "give --data-dir DIR.");
+  }
+  const auto read = [&](const std::vector<std::string>& names) {
+    return cifar_dataset(read_cifar(options.data_dir, names));
+  };
+  Splits splits = hold_out(read({"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin",
+                                 "data_batch_4.bin", "data_batch_5.bin"}),
+                           validation_examples, options.train_examples);
+  splits.test = read({"test_batch.bin"});
+  return splits;
 }
 
 }  // namespace troupe
