@@ -1,5 +1,5 @@
 // CSV: tables as text, RFC 4180, plain or gzip-compressed: typed columns, found by the names in the
-// first line. Free of LibTorch; data/csv_dataset.h makes a data set of a table.
+// first line. Free of LibTorch; data/formats/load_files.h makes a data set of a table.
 //
 // A file is hostile until checked: a line, and what a compressed file unpacks to, have limits.
 #pragma once
