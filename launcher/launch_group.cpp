@@ -22,18 +22,13 @@ constexpr milliseconds kLeastClosing{1'000};  // for servers to end after the wo
 constexpr milliseconds kDrainLimit{2'000};    // for output of workers that have ended
 constexpr milliseconds kKillLimit{10'000};    // for SIGKILL to take effect
 
-/// "3.2 s"
-std::string text_of(milliseconds time) {
-  return seconds_text(std::chrono::duration<double>(time).count());
-}
-
 /// Its first round is this start of the group.
 std::unique_ptr<Rendezvous> make_rendezvous(const LaunchOptions& options, const GroupStart& start) {
   RendezvousTerms terms;
   terms.min_workers = options.min_workers;
   terms.regroup_limit = options.regroup_limit;
-  Round first{1, start.generation, 0, {}};
-  for (int i = 0; i < start.world_size; ++i)
+  Round first{1, start.plan.generation, 0, {}};
+  for (int i = 0; i < start.plan.world_size; ++i)
     first.members.push_back({task_name(LaunchRole::worker, i), {}, false});
   return std::make_unique<Rendezvous>(
       terms, std::move(first), *start.elastic.losses,
@@ -68,7 +63,7 @@ void LaunchGroup::start(const std::string& program, GroupStart start) {
 void LaunchGroup::make_rounds(const GroupStart& start) {
   const auto kill = [this](int index) { processes_.kill_worker(index); };
   if (start.elastic.link != nullptr) {
-    const auto has = [first = start.first_rank, count = options_.workers](int index) {
+    const auto has = [first = start.plan.first_rank, count = options_.workers](int index) {
       return index >= first && index < first + count;
     };
     rounds_ = std::make_unique<RoundRelay>(
@@ -88,9 +83,9 @@ void LaunchGroup::make_rounds(const GroupStart& start) {
     finish_if_all_ended();
   };
   events.on_remote_back = [this](int index) { losses_.start_returned(index); };
-  rounds_ =
-      std::make_unique<LaunchRendezvous>(io_, console_, make_rendezvous(options_, start),
-                                         start.world_size, std::move(events), start.elastic.remote);
+  rounds_ = std::make_unique<LaunchRendezvous>(io_, console_, make_rendezvous(options_, start),
+                                               start.plan.world_size, std::move(events),
+                                               start.elastic.remote);
 }
 
 /// With the state gone the last worker's end is that of the group. Otherwise those that waited for
@@ -121,7 +116,7 @@ void LaunchGroup::on_signal(int number) {
   }
   outcome_.interrupt(number);
   console_.say(text(number == SIGINT ? "interrupted" : text("got signal ", number),
-                    "; the workers have ", text_of(options_.grace), " to stop",
+                    "; the workers have ", seconds_text(options_.grace), " to stop",
                     number == SIGINT ? " (once more: at once)." : "."));
   if (phase_ >= Phase::stopping) return;
   begin_stop(number, options_.grace);

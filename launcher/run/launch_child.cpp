@@ -72,10 +72,9 @@ void default_signals() {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != prepared.launcher) _exit(127);  // it died before the line above
   default_signals();
-  const int in =
-      start.in_fd >= 0 ? start.in_fd : open("/dev/null", O_RDONLY | O_CLOEXEC);  // NOLINT
+  const int in = open("/dev/null", O_RDONLY | O_CLOEXEC);  // NOLINT
   if (in >= 0 && dup2(in, 0) >= 0 && dup2(start.out_fd, 1) >= 0 && dup2(start.err_fd, 2) >= 0) {
-    for (const int fd : {start.inherit_fd, start.secret_fd, start.progress_fd, start.rounds_fd})
+    for (const int fd : start.inherited)
       if (fd >= 0) fcntl(fd, F_SETFD, 0);  // NOLINT: POSIX is variadic
     execve(start.program.c_str(), prepared.argv, prepared.envp);
   }

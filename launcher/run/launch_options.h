@@ -43,6 +43,9 @@ struct LaunchOptions {
   Prefix prefix = Prefix::worker;           // "[worker/1] " before every line
   bool progress = true;                     // shown below all output, on a terminal only
   NodeOptions node;
+
+  /// Goes on without lost workers.
+  [[nodiscard]] bool is_elastic() const { return min_workers > 0; }
 };
 
 /// The command line of `troupe run`; `arguments`: what follows the word "run".

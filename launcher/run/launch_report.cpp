@@ -7,14 +7,14 @@
 
 namespace troupe {
 
-std::string seconds_text(double seconds) {
+std::string seconds_text(Seconds time) {
   char buffer[32];
-  std::snprintf(buffer, sizeof buffer, "%.1f s", seconds);
+  std::snprintf(buffer, sizeof buffer, "%.1f s", time.count());
   return buffer;
 }
 
 std::string end_text(const EndedProcess& process) {
-  return text(process.name, " ", describe(process.end), " after ", seconds_text(process.seconds));
+  return text(process.name, " ", describe(process.end), " after ", seconds_text(process.ran));
 }
 
 std::string culprit_text(const EndedProcess& process) {

@@ -27,21 +27,12 @@ class LaunchedWorker {
   static constexpr std::size_t kLastLines = 10;
   using Role = LaunchRole;
 
-  /// Where a worker's lines go, and whom to tell. All must outlive the worker.
-  struct Outlets {
-    OutputSink* out = nullptr;
-    OutputSink* err = nullptr;
-    std::function<void()> on_output;  // after lines were appended to a sink
-    std::function<void()> on_closed;  // after both streams ended
-    /// What becomes of a line, in place of the prefix; unset: nothing, it was not for the reader.
-    std::function<std::optional<std::string>(std::string_view line)> edit = nullptr;
-  };
-
   /// `index`: within its role. `prefix` comes before every line; a line of our log then does not
-  /// repeat the name. Every line is appended to the file `log_path`; empty: none.
+  /// repeat the name. Every line is appended to the file `log_path`; empty: none. The lines go to
+  /// `console`, which outlives the worker; `on_closed`: after both streams ended.
   /// Throws: EnvironmentError if the log file cannot be opened.
   LaunchedWorker(boost::asio::io_context& io, Role role, int index, std::string prefix,
-                 std::string log_path, Outlets outlets);
+                 std::string log_path, LaunchConsole& console, std::function<void()> on_closed);
   ~LaunchedWorker();
   LaunchedWorker(const LaunchedWorker&) = delete;
   LaunchedWorker& operator=(const LaunchedWorker&) = delete;
@@ -66,16 +57,14 @@ class LaunchedWorker {
   [[nodiscard]] bool streams_open() const { return open_streams_ > 0; }
   [[nodiscard]] const std::optional<ChildEnd>& end() const { return end_; }
   /// For the report. It must have ended.
-  [[nodiscard]] EndedProcess ended() const {
-    return {name(), *end_, seconds_, last_lines_, log_path_};
-  }
+  [[nodiscard]] EndedProcess ended() const { return {name(), *end_, ran_, last_lines_, log_path_}; }
 
  private:
   struct Stream {
-    Stream(boost::asio::io_context& io, OutputSink* to, LineSplitter::Sink on_line)
+    Stream(boost::asio::io_context& io, OutputSink& to, LineSplitter::Sink on_line)
         : descriptor(io), sink(to), lines(std::move(on_line)) {}
     boost::asio::posix::stream_descriptor descriptor;
-    OutputSink* sink;
+    OutputSink& sink;
     LineSplitter lines;
     std::array<char, 16384> buffer{};
     bool paused = false;
@@ -93,13 +82,14 @@ class LaunchedWorker {
   std::string prefix_;
   std::string log_path_;
   UniqueFd log_;
-  Outlets outlets_;
+  LaunchConsole& console_;
+  const std::function<void()> on_closed_;
   Stream out_;
   Stream err_;
   int open_streams_ = 0;
   pid_t pid_ = -1;
   std::chrono::steady_clock::time_point started_;
-  double seconds_ = 0;
+  Seconds ran_{0};
   std::optional<ChildEnd> end_;
   std::deque<std::string> last_lines_;
 };
