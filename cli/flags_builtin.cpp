@@ -130,11 +130,9 @@ void add_training(std::vector<Flag>& flags, TrainOptions& train) {
                "end after this step of the whole training, if epochs do not end earlier")));
   list.add(matching(at_least(1, "batch-size", &train.batch_size,
                              "examples per step of all replicas together (the global batch)")));
-  list.add(
-      matching(with_alias(real(
-                              "learning-rate", &train.learning_rate, "step size of the optimiser",
-                              [](double x) { return x > 0; }, "give a number greater than 0."),
-                          "lr")));
+  list.add(matching(real(
+      "learning-rate", &train.learning_rate, "step size of the optimiser",
+      [](double x) { return x > 0; }, "give a number greater than 0.")));
   list.add(matching(real(
       "momentum", &train.momentum, "momentum of the optimiser",
       [](double x) { return x >= 0 && x < 1; }, "give a number of at least 0 and below 1.")));
@@ -183,10 +181,6 @@ void add_checkpoints(std::vector<Flag>& flags, TrainOptions& train) {
   list.add(matching(save_every(train)));
   list.add(whole<std::int64_t>("keep-checkpoint-max", &train.keep_checkpoint_max,
                                "keep the newest N checkpoints; 0: all", 0, 1'000'000));
-  list.add_rare(real(
-      "keep-checkpoint-every-n-hours", &train.keep_checkpoint_every_n_hours,
-      "and keep one per N hours permanently", [](double x) { return x > 0; },
-      "give a number greater than 0."));
   list.add(choice("resume", &train.resume, "auto: if there is a checkpoint; must; never", "WHEN",
                   named<Resume>({Resume::automatic, Resume::must, Resume::never})));
   list.add(path("init-from", &train.warm_start.from,
@@ -236,10 +230,8 @@ void add_cluster(std::vector<Flag>& flags, Settings& settings) {
   list.add(path("cluster", &settings.cluster_file,
                 "JSON file that names every worker (as TF_CONFIG, or its \"cluster\" part)",
                 "FILE"));
-  list.add(with_alias(
-      path("task", &settings.task,
-           "which task this is: worker:1 or ps:0 of --cluster; evaluator needs none", "TASK"),
-      "role"));
+  list.add(path("task", &settings.task,
+                "which task this is: worker:1 or ps:0 of --cluster; evaluator needs none", "TASK"));
   list.add_rare(whole<std::int64_t>("rank", &settings.rank, "this worker's number, from 0", 0,
                                     kMaxWorkers - 1));
   list.add_rare(
@@ -411,9 +403,8 @@ std::vector<Flag> with_own(std::vector<Flag> builtin, std::vector<Flag> own) {
 }
 
 std::string unread_flag_hint(const std::string& name) {
-  const std::string known = name == "lr" ? "learning-rate" : name;
-  if (!is_in(optional_flags(), known)) return "";
-  return text("this program does not read it; one that does has troupe::flag(\"", known,
+  if (!is_in(optional_flags(), name)) return "";
+  return text("this program does not read it; one that does has troupe::flag(\"", name,
               "\") among the flags that it gives to parse_options.");
 }
 

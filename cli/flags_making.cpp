@@ -42,11 +42,6 @@ Flag matching(Flag flag) {
   return flag;
 }
 
-Flag with_alias(Flag flag, const char* alias) {
-  flag.aliases.emplace_back(alias);
-  return flag;
-}
-
 Flag real(const char* name, double* target, const char* help, bool (*accepts)(double),
           const char* fix) {
   Flag made = flag(name, target, help);

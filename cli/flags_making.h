@@ -50,7 +50,6 @@ class FlagGroup {
 /// All workers and servers must be given the same.
 [[nodiscard]] Flag matching(Flag flag);
 [[nodiscard]] Flag with_value_name(Flag flag, const char* value_name);
-[[nodiscard]] Flag with_alias(Flag flag, const char* alias);
 
 /// A real number for which `accepts` holds; `fix` says which those are.
 [[nodiscard]] Flag real(const char* name, double* target, const char* help, bool (*accepts)(double),

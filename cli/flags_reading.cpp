@@ -1,8 +1,6 @@
 #include "troupe/cli/flags_reading.h"
 
 #include <algorithm>
-#include <boost/program_options.hpp>
-#include <map>
 #include <optional>
 #include <utility>
 
@@ -11,8 +9,6 @@
 #include "troupe/core/check.h"
 #include "troupe/core/error.h"
 #include "troupe/core/text.h"
-
-namespace po = boost::program_options;
 
 namespace troupe::detail {
 namespace {
@@ -45,62 +41,10 @@ std::string shown(const std::string& value) {
                     text(suggestion, forgotten, kSeeHelp));
 }
 
-/// An argument with the flag's own name in place of an alias, underscores or --no-.
-struct Canonical {
-  std::string argument;
-  std::string name;      // of the flag; empty: the argument is no flag
-  std::string spelling;  // as the user wrote it, with its dashes
-  bool awaits_value = false;
-};
-
-Canonical canonical(const std::string& argument, const FlagTable& table) {
-  if (!looks_like_flag(argument)) return {argument, "", "", false};
-  const auto equals = argument.find('=');
-  const bool adjacent = equals != std::string::npos;
-  const std::string spelling = argument.substr(2, adjacent ? equals - 2 : equals);
-  const auto match = table.find(spelling);
-  if (!match) refuse_unknown(spelling, table);
-  Canonical made{"--" + match->flag->name, match->flag->name, "--" + spelling, false};
-  if (match->flag->kind != Flag::Kind::toggle) {
-    made.awaits_value = !adjacent;
-    if (adjacent) made.argument += argument.substr(equals);
-    return made;
-  }
-  if (adjacent && match->negated) {
-    throw ConfigError(text("--", spelling, " takes no value."),
-                      text("write --", spelling, " alone, or --", match->flag->name, "=true."));
-  }
-  made.argument += adjacent ? argument.substr(equals) : match->negated ? "=false" : "=true";
-  return made;
-}
-
 [[noreturn]] void refuse_without_value(const std::string& spelling) {
   throw ConfigError(text(spelling, " needs a value."),
                     text("write ", spelling, " VALUE, or ", spelling,
                          "=VALUE for one that begins with two dashes."));
-}
-
-po::options_description described(const FlagTable& table) {
-  po::options_description description;
-  for (const Flag& flag : table.flags()) {
-    description.add_options()(flag.name.c_str(), po::value<std::string>());
-  }
-  return description;
-}
-
-/// The names and values, as Program_options separates them. Its errors say less than ours.
-std::vector<po::option> separate(const std::vector<std::string>& arguments,
-                                 const FlagTable& table) {
-  const po::options_description description = described(table);
-  const int style = po::command_line_style::allow_long |
-                    po::command_line_style::long_allow_adjacent |
-                    po::command_line_style::long_allow_next;
-  try {
-    return po::command_line_parser(arguments).options(description).style(style).run().options;
-  } catch (const po::error_with_option_name& error) {
-    const std::string name = error.get_option_name();  // with its dashes
-    refuse_without_value(name);
-  }
 }
 
 void put(GivenTexts& given, const std::string& name, GivenText value) {
@@ -116,26 +60,30 @@ CommandLine read_command_line(const std::vector<std::string>& arguments, const F
   CommandLine line;
   const auto end = std::find(arguments.begin(), arguments.end(), "--");
   if (end != arguments.end()) line.extra.assign(end + 1, arguments.end());
-  std::vector<std::string> own;
-  std::map<std::string, std::string> spellings;  // by flag name
   for (auto argument = arguments.begin(); argument != end; ++argument) {
-    const Canonical made = canonical(*argument, table);
-    const bool last = argument + 1 == end;
-    if (made.awaits_value && (last || looks_like_flag(*(argument + 1)))) {
-      refuse_without_value(made.spelling);
-    }
-    own.push_back(made.argument);
-    if (!made.name.empty()) spellings[made.name] = made.spelling;
-  }
-  for (const po::option& option : separate(own, table)) {
-    if (option.position_key >= 0 || option.value.empty()) {
-      const std::string stray = option.value.empty() ? option.string_key : option.value.front();
-      throw ConfigError(text("unexpected argument \"", shown(stray), "\"."),
+    if (!looks_like_flag(*argument)) {
+      throw ConfigError(text("unexpected argument \"", shown(*argument), "\"."),
                         "flags begin with two dashes; what the program itself reads follows --.");
     }
+    const auto equals = argument->find('=');
+    const bool adjacent = equals != std::string::npos;
+    const std::string spelling = argument->substr(0, equals);
+    const auto match = table.find(spelling.substr(2));
+    if (!match) refuse_unknown(spelling.substr(2), table);
+    if (adjacent && match->negated) {
+      throw ConfigError(text(spelling, " takes no value."),
+                        text("write ", spelling, " alone, or --", match->flag->name, "=true."));
+    }
+    std::string value = match->negated ? "false" : "true";
+    if (adjacent) {
+      value = argument->substr(equals + 1);
+      if (value.empty()) refuse_without_value(spelling);
+    } else if (match->flag->kind != Flag::Kind::toggle) {
+      if (argument + 1 == end || looks_like_flag(*(argument + 1))) refuse_without_value(spelling);
+      value = *++argument;
+    }
     // Of several the last one counts, as in other tools: `prog $DEFAULTS --batch-size 32`.
-    line.given[option.string_key] = {option.value.front(), spellings[option.string_key],
-                                     GivenText::Source::command_line};
+    line.given[match->flag->name] = {value, spelling, GivenText::Source::command_line};
   }
   return line;
 }

@@ -17,6 +17,9 @@ constexpr std::pair<const char*, const char*> kRemoved[] = {
     {"backup-workers",
      "synchronous training waits for every worker; --staleness-bound S lets workers be S steps "
      "apart"},
+    {"lr", "give --learning-rate"},
+    {"role", "give --task"},
+    {"keep-checkpoint-every-n-hours", "a program sets TrainOptions::keep_checkpoint_every_n_hours"},
     {"best-metric", "give --best METRIC"},
     {"best-mode", "give --best METRIC:min or METRIC:max"},
     {"stop-if-no-decrease", "give --early-stopping METRIC:min:STEPS"},
@@ -81,8 +84,7 @@ std::string shown_name(const Flag& flag) {
 FlagTable::FlagTable(std::vector<Flag> flags) : flags_(std::move(flags)) {
   std::set<std::string> seen;
   for (const Flag& flag : flags_) {
-    std::vector<std::string> names = flag.aliases;
-    names.push_back(flag.name);
+    std::vector<std::string> names = {flag.name};
     if (flag.kind == Flag::Kind::toggle) names.push_back("no-" + flag.name);
     for (const std::string& name : names) {
       if (!well_formed(name)) {
@@ -100,9 +102,7 @@ FlagTable::FlagTable(std::vector<Flag> flags) : flags_(std::move(flags)) {
 std::optional<FlagMatch> FlagTable::find(const std::string& spelling) const {
   const std::string name = with_dashes(spelling);
   for (const Flag& flag : flags_) {
-    const bool alias =
-        std::find(flag.aliases.begin(), flag.aliases.end(), name) != flag.aliases.end();
-    if (flag.name == name || alias) return FlagMatch{&flag, false};
+    if (flag.name == name) return FlagMatch{&flag, false};
     if (flag.kind == Flag::Kind::toggle && name == "no-" + flag.name) return FlagMatch{&flag, true};
   }
   return std::nullopt;
@@ -111,9 +111,7 @@ std::optional<FlagMatch> FlagTable::find(const std::string& spelling) const {
 std::vector<std::string> FlagTable::spellings() const {
   std::vector<std::string> names;
   for (const Flag& flag : flags_) {
-    if (flag.shown == Flag::Shown::never) continue;
-    names.push_back(shown_name(flag));
-    names.insert(names.end(), flag.aliases.begin(), flag.aliases.end());
+    if (flag.shown != Flag::Shown::never) names.push_back(shown_name(flag));
   }
   return names;
 }

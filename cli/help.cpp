@@ -45,7 +45,6 @@ std::string flag_lines(const Flag& flag) {
   std::string head = "  --" + shown_name(flag);
   if (!flag.value_name.empty()) head += " " + flag.value_name;
   std::string words = flag.help;
-  for (const std::string& alias : flag.aliases) words += " (also --" + alias + ")";
   const std::string initial = flag.kind == Flag::Kind::toggle ? "" : flag.show();
   if (!initial.empty()) words += " [" + initial + "]";
   return wrapped(std::move(head), words, kHelpColumn);

@@ -6,8 +6,6 @@
 #include <utility>
 
 #include "troupe/cli/cluster/address.h"
-#include "troupe/cli/cluster/cluster_servers.h"
-#include "troupe/cli/cluster/cluster_spec.h"
 #include "troupe/cli/flags_builtin.h"
 #include "troupe/cli/flags_reading.h"
 #include "troupe/cli/flags_table.h"
@@ -21,7 +19,6 @@
 namespace troupe {
 namespace {
 
-using detail::GivenText;
 using detail::GivenTexts;
 using detail::Settings;
 
@@ -52,30 +49,6 @@ GivenTexts given_by_all(GivenTexts command_line, const Environment& environment,
     given.merge(read_config_file(config->second.value, config->second.origin, table));
   }
   return given;
-}
-
-template <class T>
-std::optional<GivenValue<T>> requested(const GivenTexts& given, const char* name, const T& value) {
-  const auto found = given.find(name);
-  if (found == given.end()) return std::nullopt;
-  return GivenValue<T>{value, found->second.origin, static_cast<int>(found->second.source)};
-}
-
-SecretRequest secret_request(const GivenTexts& given, const Settings& settings) {
-  return {requested(given, "secret-file", settings.secret_file),
-          requested(given, "secret-fd", settings.secret_descriptor.value_or(-1))};
-}
-
-ClusterRequest cluster_request(const GivenTexts& given, const Settings& settings) {
-  ClusterRequest request;
-  request.cluster_file = requested(given, "cluster", settings.cluster_file);
-  request.task = requested(given, "task", settings.task);
-  request.rank = requested(given, "rank", settings.rank);
-  request.world_size = requested(given, "world-size", settings.world_size);
-  request.chief_address = requested(given, "chief-address", settings.chief_address);
-  request.servers = requested(given, "servers", settings.servers);
-  request.generation = requested(given, "generation", settings.options.strategy.cluster.generation);
-  return request;
 }
 
 /// Where the secret comes from; never what it is.
@@ -160,14 +133,9 @@ void note_unused(const GivenTexts& given, const detail::FlagTable& table, const 
 Outcome complete(Settings& settings, const detail::FlagTable& table, const GivenTexts& given,
                  const Environment& environment, const std::vector<std::string>& warnings) {
   Outcome outcome;
-  ResolvedCluster resolved = resolve_cluster(cluster_request(given, settings), environment);
+  ResolvedCluster resolved = resolve_cluster(given, environment);
   for (const std::string& line : warnings) outcome.notes.push_back({LogLevel::warning, line});
-  for (const std::string& line : resolved.warnings) {
-    outcome.notes.push_back({LogLevel::warning, line});
-  }
-  for (const std::string& line : resolved.information) {
-    outcome.notes.push_back({LogLevel::info, line});
-  }
+  outcome.notes.insert(outcome.notes.end(), resolved.notes.begin(), resolved.notes.end());
   settings.options.strategy.cluster = std::move(resolved.cluster);
   settings.options.strategy.must_match = detail::common_settings(table, settings.options.strategy);
   const std::string model_dir_of =
@@ -177,7 +145,7 @@ Outcome complete(Settings& settings, const detail::FlagTable& table, const Given
   const bool trains =
       settings.options.mode == Mode::train || settings.options.mode == Mode::train_and_evaluate;
   const Cluster& cluster = settings.options.strategy.cluster;
-  outcome.secret = choose_secret(secret_request(given, settings), cluster, trains, environment);
+  outcome.secret = choose_secret(given, cluster, trains, environment);
   note_unused(given, table, settings.options, outcome);
   if (settings.options.train.model_dir.empty()) {
     settings.options.train.model_dir = folder_of(settings.options.use.checkpoint);

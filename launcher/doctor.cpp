@@ -14,8 +14,9 @@
 #include "troupe/cli/cluster/cluster_spec.h"
 #include "troupe/cli/cluster/secret_file.h"
 #include "troupe/cli/cluster/secret_source.h"
+#include "troupe/cli/flags_builtin.h"
+#include "troupe/cli/flags_reading.h"
 #include "troupe/core/error.h"
-#include "troupe/core/numbers.h"
 #include "troupe/core/text.h"
 #include "troupe/core/version.h"
 
@@ -84,15 +85,13 @@ Finding libtorch_finding(const Diagnosis& diagnosis) {
 Finding engines_finding(const Diagnosis& diagnosis) {
   if (diagnosis.libtorch_version.empty())
     return {Level::good, "engines", "none: this tool was built without LibTorch", ""};
-  std::string has, lacks;
+  std::vector<std::string> has;
+  std::string lacks;
   for (const EngineFact& engine : diagnosis.engines) {
-    if (engine.lacks.empty()) {
-      has += text(has.empty() ? "" : ", ", engine.name);
-    } else {
-      lacks += text("; no ", engine.name, ": ", engine.lacks);
-    }
+    if (engine.lacks.empty()) has.push_back(engine.name);
+    if (!engine.lacks.empty()) lacks += text("; no ", engine.name, ": ", engine.lacks);
   }
-  return {Level::good, "engines", has + lacks, ""};
+  return {Level::good, "engines", join(has) + lacks, ""};
 }
 
 /// OpenBLAS takes a processor that is newer than itself for one of 2004: 32 GFLOP/s on one core,
@@ -176,10 +175,10 @@ Finding loopback_finding(const Machine& machine) {
 }
 
 Finding addresses_finding(const Machine& machine) {
-  std::string fact;
+  std::vector<std::string> all;
   for (const InterfaceAddress& each : machine.addresses)
-    if (!each.loopback) fact += text(fact.empty() ? "" : ", ", each.interface, " ", each.address);
-  return {Level::good, "addresses", fact.empty() ? "loopback only" : fact, ""};
+    if (!each.loopback) all.push_back(each.interface + " " + each.address);
+  return {Level::good, "addresses", all.empty() ? "loopback only" : join(all), ""};
 }
 
 Finding name_finding(const Machine& machine) {
@@ -196,76 +195,51 @@ Finding files_finding(const Machine& machine) {
           "raise it for groups of many workers: `ulimit -n 4096`."};
 }
 
-/// The TROUPE_ variables, read as a training program reads them.
-ClusterRequest cluster_request(const Environment& environment) {
-  ClusterRequest request;
-  const auto word = [&](const char* name) -> std::optional<GivenValue<std::string>> {
-    const std::string value = value_of(environment, name);
-    if (value.empty()) return std::nullopt;
-    return GivenValue<std::string>{value, name, 1};
-  };
-  const auto number = [&](const char* name) -> std::optional<GivenValue<std::int64_t>> {
-    const std::string value = value_of(environment, name);
-    if (value.empty()) return std::nullopt;
-    const auto parsed = parse_integer<std::int64_t>(value);
-    if (!parsed) throw ConfigError(text(name, " is \"", value, "\"."), "set it to a whole number.");
-    return GivenValue<std::int64_t>{*parsed, name, 1};
-  };
-  request.cluster_file = word("TROUPE_CLUSTER");
-  request.task = word("TROUPE_TASK");
-  request.rank = number("TROUPE_RANK");
-  request.world_size = number("TROUPE_WORLD_SIZE");
-  request.chief_address = word("TROUPE_CHIEF_ADDRESS");
-  request.servers = word("TROUPE_SERVERS");
-  return request;
+std::string place_of(const Cluster& cluster) {
+  if (cluster.is_evaluator()) return text("the evaluator (", cluster.origin, ")");
+  const std::string task = text("from ", cluster.origin, ": ", cluster.task());
+  if (cluster.is_server()) return task + ", a parameter server";
+  if (cluster.world_size() == 1 && cluster.servers.empty())
+    return text("one worker (", cluster.origin, ")");
+  return text(task, ", rank ", cluster.rank, " of ", cluster.world_size());
 }
 
-Finding cluster_finding(const Environment& environment) {
-  try {
-    const Cluster cluster = resolve_cluster(cluster_request(environment), environment).cluster;
-    if (cluster.is_evaluator())
-      return {Level::good, "cluster", text("the evaluator (", cluster.origin, ")"), ""};
-    if (cluster.is_server())
-      return {Level::good, "cluster",
-              text("from ", cluster.origin, ": ", cluster.task(), ", a parameter server"), ""};
-    if (cluster.world_size() == 1 && cluster.servers.empty())
-      return {Level::good, "cluster", text("one worker (", cluster.origin, ")"), ""};
-    return {Level::good, "cluster",
-            text("from ", cluster.origin, ": ", cluster.task(), ", rank ", cluster.rank, " of ",
-                 cluster.world_size()),
-            ""};
-  } catch (const Error& error) {
-    return {Level::problem, "cluster", error.cause(), error.fix()};
-  }
-}
-
-/// The cluster of this environment; one that contradicts itself is cluster_finding's matter.
-Cluster cluster_of(const Environment& environment) {
-  try {
-    return resolve_cluster(cluster_request(environment), environment).cluster;
-  } catch (const Error&) {
-    return {};
-  }
-}
-
-Finding secret_finding(const Environment& environment) {
+/// `file`: what TROUPE_SECRET_FILE says; null: nothing.
+Finding secret_finding(const SecretSource& source, const detail::GivenText* file) {
   using Kind = SecretSource::Kind;
-  const std::string file = value_of(environment, kSecretFileVariable);
-  SecretRequest request;
-  if (!file.empty()) request.file = GivenValue<std::string>{file, kSecretFileVariable, 1};
-  const SecretSource source = choose_secret(request, cluster_of(environment), true, environment);
   if (source.kind == Kind::missing)
     return {Level::advice, "secret", "none in TROUPE_SECRET_FILE, and the cluster needs one",
             "`troupe secret FILE` makes one; name it in that variable or in --secret-file."};
   if (source.kind == Kind::user_key)
     return {Level::good, "secret", text("this user's key, ", source.path), ""};
-  if (file.empty()) return {Level::good, "secret", "one process needs none", ""};
+  if (file == nullptr) return {Level::good, "secret", "one process needs none", ""};
   try {
-    (void)read_secret_file(file, kSecretFileVariable);
-    return {Level::good, "secret", text(kSecretFileVariable, " ", file), ""};
+    (void)read_secret_file(file->value, file->origin);
+    return {Level::good, "secret", text(file->origin, " ", file->value), ""};
   } catch (const Error& error) {
     return {Level::problem, "secret", error.cause(), error.fix()};
   }
+}
+
+/// What the environment says of cluster and secret, read as a training program reads it.
+std::vector<Finding> settings_findings(const Environment& environment) {
+  Cluster cluster;
+  detail::GivenTexts given;
+  Finding place{Level::good, "cluster", "", ""};
+  try {
+    detail::Settings settings;
+    const detail::FlagTable table(detail::builtin_flags(settings));
+    std::vector<std::string> ignored;
+    given = read_environment(environment, table, ignored);
+    assign(given, table);
+    cluster = resolve_cluster(given, environment).cluster;
+    place.fact = place_of(cluster);
+  } catch (const Error& error) {
+    place = {Level::problem, "cluster", error.cause(), error.fix()};
+    given.erase("secret-fd");  // its value may be what is wrong
+  }
+  return {place, secret_finding(choose_secret(given, cluster, true, environment),
+                                detail::given_for(given, "secret-file"))};
 }
 
 const char* name_of(Level level) {
@@ -349,7 +323,7 @@ std::vector<Finding> find_all(const Diagnosis& diagnosis, const Environment& env
   char memory[32];
   std::snprintf(memory, sizeof memory, "%.1f GiB",
                 static_cast<double>(machine.memory_bytes) / (1024.0 * 1024.0 * 1024.0));
-  return {
+  std::vector<Finding> findings = {
       libtorch_finding(diagnosis),
       engines_finding(diagnosis),
       blas_finding(machine),
@@ -361,11 +335,11 @@ std::vector<Finding> find_all(const Diagnosis& diagnosis, const Environment& env
       loopback_finding(machine),
       addresses_finding(machine),
       name_finding(machine),
-      cluster_finding(environment),
-      secret_finding(environment),
       files_finding(machine),
       {Level::good, "locale", machine.locale.empty() ? "none set" : machine.locale, ""},
   };
+  for (Finding& each : settings_findings(environment)) findings.push_back(std::move(each));
+  return findings;
 }
 
 std::string to_text(const Diagnosis& diagnosis) {

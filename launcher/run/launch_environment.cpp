@@ -28,9 +28,8 @@ bool names_a_cluster(const std::string& name) {
                             "TROUPE_WORLD_SIZE", "TROUPE_CHIEF_ADDRESS",
                             "TROUPE_GENERATION", "TROUPE_LISTEN_FD",
                             "TROUPE_CLUSTER",    "TROUPE_TASK",
-                            "TROUPE_ROLE",       "TROUPE_EVALUATOR",
-                            "TROUPE_SERVERS",    "TROUPE_ROUNDS_FD",
-                            "TROUPE_JOINS"})
+                            "TROUPE_EVALUATOR",  "TROUPE_SERVERS",
+                            "TROUPE_ROUNDS_FD",  "TROUPE_JOINS"})
     if (name == exact) return true;
   for (const char* prefix :
        {"MASTER_", "SLURM_", "OMPI_", "PMI_", "PMIX_", "PET_", "TORCHELASTIC_"})
