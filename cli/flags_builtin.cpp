@@ -22,7 +22,7 @@ Flag strategy_flag(StrategyKind* target) {
   std::vector<std::string> names;
   for (const auto& [name, kind] : kinds) names.emplace_back(name);
   Flag made = choice("strategy", target, "", "NAME", kinds);
-  made.help = alternatives(names);
+  made.help = listed(names, " or ");
   made.assign = [read = made.assign](const std::string& value) {
     if (value == "tpu") return Fix("tpu is not in this version.");
     return read(value);
@@ -108,11 +108,8 @@ void add_mode(std::vector<Flag>& flags, Options& options) {
   FlagGroup list(flags, "Mode");
   list.add(matching(choice<Mode>("mode", &options.mode,
                                  "train, train-and-evaluate, evaluate, predict or export", "MODE",
-                                 {{"train", Mode::train},
-                                  {"train-and-evaluate", Mode::train_and_evaluate},
-                                  {"evaluate", Mode::evaluate},
-                                  {"predict", Mode::predict},
-                                  {"export", Mode::export_model}})));
+                                 named<Mode>({Mode::train, Mode::train_and_evaluate, Mode::evaluate,
+                                              Mode::predict, Mode::export_model}))));
   list.add(matching(
       flag("dry-run", &options.train.dry_run,
            "check all that can be checked before step 1, train nothing, save nothing, and stop")));

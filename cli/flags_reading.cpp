@@ -47,23 +47,18 @@ std::string shown(const std::string& value) {
                          "=VALUE for one that begins with two dashes."));
 }
 
-void put(GivenTexts& given, const std::string& name, GivenText value) {
-  const auto [place, fresh] = given.emplace(name, std::move(value));
-  if (!fresh) {
-    throw ConfigError(text(place->second.origin, " is given twice."), "give it once.");
-  }
-}
-
 }  // namespace
 
-CommandLine read_command_line(const std::vector<std::string>& arguments, const FlagTable& table) {
+CommandLine read_command_line(const std::vector<std::string>& arguments, const FlagTable& table,
+                              std::vector<std::string>* words) {
   CommandLine line;
   const auto end = std::find(arguments.begin(), arguments.end(), "--");
   if (end != arguments.end()) line.extra.assign(end + 1, arguments.end());
+  std::vector<std::string> strays;
   for (auto argument = arguments.begin(); argument != end; ++argument) {
     if (!looks_like_flag(*argument)) {
-      throw ConfigError(text("unexpected argument \"", shown(*argument), "\"."),
-                        "flags begin with two dashes; what the program itself reads follows --.");
+      strays.push_back(*argument);
+      continue;
     }
     const auto equals = argument->find('=');
     const bool adjacent = equals != std::string::npos;
@@ -84,6 +79,14 @@ CommandLine read_command_line(const std::vector<std::string>& arguments, const F
     }
     // Of several the last one counts, as in other tools: `prog $DEFAULTS --batch-size 32`.
     line.given[match->flag->name] = {value, spelling, GivenText::Source::command_line};
+  }
+  for (const std::string& stray : strays) {
+    const bool has_dash = stray.size() > 1 && stray.front() == '-';
+    if (words == nullptr || has_dash) {
+      throw ConfigError(text("unexpected argument \"", shown(stray), "\"."),
+                        "flags begin with two dashes; what the program itself reads follows --.");
+    }
+    words->push_back(stray);
   }
   return line;
 }
@@ -107,17 +110,16 @@ GivenTexts read_environment(const Environment& environment, const FlagTable& tab
     if (value.empty()) {
       throw ConfigError(text(variable, " is set but empty."), "give it a value or unset it.");
     }
-    if (match->flag->kind != Flag::Kind::toggle) {
-      put(given, match->flag->name, {value, variable, GivenText::Source::environment});
-      continue;
+    GivenText made{value, variable, GivenText::Source::environment};
+    if (match->flag->kind == Flag::Kind::toggle) {
+      if (value != "1" && value != "0" && value != "true" && value != "false") {
+        throw ConfigError(text(variable, " is \"", shown(value), "\"."),
+                          text("give 1 or 0 (it stands for --", name, ")."));
+      }
+      made.value = (value == "1" || value == "true") != match->negated ? "true" : "false";
     }
-    if (value != "1" && value != "0" && value != "true" && value != "false") {
-      throw ConfigError(text(variable, " is \"", shown(value), "\"."),
-                        text("give 1 or 0 (it stands for --", name, ")."));
-    }
-    const bool on = (value == "1" || value == "true") != match->negated;
-    put(given, match->flag->name,
-        {on ? "true" : "false", variable, GivenText::Source::environment});
+    const auto [place, fresh] = given.emplace(match->flag->name, std::move(made));
+    if (!fresh) throw ConfigError(text(place->second.origin, " is given twice."), "give it once.");
   }
   return given;
 }
@@ -135,35 +137,20 @@ void assign(const GivenTexts& given, const FlagTable& table) {
   }
 }
 
-}  // namespace troupe::detail
-
-namespace troupe::detail {
 namespace {
 
-const char* wanted(Flag::Kind kind) {
+/// What to write in place of `value`; null: it is of the kind that the flag takes.
+const char* wanted_instead(const nlohmann::json& value, Flag::Kind kind) {
   switch (kind) {
     case Flag::Kind::integer:
     case Flag::Kind::real:
-      return "a number, without quotes";
+      return value.is_number() ? nullptr : "a number, without quotes";
     case Flag::Kind::toggle:
-      return "true or false, without quotes";
+      return value.is_boolean() ? nullptr : "true or false, without quotes";
     case Flag::Kind::text:
-      return "a string, in quotes";
+      return value.is_string() ? nullptr : "a string, in quotes";
   }
-  return "a value";
-}
-
-bool has_kind(const nlohmann::json& value, Flag::Kind kind) {
-  switch (kind) {
-    case Flag::Kind::integer:
-    case Flag::Kind::real:
-      return value.is_number();
-    case Flag::Kind::toggle:
-      return value.is_boolean();
-    case Flag::Kind::text:
-      return value.is_string();
-  }
-  return false;
+  return nullptr;
 }
 
 /// The flag that `key` sets. Flags that ask for a text (--help) or name the file itself set
@@ -201,15 +188,11 @@ GivenTexts read_config_file(const std::string& path, const std::string& named_by
   for (const auto& [key, value] : document.items()) {
     const std::string where = text(path, ": ", key);
     const FlagMatch match = flag_of(key, where, table);
-    if (!has_kind(value, match.flag->kind)) {
-      throw ConfigError(text(where, " is ", json_kind(value), "."),
-                        text("write ", wanted(match.flag->kind), "."));
+    if (const char* const wanted = wanted_instead(value, match.flag->kind)) {
+      throw ConfigError(text(where, " is ", json_kind(value), "."), text("write ", wanted, "."));
     }
-    const bool fresh = given
-                           .emplace(match.flag->name, GivenText{as_text(value, match), where,
-                                                                GivenText::Source::config_file})
-                           .second;
-    if (!fresh) {
+    GivenText made{as_text(value, match), where, GivenText::Source::config_file};
+    if (!given.emplace(match.flag->name, std::move(made)).second) {
       throw ConfigError(text(where, " sets --", match.flag->name, " a second time."),
                         "keep one of the two spellings.");
     }

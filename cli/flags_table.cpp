@@ -67,15 +67,6 @@ std::string with_dashes(std::string name) {
   return name;
 }
 
-std::string variable_name(const std::string& flag_name) {
-  std::string variable = "TROUPE_";
-  for (const char c : flag_name) {
-    const bool lower = c >= 'a' && c <= 'z';  // not toupper: the Turkish locale has its own I
-    variable += c == '-' ? '_' : lower ? static_cast<char>(c - 'a' + 'A') : c;
-  }
-  return variable;
-}
-
 std::string shown_name(const Flag& flag) {
   const bool on = flag.kind == Flag::Kind::toggle && flag.show() == "true";
   return on ? "no-" + flag.name : flag.name;
@@ -108,20 +99,16 @@ std::optional<FlagMatch> FlagTable::find(const std::string& spelling) const {
   return std::nullopt;
 }
 
-std::vector<std::string> FlagTable::spellings() const {
-  std::vector<std::string> names;
-  for (const Flag& flag : flags_) {
-    if (flag.shown != Flag::Shown::never) names.push_back(shown_name(flag));
-  }
-  return names;
-}
-
 std::string FlagTable::suggestion(const std::string& spelling) const {
   const std::string name = with_dashes(spelling);
   for (const auto& [former, instead] : kRemoved) {
     if (name == former) return text("it was removed: ", instead, "; ");
   }
-  const std::string nearest = nearest_name(name, spellings());
+  std::vector<std::string> told;  // to users
+  for (const Flag& flag : flags_) {
+    if (flag.shown != Flag::Shown::never) told.push_back(shown_name(flag));
+  }
+  const std::string nearest = nearest_name(name, told);
   return nearest.empty() ? "" : text("did you mean --", nearest, "? ");
 }
 

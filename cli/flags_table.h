@@ -27,8 +27,6 @@ class FlagTable {
   [[nodiscard]] std::optional<FlagMatch> find(const std::string& spelling) const;
   /// "did you mean --batch-size? ", why a flag was removed, or "" where nothing is near.
   [[nodiscard]] std::string suggestion(const std::string& spelling) const;
-  /// Every spelling that find() knows and that users are told about.
-  [[nodiscard]] std::vector<std::string> spellings() const;
 
  private:
   std::vector<Flag> flags_;
@@ -39,9 +37,6 @@ class FlagTable {
 
 /// "batch_size" to "batch-size".
 [[nodiscard]] std::string with_dashes(std::string name);
-
-/// The environment variable that sets a flag: "TROUPE_BATCH_SIZE".
-[[nodiscard]] std::string variable_name(const std::string& flag_name);
 
 /// Fewest insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`
 /// (optimal string alignment).

@@ -11,14 +11,13 @@
 
 namespace troupe::detail {
 
-enum class HelpScope { common, all };
-
-/// Usage, purpose, the flags by group with their defaults in brackets, examples.
+/// Usage, purpose, the flags by group with their defaults in brackets, examples. `rarest`: of those
+/// that are shown.
 [[nodiscard]] std::string help_text(const FlagTable& table, const ProgramInfo& program,
-                                    HelpScope scope);
+                                    Flag::Shown rarest);
 
 /// The flags alone.
-[[nodiscard]] std::string flags_text(const FlagTable& table, HelpScope scope);
+[[nodiscard]] std::string flags_text(const FlagTable& table, Flag::Shown rarest);
 
 /// Troupe's version, the LibTorch it was compiled against, and this machine.
 [[nodiscard]] std::string version_text();

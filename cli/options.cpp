@@ -1,7 +1,7 @@
 #include "troupe/cli/options.h"
 
-#include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <map>
 #include <utility>
 
@@ -29,10 +29,10 @@ std::optional<std::string> requested_text(const std::vector<std::string>& argume
   for (const std::string& argument : arguments) {
     if (argument == "--") break;
     if (argument == "--help" || argument == "-h") {
-      return help_text(table, program, detail::HelpScope::common);
+      return help_text(table, program, Flag::Shown::always);
     }
     if (argument == "--help-all" || argument == "--help_all") {
-      return help_text(table, program, detail::HelpScope::all);
+      return help_text(table, program, Flag::Shown::in_help_all);
     }
     if (argument == "--version") return detail::version_text();
   }
@@ -108,10 +108,9 @@ std::string take_model_dir(const ResolvedCluster& resolved, std::string& model_d
 
 /// The model directory that a checkpoint's path names; "" for none.
 std::string folder_of(const std::string& checkpoint) {
-  const std::string path = checkpoint.substr(0, checkpoint.find_last_not_of('/') + 1);
-  const auto slash = path.rfind('/');
-  if (path.empty()) return "";
-  return slash == std::string::npos ? "." : path.substr(0, std::max<std::size_t>(slash, 1));
+  if (checkpoint.empty()) return "";
+  const std::string folder = std::filesystem::path(checkpoint).parent_path().string();
+  return folder.empty() ? "." : folder;
 }
 
 /// Flags that --mode train does not use. A warning, not an error: the same settings often serve
@@ -157,7 +156,7 @@ Outcome complete(Settings& settings, const detail::FlagTable& table, const Given
     return outcome;
   }
   RunOrigin& origin = settings.options.train.origin;
-  origin.mode = table.find("mode")->flag->show();
+  origin.mode = name_of(settings.options.mode);
   for (const Member& member : cluster.members) origin.tasks.push_back(member.task);
   origin.settings = std::move(shown);
   outcome.options = std::move(settings.options);

@@ -5,11 +5,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <sstream>
 
 #include "troupe/cli/cluster/cluster_spec.h"
 #include "troupe/cli/cluster/secret_file.h"
@@ -39,15 +37,17 @@ using Level = Finding::Level;
 
 constexpr std::uint64_t kFewOpenFiles = 1024;
 
+std::string value_of(const Environment& environment, const std::string& name) {
+  const auto found = environment.find(name);
+  return found == environment.end() ? "" : found->second;
+}
+
 /// Where the loader would find libtorch_cpu.so, to the extent that can be said without loading it:
 /// LD_LIBRARY_PATH, the build's own file, the usual directories.
 std::string find_libtorch(const Environment& environment) {
   std::vector<fs::path> folders;
-  if (const auto path = environment.find("LD_LIBRARY_PATH"); path != environment.end()) {
-    std::istringstream parts(path->second);
-    for (std::string part; std::getline(parts, part, ':');)
-      if (!part.empty()) folders.emplace_back(part);
-  }
+  for (const std::string& part : split(value_of(environment, "LD_LIBRARY_PATH"), ':'))
+    if (!part.empty()) folders.emplace_back(part);
   if (*TROUPE_LIBTORCH_FILE != '\0')
     folders.push_back(fs::path(TROUPE_LIBTORCH_FILE).parent_path());
   for (const char* usual : {"/usr/local/lib", "/usr/lib/x86_64-linux-gnu",
@@ -142,11 +142,6 @@ Finding cores_finding(const Cores& cores) {
   return {Level::good, "cores", fact, ""};
 }
 
-std::string value_of(const Environment& environment, const std::string& name) {
-  const auto found = environment.find(name);
-  return found == environment.end() ? "" : found->second;
-}
-
 Finding threads_finding(const Diagnosis& diagnosis, const Environment& environment) {
   const Cores& cores = diagnosis.machine.cores;
   const std::string crowd = crowded_threads(cores.usable, cores, diagnosis.cores_taken);
@@ -195,15 +190,6 @@ Finding files_finding(const Machine& machine) {
           "raise it for groups of many workers: `ulimit -n 4096`."};
 }
 
-std::string place_of(const Cluster& cluster) {
-  if (cluster.is_evaluator()) return text("the evaluator (", cluster.origin, ")");
-  const std::string task = text("from ", cluster.origin, ": ", cluster.task());
-  if (cluster.is_server()) return task + ", a parameter server";
-  if (cluster.world_size() == 1 && cluster.servers.empty())
-    return text("one worker (", cluster.origin, ")");
-  return text(task, ", rank ", cluster.rank, " of ", cluster.world_size());
-}
-
 /// `file`: what TROUPE_SECRET_FILE says; null: nothing.
 Finding secret_finding(const SecretSource& source, const detail::GivenText* file) {
   using Kind = SecretSource::Kind;
@@ -233,7 +219,10 @@ std::vector<Finding> settings_findings(const Environment& environment) {
     given = read_environment(environment, table, ignored);
     assign(given, table);
     cluster = resolve_cluster(given, environment).cluster;
-    place.fact = place_of(cluster);
+    const bool alone =
+        cluster.world_size() == 1 && cluster.servers.empty() && !cluster.is_evaluator();
+    place.fact = alone ? text("one worker (", cluster.origin, ")")
+                       : text("from ", cluster.origin, ": ", place_text(cluster));
   } catch (const Error& error) {
     place = {Level::problem, "cluster", error.cause(), error.fix()};
     given.erase("secret-fd");  // its value may be what is wrong
@@ -242,29 +231,9 @@ std::vector<Finding> settings_findings(const Environment& environment) {
                                 detail::given_for(given, "secret-file"))};
 }
 
-const char* name_of(Level level) {
-  switch (level) {
-    case Level::good:
-      return "good";
-    case Level::advice:
-      return "advice";
-    case Level::problem:
-      break;
-  }
-  return "problem";
-}
-
-const char* mark_of(Level level) {
-  switch (level) {
-    case Level::good:
-      return "  ok  ";
-    case Level::advice:
-      return "  !   ";
-    case Level::problem:
-      break;
-  }
-  return "  NO  ";
-}
+/// By level: in JSON, and before a line for people.
+constexpr const char* kLevelNames[] = {"good", "advice", "problem"};
+constexpr const char* kLevelMarks[] = {"  ok  ", "  !   ", "  NO  "};
 
 nlohmann::json machine_json(const Machine& machine) {
   nlohmann::json json;
@@ -320,9 +289,6 @@ Diagnosis diagnose() {
 
 std::vector<Finding> find_all(const Diagnosis& diagnosis, const Environment& environment) {
   const Machine& machine = diagnosis.machine;
-  char memory[32];
-  std::snprintf(memory, sizeof memory, "%.1f GiB",
-                static_cast<double>(machine.memory_bytes) / (1024.0 * 1024.0 * 1024.0));
   std::vector<Finding> findings = {
       libtorch_finding(diagnosis),
       engines_finding(diagnosis),
@@ -330,13 +296,11 @@ std::vector<Finding> find_all(const Diagnosis& diagnosis, const Environment& env
       openmp_finding(diagnosis),
       cores_finding(machine.cores),
       {Level::good, "CPU", "kernels for " + machine.cpu_capability, ""},
-      {Level::good, "memory", memory, ""},
       threads_finding(diagnosis, environment),
       loopback_finding(machine),
       addresses_finding(machine),
       name_finding(machine),
       files_finding(machine),
-      {Level::good, "locale", machine.locale.empty() ? "none set" : machine.locale, ""},
   };
   for (Finding& each : settings_findings(environment)) findings.push_back(std::move(each));
   return findings;
@@ -348,7 +312,7 @@ std::string to_text(const Diagnosis& diagnosis) {
   for (const Finding& finding : diagnosis.findings) {
     std::string topic = finding.topic;
     topic.resize(kTopicColumns, ' ');
-    lines += text(mark_of(finding.level), topic, finding.fact, "\n");
+    lines += text(kLevelMarks[static_cast<int>(finding.level)], topic, finding.fact, "\n");
     if (!finding.fix.empty()) lines += text("                  Fix: ", finding.fix, "\n");
   }
   return lines + (diagnosis.ready() ? "ready to train\n" : "not ready to train\n");
@@ -366,7 +330,7 @@ std::string to_json(const Diagnosis& diagnosis) {
     if (engine.lacks.empty()) json["engines"].push_back(engine.name);
   json["findings"] = nlohmann::json::array();
   for (const Finding& finding : diagnosis.findings)
-    json["findings"].push_back({{"level", name_of(finding.level)},
+    json["findings"].push_back({{"level", kLevelNames[static_cast<int>(finding.level)]},
                                 {"topic", finding.topic},
                                 {"fact", finding.fact},
                                 {"fix", finding.fix}});

@@ -8,6 +8,7 @@
 
 #include "troupe/core/error.h"
 #include "troupe/core/text.h"
+#include "troupe/distributed/net/timer.h"
 #include "troupe/launcher/nodes/launch_rendezvous.h"
 #include "troupe/launcher/nodes/launch_round_relay.h"
 #include "troupe/launcher/run/launch_report.h"
@@ -215,18 +216,16 @@ void LaunchGroup::suspect(LaunchedWorker& victim) {
   outcome_.add_victim(victim);
   if (phase_ != Phase::running) return;
   phase_ = Phase::suspecting;
-  suspicion_timer_.expires_after(options_.grace);
-  suspicion_timer_.async_wait([this](const boost::system::error_code& error) {
-    if (!error && phase_ == Phase::suspecting) stop_unresponsive();
+  run_after(suspicion_timer_, options_.grace, [this] {
+    if (phase_ == Phase::suspecting) stop_unresponsive();
   });
 }
 
 /// All others have given this one up, so it has nothing left to do: no training to end and nothing
 /// to save.
 void LaunchGroup::suspect_last() {
-  suspicion_timer_.expires_after(std::min(options_.grace, kEchoLimit));
-  suspicion_timer_.async_wait([this](const boost::system::error_code& error) {
-    if (error || phase_ != Phase::suspecting) return;
+  run_after(suspicion_timer_, std::min(options_.grace, kEchoLimit), [this] {
+    if (phase_ != Phase::suspecting) return;
     for (const LaunchedWorker* last : stop_unresponsive()) last->signal(SIGKILL);
   });
 }
@@ -249,9 +248,8 @@ std::vector<const LaunchedWorker*> LaunchGroup::stop_unresponsive() {
 /// signal is faster.
 void LaunchGroup::await_echo() {
   phase_ = Phase::suspecting;
-  suspicion_timer_.expires_after(std::min(options_.grace, kEchoLimit));
-  suspicion_timer_.async_wait([this](const boost::system::error_code& error) {
-    if (!error && phase_ == Phase::suspecting) fail();
+  run_after(suspicion_timer_, std::min(options_.grace, kEchoLimit), [this] {
+    if (phase_ == Phase::suspecting) fail();
   });
 }
 
@@ -264,9 +262,8 @@ void LaunchGroup::limit_closing() {
   };
   if (closing_limited_ || phase_ != Phase::running || now() == Closing::unlimited) return;
   closing_limited_ = true;
-  closing_timer_.expires_after(std::max(options_.grace, kLeastClosing));
-  closing_timer_.async_wait([this, now](const boost::system::error_code& error) {
-    if (error || phase_ != Phase::running || now() == Closing::unlimited) return;
+  run_after(closing_timer_, std::max(options_.grace, kLeastClosing), [this, now] {
+    if (phase_ != Phase::running || now() == Closing::unlimited) return;
     if (now() == Closing::servers_overdue) {
       outcome_.set_servers_overdue();
       end_overdue(LaunchRole::server);
@@ -283,9 +280,7 @@ void LaunchGroup::end_overdue(LaunchRole role) {
     process->signal(SIGTERM);
     process->signal(SIGCONT);
   }
-  overdue_timer_.expires_after(options_.grace);
-  overdue_timer_.async_wait([this, role](const boost::system::error_code& error) {
-    if (error) return;
+  run_after(overdue_timer_, options_.grace, [this, role] {
     for (const auto& process : processes_.all())
       if (process->role() == role) process->signal(SIGKILL);
   });
@@ -303,9 +298,8 @@ void LaunchGroup::begin_stop(int signal_number, milliseconds limit) {
   if (rounds_) rounds_->stop();  // those that are left go on until they have saved
   processes_.signal(signal_number);
   processes_.signal(SIGCONT);  // one that was stopped can act on it, too
-  grace_timer_.expires_after(limit);
-  grace_timer_.async_wait([this](const boost::system::error_code& error) {
-    if (error || phase_ != Phase::stopping) return;
+  run_after(grace_timer_, limit, [this] {
+    if (phase_ != Phase::stopping) return;
     for (const auto& process : processes_.all())
       if (process->running())
         console_.say(text(process->name(), " did not stop in time and is killed."));
@@ -317,10 +311,9 @@ void LaunchGroup::kill_all() {
   processes_.signal(SIGKILL);
   if (phase_ == Phase::killing) return;
   phase_ = Phase::killing;
-  kill_timer_.expires_after(kKillLimit);
-  kill_timer_.async_wait([this](const boost::system::error_code& error) {
+  run_after(kill_timer_, kKillLimit, [this] {
     // The kernel holds one of them; it dies when it is let go.
-    if (!error && phase_ == Phase::killing) events_.on_hopeless();
+    if (phase_ == Phase::killing) events_.on_hopeless();
   });
 }
 
@@ -345,9 +338,7 @@ void LaunchGroup::finish_if_all_ended() {
 /// A stream that stays open after the sweep is held by a process that is not ours. A reader that is
 /// slow to take what is there has all the time it wants, unless we were told twice to end.
 void LaunchGroup::limit_draining() {
-  drain_timer_.expires_after(kDrainLimit);
-  drain_timer_.async_wait([this](const boost::system::error_code& error) {
-    if (error) return;
+  run_after(drain_timer_, kDrainLimit, [this] {
     if (!console_.is_empty() && !told_twice_) return limit_draining();
     close_streams();
     if (told_twice_) events_.on_hopeless();

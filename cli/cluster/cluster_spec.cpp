@@ -349,20 +349,6 @@ Cluster choose(const GivenTexts& given, const Environment& environment, Resolved
   return Cluster();
 }
 
-/// "worker/1, rank 1 of 3": this process's place, for the log.
-std::string place_text(const Cluster& cluster) {
-  if (cluster.is_evaluator()) return "evaluator/0, beside the group";
-  const std::size_t servers = cluster.servers.size();
-  const std::string of_servers = text(servers, servers == 1 ? " server" : " servers");
-  const int workers = cluster.world_size();
-  if (cluster.is_server()) {
-    return text(cluster.task(), ", one of ", of_servers, " for ", workers,
-                workers == 1 ? " worker" : " workers");
-  }
-  return text(cluster.task(), ", rank ", cluster.rank, " of ", workers,
-              servers == 0 ? "" : text(", with ", of_servers));
-}
-
 }  // namespace
 
 ResolvedCluster resolve_cluster(const GivenTexts& given, const Environment& environment) {
@@ -380,6 +366,19 @@ ResolvedCluster resolve_cluster(const GivenTexts& given, const Environment& envi
   if (!ignored.empty()) line += "; not used: " + join(ignored);
   out.notes.push_back({LogLevel::info, line});
   return out;
+}
+
+std::string place_text(const Cluster& cluster) {
+  if (cluster.is_evaluator()) return "evaluator/0, beside the group";
+  const std::size_t servers = cluster.servers.size();
+  const std::string of_servers = text(servers, servers == 1 ? " server" : " servers");
+  const int workers = cluster.world_size();
+  if (cluster.is_server()) {
+    return text(cluster.task(), ", one of ", of_servers, " for ", workers,
+                workers == 1 ? " worker" : " workers");
+  }
+  return text(cluster.task(), ", rank ", cluster.rank, " of ", workers,
+              servers == 0 ? "" : text(", with ", of_servers));
 }
 
 std::string server_addresses(const Cluster& cluster) {

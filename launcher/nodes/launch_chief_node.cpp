@@ -17,7 +17,6 @@ namespace troupe {
 namespace {
 
 constexpr int kMaxElasticWorkers = 512;  // a round has to fit into a frame, whatever the addresses
-constexpr std::chrono::milliseconds kProgressPause{5'000};
 constexpr std::chrono::milliseconds kGoodbyeLimit{1'000};  // for the others to have read it
 
 }  // namespace

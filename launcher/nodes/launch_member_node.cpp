@@ -15,7 +15,6 @@ namespace {
 
 // After a refusal that may pass.
 constexpr std::chrono::milliseconds kRefusedPause{1'000};
-constexpr std::chrono::milliseconds kMemberProgressPause{5'000};
 
 }  // namespace
 
@@ -74,7 +73,7 @@ void MemberNode::say_waiting() {
                    ? text(node_task(options_.node.node), " waits for node/0 to start the group.")
                    : text(node_task(options_.node.node), " looks for node/0 at ", where, why, "."));
   run_after(start_timer_,
-            std::min<std::chrono::steady_clock::duration>(kMemberProgressPause, limit_ - waited),
+            std::min<std::chrono::steady_clock::duration>(kProgressPause, limit_ - waited),
             [this] { say_waiting(); });
 }
 

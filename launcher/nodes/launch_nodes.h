@@ -34,6 +34,8 @@ namespace troupe {
 
 /// After the loss of a node, for the processes of the others to end: they have nothing to save.
 inline constexpr std::chrono::milliseconds kLostNodeLimit{200};
+/// Between two lines that say whom a node waits for.
+inline constexpr std::chrono::milliseconds kProgressPause{5'000};
 
 /// The launchers as the members of a group, "node/0" and so on.
 [[nodiscard]] Cluster cluster_of_nodes(int nodes, int own);

@@ -3,12 +3,19 @@
 
 #include <sys/types.h>
 
+#include <array>
 #include <string>
 #include <vector>
 
 #include "troupe/cli/cluster/cluster_spec.h"
+#include "troupe/core/unique_fd.h"
 
 namespace troupe {
+
+/// Both ends of a pipe, the reader's first, closed in children.  Throws: EnvironmentError.
+[[nodiscard]] std::array<UniqueFd, 2> make_pipe();
+/// Both ends of a line for messages that stay apart, closed in children.  Throws: EnvironmentError.
+[[nodiscard]] std::array<UniqueFd, 2> make_message_line();
 
 /// Path of the file that runs when a shell is given `name`: itself if it has a slash, else the
 /// first executable in `search_path` (PATH). Throws: ConfigError (no such file, a directory, not

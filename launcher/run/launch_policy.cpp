@@ -47,14 +47,10 @@ std::string task_name(LaunchRole role, int index) {
   return text(job, index);
 }
 
-bool LaunchPolicy::is_dispensable(LaunchRole role, int index) const {
-  if (role != LaunchRole::worker) return false;
-  return terms_.elastic != nullptr ? has_state_ : index != 0 && terms_.servers > 0;
-}
-
 bool LaunchPolicy::is_lost(LaunchRole role, int index, const ChildEnd& end) const {
-  return is_dispensable(role, index) &&
-         (terms_.elastic != nullptr ? is_loss(end) : reads_as_lost(end));
+  if (role != LaunchRole::worker) return false;
+  if (terms_.elastic != nullptr) return has_state_ && is_loss(end);
+  return index != 0 && terms_.servers > 0 && reads_as_lost(end);
 }
 
 Consequence LaunchPolicy::on_end(LaunchRole role, int index, const ChildEnd& end) {

@@ -106,7 +106,6 @@ class LaunchPolicy {
   [[nodiscard]] int order_of_cause(LaunchRole role, int index, const ChildEnd& end) const;
 
  private:
-  [[nodiscard]] bool is_dispensable(LaunchRole role, int index) const;
   [[nodiscard]] bool is_lost(LaunchRole role, int index, const ChildEnd& end) const;
 
   LaunchTerms terms_;

@@ -125,8 +125,7 @@ void LaunchProcesses::make_all(int first_rank) {
 LaunchedWorker& LaunchProcesses::make(LaunchRole role, int index) {
   const std::string name = task_name(role, index);
   processes_.push_back(std::make_unique<LaunchedWorker>(
-      io_, role, index,
-      options_.prefix == LaunchOptions::Prefix::worker ? text("[", name, "] ") : "",
+      io_, role, index, options_.prefix ? text("[", name, "] ") : "",
       log_path(options_.log_dir, name), console_, on_closed_));
   return *processes_.back();
 }

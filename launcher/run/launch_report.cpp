@@ -30,11 +30,7 @@ std::string group_text(int workers, int servers, int evaluators) {
   std::vector<std::string> parts = {text(workers, workers == 1 ? " worker" : " workers")};
   if (servers > 0) parts.push_back(text(servers, servers == 1 ? " server" : " servers"));
   if (evaluators > 0) parts.emplace_back("an evaluator");
-  std::string all;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    all += (i == 0 ? "" : i + 1 == parts.size() ? " and " : ", ") + parts[i];
-  }
-  return all;
+  return listed(parts, " and ");
 }
 
 }  // namespace troupe

@@ -71,31 +71,19 @@ LaunchedWorker::~LaunchedWorker() {
   }
 }
 
-int LaunchedWorker::open_stream(Stream& stream) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0)
-    throw EnvironmentError(text("cannot make a pipe: ", std::strerror(errno), "."),
-                           "raise the limit of open files (ulimit -n) or start fewer workers.");
-  stream.descriptor.assign(ends[0]);
-  return ends[1];
+UniqueFd LaunchedWorker::open_stream(Stream& stream) {
+  auto [reader, writer] = make_pipe();
+  stream.descriptor.assign(reader.release());
+  return std::move(writer);
 }
 
 void LaunchedWorker::start(ChildStart start) {
-  start.out_fd = open_stream(out_);
-  start.err_fd = -1;
-  const auto close_ends = [&start] {
-    close(start.out_fd);
-    if (start.err_fd >= 0) close(start.err_fd);
-  };
-  try {
-    start.err_fd = open_stream(err_);
-    started_ = std::chrono::steady_clock::now();
-    pid_ = start_child(start);
-  } catch (...) {
-    close_ends();
-    throw;
-  }
-  close_ends();
+  const UniqueFd out = open_stream(out_);
+  const UniqueFd err = open_stream(err_);
+  start.out_fd = out.get();
+  start.err_fd = err.get();
+  started_ = std::chrono::steady_clock::now();
+  pid_ = start_child(start);
   open_streams_ = 2;
   read(out_);
   read(err_);

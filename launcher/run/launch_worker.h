@@ -70,7 +70,7 @@ class LaunchedWorker {
     bool paused = false;
   };
 
-  [[nodiscard]] int open_stream(Stream& stream);
+  [[nodiscard]] static UniqueFd open_stream(Stream& stream);
   void read(Stream& stream);
   /// Takes what is there, at most kSinkLimitBytes, without waiting.
   static void drain(Stream& stream);
