@@ -1,6 +1,7 @@
 #include "troupe/cli/flags_builtin.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "troupe/cli/flags_making.h"
@@ -365,33 +366,29 @@ std::vector<Flag> builtin_flags(Settings& settings) {
 namespace {
 
 /// Those that exist where a program asks for them.
-const std::vector<std::string>& optional_flags() {
-  static const std::vector<std::string> names = {"learning-rate", "momentum", "weight-decay",
-                                                 "data-dir", "train-examples"};
+const std::set<std::string>& optional_flags() {
+  static const std::set<std::string> names = {"learning-rate", "momentum", "weight-decay",
+                                              "data-dir", "train-examples"};
   return names;
-}
-
-bool is_in(const std::vector<std::string>& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
 }
 
 }  // namespace
 
 std::vector<Flag> with_own(std::vector<Flag> builtin, std::vector<Flag> own) {
-  std::vector<std::string> asked;
-  std::vector<Flag> all;
+  std::set<std::string> unread = optional_flags();
   for (const Flag& flag : own) {
     if (flag.assign) continue;
-    if (!is_in(optional_flags(), flag.name)) {
-      throw ConfigError(text("the program asks for a built-in flag --", flag.name,
-                             ", and there is none that only some programs read."),
-                        text("ask for one of: ", join(optional_flags()), "."));
+    if (optional_flags().count(flag.name) == 0) {
+      throw ConfigError(
+          text("the program asks for a built-in flag --", flag.name,
+               ", and there is none that only some programs read."),
+          text("ask for one of: ", join({optional_flags().begin(), optional_flags().end()}), "."));
     }
-    asked.push_back(flag.name);
+    unread.erase(flag.name);
   }
+  std::vector<Flag> all;
   for (Flag& flag : builtin) {
-    if (!is_in(optional_flags(), flag.name) || is_in(asked, flag.name))
-      all.push_back(std::move(flag));
+    if (unread.count(flag.name) == 0) all.push_back(std::move(flag));
   }
   for (Flag& flag : own) {
     if (flag.assign) all.push_back(std::move(flag));
@@ -400,7 +397,7 @@ std::vector<Flag> with_own(std::vector<Flag> builtin, std::vector<Flag> own) {
 }
 
 std::string unread_flag_hint(const std::string& name) {
-  if (!is_in(optional_flags(), name)) return "";
+  if (optional_flags().count(name) == 0) return "";
   return text("this program does not read it; one that does has troupe::flag(\"", name,
               "\") among the flags that it gives to parse_options.");
 }

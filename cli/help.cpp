@@ -122,14 +122,12 @@ std::string version_text() {
   return out;
 }
 
-std::vector<RunOrigin::Setting> config_settings(const FlagTable& table,
-                                                const std::map<std::string, ConfigLine>& lines) {
+std::vector<RunOrigin::Setting> config_settings(const FlagTable& table, const GivenTexts& lines) {
   std::vector<RunOrigin::Setting> settings;
   for (const Flag& flag : table.flags()) {
     if (flag.group == "General" || flag.shown == Flag::Shown::never) continue;
-    const auto line = lines.find(flag.name);
-    const ConfigLine shown =
-        line != lines.end() ? line->second : ConfigLine{flag.show(), "default"};
+    const GivenText* const line = given_for(lines, flag.name.c_str());
+    const GivenText shown = line != nullptr ? *line : GivenText{flag.show(), "default"};
     settings.push_back({flag.name, shown.value.empty() ? "-" : shown.value, shown.origin});
   }
   return settings;

@@ -2,7 +2,6 @@
 
 #include <cstdio>
 #include <filesystem>
-#include <map>
 #include <utility>
 
 #include "troupe/cli/cluster/address.h"
@@ -19,6 +18,7 @@
 namespace troupe {
 namespace {
 
+using detail::GivenText;
 using detail::GivenTexts;
 using detail::Settings;
 
@@ -52,25 +52,21 @@ GivenTexts given_by_all(GivenTexts command_line, const Environment& environment,
 }
 
 /// Where the secret comes from; never what it is.
-std::optional<detail::ConfigLine> secret_line(const SecretSource& secret) {
+std::optional<GivenText> secret_line(const SecretSource& secret) {
   using Kind = SecretSource::Kind;
-  if (secret.kind == Kind::descriptor) return detail::ConfigLine{"handed down", secret.origin};
-  if (secret.kind == Kind::user_key) return detail::ConfigLine{secret.path, "default"};
-  if (secret.kind == Kind::missing) return detail::ConfigLine{"missing", "default"};
+  if (secret.kind == Kind::descriptor) return GivenText{"handed down", secret.origin};
+  if (secret.kind == Kind::user_key) return GivenText{secret.path, "default"};
+  if (secret.kind == Kind::missing) return GivenText{"missing", "default"};
   return std::nullopt;
 }
 
 /// The values of --print-config; cluster facts as they were resolved. `model_dir_of`: the document
 /// that named --model-dir, if one did.
-std::map<std::string, detail::ConfigLine> config_lines(const GivenTexts& given,
-                                                       const detail::FlagTable& table,
-                                                       const Cluster& cluster,
-                                                       const SecretSource& secret,
-                                                       const std::string& model_dir_of) {
-  std::map<std::string, detail::ConfigLine> lines;
-  for (const auto& [name, value] : given) {
-    lines[name] = {table.find(name)->flag->show(), value.origin};
-  }
+GivenTexts config_lines(const GivenTexts& given, const detail::FlagTable& table,
+                        const Cluster& cluster, const SecretSource& secret,
+                        const std::string& model_dir_of) {
+  GivenTexts lines = given;
+  for (auto& [name, line] : lines) line.value = table.find(name)->flag->show();
   const auto put_fact = [&](const char* name, const std::string& value) {
     const auto line = lines.find(name);
     if (line != lines.end() && line->second.value == value) return;

@@ -37,16 +37,11 @@ using Level = Finding::Level;
 
 constexpr std::uint64_t kFewOpenFiles = 1024;
 
-std::string value_of(const Environment& environment, const std::string& name) {
-  const auto found = environment.find(name);
-  return found == environment.end() ? "" : found->second;
-}
-
 /// Where the loader would find libtorch_cpu.so, to the extent that can be said without loading it:
 /// LD_LIBRARY_PATH, the build's own file, the usual directories.
 std::string find_libtorch(const Environment& environment) {
   std::vector<fs::path> folders;
-  for (const std::string& part : split(value_of(environment, "LD_LIBRARY_PATH"), ':'))
+  for (const std::string& part : split(variable_in(environment, "LD_LIBRARY_PATH"), ':'))
     if (!part.empty()) folders.emplace_back(part);
   if (*TROUPE_LIBTORCH_FILE != '\0')
     folders.push_back(fs::path(TROUPE_LIBTORCH_FILE).parent_path());
@@ -151,10 +146,10 @@ Finding threads_finding(const Diagnosis& diagnosis, const Environment& environme
             "for each core, however busy they are: another number rounds differently."};
   constexpr const char* kNames[] = {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_WAIT_POLICY"};
   const std::string fact = join(kNames, ", ", [&](const char* name) {
-    const std::string value = value_of(environment, name);
+    const std::string value = variable_in(environment, name);
     return name + (value.empty() ? " not set" : "=" + value);
   });
-  if (!value_of(environment, "OPENBLAS_NUM_THREADS").empty())
+  if (!variable_in(environment, "OPENBLAS_NUM_THREADS").empty())
     return {Level::good, "threads", fact, ""};
   return {Level::good, "threads",
           fact + "; `troupe run` sets what is not, a program started by hand uses its --threads",

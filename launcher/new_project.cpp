@@ -96,10 +96,8 @@ void write_file(const fs::path& path, const std::string& content) {
 /// PATH's bin folders.
 bool is_searched(const fs::path& prefix, const Environment& environment) {
   if (prefix == "/usr" || prefix == "/usr/local") return true;
-  const auto path = environment.find("PATH");
-  if (path == environment.end()) return false;
   std::error_code error;
-  for (const std::string& folder : split(path->second, ':'))
+  for (const std::string& folder : split(variable_in(environment, "PATH"), ':'))
     if (!folder.empty() && fs::equivalent(folder, prefix / "bin", error)) return true;
   return false;
 }

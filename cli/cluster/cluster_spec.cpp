@@ -25,6 +25,11 @@ Environment process_environment() {
   return variables;
 }
 
+std::string variable_in(const Environment& environment, const std::string& name) {
+  const auto found = environment.find(name);
+  return found == environment.end() ? "" : found->second;
+}
+
 const detail::GivenText* detail::given_for(const GivenTexts& given, const char* flag) {
   const auto found = given.find(flag);
   return found == given.end() ? nullptr : &found->second;
@@ -36,7 +41,6 @@ using detail::given_for;
 using detail::GivenText;
 using detail::GivenTexts;
 
-constexpr int kMaxServers = kMaxWorkers;
 constexpr std::size_t kEchoedCharacters = 4000;  // of TF_CONFIG in the log
 
 /// Ranks without addresses but the chief's: the others connect to it and say where they listen.
@@ -134,8 +138,8 @@ std::vector<Member> server_list(const GivenText& given) {
                         "give every server an address of its own.");
     }
     servers.push_back({text("ps/", servers.size()), address});
-    if (servers.size() > static_cast<std::size_t>(kMaxServers)) {
-      throw ConfigError(text(given.origin, " names more than ", kMaxServers, " servers."),
+    if (servers.size() > static_cast<std::size_t>(kMaxWorkers)) {
+      throw ConfigError(text(given.origin, " names more than ", kMaxWorkers, " servers."),
                         "name fewer.");
     }
   }

@@ -21,6 +21,9 @@ using Environment = std::map<std::string, std::string>;
 /// The variables of this process. Call it before any other thread runs.
 [[nodiscard]] Environment process_environment();
 
+/// "" where it is missing.
+[[nodiscard]] std::string variable_in(const Environment& environment, const std::string& name);
+
 inline constexpr int kMaxWorkers = 4096;  // the wire's limit, distributed/net/frame.h
 
 /// A log line that reading the settings requests.

@@ -160,14 +160,10 @@ bool make_secret_file(const std::string& path) {
 }
 
 std::string user_key_path(const Environment& environment) {
-  const auto value = [&](const char* name) {
-    const auto found = environment.find(name);
-    return found == environment.end() ? std::string() : found->second;
-  };
   // A relative one counts as unset: XDG Base Directory Specification 0.8.
-  const std::string config = value("XDG_CONFIG_HOME");
+  const std::string config = variable_in(environment, "XDG_CONFIG_HOME");
   if (!config.empty() && config[0] == '/') return config + "/troupe/key";
-  const std::string home = value("HOME");
+  const std::string home = variable_in(environment, "HOME");
   return home.empty() ? "" : home + "/.config/troupe/key";
 }
 

@@ -51,7 +51,7 @@ int open_log(const std::string& path) {
 
 }  // namespace
 
-LaunchedWorker::LaunchedWorker(boost::asio::io_context& io, Role role, int index,
+LaunchedWorker::LaunchedWorker(boost::asio::io_context& io, LaunchRole role, int index,
                                std::string prefix, std::string log_path, LaunchConsole& console,
                                std::function<void()> on_closed)
     : role_(role),

@@ -25,13 +25,12 @@ namespace troupe {
 class LaunchedWorker {
  public:
   static constexpr std::size_t kLastLines = 10;
-  using Role = LaunchRole;
 
   /// `index`: within its role. `prefix` comes before every line; a line of our log then does not
   /// repeat the name. Every line is appended to the file `log_path`; empty: none. The lines go to
   /// `console`, which outlives the worker; `on_closed`: after both streams ended.
   /// Throws: EnvironmentError if the log file cannot be opened.
-  LaunchedWorker(boost::asio::io_context& io, Role role, int index, std::string prefix,
+  LaunchedWorker(boost::asio::io_context& io, LaunchRole role, int index, std::string prefix,
                  std::string log_path, LaunchConsole& console, std::function<void()> on_closed);
   ~LaunchedWorker();
   LaunchedWorker(const LaunchedWorker&) = delete;
@@ -49,7 +48,7 @@ class LaunchedWorker {
   /// that is not ours.
   void close_streams();
 
-  [[nodiscard]] Role role() const { return role_; }
+  [[nodiscard]] LaunchRole role() const { return role_; }
   [[nodiscard]] int index() const { return index_; }
   [[nodiscard]] pid_t pid() const { return pid_; }
   [[nodiscard]] std::string name() const { return task_name(role_, index_); }
@@ -77,7 +76,7 @@ class LaunchedWorker {
   void take_line(OutputSink& sink, std::string_view line);
   void write_log(std::string_view line);
 
-  Role role_;
+  LaunchRole role_;
   int index_;
   std::string prefix_;
   std::string log_path_;
