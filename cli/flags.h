@@ -25,7 +25,6 @@ struct Flag {
   /// The present value as text; before parsing: the default.
   std::function<std::string()> show;
   std::string group = "This program";
-  std::vector<std::string> aliases{};
   Shown shown = Shown::always;
   bool must_match = false;  // the same on all workers and servers
   bool evaluates = false;   // without effect where the loop trains alone, --mode train

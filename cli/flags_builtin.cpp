@@ -1,6 +1,7 @@
 #include "troupe/cli/flags_builtin.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "troupe/cli/flags_making.h"
@@ -22,7 +23,7 @@ Flag strategy_flag(StrategyKind* target) {
   std::vector<std::string> names;
   for (const auto& [name, kind] : kinds) names.emplace_back(name);
   Flag made = choice("strategy", target, "", "NAME", kinds);
-  made.help = alternatives(names);
+  made.help = listed(names, " or ");
   made.assign = [read = made.assign](const std::string& value) {
     if (value == "tpu") return Fix("tpu is not in this version.");
     return read(value);
@@ -108,11 +109,8 @@ void add_mode(std::vector<Flag>& flags, Options& options) {
   FlagGroup list(flags, "Mode");
   list.add(matching(choice<Mode>("mode", &options.mode,
                                  "train, train-and-evaluate, evaluate, predict or export", "MODE",
-                                 {{"train", Mode::train},
-                                  {"train-and-evaluate", Mode::train_and_evaluate},
-                                  {"evaluate", Mode::evaluate},
-                                  {"predict", Mode::predict},
-                                  {"export", Mode::export_model}})));
+                                 named<Mode>({Mode::train, Mode::train_and_evaluate, Mode::evaluate,
+                                              Mode::predict, Mode::export_model}))));
   list.add(matching(
       flag("dry-run", &options.train.dry_run,
            "check all that can be checked before step 1, train nothing, save nothing, and stop")));
@@ -130,11 +128,9 @@ void add_training(std::vector<Flag>& flags, TrainOptions& train) {
                "end after this step of the whole training, if epochs do not end earlier")));
   list.add(matching(at_least(1, "batch-size", &train.batch_size,
                              "examples per step of all replicas together (the global batch)")));
-  list.add(
-      matching(with_alias(real(
-                              "learning-rate", &train.learning_rate, "step size of the optimiser",
-                              [](double x) { return x > 0; }, "give a number greater than 0."),
-                          "lr")));
+  list.add(matching(real(
+      "learning-rate", &train.learning_rate, "step size of the optimiser",
+      [](double x) { return x > 0; }, "give a number greater than 0.")));
   list.add(matching(real(
       "momentum", &train.momentum, "momentum of the optimiser",
       [](double x) { return x >= 0 && x < 1; }, "give a number of at least 0 and below 1.")));
@@ -183,10 +179,6 @@ void add_checkpoints(std::vector<Flag>& flags, TrainOptions& train) {
   list.add(matching(save_every(train)));
   list.add(whole<std::int64_t>("keep-checkpoint-max", &train.keep_checkpoint_max,
                                "keep the newest N checkpoints; 0: all", 0, 1'000'000));
-  list.add_rare(real(
-      "keep-checkpoint-every-n-hours", &train.keep_checkpoint_every_n_hours,
-      "and keep one per N hours permanently", [](double x) { return x > 0; },
-      "give a number greater than 0."));
   list.add(choice("resume", &train.resume, "auto: if there is a checkpoint; must; never", "WHEN",
                   named<Resume>({Resume::automatic, Resume::must, Resume::never})));
   list.add(path("init-from", &train.warm_start.from,
@@ -236,10 +228,8 @@ void add_cluster(std::vector<Flag>& flags, Settings& settings) {
   list.add(path("cluster", &settings.cluster_file,
                 "JSON file that names every worker (as TF_CONFIG, or its \"cluster\" part)",
                 "FILE"));
-  list.add(with_alias(
-      path("task", &settings.task,
-           "which task this is: worker:1 or ps:0 of --cluster; evaluator needs none", "TASK"),
-      "role"));
+  list.add(path("task", &settings.task,
+                "which task this is: worker:1 or ps:0 of --cluster; evaluator needs none", "TASK"));
   list.add_rare(whole<std::int64_t>("rank", &settings.rank, "this worker's number, from 0", 0,
                                     kMaxWorkers - 1));
   list.add_rare(
@@ -376,33 +366,29 @@ std::vector<Flag> builtin_flags(Settings& settings) {
 namespace {
 
 /// Those that exist where a program asks for them.
-const std::vector<std::string>& optional_flags() {
-  static const std::vector<std::string> names = {"learning-rate", "momentum", "weight-decay",
-                                                 "data-dir", "train-examples"};
+const std::set<std::string>& optional_flags() {
+  static const std::set<std::string> names = {"learning-rate", "momentum", "weight-decay",
+                                              "data-dir", "train-examples"};
   return names;
-}
-
-bool is_in(const std::vector<std::string>& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
 }
 
 }  // namespace
 
 std::vector<Flag> with_own(std::vector<Flag> builtin, std::vector<Flag> own) {
-  std::vector<std::string> asked;
-  std::vector<Flag> all;
+  std::set<std::string> unread = optional_flags();
   for (const Flag& flag : own) {
     if (flag.assign) continue;
-    if (!is_in(optional_flags(), flag.name)) {
-      throw ConfigError(text("the program asks for a built-in flag --", flag.name,
-                             ", and there is none that only some programs read."),
-                        text("ask for one of: ", join(optional_flags()), "."));
+    if (optional_flags().count(flag.name) == 0) {
+      throw ConfigError(
+          text("the program asks for a built-in flag --", flag.name,
+               ", and there is none that only some programs read."),
+          text("ask for one of: ", join({optional_flags().begin(), optional_flags().end()}), "."));
     }
-    asked.push_back(flag.name);
+    unread.erase(flag.name);
   }
+  std::vector<Flag> all;
   for (Flag& flag : builtin) {
-    if (!is_in(optional_flags(), flag.name) || is_in(asked, flag.name))
-      all.push_back(std::move(flag));
+    if (unread.count(flag.name) == 0) all.push_back(std::move(flag));
   }
   for (Flag& flag : own) {
     if (flag.assign) all.push_back(std::move(flag));
@@ -411,9 +397,8 @@ std::vector<Flag> with_own(std::vector<Flag> builtin, std::vector<Flag> own) {
 }
 
 std::string unread_flag_hint(const std::string& name) {
-  const std::string known = name == "lr" ? "learning-rate" : name;
-  if (!is_in(optional_flags(), known)) return "";
-  return text("this program does not read it; one that does has troupe::flag(\"", known,
+  if (optional_flags().count(name) == 0) return "";
+  return text("this program does not read it; one that does has troupe::flag(\"", name,
               "\") among the flags that it gives to parse_options.");
 }
 

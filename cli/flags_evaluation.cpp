@@ -2,6 +2,7 @@
 
 #include "troupe/cli/flags_builtin.h"
 #include "troupe/cli/flags_making.h"
+#include "troupe/core/file_system.h"
 #include "troupe/core/numbers.h"
 #include "troupe/core/text.h"
 
@@ -12,12 +13,9 @@ constexpr std::size_t kLongestStem = 100;  // of an evaluation: it becomes part 
 
 /// Whether `name` can be part of a file's name, and is not hidden or a way upwards.
 bool is_safe_name(const std::string& name) {
-  const auto plain = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-  };
-  return !name.empty() && name.size() <= kLongestStem && plain(name.front()) &&
-         std::all_of(name.begin(), name.end(),
-                     [&](char c) { return plain(c) || c == '-' || c == '_' || c == '.'; });
+  return !name.empty() && name.size() <= kLongestStem &&
+         std::string("._-").find(name.front()) == std::string::npos &&
+         std::all_of(name.begin(), name.end(), is_name_character);
 }
 
 Flag eval_name(EvalOptions& eval) {
@@ -121,9 +119,12 @@ void add_evaluation_flags(std::vector<Flag>& flags, Options& options) {
                       "wait of the evaluator before its first evaluation"));
   list.add_rare(pause("throttle-secs", &eval.throttle_secs,
                       "at least this long between starts of evaluations; 0: every checkpoint"));
-  list.add_rare(optional_seconds(
-      "idle-timeout-secs", &eval.idle_timeout_secs,
-      "the evaluator ends after this long without a new checkpoint; unset: never"));
+  list.add_rare(with_value_name(
+      real(
+          "idle-timeout-secs", &eval.idle_timeout_secs,
+          "the evaluator ends after this long without a new checkpoint; unset: never",
+          [](double x) { return x > 0; }, "give a number greater than 0."),
+      "SECS"));
   list.add(name_list(
       "exporter", &eval.exporters,
       "latest, final (the last evaluation), best, onnx (latest, as ONNX), or several with "

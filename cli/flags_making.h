@@ -50,18 +50,31 @@ class FlagGroup {
 /// All workers and servers must be given the same.
 [[nodiscard]] Flag matching(Flag flag);
 [[nodiscard]] Flag with_value_name(Flag flag, const char* value_name);
-[[nodiscard]] Flag with_alias(Flag flag, const char* alias);
 
-/// A real number for which `accepts` holds; `fix` says which those are.
-[[nodiscard]] Flag real(const char* name, double* target, const char* help, bool (*accepts)(double),
-                        const char* fix);
+/// A real number for which `accepts` holds; `fix` says which those are. `Target` may be an
+/// optional.
+template <class Target>
+[[nodiscard]] Flag real(std::string name, Target* target, std::string help, bool (*accepts)(double),
+                        const char* fix) {
+  const auto assign = [target, accepts, fix](const std::string& value) -> Fix {
+    const auto number = parse_real(value);
+    if (!number || !accepts(*number)) return fix;
+    *target = *number;
+    return std::nullopt;
+  };
+  const auto show = [target]() -> std::string {
+    if constexpr (std::is_same_v<Target, double>) {
+      return number_text(*target);
+    } else {
+      return *target ? number_text(**target) : "";
+    }
+  };
+  return {std::move(name), Flag::Kind::real, "X", std::move(help), assign, show};
+}
 /// A limit of time: from 1 ms to 30 days, for no wait is for ever.
 [[nodiscard]] Flag limit(const char* name, std::chrono::milliseconds* target, const char* help);
 /// A pause that may be 0, of 30 days at most.
 [[nodiscard]] Flag pause(const char* name, double* target, const char* help);
-/// Seconds above 0 that may be unset.
-[[nodiscard]] Flag optional_seconds(const char* name, std::optional<double>* target,
-                                    const char* help);
 /// Text that is not empty.
 [[nodiscard]] Flag path(const char* name, std::string* target, const char* help,
                         const char* value_name);
@@ -69,8 +82,6 @@ class FlagGroup {
 /// empty list, or "".
 [[nodiscard]] Flag name_list(const char* name, std::vector<std::string>* target, const char* help,
                              std::vector<std::string> allowed, std::string none);
-/// "a, b or c".
-[[nodiscard]] std::string alternatives(const std::vector<std::string>& names);
 
 /// A whole number kept in a type of its own; `Target` may be an optional.
 template <class Integer, class Target>
@@ -133,7 +144,7 @@ template <class Value>
       *target = value;
       return std::nullopt;
     }
-    return text("give ", alternatives(names), ".");
+    return text("give ", listed(names, " or "), ".");
   };
   const auto show = [target, values]() -> std::string {
     for (const auto& [each, value] : values) {

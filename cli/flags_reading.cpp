@@ -1,8 +1,6 @@
 #include "troupe/cli/flags_reading.h"
 
 #include <algorithm>
-#include <boost/program_options.hpp>
-#include <map>
 #include <optional>
 #include <utility>
 
@@ -11,8 +9,6 @@
 #include "troupe/core/check.h"
 #include "troupe/core/error.h"
 #include "troupe/core/text.h"
-
-namespace po = boost::program_options;
 
 namespace troupe::detail {
 namespace {
@@ -45,97 +41,52 @@ std::string shown(const std::string& value) {
                     text(suggestion, forgotten, kSeeHelp));
 }
 
-/// An argument with the flag's own name in place of an alias, underscores or --no-.
-struct Canonical {
-  std::string argument;
-  std::string name;      // of the flag; empty: the argument is no flag
-  std::string spelling;  // as the user wrote it, with its dashes
-  bool awaits_value = false;
-};
-
-Canonical canonical(const std::string& argument, const FlagTable& table) {
-  if (!looks_like_flag(argument)) return {argument, "", "", false};
-  const auto equals = argument.find('=');
-  const bool adjacent = equals != std::string::npos;
-  const std::string spelling = argument.substr(2, adjacent ? equals - 2 : equals);
-  const auto match = table.find(spelling);
-  if (!match) refuse_unknown(spelling, table);
-  Canonical made{"--" + match->flag->name, match->flag->name, "--" + spelling, false};
-  if (match->flag->kind != Flag::Kind::toggle) {
-    made.awaits_value = !adjacent;
-    if (adjacent) made.argument += argument.substr(equals);
-    return made;
-  }
-  if (adjacent && match->negated) {
-    throw ConfigError(text("--", spelling, " takes no value."),
-                      text("write --", spelling, " alone, or --", match->flag->name, "=true."));
-  }
-  made.argument += adjacent ? argument.substr(equals) : match->negated ? "=false" : "=true";
-  return made;
-}
-
 [[noreturn]] void refuse_without_value(const std::string& spelling) {
   throw ConfigError(text(spelling, " needs a value."),
                     text("write ", spelling, " VALUE, or ", spelling,
                          "=VALUE for one that begins with two dashes."));
 }
 
-po::options_description described(const FlagTable& table) {
-  po::options_description description;
-  for (const Flag& flag : table.flags()) {
-    description.add_options()(flag.name.c_str(), po::value<std::string>());
-  }
-  return description;
-}
-
-/// The names and values, as Program_options separates them. Its errors say less than ours.
-std::vector<po::option> separate(const std::vector<std::string>& arguments,
-                                 const FlagTable& table) {
-  const po::options_description description = described(table);
-  const int style = po::command_line_style::allow_long |
-                    po::command_line_style::long_allow_adjacent |
-                    po::command_line_style::long_allow_next;
-  try {
-    return po::command_line_parser(arguments).options(description).style(style).run().options;
-  } catch (const po::error_with_option_name& error) {
-    const std::string name = error.get_option_name();  // with its dashes
-    refuse_without_value(name);
-  }
-}
-
-void put(GivenTexts& given, const std::string& name, GivenText value) {
-  const auto [place, fresh] = given.emplace(name, std::move(value));
-  if (!fresh) {
-    throw ConfigError(text(place->second.origin, " is given twice."), "give it once.");
-  }
-}
-
 }  // namespace
 
-CommandLine read_command_line(const std::vector<std::string>& arguments, const FlagTable& table) {
+CommandLine read_command_line(const std::vector<std::string>& arguments, const FlagTable& table,
+                              std::vector<std::string>* words) {
   CommandLine line;
   const auto end = std::find(arguments.begin(), arguments.end(), "--");
   if (end != arguments.end()) line.extra.assign(end + 1, arguments.end());
-  std::vector<std::string> own;
-  std::map<std::string, std::string> spellings;  // by flag name
+  std::vector<std::string> strays;
   for (auto argument = arguments.begin(); argument != end; ++argument) {
-    const Canonical made = canonical(*argument, table);
-    const bool last = argument + 1 == end;
-    if (made.awaits_value && (last || looks_like_flag(*(argument + 1)))) {
-      refuse_without_value(made.spelling);
+    if (!looks_like_flag(*argument)) {
+      strays.push_back(*argument);
+      continue;
     }
-    own.push_back(made.argument);
-    if (!made.name.empty()) spellings[made.name] = made.spelling;
+    const auto equals = argument->find('=');
+    const bool adjacent = equals != std::string::npos;
+    const std::string spelling = argument->substr(0, equals);
+    const auto match = table.find(spelling.substr(2));
+    if (!match) refuse_unknown(spelling.substr(2), table);
+    if (adjacent && match->negated) {
+      throw ConfigError(text(spelling, " takes no value."),
+                        text("write ", spelling, " alone, or --", match->flag->name, "=true."));
+    }
+    std::string value = match->negated ? "false" : "true";
+    if (adjacent) {
+      value = argument->substr(equals + 1);
+      if (value.empty()) refuse_without_value(spelling);
+    } else if (match->flag->kind != Flag::Kind::toggle) {
+      if (argument + 1 == end || looks_like_flag(*(argument + 1))) refuse_without_value(spelling);
+      value = *++argument;
+    }
+    // Of several the last one counts, as in other tools: `prog $DEFAULTS --batch-size 32`.
+    line.given[match->flag->name] = {value, spelling, GivenText::Source::command_line};
   }
-  for (const po::option& option : separate(own, table)) {
-    if (option.position_key >= 0 || option.value.empty()) {
-      const std::string stray = option.value.empty() ? option.string_key : option.value.front();
+  for (const std::string& stray : strays) {
+    const bool has_dash = stray.size() > 1 && stray.front() == '-';
+    if (words == nullptr || has_dash) {
       throw ConfigError(text("unexpected argument \"", shown(stray), "\"."),
                         "flags begin with two dashes; what the program itself reads follows --.");
     }
-    // Of several the last one counts, as in other tools: `prog $DEFAULTS --batch-size 32`.
-    line.given[option.string_key] = {option.value.front(), spellings[option.string_key],
-                                     GivenText::Source::command_line};
+    words->push_back(stray);
   }
   return line;
 }
@@ -159,17 +110,16 @@ GivenTexts read_environment(const Environment& environment, const FlagTable& tab
     if (value.empty()) {
       throw ConfigError(text(variable, " is set but empty."), "give it a value or unset it.");
     }
-    if (match->flag->kind != Flag::Kind::toggle) {
-      put(given, match->flag->name, {value, variable, GivenText::Source::environment});
-      continue;
+    GivenText made{value, variable, GivenText::Source::environment};
+    if (match->flag->kind == Flag::Kind::toggle) {
+      if (value != "1" && value != "0" && value != "true" && value != "false") {
+        throw ConfigError(text(variable, " is \"", shown(value), "\"."),
+                          text("give 1 or 0 (it stands for --", name, ")."));
+      }
+      made.value = (value == "1" || value == "true") != match->negated ? "true" : "false";
     }
-    if (value != "1" && value != "0" && value != "true" && value != "false") {
-      throw ConfigError(text(variable, " is \"", shown(value), "\"."),
-                        text("give 1 or 0 (it stands for --", name, ")."));
-    }
-    const bool on = (value == "1" || value == "true") != match->negated;
-    put(given, match->flag->name,
-        {on ? "true" : "false", variable, GivenText::Source::environment});
+    const auto [place, fresh] = given.emplace(match->flag->name, std::move(made));
+    if (!fresh) throw ConfigError(text(place->second.origin, " is given twice."), "give it once.");
   }
   return given;
 }
@@ -187,35 +137,20 @@ void assign(const GivenTexts& given, const FlagTable& table) {
   }
 }
 
-}  // namespace troupe::detail
-
-namespace troupe::detail {
 namespace {
 
-const char* wanted(Flag::Kind kind) {
+/// What to write in place of `value`; null: it is of the kind that the flag takes.
+const char* wanted_instead(const nlohmann::json& value, Flag::Kind kind) {
   switch (kind) {
     case Flag::Kind::integer:
     case Flag::Kind::real:
-      return "a number, without quotes";
+      return value.is_number() ? nullptr : "a number, without quotes";
     case Flag::Kind::toggle:
-      return "true or false, without quotes";
+      return value.is_boolean() ? nullptr : "true or false, without quotes";
     case Flag::Kind::text:
-      return "a string, in quotes";
+      return value.is_string() ? nullptr : "a string, in quotes";
   }
-  return "a value";
-}
-
-bool has_kind(const nlohmann::json& value, Flag::Kind kind) {
-  switch (kind) {
-    case Flag::Kind::integer:
-    case Flag::Kind::real:
-      return value.is_number();
-    case Flag::Kind::toggle:
-      return value.is_boolean();
-    case Flag::Kind::text:
-      return value.is_string();
-  }
-  return false;
+  return nullptr;
 }
 
 /// The flag that `key` sets. Flags that ask for a text (--help) or name the file itself set
@@ -253,15 +188,11 @@ GivenTexts read_config_file(const std::string& path, const std::string& named_by
   for (const auto& [key, value] : document.items()) {
     const std::string where = text(path, ": ", key);
     const FlagMatch match = flag_of(key, where, table);
-    if (!has_kind(value, match.flag->kind)) {
-      throw ConfigError(text(where, " is ", json_kind(value), "."),
-                        text("write ", wanted(match.flag->kind), "."));
+    if (const char* const wanted = wanted_instead(value, match.flag->kind)) {
+      throw ConfigError(text(where, " is ", json_kind(value), "."), text("write ", wanted, "."));
     }
-    const bool fresh = given
-                           .emplace(match.flag->name, GivenText{as_text(value, match), where,
-                                                                GivenText::Source::config_file})
-                           .second;
-    if (!fresh) {
+    GivenText made{as_text(value, match), where, GivenText::Source::config_file};
+    if (!given.emplace(match.flag->name, std::move(made)).second) {
       throw ConfigError(text(where, " sets --", match.flag->name, " a second time."),
                         "keep one of the two spellings.");
     }

@@ -15,10 +15,11 @@ struct CommandLine {
   std::vector<std::string> extra;  // what follows `--`
 };
 
-/// Throws: ConfigError for an unknown flag (with the nearest known one), a missing value, a
-/// repeated flag, a positional argument.
+/// `words` takes what is no flag; null: nothing may be there. Throws: ConfigError for an unknown
+/// flag (with the nearest known one), a missing value, an argument of one dash.
 [[nodiscard]] CommandLine read_command_line(const std::vector<std::string>& arguments,
-                                            const FlagTable& table);
+                                            const FlagTable& table,
+                                            std::vector<std::string>* words = nullptr);
 
 /// The TROUPE_* variables that name a flag. Appends to `warnings` those that nearly do.
 /// Throws: ConfigError for a variable that is set but empty, and for a value given twice.

@@ -17,6 +17,9 @@ constexpr std::pair<const char*, const char*> kRemoved[] = {
     {"backup-workers",
      "synchronous training waits for every worker; --staleness-bound S lets workers be S steps "
      "apart"},
+    {"lr", "give --learning-rate"},
+    {"role", "give --task"},
+    {"keep-checkpoint-every-n-hours", "a program sets TrainOptions::keep_checkpoint_every_n_hours"},
     {"best-metric", "give --best METRIC"},
     {"best-mode", "give --best METRIC:min or METRIC:max"},
     {"stop-if-no-decrease", "give --early-stopping METRIC:min:STEPS"},
@@ -64,15 +67,6 @@ std::string with_dashes(std::string name) {
   return name;
 }
 
-std::string variable_name(const std::string& flag_name) {
-  std::string variable = "TROUPE_";
-  for (const char c : flag_name) {
-    const bool lower = c >= 'a' && c <= 'z';  // not toupper: the Turkish locale has its own I
-    variable += c == '-' ? '_' : lower ? static_cast<char>(c - 'a' + 'A') : c;
-  }
-  return variable;
-}
-
 std::string shown_name(const Flag& flag) {
   const bool on = flag.kind == Flag::Kind::toggle && flag.show() == "true";
   return on ? "no-" + flag.name : flag.name;
@@ -81,8 +75,7 @@ std::string shown_name(const Flag& flag) {
 FlagTable::FlagTable(std::vector<Flag> flags) : flags_(std::move(flags)) {
   std::set<std::string> seen;
   for (const Flag& flag : flags_) {
-    std::vector<std::string> names = flag.aliases;
-    names.push_back(flag.name);
+    std::vector<std::string> names = {flag.name};
     if (flag.kind == Flag::Kind::toggle) names.push_back("no-" + flag.name);
     for (const std::string& name : names) {
       if (!well_formed(name)) {
@@ -100,22 +93,10 @@ FlagTable::FlagTable(std::vector<Flag> flags) : flags_(std::move(flags)) {
 std::optional<FlagMatch> FlagTable::find(const std::string& spelling) const {
   const std::string name = with_dashes(spelling);
   for (const Flag& flag : flags_) {
-    const bool alias =
-        std::find(flag.aliases.begin(), flag.aliases.end(), name) != flag.aliases.end();
-    if (flag.name == name || alias) return FlagMatch{&flag, false};
+    if (flag.name == name) return FlagMatch{&flag, false};
     if (flag.kind == Flag::Kind::toggle && name == "no-" + flag.name) return FlagMatch{&flag, true};
   }
   return std::nullopt;
-}
-
-std::vector<std::string> FlagTable::spellings() const {
-  std::vector<std::string> names;
-  for (const Flag& flag : flags_) {
-    if (flag.shown == Flag::Shown::never) continue;
-    names.push_back(shown_name(flag));
-    names.insert(names.end(), flag.aliases.begin(), flag.aliases.end());
-  }
-  return names;
 }
 
 std::string FlagTable::suggestion(const std::string& spelling) const {
@@ -123,7 +104,11 @@ std::string FlagTable::suggestion(const std::string& spelling) const {
   for (const auto& [former, instead] : kRemoved) {
     if (name == former) return text("it was removed: ", instead, "; ");
   }
-  const std::string nearest = nearest_name(name, spellings());
+  std::vector<std::string> told;  // to users
+  for (const Flag& flag : flags_) {
+    if (flag.shown != Flag::Shown::never) told.push_back(shown_name(flag));
+  }
+  const std::string nearest = nearest_name(name, told);
   return nearest.empty() ? "" : text("did you mean --", nearest, "? ");
 }
 

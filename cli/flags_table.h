@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstddef>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "troupe/cli/cluster/cluster_spec.h"
 #include "troupe/cli/flags.h"
 
 namespace troupe::detail {
@@ -17,30 +17,16 @@ struct FlagMatch {
   bool negated = false;
 };
 
-/// A value that was given for a flag, not yet read. `origin` is how the user wrote the flag
-/// ("--epochs", "TROUPE_EPOCHS", "train.json: epochs").
-struct GivenText {
-  enum class Source { command_line, environment, config_file };
-  std::string value;
-  std::string origin;
-  Source source = Source::command_line;
-};
-
-/// By flag name.
-using GivenTexts = std::map<std::string, GivenText>;
-
 class FlagTable {
  public:
   /// Throws: ConfigError where two flags share a spelling or a name is malformed.
   explicit FlagTable(std::vector<Flag> flags);
 
   [[nodiscard]] const std::vector<Flag>& flags() const { return flags_; }
-  /// By name, alias or --no- form of a toggle; underscores count as dashes. Unset: unknown.
+  /// By name or --no- form of a toggle; underscores count as dashes. Unset: unknown.
   [[nodiscard]] std::optional<FlagMatch> find(const std::string& spelling) const;
   /// "did you mean --batch-size? ", why a flag was removed, or "" where nothing is near.
   [[nodiscard]] std::string suggestion(const std::string& spelling) const;
-  /// Every spelling that find() knows and that users are told about.
-  [[nodiscard]] std::vector<std::string> spellings() const;
 
  private:
   std::vector<Flag> flags_;
@@ -51,9 +37,6 @@ class FlagTable {
 
 /// "batch_size" to "batch-size".
 [[nodiscard]] std::string with_dashes(std::string name);
-
-/// The environment variable that sets a flag: "TROUPE_BATCH_SIZE".
-[[nodiscard]] std::string variable_name(const std::string& flag_name);
 
 /// Fewest insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`
 /// (optimal string alignment).

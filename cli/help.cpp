@@ -45,7 +45,6 @@ std::string flag_lines(const Flag& flag) {
   std::string head = "  --" + shown_name(flag);
   if (!flag.value_name.empty()) head += " " + flag.value_name;
   std::string words = flag.help;
-  for (const std::string& alias : flag.aliases) words += " (also --" + alias + ")";
   const std::string initial = flag.kind == Flag::Kind::toggle ? "" : flag.show();
   if (!initial.empty()) words += " [" + initial + "]";
   return wrapped(std::move(head), words, kHelpColumn);
@@ -64,12 +63,10 @@ std::vector<std::string> group_names(const FlagTable& table) {
   return names;
 }
 
-std::string group_text(const FlagTable& table, const std::string& group, HelpScope scope) {
+std::string group_text(const FlagTable& table, const std::string& group, Flag::Shown rarest) {
   std::string lines;
   for (const Flag& flag : table.flags()) {
-    const bool shown = flag.shown == Flag::Shown::always ||
-                       (scope == HelpScope::all && flag.shown == Flag::Shown::in_help_all);
-    if (flag.group == group && shown) lines += flag_lines(flag);
+    if (flag.group == group && flag.shown <= rarest) lines += flag_lines(flag);
   }
   return lines.empty() ? "" : "\n" + group + ":\n" + lines;
 }
@@ -86,20 +83,20 @@ std::vector<std::string> example_lines(const ProgramInfo& program) {
 
 }  // namespace
 
-std::string flags_text(const FlagTable& table, HelpScope scope) {
+std::string flags_text(const FlagTable& table, Flag::Shown rarest) {
   std::string out;
-  for (const std::string& group : group_names(table)) out += group_text(table, group, scope);
+  for (const std::string& group : group_names(table)) out += group_text(table, group, rarest);
   return out;
 }
 
-std::string help_text(const FlagTable& table, const ProgramInfo& program, HelpScope scope) {
+std::string help_text(const FlagTable& table, const ProgramInfo& program, Flag::Shown rarest) {
   std::string out = "Usage: " + program.name + " [flags] [-- arguments of the program]\n\n";
   out += wrapped("",
                  program.purpose.empty()
                      ? "Trains, validates and tests a model on one worker or on many."
                      : program.purpose,
                  0);
-  out += flags_text(table, scope);
+  out += flags_text(table, rarest);
   out += "\n";
   out += wrapped("",
                  "Every flag can also be set by a variable (TROUPE_BATCH_SIZE=128) or in the file "
@@ -125,14 +122,12 @@ std::string version_text() {
   return out;
 }
 
-std::vector<RunOrigin::Setting> config_settings(const FlagTable& table,
-                                                const std::map<std::string, ConfigLine>& lines) {
+std::vector<RunOrigin::Setting> config_settings(const FlagTable& table, const GivenTexts& lines) {
   std::vector<RunOrigin::Setting> settings;
   for (const Flag& flag : table.flags()) {
     if (flag.group == "General" || flag.shown == Flag::Shown::never) continue;
-    const auto line = lines.find(flag.name);
-    const ConfigLine shown =
-        line != lines.end() ? line->second : ConfigLine{flag.show(), "default"};
+    const GivenText* const line = given_for(lines, flag.name.c_str());
+    const GivenText shown = line != nullptr ? *line : GivenText{flag.show(), "default"};
     settings.push_back({flag.name, shown.value.empty() ? "-" : shown.value, shown.origin});
   }
   return settings;

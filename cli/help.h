@@ -1,7 +1,6 @@
 // Help: what --help, --help-all, --version and --print-config print. At most 80 columns.
 #pragma once
 
-#include <map>
 #include <string>
 #include <vector>
 
@@ -11,28 +10,21 @@
 
 namespace troupe::detail {
 
-enum class HelpScope { common, all };
-
-/// Usage, purpose, the flags by group with their defaults in brackets, examples.
+/// Usage, purpose, the flags by group with their defaults in brackets, examples. `rarest`: of those
+/// that are shown.
 [[nodiscard]] std::string help_text(const FlagTable& table, const ProgramInfo& program,
-                                    HelpScope scope);
+                                    Flag::Shown rarest);
 
 /// The flags alone.
-[[nodiscard]] std::string flags_text(const FlagTable& table, HelpScope scope);
+[[nodiscard]] std::string flags_text(const FlagTable& table, Flag::Shown rarest);
 
 /// Troupe's version, the LibTorch it was compiled against, and this machine.
 [[nodiscard]] std::string version_text();
 
-/// A value and where it came from.
-struct ConfigLine {
-  std::string value;
-  std::string origin;
-};
-
-/// Every flag that sets something. `lines` is by flag name; a flag that is missing there has its
-/// present value and the origin "default". "-" stands for an empty value.
-[[nodiscard]] std::vector<RunOrigin::Setting> config_settings(
-    const FlagTable& table, const std::map<std::string, ConfigLine>& lines);
+/// Every flag that sets something. A flag that is missing in `lines` has its present value and the
+/// origin "default". "-" stands for an empty value.
+[[nodiscard]] std::vector<RunOrigin::Setting> config_settings(const FlagTable& table,
+                                                              const GivenTexts& lines);
 
 /// One line per setting: name, value, origin.
 [[nodiscard]] std::string print_config_text(const std::vector<RunOrigin::Setting>& settings);

@@ -1,13 +1,10 @@
 #include "troupe/cli/options.h"
 
-#include <algorithm>
 #include <cstdio>
-#include <map>
+#include <filesystem>
 #include <utility>
 
 #include "troupe/cli/cluster/address.h"
-#include "troupe/cli/cluster/cluster_servers.h"
-#include "troupe/cli/cluster/cluster_spec.h"
 #include "troupe/cli/flags_builtin.h"
 #include "troupe/cli/flags_reading.h"
 #include "troupe/cli/flags_table.h"
@@ -32,10 +29,10 @@ std::optional<std::string> requested_text(const std::vector<std::string>& argume
   for (const std::string& argument : arguments) {
     if (argument == "--") break;
     if (argument == "--help" || argument == "-h") {
-      return help_text(table, program, detail::HelpScope::common);
+      return help_text(table, program, Flag::Shown::always);
     }
     if (argument == "--help-all" || argument == "--help_all") {
-      return help_text(table, program, detail::HelpScope::all);
+      return help_text(table, program, Flag::Shown::in_help_all);
     }
     if (argument == "--version") return detail::version_text();
   }
@@ -54,50 +51,22 @@ GivenTexts given_by_all(GivenTexts command_line, const Environment& environment,
   return given;
 }
 
-template <class T>
-std::optional<GivenValue<T>> requested(const GivenTexts& given, const char* name, const T& value) {
-  const auto found = given.find(name);
-  if (found == given.end()) return std::nullopt;
-  return GivenValue<T>{value, found->second.origin, static_cast<int>(found->second.source)};
-}
-
-SecretRequest secret_request(const GivenTexts& given, const Settings& settings) {
-  return {requested(given, "secret-file", settings.secret_file),
-          requested(given, "secret-fd", settings.secret_descriptor.value_or(-1))};
-}
-
-ClusterRequest cluster_request(const GivenTexts& given, const Settings& settings) {
-  ClusterRequest request;
-  request.cluster_file = requested(given, "cluster", settings.cluster_file);
-  request.task = requested(given, "task", settings.task);
-  request.rank = requested(given, "rank", settings.rank);
-  request.world_size = requested(given, "world-size", settings.world_size);
-  request.chief_address = requested(given, "chief-address", settings.chief_address);
-  request.servers = requested(given, "servers", settings.servers);
-  request.generation = requested(given, "generation", settings.options.strategy.cluster.generation);
-  return request;
-}
-
 /// Where the secret comes from; never what it is.
-std::optional<detail::ConfigLine> secret_line(const SecretSource& secret) {
+std::optional<GivenText> secret_line(const SecretSource& secret) {
   using Kind = SecretSource::Kind;
-  if (secret.kind == Kind::descriptor) return detail::ConfigLine{"handed down", secret.origin};
-  if (secret.kind == Kind::user_key) return detail::ConfigLine{secret.path, "default"};
-  if (secret.kind == Kind::missing) return detail::ConfigLine{"missing", "default"};
+  if (secret.kind == Kind::descriptor) return GivenText{"handed down", secret.origin};
+  if (secret.kind == Kind::user_key) return GivenText{secret.path, "default"};
+  if (secret.kind == Kind::missing) return GivenText{"missing", "default"};
   return std::nullopt;
 }
 
 /// The values of --print-config; cluster facts as they were resolved. `model_dir_of`: the document
 /// that named --model-dir, if one did.
-std::map<std::string, detail::ConfigLine> config_lines(const GivenTexts& given,
-                                                       const detail::FlagTable& table,
-                                                       const Cluster& cluster,
-                                                       const SecretSource& secret,
-                                                       const std::string& model_dir_of) {
-  std::map<std::string, detail::ConfigLine> lines;
-  for (const auto& [name, value] : given) {
-    lines[name] = {table.find(name)->flag->show(), value.origin};
-  }
+GivenTexts config_lines(const GivenTexts& given, const detail::FlagTable& table,
+                        const Cluster& cluster, const SecretSource& secret,
+                        const std::string& model_dir_of) {
+  GivenTexts lines = given;
+  for (auto& [name, line] : lines) line.value = table.find(name)->flag->show();
   const auto put_fact = [&](const char* name, const std::string& value) {
     const auto line = lines.find(name);
     if (line != lines.end() && line->second.value == value) return;
@@ -135,10 +104,9 @@ std::string take_model_dir(const ResolvedCluster& resolved, std::string& model_d
 
 /// The model directory that a checkpoint's path names; "" for none.
 std::string folder_of(const std::string& checkpoint) {
-  const std::string path = checkpoint.substr(0, checkpoint.find_last_not_of('/') + 1);
-  const auto slash = path.rfind('/');
-  if (path.empty()) return "";
-  return slash == std::string::npos ? "." : path.substr(0, std::max<std::size_t>(slash, 1));
+  if (checkpoint.empty()) return "";
+  const std::string folder = std::filesystem::path(checkpoint).parent_path().string();
+  return folder.empty() ? "." : folder;
 }
 
 /// Flags that --mode train does not use. A warning, not an error: the same settings often serve
@@ -160,14 +128,9 @@ void note_unused(const GivenTexts& given, const detail::FlagTable& table, const 
 Outcome complete(Settings& settings, const detail::FlagTable& table, const GivenTexts& given,
                  const Environment& environment, const std::vector<std::string>& warnings) {
   Outcome outcome;
-  ResolvedCluster resolved = resolve_cluster(cluster_request(given, settings), environment);
+  ResolvedCluster resolved = resolve_cluster(given, environment);
   for (const std::string& line : warnings) outcome.notes.push_back({LogLevel::warning, line});
-  for (const std::string& line : resolved.warnings) {
-    outcome.notes.push_back({LogLevel::warning, line});
-  }
-  for (const std::string& line : resolved.information) {
-    outcome.notes.push_back({LogLevel::info, line});
-  }
+  outcome.notes.insert(outcome.notes.end(), resolved.notes.begin(), resolved.notes.end());
   settings.options.strategy.cluster = std::move(resolved.cluster);
   settings.options.strategy.must_match = detail::common_settings(table, settings.options.strategy);
   const std::string model_dir_of =
@@ -177,7 +140,7 @@ Outcome complete(Settings& settings, const detail::FlagTable& table, const Given
   const bool trains =
       settings.options.mode == Mode::train || settings.options.mode == Mode::train_and_evaluate;
   const Cluster& cluster = settings.options.strategy.cluster;
-  outcome.secret = choose_secret(secret_request(given, settings), cluster, trains, environment);
+  outcome.secret = choose_secret(given, cluster, trains, environment);
   note_unused(given, table, settings.options, outcome);
   if (settings.options.train.model_dir.empty()) {
     settings.options.train.model_dir = folder_of(settings.options.use.checkpoint);
@@ -189,7 +152,7 @@ Outcome complete(Settings& settings, const detail::FlagTable& table, const Given
     return outcome;
   }
   RunOrigin& origin = settings.options.train.origin;
-  origin.mode = table.find("mode")->flag->show();
+  origin.mode = name_of(settings.options.mode);
   for (const Member& member : cluster.members) origin.tasks.push_back(member.task);
   origin.settings = std::move(shown);
   outcome.options = std::move(settings.options);

@@ -10,7 +10,6 @@
 #include "troupe/cli/cluster/cluster_spec.h"
 #include "troupe/cli/cluster/secret_source.h"
 #include "troupe/cli/flags.h"
-#include "troupe/core/log.h"
 #include "troupe/core/options/options.h"
 
 namespace troupe {
@@ -26,18 +25,12 @@ struct ProgramInfo {
   Modes modes = Modes::all;
 };
 
-/// A log line that parsing requests; parse_options writes it once the log level is known.
-struct ParseNote {
-  LogLevel level = LogLevel::info;
-  std::string text;
-};
-
 /// What a command line requests.
 struct Outcome {
   std::optional<Options> options;  // unset: print `text` on stdout and exit with 0
   std::string text;
-  std::vector<ParseNote> notes;
-  SecretSource secret;  // of `options`, not read yet
+  std::vector<ParseNote> notes;  // parse_options writes them once the log level is known
+  SecretSource secret;           // of `options`, not read yet
 };
 
 /// All option parsing as a function of its arguments (without argv[0]); reads no file but those

@@ -9,26 +9,10 @@
 namespace troupe::detail {
 namespace {
 
-const char* mode_name(Mode mode) {
-  switch (mode) {
-    case Mode::train:
-      return "train";
-    case Mode::train_and_evaluate:
-      return "train-and-evaluate";
-    case Mode::evaluate:
-      return "evaluate";
-    case Mode::predict:
-      return "predict";
-    case Mode::export_model:
-      return "export";
-  }
-  return "train";
-}
-
 /// What --mode needs beside itself.
 void check_mode(const Options& options) {
   const bool uses_model = options.mode != Mode::train && options.mode != Mode::train_and_evaluate;
-  const std::string mode = text("--mode ", mode_name(options.mode));
+  const std::string mode = text("--mode ", name_of(options.mode));
   const bool no_folder = options.train.model_dir.empty();
   const bool no_checkpoint = options.use.checkpoint.empty();
   if (options.strategy.cluster.is_evaluator() && options.mode == Mode::train) {
@@ -149,7 +133,7 @@ void check_servers_are_there(const Options& options) {
 
 void check_carried_out(Mode mode, const ProgramInfo& program) {
   if (mode == Mode::train || program.modes == ProgramInfo::Modes::all) return;
-  throw ConfigError(text("--mode ", mode_name(mode), " is not carried out by ",
+  throw ConfigError(text("--mode ", name_of(mode), " is not carried out by ",
                          program.name.empty() ? "this program" : program.name, "."),
                     "leave --mode out: its main() has a training loop of its own.");
 }

@@ -1,5 +1,5 @@
 // text: builds a message from its parts, `text("rank ", 3, " of ", 4)`, independent of the locale.
-// join and split: lists in one text.
+// join, listed and split: lists in one text. shell_word: a word of a command.
 #pragma once
 
 #include <algorithm>
@@ -43,6 +43,13 @@ template <class Pairs>
       pairs, ", ", [](const auto& pair) -> const auto& { return pair.first; });
 }
 
+/// "a, b or c", with " or " before the last of them.
+[[nodiscard]] inline std::string listed(const std::vector<std::string>& parts,
+                                        const std::string& before_last) {
+  if (parts.size() < 2) return join(parts);
+  return join({parts.begin(), parts.end() - 1}) + before_last + parts.back();
+}
+
 /// The parts between the separators: one more than there are separators.
 [[nodiscard]] inline std::vector<std::string> split(const std::string& joined, char separator) {
   std::vector<std::string> parts;
@@ -52,6 +59,14 @@ template <class Pairs>
     begin = end + 1;
   }
   return parts;
+}
+
+/// `word` as a shell reads it back, in quotes where it needs them.
+[[nodiscard]] inline std::string shell_word(const std::string& word) {
+  constexpr const char* kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+=:";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  return "'" + join(split(word, '\''), "'\\''") + "'";
 }
 
 }  // namespace troupe

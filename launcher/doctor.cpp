@@ -5,17 +5,16 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <sstream>
 
 #include "troupe/cli/cluster/cluster_spec.h"
 #include "troupe/cli/cluster/secret_file.h"
 #include "troupe/cli/cluster/secret_source.h"
+#include "troupe/cli/flags_builtin.h"
+#include "troupe/cli/flags_reading.h"
 #include "troupe/core/error.h"
-#include "troupe/core/numbers.h"
 #include "troupe/core/text.h"
 #include "troupe/core/version.h"
 
@@ -42,11 +41,8 @@ constexpr std::uint64_t kFewOpenFiles = 1024;
 /// LD_LIBRARY_PATH, the build's own file, the usual directories.
 std::string find_libtorch(const Environment& environment) {
   std::vector<fs::path> folders;
-  if (const auto path = environment.find("LD_LIBRARY_PATH"); path != environment.end()) {
-    std::istringstream parts(path->second);
-    for (std::string part; std::getline(parts, part, ':');)
-      if (!part.empty()) folders.emplace_back(part);
-  }
+  for (const std::string& part : split(variable_in(environment, "LD_LIBRARY_PATH"), ':'))
+    if (!part.empty()) folders.emplace_back(part);
   if (*TROUPE_LIBTORCH_FILE != '\0')
     folders.push_back(fs::path(TROUPE_LIBTORCH_FILE).parent_path());
   for (const char* usual : {"/usr/local/lib", "/usr/lib/x86_64-linux-gnu",
@@ -84,15 +80,13 @@ Finding libtorch_finding(const Diagnosis& diagnosis) {
 Finding engines_finding(const Diagnosis& diagnosis) {
   if (diagnosis.libtorch_version.empty())
     return {Level::good, "engines", "none: this tool was built without LibTorch", ""};
-  std::string has, lacks;
+  std::vector<std::string> has;
+  std::string lacks;
   for (const EngineFact& engine : diagnosis.engines) {
-    if (engine.lacks.empty()) {
-      has += text(has.empty() ? "" : ", ", engine.name);
-    } else {
-      lacks += text("; no ", engine.name, ": ", engine.lacks);
-    }
+    if (engine.lacks.empty()) has.push_back(engine.name);
+    if (!engine.lacks.empty()) lacks += text("; no ", engine.name, ": ", engine.lacks);
   }
-  return {Level::good, "engines", has + lacks, ""};
+  return {Level::good, "engines", join(has) + lacks, ""};
 }
 
 /// OpenBLAS takes a processor that is newer than itself for one of 2004: 32 GFLOP/s on one core,
@@ -143,11 +137,6 @@ Finding cores_finding(const Cores& cores) {
   return {Level::good, "cores", fact, ""};
 }
 
-std::string value_of(const Environment& environment, const std::string& name) {
-  const auto found = environment.find(name);
-  return found == environment.end() ? "" : found->second;
-}
-
 Finding threads_finding(const Diagnosis& diagnosis, const Environment& environment) {
   const Cores& cores = diagnosis.machine.cores;
   const std::string crowd = crowded_threads(cores.usable, cores, diagnosis.cores_taken);
@@ -157,10 +146,10 @@ Finding threads_finding(const Diagnosis& diagnosis, const Environment& environme
             "for each core, however busy they are: another number rounds differently."};
   constexpr const char* kNames[] = {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_WAIT_POLICY"};
   const std::string fact = join(kNames, ", ", [&](const char* name) {
-    const std::string value = value_of(environment, name);
+    const std::string value = variable_in(environment, name);
     return name + (value.empty() ? " not set" : "=" + value);
   });
-  if (!value_of(environment, "OPENBLAS_NUM_THREADS").empty())
+  if (!variable_in(environment, "OPENBLAS_NUM_THREADS").empty())
     return {Level::good, "threads", fact, ""};
   return {Level::good, "threads",
           fact + "; `troupe run` sets what is not, a program started by hand uses its --threads",
@@ -176,10 +165,10 @@ Finding loopback_finding(const Machine& machine) {
 }
 
 Finding addresses_finding(const Machine& machine) {
-  std::string fact;
+  std::vector<std::string> all;
   for (const InterfaceAddress& each : machine.addresses)
-    if (!each.loopback) fact += text(fact.empty() ? "" : ", ", each.interface, " ", each.address);
-  return {Level::good, "addresses", fact.empty() ? "loopback only" : fact, ""};
+    if (!each.loopback) all.push_back(each.interface + " " + each.address);
+  return {Level::good, "addresses", all.empty() ? "loopback only" : join(all), ""};
 }
 
 Finding name_finding(const Machine& machine) {
@@ -196,101 +185,50 @@ Finding files_finding(const Machine& machine) {
           "raise it for groups of many workers: `ulimit -n 4096`."};
 }
 
-/// The TROUPE_ variables, read as a training program reads them.
-ClusterRequest cluster_request(const Environment& environment) {
-  ClusterRequest request;
-  const auto word = [&](const char* name) -> std::optional<GivenValue<std::string>> {
-    const std::string value = value_of(environment, name);
-    if (value.empty()) return std::nullopt;
-    return GivenValue<std::string>{value, name, 1};
-  };
-  const auto number = [&](const char* name) -> std::optional<GivenValue<std::int64_t>> {
-    const std::string value = value_of(environment, name);
-    if (value.empty()) return std::nullopt;
-    const auto parsed = parse_integer<std::int64_t>(value);
-    if (!parsed) throw ConfigError(text(name, " is \"", value, "\"."), "set it to a whole number.");
-    return GivenValue<std::int64_t>{*parsed, name, 1};
-  };
-  request.cluster_file = word("TROUPE_CLUSTER");
-  request.task = word("TROUPE_TASK");
-  request.rank = number("TROUPE_RANK");
-  request.world_size = number("TROUPE_WORLD_SIZE");
-  request.chief_address = word("TROUPE_CHIEF_ADDRESS");
-  request.servers = word("TROUPE_SERVERS");
-  return request;
-}
-
-Finding cluster_finding(const Environment& environment) {
-  try {
-    const Cluster cluster = resolve_cluster(cluster_request(environment), environment).cluster;
-    if (cluster.is_evaluator())
-      return {Level::good, "cluster", text("the evaluator (", cluster.origin, ")"), ""};
-    if (cluster.is_server())
-      return {Level::good, "cluster",
-              text("from ", cluster.origin, ": ", cluster.task(), ", a parameter server"), ""};
-    if (cluster.world_size() == 1 && cluster.servers.empty())
-      return {Level::good, "cluster", text("one worker (", cluster.origin, ")"), ""};
-    return {Level::good, "cluster",
-            text("from ", cluster.origin, ": ", cluster.task(), ", rank ", cluster.rank, " of ",
-                 cluster.world_size()),
-            ""};
-  } catch (const Error& error) {
-    return {Level::problem, "cluster", error.cause(), error.fix()};
-  }
-}
-
-/// The cluster of this environment; one that contradicts itself is cluster_finding's matter.
-Cluster cluster_of(const Environment& environment) {
-  try {
-    return resolve_cluster(cluster_request(environment), environment).cluster;
-  } catch (const Error&) {
-    return {};
-  }
-}
-
-Finding secret_finding(const Environment& environment) {
+/// `file`: what TROUPE_SECRET_FILE says; null: nothing.
+Finding secret_finding(const SecretSource& source, const detail::GivenText* file) {
   using Kind = SecretSource::Kind;
-  const std::string file = value_of(environment, kSecretFileVariable);
-  SecretRequest request;
-  if (!file.empty()) request.file = GivenValue<std::string>{file, kSecretFileVariable, 1};
-  const SecretSource source = choose_secret(request, cluster_of(environment), true, environment);
   if (source.kind == Kind::missing)
     return {Level::advice, "secret", "none in TROUPE_SECRET_FILE, and the cluster needs one",
             "`troupe secret FILE` makes one; name it in that variable or in --secret-file."};
   if (source.kind == Kind::user_key)
     return {Level::good, "secret", text("this user's key, ", source.path), ""};
-  if (file.empty()) return {Level::good, "secret", "one process needs none", ""};
+  if (file == nullptr) return {Level::good, "secret", "one process needs none", ""};
   try {
-    (void)read_secret_file(file, kSecretFileVariable);
-    return {Level::good, "secret", text(kSecretFileVariable, " ", file), ""};
+    (void)read_secret_file(file->value, file->origin);
+    return {Level::good, "secret", text(file->origin, " ", file->value), ""};
   } catch (const Error& error) {
     return {Level::problem, "secret", error.cause(), error.fix()};
   }
 }
 
-const char* name_of(Level level) {
-  switch (level) {
-    case Level::good:
-      return "good";
-    case Level::advice:
-      return "advice";
-    case Level::problem:
-      break;
+/// What the environment says of cluster and secret, read as a training program reads it.
+std::vector<Finding> settings_findings(const Environment& environment) {
+  Cluster cluster;
+  detail::GivenTexts given;
+  Finding place{Level::good, "cluster", "", ""};
+  try {
+    detail::Settings settings;
+    const detail::FlagTable table(detail::builtin_flags(settings));
+    std::vector<std::string> ignored;
+    given = read_environment(environment, table, ignored);
+    assign(given, table);
+    cluster = resolve_cluster(given, environment).cluster;
+    const bool alone =
+        cluster.world_size() == 1 && cluster.servers.empty() && !cluster.is_evaluator();
+    place.fact = alone ? text("one worker (", cluster.origin, ")")
+                       : text("from ", cluster.origin, ": ", place_text(cluster));
+  } catch (const Error& error) {
+    place = {Level::problem, "cluster", error.cause(), error.fix()};
+    given.erase("secret-fd");  // its value may be what is wrong
   }
-  return "problem";
+  return {place, secret_finding(choose_secret(given, cluster, true, environment),
+                                detail::given_for(given, "secret-file"))};
 }
 
-const char* mark_of(Level level) {
-  switch (level) {
-    case Level::good:
-      return "  ok  ";
-    case Level::advice:
-      return "  !   ";
-    case Level::problem:
-      break;
-  }
-  return "  NO  ";
-}
+/// By level: in JSON, and before a line for people.
+constexpr const char* kLevelNames[] = {"good", "advice", "problem"};
+constexpr const char* kLevelMarks[] = {"  ok  ", "  !   ", "  NO  "};
 
 nlohmann::json machine_json(const Machine& machine) {
   nlohmann::json json;
@@ -346,26 +284,21 @@ Diagnosis diagnose() {
 
 std::vector<Finding> find_all(const Diagnosis& diagnosis, const Environment& environment) {
   const Machine& machine = diagnosis.machine;
-  char memory[32];
-  std::snprintf(memory, sizeof memory, "%.1f GiB",
-                static_cast<double>(machine.memory_bytes) / (1024.0 * 1024.0 * 1024.0));
-  return {
+  std::vector<Finding> findings = {
       libtorch_finding(diagnosis),
       engines_finding(diagnosis),
       blas_finding(machine),
       openmp_finding(diagnosis),
       cores_finding(machine.cores),
       {Level::good, "CPU", "kernels for " + machine.cpu_capability, ""},
-      {Level::good, "memory", memory, ""},
       threads_finding(diagnosis, environment),
       loopback_finding(machine),
       addresses_finding(machine),
       name_finding(machine),
-      cluster_finding(environment),
-      secret_finding(environment),
       files_finding(machine),
-      {Level::good, "locale", machine.locale.empty() ? "none set" : machine.locale, ""},
   };
+  for (Finding& each : settings_findings(environment)) findings.push_back(std::move(each));
+  return findings;
 }
 
 std::string to_text(const Diagnosis& diagnosis) {
@@ -374,7 +307,7 @@ std::string to_text(const Diagnosis& diagnosis) {
   for (const Finding& finding : diagnosis.findings) {
     std::string topic = finding.topic;
     topic.resize(kTopicColumns, ' ');
-    lines += text(mark_of(finding.level), topic, finding.fact, "\n");
+    lines += text(kLevelMarks[static_cast<int>(finding.level)], topic, finding.fact, "\n");
     if (!finding.fix.empty()) lines += text("                  Fix: ", finding.fix, "\n");
   }
   return lines + (diagnosis.ready() ? "ready to train\n" : "not ready to train\n");
@@ -392,7 +325,7 @@ std::string to_json(const Diagnosis& diagnosis) {
     if (engine.lacks.empty()) json["engines"].push_back(engine.name);
   json["findings"] = nlohmann::json::array();
   for (const Finding& finding : diagnosis.findings)
-    json["findings"].push_back({{"level", name_of(finding.level)},
+    json["findings"].push_back({{"level", kLevelNames[static_cast<int>(finding.level)]},
                                 {"topic", finding.topic},
                                 {"fact", finding.fact},
                                 {"fix", finding.fix}});

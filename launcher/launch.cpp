@@ -1,6 +1,11 @@
 #include "troupe/launcher/launch.h"
 
+#include <sys/prctl.h>
+
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <chrono>
+#include <csignal>
 #include <memory>
 #include <string>
 #include <utility>
@@ -8,13 +13,13 @@
 
 #include "troupe/cli/cluster/cluster_spec.h"
 #include "troupe/core/error.h"
+#include "troupe/core/stop_signal.h"
 #include "troupe/launcher/launch_group.h"
 #include "troupe/launcher/nodes/launch_direction.h"
 #include "troupe/launcher/nodes/launch_nodes.h"
 #include "troupe/launcher/run/launch_guard.h"
 #include "troupe/launcher/run/launch_output.h"
 #include "troupe/launcher/run/launch_screen.h"
-#include "troupe/launcher/run/launch_signals.h"
 
 namespace troupe {
 namespace {
@@ -28,6 +33,8 @@ class Launch {
 
  private:
   [[nodiscard]] std::unique_ptr<LaunchDirection> make_direction(const LaunchOrders& orders);
+  void catch_signals();
+  void await_signal();
   void on_children();
   void on_request(int number);
   [[nodiscard]] std::vector<ProcessStatus> statuses() const;
@@ -44,8 +51,8 @@ class Launch {
                            if (group_) group_->processes().resume();
                            if (written == LaunchConsole::Written::all && is_finished_) io_.stop();
                          }};
-  LaunchSignals signals_{io_, [this] { on_children(); },
-                         [this](int number) { on_request(number); }};
+  boost::asio::signal_set signals_{io_};
+  std::chrono::steady_clock::time_point requested_at_{};
   LaunchScreen screen_{io_, console_, options_.progress};
   std::unique_ptr<LaunchGroup> group_;  // the present start, or the last one
   std::unique_ptr<LaunchDirection> direction_;
@@ -67,7 +74,7 @@ int Launch::run() {
       [this](int exit_code) { finish(exit_code); },
       [this](std::chrono::steady_clock::time_point when) { guard_.allow_until(when); }};
   direction_ = make_direction(orders);  // may wait for a name; a signal then ends the program
-  signals_.start();
+  catch_signals();
   direction_->begin();
   io_.run();
   return exit_code_;
@@ -75,9 +82,28 @@ int Launch::run() {
 
 std::unique_ptr<LaunchDirection> Launch::make_direction(const LaunchOrders& orders) {
   if (options_.node.nodes == 1)
-    return std::make_unique<OneMachine>(io_, options_, console_, orders);
+    return std::make_unique<DecidingDirection>(io_, options_, console_, orders);
   if (options_.node.node == 0) return std::make_unique<ChiefNode>(io_, options_, console_, orders);
   return std::make_unique<MemberNode>(io_, options_, console_, orders);
+}
+
+/// From here on signals come here, and orphans below this process become its children. SIGHUP stays
+/// ignored where it is (nohup).
+void Launch::catch_signals() {
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  signals_.add(SIGCHLD);
+  signals_.add(SIGINT);
+  signals_.add(SIGTERM);
+  if (!is_ignored(SIGHUP)) signals_.add(SIGHUP);
+  await_signal();
+}
+
+void Launch::await_signal() {
+  signals_.async_wait([this](const boost::system::error_code& error, int number) {
+    if (error) return;
+    await_signal();
+    number == SIGCHLD ? on_children() : on_request(number);
+  });
 }
 
 void Launch::on_children() {
@@ -85,7 +111,11 @@ void Launch::on_children() {
   screen_.change();
 }
 
+/// What follows a request within 0.1 s is the same one.
 void Launch::on_request(int number) {
+  const auto now = std::chrono::steady_clock::now();
+  if (now - requested_at_ < kSameRequest) return;
+  requested_at_ = now;
   if (is_finished_) return io_.stop();  // the reader of our output is gone
   if (is_running_) return group_->on_signal(number);
   direction_->on_signal(number);
@@ -116,7 +146,7 @@ void Launch::start(GroupStart start) {
 
 PartEnd Launch::part_end() const {
   const LaunchOutcome& outcome = group_->outcome();
-  return {{outcome.exit_code(), outcome.failed()}, outcome.interrupted_by(), outcome.cause()};
+  return {outcome.exit_code(), outcome.failed(), true, outcome.interrupted_by(), outcome.cause()};
 }
 
 void Launch::on_group_end() {

@@ -1,7 +1,7 @@
 // Launch: starts the workers of one group, and parameter servers and an evaluator beside them if
 // asked to; passes their output on line by line, and ends with all of them. The first failure that
 // training cannot do without stops the group (launch_policy.h says which), and starts it again if
-// that was asked for (launch_restarts.h). A group may spread over several machines: each runs a
+// that was asked for (launch_policy.h). A group may spread over several machines: each runs a
 // launcher, a *node*, and node 0 decides (launch_nodes.h). Nothing is left running, whichever way a
 // launcher itself ends. docs/running.md and docs/cluster.md are the manual.
 #pragma once

@@ -8,6 +8,7 @@
 
 #include "troupe/core/error.h"
 #include "troupe/core/text.h"
+#include "troupe/distributed/net/timer.h"
 #include "troupe/launcher/nodes/launch_rendezvous.h"
 #include "troupe/launcher/nodes/launch_round_relay.h"
 #include "troupe/launcher/run/launch_report.h"
@@ -22,18 +23,13 @@ constexpr milliseconds kLeastClosing{1'000};  // for servers to end after the wo
 constexpr milliseconds kDrainLimit{2'000};    // for output of workers that have ended
 constexpr milliseconds kKillLimit{10'000};    // for SIGKILL to take effect
 
-/// "3.2 s"
-std::string text_of(milliseconds time) {
-  return seconds_text(std::chrono::duration<double>(time).count());
-}
-
 /// Its first round is this start of the group.
 std::unique_ptr<Rendezvous> make_rendezvous(const LaunchOptions& options, const GroupStart& start) {
   RendezvousTerms terms;
   terms.min_workers = options.min_workers;
   terms.regroup_limit = options.regroup_limit;
-  Round first{1, start.generation, 0, {}};
-  for (int i = 0; i < start.world_size; ++i)
+  Round first{1, start.plan.generation, 0, {}};
+  for (int i = 0; i < start.plan.world_size; ++i)
     first.members.push_back({task_name(LaunchRole::worker, i), {}, false});
   return std::make_unique<Rendezvous>(
       terms, std::move(first), *start.elastic.losses,
@@ -68,7 +64,7 @@ void LaunchGroup::start(const std::string& program, GroupStart start) {
 void LaunchGroup::make_rounds(const GroupStart& start) {
   const auto kill = [this](int index) { processes_.kill_worker(index); };
   if (start.elastic.link != nullptr) {
-    const auto has = [first = start.first_rank, count = options_.workers](int index) {
+    const auto has = [first = start.plan.first_rank, count = options_.workers](int index) {
       return index >= first && index < first + count;
     };
     rounds_ = std::make_unique<RoundRelay>(
@@ -88,9 +84,9 @@ void LaunchGroup::make_rounds(const GroupStart& start) {
     finish_if_all_ended();
   };
   events.on_remote_back = [this](int index) { losses_.start_returned(index); };
-  rounds_ =
-      std::make_unique<LaunchRendezvous>(io_, console_, make_rendezvous(options_, start),
-                                         start.world_size, std::move(events), start.elastic.remote);
+  rounds_ = std::make_unique<LaunchRendezvous>(io_, console_, make_rendezvous(options_, start),
+                                               start.plan.world_size, std::move(events),
+                                               start.elastic.remote);
 }
 
 /// With the state gone the last worker's end is that of the group. Otherwise those that waited for
@@ -121,7 +117,7 @@ void LaunchGroup::on_signal(int number) {
   }
   outcome_.interrupt(number);
   console_.say(text(number == SIGINT ? "interrupted" : text("got signal ", number),
-                    "; the workers have ", text_of(options_.grace), " to stop",
+                    "; the workers have ", seconds_text(options_.grace), " to stop",
                     number == SIGINT ? " (once more: at once)." : "."));
   if (phase_ >= Phase::stopping) return;
   begin_stop(number, options_.grace);
@@ -220,18 +216,16 @@ void LaunchGroup::suspect(LaunchedWorker& victim) {
   outcome_.add_victim(victim);
   if (phase_ != Phase::running) return;
   phase_ = Phase::suspecting;
-  suspicion_timer_.expires_after(options_.grace);
-  suspicion_timer_.async_wait([this](const boost::system::error_code& error) {
-    if (!error && phase_ == Phase::suspecting) stop_unresponsive();
+  run_after(suspicion_timer_, options_.grace, [this] {
+    if (phase_ == Phase::suspecting) stop_unresponsive();
   });
 }
 
 /// All others have given this one up, so it has nothing left to do: no training to end and nothing
 /// to save.
 void LaunchGroup::suspect_last() {
-  suspicion_timer_.expires_after(std::min(options_.grace, kEchoLimit));
-  suspicion_timer_.async_wait([this](const boost::system::error_code& error) {
-    if (error || phase_ != Phase::suspecting) return;
+  run_after(suspicion_timer_, std::min(options_.grace, kEchoLimit), [this] {
+    if (phase_ != Phase::suspecting) return;
     for (const LaunchedWorker* last : stop_unresponsive()) last->signal(SIGKILL);
   });
 }
@@ -254,9 +248,8 @@ std::vector<const LaunchedWorker*> LaunchGroup::stop_unresponsive() {
 /// signal is faster.
 void LaunchGroup::await_echo() {
   phase_ = Phase::suspecting;
-  suspicion_timer_.expires_after(std::min(options_.grace, kEchoLimit));
-  suspicion_timer_.async_wait([this](const boost::system::error_code& error) {
-    if (!error && phase_ == Phase::suspecting) fail();
+  run_after(suspicion_timer_, std::min(options_.grace, kEchoLimit), [this] {
+    if (phase_ == Phase::suspecting) fail();
   });
 }
 
@@ -269,9 +262,8 @@ void LaunchGroup::limit_closing() {
   };
   if (closing_limited_ || phase_ != Phase::running || now() == Closing::unlimited) return;
   closing_limited_ = true;
-  closing_timer_.expires_after(std::max(options_.grace, kLeastClosing));
-  closing_timer_.async_wait([this, now](const boost::system::error_code& error) {
-    if (error || phase_ != Phase::running || now() == Closing::unlimited) return;
+  run_after(closing_timer_, std::max(options_.grace, kLeastClosing), [this, now] {
+    if (phase_ != Phase::running || now() == Closing::unlimited) return;
     if (now() == Closing::servers_overdue) {
       outcome_.set_servers_overdue();
       end_overdue(LaunchRole::server);
@@ -288,9 +280,7 @@ void LaunchGroup::end_overdue(LaunchRole role) {
     process->signal(SIGTERM);
     process->signal(SIGCONT);
   }
-  overdue_timer_.expires_after(options_.grace);
-  overdue_timer_.async_wait([this, role](const boost::system::error_code& error) {
-    if (error) return;
+  run_after(overdue_timer_, options_.grace, [this, role] {
     for (const auto& process : processes_.all())
       if (process->role() == role) process->signal(SIGKILL);
   });
@@ -308,9 +298,8 @@ void LaunchGroup::begin_stop(int signal_number, milliseconds limit) {
   if (rounds_) rounds_->stop();  // those that are left go on until they have saved
   processes_.signal(signal_number);
   processes_.signal(SIGCONT);  // one that was stopped can act on it, too
-  grace_timer_.expires_after(limit);
-  grace_timer_.async_wait([this](const boost::system::error_code& error) {
-    if (error || phase_ != Phase::stopping) return;
+  run_after(grace_timer_, limit, [this] {
+    if (phase_ != Phase::stopping) return;
     for (const auto& process : processes_.all())
       if (process->running())
         console_.say(text(process->name(), " did not stop in time and is killed."));
@@ -322,10 +311,9 @@ void LaunchGroup::kill_all() {
   processes_.signal(SIGKILL);
   if (phase_ == Phase::killing) return;
   phase_ = Phase::killing;
-  kill_timer_.expires_after(kKillLimit);
-  kill_timer_.async_wait([this](const boost::system::error_code& error) {
+  run_after(kill_timer_, kKillLimit, [this] {
     // The kernel holds one of them; it dies when it is let go.
-    if (!error && phase_ == Phase::killing) events_.on_hopeless();
+    if (phase_ == Phase::killing) events_.on_hopeless();
   });
 }
 
@@ -350,9 +338,7 @@ void LaunchGroup::finish_if_all_ended() {
 /// A stream that stays open after the sweep is held by a process that is not ours. A reader that is
 /// slow to take what is there has all the time it wants, unless we were told twice to end.
 void LaunchGroup::limit_draining() {
-  drain_timer_.expires_after(kDrainLimit);
-  drain_timer_.async_wait([this](const boost::system::error_code& error) {
-    if (error) return;
+  run_after(drain_timer_, kDrainLimit, [this] {
     if (!console_.is_empty() && !told_twice_) return limit_draining();
     close_streams();
     if (told_twice_) events_.on_hopeless();

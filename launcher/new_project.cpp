@@ -92,35 +92,12 @@ void write_file(const fs::path& path, const std::string& content) {
                            "name a folder where this user may write and there is room.");
 }
 
-/// `word` as a POSIX shell reads it back, whatever is in it.
-std::string quote_for_shell(const std::string& word) {
-  std::string quoted = "'";
-  for (const char c : word) {
-    if (c == '\'')
-      quoted += "'\\''";
-    else
-      quoted += c;
-  }
-  return quoted + "'";
-}
-
-/// A word as a user would type it.
-std::string typed(const std::string& word) {
-  const bool plain = std::all_of(word.begin(), word.end(), [](unsigned char c) {
-    return std::isalnum(c) != 0 ||
-           std::string("/._-+=:").find(static_cast<char>(c)) != std::string::npos;
-  });
-  return plain && !word.empty() ? word : quote_for_shell(word);
-}
-
 /// Whether CMake looks for packages below `prefix` by itself: the system's prefixes, and those of
 /// PATH's bin folders.
 bool is_searched(const fs::path& prefix, const Environment& environment) {
   if (prefix == "/usr" || prefix == "/usr/local") return true;
-  const auto path = environment.find("PATH");
-  if (path == environment.end()) return false;
   std::error_code error;
-  for (const std::string& folder : split(path->second, ':'))
+  for (const std::string& folder : split(variable_in(environment, "PATH"), ':'))
     if (!folder.empty() && fs::equivalent(folder, prefix / "bin", error)) return true;
   return false;
 }
@@ -129,14 +106,9 @@ bool is_searched(const fs::path& prefix, const Environment& environment) {
 
 NewProject parse_new_project(const std::vector<std::string>& arguments) {
   NewProject project;
-  std::vector<std::string> flags;
   std::vector<std::string> folders;
-  for (const std::string& argument : arguments) {
-    const bool is_value = !flags.empty() && flags.back() == "--from";
-    (is_value || (argument.size() > 1 && argument[0] == '-') ? flags : folders).push_back(argument);
-  }
   const detail::FlagTable table({flag("from", &project.kind, "")});
-  assign(read_command_line(flags, table).given, table);
+  assign(read_command_line(arguments, table, &folders).given, table);
   if (folders.empty())
     throw ConfigError("`troupe new` was not told which folder to make.", kNewShape);
   if (folders.size() > 1)
@@ -180,18 +152,18 @@ std::string package_option(const fs::path& tool, const Environment& environment)
   const fs::path folder = tool.parent_path();
   std::error_code error;
   if (fs::exists(folder / "troupeConfig.cmake", error))  // a build's own
-    return " " + typed("-Dtroupe_DIR=" + folder.string());
+    return " " + shell_word("-Dtroupe_DIR=" + folder.string());
   const fs::path prefix = folder.parent_path();
   if (is_searched(prefix, environment)) return "";
-  return " " + typed("-DCMAKE_PREFIX_PATH=" + prefix.string());
+  return " " + shell_word("-DCMAKE_PREFIX_PATH=" + prefix.string());
 }
 
 std::string next_commands(const NewProject& project, const std::string& option) {
   const std::string folder = project.folder.string();
   const std::string from = project.kind == "template" ? "" : text(" from ", project.kind);
   return text("Wrote ", project.name, from, ". Build and run it:\n\n",
-              folder == "." ? "" : text("  cd ", typed(folder), "\n"), "  cmake -B build", option,
-              " && cmake --build build --parallel\n", "  build/", project.name,
+              folder == "." ? "" : text("  cd ", shell_word(folder), "\n"), "  cmake -B build",
+              option, " && cmake --build build --parallel\n", "  build/", project.name,
               " --config config.json\n",
               project.kind == "template"
                   ? "\nAs it is, it lists the TODOs of my_hooks.h. README.md has the rest.\n"

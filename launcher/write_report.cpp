@@ -2,14 +2,16 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <optional>
 #include <system_error>
 #include <utility>
 
+#include "troupe/cli/flags_making.h"
+#include "troupe/cli/flags_reading.h"
 #include "troupe/core/error.h"
 #include "troupe/core/text.h"
 #include "troupe/report/page/report_page.h"
@@ -24,37 +26,23 @@ namespace fs = std::filesystem;
 /// the default interval are thousands.
 constexpr std::size_t kMostLines = 500'000;
 
-constexpr const char* kUsage = "write `troupe report DIR [DIR2] [-o FILE]`.";
-
 struct Request {
   std::vector<std::string> directories;
   std::string output;
 };
 
-Request parse_request(const std::vector<std::string>& arguments) {
+Request parse_request(std::vector<std::string> arguments) {
   Request request;
-  std::optional<std::string> output;
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const std::string& argument = arguments[i];
-    const bool long_form = argument.rfind("--output=", 0) == 0;
-    if (argument == "-o" || argument == "--output" || long_form) {
-      if (output) throw ConfigError("-o is given twice.", "give it once.");
-      if (!long_form && ++i == arguments.size()) throw ConfigError("-o needs a value.", kUsage);
-      output = long_form ? argument.substr(argument.find('=') + 1) : arguments[i];
-      if (output->empty()) throw ConfigError("-o names no file.", kUsage);
-    } else if (argument.rfind('-', 0) == 0 && argument.size() > 1) {
-      throw ConfigError(text("`troupe report` has no flag ", argument, "."), kUsage);
-    } else {
-      request.directories.push_back(argument);
-    }
-  }
+  std::replace(arguments.begin(), arguments.end(), std::string("-o"), std::string("--output"));
+  const detail::FlagTable table({detail::path("output", &request.output, "", "FILE")});
+  assign(read_command_line(arguments, table, &request.directories).given, table);
   if (request.directories.empty() || request.directories.size() > 2) {
     throw ConfigError(
         text("`troupe report` takes one or two directories, not ", request.directories.size(), "."),
-        kUsage);
+        "write `troupe report DIR [DIR2] [-o FILE]`.");
   }
-  request.output =
-      output.value_or((fs::path(request.directories.front()) / "report.html").string());
+  if (request.output.empty())
+    request.output = (fs::path(request.directories.front()) / "report.html").string();
   return request;
 }
 

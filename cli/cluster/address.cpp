@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "troupe/core/error.h"
+#include "troupe/core/file_system.h"
 #include "troupe/core/numbers.h"
 #include "troupe/core/text.h"
 
@@ -11,10 +12,6 @@ namespace troupe {
 namespace {
 
 constexpr std::size_t kLongestHost = 253;  // RFC 1035, 2.3.4: 255 octets on the wire
-
-bool is_letter_or_digit(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-}
 
 [[noreturn]] void refuse_address(const std::string& address, const std::string& where,
                                  const char* why) {
@@ -33,10 +30,8 @@ std::uint16_t parse_port(std::string_view digits, const std::string& address,
 void check_name(const std::string& host, const std::string& address, const std::string& where) {
   if (host.empty()) refuse_address(address, where, "it names no host");
   if (host.size() > kLongestHost) refuse_address(address, where, "its host name is too long");
-  const bool plain = std::all_of(host.begin(), host.end(), [](char c) {
-    return is_letter_or_digit(c) || c == '.' || c == '-' || c == '_';
-  });
-  if (!plain) refuse_address(address, where, "its host has characters that no host name has");
+  if (!std::all_of(host.begin(), host.end(), is_name_character))
+    refuse_address(address, where, "its host has characters that no host name has");
 }
 
 Endpoint parse_bracketed(const std::string& address, const std::string& where) {
@@ -45,7 +40,7 @@ Endpoint parse_bracketed(const std::string& address, const std::string& where) {
   const std::string host = address.substr(1, close - 1);
   // Digits, colons, a v4 tail and a zone ("fe80::1%eth0"); the resolver judges the rest.
   const bool plain = std::all_of(host.begin(), host.end(), [](char c) {
-    return is_letter_or_digit(c) || c == ':' || c == '.' || c == '%' || c == '-' || c == '_';
+    return is_name_character(c) || c == ':' || c == '%';
   });
   if (!plain || host.size() > kLongestHost || std::count(host.begin(), host.end(), ':') < 2) {
     refuse_address(address, where, "what stands in [] is not a v6 address");

@@ -3,9 +3,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <set>
 
 #include "troupe/cli/cluster/address.h"
-#include "troupe/cli/cluster/cluster_servers.h"
 #include "troupe/cli/cluster/launcher_environment.h"
 #include "troupe/cli/cluster/tf_config.h"
 #include "troupe/core/error.h"
@@ -25,7 +25,21 @@ Environment process_environment() {
   return variables;
 }
 
+std::string variable_in(const Environment& environment, const std::string& name) {
+  const auto found = environment.find(name);
+  return found == environment.end() ? "" : found->second;
+}
+
+const detail::GivenText* detail::given_for(const GivenTexts& given, const char* flag) {
+  const auto found = given.find(flag);
+  return found == given.end() ? nullptr : &found->second;
+}
+
 namespace {
+
+using detail::given_for;
+using detail::GivenText;
+using detail::GivenTexts;
 
 constexpr std::size_t kEchoedCharacters = 4000;  // of TF_CONFIG in the log
 
@@ -43,9 +57,14 @@ Cluster numbered_cluster(int rank, int world_size, std::optional<Endpoint> chief
   return cluster;
 }
 
-std::optional<Endpoint> requested_chief(const ClusterRequest& request) {
-  if (!request.chief_address) return std::nullopt;
-  return parse_address(request.chief_address->value, request.chief_address->origin);
+std::int64_t number_of(const GivenText& given) {
+  return parse_integer<std::int64_t>(given.value).value();
+}
+
+std::optional<Endpoint> requested_chief(const GivenTexts& given) {
+  const GivenText* const chief = given_for(given, "chief-address");
+  if (chief == nullptr) return std::nullopt;
+  return parse_address(chief->value, chief->origin);
 }
 
 [[noreturn]] void refuse_missing(const std::string& given, const char* missing) {
@@ -89,125 +108,191 @@ Evaluator evaluator_beside(const Cluster& cluster, const Environment& environmen
   return alone ? Evaluator::none : Evaluator::possible;
 }
 
-Cluster from_numbers(const ClusterRequest& request, const Environment& environment,
-                     ResolvedCluster& out) {
-  const bool serves = asks_for_server(request, out.information);
-  if (!request.world_size) refuse_missing(request.rank->origin, "--world-size");
-  const auto& [size, size_origin, size_level] = *request.world_size;
-  if (!request.rank && size > 1 && !serves) refuse_missing(size_origin, "--rank");
-  const std::int64_t rank = request.rank && !serves ? request.rank->value : 0;
-  if (rank >= size) {
+/// Whether --task asks for this job: "ps" of "ps:1" or "ps/1".
+bool asks_for_job(const GivenTexts& given, const std::string& job) {
+  const GivenText* const task = given_for(given, "task");
+  return task != nullptr && task->value.substr(0, task->value.find_first_of(":/")) == job;
+}
+
+/// Of two settings that exclude each other the one from the stronger source speaks, and the log
+/// names the other. Returns whether `one` does. Throws: ConfigError where both come from one
+/// source.
+bool beats(const GivenText& one, const GivenText& other, const std::string& contradiction,
+           const char* fix, ResolvedCluster& out) {
+  if (one.source == other.source) throw ConfigError(contradiction, fix);
+  const bool wins = one.source < other.source;
+  out.notes.push_back(
+      {LogLevel::info, text("cluster: ", wins ? other.origin : one.origin, " is ignored, since ",
+                            wins ? one.origin : other.origin, " is given")});
+  return wins;
+}
+
+std::vector<Member> server_list(const GivenText& given) {
+  std::vector<Member> servers;
+  std::set<std::string> seen;
+  for (const std::string& each : split(given.value, ',')) {
+    const std::string where = text(given.origin, " (ps/", servers.size(), ")");
+    const Endpoint address = parse_address(each, where);
+    if (!seen.insert(address_text(address)).second) {
+      throw ConfigError(text(given.origin, " names ", address_text(address), " twice."),
+                        "give every server an address of its own.");
+    }
+    servers.push_back({text("ps/", servers.size()), address});
+    if (servers.size() > static_cast<std::size_t>(kMaxWorkers)) {
+      throw ConfigError(text(given.origin, " names more than ", kMaxWorkers, " servers."),
+                        "name fewer.");
+    }
+  }
+  return servers;
+}
+
+/// N of "ps:N".
+int server_index(const GivenText& task, std::size_t servers) {
+  const auto cut = task.value.find_first_of(":/");
+  const auto index =
+      cut == std::string::npos ? std::nullopt : parse_integer<int>(task.value.substr(cut + 1));
+  if (!index || *index < 0) {
+    throw ConfigError(text(task.origin, " is \"", task.value, "\"."),
+                      "write job and index, for example ps:0.");
+  }
+  if (static_cast<std::size_t>(*index) >= servers) {
+    throw ConfigError(text(task.origin, " is ", task.value, ", but --servers names ", servers,
+                           servers == 1 ? " server." : " servers."),
+                      text("servers count from 0 to ", servers - 1, "."));
+  }
+  return *index;
+}
+
+/// Adds the servers of --servers to a group of workers and, where `serving` is --task ps:N, this
+/// process's place among them.
+void add_servers(Cluster& cluster, const GivenTexts& given, const GivenText* serving) {
+  const GivenText* const servers = given_for(given, "servers");
+  if (servers != nullptr) cluster.servers = server_list(*servers);
+  if (serving == nullptr) return;
+  if (servers == nullptr) {
     throw ConfigError(
-        text(request.rank->origin, " is ", rank, ", but ", size_origin, " is ", size, "."),
+        text(serving->origin, " asks for a parameter server, but --servers is missing."),
+        "give --servers HOST:PORT,..., the same on every process.");
+  }
+  cluster.server = server_index(*serving, cluster.servers.size());
+  cluster.origin = serving->origin;
+}
+
+Cluster from_numbers(const GivenTexts& given, const Environment& environment,
+                     ResolvedCluster& out) {
+  const GivenText* task = asks_for_job(given, "ps") ? given_for(given, "task") : nullptr;
+  const GivenText* rank = given_for(given, "rank");
+  if (task != nullptr && rank != nullptr) {
+    const std::string both =
+        text(task->origin, " asks for a parameter server, but ", rank->origin, " is given.");
+    if (!beats(*task, *rank, both, "leave one of the two out: a server has no rank.", out))
+      task = nullptr;
+  }
+  const GivenText* const workers = given_for(given, "world-size");
+  if (workers == nullptr) refuse_missing(rank->origin, "--world-size");
+  const std::int64_t size = number_of(*workers);
+  if (rank == nullptr && size > 1 && task == nullptr) refuse_missing(workers->origin, "--rank");
+  const std::string origin = rank != nullptr ? rank->origin : workers->origin;
+  if (task != nullptr) rank = nullptr;
+  const std::int64_t number = rank == nullptr ? 0 : number_of(*rank);
+  if (number >= size) {
+    throw ConfigError(
+        text(rank->origin, " is ", number, ", but ", workers->origin, " is ", size, "."),
         text("ranks count from 0 to ", size - 1, "."));
   }
-  if (!request.chief_address && !request.servers && !serves && size > 1) {
-    refuse_missing(size_origin, "--chief-address");
+  if (given.count("chief-address") + given.count("servers") == 0 && task == nullptr && size > 1) {
+    refuse_missing(workers->origin, "--chief-address");
   }
-  const std::string& origin = request.rank ? request.rank->origin : size_origin;
-  Cluster cluster = numbered_cluster(static_cast<int>(rank), static_cast<int>(size),
-                                     requested_chief(request), origin);
-  add_servers(cluster, request, serves ? ServerRole::server : ServerRole::worker);
-  const bool placed_by_launcher =
-      serves ? request.task->level == 1 : request.rank && request.rank->level == 1;
-  if (placed_by_launcher && !serves) add_rounds(cluster, environment);
-  if (placed_by_launcher && (serves || rank == 0 || cluster.rounds.is_there()))
-    cluster.listener = inherited_socket(environment, "TROUPE_LISTEN_FD");
+  Cluster cluster = numbered_cluster(static_cast<int>(number), static_cast<int>(size),
+                                     requested_chief(given), origin);
+  add_servers(cluster, given, task);
+  const GivenText* const place = task != nullptr ? task : rank;
+  if (place != nullptr && place->source == GivenText::Source::environment) {  // by a launcher
+    if (task == nullptr) add_rounds(cluster, environment);
+    if (task != nullptr || number == 0 || cluster.rounds.is_there())
+      cluster.listener = inherited_socket(environment, "TROUPE_LISTEN_FD");
+  }
   cluster.evaluator = evaluator_beside(cluster, environment);
   return cluster;
 }
 
 /// The place that a document gives this process; unset where it names no cluster.
-std::optional<Cluster> place_in(const TfConfig& config, const ClusterRequest& request,
+std::optional<Cluster> place_in(const TfConfig& config, const GivenTexts& given,
                                 ResolvedCluster& out) {
   out.model_dir = config.model_dir;
   out.model_dir_of = config.name;
   if (!config.cluster) return std::nullopt;
-  if (request.servers && !config.cluster->is_evaluator()) {
-    out.warnings.push_back(
-        text(request.servers->origin, " is ignored: ", config.name, " describes the cluster"));
+  const GivenText* const servers = given_for(given, "servers");
+  if (servers != nullptr && !config.cluster->is_evaluator()) {
+    out.notes.push_back({LogLevel::warning, text(servers->origin, " is ignored: ", config.name,
+                                                 " describes the cluster")});
   }
   if (config.cluster->evaluator == Evaluator::expected) {
-    out.warnings.push_back(
-        text(config.cluster_path,
-             ".evaluator does not count as a worker: an evaluator takes no part in training"));
+    out.notes.push_back(
+        {LogLevel::warning,
+         text(config.cluster_path,
+              ".evaluator does not count as a worker: an evaluator takes no part in training")});
   }
   return config.cluster;
 }
 
-std::optional<std::string> requested_task(const ClusterRequest& request) {
-  if (!request.task) return std::nullopt;
-  return request.task->value;
-}
-
-bool asks_for_evaluator(const ClusterRequest& request) {
-  return asks_for_job(request, "evaluator");
-}
-
-/// Whether --task evaluator is the stronger of the two; it has no rank, so one source cannot say
-/// both.
-bool evaluator_beats(const GivenValue<std::int64_t>& number, const ClusterRequest& request,
-                     ResolvedCluster& out) {
-  if (!asks_for_evaluator(request) || number.level < request.task->level) return false;
-  if (number.level == request.task->level) {
-    throw ConfigError(
-        text(request.task->origin, " asks for the evaluator, but ", number.origin, " is given."),
-        "leave one of the two out: the evaluator has no rank.");
-  }
-  out.information.push_back(text("cluster: ", number.origin, " is ignored, since ",
-                                 request.task->origin, " asks for the evaluator"));
-  return true;
+std::optional<std::string> requested_task(const GivenTexts& given) {
+  const GivenText* const task = given_for(given, "task");
+  if (task == nullptr) return std::nullopt;
+  return task->value;
 }
 
 /// What of the request names a group: a file, or numbers. The stronger source decides; from one
 /// source the two contradict each other.
 enum class Named { nothing, file, numbers };
 
-Named named_by(const ClusterRequest& request, ResolvedCluster& out) {
-  const GivenValue<std::int64_t>* number = nullptr;
-  for (const auto* each : {&request.rank, &request.world_size}) {
-    if (*each && (number == nullptr || (*each)->level < number->level)) number = &**each;
+Named named_by(const GivenTexts& given, ResolvedCluster& out) {
+  const GivenText* number = given_for(given, "rank");
+  const GivenText* const size = given_for(given, "world-size");
+  if (number == nullptr || (size != nullptr && size->source < number->source)) number = size;
+  if (number != nullptr && asks_for_job(given, "evaluator")) {
+    const GivenText& task = *given_for(given, "task");
+    const std::string both =
+        text(task.origin, " asks for the evaluator, but ", number->origin, " is given.");
+    if (beats(task, *number, both, "leave one of the two out: the evaluator has no rank.", out))
+      number = nullptr;
   }
-  if (number != nullptr && evaluator_beats(*number, request, out)) number = nullptr;
-  if (!request.cluster_file) return number == nullptr ? Named::nothing : Named::numbers;
-  const GivenValue<std::string>& file = *request.cluster_file;
+  const GivenText* const file = given_for(given, "cluster");
+  if (file == nullptr) return number == nullptr ? Named::nothing : Named::numbers;
   if (number == nullptr) return Named::file;
-  if (number->level == file.level) {
-    throw ConfigError(text(file.origin, " and ", number->origin, " are both given."),
-                      "give --cluster with --task, or --rank, --world-size and --chief-address.");
-  }
-  const bool file_wins = file.level < number->level;
-  out.information.push_back(text("cluster: ", file_wins ? number->origin : file.origin,
-                                 " is ignored, since ", file_wins ? file.origin : number->origin,
-                                 " is given"));
+  const bool file_wins =
+      beats(*file, *number, text(file->origin, " and ", number->origin, " are both given."),
+            "give --cluster with --task, or --rank, --world-size and --chief-address.", out);
   return file_wins ? Named::file : Named::numbers;
 }
 
 /// TF_CONFIG's cluster; unset where it names none.
-std::optional<Cluster> from_tf_config(const ClusterRequest& request, const std::string& document,
+std::optional<Cluster> from_tf_config(const GivenTexts& given, const std::string& document,
                                       ResolvedCluster& out) {
-  const TfConfig config = parse_tf_config(document, requested_task(request));
+  const TfConfig config = parse_tf_config(document, requested_task(given));
   if (document != "{}") {
-    out.information.push_back(text("TF_CONFIG: ", document.substr(0, kEchoedCharacters)));
+    out.notes.push_back(
+        {LogLevel::info, text("TF_CONFIG: ", document.substr(0, kEchoedCharacters))});
   }
-  return place_in(config, request, out);
+  return place_in(config, given, out);
 }
 
 /// The evaluator as --task asks for it: it needs no cluster, but a TF_CONFIG may say more.
-Cluster from_evaluator_task(const ClusterRequest& request, const Environment& environment,
+Cluster from_evaluator_task(const GivenTexts& given, const Environment& environment,
                             ResolvedCluster& out) {
   const auto document = environment.find("TF_CONFIG");
-  if (document != environment.end()) return from_tf_config(request, document->second, out).value();
-  const TfConfig config = parse_tf_config("{}", requested_task(request), request.task->origin);
-  return place_in(config, request, out).value();
+  if (document != environment.end()) return from_tf_config(given, document->second, out).value();
+  const TfConfig config =
+      parse_tf_config("{}", requested_task(given), given_for(given, "task")->origin);
+  return place_in(config, given, out).value();
 }
 
-Cluster from_launcher(const Launcher& launcher, const ClusterRequest& request,
+Cluster from_launcher(const Launcher& launcher, const GivenTexts& given,
                       const Environment& environment) {
   const LauncherPlace place = launcher.read(environment);
-  std::optional<Endpoint> chief = requested_chief(request);
+  std::optional<Endpoint> chief = requested_chief(given);
   if (!chief) chief = place.chief_address;
-  if (!chief && place.world_size > 1 && !request.servers) {
+  if (!chief && place.world_size > 1 && given.count("servers") == 0) {
     throw ConfigError(text(launcher.name, " started ", place.world_size,
                            " workers, but its variables do not say where rank 0 is found."),
                       "give every worker --chief-address HOST:PORT of the machine of rank 0, or "
@@ -216,7 +301,7 @@ Cluster from_launcher(const Launcher& launcher, const ClusterRequest& request,
   Cluster cluster = numbered_cluster(place.rank, place.world_size, chief, launcher.name);
   cluster.generation = place.generation;
   cluster.on_this_machine = std::min(place.on_this_machine, place.world_size);
-  add_servers(cluster, request, ServerRole::worker);
+  add_servers(cluster, given, nullptr);
   cluster.evaluator = evaluator_beside(cluster, environment);
   return cluster;
 }
@@ -231,41 +316,62 @@ std::vector<std::string> present_sources(const Environment& environment) {
   return names;
 }
 
-Cluster choose(const ClusterRequest& request, const Environment& environment,
-               ResolvedCluster& out) {
-  const Named named = named_by(request, out);
-  if (named == Named::numbers) return from_numbers(request, environment, out);
+Cluster choose(const GivenTexts& given, const Environment& environment, ResolvedCluster& out) {
+  const Named named = named_by(given, out);
+  if (named == Named::numbers) return from_numbers(given, environment, out);
   if (named == Named::file) {
-    const auto& [path, flag, level] = *request.cluster_file;
-    return place_in(read_cluster_file(path, flag, requested_task(request)), request, out).value();
+    const GivenText& file = *given_for(given, "cluster");
+    return place_in(read_cluster_file(file.value, file.origin, requested_task(given)), given, out)
+        .value();
   }
-  if (asks_for_evaluator(request)) return from_evaluator_task(request, environment, out);
+  if (asks_for_job(given, "evaluator")) return from_evaluator_task(given, environment, out);
+  const GivenText* const task = given_for(given, "task");
+  const GivenText* const chief = given_for(given, "chief-address");
+  const GivenText* const servers = given_for(given, "servers");
   const auto document = environment.find("TF_CONFIG");
   if (document != environment.end()) {
-    if (auto cluster = from_tf_config(request, document->second, out)) {
-      if (request.chief_address) {
-        out.warnings.push_back(
-            text(request.chief_address->origin, " is ignored: TF_CONFIG names the chief"));
+    if (auto cluster = from_tf_config(given, document->second, out)) {
+      if (chief != nullptr) {
+        out.notes.push_back(
+            {LogLevel::warning, text(chief->origin, " is ignored: TF_CONFIG names the chief")});
       }
       return *cluster;
     }
   }
-  if (request.task && document == environment.end()) {
-    if (request.servers) refuse_missing(request.task->origin, "--world-size");
+  if (task != nullptr && document == environment.end()) {
+    if (servers != nullptr) refuse_missing(task->origin, "--world-size");
     throw ConfigError(
-        text(request.task->origin, " is given, but no cluster is."),
+        text(task->origin, " is given, but no cluster is."),
         "add --cluster FILE, or set TF_CONFIG; a server (ps:0) may have --servers and "
         "--world-size instead.");
   }
   for (const Launcher& launcher : launchers()) {
-    if (launcher.present(environment)) return from_launcher(launcher, request, environment);
+    if (launcher.present(environment)) return from_launcher(launcher, given, environment);
   }
-  if (request.chief_address) refuse_missing(request.chief_address->origin, "--rank");
-  if (request.servers) refuse_missing(request.servers->origin, "--world-size");
+  if (chief != nullptr) refuse_missing(chief->origin, "--rank");
+  if (servers != nullptr) refuse_missing(servers->origin, "--world-size");
   return Cluster();
 }
 
-/// "worker/1, rank 1 of 3": this process's place, for the log.
+}  // namespace
+
+ResolvedCluster resolve_cluster(const GivenTexts& given, const Environment& environment) {
+  ResolvedCluster out;
+  out.cluster = choose(given, environment, out);
+  if (const GivenText* const generation = given_for(given, "generation"))
+    out.cluster.generation = parse_integer<std::uint64_t>(generation->value).value();
+  std::vector<std::string> ignored = present_sources(environment);
+  ignored.erase(std::remove(ignored.begin(), ignored.end(), out.cluster.origin), ignored.end());
+  // Of our launcher, which hides all other sources, there is nothing to say either.
+  const std::string& origin = out.cluster.origin;
+  const bool is_plain = origin == "local" || origin == "TROUPE_RANK" || origin == "TROUPE_TASK";
+  if (is_plain && ignored.empty()) return out;
+  std::string line = text("cluster: ", place_text(out.cluster), ", from ", out.cluster.origin);
+  if (!ignored.empty()) line += "; not used: " + join(ignored);
+  out.notes.push_back({LogLevel::info, line});
+  return out;
+}
+
 std::string place_text(const Cluster& cluster) {
   if (cluster.is_evaluator()) return "evaluator/0, beside the group";
   const std::size_t servers = cluster.servers.size();
@@ -279,22 +385,8 @@ std::string place_text(const Cluster& cluster) {
               servers == 0 ? "" : text(", with ", of_servers));
 }
 
-}  // namespace
-
-ResolvedCluster resolve_cluster(const ClusterRequest& request, const Environment& environment) {
-  ResolvedCluster out;
-  out.cluster = choose(request, environment, out);
-  if (request.generation) out.cluster.generation = request.generation->value;
-  std::vector<std::string> ignored = present_sources(environment);
-  ignored.erase(std::remove(ignored.begin(), ignored.end(), out.cluster.origin), ignored.end());
-  // Of our launcher, which hides all other sources, there is nothing to say either.
-  const std::string& origin = out.cluster.origin;
-  const bool is_plain = origin == "local" || origin == "TROUPE_RANK" || origin == "TROUPE_TASK";
-  if (is_plain && ignored.empty()) return out;
-  std::string line = text("cluster: ", place_text(out.cluster), ", from ", out.cluster.origin);
-  if (!ignored.empty()) line += "; not used: " + join(ignored);
-  out.information.push_back(line);
-  return out;
+std::string server_addresses(const Cluster& cluster) {
+  return join(cluster.servers, ",", [](const Member& each) { return address_text(*each.address); });
 }
 
 }  // namespace troupe

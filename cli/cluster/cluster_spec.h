@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "troupe/core/log.h"
 #include "troupe/core/options/cluster.h"
 
 namespace troupe {
@@ -20,40 +21,54 @@ using Environment = std::map<std::string, std::string>;
 /// The variables of this process. Call it before any other thread runs.
 [[nodiscard]] Environment process_environment();
 
+/// "" where it is missing.
+[[nodiscard]] std::string variable_in(const Environment& environment, const std::string& name);
+
 inline constexpr int kMaxWorkers = 4096;  // the wire's limit, distributed/net/frame.h
 
-/// One value that was given for the cluster. `origin` is where the user gave it ("--rank",
-/// "TROUPE_RANK", "train.json: rank"); `level` orders flag (0), environment (1) and --config (2).
-template <class T>
-struct GivenValue {
-  T value{};
-  std::string origin;
-  int level = 0;
+/// A log line that reading the settings requests.
+struct ParseNote {
+  LogLevel level = LogLevel::info;
+  std::string text;
 };
 
-/// What flags, TROUPE_* variables and --config say about the cluster.
-struct ClusterRequest {
-  std::optional<GivenValue<std::string>> cluster_file;   // --cluster
-  std::optional<GivenValue<std::string>> task;           // --task, "worker:1"
-  std::optional<GivenValue<std::int64_t>> rank;          // --rank
-  std::optional<GivenValue<std::int64_t>> world_size;    // --world-size
-  std::optional<GivenValue<std::string>> chief_address;  // --chief-address, "host:port"
-  std::optional<GivenValue<std::string>> servers;        // --servers, "host:port,host:port"
-  std::optional<GivenValue<std::uint64_t>> generation;   // --generation
+namespace detail {
+
+/// A value that was given for a flag. `origin` is how the user wrote the flag ("--epochs",
+/// "TROUPE_EPOCHS", "train.json: epochs").
+struct GivenText {
+  enum class Source { command_line, environment, config_file };  // the strongest first
+  std::string value;
+  std::string origin;
+  Source source = Source::command_line;
 };
+
+/// By flag name.
+using GivenTexts = std::map<std::string, GivenText>;
+
+/// Null: nothing was given.
+[[nodiscard]] const GivenText* given_for(const GivenTexts& given, const char* flag);
+
+}  // namespace detail
 
 /// The group, and what to log about where it came from.
 struct ResolvedCluster {
   Cluster cluster;
   std::optional<std::string> model_dir;  // as a TF_CONFIG or --cluster file names it
   std::string model_dir_of;              // the document that does
-  std::vector<std::string> information;
-  std::vector<std::string> warnings;
+  std::vector<ParseNote> notes;
 };
 
-/// Reads no file but --cluster's.
+/// From what was given for --cluster, --task, --rank, --world-size, --chief-address, --servers and
+/// --generation, whose values are well-formed. Reads no file but --cluster's.
 /// Throws: ConfigError naming the wrong or missing flag, variable or JSON path.
-[[nodiscard]] ResolvedCluster resolve_cluster(const ClusterRequest& request,
+[[nodiscard]] ResolvedCluster resolve_cluster(const detail::GivenTexts& given,
                                               const Environment& environment);
+
+/// "worker/1, rank 1 of 3": this process's place.
+[[nodiscard]] std::string place_text(const Cluster& cluster);
+
+/// "a:1,b:2", as --servers takes it.
+[[nodiscard]] std::string server_addresses(const Cluster& cluster);
 
 }  // namespace troupe

@@ -38,8 +38,8 @@ nlohmann::json parse_json(const std::string& document, const std::string& name) 
   }
 }
 
-std::string read_document(const std::string& path, const std::string& flag,
-                          std::chrono::milliseconds limit) {
+nlohmann::json parse_json_file(const std::string& path, const std::string& flag,
+                               std::chrono::milliseconds limit) {
   const auto fail = [&](const std::string& what, const std::string& fix) {
     throw ConfigError(text(flag, " ", path, " ", what, "."), fix);
   };
@@ -67,12 +67,7 @@ std::string read_document(const std::string& path, const std::string& flag,
     fail(text("has more than ", kMaxJsonBytes, " bytes"), "give the file that is meant.");
   }
   document.resize(size);
-  return document;
-}
-
-nlohmann::json parse_json_file(const std::string& path, const std::string& flag,
-                               std::chrono::milliseconds limit) {
-  return parse_json(read_document(path, flag, limit), path);
+  return parse_json(document, path);
 }
 
 std::string json_kind(const nlohmann::json& value) {

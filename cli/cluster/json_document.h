@@ -18,13 +18,9 @@ inline constexpr std::chrono::seconds kReadLimit{10};
 /// error (with its place) and a key that appears twice in one object (with its path).
 [[nodiscard]] nlohmann::json parse_json(const std::string& document, const std::string& name);
 
-/// A file that `flag` named ("--config"), of kMaxJsonBytes at most. It may be a pipe, as a shell's
-/// `<(command)` is.
-/// Throws: ConfigError where it cannot be read, is too large, or does not end within `limit`.
-[[nodiscard]] std::string read_document(const std::string& path, const std::string& flag,
-                                        std::chrono::milliseconds limit = kReadLimit);
-
-/// The same, parsed.  Throws: ConfigError, also as parse_json().
+/// The document in a file that `flag` named ("--config"), of kMaxJsonBytes at most. It may be a
+/// pipe, as a shell's `<(command)` is. Throws: ConfigError where it cannot be read, is too large,
+/// or does not end within `limit`; also as parse_json().
 [[nodiscard]] nlohmann::json parse_json_file(const std::string& path, const std::string& flag,
                                              std::chrono::milliseconds limit = kReadLimit);
 

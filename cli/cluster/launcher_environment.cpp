@@ -14,9 +14,9 @@ namespace {
 
 /// The variable's value; unset where it is missing or empty.
 std::optional<std::string> value_of(const Environment& environment, const std::string& name) {
-  const auto found = environment.find(name);
-  if (found == environment.end() || found->second.empty()) return std::nullopt;
-  return found->second;
+  const std::string value = variable_in(environment, name);
+  if (value.empty()) return std::nullopt;
+  return value;
 }
 
 /// The first of `names` that is set.

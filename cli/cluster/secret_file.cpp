@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "troupe/core/error.h"
-#include "troupe/core/file_system.h"
 #include "troupe/core/log.h"
 #include "troupe/core/sha256.h"
 #include "troupe/core/text.h"
@@ -22,15 +21,6 @@ namespace {
 
 constexpr const char* kMakeOne =
     "make one with `troupe secret FILE`, and give every process of the job a copy.";
-
-/// As one word of a shell's command.
-std::string quoted(const std::string& path) {
-  const auto is_plain = [](char c) { return is_name_character(c) || c == '/'; };
-  if (std::all_of(path.begin(), path.end(), is_plain)) return path;
-  std::string word = "'";
-  for (const char c : path) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return word + "'";
-}
 
 /// "0640"
 std::string mode_text(mode_t mode) {
@@ -56,14 +46,15 @@ void check_owner_and_mode(const struct stat& status, const std::string& path,
   if (!ours && status.st_uid != 0) {
     throw ConfigError(
         text(facts, ": another user than you and root could change it."),
-        text("copy it, `install -m 600 ", quoted(path), " COPY`, and name the copy."));
+        text("copy it, `install -m 600 ", shell_word(path), " COPY`, and name the copy."));
   }
   // Root's own group are administrators. It is what systemd's credentials show, which an access
   // control list opens to the service.
   const bool trusted_group = is_own_group(status.st_gid) || (status.st_gid == 0 && !ours);
   const mode_t refused = S_IRWXO | S_IWGRP | (trusted_group ? 0 : S_IRGRP);
   if ((status.st_mode & refused) == 0) return;
-  const std::string command = text("chmod ", trusted_group ? "g-w" : "g=", ",o= ", quoted(path));
+  const std::string command =
+      text("chmod ", trusted_group ? "g-w" : "g=", ",o= ", shell_word(path));
   throw ConfigError(text(facts, ": it is open to other users."),
                     ours ? text("run `", command, "`.")
                          : text("as root run `", command,
@@ -169,14 +160,10 @@ bool make_secret_file(const std::string& path) {
 }
 
 std::string user_key_path(const Environment& environment) {
-  const auto value = [&](const char* name) {
-    const auto found = environment.find(name);
-    return found == environment.end() ? std::string() : found->second;
-  };
   // A relative one counts as unset: XDG Base Directory Specification 0.8.
-  const std::string config = value("XDG_CONFIG_HOME");
+  const std::string config = variable_in(environment, "XDG_CONFIG_HOME");
   if (!config.empty() && config[0] == '/') return config + "/troupe/key";
-  const std::string home = value("HOME");
+  const std::string home = variable_in(environment, "HOME");
   return home.empty() ? "" : home + "/.config/troupe/key";
 }
 

@@ -5,6 +5,7 @@
 #include "troupe/cli/cluster/sealed_secret.h"
 #include "troupe/cli/cluster/secret_file.h"
 #include "troupe/core/error.h"
+#include "troupe/core/numbers.h"
 #include "troupe/core/options/cluster_reach.h"
 #include "troupe/core/text.h"
 #include "troupe/core/unique_fd.h"
@@ -18,18 +19,20 @@ constexpr const char* kGiveOne =
 
 }  // namespace
 
-SecretSource choose_secret(const SecretRequest& request, const Cluster& cluster, bool trains,
+SecretSource choose_secret(const detail::GivenTexts& given, const Cluster& cluster, bool trains,
                            const Environment& environment) {
   using Kind = SecretSource::Kind;
   SecretSource source;
-  if (request.descriptor) source.descriptor = request.descriptor->value;
+  const detail::GivenText* const file = detail::given_for(given, "secret-file");
+  const detail::GivenText* const handed = detail::given_for(given, "secret-fd");
+  if (handed != nullptr) source.descriptor = parse_integer<int>(handed->value).value();
   const bool alone = cluster.world_size() == 1 && cluster.servers.empty();
   if (alone || !trains || cluster.is_evaluator()) return source;
-  if (request.file && !(request.descriptor && request.descriptor->level <= request.file->level)) {
+  if (file != nullptr && (handed == nullptr || file->source < handed->source)) {
     source.kind = Kind::file;
-    source.path = request.file->value;
-    source.origin = request.file->origin;
-  } else if (request.descriptor) {
+    source.path = file->value;
+    source.origin = file->origin;
+  } else if (handed != nullptr) {
     source.kind = Kind::descriptor;
     source.origin = "troupe run";
   } else if (leaves_machine(cluster)) {

@@ -3,9 +3,7 @@
 // key. docs/security.md.
 #pragma once
 
-#include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "troupe/cli/cluster/cluster_spec.h"
@@ -30,14 +28,9 @@ struct SecretSource {
   int descriptor = -1;  // that the launcher handed down, wanted or not; -1: none
 };
 
-/// What flags, TROUPE_* variables and --config say about the secret.
-struct SecretRequest {
-  std::optional<GivenValue<std::string>> file;         // --secret-file
-  std::optional<GivenValue<std::int32_t>> descriptor;  // TROUPE_SECRET_FD
-};
-
-/// Looks at nothing but its arguments. `trains`: false for a process that only uses a model.
-[[nodiscard]] SecretSource choose_secret(const SecretRequest& request, const Cluster& cluster,
+/// From what was given for --secret-file and for the hidden --secret-fd. Looks at nothing but its
+/// arguments. `trains`: false for a process that only uses a model.
+[[nodiscard]] SecretSource choose_secret(const detail::GivenTexts& given, const Cluster& cluster,
                                          bool trains, const Environment& environment);
 
 /// The secret; null for Kind::none. The launcher's descriptor is closed, also where another source

@@ -165,6 +165,10 @@ enum class ExportFormat { torch_script, onnx };
 
 /// What the program does with its hooks.
 enum class Mode { train, train_and_evaluate, evaluate, predict, export_model };
+[[nodiscard]] constexpr const char* name_of(Mode mode) {
+  constexpr const char* kNames[] = {"train", "train-and-evaluate", "evaluate", "predict", "export"};
+  return kNames[static_cast<int>(mode)];
+}
 
 /// Options of --mode evaluate, predict and export.
 struct UseOptions {

@@ -17,7 +17,6 @@ namespace troupe {
 namespace {
 
 constexpr int kMaxElasticWorkers = 512;  // a round has to fit into a frame, whatever the addresses
-constexpr std::chrono::milliseconds kProgressPause{5'000};
 constexpr std::chrono::milliseconds kGoodbyeLimit{1'000};  // for the others to have read it
 
 }  // namespace
@@ -45,7 +44,7 @@ std::shared_ptr<const Secret> secret_of_start(const Secret& secret, std::uint64_
 
 ChiefNode::ChiefNode(boost::asio::io_context& io, const LaunchOptions& options,
                      LaunchConsole& console, LaunchOrders orders)
-    : DecidingDirection(io, options.max_restarts, console, std::move(orders)),
+    : DecidingDirection(io, options, console, std::move(orders)),
       options_(options),
       console_(console),
       secret_(secret_of_nodes(options)),
@@ -126,10 +125,11 @@ std::optional<NodeRefusal> ChiefNode::objection(const NodeHello& hello) const {
   if (lines_.has(hello.node))  // for good, or until its predecessor's silence is noticed
     return NodeRefusal{text(name_of(hello.node), " is here already."),
                        "start every node once, with a --node of its own.", false};
-  if (hello.is_elastic != is_elastic())
-    return NodeRefusal{text(node_task(hello.node), is_elastic() ? " lacks" : " has",
-                            " --min-workers, which node/0 ", is_elastic() ? "has." : "lacks."),
-                       "give all nodes the same options."};
+  if (hello.is_elastic != options_.is_elastic())
+    return NodeRefusal{
+        text(node_task(hello.node), options_.is_elastic() ? " lacks" : " has",
+             " --min-workers, which node/0 ", options_.is_elastic() ? "has." : "lacks."),
+        "give all nodes the same options."};
   const auto node = static_cast<std::size_t>(hello.node);
   // Its former workers may still live until it counts as gone.
   const bool may_return = stage_ == Stage::running && remote_.heals() && !remote_.is_over() &&
@@ -142,7 +142,7 @@ std::optional<NodeRefusal> ChiefNode::objection(const NodeHello& hello) const {
                        "give it as many as before."};
   const int workers =
       std::accumulate(workers_.begin(), workers_.end(), hello.workers) - workers_[node];
-  const int most = is_elastic() ? kMaxElasticWorkers : kMaxWorkers;
+  const int most = options_.is_elastic() ? kMaxElasticWorkers : kMaxWorkers;
   if (workers > most)
     return NodeRefusal{text("with ", node_task(hello.node), " there are ", workers, " workers; ",
                             most, " are possible."),
@@ -183,41 +183,36 @@ void ChiefNode::on_introduction(Introduction first) {
 /// An elastic group goes on; this node has nothing of it yet.
 void ChiefNode::welcome_back(int node) {
   round_.returns(node);
-  NodePlan plan = plan_;
-  plan.first_rank = first_ranks(workers_)[static_cast<std::size_t>(node)];
-  plan.is_under_way = true;
-  lines_.send(node, FrameType::welcome, encode(plan));
+  plan_.is_under_way = true;
+  send_plan(node);
   remote_.back(node);
 }
 
-void ChiefNode::start_group(std::uint64_t generation, int attempt) {
+void ChiefNode::start_group(const NodePlan& plan) {
   for (int node = 1; node < options_.node.nodes; ++node)
     if (!lines_.has(node)) return gather();  // of an elastic group, that was lost in between
   stage_ = Stage::running;
   round_ = LaunchRound(options_.node.nodes);
   const auto address = acceptor_.endpoint().address();
-  GroupStart start;
-  start.generation = generation;
-  start.attempt = attempt;
-  start.secret = secret_of_start(*secret_, generation);
-  const int listening = is_elastic() ? options_.workers : 1;
-  for (int i = 0; i < listening; ++i)
-    start.listeners.push_back(std::make_unique<LaunchListener>(address));
+  GroupStart start{plan, secret_of_start(*secret_, plan.generation)};
+  const int listening = options_.is_elastic() ? options_.workers : 1;
+  for (int i = 0; i < listening; ++i) start.listeners.emplace_back(address);
   start.host = address.to_string();
-  start.chief_host = address.is_v6() ? text("[", start.host, "]") : start.host;
-  start.chief_port = start.listeners.front()->port();
-  start.world_size = std::accumulate(workers_.begin(), workers_.end(), 0);
-  if (is_elastic()) {
+  start.plan.chief_host = address.is_v6() ? text("[", start.host, "]") : start.host;
+  start.plan.chief_port = start.listeners.front().port();
+  start.plan.world_size = std::accumulate(workers_.begin(), workers_.end(), 0);
+  if (options_.is_elastic()) {
     remote_.begin(workers_);
-    start.elastic = {&restarts(), &losses_, [this] { return take_generation(); }, &remote_};
+    start.elastic = elastic_run(&remote_);
   }
-  plan_ = {generation, attempt, start.world_size, 0, start.chief_host, start.chief_port};
-  const std::vector<int> ranks = first_ranks(workers_);
-  for (int node = 1; node < options_.node.nodes; ++node) {
-    plan_.first_rank = ranks[static_cast<std::size_t>(node)];
-    lines_.send(node, FrameType::welcome, encode(plan_));
-  }
+  plan_ = start.plan;
+  for (int node = 1; node < options_.node.nodes; ++node) send_plan(node);
   orders().start(std::move(start));
+}
+
+void ChiefNode::send_plan(int node) {
+  plan_.first_rank = std::accumulate(workers_.begin(), workers_.begin() + node, 0);
+  lines_.send(node, FrameType::welcome, encode(plan_));
 }
 
 void ChiefNode::on_frame(int node, const FrameHeader& header,
@@ -230,8 +225,9 @@ void ChiefNode::on_frame(int node, const FrameHeader& header,
     return;
   }
   if (header.type == FrameType::round || header.type == FrameType::worker) {
-    if (is_elastic() && stage_ != Stage::running) return;
-    if (is_elastic() && remote_.take(node, header, {payload.data(), payload.size()})) return;
+    if (options_.is_elastic() && stage_ != Stage::running) return;
+    if (options_.is_elastic() && remote_.take(node, header, {payload.data(), payload.size()}))
+      return;
   }
   const auto report = decode_message<NodeReport>({payload.data(), payload.size()});
   if (header.type == FrameType::report && report) return on_part(node, *report);
@@ -283,7 +279,7 @@ void ChiefNode::on_lost(int node, const std::string& how) {
       if (round_.lost(node, name_of(node), how)) stop_all(round_.verdict(), kLostNodeLimit);
       return finish_if_complete();
     case Stage::pausing:
-      if (is_elastic()) return console_.say(what + ".");
+      if (options_.is_elastic()) return console_.say(what + ".");
       console_.say(text(what, "; the group cannot start again."));
       return give_up(kExitPeerLost);
     case Stage::ending:
@@ -307,7 +303,8 @@ void ChiefNode::finish_if_complete() {
 void ChiefNode::on_signal(int number) {
   if (stage_ == Stage::ending) return finish();
   if (stage_ == Stage::running) {  // the others' parts still run
-    stop_all({{kExitSignal + number}, number, text("got signal ", number)}, options_.grace);
+    stop_all({kExitSignal + number, false, true, number, text("got signal ", number)},
+             options_.grace);
     exit_code_ = kExitSignal + number;
     return;
   }

@@ -10,17 +10,10 @@
 
 #include "troupe/launcher/run/launch_options.h"
 #include "troupe/launcher/run/launch_output.h"
-#include "troupe/launcher/run/launch_restarts.h"
+#include "troupe/launcher/run/launch_policy.h"
 #include "troupe/launcher/run/launch_start.h"
 
 namespace troupe {
-
-/// How the part of the group on one machine ended, or why it is being stopped.
-struct PartEnd {
-  GroupEnd end;
-  int signal = 0;     // what told its launcher to stop; 0: nothing did
-  std::string cause;  // "worker/1 was killed by signal 9 (Killed) after 3.2 s"; empty: none
-};
 
 /// What is to be done here.
 struct LaunchOrders {
@@ -44,22 +37,25 @@ class LaunchDirection {
   virtual void on_signal(int number) = 0;
 };
 
-/// Decides whether the group starts again; how it does is its descendants' business.
+/// Decides whether the group starts again. As it is, on this machine alone: nobody else has to be
+/// asked.
 class DecidingDirection : public LaunchDirection {
  public:
-  /// `console` outlives it.
-  DecidingDirection(boost::asio::io_context& io, int most_restarts, LaunchConsole& console,
-                    LaunchOrders orders);
+  /// `options` and `console` outlive it.
+  DecidingDirection(boost::asio::io_context& io, const LaunchOptions& options,
+                    LaunchConsole& console, LaunchOrders orders);
+  void begin() override { start_now(); }
+  void on_failing(const PartEnd&) override {}
+  void on_end(const PartEnd& part) override { decide(part); }
+  void on_signal(int number) override;
 
  protected:
   /// Starts the group, on all machines.
-  virtual void start_group(std::uint64_t generation, int attempt) = 0;
+  virtual void start_group(const NodePlan& plan);
   /// All have ended, and nothing follows.
-  virtual void end_all(int exit_code) = 0;
+  virtual void end_all(int exit_code) { orders_.finish(exit_code); }
   void start_now();
-  /// Of a start, or of an elastic group's round.
-  [[nodiscard]] std::uint64_t take_generation();
-  [[nodiscard]] RestartPolicy& restarts() { return policy_; }
+  [[nodiscard]] ElasticRun elastic_run(RemoteWorkers* remote = nullptr);
   /// All processes of one start have ended.
   void decide(const PartEnd& verdict);
   /// Instead of the next start.
@@ -67,32 +63,16 @@ class DecidingDirection : public LaunchDirection {
   [[nodiscard]] const LaunchOrders& orders() const { return orders_; }
 
  private:
+  [[nodiscard]] std::uint64_t take_generation();
+
+  const LaunchOptions& options_;
   LaunchConsole& console_;
   const LaunchOrders orders_;
   RestartPolicy policy_;
+  StepLosses losses_;  // of an elastic run
   boost::asio::steady_timer pause_;
   std::chrono::steady_clock::time_point started_{};
   std::uint64_t generation_ = 0;
-};
-
-/// Nobody else has to be asked.
-class OneMachine final : public DecidingDirection {
- public:
-  OneMachine(boost::asio::io_context& io, const LaunchOptions& options, LaunchConsole& console,
-             LaunchOrders orders)
-      : DecidingDirection(io, options.max_restarts, console, std::move(orders)),
-        options_(options) {}
-  void begin() override { start_now(); }
-  void on_failing(const PartEnd& part) override { static_cast<void>(part); }
-  void on_end(const PartEnd& part) override { decide(part); }
-  void on_signal(int number) override;
-
- private:
-  void start_group(std::uint64_t generation, int attempt) override;
-  void end_all(int exit_code) override { orders().finish(exit_code); }
-
-  const LaunchOptions& options_;
-  StepLosses losses_;  // of an elastic run
 };
 
 }  // namespace troupe

@@ -15,7 +15,6 @@ namespace {
 
 // After a refusal that may pass.
 constexpr std::chrono::milliseconds kRefusedPause{1'000};
-constexpr std::chrono::milliseconds kMemberProgressPause{5'000};
 
 }  // namespace
 
@@ -74,7 +73,7 @@ void MemberNode::say_waiting() {
                    ? text(node_task(options_.node.node), " waits for node/0 to start the group.")
                    : text(node_task(options_.node.node), " looks for node/0 at ", where, why, "."));
   run_after(start_timer_,
-            std::min<std::chrono::steady_clock::duration>(kMemberProgressPause, limit_ - waited),
+            std::min<std::chrono::steady_clock::duration>(kProgressPause, limit_ - waited),
             [this] { say_waiting(); });
 }
 
@@ -86,20 +85,20 @@ void MemberNode::reach(std::chrono::milliseconds pause, const std::string& why) 
 void MemberNode::on_connected(ProvenSocket proven) {
   lines_.take(0, Connection::make(std::move(proven)));
   heartbeats_.watch(0);
-  lines_.send(
-      0, FrameType::hello,
-      encode(NodeHello{options_.node.node, options_.node.nodes, options_.workers, is_elastic()}));
+  lines_.send(0, FrameType::hello,
+              encode(NodeHello{options_.node.node, options_.node.nodes, options_.workers,
+                               options_.is_elastic()}));
   lease_.begin(std::chrono::steady_clock::now());
 }
 
 void MemberNode::beat() {
   lines_.send(0, FrameType::heartbeat, "",
-              is_elastic() ? lease_.beat(std::chrono::steady_clock::now()) : 0);
+              options_.is_elastic() ? lease_.beat(std::chrono::steady_clock::now()) : 0);
 }
 
 void MemberNode::on_answer(std::uint64_t beat) {
   lease_.answered(beat);
-  if (is_elastic() && stage_ == Stage::running) orders_.allow_until(lease_.until());
+  if (options_.is_elastic() && stage_ == Stage::running) orders_.allow_until(lease_.until());
 }
 
 void MemberNode::on_frame(const FrameHeader& header, const std::vector<std::byte>& payload) {
@@ -134,20 +133,12 @@ void MemberNode::on_refusal(const NodeRefusal& refusal) {
 void MemberNode::on_plan(const NodePlan& plan) {
   start_timer_.cancel();
   stage_ = Stage::running;
-  GroupStart start;
-  start.generation = plan.generation;
-  start.attempt = plan.attempt;
-  start.world_size = plan.world_size;
-  start.first_rank = plan.first_rank;
-  start.chief_host = plan.chief_host;
-  start.chief_port = plan.chief_port;
-  start.secret = secret_of_start(*secret_, plan.generation);
-  if (is_elastic()) {
-    start.is_under_way = plan.is_under_way;
+  GroupStart start{plan, secret_of_start(*secret_, plan.generation)};
+  if (options_.is_elastic()) {
     start.host = lines_.local_address(0);
     const auto address = boost::asio::ip::make_address(start.host);
     for (int i = 0; i < options_.workers && !plan.is_under_way; ++i)
-      start.listeners.push_back(std::make_unique<LaunchListener>(address));
+      start.listeners.emplace_back(address);
     start.elastic.restarts = &none_;
     start.elastic.link = &link_;
     orders_.allow_until(lease_.until());
@@ -167,7 +158,8 @@ void MemberNode::on_failing(const PartEnd& part) {
 
 void MemberNode::on_end(const PartEnd& part) {
   if (stage_ == Stage::alone && part.signal != 0) return end(kExitSignal + part.signal);
-  if (stage_ == Stage::alone && is_elastic()) return look_for_node_0(options_.regroup_limit);
+  if (stage_ == Stage::alone && options_.is_elastic())
+    return look_for_node_0(options_.regroup_limit);
   if (stage_ == Stage::alone) return end(kExitPeerLost);
   stage_ = Stage::waiting;
   lines_.send(0, FrameType::report, encode(NodeReport{true, part}));
@@ -180,12 +172,12 @@ void MemberNode::on_lost(const std::string& how) {
     case Stage::joining:
       return reach(Connector::kRetryPause, how);
     case Stage::running:
-      console_.say(text(what, is_elastic() ? "; the workers here end." : "."));
+      console_.say(text(what, options_.is_elastic() ? "; the workers here end." : "."));
       stage_ = Stage::alone;
-      return orders_.stop(is_elastic() ? SIGKILL : SIGTERM, kLostNodeLimit);
+      return orders_.stop(options_.is_elastic() ? SIGKILL : SIGTERM, kLostNodeLimit);
     case Stage::waiting:
       console_.say(text(what, "."));
-      if (is_elastic()) return look_for_node_0(options_.regroup_limit);
+      if (options_.is_elastic()) return look_for_node_0(options_.regroup_limit);
       return end(kExitPeerLost);
     case Stage::alone:
       return;
@@ -198,7 +190,7 @@ void MemberNode::on_signal(int number) {
   if (stage_ != Stage::waiting) return end(kExitSignal + number);
   stage_ = Stage::ending;  // a second one does not wait for the answer
   lines_.send(0, FrameType::report,
-              encode(NodeReport{true, {{kExitSignal + number}, number, "interrupted"}}));
+              encode(NodeReport{true, {kExitSignal + number, false, true, number, "interrupted"}}));
 }
 
 void MemberNode::end(int exit_code) {

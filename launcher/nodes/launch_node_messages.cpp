@@ -1,7 +1,6 @@
 #include "troupe/launcher/nodes/launch_node_messages.h"
 
 #include <algorithm>
-#include <array>
 #include <csignal>
 
 #include "troupe/cli/cluster/cluster_spec.h"
@@ -14,191 +13,173 @@
 namespace troupe {
 namespace {
 
-using detail::dump_json;
 using detail::Json;
-using detail::number_in;
-using detail::parse_json;
-using detail::string_in;
 
 constexpr std::uint64_t kMostGraceMs = 3'600'000;
 constexpr std::uint64_t kMostRanMs = std::uint64_t{1} << 53;
 constexpr std::size_t kMaxHostBytes = 64;  // of a numeric address
 
-void require(bool fits) {
-  if (!fits) throw DataError("a message contradicts itself.", "");
+/// The fields of a message, each named once: written, or read and judged.
+class Fields {
+ public:
+  Fields() = default;
+  explicit Fields(const Json& from) : from_(&from) {}
+
+  template <class Integer>
+  void whole(const char* key, Integer& value, std::uint64_t limit) {
+    if (is_read())
+      value = static_cast<Integer>(detail::number_in(*from_, key, limit));
+    else
+      written_[key] = value;
+  }
+  void time(const char* key, std::chrono::milliseconds& value, std::uint64_t limit) {
+    auto count = value.count();
+    whole(key, count, limit);
+    value = std::chrono::milliseconds(count);
+  }
+  void flag(const char* key, bool& value) {
+    if (is_read())
+      value = from_->at(key).get_ref<const bool&>();
+    else
+      written_[key] = value;
+  }
+  /// 0 or one that launchers pass on.
+  void signal(const char* key, int& value) {
+    whole(key, value, 64);
+    require(value == 0 || value == SIGHUP || value == SIGINT || value == SIGTERM);
+  }
+  /// Control characters are not for our terminal.
+  void line(const char* key, std::string& value) {
+    if (!is_read()) {
+      written_[key] = cut_to_fit(value);
+      return;
+    }
+    value = detail::string_in(*from_, key);
+    std::replace_if(
+        value.begin(), value.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
+  }
+  /// What kind of a message about a worker it is.
+  void kind(std::string is) {
+    const std::string wanted = is;
+    line("kind", is);
+    require(is == wanted);
+  }
+  /// Of what was read.
+  void require(bool fits) const {
+    if (is_read() && !fits) throw DataError("a message contradicts itself.", "");
+  }
+  [[nodiscard]] const Json& written() const { return written_; }
+
+ private:
+  [[nodiscard]] bool is_read() const { return from_ != nullptr; }
+
+  const Json* from_ = nullptr;
+  Json written_;
+};
+
+void go_through(Fields& fields, NodeHello& hello) {
+  fields.whole("node", hello.node, kMaxNodes - 1);
+  fields.whole("nodes", hello.nodes, kMaxNodes);
+  fields.whole("workers", hello.workers, kMaxLocalWorkers);
+  fields.flag("elastic", hello.is_elastic);
 }
 
-template <class Integer>
-Integer whole_in(const Json& json, const char* key, std::uint64_t limit) {
-  return static_cast<Integer>(number_in(json, key, limit));
+void go_through(Fields& fields, NodeRefusal& refusal) {
+  fields.line("cause", refusal.cause);
+  fields.line("fix", refusal.fix);
+  fields.flag("final", refusal.is_final);
 }
 
-bool flag_in(const Json& json, const char* key) { return json.at(key).get_ref<const bool&>(); }
-
-/// 0 or one that launchers pass on.
-int signal_in(const Json& json, const char* key) {
-  constexpr std::array<int, 4> kPassedOn{0, SIGHUP, SIGINT, SIGTERM};
-  const int number = whole_in<int>(json, key, 64);
-  if (std::find(kPassedOn.begin(), kPassedOn.end(), number) == kPassedOn.end())
-    throw DataError("a signal is not one of those.", "");
-  return number;
+void go_through(Fields& fields, NodePlan& plan) {
+  fields.whole("generation", plan.generation, UINT64_MAX);
+  fields.whole("attempt", plan.attempt, kMaxRestarts);
+  fields.whole("world_size", plan.world_size, kMaxWorkers);
+  fields.whole("first_rank", plan.first_rank, kMaxWorkers - 1);
+  fields.line("chief_host", plan.chief_host);
+  fields.whole("chief_port", plan.chief_port, UINT16_MAX);
+  fields.flag("under_way", plan.is_under_way);
 }
 
-/// Its control characters are not for our terminal.
-std::string line_in(const Json& json, const char* key) {
-  std::string line = string_in(json, key);
-  std::replace_if(
-      line.begin(), line.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
-  return line;
+void go_through(Fields& fields, NodeReport& report) {
+  fields.flag("ended", report.has_ended);
+  fields.whole("exit_code", report.part.exit_code, 255);
+  fields.flag("failed", report.part.failed);
+  fields.flag("can_recover", report.part.can_recover);
+  fields.signal("signal", report.part.signal);
+  fields.line("cause", report.part.cause);
+}
+
+void go_through(Fields& fields, NodeStop& stop) {
+  fields.signal("signal", stop.signal);
+  if (stop.signal == 0) stop.signal = SIGTERM;
+  fields.time("limit_ms", stop.limit, kMostGraceMs);
+  fields.line("reason", stop.reason);
+}
+
+void go_through(Fields& fields, WorkerStarted& started) {
+  fields.kind("started");
+  fields.whole("worker", started.worker, kMaxWorkers - 1);
+  fields.line("host", started.listens.host);
+  fields.whole("port", started.listens.port, UINT16_MAX);
+  fields.flag("joins", started.joins);
+  fields.require(!started.listens.host.empty() && started.listens.host.size() <= kMaxHostBytes);
+  fields.require(started.listens.port > 0);
+}
+
+void go_through(Fields& fields, WorkerEnded& ended) {
+  fields.kind("ended");
+  fields.whole("worker", ended.worker, kMaxWorkers - 1);
+  fields.whole("code", ended.end.code, 255);
+  fields.whole("signal", ended.end.signal, 127);
+  fields.time("ran_ms", ended.ran, kMostRanMs);
+  fields.require(ended.end.signal == 0 || ended.end.code == kExitSignal + ended.end.signal);
+}
+
+void go_through(Fields& fields, WorkerOrder& order) {
+  std::string kind = order.starts ? "start" : "kill";
+  fields.line("kind", kind);
+  fields.require(kind == "start" || kind == "kill");
+  fields.whole("worker", order.worker, kMaxWorkers - 1);
+  order.starts = kind == "start";
 }
 
 }  // namespace
 
 std::string node_task(int node) { return text("node/", node); }
 
-std::string encode(const NodeHello& message) {
-  return dump_json({{"node", message.node},
-                    {"nodes", message.nodes},
-                    {"workers", message.workers},
-                    {"elastic", message.is_elastic}});
+template <class Message>
+std::string encode(const Message& message) {
+  Fields fields;
+  Message copy = message;
+  go_through(fields, copy);
+  return detail::dump_json(fields.written());
 }
 
-std::string encode(const NodeRefusal& message) {
-  return dump_json({{"cause", cut_to_fit(message.cause)},
-                    {"fix", cut_to_fit(message.fix)},
-                    {"final", message.is_final}});
-}
-
-std::string encode(const NodePlan& message) {
-  return dump_json({{"generation", message.generation},
-                    {"attempt", message.attempt},
-                    {"world_size", message.world_size},
-                    {"first_rank", message.first_rank},
-                    {"chief_host", cut_to_fit(message.chief_host)},
-                    {"chief_port", message.chief_port},
-                    {"under_way", message.is_under_way}});
-}
-
-std::string encode(const NodeReport& message) {
-  return dump_json({{"ended", message.has_ended},
-                    {"exit_code", message.part.end.exit_code},
-                    {"failed", message.part.end.failed},
-                    {"can_recover", message.part.end.can_recover},
-                    {"signal", message.part.signal},
-                    {"cause", cut_to_fit(message.part.cause)}});
-}
-
-std::string encode(const NodeStop& message) {
-  return dump_json({{"signal", message.signal},
-                    {"limit_ms", message.limit.count()},
-                    {"reason", cut_to_fit(message.reason)}});
-}
-
-std::string encode(const WorkerStarted& message) {
-  return dump_json({{"kind", "started"},
-                    {"worker", message.worker},
-                    {"host", message.listens.host},
-                    {"port", message.listens.port},
-                    {"joins", message.joins}});
-}
-
-std::string encode(const WorkerEnded& message) {
-  return dump_json({{"kind", "ended"},
-                    {"worker", message.worker},
-                    {"code", message.end.code},
-                    {"signal", message.end.signal},
-                    {"ran_ms", message.ran.count()}});
-}
-
-std::string encode(const WorkerOrder& message) {
-  return dump_json({{"kind", message.starts ? "start" : "kill"}, {"worker", message.worker}});
-}
-
-template <>
-std::optional<NodeHello> decode_message(Span<const std::byte> bytes) {
-  return parse_json(bytes, [](const Json& json) {
-    return NodeHello{whole_in<int>(json, "node", kMaxNodes - 1),
-                     whole_in<int>(json, "nodes", kMaxNodes),
-                     whole_in<int>(json, "workers", kMaxLocalWorkers), flag_in(json, "elastic")};
+template <class Message>
+std::optional<Message> decode_message(Span<const std::byte> bytes) {
+  return detail::parse_json(bytes, [](const Json& json) {
+    Fields fields(json);
+    Message message;
+    go_through(fields, message);
+    return message;
   });
 }
 
-template <>
-std::optional<NodeRefusal> decode_message(Span<const std::byte> bytes) {
-  return parse_json(bytes, [](const Json& json) {
-    return NodeRefusal{line_in(json, "cause"), line_in(json, "fix"), flag_in(json, "final")};
-  });
-}
-
-template <>
-std::optional<NodePlan> decode_message(Span<const std::byte> bytes) {
-  return parse_json(bytes, [](const Json& json) {
-    return NodePlan{number_in(json, "generation", UINT64_MAX),
-                    whole_in<int>(json, "attempt", kMaxRestarts),
-                    whole_in<int>(json, "world_size", kMaxWorkers),
-                    whole_in<int>(json, "first_rank", kMaxWorkers - 1),
-                    line_in(json, "chief_host"),
-                    whole_in<std::uint16_t>(json, "chief_port", UINT16_MAX),
-                    flag_in(json, "under_way")};
-  });
-}
-
-template <>
-std::optional<NodeReport> decode_message(Span<const std::byte> bytes) {
-  return parse_json(bytes, [](const Json& json) {
-    NodeReport report;
-    report.has_ended = flag_in(json, "ended");
-    report.part.end.exit_code = whole_in<int>(json, "exit_code", 255);
-    report.part.end.failed = flag_in(json, "failed");
-    report.part.end.can_recover = flag_in(json, "can_recover");
-    report.part.signal = signal_in(json, "signal");
-    report.part.cause = line_in(json, "cause");
-    return report;
-  });
-}
-
-template <>
-std::optional<NodeStop> decode_message(Span<const std::byte> bytes) {
-  return parse_json(bytes, [](const Json& json) {
-    const int number = signal_in(json, "signal");
-    return NodeStop{number == 0 ? SIGTERM : number,
-                    std::chrono::milliseconds(number_in(json, "limit_ms", kMostGraceMs)),
-                    line_in(json, "reason")};
-  });
-}
-
-template <>
-std::optional<WorkerStarted> decode_message(Span<const std::byte> bytes) {
-  return parse_json(bytes, [](const Json& json) {
-    require(string_in(json, "kind") == "started");
-    WorkerStarted started{
-        whole_in<int>(json, "worker", kMaxWorkers - 1),
-        {line_in(json, "host"), whole_in<std::uint16_t>(json, "port", UINT16_MAX)},
-        flag_in(json, "joins")};
-    require(!started.listens.host.empty() && started.listens.host.size() <= kMaxHostBytes);
-    require(started.listens.port > 0);
-    return started;
-  });
-}
-
-template <>
-std::optional<WorkerEnded> decode_message(Span<const std::byte> bytes) {
-  return parse_json(bytes, [](const Json& json) {
-    require(string_in(json, "kind") == "ended");
-    const ChildEnd end{whole_in<int>(json, "code", 255), whole_in<int>(json, "signal", 127)};
-    require(end.signal == 0 || end.code == kExitSignal + end.signal);
-    return WorkerEnded{whole_in<int>(json, "worker", kMaxWorkers - 1), end,
-                       std::chrono::milliseconds(number_in(json, "ran_ms", kMostRanMs))};
-  });
-}
-
-template <>
-std::optional<WorkerOrder> decode_message(Span<const std::byte> bytes) {
-  return parse_json(bytes, [](const Json& json) {
-    const std::string& kind = string_in(json, "kind");
-    require(kind == "start" || kind == "kill");
-    return WorkerOrder{whole_in<int>(json, "worker", kMaxWorkers - 1), kind == "start"};
-  });
-}
+template std::string encode(const NodeHello&);
+template std::string encode(const NodeRefusal&);
+template std::string encode(const NodePlan&);
+template std::string encode(const NodeReport&);
+template std::string encode(const NodeStop&);
+template std::string encode(const WorkerStarted&);
+template std::string encode(const WorkerEnded&);
+template std::string encode(const WorkerOrder&);
+template std::optional<NodeHello> decode_message(Span<const std::byte>);
+template std::optional<NodeRefusal> decode_message(Span<const std::byte>);
+template std::optional<NodePlan> decode_message(Span<const std::byte>);
+template std::optional<NodeReport> decode_message(Span<const std::byte>);
+template std::optional<NodeStop> decode_message(Span<const std::byte>);
+template std::optional<WorkerStarted> decode_message(Span<const std::byte>);
+template std::optional<WorkerEnded> decode_message(Span<const std::byte>);
+template std::optional<WorkerOrder> decode_message(Span<const std::byte>);
 
 }  // namespace troupe

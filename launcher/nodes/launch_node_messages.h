@@ -1,5 +1,6 @@
 // What launchers of one group say to each other, as the payloads of frames
-// (distributed/net/frame.h): hello, refuse, welcome, report and abort, in an elastic group worker.
+// (distributed/net/frame.h): hello, refuse, welcome (NodePlan), report and abort, in an elastic
+// group worker.
 // (goodbye has the exit code of all in its header's sequence; round a worker's rank at the start,
 // and what it and the rendezvous say to each other, distributed/elastic/round_messages.h.) What
 // arrives is hostile until read.
@@ -34,16 +35,6 @@ struct NodeRefusal {
   std::string fix;
   bool is_final = true;  // else it may be different in a while
 };
-/// welcome: a start of the group; without the listeners of GroupStart.
-struct NodePlan {
-  std::uint64_t generation = 0;
-  int attempt = 0;
-  int world_size = 0;
-  int first_rank = 0;
-  std::string chief_host;
-  std::uint16_t chief_port = 0;
-  bool is_under_way = false;  // an elastic group trains: this node starts what it is told to
-};
 /// report: a node's part is being stopped, or has ended.
 struct NodeReport {
   bool has_ended = false;
@@ -73,34 +64,13 @@ struct WorkerOrder {
   bool starts = false;  // again; else it gets SIGKILL
 };
 
-/// Long texts are cut, so that each fits into a frame whatever other nodes have said.
-[[nodiscard]] std::string encode(const NodeHello& message);
-[[nodiscard]] std::string encode(const NodeRefusal& message);
-[[nodiscard]] std::string encode(const NodePlan& message);
-[[nodiscard]] std::string encode(const NodeReport& message);
-[[nodiscard]] std::string encode(const NodeStop& message);
-[[nodiscard]] std::string encode(const WorkerStarted& message);
-[[nodiscard]] std::string encode(const WorkerEnded& message);
-[[nodiscard]] std::string encode(const WorkerOrder& message);
+/// A message, one of the above or NodePlan. Long texts are cut, so that each fits into a frame
+/// whatever other nodes have said.
+template <class Message>
+[[nodiscard]] std::string encode(const Message& message);
 
 /// Unset for anything that encode() does not write.
 template <class Message>
 [[nodiscard]] std::optional<Message> decode_message(Span<const std::byte> bytes);
-template <>
-std::optional<NodeHello> decode_message(Span<const std::byte> bytes);
-template <>
-std::optional<NodeRefusal> decode_message(Span<const std::byte> bytes);
-template <>
-std::optional<NodePlan> decode_message(Span<const std::byte> bytes);
-template <>
-std::optional<NodeReport> decode_message(Span<const std::byte> bytes);
-template <>
-std::optional<NodeStop> decode_message(Span<const std::byte> bytes);
-template <>
-std::optional<WorkerStarted> decode_message(Span<const std::byte> bytes);
-template <>
-std::optional<WorkerEnded> decode_message(Span<const std::byte> bytes);
-template <>
-std::optional<WorkerOrder> decode_message(Span<const std::byte> bytes);
 
 }  // namespace troupe

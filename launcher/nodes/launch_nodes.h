@@ -34,6 +34,8 @@ namespace troupe {
 
 /// After the loss of a node, for the processes of the others to end: they have nothing to save.
 inline constexpr std::chrono::milliseconds kLostNodeLimit{200};
+/// Between two lines that say whom a node waits for.
+inline constexpr std::chrono::milliseconds kProgressPause{5'000};
 
 /// The launchers as the members of a group, "node/0" and so on.
 [[nodiscard]] Cluster cluster_of_nodes(int nodes, int own);
@@ -63,7 +65,7 @@ class ChiefNode final : public DecidingDirection {
  private:
   enum class Stage { gathering, running, pausing, ending };
 
-  void start_group(std::uint64_t generation, int attempt) override;
+  void start_group(const NodePlan& plan) override;
   void end_all(int exit_code) override;
   void on_introduction(Introduction first);
   [[nodiscard]] std::optional<NodeRefusal> objection(const NodeHello& hello) const;
@@ -75,10 +77,10 @@ class ChiefNode final : public DecidingDirection {
   void gather();
   void say_missing();
   void welcome_back(int node);
+  void send_plan(int node);
   void leave(int node, int exit_code);
   void finish();
   [[nodiscard]] std::string name_of(int node) const;
-  [[nodiscard]] bool is_elastic() const { return options_.min_workers > 0; }
 
   const LaunchOptions& options_;
   LaunchConsole& console_;
@@ -91,7 +93,6 @@ class ChiefNode final : public DecidingDirection {
   std::vector<std::string> peers_;  // by node: its address
   LaunchRound round_;
   NodePlan plan_;         // of the present start
-  StepLosses losses_;     // of an elastic run
   RemoteWorkers remote_;  // of an elastic group
   Stage stage_ = Stage::gathering;
   std::chrono::steady_clock::time_point gathering_since_{};
@@ -113,7 +114,6 @@ class MemberNode final : public LaunchDirection {
  private:
   enum class Stage { joining, running, waiting, alone, ending };
 
-  [[nodiscard]] bool is_elastic() const { return options_.min_workers > 0; }
   void look_for_node_0(std::chrono::milliseconds limit);
   void say_waiting();
   void beat();

@@ -70,7 +70,7 @@ bool RemoteWorkers::take_news(int node, Span<const std::byte> payload) {
   EndedProcess process;
   process.name = text(task_name(LaunchRole::worker, ended->worker), " on ", node_task(node));
   process.end = ended->end;
-  process.seconds = std::chrono::duration<double>(ended->ran).count();
+  process.ran = ended->ran;
   if (!ended->end.failed()) at(node).is_over = true;
   events_.on_ended(ended->worker, process);
   if (is_over_) dismiss_idle();

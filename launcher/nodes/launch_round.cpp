@@ -15,22 +15,22 @@ constexpr int kLostPeer = 3;
 
 int order_of(const PartEnd& part) {
   if (part.signal != 0) return kInterrupted;
-  return part.end.exit_code == kExitPeerLost ? kLostPeer : kOwnReason;
+  return part.exit_code == kExitPeerLost ? kLostPeer : kOwnReason;
 }
 
-bool has_reason(const PartEnd& part) { return part.end.failed || part.signal != 0; }
+bool has_reason(const PartEnd& part) { return part.failed || part.signal != 0; }
 
 }  // namespace
 
 bool LaunchRound::blame(const PartEnd& part, int order) {
   const bool first = !order_;
   if (first || order < *order_) {
-    const bool can_recover = verdict_.end.can_recover;
+    const bool can_recover = verdict_.can_recover;
     verdict_ = part;
-    verdict_.end.can_recover = verdict_.end.can_recover && can_recover;
+    verdict_.can_recover = verdict_.can_recover && can_recover;
     order_ = order;
   }
-  if (!part.end.can_recover) verdict_.end.can_recover = false;
+  if (!part.can_recover) verdict_.can_recover = false;
   return first;
 }
 
@@ -49,21 +49,11 @@ bool LaunchRound::ended(int node, const PartEnd& part) {
 bool LaunchRound::lost(int node, const std::string& name, const std::string& how) {
   if (!has(node)) return false;
   has_ended_[static_cast<std::size_t>(node)] = true;
-  return blame({{kExitPeerLost, true, false}, 0, text(name, " is lost: ", how)}, kLostNode);
+  return blame({kExitPeerLost, true, false, 0, text(name, " is lost: ", how)}, kLostNode);
 }
 
 bool LaunchRound::is_complete() const {
   return std::all_of(has_ended_.begin(), has_ended_.end(), [](bool ended) { return ended; });
-}
-
-std::vector<int> first_ranks(const std::vector<int>& workers) {
-  std::vector<int> ranks;
-  int next = 0;
-  for (const int count : workers) {
-    ranks.push_back(next);
-    next += count;
-  }
-  return ranks;
 }
 
 }  // namespace troupe

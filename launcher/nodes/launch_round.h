@@ -43,7 +43,4 @@ class LaunchRound {
   std::optional<int> order_;     // of the one that is blamed; unset: none is
 };
 
-/// The first rank of each node's workers, which follow each other by node.
-[[nodiscard]] std::vector<int> first_ranks(const std::vector<int>& workers);
-
 }  // namespace troupe

@@ -3,13 +3,11 @@
 #include <sys/socket.h>
 
 #include <cerrno>
-#include <cstring>
 #include <utility>
 #include <vector>
 
-#include "troupe/core/error.h"
-#include "troupe/core/text.h"
 #include "troupe/distributed/elastic/round_messages.h"
+#include "troupe/launcher/run/launch_child.h"
 
 namespace troupe {
 namespace {
@@ -23,16 +21,11 @@ RoundLines::RoundLines(boost::asio::io_context& io, OnMessage on_message,
     : io_(io), on_message_(std::move(on_message)), on_turn_(std::move(on_turn)) {}
 
 UniqueFd RoundLines::open(int index) {
-  int ends[2];
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
-    throw EnvironmentError(text("cannot make a socket: ", std::strerror(errno), "."),
-                           "raise the limit of open files (ulimit -n) or start fewer workers.");
-  UniqueFd of_worker(ends[1]);
-  auto line = std::make_unique<Line>(io_);
-  line->assign(ends[0]);
+  auto [own, of_worker] = make_message_line();
+  auto line = std::make_unique<Line>(io_, own.release());
   read(index, *line);
   lines_[index] = std::move(line);
-  return of_worker;
+  return std::move(of_worker);
 }
 
 void RoundLines::read(int index, Line& line) {

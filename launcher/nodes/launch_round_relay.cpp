@@ -44,7 +44,7 @@ UniqueFd RoundRelay::open_line(int index, const Endpoint& listens, bool joins) {
 /// group as ever.
 bool RoundRelay::ended(int index, const EndedProcess& process) {
   lines_.close(index);
-  const auto ran = std::chrono::milliseconds(static_cast<std::int64_t>(process.seconds * 1000));
+  const auto ran = std::chrono::duration_cast<std::chrono::milliseconds>(process.ran);
   link_.send(FrameType::worker, encode(WorkerEnded{index, process.end, ran}), 0);
   if (!is_loss(process.end)) return true;
   console_.say(end_text(process) + ".");

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,6 +17,13 @@
 
 namespace troupe {
 namespace {
+
+std::array<UniqueFd, 2> owned(int result, const int (&ends)[2], const char* what) {
+  if (result != 0)
+    throw EnvironmentError(text("cannot make a ", what, ": ", std::strerror(errno), "."),
+                           "raise the limit of open files (ulimit -n) or start fewer workers.");
+  return {UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
 
 bool is_file(const std::string& path) {
   struct stat status {};
@@ -72,10 +80,9 @@ void default_signals() {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != prepared.launcher) _exit(127);  // it died before the line above
   default_signals();
-  const int in =
-      start.in_fd >= 0 ? start.in_fd : open("/dev/null", O_RDONLY | O_CLOEXEC);  // NOLINT
+  const int in = open("/dev/null", O_RDONLY | O_CLOEXEC);  // NOLINT
   if (in >= 0 && dup2(in, 0) >= 0 && dup2(start.out_fd, 1) >= 0 && dup2(start.err_fd, 2) >= 0) {
-    for (const int fd : {start.inherit_fd, start.secret_fd, start.progress_fd, start.rounds_fd})
+    for (const int fd : start.inherited)
       if (fd >= 0) fcntl(fd, F_SETFD, 0);  // NOLINT: POSIX is variadic
     execve(start.program.c_str(), prepared.argv, prepared.envp);
   }
@@ -94,6 +101,18 @@ int read_report(int fd) {
 }
 
 }  // namespace
+
+std::array<UniqueFd, 2> make_pipe() {
+  int ends[2];
+  const int result = pipe2(ends, O_CLOEXEC);
+  return owned(result, ends, "pipe");
+}
+
+std::array<UniqueFd, 2> make_message_line() {
+  int ends[2];
+  const int result = socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends);
+  return owned(result, ends, "socket");
+}
 
 std::string find_program(const std::string& name, const std::string& search_path) {
   if (name.empty())
@@ -118,23 +137,18 @@ pid_t start_child(const ChildStart& start) {
   for (const auto& [name, value] : *start.environment) variables.push_back(text(name, "=", value));
   const std::vector<char*> argv = pointers(words);
   const std::vector<char*> envp = pointers(variables);
-  int report[2];
-  if (pipe2(report, O_CLOEXEC) != 0)
-    throw EnvironmentError(text("cannot make a pipe: ", std::strerror(errno), "."),
-                           "raise the limit of open files (ulimit -n) or start fewer workers.");
-  const Prepared prepared{&start, argv.data(), envp.data(), getpid(), report[1]};
+  auto [report, reporting] = make_pipe();
+  const Prepared prepared{&start, argv.data(), envp.data(), getpid(), reporting.get()};
   const pid_t pid = fork();
   if (pid == 0) become_program(prepared);
   const int fork_error = errno;
-  close(report[1]);
+  reporting.reset();
   if (pid < 0) {
-    close(report[0]);
     throw EnvironmentError(text("cannot start a process: ", std::strerror(fork_error), "."),
                            "raise the limit of processes (ulimit -u) or start fewer workers.");
   }
   setpgid(pid, pid);  // the child does it, too: whoever comes first
-  const int reason = read_report(report[0]);
-  close(report[0]);
+  const int reason = read_report(report.get());
   if (reason != 0) {
     waitpid(pid, nullptr, 0);
     throw ConfigError(text("cannot run ", start.program, ": ", std::strerror(reason), "."),

@@ -3,31 +3,34 @@
 
 #include <sys/types.h>
 
+#include <array>
 #include <string>
 #include <vector>
 
 #include "troupe/cli/cluster/cluster_spec.h"
+#include "troupe/core/unique_fd.h"
 
 namespace troupe {
+
+/// Both ends of a pipe, the reader's first, closed in children.  Throws: EnvironmentError.
+[[nodiscard]] std::array<UniqueFd, 2> make_pipe();
+/// Both ends of a line for messages that stay apart, closed in children.  Throws: EnvironmentError.
+[[nodiscard]] std::array<UniqueFd, 2> make_message_line();
 
 /// Path of the file that runs when a shell is given `name`: itself if it has a slash, else the
 /// first executable in `search_path` (PATH). Throws: ConfigError (no such file, a directory, not
 /// executable).
 [[nodiscard]] std::string find_program(const std::string& name, const std::string& search_path);
 
-/// What a child is started with. The descriptors are the child's ends; the caller closes its
-/// copies.
+/// What a child is started with; its stdin is /dev/null. The descriptors are the child's ends; the
+/// caller closes its copies.
 struct ChildStart {
   std::string program;               // path
   std::vector<std::string> command;  // argv
   const Environment* environment = nullptr;
-  int in_fd = -1;        // becomes stdin; -1: /dev/null does
-  int out_fd = -1;       // becomes stdout
-  int err_fd = -1;       // becomes stderr
-  int inherit_fd = -1;   // stays open under its number; -1: none
-  int secret_fd = -1;    // likewise
-  int progress_fd = -1;  // likewise
-  int rounds_fd = -1;    // likewise
+  int out_fd = -1;             // becomes stdout
+  int err_fd = -1;             // becomes stderr
+  std::vector<int> inherited;  // stay open under their numbers; -1: none
 };
 
 /// Starts it as leader of a new process group, with the default handling of all signals (an ignored

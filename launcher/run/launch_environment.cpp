@@ -5,20 +5,13 @@
 #include "troupe/cli/cluster/sealed_secret.h"
 #include "troupe/cli/cluster/secret_source.h"
 #include "troupe/core/machine.h"
+#include "troupe/core/text.h"
 #include "troupe/report/progress_sinks.h"
 
 namespace troupe {
 namespace {
 
-std::string addresses(const std::vector<std::uint16_t>& ports) {
-  std::string all;
-  for (const std::uint16_t port : ports)
-    all += (all.empty() ? "127.0.0.1:" : ",127.0.0.1:") + std::to_string(port);
-  return all;
-}
-
-}  // namespace
-
+/// Whether other launchers, or this one, tell a process its place by a variable of this name.
 bool names_a_cluster(const std::string& name) {
   for (const char* exact : {"TF_CONFIG",         "RANK",
                             "WORLD_SIZE",        "LOCAL_RANK",
@@ -28,15 +21,16 @@ bool names_a_cluster(const std::string& name) {
                             "TROUPE_WORLD_SIZE", "TROUPE_CHIEF_ADDRESS",
                             "TROUPE_GENERATION", "TROUPE_LISTEN_FD",
                             "TROUPE_CLUSTER",    "TROUPE_TASK",
-                            "TROUPE_ROLE",       "TROUPE_EVALUATOR",
-                            "TROUPE_SERVERS",    "TROUPE_ROUNDS_FD",
-                            "TROUPE_JOINS"})
+                            "TROUPE_EVALUATOR",  "TROUPE_SERVERS",
+                            "TROUPE_ROUNDS_FD",  "TROUPE_JOINS"})
     if (name == exact) return true;
   for (const char* prefix :
        {"MASTER_", "SLURM_", "OMPI_", "PMI_", "PMIX_", "PET_", "TORCHELASTIC_"})
     if (name.rfind(prefix, 0) == 0) return true;
   return false;
 }
+
+}  // namespace
 
 LaunchEnvironment launch_environment(const Environment& own, const LaunchPlan& plan) {
   LaunchEnvironment result;
@@ -68,7 +62,8 @@ LaunchEnvironment launch_environment(const Environment& own, const LaunchPlan& p
   if (servers == 0)
     variables["TROUPE_CHIEF_ADDRESS"] = plan.chief_host + ":" + std::to_string(plan.chief_port);
   else
-    variables["TROUPE_SERVERS"] = addresses(plan.server_ports);
+    variables["TROUPE_SERVERS"] =
+        join(plan.server_ports, ",", [](std::uint16_t port) { return text("127.0.0.1:", port); });
   variables["TROUPE_EVALUATOR"] = plan.evaluator ? "1" : "0";
   variables["TROUPE_GENERATION"] = std::to_string(plan.generation);
   if (plan.secret_fd >= 0) variables[kSecretDescriptorVariable] = std::to_string(plan.secret_fd);

@@ -30,9 +30,6 @@ struct LaunchEnvironment {
   std::vector<std::string> threads;  // "OMP_NUM_THREADS=2", ... as the workers see them
 };
 
-/// Whether other launchers, or this one, tell a process its place by a variable of this name.
-[[nodiscard]] bool names_a_cluster(const std::string& name);
-
 /// The environment of all workers, from the launcher's own.
 [[nodiscard]] LaunchEnvironment launch_environment(const Environment& own, const LaunchPlan& plan);
 

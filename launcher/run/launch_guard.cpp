@@ -11,9 +11,11 @@
 #include <csignal>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "troupe/core/error.h"
 #include "troupe/core/text.h"
+#include "troupe/launcher/run/launch_child.h"
 #include "troupe/launcher/run/launch_options.h"
 
 namespace troupe {
@@ -71,31 +73,24 @@ void LaunchGuard::guard(int pipe_fd) {
 }
 
 LaunchGuard::LaunchGuard() {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0)
-    throw EnvironmentError(text("cannot make a pipe: ", std::strerror(errno), "."),
-                           "raise the limit of open files (ulimit -n).");
+  auto [of_guard, own] = make_pipe();
   pid_ = fork();
-  if (pid_ == 0) guard(ends[0]);
-  const int fork_error = errno;
-  close(ends[0]);
-  fd_ = ends[1];
-  if (pid_ < 0) {
-    close(fd_);
-    throw EnvironmentError(text("cannot start a process: ", std::strerror(fork_error), "."),
+  if (pid_ == 0) guard(of_guard.get());
+  if (pid_ < 0)
+    throw EnvironmentError(text("cannot start a process: ", std::strerror(errno), "."),
                            "raise the limit of processes (ulimit -u).");
-  }
+  fd_ = std::move(own);
 }
 
 LaunchGuard::~LaunchGuard() {
-  close(fd_);
+  fd_.reset();
   while (pid_ > 0 && waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
 }
 
 void LaunchGuard::send(const Message& message) const {
   ssize_t sent = 0;  // a few bytes to a reader that does nothing else: never blocks for long
-  do sent = write(fd_, &message, sizeof message);
+  do sent = write(fd_.get(), &message, sizeof message);
   while (sent < 0 && errno == EINTR);
 }
 

@@ -9,6 +9,8 @@
 #include <chrono>
 #include <cstdint>
 
+#include "troupe/core/unique_fd.h"
+
 namespace troupe {
 
 class LaunchGuard {
@@ -42,7 +44,7 @@ class LaunchGuard {
   void send(const Message& message) const;
 
   pid_t pid_ = -1;
-  int fd_ = -1;  // the guard wakes when the last copy of this end closes
+  UniqueFd fd_;  // the guard wakes when the last copy of this end closes
 };
 
 }  // namespace troupe

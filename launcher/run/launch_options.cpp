@@ -94,8 +94,6 @@ struct Scratch {
   std::int64_t grace_seconds = 10;
   std::int64_t start_seconds = 300;
   std::int64_t regroup_seconds = 60;
-  std::string log_dir;
-  bool prefix = true;
   std::string rendezvous;
 };
 
@@ -120,7 +118,7 @@ detail::FlagTable launch_flags(LaunchOptions& options, Scratch& scratch) {
   here.add(flag("evaluator", &options.evaluator,
                 "one additional process, evaluator/0, which evaluates the others' checkpoints; "
                 "PROGRAM needs --mode train-and-evaluate"));
-  here.add(path("log-dir", &scratch.log_dir,
+  here.add(path("log-dir", &options.log_dir,
                 "also write DIR/worker-<rank>.log for every worker; former runs' logs are kept as "
                 "DIR/worker-<rank>.log.<run>",
                 "DIR"));
@@ -134,7 +132,7 @@ detail::FlagTable launch_flags(LaunchOptions& options, Scratch& scratch) {
                  1, 4096));
   here.add(flag("grace", &scratch.grace_seconds,
                 "seconds from the signal to SIGKILL when the group is stopped", {0, 3600}));
-  here.add(flag("prefix", &scratch.prefix, "leave out the [worker/1] before every line"));
+  here.add(flag("prefix", &options.prefix, "leave out the [worker/1] before every line"));
   here.add(flag("progress", &options.progress, "on a terminal, show no progress below the output"));
   detail::FlagGroup servers(flags, "Parameter servers, on one machine");
   servers.add(whole("ps", &options.servers,
@@ -158,8 +156,6 @@ void take(LaunchOptions& options, const Scratch& scratch) {
   options.grace = std::chrono::seconds(scratch.grace_seconds);
   options.node.start_timeout = std::chrono::seconds(scratch.start_seconds);
   options.regroup_limit = std::chrono::seconds(scratch.regroup_seconds);
-  options.log_dir = scratch.log_dir;
-  if (!scratch.prefix) options.prefix = LaunchOptions::Prefix::none;
   if (!scratch.rendezvous.empty())
     options.node.rendezvous = parse_address(scratch.rendezvous, "--rendezvous");
 }
@@ -201,7 +197,7 @@ with all of them. The first failure stops the others and is shown with its last
 lines. With parameter servers a worker other than worker/0 may be lost: training
 continues without it.
 )",
-              detail::flags_text(launch_flags(options, scratch), detail::HelpScope::all), R"(
+              detail::flags_text(launch_flags(options, scratch), Flag::Shown::in_help_all), R"(
 Exit code: 0 if every process ended with 0; that of the process that failed
 first (128 + number for a signal), or else of the evaluator, whose failure stops
 no other process; 138 if a machine or a worker was lost; 2 for a wrong command

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <chrono>
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -26,8 +25,6 @@ struct NodeOptions {
 };
 
 struct LaunchOptions {
-  enum class Prefix { worker, none };
-
   int workers = 0;       // on this machine, 1 .. kMaxLocalWorkers
   int servers = 0;       // parameter servers, 0 .. kMaxLocalServers
   int restarts = 0;      // how often a lost worker is started again; servers only
@@ -36,13 +33,16 @@ struct LaunchOptions {
   std::chrono::milliseconds regroup_limit{60'000};  // for that many to be there again
   bool evaluator = false;            // one more process, which evaluates what the workers save
   std::vector<std::string> command;  // the program and its arguments; not empty
-  std::filesystem::path log_dir;     // worker-<rank>.log each; empty: no files
+  std::string log_dir;               // worker-<rank>.log each; empty: no files
   std::string secret_file;           // the job's secret; empty: one drawn for this run
   int threads = 0;                   // compute threads of a worker; 0: the usable cores, shared out
   std::chrono::milliseconds grace{10'000};  // between the signal and SIGKILL
-  Prefix prefix = Prefix::worker;           // "[worker/1] " before every line
+  bool prefix = true;                       // "[worker/1] " before every line
   bool progress = true;                     // shown below all output, on a terminal only
   NodeOptions node;
+
+  /// Goes on without lost workers.
+  [[nodiscard]] bool is_elastic() const { return min_workers > 0; }
 };
 
 /// The command line of `troupe run`; `arguments`: what follows the word "run".

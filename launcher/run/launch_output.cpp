@@ -11,6 +11,7 @@
 
 #include "troupe/core/terminal.h"
 #include "troupe/core/text.h"
+#include "troupe/distributed/net/timer.h"
 
 namespace troupe {
 namespace {
@@ -153,10 +154,9 @@ void LaunchConsole::flush() {
   on_flush_(done ? Written::all : Written::in_part);
   if (done || retry_armed_) return;
   retry_armed_ = true;
-  retry_.expires_after(kFlushRetry);
-  retry_.async_wait([this](const boost::system::error_code& error) {
+  run_after(retry_, kFlushRetry, [this] {
     retry_armed_ = false;
-    if (!error) flush();
+    flush();
   });
 }
 

@@ -9,12 +9,14 @@
 namespace troupe {
 namespace {
 
-/// What a worker ends with that died, that was told to stop, or that the servers took for dead.
-bool reads_as_lost(const ChildEnd& end) {
-  const bool told = std::any_of(kStopSignals.begin(), kStopSignals.end(),
-                                [&end](int number) { return end.code == kExitSignal + number; });
-  return end.signal != 0 || told || end.code == kExitPeerLost;
+/// The exit code of one that was told to stop.
+bool was_told_to_stop(int exit_code) {
+  return std::any_of(kStopSignals.begin(), kStopSignals.end(),
+                     [exit_code](int number) { return exit_code == kExitSignal + number; });
 }
+
+/// What a worker ends with that died, that was told to stop, or that the servers took for dead.
+bool reads_as_lost(const ChildEnd& end) { return is_loss(end) || was_told_to_stop(end.code); }
 
 /// It is over with this one because it was over with another.
 bool tells_of_another(const ChildEnd& end) {
@@ -23,22 +25,32 @@ bool tells_of_another(const ChildEnd& end) {
 
 }  // namespace
 
+bool is_worth_a_restart(int exit_code) {
+  return exit_code >= kExitSignal && !was_told_to_stop(exit_code);
+}
+
+std::optional<RestartPolicy::Milliseconds> RestartPolicy::after(const PartEnd& end,
+                                                                Milliseconds lived) {
+  if (!end.failed || !end.can_recover || used_ >= most_ || !is_worth_a_restart(end.exit_code))
+    return std::nullopt;
+  ++used_;
+  if (lived >= kLongestPause) next_pause_ = kFirstPause;
+  const Milliseconds pause = next_pause_;
+  next_pause_ = std::min(2 * next_pause_, kLongestPause);
+  return pause;
+}
+
 std::string task_name(LaunchRole role, int index) {
   const char* const job = role == LaunchRole::worker   ? "worker/"
                           : role == LaunchRole::server ? "ps/"
-                          : role == LaunchRole::node   ? "node/"
                                                        : "evaluator/";
   return text(job, index);
 }
 
-bool LaunchPolicy::is_dispensable(LaunchRole role, int index) const {
-  if (role != LaunchRole::worker) return false;
-  return terms_.elastic != nullptr ? has_state_ : index != 0 && terms_.servers > 0;
-}
-
 bool LaunchPolicy::is_lost(LaunchRole role, int index, const ChildEnd& end) const {
-  return is_dispensable(role, index) &&
-         (terms_.elastic != nullptr ? is_loss(end) : reads_as_lost(end));
+  if (role != LaunchRole::worker) return false;
+  if (terms_.elastic != nullptr) return has_state_ && is_loss(end);
+  return index != 0 && terms_.servers > 0 && reads_as_lost(end);
 }
 
 Consequence LaunchPolicy::on_end(LaunchRole role, int index, const ChildEnd& end) {

@@ -1,23 +1,59 @@
-// What the end of one launched process means for the others. No processes here,
-// only decisions, so that every one of them can be tested.
+// What the end of one launched process means for the others, and when a whole group is started
+// again. No processes here, only decisions, so that every one of them can be tested.
 //
 // Without parameter servers all workers are needed: the first failure ends all. With them
 // the chief (rank 0) and the servers are needed; any other worker may be lost, and training goes on
 // without it. In an elastic group any worker may be, once one of them holds the state.
 #pragma once
 
+#include <chrono>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "troupe/launcher/run/launch_child.h"
-#include "troupe/launcher/run/launch_restarts.h"
 
 namespace troupe {
 
-enum class LaunchRole { worker, server, evaluator, node };
+enum class LaunchRole { worker, server, evaluator };
 
-/// "worker/1", "ps/0", "evaluator/0", "node/1".
+/// "worker/1", "ps/0", "evaluator/0".
 [[nodiscard]] std::string task_name(LaunchRole role, int index);
+
+/// How the part of the group on one machine ended, or why it is being stopped; or all of the group.
+struct PartEnd {
+  int exit_code = 0;
+  bool failed = false;      // a worker or a node caused it; the evaluator alone is none of these
+  bool can_recover = true;  // all that is needed for another start is still there
+  int signal = 0;           // what told its launcher to stop; 0: nothing did
+  std::string cause = {};   // "worker/1 was killed by signal 9 (Killed) after 3.2 s"; empty: none
+};
+
+/// Exit codes that a new start may mend (docs/errors.md): a signal killed a process, or it lost
+/// another one. Requests to stop are none of them.
+[[nodiscard]] bool is_worth_a_restart(int exit_code);
+
+class RestartPolicy {
+ public:
+  using Milliseconds = std::chrono::milliseconds;
+  static constexpr Milliseconds kFirstPause{1'000};
+  /// No pause is longer; a start that lived as long has made progress, and pauses begin anew.
+  static constexpr Milliseconds kLongestPause{60'000};
+
+  explicit RestartPolicy(int most) : most_(most) {}
+
+  /// The pause before the next start, which this counts; unset: there is none.
+  [[nodiscard]] std::optional<Milliseconds> after(const PartEnd& end, Milliseconds lived);
+  /// One worker is started again.
+  void count_worker() { ++used_; }
+  [[nodiscard]] int most() const { return most_; }
+  [[nodiscard]] int used() const { return used_; }
+
+ private:
+  int most_;
+  int used_ = 0;
+  Milliseconds next_pause_ = kFirstPause;
+};
 
 /// How many of each kind were started, and how often a lost worker is started again.
 struct LaunchTerms {
@@ -70,7 +106,6 @@ class LaunchPolicy {
   [[nodiscard]] int order_of_cause(LaunchRole role, int index, const ChildEnd& end) const;
 
  private:
-  [[nodiscard]] bool is_dispensable(LaunchRole role, int index) const;
   [[nodiscard]] bool is_lost(LaunchRole role, int index, const ChildEnd& end) const;
 
   LaunchTerms terms_;

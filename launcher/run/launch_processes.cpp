@@ -100,27 +100,6 @@ ProcessStatus::State state_of(const LaunchedWorker& process) {
 
 }  // namespace
 
-std::vector<LaunchedWorker*> reap_ended(const std::vector<LaunchedWorker*>& processes,
-                                        LaunchGuard& guard) {
-  std::vector<LaunchedWorker*> ended;
-  for (;;) {
-    siginfo_t info{};  // WNOWAIT: the process keeps its number until its group is killed
-    if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) break;
-    const auto found = std::find_if(processes.begin(), processes.end(), [&](const auto* process) {
-      return process->running() && process->pid() == info.si_pid;
-    });
-    if (found == processes.end()) {
-      if (info.si_pid == guard.pid()) guard.lost();
-      waitpid(info.si_pid, nullptr, 0);
-      continue;
-    }
-    (*found)->reap();
-    guard.forget((*found)->pid());
-    ended.push_back(*found);
-  }
-  return ended;
-}
-
 LaunchProcesses::LaunchProcesses(boost::asio::io_context& io, const LaunchOptions& options,
                                  LaunchGuard& guard, LaunchConsole& console,
                                  std::function<void()> on_closed)
@@ -146,11 +125,8 @@ void LaunchProcesses::make_all(int first_rank) {
 LaunchedWorker& LaunchProcesses::make(LaunchRole role, int index) {
   const std::string name = task_name(role, index);
   processes_.push_back(std::make_unique<LaunchedWorker>(
-      io_, role, index,
-      options_.prefix == LaunchOptions::Prefix::worker ? text("[", name, "] ") : "",
-      log_path(options_.log_dir, name),
-      LaunchedWorker::Outlets{&console_.out(), &console_.err(), [this] { console_.flush(); },
-                              on_closed_}));
+      io_, role, index, options_.prefix ? text("[", name, "] ") : "",
+      log_path(options_.log_dir, name), console_, on_closed_));
   return *processes_.back();
 }
 
@@ -164,25 +140,26 @@ void LaunchProcesses::start_all(const std::string& program, GroupStart start_of_
   secret_ = seal(*secret);
   program_ = program;
   progress_fd_ = start_of_group.progress_fd;
-  if (start_of_group.is_under_way)
+  const NodePlan& told = start_of_group.plan;
+  if (told.is_under_way)
     make_log_folder(options_.log_dir);
   else
-    make_all(start_of_group.first_rank);
-  const auto& listeners = start_of_group.listeners;
-  LaunchPlan plan{start_of_group.world_size, start_of_group.chief_port, start_of_group.generation,
-                  inspect_cores().usable,    options_.threads,          options_.evaluator};
-  plan.chief_host = start_of_group.chief_host;
+    make_all(told.first_rank);
+  auto& listeners = start_of_group.listeners;
+  LaunchPlan plan{told.world_size,        told.chief_port,  told.generation,
+                  inspect_cores().usable, options_.threads, options_.evaluator};
+  plan.chief_host = told.chief_host;
   plan.workers_here = options_.workers;
   if (options_.servers > 0)
-    for (const auto& listener : listeners) plan.server_ports.push_back(listener->port());
+    for (const LaunchListener& listener : listeners) plan.server_ports.push_back(listener.port());
   plan.secret_fd = secret_.get();
   environment_ = launch_environment(own, plan);
   announce(plan.usable_cores);
   const LaunchRole listening = options_.servers > 0 ? LaunchRole::server : LaunchRole::worker;
   for (const auto& process : processes_) {
-    const auto index = static_cast<std::size_t>(process->index() - start_of_group.first_rank);
+    const auto index = static_cast<std::size_t>(process->index() - told.first_rank);
     LaunchListener* const listener =
-        process->role() == listening && index < listeners.size() ? listeners[index].get() : nullptr;
+        process->role() == listening && index < listeners.size() ? &listeners[index] : nullptr;
     start(*process, listener);
     if (listener != nullptr) listener->close();
   }
@@ -203,14 +180,13 @@ void LaunchProcesses::start(LaunchedWorker& process, const LaunchListener* liste
   start.program = program_;
   start.command = options_.command;
   start.environment = &variables;
-  start.inherit_fd = listen_fd;
-  start.rounds_fd = line.get();
-  if (process.role() != LaunchRole::evaluator) start.secret_fd = secret_.get();
-  if (process.role() == LaunchRole::worker) start.progress_fd = progress_fd_;
+  start.inherited = {listen_fd, line.get()};
+  if (process.role() != LaunchRole::evaluator) start.inherited.push_back(secret_.get());
+  if (process.role() == LaunchRole::worker) start.inherited.push_back(progress_fd_);
   try {
     process.start(start);
   } catch (const Error&) {  // its line is open already
-    const EndedProcess ended{process.name(), {kExitSignal + SIGKILL, SIGKILL}, 0, {}, ""};
+    const EndedProcess ended{process.name(), {kExitSignal + SIGKILL, SIGKILL}};
     if (rounds_ != nullptr) static_cast<void>(rounds_->ended(process.index(), ended));
     throw;
   }
@@ -238,10 +214,24 @@ void LaunchProcesses::kill_worker(int rank) const {
   if (const LaunchedWorker* process = last_of(rank)) process->signal(SIGKILL);
 }
 
-std::vector<LaunchedWorker*> LaunchProcesses::reap() {
-  std::vector<LaunchedWorker*> processes;
-  for (const auto& process : processes_) processes.push_back(process.get());
-  return reap_ended(processes, guard_);
+std::vector<LaunchedWorker*> LaunchProcesses::reap() const {
+  std::vector<LaunchedWorker*> ended;
+  for (;;) {
+    siginfo_t info{};  // WNOWAIT: the process keeps its number until its group is killed
+    if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) break;
+    const auto found = std::find_if(processes_.begin(), processes_.end(), [&](const auto& process) {
+      return process->running() && process->pid() == info.si_pid;
+    });
+    if (found == processes_.end()) {
+      if (info.si_pid == guard_.pid()) guard_.lost();
+      waitpid(info.si_pid, nullptr, 0);
+      continue;
+    }
+    (*found)->reap();
+    guard_.forget((*found)->pid());
+    ended.push_back(found->get());
+  }
+  return ended;
 }
 
 void LaunchProcesses::signal(int number) const {

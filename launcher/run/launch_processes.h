@@ -22,10 +22,6 @@
 
 namespace troupe {
 
-/// Those of `processes` that have ended since the last call. Reaps every other child, too.
-[[nodiscard]] std::vector<LaunchedWorker*> reap_ended(const std::vector<LaunchedWorker*>& processes,
-                                                      LaunchGuard& guard);
-
 class LaunchProcesses {
  public:
   /// All of the arguments must outlive the processes. `on_closed` is called when both streams of a
@@ -41,7 +37,8 @@ class LaunchProcesses {
   /// Another process for a worker that ended. Throws: EnvironmentError.
   void start_again(int rank);
 
-  [[nodiscard]] std::vector<LaunchedWorker*> reap();
+  /// Those that have ended since the last call. Reaps every other child, too.
+  [[nodiscard]] std::vector<LaunchedWorker*> reap() const;
   /// To the process groups of all that run.
   void signal(int number) const;
   /// SIGKILL to the worker's, if it runs.

@@ -7,14 +7,14 @@
 
 namespace troupe {
 
-std::string seconds_text(double seconds) {
+std::string seconds_text(Seconds time) {
   char buffer[32];
-  std::snprintf(buffer, sizeof buffer, "%.1f s", seconds);
+  std::snprintf(buffer, sizeof buffer, "%.1f s", time.count());
   return buffer;
 }
 
 std::string end_text(const EndedProcess& process) {
-  return text(process.name, " ", describe(process.end), " after ", seconds_text(process.seconds));
+  return text(process.name, " ", describe(process.end), " after ", seconds_text(process.ran));
 }
 
 std::string culprit_text(const EndedProcess& process) {
@@ -30,11 +30,7 @@ std::string group_text(int workers, int servers, int evaluators) {
   std::vector<std::string> parts = {text(workers, workers == 1 ? " worker" : " workers")};
   if (servers > 0) parts.push_back(text(servers, servers == 1 ? " server" : " servers"));
   if (evaluators > 0) parts.emplace_back("an evaluator");
-  std::string all;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    all += (i == 0 ? "" : i + 1 == parts.size() ? " and " : ", ") + parts[i];
-  }
-  return all;
+  return listed(parts, " and ");
 }
 
 }  // namespace troupe

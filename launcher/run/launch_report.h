@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "troupe/core/clock.h"
 #include "troupe/launcher/run/launch_child.h"
 
 namespace troupe {
@@ -13,13 +14,13 @@ namespace troupe {
 struct EndedProcess {
   std::string name;  // "worker/1"
   ChildEnd end;
-  double seconds = 0;  // that it ran
-  std::deque<std::string> last_lines;
-  std::string log_path;  // empty: none
+  Seconds ran{0};
+  std::deque<std::string> last_lines = {};
+  std::string log_path = {};  // empty: none
 };
 
 /// "3.2 s"
-[[nodiscard]] std::string seconds_text(double seconds);
+[[nodiscard]] std::string seconds_text(Seconds time);
 
 /// "worker/1 was killed by signal 9 (Killed) after 3.2 s"
 [[nodiscard]] std::string end_text(const EndedProcess& process);

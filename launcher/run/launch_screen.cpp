@@ -4,13 +4,11 @@
 #include <unistd.h>
 
 #include <array>
-#include <cerrno>
-#include <cstring>
 #include <utility>
 
-#include "troupe/core/error.h"
 #include "troupe/core/terminal.h"
 #include "troupe/core/text.h"
+#include "troupe/launcher/run/launch_child.h"
 #include "troupe/launcher/run/launch_policy.h"
 
 namespace troupe {
@@ -26,13 +24,9 @@ constexpr std::size_t kMostKnown = 4096;
 LaunchScreen::LaunchScreen(boost::asio::io_context& io, LaunchConsole& console, bool wanted)
     : console_(console), receiver_(io), pause_(io) {
   if (!wanted || !terminal_size(STDERR_FILENO)) return;
-  int ends[2];
-  // Messages that stay apart, whoever of the processes sends them.
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
-    throw EnvironmentError(text("cannot make a socket: ", std::strerror(errno), "."),
-                           "raise the limit of open files (ulimit -n).");
-  receiver_.assign(ends[0]);
-  senders_ = UniqueFd(ends[1]);
+  auto [receiver, senders] = make_message_line();
+  receiver_.assign(receiver.release());
+  senders_ = std::move(senders);
   read();
 }
 

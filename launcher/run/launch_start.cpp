@@ -1,25 +1,29 @@
 #include "troupe/launcher/run/launch_start.h"
 
-#include <algorithm>
-#include <chrono>
+#include <sys/socket.h>
+
+#include <boost/asio/ip/tcp.hpp>
+#include <cerrno>
+#include <cstring>
+
+#include "troupe/core/error.h"
+#include "troupe/core/text.h"
+#include "troupe/launcher/run/launch_options.h"
 
 namespace troupe {
 
-std::uint64_t next_generation(std::uint64_t former) {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::max(former + 1,
-                  static_cast<std::uint64_t>(
-                      std::chrono::duration_cast<std::chrono::milliseconds>(now).count()));
-}
-
-GroupStart start_here(const LaunchOptions& options, std::uint64_t generation) {
-  GroupStart start;
-  start.generation = generation;
-  start.world_size = options.workers;
-  const int listening = options.min_workers > 0 ? options.workers : std::max(1, options.servers);
-  for (int i = 0; i < listening; ++i) start.listeners.push_back(std::make_unique<LaunchListener>());
-  start.chief_port = start.listeners.front()->port();
-  return start;
+LaunchListener::LaunchListener(const boost::asio::ip::address& address) {
+  boost::asio::ip::tcp::endpoint endpoint(address, 0);
+  socklen_t length = static_cast<socklen_t>(endpoint.capacity());
+  fd_.reset(socket(endpoint.protocol().family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (fd() < 0 || bind(fd(), endpoint.data(), static_cast<socklen_t>(endpoint.size())) != 0 ||
+      listen(fd(), kMaxLocalWorkers) != 0 || getsockname(fd(), endpoint.data(), &length) != 0) {
+    throw EnvironmentError(
+        text("cannot listen on ", address.to_string(), ": ", std::strerror(errno), "."),
+        address.is_loopback() ? "bring the loopback interface up; `troupe doctor` shows it."
+                              : "check that the address still belongs to this machine.");
+  }
+  port_ = endpoint.port();
 }
 
 }  // namespace troupe

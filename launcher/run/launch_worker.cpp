@@ -51,16 +51,18 @@ int open_log(const std::string& path) {
 
 }  // namespace
 
-LaunchedWorker::LaunchedWorker(boost::asio::io_context& io, Role role, int index,
-                               std::string prefix, std::string log_path, Outlets outlets)
+LaunchedWorker::LaunchedWorker(boost::asio::io_context& io, LaunchRole role, int index,
+                               std::string prefix, std::string log_path, LaunchConsole& console,
+                               std::function<void()> on_closed)
     : role_(role),
       index_(index),
       prefix_(std::move(prefix)),
       log_path_(std::move(log_path)),
       log_(open_log(log_path_)),
-      outlets_(std::move(outlets)),
-      out_(io, outlets_.out, [this](std::string_view line) { take_line(*outlets_.out, line); }),
-      err_(io, outlets_.err, [this](std::string_view line) { take_line(*outlets_.err, line); }) {}
+      console_(console),
+      on_closed_(std::move(on_closed)),
+      out_(io, console.out(), [this](std::string_view line) { take_line(out_.sink, line); }),
+      err_(io, console.err(), [this](std::string_view line) { take_line(err_.sink, line); }) {}
 
 LaunchedWorker::~LaunchedWorker() {
   if (running()) {
@@ -69,31 +71,19 @@ LaunchedWorker::~LaunchedWorker() {
   }
 }
 
-int LaunchedWorker::open_stream(Stream& stream) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0)
-    throw EnvironmentError(text("cannot make a pipe: ", std::strerror(errno), "."),
-                           "raise the limit of open files (ulimit -n) or start fewer workers.");
-  stream.descriptor.assign(ends[0]);
-  return ends[1];
+UniqueFd LaunchedWorker::open_stream(Stream& stream) {
+  auto [reader, writer] = make_pipe();
+  stream.descriptor.assign(reader.release());
+  return std::move(writer);
 }
 
 void LaunchedWorker::start(ChildStart start) {
-  start.out_fd = open_stream(out_);
-  start.err_fd = -1;
-  const auto close_ends = [&start] {
-    close(start.out_fd);
-    if (start.err_fd >= 0) close(start.err_fd);
-  };
-  try {
-    start.err_fd = open_stream(err_);
-    started_ = std::chrono::steady_clock::now();
-    pid_ = start_child(start);
-  } catch (...) {
-    close_ends();
-    throw;
-  }
-  close_ends();
+  const UniqueFd out = open_stream(out_);
+  const UniqueFd err = open_stream(err_);
+  start.out_fd = out.get();
+  start.err_fd = err.get();
+  started_ = std::chrono::steady_clock::now();
+  pid_ = start_child(start);
   open_streams_ = 2;
   read(out_);
   read(err_);
@@ -114,11 +104,11 @@ void LaunchedWorker::reap() {
   if (end_->failed() && err_.descriptor.is_open()) drain(err_);
   end_->is_echo = end_->signal == 0 && !last_lines_.empty() &&
                   last_lines_.back().find(kPeerFailed) != std::string::npos;
-  seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
+  ran_ = std::chrono::steady_clock::now() - started_;
 }
 
 void LaunchedWorker::read(Stream& stream) {
-  stream.paused = stream.sink->pending_bytes() > kSinkLimitBytes;
+  stream.paused = stream.sink.pending_bytes() > kSinkLimitBytes;
   if (stream.paused) return;
   stream.descriptor.async_read_some(
       boost::asio::buffer(stream.buffer),
@@ -126,16 +116,16 @@ void LaunchedWorker::read(Stream& stream) {
         if (!stream.descriptor.is_open()) return;
         if (!error) {
           stream.lines.feed({stream.buffer.data(), count});
-          outlets_.on_output();
+          console_.flush();
           read(stream);
           return;
         }
         stream.lines.finish();
         stream.descriptor.close();
-        outlets_.on_output();
+        console_.flush();
         if (--open_streams_ > 0) return;
         log_.reset();  // of a run with many restarts not one stays open for each
-        outlets_.on_closed();
+        on_closed_();
       });
 }
 
@@ -167,12 +157,6 @@ void LaunchedWorker::close_streams() {
 }
 
 void LaunchedWorker::take_line(OutputSink& sink, std::string_view line) {
-  std::optional<std::string> edited;
-  if (outlets_.edit) {
-    edited = outlets_.edit(line);
-    if (!edited) return;
-    line = *edited;
-  }
   sink.append(prefix_);
   const std::size_t repeated = prefix_.empty() ? 0 : name_bytes(line, name());
   sink.append(line.substr(0, repeated == 0 ? 0 : kLogHeadBytes));
@@ -190,7 +174,7 @@ void LaunchedWorker::write_log(std::string_view line) {
     const ssize_t count = write(log_.get(), whole.data() + written, whole.size() - written);
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) {  // the run is worth more than its log
-      outlets_.err->append(
+      err_.sink.append(
           text("troupe: the log of ", name(), " ends here: ", std::strerror(errno), ".\n"));
       return log_.reset();
     }

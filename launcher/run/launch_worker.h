@@ -25,23 +25,13 @@ namespace troupe {
 class LaunchedWorker {
  public:
   static constexpr std::size_t kLastLines = 10;
-  using Role = LaunchRole;
-
-  /// Where a worker's lines go, and whom to tell. All must outlive the worker.
-  struct Outlets {
-    OutputSink* out = nullptr;
-    OutputSink* err = nullptr;
-    std::function<void()> on_output;  // after lines were appended to a sink
-    std::function<void()> on_closed;  // after both streams ended
-    /// What becomes of a line, in place of the prefix; unset: nothing, it was not for the reader.
-    std::function<std::optional<std::string>(std::string_view line)> edit = nullptr;
-  };
 
   /// `index`: within its role. `prefix` comes before every line; a line of our log then does not
-  /// repeat the name. Every line is appended to the file `log_path`; empty: none.
+  /// repeat the name. Every line is appended to the file `log_path`; empty: none. The lines go to
+  /// `console`, which outlives the worker; `on_closed`: after both streams ended.
   /// Throws: EnvironmentError if the log file cannot be opened.
-  LaunchedWorker(boost::asio::io_context& io, Role role, int index, std::string prefix,
-                 std::string log_path, Outlets outlets);
+  LaunchedWorker(boost::asio::io_context& io, LaunchRole role, int index, std::string prefix,
+                 std::string log_path, LaunchConsole& console, std::function<void()> on_closed);
   ~LaunchedWorker();
   LaunchedWorker(const LaunchedWorker&) = delete;
   LaunchedWorker& operator=(const LaunchedWorker&) = delete;
@@ -58,7 +48,7 @@ class LaunchedWorker {
   /// that is not ours.
   void close_streams();
 
-  [[nodiscard]] Role role() const { return role_; }
+  [[nodiscard]] LaunchRole role() const { return role_; }
   [[nodiscard]] int index() const { return index_; }
   [[nodiscard]] pid_t pid() const { return pid_; }
   [[nodiscard]] std::string name() const { return task_name(role_, index_); }
@@ -66,40 +56,39 @@ class LaunchedWorker {
   [[nodiscard]] bool streams_open() const { return open_streams_ > 0; }
   [[nodiscard]] const std::optional<ChildEnd>& end() const { return end_; }
   /// For the report. It must have ended.
-  [[nodiscard]] EndedProcess ended() const {
-    return {name(), *end_, seconds_, last_lines_, log_path_};
-  }
+  [[nodiscard]] EndedProcess ended() const { return {name(), *end_, ran_, last_lines_, log_path_}; }
 
  private:
   struct Stream {
-    Stream(boost::asio::io_context& io, OutputSink* to, LineSplitter::Sink on_line)
+    Stream(boost::asio::io_context& io, OutputSink& to, LineSplitter::Sink on_line)
         : descriptor(io), sink(to), lines(std::move(on_line)) {}
     boost::asio::posix::stream_descriptor descriptor;
-    OutputSink* sink;
+    OutputSink& sink;
     LineSplitter lines;
     std::array<char, 16384> buffer{};
     bool paused = false;
   };
 
-  [[nodiscard]] int open_stream(Stream& stream);
+  [[nodiscard]] static UniqueFd open_stream(Stream& stream);
   void read(Stream& stream);
   /// Takes what is there, at most kSinkLimitBytes, without waiting.
   static void drain(Stream& stream);
   void take_line(OutputSink& sink, std::string_view line);
   void write_log(std::string_view line);
 
-  Role role_;
+  LaunchRole role_;
   int index_;
   std::string prefix_;
   std::string log_path_;
   UniqueFd log_;
-  Outlets outlets_;
+  LaunchConsole& console_;
+  const std::function<void()> on_closed_;
   Stream out_;
   Stream err_;
   int open_streams_ = 0;
   pid_t pid_ = -1;
   std::chrono::steady_clock::time_point started_;
-  double seconds_ = 0;
+  Seconds ran_{0};
   std::optional<ChildEnd> end_;
   std::deque<std::string> last_lines_;
 };

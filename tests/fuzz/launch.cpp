@@ -65,7 +65,7 @@ bool run_own(std::string_view input) {
   FUZZ_REQUIRE(run_message<NodeRefusal>(FrameType::refuse, encode(NodeRefusal{cause, fix, false})));
   FUZZ_REQUIRE(run_message<NodePlan>(FrameType::welcome, encode(plan)));
   FUZZ_REQUIRE(run_message<NodeReport>(
-      FrameType::report, encode(NodeReport{true, {{number, true, false}, SIGTERM, cause}})));
+      FrameType::report, encode(NodeReport{true, {number, true, false, SIGTERM, cause}})));
   FUZZ_REQUIRE(run_message<NodeStop>(
       FrameType::abort, encode(NodeStop{SIGINT, std::chrono::milliseconds(number), cause})));
   FUZZ_REQUIRE(run_message<WorkerEnded>(
@@ -81,16 +81,17 @@ std::string seed(Kind kind, const std::string& content) {
 }  // namespace
 
 std::vector<std::string> seeds() {
-  return {seed(node_hello, encode(NodeHello{1, 2, 4, true})),
-          seed(node_refusal, encode(NodeRefusal{"node/1 is here.", "start it once.", false})),
-          seed(node_plan, encode(NodePlan{1'700'000'000, 1, 6, 2, "10.0.0.1", 41999, true})),
-          seed(node_report, encode(NodeReport{true, {{137, true}, SIGTERM, "worker/1 is gone"}})),
-          seed(node_stop, encode(NodeStop{SIGINT, std::chrono::seconds(10), "got signal 2"})),
-          seed(worker_started, encode(WorkerStarted{5, {"fd00::1", 41999}, true})),
-          seed(worker_ended, encode(WorkerEnded{5, {137, SIGKILL}, std::chrono::seconds(3)})),
-          seed(worker_order, encode(WorkerOrder{5, true})),
-          seed(worker_order, encode(WorkerOrder{5, false})),
-          seed(own, std::string(8, '\7') + std::string("\4\0\xC3\xA4\xE2\x82\5\0\"\\\n\x1b[", 13))};
+  return {
+      seed(node_hello, encode(NodeHello{1, 2, 4, true})),
+      seed(node_refusal, encode(NodeRefusal{"node/1 is here.", "start it once.", false})),
+      seed(node_plan, encode(NodePlan{1'700'000'000, 1, 6, 2, "10.0.0.1", 41999, true})),
+      seed(node_report, encode(NodeReport{true, {137, true, true, SIGTERM, "worker/1 is gone"}})),
+      seed(node_stop, encode(NodeStop{SIGINT, std::chrono::seconds(10), "got signal 2"})),
+      seed(worker_started, encode(WorkerStarted{5, {"fd00::1", 41999}, true})),
+      seed(worker_ended, encode(WorkerEnded{5, {137, SIGKILL}, std::chrono::seconds(3)})),
+      seed(worker_order, encode(WorkerOrder{5, true})),
+      seed(worker_order, encode(WorkerOrder{5, false})),
+      seed(own, std::string(8, '\7') + std::string("\4\0\xC3\xA4\xE2\x82\5\0\"\\\n\x1b[", 13))};
 }
 
 bool run(std::string_view input) {

@@ -63,7 +63,7 @@ Words command(const fs::path& folder, const fs::path& model_dir) {
           std::to_string(kEpochs),
           "--batch-size",
           std::to_string(kBatch),
-          "--lr",
+          "--learning-rate",
           "0.1",
           "--thaw-epoch",
           std::to_string(kThaw),

@@ -93,7 +93,7 @@ TEST_SUITE("process") {
     const troupe::UniqueFd ends[] = {rounds.open_line(0, {"h", 1}, false),
                                      rounds.open_line(1, {"h", 2}, false)};
     const auto killed = [](const char* name) {
-      return troupe::EndedProcess{name, {128 + SIGKILL, SIGKILL}, 1, {}, ""};
+      return troupe::EndedProcess{name, {128 + SIGKILL, SIGKILL}};
     };
     const auto tell = [&](int index, const std::string& bytes) {
       REQUIRE(write(ends[index].get(), bytes.data(), bytes.size()) > 0);

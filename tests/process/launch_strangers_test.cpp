@@ -147,7 +147,7 @@ TEST_SUITE("process") {
     OtherNode node(meeting.port, {Purpose::agent, 0, "node/1", "node/0"});
     node.say(FrameType::hello, hello_of(1, 2));
     REQUIRE(node.await(FrameType::welcome) != "");
-    NodeReport report{false, {{7, true}, 0, "x"}};
+    NodeReport report{false, {7, true, true, 0, "x"}};
     std::string json = encode(report);
     json.insert(json.find("\"x\"") + 1,
                 std::string(max_payload_bytes(FrameType::report) - 200, 'x'));

@@ -177,8 +177,8 @@ TEST_SUITE("report") {
     refused({"a", "b", "c"}, "one or two directories, not 3");
     refused({folder + "/none"}, "is not a directory");
     refused({folder}, "nothing in '" + folder + "' tells of a run");
-    refused({folder, "-o"}, "-o needs a value");
-    refused({folder, "--open"}, "has no flag --open");
+    refused({folder, "-o"}, "--output needs a value");
+    refused({folder, "--open"}, "unknown flag --open");
     std::ofstream(empty.path() / "summaries.jsonl") << "\n";
     const ProcessResult result =
         run_process({kTool, "report", folder, "-o", folder + "/missing/report.html"});

@@ -70,7 +70,6 @@ TEST_SUITE("cli") {
   TEST_CASE("role: --task evaluator needs no cluster, in any spelling") {
     for (const char* task : {"evaluator", "evaluator:0", "evaluator/0"}) {
       check_evaluator(parsed(with(kBoth, {"--task", task})), "--task");
-      check_evaluator(parsed(with(kBoth, {"--role", task})), "--role");
     }
     check_evaluator(parsed(kBoth, {{"TROUPE_TASK", "evaluator:0"}}), "TROUPE_TASK");
     CHECK(contains(refusal(with(kBoth, {"--task", "evaluators"})), "no cluster is"));

@@ -208,7 +208,7 @@ TEST_SUITE("cli") {
     round.leaves(1);
     CHECK_FALSE(round.ended(0, {}));
     CHECK(round.is_complete());
-    CHECK(round.verdict().end.exit_code == 0);
+    CHECK(round.verdict().exit_code == 0);
   }
 
   TEST_CASE("nodes: messages about workers are read back, and nothing else is") {

@@ -176,7 +176,7 @@ TEST_SUITE("cli") {
   }
 
   TEST_CASE("launch report: what ended, how and when") {
-    troupe::EndedProcess process{"ps/0", kKilled, 3.21, {}, ""};
+    troupe::EndedProcess process{"ps/0", kKilled, troupe::Seconds(3.21)};
     CHECK(troupe::end_text(process) == "ps/0 was killed by signal 9 (Killed) after 3.2 s");
     process.last_lines = {"one", "two"};
     process.log_path = "logs/ps-0.log";
