@@ -39,9 +39,9 @@ class BucketThread {
 
   std::function<void(std::size_t)> reduce_;
   std::size_t released_ = 0;
-  std::atomic<bool> open_{false};                  // further buckets may be taken
-  std::size_t reduced_ = 0;                        // the thread's, while it is not at rest
-  std::exception_ptr error_;                       // as well
+  std::atomic<bool> open_{false};                   // further buckets may be taken
+  std::size_t reduced_ = 0;                         // the thread's, while it is not at rest
+  std::exception_ptr error_;                        // as well
   std::optional<boost::asio::thread_pool> thread_;  // one, from the first begin() on
 };
 

@@ -96,8 +96,9 @@ OverlappedSum::Part OverlappedSum::make_part(std::vector<NamedTensor> parameters
   const at::TensorOptions options =
       at::TensorOptions(parameters.front().second.options()).requires_grad(false);
   const auto check = sum_.is_exact() ? FlatGradients::Check::flags : FlatGradients::Check::sums;
+  // Virtual replicas' sums are looked at on every device, whoever takes the step.
   const bool divides =
-      !place_.keeps_sums && options.device().is_cpu() && sum_.is_exact() && sum_.can_scatter();
+      place_.devices == 0 && options.device().is_cpu() && sum_.is_exact() && sum_.can_scatter();
   FlatGradients::Owners own{std::move(owners), place_.first + place_.replica,
                             divides ? place_.shards : 1};
   const auto gradients =

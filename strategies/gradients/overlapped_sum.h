@@ -26,11 +26,11 @@ namespace troupe::detail {
 class OverlappedSum : public ParameterUpdate {
  public:
   struct Place {
-    int replica = 0;          // among those of this worker
-    int first = 0;            // replica 0's number among those of all workers
-    int count = 1;            // replicas of all workers
-    int shards = 1;           // that optimisers' state is divided into, by replica; 1: it is not
-    bool keeps_sums = false;  // all of them on every replica, whoever takes the step
+    int replica = 0;  // among those of this worker
+    int first = 0;    // replica 0's number among those of all workers
+    int count = 1;    // replicas of all workers
+    int shards = 1;   // that optimisers' state is divided into, by replica; 1: it is not
+    int devices = 0;  // of all workers, that compute virtual replicas; 0: there are none
   };
 
   /// `sum` outlives this object.
@@ -86,10 +86,13 @@ class OverlappedSum : public ParameterUpdate {
     bool wants_all = true;
   };
 
-  /// Inside a step: waits until all replicas of this worker are here; see ReplicaThreads::meet.
-  void meet(const std::string& where) { sum_.threads().meet(place_.replica, where); }
+  /// See ReplicaSum::copy_first.
+  void copy_first(const std::vector<NamedTensor>& parameters, const std::string& what) {
+    sum_.copy_first(place_.replica, parameters, what);
+  }
   [[nodiscard]] bool is_alone() const { return sum_.threads().size() == 1; }
   [[nodiscard]] bool is_first() const { return place_.replica == 0; }
+  [[nodiscard]] const Place& place() const { return place_; }
   /// Made anew where others of the parameters are frozen than when it was made.
   [[nodiscard]] std::shared_ptr<Set> set_of(const std::vector<NamedTensor>& parameters);
   /// Sums a part over all replicas. Blocks and throws as reduce().

@@ -63,6 +63,11 @@ class ReplicaSum {
   [[nodiscard]] at::Tensor make_buffer(int replica, std::int64_t count,
                                        const at::TensorOptions& options, const Summand& summand);
 
+  /// Gives every replica of this worker the first one's values of `parameters`, which are as many
+  /// on each. `what` says in messages what for. Collective: yes, within the worker.  Throws: as
+  /// ReplicaThreads::meet.
+  void copy_first(int replica, const std::vector<NamedTensor>& parameters, const std::string& what);
+
   /// From now on the replicas are added in this order.
   void use(TreeCut cut) { cut_ = std::move(cut); }
 
@@ -82,7 +87,6 @@ class ReplicaSum {
   void add_part(int replica, const Parts& parts);
   [[nodiscard]] Parts parts_of_workers(const Parts& parts) const;
   void scatter_over_workers(const at::Tensor& flat, const Parts& parts, const Summand& summand);
-  void gather_over_workers(const at::Tensor& flat, const Parts& parts, const Summand& summand);
 
   ReplicaThreads& threads_;
   TreeCut cut_;
@@ -90,6 +94,7 @@ class ReplicaSum {
   bool during_backward_ = false;
   // By replica; each writes its own entry before a meeting and reads the others' after it.
   std::vector<at::Tensor> flats_;
+  const std::vector<NamedTensor>* first_ = nullptr;  // replica 0's, for the others to copy
 };
 
 }  // namespace troupe::detail

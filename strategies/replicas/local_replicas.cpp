@@ -10,8 +10,9 @@
 #include <torch/utils.h>
 
 #include <algorithm>
-#include <cctype>
+#include <boost/algorithm/string/case_conv.hpp>
 #include <cstdlib>
+#include <locale>
 #include <mutex>
 #include <set>
 #include <sstream>
@@ -24,7 +25,7 @@
 #include "troupe/core/options/cluster_reach.h"
 #include "troupe/core/text.h"
 #include "troupe/core/trace.h"
-#include "troupe/distributed/worker_group.h"
+#include "troupe/distributed/membership/join_terms.h"
 #include "troupe/hooks/hook_error.h"
 #include "troupe/hooks/replica_driver.h"
 #include "troupe/hooks/tensors/autocast.h"
@@ -161,22 +162,17 @@ ReplicaThreads::Options threads_of(const StrategyOptions& options) {
 void check_equal_models(const TrainState& state) {
   const auto expected = signature(state_of(*state.replicas.front()));
   for (const auto& replica : state.replicas) {
-    const auto lines = signature(state_of(*replica));
-    if (lines == expected) continue;
-    std::size_t i = 0;
-    while (i < lines.size() && i < expected.size() && lines[i] == expected[i]) ++i;
+    const auto found = first_difference(expected, signature(state_of(*replica)));
+    if (!found) continue;
     throw ConfigError(text("the model of replica ", replica->place().index,
-                           " differs from replica ", state.replicas.front()->place().index, "'s: ",
-                           i < lines.size() ? lines[i] : std::string("nothing"), " where that has ",
-                           i < expected.size() ? expected[i] : std::string("nothing"), "."),
+                           " differs from replica ", state.replicas.front()->place().index,
+                           "'s: ", found->worker, " where that has ", found->chief, "."),
                       "make create_model a function of the options alone.");
   }
 }
 
 bool looks_random(const torch::nn::Module& module) {
-  std::string type = module.name();
-  std::transform(type.begin(), type.end(), type.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::string type = boost::algorithm::to_lower_copy(module.name(), std::locale::classic());
   type = type.substr(type.rfind(':') + 1);  // without namespaces
   if (type.find("rrelu") != std::string::npos) return true;
   // LibTorch's layers show their probability: with 0 they draw nothing.
@@ -188,10 +184,6 @@ bool looks_random(const torch::nn::Module& module) {
   const std::size_t at = shown.str().find(name);
   return module.children().empty() && at != std::string::npos &&
          std::strtod(shown.str().c_str() + at + name.size(), nullptr) > 0;
-}
-
-BlockSum::Width width_of(const Hosting& hosting) {
-  return {hosting.virtual_replicas, hosting.all_devices};
 }
 
 void warn_of_shared_generator(const TrainState& state) {
@@ -252,7 +244,7 @@ LocalReplicas::LocalReplicas(const StrategyOptions& options, const MakeUpdate& m
       sum_(threads_, hosting_ ? hosting_->devices : TreeCut(threads_.size())) {
   for (int i = 0; i < size(); ++i) {
     if (hosting_) {
-      auto block = std::make_unique<BlockSum>(sum_, place(i), options.buckets, width_of(*hosting_));
+      auto block = std::make_unique<BlockSum>(sum_, place(i), options.buckets);
       blocks_.push_back(block.get());
       updates_.push_back(std::move(block));
     } else {
@@ -267,7 +259,7 @@ LocalReplicas::LocalReplicas(const StrategyOptions& options, const MakeUpdate& m
 
 OverlappedSum::Place LocalReplicas::place(int replica) const {
   return {replica, first_, hosting_ ? hosting_->virtual_replicas : count_, shards_,
-          /*keeps_sums=*/hosting_.has_value()};
+          hosting_ ? count_ : 0};
 }
 
 void LocalReplicas::move_to(const StrategyOptions& options) {
@@ -275,9 +267,7 @@ void LocalReplicas::move_to(const StrategyOptions& options) {
   first_ = options.cluster.rank * size();
   count_ = options.cluster.world_size() * size();
   sum_.use(hosting_->devices);
-  for (int i = 0; i < size(); ++i) {
-    blocks_[static_cast<std::size_t>(i)]->move_to(place(i), width_of(*hosting_));
-  }
+  for (int i = 0; i < size(); ++i) blocks_[static_cast<std::size_t>(i)]->move_to(place(i));
   virtual_->move_to(*hosting_);
 }
 

@@ -71,7 +71,7 @@ class LocalReplicas {
   /// `options`: with the round's cluster.  Throws: as the constructor.
   void move_to(const StrategyOptions& options);
   /// See VirtualReplicas::use.
-  void use(VirtualReplicas::Conclusion conclusion) { virtual_->use(std::move(conclusion)); }
+  void use(ElasticGroup& group) { virtual_->use(group); }
   /// See ReplicaSum::overlaps.
   [[nodiscard]] bool overlaps() const { return sum_.overlaps(); }
 
