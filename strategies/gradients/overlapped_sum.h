@@ -124,7 +124,7 @@ class OverlappedSum : public ParameterUpdate {
   void start(std::shared_ptr<const Set> set, Way way);
   void arrived(FlatGradients& gradients, std::size_t parameter);
   void sum_whole(const Part& part);
-  void sum_bucket(const Part& part, std::size_t k);
+  void sum_bucket(const Part& part, std::size_t k, const Summand& summand);
   void sum_buckets(const Part& part);
   void check_finite(const std::vector<NamedTensor>& parameters);
   void decide(Set& set);
