@@ -77,8 +77,8 @@ std::optional<std::int64_t> PaceKeeper::assign(int rank) {
   std::int64_t clock = 0;
   if (pace_.synchronous()) {
     clock = furthest_;
-  } else if (const auto slowest = clocks_.slowest(); launched() && slowest.rank >= 0) {
-    clock = std::max<std::int64_t>(slowest.clock, 0);  // another newcomer counts as one behind
+  } else if (const auto slowest = clocks_.slowest(); launched() && slowest) {
+    clock = std::max<std::int64_t>(*slowest, 0);  // another newcomer counts as one behind
   }
   clocks_.assign(rank, clock);
   return clock;
@@ -142,7 +142,8 @@ void PaceKeeper::note_read(int rank) {
 }
 
 bool PaceKeeper::in_pace(std::int64_t clock) const {
-  return !pace_.staleness_bound || clocks_.slowest().clock >= clock - *pace_.staleness_bound;
+  return !pace_.staleness_bound ||
+         clocks_.slowest().value_or(clock) >= clock - *pace_.staleness_bound;
 }
 
 std::optional<StepAnswer> PaceKeeper::grant(int rank, std::int64_t clock) {
@@ -192,7 +193,7 @@ bool PaceKeeper::end(int rank, std::int64_t clock) {
   return true;
 }
 
-PaceKeeper::Read PaceKeeper::read_now() const { return {clocks_.slowest().clock, ended_}; }
+PaceKeeper::Read PaceKeeper::read_now() const { return {clocks_.slowest().value_or(0), ended_}; }
 
 void PaceKeeper::refresh(int rank) {
   const auto ticket = tickets_.find(rank);
@@ -221,8 +222,7 @@ TargetClocks PaceKeeper::hold() {
 std::int64_t PaceKeeper::step() const {
   if (!launched()) return 0;
   if (!pace_.synchronous()) return launch_->step + ended_;
-  const auto slowest = clocks_.slowest();
-  return launch_->step + (slowest.rank < 0 ? 0 : slowest.clock);
+  return launch_->step + clocks_.slowest().value_or(0);
 }
 
 std::vector<int> PaceKeeper::waits_for(int rank) const {

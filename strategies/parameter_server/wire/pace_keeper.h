@@ -14,7 +14,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -69,18 +68,14 @@ class WorkerClocks {
       return rank >= world_size() || !live(rank) || at(rank).clock >= clock;
     });
   }
-  /// Who takes part and is the furthest behind; its clock, or the largest number when nobody does.
-  struct Slowest {
-    int rank = -1;
-    std::int64_t clock = std::numeric_limits<std::int64_t>::max();
-  };
-  [[nodiscard]] Slowest slowest() const {
-    Slowest slowest;
+  /// The clock of who takes part and is the furthest behind; unset when nobody does.
+  [[nodiscard]] std::optional<std::int64_t> slowest() const {
+    std::optional<std::int64_t> slowest;
     for (int rank = 0; rank < world_size(); ++rank) {
       const Worker& worker = at(rank);
       if (worker.standing != Standing::entering && !live(rank)) continue;
       const std::int64_t clock = worker.clock - (worker.standing == Standing::entering ? 1 : 0);
-      if (clock < slowest.clock) slowest = {rank, clock};
+      if (!slowest || clock < *slowest) slowest = clock;
     }
     return slowest;
   }

@@ -27,12 +27,6 @@ struct Keeping {
 };
 using Granted = std::map<int, std::int64_t>;
 
-ReceivedPush push_of(std::uint32_t sequence) {
-  ReceivedPush push;
-  push.place.sequence = sequence;
-  return push;
-}
-
 ServerOptions bounded(std::int64_t bound) {
   ServerOptions pace;
   pace.staleness_bound = bound;
@@ -262,12 +256,12 @@ TEST_SUITE("distributed") {
 
   TEST_CASE("round_keeper: an update is made of all who take part, without those who are lost") {
     Keeping k(bounded(0), 3);
-    k.rounds.offer(2, push_of(1));
+    k.rounds.offer(2, {});
     CHECK(k.rounds.missing() == std::vector<int>{0, 1});
-    k.rounds.offer(0, push_of(1));
+    k.rounds.offer(0, {});
     CHECK(k.rounds.next().empty());
     SUBCASE("the third pushes") {
-      k.rounds.offer(1, push_of(1));
+      k.rounds.offer(1, {});
       CHECK(k.rounds.next().size() == 3);
     }
     SUBCASE("the third is lost") {
@@ -281,7 +275,7 @@ TEST_SUITE("distributed") {
   TEST_CASE("round_keeper: a worker that ended the step is named when others still push") {
     Keeping k(bounded(0), 2);
     k.clocks.advance(1, 1);
-    k.rounds.offer(0, push_of(2));
+    k.rounds.offer(0, {});
     const auto conflict = k.rounds.conflict();
     REQUIRE(conflict);
     CHECK(conflict->rank == 0);
