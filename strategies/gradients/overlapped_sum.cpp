@@ -99,8 +99,7 @@ OverlappedSum::Part OverlappedSum::make_part(std::vector<NamedTensor> parameters
   // Virtual replicas' sums are looked at on every device, whoever takes the step.
   const bool divides =
       place_.devices == 0 && options.device().is_cpu() && sum_.is_exact() && sum_.can_scatter();
-  FlatGradients::Owners own{std::move(owners), place_.first + place_.replica,
-                            divides ? place_.shards : 1};
+  FlatGradients::Owners own{std::move(owners), place_.own(), divides ? place_.shards : 1};
   const auto gradients =
       std::make_shared<FlatGradients>(std::move(parameters), place_.count, check, std::move(own));
   Part part{gradients, summand_of(gradients->parameters(), gradients->size()), {}, {}};
@@ -292,8 +291,7 @@ void OverlappedSum::step(const std::string& name, torch::optim::Optimizer& optim
     }
   };
   if (place_.shards == 1) return take();
-  const ShardedStep::Shard shard{place_.replica, place_.first + place_.replica, place_.shards};
-  sharded_.step(name, parameters, shard, take);
+  sharded_.step(name, parameters, place_, take);
 }
 
 void OverlappedSum::sum(const at::Tensor& flat, const std::string& what) {

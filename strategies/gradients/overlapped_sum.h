@@ -25,13 +25,7 @@ namespace troupe::detail {
 /// Sums gradients over all replicas. One per replica; used by the thread that runs it.
 class OverlappedSum : public ParameterUpdate {
  public:
-  struct Place {
-    int replica = 0;  // among those of this worker
-    int first = 0;    // replica 0's number among those of all workers
-    int count = 1;    // replicas of all workers
-    int shards = 1;   // that optimisers' state is divided into, by replica; 1: it is not
-    int devices = 0;  // of all workers, that compute virtual replicas; 0: there are none
-  };
+  using Place = ReplicaSum::Place;
 
   /// `sum` outlives this object.
   OverlappedSum(ReplicaSum& sum, const Place& place, const BucketOptions& options)

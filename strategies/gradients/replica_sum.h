@@ -19,6 +19,16 @@ namespace troupe::detail {
 
 class ReplicaSum {
  public:
+  /// A replica's among all whose gradients are added.
+  struct Place {
+    int replica = 0;  // among those of this worker
+    int first = 0;    // replica 0's number among those of all workers
+    int count = 1;    // replicas of all workers
+    int shards = 1;   // that optimisers' state is divided into, by replica; 1: it is not
+    int devices = 0;  // of all workers, that compute virtual replicas; 0: there are none
+    [[nodiscard]] int own() const { return first + replica; }
+  };
+
   /// `threads` outlives this object; `cut` is the order in which their replicas are added. The
   /// worker is alone until use() is called.
   ReplicaSum(ReplicaThreads& threads, TreeCut cut);

@@ -186,22 +186,16 @@ bool looks_random(const torch::nn::Module& module) {
          std::strtod(shown.str().c_str() + at + name.size(), nullptr) > 0;
 }
 
-void warn_of_shared_generator(const TrainState& state) {
-  const auto on_cpu = [](const auto& replica) { return replica->place().device.is_cpu(); };
-  const auto sharing = std::count_if(state.replicas.begin(), state.replicas.end(), on_cpu);
-  const std::string layer = random_layer(*state.replicas.front());
-  if (sharing < 2 || layer.empty()) return;
-  log_warning("the model has random layers (\"", layer, "\"), and ", sharing,
-              " replicas draw from LibTorch's one generator of the CPU, in any order: two runs of "
-              "the same seed will differ. With one replica per worker they do not.");
-}
-
 }  // namespace
 
-std::string random_layer(const Replica& replica) {
-  for (const auto& [model_name, model] : replica.models()) {
+std::string sharers_of_generator(const TrainState& state) {
+  const auto on_cpu = [](const auto& replica) { return replica->place().device.is_cpu(); };
+  const auto sharing = std::count_if(state.replicas.begin(), state.replicas.end(), on_cpu);
+  if (sharing < 2) return "";
+  for (const auto& [model_name, model] : state.replicas.front()->models()) {
     for (const auto& item : model->named_modules(model_name)) {
-      if (looks_random(*item.value())) return item.key();
+      if (!looks_random(*item.value())) continue;
+      return text("the model has random layers (\"", item.key(), "\"), and ", sharing, " replicas");
     }
   }
   return "";
@@ -299,7 +293,13 @@ TrainState LocalReplicas::make(const Hooks& hooks, std::uint64_t seed) {
     return state;
   }
   start_random_streams(state, seed);
-  if (first_ == 0) warn_of_shared_generator(state);
+  const std::string sharers = sharers_of_generator(state);
+  if (first_ == 0 && !sharers.empty()) {
+    log_warning(
+        sharers,
+        " draw from LibTorch's one generator of the CPU, in any order: two runs of the same "
+        "seed will differ. With one replica per worker they do not.");
+  }
   return state;
 }
 

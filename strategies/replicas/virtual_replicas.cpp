@@ -118,13 +118,10 @@ VirtualReplicas::VirtualReplicas(const Hosting& hosting, std::vector<c10::Device
 void VirtualReplicas::begin(const TrainState& state, std::uint64_t seed) {
   seed_ = seed;
   for (const auto& replica : state.replicas) ReplicaDriver(*replica).expect_repeats();
-  const auto on_cpu = std::count_if(devices_.begin(), devices_.end(),
-                                    [](const c10::Device& device) { return device.is_cpu(); });
-  const std::string layer = random_layer(*state.replicas.front());
-  if (on_cpu > 1 && !layer.empty()) {
+  const std::string sharers = sharers_of_generator(state);
+  if (!sharers.empty()) {
     throw ConfigError(
-        text("the model has random layers (\"", layer, "\"), and ", on_cpu,
-             " replicas would draw from LibTorch's one generator of the CPU, in any order."),
+        sharers + " would draw from LibTorch's one generator of the CPU, in any order.",
         "use one replica per worker with --virtual-replicas; more workers do as well.");
   }
   for (const c10::Device& device : devices_) fill_generators(device, {seed_});
