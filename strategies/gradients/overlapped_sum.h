@@ -85,7 +85,6 @@ class OverlappedSum : public ParameterUpdate {
     sum_.copy_first(place_.replica, parameters, what);
   }
   [[nodiscard]] bool is_alone() const { return sum_.threads().size() == 1; }
-  [[nodiscard]] bool is_first() const { return place_.replica == 0; }
   [[nodiscard]] const Place& place() const { return place_; }
   /// Made anew where others of the parameters are frozen than when it was made.
   [[nodiscard]] std::shared_ptr<Set> set_of(const std::vector<NamedTensor>& parameters);

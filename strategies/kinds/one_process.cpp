@@ -32,7 +32,7 @@ class UpdateOnce final : public detail::OverlappedSum {
 
   void step(const std::string& name, torch::optim::Optimizer& optimizer,
             const std::vector<NamedTensor>& parameters) override {
-    if (is_first()) {
+    if (place().replica == 0) {
       OverlappedSum::step(name, optimizer, parameters);
     } else {
       optimizer.state().clear();  // a checkpoint is restored into all, and one needs it

@@ -74,7 +74,7 @@ class PushedUpdate final : public detail::OverlappedSum {
       const at::Tensor total =
           torch::full({1}, *std::exchange(weight_, std::nullopt), torch::kFloat64);
       OverlappedSum::sum(total, "weights of a push");
-      if (is_first()) shared_.exchange.set_weight(total.item<double>());
+      if (place().replica == 0) shared_.exchange.set_weight(total.item<double>());
     }
     // TODO(T-022): whether the other workers have a gradient of it is known to nobody here.
     if (!stepped_.insert(name).second) {
@@ -82,7 +82,7 @@ class PushedUpdate final : public detail::OverlappedSum {
                             "\": parameter servers make one update of a step.",
                         "take one, or use --strategy multi-worker.");
     }
-    if (is_first()) shared_.exchange.push(name, optimizer);
+    if (place().replica == 0) shared_.exchange.push(name, optimizer);
     if (shared_.push_brings_values) copy_first(parameters, "the values of a push");
   }
   void sum(const at::Tensor& flat, const std::string& what) override {
