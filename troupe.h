@@ -28,7 +28,7 @@
 #include "troupe/hooks/todo.h"
 #include "troupe/report/summary_writer.h"
 #include "troupe/strategies/kinds/make_strategy.h"
-#include "troupe/strategies/kinds/parameter_hash.h"
+#include "troupe/strategies/kinds/weight_comparison.h"
 #include "troupe/strategies/parameter_server/parameter_server.h"
 #include "troupe/strategies/strategy.h"
 #include "troupe/train/callbacks/callbacks.h"

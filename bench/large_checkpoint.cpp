@@ -14,7 +14,7 @@
 #include "troupe/cli/run_main.h"
 #include "troupe/core/text.h"
 #include "troupe/strategies/kinds/multi_worker.h"
-#include "troupe/strategies/kinds/parameter_hash.h"
+#include "troupe/strategies/kinds/weight_comparison.h"
 #include "troupe/train/loop.h"
 
 namespace {

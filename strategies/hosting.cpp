@@ -51,7 +51,7 @@ std::optional<Hosting> hosting_of(const StrategyOptions& options) {
         "use fewer workers or --devices, or give more virtual replicas to a new run.");
   }
   const TreeCut::Node block = workers.node(options.cluster.rank);
-  return Hosting{count, block, TreeCut(block.size(), local), workers.parts() * local};
+  return Hosting{count, block, TreeCut(block.size(), local)};
 }
 
 }  // namespace troupe::detail

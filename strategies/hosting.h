@@ -12,7 +12,6 @@ struct Hosting {
   int virtual_replicas;  // of the run
   TreeCut::Node block;   // this worker's
   TreeCut devices;       // of the block, among this worker's devices
-  int all_devices;       // of all workers
 
   /// Of a device, among all virtual replicas.
   [[nodiscard]] TreeCut::Node of_device(int device) const {

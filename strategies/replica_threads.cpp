@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "troupe/core/check.h"
+#include "troupe/core/clock.h"
 #include "troupe/core/log.h"
 #include "troupe/core/spin.h"
 #include "troupe/core/trace.h"
@@ -196,7 +197,7 @@ void ReplicaThreads::meet(int replica, const std::string& where) {
   if (meeting_ != mine) return;
   if (!over) {
     fail(TimeoutError(text(names(Where::working), " did not reach ", where, " within ",
-                           std::chrono::duration<double>(options_.timeout).count(), " s."),
+                           Seconds(options_.timeout).count(), " s."),
                       "look where its step spends the time, or raise --timeout."));
   }
   let_go(replica);

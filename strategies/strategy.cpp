@@ -8,7 +8,7 @@
 #include "troupe/data/data_digest.h"
 #include "troupe/distributed/collectives/call.h"
 #include "troupe/hooks/make_datasets.h"
-#include "troupe/strategies/equal_buffers.h"
+#include "troupe/strategies/tensor_sums.h"
 
 namespace troupe {
 namespace {
@@ -94,8 +94,29 @@ DistributedSplits Strategy::distribute(const Hooks& hooks, const BatchPlan& plan
 }
 
 void Strategy::synchronize_buffers(TrainState& state) {
-  if (virtual_replicas() > 0 || state.replicas.size() == 1) return;
-  detail::make_buffers_equal(state, nullptr);
+  const int workers = pace().voices();
+  if (virtual_replicas() > 0 || (workers == 1 && state.replicas.size() == 1)) return;
+  const torch::NoGradGuard no_grad;
+  std::vector<std::vector<NamedTensor>> buffers;  // by replica
+  for (const auto& replica : state.replicas) buffers.push_back(replica->buffers());
+  const auto replicas = static_cast<double>(buffers.size()) * workers;
+  std::vector<NamedTensor> firsts;  // the first replica's, which all are to have
+  for (std::size_t k = 0; k < buffers.front().size(); ++k) {
+    const at::Tensor& first = buffers.front()[k].second;
+    if (!first.is_floating_point()) {
+      firsts.push_back(buffers.front()[k]);
+      continue;
+    }
+    std::vector<at::Tensor> values;
+    for (const auto& own : buffers) {
+      values.push_back(torch::empty(first.sizes(), torch::kFloat64).copy_(own[k].second));
+    }
+    const at::Tensor total = detail::sum_in_rank_order(std::move(values));
+    sum({total.data_ptr<double>(), static_cast<std::size_t>(total.numel())});
+    first.copy_(total / replicas);
+  }
+  detail::change_on_host(firsts, [this](Span<std::byte> bytes) { broadcast(bytes); });
+  for (const auto& own : buffers) detail::copy_values(buffers.front(), own);
 }
 
 LossValues Strategy::reduce(const std::vector<StepResult>& results) {

@@ -130,8 +130,8 @@ class Strategy {
   /// Makes buffers (batch-norm statistics) equal on all replicas: floating point ones become their
   /// mean, others take the values of the chief's first replica. Each replica keeps its own while it
   /// trains; evaluation, reports and saved weights come after this call. With virtual replicas they
-  /// are equal after every step. Default: on this worker's replicas.  Collective: yes.
-  virtual void synchronize_buffers(TrainState& state);
+  /// are equal after every step.  Collective: yes.
+  void synchronize_buffers(TrainState& state);
 
   /// What this worker's next step depends on besides its replicas, by name: a part of its
   /// checkpoint. Default: nothing.

@@ -6,7 +6,7 @@
 
 #include "troupe/core/log.h"
 #include "troupe/hooks/report.h"
-#include "troupe/strategies/kinds/parameter_hash.h"
+#include "troupe/strategies/kinds/weight_comparison.h"
 #include "troupe/train/training_run.h"
 
 namespace troupe {

@@ -34,11 +34,7 @@ std::string usable() {
   for (const Foreign& foreign : kForeign) {
     if (foreign.make != nullptr) names.emplace_back(name_of(foreign.engine));
   }
-  std::string list = names.front();
-  for (std::size_t i = 1; i < names.size(); ++i) {
-    list += (i + 1 == names.size() ? " or " : ", ") + names[i];
-  }
-  return list;
+  return text(join({names.begin(), names.end() - 1}), " or ", names.back());
 }
 
 std::optional<WireType> wire_of(Compression compress) {

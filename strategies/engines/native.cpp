@@ -11,11 +11,9 @@
 namespace troupe::detail {
 namespace {
 
-Span<float> floats(const at::Tensor& host) {
-  return {host.data_ptr<float>(), static_cast<std::size_t>(host.numel())};
-}
-Span<double> doubles(const at::Tensor& host) {
-  return {host.data_ptr<double>(), static_cast<std::size_t>(host.numel())};
+template <class Value>
+Span<Value> values_of(const at::Tensor& host) {
+  return {host.data_ptr<Value>(), static_cast<std::size_t>(host.numel())};
 }
 
 /// In units of `value` of them.
@@ -34,11 +32,12 @@ class NativeEngine final : public Engine {
     const at::Tensor host = flat.to(torch::kCPU);
     const auto deadline = Deadline::in(group_.options().collective_timeout);
     if (host.scalar_type() == torch::kFloat64) {
-      group_.all_reduce(doubles(host), deadline);
+      group_.all_reduce(values_of<double>(host), deadline);
     } else if (wire_ && !summand.gradients.empty() && group_.world_size() > 1) {
-      group_.all_reduce(floats(host), floats(errors_of(summand, host)), *wire_, deadline);
+      group_.all_reduce(values_of<float>(host), values_of<float>(errors_of(summand, host)), *wire_,
+                        deadline);
     } else {
-      group_.all_reduce(floats(host), deadline);
+      group_.all_reduce(values_of<float>(host), deadline);
     }
     if (!host.is_same(flat)) flat.copy_(host);
   }
@@ -49,9 +48,9 @@ class NativeEngine final : public Engine {
     const auto deadline = Deadline::in(group_.options().collective_timeout);
     const std::vector<std::size_t> ends = ends_of(parts, 1);
     if (host.scalar_type() == torch::kFloat64) {
-      group_.reduce_scatter(doubles(host), Span<const std::size_t>(ends), deadline);
+      group_.reduce_scatter(values_of<double>(host), Span<const std::size_t>(ends), deadline);
     } else {
-      group_.reduce_scatter(floats(host), Span<const std::size_t>(ends), deadline);
+      group_.reduce_scatter(values_of<float>(host), Span<const std::size_t>(ends), deadline);
     }
     if (!host.is_same(flat)) flat.copy_(host);
   }

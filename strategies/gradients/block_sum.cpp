@@ -98,11 +98,11 @@ std::vector<std::pair<std::string, std::string>> BlockSum::digests() const {
 }
 
 void BlockSum::sum(const at::Tensor& flat, const std::string& what) {
-  if (width_.virtual_replicas != width_.devices) {
+  if (place().count != place().devices) {
     throw ConfigError(
-        text(what, " needs all replicas at the same time, and --virtual-replicas ",
-             width_.virtual_replicas, " are computed one after the other on ", width_.devices,
-             width_.devices == 1 ? " device." : " devices."),
+        text(what, " needs all replicas at the same time, and --virtual-replicas ", place().count,
+             " are computed one after the other on ", place().devices,
+             place().devices == 1 ? " device." : " devices."),
         "use BatchNorm, whose statistics are each virtual replica's own, or as many workers and "
         "--devices as there are virtual replicas.");
   }

@@ -14,26 +14,19 @@
 
 #include "troupe/hooks/replica.h"
 #include "troupe/strategies/gradients/overlapped_sum.h"
-#include "troupe/strategies/gradients/tree_sum.h"
+#include "troupe/strategies/tensor_sums.h"
 
 namespace troupe::detail {
 
 class BlockSum final : public OverlappedSum {
  public:
-  /// Virtual replicas, and devices of all workers.
-  struct Width {
-    int virtual_replicas = 1;
-    int devices = 1;
-  };
-  /// `sum` outlives this object; place.count is that of the virtual replicas.
-  BlockSum(ReplicaSum& sum, const Place& place, const BucketOptions& options, const Width& width)
-      : OverlappedSum(sum, place, options), width_(width) {}
+  /// place.count is that of the virtual replicas.
+  using OverlappedSum::OverlappedSum;
 
   /// The same device in another group of workers.
-  void move_to(const Place& place, const Width& width) {
+  void move_to(const Place& place) {
     begin_step();
     OverlappedSum::move_to(place);
-    width_ = width;
   }
 
   // A step, in this order.
@@ -73,7 +66,6 @@ class BlockSum final : public OverlappedSum {
   };
   [[noreturn]] void refuse_order() const;
 
-  Width width_;
   std::vector<Update> updates_;  // of the step, in the order of the first virtual replica's
   std::size_t next_ = 0;         // that the present virtual replica asks for
   bool is_first_replica_ = true;

@@ -1,6 +1,7 @@
 #include "troupe/strategies/gradients/bucket_thread.h"
 
-#include <system_error>
+#include <boost/asio/post.hpp>
+#include <boost/asio/use_future.hpp>
 #include <utility>
 
 #include "troupe/core/error.h"
@@ -9,48 +10,42 @@
 
 namespace troupe::detail {
 
-BucketThread::~BucketThread() {
-  cancel();
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    stopped_ = true;
-  }
-  changed_.notify_all();
-  if (thread_.joinable()) thread_.join();
-}
-
 void BucketThread::begin(std::function<void(std::size_t)> reduce) {
   cancel();
-  if (!thread_.joinable()) {
+  if (!thread_) {
     try {
-      thread_ = std::thread([this] { loop(); });
-    } catch (const std::system_error& error) {
+      thread_.emplace(1);
+    } catch (const std::exception& error) {
       throw EnvironmentError(
           text("the system gives no thread for the exchange of gradients (", error.what(), ")."),
           "raise the limit (ulimit -u), or use --overlap off.");
     }
+    boost::asio::post(*thread_, [] { name_this_thread("bucket thread"); });
   }
-  const std::lock_guard<std::mutex> lock(mutex_);
   reduce_ = std::move(reduce);
   released_ = 0;
-  reduced_ = 0;
-  error_ = nullptr;
   open_ = true;
 }
 
 void BucketThread::release(std::size_t count) {
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    released_ = count;
+  for (; released_ < count; ++released_) boost::asio::post(*thread_, [this] { reduce_next(); });
+}
+
+void BucketThread::reduce_next() {
+  if (!open_) return;
+  try {
+    reduce_(reduced_);
+    ++reduced_;
+  } catch (...) {
+    error_ = std::current_exception();
+    open_ = false;
   }
-  changed_.notify_all();
 }
 
 void BucketThread::close_and_wait() {
-  std::unique_lock<std::mutex> lock(mutex_);
   open_ = false;
   // No deadline of its own: what it waits for, one collective, has one.
-  changed_.wait(lock, [this] { return !busy_; });
+  if (thread_) boost::asio::post(*thread_, boost::asio::use_future).get();
 }
 
 std::size_t BucketThread::finish() {
@@ -63,34 +58,6 @@ void BucketThread::cancel() noexcept {
   close_and_wait();
   error_ = nullptr;
   reduced_ = 0;
-}
-
-void BucketThread::loop() {
-  name_this_thread("bucket thread");
-  std::unique_lock<std::mutex> lock(mutex_);
-  while (true) {
-    // No deadline: the caller either releases a bucket or stops us, in the destructor.
-    changed_.wait(lock, [this] { return stopped_ || (open_ && reduced_ < released_); });
-    if (stopped_) return;
-    busy_ = true;
-    const std::size_t bucket = reduced_;
-    lock.unlock();
-    std::exception_ptr error;
-    try {
-      reduce_(bucket);
-    } catch (...) {
-      error = std::current_exception();
-    }
-    lock.lock();
-    busy_ = false;
-    if (error) {
-      error_ = error;
-      open_ = false;
-    } else {
-      ++reduced_;
-    }
-    changed_.notify_all();
-  }
 }
 
 }  // namespace troupe::detail

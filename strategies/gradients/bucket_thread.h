@@ -5,12 +5,12 @@
 // at rest between finish() or cancel() and the next begin().
 #pragma once
 
-#include <condition_variable>
+#include <atomic>
+#include <boost/asio/thread_pool.hpp>
 #include <cstddef>
 #include <exception>
 #include <functional>
-#include <mutex>
-#include <thread>
+#include <optional>
 
 namespace troupe::detail {
 
@@ -18,7 +18,7 @@ class BucketThread {
  public:
   BucketThread() = default;
   /// Waits for the bucket under way; its own deadline ends it.
-  ~BucketThread();
+  ~BucketThread() { cancel(); }
   BucketThread(const BucketThread&) = delete;
   BucketThread& operator=(const BucketThread&) = delete;
 
@@ -34,19 +34,15 @@ class BucketThread {
   void cancel() noexcept;
 
  private:
-  void loop();
+  void reduce_next();
   void close_and_wait();
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
   std::function<void(std::size_t)> reduce_;
   std::size_t released_ = 0;
-  std::size_t reduced_ = 0;
-  bool open_ = false;  // further buckets may be taken
-  bool busy_ = false;
-  bool stopped_ = false;
-  std::exception_ptr error_;
-  std::thread thread_;  // from the first begin() on
+  std::atomic<bool> open_{false};                   // further buckets may be taken
+  std::size_t reduced_ = 0;                         // the thread's, while it is not at rest
+  std::exception_ptr error_;                        // as well
+  std::optional<boost::asio::thread_pool> thread_;  // one, from the first begin() on
 };
 
 }  // namespace troupe::detail

@@ -27,10 +27,6 @@ std::vector<NamedTensor> listed_by(torch::optim::Optimizer& optimizer) {
   return all;
 }
 
-std::vector<NamedTensor> parameters_of(torch::optim::Optimizer& optimizer) {
-  return each_once(listed_by(optimizer));
-}
-
 /// What part of the parameters' bytes the fullest replica has, in percent.
 double fullest_part(const std::vector<NamedTensor>& parameters, int shards) {
   const std::vector<int> owners = owners_of(parameters, shards);
@@ -97,7 +93,7 @@ void check_sharding(Replica& replica, int shards, bool logs) {
     if (!logs) continue;
     log_info("the state of optimiser \"", name, "\" is divided among ", shards,
              " replicas: that of at most ",
-             std::lround(fullest_part(parameters_of(optimizer), shards)),
+             std::lround(fullest_part(each_once(listed_by(optimizer)), shards)),
              " % of its parameters is on one");
   }
 }

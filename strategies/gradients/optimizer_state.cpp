@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -51,80 +52,63 @@ class FieldWriter final : public FieldVisitor {
   const std::string prefix_;
 };
 
-template <class Number>
-Number number_of(const json& saved) {
-  if constexpr (std::is_same_v<Number, double>) {
-    if (saved.is_string()) return std::strtod(saved.get_ref<const std::string&>().c_str(), nullptr);
-  }
-  return saved.get<Number>();
-}
-
-/// Out of a description: options, where the log says which of the present ones differ.
-class OptionReader final : public FieldVisitor {
- public:
-  explicit OptionReader(const json& saved) : saved_(saved) {}
-
-  void operator()(const char* name, bool& value) override { take(name, value); }
-  void operator()(const char* name, std::int64_t& value) override { take(name, value); }
-  void operator()(const char* name, double& value) override { take(name, value); }
-  void operator()(const char* /*name*/, at::Tensor& /*value*/) override {}
-
- private:
-  template <class Number>
-  void take(const char* name, Number& value) const {
-    const auto restored = number_of<Number>(saved_.at(name));
-    if (restored != value) {
-      log_warning("resuming with the checkpoint's ", name, " = ", restored,
-                  "; create_model asked for ", value);
-    }
-    value = restored;
-  }
-
-  const json& saved_;
-};
-
 using TensorsByName = std::map<std::string, at::Tensor>;
 
-/// Out of a description and its tensors: the state of one parameter.
-class StateReader final : public FieldVisitor {
+/// Out of a description: options, where the log says which of the present ones differ, or with
+/// `take_tensor` the state of a parameter.
+class FieldReader final : public FieldVisitor {
  public:
-  StateReader(const json& counters, const TensorsByName& tensors, NamedTensor parameter,
-              Stepping stepping)
-      : counters_(counters),
-        tensors_(tensors),
-        parameter_(std::move(parameter)),
-        stepping_(stepping) {}
+  using TakeTensor = std::function<void(const char* name, at::Tensor& value)>;
+  explicit FieldReader(const json& saved, TakeTensor take_tensor = nullptr)
+      : saved_(saved), take_tensor_(std::move(take_tensor)) {}
 
   void operator()(const char* name, bool& value) override { take(name, value); }
   void operator()(const char* name, std::int64_t& value) override { take(name, value); }
   void operator()(const char* name, double& value) override { take(name, value); }
   void operator()(const char* name, at::Tensor& value) override {
-    const auto& [parameter_name, parameter] = parameter_;
-    const auto found = tensors_.find(text(parameter_name, "/", name));
-    if (found == tensors_.end()) return;
-    const at::Tensor& held = found->second;
-    const bool fits =
-        held.sizes() == parameter.sizes() && held.scalar_type() == parameter.scalar_type();
-    if (stepping_ == Stepping::by_element && !fits) {
-      throw does_not_fit(text(found->first, " is ", held.scalar_type(), " ", held.sizes(), ", ",
-                              parameter_name, " is ", parameter.scalar_type(), " ",
-                              parameter.sizes()));
-    }
-    // A copy of its own: another replica is restored from the same tensors.
-    value = held.to(parameter.device()).clone();
+    if (take_tensor_) take_tensor_(name, value);
   }
 
  private:
   template <class Number>
   void take(const char* name, Number& value) const {
-    value = number_of<Number>(counters_.at(name));
+    const auto restored = number_of<Number>(saved_.at(name));
+    if (!take_tensor_ && restored != value) {
+      log_warning("resuming with the checkpoint's ", name, " = ", restored,
+                  "; create_model asked for ", value);
+    }
+    value = restored;
+  }
+  template <class Number>
+  static Number number_of(const json& saved) {
+    if constexpr (std::is_same_v<Number, double>) {
+      if (saved.is_string())
+        return std::strtod(saved.get_ref<const std::string&>().c_str(), nullptr);
+    }
+    return saved.get<Number>();
   }
 
-  const json& counters_;
-  const TensorsByName& tensors_;
-  const NamedTensor parameter_;
-  const Stepping stepping_;
+  const json& saved_;
+  const TakeTensor take_tensor_;
 };
+
+/// One tensor of a parameter's state.
+void take_tensor(const TensorsByName& tensors, const NamedTensor& of, Stepping stepping,
+                 const char* name, at::Tensor& value) {
+  const auto& [parameter_name, parameter] = of;
+  const auto found = tensors.find(text(parameter_name, "/", name));
+  if (found == tensors.end()) return;
+  const at::Tensor& held = found->second;
+  const bool fits =
+      held.sizes() == parameter.sizes() && held.scalar_type() == parameter.scalar_type();
+  if (stepping == Stepping::by_element && !fits) {
+    throw does_not_fit(text(found->first, " is ", held.scalar_type(), " ", held.sizes(), ", ",
+                            parameter_name, " is ", parameter.scalar_type(), " ",
+                            parameter.sizes()));
+  }
+  // A copy of its own: another replica is restored from the same tensors.
+  value = held.to(parameter.device()).clone();
+}
 
 /// Names of parameters, asked for by the tensor.
 class Names {
@@ -201,14 +185,16 @@ void restore_optimizer(Optimizer& optimizer, const std::vector<NamedTensor>& par
                               ", create_model's are ", present[g]["parameters"]));
     }
     auto& group = optimizer.param_groups()[g];
-    OptionReader options(saved.at("options"));
+    FieldReader options(saved.at("options"));
     kind.options(group.options(), options);
     for (const auto& tensor : group.params()) {
       const std::string& name = names.of(tensor);
       const auto counters = description.at("counters").find(name);
       if (counters == description.at("counters").end()) continue;
       auto state = kind.make_state();
-      StateReader fields(*counters, by_name, {name, tensor}, kind.stepping);
+      FieldReader fields(*counters, [&](const char* field, at::Tensor& value) {
+        take_tensor(by_name, {name, tensor}, kind.stepping, field, value);
+      });
       kind.state(*state, fields);
       optimizer.state()[detail::state_key(tensor)] = std::move(state);
     }

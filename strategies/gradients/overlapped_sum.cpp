@@ -96,10 +96,10 @@ OverlappedSum::Part OverlappedSum::make_part(std::vector<NamedTensor> parameters
   const at::TensorOptions options =
       at::TensorOptions(parameters.front().second.options()).requires_grad(false);
   const auto check = sum_.is_exact() ? FlatGradients::Check::flags : FlatGradients::Check::sums;
+  // Virtual replicas' sums are looked at on every device, whoever takes the step.
   const bool divides =
-      !place_.keeps_sums && options.device().is_cpu() && sum_.is_exact() && sum_.can_scatter();
-  FlatGradients::Owners own{std::move(owners), place_.first + place_.replica,
-                            divides ? place_.shards : 1};
+      place_.devices == 0 && options.device().is_cpu() && sum_.is_exact() && sum_.can_scatter();
+  FlatGradients::Owners own{std::move(owners), place_.own(), divides ? place_.shards : 1};
   const auto gradients =
       std::make_shared<FlatGradients>(std::move(parameters), place_.count, check, std::move(own));
   Part part{gradients, summand_of(gradients->parameters(), gradients->size()), {}, {}};
@@ -155,7 +155,7 @@ void OverlappedSum::begin_backward(const std::vector<NamedTensor>& parameters,
   for (const auto& bucket : part.gradients->plan().buckets) {
     pass_.missing.push_back(bucket.parameters);
   }
-  thread_.begin([this, &part](std::size_t k) { sum_bucket(part, k); });
+  thread_.begin([this, &part](std::size_t k) { sum_bucket(part, k, part.buckets[k]); });
   phase_ = Phase::summing;
 }
 
@@ -211,19 +211,20 @@ void OverlappedSum::check_finite(const std::vector<NamedTensor>& parameters) {
 void OverlappedSum::sum_whole(const Part& part) {
   const FlatGradients& gradients = *part.gradients;
   if (pass_.sums == FlatGradients::Sums::all) return add_up(part);
-  const Parts own{gradients.plan().buckets.front().ends, gradients.owners().own};
-  sum_.reduce_scatter(place_.replica, gradients.bucket(0), own, part.summand);
+  for (std::size_t k = 0; k < gradients.plan().buckets.size(); ++k) {
+    sum_bucket(part, k, part.summand);
+  }
   sum_.add_up(place_.replica, gradients.flags(), part.summand);
 }
 
 /// Thread: also thread_'s.
-void OverlappedSum::sum_bucket(const Part& part, std::size_t k) {
+void OverlappedSum::sum_bucket(const Part& part, std::size_t k, const Summand& summand) {
   const FlatGradients& gradients = *part.gradients;
   if (pass_.sums == FlatGradients::Sums::all) {
-    return sum_.add_up(place_.replica, gradients.bucket(k), part.buckets[k]);
+    return sum_.add_up(place_.replica, gradients.bucket(k), summand);
   }
   const Parts own{gradients.plan().buckets[k].ends, gradients.owners().own};
-  sum_.reduce_scatter(place_.replica, gradients.bucket(k), own, part.buckets[k]);
+  sum_.reduce_scatter(place_.replica, gradients.bucket(k), own, summand);
 }
 
 /// The buckets that the thread has not reached.
@@ -235,7 +236,7 @@ void OverlappedSum::sum_buckets(const Part& part) {
                            "\" was added to after its sum over the workers had begun."),
                       "use --overlap off.");
   }
-  for (; next < part.buckets.size(); ++next) sum_bucket(part, next);
+  for (; next < part.buckets.size(); ++next) sum_bucket(part, next, part.buckets[next]);
   const FlatGradients& gradients = *part.gradients;
   if (gradients.is_divided()) sum_.add_up(place_.replica, gradients.flags(), part.summand);
 }
@@ -290,8 +291,7 @@ void OverlappedSum::step(const std::string& name, torch::optim::Optimizer& optim
     }
   };
   if (place_.shards == 1) return take();
-  const ShardedStep::Shard shard{place_.replica, place_.first + place_.replica, place_.shards};
-  sharded_.step(name, parameters, shard, take);
+  sharded_.step(name, parameters, place_, take);
 }
 
 void OverlappedSum::sum(const at::Tensor& flat, const std::string& what) {

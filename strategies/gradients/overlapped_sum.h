@@ -25,13 +25,7 @@ namespace troupe::detail {
 /// Sums gradients over all replicas. One per replica; used by the thread that runs it.
 class OverlappedSum : public ParameterUpdate {
  public:
-  struct Place {
-    int replica = 0;          // among those of this worker
-    int first = 0;            // replica 0's number among those of all workers
-    int count = 1;            // replicas of all workers
-    int shards = 1;           // that optimisers' state is divided into, by replica; 1: it is not
-    bool keeps_sums = false;  // all of them on every replica, whoever takes the step
-  };
+  using Place = ReplicaSum::Place;
 
   /// `sum` outlives this object.
   OverlappedSum(ReplicaSum& sum, const Place& place, const BucketOptions& options)
@@ -86,10 +80,12 @@ class OverlappedSum : public ParameterUpdate {
     bool wants_all = true;
   };
 
-  /// Inside a step: waits until all replicas of this worker are here; see ReplicaThreads::meet.
-  void meet(const std::string& where) { sum_.threads().meet(place_.replica, where); }
+  /// See ReplicaSum::copy_first.
+  void copy_first(const std::vector<NamedTensor>& parameters, const std::string& what) {
+    sum_.copy_first(place_.replica, parameters, what);
+  }
   [[nodiscard]] bool is_alone() const { return sum_.threads().size() == 1; }
-  [[nodiscard]] bool is_first() const { return place_.replica == 0; }
+  [[nodiscard]] const Place& place() const { return place_; }
   /// Made anew where others of the parameters are frozen than when it was made.
   [[nodiscard]] std::shared_ptr<Set> set_of(const std::vector<NamedTensor>& parameters);
   /// Sums a part over all replicas. Blocks and throws as reduce().
@@ -121,7 +117,7 @@ class OverlappedSum : public ParameterUpdate {
   void start(std::shared_ptr<const Set> set, Way way);
   void arrived(FlatGradients& gradients, std::size_t parameter);
   void sum_whole(const Part& part);
-  void sum_bucket(const Part& part, std::size_t k);
+  void sum_bucket(const Part& part, std::size_t k, const Summand& summand);
   void sum_buckets(const Part& part);
   void check_finite(const std::vector<NamedTensor>& parameters);
   void decide(Set& set);

@@ -13,20 +13,15 @@
 #include "troupe/strategies/tensor_sums.h"
 
 namespace troupe::detail {
-
 namespace {
 
 /// The group tells summands apart, and has no words for them.
-[[noreturn]] void throw_named(const DesyncError& error, const Summand& summand) {
-  throw DesyncError(text(error.cause(), " This worker: ", summand.what, "."), error.fix());
-}
-
-void sum_over_workers(Engine& engine, const at::Tensor& flat, const Summand& summand) try {
+template <class Collective>
+decltype(auto) named(const Summand& summand, Collective&& collective) try {
   const CollectiveLabel label(summand.label);
-  const Traced traced("sum over workers", flat.nbytes());
-  engine.all_reduce(flat, summand);
+  return collective();
 } catch (const DesyncError& error) {
-  throw_named(error, summand);
+  throw DesyncError(text(error.cause(), " This worker: ", summand.what, "."), error.fix());
 }
 
 }  // namespace
@@ -35,12 +30,9 @@ ReplicaSum::ReplicaSum(ReplicaThreads& threads, TreeCut cut)
     : threads_(threads), cut_(std::move(cut)), flats_(static_cast<std::size_t>(threads.size())) {}
 
 at::Tensor ReplicaSum::make_buffer(int replica, std::int64_t count,
-                                   const at::TensorOptions& options, const Summand& summand) try {
+                                   const at::TensorOptions& options, const Summand& summand) {
   if (replica != 0 || engine_ == nullptr) return torch::zeros({count}, options);
-  const CollectiveLabel label(summand.label);
-  return engine_->make_buffer(count, options);
-} catch (const DesyncError& error) {
-  throw_named(error, summand);
+  return named(summand, [&] { return engine_->make_buffer(count, options); });
 }
 
 void ReplicaSum::add_up(int replica, const at::Tensor& flat, const Summand& summand) {
@@ -52,7 +44,7 @@ void ReplicaSum::add_up(int replica, const at::Tensor& flat, const Summand& summ
   add_slice(replica);
   threads_.meet(replica, summand.what);
   if (engine_ == nullptr) return;
-  if (replica == 0) sum_over_workers(*engine_, flat, summand);
+  if (replica == 0) add_over_workers(flat, summand);
   threads_.meet(replica, summand.what);
   if (replica != 0) flat.copy_(flats_[0]);
   // Nobody may write into its values again before all have read replica 0's.
@@ -83,12 +75,11 @@ void ReplicaSum::reduce_scatter(int replica, const at::Tensor& flat, const Parts
 }
 
 void ReplicaSum::scatter_over_workers(const at::Tensor& flat, const Parts& parts,
-                                      const Summand& summand) try {
-  const CollectiveLabel label(summand.label);
-  const Traced traced("sum over workers", flat.nbytes());
-  engine_->reduce_scatter(flat, parts_of_workers(parts), summand);
-} catch (const DesyncError& error) {
-  throw_named(error, summand);
+                                      const Summand& summand) {
+  named(summand, [&] {
+    const Traced traced("sum over workers", flat.nbytes());
+    engine_->reduce_scatter(flat, parts_of_workers(parts), summand);
+  });
 }
 
 void ReplicaSum::all_gather(int replica, const at::Tensor& flat, const Parts& parts,
@@ -105,7 +96,12 @@ void ReplicaSum::all_gather(int replica, const at::Tensor& flat, const Parts& pa
       parts.of(flat, first + other).copy_(parts.of(theirs, first + other));
     }
   }
-  if (replica == 0 && engine_ != nullptr) gather_over_workers(flat, parts, summand);
+  if (replica == 0 && engine_ != nullptr) {
+    named(summand, [&] {
+      const Traced traced("gather over workers", flat.nbytes());
+      engine_->all_gather(flat, parts_of_workers(parts), summand);
+    });
+  }
   if (here == 1) return;
   threads_.meet(replica, summand.what);
   if (engine_ == nullptr) return;
@@ -124,17 +120,20 @@ Parts ReplicaSum::parts_of_workers(const Parts& parts) const {
   return of_workers;
 }
 
-void ReplicaSum::gather_over_workers(const at::Tensor& flat, const Parts& parts,
-                                     const Summand& summand) try {
-  const CollectiveLabel label(summand.label);
-  const Traced traced("gather over workers", flat.nbytes());
-  engine_->all_gather(flat, parts_of_workers(parts), summand);
-} catch (const DesyncError& error) {
-  throw_named(error, summand);
+void ReplicaSum::add_over_workers(const at::Tensor& flat, const Summand& summand) {
+  if (engine_ == nullptr) return;
+  named(summand, [&] {
+    const Traced traced("sum over workers", flat.nbytes());
+    engine_->all_reduce(flat, summand);
+  });
 }
 
-void ReplicaSum::add_over_workers(const at::Tensor& flat, const Summand& summand) {
-  if (engine_ != nullptr) sum_over_workers(*engine_, flat, summand);
+void ReplicaSum::copy_first(int replica, const std::vector<NamedTensor>& parameters,
+                            const std::string& what) {
+  if (replica == 0) first_ = &parameters;
+  threads_.meet(replica, what);
+  copy_values(*first_, parameters);
+  threads_.meet(replica, what);
 }
 
 void ReplicaSum::add_part(int replica, const Parts& parts) {

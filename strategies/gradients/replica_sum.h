@@ -19,6 +19,16 @@ namespace troupe::detail {
 
 class ReplicaSum {
  public:
+  /// A replica's among all whose gradients are added.
+  struct Place {
+    int replica = 0;  // among those of this worker
+    int first = 0;    // replica 0's number among those of all workers
+    int count = 1;    // replicas of all workers
+    int shards = 1;   // that optimisers' state is divided into, by replica; 1: it is not
+    int devices = 0;  // of all workers, that compute virtual replicas; 0: there are none
+    [[nodiscard]] int own() const { return first + replica; }
+  };
+
   /// `threads` outlives this object; `cut` is the order in which their replicas are added. The
   /// worker is alone until use() is called.
   ReplicaSum(ReplicaThreads& threads, TreeCut cut);
@@ -63,6 +73,11 @@ class ReplicaSum {
   [[nodiscard]] at::Tensor make_buffer(int replica, std::int64_t count,
                                        const at::TensorOptions& options, const Summand& summand);
 
+  /// Gives every replica of this worker the first one's values of `parameters`, which are as many
+  /// on each. `what` says in messages what for. Collective: yes, within the worker.  Throws: as
+  /// ReplicaThreads::meet.
+  void copy_first(int replica, const std::vector<NamedTensor>& parameters, const std::string& what);
+
   /// From now on the replicas are added in this order.
   void use(TreeCut cut) { cut_ = std::move(cut); }
 
@@ -82,7 +97,6 @@ class ReplicaSum {
   void add_part(int replica, const Parts& parts);
   [[nodiscard]] Parts parts_of_workers(const Parts& parts) const;
   void scatter_over_workers(const at::Tensor& flat, const Parts& parts, const Summand& summand);
-  void gather_over_workers(const at::Tensor& flat, const Parts& parts, const Summand& summand);
 
   ReplicaThreads& threads_;
   TreeCut cut_;
@@ -90,6 +104,7 @@ class ReplicaSum {
   bool during_backward_ = false;
   // By replica; each writes its own entry before a meeting and reads the others' after it.
   std::vector<at::Tensor> flats_;
+  const std::vector<NamedTensor>* first_ = nullptr;  // replica 0's, for the others to copy
 };
 
 }  // namespace troupe::detail

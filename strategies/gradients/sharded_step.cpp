@@ -37,15 +37,15 @@ at::Tensor place_in(const at::Tensor& flat, std::int64_t begin, const at::Tensor
 
 ShardedStep::Layout ShardedStep::make_layout(const std::string& name,
                                              const std::vector<NamedTensor>& parameters,
-                                             const Shard& shard) {
+                                             const Place& place) {
   const torch::NoGradGuard no_grad;
-  Layout layout{owners_of(parameters, shard.count), {}};
+  Layout layout{owners_of(parameters, place.shards), {}};
   for (const auto dtype : {torch::kFloat32, torch::kFloat64}) {
-    Parts parts{{}, shard.own};
+    Parts parts{{}, place.own()};
     std::vector<std::size_t> alike;
     std::vector<std::int64_t> begins;
     std::int64_t end = 0;
-    for (int owner = 0; owner < shard.count; ++owner) {
+    for (int owner = 0; owner < place.shards; ++owner) {
       for (std::size_t i = 0; i < parameters.size(); ++i) {
         const at::Tensor& parameter = parameters[i].second;
         if (layout.owners[i] != owner || parameter.scalar_type() != dtype) continue;
@@ -61,7 +61,7 @@ ShardedStep::Layout ShardedStep::make_layout(const std::string& name,
         at::TensorOptions(parameters[alike.front()].second.options()).requires_grad(false);
     Summand summand(text("new values of optimiser \"", name, "\" (", alike.size(), " parameters, ",
                          dtype, ")"));
-    at::Tensor flat = sum_.make_buffer(shard.replica, end, options, summand);
+    at::Tensor flat = sum_.make_buffer(place.replica, end, options, summand);
     std::vector<at::Tensor> places;
     for (std::size_t k = 0; k < alike.size(); ++k) {
       at::Tensor parameter = parameters[alike[k]].second;
@@ -76,27 +76,27 @@ ShardedStep::Layout ShardedStep::make_layout(const std::string& name,
 }
 
 void ShardedStep::step(const std::string& name, const std::vector<NamedTensor>& parameters,
-                       const Shard& shard, const std::function<void()>& take) {
+                       const Place& place, const std::function<void()>& take) {
   auto known = layouts_.find(name);
   if (known == layouts_.end()) {
-    known = layouts_.emplace(name, make_layout(name, parameters, shard)).first;
+    known = layouts_.emplace(name, make_layout(name, parameters, place)).first;
     return_freed_memory();  // what the parameters had
   }
   const Layout& layout = known->second;
   std::vector<at::Tensor> theirs(parameters.size());
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    if (layout.owners[i] == shard.own) continue;
+    if (layout.owners[i] == place.own()) continue;
     theirs[i] = std::exchange(parameters[i].second.mutable_grad(), at::Tensor());
   }
   take();
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    if (layout.owners[i] == shard.own) continue;
+    if (layout.owners[i] == place.own()) continue;
     parameters[i].second.mutable_grad() = std::move(theirs[i]);
   }
-  for (const Values& values : layout.values) share(values, layout, shard, parameters);
+  for (const Values& values : layout.values) share(values, layout, place, parameters);
 }
 
-void ShardedStep::share(const Values& values, const Layout& layout, const Shard& shard,
+void ShardedStep::share(const Values& values, const Layout& layout, const Place& place,
                         const std::vector<NamedTensor>& parameters) {
   const torch::NoGradGuard no_grad;
   const auto each_apart = [&](const auto& use) {
@@ -104,16 +104,16 @@ void ShardedStep::share(const Values& values, const Layout& layout, const Shard&
       const std::size_t i = values.parameters[k];
       at::Tensor parameter = parameters[i].second;
       if (!lies_there(parameter, values.places[k])) {
-        use(parameter, values.places[k], layout.owners[i] == shard.own);
+        use(parameter, values.places[k], layout.owners[i] == place.own());
       }
     }
   };
-  each_apart([](const at::Tensor& parameter, at::Tensor place, bool is_own) {
-    if (is_own) place.copy_(parameter);
+  each_apart([](const at::Tensor& parameter, at::Tensor there, bool is_own) {
+    if (is_own) there.copy_(parameter);
   });
-  sum_.all_gather(shard.replica, values.flat, values.parts, values.summand);
-  each_apart([](at::Tensor parameter, const at::Tensor& place, bool is_own) {
-    if (!is_own) parameter.copy_(place);
+  sum_.all_gather(place.replica, values.flat, values.parts, values.summand);
+  each_apart([](at::Tensor parameter, const at::Tensor& there, bool is_own) {
+    if (!is_own) parameter.copy_(there);
   });
 }
 

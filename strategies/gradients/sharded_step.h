@@ -30,11 +30,7 @@ namespace troupe::detail {
 /// Of one replica; used by the thread that runs it.
 class ShardedStep {
  public:
-  struct Shard {
-    int replica = 0;  // of this worker
-    int own = 0;      // its part, of `count`: its number among the replicas of all workers
-    int count = 1;
-  };
+  using Place = ReplicaSum::Place;
 
   /// `sum` outlives this object.
   explicit ShardedStep(ReplicaSum& sum) : sum_(sum) {}
@@ -43,7 +39,7 @@ class ShardedStep {
   /// gradients that are there. Gradients stay as they are.
   /// Shapes: the same parameters and shards on every replica.  Collective: yes.
   /// Throws: what `take` throws; as ReplicaSum::all_gather.
-  void step(const std::string& name, const std::vector<NamedTensor>& parameters, const Shard& shard,
+  void step(const std::string& name, const std::vector<NamedTensor>& parameters, const Place& place,
             const std::function<void()>& take);
 
   /// Lets the parameters of former models go.
@@ -64,8 +60,8 @@ class ShardedStep {
   };
 
   [[nodiscard]] Layout make_layout(const std::string& name,
-                                   const std::vector<NamedTensor>& parameters, const Shard& shard);
-  void share(const Values& values, const Layout& layout, const Shard& shard,
+                                   const std::vector<NamedTensor>& parameters, const Place& place);
+  void share(const Values& values, const Layout& layout, const Place& place,
              const std::vector<NamedTensor>& parameters);
 
   ReplicaSum& sum_;

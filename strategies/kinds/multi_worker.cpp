@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "troupe/core/error.h"
@@ -16,7 +17,6 @@
 #include "troupe/distributed/elastic/round_line.h"
 #include "troupe/distributed/group/topology.h"
 #include "troupe/strategies/device.h"
-#include "troupe/strategies/equal_buffers.h"
 #include "troupe/strategies/replicas/local_replicas.h"
 
 namespace troupe {
@@ -83,41 +83,15 @@ std::string examples_of(const DistributedBatch& batch, const TreeCut::Node& node
   if (batch.source->plan().is_stream()) return "";
   DistributedBatch lost = batch;
   lost.first_replica = node.begin;
-  std::string numbers;
-  std::size_t count = 0;
+  std::vector<std::string> numbers;
   for (int i = node.begin; i < node.end; ++i) {
     for (const std::int64_t example :
          example_numbers(lost, static_cast<std::size_t>(i - node.begin))) {
-      if (++count > kMost) return text(", examples ", numbers, " ...");
-      numbers += text(numbers.empty() ? "" : ", ", example);
+      if (numbers.size() == kMost) return text(", examples ", join(numbers), " ...");
+      numbers.push_back(text(example));
     }
   }
-  return numbers.empty() ? ", no examples" : text(", examples ", numbers);
-}
-
-/// Texts of all workers as one, and back.
-std::vector<std::byte> join_texts(const std::vector<std::string>& texts) {
-  std::vector<std::byte> all;
-  for (const std::string& one : texts) {
-    const std::uint64_t size = one.size();
-    const auto head = as_bytes(Span<const std::uint64_t>(&size, 1));
-    all.insert(all.end(), head.begin(), head.end());
-    const auto body = as_bytes(Span<const char>(one.data(), one.size()));
-    all.insert(all.end(), body.begin(), body.end());
-  }
-  return all;
-}
-
-std::vector<std::string> split_texts(const std::vector<std::byte>& all) {
-  std::vector<std::string> texts;
-  for (std::size_t at = 0; at < all.size();) {
-    std::uint64_t size = 0;
-    std::memcpy(&size, all.data() + at, sizeof size);
-    at += sizeof size;
-    texts.emplace_back(reinterpret_cast<const char*>(all.data() + at), size);
-    at += size;
-  }
-  return texts;
+  return numbers.empty() ? ", no examples" : text(", examples ", join(numbers));
 }
 
 class MultiWorker final : public Strategy {
@@ -188,14 +162,18 @@ class MultiWorker final : public Strategy {
   }
 
   [[nodiscard]] std::vector<std::string> gather(const std::string& mine) override {
-    return split_texts(group_.agree([&] {
-      std::vector<std::string> all;
+    const auto all = group_.agree([&] {
       const Span<const char> characters(mine.data(), mine.size());
+      nlohmann::json texts = nlohmann::json::array();
       for (const auto& bytes : group_.group().all_gather(as_bytes(characters), deadline())) {
-        all.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+        texts.push_back(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
       }
-      return join_texts(all);
-    }));
+      const std::vector<std::uint8_t> cbor = nlohmann::json::to_cbor(texts);
+      const auto bytes = as_bytes(Span<const std::uint8_t>(cbor));
+      return std::vector<std::byte>(bytes.begin(), bytes.end());
+    });
+    const auto* const cbor = reinterpret_cast<const std::uint8_t*>(all.data());
+    return nlohmann::json::from_cbor(cbor, cbor + all.size()).get<std::vector<std::string>>();
   }
 
   /// In an elastic group with nothing, if the chief was lost when some had done their part.
@@ -215,10 +193,6 @@ class MultiWorker final : public Strategy {
       const std::size_t size = std::min(kPiece, bytes.size() - begin);
       group_.group().broadcast(bytes.subspan(begin, size), /*root=*/0, deadline());
     }
-  }
-
-  void synchronize_buffers(TrainState& state) override {
-    if (virtual_replicas() == 0) detail::make_buffers_equal(state, &group_.group());
   }
 
   void abort(const std::string& reason, int exit_code) noexcept override {
@@ -264,11 +238,7 @@ class MultiWorker final : public Strategy {
     Standing standing = detail::standing_of(name(), options_);
     if (group_.is_joining()) standing.rank = kNoRank;
     stand(standing);
-    replicas_.use(detail::VirtualReplicas::Conclusion{
-        [this](const at::Tensor& sums, const std::function<void()>& add_up) {
-          group_.conclude(detail::host_bytes(sums), add_up);
-        },
-        [this](const at::Tensor& sums) { group_.commit(detail::host_bytes(sums)); }});
+    replicas_.use(group_);
   }
 
   void on_round() {
@@ -322,9 +292,7 @@ class MultiWorker final : public Strategy {
 
   /// What join compares for the first state, for a later one.
   void check_same_model(const std::vector<std::string>& signature) {
-    std::string mine;
-    for (const std::string& line : signature) mine += line + "\n";
-    const auto all = gather(mine);
+    const auto all = gather(signature_hash(signature));
     for (std::size_t other = 0; other < all.size(); ++other) {
       if (all[other] == all.front()) continue;
       detail::fail_alike(

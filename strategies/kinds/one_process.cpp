@@ -5,7 +5,6 @@
 
 #include <utility>
 
-#include "troupe/core/error.h"
 #include "troupe/core/text.h"
 #include "troupe/strategies/gradients/flat_gradients.h"
 #include "troupe/strategies/replicas/local_replicas.h"
@@ -29,30 +28,17 @@ class OwnUpdate final : public detail::OverlappedSum {
 /// The update that replicas of one process take once for all of them.
 class UpdateOnce final : public detail::OverlappedSum {
  public:
-  /// What all replicas' updates share: the first one's parameters of the step under way. Replica 0
-  /// writes it before a meeting, the others read it before the next one.
-  using Central = const std::vector<NamedTensor>*;
-
-  UpdateOnce(detail::ReplicaSum& sum, const Place& place, const BucketOptions& options,
-             std::shared_ptr<Central> central)
-      : OverlappedSum(sum, place, options), central_(std::move(central)) {}
+  using OverlappedSum::OverlappedSum;
 
   void step(const std::string& name, torch::optim::Optimizer& optimizer,
             const std::vector<NamedTensor>& parameters) override {
-    if (is_first()) {
+    if (place().replica == 0) {
       OverlappedSum::step(name, optimizer, parameters);
-      *central_ = &parameters;
     } else {
       optimizer.state().clear();  // a checkpoint is restored into all, and one needs it
     }
-    if (is_alone()) return;
-    meet(text("the update by optimiser \"", name, "\""));
-    detail::copy_values(**central_, parameters);
-    meet(text("the update by optimiser \"", name, "\""));
+    copy_first(parameters, text("the update by optimiser \"", name, "\""));
   }
-
- private:
-  std::shared_ptr<Central> central_;
 };
 
 /// Replicas on the first one's device get its parameters' memory in place of their own. The tensors
@@ -118,42 +104,22 @@ class OneProcess final : public Strategy {
   detail::LocalReplicas replicas_;
 };
 
-void check_alone(const char* name, const StrategyOptions& options, const char* fix) {
-  if (options.cluster.world_size() <= 1) return;
-  throw ConfigError(text("--strategy ", name, " was requested, but ", options.cluster.origin,
-                         " describes ", options.cluster.world_size(), " workers."),
-                    fix);
-}
-
-constexpr const char* kUseMultiWorker =
-    "use --strategy multi-worker, which takes --devices, too, or unset the cluster.";
-
 }  // namespace
 
 std::unique_ptr<Strategy> make_one_device(const StrategyOptions& options) {
-  check_alone("one-device", options, "use --strategy multi-worker, or unset the cluster.");
-  if (options.local_replicas() > 1) {
-    throw ConfigError(
-        text("--strategy one-device was requested, but ", options.local_replicas(), " replicas."),
-        "use --strategy mirrored, or name one device.");
-  }
   return std::make_unique<OneProcess>(
       "one-device", options, Variables::own,
       [](auto&... of_replica) { return std::make_unique<OwnUpdate>(of_replica...); });
 }
 
 std::unique_ptr<Strategy> make_mirrored(const StrategyOptions& options) {
-  check_alone("mirrored", options, kUseMultiWorker);
   return std::make_unique<OneProcess>("mirrored", options, Variables::own, nullptr);
 }
 
 std::unique_ptr<Strategy> make_central_storage(const StrategyOptions& options) {
-  check_alone("central-storage", options, kUseMultiWorker);
-  const auto central = std::make_shared<UpdateOnce::Central>(nullptr);
-  return std::make_unique<OneProcess>("central-storage", options, Variables::shared,
-                                      [central](auto&... of_replica) {
-                                        return std::make_unique<UpdateOnce>(of_replica..., central);
-                                      });
+  return std::make_unique<OneProcess>(
+      "central-storage", options, Variables::shared,
+      [](auto&... of_replica) { return std::make_unique<UpdateOnce>(of_replica...); });
 }
 
 }  // namespace troupe

@@ -16,12 +16,10 @@
 
 namespace troupe {
 
-/// Throws: ConfigError for unknown devices, a cluster of more than one worker, or more than one
-/// replica.
-[[nodiscard]] std::unique_ptr<Strategy> make_one_device(const StrategyOptions& options);
+// Of options that StrategyOptions::validate() takes: one worker, and with one-device one replica.
+// Each throws ConfigError for unknown devices, EnvironmentError for devices that are not there.
 
-/// Throws: ConfigError for unknown devices or a cluster of more than one worker, EnvironmentError
-/// for devices that are not there.
+[[nodiscard]] std::unique_ptr<Strategy> make_one_device(const StrategyOptions& options);
 [[nodiscard]] std::unique_ptr<Strategy> make_mirrored(const StrategyOptions& options);
 [[nodiscard]] std::unique_ptr<Strategy> make_central_storage(const StrategyOptions& options);
 

@@ -7,13 +7,15 @@
 #include <nlohmann/json.hpp>
 
 #include "troupe/core/checksum.h"
+#include "troupe/core/sha256.h"
 #include "troupe/core/text.h"
 #include "troupe/distributed/collectives/call.h"
 #include "troupe/distributed/membership/failure.h"
 #include "troupe/strategies/gradients/optimizer_state.h"
 #include "troupe/strategies/replicas/local_replicas.h"
 
-namespace troupe::detail {
+namespace troupe {
+namespace detail {
 namespace {
 
 using Fingerprints = std::vector<Fingerprint>;
@@ -62,7 +64,7 @@ std::vector<std::size_t> odd_ones(const Fingerprints& all) {
 }
 
 /// The first tensor that is not the same everywhere; "" if the lists are not of one length.
-std::string first_difference(const std::vector<Fingerprints>& by_worker,
+std::string first_odd_tensor(const std::vector<Fingerprints>& by_worker,
                              const std::vector<NamedTensor>& names) {
   const Fingerprints& expected = by_worker.front();
   for (const Fingerprints& fingerprints : by_worker) {
@@ -124,7 +126,7 @@ void compare_copies(Strategy& strategy, const Copies& copies, const std::string&
       who.push_back(of_copies.size() == 1 ? rank : text(replica, " (", rank, ")"));
     }
   }
-  const std::string first = first_difference(gather(strategy, of_tensors), copies.lists.front());
+  const std::string first = first_odd_tensor(gather(strategy, of_tensors), copies.lists.front());
   fail_alike(strategy,
              WeightsDiffer(text(when, " the ", copies.what, " of ", join_names(who), " differ",
                                 odd.size() < all.size() ? " from those of the others" : "",
@@ -154,4 +156,23 @@ void check_weights(Strategy& strategy, const TrainState& state, Compared compare
                  consequence);
 }
 
-}  // namespace troupe::detail
+}  // namespace detail
+
+std::string parameter_hash(const Replica& replica) {
+  Sha256 digest;
+  for (const NamedTensor& tensor : detail::state_of(replica)) {
+    digest.update(
+        text(tensor.first, " ", tensor.second.scalar_type(), " ", tensor.second.sizes(), "\n"));
+    digest.update(detail::host_bytes(tensor.second.detach().to(at::kCPU).contiguous()));
+  }
+  return digest.hex();
+}
+
+std::string common_parameter_hash(Strategy& strategy, const TrainState& state) {
+  detail::Copies copies{"weights", {}};
+  for (const auto& replica : state.replicas) copies.lists.push_back(detail::state_of(*replica));
+  detail::compare_copies(strategy, copies, text("after step ", state.step));
+  return parameter_hash(*state.replicas.front());
+}
+
+}  // namespace troupe

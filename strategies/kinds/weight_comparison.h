@@ -48,4 +48,14 @@ void check_weights(Strategy& strategy, const TrainState& state, Compared compare
                    std::optional<std::int64_t> saved);
 
 }  // namespace detail
+
+// A fingerprint of the weights: equal on all replicas, or something is wrong.
+
+/// SHA-256 over name, dtype, shape and bytes of every parameter, then every buffer, in order.
+[[nodiscard]] std::string parameter_hash(const Replica& replica);
+
+/// That of the weights that all replicas of all workers hold; they are compared first.
+/// Collective: yes.  Throws: WeightsDiffer on every rank.
+[[nodiscard]] std::string common_parameter_hash(Strategy& strategy, const TrainState& state);
+
 }  // namespace troupe

@@ -29,10 +29,9 @@ namespace {
 /// What the replicas of one worker share; written by replica 0 between two meetings.
 struct SharedUpdate {
   detail::ServerExchange exchange;
-  bool push_brings_values = false;                   // else the next step does
-  int workers_in_sync = 1;                           // that make one update together
-  bool trains = false;                               // the step under way is one of training
-  const std::vector<NamedTensor>* newest = nullptr;  // replica 0's
+  bool push_brings_values = false;  // else the next step does
+  int workers_in_sync = 1;          // that make one update together
+  bool trains = false;              // the step under way is one of training
 };
 
 /// Every row once, in ascending order: what the rows of a push are.
@@ -75,7 +74,7 @@ class PushedUpdate final : public detail::OverlappedSum {
       const at::Tensor total =
           torch::full({1}, *std::exchange(weight_, std::nullopt), torch::kFloat64);
       OverlappedSum::sum(total, "weights of a push");
-      if (is_first()) shared_.exchange.set_weight(total.item<double>());
+      if (place().replica == 0) shared_.exchange.set_weight(total.item<double>());
     }
     // TODO(T-022): whether the other workers have a gradient of it is known to nobody here.
     if (!stepped_.insert(name).second) {
@@ -83,14 +82,8 @@ class PushedUpdate final : public detail::OverlappedSum {
                             "\": parameter servers make one update of a step.",
                         "take one, or use --strategy multi-worker.");
     }
-    if (is_first()) {
-      shared_.exchange.push(name, optimizer);
-      shared_.newest = &parameters;
-    }
-    if (is_alone() || !shared_.push_brings_values) return;
-    meet("the values of a push");
-    detail::copy_values(*shared_.newest, parameters);
-    meet("the values of a push");
+    if (place().replica == 0) shared_.exchange.push(name, optimizer);
+    if (shared_.push_brings_values) copy_first(parameters, "the values of a push");
   }
   void sum(const at::Tensor& flat, const std::string& what) override {
     if (needs_others()) {
@@ -218,12 +211,6 @@ std::vector<StepResult> ParameterServerStrategy::train(const Step& step, TrainSt
   return results;
 }
 
-/// Nothing is computed in a server's replica.
-class NoUpdate final : public ParameterUpdate {
- public:
-  void reduce(const std::vector<NamedTensor>&) override { TROUPE_CHECK(false); }
-};
-
 }  // namespace
 
 std::unique_ptr<Strategy> make_parameter_server(const StrategyOptions& options) {
@@ -232,12 +219,9 @@ std::unique_ptr<Strategy> make_parameter_server(const StrategyOptions& options) 
 
 void serve_parameters(const Hooks& hooks, const StrategyOptions& options) {
   const Cluster& cluster = options.cluster;
-  if (!cluster.is_server()) {
-    throw ConfigError("serve_parameters was called in " + cluster.task() + ", which is no server.",
-                      "call serve_if_server, which looks.");
-  }
+  TROUPE_CHECK(cluster.is_server());
   detail::check_server_options(options);
-  NoUpdate none;
+  ParameterUpdate none;  // nothing is computed in a server's replica
   const auto replica = detail::make_replica(hooks, ReplicaPlace(), /*seed=*/0, none, options.step);
   const JoinTerms terms = detail::terms_of(options, *replica);
   const auto served =

@@ -81,13 +81,9 @@ ServedParameters serve(Replica& replica, const ServerOptions& options, int serve
   return served;
 }
 
-at::Tensor as_rows(const at::Tensor& tensor) {
-  const at::Tensor plain = tensor.detach();
-  return plain.dim() == 0 ? plain.view({1}) : plain;
-}
-
 at::Tensor rows_of(const at::Tensor& tensor, const Shard& shard) {
-  return as_rows(tensor).narrow(0, shard.first_row, shard.rows);
+  const at::Tensor plain = tensor.detach();
+  return (plain.dim() == 0 ? plain.view({1}) : plain).narrow(0, shard.first_row, shard.rows);
 }
 
 JoinTerms terms_of(const StrategyOptions& options, const Replica& replica) {

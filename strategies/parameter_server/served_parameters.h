@@ -36,8 +36,6 @@ struct ServedParameters {
 /// that servers cannot hold.
 [[nodiscard]] ServedParameters serve(Replica& replica, const ServerOptions& options, int servers);
 
-/// The tensor with its rows along axis 0. A view.
-[[nodiscard]] at::Tensor as_rows(const at::Tensor& tensor);
 /// A shard's rows of its tensor, or of something of the same shape. A view.
 [[nodiscard]] at::Tensor rows_of(const at::Tensor& tensor, const Shard& shard);
 

@@ -30,10 +30,9 @@ class PushBuilder {
 
  private:
   void add_all(int number, const at::Tensor& gradient) {
-    const at::Tensor whole = keep(as_rows(gradient));
+    const at::Tensor& whole = keep(gradient);
     for (const int shard : shards_of(number)) {
-      const at::Tensor part =
-          whole.narrow(0, served_.model.shard(shard).first_row, served_.model.shard(shard).rows);
+      const at::Tensor part = rows_of(whole, served_.model.shard(shard));
       push.gradients.push_back({shard, true, {}, host_bytes(part)});
     }
   }

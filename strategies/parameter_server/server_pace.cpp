@@ -130,7 +130,7 @@ void ServerPace::start(TrainState& state, const DistributedDataset& train, std::
 }
 
 std::optional<std::int64_t> ServerPace::next_step(TrainState& state) {
-  const ServerClient::Begun begun = client_->begin(install());
+  const StepAnswer begun = client_->begin(install());
   copy_to_all(state);
   begun_ = begun.step.has_value();
   newest_ = false;

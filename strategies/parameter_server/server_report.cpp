@@ -14,17 +14,17 @@ using Histogram = std::map<std::int64_t, std::int64_t>;
 /// "0: 120, 1: 31, 9 to 40: 12": the smallest values one by one, the rest together.
 std::string to_line(const Histogram& histogram) {
   constexpr std::size_t kSingle = 9;
-  std::string line;
-  std::size_t shown = 0;
+  std::vector<std::string> bins;
   auto entry = histogram.begin();
-  for (; entry != histogram.end() && shown < kSingle; ++entry, ++shown) {
-    line += text(line.empty() ? "" : ", ", entry->first, ": ", entry->second);
+  for (; entry != histogram.end() && bins.size() < kSingle; ++entry) {
+    bins.push_back(text(entry->first, ": ", entry->second));
   }
-  if (entry == histogram.end()) return line.empty() ? "nothing" : line;
+  if (bins.empty()) return "nothing";
+  if (entry == histogram.end()) return join(bins);
   const std::int64_t from = entry->first;
   std::int64_t rest = 0;
   for (; entry != histogram.end(); ++entry) rest += entry->second;
-  return text(line, ", ", from, " to ", histogram.rbegin()->first, ": ", rest);
+  return text(join(bins), ", ", from, " to ", histogram.rbegin()->first, ": ", rest);
 }
 
 ordered_json to_json(const Histogram& histogram) {

@@ -1,6 +1,7 @@
 #include "troupe/strategies/parameter_server/stale_step.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "troupe/hooks/optimizer_kind.h"
 
@@ -29,21 +30,18 @@ StepSize size_for_stale(StepSize given, std::int64_t missed) {
   return size;
 }
 
-StaleStep::StaleStep(torch::optim::Optimizer& optimizer, std::int64_t missed)
-    : optimizer_(optimizer) {
+void step_stale(torch::optim::Optimizer& optimizer, std::int64_t missed) {
   const OptimizerKind& kind = kind_of(optimizer);
-  for (auto& group : optimizer_.param_groups()) {
+  std::vector<StepSize> given;  // by group
+  for (auto& group : optimizer.param_groups()) {
     double* const momentum = kind.momentum(group.options());
-    given_.push_back({group.options().get_lr(), momentum == nullptr ? 0 : *momentum});
-    set_size(group.options(), momentum, size_for_stale(given_.back(), missed));
+    given.push_back({group.options().get_lr(), momentum == nullptr ? 0 : *momentum});
+    set_size(group.options(), momentum, size_for_stale(given.back(), missed));
   }
-}
-
-StaleStep::~StaleStep() {
-  const OptimizerKind& kind = kind_of(optimizer_);
-  auto given = given_.begin();
-  for (auto& group : optimizer_.param_groups()) {
-    set_size(group.options(), kind.momentum(group.options()), *given++);
+  optimizer.step();
+  auto size = given.begin();
+  for (auto& group : optimizer.param_groups()) {
+    set_size(group.options(), kind.momentum(group.options()), *size++);
   }
 }
 

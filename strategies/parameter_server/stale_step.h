@@ -1,4 +1,4 @@
-// StaleStep: how large a step an optimiser may take with a gradient that comes late.
+// Stale steps: how large a step an optimiser may take with a gradient that comes late.
 //
 // A gradient that misses n - 1 updates acts like momentum, and diverges with steps that suit one
 // device. So the rate that the step has in the long run, rate / (1 - momentum), is divided by n:
@@ -12,7 +12,6 @@
 #include <torch/optim/optimizer.h>
 
 #include <cstdint>
-#include <vector>
 
 namespace troupe::detail {
 
@@ -26,19 +25,8 @@ struct StepSize {
 /// LibTorch would leave its sums as they are.
 [[nodiscard]] StepSize size_for_stale(StepSize given, std::int64_t missed);
 
-/// While it lives, the optimiser's rates and, where its kind has any, momenta are those of such a
-/// step.
-class StaleStep {
- public:
-  /// The optimiser outlives this object.
-  StaleStep(torch::optim::Optimizer& optimizer, std::int64_t missed);
-  ~StaleStep();
-  StaleStep(const StaleStep&) = delete;
-  StaleStep& operator=(const StaleStep&) = delete;
-
- private:
-  torch::optim::Optimizer& optimizer_;
-  std::vector<StepSize> given_;  // by group
-};
+/// Such a step: afterwards the optimiser's rates and, where its kind has any, momenta are the given
+/// ones again. Throws: what optimizer.step() throws; the server ends by it.
+void step_stale(torch::optim::Optimizer& optimizer, std::int64_t missed);
 
 }  // namespace troupe::detail

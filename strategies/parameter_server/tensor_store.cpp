@@ -180,10 +180,7 @@ void TensorStore::apply(const std::vector<const Push*>& pushes, double scale) {
   for (std::size_t i = 0; i < values_.size(); ++i) {
     if (!blocks[i].empty()) values_[i].mutable_grad() = sum_of(blocks[i], scale);
   }
-  {
-    const StaleStep size(optimizer, pushes.front()->missed);
-    optimizer.step();
-  }
+  step_stale(optimizer, pushes.front()->missed);
   for (const at::Tensor& values : values_) {
     if (values.defined()) values.mutable_grad() = at::Tensor();
   }

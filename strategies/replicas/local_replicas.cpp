@@ -10,8 +10,9 @@
 #include <torch/utils.h>
 
 #include <algorithm>
-#include <cctype>
+#include <boost/algorithm/string/case_conv.hpp>
 #include <cstdlib>
+#include <locale>
 #include <mutex>
 #include <set>
 #include <sstream>
@@ -24,7 +25,7 @@
 #include "troupe/core/options/cluster_reach.h"
 #include "troupe/core/text.h"
 #include "troupe/core/trace.h"
-#include "troupe/distributed/worker_group.h"
+#include "troupe/distributed/membership/join_terms.h"
 #include "troupe/hooks/hook_error.h"
 #include "troupe/hooks/replica_driver.h"
 #include "troupe/hooks/tensors/autocast.h"
@@ -161,22 +162,17 @@ ReplicaThreads::Options threads_of(const StrategyOptions& options) {
 void check_equal_models(const TrainState& state) {
   const auto expected = signature(state_of(*state.replicas.front()));
   for (const auto& replica : state.replicas) {
-    const auto lines = signature(state_of(*replica));
-    if (lines == expected) continue;
-    std::size_t i = 0;
-    while (i < lines.size() && i < expected.size() && lines[i] == expected[i]) ++i;
+    const auto found = first_difference(expected, signature(state_of(*replica)));
+    if (!found) continue;
     throw ConfigError(text("the model of replica ", replica->place().index,
-                           " differs from replica ", state.replicas.front()->place().index, "'s: ",
-                           i < lines.size() ? lines[i] : std::string("nothing"), " where that has ",
-                           i < expected.size() ? expected[i] : std::string("nothing"), "."),
+                           " differs from replica ", state.replicas.front()->place().index,
+                           "'s: ", found->worker, " where that has ", found->chief, "."),
                       "make create_model a function of the options alone.");
   }
 }
 
 bool looks_random(const torch::nn::Module& module) {
-  std::string type = module.name();
-  std::transform(type.begin(), type.end(), type.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::string type = boost::algorithm::to_lower_copy(module.name(), std::locale::classic());
   type = type.substr(type.rfind(':') + 1);  // without namespaces
   if (type.find("rrelu") != std::string::npos) return true;
   // LibTorch's layers show their probability: with 0 they draw nothing.
@@ -190,26 +186,16 @@ bool looks_random(const torch::nn::Module& module) {
          std::strtod(shown.str().c_str() + at + name.size(), nullptr) > 0;
 }
 
-BlockSum::Width width_of(const Hosting& hosting) {
-  return {hosting.virtual_replicas, hosting.all_devices};
-}
-
-void warn_of_shared_generator(const TrainState& state) {
-  const auto on_cpu = [](const auto& replica) { return replica->place().device.is_cpu(); };
-  const auto sharing = std::count_if(state.replicas.begin(), state.replicas.end(), on_cpu);
-  const std::string layer = random_layer(*state.replicas.front());
-  if (sharing < 2 || layer.empty()) return;
-  log_warning("the model has random layers (\"", layer, "\"), and ", sharing,
-              " replicas draw from LibTorch's one generator of the CPU, in any order: two runs of "
-              "the same seed will differ. With one replica per worker they do not.");
-}
-
 }  // namespace
 
-std::string random_layer(const Replica& replica) {
-  for (const auto& [model_name, model] : replica.models()) {
+std::string sharers_of_generator(const TrainState& state) {
+  const auto on_cpu = [](const auto& replica) { return replica->place().device.is_cpu(); };
+  const auto sharing = std::count_if(state.replicas.begin(), state.replicas.end(), on_cpu);
+  if (sharing < 2) return "";
+  for (const auto& [model_name, model] : state.replicas.front()->models()) {
     for (const auto& item : model->named_modules(model_name)) {
-      if (looks_random(*item.value())) return item.key();
+      if (!looks_random(*item.value())) continue;
+      return text("the model has random layers (\"", item.key(), "\"), and ", sharing, " replicas");
     }
   }
   return "";
@@ -252,7 +238,7 @@ LocalReplicas::LocalReplicas(const StrategyOptions& options, const MakeUpdate& m
       sum_(threads_, hosting_ ? hosting_->devices : TreeCut(threads_.size())) {
   for (int i = 0; i < size(); ++i) {
     if (hosting_) {
-      auto block = std::make_unique<BlockSum>(sum_, place(i), options.buckets, width_of(*hosting_));
+      auto block = std::make_unique<BlockSum>(sum_, place(i), options.buckets);
       blocks_.push_back(block.get());
       updates_.push_back(std::move(block));
     } else {
@@ -267,7 +253,7 @@ LocalReplicas::LocalReplicas(const StrategyOptions& options, const MakeUpdate& m
 
 OverlappedSum::Place LocalReplicas::place(int replica) const {
   return {replica, first_, hosting_ ? hosting_->virtual_replicas : count_, shards_,
-          /*keeps_sums=*/hosting_.has_value()};
+          hosting_ ? count_ : 0};
 }
 
 void LocalReplicas::move_to(const StrategyOptions& options) {
@@ -275,9 +261,7 @@ void LocalReplicas::move_to(const StrategyOptions& options) {
   first_ = options.cluster.rank * size();
   count_ = options.cluster.world_size() * size();
   sum_.use(hosting_->devices);
-  for (int i = 0; i < size(); ++i) {
-    blocks_[static_cast<std::size_t>(i)]->move_to(place(i), width_of(*hosting_));
-  }
+  for (int i = 0; i < size(); ++i) blocks_[static_cast<std::size_t>(i)]->move_to(place(i));
   virtual_->move_to(*hosting_);
 }
 
@@ -309,7 +293,13 @@ TrainState LocalReplicas::make(const Hooks& hooks, std::uint64_t seed) {
     return state;
   }
   start_random_streams(state, seed);
-  if (first_ == 0) warn_of_shared_generator(state);
+  const std::string sharers = sharers_of_generator(state);
+  if (first_ == 0 && !sharers.empty()) {
+    log_warning(
+        sharers,
+        " draw from LibTorch's one generator of the CPU, in any order: two runs of the same "
+        "seed will differ. With one replica per worker they do not.");
+  }
   return state;
 }
 

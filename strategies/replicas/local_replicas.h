@@ -45,9 +45,10 @@ namespace troupe::detail {
 void run_replicas(ReplicaThreads& threads, const std::vector<c10::Device>& devices,
                   const std::function<void(int)>& work);
 
-/// The name of the first submodule that looks random by the name of its type (dropout of every
-/// kind, RReLU); "" where there is none. What a forward function draws by itself cannot be seen.
-[[nodiscard]] std::string random_layer(const Replica& replica);
+/// "the model has random layers ("drop"), and 2 replicas", where these share LibTorch's one
+/// generator of the CPU; else "". The layer is the first that looks random by the name of its type
+/// (dropout of every kind, RReLU): what a forward function draws by itself cannot be seen.
+[[nodiscard]] std::string sharers_of_generator(const TrainState& state);
 
 /// What a strategy of these options is, constructed.  Throws: as hosting_of().
 [[nodiscard]] Standing standing_of(const char* name, const StrategyOptions& options);
@@ -71,7 +72,7 @@ class LocalReplicas {
   /// `options`: with the round's cluster.  Throws: as the constructor.
   void move_to(const StrategyOptions& options);
   /// See VirtualReplicas::use.
-  void use(VirtualReplicas::Conclusion conclusion) { virtual_->use(std::move(conclusion)); }
+  void use(ElasticGroup& group) { virtual_->use(group); }
   /// See ReplicaSum::overlaps.
   [[nodiscard]] bool overlaps() const { return sum_.overlaps(); }
 

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cstring>
 #include <string>
 #include <utility>
 
@@ -43,29 +42,19 @@ at::Tensor in_float64(const std::vector<double>& values) {
 }
 
 // Buffers that are not floating point are virtual replica 0's. In a sum to which it alone adds
-// something, their bytes are numbers that a double holds exactly, four at a time.
+// something, their bits are numbers that a double holds exactly, four bytes at a time if they go.
+
+at::ScalarType word_of(const at::Tensor& buffer) {
+  return buffer.element_size() % sizeof(std::int32_t) == 0 ? torch::kInt32 : torch::kUInt8;
+}
 
 at::Tensor words_of(const at::Tensor& buffer) {
-  const at::Tensor host = buffer.detach().to(torch::kCPU).contiguous();
-  const Span<std::byte> bytes = host_bytes(host);
-  std::vector<double> words;
-  for (std::size_t at = 0; at < bytes.size(); at += sizeof(std::uint32_t)) {
-    std::uint32_t word = 0;
-    std::memcpy(&word, bytes.data() + at, std::min(sizeof word, bytes.size() - at));
-    words.push_back(word);
-  }
-  return in_float64(words);
+  const at::Tensor host = buffer.detach().to(torch::kCPU).reshape({-1});
+  return host.view(word_of(buffer)).to(torch::kFloat64);
 }
 
 at::Tensor from_words(const at::Tensor& words, const at::Tensor& like) {
-  at::Tensor host = torch::empty(like.sizes(), like.options().device(torch::kCPU));
-  const Span<std::byte> bytes = host_bytes(host);
-  const double* next = words.data_ptr<double>();
-  for (std::size_t at = 0; at < bytes.size(); at += sizeof(std::uint32_t)) {
-    const auto word = static_cast<std::uint32_t>(*next++);
-    std::memcpy(bytes.data() + at, &word, std::min(sizeof word, bytes.size() - at));
-  }
-  return host;
+  return words.to(word_of(like)).view(like.scalar_type()).view(like.sizes());
 }
 
 /// A copy in float64 on the host, [n].
@@ -91,18 +80,17 @@ std::string all_digits(double value) {
 using Facts = std::vector<std::pair<std::string, std::string>>;
 
 void check_repeated(const Facts& first, const Facts& second, std::int64_t step) {
-  for (std::size_t i = 0; i < std::max(first.size(), second.size()); ++i) {
-    if (i < std::min(first.size(), second.size()) && first[i] == second[i]) continue;
-    const auto& [what, before] = i < first.size() ? first[i] : second[i];
-    const bool is_both = i < std::min(first.size(), second.size()) && second[i].first == what;
-    throw ConfigError(
-        text("step ", step, " was computed twice (--check-repeat), and ", what,
-             is_both ? text(" was ", before, " and then ", second[i].second, ".")
-                     : std::string(" was there only once.")),
-        "have train_step keep nothing to itself from one call to the next: what lasts belongs into "
-        "registered buffers, and random numbers come from LibTorch's generators "
-        "(docs/elastic.md).");
-  }
+  const auto [one, other] = std::mismatch(first.begin(), first.end(), second.begin(), second.end());
+  if (one == first.end() && other == second.end()) return;
+  const bool is_both = one != first.end() && other != second.end() && one->first == other->first;
+  throw ConfigError(
+      text("step ", step, " was computed twice (--check-repeat), and ",
+           one != first.end() ? one->first : other->first,
+           is_both ? text(" was ", one->second, " and then ", other->second, ".")
+                   : std::string(" was there only once.")),
+      "have train_step keep nothing to itself from one call to the next: what lasts belongs into "
+      "registered buffers, and random numbers come from LibTorch's generators "
+      "(docs/elastic.md).");
 }
 
 /// Of one buffer: what a virtual replica adds to the sum; `after` undefined: it changed nothing.
@@ -130,13 +118,10 @@ VirtualReplicas::VirtualReplicas(const Hosting& hosting, std::vector<c10::Device
 void VirtualReplicas::begin(const TrainState& state, std::uint64_t seed) {
   seed_ = seed;
   for (const auto& replica : state.replicas) ReplicaDriver(*replica).expect_repeats();
-  const auto on_cpu = std::count_if(devices_.begin(), devices_.end(),
-                                    [](const c10::Device& device) { return device.is_cpu(); });
-  const std::string layer = random_layer(*state.replicas.front());
-  if (on_cpu > 1 && !layer.empty()) {
+  const std::string sharers = sharers_of_generator(state);
+  if (!sharers.empty()) {
     throw ConfigError(
-        text("the model has random layers (\"", layer, "\"), and ", on_cpu,
-             " replicas would draw from LibTorch's one generator of the CPU, in any order."),
+        sharers + " would draw from LibTorch's one generator of the CPU, in any order.",
         "use one replica per worker with --virtual-replicas; more workers do as well.");
   }
   for (const c10::Device& device : devices_) fill_generators(device, {seed_});
@@ -152,7 +137,7 @@ std::vector<StepResult> VirtualReplicas::run(const Step& step, TrainState& state
     total = compute_all(step, state, batch, phase);
     check_repeated(first, facts_of(state, total), state.step + 1);
   }
-  if (conclusion_.commit) conclusion_.commit(total.last);
+  if (group_ != nullptr) group_->commit(host_bytes(total.last));
   if (trains) apply(state, total);
   // Every worker has the whole step's; a sum over its replicas must not count it twice.
   MetricSet& metrics = ReplicaDriver(*state.replicas.front()).metrics(phase);
@@ -172,7 +157,7 @@ VirtualReplicas::Total VirtualReplicas::compute_all(const Step& step, TrainState
                                                     const DistributedBatch& batch, Phase phase) {
   made_.assign(batch.replicas.size(), {});
   const bool trains = phase == Phase::train;
-  run_on_devices([&](int device) {
+  run_replicas(threads_, devices_, [&](int device) {
     compute(device, step, state, batch, phase);
     if (trains) updates_[static_cast<std::size_t>(device)]->sum_updates();
   });
@@ -203,10 +188,6 @@ Facts VirtualReplicas::facts_of(const TrainState& state, const Total& total) con
     facts.emplace_back("the digest of the gradients for the optimiser \"" + optimizer + "\"",
                        digest);
   return facts;
-}
-
-void VirtualReplicas::run_on_devices(const std::function<void(int)>& work) {
-  run_replicas(threads_, devices_, work);
 }
 
 /// Replica 0 of the step runs on each device, with examples or not: its control flow, and so the
@@ -291,7 +272,7 @@ VirtualReplicas::Made VirtualReplicas::compute_one(int device, int virtual_repli
 /// Any of them may turn out to be the step's last. Collective.
 void VirtualReplicas::add_over_workers(const at::Tensor& sums, const char* what) {
   const auto add_up = [&] { sum_.add_over_workers(sums, Summand(what)); };
-  if (conclusion_.conclude) return conclusion_.conclude(sums, add_up);
+  if (group_ != nullptr) return group_->conclude(host_bytes(sums), add_up);
   add_up();
 }
 
@@ -392,7 +373,7 @@ void VirtualReplicas::apply(const TrainState& state, const Total& total) {
       }
     }
   }
-  run_on_devices([&](int device) {
+  run_replicas(threads_, devices_, [&](int device) {
     const auto own = static_cast<std::size_t>(device);
     updates_[own]->take_steps(*state.replicas[own], total.factor);
     if (state.after_step) state.after_step(*state.replicas[own]);

@@ -11,12 +11,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "troupe/distributed/elastic/elastic_group.h"
 #include "troupe/strategies/gradients/block_sum.h"
 #include "troupe/strategies/hosting.h"
 #include "troupe/strategies/replica_threads.h"
@@ -31,14 +31,9 @@ class VirtualReplicas {
   VirtualReplicas(const Hosting& hosting, std::vector<c10::Device> devices, ReplicaThreads& threads,
                   ReplicaSum& sum, std::vector<BlockSum*> updates, bool check_repeat);
 
-  /// A step's last sum over the workers, of a few numbers or buffers: replaces `sums` by it. Its
-  /// end is the moment from which the step counts (distributed/elastic/elastic_group.h).
-  struct Conclusion {
-    std::function<void(const at::Tensor& sums, const std::function<void()>& add_up)> conclude;
-    std::function<void(const at::Tensor& sums)> commit;
-  };
-  /// Unset: there is nothing to it.
-  void use(Conclusion conclusion) { conclusion_ = std::move(conclusion); }
+  /// Steps are transactions of this group, which outlives this object: the end of a step's last sum
+  /// over the workers, of a few numbers or buffers, is the moment from which it counts.
+  void use(ElasticGroup& group) { group_ = &group; }
   /// In another group of workers.
   void move_to(const Hosting& hosting) { hosting_ = hosting; }
 
@@ -77,7 +72,6 @@ class VirtualReplicas {
                                   const DistributedBatch& batch, Phase phase);
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> facts_of(const TrainState& state,
                                                                           const Total& total) const;
-  void run_on_devices(const std::function<void(int)>& work);
   void compute(int device, const Step& step, TrainState& state, const DistributedBatch& batch,
                Phase phase);
   [[nodiscard]] Made compute_one(int device, int virtual_replica, const Step& step,
@@ -93,7 +87,7 @@ class VirtualReplicas {
   ReplicaSum& sum_;
   const std::vector<BlockSum*> updates_;  // by device
   const bool check_repeat_;
-  Conclusion conclusion_;
+  ElasticGroup* group_ = nullptr;  // null: a loss ends the run
   std::uint64_t seed_ = 0;
   std::vector<Made> made_;  // in the present step, by virtual replica of this worker
 };

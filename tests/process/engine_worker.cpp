@@ -11,7 +11,7 @@
 #include "troupe/core/error.h"
 #include "troupe/core/text.h"
 #include "troupe/strategies/kinds/multi_worker.h"
-#include "troupe/strategies/kinds/parameter_hash.h"
+#include "troupe/strategies/kinds/weight_comparison.h"
 
 namespace {
 

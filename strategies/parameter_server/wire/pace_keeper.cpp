@@ -1,95 +1,74 @@
 #include "troupe/strategies/parameter_server/wire/pace_keeper.h"
 
+#include <tuple>
+
 #include "troupe/core/text.h"
 
 namespace troupe {
 namespace {
 
-std::string describe(const RoundKeeper::Offer& offer) {
-  return text("updates optimizer ", offer.optimizer, " in push ", offer.sequence, " of step ",
-              offer.clock + 1);
+auto order_of(const ReceivedPush& push) { return std::tie(push.place.clock, push.place.sequence); }
+
+std::string describe(const ReceivedPush& push) {
+  return text("updates optimizer ", push.push.optimizer, " in push ", push.place.sequence,
+              " of step ", push.place.clock + 1);
 }
 
 }  // namespace
 
-void RoundKeeper::forget(int rank) {
-  offers_.erase(std::remove_if(offers_.begin(), offers_.end(),
-                               [&](const Offer& offer) { return offer.rank == rank; }),
-                offers_.end());
-}
-
-const RoundKeeper::Offer* RoundKeeper::of(int rank) const {
-  const auto found = std::find_if(offers_.begin(), offers_.end(),
-                                  [&](const Offer& offer) { return offer.rank == rank; });
-  return found == offers_.end() ? nullptr : &*found;
-}
-
 // The push that the next update is built around, because its place comes first.
-const RoundKeeper::Offer* RoundKeeper::at_hand() const {
-  const auto first =
-      std::min_element(offers_.begin(), offers_.end(), [](const Offer& one, const Offer& other) {
-        return one.clock != other.clock ? one.clock < other.clock : one.sequence < other.sequence;
-      });
-  return first == offers_.end() ? nullptr : &*first;
+const ReceivedPush* RoundKeeper::at_hand() const {
+  const auto first = std::min_element(
+      pushes_.begin(), pushes_.end(),
+      [](const auto& a, const auto& b) { return order_of(a.second) < order_of(b.second); });
+  return first == pushes_.end() ? nullptr : &first->second;
 }
 
-std::vector<int> RoundKeeper::expected(const Offer& offer) const {
+std::vector<int> RoundKeeper::expected(const ReceivedPush& push) const {
   std::vector<int> ranks;
   for (const int rank : clocks_.live_ranks()) {
-    if (clocks_.takes_part(rank, offer.clock)) ranks.push_back(rank);
+    if (clocks_.takes_part(rank, push.place.clock)) ranks.push_back(rank);
   }
   return ranks;
 }
 
 std::vector<int> RoundKeeper::missing() const {
   std::vector<int> ranks;
-  const Offer* const offer = at_hand();
-  if (offer == nullptr) return ranks;
-  for (const int rank : expected(*offer)) {
-    if (of(rank) == nullptr) ranks.push_back(rank);
+  const ReceivedPush* const push = at_hand();
+  if (push == nullptr) return ranks;
+  for (const int rank : expected(*push)) {
+    if (!has(rank)) ranks.push_back(rank);
   }
   return ranks;
 }
 
-std::optional<RoundKeeper::Update> RoundKeeper::next() {
-  const Offer* const offer = at_hand();
-  if (offer == nullptr) return std::nullopt;
-  Update update{expected(*offer), offer->clock, offer->sequence};
-  const bool complete = std::all_of(update.ranks.begin(), update.ranks.end(), [&](int rank) {
-    const Offer* const theirs = of(rank);
-    return theirs != nullptr && theirs->clock == update.clock &&
-           theirs->sequence == update.sequence;
+RoundKeeper::Pushes RoundKeeper::next() {
+  Pushes update;
+  const ReceivedPush* const push = at_hand();
+  if (push == nullptr) return update;
+  const std::vector<int> ranks = expected(*push);
+  const bool complete = std::all_of(ranks.begin(), ranks.end(), [&](int rank) {
+    return has(rank) && order_of(pushes_.at(rank)) == order_of(*push);
   });
-  if (update.ranks.empty() || !complete) return std::nullopt;
-  for (const int rank : update.ranks) forget(rank);
+  if (!complete) return update;
+  for (const int rank : ranks) update.insert(pushes_.extract(rank));
   return update;
 }
 
-std::vector<int> RoundKeeper::take_all() {
-  std::vector<int> ranks;
-  for (const Offer& offer : offers_) ranks.push_back(offer.rank);
-  offers_.clear();
-  return ranks;
-}
-
 std::optional<RoundKeeper::Conflict> RoundKeeper::conflict() const {
-  for (const Offer& offer : offers_) {
-    for (const Offer& other : offers_) {
-      const bool same_place = other.clock == offer.clock && other.sequence == offer.sequence;
-      if (same_place && other.optimizer == offer.optimizer) continue;
-      return Conflict{offer.rank, describe(offer), other.rank, describe(other)};
+  for (const auto& [rank, push] : pushes_) {
+    for (const auto& [other, theirs] : pushes_) {
+      const bool same_place = order_of(theirs) == order_of(push);
+      if (same_place && theirs.push.optimizer == push.push.optimizer) continue;
+      return Conflict{rank, describe(push), other, describe(theirs)};
     }
-    for (const int rank : expected(offer)) {
-      if (clocks_.clock(rank) <= offer.clock || of(rank) != nullptr) continue;
-      return Conflict{offer.rank, describe(offer), rank, "has ended that step without it"};
+    for (const int other : expected(push)) {
+      if (clocks_.clock(other) <= push.place.clock || has(other)) continue;
+      return Conflict{rank, describe(push), other, "has ended that step without it"};
     }
   }
   return std::nullopt;
 }
-
-PaceKeeper::PaceKeeper(const ServerOptions& pace, ServerRole role, WorkerClocks& clocks,
-                       RoundKeeper& rounds)
-    : pace_(pace), role_(role), clocks_(clocks), rounds_(rounds) {}
 
 // In a synchronous job that is a round which nobody has been granted, so no server can have ended
 // it; server 0 grants it only when the newcomer is known everywhere.
@@ -98,8 +77,8 @@ std::optional<std::int64_t> PaceKeeper::assign(int rank) {
   std::int64_t clock = 0;
   if (pace_.synchronous()) {
     clock = furthest_;
-  } else if (const auto slowest = clocks_.slowest(); launched() && slowest.rank >= 0) {
-    clock = std::max<std::int64_t>(slowest.clock, 0);  // another newcomer counts as one behind
+  } else if (const auto slowest = clocks_.slowest(); launched() && slowest) {
+    clock = std::max<std::int64_t>(*slowest, 0);  // another newcomer counts as one behind
   }
   clocks_.assign(rank, clock);
   return clock;
@@ -107,7 +86,6 @@ std::optional<std::int64_t> PaceKeeper::assign(int rank) {
 
 void PaceKeeper::lose(int rank) {
   clocks_.lose(rank);
-  rounds_.forget(rank);
   requests_.erase(rank);
   const auto tickets = tickets_.find(rank);
   if (tickets == tickets_.end()) return;
@@ -164,7 +142,8 @@ void PaceKeeper::note_read(int rank) {
 }
 
 bool PaceKeeper::in_pace(std::int64_t clock) const {
-  return !pace_.staleness_bound || clocks_.slowest().clock >= clock - *pace_.staleness_bound;
+  return !pace_.staleness_bound ||
+         clocks_.slowest().value_or(clock) >= clock - *pace_.staleness_bound;
 }
 
 std::optional<StepAnswer> PaceKeeper::grant(int rank, std::int64_t clock) {
@@ -214,7 +193,7 @@ bool PaceKeeper::end(int rank, std::int64_t clock) {
   return true;
 }
 
-PaceKeeper::Read PaceKeeper::read_now() const { return {clocks_.slowest().clock, ended_}; }
+PaceKeeper::Read PaceKeeper::read_now() const { return {clocks_.slowest().value_or(0), ended_}; }
 
 void PaceKeeper::refresh(int rank) {
   const auto ticket = tickets_.find(rank);
@@ -243,8 +222,7 @@ TargetClocks PaceKeeper::hold() {
 std::int64_t PaceKeeper::step() const {
   if (!launched()) return 0;
   if (!pace_.synchronous()) return launch_->step + ended_;
-  const auto slowest = clocks_.slowest();
-  return launch_->step + (slowest.rank < 0 ? 0 : slowest.clock);
+  return launch_->step + clocks_.slowest().value_or(0);
 }
 
 std::vector<int> PaceKeeper::waits_for(int rank) const {

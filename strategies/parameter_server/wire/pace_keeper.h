@@ -14,14 +14,15 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "troupe/core/options/strategy_options.h"
+#include "troupe/strategies/parameter_server/wire/row_messages.h"
 #include "troupe/strategies/parameter_server/wire/server_messages.h"
 
 namespace troupe {
@@ -67,18 +68,14 @@ class WorkerClocks {
       return rank >= world_size() || !live(rank) || at(rank).clock >= clock;
     });
   }
-  /// Who takes part and is the furthest behind; its clock, or the largest number when nobody does.
-  struct Slowest {
-    int rank = -1;
-    std::int64_t clock = std::numeric_limits<std::int64_t>::max();
-  };
-  [[nodiscard]] Slowest slowest() const {
-    Slowest slowest;
+  /// The clock of who takes part and is the furthest behind; unset when nobody does.
+  [[nodiscard]] std::optional<std::int64_t> slowest() const {
+    std::optional<std::int64_t> slowest;
     for (int rank = 0; rank < world_size(); ++rank) {
       const Worker& worker = at(rank);
       if (worker.standing != Standing::entering && !live(rank)) continue;
       const std::int64_t clock = worker.clock - (worker.standing == Standing::entering ? 1 : 0);
-      if (clock < slowest.clock) slowest = {rank, clock};
+      if (!slowest || clock < *slowest) slowest = clock;
     }
     return slowest;
   }
@@ -105,24 +102,16 @@ class RoundKeeper {
   /// `clocks` outlives this object.
   explicit RoundKeeper(const WorkerClocks& clocks) : clocks_(clocks) {}
 
-  struct Offer {
-    int rank = 0;
-    std::int64_t clock = 0;
-    std::uint32_t sequence = 1;
-    int optimizer = 0;
-  };
-  /// A push has arrived; it waits here until it is taken.
-  void offer(const Offer& offer) { offers_.push_back(offer); }
-  void forget(int rank);
+  using Pushes = std::map<int, ReceivedPush>;  // by rank
 
-  /// Pushes that make one update, in rank order.
-  struct Update {
-    std::vector<int> ranks;
-    std::int64_t clock = 0;
-    std::uint32_t sequence = 1;
-  };
-  [[nodiscard]] std::optional<Update> next();
-  [[nodiscard]] std::vector<int> take_all();
+  /// A push has arrived; it waits here until it is taken.
+  void offer(int rank, ReceivedPush push) { pushes_.emplace(rank, std::move(push)); }
+  [[nodiscard]] bool has(int rank) const { return pushes_.count(rank) != 0; }
+  void forget(int rank) { pushes_.erase(rank); }
+
+  /// Pushes that make one update; none: some are missing.
+  [[nodiscard]] Pushes next();
+  [[nodiscard]] Pushes take_all() { return std::exchange(pushes_, {}); }
 
   /// Two workers that do different things in one round.
   struct Conflict {
@@ -136,12 +125,11 @@ class RoundKeeper {
   [[nodiscard]] std::vector<int> missing() const;
 
  private:
-  [[nodiscard]] const Offer* at_hand() const;
-  [[nodiscard]] const Offer* of(int rank) const;
-  [[nodiscard]] std::vector<int> expected(const Offer& offer) const;
+  [[nodiscard]] const ReceivedPush* at_hand() const;
+  [[nodiscard]] std::vector<int> expected(const ReceivedPush& push) const;
 
   const WorkerClocks& clocks_;
-  std::vector<Offer> offers_;  // one per worker at most
+  Pushes pushes_;
 };
 
 /// Server 0 numbers the steps; the others follow.
@@ -149,8 +137,9 @@ enum class ServerRole { clock, follower };
 
 class PaceKeeper {
  public:
-  /// `clocks` and `rounds` outlive this object.
-  PaceKeeper(const ServerOptions& pace, ServerRole role, WorkerClocks& clocks, RoundKeeper& rounds);
+  /// `clocks` outlives this object.
+  PaceKeeper(const ServerOptions& pace, ServerRole role, WorkerClocks& clocks)
+      : pace_(pace), role_(role), clocks_(clocks) {}
 
   /// Server 0, for a worker that joins: the clock that it starts with, the same on all servers;
   /// from now on nobody passes it. None while a collection runs.
@@ -211,7 +200,6 @@ class PaceKeeper {
   const ServerOptions pace_;
   const ServerRole role_;
   WorkerClocks& clocks_;
-  RoundKeeper& rounds_;
   std::optional<Launch> launch_;
   std::string finished_;
   bool held_ = false;

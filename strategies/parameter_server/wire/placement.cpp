@@ -56,25 +56,15 @@ std::vector<Shard> place(const std::vector<ServedTensor>& tensors, int servers,
   return shards;
 }
 
-ChangeLog::ChangeLog(const ServedModel& model, int server) : log_index_(model.shards.size(), -1) {
+ChangeLog::ChangeLog(const ServedModel& model, int server) {
   for (std::size_t shard = 0; shard < model.shards.size(); ++shard) {
     if (model.shards[shard].server != server) continue;
-    log_index_[shard] = static_cast<int>(logs_.size());
-    Log log;
-    log.shard = static_cast<int>(shard);
-    log.rows = model.shards[shard].rows;
-    logs_.push_back(std::move(log));
+    logs_[static_cast<int>(shard)].rows = model.shards[shard].rows;
   }
 }
 
-ChangeLog::Log& ChangeLog::log_of(int shard) {
-  const int index = log_index_.at(static_cast<std::size_t>(shard));
-  TROUPE_CHECK(index >= 0);
-  return logs_[static_cast<std::size_t>(index)];
-}
-
 void ChangeLog::touch_all(int shard) {
-  Log& log = log_of(shard);
+  Log& log = logs_.at(shard);
   log.whole = version_;
   log.recent.clear();
   log.recent_rows = 0;
@@ -82,7 +72,7 @@ void ChangeLog::touch_all(int shard) {
 
 void ChangeLog::touch_rows(int shard, Span<const std::int64_t> rows) {
   if (rows.empty()) return;
-  Log& log = log_of(shard);
+  Log& log = logs_.at(shard);
   log.recent.push_back({version_, {rows.begin(), rows.end()}});
   log.recent_rows += static_cast<std::int64_t>(rows.size());
   while (log.recent_rows > log.rows) {
@@ -94,9 +84,9 @@ void ChangeLog::touch_rows(int shard, Span<const std::int64_t> rows) {
 
 std::vector<ChangeLog::Change> ChangeLog::since(std::int64_t version) const {
   std::vector<Change> changes;
-  for (const Log& log : logs_) {
+  for (const auto& [shard, log] : logs_) {
     Change change;
-    change.shard = log.shard;
+    change.shard = shard;
     change.all_rows = version < log.whole;
     if (!change.all_rows) {
       std::vector<std::int64_t>& rows = change.rows;

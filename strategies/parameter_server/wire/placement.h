@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -142,17 +143,14 @@ class ChangeLog {
     std::vector<std::int64_t> rows;
   };
   struct Log {
-    int shard;
-    std::int64_t rows;
+    std::int64_t rows = 0;
     std::int64_t whole = 1;  // who has an older version needs the whole shard
     std::deque<Rows> recent;
     std::int64_t recent_rows = 0;
   };
-  [[nodiscard]] Log& log_of(int shard);
 
   std::int64_t version_ = 1;
-  std::vector<Log> logs_;       // of this server's shards
-  std::vector<int> log_index_;  // by shard; -1: another server's
+  std::map<int, Log> logs_;  // by shard, of this server's
 };
 
 }  // namespace troupe

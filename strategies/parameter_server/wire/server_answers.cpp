@@ -86,7 +86,7 @@ bool take_down(Heard& from, Arrival& arrival) {
       return true;
     case FrameType::launched:
       from.launched =
-          Launched{sequence, std::string(reinterpret_cast<const char*>(body.data()), body.size())};
+          Launch{sequence, 0, std::string(reinterpret_cast<const char*>(body.data()), body.size())};
       return true;
     case FrameType::begun:
       from.step = step_answer_from(body);

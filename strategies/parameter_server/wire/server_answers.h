@@ -61,17 +61,11 @@ class ClientInbox {
   std::map<int, std::string> notes_;  // by server
 };
 
-/// Training is running.
-struct Launched {
-  std::int64_t step = 0;  // that it is at
-  std::string data;       // the chief's data_digest
-};
-
 /// What one server has said that has not been used yet.
 struct Heard {
   std::optional<std::int64_t> entry;
   bool entered = false;
-  std::optional<Launched> launched;
+  std::optional<Launch> launched;  // the step that training is at; no last one
   std::optional<StepAnswer> step;
   std::optional<PushOutcome> push;
   std::optional<TargetClocks> held;

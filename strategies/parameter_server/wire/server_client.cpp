@@ -86,26 +86,25 @@ std::int64_t ServerClient::wait_for_start() {
   return heard(0).launched->step;
 }
 
-ServerClient::Begun ServerClient::begin(const Install& install) {
+StepAnswer ServerClient::begin(const Install& install) {
   const Traced traced("begin step");
   raise_if_failed();
-  if (!ended_.empty()) return {std::nullopt, last_step_, ended_};
+  if (!end_.ended.empty()) return end_;
   send_to_all(FrameType::begin, clock_);
   const auto over = [this] { return heard(0).step && !heard(0).step->ended.empty(); };
   await("let it take a step", options_.collective_timeout, install,
         [&](int server) { return heard(server).step || over(); });
+  const StepAnswer answer = *heard(0).step;
   if (over()) {
-    ended_ = heard(0).step->ended;
-    last_step_ = heard(0).step->last_step;
-    return {std::nullopt, last_step_, ended_};
+    end_ = answer;
+    return answer;
   }
-  const std::optional<std::int64_t> number = heard(0).step->step;
-  if (!number)
+  if (!answer.step)
     throw PeerLost(text(cluster_.servers[0].task, " granted a step without a number."), "");
   for (Heard& from : heard_) from.step.reset();
   pushes_ = 0;
   dropped_ = false;
-  return {number, 0, ""};
+  return answer;
 }
 
 void ServerClient::push(const Push& push, const Install& install) {
@@ -119,11 +118,10 @@ void ServerClient::push(const Push& push, const Install& install) {
     for (int server = 0; server < servers(); ++server) {
       if (!inbox_.wait_written(server, Deadline::in(options_.collective_timeout))) {
         raise_if_failed();
-        throw TimeoutError(
-            text(cluster_.task(), " could not send its gradients to ",
-                 describe_member(cluster_.servers[static_cast<std::size_t>(server)]), " in ",
-                 std::chrono::duration<double>(options_.collective_timeout).count(), " s."),
-            "look at that server's log.");
+        throw TimeoutError(text(cluster_.task(), " could not send its gradients to ",
+                                describe_member(cluster_.servers[static_cast<std::size_t>(server)]),
+                                " in ", Seconds(options_.collective_timeout).count(), " s."),
+                           "look at that server's log.");
       }
       send_push(server, place, push);
     }
@@ -167,7 +165,7 @@ ServerClient::Collected ServerClient::collect(const Install& install) {
 
 PaceStatistics ServerClient::finish(const std::string& reason) {
   raise_if_failed();
-  ended_ = reason;
+  end_.ended = reason;
   send_to_all(FrameType::finish, 0, finish_to_json(reason));
   await("see all workers leave", options_.close_timeout + kServersVerdict, nullptr,
         [this](int server) { return server > 0 || heard(server).statistics; });
@@ -247,15 +245,14 @@ void ServerClient::take(Arrival arrival, const Install& install) {
 }
 
 std::string ServerClient::unanswered(const Answered& answered) const {
-  std::string names;
+  std::vector<std::string> names;
   for (int server = 0; server < servers(); ++server) {
     if (answered(server)) continue;
     const std::string note = inbox_.note_of(server);
-    names += text(names.empty() ? "" : ", ",
-                  describe_member(cluster_.servers[static_cast<std::size_t>(server)]),
-                  note.empty() ? "" : " (" + note + ")");
+    names.push_back(text(describe_member(cluster_.servers[static_cast<std::size_t>(server)]),
+                         note.empty() ? "" : " (" + note + ")"));
   }
-  return names;
+  return troupe::join(names);
 }
 
 void ServerClient::send_to_all(FrameType type, std::int64_t sequence, const std::string& payload) {

@@ -52,16 +52,10 @@ class ServerClient {
   /// By what the chief's data is recognised; after that.
   [[nodiscard]] const std::string& chiefs_data() const { return heard_.front().launched->data; }
 
-  /// A step that may be taken, or the reason why there is none.
-  struct Begun {
-    std::optional<std::int64_t> step;  // its number
-    std::int64_t last_step = 0;        // without step: updates of all workers, when it ended
-    std::string ended;
-  };
   /// Waits until the pace allows this worker's next step, and installs what has changed since its
   /// last values. Blocks: at most collective_timeout. Throws: PeerLost, PeerFailed, TimeoutError
   /// naming who is waited for.
-  [[nodiscard]] Begun begin(const Install& install);
+  [[nodiscard]] StepAnswer begin(const Install& install);
   /// Sends gradients. Synchronous: returns when the update is made and its values are installed;
   /// else at once, unless the former push is still on its way.
   void push(const Push& push, const Install& install);
@@ -126,10 +120,9 @@ class ServerClient {
   std::uint32_t pushes_ = 0;  // in this step
   bool is_started_ = false;   // training has begun
   bool dropped_ = false;      // training has ended: this step's gradients do not count
-  std::string ended_;
-  std::int64_t last_step_ = 0;
-  std::int64_t pushed_ = 0;  // bytes
-  std::int64_t pulled_ = 0;  // bytes of values
+  StepAnswer end_;            // of training, with the reason; without: it goes on
+  std::int64_t pushed_ = 0;   // bytes
+  std::int64_t pulled_ = 0;   // bytes of values
 };
 
 }  // namespace troupe

@@ -3,6 +3,7 @@
 #include <csignal>
 #include <utility>
 
+#include "troupe/core/clock.h"
 #include "troupe/core/error.h"
 #include "troupe/core/log.h"
 #include "troupe/core/stop_signal.h"
@@ -14,10 +15,6 @@ namespace troupe {
 namespace {
 
 using ErrorCode = boost::system::error_code;
-
-double seconds_of(std::chrono::milliseconds time) {
-  return std::chrono::duration<double>(time).count();
-}
 
 }  // namespace
 
@@ -69,7 +66,7 @@ void ServerEnding::on_signal(int number) {
   if (!keeper_.launched())
     return stop_job();  // nothing is trained, so the chief has nothing to save
   log_info(signal_name(number), ": serving on until the chief ends training, at most ",
-           seconds_of(patience_), " s.");
+           Seconds(patience_).count(), " s.");
   run_after(limit_, patience_, [this] { stop_job(); });
 }
 
@@ -91,7 +88,7 @@ void ServerEnding::on_patience_over() {
   if (statistics_told_) return stop_signal_ != 0 || !is_here(0) ? context_.stop() : stop_soon();
   for (int rank = 1; rank < lines_.count(); ++rank) {
     if (!is_here(rank)) continue;
-    log_warning(cluster_.member(rank).task, " has not left within ", seconds_of(patience_),
+    log_warning(cluster_.member(rank).task, " has not left within ", Seconds(patience_).count(),
                 " s after the end of training.");
   }
   tell_statistics();

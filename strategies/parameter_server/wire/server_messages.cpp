@@ -90,9 +90,7 @@ std::optional<StepAnswer> step_answer_from(Span<const std::byte> bytes) {
 }
 
 std::string to_json(const TargetClocks& targets) {
-  Json pairs = Json::array();
-  for (const auto& [rank, clock] : targets) pairs.push_back({rank, clock});
-  return detail::dump_json({{"clocks", pairs}});
+  return detail::dump_json({{"clocks", targets}});
 }
 
 std::optional<TargetClocks> target_clocks_from(Span<const std::byte> bytes) {

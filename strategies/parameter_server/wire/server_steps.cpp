@@ -47,10 +47,9 @@ ServerSteps::ServerSteps(const Cluster& cluster, const ServerOptions& pace,
       failures_(failures),
       clocks_(cluster.world_size()),
       rounds_(clocks_),
-      keeper_(pace, cluster.server == 0 ? ServerRole::clock : ServerRole::follower, clocks_,
-              rounds_),
+      keeper_(pace, cluster.server == 0 ? ServerRole::clock : ServerRole::follower, clocks_),
       changes_(model, cluster.server),
-      workers_(cluster.members.size()),
+      versions_(cluster.members.size(), ChangeLog::kNothing),
       pulse_(beat, [this] { lines_.beat_beside(); }) {}
 
 bool ServerSteps::enter(int rank, std::uint64_t clock) {
@@ -70,7 +69,10 @@ void ServerSteps::leave(int rank) {
   forget(rank);
 }
 
-void ServerSteps::forget(int rank) { worker(rank) = Worker{}; }
+void ServerSteps::forget(int rank) {
+  version(rank) = ChangeLog::kNothing;
+  rounds_.forget(rank);
+}
 
 bool ServerSteps::take(int rank, const FrameHeader& header, std::vector<std::byte> payload) {
   switch (header.type) {
@@ -120,7 +122,7 @@ bool ServerSteps::take_chief_request(const FrameHeader& header, std::vector<std:
 
 bool ServerSteps::on_push(int rank, std::vector<std::byte> payload) {
   auto received = decode_push(std::move(payload), model_, cluster_.server);
-  if (!received || !keeper_.launched() || worker(rank).push) return false;
+  if (!received || !keeper_.launched() || rounds_.has(rank)) return false;
   if (!store_.accepts(received->push)) return false;
   if (received->place.clock != clocks_.clock(rank)) return false;
   if (!pace_.synchronous()) {
@@ -130,8 +132,7 @@ bool ServerSteps::on_push(int rank, std::vector<std::byte> payload) {
     apply({&received->push}, 1.0);
     return true;
   }
-  rounds_.offer({rank, received->place.clock, received->place.sequence, received->push.optimizer});
-  worker(rank).push = std::move(*received);
+  rounds_.offer(rank, std::move(*received));
   return true;
 }
 
@@ -167,13 +168,12 @@ void ServerSteps::examine() {
   launch_if_complete();
   // After the end workers leave a round one by one: that is no conflict.
   if (keeper_.finished()) {
-    for (const int rank : rounds_.take_all()) answer_push(rank, PushOutcome::ended);
+    for (const auto& [rank, push] : rounds_.take_all()) answer_push(rank, PushOutcome::ended);
   } else {
     fail_on_conflict();
   }
-  while (const auto update = failures_.begun() ? std::nullopt : rounds_.next())
-    apply_round(*update);
   if (failures_.begun()) return;
+  for (auto update = rounds_.next(); !update.empty(); update = rounds_.next()) apply_round(update);
   for (const auto& [rank, answer] : keeper_.answers()) {
     if (answer.ended.empty()) send_values(rank);
     lines_.send(rank, FrameType::begun, to_json(answer));
@@ -181,19 +181,19 @@ void ServerSteps::examine() {
   if (collecting_ && clocks_.reached(*collecting_)) send_state();
 }
 
-void ServerSteps::apply_round(const RoundKeeper::Update& update) {
+void ServerSteps::apply_round(const RoundKeeper::Pushes& update) {
   std::vector<const Push*> pushes;
   double weight = 0;
-  for (const int rank : update.ranks) {
-    pushes.push_back(&worker(rank).push->push);
+  for (const auto& [rank, received] : update) {
+    pushes.push_back(&received.push);
     weight += pushes.back()->weight;
   }
   // Every worker divided its loss by the examples of all. Without some of these the sum is short;
   // and of weights no worker knew the sum.
   const double divisor = pushes.front()->divisor;
   apply(pushes, weight == 0 || weight == divisor ? 1.0 : divisor / weight);
-  if (update.sequence == 1) keeper_.statistics().count(0, 0);
-  for (const int rank : update.ranks) answer_push(rank, PushOutcome::applied);
+  if (update.begin()->second.place.sequence == 1) keeper_.statistics().count(0, 0);
+  for (const auto& [rank, received] : update) answer_push(rank, PushOutcome::applied);
 }
 
 void ServerSteps::apply(const std::vector<const Push*>& pushes, double scale) {
@@ -211,7 +211,6 @@ void ServerSteps::apply(const std::vector<const Push*>& pushes, double scale) {
 }
 
 void ServerSteps::answer_push(int rank, PushOutcome outcome) {
-  worker(rank).push.reset();
   send_values(rank);
   lines_.send(rank, FrameType::pushed, "", static_cast<std::uint64_t>(outcome));
 }
@@ -228,18 +227,18 @@ void ServerSteps::fail_on_conflict() {
 }
 
 void ServerSteps::send_values(int rank) {
-  Worker& to = worker(rank);
+  std::int64_t& known = version(rank);
   const auto line = lines_.at(rank);
-  if (!line || to.version == changes_.version()) return;
-  if (encoded_.from != to.version || encoded_.to != changes_.version()) {
-    const auto changed = changes_.since(to.version);
-    encoded_ = {to.version, changes_.version(), nullptr};
+  if (!line || known == changes_.version()) return;
+  if (encoded_.from != known || encoded_.to != changes_.version()) {
+    const auto changed = changes_.since(known);
+    encoded_ = {known, changes_.version(), nullptr};
     if (!changed.empty()) {
       encoded_.bytes = std::make_shared<const std::vector<std::byte>>(
           pulse_.during([&] { return encode_values(changed, model_, store_); }));
     }
   }
-  to.version = changes_.version();
+  known = changes_.version();
   if (!encoded_.bytes) return;
   line->send_bulk(lines_.header_of(FrameType::values), encoded_.bytes);
 }
@@ -263,7 +262,7 @@ std::string ServerSteps::waits_for(int rank) const {
   std::vector<int> ranks;
   if (!keeper_.launched()) {
     ranks = clocks_.live(rank) && pending_launch_ ? absent() : std::vector<int>{};
-  } else if (workers_[static_cast<std::size_t>(rank)].push) {
+  } else if (rounds_.has(rank)) {
     ranks = rounds_.missing();
   } else {
     ranks = keeper_.waits_for(rank);

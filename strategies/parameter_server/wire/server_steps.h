@@ -104,7 +104,7 @@ class ServerSteps {
   [[nodiscard]] bool on_push(int rank, std::vector<std::byte> payload);
   [[nodiscard]] bool on_launch(Span<const std::byte> payload);
   void launch_if_complete();
-  void apply_round(const RoundKeeper::Update& update);
+  void apply_round(const RoundKeeper::Pushes& update);
   void apply(const std::vector<const Push*>& pushes, double scale);
   void answer_push(int rank, PushOutcome outcome);
   void fail_on_conflict();
@@ -112,12 +112,9 @@ class ServerSteps {
   void send_state();
   [[nodiscard]] const std::string& task(int rank) const { return cluster_.member(rank).task; }
 
-  /// What one worker has, and what it waits with.
-  struct Worker {
-    std::int64_t version = ChangeLog::kNothing;  // of the values it has
-    std::optional<ReceivedPush> push;            // waits for its round
-  };
-  [[nodiscard]] Worker& worker(int rank) { return workers_[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] std::int64_t& version(int rank) {
+    return versions_[static_cast<std::size_t>(rank)];
+  }
 
   struct Encoded {
     std::int64_t from = -1;
@@ -135,7 +132,7 @@ class ServerSteps {
   RoundKeeper rounds_;
   PaceKeeper keeper_;
   ChangeLog changes_;
-  std::vector<Worker> workers_;             // by rank
+  std::vector<std::int64_t> versions_;      // of the values that each worker has, by rank
   Encoded encoded_;                         // the last values message: often several want the same
   std::vector<std::byte> initial_state_;    // came before launch
   std::optional<Launch> pending_launch_;    // until all workers are here

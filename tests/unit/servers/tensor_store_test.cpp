@@ -8,7 +8,7 @@
 #include "tests/unit/strategies/server_hooks.h"
 #include "troupe/core/error.h"
 #include "troupe/strategies/gradients/optimizer_state.h"
-#include "troupe/strategies/kinds/parameter_hash.h"
+#include "troupe/strategies/kinds/weight_comparison.h"
 #include "troupe/strategies/parameter_server/shard_states.h"
 #include "troupe/strategies/parameter_server/stale_step.h"
 #include "troupe/strategies/replicas/local_replicas.h"

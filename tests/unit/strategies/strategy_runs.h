@@ -13,7 +13,7 @@
 #include "tests/support/torch_prelude.h"
 #include "troupe/strategies/kinds/multi_worker.h"
 #include "troupe/strategies/kinds/one_process.h"
-#include "troupe/strategies/kinds/parameter_hash.h"
+#include "troupe/strategies/kinds/weight_comparison.h"
 #include "troupe/train/evaluate.h"
 #include "troupe/train/loop.h"
 

@@ -10,7 +10,6 @@
 #include "tests/unit/strategies/strategy_runs.h"
 #include "troupe/hooks/sync_batch_norm.h"
 #include "troupe/strategies/gradients/replica_sum.h"
-#include "troupe/strategies/gradients/tree_sum.h"
 #include "troupe/strategies/kinds/make_strategy.h"
 #include "troupe/strategies/replicas/random_fill.h"
 #include "troupe/strategies/tensor_sums.h"

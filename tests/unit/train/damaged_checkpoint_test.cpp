@@ -14,7 +14,7 @@
 #include "troupe/core/sha256.h"
 #include "troupe/hooks/tensors/tensor_file.h"
 #include "troupe/strategies/kinds/one_process.h"
-#include "troupe/strategies/kinds/parameter_hash.h"
+#include "troupe/strategies/kinds/weight_comparison.h"
 #include "troupe/train/loop.h"
 
 namespace damaged_checkpoint_test {

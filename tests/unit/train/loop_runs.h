@@ -13,7 +13,7 @@
 #include "tests/support/torch_prelude.h"
 #include "tests/unit/train/stateful_hooks.h"
 #include "troupe/strategies/kinds/one_process.h"
-#include "troupe/strategies/kinds/parameter_hash.h"
+#include "troupe/strategies/kinds/weight_comparison.h"
 #include "troupe/train/training_run.h"
 
 namespace troupe::testing {
