@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "troupe/core/secret.h"
-#include "troupe/distributed/elastic/step_losses.h"
+#include "troupe/distributed/elastic/rendezvous.h"
 #include "troupe/launcher/run/launch_listener.h"
 #include "troupe/launcher/run/launch_options.h"
 #include "troupe/launcher/run/launch_restarts.h"
