@@ -94,39 +94,33 @@ struct alignas(64) Block {
   std::array<std::byte, kBlockBytes> bytes;
 };
 
-class BlockSum {
- public:
-  BlockSum(const Reduction& sum, const TreeCut& cut, Span<const std::byte* const> operands,
-           std::size_t first_byte, std::size_t count)
-      : sum_(sum), cut_(cut), operands_(operands), first_byte_(first_byte), count_(count) {}
+struct BlockSum {
+  const Reduction& sum;
+  const TreeCut& cut;
+  Span<const std::byte* const> operands;
+  std::size_t first_byte;
+  std::size_t count;
 
   // The left branch goes to `partial`, the right one to `into`: when something is written into what
   // may be an operand, all operands before it have been read.
   void add(std::byte* into, int first, int last, Block* partial) const {
-    if (can_add_at_once(cut_, first, last)) {
-      return add_few(into, operands_.subspan(static_cast<std::size_t>(first),
-                                             static_cast<std::size_t>(last - first)));
+    if (can_add_at_once(cut, first, last)) {
+      return add_few(into, operands.subspan(static_cast<std::size_t>(first),
+                                            static_cast<std::size_t>(last - first)));
     }
-    const int middle = cut_.middle(first, last);
+    const int middle = cut.middle(first, last);
     add(partial->bytes.data(), first, middle, partial + 1);
     add(into, middle, last, partial + 1);
     const std::byte* const branches[] = {partial->bytes.data(), into};
-    sum_.add(into, branches, 2, count_);
+    sum.add(into, branches, 2, count);
   }
 
- private:
-  void add_few(std::byte* into, Span<const std::byte* const> operands) const {
+  void add_few(std::byte* into, Span<const std::byte* const> few) const {
     std::array<const std::byte*, kMaxOperands> blocks{};
-    std::transform(operands.begin(), operands.end(), blocks.begin(),
-                   [this](const std::byte* operand) { return operand + first_byte_; });
-    sum_.add(into, blocks.data(), static_cast<int>(operands.size()), count_);
+    std::transform(few.begin(), few.end(), blocks.begin(),
+                   [this](const std::byte* operand) { return operand + first_byte; });
+    sum.add(into, blocks.data(), static_cast<int>(few.size()), count);
   }
-
-  const Reduction& sum_;
-  const TreeCut& cut_;
-  Span<const std::byte* const> operands_;
-  std::size_t first_byte_;
-  std::size_t count_;
 };
 
 }  // namespace
@@ -155,8 +149,8 @@ void add_along_tree(std::byte* into, Span<const std::byte* const> operands, std:
   const std::size_t in_block = kBlockBytes / sum.element_bytes;
   for (std::size_t done = 0; done < count; done += in_block) {
     const std::size_t first_byte = done * sum.element_bytes;
-    BlockSum(sum, cut, operands, first_byte, std::min(in_block, count - done))
-        .add(into + first_byte, 0, parts, partial.data());
+    BlockSum{sum, cut, operands, first_byte, std::min(in_block, count - done)}.add(
+        into + first_byte, 0, parts, partial.data());
   }
 }
 
