@@ -36,4 +36,21 @@ class StopSignal {
   [[nodiscard]] int requested() const;
 };
 
+/// While it lives this thread gets no signals, and those that it starts never do: signals belong to
+/// the thread that runs the program.
+class NoSignals {
+ public:
+  NoSignals() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~NoSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  NoSignals(const NoSignals&) = delete;
+  NoSignals& operator=(const NoSignals&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
 }  // namespace troupe

@@ -51,9 +51,7 @@ void WorkerGroup::join(const JoinTerms& terms) {
   JoinedLinks joined = membership_->join(terms);
   if (world_size() == 1) return;
   address_ = joined.address;
-  for (PeerSocket& socket : joined.sockets) {
-    links_.emplace(socket.peer, Link(std::move(socket.fd), std::move(socket.tls), socket.peer));
-  }
+  links_ = std::move(joined.links);
   scratch_ = aligned_memory(kScratchBytes);
   const bool core_each = joined.workers_on_this_machine <= inspect_cores().usable;
   const std::chrono::microseconds no_spin(0);

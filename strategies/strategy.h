@@ -34,7 +34,7 @@
 
 namespace troupe {
 
-class ElasticMembership;
+class ElasticGroup;
 struct DataDifference;
 
 /// A step for one replica: Hooks::train_step or the user's own.
@@ -144,7 +144,7 @@ class Strategy {
   virtual void abort(const std::string& /*reason*/, int /*exit_code*/) noexcept {}
 
   /// The way of this worker's group from one round to the next; null: a loss ends the group.
-  [[nodiscard]] virtual ElasticMembership* elastic() { return nullptr; }
+  [[nodiscard]] virtual ElasticGroup* elastic() { return nullptr; }
 
   /// Leaves the group, collectively; only destruction may follow.  Blocks: at most close_timeout.
   virtual void close() {}

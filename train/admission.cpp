@@ -12,7 +12,7 @@ constexpr char kRun[] = "run";  // what a run knows beside what a checkpoint hol
 
 void Admission::enter(const DataIdentity& data) {
   data_ = data;
-  ElasticMembership* const group = strategy_.elastic();
+  ElasticGroup* const group = strategy_.elastic();
   has_joined_ = group != nullptr && group->is_joining();
   if (!has_joined_) return;
   group->enter([this] { take(); });

@@ -18,7 +18,7 @@ class Admission {
   Admission(Strategy& strategy, TrainState& state) : strategy_(strategy), state_(state) {}
 
   /// Where a run begins: a worker that joins one under way waits here, and has its state then.
-  /// Throws: as restore(); what ElasticMembership::enter throws.
+  /// Throws: as restore(); what ElasticGroup::enter throws.
   void enter(const DataIdentity& data);
   /// Whether this worker has joined a run under way: the others have begun long ago.
   [[nodiscard]] bool has_joined() const { return has_joined_; }

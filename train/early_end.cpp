@@ -7,7 +7,7 @@
 namespace troupe::detail {
 
 void EarlyEnd::wish(Wishes& mine, int signal) const {
-  ElasticMembership* const group = strategy_.elastic();
+  ElasticGroup* const group = strategy_.elastic();
   if (group == nullptr) {
     mine.signal = signal;
     return;

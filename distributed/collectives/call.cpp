@@ -170,6 +170,12 @@ namespace {
 // chief's own grace for a suspicion, and time for two messages on a busy machine.
 constexpr std::chrono::milliseconds kVerdictWait{1'000};
 
+/// Throws it; without it, `mine`.
+[[noreturn]] void await_verdict(GroupState& state, const Failure& mine, const std::string& where) {
+  if (!state.wait_failed(kVerdictWait)) state.fail(mine);
+  raise(*state.failure(), state.cluster, where);
+}
+
 }  // namespace
 
 std::string describe_collective(const FrameHeader& header) {
@@ -212,21 +218,17 @@ Failure timed_out(const Cluster& cluster, const FrameHeader& mine, const Deadlin
 
 void settle(CallEnvironment& environment, const Failure& mine, const std::string& where) {
   environment.report(mine);
-  if (!environment.state.wait_failed(kVerdictWait)) environment.state.fail(mine);
-  environment.state.raise_if_failed(where);
-  throw InternalError("a failed collective left no failure.", "please report this.");
+  await_verdict(environment.state, mine, where);
 }
 
 void settle_broken(CallEnvironment& environment, const LinkBroken& broken,
                    const std::string& where) {
   const Cluster& cluster = environment.state.cluster;
   environment.suspect(broken.peer, broken.what);
-  if (!environment.state.wait_failed(kVerdictWait)) {
-    environment.state.fail(peer_lost(
-        cluster, broken.peer, text("its link to ", cluster.task(), " broke: ", broken.what)));
-  }
-  environment.state.raise_if_failed(where);
-  throw InternalError("a broken link left no failure.", "please report this.");
+  await_verdict(environment.state,
+                peer_lost(cluster, broken.peer,
+                          text("its link to ", cluster.task(), " broke: ", broken.what)),
+                where);
 }
 
 }  // namespace troupe

@@ -65,13 +65,6 @@ void direct_all_gather(Call& call, const SliceOwners& owners, const Reduction& s
 /// training ImageNet in four minutes" (hierarchical all-reduce).
 void two_level_allreduce(Call& call, Span<std::byte> values, const Reduction& sum, int group_size);
 
-/// Values made of `element_bytes` on all ranks around the ring, by any way of adding:
-/// reduce-scatter, then all-gather; 2(W-1) chunks of n/W, sent on as soon as they are summed. Not
-/// in rank order. Source: Patarasuk & Yuan 2009, "Bandwidth optimal all-reduce algorithms for
-/// clusters of workstations".
-void ring_allreduce(Call& call, Span<std::byte> values, std::size_t element_bytes,
-                    const AddingSink::Add& add);
-
 /// Shapes: all [n].
 struct CompressedValues {
   Span<float> values;
@@ -79,8 +72,11 @@ struct CompressedValues {
   Span<std::uint16_t> wire;  // working memory
 };
 
-/// Sum on all ranks around the ring with 16 bits per value; see WorkerGroup::all_reduce.
-/// Source: Seide et al. 2014, "1-bit stochastic gradient descent and its application to
+/// Sum on all ranks around the ring with 16 bits per value (see WorkerGroup::all_reduce):
+/// reduce-scatter, then all-gather; 2(W-1) chunks of n/W, sent on as soon as they are summed. Not
+/// in rank order.
+/// Source: Patarasuk & Yuan 2009, "Bandwidth optimal all-reduce algorithms for clusters of
+/// workstations"; Seide et al. 2014, "1-bit stochastic gradient descent and its application to
 /// data-parallel distributed training of speech DNNs"; Karimireddy et al. 2019, "Error feedback
 /// fixes SignSGD and other gradient compression schemes".
 void compressed_allreduce(Call& call, const CompressedValues& buffers, const Rounding& rounding);

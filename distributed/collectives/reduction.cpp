@@ -16,28 +16,14 @@
 namespace troupe {
 namespace {
 
-struct Float32 {
-  using Value = float;
-  static float add(float a, float b) { return a + b; }
-};
-struct Float64 {
-  using Value = double;
-  static double add(double a, double b) { return a + b; }
-};
-struct Int64 {
-  using Value = std::uint64_t;  // signed overflow is undefined, and the bits are the same
-  static std::uint64_t add(std::uint64_t a, std::uint64_t b) { return a + b; }
-};
-
 // No element depends on another one ("ivdep"): `into` is an operand or overlaps none. clang does
 // not know the word, and compares the addresses before a loop.
 #if defined(__clang__)
 #pragma clang diagnostic ignored "-Wunknown-pragmas"
 #endif
-template <class Type>
+template <class Value>
 [[gnu::always_inline]] inline void add_elements(std::byte* into, const std::byte* const* operands,
                                                 int operand_count, std::size_t count) {
-  using Value = typename Type::Value;
   const auto operand = [&](int i) { return reinterpret_cast<const Value*>(operands[i]); };
   auto* const out = reinterpret_cast<Value*>(into);
   const Value* const a = operand(0);
@@ -51,16 +37,16 @@ template <class Type>
       break;
     case 2:
 #pragma GCC ivdep
-      for (std::size_t i = 0; i < count; ++i) out[i] = Type::add(a[i], b[i]);
+      for (std::size_t i = 0; i < count; ++i) out[i] = a[i] + b[i];
       break;
     case 3:
 #pragma GCC ivdep
-      for (std::size_t i = 0; i < count; ++i) out[i] = Type::add(Type::add(a[i], b[i]), c[i]);
+      for (std::size_t i = 0; i < count; ++i) out[i] = (a[i] + b[i]) + c[i];
       break;
     case kMaxOperands:
 #pragma GCC ivdep
       for (std::size_t i = 0; i < count; ++i) {
-        out[i] = Type::add(Type::add(a[i], b[i]), Type::add(c[i], d[i]));
+        out[i] = (a[i] + b[i]) + (c[i] + d[i]);
       }
       break;
     default:
@@ -68,28 +54,28 @@ template <class Type>
   }
 }
 
-template <class Type>
+template <class Value>
 void add_portable(std::byte* into, const std::byte* const* operands, int operand_count,
                   std::size_t count) {
-  add_elements<Type>(into, operands, operand_count, count);
+  add_elements<Value>(into, operands, operand_count, count);
 }
 
 #if defined(TROUPE_FOR_AVX2)
-template <class Type>
+template <class Value>
 TROUPE_FOR_AVX2 void add_avx2(std::byte* into, const std::byte* const* operands, int operand_count,
                               std::size_t count) {
-  add_elements<Type>(into, operands, operand_count, count);
+  add_elements<Value>(into, operands, operand_count, count);
 }
 #endif
 
-template <class Type>
+template <class Value>
 Reduction reduction_of(DType dtype) {
-  auto* add = add_portable<Type>;
+  auto* add = add_portable<Value>;
 #if defined(TROUPE_FOR_AVX2)
   static const bool has_avx2 = __builtin_cpu_supports("avx2") != 0;
-  if (has_avx2) add = add_avx2<Type>;
+  if (has_avx2) add = add_avx2<Value>;
 #endif
-  return {dtype, sizeof(typename Type::Value), add};
+  return {dtype, sizeof(Value), add};
 }
 
 // A block of all operands is added before the next: partial sums stay in the level-1 cache.
@@ -108,54 +94,49 @@ struct alignas(64) Block {
   std::array<std::byte, kBlockBytes> bytes;
 };
 
-class BlockSum {
- public:
-  BlockSum(const Reduction& sum, const TreeCut& cut, Span<const std::byte* const> operands,
-           std::size_t first_byte, std::size_t count)
-      : sum_(sum), cut_(cut), operands_(operands), first_byte_(first_byte), count_(count) {}
+struct BlockSum {
+  const Reduction& sum;
+  const TreeCut& cut;
+  Span<const std::byte* const> operands;
+  std::size_t first_byte;
+  std::size_t count;
 
   // The left branch goes to `partial`, the right one to `into`: when something is written into what
   // may be an operand, all operands before it have been read.
   void add(std::byte* into, int first, int last, Block* partial) const {
-    if (can_add_at_once(cut_, first, last)) {
-      return add_few(into, operands_.subspan(static_cast<std::size_t>(first),
-                                             static_cast<std::size_t>(last - first)));
+    if (can_add_at_once(cut, first, last)) {
+      return add_few(into, operands.subspan(static_cast<std::size_t>(first),
+                                            static_cast<std::size_t>(last - first)));
     }
-    const int middle = cut_.middle(first, last);
+    const int middle = cut.middle(first, last);
     add(partial->bytes.data(), first, middle, partial + 1);
     add(into, middle, last, partial + 1);
     const std::byte* const branches[] = {partial->bytes.data(), into};
-    sum_.add(into, branches, 2, count_);
+    sum.add(into, branches, 2, count);
   }
 
- private:
-  void add_few(std::byte* into, Span<const std::byte* const> operands) const {
+  void add_few(std::byte* into, Span<const std::byte* const> few) const {
     std::array<const std::byte*, kMaxOperands> blocks{};
-    std::transform(operands.begin(), operands.end(), blocks.begin(),
-                   [this](const std::byte* operand) { return operand + first_byte_; });
-    sum_.add(into, blocks.data(), static_cast<int>(operands.size()), count_);
+    std::transform(few.begin(), few.end(), blocks.begin(),
+                   [this](const std::byte* operand) { return operand + first_byte; });
+    sum.add(into, blocks.data(), static_cast<int>(few.size()), count);
   }
-
-  const Reduction& sum_;
-  const TreeCut& cut_;
-  Span<const std::byte* const> operands_;
-  std::size_t first_byte_;
-  std::size_t count_;
 };
 
 }  // namespace
 
 template <>
 Reduction sum_of<float>() {
-  return reduction_of<Float32>(DType::float32);
+  return reduction_of<float>(DType::float32);
 }
 template <>
 Reduction sum_of<double>() {
-  return reduction_of<Float64>(DType::float64);
+  return reduction_of<double>(DType::float64);
 }
 template <>
 Reduction sum_of<std::int64_t>() {
-  return reduction_of<Int64>(DType::int64);
+  // Signed overflow is undefined, and the bits are the same.
+  return reduction_of<std::uint64_t>(DType::int64);
 }
 
 void add_along_tree(std::byte* into, Span<const std::byte* const> operands, std::size_t count,
@@ -168,8 +149,8 @@ void add_along_tree(std::byte* into, Span<const std::byte* const> operands, std:
   const std::size_t in_block = kBlockBytes / sum.element_bytes;
   for (std::size_t done = 0; done < count; done += in_block) {
     const std::size_t first_byte = done * sum.element_bytes;
-    BlockSum(sum, cut, operands, first_byte, std::min(in_block, count - done))
-        .add(into + first_byte, 0, parts, partial.data());
+    BlockSum{sum, cut, operands, first_byte, std::min(in_block, count - done)}.add(
+        into + first_byte, 0, parts, partial.data());
   }
 }
 

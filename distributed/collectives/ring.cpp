@@ -13,6 +13,42 @@
 namespace troupe {
 namespace {
 
+constexpr std::size_t kElementBytes = sizeof(std::uint16_t);
+
+// A chunk whose sums with what arrives are rounded, and sent on.
+class AddingSink final : public Sink {
+ public:
+  /// Arriving bytes wait in `scratch`, which sinks of one message may share.
+  AddingSink(const CompressedValues& chunk, const Rounding& rounding, Span<std::byte> scratch,
+             SendStream& to)
+      : chunk_(chunk), rounding_(&rounding), scratch_(scratch), to_(&to) {}
+
+  [[nodiscard]] Span<std::byte> room() override {
+    const std::size_t left = (chunk_.wire.size() - done_) * kElementBytes;
+    return scratch_.subspan(carried_, std::min(scratch_.size(), left) - carried_);
+  }
+  void take(std::size_t bytes) override {
+    const std::size_t have = carried_ + bytes;
+    const std::size_t count = have / kElementBytes;
+    const Span<std::uint16_t> sums = chunk_.wire.subspan(done_, count);
+    rounding_->add_and_round(chunk_.values.data() + done_, chunk_.errors.data() + done_,
+                             reinterpret_cast<const std::uint16_t*>(scratch_.data()), sums.data(),
+                             count);
+    carried_ = have % kElementBytes;
+    if (carried_ > 0) scratch_[0] = scratch_[have - 1];
+    to_->append(as_bytes(sums));
+    done_ += count;
+  }
+
+ private:
+  CompressedValues chunk_;
+  const Rounding* rounding_;
+  Span<std::byte> scratch_;
+  SendStream* to_;
+  std::size_t done_ = 0;     // values that are sums
+  std::size_t carried_ = 0;  // bytes of an incomplete value at the front of scratch_
+};
+
 // `parts` by rank: what this rank's message starts with is filled in. `take` says of what a step
 // receives whether it has seen to it; else that is stored in its part and sent on.
 template <class Take>
@@ -54,53 +90,41 @@ void ring_all_gather(Call& call, const std::vector<Span<std::byte>>& parts) {
            [](int, Span<std::byte>, ReceiveStream&, SendStream&) { return false; });
 }
 
+// What a rank sends on is its own float values plus what came, added in float and rounded once;
+// what the rounding took stays with the rank in `errors`. Every element is rounded once on every
+// rank: when its own chunk starts, or when it adds to what came; the last to add rounds the whole
+// sum, and all take these bits. So, over all ranks and up to the float additions' own rounding:
+// values before + errors before = values after + errors after.
+//
 // Values are cut into W chunks, and there are 2(W-1) steps; the first W-1 add what arrives, the
 // others replace it. After the first half rank r holds the whole sum of chunk r+1.
-void ring_allreduce(Call& call, Span<std::byte> values, std::size_t element_bytes,
-                    const AddingSink::Add& add) {
+void compressed_allreduce(Call& call, const CompressedValues& buffers, const Rounding& rounding) {
+  TROUPE_CHECK_EQ(buffers.values.size(), buffers.errors.size());
+  TROUPE_CHECK_EQ(buffers.values.size(), buffers.wire.size());
   const int world_size = call.world_size();
+  const Span<std::byte> bytes = as_writable_bytes(buffers.wire);
+  const auto values_of = [&](Span<std::byte> chunk) -> CompressedValues {
+    const auto first = static_cast<std::size_t>(chunk.data() - bytes.data()) / kElementBytes;
+    const std::size_t count = chunk.size() / kElementBytes;
+    return {buffers.values.subspan(first, count), buffers.errors.subspan(first, count),
+            buffers.wire.subspan(first, count)};
+  };
   std::vector<Span<std::byte>> chunks;
   for (int rank = 0; rank < world_size; ++rank) {
-    chunks.push_back(slice_of(values, world_size, rank));
+    chunks.push_back(slice_of(bytes, world_size, rank));
   }
+  const CompressedValues own = values_of(chunks[static_cast<std::size_t>(call.rank())]);
+  rounding.round(own.values.data(), own.errors.data(), own.wire.data(), own.wire.size());
   std::vector<AddingSink> sums;
   sums.reserve(chunks.size());
   run_ring(call, chunks, 2 * (world_size - 1),
            [&](int step, Span<std::byte> received, ReceiveStream& from, SendStream& to) {
              if (step >= world_size - 1) return false;
-             sums.emplace_back(received, element_bytes, call.scratch(), add, &to);
+             sums.emplace_back(values_of(received), rounding, call.scratch(), to);
              from.expect(received.size(), sums.back());
              return true;
            });
-}
-
-// The ring over 16-bit values. What a rank sends on is its own float values plus what came, added
-// in float and rounded once; what the rounding took stays with the rank in `errors`. Every element
-// is rounded once on every rank: when its own chunk starts, or when it adds to what came; the last
-// to add rounds the whole sum, and all take these bits. So, over all ranks and up to the float
-// additions' own rounding: values before + errors before = values after + errors after.
-void compressed_allreduce(Call& call, const CompressedValues& buffers, const Rounding& rounding) {
-  // Not a structured binding: before C++20 a lambda cannot capture one.
-  const auto values = buffers.values;
-  const auto errors = buffers.errors;
-  const auto wire = buffers.wire;
-  TROUPE_CHECK_EQ(values.size(), errors.size());
-  TROUPE_CHECK_EQ(values.size(), wire.size());
-  const Span<std::byte> bytes = as_writable_bytes(wire);
-  const auto index_of = [&](const std::byte* at) {
-    return static_cast<std::size_t>(at - bytes.data()) / sizeof(std::uint16_t);
-  };
-  const Span<std::byte> own = slice_of(bytes, call.world_size(), call.rank());
-  const std::size_t first = index_of(own.data());
-  rounding.round(values.data() + first, errors.data() + first, wire.data() + first,
-                 own.size() / sizeof(std::uint16_t));
-  const AddingSink::Add add = [&](std::byte* into, const std::byte* from, std::size_t count) {
-    const std::size_t at = index_of(into);
-    rounding.add_and_round(values.data() + at, errors.data() + at,
-                           reinterpret_cast<const std::uint16_t*>(from), wire.data() + at, count);
-  };
-  ring_allreduce(call, bytes, sizeof(std::uint16_t), add);
-  rounding.widen(wire.data(), values.data(), wire.size());
+  rounding.widen(buffers.wire.data(), buffers.values.data(), buffers.wire.size());
 }
 
 // Twice around the ring: once the 8-byte lengths, then the blocks.

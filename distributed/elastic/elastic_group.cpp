@@ -70,6 +70,29 @@ bool is_loss(const NetError& error) { return dynamic_cast<const PeerFailed*>(&er
 
 }  // namespace
 
+void Outcomes::add(Span<const std::byte> outcome) {
+  ++completed_;
+  last_.assign(outcome.begin(), outcome.end());
+}
+
+void Outcomes::exchange(WorkerGroup& group, bool holds, const Deadline& deadline) {
+  constexpr std::size_t kHead = sizeof completed_ + 1;
+  std::vector<std::byte> mine(kHead);
+  std::memcpy(mine.data(), &completed_, sizeof completed_);
+  mine.back() = std::byte{holds};
+  mine.insert(mine.end(), last_.begin(), last_.end());
+  for (const std::vector<std::byte>& told : group.all_gather(mine, deadline)) {
+    TROUPE_CHECK(told.size() >= kHead);
+    std::uint64_t completed = 0;
+    std::memcpy(&completed, told.data(), sizeof completed);
+    const bool is_held = told[kHead - 1] != std::byte{0};
+    if (!is_held || completed <= completed_) continue;
+    TROUPE_CHECK(!holds || completed == completed_ + 1);
+    completed_ = completed;
+    last_.assign(told.begin() + kHead, told.end());
+  }
+}
+
 ElasticGroup::ElasticGroup(Cluster cluster, const GroupOptions& options,
                            std::unique_ptr<Rounds> rounds, Events events)
     : options_(options),

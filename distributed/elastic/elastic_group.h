@@ -26,19 +26,46 @@
 
 #include "troupe/core/clock.h"
 #include "troupe/core/error.h"
+#include "troupe/core/options/cluster.h"
 #include "troupe/core/span.h"
 #include "troupe/core/unique_fd.h"
-#include "troupe/distributed/elastic/elastic_membership.h"
-#include "troupe/distributed/elastic/outcomes.h"
 #include "troupe/distributed/elastic/round_messages.h"
 #include "troupe/distributed/elastic/rounds.h"
 #include "troupe/distributed/worker_group.h"
 
 namespace troupe {
 
+/// From one round to the next.
+struct GroupChange {
+  std::vector<std::string> left;  // tasks
+  std::vector<std::string> came;
+  std::string cause;   // why the former round ended
+  double seconds = 0;  // that this worker stood still
+};
+
 /// A loss was healed, and the transaction under way is to be done again by the workers of the
 /// present round. Not an error: whoever began the transaction catches it.
 struct RepeatTransaction : ControlFlow {};
+
+/// How far a worker has come in its group's sequence of transactions, and the outcome of the last
+/// one that it has completed.
+class Outcomes {
+ public:
+  [[nodiscard]] std::uint64_t completed() const { return completed_; }
+  [[nodiscard]] const std::vector<std::byte>& last() const { return last_; }
+
+  /// A transaction is complete.
+  void add(Span<const std::byte> outcome);
+  /// Where a round begins: every worker comes as far as the one that has come farthest. `holds`:
+  /// this worker holds the run's state, so it is at most one transaction behind; others adopt the
+  /// number. Shapes: outcomes of WorkerGroup::kMaxGatherBytes at most.
+  /// Collective: yes.  Throws: as WorkerGroup::all_gather.
+  void exchange(WorkerGroup& group, bool holds, const Deadline& deadline);
+
+ private:
+  std::uint64_t completed_ = 0;
+  std::vector<std::byte> last_;
+};
 
 /// What an elastic group asks of its owner, and tells it.
 struct ElasticEvents {
@@ -51,7 +78,7 @@ struct ElasticEvents {
   std::function<bool()> leads = nullptr;  // see lead_if()
 };
 
-class ElasticGroup final : public ElasticMembership {
+class ElasticGroup {
  public:
   using Events = ElasticEvents;
 
@@ -59,32 +86,39 @@ class ElasticGroup final : public ElasticMembership {
   /// Throws and blocks: as WorkerGroup's constructor.
   ElasticGroup(Cluster cluster, const GroupOptions& options, std::unique_ptr<Rounds> rounds,
                Events events = {});
-  ~ElasticGroup() override;
+  ~ElasticGroup();
   ElasticGroup(const ElasticGroup&) = delete;
   ElasticGroup& operator=(const ElasticGroup&) = delete;
 
   [[nodiscard]] WorkerGroup& group() { return *group_; }
-  [[nodiscard]] const Cluster& cluster() const override { return cluster_; }
+  /// Of the present round.
+  [[nodiscard]] const Cluster& cluster() const { return cluster_; }
   [[nodiscard]] bool is_elastic() const { return rounds_ != nullptr; }
-  [[nodiscard]] bool is_joining() const override { return joins_; }
-  [[nodiscard]] bool joiners_wait() const override {
-    return trainings_ == 1 && rounds_->joiners_wait();
-  }
-  [[nodiscard]] std::optional<Departure> departure(bool is_told) override {
+  /// Whether this worker came to a run under way and does not hold its state yet. It is alone until
+  /// it is admitted.
+  [[nodiscard]] bool is_joining() const { return joins_; }
+  /// Whether others wait to be admitted.  Blocks: no.
+  [[nodiscard]] bool joiners_wait() const { return trainings_ == 1 && rounds_->joiners_wait(); }
+  /// How this worker is to end, as Rounds::departure(). `is_told`: a signal wants it to, so it
+  /// asks. Blocks: no.
+  [[nodiscard]] std::optional<Departure> departure(bool is_told) {
     if (is_told) rounds_->ask_to_leave();
     return rounds_->departure();
   }
-  [[nodiscard]] std::vector<GroupChange> take_changes() override {
-    return std::exchange(changes_, {});
-  }
-  void lead_if(std::function<bool()> leads) override { events_.leads = std::move(leads); }
+  /// Changes since the last call, in order.
+  [[nodiscard]] std::vector<GroupChange> take_changes() { return std::exchange(changes_, {}); }
+  /// Whether this worker can be the chief, asked between two rounds; without it any worker can.
+  void lead_if(std::function<bool()> leads) { events_.leads = std::move(leads); }
 
   // Between two rounds, where Rounds::next() throws, there is no group: only destruction, abort()
   // and close() may follow.
 
   /// Meets the first round.  As WorkerGroup::join.
   void join(const JoinTerms& terms);
-  void start() override;
+  /// A training begins. From the first on losses are healed: this worker holds the run's state. To
+  /// later ones nobody is admitted: who comes begins with the first.  Collective: at the same place
+  /// of all workers' sequence.
+  void start();
 
   /// Runs `collective`, which ends the transaction and leaves its outcome in `outcome`. After a
   /// loss the next round begins here, and the outcome is another worker's, if one has it.
@@ -106,9 +140,15 @@ class ElasticGroup final : public ElasticMembership {
   /// As WorkerGroup::close. What was to be done together is done: a loss is none any longer.
   void close();
 
-  void admit(const std::function<void()>& share) override;
-  void leave() override;
-  void enter(const std::function<void()>& share) override;
+  /// Lets those in that wait, and goes on without those that leave(): the next round is formed.
+  /// `share` is what all do to give them the state; it changes nothing where it is held already.
+  /// Collective: yes; what all have agreed on.  Throws: what `share` throws, if that is no loss.
+  void admit(const std::function<void()>& share);
+  /// For one that leaves the others, where all have agreed on it and they call admit(). There is no
+  /// group after it.
+  void leave();
+  /// admit() for the one that waits.  Blocks: until it is admitted.
+  void enter(const std::function<void()>& share);
 
  private:
   void recover(const NetError& error);

@@ -22,13 +22,24 @@ RoundVerdict no_progress(const StepLosses& losses) {
 std::string seconds(std::chrono::milliseconds time) { return text(Seconds(time).count(), " s"); }
 
 void send(std::vector<RendezvousOrder>& orders, RoundWorker to, RendezvousMessage message) {
-  RoundLetter letter;
-  letter.to = to;
-  letter.message = std::move(message);
-  orders.emplace_back(std::move(letter));
+  orders.emplace_back(RoundLetter{to, std::move(message)});
 }
 
 }  // namespace
+
+void StepLosses::add(std::int64_t step, const std::vector<std::string>& lost) {
+  if (step != step_) {
+    count_ = 0;
+    lost_.clear();
+  }
+  step_ = step;
+  ++count_;
+  lost_.insert(lost_.end(), lost.begin(), lost.end());
+}
+
+std::string StepLosses::summary() const {
+  return text("step ", step_ + 1, " was lost ", count_, " times in a row: ", join(lost_, "; "));
+}
 
 Rendezvous::Rendezvous(const RendezvousTerms& terms, Round first, StepLosses& losses,
                        NextGeneration next_generation)

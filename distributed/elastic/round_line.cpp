@@ -1,11 +1,9 @@
 #include "troupe/distributed/elastic/round_line.h"
 
-#include <pthread.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -39,25 +37,14 @@ void conclude(const EndOfRounds& end) {
 
 RoundLine::RoundLine(UniqueFd line) : line_(std::move(line)) {
   check_kind(line_.get());
-  start();
+  const NoSignals in_thread;
+  reader_ = std::thread([this] { read(); });
 }
 
 RoundLine::~RoundLine() {
   shutdown(line_.get(), SHUT_RDWR);  // wakes the reader, whatever it waits for
   reader_.join();
 }
-
-void RoundLine::start() {
-  // The thread inherits a full signal mask: signals belong to the thread that runs the program.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  reader_ = std::thread([this] { read(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-}
-
-void RoundLine::started() { send(Started{}); }
 
 void RoundLine::watch(std::function<void(std::uint64_t round, const std::string& cause)> on_lost) {
   const std::lock_guard<std::mutex> lock(mutex_);

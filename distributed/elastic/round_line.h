@@ -28,7 +28,7 @@ class RoundLine final : public Rounds {
   RoundLine(const RoundLine&) = delete;
   RoundLine& operator=(const RoundLine&) = delete;
 
-  void started() override;
+  void started() override { send(Started{}); }
   void watch(std::function<void(std::uint64_t round, const std::string& cause)> on_lost) override;
   [[nodiscard]] std::optional<Round> next(const Readiness& mine) override;
   void ask_to_leave() override;
@@ -39,7 +39,6 @@ class RoundLine final : public Rounds {
   }
 
  private:
-  void start();
   void read();
   void take(RendezvousMessage message);
   void end(EndOfRounds why);

@@ -3,7 +3,6 @@
 #include <limits>
 
 #include "troupe/core/error.h"
-#include "troupe/core/strict_json.h"
 #include "troupe/distributed/membership/control_messages.h"
 #include "troupe/distributed/membership/json_fields.h"
 
@@ -14,7 +13,6 @@ using detail::Json;
 using detail::number_in;
 using detail::string_in;
 
-constexpr std::size_t kMaxDepth = 4;
 constexpr auto kAnyNumber = std::numeric_limits<std::uint64_t>::max();
 constexpr auto kAnyStep = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
 
@@ -32,17 +30,8 @@ std::string name_in(const Json& json, const char* key) {
 template <class Message, class Read>
 std::optional<Message> parse(Span<const std::byte> bytes, Read read) {
   if (bytes.size() > kMaxRoundMessageBytes) return std::nullopt;
-  try {
-    const Json json = parse_bounded_json(bytes, kMaxDepth);
-    require(json.is_object());
-    return read(json, string_in(json, "kind"));
-  } catch (const JsonFault&) {
-    return std::nullopt;
-  } catch (const Json::exception&) {
-    return std::nullopt;
-  } catch (const Error&) {
-    return std::nullopt;
-  }
+  return detail::parse_json(
+      bytes, [&](const Json& json) -> Message { return read(json, string_in(json, "kind")); });
 }
 
 Json json_of(Started) { return {{"kind", "started"}}; }
@@ -140,12 +129,10 @@ Round round_in(const Json& json) {
   return round;
 }
 
-std::string dump(const Json& json) { return detail::dump_json(json); }
-
 }  // namespace
 
 std::string to_json(const WorkerMessage& message) {
-  return std::visit([](const auto& each) { return dump(json_of(each)); }, message);
+  return std::visit([](const auto& each) { return detail::dump_json(json_of(each)); }, message);
 }
 
 std::optional<WorkerMessage> worker_message_from(Span<const std::byte> bytes) {
@@ -160,7 +147,7 @@ std::optional<WorkerMessage> worker_message_from(Span<const std::byte> bytes) {
 }
 
 std::string to_json(const RendezvousMessage& message) {
-  return std::visit([](const auto& each) { return dump(json_of(each)); }, message);
+  return std::visit([](const auto& each) { return detail::dump_json(json_of(each)); }, message);
 }
 
 std::optional<RendezvousMessage> rendezvous_message_from(Span<const std::byte> bytes) {

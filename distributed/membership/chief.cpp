@@ -149,7 +149,7 @@ bool Chief::on_report(int rank, const FrameHeader& header, Span<const std::byte>
   const auto failure = failure_from(body);
   if (!failure || failure->culprit >= state_.cluster.world_size()) return false;
   Peer& from = peer(rank);
-  from.entered = std::max(from.entered, header.sequence);
+  from.entered = std::max(from.entered, header.sequence.value());
   const bool found_difference = failure->kind == FailureKind::config && !from.has_agreed;
   if (found_difference) {
     on_difference(rank, *failure);

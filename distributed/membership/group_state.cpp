@@ -1,7 +1,5 @@
 #include "troupe/distributed/membership/group_state.h"
 
-#include <utility>
-
 namespace troupe {
 
 bool GroupState::fail(const Failure& failure) {
@@ -48,16 +46,6 @@ bool GroupState::wait_for(GroupPhase phase, const Deadline& deadline) {
   std::unique_lock<std::mutex> lock(mutex_);
   return changed_.wait_until(lock, deadline.when(),
                              [&] { return phase_ >= phase || failure_.has_value(); });
-}
-
-void GroupState::set_links(JoinedLinks links) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  links_ = std::move(links);
-}
-
-JoinedLinks GroupState::take_links() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return std::exchange(links_, {});
 }
 
 }  // namespace troupe

@@ -1,42 +1,33 @@
 // GroupState: what the network thread and the thread that calls collectives share.
 //
-// Thread rule: every member may be called from any thread. The first failure stays.
+// Thread rule: every function may be called from any thread. The first failure stays.
 #pragma once
 
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
-#include <memory>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "troupe/core/clock.h"
 #include "troupe/core/options/cluster.h"
-#include "troupe/core/unique_fd.h"
 #include "troupe/distributed/group/topology.h"
 #include "troupe/distributed/group/tree_cut.h"
 #include "troupe/distributed/membership/credentials.h"
 #include "troupe/distributed/membership/failure.h"
+#include "troupe/distributed/net/link.h"
 #include "troupe/distributed/net/network_thread.h"
-#include "troupe/distributed/net/tls_session.h"
 
 namespace troupe {
 
 /// How far a group has come; it only moves forward.
 enum class GroupPhase { joining, started, closed };
 
-/// A connected socket to another worker, not yet a Link.
-struct PeerSocket {
-  int peer = -1;
-  UniqueFd fd;
-  std::unique_ptr<TlsSession> tls;  // null: bytes travel as they are
-};
-
 /// What join() hands from the network thread to the calling thread.
 struct JoinedLinks {
-  std::vector<PeerSocket> sockets;
+  std::map<int, Link> links;  // by peer
   int workers_on_this_machine = 1;
   std::string address;  // numeric: where the others reach this worker
   std::string no_unix;  // why a link within this machine is TCP; "": none is
@@ -78,9 +69,8 @@ class GroupState {
   /// Waits until `phase` is reached or something failed; false when the deadline came first.
   bool wait_for(GroupPhase phase, const Deadline& deadline);
 
-  void set_links(JoinedLinks links);
-  [[nodiscard]] JoinedLinks take_links();
-
+  /// Written by the network thread; from GroupPhase::started on the calling thread's.
+  JoinedLinks joined;
   /// Collectives that this worker has entered; heartbeats carry it to the chief.
   std::atomic<std::uint64_t> entered{0};
   /// Readable once failed() is true.
@@ -91,7 +81,6 @@ class GroupState {
   std::condition_variable changed_;
   std::optional<Failure> failure_;
   GroupPhase phase_ = GroupPhase::joining;
-  JoinedLinks links_;
   std::atomic<bool> failed_{false};
   WakeEvent wake_;
 };

@@ -1,5 +1,5 @@
-// Reading the JSON of control frames, which is hostile: what is missing, of the wrong type or out
-// of range makes the whole message malformed, and no exception leaves parse_json().
+// Reading the JSON of messages, which is hostile: what is missing, twice there, of the wrong type,
+// out of range or too deep makes the whole message malformed, and no exception leaves parse_json().
 //
 // For the .cpp files of messages only: it includes the JSON library.
 #pragma once
@@ -11,6 +11,7 @@
 
 #include "troupe/core/error.h"
 #include "troupe/core/span.h"
+#include "troupe/core/strict_json.h"
 #include "troupe/distributed/net/frame.h"
 
 namespace troupe::detail {
@@ -25,11 +26,13 @@ inline std::string dump_json(const Json& json) {
 /// Runs `read` on the parsed object; whatever it finds wrong makes the whole message malformed.
 template <class Read>
 auto parse_json(Span<const std::byte> bytes, Read read) -> std::optional<decltype(read(Json()))> {
-  const auto* begin = reinterpret_cast<const char*>(bytes.data());
-  const Json json = Json::parse(begin, begin + bytes.size(), nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return std::nullopt;
+  constexpr std::size_t kMaxDepth = 4;
   try {
+    const Json json = parse_bounded_json(bytes, kMaxDepth);
+    if (!json.is_object()) return std::nullopt;
     return read(json);
+  } catch (const JsonFault&) {
+    return std::nullopt;
   } catch (const Json::exception&) {
     return std::nullopt;
   } catch (const Error&) {

@@ -289,17 +289,13 @@ void LinkMaker::add(const std::shared_ptr<Attempt>& attempt) {
   attempts_.remove(attempt);
   if (error) return;
   doubts_.erase(attempt->peer);
-  made_.sockets.push_back({attempt->peer, std::move(fd), std::move(attempt->link.tls)});
-  if (made_.sockets.size() != wanted_) return;
+  made_.links.emplace(attempt->peer,
+                      Link(std::move(fd), std::move(attempt->link.tls), attempt->peer));
+  if (made_.links.size() != wanted_) return;
   close_attempts();  // those that peers have given up
   wanted_ = 0;
-  state_.set_links(std::exchange(made_, {}));
+  state_.joined = std::exchange(made_, {});
   events_.on_done();
-}
-
-bool LinkMaker::has(int peer) const {
-  return std::any_of(made_.sockets.begin(), made_.sockets.end(),
-                     [peer](const PeerSocket& made) { return made.peer == peer; });
 }
 
 std::vector<int> LinkMaker::lacking() const {

@@ -74,7 +74,7 @@ class LinkMaker {
   void add(const std::shared_ptr<Attempt>& attempt);
   void close_attempts();
   [[nodiscard]] bool shares_machine(int peer) const;
-  [[nodiscard]] bool has(int peer) const;
+  [[nodiscard]] bool has(int peer) const { return made_.links.count(peer) > 0; }
 
   GroupState& state_;
   boost::asio::io_context& context_;

@@ -109,7 +109,7 @@ JoinedLinks Membership::join(JoinTerms terms) {
                         "the chief's address"),
           state_.cluster, "");
   }
-  return state_.take_links();
+  return std::move(state_.joined);
 }
 
 void Membership::report(const Failure& failure) {

@@ -5,11 +5,17 @@
 #include <string>
 
 #include "troupe/core/loopback.h"
+#include "troupe/core/text.h"
 
 namespace troupe {
 
 /// "127.0.0.1:2222", "[::1]:2222"
-[[nodiscard]] std::string to_text(const boost::asio::ip::tcp::endpoint& endpoint);
-[[nodiscard]] std::string to_text(const std::string& host, unsigned port);
+[[nodiscard]] inline std::string to_text(const std::string& host, unsigned port) {
+  const bool bare_v6 = host.find(':') != std::string::npos;
+  return bare_v6 ? text("[", host, "]:", port) : text(host, ":", port);
+}
+[[nodiscard]] inline std::string to_text(const boost::asio::ip::tcp::endpoint& endpoint) {
+  return to_text(endpoint.address().to_string(), endpoint.port());
+}
 
 }  // namespace troupe

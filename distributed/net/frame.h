@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <boost/endian/arithmetic.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -12,6 +13,10 @@
 #include "troupe/core/span.h"
 
 namespace troupe {
+
+using boost::endian::little_uint16_t;
+using boost::endian::little_uint32_t;
+using boost::endian::little_uint64_t;
 
 inline constexpr std::size_t kFrameHeaderBytes = 64;
 inline constexpr std::uint32_t kFrameMagic = 0x50555254;  // "TRUP", little endian
@@ -89,24 +94,28 @@ enum class DType : std::uint8_t {
 [[nodiscard]] const char* name_of(Operation operation);
 [[nodiscard]] const char* name_of(DType dtype);
 
-/// The header's fields in host order. Fields that a type does not use are zero.
+/// The header as it travels. Fields that a type does not use are zero.
 struct FrameHeader {
+  little_uint32_t magic{kFrameMagic};
+  /// Only a refusal carries another: the one that its reader understands.
+  little_uint16_t version{kProtocolVersion};
   FrameType type = FrameType::heartbeat;
   Operation operation = Operation::none;
   DType dtype = DType::none;
-  std::uint32_t rank = 0;  // the sender
-  std::uint32_t root = 0;  // of a broadcast
-  std::uint64_t generation = 0;
-  std::uint64_t sequence = 0;     // which collective of this group, from 1
-  std::uint64_t total_bytes = 0;  // of the whole collective, as the caller gave it
-  std::uint64_t payload_bytes = 0;
+  std::array<std::byte, 3> reserved{};
+  little_uint32_t rank{0};  // the sender
+  little_uint64_t generation{0};
+  little_uint64_t sequence{0};     // which collective of this group, from 1
+  little_uint64_t total_bytes{0};  // of the whole collective, as the caller gave it
+  little_uint64_t payload_bytes{0};
   /// checksum_of() it; of bulk frames 0 where the connection guards them. Data has seals instead
   /// (distributed/collectives/stream.h).
-  std::uint32_t payload_checksum = 0;
-  std::uint32_t label = 0;  // data: what the collective is for; 0: not given
-  /// Only a refusal carries another: the one that its reader understands.
-  std::uint16_t version = kProtocolVersion;
+  little_uint32_t payload_checksum{0};
+  little_uint32_t root{0};      // of a broadcast
+  little_uint32_t label{0};     // data: what the collective is for; 0: not given
+  little_uint32_t checksum{0};  // of all before it; encode_frame() fills it in
 };
+static_assert(sizeof(FrameHeader) == kFrameHeaderBytes);
 
 /// Why a header was not accepted.
 enum class FrameFault {
@@ -130,7 +139,7 @@ enum class FrameFault {
 /// bound for arithmetic: a connection's own limit counts.
 [[nodiscard]] std::uint64_t max_payload_bytes(FrameType type);
 
-[[nodiscard]] std::array<std::byte, kFrameHeaderBytes> encode_frame(const FrameHeader& header);
+[[nodiscard]] std::array<std::byte, kFrameHeaderBytes> encode_frame(FrameHeader header);
 
 /// Reads a header; `header` is changed only when the result is FrameFault::none, but for its
 /// version where that is not ours. Shapes: bytes [kFrameHeaderBytes].

@@ -16,12 +16,6 @@ constexpr const char* kUnproven =
     "it hangs up without proving that it belongs to this job: it holds another secret, or "
     "--insecure is given to one of the two alone";
 
-bool uses_tls(const StreamSocket& socket, const Credentials& credentials) {
-  // Asio's handle is not const, though nothing changes here.
-  const int fd = const_cast<StreamSocket&>(socket).native_handle();  // NOLINT
-  return credentials.encrypt && socket_family(fd) != AF_UNIX;
-}
-
 }  // namespace
 
 Handshake::Handshake(StreamSocket socket, OnProven on_proven, OnFailed on_failed)
@@ -34,43 +28,45 @@ std::shared_ptr<Handshake> Handshake::as_client(StreamSocket socket, const Crede
                                                 Purpose purpose, const std::string& server,
                                                 std::chrono::milliseconds limit, OnProven on_proven,
                                                 OnFailed on_failed) {
-  const std::shared_ptr<Handshake> made(
-      new Handshake(std::move(socket), std::move(on_proven), std::move(on_failed)));
-  const Identity identity{purpose, credentials.generation, credentials.task, server};
-  if (uses_tls(made->made_.socket, credentials)) {
-    made->made_.tls =
-        TlsSession::client(made->made_.socket.native_handle(), *credentials.secret, identity);
-  } else {
-    made->proof_.emplace(*credentials.secret, identity);
-  }
-  made->begin(limit);
-  return made;
+  const Identity asked{purpose, credentials.generation, credentials.task, server};
+  return begin(std::move(socket), credentials, &asked, limit, std::move(on_proven),
+               std::move(on_failed));
 }
 
 std::shared_ptr<Handshake> Handshake::as_server(StreamSocket socket, const Credentials& credentials,
                                                 std::chrono::milliseconds limit, OnProven on_proven,
                                                 OnFailed on_failed) {
-  const std::shared_ptr<Handshake> made(
-      new Handshake(std::move(socket), std::move(on_proven), std::move(on_failed)));
-  if (uses_tls(made->made_.socket, credentials)) {
-    made->made_.tls = TlsSession::server(made->made_.socket.native_handle(), credentials.secret,
-                                         credentials.task);
-  } else {
-    made->proof_.emplace(*credentials.secret, credentials.task);
-  }
-  made->begin(limit);
-  return made;
+  return begin(std::move(socket), credentials, nullptr, limit, std::move(on_proven),
+               std::move(on_failed));
 }
 
 bool Handshake::has_opened() const { return proof_ ? proof_->has_opened() : has_heard_; }
 
-void Handshake::begin(std::chrono::milliseconds limit) {
-  run_after(limit_, limit, [self = weak_from_this()] {
+std::shared_ptr<Handshake> Handshake::begin(StreamSocket socket, const Credentials& credentials,
+                                            const Identity* asked, std::chrono::milliseconds limit,
+                                            OnProven on_proven, OnFailed on_failed) {
+  std::shared_ptr<Handshake> made(
+      new Handshake(std::move(socket), std::move(on_proven), std::move(on_failed)));
+  const Secret& secret = *credentials.secret;
+  const int fd = made->made_.socket.native_handle();
+  const bool by_tls = credentials.encrypt && socket_family(fd) != AF_UNIX;
+  if (by_tls && asked != nullptr) {
+    made->made_.tls = TlsSession::client(fd, secret, *asked);
+  } else if (by_tls) {
+    made->made_.tls = TlsSession::server(fd, credentials.secret, credentials.task);
+  } else if (asked != nullptr) {
+    made->proof_.emplace(secret, *asked);
+  } else {
+    made->proof_.emplace(secret, credentials.task);
+  }
+  const std::weak_ptr<Handshake> self = made;
+  run_after(made->limit_, limit, [self] {
     if (const auto alive = self.lock()) alive->fail("it does not answer");
   });
-  boost::asio::post(made_.socket.get_executor(), [self = weak_from_this()] {
+  boost::asio::post(made->made_.socket.get_executor(), [self] {
     if (const auto alive = self.lock()) alive->go_on();
   });
+  return made;
 }
 
 void Handshake::go_on() {

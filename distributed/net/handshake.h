@@ -41,7 +41,10 @@ class Handshake : public std::enable_shared_from_this<Handshake> {
 
  private:
   Handshake(StreamSocket socket, OnProven on_proven, OnFailed on_failed);
-  void begin(std::chrono::milliseconds limit);
+  /// `asked`: what the connecting end wants; null: this end answers.
+  static std::shared_ptr<Handshake> begin(StreamSocket socket, const Credentials& credentials,
+                                          const Identity* asked, std::chrono::milliseconds limit,
+                                          OnProven on_proven, OnFailed on_failed);
   void go_on();
   [[nodiscard]] IoResult exchange();
   void wait();

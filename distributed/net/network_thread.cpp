@@ -1,7 +1,5 @@
 #include "troupe/distributed/net/network_thread.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -12,6 +10,7 @@
 #include <utility>
 
 #include "troupe/core/error.h"
+#include "troupe/core/stop_signal.h"
 #include "troupe/core/text.h"
 
 namespace troupe {
@@ -34,11 +33,7 @@ NetworkThread::NetworkThread() : work_(boost::asio::make_work_guard(context_)) {
 NetworkThread::~NetworkThread() { stop(); }
 
 void NetworkThread::start(std::function<void(const std::string&)> on_error) {
-  // The thread inherits a full signal mask: signals belong to the thread that runs the program.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const NoSignals in_thread;
   thread_ = std::thread([this, on_error = std::move(on_error)] {
     while (!context_.stopped()) {
       try {
@@ -48,7 +43,6 @@ void NetworkThread::start(std::function<void(const std::string&)> on_error) {
       }
     }
   });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 void NetworkThread::stop() noexcept {

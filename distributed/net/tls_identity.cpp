@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <memory>
+#include <sstream>
 #include <vector>
 
 #include "troupe/core/check.h"
@@ -31,23 +31,18 @@ bool is_task(std::string_view task) {
 
 /// Nothing where `written` is not exactly how text_of() writes an identity.
 std::optional<Identity> identity_of(std::string_view written) {
-  if (written.substr(0, kIdentityPrefix.size()) != kIdentityPrefix) return std::nullopt;
-  const std::string_view rest = written.substr(kIdentityPrefix.size());
   Identity identity;
-  const auto number = std::from_chars(rest.data(), rest.data() + rest.size(), identity.generation);
-  const auto at = static_cast<std::size_t>(number.ptr - rest.data());
-  if (number.ec != std::errc{} || rest.size() < at + 3) return std::nullopt;
-  const int purpose = rest[at + 1] - '0';
-  if (purpose < 1 || purpose > static_cast<int>(kLastPurpose)) return std::nullopt;
+  int purpose = 0;
+  std::istringstream in{std::string(written)};
+  in.ignore(kIdentityPrefix.size());
+  (in >> identity.generation).ignore() >> purpose;
+  std::getline(in.ignore(), identity.client, '>');
+  std::getline(in, identity.server);
   identity.purpose = static_cast<Purpose>(purpose);
-  const std::string_view tasks = rest.substr(at + 3);
-  const std::size_t arrow = tasks.find('>');
-  if (arrow == std::string_view::npos) return std::nullopt;
-  identity.client = tasks.substr(0, arrow);
-  identity.server = tasks.substr(arrow + 1);
-  if (!is_task(identity.client) || !is_task(identity.server)) return std::nullopt;
-  if (text_of(identity) != written) return std::nullopt;
-  return identity;
+  const bool is_one = purpose >= 1 && purpose <= static_cast<int>(kLastPurpose) &&
+                      is_task(identity.client) && is_task(identity.server) &&
+                      text_of(identity) == written;
+  return is_one ? std::optional(identity) : std::nullopt;
 }
 
 /// AES-256 in counter mode from `start` on, which encrypts and decrypts alike.

@@ -1,8 +1,10 @@
 #include "troupe/distributed/net/tls_session.h"
 
+#include <openssl/bio.h>
 #include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
@@ -16,7 +18,6 @@
 #include "troupe/core/error.h"
 #include "troupe/core/text.h"
 #include "troupe/distributed/net/tls_identity.h"
-#include "troupe/distributed/net/tls_socket.h"
 
 namespace troupe {
 namespace {
@@ -25,15 +26,20 @@ constexpr std::size_t kRecordBytes = SSL3_RT_MAX_PLAIN_LENGTH;  // of the larges
 static_assert(TlsSession::kWriteBytes % kRecordBytes == 0);
 // A handshake of ours takes less than 1 KiB each way. A stranger costs no more than this to read.
 constexpr std::size_t kMaxHandshakeBytes = std::size_t{4} * 1024;
+// OpenSSL moves one record at a time, here between memory and memory (a pair of BIOs, whose pages
+// cost nothing before they are used); calls to the system move what several records need at once.
+constexpr std::size_t kReadRoom = std::size_t{256} * 1024;
+constexpr std::size_t kWriteRoom = TlsSession::kWriteBytes + TlsSession::kWriteBytes / 8;
 
 }  // namespace
 
 struct TlsSession::State {
   using Parts = std::array<Span<const std::byte>, 3>;
 
-  State(int fd, std::uint64_t per_key) : socket(fd), records_per_key(per_key) {}
+  State(int socket, std::uint64_t per_key) : fd(socket), records_per_key(per_key) {}
   ~State() {
     SSL_free(ssl);
+    BIO_free(wire);
     OPENSSL_cleanse(key.data(), key.size());
   }
   State(const State&) = delete;
@@ -49,18 +55,27 @@ struct TlsSession::State {
                            unsigned psk_room) noexcept;
 
   [[nodiscard]] IoResult fail(int error);
-  /// Of a call to OpenSSL that did not succeed.
-  [[nodiscard]] IoResult outcome(int returned);
+  /// Reads what OpenSSL waits for.
+  [[nodiscard]] IoResult fill();
+  /// Writes what OpenSSL has left here. moved: nothing is left.
+  [[nodiscard]] IoResult flush();
+  [[nodiscard]] bool has_unsent() const { return !failed && BIO_ctrl_pending(wire) > 0; }
+  /// Makes `call` to OpenSSL, again whenever bytes have come that it waited for. moved: it
+  /// succeeded.
+  template <class Function>
+  [[nodiscard]] IoResult make(const Function& call);
   [[nodiscard]] bool seal_record(const Parts& parts);
   [[nodiscard]] Span<const std::byte> record_at(const Parts& parts, std::size_t from);
 
-  TlsSocket socket;
+  const int fd;
   SSL* ssl = nullptr;
-  std::shared_ptr<const Secret> secret;  // a server's
-  std::string task;                      // a server's
-  std::string sealed_identity;           // a client's
-  Key key{};                             // a client's
-  std::optional<Identity> identity;      // a server's: claimed, until the handshake is complete
+  BIO* wire = nullptr;                        // the socket's end of the pair
+  std::size_t readable = kMaxHandshakeBytes;  // by OpenSSL, until the handshake is complete
+  std::shared_ptr<const Secret> secret;       // a server's
+  std::string task;                           // a server's
+  std::string sealed_identity;                // a client's
+  Key key{};                                  // a client's
+  std::optional<Identity> identity;  // a server's: claimed, until the handshake is complete
   const std::uint64_t records_per_key;
   std::uint64_t records = 0;            // sealed with the present key
   std::vector<std::byte> put_together;  // a record of several pieces of memory
@@ -143,31 +158,62 @@ unsigned TlsSession::State::find_key(SSL* ssl, const char* name, unsigned char* 
 
 void TlsSession::State::begin(SSL_CTX* context) {
   ssl = SSL_new(context);
-  BIO* const bio = ssl == nullptr ? nullptr : socket.make_bio();
-  if (bio == nullptr) {
+  BIO* bio = nullptr;
+  if (ssl == nullptr || BIO_new_bio_pair(&bio, kWriteRoom, &wire, kReadRoom) != 1) {
     throw EnvironmentError("OpenSSL has no memory for a connection.", "free some memory.");
   }
   SSL_set_bio(ssl, bio, bio);
   SSL_set_app_data(ssl, this);
-  socket.limit_reading(kMaxHandshakeBytes);
 }
 
 IoResult TlsSession::State::fail(int error) {
   failed = error;
-  socket.drop_unsent();
   return {IoResult::State::closed, 0, error};
 }
 
-IoResult TlsSession::State::outcome(int returned) {
-  switch (SSL_get_error(ssl, returned)) {
-    case SSL_ERROR_WANT_READ:
-    case SSL_ERROR_WANT_WRITE:
-      return {IoResult::State::would_block, 0, 0};
-    case SSL_ERROR_ZERO_RETURN:
-      return {IoResult::State::closed, 0, 0};
-    default:
-      if (socket.error() != 0) return fail(socket.error());
-      return fail(socket.ended() ? ECONNRESET : EBADMSG);
+IoResult TlsSession::State::fill() {
+  char* room = nullptr;
+  const auto most = static_cast<std::size_t>(BIO_nwrite0(wire, &room));
+  if (readable == 0) return {IoResult::State::closed, 0, EPROTO};
+  IoResult got =
+      result_of_call(::recv(fd, room, complete ? most : std::min(most, readable), MSG_DONTWAIT));
+  if (got.state == IoResult::State::moved) {
+    BIO_nwrite(wire, &room, static_cast<int>(got.bytes));
+    if (!complete) readable -= got.bytes;
+  } else if (got.state == IoResult::State::closed && got.error == 0) {
+    got.error = ECONNRESET;  // the session had not ended
+  }
+  return got;
+}
+
+IoResult TlsSession::State::flush() {
+  using Outcome = IoResult::State;
+  if (failed) return {Outcome::closed, 0, *failed};
+  while (has_unsent()) {
+    char* bytes = nullptr;
+    const auto count = static_cast<std::size_t>(BIO_nread0(wire, &bytes));
+    const IoResult went = result_of_call(::send(fd, bytes, count, MSG_DONTWAIT | MSG_NOSIGNAL));
+    if (went.state != Outcome::moved) return went;
+    BIO_nread(wire, &bytes, static_cast<int>(went.bytes));
+    if (went.bytes < count) return {Outcome::would_block, 0, 0};
+  }
+  return {Outcome::moved, 0, 0};
+}
+
+template <class Function>
+IoResult TlsSession::State::make(const Function& call) {
+  using Outcome = IoResult::State;
+  for (;;) {
+    ERR_clear_error();
+    const int returned = call();
+    if (returned == 1) return {Outcome::moved, 0, 0};
+    const int why = SSL_get_error(ssl, returned);
+    if (why == SSL_ERROR_ZERO_RETURN) return {Outcome::closed, 0, 0};
+    if (why == SSL_ERROR_WANT_WRITE) return {Outcome::would_block, 0, 0};
+    if (why != SSL_ERROR_WANT_READ) return fail(EBADMSG);
+    const IoResult got = fill();
+    if (got.state == Outcome::closed) return fail(got.error);
+    if (got.state == Outcome::would_block) return got;
   }
 }
 
@@ -200,7 +246,7 @@ TlsSession::~TlsSession() {
   if (!state_->complete || state_->failed) return;
   ERR_clear_error();
   SSL_shutdown(state_->ssl);
-  (void)state_->socket.flush();  // as far as the socket takes it: nobody waits here
+  (void)state_->flush();  // as far as the socket takes it: nobody waits here
   ERR_clear_error();
 }
 
@@ -208,21 +254,17 @@ IoResult TlsSession::handshake() {
   State& state = *state_;
   if (state.failed) return {IoResult::State::closed, 0, *state.failed};
   if (!state.complete) {
-    ERR_clear_error();
-    const int returned = SSL_do_handshake(state.ssl);
-    if (returned != 1) {
-      const IoResult result = state.outcome(returned);
-      const IoResult flushed = state.socket.flush();
-      if (flushed.state == IoResult::State::closed) return state.fail(flushed.error);
-      return result;
+    const IoResult result = state.make([&] { return SSL_do_handshake(state.ssl); });
+    if (result.state != IoResult::State::moved) {
+      const IoResult flushed = state.flush();
+      return flushed.state == IoResult::State::closed ? state.fail(flushed.error) : result;
     }
     if (SSL_session_reused(state.ssl) != 1) return state.fail(EPROTO);  // without the key
     state.complete = true;
     state.dry = false;
-    state.socket.lift_limit();
     OPENSSL_cleanse(state.key.data(), state.key.size());
   }
-  const IoResult flushed = state.socket.flush();
+  const IoResult flushed = state.flush();
   return flushed.state == IoResult::State::closed ? state.fail(flushed.error) : flushed;
 }
 
@@ -238,13 +280,12 @@ IoResult TlsSession::read_some(Span<std::byte> first, Span<std::byte> second) {
   for (const Span<std::byte> part : {first, second}) {
     for (std::size_t at = 0; at < part.size();) {
       std::size_t bytes = 0;
-      ERR_clear_error();
-      const int returned = SSL_read_ex(state.ssl, part.data() + at, part.size() - at, &bytes);
-      state.dry = returned != 1;
-      if (returned != 1) {
-        const IoResult result = state.outcome(returned);  // where it is an end, the next call's too
+      const IoResult result = state.make(
+          [&] { return SSL_read_ex(state.ssl, part.data() + at, part.size() - at, &bytes); });
+      state.dry = result.state != IoResult::State::moved;
+      if (state.dry) {  // where it is an end, the next call's too
         // What a read had to write; what a write has begun goes on with that one.
-        if (state.sealed == 0) (void)state.socket.flush();
+        if (state.sealed == 0) (void)state.flush();
         return done > 0 ? IoResult{IoResult::State::moved, done, 0} : result;
       }
       at += bytes;
@@ -294,14 +335,14 @@ IoResult TlsSession::write_some(Span<const std::byte> first, Span<const std::byt
   const State::Parts parts = {first, second, third};
   const std::size_t all = first.size() + second.size() + third.size();
   TROUPE_CHECK(state.sealed <= all);
-  IoResult flushed = state.socket.flush();
+  IoResult flushed = state.flush();
   const std::size_t gone = flushed.state == Outcome::moved ? state.sealed : 0;
   if (flushed.state == Outcome::moved) {
     const std::size_t most = std::min(all, gone + kWriteBytes);
     while (state.sealed < most) {
       if (!state.seal_record(parts)) return {Outcome::closed, 0, EPROTO};
     }
-    flushed = state.socket.flush();
+    flushed = state.flush();
   }
   if (flushed.state == Outcome::closed) return flushed;  // reads go on: what has come is here
   const std::size_t moved = flushed.state == Outcome::moved ? state.sealed : gone;
@@ -309,10 +350,11 @@ IoResult TlsSession::write_some(Span<const std::byte> first, Span<const std::byt
   return moved > 0 ? IoResult{Outcome::moved, moved, 0} : IoResult{Outcome::would_block, 0, 0};
 }
 
-bool TlsSession::wants_write() const { return state_->socket.has_unsent(); }
+bool TlsSession::wants_write() const { return state_->has_unsent(); }
 
 bool TlsSession::has_pending() const {
-  return !state_->dry && (state_->socket.has_unread() || SSL_has_pending(state_->ssl) == 1);
+  return !state_->dry &&
+         (BIO_pending(SSL_get_rbio(state_->ssl)) > 0 || SSL_has_pending(state_->ssl) == 1);
 }
 
 }  // namespace troupe

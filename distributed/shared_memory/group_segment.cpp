@@ -28,10 +28,6 @@ GroupSegment::GroupSegment(std::shared_ptr<SharedSegment> segment, int world_siz
     throw DataError("the shared memory is laid out in another way.",
                     "run the same build of Troupe on every worker.");
   }
-  for (std::size_t rank = 0; rank < layout_.world_size; ++rank) {
-    std::byte* const at = segment_->memory().data() + layout_.block(rank);
-    blocks_.push_back(std::launder(reinterpret_cast<RankBlock*>(at)));
-  }
 }
 
 }  // namespace troupe

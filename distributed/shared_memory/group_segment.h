@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <vector>
+#include <new>
 
 #include "troupe/distributed/shared_memory/shared_segment.h"
 
@@ -113,7 +113,8 @@ class GroupSegment {
   /// Of one slot.
   [[nodiscard]] std::size_t part_bytes() const { return layout_.part_bytes; }
   [[nodiscard]] RankBlock& block(int rank) const {
-    return *blocks_[static_cast<std::size_t>(rank)];
+    std::byte* const at = segment_->memory().data() + layout_.block(static_cast<std::size_t>(rank));
+    return *std::launder(reinterpret_cast<RankBlock*>(at));
   }
   [[nodiscard]] std::byte* small_slot(int rank, std::size_t parity) const {
     return segment_->memory().data() + layout_.small_slot(static_cast<std::size_t>(rank), parity);
@@ -126,7 +127,6 @@ class GroupSegment {
  private:
   const std::shared_ptr<SharedSegment> segment_;
   const SegmentLayout layout_;
-  std::vector<RankBlock*> blocks_;  // by rank
 };
 
 }  // namespace troupe

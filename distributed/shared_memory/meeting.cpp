@@ -11,6 +11,7 @@
 #include <ctime>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "troupe/core/checksum.h"
 #include "troupe/core/error.h"
@@ -169,11 +170,10 @@ void Meeting::compare(int peer) {
   if (!known) {
     settle_broken(environment_, {peer, "its entry in shared memory was refused"}, where());
   }
-  const bool alike_here = theirs.operation == words_.operation && theirs.dtype == words_.dtype &&
-                          theirs.label == words_.label && theirs.sequence == words_.sequence &&
-                          theirs.total_bytes == words_.total_bytes;
+  EntryWords here = words_;
+  here.links_digest = theirs.links_digest;
   // They parted before, in a collective over links where nobody waited for the other.
-  if (alike_here) desynchronise(peer, recorded_header(rank_), recorded_header(peer));
+  if (same(theirs, here)) desynchronise(peer, recorded_header(rank_), recorded_header(peer));
   desynchronise(peer, header_of(words_), header_of(theirs));
 }
 
@@ -204,14 +204,15 @@ void Meeting::check(int peer, const Word& word, std::uint32_t target) {
 
 void Meeting::time_out(int waited_for) {
   const Cluster& cluster = environment_.state.cluster;
-  std::string late;
+  std::vector<std::string> late;
   for (int peer = 0; peer < segment_.world_size(); ++peer) {
     if (peer == rank_ || reached(entry(peer).stamp, stamp_)) continue;
-    late += (late.empty() ? "" : ", ") + cluster.member(peer).task;
+    late.push_back(cluster.member(peer).task);
   }
-  if (late.empty()) late = cluster.member(waited_for).task;
+  if (late.empty()) late = {cluster.member(waited_for).task};
   settle(environment_,
-         timed_out(cluster, header_of(words_), *deadline_, waited_for, "still waits for " + late),
+         timed_out(cluster, header_of(words_), *deadline_, waited_for,
+                   "still waits for " + join(late)),
          where());
 }
 

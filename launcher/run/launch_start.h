@@ -11,7 +11,7 @@
 
 #include "troupe/core/secret.h"
 #include "troupe/core/unique_fd.h"
-#include "troupe/distributed/elastic/step_losses.h"
+#include "troupe/distributed/elastic/rendezvous.h"
 #include "troupe/launcher/run/launch_policy.h"
 
 namespace troupe {

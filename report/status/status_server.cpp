@@ -1,8 +1,6 @@
 #include "troupe/report/status/status_server.h"
 
 #include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
@@ -17,6 +15,7 @@
 
 #include "troupe/core/error.h"
 #include "troupe/core/log.h"
+#include "troupe/core/stop_signal.h"
 #include "troupe/core/text.h"
 #include "troupe/core/trace.h"
 #include "troupe/report/status/status_session.h"
@@ -78,13 +77,8 @@ StatusServer::Impl::Impl(const Place& place, Run run, const Limits& limits)
       content_{detail::StatusAccess(token_), std::move(run), limits} {
   listen(place);
   accept_next();
-  // The thread inherits a full signal mask: signals belong to the thread that runs the program.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const NoSignals in_thread;
   thread_ = std::async(std::launch::async, [this] { run_thread(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 StatusServer::Impl::~Impl() {

@@ -178,7 +178,7 @@ class FlippingProxy {
       return;
     }
     flipped_ = true;
-    const std::uint64_t length = flip_.in_header ? kFrameHeaderBytes : header.payload_bytes;
+    const std::uint64_t length = flip_.in_header ? kFrameHeaderBytes : header.payload_bytes.value();
     const std::uint64_t at = flip_.bit / 8 % length;
     if (!flip_.in_header) {
       flow.flip_at = at;

@@ -37,7 +37,7 @@ std::optional<RunSnapshot> load_newest(const std::string& model_dir) {
 
 /// In an elastic group, where it changes; "" elsewhere.
 std::string chief_task(Strategy& strategy) {
-  const ElasticMembership* const group = strategy.elastic();
+  const ElasticGroup* const group = strategy.elastic();
   return group != nullptr ? group->cluster().member(0).task : "";
 }
 
@@ -115,7 +115,7 @@ bool Checkpointer::sees_chief() try {
 }
 
 void Checkpointer::lead() {
-  const ElasticMembership* const group = strategy_.elastic();
+  const ElasticGroup* const group = strategy_.elastic();
   listeners_ = std::move(given_);
   for (auto& listener : listeners_) {
     detail::in_user_code([&] { listener->begin(); }, [&] { return listener_text("begin"); });
