@@ -4,7 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
+#include <boost/asio/ip/host_name.hpp>
+#include <boost/crc.hpp>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -57,9 +58,8 @@ std::uint64_t seconds_of(const std::string& name) {
 
 /// This machine's name, as far as it is fit for a file name.
 std::string machine_name() {
-  std::array<char, 256> buffer{};
-  if (::gethostname(buffer.data(), buffer.size() - 1) != 0) return "unknown";
-  std::string name(buffer.data());
+  boost::system::error_code unknown;
+  std::string name = boost::asio::ip::host_name(unknown);
   for (char& c : name) {
     if (!is_name_character(c)) c = '-';
   }
@@ -103,32 +103,13 @@ std::string create_file(const std::string& directory, WallTime now) {
   }
 }
 
-using Table = std::array<std::uint32_t, 256>;
-
-/// What one byte makes of a checksum. The polynomial's bits stand lowest power first.
-constexpr Table make_table() {
-  Table table{};
-  for (std::uint32_t byte = 0; byte < table.size(); ++byte) {
-    std::uint32_t sum = byte;
-    for (int bit = 0; bit < 8; ++bit) sum = (sum & 1) != 0 ? (sum >> 1) ^ 0x82F63B78 : sum >> 1;
-    table[byte] = sum;
-  }
-  return table;
-}
-
-/// Source: RFC 3720, B.4.
-std::uint32_t crc32c(std::string_view bytes) {
-  static constexpr Table kTable = make_table();
-  std::uint32_t sum = ~std::uint32_t{0};
-  for (const char byte : bytes)
-    sum = (sum >> 8) ^ kTable[(sum ^ static_cast<unsigned char>(byte)) & 0xff];
-  return ~sum;
-}
-
 }  // namespace
 
 std::uint32_t masked_crc32c(std::string_view bytes) {
-  const std::uint32_t sum = crc32c(bytes);
+  // CRC-32C. Source: RFC 3720, B.4.
+  boost::crc_optimal<32, 0x1EDC6F41, 0xFFFFFFFF, 0xFFFFFFFF, true, true> crc;
+  crc.process_bytes(bytes.data(), bytes.size());
+  const std::uint32_t sum = crc.checksum();
   return ((sum >> 15) | (sum << 17)) + kCrcMask;
 }
 

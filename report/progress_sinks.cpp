@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "troupe/core/numbers.h"
 #include "troupe/core/terminal.h"
 #include "troupe/report/progress_bar.h"
 
@@ -31,10 +32,8 @@ bool keeps_messages(int fd) {
 int launcher_descriptor() {
   const char* const value = std::getenv(kProgressDescriptorVariable);
   if (value == nullptr) return -1;
-  char* end = nullptr;
-  const long fd = std::strtol(value, &end, 10);
-  const bool is_number = end != value && *end == '\0' && fd > 2 && fd < (1 << 20);
-  return is_number && keeps_messages(static_cast<int>(fd)) ? static_cast<int>(fd) : -1;
+  const auto fd = parse_integer<int>(value);
+  return fd && *fd > 2 && keeps_messages(*fd) ? *fd : -1;
 }
 
 }  // namespace

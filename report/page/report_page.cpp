@@ -1,5 +1,6 @@
 #include "troupe/report/page/report_page.h"
 
+#include <boost/algorithm/string/replace.hpp>
 #include <string_view>
 #include <utility>
 
@@ -15,17 +16,8 @@ using nlohmann::ordered_json;
 /// JSON that can stand in a script element: without '<' nothing ends the element, and no comment
 /// begins in it. Outside of texts JSON has none.
 std::string to_embedded(const ordered_json& value) {
-  const std::string dumped = value.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
-  std::string safe;
-  safe.reserve(dumped.size());
-  for (const char c : dumped) {
-    if (c == '<') {
-      safe += "\\u003c";
-    } else {
-      safe += c;
-    }
-  }
-  return safe;
+  return boost::replace_all_copy(value.dump(-1, ' ', false, ordered_json::error_handler_t::replace),
+                                 "<", "\\u003c");
 }
 
 ordered_json json_of_line(const RunLine& line) {
