@@ -1,9 +1,10 @@
 // JsonLines: a file to which JSON objects are appended, one per line.
 #pragma once
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+
+#include "troupe/core/unique_fd.h"
 
 namespace troupe {
 
@@ -22,8 +23,10 @@ class JsonLines {
   void append(const nlohmann::ordered_json& line);
 
  private:
+  void write(const std::string& characters);
+
   std::string path_;
-  std::ofstream lines_;
+  UniqueFd file_;
   bool had_content_ = false;
 };
 
