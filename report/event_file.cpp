@@ -18,6 +18,7 @@
 #include "troupe/core/file_system.h"
 #include "troupe/core/span.h"
 #include "troupe/core/text.h"
+#include "troupe/report/json_lines.h"
 #include "troupe/report/protobuf_wire.h"
 
 namespace troupe {
@@ -85,22 +86,6 @@ std::uint64_t name_seconds(const std::string& directory, WallTime now) {
   const std::uint64_t latest = there.empty() ? 0 : seconds_of(there.back());
   if (there.empty() || latest < seconds) return seconds;
   return std::min(latest, kMaxNameSeconds - 1) + 1;
-}
-
-/// Makes an empty file under a name that nobody has; returns its path.
-std::string create_file(const std::string& directory, WallTime now) {
-  const std::string stem = text(directory, "/", event_file_stem(name_seconds(directory, now)));
-  for (std::uint64_t count = 0;; ++count) {
-    std::string path = text(stem, ".", count);
-    const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kMode);  // NOLINT
-    if (fd >= 0) {
-      ::close(fd);
-      return path;
-    }
-    if (errno == EEXIST || errno == EINTR) continue;
-    throw EnvironmentError(text("'", path, "' cannot be made: ", std::strerror(errno), "."),
-                           "name a directory that exists and is writable.");
-  }
 }
 
 }  // namespace
@@ -187,26 +172,21 @@ std::vector<std::string> list_event_files(const std::string& directory) {
   return files;
 }
 
-EventFile::EventFile(const std::string& directory, WallTime now)
-    : path_(create_file(directory, now)), out_(path_, std::ios::binary | std::ios::app) {
+EventFile::EventFile(const std::string& directory, WallTime now) {
+  const std::string stem = text(directory, "/", event_file_stem(name_seconds(directory, now)));
+  for (std::uint64_t count = 0; file_.get() < 0; ++count) {  // until nobody has the name
+    path_ = text(stem, ".", count);
+    constexpr int kFlags = O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_CLOEXEC;
+    file_ = UniqueFd(::open(path_.c_str(), kFlags, kMode));  // NOLINT
+    if (file_.get() >= 0 || errno == EEXIST || errno == EINTR) continue;
+    throw EnvironmentError(text("'", path_, "' cannot be made: ", std::strerror(errno), "."),
+                           "name a directory that exists and is writable.");
+  }
   write(encode_file_version(now));
-  flush();
 }
 
 void EventFile::write(const std::string& message) {
-  const std::string record = frame_record(message);
-  out_.write(record.data(), static_cast<std::streamsize>(record.size()));
-  check();
-}
-
-void EventFile::flush() {
-  out_.flush();
-  check();
-}
-
-void EventFile::check() {
-  if (out_) return;
-  throw EnvironmentError(text("writing to '", path_, "' failed."), "look for a full disk.");
+  append_bytes(file_, path_, frame_record(message));
 }
 
 }  // namespace troupe

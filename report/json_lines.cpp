@@ -40,19 +40,21 @@ UniqueFd open_lines(const std::string& path) {
 
 }  // namespace
 
+void append_bytes(const UniqueFd& file, const std::string& path, const std::string& bytes) {
+  const Span<const char> all(bytes.data(), bytes.size());
+  if (detail::write_fully(file.get(), as_bytes(all), ::write) == 0) return;
+  throw EnvironmentError(text("writing to '", path, "' failed."), "look for a full disk.");
+}
+
 JsonLines::JsonLines(const std::string& path) : path_(path), file_(open_lines(path)) {
   const auto end = ::lseek(file_.get(), 0, SEEK_END);
   char last = '\n';
   had_content_ = end > 0 && ::pread(file_.get(), &last, 1, end - 1) == 1;
-  if (last != '\n') write("\n");  // of a process that was killed
+  if (last != '\n') append_bytes(file_, path_, "\n");  // of a process that was killed
 }
 
-void JsonLines::append(const nlohmann::ordered_json& line) { write(json_line(line) + "\n"); }
-
-void JsonLines::write(const std::string& characters) {
-  const Span<const char> all(characters.data(), characters.size());
-  if (detail::write_fully(file_.get(), as_bytes(all), ::write) == 0) return;
-  throw EnvironmentError(text("writing to '", path_, "' failed."), "look for a full disk.");
+void JsonLines::append(const nlohmann::ordered_json& line) {
+  append_bytes(file_, path_, json_line(line) + "\n");
 }
 
 }  // namespace troupe

@@ -8,6 +8,10 @@
 
 namespace troupe {
 
+/// Appends `bytes` to the open file at `path`; durable against the end of this process when it
+/// returns (not against a loss of power). Throws: EnvironmentError.
+void append_bytes(const UniqueFd& file, const std::string& path, const std::string& bytes);
+
 class JsonLines {
  public:
   /// Opens the file at `path`, made if missing; a partial line that a killed process left is ended.
@@ -17,14 +21,11 @@ class JsonLines {
 
   /// Whether the file held anything when it was opened.
   [[nodiscard]] bool had_content() const { return had_content_; }
-  /// Durable against the end of this process when it returns (not against a loss of power). Numbers
-  /// that are not finite come out as null: JSON has none; bytes that are not UTF-8 as U+FFFD.
-  /// Throws: EnvironmentError.
+  /// As append_bytes. Numbers that are not finite come out as null: JSON has none; bytes that are
+  /// not UTF-8 as U+FFFD.
   void append(const nlohmann::ordered_json& line);
 
  private:
-  void write(const std::string& characters);
-
   std::string path_;
   UniqueFd file_;
   bool had_content_ = false;

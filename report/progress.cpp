@@ -14,7 +14,7 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr const char* kActivities[] = {"starting", "training", "validating", "ended"};
+constexpr const auto& kActivities = Progress::kActivities;
 
 ordered_json json_of(const NamedValues& values) {
   ordered_json pairs = ordered_json::array();

@@ -73,7 +73,7 @@ void SummaryWriter::write(std::int64_t step, const std::vector<Scalar>& scalars)
     scalar.tag = to_utf8(scalar.tag);
     line[key_of(scalar.tag)] = scalar.value;
   }
-  append(encode_scalars(step, shown, now));
+  events_->write(encode_scalars(step, shown, now));
   lines_->append(line);
 }
 
@@ -84,7 +84,7 @@ void SummaryWriter::write_text(std::int64_t step, const std::string& tag,
   const std::string shown_value = to_utf8(value);
   ordered_json line = begin_line(step, now);
   line[key_of(shown_tag)] = shown_value;
-  append(encode_text(step, shown_tag, shown_value, now));
+  events_->write(encode_text(step, shown_tag, shown_value, now));
   lines_->append(line);
 }
 
@@ -104,7 +104,7 @@ void SummaryWriter::write_histogram(std::int64_t step, const std::string& tag,
   line["sum"] = histogram.sum;
   line["sum_of_squares"] = histogram.sum_of_squares;
   if (histogram.not_finite > 0) line["not_finite"] = histogram.not_finite;
-  append(encode_histogram(step, shown_tag, histogram, now));
+  events_->write(encode_histogram(step, shown_tag, histogram, now));
   histograms_->append(line);
 }
 
@@ -116,7 +116,7 @@ void SummaryWriter::write_image(std::int64_t step, const std::string& tag, const
                       "give the bytes of a PNG file of at most 16 MiB.");
   }
   const WallTime now = open();
-  append(encode_image(step, to_utf8(tag), png, *size, now));
+  events_->write(encode_image(step, to_utf8(tag), png, *size, now));
 }
 
 WallTime SummaryWriter::open() {
@@ -128,11 +128,6 @@ WallTime SummaryWriter::open() {
     events->write(encode_session_start(*first_step_, now));
   events_ = std::move(events);
   return now;
-}
-
-void SummaryWriter::append(const std::string& event) {
-  events_->write(event);
-  events_->flush();
 }
 
 }  // namespace troupe

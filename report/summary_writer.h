@@ -49,7 +49,6 @@ class SummaryWriter {
  private:
   /// The files, at the first write. Returns the time of that write.
   WallTime open();
-  void append(const std::string& event);
 
   std::string directory_;
   std::optional<std::int64_t> first_step_;

@@ -77,13 +77,8 @@ std::string metrics_text(const Progress& progress, int workers) {
       .sample("version", kVersion, 1);
   out.metric("troupe_workers", "gauge", "Worker processes that train.").sample(workers);
   out.metric("troupe_activity", "gauge", "1 for what the chief does now, 0 for the others.");
-  constexpr std::pair<const char*, Progress::Activity> kActivities[] = {
-      {"starting", Progress::Activity::starting},
-      {"training", Progress::Activity::training},
-      {"validating", Progress::Activity::validating},
-      {"ended", Progress::Activity::ended}};
-  for (const auto& [name, activity] : kActivities)
-    out.sample("activity", name, activity == progress.activity ? 1 : 0);
+  const std::string_view now = Progress::kActivities[static_cast<int>(progress.activity)];
+  for (const char* name : Progress::kActivities) out.sample("activity", name, name == now ? 1 : 0);
   add_pace(out, progress);
   if (progress.learning_rate) {
     out.metric("troupe_learning_rate", "gauge", "Of the first optimiser's first group.")
