@@ -129,9 +129,8 @@ ModelSignature write_from_cpu(const detail::Predictor& predictor,
   const auto wanted = sizes_to_trace(examples, sizes);
   std::vector<detail::TracedGraph> traces;
   for (const auto& at : wanted) {
-    traces.push_back(detail::read_trace(detail::trace_module(
-        predictor.replica(), resized(examples, sizes, at),
-        [&](const std::vector<at::Tensor>& fields) { return predictor.run(fields); })));
+    traces.push_back(
+        detail::read_trace(detail::trace_module(predictor, resized(examples, sizes, at))));
   }
   const detail::TracedGraph trace = detail::merge_traces(traces, wanted, names);
   detail::OnnxInterface interface { {}, {}, sizes, global_step };
@@ -170,14 +169,11 @@ ModelSignature write_onnx(const Hooks& hooks, Replica& replica,
                           const std::vector<NamedTensor>& examples,
                           const std::vector<DynamicLength>& lengths, std::int64_t global_step,
                           const std::string& path) {
-  detail::check_examples(examples);
-  const std::vector<DynamicSize> sizes = dynamic_sizes(examples, lengths);
-  check_lengths(examples, sizes);
-  ModelSignature signature;
-  detail::with_predictor(hooks, replica, [&](const detail::Predictor& predictor) {
-    signature = write_from_cpu(predictor, examples, sizes, global_step, path);
+  return detail::with_predictor(hooks, replica, examples, [&](const detail::Predictor& predictor) {
+    const std::vector<DynamicSize> sizes = dynamic_sizes(examples, lengths);
+    check_lengths(examples, sizes);
+    return write_from_cpu(predictor, examples, sizes, global_step, path);
   });
-  return signature;
 }
 
 }  // namespace troupe
