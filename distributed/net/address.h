@@ -4,8 +4,6 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <string>
 
-#include "troupe/core/loopback.h"
-
 namespace troupe {
 
 /// "127.0.0.1:2222", "[::1]:2222"
