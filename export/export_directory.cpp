@@ -34,20 +34,6 @@ auto on_files(const Act& act) {
   }
 }
 
-/// Exports below the root, the oldest first.
-std::vector<std::string> list_exports(FileSystem& files) {
-  std::vector<std::string> names;
-  for (const DirectoryEntry& entry : files.list("")) {
-    if (entry.type == FileType::directory && entry.name.size() == kNameDigits &&
-        entry.name.find_first_not_of("0123456789") == std::string::npos) {
-      names.push_back(entry.name);
-    }
-  }
-  // Of equal length, digits have the order of their numbers.
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 void remove_tree(FileSystem& files, const std::string& path) {
   for (const DirectoryEntry& entry : files.list(path)) {
     const std::string below = path + "/" + entry.name;
@@ -115,7 +101,7 @@ std::string claim_name(FileSystem& files, const WallSeconds& now, const Sleep& s
 }
 
 void warn_if_not_newest(FileSystem& files, const std::string& name) {
-  const auto names = list_exports(files);
+  const auto names = exports_in(files);
   if (names.empty() || names.back() == name) return;
   log_warning("'", files.shown(names.back()), "' has a later name than this machine's clock gives ",
               "the new export, '", name, "', which therefore counts as older. Was the clock set?");
@@ -252,8 +238,8 @@ void collect_old_exports(FileSystem& files, int keep) {
   TROUPE_CHECK(keep > 0);
   std::vector<std::string> names;
   try {
-    names = list_exports(files);
-  } catch (const CheckpointError& error) {
+    names = exports_in(files);
+  } catch (const EnvironmentError& error) {
     log_warning("old exports stay: ", error.what());
   }
   const std::size_t kept = std::min(names.size(), static_cast<std::size_t>(keep));
@@ -268,8 +254,19 @@ void collect_old_exports(FileSystem& files, int keep) {
 }
 
 std::vector<std::string> exports_in(FileSystem& files) {
-  return on_files(
-      [&] { return files.status("") ? list_exports(files) : std::vector<std::string>(); });
+  std::vector<std::string> names;
+  on_files([&] {
+    if (!files.status("")) return;
+    for (const DirectoryEntry& entry : files.list("")) {
+      if (entry.type == FileType::directory && entry.name.size() == kNameDigits &&
+          entry.name.find_first_not_of("0123456789") == std::string::npos) {
+        names.push_back(entry.name);
+      }
+    }
+  });
+  // Of equal length, digits have the order of their numbers.
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 void write_export_record(const std::string& directory, const ExportRecord& record) {

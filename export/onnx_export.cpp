@@ -3,6 +3,7 @@
 #include <torch/types.h>
 
 #include <algorithm>
+#include <regex>
 #include <utility>
 
 #include "troupe/core/error.h"
@@ -152,17 +153,12 @@ ModelSignature write_from_cpu(const detail::Predictor& predictor,
 }  // namespace
 
 DynamicLength parse_dynamic_length(const std::string& given) {
-  const std::size_t equals = given.rfind('=');
-  const std::size_t colon = given.rfind(':', equals);
-  const std::string digits = colon < equals && equals != std::string::npos
-                                 ? given.substr(colon + 1, equals - colon - 1)
-                                 : "";
-  const bool number = digits.size() == 1 && digits[0] >= '1' && digits[0] <= '9';
-  if (!number || colon == 0 || equals + 1 == given.size()) {
+  std::smatch parts;
+  if (!std::regex_match(given, parts, std::regex("([^]+):([1-9])=([^=]+)"))) {
     throw ConfigError(text("\"", given, "\" is not a length of an exported model."),
                       "write INPUT:DIMENSION=NAME, for example tokens:1=length.");
   }
-  return {given.substr(0, colon), digits[0] - '0', given.substr(equals + 1)};
+  return {parts[1], *parts[2].first - '0', parts[3]};
 }
 
 ModelSignature write_onnx(const Hooks& hooks, Replica& replica,

@@ -69,13 +69,6 @@ std::string machine_name() {
 
 constexpr mode_t kMode = 0644;
 
-/// A name of this process, without the count.
-std::string event_file_stem(std::uint64_t seconds) {
-  std::string digits = text(std::min(seconds, kMaxNameSeconds));
-  digits.insert(0, kSecondsDigits - digits.size(), '0');
-  return text("events.out.", kMark, ".", digits, ".", machine_name(), ".", ::getpid());
-}
-
 /// Seconds for a name: later than those of all files there, so that the order of names is the order
 /// of writing also after a quick restart, and on a machine whose clock is behind.
 std::uint64_t name_seconds(const std::string& directory, WallTime now) {
@@ -173,7 +166,10 @@ std::vector<std::string> list_event_files(const std::string& directory) {
 }
 
 EventFile::EventFile(const std::string& directory, WallTime now) {
-  const std::string stem = text(directory, "/", event_file_stem(name_seconds(directory, now)));
+  std::string digits = text(name_seconds(directory, now));
+  digits.insert(0, kSecondsDigits - digits.size(), '0');
+  const std::string stem =
+      text(directory, "/events.out.", kMark, ".", digits, ".", machine_name(), ".", ::getpid());
   for (std::uint64_t count = 0; file_.get() < 0; ++count) {  // until nobody has the name
     path_ = text(stem, ".", count);
     constexpr int kFlags = O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_CLOEXEC;

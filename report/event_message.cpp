@@ -75,8 +75,13 @@ WireWriter begin_event(std::int64_t step, WallTime now) {
   return writer;
 }
 
-/// An event of one value of a summary.
-std::string event_of(std::int64_t step, WireWriter& value, WallTime now) {
+/// An event of one value of a summary: `content` is its field `field`.
+std::string event_of(std::int64_t step, const std::string& tag, std::uint32_t field,
+                     const std::string& content, WallTime now, const std::string& plugin = "") {
+  WireWriter value;
+  value.put_bytes(kValueTag, tag);
+  value.put_bytes(field, content);
+  if (!plugin.empty()) value.put_bytes(kValueMetadata, encode_metadata(plugin));
   WireWriter writer = begin_event(step, now);
   writer.put_bytes(kEventSummary, wrap(kSummaryValue, value.message()));
   return writer.message();
@@ -190,11 +195,7 @@ std::string encode_scalars(std::int64_t step, const std::vector<Scalar>& scalars
 
 std::string encode_text(std::int64_t step, const std::string& tag, const std::string& content,
                         WallTime now) {
-  WireWriter one;
-  one.put_bytes(kValueTag, tag);
-  one.put_bytes(kValueTensor, encode_text_tensor(content));
-  one.put_bytes(kValueMetadata, encode_metadata("text"));
-  return event_of(step, one, now);
+  return event_of(step, tag, kValueTensor, encode_text_tensor(content), now, "text");
 }
 
 std::string encode_histogram(std::int64_t step, const std::string& tag, const Histogram& histogram,
@@ -216,10 +217,7 @@ std::string encode_histogram(std::int64_t step, const std::string& tag, const Hi
   spread.put_double(kHistogramSquares, histogram.sum_of_squares);
   spread.put_bytes(kHistogramLimits, limits);
   spread.put_bytes(kHistogramBuckets, counts);
-  WireWriter one;
-  one.put_bytes(kValueTag, tag);
-  one.put_bytes(kValueHistogram, spread.message());
-  return event_of(step, one, now);
+  return event_of(step, tag, kValueHistogram, spread.message(), now);
 }
 
 std::string encode_image(std::int64_t step, const std::string& tag, const std::string& png,
@@ -230,10 +228,7 @@ std::string encode_image(std::int64_t step, const std::string& tag, const std::s
   image.put_integer(kImageWidth, size.width);
   image.put_integer(kImageColours, kRgb);
   image.put_bytes(kImageBytes, png);
-  WireWriter one;
-  one.put_bytes(kValueTag, tag);
-  one.put_bytes(kValueImage, image.message());
-  return event_of(step, one, now);
+  return event_of(step, tag, kValueImage, image.message(), now);
 }
 
 Event decode_event(std::string_view message) {

@@ -137,21 +137,16 @@ std::string speed_line(const Progress& progress, const BlockStyle& style) {
 }
 
 std::string validation_line(const Progress& progress, const BlockStyle& style) {
-  if (progress.validation.empty()) return "";
-  for (const std::string& head :
-       {text("validation at step ", progress.validation_step, ": "), std::string("validation: ")}) {
-    std::vector<Field> fields;
-    for (const auto& [name, value] : progress.validation) {
-      fields.push_back({text(shown(name), ' ', shown(value)), static_cast<int>(fields.size())});
-    }
-    const bool is_short = head == "validation: ";
-    if (!is_short && static_cast<int>(head.size() + width_of(fields)) >= style.columns) continue;
-    BlockStyle rest = style;
-    rest.columns -= static_cast<int>(head.size());
-    const std::string values = fitted(std::move(fields), rest);
-    return values.empty() ? "" : head + values;
+  std::vector<Field> fields;
+  for (const auto& [name, value] : progress.validation) {
+    fields.push_back({text(shown(name), ' ', shown(value)), static_cast<int>(fields.size())});
   }
-  return "";
+  std::string head = text("validation at step ", progress.validation_step, ": ");
+  if (static_cast<int>(head.size() + width_of(fields)) >= style.columns) head = "validation: ";
+  BlockStyle rest = style;
+  rest.columns -= static_cast<int>(head.size());
+  const std::string values = fitted(std::move(fields), rest);
+  return values.empty() ? "" : head + values;
 }
 
 bool is_working(State state) { return state == State::training || state == State::validating; }

@@ -15,13 +15,6 @@
 namespace troupe {
 namespace {
 
-struct TerminalBlock {
-  TerminalBlock() = default;
-  ~TerminalBlock() { set_status_lines({}); }
-  TerminalBlock(const TerminalBlock&) = delete;
-  TerminalBlock& operator=(const TerminalBlock&) = delete;
-};
-
 bool keeps_messages(int fd) {
   int kind = 0;
   socklen_t size = sizeof kind;
@@ -40,7 +33,8 @@ int launcher_descriptor() {
 
 ProgressSink terminal_sink() {
   if (!terminal_size(STDERR_FILENO)) return nullptr;
-  return [block = std::make_shared<TerminalBlock>()](const Progress& progress) {
+  const std::shared_ptr<void> eraser(nullptr, [](void*) { set_status_lines({}); });
+  return [eraser](const Progress& progress) {
     const auto size = terminal_size(STDERR_FILENO);
     if (size) set_status_lines(progress_block(progress, {}, {size->columns, wants_colors()}));
   };

@@ -37,18 +37,6 @@ bool OperatorArguments::has(const char* name) const {
   return id != nullptr && !std::holds_alternative<Nothing>(trace_.values[*id]);
 }
 
-bool OperatorArguments::is_tensor(const char* name) const {
-  return has(name) && std::holds_alternative<TracedTensor>(value(name));
-}
-
-bool OperatorArguments::is_real_number(const char* name) const {
-  return std::holds_alternative<double>(value(name));
-}
-
-bool OperatorArguments::is_word(const char* name) const {
-  return std::holds_alternative<std::string>(value(name));
-}
-
 template <class Kind>
 const Kind& OperatorArguments::get(const TracedValue& value, const char* name,
                                    const char* wanted) const {

@@ -27,9 +27,10 @@ class OperatorArguments {
 
   /// Whether the argument exists and is not None.
   [[nodiscard]] bool has(const char* name) const;
-  [[nodiscard]] bool is_tensor(const char* name) const;
-  [[nodiscard]] bool is_real_number(const char* name) const;
-  [[nodiscard]] bool is_word(const char* name) const;
+  template <class Kind>
+  [[nodiscard]] bool is(const char* name) const {
+    return std::holds_alternative<Kind>(value(name));
+  }
   /// What the trace knows of a tensor. Throws (as all below): ConfigError where it is none.
   [[nodiscard]] const TracedTensor& tensor(const char* name) const;
   /// Dimensions of the tensor self.

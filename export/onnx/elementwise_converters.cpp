@@ -19,7 +19,7 @@ ElementType common_type(const Conversion& op) {
     return is_real(element) ? 10 + static_cast<int>(element) * 10 : static_cast<int>(element);
   };
   const TracedTensor& self = op.tensor("self");
-  if (op.is_tensor("other")) {
+  if (op.is<TracedTensor>("other")) {
     const TracedTensor& other = op.tensor("other");
     const bool same_kind = is_real(self.element) == is_real(other.element);
     // A tensor without dimensions weighs as a number does.
@@ -29,7 +29,7 @@ ElementType common_type(const Conversion& op) {
     return rank(self.element) >= rank(other.element) ? self.element : other.element;
   }
   if (is_real(self.element)) return self.element;
-  return op.is_real_number("other")             ? ElementType::float32
+  return op.is<double>("other")                 ? ElementType::float32
          : self.element == ElementType::boolean ? ElementType::int64
                                                 : self.element;
 }
@@ -66,9 +66,8 @@ Converter plus(const char* name) {
 }
 
 void subtract_from(Conversion& op) {
-  const ElementType element = op.result().element;
   if (op.real("alpha", 1) != 1) op.refuse("with another alpha than 1");
-  op.give(op.graph.add("Sub", {op.as(element, "other"), op.as(element, "self")}));
+  operator_of("Sub", {"other", "self"})(op);
 }
 
 void multiply(Conversion& op) {
@@ -99,11 +98,6 @@ void remainder(Conversion& op) {
   }
   const OnnxValue whole = op.graph.add("Floor", {op.graph.add("Div", {a, b})});
   op.give(op.graph.add("Sub", {a, op.graph.add("Mul", {whole, b})}));
-}
-
-void square(Conversion& op) {
-  const OnnxValue self = op["self"];
-  op.give(op.graph.add("Mul", {self, self}));
 }
 
 void reciprocal_root(Conversion& op) {
@@ -190,7 +184,7 @@ const Converters& elementwise_converters() {
       {"aten::sin", unary("Sin")},
       {"aten::sinh", unary("Sinh")},
       {"aten::sqrt", unary("Sqrt")},
-      {"aten::square", square},
+      {"aten::square", operator_of("Mul", {"self", "self"})},
       {"aten::sub", plus("Sub")},
       {"aten::tan", unary("Tan")},
       {"aten::where", where("condition", "self", "other")},

@@ -7,7 +7,7 @@ namespace troupe::detail {
 namespace {
 
 Converter product(const char* first, const char* second) {
-  return [=](Conversion& op) { op.give(op.graph.add("MatMul", {op[first], op[second]})); };
+  return operator_of("MatMul", {first, second});
 }
 
 /// The input's rows times the weights, whose rows are the outputs, plus bias.

@@ -209,7 +209,8 @@ void pad_by_mode(Conversion& op) {
   static const std::map<std::string, std::string> kModes = {
       {"0", "reflect"},      {"reflect", "reflect"}, {"1", "edge"},
       {"replicate", "edge"}, {"3", "constant"},      {"constant", "constant"}};
-  const std::string given = op.is_word("mode") ? op.word("mode") : std::to_string(op.whole("mode"));
+  const std::string given =
+      op.is<std::string>("mode") ? op.word("mode") : std::to_string(op.whole("mode"));
   const auto mode = kModes.find(given);
   if (mode == kModes.end()) op.refuse("in a circle");
   pad_with(op, mode->second);
