@@ -67,6 +67,11 @@ Place find_place(const std::string& root, const std::string& path, const std::st
   return place;
 }
 
+void unlink_at(const Place& place, int flags, const std::string& shown) {
+  const auto remove = [&] { return ::unlinkat(place.parent.get(), place.name.c_str(), flags); };
+  if (retry(remove) != 0) throw_file_error("remove", shown, errno);
+}
+
 FileType type_of(mode_t mode) {
   if (S_ISREG(mode)) return FileType::file;
   if (S_ISDIR(mode)) return FileType::directory;
@@ -315,27 +320,18 @@ void PosixFileSystem::sync_directory(const std::string& path) {
 }
 
 void PosixFileSystem::sync_file(const std::string& path) {
-  const Place place = find_place(root_, path, "sync", shown(path));
-  constexpr int kFlags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
-  const UniqueFd fd(
-      retry([&] { return ::openat(place.parent.get(), place.name.c_str(), kFlags); }));
-  if (fd.get() < 0 || retry([&] { return ::fsync(fd.get()); }) != 0) {
+  const OpenFile file = open_regular(find_place(root_, path, "sync", shown(path)), shown(path));
+  if (retry([&] { return ::fsync(file.fd.get()); }) != 0) {
     throw_file_error("sync", shown(path), errno);
   }
 }
 
 void PosixFileSystem::remove_file(const std::string& path) {
-  const Place place = find_place(root_, path, "remove", shown(path));
-  const auto remove = [&] { return ::unlinkat(place.parent.get(), place.name.c_str(), 0); };
-  if (retry(remove) != 0) throw_file_error("remove", shown(path), errno);
+  unlink_at(find_place(root_, path, "remove", shown(path)), 0, shown(path));
 }
 
 void PosixFileSystem::remove_directory(const std::string& path) {
-  const Place place = find_place(root_, path, "remove", shown(path));
-  const auto remove = [&] {
-    return ::unlinkat(place.parent.get(), place.name.c_str(), AT_REMOVEDIR);
-  };
-  if (retry(remove) != 0) throw_file_error("remove", shown(path), errno);
+  unlink_at(find_place(root_, path, "remove", shown(path)), AT_REMOVEDIR, shown(path));
 }
 
 std::vector<DirectoryEntry> PosixFileSystem::list(const std::string& path) {

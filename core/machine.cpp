@@ -31,10 +31,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void keep_smaller(std::optional<double>& limit, double candidate) {
-  if (!limit || candidate < *limit) limit = candidate;
-}
-
 /// "150000 100000" is 1.5 cores, "max 100000" no limit; version 1 has the two numbers in two files.
 std::optional<double> read_quota(const fs::path& group) {
   std::string quota;
@@ -48,18 +44,6 @@ std::optional<double> read_quota(const fs::path& group) {
   const double amount = std::strtod(quota.c_str(), &end);
   if (end == quota.c_str() || amount <= 0 || period <= 0) return std::nullopt;
   return amount / period;
-}
-
-/// Where a line of /proc/self/cgroup ("4:cpu,cpuacct:/a/b" or "0::/a/b") lies below /sys/fs/cgroup.
-/// Returns whether the line speaks of CPU time at all.
-bool parse_cgroup_line(const std::string& line, std::string& mount, std::string& group) {
-  const std::size_t first = line.find(':');
-  const std::size_t second = first == std::string::npos ? first : line.find(':', first + 1);
-  if (second == std::string::npos) return false;
-  const std::string controllers = line.substr(first + 1, second - first - 1);
-  group = line.substr(second + 1);
-  mount = controllers.empty() ? "" : controllers;
-  return controllers.empty() || ("," + controllers + ",").find(",cpu,") != std::string::npos;
 }
 
 std::string cpu_capability() {
@@ -145,17 +129,21 @@ const char* name_of(Blas::Kind kind) {
 std::optional<double> cgroup_cpu_limit(const std::string& root) {
   std::optional<double> limit;
   std::ifstream groups(root + "/proc/self/cgroup");
-  std::string line;
-  while (std::getline(groups, line)) {
-    std::string mount;
-    std::string group;
-    if (!parse_cgroup_line(line, mount, group)) continue;
-    const fs::path top = fs::path(root + "/sys/fs/cgroup") / mount;
+  for (std::string line; std::getline(groups, line);) {
+    // "4:cpu,cpuacct:/a/b", or "0::/a/b" of version 2.
+    const std::vector<std::string> parts = split(line, ':');
+    if (parts.size() < 3) continue;
+    const std::string& controllers = parts[1];
+    const bool of_cpu = ("," + controllers + ",").find(",cpu,") != std::string::npos;
+    if (!controllers.empty() && !of_cpu) continue;
+    const fs::path top = fs::path(root + "/sys/fs/cgroup") / controllers;
     // A container may see its own group as the root of the mount, under another path: every level
     // that exists counts, the mount's root included.
-    fs::path relative = fs::path(group).relative_path();
+    const std::size_t before = parts[0].size() + controllers.size() + 2;
+    fs::path relative = fs::path(line.substr(before)).relative_path();
     for (;;) {
-      if (const auto quota = read_quota(top / relative)) keep_smaller(limit, *quota);
+      const auto quota = read_quota(top / relative);
+      if (quota) limit = std::min(limit.value_or(*quota), *quota);
       if (relative.empty()) break;
       relative = relative.parent_path();
     }

@@ -1,9 +1,6 @@
 // PullRange: a source of items, pulled one by one, as a range: for (auto& item : source).
 #pragma once
 
-#include <cstddef>
-#include <iterator>
-
 namespace troupe {
 
 /// `Source` derives from PullRange<Source, Item> and has `Item* next()`, null at the end. There is
@@ -13,22 +10,13 @@ class PullRange {
  public:
   class Iterator {
    public:
-    using iterator_category = std::input_iterator_tag;
-    using value_type = Item;
-    using difference_type = std::ptrdiff_t;
-    using pointer = Item*;
-    using reference = Item&;
-
     Iterator() = default;  // the end
     explicit Iterator(Source& source) : source_(&source), item_(source.next()) {}
-    [[nodiscard]] reference operator*() const { return *item_; }
-    [[nodiscard]] pointer operator->() const { return item_; }
+    [[nodiscard]] Item& operator*() const { return *item_; }
     Iterator& operator++() {
       item_ = source_->next();
       return *this;
     }
-    void operator++(int) { ++*this; }
-    [[nodiscard]] bool operator==(const Iterator& other) const { return item_ == other.item_; }
     [[nodiscard]] bool operator!=(const Iterator& other) const { return item_ != other.item_; }
 
    private:

@@ -1,6 +1,7 @@
 #include "troupe/core/safetensors.h"
 
 #include <algorithm>
+#include <boost/endian/conversion.hpp>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -14,7 +15,6 @@ namespace troupe {
 namespace {
 
 constexpr const char* kMetadataKey = "__metadata__";
-constexpr std::uint64_t kLengthBytes = kSafetensorsLength;
 constexpr std::uint64_t kAlignment = 8;
 
 struct TypeRow {
@@ -90,18 +90,16 @@ class Reader {
 
   /// Header and length. The file may be its start alone.
   [[nodiscard]] std::uint64_t start_bytes() const {
-    if (file_.size() < kLengthBytes) {
+    if (file_.size() < kSafetensorsLength) {
       refuse(text("it has ", file_.size(), " bytes, fewer than the 8 of its header's length"));
     }
-    std::uint64_t length = 0;
-    for (std::uint64_t i = 0; i < kLengthBytes; ++i) {
-      length |= std::to_integer<std::uint64_t>(file_[i]) << (8 * i);
-    }
+    const std::uint64_t length =
+        boost::endian::load_little_u64(reinterpret_cast<const unsigned char*>(file_.data()));
     if (length > kMaxSafetensorsHeader) {
       refuse(text("it announces a header of ", length, " bytes, at most ", kMaxSafetensorsHeader,
                   " are allowed"));
     }
-    return kLengthBytes + length;
+    return kSafetensorsLength + length;
   }
 
   void check_size(std::uint64_t file_bytes) {
@@ -128,13 +126,13 @@ class Reader {
   }
 
   nlohmann::json read_header() {
-    const std::uint64_t length = start_bytes() - kLengthBytes;
-    if (length > file_.size() - kLengthBytes) {
+    const std::uint64_t length = start_bytes() - kSafetensorsLength;
+    if (length > file_.size() - kSafetensorsLength) {
       refuse(text("it announces a header of ", length, " bytes and has ",
-                  file_.size() - kLengthBytes, " after the length"));
+                  file_.size() - kSafetensorsLength, " after the length"));
     }
-    const auto header = file_.subspan(kLengthBytes, length);
-    data_ = file_.subspan(kLengthBytes + length, file_.size() - kLengthBytes - length);
+    const auto header = file_.subspan(kSafetensorsLength, length);
+    data_ = file_.subspan(kSafetensorsLength + length, file_.size() - kSafetensorsLength - length);
     if (header.empty() || header[0] != std::byte{'{'}) refuse("its header is no JSON object");
     return parse_strict_json(header, shown_);
   }
@@ -234,18 +232,16 @@ void write_safetensors(const SafetensorsContent& content, const ByteSink& sink) 
                             {"data_offsets", {offset, end}}};
     offset = end;
   }
-  std::string start(kLengthBytes, '\0');
+  std::string start(kSafetensorsLength, '\0');
   try {
     start += header.dump();
   } catch (const nlohmann::json::exception&) {
     refuse_to_write("a name or a metadata text is not UTF-8");
   }
   start.resize((start.size() + kAlignment - 1) / kAlignment * kAlignment, ' ');
-  const std::uint64_t length = start.size() - kLengthBytes;
+  const std::uint64_t length = start.size() - kSafetensorsLength;
   if (length > kMaxSafetensorsHeader) refuse_to_write("its header exceeds 100 MB");
-  for (std::uint64_t i = 0; i < kLengthBytes; ++i) {
-    start[i] = static_cast<char>(length >> (8 * i) & 0xff);
-  }
+  boost::endian::store_little_u64(reinterpret_cast<unsigned char*>(start.data()), length);
   sink(as_bytes(Span<const char>(start.data(), start.size())));
   for (const TensorView* tensor : order) sink(tensor->bytes);
 }

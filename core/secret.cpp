@@ -13,13 +13,6 @@
 #include "troupe/core/text.h"
 
 namespace troupe {
-namespace {
-
-const unsigned char* octets(Span<const std::byte> bytes) {
-  return reinterpret_cast<const unsigned char*>(bytes.data());
-}
-
-}  // namespace
 
 Secret::Secret(std::vector<std::byte> bytes) : bytes_(std::move(bytes)) {
   if (bytes_.size() >= kMinBytes && bytes_.size() <= kMaxBytes) return;
@@ -49,7 +42,8 @@ Key hmac_sha256(const Key& key, Span<const std::byte> message) {
   Key code{};
   unsigned int length = 0;
   const unsigned char* const done =
-      HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), octets(message), message.size(),
+      HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
+           reinterpret_cast<const unsigned char*>(message.data()), message.size(),
            reinterpret_cast<unsigned char*>(code.data()), &length);
   TROUPE_CHECK(done != nullptr && length == code.size());
   return code;

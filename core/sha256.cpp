@@ -3,6 +3,8 @@
 #include <openssl/evp.h>
 
 #include <array>
+#include <boost/algorithm/hex.hpp>
+#include <iterator>
 
 #include "troupe/core/check.h"
 
@@ -30,12 +32,9 @@ std::string Sha256::hex() {
 }
 
 std::string hex_of(Span<const std::byte> bytes) {
-  constexpr char kDigits[] = "0123456789abcdef";
+  const auto* const begin = reinterpret_cast<const unsigned char*>(bytes.data());
   std::string out;
-  for (const std::byte byte : bytes) {
-    out += kDigits[std::to_integer<unsigned>(byte) >> 4U];
-    out += kDigits[std::to_integer<unsigned>(byte) & 15U];
-  }
+  boost::algorithm::hex_lower(begin, begin + bytes.size(), std::back_inserter(out));
   return out;
 }
 

@@ -29,6 +29,18 @@ struct JsonFault {
 [[nodiscard]] nlohmann::json parse_strict_json(Span<const std::byte> bytes,
                                                const std::string& shown);
 
+/// `value` in one line, with U+FFFD in place of what is not UTF-8.
+template <class Json>
+[[nodiscard]] std::string json_line(const Json& value) {
+  return value.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
+}
+
+/// `bytes` likewise: readers of UTF-8 refuse a whole text for one that is not, and a path may hold
+/// any.
+[[nodiscard]] inline std::string to_utf8(const std::string& bytes) {
+  return nlohmann::json::parse(json_line(nlohmann::json(bytes))).get<std::string>();
+}
+
 /// The library's message without its tag, "[json.exception.out_of_range.403] ".
 [[nodiscard]] std::string json_message(const nlohmann::json::exception& error);
 

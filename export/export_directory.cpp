@@ -34,21 +34,6 @@ auto on_files(const Act& act) {
   }
 }
 
-/// Exports below the root, the oldest first.
-std::vector<std::string> list_exports(FileSystem& files) {
-  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
-  std::vector<std::string> names;
-  for (const DirectoryEntry& entry : files.list("")) {
-    if (entry.type == FileType::directory && entry.name.size() == kNameDigits &&
-        std::all_of(entry.name.begin(), entry.name.end(), is_digit)) {
-      names.push_back(entry.name);
-    }
-  }
-  // Of equal length, digits have the order of their numbers.
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 void remove_tree(FileSystem& files, const std::string& path) {
   for (const DirectoryEntry& entry : files.list(path)) {
     const std::string below = path + "/" + entry.name;
@@ -116,7 +101,7 @@ std::string claim_name(FileSystem& files, const WallSeconds& now, const Sleep& s
 }
 
 void warn_if_not_newest(FileSystem& files, const std::string& name) {
-  const auto names = list_exports(files);
+  const auto names = exports_in(files);
   if (names.empty() || names.back() == name) return;
   log_warning("'", files.shown(names.back()), "' has a later name than this machine's clock gives ",
               "the new export, '", name, "', which therefore counts as older. Was the clock set?");
@@ -132,8 +117,19 @@ void remove_export(FileSystem& files, const std::string& name) {
 
 using nlohmann::json;
 
-constexpr const char* kFormat = "troupe-best-export";
-constexpr const char* kRecordFormat = "troupe-exported-evaluation";
+/// What a record says besides "step" and "metrics".
+struct RecordKind {
+  const char* format;
+  const char* of_what;
+  const char* key;      // of its text
+  bool names_file;      // the text does
+  const char* ignored;  // what follows from a damaged one
+};
+constexpr RecordKind kOfBest = {"troupe-best-export", "a best export", "export", true,
+                                "does not say which export is the best, the exports are asked"};
+constexpr RecordKind kOfExport = {"troupe-exported-evaluation", "an exported evaluation",
+                                  "checkpoint", false, "is ignored"};
+using Record = std::pair<std::string, Evaluation>;  // the text, and the rest
 constexpr int kVersion = 1;
 constexpr const char* kTemporaryName = "temp-best.json";
 constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 20;
@@ -169,7 +165,6 @@ std::int64_t to_step(const json& value) {
   return value.get<std::int64_t>();
 }
 
-/// What both records say: "step" and "metrics".
 Evaluation to_evaluation(const json& document) {
   const json metrics = document.value("metrics", json());
   if (!metrics.is_object()) refuse("has no valid 'metrics'");
@@ -181,30 +176,35 @@ Evaluation to_evaluation(const json& document) {
   return evaluation;
 }
 
-json metrics_of(const Evaluation& evaluation) {
-  json metrics = json::object();
-  for (const auto& [name, value] : evaluation.metrics) metrics[name] = to_json(value);
-  return metrics;
+std::string content_of(const RecordKind& kind, const Record& record, const std::string& shown) {
+  const auto& [named, evaluation] = record;
+  json document = {{"format", kind.format},
+                   {"version", kVersion},
+                   {kind.key, named},
+                   {"step", evaluation.global_step},
+                   {"metrics", json::object()}};
+  for (const auto& [name, value] : evaluation.metrics) document["metrics"][name] = to_json(value);
+  return exact_json(document, shown) + "\n";
 }
 
-BestRecord to_record(const json& document) {
-  if (!has_format(document, kFormat, kVersion)) {
-    refuse(text("is no record of a best export, version ", kVersion));
+/// Unset: there is none, or, with a warning, it is damaged.
+std::optional<Record> read_record(FileSystem& files, const std::string& path,
+                                  const RecordKind& kind) {
+  try {
+    if (!files.status(path)) return std::nullopt;
+    const json document = parse_strict_json(files.read_file(path, kMaxBytes), files.shown(path));
+    if (!has_format(document, kind.format, kVersion)) {
+      refuse(text("is no record of ", kind.of_what, ", version ", kVersion));
+    }
+    const json named = document.value(kind.key, json());
+    if (!named.is_string() || (kind.names_file && !is_file_name(named.get<std::string>()))) {
+      refuse(text("has no valid '", kind.key, "'"));
+    }
+    return Record(named.get<std::string>(), to_evaluation(document));
+  } catch (const CheckpointError& error) {
+    log_warning("'", files.shown(path), "' ", kind.ignored, ": ", error.cause());
+    return std::nullopt;
   }
-  const json name = document.value("export", json());
-  if (!name.is_string() || !is_file_name(name.get<std::string>())) {
-    refuse("has no valid 'export'");
-  }
-  return {to_evaluation(document), name.get<std::string>()};
-}
-
-ExportRecord to_export_record(const json& document) {
-  if (!has_format(document, kRecordFormat, kVersion)) {
-    refuse(text("is no record of an exported evaluation, version ", kVersion));
-  }
-  const json digest = document.value("checkpoint", json());
-  if (!digest.is_string()) refuse("has no valid 'checkpoint'");
-  return {digest.get<std::string>(), to_evaluation(document)};
 }
 
 }  // namespace
@@ -238,8 +238,8 @@ void collect_old_exports(FileSystem& files, int keep) {
   TROUPE_CHECK(keep > 0);
   std::vector<std::string> names;
   try {
-    names = list_exports(files);
-  } catch (const CheckpointError& error) {
+    names = exports_in(files);
+  } catch (const EnvironmentError& error) {
     log_warning("old exports stay: ", error.what());
   }
   const std::size_t kept = std::min(names.size(), static_cast<std::size_t>(keep));
@@ -254,19 +254,26 @@ void collect_old_exports(FileSystem& files, int keep) {
 }
 
 std::vector<std::string> exports_in(FileSystem& files) {
-  return on_files(
-      [&] { return files.status("") ? list_exports(files) : std::vector<std::string>(); });
+  std::vector<std::string> names;
+  on_files([&] {
+    if (!files.status("")) return;
+    for (const DirectoryEntry& entry : files.list("")) {
+      if (entry.type == FileType::directory && entry.name.size() == kNameDigits &&
+          entry.name.find_first_not_of("0123456789") == std::string::npos) {
+        names.push_back(entry.name);
+      }
+    }
+  });
+  // Of equal length, digits have the order of their numbers.
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 void write_export_record(const std::string& directory, const ExportRecord& record) {
-  const json document = {{"format", kRecordFormat},
-                         {"version", kVersion},
-                         {"checkpoint", record.checkpoint_digest},
-                         {"step", record.evaluation.global_step},
-                         {"metrics", metrics_of(record.evaluation)}};
   on_files([&] {
     PosixFileSystem files(directory);
-    const std::string content = exact_json(document, files.shown(kExportRecordName)) + "\n";
+    const std::string content = content_of(kOfExport, {record.checkpoint_digest, record.evaluation},
+                                           files.shown(kExportRecordName));
     const auto writer = files.create_file(kExportRecordName);
     writer->write(as_bytes(Span<const char>(content.data(), content.size())));
     writer->close();  // publish_export makes it durable
@@ -274,37 +281,20 @@ void write_export_record(const std::string& directory, const ExportRecord& recor
 }
 
 std::optional<ExportRecord> read_export_record(FileSystem& files, const std::string& name) {
-  const std::string path = name + "/" + kExportRecordName;
-  try {
-    if (!files.status(path)) return std::nullopt;
-    return to_export_record(parse_strict_json(files.read_file(path, kMaxBytes), files.shown(path)));
-  } catch (const CheckpointError& error) {
-    log_warning("'", files.shown(path), "' is ignored: ", error.cause());
-    return std::nullopt;
-  }
+  const auto read = read_record(files, name + "/" + kExportRecordName, kOfExport);
+  return read ? std::optional(ExportRecord{read->first, read->second}) : std::nullopt;
 }
 
 std::optional<BestRecord> read_best(FileSystem& files) {
-  try {
-    if (!files.status(kBestName)) return std::nullopt;
-    return to_record(
-        parse_strict_json(files.read_file(kBestName, kMaxBytes), files.shown(kBestName)));
-  } catch (const CheckpointError& error) {
-    log_warning("'", files.shown(kBestName), "' does not say which export is the best, the ",
-                "exports are asked: ", error.cause());
-    return std::nullopt;
-  }
+  const auto read = read_record(files, kBestName, kOfBest);
+  return read ? std::optional(BestRecord{read->second, read->first}) : std::nullopt;
 }
 
 void write_best(FileSystem& files, const BestRecord& record) {
-  const json document = {{"format", kFormat},
-                         {"version", kVersion},
-                         {"step", record.evaluation.global_step},
-                         {"export", record.export_name},
-                         {"metrics", metrics_of(record.evaluation)}};
   on_files([&] {
-    const std::string content = exact_json(document, files.shown(kBestName)) + "\n";
-    replace_file(files, kBestName, kTemporaryName, content);
+    replace_file(
+        files, kBestName, kTemporaryName,
+        content_of(kOfBest, {record.export_name, record.evaluation}, files.shown(kBestName)));
   });
 }
 

@@ -7,8 +7,6 @@
 
 #include "troupe/core/file_system.h"
 #include "troupe/export/exporter.h"
-#include "troupe/export/exporter_world.h"
-#include "troupe/train/evaluation/evaluation_job.h"
 
 namespace troupe {
 

@@ -11,7 +11,6 @@
 #include "troupe/core/log.h"
 #include "troupe/core/text.h"
 #include "troupe/export/export_directory.h"
-#include "troupe/export/exporter_world.h"
 #include "troupe/train/checkpoint/checkpoint_manifest.h"
 
 namespace troupe {
@@ -180,10 +179,6 @@ std::shared_ptr<Exporter> make_latest_exporter(std::string name, std::optional<i
   return std::make_shared<StockExporter>(std::move(name), keep, std::move(world));
 }
 
-std::shared_ptr<Exporter> make_latest_exporter(std::string name, std::optional<int> keep) {
-  return make_latest_exporter(std::move(name), keep, ExporterWorld());
-}
-
 std::shared_ptr<Exporter> make_onnx_exporter(std::string name, std::optional<int> keep) {
   return std::make_shared<OnnxExporter>(std::move(name), keep, ExporterWorld());
 }
@@ -192,19 +187,10 @@ std::shared_ptr<Exporter> make_final_exporter(std::string name, ExporterWorld wo
   return std::make_shared<FinalExporter>(std::move(name), std::nullopt, std::move(world));
 }
 
-std::shared_ptr<Exporter> make_final_exporter(std::string name) {
-  return make_final_exporter(std::move(name), ExporterWorld());
-}
-
 std::shared_ptr<Exporter> make_best_exporter(std::string name, IsBetter is_better,
                                              std::optional<int> keep, ExporterWorld world) {
   return std::make_shared<BestExporter>(std::move(name), std::move(is_better), keep,
                                         std::move(world));
-}
-
-std::shared_ptr<Exporter> make_best_exporter(std::string name, IsBetter is_better,
-                                             std::optional<int> keep) {
-  return make_best_exporter(std::move(name), std::move(is_better), keep, ExporterWorld());
 }
 
 IsBetter smaller(std::string metric) {

@@ -67,10 +67,21 @@ class Exporter {
 
 using Exporters = std::vector<std::shared_ptr<Exporter>>;
 
+/// Seconds since 1970, by the system's clock.
+using WallSeconds = std::function<std::int64_t()>;
+[[nodiscard]] std::int64_t wall_seconds();
+
+/// Troupe's exporters' access to the outside world, which tests replace.
+struct ExporterWorld {
+  WallSeconds now = &wall_seconds;
+  Sleep sleep = &sleep_for;
+};
+
 /// Exports every time. Keeps the newest `keep`, counted over all runs; unset: all.
 /// Throws: ConfigError if keep is not above 0, or the name is not a file name.
 [[nodiscard]] std::shared_ptr<Exporter> make_latest_exporter(std::string name,
-                                                             std::optional<int> keep = 5);
+                                                             std::optional<int> keep = 5,
+                                                             ExporterWorld world = {});
 
 /// As make_latest_exporter, in ONNX whatever the job's options say.
 [[nodiscard]] std::shared_ptr<Exporter> make_onnx_exporter(std::string name = "onnx",
@@ -78,7 +89,8 @@ using Exporters = std::vector<std::shared_ptr<Exporter>>;
 
 /// Exports only the final checkpoint. Training that ended early has a final one, too; Estimator's
 /// FinalExporter ran at max_steps alone.
-[[nodiscard]] std::shared_ptr<Exporter> make_final_exporter(std::string name);
+[[nodiscard]] std::shared_ptr<Exporter> make_final_exporter(std::string name,
+                                                            ExporterWorld world = {});
 
 /// True if `current` is better than `best`.
 using IsBetter = std::function<bool(const Evaluation& best, const Evaluation& current)>;
@@ -97,7 +109,8 @@ using IsBetter = std::function<bool(const Evaluation& best, const Evaluation& cu
 /// Throws: ConfigError as make_latest_exporter, or if is_better is null.
 [[nodiscard]] std::shared_ptr<Exporter> make_best_exporter(std::string name = "best",
                                                            IsBetter is_better = smaller(),
-                                                           std::optional<int> keep = 5);
+                                                           std::optional<int> keep = 5,
+                                                           ExporterWorld world = {});
 
 /// Throws: ConfigError if one is null, or a name is not a file name or occurs twice.
 void validate(const Exporters& exporters);

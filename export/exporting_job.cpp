@@ -104,12 +104,11 @@ bool ExportingJob::is_settled(const std::string& checkpoint) {
 
 void ExportingJob::throw_if_export_failed() const {
   if (failures_.empty()) return;
-  std::string list;
-  std::size_t count = 0;
+  std::vector<std::string> shown;
   for (const auto& [key, failure] : failures_) {
-    if (++count > kShown) break;
-    list += text(list.empty() ? "" : ", ", "'", key.second, "' at step ", key.first);
+    if (shown.size() < kShown) shown.push_back(text("'", key.second, "' at step ", key.first));
   }
+  std::string list = join(shown);
   if (failures_.size() > kShown) list += text(" and ", failures_.size() - kShown, " more");
   const auto& [newest, failure] = *failures_.rbegin();
   const char* const then =

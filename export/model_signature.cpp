@@ -12,19 +12,20 @@
 namespace troupe {
 namespace {
 
+using detail::ElementType;
 using nlohmann::ordered_json;
 
 constexpr std::array<std::pair<at::ScalarType, TypeName>, 10> kTypes = {{
-    {at::kDouble, {"float64", "TYPE_FP64"}},
-    {at::kFloat, {"float32", "TYPE_FP32"}},
-    {at::kHalf, {"float16", "TYPE_FP16"}},
-    {at::kBFloat16, {"bfloat16", "TYPE_BF16"}},
-    {at::kLong, {"int64", "TYPE_INT64"}},
-    {at::kInt, {"int32", "TYPE_INT32"}},
-    {at::kShort, {"int16", "TYPE_INT16"}},
-    {at::kChar, {"int8", "TYPE_INT8"}},
-    {at::kByte, {"uint8", "TYPE_UINT8"}},
-    {at::kBool, {"bool", "TYPE_BOOL"}},
+    {at::kDouble, {"float64", "TYPE_FP64", ElementType::float64}},
+    {at::kFloat, {"float32", "TYPE_FP32", ElementType::float32}},
+    {at::kHalf, {"float16", "TYPE_FP16", ElementType::float16}},
+    {at::kBFloat16, {"bfloat16", "TYPE_BF16", ElementType::bfloat16}},
+    {at::kLong, {"int64", "TYPE_INT64", ElementType::int64}},
+    {at::kInt, {"int32", "TYPE_INT32", ElementType::int32}},
+    {at::kShort, {"int16", "TYPE_INT16", ElementType::int16}},
+    {at::kChar, {"int8", "TYPE_INT8", ElementType::int8}},
+    {at::kByte, {"uint8", "TYPE_UINT8", ElementType::uint8}},
+    {at::kBool, {"bool", "TYPE_BOOL", ElementType::boolean}},
 }};
 
 ordered_json to_json(const std::vector<TensorSignature>& tensors) {
@@ -42,21 +43,16 @@ bool is_servable(const std::string& name) {
          name.back() != '_' && name.find("__") == std::string::npos;
 }
 
-std::string shown(const std::vector<std::int64_t>& shape) {
-  std::string list;
-  for (const std::int64_t size : shape) list += (list.empty() ? " " : ", ") + text(size);
-  return "[" + list + " ]";
-}
-
 std::string section(const std::string& kind, const std::vector<TensorSignature>& tensors,
                     const std::vector<std::string>& names) {
-  std::string entries;
+  std::vector<std::string> entries;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    entries += text(entries.empty() ? "" : ",", "\n  {\n    name: \"", names[i],
-                    "\"\n    data_type: ", type_name(tensors[i].dtype, tensors[i].name).triton,
-                    "\n    dims: ", shown(tensors[i].shape), "\n  }");
+    const auto& [name, dtype, shape] = tensors[i];
+    const std::string dims = join(shape, ", ", [](std::int64_t size) { return text(size); });
+    entries.push_back(text("\n  {\n    name: \"", names[i], "\"\n    data_type: ",
+                           type_name(dtype, name).triton, "\n    dims: [ ", dims, " ]\n  }"));
   }
-  return kind + " [" + entries + "\n]\n";
+  return kind + " [" + join(entries, ",") + "\n]\n";
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "troupe/core/options/train_options.h"
+#include "troupe/export/onnx/traced_graph.h"
 
 namespace troupe {
 
@@ -27,6 +28,7 @@ struct ModelSignature {
 struct TypeName {
   const char* numpy = nullptr;   // "float32", as in NumPy and Python's torch
   const char* triton = nullptr;  // "TYPE_FP32"
+  detail::ElementType onnx = detail::ElementType::float32;
 };
 
 /// Throws: ConfigError for a type that an export cannot hold (complex, quantised); `what` names the

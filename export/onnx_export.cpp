@@ -3,6 +3,7 @@
 #include <torch/types.h>
 
 #include <algorithm>
+#include <regex>
 #include <utility>
 
 #include "troupe/core/error.h"
@@ -129,9 +130,8 @@ ModelSignature write_from_cpu(const detail::Predictor& predictor,
   const auto wanted = sizes_to_trace(examples, sizes);
   std::vector<detail::TracedGraph> traces;
   for (const auto& at : wanted) {
-    traces.push_back(detail::read_trace(detail::trace_module(
-        predictor.replica(), resized(examples, sizes, at),
-        [&](const std::vector<at::Tensor>& fields) { return predictor.run(fields); })));
+    traces.push_back(
+        detail::read_trace(detail::trace_module(predictor, resized(examples, sizes, at))));
   }
   const detail::TracedGraph trace = detail::merge_traces(traces, wanted, names);
   detail::OnnxInterface interface { {}, {}, sizes, global_step };
@@ -153,31 +153,23 @@ ModelSignature write_from_cpu(const detail::Predictor& predictor,
 }  // namespace
 
 DynamicLength parse_dynamic_length(const std::string& given) {
-  const std::size_t equals = given.rfind('=');
-  const std::size_t colon = given.rfind(':', equals);
-  const std::string digits = colon < equals && equals != std::string::npos
-                                 ? given.substr(colon + 1, equals - colon - 1)
-                                 : "";
-  const bool number = digits.size() == 1 && digits[0] >= '1' && digits[0] <= '9';
-  if (!number || colon == 0 || equals + 1 == given.size()) {
+  std::smatch parts;
+  if (!std::regex_match(given, parts, std::regex("([^]+):([1-9])=([^=]+)"))) {
     throw ConfigError(text("\"", given, "\" is not a length of an exported model."),
                       "write INPUT:DIMENSION=NAME, for example tokens:1=length.");
   }
-  return {given.substr(0, colon), digits[0] - '0', given.substr(equals + 1)};
+  return {parts[1], *parts[2].first - '0', parts[3]};
 }
 
 ModelSignature write_onnx(const Hooks& hooks, Replica& replica,
                           const std::vector<NamedTensor>& examples,
                           const std::vector<DynamicLength>& lengths, std::int64_t global_step,
                           const std::string& path) {
-  detail::check_examples(examples);
-  const std::vector<DynamicSize> sizes = dynamic_sizes(examples, lengths);
-  check_lengths(examples, sizes);
-  ModelSignature signature;
-  detail::with_predictor(hooks, replica, [&](const detail::Predictor& predictor) {
-    signature = write_from_cpu(predictor, examples, sizes, global_step, path);
+  return detail::with_predictor(hooks, replica, examples, [&](const detail::Predictor& predictor) {
+    const std::vector<DynamicSize> sizes = dynamic_sizes(examples, lengths);
+    check_lengths(examples, sizes);
+    return write_from_cpu(predictor, examples, sizes, global_step, path);
   });
-  return signature;
 }
 
 }  // namespace troupe

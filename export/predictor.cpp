@@ -10,7 +10,6 @@
 
 #include "troupe/core/error.h"
 #include "troupe/core/text.h"
-#include "troupe/export/model_signature.h"
 #include "troupe/export/traced_module.h"
 #include "troupe/hooks/replica_driver.h"
 #include "troupe/hooks/tensors/random_guard.h"
@@ -86,14 +85,7 @@ void check_tensors(const std::vector<NamedTensor>& tensors, std::int64_t example
   }
 }
 
-std::vector<at::Tensor> values_of(const std::vector<NamedTensor>& tensors) {
-  std::vector<at::Tensor> values;
-  for (const auto& [name, tensor] : tensors) values.push_back(tensor);
-  return values;
-}
-
-}  // namespace
-
+/// Throws: ConfigError unless these are the features of a batch of two or more.
 void check_examples(const std::vector<NamedTensor>& examples) {
   const std::string fix = "pass the features of one batch, by name, each [B, ...] with B >= 2.";
   check_names(examples, "example input", fix);
@@ -104,6 +96,8 @@ void check_examples(const std::vector<NamedTensor>& examples) {
   }
   check_tensors(examples, count, "example input", fix);
 }
+
+}  // namespace
 
 std::vector<NamedTensor> select(const std::vector<NamedTensor>& examples, std::int64_t count) {
   const std::int64_t all = examples.front().second.size(0);
@@ -127,8 +121,10 @@ Predictions Predictor::run(const std::vector<at::Tensor>& fields) const {
 }
 
 Predictions Predictor::run(const std::vector<NamedTensor>& examples, std::int64_t count) const {
+  std::vector<at::Tensor> fields;
+  for (const auto& [name, tensor] : select(examples, count)) fields.push_back(tensor);
   try {
-    return run(values_of(select(examples, count)));
+    return run(fields);
   } catch (const c10::Error& error) {
     throw ConfigError(text("predict_step fails for ", count, " examples: ", torch_reason(error)),
                       "let predict_step take the features as given, in a batch of any size.");
@@ -164,8 +160,10 @@ void check_predictions(const Hooks& hooks, Replica& replica,
   (void)Predictor(hooks, replica).run(examples, 1);
 }
 
-void with_predictor(const Hooks& hooks, Replica& replica,
-                    const std::function<void(const Predictor&)>& body) {
+ModelSignature with_predictor(const Hooks& hooks, Replica& replica,
+                              const std::vector<NamedTensor>& examples,
+                              const std::function<ModelSignature(const Predictor&)>& body) {
+  check_examples(examples);
   const RandomGuard random(replica.place().device);
   const torch::NoGradGuard no_grad;
   if (replica.place().device == c10::Device(at::kCPU)) {
@@ -174,7 +172,7 @@ void with_predictor(const Hooks& hooks, Replica& replica,
   }
   NoReduction reduction;
   const std::unique_ptr<Replica> copy = copy_to_cpu(hooks, replica, reduction);
-  body(Predictor(hooks, *copy));
+  return body(Predictor(hooks, *copy));
 }
 
 }  // namespace troupe::detail

@@ -11,12 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "troupe/export/model_signature.h"
 #include "troupe/hooks/hooks.h"
 
 namespace troupe::detail {
-
-/// Throws: ConfigError unless these are the features of a batch of two or more.
-void check_examples(const std::vector<NamedTensor>& examples);
 
 /// `count` of the examples, beginning with the second: values of their own, on the CPU, so that a
 /// model which changes its input in place changes nothing else.
@@ -45,11 +43,13 @@ class Predictor {
 /// Equal bit for bit, or to 1e-6 absolute plus relative.
 [[nodiscard]] bool agree(const at::Tensor& a, const at::Tensor& b);
 
-/// Calls `body` with predict_step on the CPU, without gradients: of the replica, or of a copy of it
-/// where it is elsewhere. Leaves the default generators, the replica's mode and its metrics as they
-/// were. Throws: ConfigError where create_model makes other models than the replica has.
-void with_predictor(const Hooks& hooks, Replica& replica,
-                    const std::function<void(const Predictor&)>& body);
+/// What `body` returns of predict_step on the CPU, without gradients: of the replica, or of a copy
+/// of it where it is elsewhere. Leaves the default generators, the replica's mode and its metrics
+/// as they were. Throws: ConfigError unless `examples` are the features of a batch of two or more,
+/// or where create_model makes other models than the replica has.
+[[nodiscard]] ModelSignature with_predictor(
+    const Hooks& hooks, Replica& replica, const std::vector<NamedTensor>& examples,
+    const std::function<ModelSignature(const Predictor&)>& body);
 
 /// What every format refuses at the first look: runs predict_step on one of `examples`, where the
 /// replica is. Throws: ConfigError.

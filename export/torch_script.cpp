@@ -129,21 +129,20 @@ std::vector<TensorSignature> signature_of(const std::vector<NamedTensor>& tensor
 ModelSignature write_from_cpu(const Predictor& predictor, const std::vector<NamedTensor>& examples,
                               const std::string& path) {
   const Predictions predictions = predictor.run_twice(examples);
-  const torch::jit::Module module = detail::trace_module(
-      predictor.replica(), select(examples, examples.front().second.size(0)),
-      [&](const std::vector<at::Tensor>& fields) { return predictor.run(fields); });
+  const torch::jit::Module module =
+      detail::trace_module(predictor, select(examples, examples.front().second.size(0)));
   if (path.empty()) {
     std::stringstream memory;
     module.save(memory);
     verify(memory, predictor, examples, predictions);
-    return {signature_of(examples), signature_of(predictions)};
-  }
-  try {
-    save(module, path);
-    verify(path, predictor, examples, predictions);
-  } catch (...) {
-    static_cast<void>(std::remove(path.c_str()));
-    throw;
+  } else {
+    try {
+      save(module, path);
+      verify(path, predictor, examples, predictions);
+    } catch (...) {
+      static_cast<void>(std::remove(path.c_str()));
+      throw;
+    }
   }
   return {signature_of(examples), signature_of(predictions)};
 }
@@ -153,12 +152,9 @@ ModelSignature write_from_cpu(const Predictor& predictor, const std::vector<Name
 ModelSignature write_torch_script(const Hooks& hooks, Replica& replica,
                                   const std::vector<NamedTensor>& examples,
                                   const std::string& path) {
-  detail::check_examples(examples);
-  ModelSignature signature;
-  detail::with_predictor(hooks, replica, [&](const Predictor& predictor) {
-    signature = write_from_cpu(predictor, examples, path);
+  return detail::with_predictor(hooks, replica, examples, [&](const Predictor& predictor) {
+    return write_from_cpu(predictor, examples, path);
   });
-  return signature;
 }
 
 }  // namespace troupe

@@ -3,7 +3,6 @@
 #include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/ir/ir.h>
 
-#include <array>
 #include <unordered_map>
 
 #include "troupe/core/error.h"
@@ -15,25 +14,8 @@ namespace {
 
 namespace jit = torch::jit;
 
-constexpr std::array<std::pair<at::ScalarType, ElementType>, 10> kElements = {{
-    {at::kDouble, ElementType::float64},
-    {at::kFloat, ElementType::float32},
-    {at::kHalf, ElementType::float16},
-    {at::kBFloat16, ElementType::bfloat16},
-    {at::kLong, ElementType::int64},
-    {at::kInt, ElementType::int32},
-    {at::kShort, ElementType::int16},
-    {at::kChar, ElementType::int8},
-    {at::kByte, ElementType::uint8},
-    {at::kBool, ElementType::boolean},
-}};
-
 ElementType element_of(at::ScalarType type) {
-  for (const auto& [torch, element] : kElements) {
-    if (torch == type) return element;
-  }
-  static_cast<void>(type_name(type, "a tensor of the model"));  // throws
-  return ElementType::float32;
+  return type_name(type, "a tensor of the model").onnx;
 }
 
 std::vector<Size> shape_of(c10::IntArrayRef sizes) { return {sizes.begin(), sizes.end()}; }

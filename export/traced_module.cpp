@@ -98,15 +98,14 @@ c10::IValue as_result(const Predictions& predictions) {
 
 }  // namespace
 
-jit::Module trace_module(const Replica& replica, const std::vector<NamedTensor>& inputs,
-                         const TracedPredict& predict) {
-  jit::Module module = mirror_models(replica);
+jit::Module trace_module(const Predictor& predictor, const std::vector<NamedTensor>& inputs) {
+  jit::Module module = mirror_models(predictor.replica());
   jit::Stack stack;
   for (const auto& [name, tensor] : inputs) stack.emplace_back(tensor);
   const auto traced = [&](const jit::Stack& arguments) -> jit::Stack {
     std::vector<at::Tensor> fields;
     for (const c10::IValue& argument : arguments) fields.push_back(argument.toTensor());
-    return {as_result(predict(fields))};
+    return {as_result(predictor.run(fields))};
   };
   std::shared_ptr<jit::Graph> graph;
   try {

@@ -3,24 +3,20 @@
 
 #include <torch/csrc/jit/api/module.h>
 
-#include <functional>
 #include <string>
 #include <vector>
 
+#include "troupe/export/predictor.h"
 #include "troupe/hooks/hooks.h"
 
 namespace troupe::detail {
 
-/// What is traced: predictions from the values of the inputs.
-using TracedPredict = std::function<Predictions(const std::vector<at::Tensor>& fields)>;
-
 /// A module with the tensors of the replica's models, by the same names as Replica::parameters and
-/// buffers, whose forward is the trace of `predict` on `inputs`: one output, or a tuple.
+/// buffers, whose forward is the trace of `predictor` on `inputs`: one output, or a tuple.
 /// Equal models give equal modules, type names included.
 /// Throws: ConfigError where a model cannot be traced.
-[[nodiscard]] torch::jit::Module trace_module(const Replica& replica,
-                                              const std::vector<NamedTensor>& inputs,
-                                              const TracedPredict& predict);
+[[nodiscard]] torch::jit::Module trace_module(const Predictor& predictor,
+                                              const std::vector<NamedTensor>& inputs);
 
 /// The sentence of LibTorch's message that says what is wrong, without its stack.
 [[nodiscard]] std::string torch_reason(const std::exception& error);

@@ -4,7 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
+#include <boost/asio/ip/host_name.hpp>
+#include <boost/crc.hpp>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -17,6 +18,7 @@
 #include "troupe/core/file_system.h"
 #include "troupe/core/span.h"
 #include "troupe/core/text.h"
+#include "troupe/report/json_lines.h"
 #include "troupe/report/protobuf_wire.h"
 
 namespace troupe {
@@ -57,9 +59,8 @@ std::uint64_t seconds_of(const std::string& name) {
 
 /// This machine's name, as far as it is fit for a file name.
 std::string machine_name() {
-  std::array<char, 256> buffer{};
-  if (::gethostname(buffer.data(), buffer.size() - 1) != 0) return "unknown";
-  std::string name(buffer.data());
+  boost::system::error_code unknown;
+  std::string name = boost::asio::ip::host_name(unknown);
   for (char& c : name) {
     if (!is_name_character(c)) c = '-';
   }
@@ -67,13 +68,6 @@ std::string machine_name() {
 }
 
 constexpr mode_t kMode = 0644;
-
-/// A name of this process, without the count.
-std::string event_file_stem(std::uint64_t seconds) {
-  std::string digits = text(std::min(seconds, kMaxNameSeconds));
-  digits.insert(0, kSecondsDigits - digits.size(), '0');
-  return text("events.out.", kMark, ".", digits, ".", machine_name(), ".", ::getpid());
-}
 
 /// Seconds for a name: later than those of all files there, so that the order of names is the order
 /// of writing also after a quick restart, and on a machine whose clock is behind.
@@ -87,48 +81,13 @@ std::uint64_t name_seconds(const std::string& directory, WallTime now) {
   return std::min(latest, kMaxNameSeconds - 1) + 1;
 }
 
-/// Makes an empty file under a name that nobody has; returns its path.
-std::string create_file(const std::string& directory, WallTime now) {
-  const std::string stem = text(directory, "/", event_file_stem(name_seconds(directory, now)));
-  for (std::uint64_t count = 0;; ++count) {
-    std::string path = text(stem, ".", count);
-    const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kMode);  // NOLINT
-    if (fd >= 0) {
-      ::close(fd);
-      return path;
-    }
-    if (errno == EEXIST || errno == EINTR) continue;
-    throw EnvironmentError(text("'", path, "' cannot be made: ", std::strerror(errno), "."),
-                           "name a directory that exists and is writable.");
-  }
-}
-
-using Table = std::array<std::uint32_t, 256>;
-
-/// What one byte makes of a checksum. The polynomial's bits stand lowest power first.
-constexpr Table make_table() {
-  Table table{};
-  for (std::uint32_t byte = 0; byte < table.size(); ++byte) {
-    std::uint32_t sum = byte;
-    for (int bit = 0; bit < 8; ++bit) sum = (sum & 1) != 0 ? (sum >> 1) ^ 0x82F63B78 : sum >> 1;
-    table[byte] = sum;
-  }
-  return table;
-}
-
-/// Source: RFC 3720, B.4.
-std::uint32_t crc32c(std::string_view bytes) {
-  static constexpr Table kTable = make_table();
-  std::uint32_t sum = ~std::uint32_t{0};
-  for (const char byte : bytes)
-    sum = (sum >> 8) ^ kTable[(sum ^ static_cast<unsigned char>(byte)) & 0xff];
-  return ~sum;
-}
-
 }  // namespace
 
 std::uint32_t masked_crc32c(std::string_view bytes) {
-  const std::uint32_t sum = crc32c(bytes);
+  // CRC-32C. Source: RFC 3720, B.4.
+  boost::crc_optimal<32, 0x1EDC6F41, 0xFFFFFFFF, 0xFFFFFFFF, true, true> crc;
+  crc.process_bytes(bytes.data(), bytes.size());
+  const std::uint32_t sum = crc.checksum();
   return ((sum >> 15) | (sum << 17)) + kCrcMask;
 }
 
@@ -206,26 +165,24 @@ std::vector<std::string> list_event_files(const std::string& directory) {
   return files;
 }
 
-EventFile::EventFile(const std::string& directory, WallTime now)
-    : path_(create_file(directory, now)), out_(path_, std::ios::binary | std::ios::app) {
+EventFile::EventFile(const std::string& directory, WallTime now) {
+  std::string digits = text(name_seconds(directory, now));
+  digits.insert(0, kSecondsDigits - digits.size(), '0');
+  const std::string stem =
+      text(directory, "/events.out.", kMark, ".", digits, ".", machine_name(), ".", ::getpid());
+  for (std::uint64_t count = 0; file_.get() < 0; ++count) {  // until nobody has the name
+    path_ = text(stem, ".", count);
+    constexpr int kFlags = O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_CLOEXEC;
+    file_ = UniqueFd(::open(path_.c_str(), kFlags, kMode));  // NOLINT
+    if (file_.get() >= 0 || errno == EEXIST || errno == EINTR) continue;
+    throw EnvironmentError(text("'", path_, "' cannot be made: ", std::strerror(errno), "."),
+                           "name a directory that exists and is writable.");
+  }
   write(encode_file_version(now));
-  flush();
 }
 
 void EventFile::write(const std::string& message) {
-  const std::string record = frame_record(message);
-  out_.write(record.data(), static_cast<std::streamsize>(record.size()));
-  check();
-}
-
-void EventFile::flush() {
-  out_.flush();
-  check();
-}
-
-void EventFile::check() {
-  if (out_) return;
-  throw EnvironmentError(text("writing to '", path_, "' failed."), "look for a full disk.");
+  append_bytes(file_, path_, frame_record(message));
 }
 
 }  // namespace troupe

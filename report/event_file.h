@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "troupe/core/unique_fd.h"
 #include "troupe/report/event_message.h"
 
 namespace troupe {
@@ -62,16 +63,13 @@ class EventFile {
   /// Makes a new file in `directory`, which must exist. Throws: EnvironmentError.
   EventFile(const std::string& directory, WallTime now);
 
-  /// An event as report/event_message.h encodes it. Throws: EnvironmentError.
+  /// An event as report/event_message.h encodes it. As append_bytes (report/json_lines.h).
   void write(const std::string& message);
-  void flush();
   [[nodiscard]] const std::string& path() const { return path_; }
 
  private:
-  void check();
-
   std::string path_;
-  std::ofstream out_;
+  UniqueFd file_;
 };
 
 }  // namespace troupe

@@ -1,7 +1,6 @@
 #include "troupe/report/event_message.h"
 
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <optional>
 
@@ -76,8 +75,13 @@ WireWriter begin_event(std::int64_t step, WallTime now) {
   return writer;
 }
 
-/// An event of one value of a summary.
-std::string event_of(std::int64_t step, WireWriter& value, WallTime now) {
+/// An event of one value of a summary: `content` is its field `field`.
+std::string event_of(std::int64_t step, const std::string& tag, std::uint32_t field,
+                     const std::string& content, WallTime now, const std::string& plugin = "") {
+  WireWriter value;
+  value.put_bytes(kValueTag, tag);
+  value.put_bytes(field, content);
+  if (!plugin.empty()) value.put_bytes(kValueMetadata, encode_metadata(plugin));
   WireWriter writer = begin_event(step, now);
   writer.put_bytes(kEventSummary, wrap(kSummaryValue, value.message()));
   return writer.message();
@@ -90,12 +94,6 @@ float to_float(double number) {
     return std::copysign(std::numeric_limits<float>::infinity(), number > 0 ? 1.0F : -1.0F);
   }
   return static_cast<float>(number);
-}
-
-void append_double(std::string& bytes, double value) {
-  std::uint64_t bits = 0;
-  std::memcpy(&bits, &value, sizeof bits);
-  append_little_endian(bytes, bits);
 }
 
 /// A tensor of one text in one dimension, which is what the text page takes.
@@ -111,7 +109,7 @@ std::string encode_text_tensor(const std::string& content) {
 
 bool has_dimension(std::string_view shape) {
   bool found = false;
-  for (const WireField& field : WireReader(shape)) {
+  for (WireReader field(shape); field.next();) {
     found |= field.is(kTensorDimension, WireType::bytes);
   }
   return found;
@@ -122,41 +120,44 @@ std::optional<double> decode_tensor(std::string_view message) {
   std::uint64_t type = 0;
   bool scalar = true;
   std::string numbers;
-  for (const WireField& field : WireReader(message)) {
-    if (field.is(kTensorType, WireType::varint)) type = field.integer;
-    if (field.is(kTensorShape, WireType::bytes)) scalar &= !has_dimension(field.bytes);
-    if (field.number == kTensorContent || field.number == kTensorFloats ||
-        field.number == kTensorDoubles) {
-      numbers += field.bytes;
+  for (WireReader field(message); field.next();) {
+    if (field.is(kTensorType, WireType::varint)) type = field.integer();
+    if (field.is(kTensorShape, WireType::bytes)) scalar &= !has_dimension(field.bytes());
+    if (field.number() == kTensorContent || field.number() == kTensorFloats ||
+        field.number() == kTensorDoubles) {
+      numbers += field.bytes();
     }
   }
   if (!scalar) return std::nullopt;
-  if (type == kTensorFloatType && numbers.size() == sizeof(float)) return float_of(numbers);
-  if (type == kTensorDoubleType && numbers.size() == sizeof(double)) return double_of(numbers);
+  if (type == kTensorFloatType && numbers.size() == sizeof(float))
+    return from_little_endian<float>(numbers);
+  if (type == kTensorDoubleType && numbers.size() == sizeof(double))
+    return from_little_endian<double>(numbers);
   return std::nullopt;
 }
 
 void decode_value(std::string_view message, std::vector<Scalar>& scalars) {
   std::string tag;
   std::optional<double> number;
-  for (const WireField& field : WireReader(message)) {
-    if (field.is(kValueTag, WireType::bytes)) tag = field.bytes;
-    if (field.is(kValueSimple, WireType::fixed32)) number = float_of(field.bytes);
-    if (field.is(kValueTensor, WireType::bytes)) number = decode_tensor(field.bytes);
+  for (WireReader field(message); field.next();) {
+    if (field.is(kValueTag, WireType::bytes)) tag = field.bytes();
+    if (field.is(kValueSimple, WireType::fixed32))
+      number = from_little_endian<float>(field.bytes());
+    if (field.is(kValueTensor, WireType::bytes)) number = decode_tensor(field.bytes());
   }
   if (number) scalars.push_back({tag, *number});
 }
 
 void decode_summary(std::string_view message, std::vector<Scalar>& scalars) {
-  for (const WireField& field : WireReader(message)) {
-    if (field.is(kSummaryValue, WireType::bytes)) decode_value(field.bytes, scalars);
+  for (WireReader field(message); field.next();) {
+    if (field.is(kSummaryValue, WireType::bytes)) decode_value(field.bytes(), scalars);
   }
 }
 
 bool is_session_start(std::string_view message) {
   std::uint64_t status = 0;
-  for (const WireField& field : WireReader(message)) {
-    if (field.is(kSessionStatus, WireType::varint)) status = field.integer;
+  for (WireReader field(message); field.next();) {
+    if (field.is(kSessionStatus, WireType::varint)) status = field.integer();
   }
   return status == kSessionStart;
 }
@@ -194,11 +195,7 @@ std::string encode_scalars(std::int64_t step, const std::vector<Scalar>& scalars
 
 std::string encode_text(std::int64_t step, const std::string& tag, const std::string& content,
                         WallTime now) {
-  WireWriter one;
-  one.put_bytes(kValueTag, tag);
-  one.put_bytes(kValueTensor, encode_text_tensor(content));
-  one.put_bytes(kValueMetadata, encode_metadata("text"));
-  return event_of(step, one, now);
+  return event_of(step, tag, kValueTensor, encode_text_tensor(content), now, "text");
 }
 
 std::string encode_histogram(std::int64_t step, const std::string& tag, const Histogram& histogram,
@@ -208,8 +205,8 @@ std::string encode_histogram(std::int64_t step, const std::string& tag, const Hi
   double total = 0;
   for (std::size_t i = 0; i < histogram.counts.size(); ++i) {
     const auto count = static_cast<double>(histogram.counts[i]);
-    append_double(limits, histogram.edges[i + 1]);
-    append_double(counts, count);
+    append_little_endian(limits, histogram.edges[i + 1]);
+    append_little_endian(counts, count);
     total += count;
   }
   WireWriter spread;
@@ -220,10 +217,7 @@ std::string encode_histogram(std::int64_t step, const std::string& tag, const Hi
   spread.put_double(kHistogramSquares, histogram.sum_of_squares);
   spread.put_bytes(kHistogramLimits, limits);
   spread.put_bytes(kHistogramBuckets, counts);
-  WireWriter one;
-  one.put_bytes(kValueTag, tag);
-  one.put_bytes(kValueHistogram, spread.message());
-  return event_of(step, one, now);
+  return event_of(step, tag, kValueHistogram, spread.message(), now);
 }
 
 std::string encode_image(std::int64_t step, const std::string& tag, const std::string& png,
@@ -234,21 +228,18 @@ std::string encode_image(std::int64_t step, const std::string& tag, const std::s
   image.put_integer(kImageWidth, size.width);
   image.put_integer(kImageColours, kRgb);
   image.put_bytes(kImageBytes, png);
-  WireWriter one;
-  one.put_bytes(kValueTag, tag);
-  one.put_bytes(kValueImage, image.message());
-  return event_of(step, one, now);
+  return event_of(step, tag, kValueImage, image.message(), now);
 }
 
 Event decode_event(std::string_view message) {
   Event decoded;
-  for (const WireField& field : WireReader(message)) {
+  for (WireReader field(message); field.next();) {
     if (field.is(kEventStep, WireType::varint)) {
-      decoded.step = static_cast<std::int64_t>(field.integer);
+      decoded.step = static_cast<std::int64_t>(field.integer());
     } else if (field.is(kEventSummary, WireType::bytes)) {
-      decode_summary(field.bytes, decoded.scalars);
+      decode_summary(field.bytes(), decoded.scalars);
     } else if (field.is(kEventSessionLog, WireType::bytes)) {
-      decoded.session_start = is_session_start(field.bytes);
+      decoded.session_start = is_session_start(field.bytes());
     }
   }
   return decoded;

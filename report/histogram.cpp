@@ -1,5 +1,6 @@
 // What summaries hold besides numbers and texts: histograms, and the size of an image.
 #include <algorithm>
+#include <boost/endian/conversion.hpp>
 #include <cmath>
 #include <limits>
 
@@ -10,12 +11,6 @@ namespace troupe {
 namespace {
 
 constexpr std::string_view kPngStart("\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 16);
-
-std::uint32_t big_endian(std::string_view four) {
-  std::uint32_t value = 0;
-  for (const char c : four) value = value << 8 | static_cast<unsigned char>(c);
-  return value;
-}
 
 }  // namespace
 
@@ -51,7 +46,9 @@ Histogram make_histogram(Span<const float> values, int bins) {
 
 std::optional<ImageSize> png_size(std::string_view bytes) {
   if (bytes.size() < 24 || bytes.substr(0, kPngStart.size()) != kPngStart) return std::nullopt;
-  return ImageSize{big_endian(bytes.substr(16, 4)), big_endian(bytes.substr(20, 4))};
+  const auto* const numbers = reinterpret_cast<const unsigned char*>(bytes.data());
+  return ImageSize{boost::endian::load_big_u32(numbers + 16),
+                   boost::endian::load_big_u32(numbers + 20)};
 }
 
 }  // namespace troupe

@@ -8,15 +8,14 @@
 #include <cstring>
 
 #include "troupe/core/error.h"
+#include "troupe/core/file_system.h"
+#include "troupe/core/strict_json.h"
 #include "troupe/core/text.h"
-#include "troupe/core/unique_fd.h"
 
 namespace troupe {
 namespace {
 
 constexpr mode_t kLinesMode = 0644;
-
-enum class Ending { nothing, whole_line, torn_line };
 
 /// A pipe would wait for a reader, and a link lead elsewhere.
 UniqueFd open_lines(const std::string& path) {
@@ -39,34 +38,23 @@ UniqueFd open_lines(const std::string& path) {
   return fd;
 }
 
-/// A process that was killed may have left half a line.
-Ending ending_of(const UniqueFd& file) {
-  const auto end = ::lseek(file.get(), 0, SEEK_END);
-  char last = 0;
-  if (end <= 0 || ::pread(file.get(), &last, 1, end - 1) != 1) return Ending::nothing;
-  return last == '\n' ? Ending::whole_line : Ending::torn_line;
-}
-
 }  // namespace
 
-JsonLines::JsonLines(const std::string& path) : path_(path) {
-  const UniqueFd file = open_lines(path);
-  const Ending ending = ending_of(file);
-  had_content_ = ending != Ending::nothing;
-  // The file that was checked, whatever has taken its name meanwhile.
-  lines_.open(text("/proc/self/fd/", file.get()), std::ios::binary | std::ios::app);
-  if (!lines_) {
-    throw EnvironmentError(text("'", path, "' cannot be written."),
-                           "give this user the right to write it, or name another directory.");
-  }
-  if (ending == Ending::torn_line) lines_ << '\n';
+void append_bytes(const UniqueFd& file, const std::string& path, const std::string& bytes) {
+  const Span<const char> all(bytes.data(), bytes.size());
+  if (detail::write_fully(file.get(), as_bytes(all), ::write) == 0) return;
+  throw EnvironmentError(text("writing to '", path, "' failed."), "look for a full disk.");
+}
+
+JsonLines::JsonLines(const std::string& path) : path_(path), file_(open_lines(path)) {
+  const auto end = ::lseek(file_.get(), 0, SEEK_END);
+  char last = '\n';
+  had_content_ = end > 0 && ::pread(file_.get(), &last, 1, end - 1) == 1;
+  if (last != '\n') append_bytes(file_, path_, "\n");  // of a process that was killed
 }
 
 void JsonLines::append(const nlohmann::ordered_json& line) {
-  lines_ << line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << '\n'
-         << std::flush;
-  if (!lines_)
-    throw EnvironmentError(text("writing to '", path_, "' failed."), "look for a full disk.");
+  append_bytes(file_, path_, json_line(line) + "\n");
 }
 
 }  // namespace troupe

@@ -1,11 +1,16 @@
 // JsonLines: a file to which JSON objects are appended, one per line.
 #pragma once
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "troupe/core/unique_fd.h"
+
 namespace troupe {
+
+/// Appends `bytes` to the open file at `path`; durable against the end of this process when it
+/// returns (not against a loss of power). Throws: EnvironmentError.
+void append_bytes(const UniqueFd& file, const std::string& path, const std::string& bytes);
 
 class JsonLines {
  public:
@@ -16,14 +21,13 @@ class JsonLines {
 
   /// Whether the file held anything when it was opened.
   [[nodiscard]] bool had_content() const { return had_content_; }
-  /// Durable against the end of this process when it returns (not against a loss of power). Numbers
-  /// that are not finite come out as null: JSON has none; bytes that are not UTF-8 as U+FFFD.
-  /// Throws: EnvironmentError.
+  /// As append_bytes. Numbers that are not finite come out as null: JSON has none; bytes that are
+  /// not UTF-8 as U+FFFD.
   void append(const nlohmann::ordered_json& line);
 
  private:
   std::string path_;
-  std::ofstream lines_;
+  UniqueFd file_;
   bool had_content_ = false;
 };
 

@@ -14,7 +14,7 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr const char* kActivities[] = {"starting", "training", "validating", "ended"};
+constexpr const auto& kActivities = Progress::kActivities;
 
 ordered_json json_of(const NamedValues& values) {
   ordered_json pairs = ordered_json::array();
@@ -65,13 +65,12 @@ std::string to_line(const Progress& progress) {
                        {"validation", json_of(progress.validation)},
                        {"validation_step", progress.validation_step}};
   if (progress.learning_rate) line["learning_rate"] = *progress.learning_rate;
-  const auto dumped = [&] { return line.dump(-1, ' ', false, json::error_handler_t::replace); };
   // Many losses or metrics: the numbers that everybody needs are worth more than all of them.
   for (const char* optional : {"validation", "losses"}) {
-    if (dumped().size() < kMostProgressBytes) break;
+    if (json_line(line).size() < kMostProgressBytes) break;
     line[optional] = json::array();
   }
-  return dumped();
+  return json_line(line);
 }
 
 std::optional<Progress> progress_from_line(std::string_view line) {

@@ -20,6 +20,7 @@ using NamedValues = std::vector<std::pair<std::string, double>>;
 /// As of the last step of one worker. Fields that are not known yet are 0, empty or unset.
 struct Progress {
   enum class Activity { starting, training, validating, ended };
+  static constexpr const char* kActivities[] = {"starting", "training", "validating", "ended"};
 
   int rank = 0;  // of the worker
   Activity activity = Activity::starting;

@@ -137,21 +137,16 @@ std::string speed_line(const Progress& progress, const BlockStyle& style) {
 }
 
 std::string validation_line(const Progress& progress, const BlockStyle& style) {
-  if (progress.validation.empty()) return "";
-  for (const std::string& head :
-       {text("validation at step ", progress.validation_step, ": "), std::string("validation: ")}) {
-    std::vector<Field> fields;
-    for (const auto& [name, value] : progress.validation) {
-      fields.push_back({text(shown(name), ' ', shown(value)), static_cast<int>(fields.size())});
-    }
-    const bool is_short = head == "validation: ";
-    if (!is_short && static_cast<int>(head.size() + width_of(fields)) >= style.columns) continue;
-    BlockStyle rest = style;
-    rest.columns -= static_cast<int>(head.size());
-    const std::string values = fitted(std::move(fields), rest);
-    return values.empty() ? "" : head + values;
+  std::vector<Field> fields;
+  for (const auto& [name, value] : progress.validation) {
+    fields.push_back({text(shown(name), ' ', shown(value)), static_cast<int>(fields.size())});
   }
-  return "";
+  std::string head = text("validation at step ", progress.validation_step, ": ");
+  if (static_cast<int>(head.size() + width_of(fields)) >= style.columns) head = "validation: ";
+  BlockStyle rest = style;
+  rest.columns -= static_cast<int>(head.size());
+  const std::string values = fitted(std::move(fields), rest);
+  return values.empty() ? "" : head + values;
 }
 
 bool is_working(State state) { return state == State::training || state == State::validating; }
@@ -176,65 +171,51 @@ Field field_of(const ProcessStatus& process) {
 
 bool is_worker(const ProcessStatus& process) { return process.name.rfind("worker/", 0) == 0; }
 
-/// What most processes are expected to do now, and how many do.
-struct Crowd {
-  explicit Crowd(const std::vector<ProcessStatus>& workers) : all(workers.size()) {
-    for (const ProcessStatus& worker : workers) {
-      if (is_working(worker.state)) word = "training";
-    }
-    for (const ProcessStatus& worker : workers) {
-      if (has(worker))
-        ++count;
-      else
-        others.push_back(worker);
-    }
-  }
-  [[nodiscard]] bool has(const ProcessStatus& worker) const {
-    return word == "training" ? is_working(worker.state) : worker.state == State::running;
-  }
-  [[nodiscard]] Field field(const std::string& noun, int rank = 0) const {
-    return {text(count, " of ", all, noun, word), rank};
-  }
-
-  std::string word = "running";
-  std::size_t all;
-  std::size_t count = 0;
-  std::vector<ProcessStatus> others;
-};
-
-/// From all that is known down to a count: the first that fits is shown.
+/// From all that is known down to a count of workers that do what most are expected to do now: the
+/// first that fits is shown.
 std::string process_line(const std::vector<ProcessStatus>& processes, const BlockStyle& style) {
-  std::vector<ProcessStatus> workers;
-  std::vector<Field> every, beside, named, counted;
+  const bool training = std::any_of(
+      processes.begin(), processes.end(),
+      [](const ProcessStatus& process) { return is_worker(process) && is_working(process.state); });
+  std::size_t workers = 0;
+  std::size_t count = 0;
+  std::vector<Field> every, beside, named, deviating;
+  std::map<State, int> others;
   for (const ProcessStatus& process : processes) {
     const Field field = field_of(process);
-    if (is_worker(process)) {
-      workers.push_back(process);
-      every.push_back(field);
-    } else {
+    if (!is_worker(process)) {
       (field.look == Look::alarming ? named : beside).push_back(field);
+      continue;
+    }
+    ++workers;
+    every.push_back(field);
+    if (training ? is_working(process.state) : process.state == State::running) {
+      ++count;
+    } else {
+      deviating.push_back(field);
+      ++others[process.state];
     }
   }
-  every.insert(every.end(), named.begin(), named.end());
-  every.insert(every.end(), beside.begin(), beside.end());
-  const Crowd crowd(workers);
-  std::map<State, int> others;
-  for (const ProcessStatus& other : crowd.others) {
-    named.push_back(field_of(other));
-    ++others[other.state];
-  }
-  for (const auto& [state, count] : others)
-    counted.push_back({text(count, ' ', word_of(state)), -static_cast<int>(state), look_of(state)});
-  const auto with = [](Field first, const std::vector<Field>& more) {
-    std::vector<Field> fields = {std::move(first)};
-    fields.insert(fields.end(), more.begin(), more.end());
-    return fields;
+  const auto add = [](std::vector<Field>& to, const std::vector<Field>& more) {
+    to.insert(to.end(), more.begin(), more.end());
   };
-  std::vector<Field> summary = with(crowd.field(" workers "), named);
-  summary.insert(summary.end(), beside.begin(), beside.end());
-  for (const auto& fields : {every, summary, with(crowd.field(" "), named)})
+  add(every, named);
+  add(every, beside);
+  add(named, deviating);
+  const char* const word = training ? "training" : "running";
+  std::vector<Field> summary = {{text(count, " of ", workers, " workers ", word)}};
+  std::vector<Field> shorter = {{text(count, " of ", workers, ' ', word), -100}};
+  std::vector<Field> counted = shorter;
+  add(summary, named);
+  add(summary, beside);
+  add(shorter, named);
+  for (const auto& [state, number] : others) {
+    counted.push_back(
+        {text(number, ' ', word_of(state)), -static_cast<int>(state), look_of(state)});
+  }
+  for (const auto& fields : {every, summary, shorter})
     if (!fields.empty() && fits(fields, style)) return joined(fields, style);
-  return fitted(with(crowd.field(" ", -100), counted), style);
+  return fitted(counted, style);
 }
 
 }  // namespace

@@ -8,18 +8,12 @@
 #include <memory>
 #include <string>
 
+#include "troupe/core/numbers.h"
 #include "troupe/core/terminal.h"
 #include "troupe/report/progress_bar.h"
 
 namespace troupe {
 namespace {
-
-struct TerminalBlock {
-  TerminalBlock() = default;
-  ~TerminalBlock() { set_status_lines({}); }
-  TerminalBlock(const TerminalBlock&) = delete;
-  TerminalBlock& operator=(const TerminalBlock&) = delete;
-};
 
 bool keeps_messages(int fd) {
   int kind = 0;
@@ -31,17 +25,16 @@ bool keeps_messages(int fd) {
 int launcher_descriptor() {
   const char* const value = std::getenv(kProgressDescriptorVariable);
   if (value == nullptr) return -1;
-  char* end = nullptr;
-  const long fd = std::strtol(value, &end, 10);
-  const bool is_number = end != value && *end == '\0' && fd > 2 && fd < (1 << 20);
-  return is_number && keeps_messages(static_cast<int>(fd)) ? static_cast<int>(fd) : -1;
+  const auto fd = parse_integer<int>(value);
+  return fd && *fd > 2 && keeps_messages(*fd) ? *fd : -1;
 }
 
 }  // namespace
 
 ProgressSink terminal_sink() {
   if (!terminal_size(STDERR_FILENO)) return nullptr;
-  return [block = std::make_shared<TerminalBlock>()](const Progress& progress) {
+  const std::shared_ptr<void> eraser(nullptr, [](void*) { set_status_lines({}); });
+  return [eraser](const Progress& progress) {
     const auto size = terminal_size(STDERR_FILENO);
     if (size) set_status_lines(progress_block(progress, {}, {size->columns, wants_colors()}));
   };

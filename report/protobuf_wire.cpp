@@ -1,7 +1,5 @@
 #include "troupe/report/protobuf_wire.h"
 
-#include <cstring>
-
 #include "troupe/core/error.h"
 
 namespace troupe {
@@ -24,14 +22,6 @@ void append_key(std::string& bytes, std::uint32_t field, WireType type) {
   append_varint(bytes, (std::uint64_t{field} << 3) | static_cast<std::uint64_t>(type));
 }
 
-template <class To, class From>
-To bits_of(From value) {
-  static_assert(sizeof(To) == sizeof(From));
-  To bits;
-  std::memcpy(&bits, &value, sizeof bits);
-  return bits;
-}
-
 }  // namespace
 
 void WireWriter::put_integer(std::uint32_t field, std::int64_t value) {
@@ -41,12 +31,12 @@ void WireWriter::put_integer(std::uint32_t field, std::int64_t value) {
 
 void WireWriter::put_float(std::uint32_t field, float value) {
   append_key(message_, field, WireType::fixed32);
-  append_little_endian(message_, bits_of<std::uint32_t>(value));
+  append_little_endian(message_, value);
 }
 
 void WireWriter::put_double(std::uint32_t field, double value) {
   append_key(message_, field, WireType::fixed64);
-  append_little_endian(message_, bits_of<std::uint64_t>(value));
+  append_little_endian(message_, value);
 }
 
 void WireWriter::put_bytes(std::uint32_t field, std::string_view value) {
@@ -55,32 +45,30 @@ void WireWriter::put_bytes(std::uint32_t field, std::string_view value) {
   message_ += value;
 }
 
-const WireField* WireReader::next() {
-  if (rest_.empty()) return nullptr;
+bool WireReader::next() {
+  if (rest_.empty()) return false;
   const std::uint64_t key = take_varint();
   if (key > kMaxKey || (key >> 3) == 0) refuse("has an impossible field number");
-  field_ = {};
-  field_.number = static_cast<std::uint32_t>(key >> 3);
-  switch (key & 7) {
-    case 0:
-      field_.integer = take_varint();
+  number_ = static_cast<std::uint32_t>(key >> 3);
+  type_ = static_cast<WireType>(key & 7);
+  bytes_ = {};
+  switch (type_) {
+    case WireType::varint:
+      integer_ = take_varint();
       break;
-    case 1:
-      field_.type = WireType::fixed64;
-      field_.bytes = take(8);
+    case WireType::fixed64:
+      bytes_ = take(8);
       break;
-    case 2:
-      field_.type = WireType::bytes;
-      field_.bytes = take(take_varint());
+    case WireType::bytes:
+      bytes_ = take(take_varint());
       break;
-    case 5:
-      field_.type = WireType::fixed32;
-      field_.bytes = take(4);
+    case WireType::fixed32:
+      bytes_ = take(4);
       break;
     default:
       refuse("has a field of an unknown wire type");
   }
-  return &field_;
+  return true;
 }
 
 std::uint64_t WireReader::take_varint() {
@@ -100,14 +88,6 @@ std::string_view WireReader::take(std::uint64_t count) {
   const std::string_view taken = rest_.substr(0, count);
   rest_.remove_prefix(count);
   return taken;
-}
-
-double double_of(std::string_view bytes) {
-  return bits_of<double>(from_little_endian<std::uint64_t>(bytes));
-}
-
-float float_of(std::string_view bytes) {
-  return bits_of<float>(from_little_endian<std::uint32_t>(bytes));
 }
 
 }  // namespace troupe

@@ -3,33 +3,31 @@
 // machine is. https://protobuf.dev/programming-guides/encoding/
 #pragma once
 
-#include <cstddef>
+#include <array>
+#include <boost/endian/conversion.hpp>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
 #include "troupe/core/check.h"
-#include "troupe/core/pull_range.h"
 
 namespace troupe {
 
-/// Appends the bytes of an unsigned `value`, lowest first.
-template <class Unsigned>
-void append_little_endian(std::string& bytes, Unsigned value) {
-  for (std::size_t i = 0; i < sizeof value; ++i) {
-    bytes += static_cast<char>(static_cast<unsigned char>(value >> (8 * i)));
-  }
+/// Appends the bytes of `value`, an unsigned or a real number, lowest first.
+template <class Number>
+void append_little_endian(std::string& bytes, Number value) {
+  std::array<unsigned char, sizeof value> stored{};
+  boost::endian::endian_store<Number, sizeof value, boost::endian::order::little>(stored.data(),
+                                                                                  value);
+  bytes.append(stored.begin(), stored.end());
 }
 
-/// The inverse; `bytes` has exactly the length of an Unsigned.
-template <class Unsigned>
-[[nodiscard]] Unsigned from_little_endian(std::string_view bytes) {
-  TROUPE_CHECK_EQ(bytes.size(), sizeof(Unsigned));
-  Unsigned value = 0;
-  for (std::size_t i = 0; i < sizeof value; ++i) {
-    value |= static_cast<Unsigned>(static_cast<unsigned char>(bytes[i])) << (8 * i);
-  }
-  return value;
+/// The inverse; `bytes` has exactly the length of a Number.
+template <class Number>
+[[nodiscard]] Number from_little_endian(std::string_view bytes) {
+  TROUPE_CHECK_EQ(bytes.size(), sizeof(Number));
+  return boost::endian::endian_load<Number, sizeof(Number), boost::endian::order::little>(
+      reinterpret_cast<const unsigned char*>(bytes.data()));
 }
 
 /// Builds one message, field after field.
@@ -48,38 +46,33 @@ class WireWriter {
 
 enum class WireType { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
 
-struct WireField {
-  std::uint32_t number = 0;
-  WireType type = WireType::varint;
-  std::uint64_t integer = 0;  // of a varint
-  std::string_view bytes;     // of the others: the payload, inside the message
-
-  [[nodiscard]] bool is(std::uint32_t number_, WireType type_) const {
-    return number == number_ && type == type_;
-  }
-};
-
 /// Walks over the fields of a message that came from a file. Takes no memory.
-class WireReader : public PullRange<WireReader, const WireField> {
+class WireReader {
  public:
-  /// `message` outlives this object and the fields.
+  /// `message` outlives this object.
   explicit WireReader(std::string_view message) : rest_(message) {}
-  /// The next field, until the one after; null at the end of the message.
+  /// Goes to the next field; false at the end of the message.
   /// Throws: DataError where the bytes are no field, or have a wire type that proto3 lacks
   /// (groups).
-  [[nodiscard]] const WireField* next();
+  [[nodiscard]] bool next();
+  [[nodiscard]] bool is(std::uint32_t number, WireType type) const {
+    return number_ == number && type_ == type;
+  }
+  [[nodiscard]] std::uint32_t number() const { return number_; }
+  /// Of a varint.
+  [[nodiscard]] std::uint64_t integer() const { return integer_; }
+  /// Of the others: the payload, inside the message. Empty for a varint.
+  [[nodiscard]] std::string_view bytes() const { return bytes_; }
 
  private:
   [[nodiscard]] std::uint64_t take_varint();
   [[nodiscard]] std::string_view take(std::uint64_t count);
 
   std::string_view rest_;
-  WireField field_;
+  std::uint32_t number_ = 0;
+  WireType type_ = WireType::varint;
+  std::uint64_t integer_ = 0;
+  std::string_view bytes_;
 };
-
-/// The payload of a fixed64 field, or 8 bytes of a packed one.
-[[nodiscard]] double double_of(std::string_view bytes);
-/// The payload of a fixed32 field, or 4 bytes of a packed one.
-[[nodiscard]] float float_of(std::string_view bytes);
 
 }  // namespace troupe

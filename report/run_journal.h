@@ -25,6 +25,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "troupe/report/json_lines.h"
 #include "troupe/report/summary_writer.h"
@@ -36,12 +37,19 @@ class RunJournal {
   static constexpr const char* kFileName = "run.jsonl";
 
   /// Writes nothing before the first event. `directory` exists by then.
-  explicit RunJournal(std::string directory, SummaryWriter::Now now = &system_time);
+  explicit RunJournal(std::string directory, SummaryWriter::Now now = &system_time)
+      : directory_(std::move(directory)), now_(std::move(now)) {}
 
   /// Any thread. Appends {"event":event,"time":now, ...fields} and a newline; durable against the
   /// end of this process when it returns (not against a loss of power). Throws: EnvironmentError if
   /// the file cannot be written.
-  void write(std::string_view event, const nlohmann::ordered_json& fields);
+  void write(std::string_view event, const nlohmann::ordered_json& fields) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!lines_) lines_.emplace(directory_ + "/" + kFileName);
+    nlohmann::ordered_json line = {{"event", event}, {"time", now_()}};
+    if (!fields.empty()) line.update(fields);
+    lines_->append(line);
+  }
 
  private:
   std::string directory_;

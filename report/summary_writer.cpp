@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "troupe/core/error.h"
+#include "troupe/core/strict_json.h"
 #include "troupe/core/text.h"
 
 namespace troupe {
@@ -16,14 +17,6 @@ namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
 constexpr std::size_t kMostImageBytes = std::size_t{16} << 20;
-
-/// `bytes` with U+FFFD in place of what is not UTF-8: readers refuse a whole event for it, and a
-/// path may hold any bytes.
-std::string to_utf8(const std::string& bytes) {
-  const std::string dumped =
-      ordered_json(bytes).dump(-1, ' ', false, ordered_json::error_handler_t::replace);
-  return ordered_json::parse(dumped).get<std::string>();
-}
 
 /// The line's own keys stay its own: a metric that is called "step" becomes "scalar/step".
 std::string key_of(const std::string& tag) {
@@ -73,34 +66,36 @@ SummaryWriter::~SummaryWriter() = default;
 
 void SummaryWriter::write(std::int64_t step, const std::vector<Scalar>& scalars) {
   if (scalars.empty()) return;
-  const WallTime now = now_();
-  open(now);
+  const WallTime now = open();
   std::vector<Scalar> shown = scalars;
   ordered_json line = begin_line(step, now);
   for (Scalar& scalar : shown) {
     scalar.tag = to_utf8(scalar.tag);
     line[key_of(scalar.tag)] = scalar.value;
   }
-  append(encode_scalars(step, shown, now), line);
+  events_->write(encode_scalars(step, shown, now));
+  lines_->append(line);
 }
 
 void SummaryWriter::write_text(std::int64_t step, const std::string& tag,
                                const std::string& value) {
-  const WallTime now = now_();
-  open(now);
+  const WallTime now = open();
   const std::string shown_tag = to_utf8(tag);
   const std::string shown_value = to_utf8(value);
   ordered_json line = begin_line(step, now);
   line[key_of(shown_tag)] = shown_value;
-  append(encode_text(step, shown_tag, shown_value, now), line);
+  events_->write(encode_text(step, shown_tag, shown_value, now));
+  lines_->append(line);
 }
 
 void SummaryWriter::write_histogram(std::int64_t step, const std::string& tag,
                                     const Histogram& histogram) {
   if (histogram.edges.empty()) return;
-  const WallTime now = now_();
-  open(now);
-  open_histograms(now);
+  const WallTime now = open();
+  if (!histograms_) {
+    histograms_.emplace(directory_ + "/" + kHistogramsName);
+    begin_session(*histograms_, first_step_, now);
+  }
   const std::string shown_tag = to_utf8(tag);
   ordered_json line = begin_line(step, now);
   line["tag"] = shown_tag;
@@ -110,7 +105,6 @@ void SummaryWriter::write_histogram(std::int64_t step, const std::string& tag,
   line["sum_of_squares"] = histogram.sum_of_squares;
   if (histogram.not_finite > 0) line["not_finite"] = histogram.not_finite;
   events_->write(encode_histogram(step, shown_tag, histogram, now));
-  events_->flush();
   histograms_->append(line);
 }
 
@@ -121,31 +115,19 @@ void SummaryWriter::write_image(std::int64_t step, const std::string& tag, const
                            size ? "larger than 16 MiB." : "not a PNG file."),
                       "give the bytes of a PNG file of at most 16 MiB.");
   }
-  const WallTime now = now_();
-  open(now);
+  const WallTime now = open();
   events_->write(encode_image(step, to_utf8(tag), png, *size, now));
-  events_->flush();
 }
 
-void SummaryWriter::open_histograms(WallTime now) {
-  if (histograms_) return;
-  histograms_.emplace(directory_ + "/" + kHistogramsName);
-  begin_session(*histograms_, first_step_, now);
-}
-
-void SummaryWriter::open(WallTime now) {
-  if (events_) return;
+WallTime SummaryWriter::open() {
+  const WallTime now = now_();
+  if (events_) return now;
   lines_.emplace(directory_ + "/" + kLinesName);
   auto events = std::make_unique<EventFile>(directory_, now);
   if (begin_session(*lines_, first_step_, now))
     events->write(encode_session_start(*first_step_, now));
   events_ = std::move(events);
-}
-
-void SummaryWriter::append(const std::string& event, const ordered_json& line) {
-  events_->write(event);
-  events_->flush();
-  lines_->append(line);
+  return now;
 }
 
 }  // namespace troupe

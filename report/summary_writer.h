@@ -47,9 +47,8 @@ class SummaryWriter {
   void write_image(std::int64_t step, const std::string& tag, const std::string& png);
 
  private:
-  void open(WallTime now);
-  void open_histograms(WallTime now);
-  void append(const std::string& event, const nlohmann::ordered_json& line);
+  /// The files, at the first write. Returns the time of that write.
+  WallTime open();
 
   std::string directory_;
   std::optional<std::int64_t> first_step_;

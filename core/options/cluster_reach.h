@@ -6,6 +6,10 @@
 
 namespace troupe {
 
+/// True for 127.0.0.0/8, ::1 and the name "localhost". Any other name counts as outside, whatever
+/// it resolves to today.
+[[nodiscard]] bool is_loopback_host(const std::string& host);
+
 /// True if a group of several processes has an address outside loopback. Workers without one listen
 /// where they reach the chief.
 [[nodiscard]] bool leaves_machine(const Cluster& cluster);

@@ -4,6 +4,7 @@
 
 #include "troupe/core/error.h"
 #include "troupe/core/log.h"
+#include "troupe/core/options/cluster_reach.h"
 #include "troupe/core/text.h"
 #include "troupe/distributed/net/address.h"
 

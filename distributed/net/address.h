@@ -4,7 +4,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <string>
 
-#include "troupe/core/loopback.h"
+#include "troupe/core/options/cluster_reach.h"
 #include "troupe/core/text.h"
 
 namespace troupe {

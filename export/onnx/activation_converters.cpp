@@ -7,12 +7,6 @@
 namespace troupe::detail {
 namespace {
 
-void hard_tanh(Conversion& op) {
-  const ElementType element = op.result().element;
-  const OnnxValue above = op.graph.add("Max", {op["self"], op.as(element, "min_val")});
-  op.give(op.graph.add("Min", {above, op.as(element, "max_val")}));
-}
-
 void relu6(Conversion& op) {
   const ElementType element = op.result().element;
   op.give(op.graph.add("Min", {op.graph.add("Relu", {op["self"]}), op.graph.scalar(6.0, element)}));
@@ -106,7 +100,6 @@ const Converters& activation_converters() {
       {"aten::glu", glu},
       {"aten::hardsigmoid", hard_sigmoid},
       {"aten::hardswish", unary("HardSwish")},
-      {"aten::hardtanh", hard_tanh},
       {"aten::leaky_relu", leaky_relu},
       {"aten::log_sigmoid", log_sigmoid},
       {"aten::mish", mish},

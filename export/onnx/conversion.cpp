@@ -7,15 +7,16 @@
 #include "troupe/core/text.h"
 
 namespace troupe::detail {
+namespace {
+
+constexpr const char* kTensors = "a list of tensors";
+
+}  // namespace
 
 void OperatorArguments::refuse(const std::string& what) const {
   throw ConfigError(text("the export to ONNX does not cover ", node_.op, " ", what, "."),
                     "write that part of the model with other operators (docs/onnx.md lists those "
                     "that are covered), or export with --export-format torchscript.");
-}
-
-void OperatorArguments::refuse_argument(const char* name, const char* wanted) const {
-  refuse(text("whose argument ", name, " is not ", wanted));
 }
 
 const ValueId* OperatorArguments::find(const char* name) const {
@@ -36,22 +37,16 @@ bool OperatorArguments::has(const char* name) const {
   return id != nullptr && !std::holds_alternative<Nothing>(trace_.values[*id]);
 }
 
-bool OperatorArguments::is_tensor(const char* name) const {
-  return has(name) && std::holds_alternative<TracedTensor>(value(name));
-}
-
-bool OperatorArguments::is_real_number(const char* name) const {
-  return std::holds_alternative<double>(value(name));
-}
-
-bool OperatorArguments::is_word(const char* name) const {
-  return std::holds_alternative<std::string>(value(name));
+template <class Kind>
+const Kind& OperatorArguments::get(const TracedValue& value, const char* name,
+                                   const char* wanted) const {
+  const auto* found = std::get_if<Kind>(&value);
+  if (found == nullptr) refuse(text("whose argument ", name, " is not ", wanted));
+  return *found;
 }
 
 const TracedTensor& OperatorArguments::tensor(const char* name) const {
-  const auto* tensor = std::get_if<TracedTensor>(&value(name));
-  if (tensor == nullptr) refuse_argument(name, "a tensor");
-  return *tensor;
+  return get<TracedTensor>(value(name), name, "a tensor");
 }
 
 OnnxValue Conversion::name_of(ValueId id) {
@@ -77,39 +72,30 @@ OnnxValue Conversion::as(ElementType element, const char* name) {
   if (const auto* flag = std::get_if<bool>(&given)) {
     return graph.scalar(std::int64_t{*flag ? 1 : 0}, element);
   }
-  const auto* number = std::get_if<Size>(&given);
-  if (number == nullptr) refuse_argument(name, "a tensor or a number");
-  if (number->is_fixed()) return graph.scalar(number->fixed(), element);
-  const OnnxValue scalar = graph.add("Squeeze", {graph.size(*number)});
+  const Size& number = get<Size>(given, name, "a tensor or a number");
+  if (number.is_fixed()) return graph.scalar(number.fixed(), element);
+  const OnnxValue scalar = graph.add("Squeeze", {graph.size(number)});
   return element == ElementType::int64 ? scalar : graph.cast(scalar, element);
 }
 
 OnnxValues Conversion::tensors(const char* name) {
-  const auto* list = std::get_if<TracedList>(&value(name));
-  if (list == nullptr) refuse_argument(name, "a list of tensors");
   OnnxValues names;
-  for (const ValueId id : *list) {
-    const bool none = std::holds_alternative<Nothing>(trace_.values[id]);
-    if (!none && !std::holds_alternative<TracedTensor>(trace_.values[id])) {
-      refuse_argument(name, "a list of tensors");
-    }
+  for (const ValueId id : get<TracedList>(value(name), name, kTensors)) {
+    const TracedValue& part = trace_.values[id];
+    const bool none = std::holds_alternative<Nothing>(part);
+    if (!none) static_cast<void>(get<TracedTensor>(part, name, kTensors));
     names.push_back(none ? OnnxValue() : name_of(id));
   }
   return names;
 }
 
 const TracedTensor& Conversion::tensor(const char* name, std::size_t place) const {
-  const auto* list = std::get_if<TracedList>(&value(name));
-  if (list == nullptr || place >= list->size()) refuse_argument(name, "a list of tensors");
-  const auto* tensor = std::get_if<TracedTensor>(&trace_.values[(*list)[place]]);
-  if (tensor == nullptr) refuse_argument(name, "a list of tensors");
-  return *tensor;
+  const TracedList& list = get<TracedList>(value(name), name, kTensors);
+  return get<TracedTensor>(trace_.values[list.at(place)], name, kTensors);
 }
 
 Size OperatorArguments::size(const char* name) const {
-  const auto* number = std::get_if<Size>(&value(name));
-  if (number == nullptr) refuse_argument(name, "a whole number");
-  return *number;
+  return get<Size>(value(name), name, "a whole number");
 }
 
 std::vector<Size> OperatorArguments::sizes(const char* name) const {
@@ -117,18 +103,17 @@ std::vector<Size> OperatorArguments::sizes(const char* name) const {
   if (list == nullptr) return {size(name)};
   std::vector<Size> numbers;
   for (const ValueId id : *list) {
-    const auto* number = std::get_if<Size>(&trace_.values[id]);
-    if (number == nullptr) refuse_argument(name, "a list of whole numbers");
-    numbers.push_back(*number);
+    numbers.push_back(get<Size>(trace_.values[id], name, "a list of whole numbers"));
   }
   return numbers;
 }
 
-std::int64_t OperatorArguments::whole(const char* name) const {
-  const Size number = size(name);
-  if (!number.is_fixed()) refuse_argument(name, "the same for all sizes");
+std::int64_t OperatorArguments::fixed(const char* name, const Size& number) const {
+  if (!number.is_fixed()) refuse(text("whose argument ", name, " is not the same for all sizes"));
   return number.fixed();
 }
+
+std::int64_t OperatorArguments::whole(const char* name) const { return fixed(name, size(name)); }
 
 std::int64_t OperatorArguments::whole(const char* name, std::int64_t otherwise) const {
   return has(name) ? whole(name) : otherwise;
@@ -136,17 +121,16 @@ std::int64_t OperatorArguments::whole(const char* name, std::int64_t otherwise) 
 
 Integers OperatorArguments::wholes(const char* name) const {
   Integers numbers;
-  for (const Size& number : sizes(name)) {
-    if (!number.is_fixed()) refuse_argument(name, "the same for all sizes");
-    numbers.push_back(number.fixed());
-  }
+  for (const Size& number : sizes(name)) numbers.push_back(fixed(name, number));
   return numbers;
 }
 
 Integers OperatorArguments::wholes(const char* name, std::size_t count) const {
   Integers numbers = wholes(name);
   if (numbers.size() == 1) numbers.resize(count, numbers.front());
-  if (numbers.size() != count) refuse_argument(name, "a number for every dimension");
+  if (numbers.size() != count) {
+    refuse(text("whose argument ", name, " is not a number for every dimension"));
+  }
   return numbers;
 }
 
@@ -165,9 +149,7 @@ bool OperatorArguments::flag(const char* name) const {
 }
 
 std::string OperatorArguments::word(const char* name) const {
-  const auto* word = std::get_if<std::string>(&value(name));
-  if (word == nullptr) refuse_argument(name, "a word");
-  return *word;
+  return get<std::string>(value(name), name, "a word");
 }
 
 std::int64_t OperatorArguments::axis(const char* name, std::size_t rank) const {
@@ -210,9 +192,12 @@ OnnxValue Conversion::reshape(const OnnxValue& value, const std::vector<Size>& s
   return graph.add("Reshape", {value, graph.sizes(known(wanted))});
 }
 
-Converter unary(const char* name) {
-  return
-      [name](Conversion& op) { op.give(op.graph.add(name, {op.as(op.result().element, "self")})); };
+Converter operator_of(const char* name, std::vector<const char*> arguments) {
+  return [name, arguments = std::move(arguments)](Conversion& op) {
+    OnnxValues inputs;
+    for (const char* argument : arguments) inputs.push_back(op.as(op.result().element, argument));
+    op.give(op.graph.add(name, inputs));
+  };
 }
 
 const Converter* find_converter(const std::string& op) {

@@ -27,9 +27,10 @@ class OperatorArguments {
 
   /// Whether the argument exists and is not None.
   [[nodiscard]] bool has(const char* name) const;
-  [[nodiscard]] bool is_tensor(const char* name) const;
-  [[nodiscard]] bool is_real_number(const char* name) const;
-  [[nodiscard]] bool is_word(const char* name) const;
+  template <class Kind>
+  [[nodiscard]] bool is(const char* name) const {
+    return std::holds_alternative<Kind>(value(name));
+  }
   /// What the trace knows of a tensor. Throws (as all below): ConfigError where it is none.
   [[nodiscard]] const TracedTensor& tensor(const char* name) const;
   /// Dimensions of the tensor self.
@@ -56,7 +57,11 @@ class OperatorArguments {
  protected:
   [[nodiscard]] const ValueId* find(const char* name) const;
   [[nodiscard]] const TracedValue& value(const char* name) const;
-  [[noreturn]] void refuse_argument(const char* name, const char* wanted) const;
+  /// Throws: ConfigError where `value`, of the argument `name`, is no Kind.
+  template <class Kind>
+  [[nodiscard]] const Kind& get(const TracedValue& value, const char* name,
+                                const char* wanted) const;
+  [[nodiscard]] std::int64_t fixed(const char* name, const Size& number) const;
 
   const TracedGraph& trace_;
   const TracedNode& node_;
@@ -94,11 +99,11 @@ class Conversion : public OperatorArguments {
   OnnxNames& names_;
 };
 
-/// One operator of that name of self, in the result's type.
-[[nodiscard]] std::function<void(Conversion&)> unary(const char* name);
-
 /// Adds the nodes that do what the operation does, and gives its outputs.
 using Converter = std::function<void(Conversion&)>;
+/// One operator of that name of these arguments, in the result's type.
+[[nodiscard]] Converter operator_of(const char* name, std::vector<const char*> arguments);
+[[nodiscard]] inline Converter unary(const char* name) { return operator_of(name, {"self"}); }
 
 /// By the operator's name, "aten::relu". Null: not covered.
 [[nodiscard]] const Converter* find_converter(const std::string& op);

@@ -4,24 +4,23 @@
 namespace troupe::detail {
 namespace {
 
-/// The result's shape, filled with `value`.
-void fill(Conversion& op, const OnnxValue& value) {
-  op.give(op.graph.add("Expand", {value, op.graph.sizes(op.known(op.result().shape))}));
+/// `value` in the result's shape.
+OnnxValue filled(Conversion& op, const OnnxValue& value) {
+  return op.graph.add("Expand", {value, op.graph.sizes(op.known(op.result().shape))});
 }
 
 Converter filled_with(std::int64_t value) {
-  return [value](Conversion& op) { fill(op, op.graph.scalar(value, op.result().element)); };
+  return
+      [value](Conversion& op) { op.give(filled(op, op.graph.scalar(value, op.result().element))); };
 }
 
-void full(Conversion& op) { fill(op, op.as(op.result().element, "fill_value")); }
-
-void fill_with_value(Conversion& op) { fill(op, op.as(op.result().element, "value")); }
+Converter filled_by(const char* argument) {
+  return [argument](Conversion& op) { op.give(filled(op, op.as(op.result().element, argument))); };
+}
 
 /// Nothing, unless an operator that follows fills it: what the program writes there by itself, no
 /// trace sees.
 void leave_empty(Conversion& /*op*/) {}
-
-void scalar_tensor(Conversion& op) { op.give(op.as(op.result().element, "s")); }
 
 void arange(Conversion& op) {
   const ElementType element = op.result().element;
@@ -33,9 +32,7 @@ void arange(Conversion& op) {
 
 void eye(Conversion& op) {
   const OnnxValue zero = op.graph.scalar(std::int64_t{0}, op.result().element);
-  const OnnxValue zeros =
-      op.graph.add("Expand", {zero, op.graph.sizes(op.known(op.result().shape))});
-  op.give(op.graph.add("EyeLike", {zeros}));
+  op.give(op.graph.add("EyeLike", {filled(op, zero)}));
 }
 
 /// Each element compared with 0, 1, ... of the classes.
@@ -57,17 +54,17 @@ const Converters& creation_converters() {
       {"aten::empty", leave_empty},
       {"aten::empty_like", leave_empty},
       {"aten::eye", eye},
-      {"aten::fill", fill_with_value},
-      {"aten::full", full},
-      {"aten::full_like", full},
+      {"aten::fill", filled_by("value")},
+      {"aten::full", filled_by("fill_value")},
+      {"aten::full_like", filled_by("fill_value")},
       {"aten::new_empty", leave_empty},
-      {"aten::new_full", full},
+      {"aten::new_full", filled_by("fill_value")},
       {"aten::new_ones", filled_with(1)},
       {"aten::new_zeros", filled_with(0)},
       {"aten::one_hot", one_hot},
       {"aten::ones", filled_with(1)},
       {"aten::ones_like", filled_with(1)},
-      {"aten::scalar_tensor", scalar_tensor},
+      {"aten::scalar_tensor", [](Conversion& op) { op.give(op.as(op.result().element, "s")); }},
       {"aten::zero", filled_with(0)},
       {"aten::zeros", filled_with(0)},
       {"aten::zeros_like", filled_with(0)},

@@ -11,14 +11,6 @@ bool is_real(ElementType element) {
          element == ElementType::float32 || element == ElementType::float64;
 }
 
-/// Of self and other, in the result's type.
-Converter binary(const char* name) {
-  return [name](Conversion& op) {
-    const ElementType element = op.result().element;
-    op.give(op.graph.add(name, {op.as(element, "self"), op.as(element, "other")}));
-  };
-}
-
 /// The type in which a tensor and a tensor or number are compared.
 ElementType common_type(const Conversion& op) {
   const auto rank = [](ElementType element) {
@@ -27,7 +19,7 @@ ElementType common_type(const Conversion& op) {
     return is_real(element) ? 10 + static_cast<int>(element) * 10 : static_cast<int>(element);
   };
   const TracedTensor& self = op.tensor("self");
-  if (op.is_tensor("other")) {
+  if (op.is<TracedTensor>("other")) {
     const TracedTensor& other = op.tensor("other");
     const bool same_kind = is_real(self.element) == is_real(other.element);
     // A tensor without dimensions weighs as a number does.
@@ -37,36 +29,25 @@ ElementType common_type(const Conversion& op) {
     return rank(self.element) >= rank(other.element) ? self.element : other.element;
   }
   if (is_real(self.element)) return self.element;
-  return op.is_real_number("other")             ? ElementType::float32
+  return op.is<double>("other")                 ? ElementType::float32
          : self.element == ElementType::boolean ? ElementType::int64
                                                 : self.element;
 }
 
-Converter compare(const char* name) {
-  return [name](Conversion& op) {
+Converter compare(const char* name, bool inverted = false) {
+  return [=](Conversion& op) {
     const ElementType element = common_type(op);
-    op.give(op.graph.add(name, {op.as(element, "self"), op.as(element, "other")}));
+    const OnnxValue holds = op.graph.add(name, {op.as(element, "self"), op.as(element, "other")});
+    op.give(inverted ? op.graph.add("Not", {holds}) : holds);
   };
-}
-
-void differs(Conversion& op) {
-  const ElementType element = common_type(op);
-  op.give(op.graph.add("Not",
-                       {op.graph.add("Equal", {op.as(element, "self"), op.as(element, "other")})}));
 }
 
 /// Of truth values; aten::logical_and takes any, aten::bitwise_and whole numbers too.
-Converter logical(const char* name) {
-  return [name](Conversion& op) {
+Converter logical(const char* name, const std::vector<const char*>& arguments = {"self", "other"}) {
+  return [=](Conversion& op) {
     if (op.result().element != ElementType::boolean) op.refuse("on whole numbers");
-    op.give(op.graph.add(
-        name, {op.as(ElementType::boolean, "self"), op.as(ElementType::boolean, "other")}));
+    operator_of(name, arguments)(op);
   };
-}
-
-void logical_not(Conversion& op) {
-  if (op.result().element != ElementType::boolean) op.refuse("on whole numbers");
-  op.give(op.graph.add("Not", {op.as(ElementType::boolean, "self")}));
 }
 
 /// Other, alpha times.
@@ -76,27 +57,22 @@ OnnxValue scaled_other(Conversion& op, ElementType element) {
   return op.graph.add("Mul", {other, op.as(element, "alpha")});
 }
 
-void add(Conversion& op) {
-  const ElementType element = op.result().element;
-  if (element == ElementType::boolean) op.refuse("on truth values");
-  op.give(op.graph.add("Add", {op.as(element, "self"), scaled_other(op, element)}));
-}
-
-void subtract(Conversion& op) {
-  const ElementType element = op.result().element;
-  op.give(op.graph.add("Sub", {op.as(element, "self"), scaled_other(op, element)}));
+Converter plus(const char* name) {
+  return [name](Conversion& op) {
+    const ElementType element = op.result().element;
+    if (element == ElementType::boolean) op.refuse("on truth values");
+    op.give(op.graph.add(name, {op.as(element, "self"), scaled_other(op, element)}));
+  };
 }
 
 void subtract_from(Conversion& op) {
-  const ElementType element = op.result().element;
   if (op.real("alpha", 1) != 1) op.refuse("with another alpha than 1");
-  op.give(op.graph.add("Sub", {op.as(element, "other"), op.as(element, "self")}));
+  operator_of("Sub", {"other", "self"})(op);
 }
 
 void multiply(Conversion& op) {
-  const ElementType element = op.result().element;
-  op.give(op.graph.add(element == ElementType::boolean ? "And" : "Mul",
-                       {op.as(element, "self"), op.as(element, "other")}));
+  const bool truth = op.result().element == ElementType::boolean;
+  operator_of(truth ? "And" : "Mul", {"self", "other"})(op);
 }
 
 void divide(Conversion& op) {
@@ -124,16 +100,6 @@ void remainder(Conversion& op) {
   op.give(op.graph.add("Sub", {a, op.graph.add("Mul", {whole, b})}));
 }
 
-void power(Conversion& op) {
-  const ElementType element = op.result().element;
-  op.give(op.graph.add("Pow", {op.as(element, "self"), op.as(element, "exponent")}));
-}
-
-void square(Conversion& op) {
-  const OnnxValue self = op["self"];
-  op.give(op.graph.add("Mul", {self, self}));
-}
-
 void reciprocal_root(Conversion& op) {
   const OnnxValue root = op.graph.add("Sqrt", {op.as(op.result().element, "self")});
   op.give(op.graph.add("Reciprocal", {root}));
@@ -145,24 +111,23 @@ void log_of_one_more(Conversion& op) {
   op.give(op.graph.add("Log", {op.graph.add("Add", {op.as(element, "self"), one})}));
 }
 
-void clamp(Conversion& op, const char* low, const char* high) {
-  const ElementType element = op.result().element;
-  OnnxValue value = op.as(element, "self");
-  if (op.has(low)) value = op.graph.add("Max", {value, op.as(element, low)});
-  if (op.has(high)) value = op.graph.add("Min", {value, op.as(element, high)});
-  op.give(value);
-}
-void clamp_between(Conversion& op) { clamp(op, "min", "max"); }
-void where(Conversion& op) {
-  const ElementType element = op.result().element;
-  op.give(op.graph.add("Where", {op.as(ElementType::boolean, "condition"), op.as(element, "self"),
-                                 op.as(element, "other")}));
+Converter clamp(const char* low, const char* high) {
+  return [=](Conversion& op) {
+    const ElementType element = op.result().element;
+    OnnxValue value = op.as(element, "self");
+    if (op.has(low)) value = op.graph.add("Max", {value, op.as(element, low)});
+    if (op.has(high)) value = op.graph.add("Min", {value, op.as(element, high)});
+    op.give(value);
+  };
 }
 
-void masked_fill(Conversion& op) {
-  const ElementType element = op.result().element;
-  op.give(op.graph.add("Where", {op.as(ElementType::boolean, "mask"), op.as(element, "value"),
-                                 op.as(element, "self")}));
+/// Elements of one argument where `condition` holds, else of the other.
+Converter where(const char* condition, const char* held, const char* otherwise) {
+  return [=](Conversion& op) {
+    const ElementType element = op.result().element;
+    op.give(op.graph.add("Where", {op.as(ElementType::boolean, condition), op.as(element, held),
+                                   op.as(element, otherwise)}));
+  };
 }
 
 }  // namespace
@@ -174,17 +139,17 @@ const Converters& elementwise_converters() {
       {"aten::__xor__", logical("Xor")},
       {"aten::abs", unary("Abs")},
       {"aten::acos", unary("Acos")},
-      {"aten::add", add},
+      {"aten::add", plus("Add")},
       {"aten::asin", unary("Asin")},
       {"aten::atan", unary("Atan")},
       {"aten::bitwise_and", logical("And")},
-      {"aten::bitwise_not", logical_not},
+      {"aten::bitwise_not", logical("Not", {"self"})},
       {"aten::bitwise_or", logical("Or")},
       {"aten::bitwise_xor", logical("Xor")},
       {"aten::ceil", unary("Ceil")},
-      {"aten::clamp", clamp_between},
-      {"aten::clamp_max", clamp_between},
-      {"aten::clamp_min", clamp_between},
+      {"aten::clamp", clamp("min", "max")},
+      {"aten::clamp_max", clamp("min", "max")},
+      {"aten::clamp_min", clamp("min", "max")},
       {"aten::cos", unary("Cos")},
       {"aten::cosh", unary("Cosh")},
       {"aten::div", divide},
@@ -194,21 +159,22 @@ const Converters& elementwise_converters() {
       {"aten::floor", unary("Floor")},
       {"aten::ge", compare("GreaterOrEqual")},
       {"aten::gt", compare("Greater")},
+      {"aten::hardtanh", clamp("min_val", "max_val")},
       {"aten::le", compare("LessOrEqual")},
       {"aten::log", unary("Log")},
       {"aten::log1p", log_of_one_more},
       {"aten::logical_and", logical("And")},
-      {"aten::logical_not", logical_not},
+      {"aten::logical_not", logical("Not", {"self"})},
       {"aten::logical_or", logical("Or")},
       {"aten::logical_xor", logical("Xor")},
       {"aten::lt", compare("Less")},
-      {"aten::masked_fill", masked_fill},
-      {"aten::maximum", binary("Max")},
-      {"aten::minimum", binary("Min")},
+      {"aten::masked_fill", where("mask", "value", "self")},
+      {"aten::maximum", operator_of("Max", {"self", "other"})},
+      {"aten::minimum", operator_of("Min", {"self", "other"})},
       {"aten::mul", multiply},
-      {"aten::ne", differs},
+      {"aten::ne", compare("Equal", true)},
       {"aten::neg", unary("Neg")},
-      {"aten::pow", power},
+      {"aten::pow", operator_of("Pow", {"self", "exponent"})},
       {"aten::reciprocal", unary("Reciprocal")},
       {"aten::remainder", remainder},
       {"aten::round", unary("Round")},
@@ -218,10 +184,10 @@ const Converters& elementwise_converters() {
       {"aten::sin", unary("Sin")},
       {"aten::sinh", unary("Sinh")},
       {"aten::sqrt", unary("Sqrt")},
-      {"aten::square", square},
-      {"aten::sub", subtract},
+      {"aten::square", operator_of("Mul", {"self", "self"})},
+      {"aten::sub", plus("Sub")},
       {"aten::tan", unary("Tan")},
-      {"aten::where", where},
+      {"aten::where", where("condition", "self", "other")},
   };
   return table;
 }

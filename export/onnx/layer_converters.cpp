@@ -7,7 +7,7 @@ namespace troupe::detail {
 namespace {
 
 Converter product(const char* first, const char* second) {
-  return [=](Conversion& op) { op.give(op.graph.add("MatMul", {op[first], op[second]})); };
+  return operator_of("MatMul", {first, second});
 }
 
 /// The input's rows times the weights, whose rows are the outputs, plus bias.
@@ -121,11 +121,16 @@ Converter adaptive_pool(std::size_t spatial, const char* of_all, const char* of_
   };
 }
 
-/// The argument, or as many of `value` as there are channels where it is None.
-OnnxValue per_channel(Conversion& op, const char* name, std::int64_t value, const Size& channels) {
+/// The argument, or `value` in that shape where it is None.
+OnnxValue or_filled(Conversion& op, const char* name, std::int64_t value,
+                    const std::vector<Size>& shape) {
   if (op.has(name)) return op[name];
   const OnnxValue one = op.graph.scalar(value, op.result().element);
-  return op.graph.add("Expand", {one, op.graph.sizes({channels})});
+  return op.graph.add("Expand", {one, op.graph.sizes(shape)});
+}
+
+OnnxAttribute epsilon(const Conversion& op) {
+  return {"epsilon", static_cast<float>(op.real("eps"))};
 }
 
 void batch_norm(Conversion& op) {
@@ -135,21 +140,17 @@ void batch_norm(Conversion& op) {
   const Size& channels = op.tensor("input").shape.at(1);
   op.give(
       op.graph.add("BatchNormalization",
-                   {op["input"], per_channel(op, "weight", 1, channels),
-                    per_channel(op, "bias", 0, channels), op["running_mean"], op["running_var"]},
-                   {{"epsilon", static_cast<float>(op.real("eps"))}}));
+                   {op["input"], or_filled(op, "weight", 1, {channels}),
+                    or_filled(op, "bias", 0, {channels}), op["running_mean"], op["running_var"]},
+                   {epsilon(op)}));
 }
 
 void layer_norm(Conversion& op) {
   const std::vector<Size> shape = op.sizes("normalized_shape");
-  const auto filled = [&](const char* name, std::int64_t value) {
-    if (op.has(name)) return op[name];
-    const OnnxValue one = op.graph.scalar(value, op.result().element);
-    return op.graph.add("Expand", {one, op.graph.sizes(shape)});
-  };
-  op.give(op.graph.add("LayerNormalization", {op["input"], filled("weight", 1), filled("bias", 0)},
-                       {{"axis", -static_cast<std::int64_t>(shape.size())},
-                        {"epsilon", static_cast<float>(op.real("eps"))}}));
+  op.give(op.graph.add(
+      "LayerNormalization",
+      {op["input"], or_filled(op, "weight", 1, shape), or_filled(op, "bias", 0, shape)},
+      {{"axis", -static_cast<std::int64_t>(shape.size())}, epsilon(op)}));
 }
 
 void instance_norm(Conversion& op) {
@@ -157,8 +158,8 @@ void instance_norm(Conversion& op) {
   const Size& channels = op.tensor("input").shape.at(1);
   op.give(op.graph.add(
       "InstanceNormalization",
-      {op["input"], per_channel(op, "weight", 1, channels), per_channel(op, "bias", 0, channels)},
-      {{"epsilon", static_cast<float>(op.real("eps"))}}));
+      {op["input"], or_filled(op, "weight", 1, {channels}), or_filled(op, "bias", 0, {channels})},
+      {epsilon(op)}));
 }
 
 /// Each group is normalised as one channel; then every channel has its weight and bias.
@@ -172,8 +173,8 @@ void group_norm(Conversion& op) {
   };
   const OnnxValue grouped =
       graph.add("Reshape", {op["input"], graph.sizes({shape[0], groups, -1})});
-  const OnnxValue normal = graph.add("InstanceNormalization", {grouped, of_groups(1), of_groups(0)},
-                                     {{"epsilon", static_cast<float>(op.real("eps"))}});
+  const OnnxValue normal =
+      graph.add("InstanceNormalization", {grouped, of_groups(1), of_groups(0)}, {epsilon(op)});
   OnnxValue result = graph.add("Reshape", {normal, graph.sizes(shape)});
   std::vector<Size> channels(shape.size() - 1, 1);
   channels[0] = shape[1];

@@ -26,11 +26,6 @@ void set_attribute(onnx::AttributeProto& to, const OnnxAttribute& from) {
   }
 }
 
-template <class Number>
-std::string bytes_of(Number value) {
-  return std::string(reinterpret_cast<const char*>(&value), sizeof value);
-}
-
 }  // namespace
 
 OnnxValue OnnxGraph::unused_name(const std::string& kind) {
@@ -108,35 +103,22 @@ OnnxValue OnnxGraph::integers(const Integers& values) {
 }
 
 OnnxValue OnnxGraph::scalar(double value, ElementType element) {
-  const auto make = [&](ElementType of, const std::string& bytes) {
-    return constant(of, {}, bytes.data(), bytes.size());
-  };
-  switch (element) {
-    case ElementType::float32:
-      return make(element, bytes_of(static_cast<float>(value)));
-    case ElementType::float64:
-      return make(element, bytes_of(value));
-    default:
-      return cast(make(ElementType::float32, bytes_of(static_cast<float>(value))), element);
-  }
+  if (element == ElementType::float64) return constant(element, {}, &value, sizeof value);
+  const auto narrow = static_cast<float>(value);
+  const OnnxValue number = constant(ElementType::float32, {}, &narrow, sizeof narrow);
+  return element == ElementType::float32 ? number : cast(number, element);
 }
 
 OnnxValue OnnxGraph::scalar(std::int64_t value, ElementType element) {
   if (element == ElementType::float32 || element == ElementType::float64) {
     return scalar(static_cast<double>(value), element);
   }
-  if (element == ElementType::int64) return constant(element, {}, &value, sizeof value);
-  return cast(constant(ElementType::int64, {}, &value, sizeof value), element);
+  const OnnxValue number = constant(ElementType::int64, {}, &value, sizeof value);
+  return element == ElementType::int64 ? number : cast(number, element);
 }
 
 OnnxValue OnnxGraph::cast(const OnnxValue& value, ElementType element) {
   return add("Cast", {value}, {{"to", static_cast<std::int64_t>(element)}});
-}
-
-OnnxValue OnnxGraph::dynamic_size(std::size_t number) {
-  const DynamicSize::Place& place = sizes_.at(number).places.front();
-  const auto axis = static_cast<std::int64_t>(place.dimension);
-  return add("Shape", {inputs_.at(place.input)}, {{"start", axis}, {"end", axis + 1}});
 }
 
 OnnxValue OnnxGraph::product(std::size_t subset) {
@@ -148,7 +130,11 @@ OnnxValue OnnxGraph::product(std::size_t subset) {
     one.coefficients[std::size_t{1} << s] = 1;
     // The size itself, known by its coefficients.
     OnnxValue& known = computed_sizes_[one.coefficients];
-    if (known.empty()) known = dynamic_size(s);
+    if (known.empty()) {
+      const DynamicSize::Place& place = sizes_[s].places.front();
+      const auto axis = static_cast<std::int64_t>(place.dimension);
+      known = add("Shape", {inputs_.at(place.input)}, {{"start", axis}, {"end", axis + 1}});
+    }
     value = value.empty() ? known : add("Mul", {value, known});
   }
   return value;

@@ -67,8 +67,6 @@ class OnnxGraph {
   /// A tensor of `element` with these bytes; equal ones once.
   OnnxValue constant(ElementType element, const Integers& shape, const void* data,
                      std::size_t bytes);
-  /// int64 [1]: the dynamic size of that number.
-  OnnxValue dynamic_size(std::size_t number);
   /// int64 [1]: the product of the dynamic sizes whose bits are set.
   OnnxValue product(std::size_t subset);
   /// "/kind_7", taken by nothing else.

@@ -6,26 +6,21 @@ namespace {
 
 std::int64_t keeps(const Conversion& op) { return op.has("keepdim") && op.flag("keepdim") ? 1 : 0; }
 
-/// A reduction of `value` by an operator that has the dimensions as an attribute; one without
-/// dimensions to reduce is the value itself.
-OnnxValue reduce(Conversion& op, const char* name, const OnnxValue& value, std::int64_t keep) {
+/// One without dimensions to reduce is the value itself. Of ReduceSum alone they are an input.
+OnnxValue reduce(Conversion& op, const std::string& name, const OnnxValue& value,
+                 std::int64_t keep) {
   const Integers axes = op.axes("dim", op.rank());
   if (axes.empty()) return value;
-  return op.graph.add(name, {value}, {{"axes", axes}, {"keepdims", keep}});
+  if (name != "ReduceSum") {
+    return op.graph.add(name.c_str(), {value}, {{"axes", axes}, {"keepdims", keep}});
+  }
+  return op.graph.add("ReduceSum", {value, op.graph.integers(axes)}, {{"keepdims", keep}});
 }
 
 Converter reduction(const char* name) {
   return [name](Conversion& op) {
     op.give(reduce(op, name, op.as(op.result().element, "self"), keeps(op)));
   };
-}
-
-/// Of ReduceSum alone the dimensions are an input.
-void sum(Conversion& op) {
-  const OnnxValue self = op.as(op.result().element, "self");
-  const Integers axes = op.axes("dim", op.rank());
-  if (axes.empty()) return op.give(self);
-  op.give(op.graph.add("ReduceSum", {self, op.graph.integers(axes)}, {{"keepdims", keeps(op)}}));
 }
 
 /// Of truth values, which ONNX reduces as numbers.
@@ -37,31 +32,26 @@ Converter reduction_of_truth(const char* name) {
   };
 }
 
+/// Where along a dimension the extreme is.
+OnnxValue place_of(Conversion& op, const char* name) {
+  const std::int64_t axis = op.axis("dim", op.rank());
+  return op.graph.add(name, {op["self"]}, {{"axis", axis}, {"keepdims", keeps(op)}});
+}
+
 /// max and min: of two tensors, of a whole tensor, or along a dimension with places.
 Converter extreme(const char* binary, const char* reduction, const char* place) {
   return [=](Conversion& op) {
-    const ElementType element = op.result().element;
-    if (op.has("other")) {
-      op.give(op.graph.add(binary, {op.as(element, "self"), op.as(element, "other")}));
-      return;
-    }
+    if (op.has("other")) return operator_of(binary, {"self", "other"})(op);
     op.give(reduce(op, reduction, op["self"], keeps(op)));
-    if (op.result_count() == 1) return;
-    const std::int64_t axis = op.axis("dim", op.rank());
-    op.give(op.graph.add(place, {op["self"]}, {{"axis", axis}, {"keepdims", keeps(op)}}), 1);
+    if (op.result_count() > 1) op.give(place_of(op, place), 1);
   };
 }
 
 Converter place_of_extreme(const char* name) {
   return [name](Conversion& op) {
-    if (!op.has("dim")) {
-      const OnnxValue flat = op.graph.add("Reshape", {op["self"], op.graph.integers({-1})});
-      op.give(
-          op.graph.add(name, {flat}, {{"axis", std::int64_t{0}}, {"keepdims", std::int64_t{0}}}));
-      return;
-    }
-    const std::int64_t axis = op.axis("dim", op.rank());
-    op.give(op.graph.add(name, {op["self"]}, {{"axis", axis}, {"keepdims", keeps(op)}}));
+    if (op.has("dim")) return op.give(place_of(op, name));
+    const OnnxValue flat = op.graph.add("Reshape", {op["self"], op.graph.integers({-1})});
+    op.give(op.graph.add(name, {flat}, {{"axis", std::int64_t{0}}, {"keepdims", std::int64_t{0}}}));
   };
 }
 
@@ -102,9 +92,6 @@ OnnxValue variance(Conversion& op) {
   const double factor = count / (count - correction);
   return graph.add("Mul", {squares, graph.scalar(factor, op.result().element)});
 }
-void var(Conversion& op) { op.give(variance(op)); }
-void standard_deviation(Conversion& op) { op.give(op.graph.add("Sqrt", {variance(op)})); }
-
 void cumulative_sum(Conversion& op) {
   const OnnxValue axis = op.graph.scalar(op.axis("dim", op.rank()), ElementType::int64);
   op.give(op.graph.add("CumSum", {op.as(op.result().element, "self"), axis}));
@@ -117,31 +104,24 @@ Converter along_axis(const char* name) {
   };
 }
 
-/// The `count` largest or smallest along the dimension, in order, and their places.
-OnnxValues top(Conversion& op, const Size& count, bool largest) {
-  return op.graph.add("TopK", {op["self"], op.graph.size(count)},
-                      {{"axis", op.axis("dim", op.rank())},
-                       {"largest", std::int64_t{largest ? 1 : 0}},
-                       {"sorted", std::int64_t{1}}},
-                      2);
+/// The `count` largest or smallest along the dimension, in order, and their places: both, or the
+/// places alone.
+void give_top(Conversion& op, const Size& count, const char* largest) {
+  const OnnxValues found = op.graph.add("TopK", {op["self"], op.graph.size(count)},
+                                        {{"axis", op.axis("dim", op.rank())},
+                                         {"largest", std::int64_t{op.flag(largest)}},
+                                         {"sorted", std::int64_t{1}}},
+                                        2);
+  const std::size_t first = 2 - op.result_count();
+  for (std::size_t i = first; i < 2; ++i) op.give(found[i], i - first);
 }
 
-void top_k(Conversion& op) {
-  const OnnxValues found = top(op, op.size("k"), op.flag("largest"));
-  op.give(found[0], 0);
-  op.give(found[1], 1);
-}
+void top_k(Conversion& op) { give_top(op, op.size("k"), "largest"); }
 
-OnnxValues sorted(Conversion& op) {
-  const auto axis = static_cast<std::size_t>(op.axis("dim", op.rank()));
-  return top(op, op.known(op.tensor("self").shape).at(axis), op.flag("descending"));
-}
 void sort(Conversion& op) {
-  const OnnxValues found = sorted(op);
-  op.give(found[0], 0);
-  op.give(found[1], 1);
+  const auto axis = static_cast<std::size_t>(op.axis("dim", op.rank()));
+  give_top(op, op.known(op.tensor("self").shape).at(axis), "descending");
 }
-void order(Conversion& op) { op.give(sorted(op)[1]); }
 
 }  // namespace
 
@@ -153,7 +133,7 @@ const Converters& reduction_converters() {
       {"aten::any", reduction_of_truth("ReduceMax")},
       {"aten::argmax", place_of_extreme("ArgMax")},
       {"aten::argmin", place_of_extreme("ArgMin")},
-      {"aten::argsort", order},
+      {"aten::argsort", sort},
       {"aten::bucketize", bucketize},
       {"aten::cumsum", cumulative_sum},
       {"aten::frobenius_norm", norm},
@@ -167,10 +147,10 @@ const Converters& reduction_converters() {
       {"aten::prod", reduction("ReduceProd")},
       {"aten::softmax", along_axis("Softmax")},
       {"aten::sort", sort},
-      {"aten::std", standard_deviation},
-      {"aten::sum", sum},
+      {"aten::std", [](Conversion& op) { op.give(op.graph.add("Sqrt", {variance(op)})); }},
+      {"aten::sum", reduction("ReduceSum")},
       {"aten::topk", top_k},
-      {"aten::var", var},
+      {"aten::var", [](Conversion& op) { op.give(variance(op)); }},
   };
   return table;
 }

@@ -23,16 +23,11 @@ void transpose(Conversion& op, std::int64_t first, std::int64_t second) {
   std::swap(order.at(static_cast<std::size_t>(first)), order.at(static_cast<std::size_t>(second)));
   op.give(op.graph.add("Transpose", {op["self"]}, {{"perm", order}}));
 }
-void swap_two(Conversion& op) {
-  if (op.rank() == 0) return op.give(op["self"]);
-  transpose(op, op.axis("dim0", op.rank()), op.axis("dim1", op.rank()));
-}
-void swap_axes(Conversion& op) {
-  transpose(op, op.axis("axis0", op.rank()), op.axis("axis1", op.rank()));
-}
-void swap_matrix(Conversion& op) {
-  if (op.rank() < 2) return op.give(op["self"]);
-  transpose(op, 0, 1);
+Converter swap(const char* first, const char* second) {
+  return [=](Conversion& op) {
+    if (op.rank() == 0) return op.give(op["self"]);
+    transpose(op, op.axis(first, op.rank()), op.axis(second, op.rank()));
+  };
 }
 void swap_last_two(Conversion& op) {
   const auto rank = static_cast<std::int64_t>(op.rank());
@@ -106,13 +101,10 @@ void select(Conversion& op) {
   op.give(op.graph.add("Gather", {op["self"], index}, {{"axis", op.axis("dim", op.rank())}}));
 }
 
-void index_select(Conversion& op) {
-  op.give(op.graph.add("Gather", {op["self"], op["index"]}, {{"axis", op.axis("dim", op.rank())}}));
-}
-
-void gather(Conversion& op) {
-  op.give(op.graph.add("GatherElements", {op["self"], op["index"]},
-                       {{"axis", op.axis("dim", op.rank())}}));
+Converter gather(const char* name) {
+  return [name](Conversion& op) {
+    op.give(op.graph.add(name, {op["self"], op["index"]}, {{"axis", op.axis("dim", op.rank())}}));
+  };
 }
 
 /// x[index, ...] with indices of whole numbers for some dimensions, which follow one another.
@@ -192,7 +184,7 @@ void unbind(Conversion& op) {
 }
 
 /// LibTorch's amounts have the last dimension first, before and after it.
-OnnxValues pad_inputs(Conversion& op) {
+void pad_with(Conversion& op, const std::string& mode) {
   const Integers amounts = op.wholes(op.has("pad") ? "pad" : "padding");
   const std::size_t rank = op.rank();
   Integers pads(2 * rank, 0);
@@ -201,11 +193,7 @@ OnnxValues pad_inputs(Conversion& op) {
     pads.at(axis) = amounts[i];
     pads.at(axis + rank) = amounts[i + 1];
   }
-  return {op["self"], op.graph.integers(pads)};
-}
-
-void pad_with(Conversion& op, const std::string& mode) {
-  OnnxValues inputs = pad_inputs(op);
+  OnnxValues inputs = {op["self"], op.graph.integers(pads)};
   if (mode == "constant" && op.has("value")) {
     inputs.push_back(op.as(op.result().element, "value"));
   }
@@ -221,7 +209,8 @@ void pad_by_mode(Conversion& op) {
   static const std::map<std::string, std::string> kModes = {
       {"0", "reflect"},      {"reflect", "reflect"}, {"1", "edge"},
       {"replicate", "edge"}, {"3", "constant"},      {"constant", "constant"}};
-  const std::string given = op.is_word("mode") ? op.word("mode") : std::to_string(op.whole("mode"));
+  const std::string given =
+      op.is<std::string>("mode") ? op.word("mode") : std::to_string(op.whole("mode"));
   const auto mode = kModes.find(given);
   if (mode == kModes.end()) op.refuse("in a circle");
   pad_with(op, mode->second);
@@ -265,9 +254,9 @@ const Converters& shape_converters() {
       {"aten::expand_as", expand},
       {"aten::flatten", reshape},
       {"aten::flip", flip},
-      {"aten::gather", gather},
+      {"aten::gather", gather("GatherElements")},
       {"aten::index", index},
-      {"aten::index_select", index_select},
+      {"aten::index_select", gather("Gather")},
       {"aten::mT", swap_last_two},
       {"aten::narrow", narrow},
       {"aten::numpy_T", reverse_axes},
@@ -287,11 +276,11 @@ const Converters& shape_converters() {
       {"aten::split_with_sizes", split},
       {"aten::squeeze", reshape},
       {"aten::stack", stack},
-      {"aten::swapaxes", swap_axes},
-      {"aten::swapdims", swap_two},
-      {"aten::t", swap_matrix},
+      {"aten::swapaxes", swap("axis0", "axis1")},
+      {"aten::swapdims", swap("dim0", "dim1")},
+      {"aten::t", reverse_axes},
       {"aten::to", cast},
-      {"aten::transpose", swap_two},
+      {"aten::transpose", swap("dim0", "dim1")},
       {"aten::tril", triangle(false)},
       {"aten::triu", triangle(true)},
       {"aten::type_as", cast},

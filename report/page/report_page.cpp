@@ -1,10 +1,12 @@
 #include "troupe/report/page/report_page.h"
 
+#include <boost/algorithm/string/replace.hpp>
 #include <string_view>
 #include <utility>
 
 #include "troupe/core/check.h"
 #include "troupe/core/sha256.h"
+#include "troupe/core/strict_json.h"
 #include "troupe/report/page/page_files.h"
 
 namespace troupe {
@@ -15,17 +17,7 @@ using nlohmann::ordered_json;
 /// JSON that can stand in a script element: without '<' nothing ends the element, and no comment
 /// begins in it. Outside of texts JSON has none.
 std::string to_embedded(const ordered_json& value) {
-  const std::string dumped = value.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
-  std::string safe;
-  safe.reserve(dumped.size());
-  for (const char c : dumped) {
-    if (c == '<') {
-      safe += "\\u003c";
-    } else {
-      safe += c;
-    }
-  }
-  return safe;
+  return boost::replace_all_copy(json_line(value), "<", "\\u003c");
 }
 
 ordered_json json_of_line(const RunLine& line) {
@@ -68,8 +60,6 @@ std::string live_page() {
   return assemble(to_embedded({{"live", true}, {"runs", ordered_json::array()}}));
 }
 
-std::string to_json(const RunLine& line) {
-  return json_of_line(line).dump(-1, ' ', false, ordered_json::error_handler_t::replace);
-}
+std::string to_json(const RunLine& line) { return json_line(json_of_line(line)); }
 
 }  // namespace troupe

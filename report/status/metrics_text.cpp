@@ -1,31 +1,25 @@
 #include "troupe/report/status/metrics_text.h"
 
-#include <charconv>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "troupe/core/numbers.h"
+#include "troupe/core/strict_json.h"
 #include "troupe/core/version.h"
 
 namespace troupe::detail {
 namespace {
 
-std::string number_text(double value) {
+std::string value_text(double value) {
   if (std::isnan(value)) return "NaN";
   if (std::isinf(value)) return value > 0 ? "+Inf" : "-Inf";
-  char digits[32];
-  const auto end = std::to_chars(digits, digits + sizeof digits, value).ptr;
-  return std::string(digits, end);
+  return number_text(value);
 }
 
 /// Names are the hooks' own: the format wants UTF-8, and three characters written otherwise.
 std::string label_text(const std::string& name) {
-  using nlohmann::json;
-  // nlohmann's writer replaces what is no UTF-8.
-  const auto valid = json::parse(json(name).dump(-1, ' ', false, json::error_handler_t::replace))
-                         .get<std::string>();
   std::string escaped;
-  for (const char c : valid) {
+  for (const char c : to_utf8(name)) {
     if (c == '\\' || c == '"') escaped += '\\';
     escaped += c == '\n' ? std::string("\\n") : std::string(1, c);
   }
@@ -40,9 +34,9 @@ class MetricsText {
     text_ += std::string("# HELP ") + name + " " + help + "\n# TYPE " + name + " " + type + "\n";
     return *this;
   }
-  void sample(double value) { text_ += name_ + " " + number_text(value) + "\n"; }
+  void sample(double value) { text_ += name_ + " " + value_text(value) + "\n"; }
   void sample(const char* label, const std::string& of, double value) {
-    text_ += name_ + "{" + label + "=\"" + label_text(of) + "\"} " + number_text(value) + "\n";
+    text_ += name_ + "{" + label + "=\"" + label_text(of) + "\"} " + value_text(value) + "\n";
   }
   void samples(const NamedValues& values) {
     for (const auto& [name, value] : values) sample("name", name, value);
@@ -83,13 +77,8 @@ std::string metrics_text(const Progress& progress, int workers) {
       .sample("version", kVersion, 1);
   out.metric("troupe_workers", "gauge", "Worker processes that train.").sample(workers);
   out.metric("troupe_activity", "gauge", "1 for what the chief does now, 0 for the others.");
-  constexpr std::pair<const char*, Progress::Activity> kActivities[] = {
-      {"starting", Progress::Activity::starting},
-      {"training", Progress::Activity::training},
-      {"validating", Progress::Activity::validating},
-      {"ended", Progress::Activity::ended}};
-  for (const auto& [name, activity] : kActivities)
-    out.sample("activity", name, activity == progress.activity ? 1 : 0);
+  const std::string_view now = Progress::kActivities[static_cast<int>(progress.activity)];
+  for (const char* name : Progress::kActivities) out.sample("activity", name, name == now ? 1 : 0);
   add_pace(out, progress);
   if (progress.learning_rate) {
     out.metric("troupe_learning_rate", "gauge", "Of the first optimiser's first group.")

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "troupe/core/error.h"
 #include "troupe/core/log.h"
 #include "troupe/core/text.h"
 #include "troupe/report/status/metrics_text.h"
@@ -27,6 +28,7 @@ constexpr std::size_t kMostRequestBytes = 8 * 1024;
 constexpr std::size_t kChunk = 64 * 1024;
 // A comment, so that what lies between, and this end, see whether the reader is there still.
 constexpr int kSilentPolls = 15;
+constexpr const char* kEnd = "event: end\ndata: {}\n\n";  // of a training that is over
 constexpr std::chrono::seconds kDrain{1};
 // The page's own policy, in its head, says which scripts; what is here counts beside it.
 constexpr const char* kPagePolicy =
@@ -146,10 +148,10 @@ void StatusSession::answer(const Answer& answer) {
   if (answer.status == http::status::unauthorized)
     head.set(http::field::www_authenticate, "Bearer");
   if (answer.status == http::status::method_not_allowed) head.set(http::field::allow, "GET, HEAD");
-  if (!events_) head.set(http::field::content_length, text(answer.body.size()));
+  if (stage_ != Stage::streaming) head.set(http::field::content_length, text(answer.body.size()));
   const bool only_head = parser_.get().method() == http::verb::head;
   out_ = text(head) + (only_head ? "" : answer.body);
-  last_ = !events_;
+  last_ = stage_ != Stage::streaming;
   if (last_) stage_ = Stage::answering;
   write_on();
 }
@@ -160,8 +162,22 @@ void StatusSession::begin_stream() {
   if (content_.streams >= content_.limits.streams) return refuse(http::status::service_unavailable);
   ++content_.streams;
   stage_ = Stage::streaming;
-  events_.emplace(content_.run.model_dir, content_.progress);
   answer({http::status::ok, "text/event-stream"});
+}
+
+std::string StatusSession::new_events() {
+  std::string events;
+  try {
+    if (!directory_) directory_.emplace(content_.run.model_dir);
+  } catch (const ConfigError&) {  // before the first line is written
+  }
+  if (directory_) {
+    for (const RunLine& line : directory_->read_on()) events += "data: " + to_json(line) + "\n\n";
+  }
+  const auto [progress, count] = content_.progress.get();
+  if (count != seen_) events += "event: progress\ndata: " + to_line(progress) + "\n\n";
+  seen_ = count;
+  return events;
 }
 
 /// Sends what is new until nothing is; then looks again after a pause, or ends.
@@ -169,7 +185,7 @@ void StatusSession::stream_on() {
   out_.clear();
   sent_ = 0;
   try {
-    out_ = events_->next();
+    out_ = new_events();
   } catch (const std::exception& error) {
     if (!std::exchange(content_.has_warned, true))
       log_warning("the live page lacks what cannot be read: ", error.what());
@@ -182,7 +198,7 @@ void StatusSession::stream_on() {
   if (last_) {
     // Without the end a page asks again, until a run that failed is started anew.
     if (content_.progress.get().first.activity != Progress::Activity::ended) return close();
-    out_ = StatusEvents::kEnd;
+    out_ = kEnd;
     return write_on();
   }
   pause_.expires_after(content_.limits.poll);

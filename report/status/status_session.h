@@ -11,16 +11,40 @@
 #include <boost/beast/http/empty_body.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "troupe/report/page/report_page.h"
+#include "troupe/report/page/run_directory.h"
+#include "troupe/report/progress.h"
 #include "troupe/report/status/status_access.h"
-#include "troupe/report/status/status_events.h"
 #include "troupe/report/status/status_server.h"
 
 namespace troupe::detail {
+
+/// The last progress that was reported, and which one that is. Any thread.
+class ProgressBoard {
+ public:
+  void put(const Progress& progress) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    progress_ = progress;
+    ++count_;
+  }
+  /// Count 0: none was reported.
+  [[nodiscard]] std::pair<Progress, std::uint64_t> get() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return {progress_, count_};
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  Progress progress_;
+  std::uint64_t count_ = 0;
+};
 
 /// What the sessions of a server share.
 struct StatusContent {
@@ -63,6 +87,10 @@ class StatusSession : public std::enable_shared_from_this<StatusSession> {
   void refuse(Status status);
   void answer(const Answer& answer);
   void begin_stream();
+  /// What came since the last call, at first all lines of the directory, as server-sent events
+  /// (https://html.spec.whatwg.org/multipage/server-sent-events.html); empty: nothing.
+  /// Blocks: for files. Throws: EnvironmentError if a file cannot be read.
+  [[nodiscard]] std::string new_events();
   void stream_on();
   void write_on();
   void look_again();
@@ -74,9 +102,10 @@ class StatusSession : public std::enable_shared_from_this<StatusSession> {
   boost::beast::flat_buffer in_;
   boost::beast::http::request_parser<boost::beast::http::empty_body> parser_;
   Stage stage_ = Stage::reading;
-  std::string out_;                     // being written
-  std::size_t sent_ = 0;                // of it
-  std::optional<StatusEvents> events_;  // of a stream
+  std::string out_;                        // being written
+  std::size_t sent_ = 0;                   // of it
+  std::optional<RunDirectory> directory_;  // of a stream; unset: there is nothing in it yet
+  std::uint64_t seen_ = 0;                 // of the progress, by a stream
   int silent_polls_ = 0;
   bool ending_ = false;  // training is over
   bool last_ = false;    // nothing follows out_

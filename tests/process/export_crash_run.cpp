@@ -12,7 +12,7 @@
 #include <string>
 
 #include "troupe/core/clock.h"
-#include "troupe/export/exporter_world.h"
+#include "troupe/export/exporter.h"
 #include "troupe/export/exporting_job.h"
 #include "troupe/report/summary_writer.h"
 #include "troupe/train/evaluation/evaluator.h"

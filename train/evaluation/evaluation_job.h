@@ -64,9 +64,4 @@ void export_as_final(EvaluationJob& job, EvaluationRound& round);
 /// A time in seconds, as lines show it.
 [[nodiscard]] double tenths(Seconds duration);
 
-/// How a role waits, so that tests need no sleep.
-using Sleep = std::function<void(Seconds duration)>;
-/// Blocks the thread.
-void sleep_for(Seconds duration);
-
 }  // namespace troupe

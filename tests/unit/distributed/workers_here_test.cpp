@@ -26,6 +26,18 @@ Cluster cluster_at(const std::vector<std::string>& hosts, int rank = 0) {
 }  // namespace
 
 TEST_SUITE("distributed") {
+  TEST_CASE("workers_here: only what cannot leave the machine is loopback") {
+    for (const char* host : {"localhost", "127.0.0.1", "127.3.2.1", "::1"}) {
+      CAPTURE(host);
+      CHECK(troupe::is_loopback_host(host));
+    }
+    for (const char* host : {"", "0.0.0.0", "::", "10.0.0.1", "128.0.0.1", "worker-0", "127.1",
+                             "localhost.example", "fe80::1"}) {
+      CAPTURE(host);
+      CHECK_FALSE(troupe::is_loopback_host(host));
+    }
+  }
+
   TEST_CASE("cluster: workers on this machine, by the addresses") {
     CHECK(workers_here(Cluster()) == 1);
     CHECK(workers_here(cluster_at({"a", "b", "a"}, 0)) == 2);

@@ -64,7 +64,6 @@ TEST_SUITE("summaries") {
     file.write(troupe::encode_session_start(100, kNow + 1));
     file.write(troupe::encode_scalars(300, {{"loss", 0.25}, {"a/b", -1}}, kNow + 2));
     file.write(troupe::encode_text(300, "path", "x", kNow + 3));
-    file.flush();
     // Per record: length, its checksum, message, its checksum.
     CHECK(hex(content_of(file.path())) ==
           "1800000000000000"
@@ -149,11 +148,7 @@ TEST_SUITE("summaries") {
     const TempDir dir;
     EventFile file(dir.path().string(), kNow);
     const FileSizeLimit limit(fs::file_size(file.path()) + 10);
-    CHECK_THROWS_AS(
-        [&file] {
-          file.write(troupe::encode_scalars(1, {{"loss", 1}}, kNow));
-          file.flush();
-        }(),
-        troupe::EnvironmentError);
+    CHECK_THROWS_AS(file.write(troupe::encode_scalars(1, {{"loss", 1}}, kNow)),
+                    troupe::EnvironmentError);
   }
 }

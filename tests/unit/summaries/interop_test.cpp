@@ -32,7 +32,6 @@ TEST_SUITE("summaries") {
     file.write(troupe::encode_histogram(7, "w", troupe::make_histogram(values, 2), 1700000007));
     file.write(
         troupe::encode_image(8, "digits", kTinyPng, *troupe::png_size(kTinyPng), 1700000008));
-    file.flush();
     const ProcessResult result = run_process(
         {"python3", "-B", TROUPE_SOURCE_DIR "/tests/interop/read_events.py", file.path()});
     INFO(result.err);

@@ -11,14 +11,13 @@ namespace {
 
 using namespace std::string_literals;  // NOLINT: texts with NUL bytes
 using troupe::DataError;
-using troupe::WireField;
 using troupe::WireReader;
 using troupe::WireType;
 using troupe::WireWriter;
 
 int count_fields(const std::string& message) {
   int count = 0;
-  for ([[maybe_unused]] const WireField& field : WireReader(message)) ++count;
+  for (WireReader fields(message); fields.next();) ++count;
   return count;
 }
 
@@ -43,15 +42,13 @@ TEST_SUITE("summaries") {
       writer.put_integer(536870911, number);
       writer.put_double(1, 0.1);
       WireReader reader(writer.message());
-      const WireField* field = reader.next();
-      REQUIRE(field != nullptr);
-      CHECK(field->is(536870911, WireType::varint));
-      CHECK(static_cast<std::int64_t>(field->integer) == number);
-      field = reader.next();
-      REQUIRE(field != nullptr);
-      CHECK(field->is(1, WireType::fixed64));
-      CHECK(troupe::double_of(field->bytes) == 0.1);
-      CHECK(reader.next() == nullptr);
+      REQUIRE(reader.next());
+      CHECK(reader.is(536870911, WireType::varint));
+      CHECK(static_cast<std::int64_t>(reader.integer()) == number);
+      REQUIRE(reader.next());
+      CHECK(reader.is(1, WireType::fixed64));
+      CHECK(troupe::from_little_endian<double>(reader.bytes()) == 0.1);
+      CHECK_FALSE(reader.next());
     }
   }
 

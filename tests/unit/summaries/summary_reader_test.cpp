@@ -58,7 +58,6 @@ struct Sample {
     EventFile file(dir.path().string(), kNow);
     history.emplace_back();
     const auto done = [&](const ScalarHistory& known) {
-      file.flush();
       ends.push_back(fs::file_size(file.path()));
       history.push_back(known);
     };
@@ -105,7 +104,6 @@ TEST_SUITE("summaries") {
     file.write(troupe::encode_scalars(20, {{"loss", 0.25}}, kNow));
     file.write(troupe::encode_scalars(20, {{"loss", 0.125}}, kNow));
     file.write(troupe::encode_text(30, "checkpoint_path", "model.ckpt-30", kNow));
-    file.flush();
     CHECK(read_scalars(dir.path().string()) ==
           ScalarHistory{{10, {{"loss", 0.5}, {"global_step/sec", 150}}}, {20, {{"loss", 0.125}}}});
   }
@@ -122,7 +120,6 @@ TEST_SUITE("summaries") {
     EventFile newer(directory, kNow);
     newer.write(troupe::encode_session_start(20, kNow));
     newer.write(troupe::encode_scalars(25, {{"loss", 5}}, kNow));
-    newer.flush();
     CHECK(read_scalars(directory) == ScalarHistory{{10, {{"loss", 10}}}, {25, {{"loss", 5}}}});
   }
 

@@ -269,8 +269,8 @@ TEST_SUITE("export") {
     for (const char* name : {"1500000000", "1500000001", "1500000002"}) {
       files.create_directory(name);
     }
-    // The calls so far, the list, and then the first rename fails.
-    files.fail_at = files.call_count + 2;
+    // The calls so far, the look at the root, the list, and then the first rename fails.
+    files.fail_at = files.call_count + 3;
     files.error_number = ENOENT;
     CHECK_NOTHROW(collect_old_exports(files, 1));
     CHECK(files.status("1500000000"));
@@ -278,8 +278,7 @@ TEST_SUITE("export") {
     CHECK(files.status("1500000002"));
   }
 
-  TEST_CASE("collect: a base that is missing is a warning") {
-    const Silence silence;
+  TEST_CASE("collect: in a base that is missing there is nothing to remove") {
     const TempDir directory;
     CHECK_NOTHROW(collect((directory / "none").string(), 1));
   }

@@ -8,7 +8,6 @@
 #include "tests/support/test_prelude.h"
 #include "tests/unit/estimator/export/export_samples.h"
 #include "troupe/core/error.h"
-#include "troupe/export/exporter_world.h"
 
 using namespace troupe;
 using namespace troupe::testing;
