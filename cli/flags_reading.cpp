@@ -1,6 +1,7 @@
 #include "troupe/cli/flags_reading.h"
 
 #include <algorithm>
+#include <boost/program_options.hpp>
 #include <optional>
 #include <utility>
 
@@ -9,6 +10,8 @@
 #include "troupe/core/check.h"
 #include "troupe/core/error.h"
 #include "troupe/core/text.h"
+
+namespace po = boost::program_options;
 
 namespace troupe::detail {
 namespace {
@@ -47,6 +50,46 @@ std::string shown(const std::string& value) {
                          "=VALUE for one that begins with two dashes."));
 }
 
+po::options_description described(const FlagTable& table) {
+  po::options_description description;
+  for (const Flag& flag : table.flags()) {
+    description.add_options()(flag.name.c_str(), po::value<std::string>());
+  }
+  return description;
+}
+
+/// An argument `--flag` or `--flag=value` as Program_options is to see it: underscores are dashes, a
+/// toggle has its value. Empty: it is no flag.
+std::pair<std::string, std::string> canonical(const std::string& argument, const FlagTable& table) {
+  if (!looks_like_flag(argument)) return {};
+  const auto equals = argument.find('=');
+  const std::string spelling = argument.substr(0, equals);
+  const auto match = table.find(spelling.substr(2));
+  if (!match) refuse_unknown(spelling.substr(2), table);
+  if (equals == std::string::npos) {
+    if (match->flag->kind != Flag::Kind::toggle) return {match->flag->name, ""};
+    return {match->flag->name, match->negated ? "false" : "true"};
+  }
+  if (match->negated) {
+    throw ConfigError(text(spelling, " takes no value."),
+                      text("write ", spelling, " alone, or --", match->flag->name, "=true."));
+  }
+  if (equals + 1 == argument.size()) refuse_without_value(spelling);
+  return {match->flag->name, argument.substr(equals + 1)};
+}
+
+/// The names and values, as Program_options separates them.
+std::vector<po::option> separate(const std::vector<std::string>& arguments,
+                                 const FlagTable& table) {
+  const po::options_description description = described(table);
+  return po::command_line_parser(arguments)
+      .options(description)
+      .style(po::command_line_style::allow_long | po::command_line_style::long_allow_next)
+      .extra_parser([&](const std::string& argument) { return canonical(argument, table); })
+      .run()
+      .options;
+}
+
 }  // namespace
 
 CommandLine read_command_line(const std::vector<std::string>& arguments, const FlagTable& table,
@@ -54,39 +97,28 @@ CommandLine read_command_line(const std::vector<std::string>& arguments, const F
   CommandLine line;
   const auto end = std::find(arguments.begin(), arguments.end(), "--");
   if (end != arguments.end()) line.extra.assign(end + 1, arguments.end());
-  std::vector<std::string> strays;
   for (auto argument = arguments.begin(); argument != end; ++argument) {
-    if (!looks_like_flag(*argument)) {
-      strays.push_back(*argument);
+    const bool awaits_value = argument->find('=') == std::string::npos &&
+                              !canonical(*argument, table).first.empty() &&
+                              canonical(*argument, table).second.empty();
+    if (awaits_value && (argument + 1 == end || looks_like_flag(*(argument + 1)))) {
+      refuse_without_value(*argument);
+    }
+  }
+  for (const po::option& option : separate({arguments.begin(), end}, table)) {
+    const std::string& first = option.original_tokens.front();
+    if (option.position_key < 0) {
+      // Of several the last one counts, as in other tools: `prog $DEFAULTS --batch-size 32`.
+      line.given[option.string_key] = {option.value.front(), first.substr(0, first.find('=')),
+                                       GivenText::Source::command_line};
       continue;
     }
-    const auto equals = argument->find('=');
-    const bool adjacent = equals != std::string::npos;
-    const std::string spelling = argument->substr(0, equals);
-    const auto match = table.find(spelling.substr(2));
-    if (!match) refuse_unknown(spelling.substr(2), table);
-    if (adjacent && match->negated) {
-      throw ConfigError(text(spelling, " takes no value."),
-                        text("write ", spelling, " alone, or --", match->flag->name, "=true."));
-    }
-    std::string value = match->negated ? "false" : "true";
-    if (adjacent) {
-      value = argument->substr(equals + 1);
-      if (value.empty()) refuse_without_value(spelling);
-    } else if (match->flag->kind != Flag::Kind::toggle) {
-      if (argument + 1 == end || looks_like_flag(*(argument + 1))) refuse_without_value(spelling);
-      value = *++argument;
-    }
-    // Of several the last one counts, as in other tools: `prog $DEFAULTS --batch-size 32`.
-    line.given[match->flag->name] = {value, spelling, GivenText::Source::command_line};
-  }
-  for (const std::string& stray : strays) {
-    const bool has_dash = stray.size() > 1 && stray.front() == '-';
+    const bool has_dash = first.size() > 1 && first.front() == '-';
     if (words == nullptr || has_dash) {
-      throw ConfigError(text("unexpected argument \"", shown(stray), "\"."),
+      throw ConfigError(text("unexpected argument \"", shown(first), "\"."),
                         "flags begin with two dashes; what the program itself reads follows --.");
     }
-    words->push_back(stray);
+    words->push_back(first);
   }
   return line;
 }

@@ -32,7 +32,7 @@ foreach(folder IN LISTS TORCH_INCLUDE_DIRS)
   endif()
 endforeach()
 # As cmake/torch.cmake has it for CMake's programs.
-set(TROUPE_PC_OTHERS "-ltorch -ltorch_cpu -lc10")
+set(TROUPE_PC_OTHERS "-ltorch -ltorch_cpu -lc10 -lboost_program_options")
 if(TARGET torch_cuda)
   string(PREPEND TROUPE_PC_OTHERS "-Wl,--allow-shlib-undefined -Wl,--push-state,--no-as-needed -ltorch_cuda -lc10_cuda -Wl,--pop-state ")
 endif()

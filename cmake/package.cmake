@@ -20,7 +20,7 @@ processes, or in workers beside parameter servers. Holds the library, its
 headers, and the tool that writes, starts and checks training programs.")
 
 # Libraries of the programs that a user builds: static ones of ours, so what those were compiled against.
-set(depends libgloo-dev libopenblas0-pthread libboost-dev nlohmann-json3-dev libspdlog-dev
+set(depends libgloo-dev libopenblas0-pthread libboost-dev libboost-program-options-dev nlohmann-json3-dev libspdlog-dev
             zlib1g-dev libjpeg-dev libpng-dev libssl-dev g++ cmake "make | ninja-build")
 set(torch_depends libtorch-dev)
 if(TROUPE_LIBTORCH_PACKAGE MATCHES "^libtorch-dev ([0-9]+)[.]([0-9]+)")

@@ -19,6 +19,8 @@ namespace {
 using namespace troupe::testing;  // NOLINT: this file's subject
 using Words = std::vector<std::string>;
 
+const Words kRestarting = {"--min-workers", "1", "--max-restarts", "9"};
+
 /// Two workers on each of two nodes: worker/0 and worker/1, worker/2 and worker/3.
 struct TwoNodes {
   explicit TwoNodes(std::string faults, std::string round = "1") : variables(marker.options()) {
@@ -37,8 +39,7 @@ struct TwoNodes {
     all.insert(all.end(), {"--", TROUPE_ELASTIC_WORKER, "--model-dir", folder.path().string()});
     return all;
   }
-  [[nodiscard]] Process start(int node, const Words& more = {"--min-workers", "1", "--max-restarts",
-                                                             "9"}) const {
+  [[nodiscard]] Process start(int node, const Words& more = kRestarting) const {
     return Process(words(node, more), variables);
   }
 
@@ -49,15 +50,19 @@ struct TwoNodes {
   ProcessOptions variables;
 };
 
-/// What "ended after step N with SUM" lines say, where SUM is that of 1 to N; -1 where it is not.
-long long ended_after(const std::string& out, const std::string& worker) {
-  const std::string head = "[" + worker + "] ended after step ";
-  const std::size_t at = out.find(head);
-  if (at == std::string::npos) return -1;
-  const long long step = std::stoll(out.substr(at + head.size()));
-  return has(out, head + std::to_string(step) + " with " + std::to_string(step * (step + 1) / 2))
-             ? step
-             : -1;
+struct BothEnds {
+  ProcessResult zero, one;
+};
+
+/// Both launchers, until they have ended.
+BothEnds run_both(const TwoNodes& two, const Words& more = kRestarting) {
+  Process second = two.start(1, more);
+  Process first = two.start(0, more);
+  BothEnds ends;
+  ends.zero = first.wait();
+  ends.one = second.wait();
+  CHECK(two.marker.alive() == 0);
+  return ends;
 }
 
 /// Both launchers know that a loss does not end the group any more: a worker of theirs has said so.
@@ -84,80 +89,50 @@ TEST_SUITE("process") {
   TEST_CASE("elastic nodes: a killed worker of any node is replaced while the others go on") {
     for (const std::string lost : {"3", "0"}) {
       CAPTURE(lost);
-      const TwoNodes two("kill " + lost + " 20");
-      Process second = two.start(1);
-      Process first = two.start(0);
-      const ProcessResult zero = first.wait();
-      const ProcessResult one = second.wait();
+      const auto [zero, one] = run_both(TwoNodes("kill " + lost + " 20"));
       check_all_ended_well(zero, one);
       CHECK(has(zero.err, (lost == "0" ? "worker/0" : "worker/3 on node/1") +
                               std::string(" was killed by signal 9 (Killed) after ")));
       CHECK(has(zero.err, "; it is started again (1 of 9).\n"));
       CHECK(has(zero.err, "troupe: round 2: 3 workers continue after step 19; training stood "));
       CHECK(has(zero.err, "troupe: round 3: 4 workers, 1 of them new, continue after step "));
-      CHECK(two.marker.alive() == 0);
     }
   }
 
   TEST_CASE("elastic nodes: all workers of one node are lost at once, and come again") {
     for (const std::string faults : {"kill 0 20;kill 1 20", "kill 2 20;kill 3 20"}) {
       CAPTURE(faults);
-      const TwoNodes two(faults);
-      Process second = two.start(1);
-      Process first = two.start(0);
-      const ProcessResult zero = first.wait();
-      const ProcessResult one = second.wait();
+      const auto [zero, one] = run_both(TwoNodes(faults));
       check_all_ended_well(zero, one);
       CHECK(has(zero.err, "; it is started again (2 of 9).\n"));
       CHECK_FALSE(has(zero.err, "from the newest checkpoint"));
-      CHECK(two.marker.alive() == 0);
     }
   }
 
   TEST_CASE("elastic nodes: when all that hold the state are lost, all nodes start again") {
-    const TwoNodes two("kill 0 20;kill 1 20;kill 2 20;kill 3 20");
-    Process second = two.start(1);
-    Process first = two.start(0);
-    const ProcessResult zero = first.wait();
-    const ProcessResult one = second.wait();
+    const auto [zero, one] = run_both(TwoNodes("kill 0 20;kill 1 20;kill 2 20;kill 3 20"));
     check_all_ended_well(zero, one);
     CHECK(has(zero.err, "; restart 1 of 9 in 1.0 s, from the newest checkpoint.\n"));
-    CHECK(two.marker.alive() == 0);
   }
 
   TEST_CASE("elastic nodes: a stopped worker of another node is killed before the others go on") {
-    const TwoNodes two("stop 3 20");
-    Process second = two.start(1);
-    Process first = two.start(0);
-    const ProcessResult zero = first.wait();
-    const ProcessResult one = second.wait();
+    const auto [zero, one] = run_both(TwoNodes("stop 3 20"));
     check_all_ended_well(zero, one);
     CHECK(has(zero.err, "worker/3 gave no sign of life for 0.5 s; it is killed.\n"));
-    CHECK(two.marker.alive() == 0);
   }
 
   TEST_CASE(
       "elastic nodes: a failure of its own ends all, and so does a loss before the first step") {
-    const TwoNodes broken("exit 3 20");
-    {
-      Process second = broken.start(1);
-      Process first = broken.start(0);
-      const ProcessResult zero = first.wait();
-      CAPTURE(zero.err);
-      CHECK(zero.exit_code == 7);
-      CHECK(has(zero.err, "worker/3 exited with code 7 after "));
-      CHECK(second.wait().exit_code == 7);
-      CHECK(broken.marker.alive() == 0);
-    }
-    const TwoNodes early("kill 3 1");
-    Process second = early.start(1, {"--min-workers", "1"});
-    Process first = early.start(0, {"--min-workers", "1"});
-    const ProcessResult zero = first.wait();
-    CAPTURE(zero.err);
-    CHECK(zero.exit_code == 137);
-    CHECK_FALSE(has(zero.err, "round 2"));
-    CHECK(second.wait().exit_code == 137);
-    CHECK(early.marker.alive() == 0);
+    const BothEnds broken = run_both(TwoNodes("exit 3 20"));
+    CAPTURE(broken.zero.err);
+    CHECK(broken.zero.exit_code == 7);
+    CHECK(has(broken.zero.err, "worker/3 exited with code 7 after "));
+    CHECK(broken.one.exit_code == 7);
+    const BothEnds early = run_both(TwoNodes("kill 3 1"), {"--min-workers", "1"});
+    CAPTURE(early.zero.err);
+    CHECK(early.zero.exit_code == 137);
+    CHECK_FALSE(has(early.zero.err, "round 2"));
+    CHECK(early.one.exit_code == 137);
   }
 
   TEST_CASE(
@@ -255,12 +230,10 @@ TEST_SUITE("process") {
       CHECK(has(one.err, "node/1 lacks --min-workers, which node/0 has."));
       CHECK(first.wait().exit_code == 138);
     }
-    Process second = two.start(1, {"--min-workers", "5"});
-    Process first = two.start(0, {"--min-workers", "5"});
-    const ProcessResult zero = first.wait();
+    const auto [zero, one] = run_both(two, {"--min-workers", "5"});
     CHECK(zero.exit_code == 2);
     CHECK(has(zero.err, "--min-workers is 5, but the nodes have 4 workers."));
-    CHECK(second.wait().exit_code == 2);
+    CHECK(one.exit_code == 2);
   }
 }
 

@@ -38,15 +38,15 @@ ProcessOptions variables(const Job& job, const TempDir& folder, const Marker& ma
   return options;
 }
 
-/// What "ended after step N with SUM" lines say, where SUM is that of 1 to N; -1 where it is not.
-long long ended_after(const std::string& out, const std::string& worker) {
-  const std::string head = "[" + worker + "] ended after step ";
-  const std::size_t at = out.find(head);
-  if (at == std::string::npos) return -1;
-  const long long step = std::stoll(out.substr(at + head.size()));
-  return has(out, head + std::to_string(step) + " with " + std::to_string(step * (step + 1) / 2))
-             ? step
-             : -1;
+/// A run of its own, which leaves nothing behind.
+ProcessResult run_elastic(std::vector<std::string> options, const Job& job, int exit_code = 0) {
+  const TempDir folder;
+  const Marker marker;
+  ProcessResult result =
+      run_process(elastic(std::move(options), folder), variables(job, folder, marker));
+  CHECK_MESSAGE(result.exit_code == exit_code, result.err);
+  CHECK(marker.alive() == 0);
+  return result;
 }
 
 }  // namespace
@@ -55,13 +55,9 @@ TEST_SUITE("process") {
   TEST_CASE("elastic: a killed worker, the chief or not, is replaced while the others go on") {
     for (const std::string lost : {"1", "0"}) {
       CAPTURE(lost);
-      const TempDir folder;
-      const Marker marker;
-      const ProcessResult result = run_process(
-          elastic({"--workers", "3", "--min-workers", "2", "--max-restarts", "4"}, folder),
-          variables({"kill " + lost + " 20"}, folder, marker));
-      CAPTURE(result.err);
-      CHECK(result.exit_code == 0);
+      const ProcessResult result =
+          run_elastic({"--workers", "3", "--min-workers", "2", "--max-restarts", "4"},
+                      {"kill " + lost + " 20"});
       CHECK(has(result.err, "worker/" + lost + " was killed by signal 9 (Killed) after "));
       CHECK(has(result.err, "; it is started again (1 of 4).\n"));
       CHECK(has(result.err, "troupe: round 2: 2 workers continue after step 19; training stood "));
@@ -72,7 +68,6 @@ TEST_SUITE("process") {
       CHECK(step >= 100);
       for (const char* worker : {"worker/0", "worker/1"})
         CHECK(ended_after(result.out, worker) == step);
-      CHECK(marker.alive() == 0);
     }
   }
 
@@ -108,123 +103,76 @@ TEST_SUITE("process") {
   }
 
   TEST_CASE("elastic: two lost at once, and one more in the round that follows") {
-    const TempDir folder;
-    const Marker marker;
-    const ProcessResult result = run_process(
-        elastic({"--workers", "4", "--min-workers", "1", "--max-restarts", "4"}, folder),
-        variables({"kill 0 20;kill 2 20;kill 1 21", "4"}, folder, marker));
-    CAPTURE(result.err);
-    CHECK(result.exit_code == 0);
+    const ProcessResult result =
+        run_elastic({"--workers", "4", "--min-workers", "1", "--max-restarts", "4"},
+                    {"kill 0 20;kill 2 20;kill 1 21", "4"});
     for (const char* worker : {"worker/0", "worker/1", "worker/2", "worker/3"})
       CHECK(ended_after(result.out, worker) >= 100);
     CHECK(has(result.err, "; it is started again (3 of 4).\n"));
   }
 
   TEST_CASE("elastic: a stopped worker is killed before the others go on") {
-    const TempDir folder;
-    const Marker marker;
-    const ProcessResult result = run_process(
-        elastic({"--workers", "3", "--min-workers", "2", "--max-restarts", "1"}, folder),
-        variables({"stop 2 20"}, folder, marker));
-    CAPTURE(result.err);
-    CHECK(result.exit_code == 0);
+    const ProcessResult result =
+        run_elastic({"--workers", "3", "--min-workers", "2", "--max-restarts", "1"}, {"stop 2 20"});
     CHECK(has(result.err, "worker/2 gave no sign of life for 0.5 s; it is killed.\n"));
     CHECK(ended_after(result.out, "worker/2") >= 100);
-    CHECK(marker.alive() == 0);
   }
 
   TEST_CASE("elastic: one that waits, or still starts, when training is over is no failure") {
     for (const std::string when : {"waiting", "starting"}) {
       CAPTURE(when);
-      const TempDir folder;
-      const Marker marker;
-      const ProcessResult result = run_process(
-          elastic({"--workers", "3", "--min-workers", "2", "--max-restarts", "1"}, folder),
-          variables({"kill 1 20", when}, folder, marker));
-      CAPTURE(result.err);
-      CHECK(result.exit_code == 0);
+      const ProcessResult result = run_elastic(
+          {"--workers", "3", "--min-workers", "2", "--max-restarts", "1"}, {"kill 1 20", when});
       CHECK(has(result.out, "[worker/1] training is over\n") == (when == "waiting"));
       CHECK(count_of(result.err, "worker/1 was killed") == 2);  // at once, and in the report
       CHECK_FALSE(has(result.err, "exited with code"));
-      CHECK(marker.alive() == 0);
     }
   }
 
   TEST_CASE("elastic: without restarts the others go on alone, and too few end with 138") {
-    const TempDir folder;
-    const Marker marker;
     const ProcessResult alone =
-        run_process(elastic({"--workers", "2", "--min-workers", "1"}, folder),
-                    variables({"kill 0 20", "1"}, folder, marker));
-    CAPTURE(alone.err);
-    CHECK(alone.exit_code == 0);
+        run_elastic({"--workers", "2", "--min-workers", "1"}, {"kill 0 20", "1"});
     CHECK(has(alone.err, "; training continues without it.\n"));
     CHECK(ended_after(alone.out, "worker/1") == 100);
 
-    const TempDir other;
-    const ProcessResult few =
-        run_process(elastic({"--workers", "2", "--min-workers", "2", "--regroup-secs", "1"}, other),
-                    variables({"kill 0 20"}, other, marker));
-    CAPTURE(few.err);
-    CHECK(few.exit_code == 138);
+    const ProcessResult few = run_elastic(
+        {"--workers", "2", "--min-workers", "2", "--regroup-secs", "1"}, {"kill 0 20"}, 138);
     CHECK(has(few.err,
               "troupe: fewer than 2 workers (--min-workers) were left for 1 s "
               "(--regroup-secs).\n"));
     CHECK(has(few.out, "[worker/1] saved step 20 with 210\n"));
-    CHECK(marker.alive() == 0);
   }
 
   TEST_CASE("elastic: when all that hold the state are lost, the whole group starts again") {
-    const TempDir folder;
-    const Marker marker;
-    const ProcessResult result = run_process(
-        elastic({"--workers", "2", "--min-workers", "1", "--max-restarts", "3"}, folder),
-        variables({"kill 0 20;kill 1 20", "2"}, folder, marker));
-    CAPTURE(result.err);
-    CHECK(result.exit_code == 0);
+    const ProcessResult result =
+        run_elastic({"--workers", "2", "--min-workers", "1", "--max-restarts", "3"},
+                    {"kill 0 20;kill 1 20", "2"});
     CHECK(has(result.err, "troupe: no worker is left that holds the state.\n"));
     CHECK(has(result.err, "; restart 1 of 3 in 1.0 s, from the newest checkpoint.\n"));
     CHECK(ended_after(result.out, "worker/0") == 100);
   }
 
   TEST_CASE("elastic: a step that kills whoever computes it ends the run for good") {
-    const TempDir folder;
-    const Marker marker;
-    const ProcessResult result = run_process(
-        elastic({"--workers", "4", "--min-workers", "1", "--max-restarts", "9"}, folder),
-        variables({"poison 50"}, folder, marker));
-    CAPTURE(result.err);
-    CHECK(result.exit_code == 1);
+    const ProcessResult result = run_elastic(
+        {"--workers", "4", "--min-workers", "1", "--max-restarts", "9"}, {"poison 50"}, 1);
     CHECK(has(result.err,
               "step 50 was lost 3 times in a row: worker/3 (number 50); worker/2 (number 50); "
               "worker/1 (number 50)"));
     CHECK(has(result.err, "; not restarted: something has to be fixed first.\n"));
 
     // With the last of two it starts again, and remembers.
-    const TempDir other;
-    const ProcessResult again =
-        run_process(elastic({"--workers", "2", "--min-workers", "1", "--max-restarts", "9"}, other),
-                    variables({"poison 50"}, other, marker));
-    CAPTURE(again.err);
-    CHECK(again.exit_code == 1);
+    const ProcessResult again = run_elastic(
+        {"--workers", "2", "--min-workers", "1", "--max-restarts", "9"}, {"poison 50"}, 1);
     CHECK(count_of(again.err, ", from the newest checkpoint.\n") == 1);
     CHECK(has(again.err, "step 50 was lost 3 times in a row: "));
-    CHECK(marker.alive() == 0);
   }
 
   TEST_CASE("elastic: a failure of its own ends all, and so does a loss before the first step") {
-    const TempDir folder;
-    const Marker marker;
     const std::vector<std::string> options = {"--workers", "3", "--min-workers", "1"};
-    const ProcessResult failed =
-        run_process(elastic(options, folder), variables({"exit 1 20"}, folder, marker));
-    CHECK(failed.exit_code == 7);
+    const ProcessResult failed = run_elastic(options, {"exit 1 20"}, 7);
     CHECK(has(failed.err, "worker/1 exited with code 7 after "));
-    const ProcessResult early =
-        run_process(elastic(options, folder), variables({"kill 1 1"}, folder, marker));
-    CHECK(early.exit_code == 137);
+    const ProcessResult early = run_elastic(options, {"kill 1 1"}, 137);
     CHECK_FALSE(has(early.err, "round 2"));
-    CHECK(marker.alive() == 0);
   }
 
   TEST_CASE("elastic: a signal to the launcher saves and stops, and ends who waits to join") {

@@ -1,6 +1,4 @@
 // `troupe run --evaluator`: one process beside the workers, whose failure stops nobody.
-#include <sys/stat.h>
-
 #include <csignal>
 #include <fstream>
 #include <string>
@@ -23,17 +21,6 @@ std::string roles(const std::string& evaluator, const std::string& worker) {
 }
 
 const std::string kRuns = "sleep 1000 & echo ready evaluator; wait";
-
-/// A pipe in a folder of its own; a worker that reads it goes on when the test says so.
-class Gate {
- public:
-  Gate() { REQUIRE(mkfifo(path().c_str(), 0600) == 0); }
-  [[nodiscard]] std::string path() const { return (folder_ / "pipe").string(); }
-  void open() const { std::ofstream(path()) << "go\n"; }
-
- private:
-  TempDir folder_;
-};
 
 }  // namespace
 
@@ -70,13 +57,13 @@ TEST_SUITE("process") {
     for (const char* workers : {"1", "2"}) {
       CAPTURE(workers);
       const TempDir folder;
-      const Gate gate;
+      const Gates gates;
       Process process(run_command(
           {"--workers", workers, "--evaluator", "--log-dir", (folder / "logs").string()},
-          roles("read go < " + gate.path() + "; echo rank=$TROUPE_RANK evaluated",
+          roles(gates.wait("end") + "echo rank=$TROUPE_RANK evaluated",
                 "echo $TROUPE_RANK of $TROUPE_WORLD_SIZE knows $TROUPE_EVALUATOR")));
       REQUIRE(process.wait_for_output(std::string("[worker/0] 0 of ") + workers + " knows 1\n"));
-      gate.open();
+      gates.open("end");
       const ProcessResult result = process.wait();
       CHECK(result.exit_code == 0);
       CHECK(has(result.out, "[evaluator/0] rank= evaluated\n"));
@@ -89,92 +76,60 @@ TEST_SUITE("process") {
     }
   }
 
-  TEST_CASE("troupe run --evaluator: a failed worker stops it, and only the worker is named") {
-    const Marker marker;
-    const Gate gate;
-    Process process(run_command({"--workers", "2", "--evaluator"},
-                                roles(kRuns, "if [ $TROUPE_RANK = 1 ]; then read go < " +
-                                                 gate.path() + "; exit 7; fi; sleep 1000")),
-                    marker.options());
-    REQUIRE(process.wait_for_output("ready evaluator\n"));
-    gate.open();
-    const ProcessResult result = process.wait();
-    CHECK(result.exit_code == 7);
-    CHECK(has(result.err, "troupe: worker/1 exited with code 7 after "));
-    CHECK(!has(result.err, "evaluator/0"));
-    CHECK(marker.alive() == 0);
-  }
-
-  TEST_CASE("troupe run --evaluator: its failure stops no worker, and is told and returned") {
-    const Gate gate;
-    Process process(run_command(
-        {"--workers", "2", "--evaluator"},
-        roles("echo no checkpoint >&2; exit 5",
-              "if [ $TROUPE_RANK = 0 ]; then read go < " + gate.path() + "; echo trained; fi")));
-    REQUIRE(process.wait_for_output(
-        "troupe: evaluator/0 exited with code 5; training continues without evaluation.\n"));
-    gate.open();
-    const ProcessResult result = process.wait();
-    CHECK(result.exit_code == 5);
-    CHECK(has(result.out, "[worker/0] trained\n"));
-    CHECK(has(result.err, "troupe: evaluator/0 exited with code 5 after "));
-    CHECK(has(result.err, "  no checkpoint\n"));
-  }
-
-  TEST_CASE("troupe run --evaluator: after its failure, a worker's own is the one that counts") {
-    const Gate gate;
-    Process process(run_command({"--workers", "1", "--evaluator"},
-                                roles("exit 5", "read go < " + gate.path() + "; exit 7")));
-    REQUIRE(process.wait_for_output("training continues without evaluation.\n"));
-    gate.open();
-    const ProcessResult result = process.wait();
-    CHECK(result.exit_code == 7);
-    CHECK(has(result.err, "troupe: worker/0 exited with code 7 after "));
-    CHECK(!has(result.err, "evaluator/0 exited with code 5 after "));
-  }
-
-  TEST_CASE("troupe run --evaluator: SIGTERM reaches all, and its end changes no saved stop") {
-    const Marker marker;
+  TEST_CASE("troupe run --evaluator: whose end stops whom, and who is named") {
+    const Gates gates;
+    const std::vector<std::string> two = {"--workers", "2", "--evaluator"};
     const std::string saves =
         "trap 'echo saved; exit 143' TERM; sleep 1000 & echo ready $TROUPE_RANK; wait";
+    const std::vector<std::string> all_ready = {"ready 0\n", "ready 1\n", "ready evaluator\n"};
+    std::vector<Scenario> scenarios = {
+        {"a failed worker stops it",
+         run_command(two, roles(kRuns, "if [ $TROUPE_RANK = 1 ]; then " + gates.wait("fail") +
+                                           "exit 7; fi; sleep 1000")),
+         7,
+         {"troupe: worker/1 exited with code 7 after ", {"evaluator/0", 0}},
+         {},
+         {"ready evaluator\n"},
+         open(gates, "fail")},
+        {"its failure stops no worker, and is told and returned",
+         run_command(two, roles("echo no checkpoint >&2; exit 5", "if [ $TROUPE_RANK = 0 ]; then " +
+                                                                      gates.wait("train") +
+                                                                      "echo trained; fi")),
+         5,
+         {"troupe: evaluator/0 exited with code 5 after ", "  no checkpoint\n"},
+         {"[worker/0] trained\n"},
+         {"troupe: evaluator/0 exited with code 5; training continues without evaluation.\n"},
+         open(gates, "train")},
+        {"after its failure, a worker's own is the one that counts",
+         run_command({"--workers", "1", "--evaluator"},
+                     roles("exit 5", gates.wait("count") + "exit 7")),
+         7,
+         {"troupe: worker/0 exited with code 7 after ",
+          {"evaluator/0 exited with code 5 after ", 0}},
+         {},
+         {"training continues without evaluation.\n"},
+         open(gates, "count")},
+        // The grace period is longer than the test may take: nothing here waits for it.
+        {"when all workers lost each other, it ends with them",
+         run_command({"--workers", "2", "--evaluator", "--grace", "3000"},
+                     roles(kRuns, "exit 138")),
+         138,
+         {{"evaluator/0", 0}}},
+        {"it is not taken for the one that the others lost",
+         run_command({"--workers", "2", "--evaluator", "--grace", "1"},
+                     roles(kRuns, "if [ $TROUPE_RANK = 0 ]; then exit 138; fi; sleep 1000")),
+         138,
+         {"troupe: worker/1 did not end and did not answer the others", {"evaluator/0", 0}}},
+    };
     for (const std::string& evaluator :
-         {kRuns, "trap 'exit 0' TERM; " + kRuns, "trap 'exit 143' TERM; " + kRuns}) {
-      CAPTURE(evaluator);
-      Process process(run_command({"--workers", "2", "--evaluator"}, roles(evaluator, saves)),
-                      marker.options());
-      for (const char* line : {"ready 0\n", "ready 1\n", "ready evaluator\n"}) {
-        REQUIRE(process.wait_for_output(line));
-      }
-      process.signal(SIGTERM);
-      const ProcessResult result = process.wait();
-      CHECK(result.exit_code == 143);
-      CHECK(count_of(result.out, "saved\n") == 2);
-      CHECK(!has(result.err, "evaluator/0"));
-      CHECK(marker.alive() == 0);
-    }
-  }
-
-  TEST_CASE("troupe run --evaluator: when all workers lost each other, it ends with them") {
-    const Marker marker;
-    // The grace period is longer than the test may take: nothing here waits for it.
-    const ProcessResult result = run_process(
-        run_command({"--workers", "2", "--evaluator", "--grace", "3000"}, roles(kRuns, "exit 138")),
-        marker.options());
-    CHECK(!result.timed_out);
-    CHECK(result.exit_code == 138);
-    CHECK(!has(result.err, "evaluator/0"));
-    CHECK(marker.alive() == 0);
-  }
-
-  TEST_CASE("troupe run --evaluator: it is not taken for the one that the others lost") {
-    const Marker marker;
-    const ProcessResult result = run_process(
-        run_command({"--workers", "2", "--evaluator", "--grace", "1"},
-                    roles(kRuns, "if [ $TROUPE_RANK = 0 ]; then exit 138; fi; sleep 1000")),
-        marker.options());
-    CHECK(result.exit_code == 138);
-    CHECK(has(result.err, "troupe: worker/1 did not end and did not answer the others"));
-    CHECK(!has(result.err, "evaluator/0"));
-    CHECK(marker.alive() == 0);
+         {kRuns, "trap 'exit 0' TERM; " + kRuns, "trap 'exit 143' TERM; " + kRuns})
+      scenarios.push_back({"SIGTERM reaches all, and its end changes no saved stop",
+                           run_command(two, roles(evaluator, saves)),
+                           143,
+                           {{"evaluator/0", 0}},
+                           {{"saved\n", 2}},
+                           all_ready,
+                           send({SIGTERM})});
+    check_runs(scenarios);
   }
 }

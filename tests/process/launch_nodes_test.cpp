@@ -40,6 +40,17 @@ struct TwoNodes {
     words.insert(words.end(), {"--model-dir", "d"});
     return words;
   }
+  /// Both launchers, until they have ended with this code.
+  [[nodiscard]] std::pair<ProcessResult, ProcessResult> run(
+      const std::string& script, int exit_code, const std::vector<std::string>& more = {}) const {
+    Process second(command(1, script, more), marker.options());
+    Process first(command(0, script, more), marker.options());
+    std::pair<ProcessResult, ProcessResult> ends(first.wait(), second.wait());
+    CHECK(ends.first.exit_code == exit_code);
+    CHECK(ends.second.exit_code == exit_code);
+    CHECK(marker.alive() == 0);
+    return ends;
+  }
 };
 
 }  // namespace
@@ -50,12 +61,7 @@ TEST_SUITE("process") {
     const std::string script =
         "echo $TROUPE_RANK of $TROUPE_WORLD_SIZE at $TROUPE_CHIEF_ADDRESS "
         "in $TROUPE_GENERATION with ${TROUPE_LISTEN_FD:-none}";
-    Process second(two.command(1, script), two.marker.options());
-    Process first(two.command(0, script), two.marker.options());
-    const ProcessResult zero = first.wait();
-    const ProcessResult one = second.wait();
-    CHECK(zero.exit_code == 0);
-    CHECK(one.exit_code == 0);
+    const auto [zero, one] = two.run(script, 0);
     REQUIRE(has(zero.out, "[worker/0] 0 of 3 at 127.0.0.1:"));
     CHECK(has(zero.out, "[worker/1] 1 of 3 at "));
     CHECK(has(one.out, "[worker/2] 2 of 3 at "));
@@ -64,20 +70,12 @@ TEST_SUITE("process") {
     };
     CHECK(of_all(zero.out) == of_all(one.out));
     CHECK(has(one.out, " with none\n"));
-    CHECK(two.marker.alive() == 0);
   }
 
   TEST_CASE("troupe run --nodes: a failure on one node ends all with its code, and is named") {
-    TwoNodes two;
-    const std::string script =
-        "if [ $TROUPE_RANK = 2 ]; then echo broken >&2; exit 7; fi; sleep 1000";
-    Process second(two.command(1, script), two.marker.options());
-    Process first(two.command(0, script), two.marker.options());
-    const ProcessResult zero = first.wait();
-    CHECK(zero.exit_code == 7);
+    const auto [zero, one] =
+        TwoNodes().run("if [ $TROUPE_RANK = 2 ]; then echo broken >&2; exit 7; fi; sleep 1000", 7);
     CHECK(has(zero.err, "): worker/2 exited with code 7 after "));
-    CHECK(second.wait().exit_code == 7);
-    CHECK(two.marker.alive() == 0);
   }
 
   TEST_CASE("troupe run --nodes: a killed worker starts the group again on all nodes") {
@@ -89,16 +87,10 @@ TEST_SUITE("process") {
                                ".0 ] && [ -e " + starts +
                                ".1 ]; do sleep 0.01; done; kill -9 $$; fi; "
                                "sleep 1000; fi; echo again $TROUPE_RANK";
-    Process second(two.command(1, script, {"--max-restarts", "3"}), two.marker.options());
-    Process first(two.command(0, script, {"--max-restarts", "3"}), two.marker.options());
-    const ProcessResult zero = first.wait();
-    const ProcessResult one = second.wait();
-    CHECK(zero.exit_code == 0);
-    CHECK(one.exit_code == 0);
+    const auto [zero, one] = two.run(script, 0, {"--max-restarts", "3"});
     CHECK(count_of(zero.out, "] again ") == 2);
     CHECK(count_of(one.out, "] again ") == 1);
     CHECK(has(zero.err, "; restart 1 of 3 in 1.0 s, from the newest checkpoint.\n"));
-    CHECK(two.marker.alive() == 0);
   }
 
   TEST_CASE("troupe run --nodes: a signal to any node stops all") {

@@ -175,12 +175,12 @@ TEST_SUITE("process") {
       "troupe run: a log directory that cannot be written is refused before anything starts") {
     const TempDir folder;
     std::ofstream(folder / "file") << "not a directory";
-    const ProcessResult result = run_process(
-        run_command({"--workers", "2", "--log-dir", (folder / "file").string()}, "echo started"));
-    CHECK(result.exit_code == 3);
-    CHECK(has(result.err, "troupe: error[environment]: cannot"));
-    CHECK(has(result.err, "Fix: "));
-    CHECK(!has(result.out, "started"));
+    check_runs(
+        {{"a file",
+          run_command({"--workers", "2", "--log-dir", (folder / "file").string()}, "echo started"),
+          3,
+          {"troupe: error[environment]: cannot", "Fix: "},
+          {{"started", 0}}}});
   }
 
   TEST_CASE("troupe run: a reader that leaves early does not end the run") {

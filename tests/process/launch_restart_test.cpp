@@ -53,36 +53,34 @@ TEST_SUITE("process") {
 
   TEST_CASE("troupe run: after the last restart the exit code is that of the last start") {
     const TempDir folder;
-    const ProcessResult result =
-        run_process(restarting(folder, "1",
-                               "if [ $TROUPE_RANK = 1 ]; then kill -SEGV $$; fi; "
-                               "sleep 1000"));
-    CHECK(result.exit_code == 128 + SIGSEGV);
-    CHECK(has(result.err, "; restart 1 of 1 in 1.0 s"));
-    CHECK(has(result.err, "; no restart is left of 1.\n"));
+    check_runs(
+        {{"killed twice",
+          restarting(folder, "1", "if [ $TROUPE_RANK = 1 ]; then kill -SEGV $$; fi; sleep 1000"),
+          128 + SIGSEGV,
+          {"; restart 1 of 1 in 1.0 s", "; no restart is left of 1.\n"}}});
   }
 
   TEST_CASE("troupe run: what a restart cannot mend is not tried again") {
     for (const char* code : {"2", "3", "7", "130", "143"}) {
-      CAPTURE(code);
       const TempDir folder;
-      const ProcessResult result = run_process(restarting(
-          folder, "3",
-          "if [ $TROUPE_RANK = 1 ]; then exit " + std::string(code) + "; fi; sleep 1000"));
-      CHECK(result.exit_code == std::stoi(code));
-      CHECK_FALSE(has(result.err, "; restart "));
-      CHECK(has(result.err, "; not restarted: "));
+      check_runs({{code,
+                   restarting(folder, "3",
+                              "if [ $TROUPE_RANK = 1 ]; then exit " + std::string(code) +
+                                  "; fi; sleep 1000"),
+                   std::stoi(code),
+                   {{"; restart ", 0}, "; not restarted: "}}});
     }
   }
 
   TEST_CASE("troupe run: a signal ends a group that waits to start again") {
     const TempDir folder;
-    const Marker marker;
     // The third pause takes four seconds.
-    Process process(restarting(folder, "9", "kill -9 $$"), marker.options());
-    REQUIRE(process.wait_for_output("; restart 3 of 9 in 4.0 s"));
-    process.signal(SIGTERM);
-    CHECK(process.wait().exit_code == 143);
-    CHECK(marker.alive() == 0);
+    check_runs({{"in a pause",
+                 restarting(folder, "9", "kill -9 $$"),
+                 143,
+                 {},
+                 {},
+                 {"; restart 3 of 9 in 4.0 s"},
+                 send({SIGTERM})}});
   }
 }

@@ -84,12 +84,12 @@ TEST_SUITE("process") {
     const std::string path = (dir / "key").string();
     REQUIRE(run_process({kTool, "secret", path}).exit_code == 0);
     REQUIRE(chmod(path.c_str(), 0644) == 0);
-    const ProcessResult result =
-        run_process(run_command({"--workers", "2", "--secret-file", path}, "echo started"));
-    CHECK(result.exit_code == 2);
-    CHECK(result.out.empty());
-    CHECK(has(result.err, "troupe: error[config]: --secret-file " + path + " belongs to user "));
-    CHECK(has(result.err, "mode 0644: it is open to other users. Fix: run `chmod g-w,o= " + path));
+    check_runs({{"refused",
+                 run_command({"--workers", "2", "--secret-file", path}, "echo started"),
+                 2,
+                 {"troupe: error[config]: --secret-file " + path + " belongs to user ",
+                  "mode 0644: it is open to other users. Fix: run `chmod g-w,o= " + path},
+                 {{"started", 0}}}});
   }
 
   TEST_CASE("troupe run: below another one, only the inner one's secret is passed on") {

@@ -1,6 +1,4 @@
 // `troupe run --ps M`: parameter servers beside the workers, and who may end how.
-#include <sys/stat.h>
-
 #include <csignal>
 #include <fstream>
 #include <string>
@@ -15,28 +13,6 @@
 namespace {
 
 using namespace troupe::testing;  // NOLINT: this file's subject
-
-/// Pipes in a folder of their own. A shell that reads one waits until somebody writes to it.
-class Gates {
- public:
-  [[nodiscard]] std::string path(const std::string& name) const {
-    const std::string file = (folder_ / name).string();
-    mkfifo(file.c_str(), 0600);  // it may be there
-    return file;
-  }
-  void open(const std::string& name) const { std::ofstream(path(name)) << "go\n"; }
-  [[nodiscard]] std::string folder() const { return folder_.path().string(); }
-  [[nodiscard]] std::string wait(const std::string& name) const {
-    return "read go < " + path(name) + "; ";
-  }
-  /// For shells, to open a gate for another one.
-  [[nodiscard]] std::string pass(const std::string& name) const {
-    return "echo go > " + path(name) + "; ";
-  }
-
- private:
-  TempDir folder_;
-};
 
 /// A script by role: what the servers do, what the chief does, and what worker 1, 2, ... do.
 std::string roles(const std::string& server, const std::string& chief, const std::string& worker) {
@@ -128,33 +104,6 @@ TEST_SUITE("process") {
     CHECK(has(result.out, "[worker/0] refused\n"));
   }
 
-  TEST_CASE("troupe run --ps: a worker that is killed does not stop the others, and is reported") {
-    const Gates gates;
-    Process process(run_command(
-        kThreeAndOne,
-        roles(gates.wait("server"), gates.wait("chief") + "echo trained; " + gates.pass("server"),
-              "if [ $TROUPE_RANK = 2 ]; then kill -9 $$; fi")));
-    REQUIRE(process.wait_for_output("; training continues without it.\n"));
-    gates.open("chief");
-    const ProcessResult result = process.wait();
-    CHECK(result.exit_code == 0);
-    CHECK(has(result.out, "[worker/0] trained\n"));
-    CHECK(count_of(result.err, "troupe: worker/2 was killed by signal 9 (Killed) after ") == 2);
-    CHECK(has(result.err, "; training continued without it.\n"));
-  }
-
-  TEST_CASE("troupe run --ps: a worker that was declared lost ends with 138, and is reported") {
-    const Gates gates;
-    Process process(run_command(
-        kThreeAndOne, roles(gates.wait("server"), gates.wait("chief") + gates.pass("server"),
-                            "if [ $TROUPE_RANK = 1 ]; then exit 138; fi")));
-    REQUIRE(process.wait_for_output("troupe: worker/1 exited with code 138 after "));
-    gates.open("chief");
-    const ProcessResult result = process.wait();
-    CHECK(result.exit_code == 0);
-    CHECK(has(result.err, "; training continued without it.\n"));
-  }
-
   TEST_CASE("troupe run --ps: --restart-workers starts a lost worker again, so often") {
     const Gates gates;
     // Worker 1 is killed at its first two starts; it counts them in a file.
@@ -177,32 +126,6 @@ TEST_SUITE("process") {
     std::ifstream log(gates.folder() + "/logs/worker-1.log");  // all three starts are in it
     CHECK(std::string{std::istreambuf_iterator<char>(log), {}} ==
           "start 1\nstart 1\nstart 1\njoined again\n");
-  }
-
-  TEST_CASE("troupe run --ps: after its restarts, training goes on without the worker") {
-    const Gates gates;
-    Process process(
-        run_command(with(kThreeAndOne, {"--restart-workers", "1"}),
-                    roles(gates.wait("server"), gates.wait("chief") + gates.pass("server"),
-                          "if [ $TROUPE_RANK = 1 ]; then kill -9 $$; fi")));
-    REQUIRE(process.wait_for_output("; training continues without it.\n"));
-    gates.open("chief");
-    const ProcessResult result = process.wait();
-    CHECK(result.exit_code == 0);
-    CHECK(count_of(result.err, "; it is started again (1 of 1).\n") == 1);
-  }
-
-  TEST_CASE("troupe run --ps: a worker that fails by itself stops the group with its code") {
-    const Marker marker;
-    const ProcessResult result = run_process(
-        run_command(with(kThreeAndOne, {"--restart-workers", "3"}),
-                    roles("sleep 1000", "sleep 1000",
-                          "if [ $TROUPE_RANK = 2 ]; then echo a bug; exit 7; fi; sleep 1000")),
-        marker.options());
-    CHECK(result.exit_code == 7);
-    CHECK(has(result.err, "troupe: worker/2 exited with code 7 after "));
-    CHECK(has(result.err, "  a bug\n"));
-    CHECK(marker.alive() == 0);
   }
 
   TEST_CASE("troupe run --ps: a server or the chief that is killed stops all, and is the culprit") {
@@ -233,98 +156,97 @@ TEST_SUITE("process") {
     }
   }
 
-  TEST_CASE("troupe run --ps: those who do not notice a lost server are stopped") {
-    const Marker marker;
-    const ProcessResult result =
-        run_process(run_command(with(kThreeAndOne, {"--grace", "1"}),
-                                roles("kill -9 $$", "sleep 1000", "sleep 1000")),
-                    marker.options());
-    CHECK(result.exit_code == 128 + SIGKILL);
-    CHECK(has(result.err, "troupe: ps/0 was killed by signal 9 (Killed)"));
-    CHECK(marker.alive() == 0);
-  }
-
-  TEST_CASE("troupe run --ps: a server that fails stops the group with its code") {
-    const Marker marker;
-    const ProcessResult result = run_process(
-        run_command(kThreeAndOne, roles("exit 3", "sleep 1000", "sleep 1000")), marker.options());
-    CHECK(result.exit_code == 3);
-    CHECK(has(result.err, "troupe: ps/0 exited with code 3 after "));
-    CHECK(marker.alive() == 0);
-  }
-
-  TEST_CASE("troupe run --ps: a server that hangs is named when all others lost it") {
-    const Marker marker;
+  TEST_CASE("troupe run --ps: whose end stops whom, and who is named") {
     const Gates gates;
-    // The workers notice it first: that must not read as if they were the ones that are lost.
-    const ProcessResult result =
-        run_process(run_command({"--workers", "2", "--ps", "1", "--grace", "1"},
-                                roles("sleep 1000", gates.wait("chief") + "exit 138",
-                                      gates.pass("chief") + "exit 138")),
-                    marker.options());
-    CHECK(result.exit_code == 138);
-    CHECK(has(result.err, "troupe: ps/0 did not end and did not answer the others"));
-    CHECK(!has(result.err, "continues without it"));
-    CHECK(!has(result.err, "went on without it"));
-    CHECK(marker.alive() == 0);
-  }
-
-  TEST_CASE("troupe run --ps: a server that does not end after the training is a failure") {
-    const Marker marker;
-    const ProcessResult result =
-        run_process(run_command(with(kThreeAndOne, {"--grace", "1"}),
-                                roles("trap '' TERM; sleep 1000; sleep 1000", "exit 0", "exit 0")),
-                    marker.options());
-    CHECK(result.exit_code == troupe::kExitFailed);
-    CHECK(has(result.err, "troupe: ps/0 still runs, though training is complete; it is stopped."));
-    CHECK(marker.alive() == 0);
-  }
-
-  TEST_CASE("troupe run --ps: a worker that hangs after the training is none") {
-    const Marker marker;
-    const ProcessResult result = run_process(
-        run_command(
-            with(kThreeAndOne, {"--grace", "1"}),
-            roles("exit 0", "exit 0", "if [ $TROUPE_RANK = 2 ]; then sleep 1000; fi; exit 0")),
-        marker.options());
-    CHECK(result.exit_code == 0);
-    CHECK(has(result.err, "troupe: worker/2 still runs, though training is complete"));
-    CHECK(has(result.err, "; the chief had ended well.\n"));
-    CHECK(marker.alive() == 0);
-  }
-
-  TEST_CASE("troupe run --ps: an evaluator goes on when servers and workers have ended") {
-    const Gates gates;
-    Process process(run_command({"--workers", "2", "--ps", "1", "--evaluator", "--grace", "1"},
-                                "case \"$TROUPE_TASK$TROUPE_RANK\" in evaluator*) " +
-                                    gates.wait("evaluator") +
-                                    "echo evaluated $TROUPE_SERVERS;; 0) echo trained;; esac"));
-    REQUIRE(process.wait_for_output("[worker/0] trained\n"));
-    gates.open("evaluator");
-    const ProcessResult result = process.wait();
-    CHECK(result.exit_code == 0);
-    CHECK(has(result.out, "[evaluator/0] evaluated\n"));
-    CHECK(has(result.err, "troupe: 2 workers, 1 server and an evaluator on "));
+    const auto ends = [&](const std::string& name) {
+      return gates.wait(name + "-chief") + gates.pass(name + "-server");
+    };
+    const auto serves = [&](const std::string& name) { return gates.wait(name + "-server"); };
+    const std::vector<std::string> hasty = with(kThreeAndOne, {"--grace", "1"});
+    check_runs({
+        {"a killed worker does not stop the others, and is reported",
+         run_command(kThreeAndOne, roles(serves("kill"), ends("kill") + "echo trained",
+                                         "if [ $TROUPE_RANK = 2 ]; then kill -9 $$; fi")),
+         0,
+         {{"troupe: worker/2 was killed by signal 9 (Killed) after ", 2},
+          "; training continued without it.\n"},
+         {"[worker/0] trained\n"},
+         {"; training continues without it.\n"},
+         open(gates, "kill-chief")},
+        {"a worker that was declared lost ends with 138, and is reported",
+         run_command(kThreeAndOne, roles(serves("lost"), ends("lost"),
+                                         "if [ $TROUPE_RANK = 1 ]; then exit 138; fi")),
+         0,
+         {"; training continued without it.\n"},
+         {},
+         {"troupe: worker/1 exited with code 138 after "},
+         open(gates, "lost-chief")},
+        {"after its restarts, training goes on without the worker",
+         run_command(
+             with(kThreeAndOne, {"--restart-workers", "1"}),
+             roles(serves("again"), ends("again"), "if [ $TROUPE_RANK = 1 ]; then kill -9 $$; fi")),
+         0,
+         {{"; it is started again (1 of 1).\n", 1}},
+         {},
+         {"; training continues without it.\n"},
+         open(gates, "again-chief")},
+        {"a worker that fails by itself stops the group with its code",
+         run_command(with(kThreeAndOne, {"--restart-workers", "3"}),
+                     roles("sleep 1000", "sleep 1000",
+                           "if [ $TROUPE_RANK = 2 ]; then echo a bug; exit 7; fi; sleep 1000")),
+         7,
+         {"troupe: worker/2 exited with code 7 after ", "  a bug\n"}},
+        {"those who do not notice a lost server are stopped",
+         run_command(hasty, roles("kill -9 $$", "sleep 1000", "sleep 1000")),
+         128 + SIGKILL,
+         {"troupe: ps/0 was killed by signal 9 (Killed)"}},
+        {"a server that fails stops the group with its code",
+         run_command(kThreeAndOne, roles("exit 3", "sleep 1000", "sleep 1000")),
+         3,
+         {"troupe: ps/0 exited with code 3 after "}},
+        // The workers notice it first: that must not read as if they were the ones that are lost.
+        {"a server that hangs is named when all others lost it",
+         run_command(
+             {"--workers", "2", "--ps", "1", "--grace", "1"},
+             roles("sleep 1000", gates.wait("hang") + "exit 138", gates.pass("hang") + "exit 138")),
+         138,
+         {"troupe: ps/0 did not end and did not answer the others",
+          {"continues without it", 0},
+          {"went on without it", 0}}},
+        {"a server that does not end after the training is a failure",
+         run_command(hasty, roles("trap '' TERM; sleep 1000; sleep 1000", "exit 0", "exit 0")),
+         troupe::kExitFailed,
+         {"troupe: ps/0 still runs, though training is complete; it is stopped."}},
+        {"a worker that hangs after the training is none",
+         run_command(hasty, roles("exit 0", "exit 0",
+                                  "if [ $TROUPE_RANK = 2 ]; then sleep 1000; fi; exit 0")),
+         0,
+         {"troupe: worker/2 still runs, though training is complete",
+          "; the chief had ended well.\n"}},
+        {"an evaluator goes on when servers and workers have ended",
+         run_command({"--workers", "2", "--ps", "1", "--evaluator", "--grace", "1"},
+                     "case \"$TROUPE_TASK$TROUPE_RANK\" in evaluator*) " + gates.wait("evaluator") +
+                         "echo evaluated $TROUPE_SERVERS;; 0) echo trained;; esac"),
+         0,
+         {"troupe: 2 workers, 1 server and an evaluator on "},
+         {"[evaluator/0] evaluated\n"},
+         {"[worker/0] trained\n"},
+         open(gates, "evaluator")},
+    });
   }
 
   TEST_CASE("troupe run --ps: SIGTERM and SIGINT reach the servers, too") {
-    const Marker marker;
-    for (const int signal : {SIGTERM, SIGINT}) {
-      CAPTURE(signal);
-      const std::string name = signal == SIGTERM ? "TERM" : "INT";
-      Process process(
-          run_command({"--workers", "2", "--ps", "1"},
-                      "trap 'echo saved; exit " + std::to_string(128 + signal) + "' " + name +
-                          "; sleep 1000 & echo ready $TROUPE_TASK$TROUPE_RANK.; wait"),
-          marker.options());
-      for (const char* line : {"ready 0.\n", "ready 1.\n", "ready ps:0.\n"})
-        REQUIRE(process.wait_for_output(line));
-      process.signal(signal);
-      const ProcessResult result = process.wait();
-      CHECK(result.exit_code == 128 + signal);
-      CHECK(count_of(result.out, "saved\n") == 3);
-      CHECK(!has(result.err, "instead of stopping cleanly"));
-      CHECK(marker.alive() == 0);
+    for (const auto& [signal, name] : {std::pair(SIGTERM, "TERM"), {SIGINT, "INT"}}) {
+      check_runs(
+          {{name,
+            run_command({"--workers", "2", "--ps", "1"},
+                        "trap 'echo saved; exit " + std::to_string(128 + signal) + "' " + name +
+                            "; sleep 1000 & echo ready $TROUPE_TASK$TROUPE_RANK.; wait"),
+            128 + signal,
+            {{"instead of stopping cleanly", 0}},
+            {{"saved\n", 3}},
+            {"ready 0.\n", "ready 1.\n", "ready ps:0.\n"},
+            send({signal})}});
     }
   }
 }

@@ -118,10 +118,11 @@ TEST_SUITE("process") {
   TEST_CASE("troupe run: a worker starts with the usual handling of signals") {
     // The launcher ignores SIGPIPE for itself; a worker that inherited that would not notice
     // `head`.
-    const ProcessResult result =
-        run_process(run_command({"--workers", "1"}, "kill -PIPE $$; echo survived"));
-    CHECK(result.exit_code == 128 + SIGPIPE);
-    CHECK(result.out.empty());
+    check_runs({{"SIGPIPE",
+                 run_command({"--workers", "1"}, "kill -PIPE $$; echo survived"),
+                 128 + SIGPIPE,
+                 {},
+                 {{"survived", 0}}}});
   }
 
   TEST_CASE("troupe run: the chief inherits a socket that others can connect to at once") {
@@ -143,11 +144,11 @@ TEST_SUITE("process") {
 
   TEST_CASE("troupe run: a forgotten -- before the program is what the message says") {
     for (const char* stray : {"--config", "--epochs"}) {
-      const ProcessResult result =
-          run_process({kTool, "run", "--workers", "2", "build/fruit", stray, "5"});
-      CHECK(result.exit_code == 2);
-      CHECK(has(result.err, std::string("unknown flag ") + stray));
-      CHECK(has(result.err, "Fix: a program's own flags follow --, as in troupe run "));
+      check_runs({{stray,
+                   {kTool, "run", "--workers", "2", "build/fruit", stray, "5"},
+                   2,
+                   {std::string("unknown flag ") + stray,
+                    "Fix: a program's own flags follow --, as in troupe run "}}});
     }
   }
 
@@ -160,12 +161,11 @@ TEST_SUITE("process") {
     for (const std::string& program :
          std::vector<std::string>{"no-such-program", "/no/such/program", folder.path().string(),
                                   (folder / "garbage").string(), (folder / "orphaned").string()}) {
-      CAPTURE(program);
-      const ProcessResult result = run_process({kTool, "run", "--workers", "2", "--", program});
-      CHECK(result.exit_code == 2);
-      CHECK(has(result.err, "troupe: error[config]: cannot run "));
-      CHECK(has(result.err, " Fix: "));
-      CHECK(result.out.empty());
+      check_runs({{program.c_str(),
+                   {kTool, "run", "--workers", "2", "--", program},
+                   2,
+                   {"troupe: error[config]: cannot run ", " Fix: "},
+                   {{"\n", 0}}}});
     }
   }
 
@@ -190,13 +190,7 @@ TEST_SUITE("process") {
          }) {
       std::vector<std::string> command = {kTool, "run"};
       command.insert(command.end(), row.arguments.begin(), row.arguments.end());
-      const ProcessResult result = run_process(command);
-      CAPTURE(row.words);
-      CAPTURE(result.err);
-      CHECK(result.exit_code == 2);
-      CHECK(has(result.err, "troupe: error[config]: "));
-      CHECK(has(result.err, row.words));
-      CHECK(count_of(result.err, "\n") == 1);
+      check_runs({{row.words, command, 2, {"troupe: error[config]: ", row.words, {"\n", 1}}}});
     }
   }
 }

@@ -1,6 +1,4 @@
 
-#include <sys/stat.h>
-
 #include <csignal>
 #include <fstream>
 #include <string>
@@ -16,9 +14,6 @@ namespace {
 
 using namespace troupe::testing;  // NOLINT: this file's subject
 
-// Ends at SIGTERM like a program that saves first; says when it is ready for it.
-const std::string kPolite =
-    "trap 'echo saved; exit 143' TERM; sleep 1000 & echo ready $TROUPE_RANK; wait";
 // Does not end at any signal that can be ignored.
 const std::string kDeaf = "trap '' INT TERM HUP; echo ready $TROUPE_RANK; sleep 1000; sleep 1000";
 
@@ -34,15 +29,106 @@ bool appears(const std::string& path) {
 }  // namespace
 
 TEST_SUITE("process") {
-  TEST_CASE("troupe run: all workers end well, so does the launcher, nothing is left") {
-    const Marker marker;
-    // What a worker leaves behind, in its group or in a session of its own, ends with it.
-    const ProcessResult result =
-        run_process(run_command({"--workers", "3"}, "sleep 1000 & setsid sleep 1000 & echo done"),
-                    marker.options());
-    CHECK(result.exit_code == 0);
-    CHECK(count_of(result.out, "done\n") == 3);
-    CHECK(marker.alive() == 0);
+  TEST_CASE("troupe run: how workers end, and how the launcher does") {
+    const Gates gates;
+    check_runs({
+        // What a worker leaves behind, in its group or in a session of its own, ends with it.
+        {"all end well",
+         run_command({"--workers", "3"}, "sleep 1000 & setsid sleep 1000 & echo done"),
+         0,
+         {},
+         {{"done\n", 3}}},
+        {"killed by a signal",
+         run_command({"--workers", "2"},
+                     "if [ $TROUPE_RANK = 1 ]; then kill -SEGV $$; fi; sleep 1000"),
+         128 + SIGSEGV,
+         {"troupe: worker/1 was killed by signal 11 (Segmentation fault) after ",
+          "it printed nothing."}},
+        // Worker 1 reports a lost peer and ends; only then does worker 0, the cause, end.
+        {"one that lost its peer is not taken for the cause",
+         run_command({"--workers", "2"}, "if [ $TROUPE_RANK = 1 ]; then exec 3> " +
+                                             gates.path("ended") +
+                                             "; exit 138; fi; read nothing < " +
+                                             gates.path("ended") + "; echo cause >&2; exit 5"),
+         5,
+         {"troupe: worker/0 exited with code 5", "  cause\n"}},
+        {"when only lost peers are reported, the one that hangs is named",
+         run_command(
+             {"--workers", "2", "--grace", "1"},
+             "if [ $TROUPE_RANK = 0 ]; then echo lost worker/1 >&2; exit 138; fi; " + kDeaf),
+         138,
+         {"troupe: worker/0 exited with code 138",
+          "troupe: worker/1 did not end and did not answer the others"}},
+        {"one that all others have lost does not get the grace period",
+         run_command(
+             {"--workers", "3", "--grace", "3000"},
+             "if [ $TROUPE_RANK != 1 ]; then echo lost worker/1 >&2; exit 138; fi; " + kDeaf),
+         138,
+         {"troupe: worker/1 did not end and did not answer the others"}},
+        // Worker 1 fails once worker 0 has said that it is deaf to SIGTERM.
+        {"one that ignores SIGTERM is killed after the grace period",
+         run_command({"--workers", "2", "--grace", "1"},
+                     "if [ $TROUPE_RANK = 1 ]; then " + gates.wait("deaf") +
+                         "exit 3; fi; trap '' TERM; " + gates.pass("deaf") +
+                         "sleep 1000; sleep 1000"),
+         3,
+         {"troupe: worker/0 did not stop in time and is killed.\n",
+          "troupe: worker/1 exited with code 3"}},
+    });
+  }
+
+  TEST_CASE("troupe run: signals reach every worker, and what these make of them") {
+    const std::string ready = "sleep 1000 & echo ready $TROUPE_RANK; wait";
+    const std::vector<std::string> both = {"ready 0", "ready 1"};
+    const std::vector<std::string> two = {"--workers", "2"};
+    const Parts got_it = {{"got it\n", 2}};
+    const Parts saved = {{"saved\n", 2}};
+    check_runs({
+        {"SIGTERM",
+         run_command(two, "trap 'echo got it; exit 0' TERM; " + ready),
+         143,
+         {},
+         got_it,
+         both,
+         send({SIGTERM})},
+        {"SIGINT",
+         run_command(two, "trap 'echo got it; exit 0' INT; " + ready),
+         130,
+         {},
+         got_it,
+         both,
+         send({SIGINT})},
+        {"SIGHUP",
+         run_command(two, "trap 'echo got it; exit 0' HUP; " + ready),
+         129,
+         {},
+         got_it,
+         both,
+         send({SIGHUP})},
+        {"all save and end with 143, a clean stop",
+         run_command(two, "trap 'echo saved; exit 143' TERM; " + ready),
+         143,
+         {{"instead of stopping cleanly", 0}},
+         saved,
+         both,
+         send({SIGTERM})},
+        {"one fails while it stops",
+         run_command(two, "trap 'exit $((TROUPE_RANK * 9))' TERM; " + ready),
+         143,
+         {"troupe: worker/1 exited with code 9 instead of stopping cleanly."},
+         {},
+         both,
+         send({SIGTERM})},
+        // Another signal: the same one would be delivered once.
+        {"one that comes twice at once, as of timeout, is one request",
+         run_command(two,
+                     "trap 'trap \"\" INT TERM; sleep 0.3; echo saved; exit 130' INT; " + ready),
+         130,
+         {},
+         saved,
+         both,
+         send({SIGINT, SIGTERM})},
+    });
   }
 
   TEST_CASE("troupe run: the first failure ends the group and is shown with its last lines") {
@@ -63,114 +149,6 @@ TEST_SUITE("process") {
     CHECK(marker.alive() == 0);
   }
 
-  TEST_CASE("troupe run: a worker killed by a signal is named with it") {
-    const ProcessResult result = run_process(run_command(
-        {"--workers", "2"}, "if [ $TROUPE_RANK = 1 ]; then kill -SEGV $$; fi; sleep 1000"));
-    CHECK(result.exit_code == 128 + SIGSEGV);
-    CHECK(has(result.err, "troupe: worker/1 was killed by signal 11 (Segmentation fault) after "));
-    CHECK(has(result.err, "it printed nothing."));
-  }
-
-  TEST_CASE("troupe run: a worker that lost its peer is not taken for the cause") {
-    const TempDir folder;
-    const std::string pipe = (folder / "pipe").string();
-    REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
-    // Worker 1 reports a lost peer and ends; only then does worker 0, the cause, end.
-    const ProcessResult result = run_process(
-        run_command({"--workers", "2"}, "if [ $TROUPE_RANK = 1 ]; then exec 3> " + pipe +
-                                            "; exit 138; fi; "
-                                            "read nothing < " +
-                                            pipe + "; echo cause >&2; exit 5"));
-    CHECK(result.exit_code == 5);
-    CHECK(has(result.err, "troupe: worker/0 exited with code 5"));
-    CHECK(has(result.err, "  cause\n"));
-  }
-
-  TEST_CASE("troupe run: when only lost peers are reported, the worker that hangs is named") {
-    const Marker marker;
-    const ProcessResult result = run_process(
-        run_command({"--workers", "2", "--grace", "1"},
-                    "if [ $TROUPE_RANK = 0 ]; then echo lost worker/1 >&2; exit 138; fi; " + kDeaf),
-        marker.options());
-    CHECK(result.exit_code == 138);
-    CHECK(has(result.err, "troupe: worker/0 exited with code 138"));
-    CHECK(has(result.err, "troupe: worker/1 did not end and did not answer the others"));
-    CHECK(marker.alive() == 0);
-  }
-
-  TEST_CASE("troupe run: a worker that all others have lost does not get the grace period") {
-    const Marker marker;
-    const ProcessResult result = run_process(
-        run_command(
-            {"--workers", "3", "--grace", "3000"},
-            "if [ $TROUPE_RANK != 1 ]; then echo lost worker/1 >&2; exit 138; fi; " + kDeaf),
-        marker.options());
-    CHECK(!result.timed_out);
-    CHECK(result.exit_code == 138);
-    CHECK(has(result.err, "troupe: worker/1 did not end and did not answer the others"));
-    CHECK(marker.alive() == 0);
-  }
-
-  TEST_CASE("troupe run: a worker that ignores SIGTERM is killed after the grace period") {
-    const Marker marker;
-    const TempDir folder;
-    const std::string pipe = (folder / "pipe").string();
-    REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
-    // Worker 1 fails once worker 0 has said, through the pipe, that it is deaf to SIGTERM.
-    const ProcessResult result =
-        run_process(run_command({"--workers", "2", "--grace", "1"},
-                                "if [ $TROUPE_RANK = 1 ]; then read go < " + pipe +
-                                    "; exit 3; fi; trap '' TERM; "
-                                    "echo go > " +
-                                    pipe + "; sleep 1000; sleep 1000"),
-                    marker.options());
-    CHECK(result.exit_code == 3);
-    CHECK(has(result.err, "troupe: worker/0 did not stop in time and is killed.\n"));
-    CHECK(has(result.err, "troupe: worker/1 exited with code 3"));
-    CHECK(marker.alive() == 0);
-  }
-
-  TEST_CASE("troupe run: SIGTERM, SIGINT and SIGHUP reach every worker") {
-    const Marker marker;
-    struct Row {
-      int signal;
-      const char* name;
-    };
-    for (const Row row : {Row{SIGTERM, "TERM"}, Row{SIGINT, "INT"}, Row{SIGHUP, "HUP"}}) {
-      CAPTURE(row.name);
-      const std::string script = "trap 'echo got it; exit 0' " + std::string(row.name) +
-                                 "; sleep 1000 & echo ready $TROUPE_RANK; wait";
-      Process process(run_command({"--workers", "2"}, script), marker.options());
-      REQUIRE(both_ready(process));
-      process.signal(row.signal);
-      const ProcessResult result = process.wait();
-      CHECK(result.exit_code == 128 + row.signal);
-      CHECK(count_of(result.out, "got it\n") == 2);
-      CHECK(marker.alive() == 0);
-    }
-  }
-
-  TEST_CASE("troupe run: workers that save and end with 143 are a clean stop") {
-    Process process(run_command({"--workers", "2"}, kPolite));
-    REQUIRE(both_ready(process));
-    process.signal(SIGTERM);
-    const ProcessResult result = process.wait();
-    CHECK(result.exit_code == 143);
-    CHECK(count_of(result.out, "saved\n") == 2);
-    CHECK(!has(result.err, "instead of stopping cleanly"));
-  }
-
-  TEST_CASE("troupe run: a worker that fails while it stops is named") {
-    Process process(run_command({"--workers", "2"},
-                                "trap 'exit $((TROUPE_RANK * 9))' TERM; sleep 1000 & "
-                                "echo ready $TROUPE_RANK; wait"));
-    REQUIRE(both_ready(process));
-    process.signal(SIGTERM);
-    const ProcessResult result = process.wait();
-    CHECK(result.exit_code == 143);
-    CHECK(has(result.err, "troupe: worker/1 exited with code 9 instead of stopping cleanly."));
-  }
-
   TEST_CASE("troupe run: a second Ctrl-C kills at once") {
     const Marker marker;
     Process process(run_command({"--workers", "2", "--grace", "3000"}, kDeaf), marker.options());
@@ -183,18 +161,6 @@ TEST_SUITE("process") {
     CHECK(!result.timed_out);
     CHECK(result.exit_code == 130);
     CHECK(marker.alive() == 0);
-  }
-
-  TEST_CASE("troupe run: a signal that comes twice at once, as of timeout, is one request") {
-    Process process(run_command({"--workers", "2"},
-                                "trap 'trap \"\" INT TERM; sleep 0.3; echo saved; exit 130' INT; "
-                                "sleep 1000 & echo ready $TROUPE_RANK; wait"));
-    REQUIRE(both_ready(process));
-    process.signal(SIGINT);
-    process.signal(SIGTERM);  // another signal: the same one would be delivered once
-    const ProcessResult result = process.wait();
-    CHECK(result.exit_code == 130);
-    CHECK(count_of(result.out, "saved\n") == 2);
   }
 
   TEST_CASE("troupe run: a worker that is stopped (SIGSTOP) still gets to act on SIGTERM") {

@@ -138,13 +138,16 @@ inline std::string message_of(const std::exception_ptr& error) {
   }
 }
 
-/// try_ranks, and throws the lowest failing rank's error with its rank in the text.
-inline void run_ranks(int world_size, const std::function<void(int)>& fn) {
-  const RankErrors errors = try_ranks(world_size, fn);
-  for (int rank = 0; rank < world_size; ++rank) {
-    const std::string message = message_of(errors[static_cast<std::size_t>(rank)]);
+/// Throws the lowest failing rank's error with its rank in the text.
+inline void throw_first(const RankErrors& errors) {
+  for (std::size_t rank = 0; rank < errors.size(); ++rank) {
+    const std::string message = message_of(errors[rank]);
     if (!message.empty()) throw std::runtime_error(text("rank ", rank, ": ", message));
   }
+}
+
+inline void run_ranks(int world_size, const std::function<void(int)>& fn) {
+  throw_first(try_ranks(world_size, fn));
 }
 
 /// Joins a group of `world_size` threads and runs `fn(group)` on each; closes it afterwards.

@@ -19,7 +19,8 @@ import shutil
 import signal
 import subprocess
 import sys
-import tomllib
+
+import edits
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROMISES = [f"S{number}" for number in range(1, 10)]
@@ -31,18 +32,6 @@ OPTIONS = ["-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_CXX_FLAGS_RELEA
 
 def named_tests(twin):
     return [(program, case) for program, cases in twin["tests"].items() for case in cases]
-
-
-def edited(twin, read):
-    """The files of a twin, as it has them. `read` gives a file's text."""
-    files = {}
-    for edit in twin["edit"]:
-        text = files[edit["file"]] if edit["file"] in files else read(edit["file"])
-        if text.count(edit["text"]) != 1:
-            raise ValueError(f"the twin no longer applies: {edit['file']} has its text {text.count(edit['text'])} times, "
-                             f"not once. Fix: take the defence out of the code as it is now in twins.toml:\n{edit['text']}")
-        files[edit["file"]] = text.replace(edit["text"], edit["instead"])
-    return files
 
 
 def cases_of_programs():
@@ -68,11 +57,7 @@ def faults_of(twins):
         faults += [f"{twin['name']}: there is no promise {promise}" for promise in twin["promises"] if promise not in PROMISES]
         faults += [f"{twin['name']}: {program} has no test case '{case}'" for program, case in named_tests(twin)
                    if case not in known.get(program, [])]
-        try:
-            edited(twin, lambda file: (ROOT / file).read_text() if (ROOT / file).is_file() else "")
-        except ValueError as error:
-            faults.append(f"{twin['name']}: {error}")
-    return faults
+    return faults + edits.faults_of(twins, edits.sources(ROOT))
 
 
 class Copy:
@@ -137,14 +122,12 @@ def run_or_stop(command):
 
 def see(twin, copy):
     """One twin: the line for it, and whether a test noticed."""
-    def read(name):
-        return (copy.tree / name).read_text()
     label = f"{'/'.join(twin['promises'])} {twin['name']}"
     try:
-        files = edited(twin, read)
+        sound = edits.sources(copy.tree)
+        files = edits.edited(twin, sound)
     except ValueError as error:
         return f"ERROR      {label}: {error}", False
-    before = {name: read(name) for name in files}
     try:
         copy.write(files)
         trouble = copy.compile(twin["tests"])
@@ -154,7 +137,7 @@ def see(twin, copy):
         for program, case in named_tests(twin):
             (not_by if copy.passes(program, case) else by).append(f"{program} '{case}'")
     finally:
-        copy.write(before)
+        copy.write({name: sound[name] for name in files})
     verdict = "noticed   " if by else "UNNOTICED "
     return f"{verdict} {label}: by {', '.join(by) or 'none'}" + (f"; not by {', '.join(not_by)}" if not_by else ""), bool(by)
 
@@ -187,7 +170,7 @@ def main():
     parser.add_argument("--table", type=pathlib.Path, default=pathlib.Path(__file__).with_name("twins.toml"))
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="compilers at a time")
     arguments = parser.parse_args()
-    twins = tomllib.loads(arguments.table.read_text())["twin"]
+    twins = edits.entries(arguments.table)
     if arguments.check:
         faults = faults_of(twins)
         print("\n".join(faults) or f"twins: all {len(twins)} apply, and their tests exist")

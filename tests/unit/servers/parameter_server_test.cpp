@@ -9,32 +9,14 @@
 
 namespace parameter_server_test {
 
-using troupe::testing::asynchronous;
-using troupe::testing::Job;
-using troupe::testing::mirrored_options;
-using troupe::testing::ServerHooks;
-using troupe::testing::synchronous;
-using troupe::testing::TableHooks;
-using troupe::testing::TempDir;
-using troupe::testing::train_alone;
-using troupe::testing::train_job;
+using namespace troupe::testing;  // NOLINT: a test
 
 namespace {
 
 /// 22 examples in batches of 8, 8 and 6.
-troupe::TrainOptions options_for(std::int64_t max_steps) {
-  troupe::TrainOptions options;
-  options.max_steps = max_steps;
-  options.batch_size = 8;
-  options.progress = false;
-  options.log_every = 0;
-  return options;
-}
+troupe::TrainOptions options_for(std::int64_t max_steps) { return quiet_options(max_steps, 8); }
 troupe::TrainOptions options_in(const TempDir& dir, std::int64_t max_steps) {
-  troupe::TrainOptions options = options_for(max_steps);
-  options.model_dir = dir.path().string();
-  options.save_checkpoints_steps = 100;
-  return options;
+  return quiet_options(max_steps, 8, dir.path());
 }
 
 /// Asks for the end after so many steps of this worker, on the ranks it is given to.
@@ -90,15 +72,10 @@ TEST_SUITE("strategies") {
       const std::string expected = train_alone(*mirrored, hooks, options).hash;
       for (const int workers : {4, 2}) {
         CAPTURE(workers);
-        const auto port = troupe::testing::free_port();
-        std::vector<std::string> hashes(static_cast<std::size_t>(workers));
-        troupe::testing::run_ranks(workers, [&](int rank) {
-          auto group = troupe::testing::options_of(rank, workers, port);
-          group.replicas = 4 / workers;
-          const auto strategy = troupe::make_multi_worker(group);
-          hashes[static_cast<std::size_t>(rank)] = train_alone(*strategy, hooks, options).hash;
-        });
-        for (const std::string& hash : hashes) CHECK(hash == expected);
+        const auto ends = on_workers(
+            workers, [&](troupe::Strategy& group) { return train_alone(group, hooks, options); },
+            [&](auto& group) { group.replicas = 4 / workers; });
+        for (const TrainingEnd& end : ends) CHECK(end.hash == expected);
         Job job = synchronous(workers, 2);
         job.replicas = 4 / workers;
         CHECK(train_job(job, hooks, options).hash == expected);
@@ -109,18 +86,12 @@ TEST_SUITE("strategies") {
   TEST_CASE("parameter servers: two workers of two replicas equal two workers of a group") {
     const auto options = options_for(5);
     const ServerHooks hooks("adam");
-    std::string expected;
-    const auto port = troupe::testing::free_port();
-    troupe::testing::run_ranks(2, [&](int rank) {
-      auto group = troupe::testing::options_of(rank, 2, port);
-      group.replicas = 2;
-      const auto strategy = troupe::make_multi_worker(group);
-      const auto end = train_alone(*strategy, hooks, options);
-      if (rank == 0) expected = end.hash;
-    });
+    const auto ends = on_workers(
+        2, [&](troupe::Strategy& group) { return train_alone(group, hooks, options); },
+        [](auto& group) { group.replicas = 2; });
     Job job = synchronous(2, 2);
     job.replicas = 2;
-    CHECK(train_job(job, hooks, options).hash == expected);
+    CHECK(train_job(job, hooks, options).hash == ends[0].hash);
   }
 
   TEST_CASE("parameter servers: one asynchronous worker takes one device's steps, bit for bit") {

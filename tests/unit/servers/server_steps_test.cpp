@@ -44,17 +44,9 @@ TEST_SUITE("strategies") {
      private:
       bool own_step_;
     };
-    const auto two_steps = [] {
-      troupe::TrainOptions options;
-      options.max_steps = 2;
-      options.batch_size = 8;
-      options.progress = false;
-      options.log_every = 0;
-      return options;
-    };
     const auto first_error = [&](const Job& job, const troupe::Hooks& hooks) {
       try {
-        (void)train_job(job, hooks, two_steps());
+        (void)train_job(job, hooks, troupe::testing::quiet_options(2, 8));
       } catch (const std::exception& error) {
         return std::string(error.what());
       }

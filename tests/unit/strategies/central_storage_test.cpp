@@ -4,11 +4,7 @@
 #include "troupe/strategies/kinds/make_strategy.h"
 #include "troupe/strategies/kinds/one_process.h"
 
-using troupe::testing::mirrored_options;
-using troupe::testing::options_of;
-using troupe::testing::Outcome;
-using troupe::testing::TinyHooks;
-using troupe::testing::train_with;
+using namespace troupe::testing;  // NOLINT: a test
 
 namespace {
 
@@ -82,15 +78,6 @@ void go_on(troupe::Strategy& strategy, troupe::TrainState& state,
   (void)troupe::train(strategy, hooks, state, data, options);
 }
 
-troupe::TrainOptions until(std::int64_t max_steps) {
-  troupe::TrainOptions options;
-  options.max_steps = max_steps;
-  options.batch_size = 4;
-  options.log_every = 0;
-  options.progress = false;
-  return options;
-}
-
 void check_one_copy(const troupe::TrainState& state) {
   const auto expected = state.replicas.front()->parameters();
   CHECK(optimizer_states(*state.replicas.front()) == expected.size());
@@ -141,7 +128,7 @@ TEST_SUITE("strategies") {
   TEST_CASE("central storage: parameters and optimiser state are there once, buffers per replica") {
     const auto strategy = central(3);
     auto state = strategy->create_state(Pair(), 1);
-    go_on(*strategy, state, until(2));
+    go_on(*strategy, state, quiet_options(2));
     check_one_copy(state);
     // synchronize_buffers, at the end of training, has made the mean of 2, 4 and 6 of them all.
     std::vector<void*> buffers;
@@ -155,13 +142,13 @@ TEST_SUITE("strategies") {
     // Mirrored, for comparison, keeps everything for each.
     const auto mirrored = troupe::make_mirrored(mirrored_options(3));
     auto each = mirrored->create_state(Pair(), 1);
-    go_on(*mirrored, each, until(2));
+    go_on(*mirrored, each, quiet_options(2));
     CHECK(optimizer_states(*each.replicas[2]) == 4);
   }
 
   TEST_CASE("central storage: what is restored is there once, too") {
     const troupe::testing::TempDir dir;
-    auto options = until(3);
+    auto options = quiet_options(3);
     options.model_dir = dir.path().string();
     for (const std::int64_t last_step : {3, 6}) {
       options.max_steps = last_step;
@@ -183,7 +170,7 @@ TEST_SUITE("strategies") {
           parameter.set_data(parameter.detach().clone());
         }
       }
-      go_on(*strategy, state, until(20));
+      go_on(*strategy, state, quiet_options(20));
       for (const std::size_t replica : elsewhere) {
         CHECK(optimizer_states(*state.replicas[replica]) == 0);
         CHECK(state.replicas[replica]->parameters()[0].second.data_ptr() !=
@@ -235,7 +222,7 @@ TEST_SUITE("strategies") {
     const auto strategy = central(3);
     auto state = strategy->create_state(hooks, 1);
     const auto data = strategy->distribute(hooks.create_datasets(), {4, 1});
-    CHECK_THROWS_AS((void)troupe::train(*strategy, hooks, state, data, until(1)),
+    CHECK_THROWS_AS((void)troupe::train(*strategy, hooks, state, data, quiet_options(1)),
                     troupe::NonFiniteError);
     CHECK(state.replicas[2]->parameters()[0].second.item<float>() == 0.5F);
   }

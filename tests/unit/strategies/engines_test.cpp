@@ -2,10 +2,8 @@
 // sockets. MPI, which knows one rank per process, is in tests/process/engine_test.cpp.
 
 #include <cmath>
-#include <filesystem>
 
 #include "tests/support/captured_log.h"
-#include "tests/support/temp_dir.h"
 #include "tests/unit/strategies/strategy_runs.h"
 #include "troupe/strategies/engines/engine.h"
 #include "troupe/strategies/kinds/make_strategy.h"
@@ -15,12 +13,7 @@ namespace engines_test {
 using troupe::Communication;
 using troupe::Compression;
 using troupe::StrategyOptions;
-using troupe::testing::CapturedLog;
-using troupe::testing::options_of;
-using troupe::testing::Outcome;
-using troupe::testing::TempDir;
-using troupe::testing::TinyHooks;
-using troupe::testing::train_with;
+using namespace troupe::testing;  // NOLINT: a test
 
 namespace {
 
@@ -38,31 +31,20 @@ struct Wish {
   int replicas = 1;
 };
 
-StrategyOptions options_for(const Wish& wish, int rank, int size, std::uint16_t port) {
-  StrategyOptions options = options_of(rank, size, port);
-  options.communication = wish.communication;
-  options.compress = wish.compress;
-  options.replicas = wish.replicas;
-  return options;
+ChangeOptions as(const Wish& wish) {
+  return [wish](StrategyOptions& options) {
+    options.communication = wish.communication;
+    options.compress = wish.compress;
+    options.replicas = wish.replicas;
+  };
 }
 
 /// What every rank ends with.
 std::vector<Outcome> train_by(const Wish& wish, int size, std::int64_t epochs = kEpochs) {
   const TinyHooks hooks(10);  // batches of 4, 4 and 2
-  std::vector<Outcome> outcomes(static_cast<std::size_t>(size));
-  const auto port = troupe::testing::free_port();
-  troupe::testing::run_ranks(size, [&](int rank) {
-    const auto strategy = troupe::make_multi_worker(options_for(wish, rank, size, port));
-    outcomes[static_cast<std::size_t>(rank)] = train_with(*strategy, hooks, epochs);
-  });
-  return outcomes;
-}
-
-void check_close(const Outcome& outcome, const Outcome& expected) {
-  REQUIRE(outcome.losses.size() == expected.losses.size());
-  for (std::size_t i = 0; i < expected.losses.size(); ++i) {
-    CHECK(outcome.losses[i] == doctest::Approx(expected.losses[i]).epsilon(1e-6));
-  }
+  return on_workers(
+      size, [&](troupe::Strategy& strategy) { return train_with(strategy, hooks, epochs); },
+      as(wish));
 }
 
 std::string refusal_of(const StrategyOptions& options) {
@@ -76,28 +58,6 @@ std::string refusal_of(const StrategyOptions& options) {
 
 bool holds(const std::string& whole, const std::string& part) {
   return whole.find(part) != std::string::npos;
-}
-
-/// The weights at the end of so many steps, in the middle of which one life may end.
-std::string trained_in(const TempDir& dir, std::int64_t steps, const Wish& wish) {
-  const TinyHooks hooks(10);
-  std::vector<std::string> hashes(2);
-  const auto port = troupe::testing::free_port();
-  troupe::testing::run_ranks(2, [&](int rank) {
-    const auto strategy = troupe::make_multi_worker(options_for(wish, rank, 2, port));
-    troupe::TrainOptions options;
-    options.model_dir = dir.path().string();
-    options.max_steps = steps;
-    options.batch_size = 4;
-    options.progress = false;
-    options.log_every = 0;
-    auto state = strategy->create_state(hooks, options.seed);
-    const auto data = strategy->distribute(hooks.create_datasets(), {4, options.seed});
-    (void)troupe::train(*strategy, hooks, state, data, options, {});
-    hashes[static_cast<std::size_t>(rank)] = troupe::common_parameter_hash(*strategy, state);
-    strategy->close();
-  });
-  return hashes[0];
 }
 
 }  // namespace
@@ -118,7 +78,7 @@ TEST_SUITE("strategies") {
           train_by({Communication::native, Compression::none, row.replicas}, row.size);
       const auto gloo = train_by({Communication::gloo, Compression::none, row.replicas}, row.size);
       REQUIRE(native[0].losses.size() == 21);
-      for (const Outcome& outcome : gloo) check_close(outcome, native[0]);
+      for (const Outcome& outcome : gloo) check_near(outcome.losses, native[0].losses);
     }
   }
 
@@ -180,12 +140,12 @@ TEST_SUITE("strategies") {
 
   TEST_CASE("engines: workers that were given different ones do not start") {
     if (!has_gloo()) return;
-    const auto port = troupe::testing::free_port();
-    const auto errors = troupe::testing::try_ranks(2, [&](int rank) {
-      const Wish wish{rank == 0 ? Communication::native : Communication::gloo};
-      const auto strategy = troupe::make_multi_worker(options_for(wish, rank, 2, port));
-      (void)strategy->create_state(TinyHooks(), 1);
-    });
+    const auto errors = try_workers(
+        2, [](int, troupe::Strategy& strategy) { (void)strategy.create_state(TinyHooks(), 1); },
+        [](auto& options) {
+          options.communication =
+              options.cluster.rank == 0 ? Communication::native : Communication::gloo;
+        });
     for (const auto& error : errors) {
       CHECK(holds(troupe::testing::message_of(error), "--communication"));
     }
@@ -193,20 +153,20 @@ TEST_SUITE("strategies") {
 
   TEST_CASE("engines: under gloo a worker that is in another collective is named") {
     if (!has_gloo()) return;
-    const auto port = troupe::testing::free_port();
-    const auto errors = troupe::testing::try_ranks(2, [&](int rank) {
-      const auto strategy =
-          troupe::make_multi_worker(options_for({Communication::gloo}, rank, 2, port));
-      const TinyHooks hooks(10);
-      auto state = strategy->create_state(hooks, 1);
-      const auto data = strategy->distribute(hooks.create_datasets(), {4, 1});
-      std::vector<double> one = {1.0};
-      if (rank == 1) strategy->sum(troupe::Span<double>(one));
-      for (const auto& batch : data.train->epoch(0)) {
-        (void)strategy->run([&](auto& r, const auto& b) { return hooks.train_step(r, b); }, state,
-                            batch);
-      }
-    });
+    const auto errors = try_workers(
+        2,
+        [](int rank, troupe::Strategy& strategy) {
+          const TinyHooks hooks(10);
+          auto state = strategy.create_state(hooks, 1);
+          const auto data = strategy.distribute(hooks.create_datasets(), {4, 1});
+          std::vector<double> one = {1.0};
+          if (rank == 1) strategy.sum(troupe::Span<double>(one));
+          for (const auto& batch : data.train->epoch(0)) {
+            (void)strategy.run([&](auto& r, const auto& b) { return hooks.train_step(r, b); },
+                               state, batch);
+          }
+        },
+        as({Communication::gloo}));
     const std::string message = troupe::testing::message_of(errors[0]);
     CAPTURE(message);
     CHECK(holds(message, "worker/0 is in all_reduce"));
@@ -227,39 +187,33 @@ TEST_SUITE("strategies") {
   }
 
   TEST_CASE("compress: interrupted at every step equals uninterrupted, bit for bit") {
-    const Wish wish{Communication::native, Compression::bfloat16};
-    constexpr std::int64_t kSteps = 5;
-    const TempDir whole;
-    const std::string expected = trained_in(whole, kSteps, wish);
-    for (std::int64_t stop = 1; stop < kSteps; ++stop) {
-      CAPTURE(stop);
-      const TempDir dir;
-      (void)trained_in(dir, stop, wish);
-      CHECK(trained_in(dir, kSteps, wish) == expected);
-    }
+    check_interruptions(5, [](const auto& dir, std::int64_t steps, bool) {
+      return on_workers(
+          2,
+          [&](troupe::Strategy& strategy) {
+            return train_alone(strategy, TinyHooks(10), quiet_options(steps, 4, dir));
+          },
+          as({Communication::native, Compression::bfloat16}));
+    });
   }
 
   TEST_CASE("compress: a second training of a strategy begins without the first one's errors") {
     const TinyHooks hooks(10);
-    std::vector<std::string> hashes;
-    const auto port = troupe::testing::free_port();
-    troupe::testing::run_ranks(2, [&](int rank) {
-      const auto strategy = troupe::make_multi_worker(
-          options_for({Communication::native, Compression::bfloat16}, rank, 2, port));
-      for (int training = 0; training < 2; ++training) {
-        auto state = strategy->create_state(hooks, 1);
-        const auto data = strategy->distribute(hooks.create_datasets(), {4, 1});
-        troupe::TrainOptions options;
-        options.max_steps = 5;
-        options.progress = false;
-        options.log_every = 0;
-        (void)troupe::train(*strategy, hooks, state, data, options, {});
-        const std::string hash = troupe::common_parameter_hash(*strategy, state);
-        if (rank == 0) hashes.push_back(hash);
-      }
-      strategy->close();
-    });
-    CHECK(hashes[0] == hashes[1]);
+    const auto hashes = on_workers(
+        2,
+        [&](troupe::Strategy& strategy) {
+          std::vector<std::string> own;
+          for (int training = 0; training < 2; ++training) {
+            auto state = strategy.create_state(hooks, 1);
+            const auto data = strategy.distribute(hooks.create_datasets(), {4, 1});
+            (void)troupe::train(strategy, hooks, state, data, quiet_options(5));
+            own.push_back(troupe::common_parameter_hash(strategy, state));
+          }
+          strategy.close();
+          return own;
+        },
+        as({Communication::native, Compression::bfloat16}));
+    CHECK(hashes[0][0] == hashes[0][1]);
   }
 
   TEST_CASE("compress: optimisers that begin with the same parameter keep errors of their own") {
@@ -281,15 +235,13 @@ TEST_SUITE("strategies") {
         return loss;
       }
     };
-    const auto port = troupe::testing::free_port();
-    std::vector<std::size_t> kept(2);
-    troupe::testing::run_ranks(2, [&](int rank) {
-      const auto strategy = troupe::make_multi_worker(
-          options_for({Communication::native, Compression::bfloat16}, rank, 2, port));
-      const WholeAndPart hooks;
-      (void)train_with(*strategy, hooks, 1);
-      kept[static_cast<std::size_t>(rank)] = strategy->own_state().size();
-    });
+    const auto kept = on_workers(
+        2,
+        [](troupe::Strategy& strategy) {
+          (void)train_with(strategy, WholeAndPart(), 1);
+          return strategy.own_state().size();
+        },
+        as({Communication::native, Compression::bfloat16}));
     CHECK(kept == std::vector<std::size_t>{2, 2});
   }
 }

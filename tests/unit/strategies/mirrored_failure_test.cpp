@@ -3,11 +3,7 @@
 #include "tests/unit/strategies/strategy_runs.h"
 #include "troupe/strategies/kinds/make_strategy.h"
 
-using troupe::testing::CapturedLog;
-using troupe::testing::mirrored_options;
-using troupe::testing::options_of;
-using troupe::testing::TinyHooks;
-using troupe::testing::train_with;
+using namespace troupe::testing;  // NOLINT: a test
 
 namespace {
 
@@ -52,6 +48,13 @@ void take_a_step(const troupe::Hooks& hooks, int replicas, troupe::TrainState* a
   if (after != nullptr) *after = std::move(state);
 }
 
+/// Of two workers with two replicas each that train.
+RankErrors errors_of_two(const troupe::Hooks& hooks) {
+  return try_workers(
+      2, [&](int, troupe::Strategy& strategy) { (void)train_with(strategy, hooks); },
+      [](auto& options) { options.replicas = 2; });
+}
+
 }  // namespace
 
 TEST_SUITE("strategies") {
@@ -62,15 +65,9 @@ TEST_SUITE("strategies") {
     CHECK_THROWS_WITH_AS(take_a_step(hooks, 4), doctest::Contains("replica 2 gave up"),
                          troupe::DataError);
     // In a group every worker learns it.
-    const auto port = troupe::testing::free_port();
-    const auto errors = troupe::testing::try_ranks(2, [&](int rank) {
-      auto options = options_of(rank, 2, port);
-      options.replicas = 2;
-      (void)train_with(*troupe::make_multi_worker(options), hooks);
-    });
-    for (const auto& error : errors) {
-      CAPTURE(troupe::testing::message_of(error));
-      CHECK(troupe::testing::message_of(error).find("replica 2 gave up") != std::string::npos);
+    for (const auto& error : errors_of_two(hooks)) {
+      CAPTURE(message_of(error));
+      CHECK(message_of(error).find("replica 2 gave up") != std::string::npos);
     }
   }
 
@@ -97,13 +94,7 @@ TEST_SUITE("strategies") {
     for (const auto& replica : state.replicas) {
       CHECK(replica->parameters()[0].second.item<float>() == 0.5F);
     }
-    const auto port = troupe::testing::free_port();
-    const auto errors = troupe::testing::try_ranks(2, [&](int rank) {
-      auto options = options_of(rank, 2, port);
-      options.replicas = 2;
-      (void)train_with(*troupe::make_multi_worker(options), hooks);
-    });
-    for (const auto& error : errors) {
+    for (const auto& error : errors_of_two(hooks)) {
       CHECK_THROWS_AS(std::rethrow_exception(error), troupe::NonFiniteError);
     }
   }
@@ -134,15 +125,12 @@ TEST_SUITE("strategies") {
   }
 
   TEST_CASE("mirrored: workers with different numbers of replicas refuse each other") {
-    const auto port = troupe::testing::free_port();
-    const auto errors = troupe::testing::try_ranks(2, [&](int rank) {
-      auto options = options_of(rank, 2, port);
-      options.replicas = 1 + rank;
-      (void)troupe::make_multi_worker(options)->create_state(TinyHooks(), 1);
-    });
+    const auto errors = try_workers(
+        2, [](int, troupe::Strategy& strategy) { (void)strategy.create_state(TinyHooks(), 1); },
+        [](auto& options) { options.replicas = 1 + options.cluster.rank; });
     for (const auto& error : errors) {
-      CAPTURE(troupe::testing::message_of(error));
-      CHECK(troupe::testing::message_of(error).find("--devices") != std::string::npos);
+      CAPTURE(message_of(error));
+      CHECK(message_of(error).find("--devices") != std::string::npos);
       CHECK_THROWS_AS(std::rethrow_exception(error), troupe::ConfigError);
     }
   }

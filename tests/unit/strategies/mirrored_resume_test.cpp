@@ -9,10 +9,7 @@
 
 namespace mirrored_resume_test {
 
-using troupe::testing::CapturedLog;
-using troupe::testing::mirrored_options;
-using troupe::testing::TempDir;
-using troupe::testing::TinyHooks;
+using namespace troupe::testing;  // NOLINT: a test
 
 namespace {
 
@@ -35,18 +32,10 @@ class NormHooks final : public TinyHooks {
     if (adam_) return {net, std::make_shared<o::Adam>(p, o::AdamOptions(0.02).amsgrad(true))};
     return {net, std::make_shared<o::SGD>(p, o::SGDOptions(0.02).momentum(0.9))};
   }
-  [[nodiscard]] troupe::StepResult train_step(troupe::Replica& replica,
-                                              const troupe::Batch& batch) const override {
-    const auto loss = validation_step(replica, batch);
-    replica.apply_gradients(loss.losses.front().second);
-    return loss;
-  }
-  [[nodiscard]] troupe::StepResult validation_step(troupe::Replica& replica,
-                                                   const troupe::Batch& batch) const override {
-    const auto [x, target] = batch.unpack<2>();
-    const auto y = replica.model<Net>().forward(x);
-    replica.metric("absolute_error").update((y - target).abs());
-    return replica.global_mean(replica.loss("squared_error")(y, target));
+
+ protected:
+  [[nodiscard]] at::Tensor output(troupe::Replica& replica, const at::Tensor& x) const override {
+    return replica.model<Net>().forward(x);
   }
 
  private:
@@ -69,42 +58,23 @@ class LargeHooks final : public TinyHooks {
     return {net, std::make_shared<torch::optim::SGD>(net->parameters(),
                                                      torch::optim::SGDOptions(0.02).momentum(0.9))};
   }
-  [[nodiscard]] troupe::StepResult train_step(troupe::Replica& replica,
-                                              const troupe::Batch& batch) const override {
-    const auto loss = validation_step(replica, batch);
-    replica.apply_gradients(loss.losses.front().second);
-    return loss;
-  }
-  [[nodiscard]] troupe::StepResult validation_step(troupe::Replica& replica,
-                                                   const troupe::Batch& batch) const override {
-    const auto [x, target] = batch.unpack<2>();
-    const auto y = replica.model<Net>().forward(x);
-    replica.metric("absolute_error").update((y - target).abs());
-    return replica.global_mean(replica.loss("squared_error")(y, target));
+
+ protected:
+  [[nodiscard]] at::Tensor output(troupe::Replica& replica, const at::Tensor& x) const override {
+    return replica.model<Net>().forward(x);
   }
 };
 
 /// What a run ends with; compared bit for bit.
-struct Ending {
-  std::string hash;
-  troupe::LossValues losses;
-  double metric = 0;
+struct Ending : TrainingEnd {
   std::string buffers;  // of every replica, before they were made equal
   bool operator==(const Ending& other) const {
-    return hash == other.hash && losses == other.losses && metric == other.metric &&
-           buffers == other.buffers;
+    return TrainingEnd::operator==(other) && buffers == other.buffers;
   }
 };
 
-troupe::TrainOptions options_in(const std::filesystem::path& dir, std::int64_t max_steps) {
-  troupe::TrainOptions options;
-  options.model_dir = dir.string();
-  options.max_steps = max_steps;
-  options.save_checkpoints_steps = 100;
-  options.batch_size = 8;
-  options.progress = false;
-  options.log_every = 0;
-  return options;
+troupe::TrainOptions options_in(const TempDir& dir, std::int64_t max_steps) {
+  return quiet_options(max_steps, 8, dir.path());
 }
 
 /// Every replica's fingerprint at the end of the last step.
@@ -128,15 +98,11 @@ Ending train(troupe::Strategy& strategy, const troupe::Hooks& hooks,
   auto state = strategy.create_state(hooks, options.seed);
   auto splits = hooks.create_datasets();
   splits.validation = nullptr;  // an evaluation makes buffers equal
-  const auto data = strategy.distribute(splits, {options.batch_size, options.seed});
+  const auto data = strategy.distribute(splits, options.batches());
   Ending ending;
   troupe::Actions actions = {std::make_shared<AtTheEnd>(state, ending.buffers)};
-  const auto history = troupe::train(strategy, hooks, state, data, options, {actions, {}});
+  ending.history = troupe::train(strategy, hooks, state, data, options, {actions, {}});
   ending.hash = troupe::common_parameter_hash(strategy, state);
-  if (history.train) {
-    ending.losses = history.train->losses;
-    ending.metric = history.train->metrics[0].value;
-  }
   strategy.close();
   return ending;
 }
@@ -145,25 +111,26 @@ Ending train(int replicas, const troupe::Hooks& hooks, const troupe::TrainOption
   return train(*troupe::make_mirrored(mirrored_options(replicas)), hooks, options);
 }
 
+/// Two workers.
+std::vector<Ending> train_group(const TempDir& dir, std::int64_t steps, const troupe::Hooks& hooks,
+                                const ChangeOptions& change) {
+  return on_workers(
+      2, [&](troupe::Strategy& strategy) { return train(strategy, hooks, options_in(dir, steps)); },
+      change);
+}
+
 }  // namespace
 
 TEST_SUITE("strategies") {
   TEST_CASE("mirrored: interrupted at every step equals uninterrupted, bit for bit") {
     // Batches of 8, 8 and 6: no replica ever has a single example, which batch norm refuses.
-    constexpr std::int64_t kSteps = 5;
     for (const bool adam : {false, true}) {
       for (const int replicas : {2, 3}) {
         CAPTURE(adam);
         CAPTURE(replicas);
-        const NormHooks hooks(adam);
-        const TempDir whole;
-        const Ending expected = train(replicas, hooks, options_in(whole.path(), kSteps));
-        for (std::int64_t stop = 1; stop < kSteps; ++stop) {
-          CAPTURE(stop);
-          const TempDir dir;
-          (void)train(replicas, hooks, options_in(dir.path(), stop));
-          CHECK(train(replicas, hooks, options_in(dir.path(), kSteps)) == expected);
-        }
+        check_interruptions(5, [&](const auto& dir, std::int64_t steps, bool) {
+          return train(replicas, NormHooks(adam), quiet_options(steps, 8, dir));
+        });
       }
     }
   }
@@ -177,82 +144,64 @@ TEST_SUITE("strategies") {
       CAPTURE(adam);
       const NormHooks hooks(adam);
       const TempDir whole;
-      const Ending expected = train(3, hooks, options_in(whole.path(), kSteps));
+      const Ending expected = train(3, hooks, options_in(whole, kSteps));
       for (std::int64_t stop = 1; stop < kSteps; ++stop) {
         CAPTURE(stop);
         const TempDir dir;
-        (void)train_central(hooks, options_in(dir.path(), stop));
-        CHECK(train_central(hooks, options_in(dir.path(), kSteps)) == expected);
+        (void)train_central(hooks, options_in(dir, stop));
+        CHECK(train_central(hooks, options_in(dir, kSteps)) == expected);
         // And a checkpoint of one is a checkpoint of the other.
         const TempDir other;
-        (void)train_central(hooks, options_in(other.path(), stop));
-        CHECK(train(3, hooks, options_in(other.path(), kSteps)) == expected);
+        (void)train_central(hooks, options_in(other, stop));
+        CHECK(train(3, hooks, options_in(other, kSteps)) == expected);
       }
     }
   }
 
   TEST_CASE("mirrored: two workers of two replicas resume bit for bit") {
     const TinyHooks hooks(10);
-    const auto train_group = [&](const TempDir& dir, std::int64_t steps) {
-      std::vector<Ending> endings(2);
-      const auto port = troupe::testing::free_port();
-      troupe::testing::run_ranks(2, [&](int rank) {
-        auto options = troupe::testing::options_of(rank, 2, port);
-        options.replicas = 2;
-        endings[static_cast<std::size_t>(rank)] =
-            train(*troupe::make_multi_worker(options), hooks, options_in(dir.path(), steps));
-      });
-      return endings;
-    };
+    const auto two_replicas = [](auto& options) { options.replicas = 2; };
     const TempDir whole;
-    const auto expected = train_group(whole, 5);
+    const auto expected = train_group(whole, 5, hooks, two_replicas);
     const TempDir dir;
-    (void)train_group(dir, 2);
-    const auto resumed = train_group(dir, 5);
-    for (const std::size_t rank : {0U, 1U}) CHECK(resumed[rank] == expected[rank]);
+    (void)train_group(dir, 2, hooks, two_replicas);
+    CHECK((train_group(dir, 5, hooks, two_replicas) == expected));
   }
 
   TEST_CASE("multi_worker: files and workers' own states of any size are saved and resumed") {
     const LargeHooks hooks;
-    const auto train_group = [&](const TempDir& dir, std::int64_t steps) {
-      std::vector<Ending> endings(2);
-      const auto port = troupe::testing::free_port();
-      troupe::testing::run_ranks(2, [&](int rank) {
-        auto options = troupe::testing::options_of(rank, 2, port);
-        options.compress = troupe::Compression::float16;
-        endings[static_cast<std::size_t>(rank)] =
-            train(*troupe::make_multi_worker(options), hooks, options_in(dir.path(), steps));
-      });
-      return endings;
-    };
+    const auto compressed = [](auto& options) { options.compress = troupe::Compression::float16; };
     const TempDir whole;
-    const auto expected = train_group(whole, 2);
+    const auto expected = train_group(whole, 2, hooks, compressed);
     const TempDir dir;
-    (void)train_group(dir, 1);
+    (void)train_group(dir, 1, hooks, compressed);
     for (const char* file : {"model", "optimizers", "worker-0", "worker-1"}) {
       CAPTURE(file);
       CHECK(
           std::filesystem::file_size(dir / "model.ckpt-1" / (file + std::string(".safetensors"))) >
           troupe::WorkerGroup::kMaxGatherBytes);
     }
-    const auto resumed = train_group(dir, 2);
-    for (const std::size_t rank : {0U, 1U}) CHECK(resumed[rank] == expected[rank]);
+    CHECK((train_group(dir, 2, hooks, compressed) == expected));
   }
 
   TEST_CASE("mirrored: in another layout weights, optimiser and place in the data go on") {
     const TinyHooks hooks(10);
     const TempDir whole;
-    const Ending expected = train(2, hooks, options_in(whole.path(), 8));
+    const Ending expected = train(2, hooks, options_in(whole, 8));
     const CapturedLog log;
     for (const int before : {1, 2, 4}) {
       for (const int after : {1, 3}) {
         CAPTURE(before);
         CAPTURE(after);
         const TempDir dir;
-        (void)train(before, hooks, options_in(dir.path(), 5));
-        const Ending ending = train(after, hooks, options_in(dir.path(), 8));
-        CHECK(ending.losses[0].second == doctest::Approx(expected.losses[0].second).epsilon(1e-5));
-        CHECK(ending.metric == doctest::Approx(expected.metric).epsilon(1e-5));
+        (void)train(before, hooks, options_in(dir, 5));
+        const Ending ending = train(after, hooks, options_in(dir, 8));
+        const troupe::Report& report = *ending.history.train;
+        const troupe::Report& whole_report = *expected.history.train;
+        CHECK(report.losses[0].second ==
+              doctest::Approx(whole_report.losses[0].second).epsilon(1e-5));
+        CHECK(report.metrics[0].value ==
+              doctest::Approx(whole_report.metrics[0].value).epsilon(1e-5));
       }
     }
     CHECK(log.has("made by 1 worker with 4 replicas, this run has 1 worker with 3 replicas"));
@@ -263,10 +212,10 @@ TEST_SUITE("strategies") {
       "mirrored: one device reads what one replica of a worker always wrote, and the reverse") {
     const NormHooks hooks(true);
     const TempDir whole;
-    const Ending expected = train(1, hooks, options_in(whole.path(), 6));
+    const Ending expected = train(1, hooks, options_in(whole, 6));
     const TempDir dir;
-    (void)train(1, hooks, options_in(dir.path(), 3));
-    CHECK(train(*troupe::make_one_device({}), hooks, options_in(dir.path(), 6)) == expected);
+    (void)train(1, hooks, options_in(dir, 3));
+    CHECK(train(*troupe::make_one_device({}), hooks, options_in(dir, 6)) == expected);
   }
 }
 

@@ -3,13 +3,7 @@
 #include "troupe/strategies/kinds/one_process.h"
 #include "troupe/strategies/kinds/weight_comparison.h"
 
-using troupe::testing::mirrored_options;
-using troupe::testing::options_of;
-using troupe::testing::Outcome;
-using troupe::testing::SideLayer;
-using troupe::testing::TinyHooks;
-using troupe::testing::train_on;
-using troupe::testing::train_with;
+using namespace troupe::testing;  // NOLINT: a test
 
 namespace {
 
@@ -20,11 +14,7 @@ Outcome train_mirrored(int replicas, const troupe::Hooks& hooks, std::int64_t ep
 }
 
 void check_same_steps(const Outcome& outcome, const Outcome& expected) {
-  REQUIRE(outcome.losses.size() == expected.losses.size());
-  for (std::size_t i = 0; i < expected.losses.size(); ++i) {
-    CAPTURE(i);
-    CHECK(outcome.losses[i] == doctest::Approx(expected.losses[i]).epsilon(1e-5));
-  }
+  check_near(outcome.losses, expected.losses, 1e-5);
   CHECK(outcome.test.examples == expected.test.examples);
   CHECK(outcome.test.losses[0].second ==
         doctest::Approx(expected.test.losses[0].second).epsilon(1e-5));
@@ -254,7 +244,7 @@ TEST_SUITE("strategies") {
         troupe::ConfigError);
   }
 
-  TEST_CASE("mirrored: buffers become the mean over all replicas, counters the chief's") {
+  TEST_CASE("mirrored: buffers become the mean over replicas and workers, counters the chief's") {
     const auto fill = [](troupe::TrainState& state) {
       for (auto& replica : state.replicas) {
         const int index = replica->place().index;
@@ -276,49 +266,25 @@ TEST_SUITE("strategies") {
     strategy->synchronize_buffers(state);
     CHECK(is_mean(state, 1));
 
-    const auto port = troupe::testing::free_port();
-    troupe::testing::run_ranks(2, [&](int rank) {
-      auto options = options_of(rank, 2, port);
-      options.replicas = 2;
-      const auto group = troupe::make_multi_worker(options);
-      auto shared = group->create_state(WithBuffers(), 1);
-      fill(shared);
-      group->synchronize_buffers(shared);
-      if (!is_mean(shared, 1.5)) throw std::runtime_error("no mean of four");
-      group->close();
-    });
+    for (const int replicas : {1, 2}) {
+      run_workers(
+          3,
+          [&](int, troupe::Strategy& group) {
+            auto shared = group.create_state(WithBuffers(), 1);
+            fill(shared);
+            group.synchronize_buffers(shared);
+            if (!is_mean(shared, replicas == 1 ? 1 : 2.5)) throw std::runtime_error("no mean");
+            group.close();
+          },
+          [&](auto& options) { options.replicas = replicas; });
+    }
   }
 
   TEST_CASE(
       "mirrored: a parameter that one replica used learns on all, as it would on one device") {
-    class OnReplicaOne final : public SideLayer {
-     public:
-      [[nodiscard]] troupe::StepResult train_step(troupe::Replica& replica,
-                                                  const troupe::Batch& batch) const override {
-        auto loss = forward(replica, batch);
-        if (replica.place().index == 1) {
-          auto& side = replica.model<torch::nn::LinearImpl>("side");
-          loss = loss + replica.global_mean(side.forward(batch.fields[0]).squeeze(1));
-        }
-        replica.apply_gradients(loss);
-        return loss;
-      }
-    };
-    const auto used = train_mirrored(2, OnReplicaOne());
-    CHECK(used.hash == train_on(2, OnReplicaOne())[0].hash);  // two addends: the order is the same
+    const auto used = train_mirrored(2, SideOfOne());
+    CHECK(used.hash == train_on(2, SideOfOne())[0].hash);  // two addends: the order is the same
     CHECK(used.hash != train_mirrored(2, SideLayer()).hash);
-    // And one that nobody used keeps no gradient: weight decay would change it if it had one.
-    class CheckSide final : public SideLayer {
-     public:
-      [[nodiscard]] troupe::StepResult train_step(troupe::Replica& replica,
-                                                  const troupe::Batch& batch) const override {
-        auto result = SideLayer::train_step(replica, batch);
-        const auto& side = replica.model<torch::nn::LinearImpl>("side");
-        if (side.weight.grad().defined()) throw std::runtime_error("side has a gradient");
-        if (side.weight.item<float>() != 0.25F) throw std::runtime_error("side has changed");
-        return result;
-      }
-    };
     CHECK_NOTHROW((void)train_mirrored(3, CheckSide()));
   }
 

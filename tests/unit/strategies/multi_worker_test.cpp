@@ -10,13 +10,7 @@
 #include "troupe/strategies/kinds/make_strategy.h"
 #include "troupe/strategies/kinds/one_process.h"
 
-using troupe::testing::CapturedLog;
-using troupe::testing::options_of;
-using troupe::testing::Outcome;
-using troupe::testing::SideLayer;
-using troupe::testing::TinyHooks;
-using troupe::testing::train_on;
-using troupe::testing::train_with;
+using namespace troupe::testing;  // NOLINT: a test
 
 namespace {
 
@@ -44,10 +38,7 @@ TEST_SUITE("strategies") {
     for (const int size : {1, 2, 3, 4, 7}) {
       CAPTURE(size);
       for (const Outcome& outcome : train_on(size, hooks)) {
-        REQUIRE(outcome.losses.size() == 9);
-        for (std::size_t i = 0; i < 9; ++i) {
-          CHECK(outcome.losses[i] == doctest::Approx(expected.losses[i]).epsilon(1e-6));
-        }
+        check_near(outcome.losses, expected.losses);
         CHECK(outcome.test.examples == 10);
         CHECK(outcome.test.metrics[0].value ==
               doctest::Approx(expected.test.metrics[0].value).epsilon(1e-6));
@@ -56,67 +47,16 @@ TEST_SUITE("strategies") {
   }
 
   TEST_CASE("multi_worker: a parameter nobody used keeps no gradient, as on one device") {
-    // Weight decay would change it if it had one.
     const auto outcomes = train_on(2, SideLayer());
     const auto alone = train_with(*troupe::make_one_device({}), SideLayer());
     CHECK(outcomes[0].losses.back() == doctest::Approx(alone.losses.back()).epsilon(1e-6));
-    class CheckSide final : public SideLayer {
-     public:
-      [[nodiscard]] troupe::StepResult train_step(troupe::Replica& replica,
-                                                  const troupe::Batch& batch) const override {
-        auto result = SideLayer::train_step(replica, batch);
-        const auto& side = replica.model<torch::nn::LinearImpl>("side");
-        if (side.weight.grad().defined()) throw std::runtime_error("side has a gradient");
-        if (side.weight.item<float>() != 0.25F) throw std::runtime_error("side has changed");
-        return result;
-      }
-    };
     CHECK_NOTHROW((void)train_on(2, CheckSide()));
   }
 
   TEST_CASE("multi_worker: a parameter that one replica used learns on all") {
-    class OnRankOne final : public SideLayer {
-     public:
-      [[nodiscard]] troupe::StepResult train_step(troupe::Replica& replica,
-                                                  const troupe::Batch& batch) const override {
-        auto loss = forward(replica, batch);
-        if (replica.place().index == 1) {
-          const auto x = batch.fields[0];
-          loss = loss + replica.global_mean(
-                            replica.model<torch::nn::LinearImpl>("side").forward(x).squeeze(1));
-        }
-        replica.apply_gradients(loss);
-        return loss;
-      }
-    };
-    const auto outcomes = train_on(2, OnRankOne());
+    const auto outcomes = train_on(2, SideOfOne());
     CHECK(outcomes[0].hash == outcomes[1].hash);
     CHECK(outcomes[0].hash != train_on(2, SideLayer())[0].hash);
-  }
-
-  TEST_CASE("multi_worker: buffers become the mean over workers, counters the chief's") {
-    class WithBuffers final : public TinyHooks {
-     public:
-      struct Net final : torch::nn::Module {
-        torch::Tensor mean = register_buffer("mean", torch::zeros({2}));
-        torch::Tensor count = register_buffer("count", torch::zeros({1}, torch::kInt64));
-      };
-      [[nodiscard]] troupe::Trainable create_model() const override {
-        return troupe::Trainable().add_model("model", std::make_shared<Net>());
-      }
-    };
-    const auto port = troupe::testing::free_port();
-    troupe::testing::run_ranks(3, [&](int rank) {
-      const auto strategy = troupe::make_multi_worker(options_of(rank, 3, port));
-      auto state = strategy->create_state(WithBuffers(), 1);
-      auto& net = state.replicas[0]->model<WithBuffers::Net>();
-      net.mean.fill_(static_cast<double>(rank));
-      net.count.fill_(10 + rank);
-      strategy->synchronize_buffers(state);
-      if (net.mean[0].item<float>() != 1.0F) throw std::runtime_error("no mean");
-      if (net.count.item<std::int64_t>() != 10) throw std::runtime_error("not the chief's");
-      strategy->close();
-    });
   }
 
   TEST_CASE("multi_worker: the chief's weights are everybody's from the start") {
@@ -133,15 +73,13 @@ TEST_SUITE("strategies") {
      private:
       float start_;
     };
-    const auto port = troupe::testing::free_port();
-    troupe::testing::run_ranks(2, [&](int rank) {
-      const auto strategy = troupe::make_multi_worker(options_of(rank, 2, port));
+    run_workers(2, [&](int rank, troupe::Strategy& strategy) {
       const OwnStart hooks(rank == 0 ? 3.0F : 4.0F);
-      auto state = strategy->create_state(hooks, 1);
+      auto state = strategy.create_state(hooks, 1);
       if (state.replicas[0]->parameters()[0].second.item<float>() != 3.0F) {
         throw std::runtime_error("not the chief's weights");
       }
-      strategy->close();
+      strategy.close();
     });
   }
 
@@ -153,14 +91,12 @@ TEST_SUITE("strategies") {
         return {line.ptr(), std::make_shared<torch::optim::SGD>(line->parameters(), 0.01)};
       }
     };
-    const auto port = troupe::testing::free_port();
     std::mutex mutex;
     std::vector<std::string> messages;
-    troupe::testing::run_ranks(2, [&](int rank) {
-      const auto strategy = troupe::make_multi_worker(options_of(rank, 2, port));
+    run_workers(2, [&](int rank, troupe::Strategy& strategy) {
       try {
-        if (rank == 0) (void)strategy->create_state(TinyHooks(), 1);
-        if (rank == 1) (void)strategy->create_state(Wide(), 1);
+        if (rank == 0) (void)strategy.create_state(TinyHooks(), 1);
+        if (rank == 1) (void)strategy.create_state(Wide(), 1);
       } catch (const troupe::ConfigError& error) {
         const std::lock_guard<std::mutex> lock(mutex);
         messages.emplace_back(error.what());
@@ -195,39 +131,35 @@ TEST_SUITE("strategies") {
   }
 
   TEST_CASE("multi_worker: data sets of different sizes are refused with both sizes") {
-    const auto port = troupe::testing::free_port();
-    troupe::testing::run_ranks(2, [&](int rank) {
-      const auto strategy = troupe::make_multi_worker(options_of(rank, 2, port));
+    run_workers(2, [&](int rank, troupe::Strategy& strategy) {
       const TinyHooks hooks(rank == 0 ? 10 : 11);
-      (void)strategy->create_state(hooks, 1);
+      (void)strategy.create_state(hooks, 1);
       try {
-        (void)strategy->distribute(hooks.create_datasets(), {4, 1});
+        (void)strategy.distribute(hooks.create_datasets(), {4, 1});
       } catch (const troupe::Error& error) {  // its own, or the other one's, whichever is first
         const std::string message = error.what();
         const char* const why =
             "rank 1 has other data than the chief: number of training examples is 11, the chief's "
             "is 10.";
-        if (message.find(why) != std::string::npos) return check_knows_why(*strategy, why);
+        if (message.find(why) != std::string::npos) return check_knows_why(strategy, why);
       }
       throw std::runtime_error("the sizes were not compared");
     });
   }
 
   TEST_CASE("multi_worker: samplers that differ are refused with both orders") {
-    const auto port = troupe::testing::free_port();
-    troupe::testing::run_ranks(2, [&](int rank) {
-      const auto strategy = troupe::make_multi_worker(options_of(rank, 2, port));
+    run_workers(2, [&](int rank, troupe::Strategy& strategy) {
       const TinyHooks hooks(4);
-      (void)strategy->create_state(hooks, 1);
+      (void)strategy.create_state(hooks, 1);
       auto splits = hooks.create_datasets();
       splits.sampler = troupe::weighted({1, 1, 1, rank == 0 ? 1. : 2.}, 100);
       try {
-        (void)strategy->distribute(splits, {4, 1});
+        (void)strategy.distribute(splits, {4, 1});
       } catch (const troupe::Error& error) {  // its own, or the other one's, whichever is first
         const std::string message = error.what();
         if (message.find("rank 1 has other data than the chief: order of the training examples is "
                          "weighted ") != std::string::npos) {
-          return check_knows_why(*strategy, "order of the training examples");
+          return check_knows_why(strategy, "order of the training examples");
         }
       }
       throw std::runtime_error("the orders were not compared");
@@ -242,16 +174,14 @@ TEST_SUITE("strategies") {
         throw troupe::DataError("the disk of rank 1 is gone.", "replace it.");
       }
     };
-    const auto port = troupe::testing::free_port();
-    troupe::testing::run_ranks(2, [&](int rank) {
-      const auto strategy = troupe::make_multi_worker(options_of(rank, 2, port));
+    run_workers(2, [&](int rank, troupe::Strategy& strategy) {
       const TinyHooks hooks(10);
-      auto state = strategy->create_state(hooks, 1);
+      auto state = strategy.create_state(hooks, 1);
       auto splits = hooks.create_datasets();
       if (rank == 1) splits.train = std::make_shared<Unreadable>();
       try {
-        const auto data = strategy->distribute(splits, {4, 1});
-        (void)troupe::train(*strategy, hooks, state, data, {});
+        const auto data = strategy.distribute(splits, {4, 1});
+        (void)troupe::train(strategy, hooks, state, data, {});
       } catch (const troupe::DataError&) {
         if (rank == 1) return;
         throw;
@@ -274,17 +204,15 @@ TEST_SUITE("strategies") {
         return loss;
       }
     };
-    const auto port = troupe::testing::free_port();
-    troupe::testing::run_ranks(2, [&](int rank) {
-      const auto strategy = troupe::make_multi_worker(options_of(rank, 2, port));
+    run_workers(2, [&](int, troupe::Strategy& strategy) {
       const Exploding hooks;
-      auto state = strategy->create_state(hooks, 1);
-      const auto data = strategy->distribute(hooks.create_datasets(), {4, 1});
+      auto state = strategy.create_state(hooks, 1);
+      const auto data = strategy.distribute(hooks.create_datasets(), {4, 1});
       try {
-        (void)troupe::train(*strategy, hooks, state, data, {});
+        (void)troupe::train(strategy, hooks, state, data, {});
       } catch (const troupe::NonFiniteError&) {
         if (state.replicas[0]->parameters()[0].second.item<float>() == 0.5F) {
-          return check_knows_why(*strategy, "not finite");
+          return check_knows_why(strategy, "not finite");
         }
       }
       throw std::runtime_error("a step was taken");

@@ -10,11 +10,18 @@ using troupe::Batch;
 using troupe::Overlap;
 using troupe::Replica;
 using troupe::StepResult;
-using troupe::testing::Deep;
-using troupe::testing::message_of;
-using troupe::testing::options_for;
-using troupe::testing::train_with;
-using troupe::testing::Wish;
+using namespace troupe::testing;  // NOLINT: a test
+
+namespace {
+
+/// Of two workers that train.
+RankErrors errors_of(const Deep& hooks, Overlap overlap = Overlap::on) {
+  return try_workers(
+      2, [&](int, troupe::Strategy& strategy) { (void)train_with(strategy, hooks); },
+      as({overlap, 64}));
+}
+
+}  // namespace
 
 TEST_SUITE("strategies") {
   TEST_CASE("overlap: a gradient that is not finite stops all workers before the step") {
@@ -25,7 +32,7 @@ TEST_SUITE("strategies") {
          public:
           explicit Poisoned(float bad) : bad_(bad) {}
           [[nodiscard]] StepResult train_step(Replica& replica, const Batch& batch) const override {
-            auto loss = loss_of(replica, batch);
+            auto loss = forward(replica, batch);
             auto& weight = replica.model<Net>().layers[3]->weight;
             const bool mine = std::isfinite(bad_) || replica.place().index == 1;
             const bool third = ++calls_ > 4;  // of two ranks, which meet in every step
@@ -44,13 +51,7 @@ TEST_SUITE("strategies") {
           float bad_;
           mutable std::atomic<int> calls_{0};
         };
-        const auto port = troupe::testing::free_port();
-        const Poisoned hooks(bad);
-        const auto errors = troupe::testing::try_ranks(2, [&](int rank) {
-          const auto strategy = troupe::make_multi_worker(options_for({overlap, 64}, rank, port));
-          (void)train_with(*strategy, hooks);
-        });
-        for (const auto& error : errors) {
+        for (const auto& error : errors_of(Poisoned(bad), overlap)) {
           const std::string message = message_of(error);
           CAPTURE(message);
           CHECK(message.find("the gradient of parameter \"layer3.weight\" is not finite") !=
@@ -84,12 +85,7 @@ TEST_SUITE("strategies") {
       mutable int steps_ = 0;  // rank 1's
     };
     const auto start = std::chrono::steady_clock::now();
-    const auto port = troupe::testing::free_port();
-    const Throws hooks;
-    const auto errors = troupe::testing::try_ranks(2, [&](int rank) {
-      const auto strategy = troupe::make_multi_worker(options_for({Overlap::on, 64}, rank, port));
-      (void)train_with(*strategy, hooks);
-    });
+    const auto errors = errors_of(Throws());
     CHECK(message_of(errors[1]).find("no further") != std::string::npos);
     CHECK(message_of(errors[0]).find("no further") != std::string::npos);
     CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(15));  // the limit is 20
@@ -118,24 +114,18 @@ TEST_SUITE("strategies") {
       mutable int steps_ = 0;  // rank 0's
     };
     const auto start = std::chrono::steady_clock::now();
-    const auto port = troupe::testing::free_port();
-    const Stops hooks;
-    const auto errors = troupe::testing::try_ranks(2, [&](int rank) {
-      const auto strategy = troupe::make_multi_worker(options_for({Overlap::on, 64}, rank, port));
-      (void)train_with(*strategy, hooks);
-    });
+    const auto errors = errors_of(Stops());
     CHECK(message_of(errors[0]).find("seen by this worker") != std::string::npos);
     CHECK(message_of(errors[1]).find("seen by this worker") != std::string::npos);
     CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(15));
   }
 
   TEST_CASE("overlap: workers that were given different ways do not start") {
-    const auto port = troupe::testing::free_port();
-    const auto errors = troupe::testing::try_ranks(2, [&](int rank) {
-      const Wish wish{rank == 0 ? Overlap::on : Overlap::off};
-      const auto strategy = troupe::make_multi_worker(options_for(wish, rank, port));
-      (void)strategy->create_state(Deep(), 1);
-    });
+    const auto errors = try_workers(
+        2, [](int, troupe::Strategy& strategy) { (void)strategy.create_state(Deep(), 1); },
+        [](auto& options) {
+          options.buckets.overlap = options.cluster.rank == 0 ? Overlap::on : Overlap::off;
+        });
     for (const auto& error : errors) {
       CHECK(message_of(error).find("--overlap") != std::string::npos);
     }

@@ -20,13 +20,13 @@ struct Wish {
   std::int64_t first_bytes = 64;
 };
 
-inline StrategyOptions options_for(const Wish& wish, int rank, std::uint16_t port) {
-  StrategyOptions options = options_of(rank, wish.size, port);
-  options.buckets.overlap = wish.overlap;
-  options.buckets.bytes = wish.bytes;
-  options.buckets.first_bytes = wish.first_bytes;
-  options.step.accumulate = wish.accumulate;
-  return options;
+inline ChangeOptions as(const Wish& wish) {
+  return [wish](StrategyOptions& options) {
+    options.buckets.overlap = wish.overlap;
+    options.buckets.bytes = wish.bytes;
+    options.buckets.first_bytes = wish.first_bytes;
+    options.step.accumulate = wish.accumulate;
+  };
 }
 
 /// Four layers, so several buckets; beside them one that the loss uses where `uses_side` says.
@@ -61,37 +61,21 @@ class Deep : public TinyHooks {
     return {net, std::make_shared<torch::optim::SGD>(net->parameters(),
                                                      torch::optim::SGDOptions(0.05).momentum(0.9))};
   }
-  [[nodiscard]] StepResult train_step(Replica& replica, const Batch& batch) const override {
-    const auto loss = loss_of(replica, batch);
-    replica.apply_gradients(loss);
-    return loss;
-  }
-  [[nodiscard]] StepResult validation_step(Replica& replica, const Batch& batch) const override {
-    return loss_of(replica, batch);
-  }
 
  protected:
   [[nodiscard]] virtual bool uses_side(const Replica&) const { return false; }
-  [[nodiscard]] at::Tensor loss_of(Replica& replica, const Batch& batch) const {
-    const auto [x, target] = batch.unpack<2>();
+  [[nodiscard]] at::Tensor output(Replica& replica, const at::Tensor& x) const override {
     auto& net = replica.model<Net>();
-    auto y = net.forward(x);
-    if (uses_side(replica)) y = y + net.side(x);
-    replica.metric("absolute_error").update((y - target).abs());
-    return replica.global_mean(replica.loss("squared_error")(y, target));
+    const auto y = net.forward(x);
+    return uses_side(replica) ? y + net.side(x) : y;
   }
 };
 
 /// What every rank ends with.
 inline std::vector<Outcome> train_deep(const Wish& wish, const Hooks& hooks = Deep(),
                                        std::int64_t epochs = 4) {
-  std::vector<Outcome> outcomes(static_cast<std::size_t>(wish.size));
-  const auto port = free_port();
-  run_ranks(wish.size, [&](int rank) {
-    const auto strategy = make_multi_worker(options_for(wish, rank, port));
-    outcomes[static_cast<std::size_t>(rank)] = train_with(*strategy, hooks, epochs);
-  });
-  return outcomes;
+  return on_workers(
+      wish.size, [&](Strategy& strategy) { return train_with(strategy, hooks, epochs); }, as(wish));
 }
 
 inline void check_equal(const Wish& wish, const Outcome& expected, const Hooks& hooks = Deep(),

@@ -1,5 +1,4 @@
 // Gradients that travel while backward computes: the same bits as after it, whatever the buckets.
-#include "tests/support/temp_dir.h"
 #include "tests/unit/strategies/overlap_runs.h"
 
 namespace overlap_test {
@@ -9,14 +8,7 @@ using troupe::Overlap;
 using troupe::Replica;
 using troupe::StepResult;
 using troupe::text;
-using troupe::testing::check_equal;
-using troupe::testing::Deep;
-using troupe::testing::options_for;
-using troupe::testing::Outcome;
-using troupe::testing::TempDir;
-using troupe::testing::train_deep;
-using troupe::testing::train_with;
-using troupe::testing::Wish;
+using namespace troupe::testing;  // NOLINT: a test
 
 namespace {
 
@@ -58,11 +50,12 @@ TEST_SUITE("strategies") {
     troupe::testing::run_ranks(2, [&](int rank) {
       std::vector<std::string> others;
       std::vector<std::string>& own = rank == 0 ? sums : others;
-      const auto strategy =
-          troupe::make_multi_worker(options_for({Overlap::on, 64}, rank, port),
-                                    [&own](std::unique_ptr<troupe::detail::Engine> engine) {
-                                      return std::make_unique<Counting>(std::move(engine), own);
-                                    });
+      auto options = options_of(rank, 2, port);
+      as({Overlap::on, 64})(options);
+      const auto strategy = troupe::make_multi_worker(
+          options, [&own](std::unique_ptr<troupe::detail::Engine> engine) {
+            return std::make_unique<Counting>(std::move(engine), own);
+          });
       (void)train_with(*strategy, Deep(), 1);
     });
     // One sum in the first step, the order, then every bucket in the two that follow.
@@ -81,7 +74,8 @@ TEST_SUITE("strategies") {
       std::array<std::vector<std::string>, 2> sums;
       const auto port = troupe::testing::free_port();
       troupe::testing::run_ranks(2, [&](int rank) {
-        troupe::StrategyOptions options = options_for({overlap, 64}, rank, port);
+        troupe::StrategyOptions options = options_of(rank, 2, port);
+        as({overlap, 64})(options);
         options.cluster.members[0].address = troupe::Endpoint{host, port};
         if (rank == 0) options.cluster.on_this_machine = told_of;
         const auto strategy =
@@ -175,34 +169,14 @@ TEST_SUITE("strategies") {
   }
 
   TEST_CASE("overlap: interrupted at every step equals uninterrupted, bit for bit") {
-    const auto trained_in = [](const TempDir& dir, std::int64_t steps, Overlap overlap) {
-      std::vector<std::string> hashes(2);
-      const auto port = troupe::testing::free_port();
-      troupe::testing::run_ranks(2, [&](int rank) {
-        const auto strategy = troupe::make_multi_worker(options_for({overlap, 64}, rank, port));
-        const Deep hooks;
-        troupe::TrainOptions options;
-        options.model_dir = dir.path().string();
-        options.max_steps = steps;
-        options.batch_size = 4;
-        options.progress = false;
-        options.log_every = 0;
-        auto state = strategy->create_state(hooks, options.seed);
-        const auto data = strategy->distribute(hooks.create_datasets(), {4, options.seed});
-        (void)troupe::train(*strategy, hooks, state, data, options, {});
-        hashes[static_cast<std::size_t>(rank)] = troupe::common_parameter_hash(*strategy, state);
-        strategy->close();
-      });
-      return hashes[0];
-    };
-    const TempDir whole;
-    const std::string expected = trained_in(whole, 5, Overlap::off);
-    for (std::int64_t stop = 1; stop < 5; ++stop) {
-      CAPTURE(stop);
-      const TempDir dir;
-      (void)trained_in(dir, stop, Overlap::on);
-      CHECK(trained_in(dir, 5, Overlap::on) == expected);
-    }
+    check_interruptions(5, [](const auto& dir, std::int64_t steps, bool is_whole) {
+      return on_workers(
+          2,
+          [&](troupe::Strategy& strategy) {
+            return train_alone(strategy, Deep(), quiet_options(steps, 4, dir));
+          },
+          as({is_whole ? Overlap::off : Overlap::on, 64}));
+    });
   }
 }
 

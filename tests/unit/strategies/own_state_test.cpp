@@ -9,12 +9,7 @@
 
 namespace own_state_test {
 
-using troupe::testing::asynchronous;
-using troupe::testing::mirrored_options;
-using troupe::testing::synchronous;
-using troupe::testing::TempDir;
-using troupe::testing::train_alone;
-using troupe::testing::train_job;
+using namespace troupe::testing;  // NOLINT: a test
 
 namespace {
 
@@ -112,19 +107,9 @@ class ActorCritic final : public troupe::testing::TinyHooks {
 };
 
 /// 22 examples in batches of 8, 8 and 6.
-troupe::TrainOptions options_for(std::int64_t max_steps) {
-  troupe::TrainOptions options;
-  options.max_steps = max_steps;
-  options.batch_size = 8;
-  options.progress = false;
-  options.log_every = 0;
-  return options;
-}
+troupe::TrainOptions options_for(std::int64_t max_steps) { return quiet_options(max_steps, 8); }
 troupe::TrainOptions options_in(const TempDir& dir, std::int64_t max_steps) {
-  troupe::TrainOptions options = options_for(max_steps);
-  options.model_dir = dir.path().string();
-  options.save_checkpoints_steps = 100;
-  return options;
+  return quiet_options(max_steps, 8, dir.path());
 }
 
 troupe::StrategyOptions replicas(int count, std::int64_t parts = 1) {
@@ -138,13 +123,16 @@ struct Ending {
   troupe::LossValues losses;
   std::map<std::string, double> buffers;
   std::string hash;
+  bool operator==(const Ending& other) const {
+    return losses == other.losses && buffers == other.buffers && hash == other.hash;
+  }
 };
 
 Ending train_with(troupe::Strategy& strategy, const troupe::Hooks& hooks,
                   const troupe::TrainOptions& options) {
   auto state = strategy.create_state(hooks, options.seed);
   const auto data = strategy.distribute(hooks.create_datasets(), options.batches());
-  const auto history = troupe::train(strategy, hooks, state, data, options);
+  (void)troupe::train(strategy, hooks, state, data, options);
   Ending ending;
   ending.losses = troupe::test(strategy, hooks, state, data).value().losses;
   for (const auto& [name, value] : state.replicas[0]->buffers()) {
@@ -199,14 +187,13 @@ TEST_SUITE("strategies") {
       }
     }
     for (const int workers : {2, 3}) {
-      const auto port = troupe::testing::free_port();
-      troupe::testing::run_ranks(workers, [&](int rank) {
-        auto group = troupe::testing::options_of(rank, workers, port);
-        group.step.accumulate = 2;
-        const auto ending = train_with(*troupe::make_multi_worker(group), hooks, options);
+      const auto endings = on_workers(
+          workers, [&](troupe::Strategy& group) { return train_with(group, hooks, options); },
+          [](auto& group) { group.step.accumulate = 2; });
+      for (const Ending& ending : endings) {
         check_near(ending.losses, alone.losses);
         CHECK(ending.buffers.at("actor_steps") == 3);
-      });
+      }
       check_near(train_job(synchronous(workers, 2), hooks, options).test.losses, alone.losses);
     }
   }
@@ -229,21 +216,11 @@ TEST_SUITE("strategies") {
     const ActorCritic hooks;
     for (const int count : {1, 2}) {
       for (const int virtual_replicas : {0, 4}) {
-        const auto make = [&] {
-          auto options = replicas(count, 2);
-          options.virtual_replicas = virtual_replicas;
-          return troupe::make_mirrored(options);
-        };
-        const Ending whole = train_with(*make(), hooks, options_for(8));
-        for (std::int64_t stop = 1; stop < 8; ++stop) {
-          CAPTURE(stop);
-          const TempDir dir;
-          (void)train_with(*make(), hooks, options_in(dir, stop));
-          const Ending resumed = train_with(*make(), hooks, options_in(dir, 8));
-          CHECK(resumed.hash == whole.hash);
-          CHECK(resumed.buffers == whole.buffers);
-          CHECK(resumed.losses == whole.losses);
-        }
+        auto options = replicas(count, 2);
+        options.virtual_replicas = virtual_replicas;
+        check_interruptions(8, [&](const auto& dir, std::int64_t steps, bool) {
+          return train_with(*troupe::make_mirrored(options), hooks, quiet_options(steps, 8, dir));
+        });
       }
     }
   }
@@ -287,24 +264,21 @@ TEST_SUITE("strategies") {
     virtual_options.virtual_replicas = 2;
     CHECK_THROWS_WITH_AS((void)train_alone(*troupe::make_mirrored(virtual_options), hooks, options),
                          doctest::Contains("other optimisers"), troupe::ConfigError);
-    const auto port = troupe::testing::free_port();
-    const auto errors = troupe::testing::try_ranks(2, [&](int rank) {
-      const auto strategy = troupe::make_multi_worker(troupe::testing::options_of(rank, 2, port));
-      (void)train_alone(*strategy, hooks, options);
-    });
+    const auto errors = try_workers(
+        2, [&](int, troupe::Strategy& strategy) { (void)train_alone(strategy, hooks, options); });
     std::string messages;
     for (const auto& error : errors) {
       REQUIRE(error != nullptr);
-      messages += troupe::testing::message_of(error) + "\n";
+      messages += message_of(error) + "\n";
     }
     CAPTURE(messages);
     CHECK(messages.find("apply_gradients (2 parameters from \"actor.weight\"") !=
           std::string::npos);
-    const auto served = troupe::testing::try_job(
-        synchronous(2, 2), hooks,
-        [&](int, troupe::Strategy& strategy) { (void)train_alone(strategy, hooks, options); });
+    const auto served = try_job(synchronous(2, 2), hooks, [&](int, troupe::Strategy& strategy) {
+      (void)train_alone(strategy, hooks, options);
+    });
     for (const auto& error : served) {
-      CHECK(troupe::testing::message_of(error).find("optimiser") != std::string::npos);
+      CHECK(message_of(error).find("optimiser") != std::string::npos);
     }
   }
 

@@ -40,16 +40,18 @@ class ServerHooks final : public TinyHooks {
     return with_optimizers(net);
   }
   [[nodiscard]] StepResult train_step(Replica& replica, const Batch& batch) const override {
-    auto loss = loss_of(replica, batch);
+    auto loss = forward(replica, batch);
     replica.apply_gradients(loss, kind_ == "two" ? "first" : "optimizer");
     if (kind_ == "two") {
-      loss = loss_of(replica, batch);
+      loss = forward(replica, batch);
       replica.apply_gradients(loss, "second");
     }
     return loss;
   }
-  [[nodiscard]] StepResult validation_step(Replica& replica, const Batch& batch) const override {
-    return loss_of(replica, batch);
+
+ protected:
+  [[nodiscard]] at::Tensor output(Replica& replica, const at::Tensor& x) const override {
+    return replica.model<Net>().forward(x);
   }
 
  private:
@@ -89,12 +91,6 @@ class ServerHooks final : public TinyHooks {
         .add_optimizer("first", std::make_shared<o::SGD>(in, o::SGDOptions(0.02).momentum(0.9)))
         .add_optimizer("second", std::make_shared<o::Adam>(rest, o::AdamOptions(0.02)));
   }
-  [[nodiscard]] at::Tensor loss_of(Replica& replica, const Batch& batch) const {
-    const auto [x, target] = batch.unpack<2>();
-    const auto y = replica.model<Net>().forward(x);
-    replica.metric("absolute_error").update((y - target).abs());
-    return replica.global_mean(replica.loss("squared_error")(y, target));
-  }
 
   std::string kind_;
 };
@@ -133,17 +129,11 @@ class TableHooks final : public TinyHooks {
     const auto all = std::make_shared<TensorDataset>(std::vector<at::Tensor>{index, target});
     return {all, nullptr, all};
   }
-  [[nodiscard]] StepResult train_step(Replica& replica, const Batch& batch) const override {
-    auto loss = validation_step(replica, batch).losses.front().second;
-    replica.apply_gradients(loss);
-    return loss;
-  }
-  [[nodiscard]] StepResult validation_step(Replica& replica, const Batch& batch) const override {
-    const auto [index, target] = batch.unpack<2>();
+
+ protected:
+  [[nodiscard]] at::Tensor output(Replica& replica, const at::Tensor& index) const override {
     auto& net = replica.model<Net>();
-    const auto y = net.out(net.table(index));
-    replica.metric("absolute_error").update((y - target).abs());
-    return replica.global_mean(replica.loss("squared_error")(y, target));
+    return net.out(net.table(index));
   }
 
  private:

@@ -37,17 +37,10 @@ inline Job asynchronous(int workers, int servers) {
 }
 
 /// What the chief of a job ends with.
-struct JobEnd {
-  std::string hash;  // of parameters and buffers
-  std::int64_t step = 0;
+struct JobEnd : TrainingEnd {
   std::int64_t steps_of_all = 0;
-  Report test;
-  History history;
   nlohmann::json servers;
 };
-
-/// What one worker does with its strategy.
-using WorkerBody = std::function<void(int rank, Strategy& strategy)>;
 
 /// Errors by process: workers, then servers.
 inline RankErrors try_job(const Job& job, const Hooks& hooks, const WorkerBody& body) {
@@ -77,11 +70,7 @@ inline RankErrors try_job(const Job& job, const Hooks& hooks, const WorkerBody& 
 }
 
 inline void run_job(const Job& job, const Hooks& hooks, const WorkerBody& body) {
-  const RankErrors errors = try_job(job, hooks, body);
-  for (std::size_t i = 0; i < errors.size(); ++i) {
-    const std::string message = message_of(errors[i]);
-    if (!message.empty()) throw std::runtime_error(text("process ", i, ": ", message));
-  }
+  throw_first(try_job(job, hooks, body));
 }
 
 /// A whole training, as template/main.cpp does it.
@@ -91,8 +80,7 @@ inline JobEnd train_job(const Job& job, const Hooks& hooks, const TrainOptions& 
   std::vector<std::int64_t> steps(static_cast<std::size_t>(job.workers), 0);
   run_job(job, hooks, [&](int rank, Strategy& strategy) {
     auto state = strategy.create_state(hooks, options.seed);
-    const auto data =
-        strategy.distribute(hooks.create_datasets(), {options.batch_size, options.seed});
+    const auto data = strategy.distribute(hooks.create_datasets(), options.batches());
     const History history =
         train(strategy, hooks, state, data, options, callbacks ? callbacks(rank) : Callbacks());
     const std::optional<Report> report = test(strategy, hooks, state, data);
@@ -107,20 +95,6 @@ inline JobEnd train_job(const Job& job, const Hooks& hooks, const TrainOptions& 
     strategy.close();
   });
   for (const std::int64_t own : steps) end.steps_of_all += own;
-  return end;
-}
-
-/// The same training without servers.
-inline JobEnd train_alone(Strategy& strategy, const Hooks& hooks, const TrainOptions& options) {
-  JobEnd end;
-  auto state = strategy.create_state(hooks, options.seed);
-  const auto data =
-      strategy.distribute(hooks.create_datasets(), {options.batch_size, options.seed});
-  end.history = train(strategy, hooks, state, data, options);
-  end.test = test(strategy, hooks, state, data).value();
-  end.hash = common_parameter_hash(strategy, state);
-  end.step = state.step;
-  strategy.close();
   return end;
 }
 

@@ -88,16 +88,10 @@ class NetHooks : public TinyHooks {
     auto net = std::make_shared<Net>(of_offset_);
     return {net, make_(net->parameters())};
   }
-  [[nodiscard]] StepResult train_step(Replica& replica, const Batch& batch) const override {
-    const auto loss = validation_step(replica, batch);
-    replica.apply_gradients(loss.losses.front().second);
-    return loss;
-  }
-  [[nodiscard]] StepResult validation_step(Replica& replica, const Batch& batch) const override {
-    const auto [x, target] = batch.unpack<2>();
-    const auto y = replica.model<Net>().forward(x);
-    replica.metric("absolute_error").update((y - target).abs());
-    return replica.global_mean(replica.loss("squared_error")(y, target));
+
+ protected:
+  [[nodiscard]] at::Tensor output(Replica& replica, const at::Tensor& x) const override {
+    return replica.model<Net>().forward(x);
   }
 
  private:
@@ -130,14 +124,8 @@ std::int64_t elements_of_state(Replica& replica) {
 }
 
 TrainOptions options_in(const std::string& dir, std::int64_t max_steps) {
-  TrainOptions options;
-  options.model_dir = dir;
-  options.max_steps = max_steps;
-  if (!dir.empty()) options.save_checkpoints_steps = 100;
+  TrainOptions options = quiet_options(max_steps, 4, dir);
   options.check_weights_every = 2;
-  options.batch_size = 4;
-  options.progress = false;
-  options.log_every = 0;
   return options;
 }
 

@@ -7,31 +7,14 @@ namespace step_test {
 
 using troupe::StepOptions;
 using troupe::StrategyOptions;
-using troupe::testing::mirrored_options;
-using troupe::testing::options_of;
-using troupe::testing::SideLayer;
-using troupe::testing::TinyHooks;
+using namespace troupe::testing;  // NOLINT: a test
 
 namespace {
 
-struct Outcome {
-  std::vector<double> losses;
-  std::string hash;
-};
-
-/// Three epochs of batches of 4 by the strategy's verbs alone.
-Outcome take_steps(troupe::Strategy& strategy, const troupe::Hooks& hooks) {
+Outcome take_all(troupe::Strategy& strategy, const troupe::Hooks& hooks) {
   Outcome outcome;
   auto state = strategy.create_state(hooks, 1);
-  const auto data = strategy.distribute(hooks.create_datasets(), {4, 1});
-  for (std::int64_t epoch = 0; epoch < 3; ++epoch) {
-    for (const auto& batch : data.train->epoch(epoch)) {
-      const auto results = strategy.run(
-          [&](auto& replica, const auto& own) { return hooks.train_step(replica, own); }, state,
-          batch);
-      outcome.losses.push_back(strategy.reduce(results)[0].second);
-    }
-  }
+  outcome.losses = take_steps(strategy, hooks, state);
   outcome.hash = troupe::common_parameter_hash(strategy, state);
   strategy.close();
   return outcome;
@@ -40,28 +23,21 @@ Outcome take_steps(troupe::Strategy& strategy, const troupe::Hooks& hooks) {
 Outcome train(int replicas, const StepOptions& step, const troupe::Hooks& hooks) {
   StrategyOptions options = mirrored_options(replicas);
   options.step = step;
-  return take_steps(*troupe::make_strategy(options), hooks);
+  return take_all(*troupe::make_strategy(options), hooks);
 }
 
 std::vector<Outcome> train_group(int size, int replicas, const StepOptions& step,
                                  const troupe::Hooks& hooks) {
-  std::vector<Outcome> outcomes(static_cast<std::size_t>(size));
-  const auto port = troupe::testing::free_port();
-  troupe::testing::run_ranks(size, [&](int rank) {
-    StrategyOptions options = options_of(rank, size, port);
-    options.replicas = replicas;
-    options.step = step;
-    outcomes[static_cast<std::size_t>(rank)] =
-        take_steps(*troupe::make_multi_worker(options), hooks);
-  });
-  return outcomes;
+  return on_workers(
+      size, [&](troupe::Strategy& strategy) { return take_all(strategy, hooks); },
+      [&](StrategyOptions& options) {
+        options.replicas = replicas;
+        options.step = step;
+      });
 }
 
 void check_equal(const Outcome& outcome, const Outcome& expected) {
-  REQUIRE(outcome.losses.size() == expected.losses.size());
-  for (std::size_t i = 0; i < expected.losses.size(); ++i) {
-    CHECK(outcome.losses[i] == doctest::Approx(expected.losses[i]).epsilon(1e-6));
-  }
+  check_near(outcome.losses, expected.losses);
 }
 
 /// A bottleneck for gradients of 8 units, classes as targets.
@@ -141,14 +117,12 @@ class TwoOfEach final : public SideLayer {
 };
 
 void check_other_updates(const TwoOfEach& hooks) {
-  const auto port = troupe::testing::free_port();
-  const auto errors = troupe::testing::try_ranks(2, [&](int rank) {
-    (void)take_steps(*troupe::make_multi_worker(options_of(rank, 2, port)), hooks);
-  });
+  const auto errors =
+      try_workers(2, [&](int, troupe::Strategy& strategy) { (void)take_all(strategy, hooks); });
   const char* const named[] = {"\"a.weight\"", "\"b.weight\""};
   for (const std::size_t rank : {0U, 1U}) {
     REQUIRE(errors[rank]);
-    const std::string message = troupe::testing::message_of(errors[rank]);
+    const std::string message = message_of(errors[rank]);
     CAPTURE(message);
     CHECK(message.find(named[rank]) != std::string::npos);
     CHECK_THROWS_AS(std::rethrow_exception(errors[rank]), troupe::DesyncError);

@@ -7,9 +7,7 @@
 namespace sync_batch_norm_test {
 
 using troupe::SyncBatchNorm;
-using troupe::testing::mirrored_options;
-using troupe::testing::options_of;
-using troupe::testing::TinyHooks;
+using namespace troupe::testing;  // NOLINT: a test
 
 namespace {
 
@@ -74,17 +72,10 @@ class NormHooks : public TinyHooks {
     return {net, std::make_shared<torch::optim::SGD>(net->parameters(),
                                                      torch::optim::SGDOptions(0.02).momentum(0.9))};
   }
-  [[nodiscard]] troupe::StepResult train_step(troupe::Replica& replica,
-                                              const troupe::Batch& batch) const override {
-    const auto loss = validation_step(replica, batch);
-    replica.apply_gradients(loss.losses.front().second);
-    return loss;
-  }
-  [[nodiscard]] troupe::StepResult validation_step(troupe::Replica& replica,
-                                                   const troupe::Batch& batch) const override {
-    const auto [x, target] = batch.unpack<2>();
-    const auto y = replica.model<Net>().forward(x);
-    return replica.global_mean(replica.loss("squared_error")(y, target));
+
+ protected:
+  [[nodiscard]] at::Tensor output(troupe::Replica& replica, const at::Tensor& x) const override {
+    return replica.model<Net>().forward(x);
   }
 };
 
@@ -96,16 +87,8 @@ struct Ending {
 
 Ending train(troupe::Strategy& strategy, const troupe::Hooks& hooks, std::int64_t batch_size = 4) {
   auto state = strategy.create_state(hooks, 1);
-  const auto data = strategy.distribute(hooks.create_datasets(), {batch_size, 1});
   Ending ending;
-  for (std::int64_t epoch = 0; epoch < 3; ++epoch) {
-    for (const auto& batch : data.train->epoch(epoch)) {
-      const auto results = strategy.run(
-          [&](auto& replica, const auto& own) { return hooks.train_step(replica, own); }, state,
-          batch);
-      ending.losses.push_back(strategy.reduce(results)[0].second);
-    }
-  }
+  ending.losses = take_steps(strategy, hooks, state, batch_size);
   const auto& last = *state.replicas.back();
   for (const auto& [name, tensor] : last.parameters()) {
     ending.tensors.push_back(tensor.detach().clone());
@@ -121,10 +104,7 @@ Ending train(troupe::Strategy& strategy, const troupe::Hooks& hooks, std::int64_
 }
 
 void check_equal(const Ending& ending, const Ending& expected) {
-  REQUIRE(ending.losses.size() == expected.losses.size());
-  for (std::size_t i = 0; i < expected.losses.size(); ++i) {
-    CHECK(ending.losses[i] == doctest::Approx(expected.losses[i]).epsilon(1e-5));
-  }
+  check_near(ending.losses, expected.losses, 1e-5);
   REQUIRE(ending.tensors.size() == expected.tensors.size());
   for (std::size_t i = 0; i < expected.tensors.size(); ++i) {
     CAPTURE(i);
@@ -174,14 +154,9 @@ TEST_SUITE("sync_batch_norm") {
                     expected);
       }
       for (const int replicas : {1, 2}) {
-        const auto port = troupe::testing::free_port();
-        std::vector<Ending> endings(3);
-        troupe::testing::run_ranks(3, [&](int rank) {
-          auto options = options_of(rank, 3, port);
-          options.replicas = replicas;
-          endings[static_cast<std::size_t>(rank)] =
-              train(*troupe::make_multi_worker(options), hooks, batch_size);
-        });
+        const auto endings = on_workers(
+            3, [&](troupe::Strategy& strategy) { return train(strategy, hooks, batch_size); },
+            [&](auto& options) { options.replicas = replicas; });
         for (const Ending& ending : endings) check_equal(ending, expected);
       }
     }
@@ -214,13 +189,11 @@ TEST_SUITE("sync_batch_norm") {
     CHECK_THROWS_WITH_AS(train(*troupe::make_mirrored(mirrored_options(2)), Skipping()),
                          doctest::Contains("in apply_gradients (6 parameters from \"in.weight\""),
                          troupe::DesyncError);
-    const auto port = troupe::testing::free_port();
-    const auto errors = troupe::testing::try_ranks(2, [&](int rank) {
-      (void)train(*troupe::make_multi_worker(options_of(rank, 2, port)), Skipping());
-    });
+    const auto errors =
+        try_workers(2, [](int, troupe::Strategy& strategy) { (void)train(strategy, Skipping()); });
     const char* const named[] = {"SyncBatchNorm forward (4 channels)", "\"in.weight\""};
     for (const std::size_t rank : {0U, 1U}) {
-      const std::string message = troupe::testing::message_of(errors[rank]);
+      const std::string message = message_of(errors[rank]);
       CAPTURE(message);
       CHECK(message.find(named[rank]) != std::string::npos);
     }

@@ -200,10 +200,7 @@ Ending train_with_servers(const Job& job, const Hooks& hooks) {
 ShardPlan the_plan() { return ShardPlan({kExamples, kBatch, 1, 1, troupe::shuffled()}); }
 
 void check_steps(const Ending& ending, const Ending& expected) {
-  REQUIRE(ending.losses.size() == expected.losses.size());
-  for (std::size_t i = 0; i < expected.losses.size(); ++i) {
-    CHECK(ending.losses[i] == doctest::Approx(expected.losses[i]).epsilon(1e-5));
-  }
+  check_near(ending.losses, expected.losses, 1e-5);
   CHECK(torch::allclose(ending.parameters, expected.parameters, 1e-5, 1e-6));
 }
 

@@ -8,14 +8,9 @@
 #include <string>
 
 #include "tests/support/captured_log.h"
-#include "tests/support/temp_dir.h"
-#include "tests/support/tiny_hooks.h"
-#include "tests/support/torch_prelude.h"
+#include "tests/unit/strategies/strategy_runs.h"
 #include "troupe/core/sha256.h"
 #include "troupe/hooks/tensors/tensor_file.h"
-#include "troupe/strategies/kinds/one_process.h"
-#include "troupe/strategies/kinds/weight_comparison.h"
-#include "troupe/train/loop.h"
 
 namespace damaged_checkpoint_test {
 
@@ -29,20 +24,9 @@ using troupe::testing::TinyHooks;
 namespace fs = std::filesystem;
 
 std::string train(const fs::path& model_dir) {
-  const TinyHooks hooks(10);
-  troupe::TrainOptions options;
-  options.model_dir = model_dir.string();
-  options.max_steps = 10;
+  auto options = troupe::testing::quiet_options(10, 4, model_dir);
   options.save_checkpoints_steps = 5;
-  options.batch_size = 4;
-  options.progress = false;
-  options.log_every = 0;
-  const auto strategy = troupe::make_one_device({});
-  auto state = strategy->create_state(hooks, options.seed);
-  const auto data =
-      strategy->distribute(hooks.create_datasets(), {options.batch_size, options.seed});
-  (void)troupe::train(*strategy, hooks, state, data, options);
-  return troupe::parameter_hash(*state.replicas[0]);
+  return train_alone(*troupe::make_one_device({}), TinyHooks(10), options).hash;
 }
 
 std::string content_of(const fs::path& path) {

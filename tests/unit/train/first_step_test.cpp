@@ -46,14 +46,8 @@ class DataHooks : public TinyHooks {
 };
 
 troupe::TrainOptions short_run(const std::string& model_dir = "", std::int64_t steps = 6) {
-  troupe::TrainOptions options;
-  options.model_dir = model_dir;
-  options.max_steps = steps;
-  options.batch_size = 8;
-  options.progress = false;
-  options.log_every = 0;
-  options.save_checkpoints_steps =
-      model_dir.empty() ? std::nullopt : std::optional<std::int64_t>(3);
+  auto options = quiet_options(steps, 8, model_dir);
+  if (!model_dir.empty()) options.save_checkpoints_steps = 3;
   return options;
 }
 
@@ -69,13 +63,11 @@ void train_alone(const troupe::Hooks& hooks, const troupe::TrainOptions& options
 RankErrors train_workers(int workers, const troupe::Hooks& hooks,
                          const troupe::TrainOptions& options,
                          const std::function<Splits(int rank)>& data_of) {
-  const auto port = free_port();
-  return try_ranks(workers, [&](int rank) {
-    const auto strategy = troupe::make_multi_worker(options_of(rank, workers, port));
-    auto state = strategy->create_state(hooks, options.seed);
-    const auto data = strategy->distribute(data_of(rank), options.batches());
-    (void)troupe::train(*strategy, hooks, state, data, options);
-    strategy->close();
+  return try_workers(workers, [&](int rank, troupe::Strategy& strategy) {
+    auto state = strategy.create_state(hooks, options.seed);
+    const auto data = strategy.distribute(data_of(rank), options.batches());
+    (void)troupe::train(strategy, hooks, state, data, options);
+    strategy.close();
   });
 }
 

@@ -4,57 +4,21 @@
 #include <filesystem>
 #include <string>
 
-#include "tests/support/temp_dir.h"
-#include "tests/support/tiny_hooks.h"
-#include "tests/support/torch_prelude.h"
+#include "tests/unit/strategies/strategy_runs.h"
 #include "tests/unit/train/stateful_hooks.h"
-#include "troupe/strategies/kinds/one_process.h"
-#include "troupe/strategies/kinds/weight_comparison.h"
-#include "troupe/train/evaluate.h"
-#include "troupe/train/loop.h"
 
 namespace resume_test {
 
-using troupe::testing::StatefulHooks;
-using troupe::testing::TempDir;
-using troupe::testing::TinyHooks;
+using namespace troupe::testing;  // NOLINT: a test
 
 namespace {
 
-/// What a run ends with; compared bit for bit.
-struct Ending {
-  std::string hash;
-  troupe::LossValues losses;
-  double metric = 0;
-  bool operator==(const Ending& other) const {
-    return hash == other.hash && losses == other.losses && metric == other.metric;
-  }
-};
-
 troupe::TrainOptions options_in(const std::filesystem::path& dir, std::int64_t max_steps) {
-  troupe::TrainOptions options;
-  options.model_dir = dir.string();
-  options.max_steps = max_steps;
-  options.save_checkpoints_steps = 100;
-  options.batch_size = 4;
-  options.progress = false;
-  options.log_every = 0;
-  return options;
+  return quiet_options(max_steps, 4, dir);
 }
 
-/// A process's whole life: new model, new optimiser, train until the options end it.
-Ending train(const troupe::Hooks& hooks, const troupe::TrainOptions& options) {
-  const auto strategy = troupe::make_one_device({});
-  auto state = strategy->create_state(hooks, options.seed);
-  const auto data =
-      strategy->distribute(hooks.create_datasets(), {options.batch_size, options.seed});
-  const auto history = troupe::train(*strategy, hooks, state, data, options);
-  Ending ending{troupe::parameter_hash(*state.replicas[0]), {}, 0};
-  if (history.train) {
-    ending.losses = history.train->losses;
-    ending.metric = history.train->metrics[0].value;
-  }
-  return ending;
+TrainingEnd train(const troupe::Hooks& hooks, const troupe::TrainOptions& options) {
+  return train_alone(*troupe::make_one_device({}), hooks, options);
 }
 
 }  // namespace
@@ -62,19 +26,13 @@ Ending train(const troupe::Hooks& hooks, const troupe::TrainOptions& options) {
 TEST_SUITE("train") {
   TEST_CASE("resume: interrupted at every step equals uninterrupted, with every optimiser") {
     // 14 examples in batches of 4: four steps an epoch, the last one short.
-    constexpr std::int64_t kSteps = 10;
     for (const char* optimizer : {"SGD", "Adam", "AdamW", "RMSprop", "Adagrad"}) {
       CAPTURE(optimizer);
-      const StatefulHooks hooks(optimizer);
-      const TempDir whole;
-      const Ending expected = train(hooks, options_in(whole.path(), kSteps));
-      for (std::int64_t stop = 1; stop < kSteps; ++stop) {
-        CAPTURE(stop);
-        const TempDir dir;
-        (void)train(hooks, options_in(dir.path(), stop));
-        CHECK(std::filesystem::exists(dir / troupe::text("model.ckpt-", stop)));
-        CHECK(train(hooks, options_in(dir.path(), kSteps)) == expected);
-      }
+      check_interruptions(10, [&](const auto& dir, std::int64_t steps, bool) {
+        const TrainingEnd end = train(StatefulHooks(optimizer), options_in(dir, steps));
+        CHECK(std::filesystem::exists(dir / troupe::text("model.ckpt-", steps)));
+        return end;
+      });
     }
   }
 
@@ -82,11 +40,11 @@ TEST_SUITE("train") {
       "resume: five steps leave checkpoints 0 and 5, and trained to the end nothing is written") {
     const TempDir dir;
     const TinyHooks hooks(10);
-    const Ending first = train(hooks, options_in(dir.path(), 5));
+    const TrainingEnd first = train(hooks, options_in(dir.path(), 5));
     CHECK(std::filesystem::exists(dir / "model.ckpt-0"));
     CHECK(std::filesystem::exists(dir / "model.ckpt-5"));
     const auto written = std::filesystem::last_write_time(dir / "model.ckpt-5");
-    const Ending second = train(hooks, options_in(dir.path(), 5));
+    const TrainingEnd second = train(hooks, options_in(dir.path(), 5));
     CHECK(second.hash == first.hash);
     CHECK(std::filesystem::last_write_time(dir / "model.ckpt-5") == written);
   }
@@ -106,7 +64,7 @@ TEST_SUITE("train") {
     const TempDir dir;
     auto options = options_in(dir.path(), 10);
     options.save_checkpoints_steps = 5;
-    const Ending expected = train(TinyHooks(10), options);
+    const TrainingEnd expected = train(TinyHooks(10), options);
     std::filesystem::resize_file(dir / "model.ckpt-10" / "model.safetensors", 20);
     CHECK(train(TinyHooks(10), options).hash == expected.hash);
   }
@@ -158,7 +116,7 @@ TEST_SUITE("train") {
       mutable int steps_ = 0;
     };
     const TempDir whole;
-    const Ending expected = train(TinyHooks(10), options_in(whole.path(), 9));
+    const TrainingEnd expected = train(TinyHooks(10), options_in(whole.path(), 9));
     const TempDir dir;
     CHECK_THROWS_WITH_AS((void)train(Terminated(10), options_in(dir.path(), 9)),
                          doctest::Contains("stopped after step 4"), troupe::Stopped);

@@ -33,18 +33,16 @@ Ends run_workers(const Body& body, const troupe::TrainOptions& options,
   const int workers = static_cast<int>(hooks_of.size());
   Ends ends{
       {}, std::vector<std::string>(hooks_of.size()), std::vector<std::int64_t>(hooks_of.size())};
-  const auto port = free_port();
-  ends.errors = try_ranks(workers, [&](int rank) {
-    const auto strategy = troupe::make_multi_worker(options_of(rank, workers, port));
+  ends.errors = try_workers(workers, [&](int rank, troupe::Strategy& strategy) {
     const troupe::Hooks& hooks = *hooks_of[static_cast<std::size_t>(rank)];
-    auto state = strategy->create_state(hooks, options.seed);
-    const auto data = strategy->distribute(hooks.create_datasets(), options.batches());
-    TrainingRun run(*strategy, hooks, state, data, options);
+    auto state = strategy.create_state(hooks, options.seed);
+    const auto data = strategy.distribute(hooks.create_datasets(), options.batches());
+    TrainingRun run(strategy, hooks, state, data, options);
     body(rank, run, state);
     if (!run.is_over()) return;  // it has left without finish()
     ends.steps[static_cast<std::size_t>(rank)] = state.step;
     ends.hashes[static_cast<std::size_t>(rank)] = troupe::parameter_hash(*state.replicas[0]);
-    strategy->close();
+    strategy.close();
   });
   return ends;
 }

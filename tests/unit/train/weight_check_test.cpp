@@ -67,13 +67,12 @@ void train(troupe::Strategy& strategy, const Job& job, std::string& hash) {
 
 CheckedEnds run(const Job& job) {
   CheckedEnds ends;
-  const auto port = free_port();
-  ends.errors = try_ranks(job.workers, [&](int rank) {
-    auto options = options_of(rank, job.workers, port);
-    options.replicas = job.replicas;
-    options.buckets.overlap = job.overlap;
-    train(*troupe::make_multi_worker(options), job, ends.hash);
-  });
+  ends.errors = try_workers(
+      job.workers, [&](int, troupe::Strategy& strategy) { train(strategy, job, ends.hash); },
+      [&](auto& options) {
+        options.replicas = job.replicas;
+        options.buckets.overlap = job.overlap;
+      });
   return ends;
 }
 
@@ -188,15 +187,13 @@ TEST_SUITE("train") {
   TEST_CASE("weights: what differs before the first step is not saved either") {
     const TempDir dir;
     const MomentumHooks hooks;
-    const auto port = free_port();
     CheckedEnds ends;
-    ends.errors = try_ranks(3, [&](int rank) {
-      const auto strategy = troupe::make_multi_worker(options_of(rank, 3, port));
-      auto state = strategy->create_state(hooks, 1);
+    ends.errors = try_workers(3, [&](int rank, troupe::Strategy& strategy) {
+      auto state = strategy.create_state(hooks, 1);
       if (rank == 1) damage(state.replicas[0]->parameters()[0].second);
       const auto options = saving_job(dir, 0, 5).options;
-      const auto data = strategy->distribute(hooks.create_datasets(), options.batches());
-      troupe::TrainingRun run(*strategy, hooks, state, data, options);
+      const auto data = strategy.distribute(hooks.create_datasets(), options.batches());
+      troupe::TrainingRun run(strategy, hooks, state, data, options);
     });
     check_named(ends, "after step 0 the weights of rank 1 differ from those of the others");
     CHECK(checkpoints_in(dir).empty());
