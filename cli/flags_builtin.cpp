@@ -179,6 +179,10 @@ void add_checkpoints(std::vector<Flag>& flags, TrainOptions& train) {
   list.add(matching(save_every(train)));
   list.add(whole<std::int64_t>("keep-checkpoint-max", &train.keep_checkpoint_max,
                                "keep the newest N checkpoints; 0: all", 0, 1'000'000));
+  list.add_rare(real(
+      "keep-checkpoint-every-n-hours", &train.keep_checkpoint_every_n_hours,
+      "and keep one per N hours permanently", [](double x) { return x > 0; },
+      "give a number greater than 0."));
   list.add(choice("resume", &train.resume, "auto: if there is a checkpoint; must; never", "WHEN",
                   named<Resume>({Resume::automatic, Resume::must, Resume::never})));
   list.add(path("init-from", &train.warm_start.from,

@@ -58,8 +58,8 @@ po::options_description described(const FlagTable& table) {
   return description;
 }
 
-/// An argument `--flag` or `--flag=value` as Program_options is to see it: underscores are dashes, a
-/// toggle has its value. Empty: it is no flag.
+/// An argument `--flag` or `--flag=value` as Program_options is to see it: underscores are dashes,
+/// a toggle has its value. Empty: it is no flag.
 std::pair<std::string, std::string> canonical(const std::string& argument, const FlagTable& table) {
   if (!looks_like_flag(argument)) return {};
   const auto equals = argument.find('=');

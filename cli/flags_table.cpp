@@ -19,7 +19,6 @@ constexpr std::pair<const char*, const char*> kRemoved[] = {
      "apart"},
     {"lr", "give --learning-rate"},
     {"role", "give --task"},
-    {"keep-checkpoint-every-n-hours", "a program sets TrainOptions::keep_checkpoint_every_n_hours"},
     {"best-metric", "give --best METRIC"},
     {"best-mode", "give --best METRIC:min or METRIC:max"},
     {"stop-if-no-decrease", "give --early-stopping METRIC:min:STEPS"},

@@ -87,8 +87,8 @@ class OtherNode {
 };
 
 /// `troupe run` as node 0, which waits for the others.
-struct Rendezvous {
-  explicit Rendezvous(const std::string& nodes, const std::string& script) {
+struct NodesToMeet {
+  explicit NodesToMeet(const std::string& nodes, const std::string& script) {
     std::ofstream(secret, std::ios::binary)
         << std::string(reinterpret_cast<const char*>(test_secret()->bytes().data()),
                        test_secret()->bytes().size());
@@ -111,7 +111,7 @@ std::string hello_of(int node, int nodes) { return encode(NodeHello{node, nodes,
 
 TEST_SUITE("process") {
   TEST_CASE("rendezvous: a hello that claims what was not proven is closed without a word") {
-    const Rendezvous meeting("3", "echo ran");
+    const NodesToMeet meeting("3", "echo ran");
     const auto is_closed = [&](const Identity& identity, FrameType type, const std::string& hello,
                                unsigned char secret = 7) {
       OtherNode node(meeting.port, identity, secret);
@@ -143,7 +143,7 @@ TEST_SUITE("process") {
   }
 
   TEST_CASE("rendezvous: a node whose reason is as long as a frame ends the group with its code") {
-    const Rendezvous meeting("2", "sleep 1000");
+    const NodesToMeet meeting("2", "sleep 1000");
     OtherNode node(meeting.port, {Purpose::agent, 0, "node/1", "node/0"});
     node.say(FrameType::hello, hello_of(1, 2));
     REQUIRE(node.await(FrameType::welcome) != "");

@@ -143,7 +143,7 @@ TEST_SUITE("data") {
         counted = count.count();
       }
       CHECK(counted == 0);
-      CHECK(step->step == 60);
+      CHECK((*step).step == 60);
     }
     const AllocationCount count;
     (void)torch::zeros({3});

@@ -148,10 +148,10 @@ inline std::vector<double> take_steps(Strategy& strategy, const Hooks& hooks, Tr
 
 inline void check_near(const std::vector<double>& values, const std::vector<double>& expected,
                        double epsilon = 1e-6) {
-  REQUIRE(values.size() == expected.size());
+  DOCTEST_REQUIRE(values.size() == expected.size());
   for (std::size_t i = 0; i < expected.size(); ++i) {
-    CAPTURE(i);
-    CHECK(values[i] == doctest::Approx(expected[i]).epsilon(epsilon));
+    DOCTEST_CAPTURE(i);
+    DOCTEST_CHECK(values[i] == doctest::Approx(expected[i]).epsilon(epsilon));
   }
 }
 
