@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <boost/program_options.hpp>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -97,28 +98,29 @@ CommandLine read_command_line(const std::vector<std::string>& arguments, const F
   CommandLine line;
   const auto end = std::find(arguments.begin(), arguments.end(), "--");
   if (end != arguments.end()) line.extra.assign(end + 1, arguments.end());
+  std::map<std::string, std::string> spellings;  // by flag; the last one's
   for (auto argument = arguments.begin(); argument != end; ++argument) {
-    const bool awaits_value = argument->find('=') == std::string::npos &&
-                              !canonical(*argument, table).first.empty() &&
-                              canonical(*argument, table).second.empty();
-    if (awaits_value && (argument + 1 == end || looks_like_flag(*(argument + 1)))) {
+    const auto [name, value] = canonical(*argument, table);
+    if (name.empty()) continue;
+    spellings[name] = argument->substr(0, argument->find('='));
+    if (value.empty() && (argument + 1 == end || looks_like_flag(*(argument + 1)))) {
       refuse_without_value(*argument);
     }
   }
   for (const po::option& option : separate({arguments.begin(), end}, table)) {
-    const std::string& first = option.original_tokens.front();
+    const std::string& value = option.value.front();
     if (option.position_key < 0) {
       // Of several the last one counts, as in other tools: `prog $DEFAULTS --batch-size 32`.
-      line.given[option.string_key] = {option.value.front(), first.substr(0, first.find('=')),
+      line.given[option.string_key] = {value, spellings[option.string_key],
                                        GivenText::Source::command_line};
       continue;
     }
-    const bool has_dash = first.size() > 1 && first.front() == '-';
+    const bool has_dash = value.size() > 1 && value.front() == '-';
     if (words == nullptr || has_dash) {
-      throw ConfigError(text("unexpected argument \"", shown(first), "\"."),
+      throw ConfigError(text("unexpected argument \"", shown(value), "\"."),
                         "flags begin with two dashes; what the program itself reads follows --.");
     }
-    words->push_back(first);
+    words->push_back(value);
   }
   return line;
 }
