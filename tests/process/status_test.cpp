@@ -144,7 +144,7 @@ TEST_SUITE("status") {
     CHECK(written.size() > 15);
     CHECK(lines_from(events[""], "train") == written);
     CHECK(lines_from(events[""], "run") == lines_of(dir.path() / "run.jsonl"));
-    REQUIRE(events["progress"].size() > 1);
+    REQUIRE(!events["progress"].empty());  // how many depends on how often the page was written to
     CHECK(events["progress"].back()["activity"] == "ended");
     CHECK(events["progress"].back()["step"] == kSteps);
     CHECK(events["progress"].back()["total_steps"] == kSteps);
