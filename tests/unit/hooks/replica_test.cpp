@@ -160,10 +160,19 @@ TEST_SUITE("hooks") {
                                                   const troupe::Batch&) const override {
         return troupe::todo(6, "train_step");
       }
+      [[nodiscard]] troupe::StepResult validation_step(troupe::Replica&,
+                                                       const troupe::Batch&) const override {
+        return troupe::todo(7, "validation_step");
+      }
+      [[nodiscard]] troupe::StepResult test_step(troupe::Replica& replica,
+                                                 const troupe::Batch& batch) const override {
+        return train_step(replica, batch);
+      }
     };
-    CHECK_THROWS_WITH_AS(troupe::check_no_open_todos(HalfFilled()),
-                         doctest::Contains("TODO 4: create_model. TODO 6: train_step."),
-                         troupe::TodoError);
+    CHECK_THROWS_WITH_AS(
+        troupe::check_no_open_todos(HalfFilled()),
+        doctest::Contains("TODO 4: create_model. TODO 6: train_step. TODO 7: validation_step. Fix"),
+        troupe::TodoError);
     CHECK_NOTHROW(troupe::check_no_open_todos(troupe::testing::TinyHooks()));
     CHECK(troupe::TodoError("", "").exit_code() == 2);
   }
