@@ -281,7 +281,7 @@ TEST_SUITE("status") {
     CHECK(stuck.read(12) == "HTTP/1.1 200");
     const auto before = std::chrono::steady_clock::now();
     served.server.reset();
-    CHECK(std::chrono::steady_clock::now() - before < 1s);
+    CHECK(std::chrono::steady_clock::now() - before < 5s);  // Limits::write: 10 s
   }
 
   TEST_CASE("status server: 100 connections that say nothing keep nobody out") {
