@@ -8,6 +8,7 @@ C++20, and pip's of cmake/pip_torch_version. Another distribution has its rows w
 for the same LibTorch, distribution, compiler and standard; other rows stay. What runs is what can depend on LibTorch: the tests
 with the label torch, golden or consumer, as in .ci/run."""
 
+import argparse
 import json
 import os
 import pathlib
@@ -39,7 +40,7 @@ def refusal(log):
     """What CMake ended with, in one line, without the paths of this machine."""
     said = re.search(r"CMake Error.*?\n\n?(.*?)\n(Call Stack|\n\n)", log, re.DOTALL)
     if said is None:
-        return None
+        sys.exit(f"{log[-1000:]}matrix: this is no LibTorch's fault, so the table does not say it.")
     words = re.sub(r"\s+", " ", said.group(1)).strip()
     return re.sub(r"\S*/(\S+)", r"\1", words)
 
@@ -97,7 +98,10 @@ def with_row(page, cells):
 
 def main():
     pinned = (ROOT / "cmake/pip_torch_version").read_text().strip()
-    for asked in sys.argv[1:] or ["system", "system@20", f"pip:{pinned}"]:
+    parser = argparse.ArgumentParser(prog="./dev matrix", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("where", metavar="WHERE[@STANDARD]", nargs="*", default=["system", "system@20", f"pip:{pinned}"])
+    for asked in parser.parse_args().where:
         where, _, standard = asked.partition("@")
         cells = run(f"pip:{pinned}" if where == "pip" else where, standard)
         print("| " + " | ".join(cells) + " |", flush=True)

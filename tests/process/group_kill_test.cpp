@@ -119,7 +119,10 @@ TEST_SUITE("process") {
     group.start_all();
     const bool shares = transport_under_test() == troupe::Transport::automatic;
     CHECK(group.maps_shared_memory(0) == shares);  // else this test shows nothing
-    for (int rank = 0; rank < 3; ++rank) group[rank].signal(SIGKILL);
+    // Stopped first: none runs on until it sees that another is gone, and ends by itself.
+    for (const int signal : {SIGSTOP, SIGKILL}) {
+      for (int rank = 0; rank < 3; ++rank) group[rank].signal(signal);
+    }
     for (int rank = 0; rank < 3; ++rank) CHECK(group[rank].wait_exit() == -SIGKILL);
     CHECK(entries() == before);
   }
