@@ -1,8 +1,12 @@
 #include "tests/programs/columns.h"
 
+#include <signal.h>
+
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <map>
+#include <thread>
 #include <utility>
 
 #include "tests/support/temp_dir.h"
@@ -29,18 +33,18 @@ TrainOptions train_options(Column column, std::int64_t steps) {
 }
 
 /// Trains, and keeps what rank 0 sees.
-void train_rank(Strategy& strategy, const Hooks& hooks, const TrainOptions& options,
-                Result& result) {
+void train_rank(Strategy& strategy, const Hooks& hooks, const TrainOptions& options, Result& result,
+                std::shared_ptr<PeriodicAction> own = nullptr) {
   std::vector<double> losses;
   auto state = strategy.create_state(hooks, 1);
   const auto data =
       strategy.distribute(hooks.create_datasets(), {options.batch_size, options.seed});
-  Actions actions;
-  actions.push_back(std::make_unique<Losses>(losses));
+  Actions actions{std::make_shared<Losses>(losses)};
+  if (own) actions.push_back(std::move(own));
   (void)train(strategy, hooks, state, data, options, {std::move(actions), {}});
   if (state.averages) state.averages.reset();  // the column is about what training does beside them
   const std::optional<Report> report = test(strategy, hooks, state, data);
-  if (strategy.rank() == 0) {
+  if (strategy.rank() == 0 || strategy.elastic() != nullptr) {
     result.losses.insert(result.losses.end(), losses.begin(), losses.end());
     if (report) result.metric = report->metrics.front().value;
     result.tensors.clear();
@@ -69,6 +73,24 @@ void train_group(const StrategyOptions& common, int workers, const Hooks& hooks,
     all += all.empty() ? message_of(error) : "\n" + message_of(error);
   if (all.find_first_not_of('\n') != std::string::npos) throw std::runtime_error(all);
 }
+
+/// The victim's end; the others wait for the one that comes, which is not to miss the training.
+class Loss final : public PeriodicAction {
+ public:
+  Loss(const ElasticWorker& worker, Strategy& strategy) : worker_(worker), strategy_(strategy) {}
+  void after_step(const StepReport& /*report*/, RunControl& run) override {
+    if (worker_.is_victim && run.step() == kKilledAfter) ::raise(SIGKILL);
+    if (run.step() != kWaitsForIt || worker_.cluster.joins) return;
+    const Deadline end = Deadline::in(std::chrono::seconds(20));
+    const ElasticGroup& group = *strategy_.elastic();
+    while (group.cluster().world_size() == 1 && !group.joiners_wait() && !end.expired())
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+
+ private:
+  const ElasticWorker& worker_;
+  Strategy& strategy_;
+};
 
 void train_program(Column column, const Program& program, Result& result) {
   const auto hooks = program.hooks();
@@ -106,6 +128,8 @@ void train_program(Column column, const Program& program, Result& result) {
       workers = 2;
       common.virtual_replicas = 4;
       break;
+    case Column::elastic:
+      throw std::runtime_error("its workers are processes: train_elastic");
     case Column::sharded:
       workers = 2;
       common.shard_optimizer = true;
@@ -147,6 +171,27 @@ Outcome train_in(Column column, const Program& program) {
   return outcome;
 }
 
+Outcome train_elastic(const Program& program, const ElasticWorker& worker) {
+  Outcome outcome;
+  try {
+    StrategyOptions options;
+    options.cluster = worker.cluster;
+    options.group.secret = test_secret();
+    options.group.start_timeout = options.group.collective_timeout = std::chrono::seconds(20);
+    options.virtual_replicas = 4;
+    options.threads = 1;
+    const auto hooks = program.hooks();
+    const auto strategy = make_multi_worker(options);
+    train_rank(*strategy, *hooks, train_options(Column::elastic, kSteps), outcome.result,
+               std::make_shared<Loss>(worker, *strategy));
+    if (worker.cluster.joins) outcome.result.losses.clear();  // it knows the last ones
+    if (worker.is_victim) outcome.error = "it was to be killed, and saw the end";
+  } catch (const std::exception& error) {
+    outcome.error = error.what();
+  }
+  return outcome;
+}
+
 Shares shares_in(Column column) {
   switch (column) {
     case Column::replicas:
@@ -162,6 +207,7 @@ Shares shares_in(Column column) {
     case Column::two_by_two:
     case Column::virtual_alone:
     case Column::virtual_pair:
+    case Column::elastic:
       return {4, 1};
     case Column::accumulate:
       return {1, 3};

@@ -1,6 +1,7 @@
 // The hooks of a program on each strategy, ranks and servers as threads of this process.
 #pragma once
 
+#include "tests/programs/elastic_column.h"
 #include "tests/programs/program.h"
 
 namespace troupe::programs {
@@ -10,7 +11,11 @@ struct Outcome {
   Result result;
   std::string error;  // "": none
 };
+/// `column`: any but elastic.
 [[nodiscard]] Outcome train_in(Column column, const Program& program);
+
+/// As one worker of an elastic group, which has other processes. The victim does not return.
+[[nodiscard]] Outcome train_elastic(const Program& program, const ElasticWorker& worker);
 
 /// The shares and parts that the column's strategy cuts batches into.
 [[nodiscard]] Shares shares_in(Column column);

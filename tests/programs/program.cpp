@@ -94,6 +94,7 @@ const std::vector<std::pair<Column, std::string>>& columns() {
       {Column::accumulate, "accumulate 3"},
       {Column::virtual_alone, "virtual 4"},
       {Column::virtual_pair, "virtual 4, 2 workers"},
+      {Column::elastic, "elastic, one killed"},
       {Column::sharded, "sharded"},
       {Column::servers, "servers"},
       {Column::averages, "averages"},

@@ -131,6 +131,7 @@ enum class Column {
   accumulate,     // 3 parts
   virtual_alone,  // 4 virtual replicas on one worker
   virtual_pair,   // on two
+  elastic,        // so, of which the chief is killed in step 7, and another worker comes
   sharded,        // --shard-optimizer, two workers
   servers,        // two synchronous workers, two servers
   averages,       // --ema-decay
@@ -153,6 +154,6 @@ bool add(Program program);
 [[nodiscard]] std::map<Column, Expected> in(std::vector<Column> list, const Expected& expected);
 /// Those where train_step is called several times for a step.
 inline const std::vector<Column> kRepeated = {Column::accumulate, Column::virtual_alone,
-                                              Column::virtual_pair};
+                                              Column::virtual_pair, Column::elastic};
 
 }  // namespace troupe::programs

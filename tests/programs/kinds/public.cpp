@@ -282,8 +282,8 @@ Result no_plain(const Shares& /*cut*/) {
 std::map<Column, Expected> drawn() {
   std::map<Column, Expected> all;
   for (const auto& [column, title] : columns()) all[column] = {Expected::Kind::absent};
-  for (const Column column :
-       {Column::alone, Column::accumulate, Column::virtual_alone, Column::averages})
+  for (const Column column : {Column::alone, Column::accumulate, Column::virtual_alone,
+                              Column::averages, Column::elastic})
     all[column] = {Expected::Kind::own_draws};
   return all;
 }

@@ -88,7 +88,7 @@ const bool added_norm =
          as_cut()});
 
 std::map<Column, Expected> sync_exceptions() {
-  auto all = in({Column::virtual_alone, Column::virtual_pair},
+  auto all = in({Column::virtual_alone, Column::virtual_pair, Column::elastic},
                 refused("needs all replicas at the same time"));
   all.emplace(Column::servers, refused("which no process has with synchronous parameter servers"));
   all.emplace(Column::accumulate, Expected{Expected::Kind::parts});

@@ -1,0 +1,182 @@
+#include "tests/programs/elastic_column.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <optional>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "tests/support/run_ranks.h"
+#include "troupe/core/text.h"
+#include "troupe/core/unique_fd.h"
+#include "troupe/distributed/elastic/rendezvous.h"
+
+namespace troupe::programs {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr int kWorkers = 2;
+
+/// The launcher of one group: the rendezvous, its lines, and the processes.
+class Launcher {
+ public:
+  explicit Launcher(const std::function<std::string(const ElasticWorker& worker)>& body)
+      : body_(body) {
+    Round first{1, 100, 0, {}};
+    for (int i = 0; i < kWorkers; ++i) {
+      testing::LoopbackListener listener;
+      Worker& worker = workers_[static_cast<std::size_t>(i)];
+      worker.address = {"127.0.0.1", listener.port()};
+      worker.listener.reset(listener.release());
+      worker.who = {i, 0};
+      first.members.push_back({text("worker/", i), worker.address, false});
+    }
+    first_ = first;
+    rendezvous_.emplace(RendezvousTerms{}, first, losses_,
+                        [](std::uint64_t former) { return former + 1; });
+  }
+
+  std::string run() {
+    for (int i = 0; i < kWorkers; ++i) start(i, false);
+    const auto end = steady_clock::now() + std::chrono::seconds(60);
+    while (workers_[0].process > 0 || workers_[1].process > 0) {
+      wait_for_words();
+      for (int i = 0; i < kWorkers; ++i) look_after(i);
+      rendezvous_->tick(steady_clock::now());
+      carry_out();
+      if (steady_clock::now() < end) continue;
+      said_ += "the group had not ended after 60 s; ";
+      for (const Worker& worker : workers_) kill_process(worker);
+    }
+    return said_;
+  }
+
+ private:
+  struct Worker {
+    RoundWorker who;
+    Endpoint address;
+    UniqueFd listener;
+    UniqueFd line;    // this end
+    UniqueFd report;  // what its process says in the end
+    pid_t process = 0;
+  };
+
+  static void kill_process(const Worker& worker) {
+    if (worker.process > 0) kill(worker.process, SIGKILL);
+  }
+
+  void start(int index, bool joins) {
+    Worker& worker = workers_[static_cast<std::size_t>(index)];
+    int line[2];
+    int report[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, line) != 0 || pipe(report) != 0)
+      throw std::runtime_error("no socket for the test");
+    worker.process = fork();
+    if (worker.process == 0) be_worker(index, joins, line[1], report[1]);
+    close(line[1]);
+    close(report[1]);
+    worker.line.reset(line[0]);
+    worker.report.reset(report[0]);
+  }
+
+  [[noreturn]] void be_worker(int index, bool joins, int line, int report) {
+    for (Worker& worker : workers_) {  // of the launcher
+      worker.line.reset();
+      worker.report.reset();
+    }
+    ElasticWorker own;
+    own.is_victim = index == 0 && !joins;
+    own.cluster.members.clear();
+    for (const auto& member : first_.members)
+      own.cluster.members.push_back({member.task, member.address});
+    own.cluster.rank = index;
+    own.cluster.generation = first_.generation;
+    own.cluster.joins = joins;
+    own.cluster.on_this_machine = kWorkers;
+    own.cluster.listener =
+        InheritedSocket(dup(workers_[static_cast<std::size_t>(index)].listener.get()));
+    own.cluster.rounds = InheritedSocket(line);
+    const std::string says = body_(own);
+    const bool is_written = write(report, says.data(), says.size()) >= 0;
+    _exit(is_written ? 0 : 1);
+  }
+
+  void wait_for_words() {
+    std::array<pollfd, kWorkers> lines{};
+    for (std::size_t i = 0; i < lines.size(); ++i) lines[i] = {workers_[i].line.get(), POLLIN, 0};
+    (void)poll(lines.data(), lines.size(), 10);
+    for (Worker& worker : workers_) read(worker);
+  }
+
+  void read(Worker& worker) {
+    std::vector<std::byte> buffer(kMaxRoundMessageBytes);
+    while (worker.line.get() >= 0) {
+      const ssize_t count = recv(worker.line.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+      if (count < 0) return;
+      if (count == 0) return worker.line.reset();
+      const auto message = worker_message_from({buffer.data(), static_cast<std::size_t>(count)});
+      if (message) rendezvous_->take(worker.who, *message, steady_clock::now());
+    }
+  }
+
+  /// Whether its process has ended, and what is to follow.
+  void look_after(int index) {
+    Worker& worker = workers_[static_cast<std::size_t>(index)];
+    int status = 0;
+    if (worker.process <= 0 || waitpid(worker.process, &status, WNOHANG) == 0) return;
+    worker.process = 0;
+    read(worker);
+    const bool is_well = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    const bool is_victim = index == 0 && worker.who.incarnation == 0;
+    rendezvous_->ended(worker.who, is_well ? std::optional<int>(0) : std::nullopt,
+                       steady_clock::now());
+    char buffer[4096];
+    const ssize_t count = ::read(worker.report.get(), buffer, sizeof buffer);
+    const std::string says(buffer, count > 0 ? static_cast<std::size_t>(count) : 0);
+    if (!says.empty()) said_ += text("worker/", index, ": ", says, "; ");
+    if (!is_well && !is_victim) said_ += text("worker/", index, " ended with ", status, "; ");
+    if (is_well || !is_victim) return;
+    worker.who = rendezvous_->starts(index, worker.address);
+    start(index, true);
+  }
+
+  void carry_out() {
+    for (auto orders = rendezvous_->take_orders(); !orders.empty();
+         orders = rendezvous_->take_orders()) {
+      for (const RendezvousOrder& order : orders) {
+        if (const auto* letter = std::get_if<RoundLetter>(&order)) {
+          const std::string message = to_json(letter->message);
+          const Worker& to = workers_[static_cast<std::size_t>(letter->to.index)];
+          (void)send(to.line.get(), message.data(), message.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+        } else if (const auto* expulsion = std::get_if<Expulsion>(&order)) {
+          if (!expulsion->why.empty()) said_ += expulsion->why + "; ";
+          kill_process(workers_[static_cast<std::size_t>(expulsion->who.index)]);
+        }
+      }
+    }
+  }
+
+  const std::function<std::string(const ElasticWorker& worker)>& body_;
+  StepLosses losses_;
+  Round first_;
+  std::optional<Rendezvous> rendezvous_;
+  std::array<Worker, kWorkers> workers_;
+  std::string said_;
+};
+
+}  // namespace
+
+std::string as_elastic_workers(
+    const std::function<std::string(const ElasticWorker& worker)>& body) {
+  return Launcher(body).run();
+}
+
+}  // namespace troupe::programs
