@@ -179,7 +179,7 @@ class Replica {
   MetricSet discarded_;               // what a padding batch adds up
   ReplicaPlace place_;
   ParameterUpdate& update_;
-  const StepOptions options_;
+  StepOptions options_;
   detail::StepContext context_;
   // While it evaluates: every module and the mode in which it trains.
   std::vector<std::pair<std::shared_ptr<torch::nn::Module>, bool>> training_modes_;

@@ -92,6 +92,9 @@ class ReplicaDriver {
   /// in backward passes.  Throws: DesyncError, NetError.
   void sum_over_replicas(const at::Tensor& flat, const std::string& what);
 
+  /// Of forward passes from now on.
+  void set_precision(Precision precision) { replica_.options_.precision = precision; }
+
  private:
   void set_modes(bool trains);
 

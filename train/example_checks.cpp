@@ -33,6 +33,26 @@ class Draws {
   std::vector<std::unique_ptr<RandomGuard>> guards_;
 };
 
+/// Forward passes in float32 while it lives: rounding to 16 bits depends on the size of a batch.
+class InFullPrecision {
+ public:
+  explicit InFullPrecision(const TrainState& state)
+      : state_(state), own_(state.replicas.front()->step_options().precision) {
+    set(Precision::float32);
+  }
+  ~InFullPrecision() { set(own_); }
+  InFullPrecision(const InFullPrecision&) = delete;
+  InFullPrecision& operator=(const InFullPrecision&) = delete;
+
+ private:
+  void set(Precision precision) const {
+    for (const auto& replica : state_.replicas) ReplicaDriver(*replica).set_precision(precision);
+  }
+
+  const TrainState& state_;
+  const Precision own_;
+};
+
 struct Named {
   std::string name;
   double value = 0;
@@ -150,6 +170,7 @@ std::optional<Report> check_examples(Strategy& strategy, const Hooks& hooks, Tra
   if (own < 2) return std::nullopt;
   const std::int64_t all = own * replicas;
   const Draws draws(state);
+  const InFullPrecision precision(state);
   const auto validate = [&](std::int64_t batch, std::uint64_t seed) {
     Draws::start(seed);
     const auto few = data.validation->first(all, batch, same_shares(own, batch / replicas));
@@ -162,8 +183,7 @@ std::optional<Report> check_examples(Strategy& strategy, const Hooks& hooks, Tra
   --state.step;
   const Report halves = validate(all / 2, 1);
   const StepOptions& step = state.replicas.front()->step_options();
-  // Rounding of 16 bits depends on the size of a batch.
-  if (step.precision != Precision::float32 || whole.examples != halves.examples) return whole;
+  if (whole.examples != halves.examples) return whole;
   const auto told = [](const char* what, const std::string& name) {
     return text("the ", what, " \"", name,
                 "\" of an example depends on which others share its batch: of a few it is another "

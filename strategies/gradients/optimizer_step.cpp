@@ -10,6 +10,7 @@
 #include <tuple>
 #include <typeinfo>
 
+#include "troupe/core/text.h"
 #include "troupe/hooks/optimizer_kind.h"
 
 namespace troupe::detail {
@@ -188,6 +189,14 @@ void step_by_blocks(Optimizer& optimizer) {
   } else {
     optimizer.step();
   }
+}
+
+ConfigError no_gradient(const std::string& optimizer, const std::vector<NamedTensor>& parameters) {
+  return ConfigError(
+      text("the first update of optimizer \"", optimizer, "\" found no gradient for any of its ",
+           parameters.size(), " parameters, from \"", parameters.front().first, "\" on."),
+      "give apply_gradients a loss that was computed from these parameters, without detach() or "
+      "item() on the way; if all are frozen, apply the optimiser when some no longer are.");
 }
 
 }  // namespace troupe::detail

@@ -2,6 +2,12 @@
 // once per operation (docs/training_step.md).
 #pragma once
 
+#include <string>
+#include <vector>
+
+#include "troupe/core/error.h"
+#include "troupe/hooks/tensors/named_tensor.h"
+
 namespace torch::optim {
 class Optimizer;
 }  // namespace torch::optim
@@ -15,5 +21,9 @@ namespace troupe::detail {
 /// Source: Kingma and Ba 2015, "Adam: a method for stochastic optimization"; Loshchilov and Hutter
 /// 2019, "Decoupled weight decay regularization".
 void step_by_blocks(torch::optim::Optimizer& optimizer);
+
+/// Where the first update of an optimiser found no gradient for any of its `parameters` anywhere.
+[[nodiscard]] ConfigError no_gradient(const std::string& optimizer,
+                                      const std::vector<NamedTensor>& parameters);
 
 }  // namespace troupe::detail

@@ -32,12 +32,7 @@ void check_has_gradient(const std::string& optimizer, const std::vector<NamedTen
   const bool has_any = std::any_of(parameters.begin(), parameters.end(), [](const auto& parameter) {
     return parameter.second.grad().defined();
   });
-  if (has_any) return;
-  throw ConfigError(
-      text("the first update of optimizer \"", optimizer, "\" found no gradient for any of its ",
-           parameters.size(), " parameters, from \"", parameters.front().first, "\" on."),
-      "give apply_gradients a loss that was computed from these parameters, without detach() or "
-      "item() on the way; if all are frozen, apply the optimiser when some no longer are.");
+  if (!has_any) throw no_gradient(optimizer, parameters);
 }
 
 /// Two optimisers may begin with the same parameter, and be of the same size.

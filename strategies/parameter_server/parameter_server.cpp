@@ -76,7 +76,6 @@ class PushedUpdate final : public detail::OverlappedSum {
       OverlappedSum::sum(total, "weights of a push");
       if (place().replica == 0) shared_.exchange.set_weight(total.item<double>());
     }
-    // TODO(T-022): whether the other workers have a gradient of it is known to nobody here.
     if (!stepped_.insert(name).second) {
       throw ConfigError("train_step took two steps of optimizer \"" + name +
                             "\": parameter servers make one update of a step.",

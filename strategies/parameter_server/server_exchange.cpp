@@ -9,6 +9,7 @@
 
 #include "troupe/core/log.h"
 #include "troupe/hooks/optimizer_kind.h"
+#include "troupe/strategies/gradients/optimizer_step.h"
 
 namespace troupe::detail {
 namespace {
@@ -103,7 +104,15 @@ void ServerExchange::push(const std::string& name, torch::optim::Optimizer& opti
   }
   builder.push.weight = weight_;
   builder.push.divisor = divisor_;
-  client_->push(builder.push, [this](const RowBlock& block) { install(block); });
+  const bool has_any =
+      client_->push(builder.push, [this](const RowBlock& block) { install(block); });
+  if (!pushed_.insert(name).second || has_any) return;
+  std::vector<NamedTensor> parameters;
+  for (std::size_t i = 0; i < served_->tensors.size(); ++i) {
+    if (served_->model.tensors[i].optimizer == builder.push.optimizer)
+      parameters.push_back(served_->tensors[i]);
+  }
+  throw no_gradient(name, parameters);
 }
 
 void ServerExchange::warn_of_dense(const std::string& optimizer, int tensor) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,7 @@ class ServerExchange {
 
   /// Pushes the gradients of one optimiser's parameters: the rows of sparse ones, if its step
   /// changes no others, all of the rest. Sparse gradients are expected coalesced.
+  /// Throws: ConfigError where the first update of a synchronous job finds no worker's gradient.
   void push(const std::string& name, torch::optim::Optimizer& optimizer);
 
   /// Writes values that came into the replica's parameters.
@@ -40,6 +42,7 @@ class ServerExchange {
   ServerClient* client_ = nullptr;
   double weight_ = 0;
   double divisor_ = 0;
+  std::set<std::string> pushed_;  // optimisers
   bool warned_ = false;
 };
 

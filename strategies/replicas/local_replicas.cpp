@@ -10,12 +10,8 @@
 #include <torch/utils.h>
 
 #include <algorithm>
-#include <boost/algorithm/string/case_conv.hpp>
-#include <cstdlib>
-#include <locale>
 #include <mutex>
 #include <set>
-#include <sstream>
 #include <utility>
 
 #include "troupe/core/check.h"
@@ -171,35 +167,7 @@ void check_equal_models(const TrainState& state) {
   }
 }
 
-bool looks_random(const torch::nn::Module& module) {
-  std::string type = boost::algorithm::to_lower_copy(module.name(), std::locale::classic());
-  type = type.substr(type.rfind(':') + 1);  // without namespaces
-  if (type.find("rrelu") != std::string::npos) return true;
-  // LibTorch's layers show their probability: with 0 they draw nothing.
-  std::ostringstream shown;
-  module.pretty_print(shown);
-  if (type.find("drop") != std::string::npos) return shown.str().find("(p=0,") == std::string::npos;
-  // A recurrent layer drops between its own layers.
-  const std::string name = "dropout=";
-  const std::size_t at = shown.str().find(name);
-  return module.children().empty() && at != std::string::npos &&
-         std::strtod(shown.str().c_str() + at + name.size(), nullptr) > 0;
-}
-
 }  // namespace
-
-std::string sharers_of_generator(const TrainState& state) {
-  const auto on_cpu = [](const auto& replica) { return replica->place().device.is_cpu(); };
-  const auto sharing = std::count_if(state.replicas.begin(), state.replicas.end(), on_cpu);
-  if (sharing < 2) return "";
-  for (const auto& [model_name, model] : state.replicas.front()->models()) {
-    for (const auto& item : model->named_modules(model_name)) {
-      if (!looks_random(*item.value())) continue;
-      return text("the model has random layers (\"", item.key(), "\"), and ", sharing, " replicas");
-    }
-  }
-  return "";
-}
 
 void run_replicas(ReplicaThreads& threads, const std::vector<c10::Device>& devices,
                   const std::function<void(int)>& work) {
@@ -235,7 +203,8 @@ LocalReplicas::LocalReplicas(const StrategyOptions& options, const MakeUpdate& m
       shards_(options.shard_optimizer ? count_ : 1),
       step_(options.step),
       threads_(threads_of(options)),
-      sum_(threads_, hosting_ ? hosting_->devices : TreeCut(threads_.size())) {
+      sum_(threads_, hosting_ ? hosting_->devices : TreeCut(threads_.size())),
+      generator_(devices_) {
   for (int i = 0; i < size(); ++i) {
     if (hosting_) {
       auto block = std::make_unique<BlockSum>(sum_, place(i), options.buckets);
@@ -293,13 +262,6 @@ TrainState LocalReplicas::make(const Hooks& hooks, std::uint64_t seed) {
     return state;
   }
   start_random_streams(state, seed);
-  const std::string sharers = sharers_of_generator(state);
-  if (first_ == 0 && !sharers.empty()) {
-    log_warning(
-        sharers,
-        " draw from LibTorch's one generator of the CPU, in any order: two runs of the same "
-        "seed will differ. With one replica per worker they do not.");
-  }
   return state;
 }
 
@@ -323,11 +285,19 @@ std::vector<StepResult> LocalReplicas::run(const Step& step, TrainState& state,
   if (virtual_) return virtual_->run(step, state, batch, phase);
   TROUPE_CHECK_EQ(batch.replicas.size(), state.replicas.size());
   std::vector<StepResult> results(state.replicas.size());
-  run_replicas(threads_, devices_, [&](int replica) {
+  const auto run_one = [&](int replica) {
     const auto own = static_cast<std::size_t>(replica);
     results[own] = run_on_replica(step, *state.replicas[own], batch, own, phase, state.step);
     if (phase == Phase::train && state.after_step) state.after_step(*state.replicas[own]);
+  };
+  run_replicas(threads_, devices_, [&](int replica) {
+    if (replica > 0) return run_one(replica);
+    generator_.watch(phase, [&] { run_one(replica); });
   });
+  if (!generator_.draws().empty() && first_ == 0) {
+    log_warning(generator_.draws(),
+                ": two runs of the same seed will differ. With one replica per worker they do not");
+  }
   return results;
 }
 

@@ -18,6 +18,7 @@
 #include "troupe/strategies/gradients/overlapped_sum.h"
 #include "troupe/strategies/gradients/replica_sum.h"
 #include "troupe/strategies/replica_threads.h"
+#include "troupe/strategies/replicas/shared_generator.h"
 #include "troupe/strategies/replicas/virtual_replicas.h"
 #include "troupe/strategies/strategy.h"
 
@@ -44,11 +45,6 @@ namespace troupe::detail {
 /// device.  Blocks and throws: as ReplicaThreads::run.
 void run_replicas(ReplicaThreads& threads, const std::vector<c10::Device>& devices,
                   const std::function<void(int)>& work);
-
-/// "the model has random layers ("drop"), and 2 replicas", where these share LibTorch's one
-/// generator of the CPU; else "". The layer is the first that looks random by the name of its type
-/// (dropout of every kind, RReLU): what a forward function draws by itself cannot be seen.
-[[nodiscard]] std::string sharers_of_generator(const TrainState& state);
 
 /// What a strategy of these options is, constructed.  Throws: as hosting_of().
 [[nodiscard]] Standing standing_of(const char* name, const StrategyOptions& options);
@@ -83,7 +79,8 @@ class LocalReplicas {
   /// first's parameters and buffers. Throws: ConfigError when the models differ.
   [[nodiscard]] TrainState make(const Hooks& hooks, std::uint64_t seed);
 
-  /// As Strategy::run. Throws: what the lowest replica's step threw.
+  /// As Strategy::run. Warns where replicas draw from a generator that they share. Throws: what
+  /// the lowest replica's step threw.
   [[nodiscard]] std::vector<StepResult> run(const Step& step, TrainState& state,
                                             const DistributedBatch& batch, Phase phase);
 
@@ -102,6 +99,7 @@ class LocalReplicas {
   std::vector<std::unique_ptr<OverlappedSum>> updates_;  // by replica
   std::vector<BlockSum*> blocks_;                        // the same, of virtual replicas
   std::optional<VirtualReplicas> virtual_;
+  SharedGenerator generator_;
 };
 
 /// Parameters, then buffers.

@@ -110,6 +110,7 @@ VirtualReplicas::VirtualReplicas(const Hosting& hosting, std::vector<c10::Device
                                  std::vector<BlockSum*> updates, bool check_repeat)
     : hosting_(hosting),
       devices_(std::move(devices)),
+      generator_(devices_),
       threads_(threads),
       sum_(sum),
       updates_(std::move(updates)),
@@ -118,12 +119,6 @@ VirtualReplicas::VirtualReplicas(const Hosting& hosting, std::vector<c10::Device
 void VirtualReplicas::begin(const TrainState& state, std::uint64_t seed) {
   seed_ = seed;
   for (const auto& replica : state.replicas) ReplicaDriver(*replica).expect_repeats();
-  const std::string sharers = sharers_of_generator(state);
-  if (!sharers.empty()) {
-    throw ConfigError(
-        sharers + " would draw from LibTorch's one generator of the CPU, in any order.",
-        "use one replica per worker with --virtual-replicas; more workers do as well.");
-  }
   for (const c10::Device& device : devices_) fill_generators(device, {seed_});
 }
 
@@ -132,6 +127,11 @@ std::vector<StepResult> VirtualReplicas::run(const Step& step, TrainState& state
   TROUPE_CHECK_EQ(batch.replicas.size(), static_cast<std::size_t>(hosting_.block.size()));
   const bool trains = phase == Phase::train;
   Total total = compute_all(step, state, batch, phase);
+  if (!generator_.draws().empty()) {
+    throw ConfigError(
+        generator_.draws() + ".",
+        "use one replica per worker with --virtual-replicas; more workers do as well.");
+  }
   if (check_repeat_ && trains) {
     const Facts first = facts_of(state, total);
     total = compute_all(step, state, batch, phase);
@@ -158,7 +158,8 @@ VirtualReplicas::Total VirtualReplicas::compute_all(const Step& step, TrainState
   made_.assign(batch.replicas.size(), {});
   const bool trains = phase == Phase::train;
   run_replicas(threads_, devices_, [&](int device) {
-    compute(device, step, state, batch, phase);
+    const auto run_one = [&] { compute(device, step, state, batch, phase); };
+    device == 0 ? generator_.watch(phase, run_one) : run_one();
     if (trains) updates_[static_cast<std::size_t>(device)]->sum_updates();
   });
   const std::vector<NamedTensor> buffers = state.replicas.front()->buffers();

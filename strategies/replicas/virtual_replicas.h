@@ -37,12 +37,12 @@ class VirtualReplicas {
   /// In another group of workers.
   void move_to(const Hosting& hosting) { hosting_ = hosting; }
 
-  /// For a state that was just made: refuses what cannot repeat, and starts random streams.
-  /// Throws: ConfigError where replicas share the CPU and the model has random layers.
+  /// For a state that was just made: starts random streams.
   void begin(const TrainState& state, std::uint64_t seed);
 
   /// As Strategy::run with virtual replicas. Throws: ConfigError, on every worker alike, where a
-  /// step that is computed twice has other sums the second time.
+  /// step that is computed twice has other sums the second time, and where replicas that share a
+  /// generator draw from it.
   [[nodiscard]] std::vector<StepResult> run(const Step& step, TrainState& state,
                                             const DistributedBatch& batch, Phase phase);
 
@@ -83,6 +83,7 @@ class VirtualReplicas {
 
   Hosting hosting_;
   const std::vector<c10::Device> devices_;
+  SharedGenerator generator_;
   ReplicaThreads& threads_;
   ReplicaSum& sum_;
   const std::vector<BlockSum*> updates_;  // by device

@@ -16,8 +16,11 @@ namespace troupe::programs {
 /// Trains, and checks what came of it.
 using Judge =
     std::function<std::string(Column column, const Program& program, const Expected& expected)>;
-/// All programs in these columns, but for those that the variables TROUPE_PROGRAMS and
-/// TROUPE_COLUMNS leave out; TROUPE_PROGRAMS_JSON names a file for write_page.py.
-void run_columns(const std::vector<Column>& chosen, const Judge& is_wrong);
+/// What a cell's ranks are. Those that draw random numbers have to be processes.
+enum class Ranks { threads, processes };
+/// All programs in these columns whose cells have such ranks, but for those that the variables
+/// TROUPE_PROGRAMS and TROUPE_COLUMNS leave out; TROUPE_PROGRAMS_JSON names a file for
+/// write_page.py.
+void run_columns(const std::vector<Column>& chosen, Ranks ranks, const Judge& is_wrong);
 
 }  // namespace troupe::programs

@@ -64,7 +64,7 @@ std::vector<double> plain_loop(const Shares& shares, Net& /*net*/,
     double total = 0;
     for (const Rows& rows : shares.of(step)) {
       const at::Tensor loss = losses_of(rows, step).sum() / kBatch;
-      loss.backward();
+      backward(loss);
       total += loss.template item<double>();
     }
     optimizer.step();

@@ -18,10 +18,16 @@ Rows all_rows() {
   all.tokens =
       (torch::arange(kExamples * 4) * 11 / 3).remainder(10).to(torch::kLong).view({kExamples, 4});
   all.object = (torch::arange(kExamples).remainder(kBatch) >= kBatch - 4).to(torch::kFloat64);
+  for (at::Tensor* const field : {&all.x, &all.y, &all.object}) *field = field->to(real());
   return all;
 }
 
 namespace {
+
+at::ScalarType& present_real() {
+  static at::ScalarType present = torch::kFloat64;
+  return present;
+}
 
 Rows narrow(const Rows& rows, std::int64_t begin, std::int64_t count) {
   return {rows.x.narrow(0, begin, count), rows.y.narrow(0, begin, count),
@@ -56,6 +62,10 @@ std::vector<Program>& registry() {
 }
 
 }  // namespace
+
+at::ScalarType real() { return present_real(); }
+InFloat32::InFloat32() { present_real() = torch::kFloat32; }
+InFloat32::~InFloat32() { present_real() = torch::kFloat64; }
 
 std::vector<Rows> Shares::of(std::int64_t step) const {
   const Rows batch = narrow(all_rows(), step % kStepsOfEpoch * kBatch, kBatch);
@@ -98,11 +108,18 @@ const std::vector<std::pair<Column, std::string>>& columns() {
       {Column::sharded, "sharded"},
       {Column::servers, "servers"},
       {Column::averages, "averages"},
+      {Column::bfloat16, "bfloat16"},
+      {Column::bfloat16_pair, "bfloat16, 2 workers"},
       {Column::resumed, "resumed"}};
   return all;
 }
 
 bool add(Program program) {
+  for (const auto& [column, like] : {std::pair(Column::bfloat16, Column::alone),
+                                     std::pair(Column::bfloat16_pair, Column::two_workers)}) {
+    const auto found = program.exceptions.find(like);
+    program.exceptions[column] = found == program.exceptions.end() ? Expected{} : found->second;
+  }
   registry().push_back(std::move(program));
   return true;
 }

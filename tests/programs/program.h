@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "troupe/hooks/hooks.h"
+#include "troupe/hooks/tensors/autocast.h"
 
 namespace troupe::programs {
 
@@ -51,6 +52,26 @@ struct Result {
   std::vector<NamedTensor> tensors;
 };
 
+/// What programs compute in: float64. In the columns of bfloat16 float32, since autocast leaves
+/// float64 alone.
+[[nodiscard]] at::ScalarType real();
+class InFloat32 {
+ public:
+  InFloat32();
+  ~InFloat32();
+  InFloat32(const InFloat32&) = delete;
+  InFloat32& operator=(const InFloat32&) = delete;
+};
+
+/// Of a plain loop: a backward pass, which is outside of autocast; into `parameters` alone where
+/// they are given.
+using FullPrecision = troupe::detail::AutocastPause;
+inline void backward(const at::Tensor& loss, const std::vector<at::Tensor>& parameters = {},
+                     bool keeps_graph = false) {
+  const FullPrecision pass(at::kCPU);
+  torch::autograd::backward({loss}, {}, keeps_graph, false, parameters);
+}
+
 /// Values that depend on names and places alone, so that no generator has to be seeded: ranks of a
 /// test are threads, which share LibTorch's.
 template <class Net>
@@ -58,7 +79,7 @@ std::shared_ptr<Net> initialized(std::shared_ptr<Net> net) {
   const torch::NoGradGuard no_grad;
   double phase = 0;
   for (at::Tensor& parameter : net->parameters()) {
-    net->to(torch::kFloat64);
+    net->to(real());
     parameter.copy_(torch::sin(torch::arange(parameter.numel(), torch::kFloat64) * 0.7 + ++phase)
                         .view(parameter.sizes()) *
                     0.4);
@@ -111,9 +132,8 @@ struct Expected {
     shares,        // to the one that computes each replica's share by itself
     parts,         // to the one that computes each part by itself
     simultaneous,  // to the one whose gradients are all of the old weights
-    own_draws,     // repeatable at one width
-    refused,       // with this text in the message
-    absent         // not run
+    own_draws,     // repeatable at one width; with a text, not: the log says so
+    refused        // with this text in the message
   };
   Kind kind = Kind::equal;
   std::string text = {};
@@ -135,6 +155,8 @@ enum class Column {
   sharded,        // --shard-optimizer, two workers
   servers,        // two synchronous workers, two servers
   averages,       // --ema-decay
+  bfloat16,       // --precision bfloat16, alone
+  bfloat16_pair,  // and on two workers
   resumed         // two workers, stopped and resumed
 };
 [[nodiscard]] const std::vector<std::pair<Column, std::string>>& columns();

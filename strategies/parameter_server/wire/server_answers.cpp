@@ -92,8 +92,8 @@ bool take_down(Heard& from, Arrival& arrival) {
       from.step = step_answer_from(body);
       return from.step.has_value();
     case FrameType::pushed:
-      from.push = sequence == 1 ? PushOutcome::applied : PushOutcome::ended;
-      return sequence == 1 || sequence == 2;
+      from.push = static_cast<PushOutcome>(sequence);
+      return sequence >= 1 && sequence <= 3;
     case FrameType::held:
       from.held = target_clocks_from(body);
       return from.held.has_value();

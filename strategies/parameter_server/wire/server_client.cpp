@@ -107,13 +107,13 @@ StepAnswer ServerClient::begin(const Install& install) {
   return answer;
 }
 
-void ServerClient::push(const Push& push, const Install& install) {
+bool ServerClient::push(const Push& push, const Install& install) {
   const Traced traced("push gradients");
   raise_if_failed();
   PushPlace place;
   place.clock = clock_;
   place.sequence = ++pushes_;
-  if (dropped_) return;
+  if (dropped_) return true;
   if (!pace_.synchronous()) {
     for (int server = 0; server < servers(); ++server) {
       if (!inbox_.wait_written(server, Deadline::in(options_.collective_timeout))) {
@@ -125,13 +125,16 @@ void ServerClient::push(const Push& push, const Install& install) {
       }
       send_push(server, place, push);
     }
-    return;
+    return true;
   }
   for (Heard& from : heard_) from.push.reset();
   for (int server = 0; server < servers(); ++server) send_push(server, place, push);
   await("take its gradients", options_.collective_timeout, install,
         [this](int server) { return heard(server).push.has_value(); });
-  dropped_ = *heard(0).push != PushOutcome::applied;
+  dropped_ = *heard(0).push == PushOutcome::ended;
+  return std::any_of(heard_.begin(), heard_.end(), [](const Heard& from) {
+    return *from.push != PushOutcome::without_gradients;
+  });
 }
 
 void ServerClient::send_push(int server, const PushPlace& place, const Push& push) {

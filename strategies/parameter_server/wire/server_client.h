@@ -57,8 +57,9 @@ class ServerClient {
   /// naming who is waited for.
   [[nodiscard]] StepAnswer begin(const Install& install);
   /// Sends gradients. Synchronous: returns when the update is made and its values are installed;
-  /// else at once, unless the former push is still on its way.
-  void push(const Push& push, const Install& install);
+  /// else at once, unless the former push is still on its way. False: it was made without a
+  /// gradient of any worker.
+  bool push(const Push& push, const Install& install);
   /// The step's pushes are complete.
   void end();
 

@@ -40,7 +40,11 @@ struct StepAnswer {
 [[nodiscard]] std::optional<StepAnswer> step_answer_from(Span<const std::byte> bytes);
 
 /// What became of a push in synchronous training: the sequence of the frame that answers it.
-enum class PushOutcome : std::uint8_t { applied = 1, ended = 2 };
+enum class PushOutcome : std::uint8_t {
+  applied = 1,
+  ended = 2,
+  without_gradients = 3  // applied, but no worker had a gradient of what this server holds
+};
 
 /// The clocks that workers reach with the steps they have been granted, by rank.
 using TargetClocks = std::map<int, std::int64_t>;

@@ -184,16 +184,18 @@ void ServerSteps::examine() {
 void ServerSteps::apply_round(const RoundKeeper::Pushes& update) {
   std::vector<const Push*> pushes;
   double weight = 0;
+  PushOutcome outcome = PushOutcome::without_gradients;
   for (const auto& [rank, received] : update) {
     pushes.push_back(&received.push);
     weight += pushes.back()->weight;
+    if (!pushes.back()->gradients.empty()) outcome = PushOutcome::applied;
   }
   // Every worker divided its loss by the examples of all. Without some of these the sum is short;
   // and of weights no worker knew the sum.
   const double divisor = pushes.front()->divisor;
   apply(pushes, weight == 0 || weight == divisor ? 1.0 : divisor / weight);
   if (update.begin()->second.place.sequence == 1) keeper_.statistics().count(0, 0);
-  for (const auto& [rank, received] : update) answer_push(rank, PushOutcome::applied);
+  for (const auto& [rank, received] : update) answer_push(rank, outcome);
 }
 
 void ServerSteps::apply(const std::vector<const Push*>& pushes, double scale) {

@@ -171,8 +171,7 @@ class RegisteredHooks : public NetHooks<NetImpl> {
 
 struct Mask {
   at::Tensor operator()(const at::Tensor& gradient) const {
-    return gradient * torch::cat({torch::zeros({4, 1}, torch::kFloat64),
-                                  torch::ones({4, 1}, torch::kFloat64)});
+    return gradient * torch::cat({torch::zeros({4, 1}, real()), torch::ones({4, 1}, real())});
   }
 };
 struct Limit {

@@ -40,13 +40,13 @@ Result plain(Order order) {
     clear_gradients(*all.of_judge);
     const at::Tensor judged = judge_losses(*all.judge, *all.net, rows).mean();
     if (order != Order::in_turns || step % 2 == 0) {
-      torch::autograd::backward({judged}, {}, c10::nullopt, false, all.judge->parameters());
+      backward(judged, all.judge->parameters());
       if (order != Order::simultaneous) all.of_judge->step();
     }
     clear_gradients(*all.of_net);
     const at::Tensor made = net_losses(*all.judge, *all.net, rows).mean();
     if (order != Order::in_turns || step % 2 == 1) {
-      torch::autograd::backward({made}, {}, c10::nullopt, false, all.net->parameters());
+      backward(made, all.net->parameters());
       if (order == Order::simultaneous) all.of_judge->step();
       all.of_net->step();
     }

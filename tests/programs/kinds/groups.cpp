@@ -45,8 +45,8 @@ const bool added_zero = add({"rate 0", [](const Shares& s) { return plain(s, 0);
 /// A parameter without a dimension, and one of size 0.
 struct ShapesImpl : NetImpl {
   ShapesImpl() {
-    scale = register_parameter("scale", torch::ones({}, torch::kFloat64));
-    none = register_parameter("none", torch::zeros({0, 3}, torch::kFloat64));
+    scale = register_parameter("scale", torch::ones({}, real()));
+    none = register_parameter("none", torch::zeros({0, 3}, real()));
   }
   at::Tensor forward(const at::Tensor& x) { return scale * NetImpl::forward(x) + none.sum(); }
   at::Tensor scale, none;

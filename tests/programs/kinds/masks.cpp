@@ -19,7 +19,7 @@ Result plain(const Shares& /*cut*/) {
     const Rows rows = Shares().of(step).front();
     clear_gradients(sgd);
     const at::Tensor loss = masked(squares(net->forward(rows.x), rows.y), rows.object);
-    loss.backward();
+    backward(loss);
     sgd.step();
     losses.push_back(loss.item<double>());
   }
@@ -51,7 +51,7 @@ class ObjectHooks : public MaskedHooks {
     const Rows rows = rows_of(batch);
     const bool has_any = rows.object.sum().item<double>() > 0;
     const at::Tensor losses = has_any ? squares(replica.model<NetImpl>().forward(rows.x), rows.y)
-                                      : torch::zeros({rows.size()}, torch::kFloat64);
+                                      : torch::zeros({rows.size()}, real());
     const at::Tensor loss = replica.global_mean(losses, rows.object);
     replica.apply_gradients(loss);
     return loss;
@@ -63,9 +63,7 @@ const bool added_object =
 
 /// A learned vector is added to the inputs: an embedding of one row, a prompt.
 struct PromptedImpl : NetImpl {
-  PromptedImpl() {
-    prompt = register_parameter("prompt", torch::zeros({1, kInputs}, torch::kFloat64));
-  }
+  PromptedImpl() { prompt = register_parameter("prompt", torch::zeros({1, kInputs}, real())); }
   at::Tensor forward(const at::Tensor& x) { return NetImpl::forward(x + prompt); }
   at::Tensor prompt;
 };
@@ -159,7 +157,7 @@ const bool added_lbfgs = add({"LBFGS", plain, [] { return std::make_unique<Lbfgs
 /// Layers that were never registered, all or one of them; an optimiser without parameters; a
 /// registered weight that another tensor has replaced; a loss that was cut from its graph.
 struct ForgottenImpl : NetImpl {
-  ForgottenImpl() { side->to(torch::kFloat64); }
+  ForgottenImpl() { side->to(real()); }
   at::Tensor forward(const at::Tensor& x) { return NetImpl::forward(x) + side->forward(x); }
   torch::nn::Linear side{kInputs, 1};
 };
@@ -173,7 +171,7 @@ class ReplacedHooks : public NetHooks<NetImpl> {
   [[nodiscard]] Trainable create_model() const override {
     Trainable made = NetHooks<NetImpl>::create_model();
     auto& net = dynamic_cast<NetImpl&>(*made.models.front().second);
-    net.hidden->weight = torch::ones({8, kInputs}, torch::kFloat64).requires_grad_();
+    net.hidden->weight = torch::ones({8, kInputs}, real()).requires_grad_();
     return made;
   }
 };
@@ -202,13 +200,8 @@ class CutHooks : public NetHooks<NetImpl> {
     return loss;
   }
 };
-std::map<Column, Expected> cut_exceptions() {
-  auto all = everywhere(refused("found no gradient for any of its 4 parameters"));
-  // T-022: no server knows whether the others were given gradients, nor does a worker.
-  all[Column::servers] = {Expected::Kind::absent};
-  return all;
-}
-const bool added_cut = add({"a loss without a graph", plain,
-                            [] { return std::make_unique<CutHooks>(); }, cut_exceptions()});
+const bool added_cut =
+    add({"a loss without a graph", plain, [] { return std::make_unique<CutHooks>(); },
+         everywhere(refused("found no gradient for any of its 4 parameters"))});
 
 }  // namespace troupe::programs::masks

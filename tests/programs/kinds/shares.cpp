@@ -56,7 +56,7 @@ Result plain_normed(const Shares& cut) {
       for (std::size_t i = 0; cut.shares > 1 && i < buffers.size(); ++i)
         buffers[i].copy_(before[i]);
       const at::Tensor loss = squares(net->forward(rows.x), rows.y).sum() / kBatch;
-      loss.backward();
+      backward(loss);
       total += loss.item<double>();
       after.push_back(copies(buffers));
     }
@@ -103,7 +103,7 @@ struct SpectralImpl : torch::nn::Module {
   SpectralImpl() {
     hidden = register_module("hidden", torch::nn::Linear(kInputs, 8));
     out = register_module("out", torch::nn::Linear(8, 1));
-    u = register_buffer("u", torch::ones({8}, torch::kFloat64) / std::sqrt(8.0));
+    u = register_buffer("u", torch::ones({8}, real()) / std::sqrt(8.0));
   }
   at::Tensor forward(const at::Tensor& x) {
     const at::Tensor weight = hidden->weight;

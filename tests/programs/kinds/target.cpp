@@ -26,7 +26,7 @@ Result plain(const Shares& shares) {
     double total = 0;
     for (const Rows& rows : shares.of(step)) {
       const at::Tensor loss = losses_of(*net, *target, rows).sum() / kBatch;
-      loss.backward();
+      backward(loss);
       total += loss.item<double>();
     }
     sgd.step();

@@ -26,9 +26,8 @@ Result plain(const Shares& shares) {
       const at::Tensor y = all.net->forward(rows.x);
       const at::Tensor error = squares(y, rows.y).sum() / kBatch;
       const at::Tensor sum = error + penalty(y).sum() / kBatch;
-      torch::autograd::backward({error}, {}, /*retain_graph=*/true, false,
-                                all.net->hidden->parameters());
-      torch::autograd::backward({sum}, {}, c10::nullopt, false, all.net->out->parameters());
+      backward(error, all.net->hidden->parameters(), /*keeps_graph=*/true);
+      backward(sum, all.net->out->parameters());
       total += error.item<double>();
     }
     all.body->step();
@@ -89,7 +88,7 @@ Result plain_shared(const Shares& shares) {
     double total = 0;
     for (const Rows& rows : shares.of(step)) {
       const at::Tensor loss = squares(all.net->forward(rows.x), rows.y).sum() / kBatch;
-      loss.backward();
+      backward(loss);
       total += loss.item<double>();
     }
     all.body->step();
@@ -125,7 +124,7 @@ Result plain_turns(const Shares& shares) {
     double total = 0;
     for (const Rows& rows : shares.of(step)) {
       const at::Tensor loss = squares(all.net->forward(rows.x), rows.y).sum() / kBatch;
-      loss.backward();
+      backward(loss);
       total += loss.item<double>();
     }
     sgd.step();
@@ -161,7 +160,7 @@ Result plain_again(const Shares& shares) {
       total = 0;
       for (const Rows& rows : shares.of(step)) {
         const at::Tensor loss = squares(net->forward(rows.x), rows.y).sum() / kBatch;
-        loss.backward();
+        backward(loss);
         total += loss.item<double>();
       }
       sgd.step();

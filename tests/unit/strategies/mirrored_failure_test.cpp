@@ -108,20 +108,24 @@ TEST_SUITE("strategies") {
     CHECK_NOTHROW(take_a_step(hooks, 1));
   }
 
-  TEST_CASE("mirrored: random layers on a shared CPU are warned of, and only there") {
+  TEST_CASE("mirrored: hooks that draw on a shared CPU are warned of, and only there") {
     class Dropping final : public TinyHooks {
      public:
       [[nodiscard]] troupe::Trainable create_model() const override {
         torch::nn::Sequential net(torch::nn::Linear(1, 1), torch::nn::Dropout(0.5));
         return {net.ptr(), std::make_shared<torch::optim::SGD>(net->parameters(), 0.01)};
       }
+      [[nodiscard]] at::Tensor output(troupe::Replica& replica,
+                                      const at::Tensor& x) const override {
+        return replica.model<torch::nn::SequentialImpl>().forward(x);
+      }
     };
     const CapturedLog log;
-    (void)troupe::make_mirrored(mirrored_options(1))->create_state(Dropping(), 1);
-    (void)troupe::make_mirrored(mirrored_options(2))->create_state(TinyHooks(), 1);
+    take_a_step(Dropping(), 1);
+    take_a_step(TinyHooks(), 2);
     CHECK(log.count(" W ") == 0);
-    (void)troupe::make_mirrored(mirrored_options(2))->create_state(Dropping(), 1);
-    CHECK(log.has("random layers (\"model.1\"), and 2 replicas draw"));
+    take_a_step(Dropping(), 2);
+    CHECK(log.count("draws random numbers (aten::") == 1);
   }
 
   TEST_CASE("mirrored: workers with different numbers of replicas refuse each other") {

@@ -42,8 +42,8 @@ struct JobEnd : TrainingEnd {
   nlohmann::json servers;
 };
 
-/// Errors by process: workers, then servers.
-inline RankErrors try_job(const Job& job, const Hooks& hooks, const WorkerBody& body) {
+/// What its processes have in common, on ports that nobody listens on.
+inline StrategyOptions options_of(const Job& job) {
   StrategyOptions common;
   common.kind = StrategyKind::parameter_server;
   common.cluster.members.clear();
@@ -57,16 +57,26 @@ inline RankErrors try_job(const Job& job, const Hooks& hooks, const WorkerBody& 
   common.servers = job.options;
   common.replicas = job.replicas;
   common.step = job.step;
-  return try_ranks(job.workers + job.servers, [&](int process) {
-    StrategyOptions options = common;
-    if (process >= job.workers) {
-      options.cluster.server = process - job.workers;
-      serve_parameters(hooks, options);
-      return;
-    }
-    options.cluster.rank = process;
-    body(process, *make_parameter_server(options));
-  });
+  return common;
+}
+
+/// One of its processes: workers, then servers.
+inline void be_process(StrategyOptions options, int process, const Hooks& hooks,
+                       const WorkerBody& body) {
+  const int workers = options.cluster.world_size();
+  if (process >= workers) {
+    options.cluster.server = process - workers;
+    return serve_parameters(hooks, options);
+  }
+  options.cluster.rank = process;
+  body(process, *make_parameter_server(options));
+}
+
+/// Errors by process: workers, then servers.
+inline RankErrors try_job(const Job& job, const Hooks& hooks, const WorkerBody& body) {
+  const StrategyOptions common = options_of(job);
+  return try_ranks(job.workers + job.servers,
+                   [&](int process) { be_process(common, process, hooks, body); });
 }
 
 inline void run_job(const Job& job, const Hooks& hooks, const WorkerBody& body) {

@@ -316,37 +316,33 @@ TEST_SUITE("strategies") {
         "--virtual-replicas 8 is fewer than the 9 workers");
   }
 
-  TEST_CASE("virtual replicas: random layers on replicas that share a generator are refused") {
-    class Dropping final : public TinyHooks {
+  TEST_CASE("virtual replicas: draws of replicas that share a generator are refused") {
+    class Drawing final : public TinyHooks {
      public:
-      explicit Dropping(torch::nn::Sequential net) : net_(std::move(net)) {}
+      Drawing(double dropped, bool draws) : dropped_(dropped), draws_(draws) {}
       [[nodiscard]] Trainable create_model() const override {
-        const auto net = std::dynamic_pointer_cast<torch::nn::SequentialImpl>(net_->clone());
-        return {net, std::make_shared<torch::optim::SGD>(net->parameters(), 0.01)};
+        torch::nn::Sequential net(torch::nn::Linear(1, 1), torch::nn::Dropout(dropped_));
+        return {net.ptr(), std::make_shared<torch::optim::SGD>(net->parameters(), 0.01)};
+      }
+      [[nodiscard]] at::Tensor output(Replica& replica, const at::Tensor& x) const override {
+        if (draws_) (void)torch::randn({1});
+        return replica.model<torch::nn::SequentialImpl>().forward(x);
       }
 
      private:
-      torch::nn::Sequential net_;
+      double dropped_;
+      bool draws_;
     };
-    using torch::nn::Linear;
-    const Dropping drops(torch::nn::Sequential(Linear(1, 1), torch::nn::Dropout(0.5)));
-    const Dropping drops_between(torch::nn::Sequential(
-        Linear(1, 4), torch::nn::LSTM(torch::nn::LSTMOptions(4, 4).num_layers(2).dropout(0.1))));
-    const Dropping drops_nothing(
-        torch::nn::Sequential(Linear(1, 4), torch::nn::Dropout(0.0),
-                              torch::nn::TransformerEncoderLayer(
-                                  torch::nn::TransformerEncoderLayerOptions(4, 2).dropout(0.0)),
-                              torch::nn::LSTM(torch::nn::LSTMOptions(4, 4).num_layers(2))));
-    StrategyOptions options = mirrored_options(2);
-    options.virtual_replicas = 8;
-    const auto strategy = make_strategy(options);
-    CHECK_THROWS_WITH_AS((void)strategy->create_state(drops, 1),
-                         doctest::Contains("random layers (\"model.1\")"), ConfigError);
-    CHECK_THROWS_WITH_AS((void)strategy->create_state(drops_between, 1),
-                         doctest::Contains("random layers (\"model.1\")"), ConfigError);
-    CHECK_NOTHROW((void)strategy->create_state(drops_nothing, 1));
-    options.replicas = 1;
-    CHECK_NOTHROW((void)make_strategy(options)->create_state(drops, 1));
+    const auto train_on = [](int replicas, const Hooks& hooks) {
+      StrategyOptions options = mirrored_options(replicas);
+      options.virtual_replicas = 8;
+      (void)train_alone(*make_strategy(options), hooks, quiet_options(2, 8));
+    };
+    const char* const refused = "on the CPU, where 2 replicas share LibTorch's one generator";
+    CHECK_THROWS_WITH_AS(train_on(2, Drawing(0.5, false)), doctest::Contains(refused), ConfigError);
+    CHECK_THROWS_WITH_AS(train_on(2, Drawing(0, true)), doctest::Contains(refused), ConfigError);
+    CHECK_NOTHROW(train_on(2, Drawing(0, false)));
+    CHECK_NOTHROW(train_on(1, Drawing(0.5, true)));
   }
 
   TEST_CASE("virtual replicas: SyncBatchNorm needs a device for each") {

@@ -1,4 +1,4 @@
-#include "tests/programs/elastic_column.h"
+#include "tests/programs/processes.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -9,6 +9,8 @@
 #include <array>
 #include <chrono>
 #include <optional>
+#include <stdexcept>
+#include <thread>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -24,6 +26,47 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr int kWorkers = 2;
+constexpr std::chrono::seconds kLimit{60};
+
+/// A forked process, and what it says in its end.
+class Child {
+ public:
+  Child() = default;
+  explicit Child(const std::function<std::string()>& body) {
+    int report[2];
+    if (pipe(report) != 0) throw std::runtime_error("no pipe for the test");
+    process_ = fork();
+    if (process_ == 0) {
+      const std::string says = body();
+      _exit(write(report[1], says.data(), says.size()) >= 0 ? 0 : 1);
+    }
+    close(report[1]);
+    report_.reset(report[0]);
+  }
+
+  [[nodiscard]] bool runs() const { return process_ > 0; }
+  void kill() const {
+    if (runs()) ::kill(process_, SIGKILL);
+  }
+  /// Its status, once, when it has ended.
+  std::optional<int> ended() {
+    int status = 0;
+    if (!runs() || waitpid(process_, &status, WNOHANG) == 0) return std::nullopt;
+    process_ = 0;
+    return status;
+  }
+  [[nodiscard]] std::string says() const {
+    char buffer[4096];
+    const ssize_t count = read(report_.get(), buffer, sizeof buffer);
+    return {buffer, count > 0 ? static_cast<std::size_t>(count) : 0};
+  }
+
+ private:
+  pid_t process_ = 0;
+  UniqueFd report_;
+};
+
+bool is_well(int status) { return WIFEXITED(status) && WEXITSTATUS(status) == 0; }
 
 /// The launcher of one group: the rendezvous, its lines, and the processes.
 class Launcher {
@@ -46,15 +89,15 @@ class Launcher {
 
   std::string run() {
     for (int i = 0; i < kWorkers; ++i) start(i, false);
-    const auto end = steady_clock::now() + std::chrono::seconds(60);
-    while (workers_[0].process > 0 || workers_[1].process > 0) {
+    const auto end = steady_clock::now() + kLimit;
+    while (workers_[0].child.runs() || workers_[1].child.runs()) {
       wait_for_words();
       for (int i = 0; i < kWorkers; ++i) look_after(i);
       rendezvous_->tick(steady_clock::now());
       carry_out();
       if (steady_clock::now() < end) continue;
       said_ += "the group had not ended after 60 s; ";
-      for (const Worker& worker : workers_) kill_process(worker);
+      for (const Worker& worker : workers_) worker.child.kill();
     }
     return said_;
   }
@@ -64,49 +107,32 @@ class Launcher {
     RoundWorker who;
     Endpoint address;
     UniqueFd listener;
-    UniqueFd line;    // this end
-    UniqueFd report;  // what its process says in the end
-    pid_t process = 0;
+    UniqueFd line;  // this end
+    Child child;
   };
-
-  static void kill_process(const Worker& worker) {
-    if (worker.process > 0) kill(worker.process, SIGKILL);
-  }
 
   void start(int index, bool joins) {
     Worker& worker = workers_[static_cast<std::size_t>(index)];
     int line[2];
-    int report[2];
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, line) != 0 || pipe(report) != 0)
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, line) != 0)
       throw std::runtime_error("no socket for the test");
-    worker.process = fork();
-    if (worker.process == 0) be_worker(index, joins, line[1], report[1]);
+    worker.child = Child([&] {
+      for (Worker& other : workers_) other.line.reset();  // of the launcher
+      ElasticWorker own;
+      own.is_victim = index == 0 && !joins;
+      own.cluster.members.clear();
+      for (const auto& member : first_.members)
+        own.cluster.members.push_back({member.task, member.address});
+      own.cluster.rank = index;
+      own.cluster.generation = first_.generation;
+      own.cluster.joins = joins;
+      own.cluster.on_this_machine = kWorkers;
+      own.cluster.listener = InheritedSocket(dup(worker.listener.get()));
+      own.cluster.rounds = InheritedSocket(line[1]);
+      return body_(own);
+    });
     close(line[1]);
-    close(report[1]);
     worker.line.reset(line[0]);
-    worker.report.reset(report[0]);
-  }
-
-  [[noreturn]] void be_worker(int index, bool joins, int line, int report) {
-    for (Worker& worker : workers_) {  // of the launcher
-      worker.line.reset();
-      worker.report.reset();
-    }
-    ElasticWorker own;
-    own.is_victim = index == 0 && !joins;
-    own.cluster.members.clear();
-    for (const auto& member : first_.members)
-      own.cluster.members.push_back({member.task, member.address});
-    own.cluster.rank = index;
-    own.cluster.generation = first_.generation;
-    own.cluster.joins = joins;
-    own.cluster.on_this_machine = kWorkers;
-    own.cluster.listener =
-        InheritedSocket(dup(workers_[static_cast<std::size_t>(index)].listener.get()));
-    own.cluster.rounds = InheritedSocket(line);
-    const std::string says = body_(own);
-    const bool is_written = write(report, says.data(), says.size()) >= 0;
-    _exit(is_written ? 0 : 1);
   }
 
   void wait_for_words() {
@@ -130,20 +156,19 @@ class Launcher {
   /// Whether its process has ended, and what is to follow.
   void look_after(int index) {
     Worker& worker = workers_[static_cast<std::size_t>(index)];
-    int status = 0;
-    if (worker.process <= 0 || waitpid(worker.process, &status, WNOHANG) == 0) return;
-    worker.process = 0;
+    const std::optional<int> status = worker.child.ended();
+    if (!status) return;
     read(worker);
-    const bool is_well = WIFEXITED(status) && WEXITSTATUS(status) == 0;
     const bool is_victim = index == 0 && worker.who.incarnation == 0;
-    rendezvous_->ended(worker.who, is_well ? std::optional<int>(0) : std::nullopt,
+    rendezvous_->ended(worker.who, is_well(*status) ? std::optional<int>(0) : std::nullopt,
                        steady_clock::now());
-    char buffer[4096];
-    const ssize_t count = ::read(worker.report.get(), buffer, sizeof buffer);
-    const std::string says(buffer, count > 0 ? static_cast<std::size_t>(count) : 0);
+    const std::string says = worker.child.says();
     if (!says.empty()) said_ += text("worker/", index, ": ", says, "; ");
-    if (!is_well && !is_victim) said_ += text("worker/", index, " ended with ", status, "; ");
-    if (is_well || !is_victim) return;
+    if (is_well(*status)) return;
+    if (!is_victim) {
+      said_ += text("worker/", index, " ended with ", *status, "; ");
+      return;
+    }
     worker.who = rendezvous_->starts(index, worker.address);
     start(index, true);
   }
@@ -158,7 +183,7 @@ class Launcher {
           (void)send(to.line.get(), message.data(), message.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
         } else if (const auto* expulsion = std::get_if<Expulsion>(&order)) {
           if (!expulsion->why.empty()) said_ += expulsion->why + "; ";
-          kill_process(workers_[static_cast<std::size_t>(expulsion->who.index)]);
+          workers_[static_cast<std::size_t>(expulsion->who.index)].child.kill();
         }
       }
     }
@@ -173,6 +198,29 @@ class Launcher {
 };
 
 }  // namespace
+
+std::string as_processes(int count, const std::function<std::string(int process)>& body) {
+  std::vector<Child> children;
+  for (int i = 0; i < count; ++i) children.emplace_back([&body, i] { return body(i); });
+  std::string said;
+  const auto end = steady_clock::now() + kLimit;
+  for (int running = count; running > 0;) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    for (int i = 0; i < count; ++i) {
+      Child& child = children[static_cast<std::size_t>(i)];
+      const std::optional<int> status = child.ended();
+      if (!status) continue;
+      --running;
+      const std::string says = child.says();
+      if (!says.empty()) said += text("process ", i, ": ", says, "; ");
+      if (!is_well(*status)) said += text("process ", i, " ended with ", *status, "; ");
+    }
+    if (steady_clock::now() < end) continue;
+    said += "they had not ended after 60 s; ";
+    for (const Child& child : children) child.kill();
+  }
+  return said;
+}
 
 std::string as_elastic_workers(
     const std::function<std::string(const ElasticWorker& worker)>& body) {

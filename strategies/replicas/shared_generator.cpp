@@ -1,0 +1,64 @@
+#include "troupe/strategies/replicas/shared_generator.h"
+
+#include <ATen/core/function_schema.h>
+#include <ATen/record_function.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "troupe/core/text.h"
+#include "troupe/hooks/hook_error.h"
+
+namespace troupe::detail {
+namespace {
+
+/// The first operation of this thread that took a generator; null: nobody asks.
+thread_local std::string* first_draw = nullptr;
+
+std::unique_ptr<at::ObserverContext> look_at(const at::RecordFunction& operation) {
+  if (!first_draw->empty()) return nullptr;
+  const auto schema = operation.operator_schema();
+  if (!schema) return nullptr;
+  for (const c10::Argument& argument : schema->arguments()) {
+    if (argument.type()->str() == "Generator?") *first_draw = operation.name();
+  }
+  return nullptr;
+}
+
+/// While it lives, look_at() sees what this thread does.
+class Watch {
+ public:
+  explicit Watch(std::string& draw)
+      : handle_(at::addThreadLocalCallback(
+            at::RecordFunctionCallback(&look_at).scopes({at::RecordScope::FUNCTION}))) {
+    first_draw = &draw;
+  }
+  ~Watch() {
+    at::removeCallback(handle_);
+    first_draw = nullptr;
+  }
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
+ private:
+  at::CallbackHandle handle_;
+};
+
+}  // namespace
+
+SharedGenerator::SharedGenerator(const std::vector<c10::Device>& devices)
+    : sharing_(std::count_if(devices.begin(), devices.end(),
+                             [](const c10::Device& device) { return device.is_cpu(); })) {}
+
+void SharedGenerator::watch(Phase phase, const std::function<void()>& work) {
+  draws_.clear();
+  if (sharing_ < 2 || !seen_.insert(phase).second) return work();
+  std::string draw;
+  const Watch watch(draw);
+  work();
+  if (draw.empty()) return;
+  draws_ = text(hook_of(phase), " draws random numbers (", draw, ") on the CPU, where ", sharing_,
+                " replicas share LibTorch's one generator, in any order");
+}
+
+}  // namespace troupe::detail
