@@ -5,11 +5,13 @@
 
 OLD and NEW are commits, which are built below build/compare, or folders of builds. Each pair of runs has both, in an order that
 alternates; a row's ratio is the median of its pairs' ratios of samples per second. A row that is slower by more
-than --limit percent is run again, with twice the pairs: only a loss that repeats is one. Exit code 0: none is slower;
-1: at least one is; 3: something could not be built."""
+than --limit percent is run again, with four times the pairs, and is slower if the interval that has their true median
+in 19 of 20 cases is below the limit, too; if the interval has the limit in it, these pairs cannot tell. Exit code 0:
+every row holds; 1: at least one is slower; 4: of at least one these pairs cannot tell; 3: something could not be built."""
 
 import argparse
 import dataclasses
+import math
 import os
 import pathlib
 import shutil
@@ -20,7 +22,7 @@ import sys
 import trainings
 
 TARGETS = ("troupe_tool", "mnist", "resnet")
-REPEATS = 2  # times --pairs, for a row that looks slower
+REPEATS = 4  # times --pairs, for a row that looks slower: single pairs scatter by 5 %
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,15 +92,32 @@ def ratios_of(row, pairs, measure):
     return ratios
 
 
+def upper_end(ratios):
+    """Of the 95 % interval of the ratios' true median, which needs no distribution: it is between the k-th value from
+    below and the k-th from above, but where fewer than k of n throws of a coin are heads (binomial)."""
+    count = len(ratios)
+    outside, rank = 0, 0
+    while rank < count // 2 and outside + math.comb(count, rank) <= 0.025 * 2 ** count:
+        outside += math.comb(count, rank)
+        rank += 1
+    return sorted(ratios)[count - max(rank, 1)]
+
+
+def verdict(again, floor):
+    if not again or statistics.median(again) >= floor:
+        return "holds"
+    return "slower" if upper_end(again) < floor else "cannot tell"
+
+
 def compare(rows, pairs, limit, measure):
-    """Of each row: the ratios of its first run, those of its second (empty where the first was not slow), and
-    whether it is slower."""
+    """Of each row: the ratios of its first run, those of its second (empty where the first was not slow), and what
+    they come to."""
     floor = 1 - limit / 100
     results = []
     for row in rows:
         first = ratios_of(row, pairs, measure)
         again = ratios_of(row, REPEATS * pairs, measure) if statistics.median(first) < floor else []
-        results.append((row, first, again, bool(again) and statistics.median(again) < floor))
+        results.append((row, first, again, verdict(again, floor)))
     return results
 
 
@@ -133,15 +152,16 @@ def main():
     trainings.print_table(
         ["training", "ratio", f"again, {REPEATS * options.pairs} pairs", "verdict"],
         [[row.label, trainings.range_text(first, ".3f"), trainings.range_text(again, ".3f") if again else "-",
-          f"slower by more than {options.limit:g} %" if slower else "holds"] for row, first, again, slower in results])
+          f"slower by more than {options.limit:g} %" if found == "slower" else found]
+         for row, first, again, found in results])
     print(f"\nOthers took {others:.1f} % of the processors' time"
           f"{': run it again when the machine is quiet' if others > trainings.QUIET_PERCENT else ''}.")
     trainings.write_json(options.json, {
         "benchmark": "compare", "machine": facts, "stolen_percent": others, "old": options.old, "new": options.new, "limit_percent": options.limit,
-        "rows": [{"row": row.label, "ratios": first, "again": again, "slower": slower}
-                 for row, first, again, slower in results]})
-    if any(slower for *_, slower in results):
-        sys.exit(1)
+        "rows": [{"row": row.label, "ratios": first, "again": again, "verdict": found}
+                 for row, first, again, found in results]})
+    found = {found for *_, found in results}
+    sys.exit(1 if "slower" in found else 4 if "cannot tell" in found else 0)
 
 
 trainings.run_main(main)
