@@ -48,6 +48,7 @@ expect("slower", compared(["1"], ["1.05"]), 1, "| cnn, tcp", "slower by more tha
 expect("slower within the limit", compared(["1"], ["1.02"], *ONE), 0, "0.980 [0.980-0.980]", "holds")
 expect("another limit", compared(["1"], ["1.02"], *ONE, "--limit", "1"), 1, "slower by more than 1 %")
 expect("slower once", compared(["1"], ["1.2", "1.2", "1.2", "1"], *ONE), 0, "0.833 [0.833-0.833]", "1.000 [1.000-1.000]")
+expect("pairs that cannot tell", compared(["1"], [*["1.2"] * 3, *["1.05", "1"] * 5, "1.05"], *ONE), 4, "| cannot tell")
 expect("slower only when run again", compared(["1"], ["1", "1", "1", "2"], *ONE), 0, "1.000 [1.000-1.000]")
 expect("one slow run among quick ones", compared(["1"], ["1", "9", "1"], *ONE), 0, "| -")
 expect("faster", compared(["1"], ["0.5"], *ONE), 0, "2.000 [2.000-2.000]")
