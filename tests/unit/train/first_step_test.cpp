@@ -114,6 +114,28 @@ class DrawnSplit final : public TinyHooks {
   mutable std::atomic<std::int64_t> calls_{0};
 };
 
+/// Its data sets number their classes by what they have, as folders of pictures do.
+class OtherClasses final : public TinyHooks {
+ public:
+  class Labelled final : public troupe::Dataset {
+   public:
+    explicit Labelled(std::vector<std::string> classes) : classes_(std::move(classes)) {}
+    [[nodiscard]] std::int64_t size() const override { return 24; }
+    [[nodiscard]] std::vector<at::Tensor> get(const at::Tensor& indices) const override {
+      const at::Tensor x = indices.to(torch::kFloat32).unsqueeze(1);
+      return {x, 2.0 * x};
+    }
+    [[nodiscard]] std::vector<std::string> classes() const override { return classes_; }
+
+   private:
+    const std::vector<std::string> classes_;
+  };
+  [[nodiscard]] Splits create_datasets() const override {
+    return {std::make_shared<Labelled>(std::vector<std::string>{"cat", "dog"}),
+            std::make_shared<Labelled>(std::vector<std::string>{"dog"}), nullptr};
+  }
+};
+
 at::Tensor validation_of(const troupe::Hooks& hooks, std::uint64_t seed) {
   const Splits splits = troupe::detail::make_datasets(hooks, seed);
   return splits.validation->get(torch::arange(8))[0];
@@ -200,6 +222,20 @@ TEST_SUITE("train") {
                              troupe::ConfigError);
       }
     }
+  }
+
+  TEST_CASE("first step: data sets of other classes are refused, whoever makes them") {
+    const OtherClasses hooks;
+    const auto refused = doctest::Contains("a label would mean two things");
+    CHECK_THROWS_WITH_AS(train_alone(hooks, short_run()), refused, troupe::ConfigError);
+    const auto strategy = troupe::make_one_device({});
+    CHECK_THROWS_WITH_AS((void)strategy->distribute(hooks.create_datasets(), {}), refused,
+                         troupe::ConfigError);  // beside the hooks
+    troupe::EstimatorOptions options;
+    options.train = short_run();
+    troupe::Estimator evaluator(hooks, options);
+    CHECK_THROWS_WITH_AS((void)evaluator.evaluate(troupe::EvaluateCall()), refused,
+                         troupe::ConfigError);
   }
 
   TEST_CASE("first step: workers with other labels, or other rows, are refused by name") {
