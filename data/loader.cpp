@@ -79,7 +79,7 @@ struct Epoch::Reader {
   Reader& operator=(const Reader&) = delete;
 
   // Training thread: makes the next step the current one; false at the end.
-  bool advance();
+  bool advance() { return reading.options().threads == 0 ? advance_alone() : advance_by_threads(); }
   // Training thread: ends and joins the loader threads.
   void stop();
 
@@ -104,6 +104,8 @@ struct Epoch::Reader {
   std::vector<std::thread> threads;  // last: they use all of the above
 
  private:
+  bool advance_alone();
+  bool advance_by_threads();
   void start();
   void load() noexcept;
   void load_steps(StepDraw& draw);
@@ -125,7 +127,18 @@ void Epoch::Reader::wait(std::unique_lock<std::mutex>& lock, const char* who, Do
   }
 }
 
-bool Epoch::Reader::advance() {
+bool Epoch::Reader::advance_alone() {
+  if (current.empty()) current.emplace_back();
+  const at::NoGradGuard no_gradients;
+  StepDraw draw;
+  draw.step = expected;
+  if (!steps->draw(draw)) return false;
+  gather(reading.source, *steps, draw, reading.from.epoch, reading.range, current.front());
+  ++expected;
+  return true;
+}
+
+bool Epoch::Reader::advance_by_threads() {
   std::unique_lock<std::mutex> lock(mutex);
   wait(lock, "Training",
        [this] { return has_next() || running == 0 || (error && failed_step == expected); });
@@ -283,12 +296,12 @@ DistributedDataset::DistributedDataset(std::shared_ptr<const Dataset> dataset,
                            range_->first, " on, of ", replicas, " replicas."),
                       "give the replicas of this worker out of those of the ShardPlan.");
   }
-  if (options.prefetch_steps < 1 || options.threads < 1 || options.threads > kMostLoaderThreads ||
+  if (options.prefetch_steps < 1 || options.threads < 0 || options.threads > kMostLoaderThreads ||
       options.warn_after <= std::chrono::milliseconds(0)) {
     throw ConfigError(
         text("LoaderOptions has prefetch_steps ", options.prefetch_steps, ", threads ",
              options.threads, " and warn_after ", options.warn_after.count(), " ms."),
-        text("give 1 step or more, 1 to ", kMostLoaderThreads, " threads and a time above 0."));
+        text("give 1 step or more, 0 to ", kMostLoaderThreads, " threads and a time above 0."));
   }
 }
 
@@ -316,7 +329,9 @@ DistributedDataset DistributedDataset::first(std::int64_t most, std::int64_t glo
   options.sampler = std::move(order);
   options.batches = 1;
   options.drop_last = false;
-  return {part, ShardPlan(options), range_};
+  LoaderOptions loader;
+  loader.threads = 0;  // threads that start beside busy ones take longer than these few examples
+  return {part, ShardPlan(options), range_, loader};
 }
 
 DataPosition DistributedDataset::after(const DistributedBatch& batch) const {

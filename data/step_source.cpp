@@ -97,7 +97,7 @@ std::unique_ptr<EpochSteps> StepSource::open(const DataPosition& from) const {
 void StepSource::get_into(const at::Tensor& indices, const DrawPlace& place,
                           std::vector<at::Tensor>& fields) const {
   std::unique_lock<std::mutex> alone(in_use_, std::defer_lock);
-  if (options_.threads == 1) alone.lock();
+  if (options_.threads <= 1) alone.lock();
   dataset_->draw_into(indices, place, fields);
   detail::check_fields(fields, indices.size(0));
 }

@@ -70,7 +70,7 @@ class StepSource {
   const StreamDataset* const stream_;  // null: examples are counted
   const ShardPlan plan_;
   const LoaderOptions options_;
-  mutable std::mutex in_use_;  // with one loader thread no other reads at the same time
+  mutable std::mutex in_use_;  // without several loader threads no two read at the same time
 };
 
 /// Makes `batch`, which may be an earlier step, the replicas in `range` of a drawn step.

@@ -14,8 +14,8 @@ inline constexpr int kMostLoaderThreads = 256;
 struct LoaderOptions {
   int prefetch_steps = 2;  // finished steps that may wait for the training thread; at least 1
   std::chrono::milliseconds warn_after{30'000};  // of waiting for Dataset::get(), repeatedly
-  /// That read, each a step of its own, 1 to kMostLoaderThreads. Several call the data set at the
-  /// same time.
+  /// That read, each a step of its own, up to kMostLoaderThreads. Several call the data set at the
+  /// same time. 0: the training thread reads each step when it asks for it.
   int threads = 1;
 };
 
