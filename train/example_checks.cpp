@@ -1,5 +1,6 @@
 #include "troupe/train/example_checks.h"
 
+#include <ATen/Parallel.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/types.h>
 
@@ -51,6 +52,18 @@ class InFullPrecision {
 
   const TrainState& state_;
   const Precision own_;
+};
+
+/// One compute thread while it lives: a few examples are done before others have woken up.
+class OneComputeThread {
+ public:
+  OneComputeThread() { at::set_num_threads(1); }
+  ~OneComputeThread() { at::set_num_threads(own_); }
+  OneComputeThread(const OneComputeThread&) = delete;
+  OneComputeThread& operator=(const OneComputeThread&) = delete;
+
+ private:
+  const int own_ = at::get_num_threads();
 };
 
 struct Named {
@@ -176,6 +189,7 @@ std::optional<Report> check_examples(Strategy& strategy, const Hooks& hooks, Tra
   const std::int64_t all = own * replicas;
   const Draws draws(state);
   const InFullPrecision precision(state);
+  const OneComputeThread thread;
   const auto validate = [&](std::int64_t batch, std::uint64_t seed) {
     Draws::start(seed);
     const auto few = data.validation->first(all, batch, same_shares(own, batch / replicas));
