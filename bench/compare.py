@@ -129,7 +129,7 @@ def main():
     parser.add_argument("--rows", nargs="+", choices=labels, default=labels, help="which trainings [all]")
     parser.add_argument("--pairs", type=int, default=7, help="runs of both, for each row")
     parser.add_argument("--limit", type=float, default=3, help="percent that a row may lose")
-    # So many that the first step's checks, some 20 ms once in a run, are no percent of it.
+    # So many that what a run does once, in its start and first step, is no percent of it.
     parser.add_argument("--steps", type=int, default=1200, help="of the CNN's trainings; others have as many as take as long")
     parser.add_argument("--json", type=pathlib.Path, help="every number goes here")
     options = parser.parse_args()
