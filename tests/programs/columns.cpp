@@ -24,8 +24,9 @@ constexpr double kTolerance = 1e-9;
 // each share's gradient is rounded, and then their sum, alone it is rounded once: they differ by
 // 2^-8 of a gradient, which is about 1 at most here. Momentum of 0.9 adds up ten of them, twenty
 // steps have a rate of 0.05: 20 x 0.05 x 10 x 2^-8. Forward passes differ by as much for the
-// weights' sake alone.
-constexpr double kBfloat16Tolerance = 0.04;
+// weights' sake alone, and squared errors of about 1 by twice as much: 0.045 was met with LibTorch
+// 2.15, whose kernels round elsewhere.
+constexpr double kBfloat16Tolerance = 0.08;
 
 TrainOptions train_options(Column column, std::int64_t steps) {
   TrainOptions options;

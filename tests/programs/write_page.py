@@ -20,7 +20,7 @@ metric and every tensor within 1e-9. The column "elastic" kills the chief in ste
 
 | cell | means |
 |---|---|
-| = | equal to the plain loop on whole batches; in bfloat16 to the one under autocast in float32, within 4 % |
+| = | equal to the plain loop on whole batches; in bfloat16 to the one under autocast in float32, within 8 % |
 | shares | equal to a loop that computes each replica's share of a batch by itself, which is what the program defines there |
 | parts | equal to a loop that computes each part of a batch by itself |
 | simultaneous | equal to a loop that makes all gradients at the old weights |
