@@ -12,10 +12,13 @@ Splits make_datasets(const Hooks& hooks, std::uint64_t seed) {
   const RandomGuard guard(c10::kCPU);
   // Apart from the seeds of initial weights and of steps.
   seed_random(at::detail::getDefaultCPUGenerator(), ExampleRandom(seed ^ 0x64617461736574u).next());
-  Splits splits = in_user_code([&] { return hooks.create_datasets(); },
-                               [] { return "create_datasets failed"; });
-  check_same_classes(splits);
-  return splits;
+  return in_user_code(
+      [&] {
+        Splits splits = hooks.create_datasets();
+        check_same_classes(splits);
+        return splits;
+      },
+      [] { return "create_datasets failed"; });
 }
 
 }  // namespace troupe::detail

@@ -125,15 +125,22 @@ class OtherClasses final : public TinyHooks {
       const at::Tensor x = indices.to(torch::kFloat32).unsqueeze(1);
       return {x, 2.0 * x};
     }
-    [[nodiscard]] std::vector<std::string> classes() const override { return classes_; }
+    [[nodiscard]] std::vector<std::string> classes() const override {
+      if (classes_.front() == "none") throw std::out_of_range("no list of classes");
+      return classes_;
+    }
 
    private:
     const std::vector<std::string> classes_;
   };
+  explicit OtherClasses(std::string other = "dog") : other_(std::move(other)) {}
   [[nodiscard]] Splits create_datasets() const override {
     return {std::make_shared<Labelled>(std::vector<std::string>{"cat", "dog"}),
-            std::make_shared<Labelled>(std::vector<std::string>{"dog"}), nullptr};
+            std::make_shared<Labelled>(std::vector<std::string>{other_}), nullptr};
   }
+
+ private:
+  const std::string other_;
 };
 
 at::Tensor validation_of(const troupe::Hooks& hooks, std::uint64_t seed) {
@@ -236,6 +243,9 @@ TEST_SUITE("train") {
     troupe::Estimator evaluator(hooks, options);
     CHECK_THROWS_WITH_AS((void)evaluator.evaluate(troupe::EvaluateCall()), refused,
                          troupe::ConfigError);
+    CHECK_THROWS_WITH_AS(train_alone(OtherClasses("none"), short_run()),
+                         doctest::Contains("create_datasets failed: no list of classes"),
+                         troupe::HookError);
   }
 
   TEST_CASE("first step: workers with other labels, or other rows, are refused by name") {
