@@ -49,10 +49,8 @@ class FineTuningHooks final : public troupe::Hooks {
   }
   troupe::StepResult train_step(troupe::Replica& replica,
                                 const troupe::Batch& batch) const override {
-    if (replica.progress().epoch >= thaw_epoch_) {
-      for (torch::Tensor& weight : replica.model<Net>().backbone->parameters())
-        weight.requires_grad_(true);
-    }
+    for (torch::Tensor& weight : replica.model<Net>().backbone->parameters())
+      weight.requires_grad_(replica.progress().epoch >= thaw_epoch_);
     const auto loss = forward(replica, batch);
     replica.apply_gradients(loss);
     return loss;
