@@ -14,7 +14,7 @@
 #include "bench/machine_facts.h"
 #include "troupe/cli/run_main.h"
 #include "troupe/core/clock.h"
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/core/log.h"
 #include "troupe/core/text.h"
 
@@ -104,12 +104,11 @@ std::uint64_t Rank::check(const Engine& engine, Span<float> values) {
 /// Seconds of one of `repetitions` calls that all ranks begin together. Calls before them bring
 /// code, memory and the engine's threads back from the other engine.
 double Rank::time(const Engine& engine, Span<float> values, std::int64_t repetitions) {
-  const SteadyClock clock;
   engines_.barrier();
   for (std::int64_t i = 0; i < 1 + repetitions / 10; ++i) engine.run(values);
-  const auto start = clock.now();
+  const auto start = steady_clock().now();
   for (std::int64_t i = 0; i < repetitions; ++i) engine.run(values);
-  return Seconds(clock.now() - start).count() / static_cast<double>(repetitions);
+  return Seconds(steady_clock().now() - start).count() / static_cast<double>(repetitions);
 }
 
 void run(int argc, const char* const* argv) {

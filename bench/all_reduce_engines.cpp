@@ -11,7 +11,7 @@
 #include "bench/checksums.h"
 #include "bench/gloo_group.h"
 #include "bench/loopback.h"
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/core/secret.h"
 #include "troupe/core/text.h"
 
@@ -47,7 +47,7 @@ Cluster cluster_of(const AllReducePlace& place, std::size_t way) {
   }
   cluster.members.front().address = Endpoint{chief_of(place, kWays[way]), place.ports.at(way)};
   const int listener = place.listen_fds.at(way);
-  if (listener >= 0) cluster.listener = InheritedSocket(listener);
+  if (listener >= 0) cluster.listener = detail::InheritedSocket(listener);
   cluster.origin = "benchmark";
   return cluster;
 }

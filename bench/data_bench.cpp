@@ -28,6 +28,7 @@
 #include "troupe/core/text.h"
 #include "troupe/data/formats/idx.h"
 #include "troupe/data/loader.h"
+#include "troupe/data/shard_plan.h"
 
 namespace troupe::bench {
 namespace {

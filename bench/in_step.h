@@ -13,7 +13,7 @@
 #include <string>
 #include <thread>
 
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 
 namespace troupe::bench {
 

@@ -9,7 +9,7 @@
 
 #include "bench/control.h"
 #include "troupe/cli/run_main.h"
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/core/text.h"
 
 namespace {

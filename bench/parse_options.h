@@ -8,6 +8,7 @@
 #include <iostream>
 #include <string>
 
+#include "troupe/cli/clean_exit.h"
 #include "troupe/cli/run_main.h"
 #include "troupe/core/error.h"
 #include "troupe/core/text.h"

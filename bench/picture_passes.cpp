@@ -18,6 +18,7 @@
 #include "troupe/core/text.h"
 #include "troupe/data/formats/image_folder.h"
 #include "troupe/data/loader.h"
+#include "troupe/data/shard_plan.h"
 #include "troupe/data/split_mix.h"
 
 namespace troupe::bench {

@@ -56,7 +56,7 @@ int main(int argc, char** argv) {
         {"simulated_step",
          "Trains with simulated compute, to measure what a strategy costs.",
          {"--compute-ms 20 --max-steps 200 --json-summary"},
-         troupe::ProgramInfo::Modes::train_only});
+         true});
     const SimulatedHooks hooks(std::chrono::milliseconds(compute_ms), width);
     if (troupe::serve_if_server(hooks, options.strategy)) return;
     const auto strategy = troupe::make_strategy(options.strategy);

@@ -96,7 +96,7 @@ void run(int argc, const char* const* argv) {
                     {"bench_training",
                      "One process of the training benchmark; bench/training.py starts it.",
                      {"--model cnn --batch-size 64"},
-                     ProgramInfo::Modes::train_only});
+                     true});
   const ModelHooks hooks(model, options, adam);
   prepare_heap(1);  // as parse_options() does
   const auto strategy = pace > 0 ? make_multi_worker(options.strategy, paced(pace * 1e9))

@@ -1,7 +1,6 @@
 #include "troupe/cli/flags.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "troupe/cli/flags_making.h"
 #include "troupe/core/clock.h"
@@ -10,9 +9,10 @@
 
 namespace troupe {
 
-Flag flag(std::string name, std::int64_t* variable, std::string help, IntegerRange range) {
-  return detail::whole<std::int64_t>(std::move(name), variable, std::move(help), range.least,
-                                     range.most);
+Flag flag(std::string name, std::int64_t* variable, std::string help,
+          std::pair<std::int64_t, std::int64_t> range) {
+  return detail::whole<std::int64_t>(std::move(name), variable, std::move(help), range.first,
+                                     range.second);
 }
 
 Flag flag(std::string name, double* variable, std::string help) {
@@ -26,8 +26,8 @@ Flag flag(std::string name, std::string* variable, std::string help) {
     *variable = value;
     return std::nullopt;
   };
-  return {std::move(name), Flag::Kind::text, "TEXT",
-          std::move(help), assign,           [variable] { return *variable; }};
+  return {std::move(name), detail::FlagKind::text,          "TEXT", std::move(help),
+          assign,          [variable] { return *variable; }};
 }
 
 Flag flag(std::string name, bool* variable, std::string help) {
@@ -36,7 +36,7 @@ Flag flag(std::string name, bool* variable, std::string help) {
     *variable = value == "true";
     return std::nullopt;
   };
-  return {std::move(name), Flag::Kind::toggle, "", std::move(help), assign, [variable] {
+  return {std::move(name), detail::FlagKind::toggle, "", std::move(help), assign, [variable] {
             return std::string(*variable ? "true" : "false");
           }};
 }
@@ -96,8 +96,8 @@ Flag limit(const char* name, std::chrono::milliseconds* target, const char* help
     *target = std::chrono::round<std::chrono::milliseconds>(Seconds(*number));
     return std::nullopt;
   };
-  return {name, Flag::Kind::real, "SECS",
-          help, assign,           [target] { return number_text(Seconds(*target).count()); }};
+  return {name, FlagKind::real, "SECS",
+          help, assign,         [target] { return number_text(Seconds(*target).count()); }};
 }
 
 Flag pause(const char* name, double* target, const char* help) {
@@ -128,7 +128,7 @@ Flag name_list(const char* name, std::vector<std::string>* target, const char* h
     *target = std::move(names);
     return std::nullopt;
   };
-  return {name,   Flag::Kind::text,
+  return {name,   FlagKind::text,
           "LIST", help,
           assign, [target, none] { return target->empty() ? none : join(*target, ","); }};
 }

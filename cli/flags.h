@@ -7,17 +7,19 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <vector>
+#include <utility>
 
 namespace troupe {
 
-struct Flag {
-  enum class Kind { integer, real, text, toggle };
-  /// In --help; in --help-all only; nowhere: what launchers and deployments hand over.
-  enum class Shown { always, in_help_all, never };
+namespace detail {
+enum class FlagKind { integer, real, text, toggle };
+/// In --help; in --help-all only; nowhere: what launchers and deployments hand over.
+enum class FlagShown { always, in_help_all, never };
+}  // namespace detail
 
+struct Flag {
   std::string name;  // "batch-size": lower case, dashes inside, without the leading ones
-  Kind kind = Kind::text;
+  detail::FlagKind kind = detail::FlagKind::text;
   std::string value_name;  // "N" in `--epochs N`; empty for a toggle
   std::string help;        // a phrase, without a full stop
   /// Reads the value ("true" or "false" for a toggle). Returns the fix if the text is refused.
@@ -25,21 +27,16 @@ struct Flag {
   /// The present value as text; before parsing: the default.
   std::function<std::string()> show;
   std::string group = "This program";
-  Shown shown = Shown::always;
+  detail::FlagShown shown = detail::FlagShown::always;
   bool must_match = false;  // the same on all workers and servers
   bool evaluates = false;   // without effect where the loop trains alone, --mode train
 };
 
-/// Inclusive limits of a number.
-struct IntegerRange {
-  std::int64_t least = INT64_MIN;
-  std::int64_t most = INT64_MAX;
-};
-
 /// A flag `--name VALUE` that sets `*variable`, whose present value is the default. The variable
-/// must outlive the parsing. A bool is a switch: `--name` sets it, `--no-name` clears it.
+/// must outlive the parsing. `range`: the least and the most. A bool is a switch: `--name` sets it,
+/// `--no-name` clears it.
 [[nodiscard]] Flag flag(std::string name, std::int64_t* variable, std::string help,
-                        IntegerRange range = {});
+                        std::pair<std::int64_t, std::int64_t> range = {INT64_MIN, INT64_MAX});
 [[nodiscard]] Flag flag(std::string name, double* variable, std::string help);
 [[nodiscard]] Flag flag(std::string name, std::string* variable, std::string help);
 [[nodiscard]] Flag flag(std::string name, bool* variable, std::string help);

@@ -100,7 +100,7 @@ Flag save_every(TrainOptions& train) {
     if (train.save_checkpoints_steps) return text(*train.save_checkpoints_steps);
     return number_text(train.save_checkpoints_secs.value_or(600)) + "s";
   };
-  return {"save-every", Flag::Kind::text,
+  return {"save-every", FlagKind::text,
           "N",          "save every N steps, or every 90s, 10m or 2h; 0: never",
           assign,       show};
 }
@@ -169,7 +169,7 @@ Flag prefixes(const char* name, std::vector<std::pair<std::string, std::string>>
     for (const auto& [old, now] : *target) pairs.push_back(old + "=" + now);
     return join(pairs, ",");
   };
-  return {name, Flag::Kind::text, "OLD=NEW", help, assign, show};
+  return {name, FlagKind::text, "OLD=NEW", help, assign, show};
 }
 
 void add_checkpoints(std::vector<Flag>& flags, TrainOptions& train) {
@@ -296,7 +296,7 @@ Flag status(TrainOptions& train) {
     return text(train.status_address, train.status_address.empty() ? "" : ":", *train.status_port);
   };
   return {"status",
-          Flag::Kind::text,
+          FlagKind::text,
           "[HOST:]PORT",
           "show the run as a live page, and /metrics, on this port of the chief's machine; 0: any "
           "that is free; with HOST it listens there, and asks for a token that the chief prints",

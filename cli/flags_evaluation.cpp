@@ -69,7 +69,7 @@ Flag early_stopping(TrainOptions& train) {
     return std::nullopt;
   };
   return {"early-stopping",
-          Flag::Kind::text,
+          FlagKind::text,
           "RULES",
           "end training when a metric has not become better for some steps (loss:1000), or has "
           "reached a value (accuracy=0.98); :min or :max behind its name as for --best",

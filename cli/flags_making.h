@@ -29,7 +29,7 @@ class FlagGroup {
   FlagGroup(std::vector<Flag>& flags, const char* name, Of of = Of::nothing)
       : flags_(flags), name_(name), of_(of) {}
 
-  void add(Flag flag, Flag::Shown shown = Flag::Shown::always) {
+  void add(Flag flag, FlagShown shown = FlagShown::always) {
     flag.group = name_;
     flag.shown = shown;
     flag.must_match |= of_ == Of::must_match;
@@ -37,9 +37,9 @@ class FlagGroup {
     flags_.push_back(std::move(flag));
   }
   /// In --help-all alone.
-  void add_rare(Flag flag) { add(std::move(flag), Flag::Shown::in_help_all); }
+  void add_rare(Flag flag) { add(std::move(flag), FlagShown::in_help_all); }
   /// In neither.
-  void add_hidden(Flag flag) { add(std::move(flag), Flag::Shown::never); }
+  void add_hidden(Flag flag) { add(std::move(flag), FlagShown::never); }
 
  private:
   std::vector<Flag>& flags_;
@@ -69,7 +69,7 @@ template <class Target>
       return *target ? number_text(**target) : "";
     }
   };
-  return {std::move(name), Flag::Kind::real, "X", std::move(help), assign, show};
+  return {std::move(name), FlagKind::real, "X", std::move(help), assign, show};
 }
 /// A limit of time: from 1 ms to 30 days, for no wait is for ever.
 [[nodiscard]] Flag limit(const char* name, std::chrono::milliseconds* target, const char* help);
@@ -110,7 +110,7 @@ template <class Integer, class Target>
       return *target ? text(**target) : "";
     }
   };
-  return {std::move(name), Flag::Kind::integer, "N", std::move(help), assign, show};
+  return {std::move(name), FlagKind::integer, "N", std::move(help), assign, show};
 }
 
 /// A whole number without an upper limit.
@@ -152,7 +152,7 @@ template <class Value>
     }
     return "";
   };
-  return {name, Flag::Kind::text, value_name, help, assign, show};
+  return {name, FlagKind::text, value_name, help, assign, show};
 }
 
 }  // namespace troupe::detail

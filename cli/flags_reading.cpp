@@ -68,7 +68,7 @@ std::pair<std::string, std::string> canonical(const std::string& argument, const
   const auto match = table.find(spelling.substr(2));
   if (!match) refuse_unknown(spelling.substr(2), table);
   if (equals == std::string::npos) {
-    if (match->flag->kind != Flag::Kind::toggle) return {match->flag->name, ""};
+    if (match->flag->kind != FlagKind::toggle) return {match->flag->name, ""};
     return {match->flag->name, match->negated ? "false" : "true"};
   }
   if (match->negated) {
@@ -145,7 +145,7 @@ GivenTexts read_environment(const Environment& environment, const FlagTable& tab
       throw ConfigError(text(variable, " is set but empty."), "give it a value or unset it.");
     }
     GivenText made{value, variable, GivenText::Source::environment};
-    if (match->flag->kind == Flag::Kind::toggle) {
+    if (match->flag->kind == FlagKind::toggle) {
       if (value != "1" && value != "0" && value != "true" && value != "false") {
         throw ConfigError(text(variable, " is \"", shown(value), "\"."),
                           text("give 1 or 0 (it stands for --", name, ")."));
@@ -174,14 +174,14 @@ void assign(const GivenTexts& given, const FlagTable& table) {
 namespace {
 
 /// What to write in place of `value`; null: it is of the kind that the flag takes.
-const char* wanted_instead(const nlohmann::json& value, Flag::Kind kind) {
+const char* wanted_instead(const nlohmann::json& value, FlagKind kind) {
   switch (kind) {
-    case Flag::Kind::integer:
-    case Flag::Kind::real:
+    case FlagKind::integer:
+    case FlagKind::real:
       return value.is_number() ? nullptr : "a number, without quotes";
-    case Flag::Kind::toggle:
+    case FlagKind::toggle:
       return value.is_boolean() ? nullptr : "true or false, without quotes";
-    case Flag::Kind::text:
+    case FlagKind::text:
       return value.is_string() ? nullptr : "a string, in quotes";
   }
   return nullptr;

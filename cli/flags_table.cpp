@@ -67,7 +67,7 @@ std::string with_dashes(std::string name) {
 }
 
 std::string shown_name(const Flag& flag) {
-  const bool on = flag.kind == Flag::Kind::toggle && flag.show() == "true";
+  const bool on = flag.kind == FlagKind::toggle && flag.show() == "true";
   return on ? "no-" + flag.name : flag.name;
 }
 
@@ -75,7 +75,7 @@ FlagTable::FlagTable(std::vector<Flag> flags) : flags_(std::move(flags)) {
   std::set<std::string> seen;
   for (const Flag& flag : flags_) {
     std::vector<std::string> names = {flag.name};
-    if (flag.kind == Flag::Kind::toggle) names.push_back("no-" + flag.name);
+    if (flag.kind == FlagKind::toggle) names.push_back("no-" + flag.name);
     for (const std::string& name : names) {
       if (!well_formed(name)) {
         throw ConfigError(text("the program defines a flag named \"", name, "\"."),
@@ -93,7 +93,7 @@ std::optional<FlagMatch> FlagTable::find(const std::string& spelling) const {
   const std::string name = with_dashes(spelling);
   for (const Flag& flag : flags_) {
     if (flag.name == name) return FlagMatch{&flag, false};
-    if (flag.kind == Flag::Kind::toggle && name == "no-" + flag.name) return FlagMatch{&flag, true};
+    if (flag.kind == FlagKind::toggle && name == "no-" + flag.name) return FlagMatch{&flag, true};
   }
   return std::nullopt;
 }
@@ -105,7 +105,7 @@ std::string FlagTable::suggestion(const std::string& spelling) const {
   }
   std::vector<std::string> told;  // to users
   for (const Flag& flag : flags_) {
-    if (flag.shown != Flag::Shown::never) told.push_back(shown_name(flag));
+    if (flag.shown != FlagShown::never) told.push_back(shown_name(flag));
   }
   const std::string nearest = nearest_name(name, told);
   return nearest.empty() ? "" : text("did you mean --", nearest, "? ");

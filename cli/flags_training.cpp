@@ -23,7 +23,7 @@ Flag mebibytes(const char* name, std::int64_t* target, const char* help) {
     return std::nullopt;
   };
   const auto show = [target] { return number_text(static_cast<double>(*target) / kMebibyte); };
-  return {name, Flag::Kind::text, "MIB", help, assign, show};
+  return {name, FlagKind::text, "MIB", help, assign, show};
 }
 
 Flag schedule_name(ScheduleOptions& schedule) {

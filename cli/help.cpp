@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <string_view>
-#include <vector>
 
 #include "troupe/core/machine.h"
 #include "troupe/core/text.h"
@@ -45,7 +44,7 @@ std::string flag_lines(const Flag& flag) {
   std::string head = "  --" + shown_name(flag);
   if (!flag.value_name.empty()) head += " " + flag.value_name;
   std::string words = flag.help;
-  const std::string initial = flag.kind == Flag::Kind::toggle ? "" : flag.show();
+  const std::string initial = flag.kind == FlagKind::toggle ? "" : flag.show();
   if (!initial.empty()) words += " [" + initial + "]";
   return wrapped(std::move(head), words, kHelpColumn);
 }
@@ -63,7 +62,7 @@ std::vector<std::string> group_names(const FlagTable& table) {
   return names;
 }
 
-std::string group_text(const FlagTable& table, const std::string& group, Flag::Shown rarest) {
+std::string group_text(const FlagTable& table, const std::string& group, FlagShown rarest) {
   std::string lines;
   for (const Flag& flag : table.flags()) {
     if (flag.group == group && flag.shown <= rarest) lines += flag_lines(flag);
@@ -83,13 +82,13 @@ std::vector<std::string> example_lines(const ProgramInfo& program) {
 
 }  // namespace
 
-std::string flags_text(const FlagTable& table, Flag::Shown rarest) {
+std::string flags_text(const FlagTable& table, FlagShown rarest) {
   std::string out;
   for (const std::string& group : group_names(table)) out += group_text(table, group, rarest);
   return out;
 }
 
-std::string help_text(const FlagTable& table, const ProgramInfo& program, Flag::Shown rarest) {
+std::string help_text(const FlagTable& table, const ProgramInfo& program, FlagShown rarest) {
   std::string out = "Usage: " + program.name + " [flags] [-- arguments of the program]\n\n";
   out += wrapped("",
                  program.purpose.empty()
@@ -125,7 +124,7 @@ std::string version_text() {
 std::vector<RunOrigin::Setting> config_settings(const FlagTable& table, const GivenTexts& lines) {
   std::vector<RunOrigin::Setting> settings;
   for (const Flag& flag : table.flags()) {
-    if (flag.group == "General" || flag.shown == Flag::Shown::never) continue;
+    if (flag.group == "General" || flag.shown == FlagShown::never) continue;
     const GivenText* const line = given_for(lines, flag.name.c_str());
     const GivenText shown = line != nullptr ? *line : GivenText{flag.show(), "default"};
     settings.push_back({flag.name, shown.value.empty() ? "-" : shown.value, shown.origin});

@@ -6,6 +6,7 @@
 
 #include "troupe/cli/flags_table.h"
 #include "troupe/cli/options.h"
+#include "troupe/core/options/run_origin.h"
 #include "troupe/core/options/train_options.h"
 
 namespace troupe::detail {
@@ -13,10 +14,10 @@ namespace troupe::detail {
 /// Usage, purpose, the flags by group with their defaults in brackets, examples. `rarest`: of those
 /// that are shown.
 [[nodiscard]] std::string help_text(const FlagTable& table, const ProgramInfo& program,
-                                    Flag::Shown rarest);
+                                    FlagShown rarest);
 
 /// The flags alone.
-[[nodiscard]] std::string flags_text(const FlagTable& table, Flag::Shown rarest);
+[[nodiscard]] std::string flags_text(const FlagTable& table, FlagShown rarest);
 
 /// Troupe's version, the LibTorch it was compiled against, and this machine.
 [[nodiscard]] std::string version_text();

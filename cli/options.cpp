@@ -2,9 +2,12 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <memory>
 #include <utility>
 
+#include "troupe/cli/clean_exit.h"
 #include "troupe/cli/cluster/address.h"
+#include "troupe/cli/command_line.h"
 #include "troupe/cli/flags_builtin.h"
 #include "troupe/cli/flags_reading.h"
 #include "troupe/cli/flags_table.h"
@@ -13,6 +16,7 @@
 #include "troupe/cli/run_main.h"
 #include "troupe/core/error.h"
 #include "troupe/core/heap.h"
+#include "troupe/core/options/run_origin.h"
 #include "troupe/core/text.h"
 
 namespace troupe {
@@ -29,10 +33,10 @@ std::optional<std::string> requested_text(const std::vector<std::string>& argume
   for (const std::string& argument : arguments) {
     if (argument == "--") break;
     if (argument == "--help" || argument == "-h") {
-      return help_text(table, program, Flag::Shown::always);
+      return help_text(table, program, detail::FlagShown::always);
     }
     if (argument == "--help-all" || argument == "--help_all") {
-      return help_text(table, program, Flag::Shown::in_help_all);
+      return help_text(table, program, detail::FlagShown::in_help_all);
     }
     if (argument == "--version") return detail::version_text();
   }
@@ -126,7 +130,8 @@ void note_unused(const GivenTexts& given, const detail::FlagTable& table, const 
 }
 
 Outcome complete(Settings& settings, const detail::FlagTable& table, const GivenTexts& given,
-                 const Environment& environment, const std::vector<std::string>& warnings) {
+                 const Environment& environment, const std::string& program,
+                 const std::vector<std::string>& warnings) {
   Outcome outcome;
   ResolvedCluster resolved = resolve_cluster(given, environment);
   for (const std::string& line : warnings) outcome.notes.push_back({LogLevel::warning, line});
@@ -151,10 +156,9 @@ Outcome complete(Settings& settings, const detail::FlagTable& table, const Given
     outcome.text = detail::print_config_text(shown);
     return outcome;
   }
-  RunOrigin& origin = settings.options.train.origin;
-  origin.mode = name_of(settings.options.mode);
+  RunOrigin origin{program, name_of(settings.options.mode), {}, std::move(shown)};
   for (const Member& member : cluster.members) origin.tasks.push_back(member.task);
-  origin.settings = std::move(shown);
+  settings.options.train.origin = std::make_shared<const RunOrigin>(std::move(origin));
   outcome.options = std::move(settings.options);
   return outcome;
 }
@@ -178,8 +182,7 @@ Outcome parse_command_line(const std::vector<std::string>& arguments,
   const GivenTexts given = given_by_all(std::move(line.given), environment, table, warnings);
   assign(given, table);
   detail::check_carried_out(settings.options.mode, program);
-  settings.options.train.origin.program = program.name;
-  return complete(settings, table, given, environment, warnings);
+  return complete(settings, table, given, environment, program.name, warnings);
 }
 
 Options parse_options(int argc, const char* const* argv, std::vector<Flag> extra_flags,

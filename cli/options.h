@@ -3,12 +3,9 @@
 // default. Defaults live in the options structs alone. See docs/configuration.md.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "troupe/cli/cluster/cluster_spec.h"
-#include "troupe/cli/cluster/secret_source.h"
 #include "troupe/cli/flags.h"
 #include "troupe/core/options/options.h"
 
@@ -19,27 +16,9 @@ struct ProgramInfo {
   std::string name;                   // empty: the file name of argv[0]
   std::string purpose;                // one sentence; empty: a general one
   std::vector<std::string> examples;  // arguments to copy and paste; empty: four general lines
-  /// Which modes main() supports: a program with a custom loop supports --mode train alone, and
-  /// refuses the others.
-  enum class Modes { all, train_only };
-  Modes modes = Modes::all;
+  /// main() has a loop of its own: it supports --mode train alone, and refuses the others.
+  bool train_only = false;
 };
-
-/// What a command line requests.
-struct Outcome {
-  std::optional<Options> options;  // unset: print `text` on stdout and exit with 0
-  std::string text;
-  std::vector<ParseNote> notes;  // parse_options writes them once the log level is known
-  SecretSource secret;           // of `options`, not read yet
-};
-
-/// All option parsing as a function of its arguments (without argv[0]); reads no file but those
-/// named by --config and --cluster.
-/// Throws: ConfigError naming the flag, variable or JSON path.
-[[nodiscard]] Outcome parse_command_line(const std::vector<std::string>& arguments,
-                                         const Environment& environment,
-                                         std::vector<Flag> extra_flags = {},
-                                         const ProgramInfo& program = {});
 
 /// Options of this process; sets the log's level and this worker's name in it, takes the job's
 /// secret (cli/cluster/secret_source.h), and tunes malloc for training (core/heap.h) unless

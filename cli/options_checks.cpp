@@ -4,6 +4,7 @@
 
 #include "troupe/cli/flags_builtin.h"
 #include "troupe/core/error.h"
+#include "troupe/core/options/checkpoint_cadence.h"
 #include "troupe/core/text.h"
 
 namespace troupe::detail {
@@ -132,7 +133,7 @@ void check_servers_are_there(const Options& options) {
 }  // namespace
 
 void check_carried_out(Mode mode, const ProgramInfo& program) {
-  if (mode == Mode::train || program.modes == ProgramInfo::Modes::all) return;
+  if (mode == Mode::train || !program.train_only) return;
   throw ConfigError(text("--mode ", name_of(mode), " is not carried out by ",
                          program.name.empty() ? "this program" : program.name, "."),
                     "leave --mode out: its main() has a training loop of its own.");

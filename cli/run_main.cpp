@@ -9,7 +9,8 @@
 #include <new>
 #include <string>
 
-#include "troupe/core/error.h"
+#include "troupe/cli/clean_exit.h"
+#include "troupe/core/failure.h"
 #include "troupe/core/log.h"
 #include "troupe/core/stop_signal.h"
 #include "troupe/core/user_code.h"

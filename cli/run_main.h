@@ -6,20 +6,9 @@
 #include <type_traits>
 #include <utility>
 
-#include "troupe/core/error.h"
-
 namespace troupe {
 namespace detail {
-
-/// Ends the program with `code` and no message: the requested output was printed already. Not a
-/// std::exception, so that no handler on the way treats it as a failure.
-struct CleanExit : ControlFlow {
-  explicit CleanExit(int exit_code = 0) : code(exit_code) {}
-  int code;
-};
-
 [[nodiscard]] int run_guarded(const std::function<int()>& body);
-
 }  // namespace detail
 
 /// Runs `body` and returns the process's exit code: what body returned (0 if it returns nothing),

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/core/text.h"
 
 namespace troupe::detail {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 
 namespace troupe {
 
@@ -17,11 +18,13 @@ class Clock {
   [[nodiscard]] virtual TimePoint now() const = 0;
 };
 
-/// The machine's steady clock.
-class SteadyClock final : public Clock {
- public:
-  [[nodiscard]] TimePoint now() const override { return std::chrono::steady_clock::now(); }
-};
+/// The machine's steady clock; it lives as long as the process.
+[[nodiscard]] const Clock& steady_clock();
+
+/// How a role or an exporter waits, so that tests need no sleep.
+using Sleep = std::function<void(Seconds duration)>;
+/// Blocks the thread.
+void sleep_for(Seconds duration);
 
 /// The moment by which a blocking call must have ended. There is no infinite deadline.
 class Deadline {

@@ -12,7 +12,7 @@
 #include <exception>
 #include <utility>
 
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/core/text.h"
 #include "troupe/core/unique_fd.h"
 

@@ -1,7 +1,7 @@
 // PullRange: a source of items, pulled one by one, as a range: for (auto& item : source).
 #pragma once
 
-namespace troupe {
+namespace troupe::detail {
 
 /// `Source` derives from PullRange<Source, Item> and has `Item* next()`, null at the end. There is
 /// one pass: begin() continues at the source's position, and an item is valid until the next one.
@@ -31,4 +31,4 @@ class PullRange {
   ~PullRange() = default;
 };
 
-}  // namespace troupe
+}  // namespace troupe::detail

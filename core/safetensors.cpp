@@ -7,7 +7,7 @@
 #include <optional>
 #include <set>
 
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/core/strict_json.h"
 #include "troupe/core/text.h"
 

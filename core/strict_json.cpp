@@ -3,7 +3,7 @@
 #include <set>
 #include <vector>
 
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/core/text.h"
 
 namespace troupe {

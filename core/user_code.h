@@ -10,7 +10,7 @@
 #include <string>
 #include <typeinfo>
 
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 
 namespace troupe::detail {
 

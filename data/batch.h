@@ -49,6 +49,10 @@ struct Batch {
   }
 };
 
+class StepSource;  // data/step_source.h
+
+namespace detail {
+
 /// Some of a step's replicas, or virtual replicas, by their numbers: those of one worker.
 struct ReplicaRange {
   int first = 0;
@@ -60,21 +64,21 @@ struct ReplicaRange {
   [[nodiscard]] bool operator!=(const ReplicaRange& other) const { return !(*this == other); }
 };
 
-class StepSource;  // data/step_source.h
-
 /// A place in a stream (data/stream.h) from which it can be read on: everything else has none.
 struct StreamPlace {
   std::int64_t block = 0;   // how many of the epoch's blocks lie before it
   std::int64_t before = 0;  // and how many examples
 };
 
+}  // namespace detail
+
 /// Where reading continues: step `step` of epoch `epoch` is the next to be read. A checkpoint saves
 /// it; DistributedDataset::epoch(position) continues exactly there.
 struct DataPosition {
   std::int64_t epoch = 0;
-  std::int64_t step = 0;  // within the epoch
-  bool at_end = false;    // the epoch has no such step: all of it was read
-  StreamPlace place{};    // at or before the step; saves reading what came before
+  std::int64_t step = 0;        // within the epoch
+  bool at_end = false;          // the epoch has no such step: all of it was read
+  detail::StreamPlace place{};  // at or before the step; saves reading what came before
 };
 
 /// The input of this worker's replicas in one step.
@@ -82,14 +86,14 @@ struct DistributedBatch {
   std::vector<Batch> replicas;       // one per replica of this worker, in rank order
   std::int64_t global_examples = 0;  // as in Batch; at least 1
   std::int64_t epoch = 0;
-  std::int64_t step = 0;  // within the epoch, from 0
-  bool last = false;      // of the epoch, on all workers alike
-  StreamPlace place{};    // of a stream: at or before this step
-  int first_replica = 0;  // which `replicas` are, among those of all workers
+  std::int64_t step = 0;        // within the epoch, from 0
+  bool last = false;            // of the epoch, on all workers alike
+  detail::StreamPlace place{};  // of a stream: at or before this step
+  int first_replica = 0;        // which `replicas` are, among those of all workers
   /// Reads the step again where the worker's replicas have changed; null: made by hand.
   std::shared_ptr<const StepSource> source = nullptr;
 
-  [[nodiscard]] ReplicaRange range() const {
+  [[nodiscard]] detail::ReplicaRange range() const {
     return {first_replica, static_cast<int>(replicas.size())};
   }
 };

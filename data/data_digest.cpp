@@ -104,7 +104,7 @@ json describe(const Dataset& data, std::uint64_t seed) {
 
 /// The first examples of the first block: where each worker has files of its own they differ.
 json describe(const StreamDataset& stream) {
-  std::vector<Example> first = stream.block(0).value_or(StreamDataset::Block());
+  std::vector<Example> first = stream.block(0).value_or(std::vector<Example>());
   first.resize(std::min<std::size_t>(first.size(), kMostExamples));
   std::vector<std::int64_t> numbers(first.size());
   std::iota(numbers.begin(), numbers.end(), std::int64_t{0});

@@ -77,7 +77,9 @@ ExampleRandom DrawPlace::random(std::int64_t i) const {
   return ExampleRandom(ExampleRandom(state + static_cast<std::uint64_t>(first + i)).next());
 }
 
-TensorDataset::TensorDataset(std::vector<at::Tensor> fields, BatchTransform transform)
+TensorDataset::TensorDataset(
+    std::vector<at::Tensor> fields,
+    std::function<std::vector<at::Tensor>(std::vector<at::Tensor>)> transform)
     : fields_(std::move(fields)), transform_(std::move(transform)) {
   if (fields_.empty()) {
     throw DataError("A TensorDataset was given no tensor.", "give one tensor per field.");

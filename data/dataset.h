@@ -73,17 +73,17 @@ class Dataset {
   [[nodiscard]] virtual std::vector<std::string> classes() const { return {}; }
 };
 
-/// Turns the gathered fields of a batch into the fields that the hooks see, in bulk.
-using BatchTransform = std::function<std::vector<at::Tensor>(std::vector<at::Tensor>)>;
-
 /// A data set held in memory: one tensor per field. Batches are gathered into the tensors of
 /// earlier ones, without any allocation, unless a transform makes new ones.
 class TensorDataset final : public Dataset {
  public:
   /// Shapes: fields[i] [N, ...], any dtype, the same N in all. The tensors are kept by reference.
-  /// `transform`, if set, is called like get() and under its rules; it may change its argument.
+  /// `transform`, if set, turns the gathered fields of a batch into those that the hooks see, in
+  /// bulk. It is called like get() and under its rules; it may change its argument.
   /// Throws: DataError if there is no field, one is undefined or 0-dimensional, or N differs.
-  explicit TensorDataset(std::vector<at::Tensor> fields, BatchTransform transform = {});
+  explicit TensorDataset(
+      std::vector<at::Tensor> fields,
+      std::function<std::vector<at::Tensor>(std::vector<at::Tensor>)> transform = {});
   /// Fields of bytes (uint8) become float32 while they are gathered, so that pictures stay a byte a
   /// pixel in memory. Other fields are left unchanged.
   TensorDataset(std::vector<at::Tensor> fields, ByteScale scale);
@@ -100,7 +100,7 @@ class TensorDataset final : public Dataset {
   void gather(const at::Tensor& field, const at::Tensor& indices, at::Tensor& out) const;
 
   std::vector<at::Tensor> fields_;  // contiguous, [N, ...]
-  BatchTransform transform_;
+  std::function<std::vector<at::Tensor>(std::vector<at::Tensor>)> transform_;
   std::optional<ByteScale> scale_;
 };
 

@@ -1,6 +1,7 @@
 #include "troupe/data/examples.h"
 
 #include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
 
 #include <algorithm>
 #include <utility>
@@ -57,7 +58,8 @@ void check_ragged(const std::vector<std::size_t>& ragged, std::size_t fields) {
 
 class Transformed final : public Dataset {
  public:
-  Transformed(std::shared_ptr<const Dataset> dataset, ExampleTransform transform, Collate collate)
+  Transformed(std::shared_ptr<const Dataset> dataset,
+              std::function<Example(Example, ExampleRandom&)> transform, Collate collate)
       : dataset_(std::move(dataset)),
         transform_(std::move(transform)),
         collate_(std::move(collate)) {}
@@ -87,7 +89,7 @@ class Transformed final : public Dataset {
 
  private:
   std::shared_ptr<const Dataset> dataset_;
-  ExampleTransform transform_;
+  std::function<Example(Example, ExampleRandom&)> transform_;
   Collate collate_;
 };
 
@@ -144,7 +146,9 @@ Collate padded(std::vector<std::size_t> ragged, double value) {
   };
 }
 
-ExampleDataset::ExampleDataset(std::int64_t size, Read read, Collate collate)
+ExampleDataset::ExampleDataset(std::int64_t size,
+                               std::function<Example(std::int64_t, ExampleRandom&)> read,
+                               Collate collate)
     : size_(size), read_(std::move(read)), collate_(std::move(collate)) {
   if (size_ >= 0 && read_ && collate_) return;
   throw ConfigError(text("an ExampleDataset of ", size_, " examples has ",
@@ -174,8 +178,9 @@ void ExampleDataset::draw_into(const at::Tensor& indices, const DrawPlace& place
   fields = collate_(examples);
 }
 
-std::shared_ptr<const Dataset> transformed(std::shared_ptr<const Dataset> dataset,
-                                           ExampleTransform transform, Collate collate) {
+std::shared_ptr<const Dataset> transformed(
+    std::shared_ptr<const Dataset> dataset,
+    std::function<Example(Example, ExampleRandom&)> transform, Collate collate) {
   if (!dataset || !transform || !collate) {
     throw ConfigError("transformed() was given a null data set or function.",
                       "give a data set, a transform and a collate function.");

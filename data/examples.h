@@ -40,12 +40,12 @@ struct PaddedRows {
 /// A data set of a function that reads one example.
 class ExampleDataset final : public Dataset {
  public:
-  /// Reads example `index`, in [0, N). What is random in it comes from `random` alone. Called from
-  /// a loader's threads, under the rules of Dataset::get().
-  using Read = std::function<Example(std::int64_t index, ExampleRandom& random)>;
-
-  /// Throws: ConfigError if size < 0 or a function is empty.
-  ExampleDataset(std::int64_t size, Read read, Collate collate = stack);
+  /// `read` reads example `index`, in [0, N). What is random in it comes from `random` alone.
+  /// Called from a loader's threads, under the rules of Dataset::get(). Throws: ConfigError if size
+  /// < 0 or a function is empty.
+  ExampleDataset(std::int64_t size,
+                 std::function<Example(std::int64_t index, ExampleRandom& random)> read,
+                 Collate collate = stack);
 
   [[nodiscard]] std::int64_t size() const override { return size_; }
   /// As at the place {0, 0, 0} of a training.
@@ -55,19 +55,17 @@ class ExampleDataset final : public Dataset {
 
  private:
   std::int64_t size_;
-  Read read_;
+  std::function<Example(std::int64_t, ExampleRandom&)> read_;
   Collate collate_;
 };
 
-/// Changes one example, at random if it likes: an augmentation. It returns tensors of its own or
-/// the given ones, and does not write to these: another replica may borrow them. Several threads
-/// may call it at once.
-using ExampleTransform = std::function<Example(Example, ExampleRandom&)>;
-
 /// `dataset`, whose examples go through `transform` one by one; they are read a batch at a time.
+/// `transform` changes an example, at random if it likes: an augmentation. It returns tensors of
+/// its own or the given ones, and does not write to these: another replica may borrow them. Several
+/// threads may call it at once.
 /// Throws: ConfigError if an argument is null.
-[[nodiscard]] std::shared_ptr<const Dataset> transformed(std::shared_ptr<const Dataset> dataset,
-                                                         ExampleTransform transform,
-                                                         Collate collate = stack);
+[[nodiscard]] std::shared_ptr<const Dataset> transformed(
+    std::shared_ptr<const Dataset> dataset,
+    std::function<Example(Example, ExampleRandom&)> transform, Collate collate = stack);
 
 }  // namespace troupe

@@ -9,15 +9,14 @@
 #include <exception>
 #include <list>
 #include <mutex>
-#include <optional>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "troupe/core/error.h"
 #include "troupe/core/log.h"
 #include "troupe/core/text.h"
 #include "troupe/core/trace.h"
+#include "troupe/data/shard_plan.h"
 #include "troupe/data/step_source.h"
 
 namespace troupe {
@@ -26,7 +25,7 @@ namespace {
 // What one epoch reads; copied, so that an Epoch may outlive its DistributedDataset.
 struct Reading {
   std::shared_ptr<const StepSource> source;
-  ReplicaRange range;
+  detail::ReplicaRange range;
   DataPosition from;
 
   [[nodiscard]] const LoaderOptions& options() const { return source->options(); }
@@ -247,7 +246,7 @@ void Epoch::Reader::start() {
 
 /// One Reader after another: each reads for the replicas that the worker has at the time.
 struct Epoch::State {
-  State(const Reading& what, std::shared_ptr<const ReplicaRange> replicas)
+  State(const Reading& what, std::shared_ptr<const detail::ReplicaRange> replicas)
       : range(std::move(replicas)), next(what.from), reader(std::in_place, what) {}
 
   const DistributedBatch* advance() {
@@ -263,7 +262,7 @@ struct Epoch::State {
     return &batch;
   }
 
-  const std::shared_ptr<const ReplicaRange> range;
+  const std::shared_ptr<const detail::ReplicaRange> range;
   bool begun = false;
   DataPosition next;
   std::optional<Reader> reader;
@@ -286,7 +285,7 @@ Epoch::Iterator Epoch::begin() {
 
 DistributedDataset::DistributedDataset(std::shared_ptr<const Dataset> dataset,
                                        const ShardPlan& plan,
-                                       std::shared_ptr<const ReplicaRange> range,
+                                       std::shared_ptr<const detail::ReplicaRange> range,
                                        const LoaderOptions& options)
     : source_(std::make_shared<StepSource>(std::move(dataset), plan, options)),
       range_(std::move(range)) {
@@ -304,6 +303,22 @@ DistributedDataset::DistributedDataset(std::shared_ptr<const Dataset> dataset,
         text("give 1 step or more, 0 to ", kMostLoaderThreads, " threads and a time above 0."));
   }
 }
+
+DistributedDataset::DistributedDataset(std::shared_ptr<const Dataset> dataset,
+                                       const ShardPlan& plan, int first_replica, int local_replicas,
+                                       const LoaderOptions& options)
+    : DistributedDataset(std::move(dataset), plan,
+                         std::make_shared<detail::ReplicaRange>(
+                             detail::ReplicaRange{first_replica, local_replicas}),
+                         options) {}
+
+std::int64_t DistributedDataset::examples() const { return plan().options().examples; }
+
+std::optional<std::int64_t> DistributedDataset::steps_per_epoch() const {
+  return plan().steps_per_epoch();
+}
+
+std::int64_t DistributedDataset::global_batch_size() const { return plan().options().global_batch; }
 
 const ShardPlan& DistributedDataset::plan() const { return source_->plan(); }
 

@@ -22,14 +22,15 @@
 #include "troupe/core/pull_range.h"
 #include "troupe/data/batch.h"
 #include "troupe/data/dataset.h"
-#include "troupe/data/shard_plan.h"
 
 namespace troupe {
+
+class ShardPlan;
 
 /// The steps of one epoch, in order, once: for (const DistributedBatch& batch : data.epoch(e)).
 /// Destroying it before the end stops the loader threads after their current get() and joins them.
 /// Moving it invalidates iterators.
-class Epoch final : public PullRange<Epoch, const DistributedBatch> {
+class Epoch final : public detail::PullRange<Epoch, const DistributedBatch> {
  public:
   Epoch(Epoch&&) noexcept;
   Epoch& operator=(Epoch&&) noexcept;
@@ -62,21 +63,17 @@ class DistributedDataset {
   /// Throws: ConfigError if dataset is null or its size differs from the plan's, if the replicas
   /// are not among the plan's, or if an option is out of range.
   DistributedDataset(std::shared_ptr<const Dataset> dataset, const ShardPlan& plan,
-                     std::shared_ptr<const ReplicaRange> range, const LoaderOptions& options = {});
+                     std::shared_ptr<const detail::ReplicaRange> range,
+                     const LoaderOptions& options = {});
   DistributedDataset(std::shared_ptr<const Dataset> dataset, const ShardPlan& plan,
-                     int first_replica, int local_replicas, const LoaderOptions& options = {})
-      : DistributedDataset(
-            std::move(dataset), plan,
-            std::make_shared<ReplicaRange>(ReplicaRange{first_replica, local_replicas}), options) {}
+                     int first_replica, int local_replicas, const LoaderOptions& options = {});
 
   /// Of the whole data set, over all workers; kUnknownSize: of a stream.
-  [[nodiscard]] std::int64_t examples() const { return plan().options().examples; }
+  [[nodiscard]] std::int64_t examples() const;
   /// Unset: of a stream, whose end is known when it is read.
-  [[nodiscard]] std::optional<std::int64_t> steps_per_epoch() const {
-    return plan().steps_per_epoch();
-  }
+  [[nodiscard]] std::optional<std::int64_t> steps_per_epoch() const;
   /// Examples of a full step over all replicas of all workers.
-  [[nodiscard]] std::int64_t global_batch_size() const { return plan().options().global_batch; }
+  [[nodiscard]] std::int64_t global_batch_size() const;
   [[nodiscard]] const ShardPlan& plan() const;
   /// What must be equal on all workers, and in a resumed run, for the steps to be.
   /// Cost and throws: as ShardPlan::order_signature().
@@ -103,7 +100,7 @@ class DistributedDataset {
 
  private:
   std::shared_ptr<const StepSource> source_;
-  std::shared_ptr<const ReplicaRange> range_;
+  std::shared_ptr<const detail::ReplicaRange> range_;
   std::string digest_;
 };
 

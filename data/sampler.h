@@ -29,12 +29,10 @@ struct EpochDraw {
 /// One's own is `Sampler{"name", function}`. The function runs on every worker and must return the
 /// same there; it may be called from several threads at once.
 struct Sampler {
+  std::string name;
   /// Numbers of examples, in the order in which they are read: `draws` of them, or each example
   /// once. Consecutive examples form a batch; the last batch may be short.
-  using Order = std::function<std::vector<std::int64_t>(const EpochDraw&)>;
-
-  std::string name;
-  Order order{};
+  std::function<std::vector<std::int64_t>(const EpochDraw&)> order{};
   /// Examples may be read several times in an epoch, or not at all. Otherwise an order in which an
   /// example is missing is an error.
   bool repeats = false;

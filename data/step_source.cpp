@@ -103,7 +103,7 @@ void StepSource::get_into(const at::Tensor& indices, const DrawPlace& place,
 }
 
 void gather(const std::shared_ptr<const StepSource>& source, const EpochSteps& steps,
-            StepDraw& draw, std::int64_t epoch, const ReplicaRange& range,
+            StepDraw& draw, std::int64_t epoch, const detail::ReplicaRange& range,
             DistributedBatch& batch) {
   const Traced traced("gather batch");
   const ShardPlan& plan = source->plan();
@@ -152,7 +152,7 @@ std::string example_list(const DistributedBatch& batch, std::size_t share) {
   return is_cut ? list + ", ..." : list;
 }
 
-DistributedBatch read_again(const DistributedBatch& batch, const ReplicaRange& range) {
+DistributedBatch read_again(const DistributedBatch& batch, const detail::ReplicaRange& range) {
   const at::NoGradGuard no_gradients;
   const auto steps = batch.source->open({batch.epoch, batch.step, false, batch.place});
   StepDraw draw;

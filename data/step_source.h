@@ -26,7 +26,7 @@ struct StepDraw {
   std::int64_t step = 0;
   std::int64_t examples = 0;  // over all replicas; at least 1
   bool last = false;
-  StreamPlace place;
+  detail::StreamPlace place;
   std::vector<Example> read;  // of a stream: the step's examples, not transformed
   at::Tensor indices;         // of the last share: memory
 };
@@ -76,7 +76,8 @@ class StepSource {
 /// Makes `batch`, which may be an earlier step, the replicas in `range` of a drawn step.
 /// Blocks and throws: as EpochSteps::gather().
 void gather(const std::shared_ptr<const StepSource>& source, const EpochSteps& steps,
-            StepDraw& draw, std::int64_t epoch, const ReplicaRange& range, DistributedBatch& batch);
+            StepDraw& draw, std::int64_t epoch, const detail::ReplicaRange& range,
+            DistributedBatch& batch);
 
 /// The numbers of a share's examples in the data set, in their order; empty: of a stream, of a
 /// batch that was made by hand, and of a stand-in. Cost: the epoch's order is made again.
@@ -89,7 +90,8 @@ void gather(const std::shared_ptr<const StepSource>& source, const EpochSteps& s
 /// A step again, with the replicas in `range`, in this thread.  Blocks and throws: as
 /// Dataset::get(). Cost: the epoch's order is made again, and of a stream the blocks are read again
 /// that the step is in. batch.source is set.
-[[nodiscard]] DistributedBatch read_again(const DistributedBatch& batch, const ReplicaRange& range);
+[[nodiscard]] DistributedBatch read_again(const DistributedBatch& batch,
+                                          const detail::ReplicaRange& range);
 
 namespace detail {
 

@@ -8,6 +8,7 @@
 #include "troupe/core/check.h"
 #include "troupe/core/error.h"
 #include "troupe/core/text.h"
+#include "troupe/data/shard_plan.h"
 #include "troupe/data/step_source.h"
 
 namespace troupe {
@@ -88,9 +89,9 @@ class StreamSteps final : public EpochSteps {
   }
 
   /// The next step's examples, as many as there are. Returns its place.
-  StreamPlace read_step(std::vector<Example>& step) {
+  detail::StreamPlace read_step(std::vector<Example>& step) {
     (void)has_more();  // moves the place to the window that the step begins in
-    const StreamPlace place = begin_;
+    const detail::StreamPlace place = begin_;
     while (is_short(step) && has_more()) step.push_back(std::move(window_[taken_++]));
     return place;
   }
@@ -125,7 +126,7 @@ class StreamSteps final : public EpochSteps {
     return goes_on;
   }
 
-  std::optional<StreamDataset::Block> next_block() {
+  std::optional<std::vector<Example>> next_block() {
     const std::int64_t known = stream_.options().blocks;
     if (ended_ || (known > 0 && next_block_ >= known)) return std::nullopt;
     const std::int64_t number =
@@ -145,16 +146,17 @@ class StreamSteps final : public EpochSteps {
   std::vector<std::int64_t> blocks_;  // their order; empty: as they come
   std::int64_t next_block_;           // in that order
   bool ended_ = false;
-  StreamPlace begin_;            // of the window
+  detail::StreamPlace begin_;    // of the window
   std::vector<Example> window_;  // from taken_ on not drawn yet
   std::size_t taken_ = 0;
   std::vector<Example> ahead_;  // with drop_last, the step after the one that was drawn
-  StreamPlace ahead_place_;
+  detail::StreamPlace ahead_place_;
 };
 
 }  // namespace
 
-StreamDataset::StreamDataset(Read read, StreamOptions options)
+StreamDataset::StreamDataset(std::function<std::optional<std::vector<Example>>(std::int64_t)> read,
+                             StreamOptions options)
     : read_(std::move(read)), options_(std::move(options)) {
   if (!read_ || !options_.collate || options_.blocks < 0 || options_.window < 1) {
     throw ConfigError(text("a StreamDataset has ", options_.blocks, " blocks and a window of ",
@@ -164,7 +166,7 @@ StreamDataset::StreamDataset(Read read, StreamOptions options)
   }
 }
 
-std::optional<StreamDataset::Block> StreamDataset::block(std::int64_t number) const {
+std::optional<std::vector<Example>> StreamDataset::block(std::int64_t number) const {
   const std::lock_guard<std::mutex> alone(in_use_);
   auto block = read_(number);
   if (block || options_.blocks == 0) return block;
@@ -192,7 +194,7 @@ std::vector<at::Tensor> StreamDataset::get(const at::Tensor& indices) const {
   std::int64_t before = 0;
   for (std::int64_t number = 0; before < end; ++number) {
     const bool exists = options_.blocks == 0 || number < options_.blocks;
-    const std::optional<Block> read = exists ? block(number) : std::nullopt;
+    const std::optional<std::vector<Example>> read = exists ? block(number) : std::nullopt;
     if (!read) {
       throw DataError(text("Example ", end - 1, " was asked for, of a stream of ", before, "."),
                       "ask for examples that the stream has.");

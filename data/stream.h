@@ -23,20 +23,20 @@ struct StreamOptions {
   std::int64_t blocks = 0;
   /// Blocks that are in memory together; a shuffled epoch mixes their examples.
   std::int64_t window = 16;
-  ExampleTransform transform;  // of each example that a replica of this worker gets; null: none
+  /// Of each example that a replica of this worker gets, as transformed()'s; null: none.
+  std::function<Example(Example, ExampleRandom&)> transform;
   Collate collate = stack;
 };
 
 class StreamDataset final : public Dataset {
  public:
-  using Block = std::vector<Example>;
-  /// Block `number`, from 0 on; unset: the stream ended before it. A block may be empty. The same
-  /// on every worker and in every epoch. Any block may be asked for: a resumed run begins where it
-  /// stopped. Called from a loader's threads, one call at a time.
-  using Read = std::function<std::optional<Block>(std::int64_t number)>;
-
+  /// `read` returns block `number`, from 0 on; unset: the stream ended before it. A block may be
+  /// empty. The same on every worker and in every epoch. Any block may be asked for: a resumed run
+  /// begins where it stopped. Called from a loader's threads, one call at a time.
   /// Throws: ConfigError if a function is null or a number is out of range.
-  explicit StreamDataset(Read read, StreamOptions options = {});
+  explicit StreamDataset(
+      std::function<std::optional<std::vector<Example>>(std::int64_t number)> read,
+      StreamOptions options = {});
 
   [[nodiscard]] std::int64_t size() const override { return kUnknownSize; }
   /// Examples by their place in the stream, from its first block on, transformed.
@@ -44,15 +44,15 @@ class StreamDataset final : public Dataset {
   [[nodiscard]] std::vector<at::Tensor> get(const at::Tensor& indices) const override;
 
   [[nodiscard]] const StreamOptions& options() const { return options_; }
-  /// Block `number`. Throws: DataError if it is missing among options().blocks; what Read throws.
-  [[nodiscard]] std::optional<Block> block(std::int64_t number) const;
+  /// Block `number`. Throws: DataError if it is missing among options().blocks; what `read` throws.
+  [[nodiscard]] std::optional<std::vector<Example>> block(std::int64_t number) const;
   /// The transformed examples as a batch; `place` is the first one's.
   /// Throws: DataError if collate does not return one or more [B, ...].
   [[nodiscard]] std::vector<at::Tensor> batch(std::vector<Example> examples,
                                               const DrawPlace& place) const;
 
  private:
-  Read read_;
+  std::function<std::optional<std::vector<Example>>(std::int64_t)> read_;
   StreamOptions options_;
   mutable std::mutex in_use_;  // read_, by one thread at a time
 };

@@ -4,16 +4,18 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <utility>
 
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/core/log.h"
 #include "troupe/core/text.h"
+#include "troupe/data/shard_plan.h"
 #include "troupe/estimator/extenders.h"
 #include "troupe/estimator/specs.h"
 #include "troupe/hooks/make_datasets.h"
 #include "troupe/hooks/todo.h"
 #include "troupe/strategies/kinds/make_strategy.h"
+#include "troupe/strategies/pace.h"
+#include "troupe/strategies/sharing_failure.h"
 #include "troupe/train/checkpoint/checkpoint_room.h"
 #include "troupe/train/checkpoint/checkpointer.h"
 #include "troupe/train/evaluate.h"
@@ -207,7 +209,7 @@ void DryRun::evaluate_splits() {
           evaluate(*strategy_, hooks_, state_, *one.validation, Phase::validation);
       say("validation_step: ", losses_of(report));
       if (options_.mode == Mode::train) {
-        detail::ValidationWatch(train(), state_, Callbacks::Validation::every_epoch).check(report);
+        detail::ValidationWatch(train(), state_, true).check(report);
         for (const StopRule& rule : train().early_stopping) {
           say("--early-stopping ", to_text(rule), ": validations have it");
         }

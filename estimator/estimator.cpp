@@ -8,22 +8,22 @@
 #include <set>
 #include <utility>
 
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/core/file_system.h"
 #include "troupe/core/log.h"
 #include "troupe/core/text.h"
 #include "troupe/data/data_digest.h"
 #include "troupe/estimator/evaluation_pass.h"
 #include "troupe/estimator/extenders.h"
+#include "troupe/estimator/loaded_model.h"
 #include "troupe/export/export_directory.h"
-#include "troupe/export/model_export.h"
 #include "troupe/export/predictor.h"
 #include "troupe/hooks/make_datasets.h"
 #include "troupe/hooks/tensors/random_guard.h"
 #include "troupe/report/summary_writer.h"
 #include "troupe/strategies/device.h"
 #include "troupe/strategies/kinds/make_strategy.h"
-#include "troupe/strategies/strategy.h"
+#include "troupe/strategies/sharing_failure.h"
 #include "troupe/train/checkpoint/checkpoint_manifest.h"
 #include "troupe/train/checkpoint/model_weights.h"
 #include "troupe/train/checkpoint/warm_start.h"
@@ -231,7 +231,7 @@ History Estimator::train_together(const TrainOptions& options, const TrainSpec& 
        spec.input ? shuffled() : splits().sampler},
       options.batches());
   Callbacks callbacks = spec.callbacks;
-  callbacks.validation = Callbacks::Validation::at_checkpoints;
+  callbacks.evaluates_checkpoints = true;
   History history =
       troupe::train(*strategy_, *training_hooks_, state, data, options, std::move(callbacks));
   summarize(*strategy_, state, history, std::nullopt, options);
@@ -271,8 +271,7 @@ Evaluation Estimator::evaluate(const EvaluateCall& call) {
     if (call.is_trainings_data && !call.input)
       check_same_data(splits(), checkpoint, options_.train.seed);
   }
-  const SteadyClock clock;
-  const auto start = clock.now();
+  const auto start = steady_clock().now();
   const auto compute = [&] {
     detail::EvaluationPass pass;
     pass.steps = call.steps;
@@ -292,7 +291,7 @@ Evaluation Estimator::evaluate(const EvaluateCall& call) {
   const Evaluation evaluation = call.known ? *call.known : compute();
   log_info("evaluation (",
            call.known ? std::string("by all workers")
-                      : text(Seconds(clock.now() - start).count(), " sec"),
+                      : text(Seconds(steady_clock().now() - start).count(), " sec"),
            "): ", to_line(evaluation));
   write_summary(call.name, evaluation, checkpoint);
   return evaluation;
@@ -322,11 +321,12 @@ PredictionStream Estimator::predict(const PredictCall& call) {
                                      options_.train.loader, "predict on");
   const auto one = input->get(torch::zeros({1}, torch::kInt64));
   const std::size_t features = detail::feature_names(options_.feature_names, one.size()).size();
-  return PredictionStream(hooks_, std::move(model), data, {call.keys, call.per, features});
+  return PredictionStream(hooks_, std::move(model), data, call.keys, call.yield_single_examples,
+                          features);
 }
 
-ModelWriter Estimator::model_writer(const std::string& checkpoint,
-                                    std::optional<ExportFormat> format) {
+std::function<void(const std::string&)> Estimator::model_writer(
+    const std::string& checkpoint, std::optional<ExportFormat> format) {
   return [this, checkpoint, format](const std::string& directory) {
     const detail::RandomGuard guard(device_of(options_));
     LoadedModel& model = evaluation_model(checkpoint);
@@ -348,21 +348,19 @@ Evaluation Estimator::evaluate_two() {
                                 detail::in_order(two, 2, {}, "evaluate on"), pass);
 }
 
-void Estimator::check_exportable(const Exporters& exporters) {
+void Estimator::check_exportable(const std::vector<std::shared_ptr<Exporter>>& exporters) {
   const detail::RandomGuard guard(device_of(options_));
   Replica& replica = evaluation_model("").replica();
   const std::vector<NamedTensor> features = example_features(splits(), options_.feature_names);
   detail::check_predictions(*hooks_, replica, features);
   ModelExportOptions options = options_.exported;
   std::set<ExportFormat> tried;
-  ExportTrial trial;
-  trial.write_model = [&] {
+  const auto write_model = [&] {
     if (tried.insert(options.format).second) check_model(*hooks_, replica, features, options);
   };
-  trial.evaluate = [&] { return evaluate_two(); };
   for (const auto& exporter : exporters) {
     options.format = exporter->format().value_or(options_.exported.format);
-    exporter->check(trial);
+    exporter->check(write_model, [&] { return evaluate_two(); });
   }
 }
 

@@ -13,6 +13,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -29,6 +30,7 @@
 namespace troupe {
 
 struct AddedMetric;
+class LoadedModel;
 class SummaryWriter;
 
 struct EstimatorOptions {
@@ -42,11 +44,12 @@ struct EstimatorOptions {
 };
 
 struct PredictCall {
-  InputFunction input;                     // null: the test split, or else the validation split
+  /// Null: the test split, or else the validation split.
+  std::function<std::shared_ptr<const Dataset>()> input;
   std::vector<std::string> keys;           // outputs to return; empty: all
   std::optional<std::int64_t> batch_size;  // unset: as in training
   std::string checkpoint;                  // empty: the newest, or else what training starts from
-  PredictionStream::Per per = PredictionStream::Per::example;
+  bool yield_single_examples = true;       // else whole batches
 };
 
 class Estimator {
@@ -78,14 +81,14 @@ class Estimator {
   /// Runs predict_step on one example with fresh weights, and lets every exporter try what it
   /// needs: what cannot be exported is known before training, not at its end. Writes nothing.
   /// Throws: ConfigError.
-  void check_exportable(const Exporters& exporters);
+  void check_exportable(const std::vector<std::shared_ptr<Exporter>>& exporters);
   /// An evaluation of two examples with fresh weights, to see what evaluations will name. Writes
   /// nothing. Throws: as evaluate.
   [[nodiscard]] Evaluation evaluate_two();
   /// For exporters: writes the model of `checkpoint` into a directory. Valid as long as this.
   /// `format`: unset: as the options say.
-  [[nodiscard]] ModelWriter model_writer(const std::string& checkpoint,
-                                         std::optional<ExportFormat> format = std::nullopt);
+  [[nodiscard]] std::function<void(const std::string&)> model_writer(
+      const std::string& checkpoint, std::optional<ExportFormat> format = std::nullopt);
 
   /// Unset: there is none.
   [[nodiscard]] std::optional<std::string> latest_checkpoint() const;

@@ -44,7 +44,7 @@ class EvaluatedTraining {
   [[nodiscard]] std::vector<StopRule> known_rules();
   [[nodiscard]] std::shared_ptr<PeriodicAction> early_stopping();
   void announce() const;
-  [[nodiscard]] EvaluateTogether together();
+  [[nodiscard]] detail::EvaluateTogether together();
   /// On the chief, marks that training is over.
   void mark_finished(const History& history);
   /// Evaluates and exports the result of training; nothing if that was done already.
@@ -53,7 +53,6 @@ class EvaluatedTraining {
   Estimator& estimator_;
   const TrainSpec train_spec_;
   const EvalSpec eval_spec_;
-  const SteadyClock clock_;
   std::vector<StopRule> rules_;  // empty until this process was the chief
   std::unique_ptr<EstimatorJob> job_;
   std::shared_ptr<EvaluationListener> listener_;  // null: not alone

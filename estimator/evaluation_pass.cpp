@@ -10,6 +10,7 @@
 
 #include "troupe/core/error.h"
 #include "troupe/core/log.h"
+#include "troupe/data/shard_plan.h"
 #include "troupe/hooks/losses.h"
 #include "troupe/hooks/replica_driver.h"
 #include "troupe/hooks/tensors/random_guard.h"

@@ -10,7 +10,6 @@
 
 #include "troupe/estimator/estimator.h"
 #include "troupe/hooks/hooks.h"
-#include "troupe/hooks/parameter_update.h"
 
 namespace troupe {
 

@@ -8,7 +8,6 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <utility>
-#include <vector>
 
 #include "troupe/core/error.h"
 #include "troupe/core/log.h"
@@ -111,7 +110,7 @@ Job::Job(const Hooks& hooks, const Options& options, JobExtras extras)
   TrainSpec train = train_spec(options_.train);
   EvalSpec eval = eval_spec(options_.eval);
   if (!extras_.exporters.empty()) eval.exporters = extras_.exporters;
-  extras_.callbacks.validation = Callbacks::Validation::at_checkpoints;
+  extras_.callbacks.evaluates_checkpoints = true;
   train.callbacks = extras_.callbacks;
   evaluated_ = std::make_unique<EvaluatedTraining>(estimator(), std::move(train), std::move(eval));
 }
@@ -122,9 +121,8 @@ Estimator& Job::estimator() {
   if (!estimator_) {
     ModelExportOptions& exported = extras_.exported;
     if (options_.use.export_format != ExportFormat()) exported.format = options_.use.export_format;
-    for (const std::string& length : options_.use.export_lengths) {
-      exported.lengths.push_back(parse_dynamic_length(length));
-    }
+    exported.lengths.insert(exported.lengths.end(), options_.use.export_lengths.begin(),
+                            options_.use.export_lengths.end());
     Estimator plain(hooks_, {options_.train, options_.strategy, extras_.feature_names, exported});
     estimator_.emplace(extras_.metrics.empty() ? std::move(plain)
                                                : add_metrics(plain, extras_.metrics));

@@ -27,10 +27,10 @@ class EvaluatedTraining;
 
 /// What a program's modes need besides hooks and flags.
 struct JobExtras {
-  std::vector<std::string> feature_names = {};  // as EstimatorOptions::feature_names
-  std::vector<AddedMetric> metrics = {};        // of evaluations, besides the hooks' own
-  Exporters exporters = {};                     // instead of those that --exporter names
-  Callbacks callbacks = {};                     // of training, in every mode that trains
+  std::vector<std::string> feature_names = {};            // as EstimatorOptions::feature_names
+  std::vector<AddedMetric> metrics = {};                  // of evaluations, besides the hooks' own
+  std::vector<std::shared_ptr<Exporter>> exporters = {};  // instead of those that --exporter names
+  Callbacks callbacks = {};                               // of training, in every mode that trains
   /// Of exported models. The flags' format and lengths apply where they are given.
   ModelExportOptions exported = {};
 };

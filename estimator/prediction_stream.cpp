@@ -5,6 +5,7 @@
 
 #include "troupe/core/error.h"
 #include "troupe/core/text.h"
+#include "troupe/estimator/loaded_model.h"
 #include "troupe/hooks/replica_driver.h"
 #include "troupe/hooks/tensors/random_guard.h"
 #include "troupe/strategies/device.h"
@@ -66,10 +67,13 @@ void LoadedModel::load(const std::string& checkpoint) {
 
 PredictionStream::PredictionStream(std::shared_ptr<const Hooks> hooks,
                                    std::unique_ptr<LoadedModel> model,
-                                   const DistributedDataset& data, Options options)
+                                   const DistributedDataset& data, std::vector<std::string> keys,
+                                   bool yield_single_examples, std::size_t features)
     : hooks_(std::move(hooks)),
       model_(std::move(model)),
-      options_(std::move(options)),
+      keys_(std::move(keys)),
+      yield_single_examples_(yield_single_examples),
+      features_(features),
       epoch_(data.epoch(0)) {}
 
 PredictionStream::~PredictionStream() = default;
@@ -81,11 +85,10 @@ bool PredictionStream::read_batch() {
   Replica& replica = model_->replica();
   const detail::RandomGuard guard(replica.place().device);
   Batch batch = read->replicas.front();
-  if (options_.features > 0) batch.fields.resize(options_.features);
-  batch_ = wanted(detail::predict_batch(*hooks_, replica, std::move(batch), model_->step()),
-                  options_.keys);
+  if (features_ > 0) batch.fields.resize(features_);
+  batch_ = wanted(detail::predict_batch(*hooks_, replica, std::move(batch), model_->step()), keys_);
   next_example_ = 0;
-  examples_ = options_.per == Per::example ? common_length(batch_) : 1;
+  examples_ = yield_single_examples_ ? common_length(batch_) : 1;
   return true;
 }
 
@@ -97,7 +100,7 @@ std::optional<Predictions> PredictionStream::next() {
     }
   }
   const std::int64_t example = next_example_++;
-  if (options_.per == Per::batch) return batch_;
+  if (!yield_single_examples_) return batch_;
   Predictions one;
   for (const auto& [name, value] : batch_) one.emplace_back(name, value[example]);
   return one;

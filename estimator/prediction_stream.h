@@ -1,4 +1,4 @@
-// A trained model in this process, and its predictions.
+// Predictions of a trained model in this process.
 #pragma once
 
 #include <memory>
@@ -6,48 +6,21 @@
 #include <string>
 #include <vector>
 
-#include "troupe/core/options/strategy_options.h"
 #include "troupe/data/loader.h"
 #include "troupe/hooks/hooks.h"
-#include "troupe/strategies/strategy.h"
 
 namespace troupe {
 
-/// A model in this process with the weights of a checkpoint, to evaluate, predict with or export.
-/// Making and loading it leave training's random streams alone.
-class LoadedModel {
- public:
-  /// Fresh weights, as training with these options and this seed would start from, on its first
-  /// device. Its forward passes have training's precision.
-  LoadedModel(const Hooks& hooks, const StrategyOptions& training, std::uint64_t seed);
-
-  /// Throws: CheckpointError.
-  void load(const std::string& checkpoint);
-  [[nodiscard]] Replica& replica() { return *state_.replicas.front(); }
-  /// Of the weights' checkpoint; 0 for fresh weights.
-  [[nodiscard]] std::int64_t step() const { return state_.step; }
-  /// No checkpoint was loaded.
-  [[nodiscard]] bool is_fresh() const { return fresh_; }
-
- private:
-  std::unique_ptr<Strategy> strategy_;
-  TrainState state_;
-  bool fresh_ = true;
-};
+class LoadedModel;
 
 /// Predictions, computed batch by batch as they are asked for.
 class PredictionStream {
  public:
-  enum class Per { example, batch };
-  struct Options {
-    std::vector<std::string> keys;  // outputs to return; empty: all
-    Per per = Per::example;
-    std::size_t features = 0;  // how many leading fields predict_step sees; 0: all
-  };
-
-  /// `hooks` is shared with the stream; `data` is read from its beginning.
+  /// `hooks` is shared with the stream; `data` is read from its beginning. `keys`: outputs to
+  /// return; empty: all. `features`: how many leading fields predict_step sees; 0: all.
   PredictionStream(std::shared_ptr<const Hooks> hooks, std::unique_ptr<LoadedModel> model,
-                   const DistributedDataset& data, Options options);
+                   const DistributedDataset& data, std::vector<std::string> keys,
+                   bool yield_single_examples, std::size_t features);
   ~PredictionStream();
   PredictionStream(PredictionStream&&) noexcept;
 
@@ -61,7 +34,9 @@ class PredictionStream {
 
   std::shared_ptr<const Hooks> hooks_;
   std::unique_ptr<LoadedModel> model_;
-  Options options_;
+  std::vector<std::string> keys_;
+  bool yield_single_examples_;
+  std::size_t features_;
   Epoch epoch_;
   Predictions batch_;  // the present one's outputs
   std::int64_t examples_ = 0;

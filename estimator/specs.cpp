@@ -29,13 +29,13 @@ void check_actions(const Actions& actions) {
 }
 
 constexpr std::int64_t kMostExports = 1'000'000;  // as good as all of them
-IsBetter is_better(const EvalOptions& eval) {
-  switch (eval.best.mode) {
-    case BestMode::min:
+std::function<bool(const Evaluation&, const Evaluation&)> is_better(const EvalOptions& eval) {
+  switch (eval.best.better) {
+    case Better::lower:
       return smaller(eval.best.metric);
-    case BestMode::max:
+    case Better::higher:
       return larger(eval.best.metric);
-    case BestMode::automatic:
+    case Better::unknown:
       break;
   }
   return better(eval.best.metric);

@@ -16,13 +16,10 @@
 
 namespace troupe {
 
-/// Makes a data set; called once per train, evaluate or predict. Null stands for the split of the
-/// hooks' create_datasets.
-using InputFunction = std::function<std::shared_ptr<const Dataset>()>;
-
 /// One training.
 struct TrainSpec {
-  InputFunction input;                    // null: the training split
+  /// Makes the data set; called once. Null: the training split.
+  std::function<std::shared_ptr<const Dataset>()> input;
   std::optional<std::int64_t> steps;      // this many more; not together with max_steps
   std::optional<std::int64_t> max_steps;  // absolute. Neither: as the estimator's options say
   /// Actions run on every worker, listeners on the chief.
@@ -34,7 +31,8 @@ struct TrainSpec {
 
 /// One evaluation.
 struct EvaluateCall {
-  InputFunction input;                     // null: the validation split, or else the test split
+  /// As TrainSpec's; null: the validation split, or else the test split.
+  std::function<std::shared_ptr<const Dataset>()> input;
   std::optional<std::int64_t> steps;       // batches; unset: all
   std::optional<std::int64_t> batch_size;  // unset: as in training
   std::string name;                        // results go to eval_<name>; empty: eval
@@ -52,7 +50,7 @@ struct EvaluateCall {
 struct EvalSpec : EvaluateCall {
   EvalSpec() { steps = 100; }
 
-  Exporters exporters;
+  std::vector<std::shared_ptr<Exporter>> exporters;
   double start_delay_secs = 120;            // of the evaluator role; without effect elsewhere
   double throttle_secs = 600;               // between starts of evaluations; 0: every checkpoint
   std::optional<double> idle_timeout_secs;  // of the evaluator role; unset: waits for ever

@@ -5,13 +5,14 @@
 #include "troupe/core/error.h"
 #include "troupe/core/file_system.h"
 #include "troupe/core/log.h"
+#include "troupe/core/options/checkpoint_cadence.h"
 #include "troupe/core/text.h"
 #include "troupe/estimator/evaluated_training.h"
 #include "troupe/estimator/evaluation_pass.h"
 #include "troupe/export/exporting_job.h"
-#include "troupe/report/summary_reader.h"
 #include "troupe/strategies/parameter_server/parameter_server.h"
 #include "troupe/train/callbacks/early_stopping.h"
+#include "troupe/train/callbacks/stop_rules.h"
 #include "troupe/train/checkpoint/checkpoint_manifest.h"
 #include "troupe/train/checkpoint/model_weights.h"
 #include "troupe/train/evaluation/evaluator.h"
@@ -57,16 +58,15 @@ class EstimatorJob final : public ExportingJob {
     }
     return estimator_.evaluate(call);
   }
-  [[nodiscard]] ModelWriter model_writer(const std::string& checkpoint,
-                                         std::optional<ExportFormat> format) override {
+  [[nodiscard]] std::function<void(const std::string&)> model_writer(
+      const std::string& checkpoint, std::optional<ExportFormat> format) override {
     return estimator_.model_writer(checkpoint, format);
   }
 
   Estimator& estimator_;
   const EvalSpec& spec_;
   PosixFileSystem files_;
-  SteadyClock clock_;
-  MarkerReader markers_{files_, clock_};
+  MarkerReader markers_{files_, steady_clock()};
   WatchedFile index_{files_, kIndexName, kMaxManifestBytes};
   std::optional<std::string> latest_;
   bool data_is_checked_ = false;
@@ -123,7 +123,7 @@ std::vector<StopRule> EvaluatedTraining::known_rules() {
   if (rules.empty()) return rules;
   const Evaluation evaluation = estimator_.evaluate_two();
   for (StopRule& rule : rules) {
-    auto& [metric, mode] = rule.by;
+    auto& [metric, better] = rule.by;
     const auto known = evaluation.better.find(metric);
     if (known == evaluation.better.end()) {
       std::vector<std::string> names;
@@ -132,8 +132,7 @@ std::vector<StopRule> EvaluatedTraining::known_rules() {
                              "\", which evaluations do not have."),
                         text("name one of: ", join(names), "."));
     }
-    if (mode != BestMode::automatic || known->second == Better::unknown) continue;
-    mode = known->second == Better::lower ? BestMode::min : BestMode::max;
+    if (better == Better::unknown) better = known->second;
   }
   return rules;
 }
@@ -142,7 +141,7 @@ std::vector<StopRule> EvaluatedTraining::known_rules() {
 std::shared_ptr<PeriodicAction> EvaluatedTraining::early_stopping() {
   constexpr double kEarlyStopSeconds = 60;
   const CheckpointCadence cadence = checkpoint_cadence(estimator_.config());
-  const auto reason = [this]() -> StopReason {
+  const auto reason = [this]() -> std::optional<std::string> {
     if (rules_.empty()) rules_ = known_rules();  // of a group that has lost its chief
     const ScalarHistory history = read_scalars(estimator_.evaluation_directory(eval_spec_.name));
     for (const StopRule& rule : rules_) {
@@ -151,8 +150,7 @@ std::shared_ptr<PeriodicAction> EvaluatedTraining::early_stopping() {
     return std::nullopt;
   };
   return make_early_stopping(
-      reason, cadence.steps ? Every::n_steps(*cadence.steps) : Every::n_seconds(kEarlyStopSeconds),
-      clock_);
+      reason, cadence.steps ? Every::n_steps(*cadence.steps) : Every::n_seconds(kEarlyStopSeconds));
 }
 
 TrainingGoal EvaluatedTraining::goal() const {
@@ -167,7 +165,7 @@ TrainAndEvaluateResult EvaluatedTraining::run_evaluator() {
   options.throttle = Seconds(eval_spec_.throttle_secs);
   options.goal = goal();
   if (eval_spec_.idle_timeout_secs) options.idle_timeout = Seconds(*eval_spec_.idle_timeout_secs);
-  return to_result(troupe::run_evaluator(*job_, options, clock_));
+  return to_result(troupe::run_evaluator(*job_, options, steady_clock()));
 }
 
 TrainSpec EvaluatedTraining::training() {
@@ -177,10 +175,10 @@ TrainSpec EvaluatedTraining::training() {
     spec.callbacks.actions.insert(spec.callbacks.actions.begin(), early_stopping());
   }
   spec.callbacks.actions.push_back(std::make_shared<MarkerRemoval>(model_dir()));
-  if (estimator_.options().strategy.cluster.evaluator == Evaluator::none) {
+  if (estimator_.options().strategy.cluster.evaluator == detail::Evaluator::none) {
     announce();
     listener_ = std::make_shared<EvaluationListener>(*job_, Seconds(eval_spec_.throttle_secs),
-                                                     goal(), clock_);
+                                                     goal(), steady_clock());
     spec.callbacks.listeners.push_back(listener_);
     // What is given beside the hooks is known to this process alone.
     if (!eval_spec_.input && eval_spec_.actions.empty())
@@ -189,7 +187,7 @@ TrainSpec EvaluatedTraining::training() {
   return spec;
 }
 
-EvaluateTogether EvaluatedTraining::together() {
+detail::EvaluateTogether EvaluatedTraining::together() {
   return [this](Strategy& strategy, TrainState& state, const DistributedSplits& data,
                 const SavedCheckpoint& saved) {
     const auto batch = eval_spec_.batch_size.value_or(estimator_.config().batch_size);

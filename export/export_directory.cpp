@@ -5,11 +5,9 @@
 #include <cstdint>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <vector>
 
 #include "troupe/core/check.h"
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/core/log.h"
 #include "troupe/core/strict_json.h"
 #include "troupe/core/text.h"
@@ -209,7 +207,8 @@ std::optional<Record> read_record(FileSystem& files, const std::string& path,
 
 }  // namespace
 
-std::string publish_export(FileSystem& files, const ModelWriter& write_model,
+std::string publish_export(FileSystem& files,
+                           const std::function<void(const std::string&)>& write_model,
                            const WallSeconds& now, const Sleep& sleep) {
   TROUPE_CHECK(write_model != nullptr);
   const std::string name = on_files([&] {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "troupe/core/file_system.h"
-#include "troupe/export/exporter.h"
+#include "troupe/export/exporter_world.h"
 
 namespace troupe {
 
@@ -14,7 +14,8 @@ namespace troupe {
 /// is taken is followed by the next second's, waited for, ten times at most. What `write_model`
 /// leaves behind when it throws is removed. Complete and durable when it returns. Throws:
 /// EnvironmentError; what write_model throws.
-std::string publish_export(FileSystem& files, const ModelWriter& write_model,
+std::string publish_export(FileSystem& files,
+                           const std::function<void(const std::string&)>& write_model,
                            const WallSeconds& now = &wall_seconds, const Sleep& sleep = &sleep_for);
 
 /// Exports at the root of `files`, by name, the oldest first; none where the root is missing.

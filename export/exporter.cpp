@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <cmath>
-#include <memory>
 #include <set>
 #include <utility>
 
@@ -11,6 +10,7 @@
 #include "troupe/core/log.h"
 #include "troupe/core/text.h"
 #include "troupe/export/export_directory.h"
+#include "troupe/export/exporter_world.h"
 #include "troupe/train/checkpoint/checkpoint_manifest.h"
 
 namespace troupe {
@@ -37,7 +37,10 @@ class StockExporter : public Exporter {
   }
 
   [[nodiscard]] const std::string& name() const final { return name_; }
-  void check(const ExportTrial& trial) const override { trial.write_model(); }
+  void check(const std::function<void()>& write_model,
+             const std::function<Evaluation()>& /*evaluate*/) const override {
+    write_model();
+  }
   std::optional<std::string> offer(const ExportOffer& offer) final {
     if (!wants(offer)) return std::nullopt;
     PosixFileSystem files(offer.export_directory);
@@ -92,7 +95,9 @@ class FinalExporter final : public StockExporter {
 /// exported is no reason to refuse another.
 class BestExporter final : public StockExporter {
  public:
-  BestExporter(std::string name, IsBetter is_better, std::optional<int> keep, ExporterWorld world)
+  BestExporter(std::string name,
+               std::function<bool(const Evaluation&, const Evaluation&)> is_better,
+               std::optional<int> keep, ExporterWorld world)
       : StockExporter(std::move(name), keep, std::move(world)), is_better_(std::move(is_better)) {
     if (!is_better_) {
       throw ConfigError(text("the exporter '", this->name(), "' has no comparison."),
@@ -101,9 +106,10 @@ class BestExporter final : public StockExporter {
   }
 
   /// A metric that is missing is known before training.
-  void check(const ExportTrial& trial) const override {
-    StockExporter::check(trial);
-    const Evaluation evaluation = trial.evaluate();
+  void check(const std::function<void()>& write_model,
+             const std::function<Evaluation()>& evaluate) const override {
+    StockExporter::check(write_model, evaluate);
+    const Evaluation evaluation = evaluate();
     static_cast<void>(is_better_(evaluation, evaluation));
   }
 
@@ -152,14 +158,15 @@ class BestExporter final : public StockExporter {
     return best;
   }
 
-  IsBetter is_better_;
+  std::function<bool(const Evaluation&, const Evaluation&)> is_better_;
   std::optional<std::string> directory_;  // whose best is known
   std::optional<Evaluation> best_;
 };
 
 /// A number beats NaN, NaN beats nothing.
 template <class Beats>
-IsBetter by_metric(std::string metric, Beats beats) {
+std::function<bool(const Evaluation&, const Evaluation&)> by_metric(std::string metric,
+                                                                    Beats beats) {
   return [metric = std::move(metric), beats](const Evaluation& best, const Evaluation& current) {
     const double old_value = best.at(metric);
     const double new_value = current.at(metric);
@@ -179,6 +186,10 @@ std::shared_ptr<Exporter> make_latest_exporter(std::string name, std::optional<i
   return std::make_shared<StockExporter>(std::move(name), keep, std::move(world));
 }
 
+std::shared_ptr<Exporter> make_latest_exporter(std::string name, std::optional<int> keep) {
+  return make_latest_exporter(std::move(name), keep, {});
+}
+
 std::shared_ptr<Exporter> make_onnx_exporter(std::string name, std::optional<int> keep) {
   return std::make_shared<OnnxExporter>(std::move(name), keep, ExporterWorld());
 }
@@ -187,21 +198,32 @@ std::shared_ptr<Exporter> make_final_exporter(std::string name, ExporterWorld wo
   return std::make_shared<FinalExporter>(std::move(name), std::nullopt, std::move(world));
 }
 
-std::shared_ptr<Exporter> make_best_exporter(std::string name, IsBetter is_better,
-                                             std::optional<int> keep, ExporterWorld world) {
+std::shared_ptr<Exporter> make_final_exporter(std::string name) {
+  return make_final_exporter(std::move(name), {});
+}
+
+std::shared_ptr<Exporter> make_best_exporter(
+    std::string name, std::function<bool(const Evaluation&, const Evaluation&)> is_better,
+    std::optional<int> keep, ExporterWorld world) {
   return std::make_shared<BestExporter>(std::move(name), std::move(is_better), keep,
                                         std::move(world));
 }
 
-IsBetter smaller(std::string metric) {
+std::shared_ptr<Exporter> make_best_exporter(
+    std::string name, std::function<bool(const Evaluation&, const Evaluation&)> is_better,
+    std::optional<int> keep) {
+  return make_best_exporter(std::move(name), std::move(is_better), keep, {});
+}
+
+std::function<bool(const Evaluation&, const Evaluation&)> smaller(std::string metric) {
   return by_metric(std::move(metric), [](double a, double b) { return a < b; });
 }
 
-IsBetter larger(std::string metric) {
+std::function<bool(const Evaluation&, const Evaluation&)> larger(std::string metric) {
   return by_metric(std::move(metric), [](double a, double b) { return a > b; });
 }
 
-IsBetter better(std::string metric) {
+std::function<bool(const Evaluation&, const Evaluation&)> better(std::string metric) {
   // Evaluations that were read from files do not say it; the first one that does says it for all.
   return [metric = std::move(metric), known = std::make_shared<Better>(Better::unknown)](
              const Evaluation& best, const Evaluation& current) {
@@ -220,7 +242,7 @@ IsBetter better(std::string metric) {
   };
 }
 
-void validate(const Exporters& exporters) {
+void validate(const std::vector<std::shared_ptr<Exporter>>& exporters) {
   std::set<std::string> names;
   for (std::size_t i = 0; i < exporters.size(); ++i) {
     if (!exporters[i]) {

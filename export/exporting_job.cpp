@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <exception>
 
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/core/log.h"
 #include "troupe/core/text.h"
 #include "troupe/core/user_code.h"
@@ -25,7 +25,7 @@ EvaluationRecord record_of(const std::string& checkpoint) {
 }  // namespace
 
 ExportingJob::ExportingJob(std::string model_dir, std::string evaluation_directory,
-                           const Exporters& exporters)
+                           const std::vector<std::shared_ptr<Exporter>>& exporters)
     : model_dir_(std::move(model_dir)),
       evaluation_directory_(std::move(evaluation_directory)),
       exporters_(exporters),

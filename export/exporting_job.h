@@ -21,7 +21,8 @@ namespace troupe {
 class ExportingJob : public EvaluationJob {
  public:
   /// `exporters` outlives it. `evaluation_directory`: of the evaluations' event files.
-  ExportingJob(std::string model_dir, std::string evaluation_directory, const Exporters& exporters);
+  ExportingJob(std::string model_dir, std::string evaluation_directory,
+               const std::vector<std::shared_ptr<Exporter>>& exporters);
 
   [[nodiscard]] Evaluation evaluate(const std::string& checkpoint) final;
   std::vector<std::optional<std::string>> export_models(const std::string& checkpoint,
@@ -38,8 +39,8 @@ class ExportingJob : public EvaluationJob {
   /// Evaluates, and writes the summaries.
   [[nodiscard]] virtual Evaluation evaluate_checkpoint(const std::string& checkpoint) = 0;
   /// `format`: unset: what the job's options say.
-  [[nodiscard]] virtual ModelWriter model_writer(const std::string& checkpoint,
-                                                 std::optional<ExportFormat> format) = 0;
+  [[nodiscard]] virtual std::function<void(const std::string&)> model_writer(
+      const std::string& checkpoint, std::optional<ExportFormat> format) = 0;
   /// Unset: the exporter chose not to, or failed. Throws: CheckpointError if the checkpoint cannot
   /// be read: then another one has to be offered.
   std::optional<std::string> run(Exporter& exporter, const ExportOffer& offer);
@@ -51,7 +52,7 @@ class ExportingJob : public EvaluationJob {
 
   const std::string model_dir_;
   const std::string evaluation_directory_;
-  const Exporters& exporters_;
+  const std::vector<std::shared_ptr<Exporter>>& exporters_;
   PosixFileSystem evaluations_;
   std::map<std::pair<std::int64_t, std::string>, Failure> failures_;  // by step and exporter
   std::int64_t last_step_ = 0;                                        // that was offered

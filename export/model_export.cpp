@@ -132,12 +132,18 @@ std::string readme(const ModelExportOptions& options, const ModelSignature& sign
       file, " is ", file, ".\n");
 }
 
+std::vector<DynamicLength> lengths_of(const ModelExportOptions& options) {
+  std::vector<DynamicLength> lengths;
+  for (const std::string& length : options.lengths) lengths.push_back(parse_dynamic_length(length));
+  return lengths;
+}
+
 /// `path`: "" writes nothing.
 ModelSignature write_format(const Hooks& hooks, Replica& replica,
                             const std::vector<NamedTensor>& examples,
                             const ModelExportOptions& options, const std::string& path) {
   if (options.format == ExportFormat::onnx) {
-    return write_onnx(hooks, replica, examples, options.lengths, options.global_step, path);
+    return write_onnx(hooks, replica, examples, lengths_of(options), options.global_step, path);
   }
   return write_torch_script(hooks, replica, examples, path);
 }
@@ -149,6 +155,7 @@ void validate(const ModelExportOptions& options) {
     throw ConfigError(text("the exported model's name is \"", options.model_name, "\"."),
                       "use letters, digits, '_', '-' and '.': it names a folder.");
   }
+  (void)lengths_of(options);
   std::set<std::string> places;
   for (const auto& [place, source] : options.assets) {
     if (!stays_inside(place) || !places.insert(place).second) {

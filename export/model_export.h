@@ -11,27 +11,21 @@
 
 namespace troupe {
 
-/// A dimension of an input, beside the batch, that may have another size at every call. Dimensions
-/// of one name have one size.
-struct DynamicLength {
-  std::string input;           // a feature's name
-  std::int64_t dimension = 1;  // from 1 on; 0 is the batch
-  std::string name;            // "length"
-};
-
 /// Settings of an export, besides the model.
 struct ModelExportOptions {
   std::string model_name = "model";  // Triton's name of the model
   std::int64_t global_step = 0;
   ExportFormat format = ExportFormat::torch_script;
-  /// Of ONNX: sizes that may differ from call to call, beside the batch.
-  std::vector<DynamicLength> lengths = {};
+  /// Of ONNX: dimensions that may have another size at every call, beside the batch, each as
+  /// INPUT:DIMENSION=NAME: "tokens:1=length". Those of one name have one size.
+  std::vector<std::string> lengths = {};
   /// Where in assets.extra/ ("vocabulary/words.txt"), and the file that is copied there.
   std::vector<std::pair<std::string, std::string>> assets;
 };
 
-/// Throws: ConfigError if the model's name is not a plain file name, or an asset's place occurs
-/// twice or is outside its folder; EnvironmentError if a file to copy does not exist.
+/// Throws: ConfigError if the model's name is not a plain file name, a length is none, or an
+/// asset's place occurs twice or is outside its folder; EnvironmentError if a file to copy does not
+/// exist.
 void validate(const ModelExportOptions& options);
 
 /// Fills `directory`, which must exist and be empty:

@@ -14,6 +14,13 @@
 
 namespace troupe {
 
+/// A dimension of an input, beside the batch, that may have another size at every call. Dimensions
+/// of one name have one size.
+struct DynamicLength {
+  std::string input;           // a feature's name
+  std::int64_t dimension = 1;  // from 1 on; 0 is the batch
+  std::string name;            // "length"
+};
 /// From "tokens:1=length". Throws: ConfigError.
 [[nodiscard]] DynamicLength parse_dynamic_length(const std::string& text);
 

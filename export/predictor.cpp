@@ -11,6 +11,7 @@
 #include "troupe/core/error.h"
 #include "troupe/core/text.h"
 #include "troupe/export/traced_module.h"
+#include "troupe/hooks/parameter_update.h"
 #include "troupe/hooks/replica_driver.h"
 #include "troupe/hooks/tensors/random_guard.h"
 

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/core/text.h"
 
 namespace troupe::detail {

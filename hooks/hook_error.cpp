@@ -4,7 +4,6 @@
 #include <torch/types.h>
 
 #include <algorithm>
-#include <string>
 #include <vector>
 
 #include "troupe/core/text.h"

@@ -16,7 +16,6 @@
 #include "troupe/data/dataset.h"
 #include "troupe/hooks/losses.h"
 #include "troupe/hooks/metrics.h"
-#include "troupe/hooks/parameter_update.h"
 #include "troupe/hooks/replica.h"
 #include "troupe/hooks/trainable.h"
 

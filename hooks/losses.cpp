@@ -82,7 +82,7 @@ const LossFunction& LossSet::at(const std::string& name) const {
   return detail::find_named(losses_, name, "loss", "create_losses");
 }
 
-void LossMeter::add(const std::vector<StepResult>& results, std::int64_t global_examples) {
+void detail::LossMeter::add(const std::vector<StepResult>& results, std::int64_t global_examples) {
   examples_ += global_examples;
   std::set<std::string> counted;
   for (const StepResult& result : results) {
@@ -101,16 +101,16 @@ void LossMeter::add(const std::vector<StepResult>& results, std::int64_t global_
   }
 }
 
-void LossMeter::restore(const std::vector<LossSum>& sums, std::int64_t examples) {
+void detail::LossMeter::restore(const std::vector<detail::LossSum>& sums, std::int64_t examples) {
   entries_.clear();
-  for (const LossSum& sum : sums) {
+  for (const detail::LossSum& sum : sums) {
     entries_.push_back({sum.name, torch::tensor(sum.total, torch::kFloat64), sum.weight});
   }
   examples_ = examples;
 }
 
-std::vector<LossSum> LossMeter::sums() const {
-  std::vector<LossSum> sums;
+std::vector<detail::LossSum> detail::LossMeter::sums() const {
+  std::vector<detail::LossSum> sums;
   for (const Entry& entry : entries_) {
     sums.push_back({entry.name, entry.total.item<double>(), entry.weight});
   }

@@ -49,6 +49,8 @@ struct StepResult {
   StepResult(std::initializer_list<std::pair<std::string, at::Tensor>> named) : losses(named) {}
 };
 
+namespace detail {
+
 /// One loss added up over steps.
 struct LossSum {
   std::string name;
@@ -84,4 +86,5 @@ class LossMeter {
   std::int64_t examples_ = 0;
 };
 
+}  // namespace detail
 }  // namespace troupe

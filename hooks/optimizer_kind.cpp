@@ -6,7 +6,6 @@
 #include <map>
 #include <mutex>
 #include <tuple>
-#include <utility>
 
 #include "troupe/core/error.h"
 #include "troupe/core/text.h"
@@ -76,7 +75,7 @@ void visit_adagrad_state(o::AdagradParamState& state, FieldVisitor& visit) {
 /// The kinds that were registered, by type.
 struct Registry {
   std::mutex mutex;
-  std::map<std::type_index, OptimizerKind> kinds;
+  std::map<std::type_index, detail::OptimizerKind> kinds;
 };
 
 Registry& registry() {
@@ -160,7 +159,7 @@ void check_takes_sparse(const torch::optim::Optimizer& optimizer, const std::str
                     "use SGD or Adagrad for it, or an embedding without sparse(true).");
 }
 
-const OptimizerKind* find_kind(const torch::optim::Optimizer& optimizer) {
+const detail::OptimizerKind* find_kind(const torch::optim::Optimizer& optimizer) {
   static const bool libtorchs_are_known = (register_libtorchs(), true);
   (void)libtorchs_are_known;
   Registry& all = registry();
@@ -169,8 +168,8 @@ const OptimizerKind* find_kind(const torch::optim::Optimizer& optimizer) {
   return found == all.kinds.end() ? nullptr : &found->second;
 }
 
-const OptimizerKind& kind_of(const torch::optim::Optimizer& optimizer) {
-  if (const OptimizerKind* const kind = find_kind(optimizer)) return *kind;
+const detail::OptimizerKind& kind_of(const torch::optim::Optimizer& optimizer) {
+  if (const detail::OptimizerKind* const kind = find_kind(optimizer)) return *kind;
   throw ConfigError(
       text("an optimiser is a ", c10::demangle(typeid(optimizer).name()),
            ", and no such kind is registered: it can neither be saved nor served."),

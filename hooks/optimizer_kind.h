@@ -64,6 +64,8 @@ struct OptimizerFields {
   std::function<double&(Options&)> momentum = nullptr;
 };
 
+namespace detail {
+
 /// OptimizerFields of any options and state.
 struct OptimizerKind {
   std::string name;
@@ -74,8 +76,6 @@ struct OptimizerKind {
   std::function<bool(torch::optim::OptimizerOptions&)> changes_given_rows_only;
   std::function<double*(torch::optim::OptimizerOptions&)> momentum;  // null result: it has none
 };
-
-namespace detail {
 
 using StateMap = std::decay_t<decltype(std::declval<torch::optim::Optimizer&>().state())>;
 
@@ -125,20 +125,20 @@ void keep_group_options(torch::optim::Optimizer& optimizer,
 
 /// The kind of an optimiser: of its type itself, since what is derived from it may step otherwise.
 /// Null: none was registered.
-[[nodiscard]] const OptimizerKind* find_kind(const torch::optim::Optimizer& optimizer);
+[[nodiscard]] const detail::OptimizerKind* find_kind(const torch::optim::Optimizer& optimizer);
 /// Throws: ConfigError if `optimizer`, which is named `name`, does not take sparse gradients, which
 /// the parameter has. Alone LibTorch refuses them; summed over replicas they are dense.
 void check_takes_sparse(const torch::optim::Optimizer& optimizer, const std::string& name,
                         const std::string& parameter);
 
 /// Throws: ConfigError if none was registered.
-[[nodiscard]] const OptimizerKind& kind_of(const torch::optim::Optimizer& optimizer);
+[[nodiscard]] const detail::OptimizerKind& kind_of(const torch::optim::Optimizer& optimizer);
 
 /// Makes `O` a kind that can be saved, resumed and served. Returns true, for a variable at
 /// namespace scope to be initialised by.
 template <class O, class Options, class State>
 bool register_optimizer(OptimizerFields<Options, State> fields) {
-  OptimizerKind kind;
+  detail::OptimizerKind kind;
   kind.name = fields.name;
   kind.stepping = fields.stepping;
   kind.make_state = [] { return std::make_unique<State>(); };

@@ -12,6 +12,7 @@
 #include "troupe/core/check.h"
 #include "troupe/core/log.h"
 #include "troupe/hooks/named.h"
+#include "troupe/hooks/parameter_update.h"
 #include "troupe/hooks/replica_updates.h"
 #include "troupe/hooks/step_checks.h"
 #include "troupe/hooks/step_weights.h"

@@ -17,16 +17,15 @@
 #include <utility>
 #include <vector>
 
-#include "troupe/core/error.h"
 #include "troupe/core/options/strategy_options.h"
 #include "troupe/hooks/losses.h"
 #include "troupe/hooks/metrics.h"
-#include "troupe/hooks/parameter_update.h"
 #include "troupe/hooks/phase.h"
-#include "troupe/hooks/replica_updates.h"
 #include "troupe/hooks/trainable.h"
 
 namespace troupe {
+
+class ParameterUpdate;
 
 /// A replica's position among all replicas of all workers.
 struct ReplicaPlace {
@@ -37,6 +36,7 @@ struct ReplicaPlace {
 
 namespace detail {
 class OwnMemory;
+class ReplicaUpdates;
 class ReplicaDriver;
 class StepChecks;
 class StepWeights;

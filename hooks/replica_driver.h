@@ -10,6 +10,7 @@
 
 #include "troupe/data/batch.h"
 #include "troupe/hooks/replica.h"
+#include "troupe/hooks/replica_updates.h"
 #include "troupe/hooks/tensors/autocast.h"
 
 namespace troupe::detail {

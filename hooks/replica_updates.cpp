@@ -15,7 +15,6 @@
 #include "troupe/hooks/step_checks.h"
 #include "troupe/hooks/step_weights.h"
 #include "troupe/hooks/tensors/autocast.h"
-#include "troupe/hooks/tensors/named_tensor.h"
 
 namespace troupe::detail {
 namespace {

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "troupe/core/options/metric_rules.h"
 #include "troupe/hooks/phase.h"
 #include "troupe/hooks/values.h"
 
@@ -22,16 +21,6 @@ struct Report {
   std::vector<MetricValue> metrics;
   double seconds = 0;
 };
-
-/// A value to choose by.
-struct Judged {
-  double value = 0;
-  Better better = Better::lower;  // known
-};
-/// The loss or metric that the rule names. `flag` stands for the rule in messages: "--best".
-/// Throws: ConfigError if the report has none of that name, or if neither the rule nor the metric
-/// says which of two values is better.
-[[nodiscard]] Judged judged(const Report& report, const MetricRule& rule, const char* flag);
 
 /// "validation: examples = 5000, loss = 0.0712, accuracy = 0.9795"
 [[nodiscard]] std::string to_line(const Report& report);

@@ -7,8 +7,10 @@
 #include <functional>
 #include <vector>
 
+#include "troupe/core/failure.h"
 #include "troupe/core/text.h"
 #include "troupe/hooks/hooks.h"
+#include "troupe/hooks/parameter_update.h"
 
 namespace troupe {
 namespace {
@@ -25,7 +27,7 @@ void collect(const std::function<void()>& hook, std::vector<std::string>& open) 
 
 }  // namespace
 
-void Todo::raise() const {
+void detail::Todo::raise() const {
   throw TodoError(text("TODO ", number_, ": ", what_, "."),
                   "fill it in in my_hooks.h; its comment shows a working line.");
 }

@@ -5,19 +5,11 @@
 #include <string>
 #include <utility>
 
-#include "troupe/core/error.h"
-
 namespace troupe {
 
 class Hooks;
 
-/// A hook is not written yet.
-class TodoError final : public Error {
- public:
-  using Error::Error;
-  [[nodiscard]] const char* kind() const noexcept override { return "todo"; }
-  [[nodiscard]] int exit_code() const noexcept override { return kExitUsage; }
-};
+namespace detail {
 
 /// Converts to any hook's return type, by throwing TodoError.
 class Todo {
@@ -34,8 +26,12 @@ class Todo {
   std::string what_;
 };
 
+}  // namespace detail
+
 /// `return troupe::todo(4, "create_model: return your network and its optimiser");`
-[[nodiscard]] inline Todo todo(int number, std::string what) { return {number, std::move(what)}; }
+[[nodiscard]] inline detail::Todo todo(int number, std::string what) {
+  return {number, std::move(what)};
+}
 
 /// Finds the hooks that still return todo(), by calling them: the create_ hooks and, if one of
 /// these is open, the steps of training, validation and test (with an empty batch and no model, so

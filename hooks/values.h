@@ -5,13 +5,12 @@
 #include <utility>
 #include <vector>
 
+#include "troupe/core/options/metric_rules.h"
+
 namespace troupe {
 
 /// Losses by name, in the order in which the step returned them.
 using LossValues = std::vector<std::pair<std::string, double>>;
-
-/// Which of two values of a metric is better. Losses: the lower one.
-enum class Better { unknown, lower, higher };
 
 /// The result of one metric.
 struct MetricValue {

@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "troupe/cli/cluster/cluster_spec.h"
 #include "troupe/cli/cluster/secret_file.h"
 #include "troupe/cli/cluster/secret_source.h"
 #include "troupe/cli/flags_builtin.h"

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <csignal>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "troupe/core/error.h"
 #include "troupe/core/text.h"

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-namespace troupe {
+namespace troupe::detail {
 
 struct PlateauState {
   std::optional<double> best;  // of the metric; unset: no validation yet
@@ -13,4 +13,4 @@ struct PlateauState {
   std::int64_t observed_epoch = -1;  // whose validation was the last to count; -1: none
 };
 
-}  // namespace troupe
+}  // namespace troupe::detail

@@ -5,6 +5,7 @@
 
 #include "troupe/core/check.h"
 #include "troupe/core/clock.h"
+#include "troupe/core/failure.h"
 #include "troupe/core/log.h"
 #include "troupe/core/spin.h"
 #include "troupe/core/trace.h"

@@ -6,8 +6,11 @@
 
 #include "troupe/core/text.h"
 #include "troupe/data/data_digest.h"
+#include "troupe/data/shard_plan.h"
 #include "troupe/distributed/collectives/call.h"
 #include "troupe/hooks/make_datasets.h"
+#include "troupe/strategies/pace.h"
+#include "troupe/strategies/sharing_failure.h"
 #include "troupe/strategies/tensor_sums.h"
 
 namespace troupe {
@@ -47,9 +50,10 @@ LossValues add_by_name(const std::vector<StepResult>& results) {
 
 }  // namespace
 
-void Strategy::stand(const Standing& standing) {
+void Strategy::stand(const detail::Standing& standing) {
   standing_ = standing;
-  lockstep_ = Pace(standing.world_size);
+  if (!lockstep_) lockstep_ = std::make_shared<Pace>();
+  *lockstep_ = Pace(standing.world_size);  // whoever holds it sees the new group
   *hosted_ = {standing.first_hosted, standing.hosted};
 }
 
@@ -65,7 +69,8 @@ DistributedSplits Strategy::distribute(const Splits& splits, const BatchPlan& pl
     const int first = workers == 1 ? 0 : rank() * local_replicas();
     data.emplace(dataset, shards,
                  is_virtual ? hosted_
-                            : std::make_shared<ReplicaRange>(ReplicaRange{first, local_replicas()}),
+                            : std::make_shared<detail::ReplicaRange>(
+                                  detail::ReplicaRange{first, local_replicas()}),
                  plan.loader);
     return data;
   };

@@ -14,7 +14,6 @@
 #pragma once
 
 #include <cstdint>
-#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -25,16 +24,15 @@
 #include "troupe/core/error.h"
 #include "troupe/core/options/data_options.h"
 #include "troupe/core/span.h"
-#include "troupe/core/user_code.h"
 #include "troupe/data/loader.h"
 #include "troupe/hooks/hooks.h"
 #include "troupe/hooks/values.h"
-#include "troupe/strategies/pace.h"
 #include "troupe/strategies/train_state.h"
 
 namespace troupe {
 
 class ElasticGroup;
+class Pace;
 struct DataDifference;
 
 /// A step for one replica: Hooks::train_step or the user's own.
@@ -48,6 +46,8 @@ struct DistributedSplits {
   std::optional<DistributedDataset> test;
 };
 
+namespace detail {
+
 /// What is fixed when a strategy is constructed, or an elastic group's next round begins.
 struct Standing {
   const char* name = "";  // as --strategy spells it
@@ -60,9 +60,11 @@ struct Standing {
   int hosted = 0;
 };
 
+}  // namespace detail
+
 class Strategy {
  public:
-  explicit Strategy(const Standing& standing) { stand(standing); }
+  explicit Strategy(const detail::Standing& standing) { stand(standing); }
   virtual ~Strategy() = default;
 
   [[nodiscard]] const char* name() const { return standing_.name; }
@@ -76,13 +78,13 @@ class Strategy {
   [[nodiscard]] bool is_chief() const { return rank() == 0; }
 
   /// Default: lockstep. At any other pace, collectives concern this worker alone.
-  [[nodiscard]] virtual Pace& pace() { return lockstep_; }
+  [[nodiscard]] virtual Pace& pace() { return *lockstep_; }
 
   /// Makes this worker's replicas with the hooks, joins the group (at the first call), and copies
   /// the chief's parameters and buffers to all. `seed` seeds LibTorch's generators, with a
   /// different stream on each replica. `hooks` outlive the state. Collective: yes.  Blocks: at most
   /// start_timeout. Throws: ConfigError (models differ between workers: names the first tensor),
-  /// RendezvousError.
+  /// NetError.
   [[nodiscard]] virtual TrainState create_state(const Hooks& hooks, std::uint64_t seed) = 0;
 
   /// Gives every replica its share of each split.
@@ -151,13 +153,13 @@ class Strategy {
 
  protected:
   /// Where the group is another one now. Data that was distributed follows with the next step.
-  void stand(const Standing& standing);
+  void stand(const detail::Standing& standing);
   /// Of the virtual replicas, as data is read for them.
-  const std::shared_ptr<ReplicaRange> hosted_ = std::make_shared<ReplicaRange>();
+  const std::shared_ptr<detail::ReplicaRange> hosted_ = std::make_shared<detail::ReplicaRange>();
 
  private:
-  Standing standing_;
-  Pace lockstep_;
+  detail::Standing standing_;
+  std::shared_ptr<Pace> lockstep_;
 };
 
 namespace detail {
@@ -170,38 +172,6 @@ namespace detail {
 /// message. With virtual replicas every worker has the sums already.
 /// Collective: yes.  Throws: ConfigError, on all workers, if names differ between workers.
 void sum_by_name(Strategy& strategy, LossValues& named, std::vector<double>& more);
-
-/// Runs `body`. If it throws, tells the group why, then rethrows: a failure of one worker fails
-/// all, and the others learn more than that a connection closed. The group knows already of
-/// failures that it reported itself, of a stop that all agreed on, and of a non-finite gradient,
-/// which all see alike.
-template <class Body>
-auto sharing_failure(Strategy& strategy, Body&& body) {
-  try {
-    return body();
-  } catch (const NetError&) {
-    throw;
-  } catch (const Stopped&) {
-    throw;
-  } catch (const NonFiniteError&) {
-    throw;
-  } catch (const Error& error) {
-    strategy.abort(error.what(), error.exit_code());
-    throw;
-  } catch (const std::exception& error) {
-    strategy.abort(words_of(error), kExitFailed);
-    throw;
-  }
-}
-
-/// Throws an error that every worker detects itself in the same collective. The first to do so
-/// still tells the group: a worker that has not left that collective yet would otherwise see only a
-/// closed connection.
-template <class Failure>
-[[noreturn]] void fail_alike(Strategy& strategy, const Failure& error) {
-  strategy.abort(error.what(), error.exit_code());
-  throw error;
-}
 
 }  // namespace detail
 }  // namespace troupe

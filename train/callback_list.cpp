@@ -1,6 +1,5 @@
 #include "troupe/train/callback_list.h"
 
-#include <memory>
 #include <typeinfo>
 #include <utility>
 #include <vector>
@@ -207,12 +206,15 @@ void CallbackList::after_epoch(std::int64_t epoch, const Report& train, const Re
             [&](auto& action) { action.after_epoch(epoch, train, validation); });
 }
 
-void CallbackList::after_log(const LoggedValue& value) {
-  call_each(acting_, "after_log", seen_step_, [&](auto& action) { action.after_log(value); });
+void CallbackList::after_log(std::int64_t step, std::int64_t epoch, const std::string& name,
+                             double value) {
+  call_each(acting_, "after_log", seen_step_,
+            [&](auto& action) { action.after_log(step, epoch, name, value); });
 }
 
-void CallbackList::after_image(const LoggedImage& image) {
-  call_each(acting_, "after_image", seen_step_, [&](auto& action) { action.after_image(image); });
+void CallbackList::after_image(std::int64_t step, const std::string& name, const std::string& png) {
+  call_each(acting_, "after_image", seen_step_,
+            [&](auto& action) { action.after_image(step, name, png); });
 }
 
 void CallbackList::end(RunControl& run) {

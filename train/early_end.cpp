@@ -1,8 +1,9 @@
 #include "troupe/train/early_end.h"
 
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/core/text.h"
 #include "troupe/strategies/elastic.h"
+#include "troupe/strategies/pace.h"
 
 namespace troupe::detail {
 

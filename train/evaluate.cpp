@@ -7,9 +7,11 @@
 
 #include "troupe/core/clock.h"
 #include "troupe/core/error.h"
+#include "troupe/data/shard_plan.h"
 #include "troupe/hooks/hook_error.h"
 #include "troupe/hooks/replica_driver.h"
-#include "troupe/strategies/strategy.h"
+#include "troupe/strategies/pace.h"
+#include "troupe/strategies/sharing_failure.h"
 #include "troupe/train/schedule/averaged_weights.h"
 
 namespace troupe {
@@ -17,7 +19,7 @@ namespace troupe {
 Report evaluate(Strategy& strategy, const Hooks& hooks, TrainState& state,
                 const DistributedDataset& data, Phase phase,
                 const std::function<void(const std::vector<StepResult>&)>& each) {
-  const auto start = SteadyClock().now();
+  const auto start = steady_clock().now();
   strategy.synchronize_buffers(state);
   const AveragesInUse averages(state);
   for (auto& replica : state.replicas) detail::ReplicaDriver(*replica).metrics(phase).reset();
@@ -25,7 +27,7 @@ Report evaluate(Strategy& strategy, const Hooks& hooks, TrainState& state,
     return phase == Phase::test ? hooks.test_step(replica, batch)
                                 : hooks.validation_step(replica, batch);
   };
-  LossMeter meter;
+  detail::LossMeter meter;
   detail::sharing_failure(strategy, [&] {
     for (const DistributedBatch& batch : data.epoch(0)) {
       const std::int64_t examples = strategy.pace().examples_of(batch).value_or(0);
@@ -35,7 +37,7 @@ Report evaluate(Strategy& strategy, const Hooks& hooks, TrainState& state,
     }
   });
   Report report = detail::reduce_report(strategy, state, meter, phase);
-  report.seconds = Seconds(SteadyClock().now() - start).count();
+  report.seconds = Seconds(steady_clock().now() - start).count();
   return report;
 }
 

@@ -8,12 +8,13 @@
 #include <cmath>
 #include <memory>
 
-#include "troupe/core/error.h"
 #include "troupe/core/log.h"
 #include "troupe/core/text.h"
+#include "troupe/data/shard_plan.h"
 #include "troupe/data/step_source.h"
 #include "troupe/hooks/replica_driver.h"
 #include "troupe/hooks/tensors/random_guard.h"
+#include "troupe/strategies/pace.h"
 #include "troupe/train/evaluate.h"
 
 namespace troupe::detail {

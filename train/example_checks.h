@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "troupe/core/failure.h"
 #include "troupe/hooks/report.h"
 #include "troupe/strategies/strategy.h"
 

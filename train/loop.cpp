@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "troupe/core/log.h"
-#include "troupe/hooks/report.h"
 #include "troupe/strategies/kinds/weight_comparison.h"
+#include "troupe/strategies/pace.h"
 #include "troupe/train/training_run.h"
 
 namespace troupe {

@@ -65,7 +65,7 @@ std::string optimizer_lines(Replica& replica) {
   std::string lines;
   for (const std::string& name : replica.optimizer_names()) {
     torch::optim::Optimizer& optimizer = replica.optimizer(name);
-    const OptimizerKind* const kind = find_kind(optimizer);
+    const detail::OptimizerKind* const kind = find_kind(optimizer);
     if (kind == nullptr) continue;  // an own one that nothing has to save
     for (auto& group : optimizer.param_groups()) {
       OptionText said;

@@ -5,12 +5,13 @@
 #include <exception>
 #include <limits>
 
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/core/file_system.h"
 #include "troupe/core/log.h"
 #include "troupe/core/machine.h"
 #include "troupe/core/text.h"
 #include "troupe/core/version.h"
+#include "troupe/strategies/pace.h"
 #include "troupe/train/checkpoint/checkpoint_manifest.h"
 #include "troupe/train/model_summary.h"
 
@@ -60,10 +61,11 @@ std::optional<std::pair<std::string, std::int64_t>> lost_of(const std::string& l
 
 }  // namespace
 
-RunRecord::RunRecord(Strategy& strategy, const TrainOptions& options) : options_(options) {
+RunRecord::RunRecord(Strategy& strategy, const TrainOptions& options)
+    : options_(options), origin_(options.origin ? *options.origin : RunOrigin()) {
   if (options.model_dir.empty() || !strategy.is_chief() || !strategy.pace().coordinates()) return;
   journal_.emplace(options.model_dir);
-  tasks_ = options.origin.tasks;
+  tasks_ = origin_.tasks;
   if (static_cast<int>(tasks_.size()) == strategy.world_size()) return;
   tasks_.clear();
   for (int rank = 0; rank < strategy.world_size(); ++rank) tasks_.push_back(text("worker/", rank));
@@ -73,8 +75,8 @@ void RunRecord::start(const Strategy& strategy, const TrainState& state, std::in
   if (!journal_) return;
   PosixFileSystem(options_.model_dir).create_root();
   ordered_json fields = {{"step", state.step},
-                         {"program", options_.origin.program},
-                         {"mode", options_.origin.mode},
+                         {"program", origin_.program},
+                         {"mode", origin_.mode},
                          {"strategy", strategy.name()},
                          {"tasks", tasks_},
                          {"replicas", strategy.replicas_in_sync()},
@@ -83,7 +85,7 @@ void RunRecord::start(const Strategy& strategy, const TrainState& state, std::in
   fields["machine"] = machine_facts();
   fields["versions"] = {
       {"troupe", kVersion}, {"libtorch", TORCH_VERSION}, {"compiler", __VERSION__}};
-  fields["settings"] = settings_of(options_.origin);
+  fields["settings"] = settings_of(origin_);
   fields["parameters"] = parameters_of(state);
   write("start", fields);
   const std::lock_guard<std::mutex> lock(mutex_);

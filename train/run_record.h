@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "troupe/core/options/run_origin.h"
 #include "troupe/core/options/train_options.h"
 #include "troupe/report/run_journal.h"
 #include "troupe/strategies/elastic.h"
@@ -48,6 +49,7 @@ class RunRecord {
   void write_lost(std::int64_t step, const std::string& cause) noexcept;
 
   const TrainOptions& options_;
+  const RunOrigin origin_;
   std::optional<RunJournal> journal_;  // unset: nothing is written
   std::atomic<bool> broken_{false};    // it could not be written
   std::vector<std::string> tasks_;

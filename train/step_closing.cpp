@@ -6,10 +6,12 @@
 #include <utility>
 
 #include "troupe/core/log.h"
+#include "troupe/core/options/checkpoint_cadence.h"
 #include "troupe/core/text.h"
 #include "troupe/core/trace.h"
 #include "troupe/strategies/elastic.h"
 #include "troupe/strategies/kinds/weight_comparison.h"
+#include "troupe/strategies/pace.h"
 #include "troupe/train/checkpoint/warm_start.h"
 
 namespace troupe::detail {

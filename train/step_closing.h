@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "troupe/core/clock.h"
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/core/options/train_options.h"
 #include "troupe/core/stop_signal.h"
 #include "troupe/strategies/pace.h"

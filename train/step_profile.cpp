@@ -4,6 +4,7 @@
 
 #include "troupe/core/log.h"
 #include "troupe/core/text.h"
+#include "troupe/strategies/pace.h"
 
 namespace troupe::detail {
 namespace {

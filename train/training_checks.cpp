@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "troupe/core/error.h"
+#include "troupe/core/options/checkpoint_cadence.h"
 #include "troupe/core/text.h"
 #include "troupe/hooks/replica_driver.h"
+#include "troupe/strategies/pace.h"
 #include "troupe/train/schedule/schedule_factor.h"
 
 namespace troupe::detail {
@@ -83,7 +85,7 @@ void check_training(Strategy& strategy, const DistributedSplits& data, const Tra
   check_pace(strategy.pace(), options);
   (void)strategy.pace().counts(*data.train);  // it knows whether every worker has examples
   check_learning(data, options, callbacks.rate_factor);
-  if (callbacks.validation == Callbacks::Validation::every_epoch) check_watched(data, options);
+  if (!callbacks.evaluates_checkpoints) check_watched(data, options);
 }
 
 void check_step(const TrainState& state, const std::vector<StepResult>& results, bool is_first) {

@@ -10,12 +10,13 @@
 #include <vector>
 
 #include "troupe/core/clock.h"
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/core/log.h"
 #include "troupe/core/text.h"
 #include "troupe/core/trace.h"
 #include "troupe/strategies/elastic.h"
-#include "troupe/strategies/strategy.h"
+#include "troupe/strategies/pace.h"
+#include "troupe/strategies/sharing_failure.h"
 #include "troupe/train/callback_list.h"
 #include "troupe/train/epoch_reports.h"
 #include "troupe/train/evaluate.h"
@@ -120,7 +121,7 @@ void check_place(const DistributedBatch& batch, const DataPosition& next,
 
 }  // namespace
 
-class TrainingRun::Impl final : public TrainingEpochs {
+class TrainingRun::Impl final : public detail::TrainingEpochs {
  public:
   Impl(Strategy& strategy, const Hooks& hooks, TrainState& state, const DistributedSplits& data,
        const TrainOptions& options, Callbacks callbacks);
@@ -139,7 +140,7 @@ class TrainingRun::Impl final : public TrainingEpochs {
       throw;
     }
   }
-  [[nodiscard]] TrainingEpoch* next() override;
+  [[nodiscard]] detail::TrainingEpoch* next() override;
   bool step(const DistributedBatch& batch, const Step& step);
   std::optional<Report> validate();
   History finish();
@@ -152,7 +153,7 @@ class TrainingRun::Impl final : public TrainingEpochs {
   void follow_group();
 
   /// The epoch under way, as the loop sees it.
-  class Reader final : public TrainingEpoch {
+  class Reader final : public detail::TrainingEpoch {
    public:
     explicit Reader(Impl& run) : run_(run) {}
     [[nodiscard]] std::int64_t number() const override { return run_.reports_.epoch(); }
@@ -174,7 +175,6 @@ class TrainingRun::Impl final : public TrainingEpochs {
   TrainState& state_;
   const DistributedSplits data_;
   const TrainOptions options_;
-  SteadyClock clock_;
   detail::CallbackList callbacks_;
   detail::RunRecord record_;  // before closing_, whose saves it records
   detail::StepClosing closing_;
@@ -198,8 +198,8 @@ TrainingRun::Impl::Impl(Strategy& strategy, const Hooks& hooks, TrainState& stat
       callbacks_(strategy, options_, std::move(callbacks.actions)),
       record_(strategy, options_),
       closing_(strategy, state, options_),
-      reports_(strategy, state, clock_),
-      watch_(options_, state, callbacks.validation) {
+      reports_(strategy, state, steady_clock()),
+      watch_(options_, state, !callbacks.evaluates_checkpoints) {
   // Before a checkpoint is restored: the rates are create_model's still, and whether averages are
   // kept decides what is taken out of it.
   const RateFactor& factor = callbacks.rate_factor;
@@ -213,7 +213,7 @@ TrainingRun::Impl::Impl(Strategy& strategy, const Hooks& hooks, TrainState& stat
   Pace& pace = strategy.pace();
   const Pace::Counts counts = pace.counts(*data_.train);
   closing_.open(
-      identity_of(*data_.train, options_, counts.updates_per_step), clock_, callbacks,
+      identity_of(*data_.train, options_, counts.updates_per_step), steady_clock(), callbacks,
       [this](std::int64_t step, double seconds) { record_.saved(step, seconds); }, data_);
   limits_.emplace(options_, closing_.admission().began_at(), counts);
   if (factor) {
@@ -226,9 +226,9 @@ TrainingRun::Impl::Impl(Strategy& strategy, const Hooks& hooks, TrainState& stat
   }
   const detail::StepRange range{state_.step, limits_->last_step()};
   if (closing_.admission().has_joined()) {
-    callbacks_.complete_late(range, clock_);
+    callbacks_.complete_late(range, steady_clock());
   } else {
-    callbacks_.complete(range, clock_);
+    callbacks_.complete(range, steady_clock());
   }
   const bool reached = pace.coordinates() && limits_->reached(state_);
   pace.start(state_, *data_.train, limits_->last_step());
@@ -253,7 +253,7 @@ void TrainingRun::Impl::follow_group() {
   if (strategy_.elastic() == nullptr) return;
   const std::vector<GroupChange> changes = strategy_.elastic()->take_changes();
   if (!strategy_.is_chief()) return;
-  if (callbacks_.lead(clock_, closing_)) record_.lead();
+  if (callbacks_.lead(steady_clock(), closing_)) record_.lead();
   for (const GroupChange& change : changes) record_.changed(state_.step, change);
 }
 
@@ -269,7 +269,7 @@ TrainingRun::Impl::~Impl() {
   if (!thrown) detail::leave_undone(what);
 }
 
-TrainingEpoch* TrainingRun::Impl::next() {
+detail::TrainingEpoch* TrainingRun::Impl::next() {
   return verb([&]() -> TrainingEpoch* {
     leave_epoch();
     if (closing_.is_over()) return nullptr;
@@ -429,7 +429,7 @@ TrainingRun::TrainingRun(Strategy& strategy, const Hooks& hooks, TrainState& sta
 
 TrainingRun::~TrainingRun() = default;
 
-TrainingEpochs& TrainingRun::epochs() { return *impl_; }
+detail::TrainingEpochs& TrainingRun::epochs() { return *impl_; }
 
 bool TrainingRun::train_step(const DistributedBatch& batch) {
   return step(batch, [&hooks = impl_->hooks_](Replica& replica, const Batch& own) {
@@ -452,13 +452,13 @@ std::optional<Report> TrainingRun::validate() {
 void TrainingRun::log(const std::string& name, double value) {
   impl_->verb([&] {
     if (!impl_->strategy_.is_chief()) return;
-    impl_->callbacks_.after_log({impl_->state_.step, impl_->reports_.epoch(), name, value});
+    impl_->callbacks_.after_log(impl_->state_.step, impl_->reports_.epoch(), name, value);
   });
 }
 
 void TrainingRun::log_image(const std::string& name, const std::string& png) {
   impl_->verb([&] {
-    if (impl_->strategy_.is_chief()) impl_->callbacks_.after_image({impl_->state_.step, name, png});
+    if (impl_->strategy_.is_chief()) impl_->callbacks_.after_image(impl_->state_.step, name, png);
   });
 }
 

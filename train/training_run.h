@@ -35,6 +35,8 @@
 
 namespace troupe {
 
+namespace detail {
+
 // The two ranges of a training loop: its epochs, and the batches of one. Each advance of a range is
 // a boundary of the training: it closes what came before, so it is collective, may save, and throws
 // what the verbs throw.
@@ -61,6 +63,8 @@ class TrainingEpochs : public PullRange<TrainingEpochs, TrainingEpoch> {
   ~TrainingEpochs() = default;
 };
 
+}  // namespace detail
+
 class TrainingRun {
  public:
   /// Resumes from the newest checkpoint of options.model_dir, or starts from `state` as it is; one
@@ -82,7 +86,7 @@ class TrainingRun {
   /// The remaining epochs, starting with the current one, until training is over. A run that
   /// resumes at the very end of an epoch yields that epoch again, without batches: what the loop
   /// does after its last step was not done yet.
-  [[nodiscard]] TrainingEpochs& epochs();
+  [[nodiscard]] detail::TrainingEpochs& epochs();
 
   /// Runs hooks.train_step, or `step`, on every replica. A batch is one step: both updates of a
   /// pair of networks belong in one step function, or in two batches. A batch from another loop
@@ -99,8 +103,8 @@ class TrainingRun {
   [[nodiscard]] const LossValues& losses();
 
   /// Runs hooks.validation_step over the validation data. Unset: there is none, checkpoints are
-  /// evaluated instead (Callbacks::Validation), or another worker does it. Closes no step. A
-  /// plateau schedule uses the first validation of a complete epoch.
+  /// evaluated instead (Callbacks::evaluates_checkpoints), or another worker does it. Closes no
+  /// step. A plateau schedule uses the first validation of a complete epoch.
   std::optional<Report> validate();
 
   /// Records a number for the present step: log, metrics file, TensorBoard. The chief writes it;

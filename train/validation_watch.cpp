@@ -22,7 +22,7 @@ StopReason ValidationWatch::stop_reason(const Report& validation) {
   for (StopRule rule : options_.early_stopping) {
     const Judged seen = judged(validation, rule.by, kStopFlag);
     const std::string name = text(kStopFlag, " ", to_text(rule));
-    rule.by.mode = seen.better == Better::lower ? BestMode::min : BestMode::max;
+    rule.by.better = seen.better;
     double& value =
         state_.kept.try_emplace(name + " best", std::numeric_limits<double>::quiet_NaN())
             .first->second;

@@ -4,20 +4,17 @@
 
 #include <optional>
 
-#include "troupe/hooks/report.h"
 #include "troupe/strategies/train_state.h"
 #include "troupe/train/callbacks/callbacks.h"
-#include "troupe/train/callbacks/early_stopping.h"
+#include "troupe/train/callbacks/stop_rules.h"
 
 namespace troupe::detail {
 
 class ValidationWatch {
  public:
   /// Both outlive it. What the rules remember is kept in the state, and so in checkpoints.
-  ValidationWatch(const TrainOptions& options, TrainState& state, Callbacks::Validation validation)
-      : options_(options),
-        state_(state),
-        is_on_(validation == Callbacks::Validation::every_epoch) {}
+  ValidationWatch(const TrainOptions& options, TrainState& state, bool is_on)
+      : options_(options), state_(state), is_on_(is_on) {}
 
   /// Whether the loop's validations decide, and not the evaluations of checkpoints.
   [[nodiscard]] bool is_on() const { return is_on_; }

@@ -79,12 +79,12 @@ std::optional<Endpoint> requested_chief(const GivenTexts& given) {
 }
 
 /// A socket that `troupe run` opened before it started this process.
-InheritedSocket inherited_socket(const Environment& environment, const std::string& name) {
+detail::InheritedSocket inherited_socket(const Environment& environment, const std::string& name) {
   const auto found = environment.find(name);
   if (found == environment.end()) return {};
   const auto descriptor = parse_integer<std::int32_t>(found->second);
   if (!descriptor || *descriptor < 3) refuse_variable(name, found->second);
-  return InheritedSocket(*descriptor);
+  return detail::InheritedSocket(*descriptor);
 }
 
 /// What a worker of an elastic group has from `troupe run` beside its rank.
@@ -100,12 +100,12 @@ void add_rounds(Cluster& cluster, const Environment& environment) {
 }
 
 /// `troupe run` tells its workers by a variable whether it starts an evaluator.
-Evaluator evaluator_beside(const Cluster& cluster, const Environment& environment) {
+detail::Evaluator evaluator_beside(const Cluster& cluster, const Environment& environment) {
   const auto told = environment.find("TROUPE_EVALUATOR");
   const bool is_told = told != environment.end();
-  if (is_told && told->second != "0") return Evaluator::expected;
+  if (is_told && told->second != "0") return detail::Evaluator::expected;
   const bool alone = (cluster.world_size() == 1 || is_told) && cluster.servers.empty();
-  return alone ? Evaluator::none : Evaluator::possible;
+  return alone ? detail::Evaluator::none : detail::Evaluator::possible;
 }
 
 /// Whether --task asks for this job: "ps" of "ps:1" or "ps/1".
@@ -227,7 +227,7 @@ std::optional<Cluster> place_in(const TfConfig& config, const GivenTexts& given,
     out.notes.push_back({LogLevel::warning, text(servers->origin, " is ignored: ", config.name,
                                                  " describes the cluster")});
   }
-  if (config.cluster->evaluator == Evaluator::expected) {
+  if (config.cluster->evaluator == detail::Evaluator::expected) {
     out.notes.push_back(
         {LogLevel::warning,
          text(config.cluster_path,

@@ -3,7 +3,6 @@
 #include <initializer_list>
 
 #include "troupe/cli/cluster/address.h"
-#include "troupe/cli/cluster/cluster_spec.h"
 #include "troupe/cli/cluster/machine_list.h"
 #include "troupe/core/error.h"
 #include "troupe/core/numbers.h"

@@ -1,6 +1,5 @@
 #include "troupe/cli/cluster/machine_list.h"
 
-#include <cstdint>
 #include <utility>
 
 #include "troupe/core/error.h"

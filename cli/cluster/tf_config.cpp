@@ -322,8 +322,8 @@ Cluster group_of(const TfDocument& document) {
   cluster.rank = chief ? *chief : worker.value_or(0);
   cluster.server = server.value_or(-1);
   // Also with one address: an evaluator need not be listed.
-  cluster.evaluator =
-      document.jobs.count("evaluator") != 0 ? Evaluator::expected : Evaluator::possible;
+  cluster.evaluator = document.jobs.count("evaluator") != 0 ? detail::Evaluator::expected
+                                                            : detail::Evaluator::possible;
   return cluster;
 }
 
@@ -337,7 +337,7 @@ Cluster evaluators_place(const TfDocument& document) {
   Cluster cluster;
   cluster.members = {{"evaluator/0", std::nullopt}};
   cluster.origin = document.name;
-  cluster.evaluator = Evaluator::self;
+  cluster.evaluator = detail::Evaluator::self;
   return cluster;
 }
 

@@ -27,6 +27,8 @@ struct Member {
   std::optional<Endpoint> address;  // unset: it connects to the chief and reports where it listens
 };
 
+namespace detail {
+
 /// A socket that the launcher opened and passed on. Copies share one socket, and the first to take
 /// it owns it: a second group of this process never uses a descriptor that the first has closed.
 class InheritedSocket {
@@ -52,6 +54,8 @@ enum class Evaluator {
   self       // this process, which belongs to no group
 };
 
+}  // namespace detail
+
 /// A group of workers and this process's place in it.
 /// Invariants (checked by cli/cluster/ before anything starts): members is not empty, 0 <= rank <
 /// size, task names differ, and members[0].address is set if there are several members and no
@@ -62,11 +66,12 @@ struct Cluster {
   std::vector<Member> servers;   // parameter servers by index, each with an address; usually none
   int server = -1;               // this process's index among them; -1: not a server
   std::uint64_t generation = 0;  // which start of this job this is; a stale process is refused
-  InheritedSocket listener;      // of rank 0, of a server, or of each worker of an elastic group
-  InheritedSocket rounds;        // the line to an elastic group's rendezvous, distributed/elastic/
-  bool joins = false;            // this process waits until a group that trains admits it
-  int on_this_machine = 0;       // workers of the group, by the launcher's count; 0: unknown
-  Evaluator evaluator = Evaluator::none;
+  /// Of rank 0, of a server, or of each worker of an elastic group.
+  detail::InheritedSocket listener;
+  detail::InheritedSocket rounds;  // the line to an elastic group's rendezvous
+  bool joins = false;       // this process waits until a group that trains admits it
+  int on_this_machine = 0;  // workers of the group, by the launcher's count; 0: unknown
+  detail::Evaluator evaluator = detail::Evaluator::none;
   std::string origin = "local";  // where this came from, for messages: "TF_CONFIG", "torchrun", ...
 
   [[nodiscard]] int world_size() const { return static_cast<int>(members.size()); }
@@ -74,7 +79,7 @@ struct Cluster {
     return members[static_cast<std::size_t>(of_rank)];
   }
   [[nodiscard]] bool is_server() const { return server >= 0; }
-  [[nodiscard]] bool is_evaluator() const { return evaluator == Evaluator::self; }
+  [[nodiscard]] bool is_evaluator() const { return evaluator == detail::Evaluator::self; }
   [[nodiscard]] bool is_chief() const { return rank == 0 && !is_server() && !is_evaluator(); }
   [[nodiscard]] const std::string& task() const {
     return is_server() ? servers[static_cast<std::size_t>(server)].task : member(rank).task;

@@ -18,8 +18,10 @@ enum class Transport { automatic, tcp, unix_socket, shared_memory };
   return kNames[static_cast<int>(transport)];
 }
 
+namespace detail {
 /// The route of an all-reduce; automatic: by length and world size. All give the same bits.
 enum class SumRoute { automatic, doubling, direct, two_level };
+}  // namespace detail
 
 /// Limits of a group. Every wait in it is bounded by one of them.
 struct GroupOptions {
@@ -49,7 +51,7 @@ struct GroupOptions {
   /// which each worker hosts a node; 0: one for each worker.
   int virtual_replicas = 0;
   // For tests, benchmarks and simulations; the same on every worker.
-  SumRoute sum_route = SumRoute::automatic;
+  detail::SumRoute sum_route = detail::SumRoute::automatic;
   int group_size = 0;  // of the two-level all-reduce, a power of two; 0: derived from world size
 };
 

@@ -6,13 +6,13 @@
 namespace troupe {
 namespace {
 
-std::string suffix_of(BestMode mode) {
-  switch (mode) {
-    case BestMode::min:
+std::string suffix_of(Better better) {
+  switch (better) {
+    case Better::lower:
       return ":min";
-    case BestMode::max:
+    case Better::higher:
       return ":max";
-    case BestMode::automatic:
+    case Better::unknown:
       break;
   }
   return "";
@@ -22,17 +22,17 @@ std::string suffix_of(BestMode mode) {
 
 std::optional<MetricRule> parse_metric_rule(const std::string& written) {
   MetricRule rule{written};
-  for (const BestMode mode : {BestMode::min, BestMode::max}) {
-    const std::string suffix = suffix_of(mode);
+  for (const Better better : {Better::lower, Better::higher}) {
+    const std::string suffix = suffix_of(better);
     if (written.size() < suffix.size()) continue;
     const std::size_t at = written.size() - suffix.size();
-    if (written.compare(at, suffix.size(), suffix) == 0) rule = {written.substr(0, at), mode};
+    if (written.compare(at, suffix.size(), suffix) == 0) rule = {written.substr(0, at), better};
   }
   if (rule.metric.empty()) return std::nullopt;
   return rule;
 }
 
-std::string to_text(const MetricRule& rule) { return rule.metric + suffix_of(rule.mode); }
+std::string to_text(const MetricRule& rule) { return rule.metric + suffix_of(rule.better); }
 
 std::optional<StopRule> parse_stop_rule(const std::string& written) {
   const std::size_t at = written.find_last_of(":=");

@@ -8,13 +8,12 @@
 
 namespace troupe {
 
-/// Which of two values is better; automatic: as the metric says (Metric::better); of losses, the
-/// smaller one.
-enum class BestMode { automatic, min, max };
+/// Which of two values is better. Losses: the lower one.
+enum class Better { unknown, lower, higher };
 
 struct MetricRule {
-  std::string metric;  // or a loss
-  BestMode mode = BestMode::automatic;
+  std::string metric;               // or a loss
+  Better better = Better::unknown;  // unknown: as the metric says (Metric::better)
 };
 
 /// When training ends early: where the value has not become better for `steps`, or has reached

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "troupe/core/error.h"
+#include "troupe/core/options/checkpoint_cadence.h"
 #include "troupe/core/text.h"
 
 namespace troupe {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -65,20 +66,7 @@ struct WarmStart {
   std::map<std::string, std::string> previous_names = {};
 };
 
-/// What a run's journal says of its process besides what training knows itself. parse_options fills
-/// it in; empty: the journal says less.
-struct RunOrigin {
-  /// As --print-config shows it.
-  struct Setting {
-    std::string name;
-    std::string value;
-    std::string source;  // "--batch-size", "TROUPE_BATCH_SIZE", "default"
-  };
-  std::string program;             // "mnist"
-  std::string mode;                // as --mode spells it
-  std::vector<std::string> tasks;  // by rank
-  std::vector<Setting> settings;
-};
+struct RunOrigin;  // core/options/run_origin.h
 
 struct TrainOptions {
   std::string model_dir;  // of the checkpoints; empty: nothing is saved or resumed
@@ -123,7 +111,8 @@ struct TrainOptions {
   /// Steps between two comparisons of the weights that the workers hold; they are also compared
   /// before a save. 0: only then.
   std::int64_t check_weights_every = 1000;
-  RunOrigin origin;
+  /// For the run's journal; parse_options makes it. Null: the journal says less.
+  std::shared_ptr<const RunOrigin> origin;
 
   bool dry_run = false;            // check all that can be checked before step 1, and end
   bool summary = false;            // the chief prints the table of parameters before it trains
@@ -134,15 +123,6 @@ struct TrainOptions {
   /// Throws: ConfigError naming the field and its limits.
   void validate() const;
 };
-
-/// How often checkpoints are saved, with defaults filled in: one of the two, or neither (never).
-struct CheckpointCadence {
-  std::optional<std::int64_t> steps;
-  std::optional<double> seconds;
-
-  [[nodiscard]] bool never() const { return !steps && !seconds; }
-};
-[[nodiscard]] CheckpointCadence checkpoint_cadence(const TrainOptions& options);
 
 /// Options of train_and_evaluate and evaluate.
 struct EvalOptions {

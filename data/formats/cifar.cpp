@@ -29,13 +29,14 @@ std::int64_t count_records(const detail::DataFile& file) {
   return size / kRecordBytes;
 }
 
-void append(CifarRecords& all, detail::DataFile& file) {
+void append(std::vector<std::uint8_t>& images, std::vector<std::uint8_t>& labels,
+            detail::DataFile& file) {
   const std::int64_t records = count_records(file);
-  const std::size_t before = all.labels.size();
-  all.labels.resize(before + static_cast<std::size_t>(records));
-  all.images.resize(all.labels.size() * kCifarPixels);
-  std::uint8_t* label = all.labels.data() + before;
-  std::uint8_t* image = all.images.data() + before * kCifarPixels;
+  const std::size_t before = labels.size();
+  labels.resize(before + static_cast<std::size_t>(records));
+  images.resize(labels.size() * kCifarPixels);
+  std::uint8_t* label = labels.data() + before;
+  std::uint8_t* image = images.data() + before * kCifarPixels;
   std::vector<std::uint8_t> piece(static_cast<std::size_t>(kRecordsAtOnce * kRecordBytes));
   for (std::int64_t record = 0; record < records;) {
     const std::int64_t count = std::min(kRecordsAtOnce, records - record);
@@ -56,11 +57,12 @@ void append(CifarRecords& all, detail::DataFile& file) {
 
 }  // namespace
 
-CifarRecords read_cifar(const std::filesystem::path& dir, const std::vector<std::string>& names) {
-  CifarRecords all;
+std::pair<std::vector<std::uint8_t>, std::vector<std::uint8_t>> read_cifar(
+    const std::filesystem::path& dir, const std::vector<std::string>& names) {
+  std::pair<std::vector<std::uint8_t>, std::vector<std::uint8_t>> all;
   for (const std::string& name : names) {
     detail::DataFile file(dir / name, kUnpackAgain);
-    append(all, file);
+    append(all.first, all.second, file);
   }
   return all;
 }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace troupe {
@@ -16,17 +17,12 @@ inline constexpr std::int64_t kCifarSide = 32;
 inline constexpr std::int64_t kCifarPixels = 3 * kCifarSide * kCifarSide;  // of a picture
 inline constexpr std::int64_t kCifarClasses = 10;
 
-/// Pictures and labels; picture i is images[i * kCifarPixels ...]: the red plane row by row, then
-/// green, then blue.
-struct CifarRecords {
-  std::vector<std::uint8_t> images;  // [N * kCifarPixels]
-  std::vector<std::uint8_t> labels;  // [N], 0 .. 9
-};
-
 /// Reads the files `names` in `dir`, one after the other; each must hold at least one record.
-/// Throws: DataError naming file and record, if a file is missing, not readable, not a regular
-/// file, empty, not a whole number of records or larger than 1 GiB, or if a label is above 9.
-[[nodiscard]] CifarRecords read_cifar(const std::filesystem::path& dir,
-                                      const std::vector<std::string>& names);
+/// Returns the pictures [N * kCifarPixels], each the red plane row by row, then green, then blue,
+/// and the labels [N], 0 .. 9. Throws: DataError naming file and record, if a file is missing, not
+/// readable, not a regular file, empty, not a whole number of records or larger than 1 GiB, or if a
+/// label is above 9.
+[[nodiscard]] std::pair<std::vector<std::uint8_t>, std::vector<std::uint8_t>> read_cifar(
+    const std::filesystem::path& dir, const std::vector<std::string>& names);
 
 }  // namespace troupe

@@ -202,7 +202,7 @@ struct Line {
   void take(const std::vector<Place>& places, std::vector<std::int64_t>& into) const {
     for (const Place& place : places) {
       const std::string& value = values[place.index];
-      if (place.column->type == CsvColumn::Type::integer) {
+      if (place.column->type == detail::CsvType::integer) {
         const auto number = number_in<std::int64_t>(value);
         if (!number) refuse(place, "a whole number of 64 bits");
         into.push_back(*number);
@@ -221,9 +221,9 @@ struct Line {
   }
 };
 
-void check_fields(const std::vector<CsvField>& fields) {
-  const auto is_real = [](const CsvColumn& c) { return c.type == CsvColumn::Type::real; };
-  for (const CsvField& field : fields) {
+void check_fields(const std::vector<std::vector<CsvColumn>>& fields) {
+  const auto is_real = [](const CsvColumn& c) { return c.type == detail::CsvType::real; };
+  for (const std::vector<CsvColumn>& field : fields) {
     const auto reals = std::count_if(field.begin(), field.end(), is_real);
     if (field.empty() || (reals != 0 && reals != static_cast<std::ptrdiff_t>(field.size()))) {
       throw ConfigError(field.empty()
@@ -234,7 +234,7 @@ void check_fields(const std::vector<CsvField>& fields) {
                         "csv_real reads whole numbers, too.");
     }
     for (const CsvColumn& column : field) {
-      const bool is_category = column.type == CsvColumn::Type::category;
+      const bool is_category = column.type == detail::CsvType::category;
       if (is_category != column.categories.empty()) continue;
       throw ConfigError(text("read_csv() is to read the column \"", column.name, "\" with ",
                              column.categories.size(), " categories."),
@@ -245,14 +245,14 @@ void check_fields(const std::vector<CsvField>& fields) {
 
 }  // namespace
 
-CsvColumn csv_real(std::string name) { return {std::move(name), CsvColumn::Type::real, {}}; }
-CsvColumn csv_integer(std::string name) { return {std::move(name), CsvColumn::Type::integer, {}}; }
+CsvColumn csv_real(std::string name) { return {std::move(name), detail::CsvType::real, {}}; }
+CsvColumn csv_integer(std::string name) { return {std::move(name), detail::CsvType::integer, {}}; }
 CsvColumn csv_category(std::string name, std::vector<std::string> categories) {
-  return {std::move(name), CsvColumn::Type::category, std::move(categories)};
+  return {std::move(name), detail::CsvType::category, std::move(categories)};
 }
 
-CsvTable read_csv(const std::filesystem::path& path, const std::vector<CsvField>& fields,
-                  char separator) {
+CsvTable read_csv(const std::filesystem::path& path,
+                  const std::vector<std::vector<CsvColumn>>& fields, char separator) {
   check_fields(fields);
   Records records(path, separator);
   std::vector<std::string> values;  // of the present line
@@ -264,7 +264,7 @@ CsvTable read_csv(const std::filesystem::path& path, const std::vector<CsvField>
     for (const CsvColumn& column : fields[i])
       places[i].push_back(place_of(column, values, records));
     table.fields.emplace_back();
-    if (fields[i].front().type != CsvColumn::Type::real) {
+    if (fields[i].front().type != detail::CsvType::real) {
       table.fields.back() = std::vector<std::int64_t>();
     }
   }

@@ -13,11 +13,14 @@
 
 namespace troupe {
 
+namespace detail {
+enum class CsvType { real, integer, category };
+}  // namespace detail
+
 /// A column to be read, and how its values are written.
 struct CsvColumn {
-  enum class Type { real, integer, category };
   std::string name;
-  Type type = Type::real;
+  detail::CsvType type = detail::CsvType::real;
   std::vector<std::string> categories;  // of a category: the texts that stand for 0, 1, ...
 };
 /// A finite number, "-1.5e3".
@@ -27,21 +30,17 @@ struct CsvColumn {
 /// One of these texts, whose place among them is the value: {"apple", "pear"}.
 [[nodiscard]] CsvColumn csv_category(std::string name, std::vector<std::string> categories);
 
-/// Columns that become one tensor: real ones, or integers and categories.
-using CsvField = std::vector<CsvColumn>;
-
-/// A field's values, row after row.
-using CsvValues = std::variant<std::vector<float>, std::vector<std::int64_t>>;
-
 struct CsvTable {
   std::int64_t rows = 0;
-  std::vector<CsvValues> fields;  // rows x columns of the field each
+  /// Rows x columns of the field each, row after row.
+  std::vector<std::variant<std::vector<float>, std::vector<std::int64_t>>> fields;
 };
 
 /// The longest line, and value in quotation marks, in bytes.
 inline constexpr std::size_t kCsvLongestLine = std::size_t{1} << 20;
 
-/// Reads the columns of `fields`, in whatever order the file has them; it may have others. The
+/// Reads the columns of `fields`, each of which becomes one tensor: of reals, or of integers and
+/// categories. They may have any order in the file, which may have others. The
 /// first line holds the names. Lines end with LF or CR LF; empty ones are skipped, and so is a byte
 /// order mark. A value may stand in quotation marks, and then contain separators, line ends and ""
 /// for a quotation mark; blanks around other values are ignored. Throws: DataError naming file,
@@ -52,6 +51,7 @@ inline constexpr std::size_t kCsvLongestLine = std::size_t{1} << 20;
 /// reals and others, or of a category without categories. Cost: memory for the values, 4 or 8 bytes
 /// each, and as much again while they grow.
 [[nodiscard]] CsvTable read_csv(const std::filesystem::path& path,
-                                const std::vector<CsvField>& fields, char separator = ',');
+                                const std::vector<std::vector<CsvColumn>>& fields,
+                                char separator = ',');
 
 }  // namespace troupe

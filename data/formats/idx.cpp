@@ -116,7 +116,8 @@ std::size_t idx_value_bytes(IdxType type) {
   return find_type(static_cast<unsigned char>(type))->bytes;
 }
 
-IdxArray read_idx(const std::filesystem::path& path, const IdxCheck& check) {
+IdxArray read_idx(const std::filesystem::path& path,
+                  const std::function<void(const IdxArray&)>& check) {
   detail::DataFile reader(path, kFixFetchAgain);
   Header header = read_header(reader);
   check_size(reader, header);

@@ -34,16 +34,14 @@ struct IdxArray {
   std::vector<std::byte> bytes;    // product of dims times idx_value_bytes(type)
 };
 
-/// Looks at an array's type and dimensions before its values are read; throws to refuse it.
-using IdxCheck = std::function<void(const IdxArray& without_values)>;
-
 /// Reads a file, plain or gzip-compressed; the content tells which, not the name.
 /// Throws: DataError naming the path, what was found and what was expected, if the file is missing,
 /// not readable, no regular file, no IDX file, shorter or longer than its header says, or corrupt,
 /// or if a compressed one announces more than 64 MiB and more than 100 times its own size; what
-/// `check` throws.
+/// `check` throws, which looks at type and dimensions before the values are read.
 /// Cost: takes at most the memory of the values; of a compressed file only as they are unpacked.
-[[nodiscard]] IdxArray read_idx(const std::filesystem::path& path, const IdxCheck& check = {});
+[[nodiscard]] IdxArray read_idx(const std::filesystem::path& path,
+                                const std::function<void(const IdxArray&)>& check = {});
 
 /// Writes a plain file over what is there.
 /// Throws: EnvironmentError; InternalError if dims and bytes do not agree.

@@ -26,7 +26,8 @@ at::Tensor tensor_of(NpyArray array) {
 }  // namespace
 
 std::shared_ptr<const Dataset> load_csv(const std::filesystem::path& path,
-                                        const std::vector<CsvField>& fields, char separator) {
+                                        const std::vector<std::vector<CsvColumn>>& fields,
+                                        char separator) {
   CsvTable table = read_csv(path, fields, separator);
   std::vector<at::Tensor> tensors;
   for (std::size_t i = 0; i < fields.size(); ++i) {

@@ -20,9 +20,9 @@ namespace troupe {
 /// Shapes: a batch has one tensor per entry of `fields`, [B, C] for its C columns, [B] if it has
 /// one: float32 for reals, int64 for integers and categories.
 /// Throws: as read_csv.
-[[nodiscard]] std::shared_ptr<const Dataset> load_csv(const std::filesystem::path& path,
-                                                      const std::vector<CsvField>& fields,
-                                                      char separator = ',');
+[[nodiscard]] std::shared_ptr<const Dataset> load_csv(
+    const std::filesystem::path& path, const std::vector<std::vector<CsvColumn>>& fields,
+    char separator = ',');
 
 /// The array of a .npy file, of the same shape and type.  Throws: as read_npy.
 ///   TensorDataset({load_npy("images.npy"), load_npy("labels.npy")})

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstddef>
 #include <filesystem>
-#include <memory>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -194,9 +193,10 @@ Splits load_mnist(const DataOptions& options, std::int64_t validation_examples) 
   return load(options, form, {{}, kSide, kSide, kClasses}).splits;
 }
 
-std::shared_ptr<const Dataset> cifar_dataset(CifarRecords records) {
-  return byte_images(std::move(records.images), std::move(records.labels), 3, kCifarSide,
-                     kCifarSide, kCifarScale);
+std::shared_ptr<const Dataset> cifar_dataset(
+    std::pair<std::vector<std::uint8_t>, std::vector<std::uint8_t>> pictures_and_labels) {
+  return byte_images(std::move(pictures_and_labels.first), std::move(pictures_and_labels.second), 3,
+                     kCifarSide, kCifarSide, kCifarScale);
 }
 
 Splits load_cifar10(const DataOptions& options, std::int64_t validation_examples) {

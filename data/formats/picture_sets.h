@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "troupe/core/options/data_options.h"
 #include "troupe/data/dataset.h"
@@ -64,7 +66,8 @@ struct IdxImages {
 /// than requested, or no directory is given.
 [[nodiscard]] Splits load_cifar10(const DataOptions& options, std::int64_t validation_examples);
 
-/// Any pictures in that format, with the same fields.
-[[nodiscard]] std::shared_ptr<const Dataset> cifar_dataset(CifarRecords records);
+/// Any pictures in that format, as read_cifar returns them, with the same fields.
+[[nodiscard]] std::shared_ptr<const Dataset> cifar_dataset(
+    std::pair<std::vector<std::uint8_t>, std::vector<std::uint8_t>> pictures_and_labels);
 
 }  // namespace troupe

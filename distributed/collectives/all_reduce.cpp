@@ -62,23 +62,23 @@ void two_level_allreduce(Call& call, Span<std::byte> values, const Reduction& su
   direct_all_gather(call, group, sum);
 }
 
-SumRoute route_of(std::size_t bytes, int world_size) {
-  if (bytes <= kDoublingMaxBytes) return SumRoute::doubling;
-  return world_size <= kMaxMesh ? SumRoute::direct : SumRoute::two_level;
+detail::SumRoute route_of(std::size_t bytes, int world_size) {
+  if (bytes <= kDoublingMaxBytes) return detail::SumRoute::doubling;
+  return world_size <= kMaxMesh ? detail::SumRoute::direct : detail::SumRoute::two_level;
 }
 
 void all_reduce(Call& call, Span<std::byte> values, const Reduction& sum,
                 const GroupOptions& options, const TreeCut& cut) {
   const int world_size = call.world_size();
-  SumRoute route = options.sum_route;
-  if (route == SumRoute::automatic) route = route_of(values.size(), world_size);
+  detail::SumRoute route = options.sum_route;
+  if (route == detail::SumRoute::automatic) route = route_of(values.size(), world_size);
   switch (route) {
-    case SumRoute::automatic:
-    case SumRoute::doubling:
+    case detail::SumRoute::automatic:
+    case detail::SumRoute::doubling:
       return doubling_allreduce(call, values, sum, cut);
-    case SumRoute::direct:
+    case detail::SumRoute::direct:
       return direct_allreduce(call, all_ranks(values, world_size), sum, cut);
-    case SumRoute::two_level:
+    case detail::SumRoute::two_level:
       return two_level_allreduce(call, values, sum, group_size_for(world_size, options.group_size));
   }
 }

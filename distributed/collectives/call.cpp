@@ -1,10 +1,7 @@
 #include "troupe/distributed/collectives/call.h"
 
-#include <poll.h>
-
 #include <algorithm>
 #include <thread>
-#include <utility>
 
 #include "troupe/core/check.h"
 #include "troupe/core/checksum.h"
@@ -12,7 +9,6 @@
 #include "troupe/core/span.h"
 #include "troupe/core/spin.h"
 #include "troupe/core/text.h"
-#include "troupe/distributed/net/frame.h"
 
 namespace troupe {
 

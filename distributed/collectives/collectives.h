@@ -30,7 +30,7 @@ inline constexpr std::size_t kDoublingMaxBytes = std::size_t{128} * 1024;
 void all_reduce(Call& call, Span<std::byte> values, const Reduction& sum,
                 const GroupOptions& options, const TreeCut& cut);
 /// What `automatic` chooses.
-[[nodiscard]] SumRoute route_of(std::size_t bytes, int world_size);
+[[nodiscard]] detail::SumRoute route_of(std::size_t bytes, int world_size);
 
 /// Sum on all ranks in as many rounds of all bytes as the tree above the cut is high, ceil(log2(W))
 /// in rank order.  Shapes: values at most kScratchBytes.

@@ -2,6 +2,7 @@
 #include "troupe/distributed/collectives/rounding.h"
 
 #include "troupe/core/check.h"
+#include "troupe/core/failure.h"
 
 namespace troupe {
 namespace {

@@ -3,10 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <string>
 #include <utility>
-
-#include "troupe/core/checksum.h"
 
 namespace troupe {
 namespace {

@@ -21,7 +21,7 @@ void offer(Cluster& cluster, const UniqueFd& listener) {
     throw EnvironmentError(text("cannot copy a listening socket: ", std::strerror(errno), "."),
                            "raise the limit of open files (ulimit -n).");
   }
-  cluster.listener = InheritedSocket(copy);
+  cluster.listener = detail::InheritedSocket(copy);
 }
 
 /// Of one that waits: it meets nobody.

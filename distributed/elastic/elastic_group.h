@@ -25,7 +25,7 @@
 #include <vector>
 
 #include "troupe/core/clock.h"
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/core/options/cluster.h"
 #include "troupe/core/span.h"
 #include "troupe/core/unique_fd.h"

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/core/stop_signal.h"
 #include "troupe/core/text.h"
 #include "troupe/core/trace.h"

@@ -1,6 +1,5 @@
 #include "troupe/distributed/group/topology.h"
 
-#include <algorithm>
 #include <set>
 
 #include "troupe/core/error.h"
@@ -92,7 +91,7 @@ TreeCut cut_of(const Cluster& cluster, const GroupOptions& options) {
   }
   TreeCut cut(leaves, workers);
   // Two levels sum groups of neighbours first, and beyond a mesh links are those of rank order.
-  const bool is_direct = workers <= kMaxMesh && options.sum_route != SumRoute::two_level;
+  const bool is_direct = workers <= kMaxMesh && options.sum_route != detail::SumRoute::two_level;
   if (is_direct || cut.is_rank_order()) return cut;
   throw ConfigError(
       text("--virtual-replicas ", leaves, " on ", workers,

@@ -3,7 +3,6 @@
 #include "troupe/core/error.h"
 #include "troupe/core/secret.h"
 #include "troupe/core/sha256.h"
-#include "troupe/distributed/membership/join_terms.h"
 #include "troupe/distributed/membership/json_fields.h"
 #include "troupe/distributed/net/frame.h"
 #include "troupe/distributed/net/link_listener.h"

@@ -1,7 +1,7 @@
 #include "troupe/distributed/membership/failure.h"
 
 #include "troupe/core/clock.h"
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/core/text.h"
 #include "troupe/distributed/net/address.h"
 

@@ -1,6 +1,5 @@
 #include "troupe/distributed/membership/heartbeats.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "troupe/core/clock.h"

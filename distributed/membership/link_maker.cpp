@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <boost/asio/error.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <utility>
 
 #include "troupe/core/checksum.h"

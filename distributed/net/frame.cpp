@@ -1,6 +1,5 @@
 #include "troupe/distributed/net/frame.h"
 
-#include <cstddef>
 #include <cstring>
 
 #include "troupe/core/check.h"

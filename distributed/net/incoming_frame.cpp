@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "troupe/core/checksum.h"
-
 namespace troupe {
 namespace {
 

@@ -1,7 +1,6 @@
 #include "troupe/distributed/shared_memory/group_segment.h"
 
 #include <cstring>
-#include <new>
 #include <utility>
 
 #include "troupe/core/error.h"

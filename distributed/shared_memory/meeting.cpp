@@ -17,7 +17,6 @@
 #include "troupe/core/error.h"
 #include "troupe/core/spin.h"
 #include "troupe/core/text.h"
-#include "troupe/distributed/collectives/call.h"
 
 namespace troupe {
 namespace {

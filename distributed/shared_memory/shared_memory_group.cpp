@@ -11,7 +11,6 @@
 #include <cstring>
 #include <utility>
 
-#include "troupe/distributed/collectives/reduction.h"
 #include "troupe/distributed/group/topology.h"
 
 namespace troupe {

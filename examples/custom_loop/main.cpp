@@ -36,7 +36,7 @@ int main(int argc, char** argv) {
                                 "Trains on clean and noisy digits in turn, with clipped weights.",
                                 {"--epochs 3", "--epochs 3 --clip 0.1 --model-dir run1",
                                  "--max-steps 300 --metrics-file steps.jsonl"}};
-    program.modes = troupe::ProgramInfo::Modes::train_only;  // this loop is all there is
+    program.train_only = true;  // this loop is all there is
     auto flags = MnistHooks::flags();
     flags.push_back(troupe::flag("clip", &clip, "weights stay within plus and minus this"));
     const auto options = troupe::parse_options(argc, argv, std::move(flags), program);

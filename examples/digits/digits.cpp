@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstddef>
 #include <cstdio>
+#include <fstream>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -13,7 +13,6 @@
 #include "examples/digits/digit_drawing.h"
 #include "troupe/core/error.h"
 #include "troupe/core/text.h"
-#include "troupe/data/formats/idx.h"
 
 namespace troupe {
 namespace {
@@ -36,18 +35,29 @@ void check_count(std::int64_t count, const char* what) {
                     "give 0 or more, and no more than an IDX file can count.");
 }
 
-std::vector<std::byte> to_bytes(const std::vector<std::uint8_t>& values) {
-  const auto* const begin = reinterpret_cast<const std::byte*>(values.data());
-  return {begin, begin + values.size()};
+/// An IDX file of bytes (docs/data.md has the byte table).
+void write_idx(const std::filesystem::path& path, const std::vector<std::int64_t>& dims,
+               const std::vector<std::uint8_t>& values) {
+  std::string header = {0, 0, 8, static_cast<char>(dims.size())};
+  for (const std::int64_t dim : dims) {
+    for (const int shift : {24, 16, 8, 0}) header.push_back(static_cast<char>(dim >> shift));
+  }
+  std::ofstream file(path, std::ios::binary);
+  file << header;
+  file.write(reinterpret_cast<const char*>(values.data()),
+             static_cast<std::streamsize>(values.size()));
+  file.close();
+  if (file.fail()) {
+    throw EnvironmentError(text("'", path.string(), "' cannot be written."),
+                           "check that the directory is writable and has room.");
+  }
 }
 
 void write_split(const std::filesystem::path& dir, const std::string& prefix,
                  const Digits& digits) {
   const auto count = static_cast<std::int64_t>(digits.labels.size());
-  write_idx(dir / (prefix + "-images-idx3-ubyte"),
-            {IdxType::uint8, {count, kDigitSide, kDigitSide}, to_bytes(digits.images)});
-  write_idx(dir / (prefix + "-labels-idx1-ubyte"),
-            {IdxType::uint8, {count}, to_bytes(digits.labels)});
+  write_idx(dir / (prefix + "-images-idx3-ubyte"), {count, kDigitSide, kDigitSide}, digits.images);
+  write_idx(dir / (prefix + "-labels-idx1-ubyte"), {count}, digits.labels);
 }
 
 [[noreturn]] void fail_as_not_empty(const std::filesystem::path& dir) {

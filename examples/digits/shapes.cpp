@@ -117,22 +117,24 @@ void paint(const Scene& scene, SplitMix& random, std::uint8_t* image) {
 
 }  // namespace
 
-CifarRecords generate_shapes(std::int64_t count, std::uint64_t seed) {
+std::pair<std::vector<std::uint8_t>, std::vector<std::uint8_t>> generate_shapes(
+    std::int64_t count, std::uint64_t seed) {
   if (count < 0) {
     throw ConfigError(text("generate_shapes() was asked for ", count, " pictures."),
                       "ask for at least 0.");
   }
-  CifarRecords records;
-  records.images.resize(static_cast<std::size_t>(count * kCifarPixels));
-  records.labels.reserve(static_cast<std::size_t>(count));
+  std::pair<std::vector<std::uint8_t>, std::vector<std::uint8_t>> made;
+  auto& [images, labels] = made;
+  images.resize(static_cast<std::size_t>(count * kCifarPixels));
+  labels.reserve(static_cast<std::size_t>(count));
   for (std::int64_t i = 0; i < count; ++i) {
     SplitMix seeds(seed);
     SplitMix random(seeds.next() ^ (static_cast<std::uint64_t>(i) * 0xD1342543DE82EF95u));
     const auto shape = static_cast<int>(random.below(kCifarClasses));
-    records.labels.push_back(static_cast<std::uint8_t>(shape));
-    paint(Scene(shape, random), random, records.images.data() + i * kCifarPixels);
+    labels.push_back(static_cast<std::uint8_t>(shape));
+    paint(Scene(shape, random), random, images.data() + i * kCifarPixels);
   }
-  return records;
+  return made;
 }
 
 }  // namespace troupe

@@ -5,6 +5,8 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 #include "troupe/data/formats/cifar.h"
 
@@ -14,6 +16,7 @@ namespace troupe {
 /// classes, 0 to 9: disc, ring, square, frame, triangle, upright cross, diagonal cross, bars that
 /// lie, bars that stand, chequers. Mirrored left to right each stays what it is.
 /// Throws: ConfigError if count is negative.
-[[nodiscard]] CifarRecords generate_shapes(std::int64_t count, std::uint64_t seed);
+[[nodiscard]] std::pair<std::vector<std::uint8_t>, std::vector<std::uint8_t>> generate_shapes(
+    std::int64_t count, std::uint64_t seed);
 
 }  // namespace troupe

@@ -19,7 +19,7 @@ struct EmbeddingOptions {
   std::int64_t eval_ratings = 50'000;
 
   std::vector<troupe::Flag> flags() {
-    const troupe::IntegerRange many{1, 1'000'000'000};
+    const std::pair<std::int64_t, std::int64_t> many{1, 1'000'000'000};
     return {troupe::flag("learning-rate"),
             troupe::flag("train-examples"),
             troupe::flag("users", &users, "rows of the users' tables", many),

@@ -28,9 +28,9 @@ class SampleGrids final : public troupe::PeriodicAction, public troupe::SavingLi
   void after_epoch(std::int64_t, const troupe::Report&, const troupe::Report* validation) override {
     if (validation != nullptr) draw(step_);
   }
-  Answer after_save(const troupe::SavedCheckpoint& saved) override {
+  bool after_save(const troupe::SavedCheckpoint& saved) override {
     draw(saved.step);
-    return Answer::go_on;
+    return false;
   }
 
  private:

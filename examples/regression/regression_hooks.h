@@ -18,7 +18,7 @@ struct RegressionOptions {
   std::int64_t train_csv_rows = 20'000;
 
   std::vector<troupe::Flag> flags() {
-    const troupe::IntegerRange positive{1, 10'000'000};
+    const std::pair<std::int64_t, std::int64_t> positive{1, 10'000'000};
     return {
         troupe::flag("learning-rate"),
         troupe::flag("momentum"),

@@ -6,7 +6,7 @@
 #include "troupe/cli/cluster/address.h"
 #include "troupe/cli/cluster/cluster_spec.h"
 #include "troupe/core/clock.h"
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/core/text.h"
 #include "troupe/distributed/net/address.h"
 #include "troupe/distributed/net/timer.h"

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "troupe/core/clock.h"
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/core/text.h"
 #include "troupe/distributed/net/address.h"
 #include "troupe/distributed/net/timer.h"

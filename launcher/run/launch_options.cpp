@@ -197,7 +197,8 @@ with all of them. The first failure stops the others and is shown with its last
 lines. With parameter servers a worker other than worker/0 may be lost: training
 continues without it.
 )",
-              detail::flags_text(launch_flags(options, scratch), Flag::Shown::in_help_all), R"(
+              detail::flags_text(launch_flags(options, scratch), detail::FlagShown::in_help_all),
+              R"(
 Exit code: 0 if every process ended with 0; that of the process that failed
 first (128 + number for a signal), or else of the evaluator, whose failure stops
 no other process; 138 if a machine or a worker was lost; 2 for a wrong command

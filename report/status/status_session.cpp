@@ -9,7 +9,6 @@
 #include <chrono>
 #include <exception>
 #include <string_view>
-#include <utility>
 
 #include "troupe/core/error.h"
 #include "troupe/core/log.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <thread>
 
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/core/text.h"
 
 namespace troupe::detail {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "troupe/core/clock.h"
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/core/text.h"
 
 namespace troupe::detail {

@@ -4,7 +4,7 @@
 #include <map>
 #include <utility>
 
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/core/text.h"
 #include "troupe/strategies/engines/engine.h"
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "troupe/core/check.h"
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/core/trace.h"
 
 namespace troupe::detail {

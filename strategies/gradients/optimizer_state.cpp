@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/core/log.h"
 #include "troupe/core/text.h"
 #include "troupe/hooks/optimizer_kind.h"
@@ -144,7 +144,7 @@ json group_names(Optimizer& optimizer, const Names& all) {
 
 json describe_optimizer(Optimizer& optimizer, const std::vector<NamedTensor>& parameters,
                         std::vector<NamedTensor>& tensors) {
-  const OptimizerKind& kind = kind_of(optimizer);
+  const detail::OptimizerKind& kind = kind_of(optimizer);
   const Names names(parameters);
   json description;
   description["type"] = kind.name;
@@ -168,7 +168,7 @@ json describe_optimizer(Optimizer& optimizer, const std::vector<NamedTensor>& pa
 
 void restore_optimizer(Optimizer& optimizer, const std::vector<NamedTensor>& parameters,
                        const json& description, const std::vector<NamedTensor>& tensors) {
-  const OptimizerKind& kind = kind_of(optimizer);
+  const detail::OptimizerKind& kind = kind_of(optimizer);
   if (description.at("type") != kind.name) {
     throw does_not_fit(text("it is ", description.at("type"), ", create_model made ", kind.name));
   }

@@ -7,7 +7,6 @@
 #include <torch/types.h>
 
 #include <algorithm>
-#include <memory>
 #include <type_traits>
 #include <utility>
 

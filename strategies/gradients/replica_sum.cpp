@@ -3,10 +3,9 @@
 #include <torch/types.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "troupe/core/check.h"
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/core/text.h"
 #include "troupe/core/trace.h"
 #include "troupe/distributed/collectives/reduction.h"

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/core/log.h"
 #include "troupe/core/options/cluster_reach.h"
 #include "troupe/core/sha256.h"
@@ -18,6 +18,7 @@
 #include "troupe/distributed/group/topology.h"
 #include "troupe/strategies/device.h"
 #include "troupe/strategies/replicas/local_replicas.h"
+#include "troupe/strategies/sharing_failure.h"
 
 namespace troupe {
 namespace {
@@ -233,7 +234,7 @@ class MultiWorker final : public Strategy {
   }
 
   void begin_elastic() {
-    Standing standing = detail::standing_of(name(), options_);
+    detail::Standing standing = detail::standing_of(name(), options_);
     if (group_.is_joining()) standing.rank = kNoRank;
     stand(standing);
     replicas_.use(group_);
@@ -277,7 +278,7 @@ class MultiWorker final : public Strategy {
   std::vector<StepResult> run_once(const Step& step, TrainState& state,
                                    const DistributedBatch& batch, Phase phase) {
     if (std::exchange(has_moved_, false)) replicas_.move_to(options_);
-    const ReplicaRange mine = *hosted_;
+    const detail::ReplicaRange mine = *hosted_;
     if (batch.range() == mine) return replicas_.run(step, state, batch, phase);
     if (!batch.source) {
       throw ConfigError(

@@ -12,7 +12,9 @@
 #include "troupe/distributed/collectives/call.h"
 #include "troupe/distributed/membership/failure.h"
 #include "troupe/strategies/gradients/optimizer_state.h"
+#include "troupe/strategies/pace.h"
 #include "troupe/strategies/replicas/local_replicas.h"
+#include "troupe/strategies/sharing_failure.h"
 
 namespace troupe {
 namespace detail {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/strategies/strategy.h"
 
 namespace troupe {

@@ -11,6 +11,7 @@
 #include "troupe/core/check.h"
 #include "troupe/core/error.h"
 #include "troupe/core/log.h"
+#include "troupe/hooks/parameter_update.h"
 #include "troupe/hooks/replica_driver.h"
 #include "troupe/hooks/step_weights.h"
 #include "troupe/strategies/device.h"
@@ -22,6 +23,7 @@
 #include "troupe/strategies/parameter_server/tensor_store.h"
 #include "troupe/strategies/parameter_server/wire/server_process.h"
 #include "troupe/strategies/replicas/local_replicas.h"
+#include "troupe/strategies/sharing_failure.h"
 
 namespace troupe {
 namespace {
@@ -116,7 +118,7 @@ const StrategyOptions& checked(const StrategyOptions& options) {
   return options;
 }
 
-Standing standing_of(const StrategyOptions& options) {
+detail::Standing standing_of(const StrategyOptions& options) {
   const int local = options.local_replicas();
   const int workers = options.cluster.world_size();
   const bool synchronous = options.servers.synchronous();

@@ -12,6 +12,7 @@
 #include "troupe/core/log.h"
 #include "troupe/core/text.h"
 #include "troupe/data/data_digest.h"
+#include "troupe/data/shard_plan.h"
 #include "troupe/strategies/parameter_server/shard_states.h"
 
 namespace troupe::detail {

@@ -6,7 +6,7 @@
 #include <functional>
 #include <map>
 
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/core/text.h"
 #include "troupe/hooks/tensors/tensor_file.h"
 #include "troupe/strategies/gradients/optimizer_state.h"

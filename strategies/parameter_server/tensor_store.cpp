@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "troupe/core/check.h"
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/core/text.h"
 #include "troupe/strategies/gradients/optimizer_state.h"
 #include "troupe/strategies/gradients/replica_sum.h"

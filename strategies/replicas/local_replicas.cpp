@@ -12,10 +12,9 @@
 #include <algorithm>
 #include <mutex>
 #include <set>
-#include <utility>
 
 #include "troupe/core/check.h"
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/core/log.h"
 #include "troupe/core/machine.h"
 #include "troupe/core/options/cluster_reach.h"

@@ -14,6 +14,7 @@
 
 #include "troupe/core/options/strategy_options.h"
 #include "troupe/distributed/worker_group.h"
+#include "troupe/hooks/parameter_update.h"
 #include "troupe/strategies/engines/engine.h"
 #include "troupe/strategies/gradients/overlapped_sum.h"
 #include "troupe/strategies/gradients/replica_sum.h"

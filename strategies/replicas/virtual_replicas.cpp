@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <string>
-#include <utility>
 
 #include "troupe/core/check.h"
 #include "troupe/core/error.h"

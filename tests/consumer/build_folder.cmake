@@ -31,8 +31,9 @@ file(WRITE ${WORK}/parses.cpp [[
 #include <troupe/cli/options.h>
 #include <cstdio>
 int main() {
-  const auto outcome = troupe::parse_command_line({"--batch-size", "7"}, {});
-  std::printf("%d\n", static_cast<int>(outcome.options->train.batch_size));
+  const char* const words[] = {"parses", "--batch-size", "7"};
+  const auto options = troupe::parse_options(3, words);
+  std::printf("%d\n", static_cast<int>(options.train.batch_size));
 }
 ]])
 run(${CMAKE_COMMAND} -S . -B build ${package})

@@ -6,7 +6,7 @@
 
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/temp_dir.h"
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/core/file_system.h"
 #include "troupe/core/safetensors.h"
 #include "troupe/core/sha256.h"

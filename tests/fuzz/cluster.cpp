@@ -61,7 +61,7 @@ void check_written(const Cluster& cluster) {
       jobs[member.task.substr(0, member.task.find('/'))].push_back(address_text(*member.address));
     }
   }
-  if (cluster.evaluator == Evaluator::expected) jobs["evaluator"] = {"evaluator:1"};
+  if (cluster.evaluator == detail::Evaluator::expected) jobs["evaluator"] = {"evaluator:1"};
   const std::string& task = cluster.task();
   const auto cut = task.find('/');
   const nlohmann::json document = {

@@ -3,10 +3,10 @@
 #include <string>
 
 #include "tests/fuzz/fuzz.h"
+#include "troupe/cli/command_line.h"
 #include "troupe/cli/flags_builtin.h"
 #include "troupe/cli/flags_reading.h"
 #include "troupe/cli/flags_table.h"
-#include "troupe/cli/options.h"
 #include "troupe/core/error.h"
 #include "troupe/core/text.h"
 

@@ -11,9 +11,9 @@
 namespace troupe::fuzz::csv_target {
 namespace {
 
-const std::vector<CsvField> kFields = {{csv_real("x"), csv_real("y")},
-                                       {csv_category("kind", {"a", "b \"c\",\n"})},
-                                       {csv_integer("n")}};
+const std::vector<std::vector<CsvColumn>> kFields = {{csv_real("x"), csv_real("y")},
+                                                     {csv_category("kind", {"a", "b \"c\",\n"})},
+                                                     {csv_integer("n")}};
 
 std::optional<CsvTable> read(std::string_view file) {
   const MemoryFile there(file);

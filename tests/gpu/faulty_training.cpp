@@ -136,7 +136,7 @@ int main(int argc, char** argv) {
                               {"faulty_training",
                                "A small training in which one step goes wrong.",
                                {"--fault nan-loss --fault-step 5"},
-                               troupe::ProgramInfo::Modes::train_only});
+                               true});
     const Fault fault = fault_of(flags.fault);
     const FaultyHooks hooks(options, flags);
     const auto strategy = troupe::make_strategy(options.strategy);

@@ -89,7 +89,7 @@ class ByTroupe final : public Side {
 
  private:
   TrainingRun& run_;
-  TrainingEpoch* epoch_;  // the only one
+  detail::TrainingEpoch* epoch_;  // the only one
 };
 
 class ByHand final : public Side {
@@ -232,7 +232,7 @@ void run(int argc, const char* const* argv) {
       {"step_cost",
        "What Troupe adds to a step of a loop by hand.",
        {"--model cnn --devices cuda"},
-       ProgramInfo::Modes::train_only});
+       true});
   options.train.max_steps = plan.troupe_steps();
   const Task task = make_task(plan.model, options);
   const auto strategy = make_strategy(options.strategy);

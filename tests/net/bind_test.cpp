@@ -90,7 +90,7 @@ TEST_SUITE("net") {
 
   TEST_CASE("bind: an inherited descriptor that does not listen is refused") {
     Cluster cluster = cluster_at("127.0.0.1", 1);
-    cluster.listener = InheritedSocket(0);
+    cluster.listener = detail::InheritedSocket(0);
     CHECK_THROWS_WITH_AS(WorkerGroup(cluster, test_options()), doctest::Contains("descriptor 0"),
                          EnvironmentError);
   }
@@ -99,7 +99,7 @@ TEST_SUITE("net") {
     const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     REQUIRE(::listen(fd, 1) == 0);  // binds 0.0.0.0 and a free port
     Cluster cluster = cluster_at("127.0.0.1", 1);
-    cluster.listener = InheritedSocket(fd);
+    cluster.listener = detail::InheritedSocket(fd);
     CHECK_THROWS_WITH_AS(WorkerGroup(cluster, test_options()), doctest::Contains("0.0.0.0"),
                          ConfigError);
   }

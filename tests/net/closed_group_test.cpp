@@ -19,7 +19,7 @@
 #include "tests/support/free_port.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/test_prelude.h"
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/core/unique_fd.h"
 #include "troupe/distributed/membership/control_messages.h"
 #include "troupe/distributed/net/acceptor.h"

@@ -18,8 +18,8 @@ namespace {
 using troupe::Deadline;
 using troupe::GroupOptions;
 using troupe::Span;
-using troupe::SumRoute;
 using troupe::WorkerGroup;
+using troupe::detail::SumRoute;
 using troupe::testing::run_group;
 using troupe::testing::soon;
 using troupe::testing::test_options;

@@ -12,7 +12,7 @@
 #include "tests/support/redirected_connect.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/test_prelude.h"
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/distributed/worker_group.h"
 
 namespace damage_test {
@@ -22,7 +22,7 @@ namespace {
 using namespace troupe;           // NOLINT: a test
 using namespace troupe::testing;  // NOLINT: a test
 
-GroupOptions over_tcp(SumRoute route = SumRoute::automatic) {
+GroupOptions over_tcp(detail::SumRoute route = detail::SumRoute::automatic) {
   GroupOptions options = test_options();
   options.transport = Transport::tcp;
   options.sum_route = route;
@@ -104,18 +104,20 @@ void broadcast(WorkerGroup& group, std::size_t n) {
 struct Work {
   std::string name;
   std::uint32_t from;  // who sends to the chief
-  SumRoute route;
+  detail::SumRoute route;
   std::function<void(WorkerGroup&)> run;
 };
 std::vector<Work> works_of_three(std::size_t most) {
   using Group = WorkerGroup;
   return {
-      {"direct", 1, SumRoute::direct, [=](Group& group) { sum(group, most); }},
-      {"doubling", 1, SumRoute::doubling,
+      {"direct", 1, detail::SumRoute::direct, [=](Group& group) { sum(group, most); }},
+      {"doubling", 1, detail::SumRoute::doubling,
        [=](Group& group) { sum(group, std::min<std::size_t>(most, 20'000)); }},
-      {"two-level", 2, SumRoute::two_level, [=](Group& group) { sum(group, most / 5); }},
-      {"ring", 2, SumRoute::automatic, [=](Group& group) { compressed_sum(group, most * 3 / 5); }},
-      {"tree", 2, SumRoute::automatic, [=](Group& group) { broadcast(group, most * 3 / 5); }},
+      {"two-level", 2, detail::SumRoute::two_level, [=](Group& group) { sum(group, most / 5); }},
+      {"ring", 2, detail::SumRoute::automatic,
+       [=](Group& group) { compressed_sum(group, most * 3 / 5); }},
+      {"tree", 2, detail::SumRoute::automatic,
+       [=](Group& group) { broadcast(group, most * 3 / 5); }},
   };
 }
 

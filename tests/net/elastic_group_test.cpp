@@ -11,6 +11,7 @@
 
 #include "tests/support/elastic_hall.h"
 #include "tests/support/test_prelude.h"
+#include "troupe/core/failure.h"
 #include "troupe/core/text.h"
 #include "troupe/distributed/collectives/call.h"
 

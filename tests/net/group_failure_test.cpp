@@ -7,7 +7,7 @@
 #include "tests/support/caught.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/test_prelude.h"
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/distributed/collectives/call.h"
 #include "troupe/distributed/worker_group.h"
 

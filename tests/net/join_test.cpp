@@ -10,7 +10,7 @@
 #include "tests/support/run_ranks.h"
 #include "tests/support/test_prelude.h"
 #include "troupe/core/checksum.h"
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/distributed/membership/control_messages.h"
 #include "troupe/distributed/membership/join_terms.h"
 #include "troupe/distributed/net/acceptor.h"

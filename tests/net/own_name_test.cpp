@@ -12,7 +12,7 @@
 #include "tests/support/captured_log.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/test_prelude.h"
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/distributed/net/acceptor.h"
 #include "troupe/distributed/worker_group.h"
 

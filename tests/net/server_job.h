@@ -37,7 +37,8 @@ class ServerJob {
       stores.push_back(std::make_unique<FloatStore>(model, server));
       Cluster mine = cluster;
       mine.server = server;
-      mine.listener = InheritedSocket(listeners[static_cast<std::size_t>(server)].release());
+      mine.listener =
+          detail::InheritedSocket(listeners[static_cast<std::size_t>(server)].release());
       servers_.push_back(
           std::make_unique<ServerProcess>(mine, options, pace, model, *stores.back()));
     }

@@ -8,7 +8,7 @@
 #include "tests/support/flipping_proxy.h"
 #include "tests/support/redirected_connect.h"
 #include "tests/support/test_prelude.h"
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 
 namespace servers_damage_test {
 

@@ -13,7 +13,7 @@
 #include "tests/support/captured_log.h"
 #include "tests/support/caught.h"
 #include "tests/support/test_prelude.h"
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/distributed/membership/control_messages.h"
 #include "troupe/distributed/net/acceptor.h"
 #include "troupe/distributed/net/connection.h"
@@ -185,7 +185,7 @@ TEST_SUITE("net") {
     FloatStore store(model, 0);
     Cluster zero = cluster;
     zero.server = 0;
-    zero.listener = InheritedSocket(first.release());
+    zero.listener = detail::InheritedSocket(first.release());
     ServerProcess server(zero, job.options, ServerOptions{}, model, store);
     auto served = std::async(std::launch::async, [&] { server.run({}); });
     ServerThatDies dies(listener.release());

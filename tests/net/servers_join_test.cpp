@@ -9,7 +9,7 @@
 #include "tests/support/caught.h"
 #include "tests/support/free_port.h"
 #include "tests/support/test_prelude.h"
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/distributed/membership/control_messages.h"
 #include "troupe/strategies/parameter_server/wire/row_messages.h"
 #include "troupe/strategies/parameter_server/wire/server_messages.h"

@@ -85,7 +85,8 @@ TEST_SUITE("net") {
   }
 
   TEST_CASE("virtual sums: by every algorithm") {
-    for (const SumRoute route : {SumRoute::doubling, SumRoute::direct, SumRoute::two_level}) {
+    for (const detail::SumRoute route :
+         {detail::SumRoute::doubling, detail::SumRoute::direct, detail::SumRoute::two_level}) {
       for (const int workers : {3, 5, 6}) {
         GroupOptions options = test_options();
         options.transport = Transport::tcp;
@@ -94,7 +95,7 @@ TEST_SUITE("net") {
         CAPTURE(route);
         CAPTURE(workers);
         check_sums<double>(4 * workers, workers, options);
-        if (route != SumRoute::two_level) check_sums<double>(13, workers, options);
+        if (route != detail::SumRoute::two_level) check_sums<double>(13, workers, options);
       }
     }
   }

@@ -31,8 +31,9 @@ if command -v pkg-config >/dev/null; then
 #include <troupe/cli/options.h>
 #include <cstdio>
 int main() {
-  const auto outcome = troupe::parse_command_line({"--batch-size", "7"}, {});
-  std::printf("%d\n", static_cast<int>(outcome.options->train.batch_size));
+  const char* const words[] = {"parses", "--batch-size", "7"};
+  const auto options = troupe::parse_options(3, words);
+  std::printf("%d\n", static_cast<int>(options.train.batch_size));
 }
 CPP
   # shellcheck disable=SC2046  # pkg-config prints words

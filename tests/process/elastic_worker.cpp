@@ -23,7 +23,7 @@
 
 #include "troupe/cli/options.h"
 #include "troupe/cli/run_main.h"
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/core/stop_signal.h"
 #include "troupe/core/text.h"
 #include "troupe/core/unique_fd.h"
@@ -122,7 +122,7 @@ class Worker {
 
   /// One round. True: training is over; false: others wait to join. Throws: NetError.
   bool train() {
-    cluster_.listener = troupe::InheritedSocket(fcntl(listener_.get(), F_DUPFD_CLOEXEC, 3));
+    cluster_.listener = troupe::detail::InheritedSocket(fcntl(listener_.get(), F_DUPFD_CLOEXEC, 3));
     troupe::WorkerGroup group(cluster_, group_options_);
     group.join({{"model"}, {}});
     take_newest(group);

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "troupe/core/clock.h"
-#include "troupe/export/exporter.h"
+#include "troupe/export/exporter_world.h"
 #include "troupe/export/exporting_job.h"
 #include "troupe/report/summary_writer.h"
 #include "troupe/train/evaluation/evaluator.h"
@@ -23,7 +23,7 @@ using namespace troupe;  // NOLINT: a program of a test
 
 class Job final : public ExportingJob {
  public:
-  Job(const std::string& directory, const Exporters& exporters)
+  Job(const std::string& directory, const std::vector<std::shared_ptr<Exporter>>& exporters)
       : ExportingJob(directory, directory + "/eval", exporters),
         last_(directory + "/model.ckpt-20"),
         summaries_(directory + "/eval") {}
@@ -39,8 +39,8 @@ class Job final : public ExportingJob {
     summaries_.write(step, {{"loss", static_cast<float>(evaluation.at("loss"))}});
     return evaluation;
   }
-  [[nodiscard]] ModelWriter model_writer(const std::string& checkpoint,
-                                         std::optional<ExportFormat> /*format*/) override {
+  [[nodiscard]] std::function<void(const std::string&)> model_writer(
+      const std::string& checkpoint, std::optional<ExportFormat> /*format*/) override {
     return [checkpoint](const std::string& to) { std::ofstream(to + "/model.pt") << checkpoint; };
   }
 
@@ -51,10 +51,9 @@ class Job final : public ExportingJob {
 void run(const std::string& directory, const std::string& role) {
   ExporterWorld world;
   world.now = [] { return 1'700'000'000 + ::getpid(); };  // no process waits for another's second
-  const Exporters exporters = {make_latest_exporter("latest", 5, world),
-                               make_final_exporter("final", world),
-                               make_best_exporter("best", smaller(), 5, world)};
-  const SteadyClock clock;
+  const std::vector<std::shared_ptr<Exporter>> exporters = {
+      make_latest_exporter("latest", 5, world), make_final_exporter("final", world),
+      make_best_exporter("best", smaller(), 5, world)};
   const TrainingGoal goal{20, std::nullopt};
   Job job(directory, exporters);
   if (role == "evaluator") {
@@ -62,9 +61,9 @@ void run(const std::string& directory, const std::string& role) {
     options.start_delay = Seconds(0);
     options.throttle = Seconds(0);
     options.goal = goal;
-    (void)run_evaluator(job, options, clock);
+    (void)run_evaluator(job, options, steady_clock());
   } else if (role == "alone") {
-    EvaluationListener listener(job, Seconds(0), goal, clock);
+    EvaluationListener listener(job, Seconds(0), goal, steady_clock());
     listener.begin();
     listener.after_save({20, job.last(), true});
     listener.end({20, job.last(), true});

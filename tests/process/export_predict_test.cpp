@@ -20,6 +20,7 @@
 #include "troupe.h"
 #define main linear_regression_main  // its hooks are there
 #include "examples/linear_regression/main.cpp"
+#include "troupe/cli/command_line.h"
 #undef main
 
 namespace fs = std::filesystem;

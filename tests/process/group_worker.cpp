@@ -39,7 +39,7 @@ troupe::Cluster cluster_from(char** argv) {
   cluster.members[0].address =
       troupe::Endpoint{"127.0.0.1", static_cast<std::uint16_t>(std::atoi(argv[3]))};
   cluster.rank = std::atoi(argv[1]);
-  cluster.listener = troupe::InheritedSocket(std::atoi(argv[4]));
+  cluster.listener = troupe::detail::InheritedSocket(std::atoi(argv[4]));
   return cluster;
 }
 

@@ -25,7 +25,7 @@ struct StreamFlags {
   bool counted = true;
 
   std::vector<troupe::Flag> flags() {
-    const troupe::IntegerRange positive{1, 1 << 20};
+    const std::pair<std::int64_t, std::int64_t> positive{1, 1 << 20};
     return {troupe::flag("learning-rate"),
             troupe::flag("records", &records, "file of records"),
             troupe::flag("values", &values, "float32 numbers of a record", positive),
@@ -96,13 +96,13 @@ class StreamHooks final : public troupe::Hooks {
       return troupe::Example{example[0] + 0.01 * random.normal()};
     };
     const auto read = [file, bytes, blocks, last, values = mine_.values](
-                          std::int64_t number) -> std::optional<troupe::StreamDataset::Block> {
+                          std::int64_t number) -> std::optional<std::vector<troupe::Example>> {
       if (number >= blocks) return std::nullopt;
       if (number == last) std::raise(SIGKILL);
       const at::Tensor rows = torch::empty({bytes / (4 * values), values});
       const ssize_t got =
           ::pread(file->get(), rows.data_ptr(), static_cast<std::size_t>(bytes), number * bytes);
-      troupe::StreamDataset::Block block;
+      std::vector<troupe::Example> block;
       for (std::int64_t i = 0; i < got / (4 * values); ++i) block.push_back({rows[i]});
       return block;
     };

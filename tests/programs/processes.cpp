@@ -127,8 +127,8 @@ class Launcher {
       own.cluster.generation = first_.generation;
       own.cluster.joins = joins;
       own.cluster.on_this_machine = kWorkers;
-      own.cluster.listener = InheritedSocket(dup(worker.listener.get()));
-      own.cluster.rounds = InheritedSocket(line[1]);
+      own.cluster.listener = detail::InheritedSocket(dup(worker.listener.get()));
+      own.cluster.rounds = detail::InheritedSocket(line[1]);
       return body_(own);
     });
     close(line[1]);

@@ -73,12 +73,12 @@ void ElasticLauncher::start(Life& life) {
   cluster.on_this_machine = plan_.workers;
   cluster.origin = "the simulation";
   const auto descriptors = std::make_shared<std::pair<int, int>>();
-  life.process = &World::the().start(name_of(life), life.address.host,
-                                     [this, &life, cluster, descriptors]() mutable {
-                                       cluster.listener = InheritedSocket(descriptors->first);
-                                       live_(life, cluster, descriptors->second);
-                                       on_exit(life);
-                                     });
+  life.process = &World::the().start(
+      name_of(life), life.address.host, [this, &life, cluster, descriptors]() mutable {
+        cluster.listener = detail::InheritedSocket(descriptors->first);
+        live_(life, cluster, descriptors->second);
+        on_exit(life);
+      });
   const auto listener = std::make_shared<Listener>();
   listener->local = Address::tcp(life.address.host, life.address.port);
   static_cast<void>(Network::the().listen(listener, life.address.host));

@@ -7,7 +7,7 @@
 #include <memory>
 #include <thread>
 
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/core/text.h"
 #include "troupe/distributed/collectives/call.h"
 #include "troupe/distributed/elastic/elastic_group.h"

@@ -86,8 +86,8 @@ void draw_options(Plan& plan, Random& random) {
   if (plan.on_one_machine() && plan.trouble == Trouble::no_memory) {
     options.transport = random.any_of({Transport::automatic, Transport::shared_memory});
   }
-  options.sum_route = random.any_of(
-      {SumRoute::automatic, SumRoute::automatic, SumRoute::direct, SumRoute::two_level});
+  options.sum_route = random.any_of({detail::SumRoute::automatic, detail::SumRoute::automatic,
+                                     detail::SumRoute::direct, detail::SumRoute::two_level});
 }
 
 void draw_deeds(Plan& plan, Random& random) {

@@ -85,7 +85,7 @@ inline TrainSpec up_to(std::int64_t max_steps) {
 }
 
 /// An input whose fields are `fields`, each [N, ...].
-inline InputFunction input_of(std::vector<at::Tensor> fields) {
+inline std::function<std::shared_ptr<const Dataset>()> input_of(std::vector<at::Tensor> fields) {
   return [fields = std::move(fields)] { return std::make_shared<TensorDataset>(fields); };
 }
 
@@ -113,10 +113,10 @@ class SaveRecorder final : public SavingListener {
   explicit SaveRecorder(int stop_at = 0) : stop_at_(stop_at) {}
   void begin() override { ++begun; }
   void before_save(std::int64_t step) override { before.push_back(step); }
-  Answer after_save(const SavedCheckpoint& saved) override {
+  bool after_save(const SavedCheckpoint& saved) override {
     after.push_back(saved.step);
     complete = complete && std::filesystem::exists(saved.path);
-    return static_cast<int>(after.size()) == stop_at_ ? Answer::stop : Answer::go_on;
+    return static_cast<int>(after.size()) == stop_at_;
   }
   void end(const SavedCheckpoint& saved) override { ends.push_back(saved.step); }
 

@@ -18,7 +18,7 @@
 
 #include "tests/support/run_ranks.h"
 #include "tests/support/test_secret.h"
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/core/text.h"
 #include "troupe/core/unique_fd.h"
 #include "troupe/distributed/elastic/rendezvous.h"
@@ -66,7 +66,7 @@ class ElasticHall {
     place.cluster.rank = index;
     place.cluster.generation = first_.generation;
     place.cluster.joins = joins;
-    place.cluster.listener = InheritedSocket(dup(line.listener.get()));
+    place.cluster.listener = detail::InheritedSocket(dup(line.listener.get()));
     place.cluster.on_this_machine = static_cast<int>(lines_.size());
     place.rounds = std::make_unique<Caller>(*this, index);
     return place;

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/train/callbacks/callbacks.h"
 
 namespace troupe::testing {

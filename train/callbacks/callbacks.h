@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "troupe/hooks/report.h"
-#include "troupe/train/schedule/schedule_factor.h"
 
 namespace troupe {
 
@@ -23,15 +22,13 @@ struct SavedCheckpoint {
 /// Notified of every checkpoint of a run. On the chief only, since it alone saves.
 class SavingListener {
  public:
-  enum class Answer { go_on, stop };
-
   virtual ~SavingListener() = default;
   /// Once, before the first save.
   virtual void begin() {}
   virtual void before_save(std::int64_t /*step*/) {}
-  /// Also called for the state that training starts from, saved now or found. `stop` ends training
+  /// Also called for the state that training starts from, saved now or found. True ends training
   /// on all workers after this step; it has no effect at the first save and the last.
-  virtual Answer after_save(const SavedCheckpoint& /*saved*/) { return Answer::go_on; }
+  virtual bool after_save(const SavedCheckpoint& /*saved*/) { return false; }
   /// Once, after the last save of a run that ended cleanly.
   virtual void end(const SavedCheckpoint& /*saved*/) {}
   /// Whether it is about to evaluate this checkpoint, in after_save() or, if the run ends, in
@@ -41,19 +38,20 @@ class SavingListener {
   }
 };
 
-/// Called in list order.
-using SavingListeners = std::vector<std::shared_ptr<SavingListener>>;
-
 class Replica;
 class Strategy;
 struct DistributedSplits;
 struct TrainState;
+namespace detail {
+
 struct WeightAverages;
 
 /// Of the state that was saved, by all workers together.  Collective: yes.
 using EvaluateTogether =
     std::function<void(Strategy& strategy, TrainState& state, const DistributedSplits& data,
                        const SavedCheckpoint& saved)>;
+
+}  // namespace detail
 
 /// A step, seen from outside. The losses are present if an action wants them: reducing them costs a
 /// message.
@@ -66,21 +64,6 @@ struct StepReport {
   std::optional<double> learning_rate = std::nullopt;
 };
 
-/// A number that the loop itself records (TrainingRun::log).
-struct LoggedValue {
-  std::int64_t step = 0;   // optimiser updates so far
-  std::int64_t epoch = 0;  // from 0
-  std::string name;
-  double value = 0;
-};
-
-/// An image that the loop itself records (TrainingRun::log_image).
-struct LoggedImage {
-  std::int64_t step = 0;  // optimiser updates so far
-  std::string name;
-  std::string png;  // the bytes of a PNG file
-};
-
 /// What an action may see of the run, and request from it.
 class RunControl {
  public:
@@ -91,7 +74,7 @@ class RunControl {
   /// This worker's first replica.
   [[nodiscard]] virtual Replica& replica() = 0;
   /// The averages of its weights, which evaluations use; null: none are kept.
-  [[nodiscard]] virtual const WeightAverages* averages() const { return nullptr; }
+  [[nodiscard]] virtual const detail::WeightAverages* averages() const { return nullptr; }
   /// Training ends after the present step's actions, on all workers, with a save. `reason` is
   /// logged: "the loss has not decreased for 500 steps".
   virtual void request_stop(const std::string& reason) = 0;
@@ -126,9 +109,13 @@ class PeriodicAction {
   /// `validation`: null if there is no validation data.
   virtual void after_epoch(std::int64_t /*epoch*/, const Report& /*train*/,
                            const Report* /*validation*/) {}
-  /// On the chief.
-  virtual void after_log(const LoggedValue& /*value*/) {}
-  virtual void after_image(const LoggedImage& /*image*/) {}
+  /// A number that the loop itself records (TrainingRun::log); `step`: optimiser updates so far. On
+  /// the chief.
+  virtual void after_log(std::int64_t /*step*/, std::int64_t /*epoch*/, const std::string& /*name*/,
+                         double /*value*/) {}
+  /// An image (TrainingRun::log_image): the bytes of a PNG file. On the chief.
+  virtual void after_image(std::int64_t /*step*/, const std::string& /*name*/,
+                           const std::string& /*png*/) {}
   virtual void end(RunControl& /*run*/) {}
 };
 
@@ -137,19 +124,18 @@ using Actions = std::vector<std::shared_ptr<PeriodicAction>>;
 
 /// The callbacks of a training run.
 struct Callbacks {
-  /// Where validation happens: in the training loop (TrainingRun::validate), or in listeners that
-  /// evaluate checkpoints, as under train_and_evaluate. With a plateau schedule
-  /// TrainingRun::validate() validates either way.
-  enum class Validation { every_epoch, at_checkpoints };
-
-  Actions actions;            // on every worker the same list
-  SavingListeners listeners;  // called on the chief only
-  /// Of the learning rate, instead of options.schedule; the same on every worker. Null: none.
-  RateFactor rate_factor = nullptr;
-  Validation validation = Validation::every_epoch;
+  Actions actions;  // on every worker the same list
+  std::vector<std::shared_ptr<SavingListener>>
+      listeners;  // called in this order, on the chief only
+  /// The factor of the learning rates of a step, from 1, instead of options.schedule: finite and at
+  /// least 0, the same on every worker. Null: none.
+  std::function<double(std::int64_t step)> rate_factor = nullptr;
+  /// Checkpoints are evaluated, by listeners, as under train_and_evaluate, and not the training
+  /// loop's state: TrainingRun::validate() does so only for a plateau schedule.
+  bool evaluates_checkpoints = false;
   /// On every worker, or on none; where a listener of the chief wants_evaluation(). Of a group
   /// whose workers are in lockstep, and none may be lost.
-  EvaluateTogether evaluate_together = nullptr;
+  detail::EvaluateTogether evaluate_together = nullptr;
 };
 
 }  // namespace troupe

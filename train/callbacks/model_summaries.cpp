@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/hooks/gradient_norm.h"
 #include "troupe/hooks/replica_driver.h"
 
@@ -82,8 +82,9 @@ void ModelSummaries::prepare(RunControl& run) const {
   detail::ReplicaDriver(run.replica()).keep_gradients(keep);
 }
 
-void ModelSummaries::after_image(const LoggedImage& image) {
-  writer_->write_image(image.step, image.name, image.png);
+void ModelSummaries::after_image(std::int64_t step, const std::string& name,
+                                 const std::string& png) {
+  writer_->write_image(step, name, png);
 }
 
 /// Where other workers take some of the steps, the first one after.

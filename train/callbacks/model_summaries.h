@@ -27,7 +27,7 @@ class ModelSummaries final : public PeriodicAction {
   void ready(RunControl& run) override;
   /// The host waits for the device at a summary step, to compute what was not computed anyway.
   void after_step(const StepReport& report, RunControl& run) override;
-  void after_image(const LoggedImage& image) override;
+  void after_image(std::int64_t step, const std::string& name, const std::string& png) override;
 
  private:
   void prepare(RunControl& run) const;

@@ -8,7 +8,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/core/text.h"
 
 namespace troupe::detail {

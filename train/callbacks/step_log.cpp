@@ -3,7 +3,6 @@
 #include <iomanip>
 #include <nlohmann/json.hpp>
 #include <sstream>
-#include <string>
 #include <utility>
 
 #include "troupe/core/error.h"
@@ -60,8 +59,8 @@ void StepLog::after_epoch(std::int64_t epoch, const Report& train, const Report*
            validation == nullptr ? "" : "; " + to_line(*validation));
 }
 
-void StepLog::after_log(const LoggedValue& value) {
-  log_info(value.name, " = ", value.value, ", step = ", value.step);
+void StepLog::after_log(std::int64_t step, std::int64_t, const std::string& name, double value) {
+  log_info(name, " = ", value, ", step = ", step);
 }
 
 MetricsFile::MetricsFile(std::string path, Open open, const Clock& clock, std::int64_t log_every)
@@ -102,9 +101,10 @@ void MetricsFile::after_epoch(std::int64_t epoch, const Report& train, const Rep
   write(line.dump());
 }
 
-void MetricsFile::after_log(const LoggedValue& value) {
-  nlohmann::ordered_json line = {{"step", value.step}, {"epoch", value.epoch}};
-  line[value.name] = value.value;
+void MetricsFile::after_log(std::int64_t step, std::int64_t epoch, const std::string& name,
+                            double value) {
+  nlohmann::ordered_json line = {{"step", step}, {"epoch", epoch}};
+  line[name] = value;
   line["seconds"] = Seconds(clock_.now() - start_).count();
   write(line.dump());
 }

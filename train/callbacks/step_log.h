@@ -29,7 +29,8 @@ class StepLog final : public PeriodicAction {
   void begin() override;
   void after_step(const StepReport& report, RunControl& run) override;
   void after_epoch(std::int64_t epoch, const Report& train, const Report* validation) override;
-  void after_log(const LoggedValue& value) override;
+  void after_log(std::int64_t step, std::int64_t epoch, const std::string& name,
+                 double value) override;
 
  private:
   const Clock& clock_;
@@ -57,7 +58,8 @@ class MetricsFile final : public PeriodicAction {
   /// {"step": 938, "epoch": 0, "train": {...}, "validation": {...}}
   void after_epoch(std::int64_t epoch, const Report& train, const Report* validation) override;
   /// {"step": 100, "epoch": 0, "clip": 0.05, "seconds": 1.7}
-  void after_log(const LoggedValue& value) override;
+  void after_log(std::int64_t step, std::int64_t epoch, const std::string& name,
+                 double value) override;
 
  private:
   void write(const std::string& line);

@@ -6,20 +6,9 @@
 #include <optional>
 
 #include "troupe/core/clock.h"
+#include "troupe/train/callbacks/every.h"
 
 namespace troupe {
-
-/// A period: exactly one of the two.
-struct Every {
-  std::optional<std::int64_t> steps;
-  std::optional<Seconds> seconds;
-
-  [[nodiscard]] static Every n_steps(std::int64_t n) { return {n, std::nullopt}; }
-  [[nodiscard]] static Every n_seconds(double n) { return {std::nullopt, Seconds(n)}; }
-  /// Throws: ConfigError if both or neither are given, or the given one is not above 0. `owner` is
-  /// the name in the message ("StepCounter").
-  void validate(const char* owner) const;
-};
 
 class StepTimer {
  public:

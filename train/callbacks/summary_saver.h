@@ -42,8 +42,8 @@ class SummarySaver final : public PeriodicAction {
   void ready(RunControl& run) override;
   void after_step(const StepReport& report, RunControl& run) override;
   void after_epoch(std::int64_t epoch, const Report& train, const Report* validation) override;
-  void after_log(const LoggedValue& value) override {
-    sink_(value.step, {{value.name, value.value}});
+  void after_log(std::int64_t step, std::int64_t, const std::string& name, double value) override {
+    sink_(step, {{name, value}});
   }
 
  private:

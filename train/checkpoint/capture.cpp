@@ -5,10 +5,12 @@
 #include <cmath>
 #include <utility>
 
+#include "troupe/data/shard_plan.h"
 #include "troupe/hooks/replica_driver.h"
 #include "troupe/hooks/tensors/tensor_file.h"
 #include "troupe/strategies/device.h"
 #include "troupe/strategies/gradients/optimizer_state.h"
+#include "troupe/strategies/pace.h"
 #include "troupe/train/checkpoint/random_streams.h"
 #include "troupe/train/checkpoint/run_snapshot.h"
 
@@ -49,7 +51,7 @@ at::Tensor doubles(const std::vector<double>& values) {
 
 at::Tensor running_losses(const TrainState& state) {
   std::vector<double> losses;
-  for (const LossSum& loss : state.epoch_loss.sums()) losses.push_back(loss.total);
+  for (const detail::LossSum& loss : state.epoch_loss.sums()) losses.push_back(loss.total);
   return doubles(losses);
 }
 
@@ -112,7 +114,7 @@ json exactly(double value) {
 
 void describe_learning(const TrainState& state, json& facts) {
   each_rate(state, facts, [](json& described, double base) { described = base; });
-  const PlateauState& plateau = state.plateau;
+  const detail::PlateauState& plateau = state.plateau;
   // Drops alone: so many validations, none of them finite.
   const bool has_seen =
       plateau.best || plateau.since > 0 || plateau.drops > 0 || plateau.observed_epoch >= 0;
@@ -150,7 +152,7 @@ json facts_of(Strategy& strategy, const TrainState& state, const DataIdentity& d
   facts["arithmetic"] = arithmetic();
   json names = json::array();
   json weights = json::array();
-  for (const LossSum& loss : state.epoch_loss.sums()) {
+  for (const detail::LossSum& loss : state.epoch_loss.sums()) {
     names.push_back(loss.name);
     weights.push_back(loss.weight);
   }

@@ -6,11 +6,10 @@
 #include <array>
 #include <chrono>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <thread>
 #include <utility>
 
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/core/log.h"
 #include "troupe/core/strict_json.h"
 #include "troupe/core/text.h"

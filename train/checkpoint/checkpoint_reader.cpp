@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/core/log.h"
 #include "troupe/core/sha256.h"
 #include "troupe/core/text.h"

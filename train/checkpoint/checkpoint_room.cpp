@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "troupe/core/error.h"
+#include "troupe/core/options/checkpoint_cadence.h"
 #include "troupe/core/text.h"
 
 namespace troupe {

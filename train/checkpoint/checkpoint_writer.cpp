@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
-#include <set>
 #include <string_view>
 #include <utility>
 
 #include "troupe/core/check.h"
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/core/log.h"
 #include "troupe/core/sha256.h"
 #include "troupe/core/text.h"

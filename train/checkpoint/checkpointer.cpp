@@ -11,6 +11,7 @@
 #include "troupe/hooks/tensors/tensor_file.h"
 #include "troupe/strategies/elastic.h"
 #include "troupe/strategies/kinds/weight_comparison.h"
+#include "troupe/strategies/pace.h"
 #include "troupe/train/checkpoint/checkpoint_reader.h"
 #include "troupe/train/checkpoint/model_weights.h"
 #include "troupe/train/checkpoint/warm_start.h"
@@ -66,7 +67,8 @@ bool restore_newest(Strategy& strategy, TrainState& state, const DataIdentity& d
 
 Checkpointer::Checkpointer(Strategy& strategy, TrainState& state, const DataIdentity& data,
                            const TrainOptions& options, const Clock& clock,
-                           SavingListeners listeners, OnSaved on_saved, Begin begin)
+                           std::vector<std::shared_ptr<SavingListener>> listeners, OnSaved on_saved,
+                           Begin begin)
     : strategy_(strategy),
       state_(state),
       data_(data),
@@ -186,9 +188,9 @@ std::string Checkpointer::listener_text(const char* function) const {
 
 void Checkpointer::tell_saved(Save which) {
   for (auto& listener : listeners_) {
-    const auto answer = detail::in_user_code([&] { return listener->after_save(saved(which)); },
-                                             [&] { return listener_text("after_save"); });
-    if (answer == SavingListener::Answer::stop) listener_stops_ = true;
+    const bool stops = detail::in_user_code([&] { return listener->after_save(saved(which)); },
+                                            [&] { return listener_text("after_save"); });
+    if (stops) listener_stops_ = true;
   }
 }
 
@@ -236,15 +238,14 @@ void Checkpointer::evaluate_together(Save which, bool ends) {
 void Checkpointer::write(std::int64_t step, const RunSnapshot& snapshot) {
   name_this_thread("checkpoint writer");
   const Traced traced("write checkpoint");
-  const SteadyClock clock;
-  const auto start = clock.now();
+  const auto start = steady_clock().now();
   std::vector<CheckpointFile> contents;
   for (const auto& [name, tensors] : snapshot.files) {
     contents.push_back(
         {name, [&content = tensors](const ByteSink& sink) { write_tensors(content, sink); }});
   }
   writer_->save(step, contents, snapshot.facts);
-  const double seconds = Seconds(clock.now() - start).count();
+  const double seconds = Seconds(steady_clock().now() - start).count();
   // Where training begins nothing is won yet.
   log(step == 0 ? LogLevel::debug : LogLevel::info,
       text("saved ", options_.model_dir, "/", checkpoint_name(step), " (", seconds, " sec)"));

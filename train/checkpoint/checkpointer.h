@@ -10,7 +10,7 @@
 
 #include "troupe/core/clock.h"
 #include "troupe/core/file_system.h"
-#include "troupe/core/options/train_options.h"
+#include "troupe/core/options/checkpoint_cadence.h"
 #include "troupe/core/stop_signal.h"
 #include "troupe/hooks/values.h"
 #include "troupe/train/callbacks/callbacks.h"
@@ -46,8 +46,9 @@ class Checkpointer {
   /// ConfigError (options.resume does not fit what is there, the data the checkpoint, or listeners
   /// the cadence), CheckpointError, EnvironmentError (another process writes there).
   Checkpointer(Strategy& strategy, TrainState& state, const DataIdentity& data,
-               const TrainOptions& options, const Clock& clock, SavingListeners listeners,
-               OnSaved on_saved = nullptr, Begin begin = Begin::resume);
+               const TrainOptions& options, const Clock& clock,
+               std::vector<std::shared_ptr<SavingListener>> listeners, OnSaved on_saved = nullptr,
+               Begin begin = Begin::resume);
   ~Checkpointer();
   /// From now on, where a listener of the chief wants an evaluation. On every worker, or on none.
   void use(Together together) { together_ = std::move(together); }
@@ -114,11 +115,11 @@ class Checkpointer {
   const Clock& clock_;
   StopSignal stop_;  // before files_: signals are held back until they are written
   PosixFileSystem files_;
-  std::optional<CheckpointWriter> writer_;  // on the chief
-  SavingListeners given_;                   // until this worker is the chief
-  SavingListeners listeners_;               // on the chief
-  std::optional<BestCheckpoint> best_;      // on the chief; written down once it is saved
-  std::string chief_;                       // its task, in an elastic group
+  std::optional<CheckpointWriter> writer_;                  // on the chief
+  std::vector<std::shared_ptr<SavingListener>> given_;      // until this worker is the chief
+  std::vector<std::shared_ptr<SavingListener>> listeners_;  // on the chief
+  std::optional<BestCheckpoint> best_;  // on the chief; written down once it is saved
+  std::string chief_;                   // its task, in an elastic group
   const OnSaved on_saved_;
   Together together_;
   std::optional<std::int64_t> saved_step_;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "troupe/core/failure.h"
 #include "troupe/core/file_system.h"
 #include "troupe/core/log.h"
 #include "troupe/hooks/replica.h"

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/core/log.h"
 #include "troupe/hooks/tensors/random_guard.h"
 #include "troupe/train/checkpoint/run_snapshot.h"

@@ -9,12 +9,14 @@
 #include <map>
 #include <utility>
 
+#include "troupe/core/failure.h"
 #include "troupe/core/log.h"
 #include "troupe/core/strict_json.h"
 #include "troupe/data/data_digest.h"
 #include "troupe/hooks/replica_driver.h"
 #include "troupe/strategies/gradients/optimizer_shards.h"
 #include "troupe/strategies/gradients/optimizer_state.h"
+#include "troupe/strategies/pace.h"
 #include "troupe/train/checkpoint/model_weights.h"
 #include "troupe/train/checkpoint/random_streams.h"
 #include "troupe/train/checkpoint/run_snapshot.h"
@@ -281,7 +283,7 @@ void restore_for_others(Strategy& strategy, const TrainState& state, const RunSn
 void restore_workers(Strategy& strategy, TrainState& state, const ChiefsSnapshot& chiefs,
                      const RunSnapshot& snapshot, std::uint64_t seed) {
   const json& saved = chiefs.facts.at("epoch_loss");
-  std::vector<LossSum> losses;
+  std::vector<detail::LossSum> losses;
   for (const auto& name : saved.at("names")) {
     losses.push_back(
         {name.get<std::string>(), 0, saved.at("examples").at(losses.size()).get<double>()});
@@ -329,7 +331,7 @@ void restore_numbers(TrainState& state, const json& facts) {
   state.plateau.observed_epoch = saved->at("observed_epoch").get<std::int64_t>();
 }
 
-void begin_averages(const Strategy& strategy, WeightAverages& averages) {
+void begin_averages(const Strategy& strategy, detail::WeightAverages& averages) {
   const torch::NoGradGuard no_grad;
   for (std::size_t i = 0; i < averages.values.size(); ++i) {
     averages.values[i].second.copy_(averages.weights[i]);
@@ -356,7 +358,7 @@ void restore_averages(const Strategy& strategy, TrainState& state, const ChiefsS
         "on evaluations use the weights themselves");
     return;
   }
-  WeightAverages& averages = *state.averages;
+  detail::WeightAverages& averages = *state.averages;
   if (tensors.size() != averages.values.size()) {
     throw CheckpointError(text("the checkpoint has averages of ", tensors.size(),
                                " parameters, and the model has ", averages.values.size(), "."),

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/core/options/train_options.h"
 #include "troupe/core/text.h"
 #include "troupe/strategies/strategy.h"

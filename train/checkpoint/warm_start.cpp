@@ -11,7 +11,7 @@
 #include <set>
 #include <utility>
 
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/core/file_system.h"
 #include "troupe/core/log.h"
 #include "troupe/core/text.h"
@@ -251,7 +251,7 @@ void copy_from(const WarmStart& warm_start, Strategy& strategy, TrainState& stat
   detail::copy_first_to_all(state);
   if (!state.averages) return;
   const torch::NoGradGuard no_grad;
-  WeightAverages& averages = *state.averages;
+  detail::WeightAverages& averages = *state.averages;
   for (std::size_t i = 0; i < averages.values.size(); ++i) {
     averages.values[i].second.copy_(averages.weights[i]);
   }

@@ -59,10 +59,4 @@ bool max_steps_reached(const TrainingGoal& goal, std::int64_t step) {
 
 double tenths(Seconds duration) { return std::round(duration.count() * 10) / 10; }
 
-void sleep_for(Seconds duration) {
-  // More than the clock's whole nanoseconds can hold would be no wait at all.
-  constexpr Seconds kLongest = std::chrono::hours(24 * 365);
-  if (duration > Seconds(0)) std::this_thread::sleep_for(std::min(duration, kLongest));
-}
-
 }  // namespace troupe

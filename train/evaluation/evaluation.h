@@ -2,13 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "troupe/core/clock.h"
 #include "troupe/hooks/values.h"
 
 namespace troupe {
@@ -27,10 +25,5 @@ struct Evaluation {
 
 /// "accuracy = 0.98, average_loss = 0.06, global_step = 600, loss = 0.061": by name.
 [[nodiscard]] std::string to_line(const Evaluation& evaluation);
-
-/// How a role or an exporter waits, so that tests need no sleep.
-using Sleep = std::function<void(Seconds duration)>;
-/// Blocks the thread.
-void sleep_for(Seconds duration);
 
 }  // namespace troupe

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/core/log.h"
 #include "troupe/core/text.h"
 
@@ -254,22 +254,22 @@ void EvaluationListener::begin() {
   evaluated_step_.reset();
 }
 
-SavingListener::Answer EvaluationListener::after_save(const SavedCheckpoint& saved) {
+bool EvaluationListener::after_save(const SavedCheckpoint& saved) {
   if (std::exchange(first_, false)) {
     if (job_.left_undone() == saved.path) {
       log_info("the evaluation of '", saved.path, "' was begun and not completed: it is repeated");
       evaluate(saved);
     }
-    return Answer::go_on;
+    return false;
   }
-  if (job_.is_anothers()) return Answer::go_on;
+  if (job_.is_anothers()) return false;
   if (!timer_.due(saved.step)) {
     log_info("evaluation of model.ckpt-", saved.step, " skipped: ", tenths(clock_.now() - started_),
              " s of throttle_secs ", throttle_.count(), " have passed");
-    return Answer::go_on;
+    return false;
   }
   evaluate(saved);
-  return Answer::go_on;
+  return false;
 }
 
 bool EvaluationListener::wants_evaluation(const SavedCheckpoint& saved, bool ends) {

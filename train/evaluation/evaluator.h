@@ -59,7 +59,7 @@ class EvaluationListener final : public SavingListener {
   void begin() override;
   /// The first save, at the start of the run, is evaluated only if the process before this one left
   /// that undone. A later one is when the throttle has passed.
-  Answer after_save(const SavedCheckpoint& saved) override;
+  bool after_save(const SavedCheckpoint& saved) override;
   /// Evaluates the last checkpoint unless that was done, here or by an earlier process, whatever
   /// the throttle says; this one is the final evaluation, also where training stopped before
   /// max_steps; one that was done here as just another is offered again as the final one.

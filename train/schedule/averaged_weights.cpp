@@ -15,7 +15,7 @@ namespace troupe {
 namespace {
 
 /// The parameters of `replica` that `averages` are of, in their order.
-std::vector<at::Tensor> averaged_parameters(const WeightAverages& averages,
+std::vector<at::Tensor> averaged_parameters(const detail::WeightAverages& averages,
                                             const Replica& replica) {
   std::vector<at::Tensor> found;
   for (const auto& [name, parameter] : replica.parameters()) {
@@ -28,8 +28,8 @@ std::vector<at::Tensor> averaged_parameters(const WeightAverages& averages,
   return found;
 }
 
-WeightAverages fresh_averages(const Replica& replica) {
-  WeightAverages averages;
+detail::WeightAverages fresh_averages(const Replica& replica) {
+  detail::WeightAverages averages;
   for (const auto& [name, parameter] : replica.parameters()) {
     const auto type = parameter.scalar_type();
     if (type != torch::kFloat32 && type != torch::kFloat64) continue;
@@ -62,7 +62,7 @@ void keep_averages(TrainState& state, double decay) {
 void update_averages(TrainState& state) {
   if (!state.averages) return;
   const torch::NoGradGuard no_grad;
-  WeightAverages& averages = *state.averages;
+  detail::WeightAverages& averages = *state.averages;
   const double decay = averaging_decay(averages.decay, averages.updates);
   for (std::size_t i = 0; i < averages.values.size(); ++i) {
     // The average of what does not change is that, to the bit; a sum of products would not be.
@@ -78,11 +78,11 @@ AveragesInUse::AveragesInUse(TrainState& state) {
   exchange(*state.averages, replicas);
 }
 
-AveragesInUse::AveragesInUse(const WeightAverages* averages, Replica& replica) {
+AveragesInUse::AveragesInUse(const detail::WeightAverages* averages, Replica& replica) {
   if (averages != nullptr) exchange(*averages, {&replica});
 }
 
-void AveragesInUse::exchange(const WeightAverages& averages,
+void AveragesInUse::exchange(const detail::WeightAverages& averages,
                              const std::vector<Replica*>& replicas) {
   const torch::NoGradGuard no_grad;
   for (Replica* replica : replicas) {

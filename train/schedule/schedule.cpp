@@ -11,6 +11,7 @@
 #include "troupe/core/error.h"
 #include "troupe/core/log.h"
 #include "troupe/core/text.h"
+#include "troupe/train/callbacks/stop_rules.h"
 
 namespace troupe {
 namespace {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 
 #include "troupe/core/options/train_options.h"
@@ -11,6 +12,9 @@
 #include "troupe/train/schedule/schedule_factor.h"
 
 namespace troupe {
+
+/// As Callbacks::rate_factor.
+using RateFactor = std::function<double(std::int64_t step)>;
 
 class LearningRateSchedule {
  public:

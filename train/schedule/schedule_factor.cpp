@@ -21,7 +21,7 @@ double power(double factor, std::int64_t exponent) {
 }
 
 /// Without the warm-up. `t`: steps after the warm-up before this one.
-double decay(const ScheduleOptions& options, std::int64_t t, const PlateauState& plateau) {
+double decay(const ScheduleOptions& options, std::int64_t t, const detail::PlateauState& plateau) {
   if (options.kind == Schedule::step) {
     return std::max(options.final_factor, power(options.decay_factor, t / options.decay_steps));
   }
@@ -60,14 +60,14 @@ void validate(const ScheduleOptions& options) {
 }
 
 double schedule_factor(const ScheduleOptions& options, std::int64_t step,
-                       const PlateauState& plateau) {
+                       const detail::PlateauState& plateau) {
   const std::int64_t warmup = options.warmup_steps;
   const double risen =
       step < warmup ? static_cast<double>(step) / static_cast<double>(warmup) : 1.0;
   return risen * decay(options, std::max<std::int64_t>(0, step - warmup - 1), plateau);
 }
 
-PlateauAnswer observe(const ScheduleOptions& options, double value, PlateauState& plateau) {
+PlateauAnswer observe(const ScheduleOptions& options, double value, detail::PlateauState& plateau) {
   if (std::isfinite(value) && (!plateau.best || value < *plateau.best)) {
     plateau.best = value;
     plateau.since = 0;

@@ -13,15 +13,11 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 
 #include "troupe/core/options/train_options.h"
 #include "troupe/strategies/plateau_state.h"
 
 namespace troupe {
-
-/// The factor of a step, from 1: finite and at least 0. The same on every worker.
-using RateFactor = std::function<double(std::int64_t step)>;
 
 /// Whether the options change the learning rate at all.
 [[nodiscard]] bool is_scheduled(const ScheduleOptions& options);
@@ -32,12 +28,12 @@ void validate(const ScheduleOptions& options);
 
 /// Of step `step`. Expects: valid options; cosine with decay_steps above 0.
 [[nodiscard]] double schedule_factor(const ScheduleOptions& options, std::int64_t step,
-                                     const PlateauState& plateau = {});
+                                     const detail::PlateauState& plateau = {});
 
 enum class PlateauAnswer { none, dropped };
 
 /// Takes the metric of one more validation into account. A value that is not finite is no
 /// improvement; the patience-th validation without one lowers the rate, and counting restarts.
-PlateauAnswer observe(const ScheduleOptions& options, double value, PlateauState& plateau);
+PlateauAnswer observe(const ScheduleOptions& options, double value, detail::PlateauState& plateau);
 
 }  // namespace troupe

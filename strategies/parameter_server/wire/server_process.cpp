@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/core/log.h"
 #include "troupe/core/stop_signal.h"
 #include "troupe/core/text.h"

@@ -1,3 +1,5 @@
+#include "troupe/cli/command_line.h"
+
 #include <iterator>
 #include <sstream>
 #include <string>
@@ -5,7 +7,6 @@
 
 #include "tests/support/test_prelude.h"
 #include "tests/unit/cli/parsing.h"
-#include "troupe/cli/options.h"
 
 namespace command_line_test {
 
@@ -379,7 +380,7 @@ TEST_SUITE("cli") {
     CHECK(eval.idle_timeout_secs == 30);
     CHECK(eval.exporters == Words{"final", "best"});
     CHECK(eval.best.metric == "accuracy");
-    CHECK(eval.best.mode == troupe::BestMode::max);
+    CHECK(eval.best.better == troupe::Better::higher);
     CHECK(options.train.best->metric == "accuracy");
     CHECK(options.use.checkpoint == "model.ckpt-0");
     CHECK(options.use.predict_keys == Words{"y1", "y2"});
@@ -395,7 +396,7 @@ TEST_SUITE("cli") {
       REQUIRE(train.early_stopping.size() == 2);
       CHECK(train.early_stopping[0].by.metric == "a:loss");
       CHECK(train.early_stopping[0].steps == 100);
-      CHECK(train.early_stopping[1].by.mode == troupe::BestMode::max);
+      CHECK(train.early_stopping[1].by.better == troupe::Better::higher);
       CHECK(train.early_stopping[1].value == 0.9);
     }
   }

@@ -6,8 +6,8 @@
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/cli/parsing.h"
+#include "troupe/cli/command_line.h"
 #include "troupe/cli/flags_builtin.h"
-#include "troupe/cli/options.h"
 
 namespace configuration_test {
 
@@ -95,7 +95,7 @@ TEST_SUITE("cli") {
     troupe::detail::Settings settings;
     const auto flags = troupe::detail::builtin_flags(settings);
     const auto setting = [](const troupe::Flag& flag) {
-      return flag.group != "General" && flag.shown != troupe::Flag::Shown::never;
+      return flag.group != "General" && flag.shown != troupe::detail::FlagShown::never;
     };
     CHECK(std::count(all.begin(), all.end(), '\n') ==
           std::count_if(flags.begin(), flags.end(), setting));

@@ -7,6 +7,7 @@
 
 #include "tests/support/test_prelude.h"
 #include "tests/unit/cli/parsing.h"
+#include "troupe/cli/command_line.h"
 #include "troupe/cli/flags_builtin.h"
 #include "troupe/core/clock.h"
 #include "troupe/core/version.h"
@@ -101,8 +102,8 @@ TEST_SUITE("cli") {
     int all = 0;
     for (const troupe::Flag& flag :
          troupe::detail::with_own(troupe::detail::builtin_flags(settings), {})) {
-      common += flag.shown == troupe::Flag::Shown::always ? 1 : 0;
-      all += flag.shown == troupe::Flag::Shown::never ? 0 : 1;
+      common += flag.shown == troupe::detail::FlagShown::always ? 1 : 0;
+      all += flag.shown == troupe::detail::FlagShown::never ? 0 : 1;
     }
     CHECK(common <= 55);
     CHECK(all <= 81);
@@ -113,7 +114,7 @@ TEST_SUITE("cli") {
     const std::string all = printed({"--help-all"});
     for (const troupe::Flag& flag : troupe::detail::builtin_flags(settings)) {
       CAPTURE(flag.name);
-      if (flag.shown == troupe::Flag::Shown::never) {
+      if (flag.shown == troupe::detail::FlagShown::never) {
         CHECK(entry(all, flag.name).empty());
         continue;
       }

@@ -5,6 +5,7 @@
 
 #include "tests/support/test_prelude.h"
 #include "tests/unit/cli/parsing.h"
+#include "troupe/cli/command_line.h"
 
 namespace learning_flags_test {
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "troupe/cli/options.h"
+#include "troupe/cli/command_line.h"
 #include "troupe/core/error.h"
 
 namespace troupe::testing {

@@ -6,14 +6,14 @@
 #include "tests/support/test_prelude.h"
 #include "tests/unit/cli/parsing.h"
 #include "troupe/cli/cluster/cluster_spec.h"
-#include "troupe/cli/options.h"
+#include "troupe/cli/command_line.h"
 
 namespace role_test {
 
 using troupe::Cluster;
 using troupe::Environment;
-using troupe::Evaluator;
 using troupe::Options;
+using troupe::detail::Evaluator;
 using troupe::testing::contains;
 using troupe::testing::parsed;
 using troupe::testing::refusal;

@@ -15,7 +15,8 @@
 
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
-#include "troupe/core/error.h"
+#include "troupe/cli/clean_exit.h"
+#include "troupe/core/failure.h"
 #include "troupe/core/log.h"
 
 namespace run_main_test {

@@ -7,6 +7,7 @@
 #include "tests/support/test_prelude.h"
 #include "tests/unit/cli/parsing.h"
 #include "troupe/cli/cluster/address.h"
+#include "troupe/cli/command_line.h"
 
 namespace cluster_spec_test {
 

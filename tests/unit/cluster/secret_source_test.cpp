@@ -12,7 +12,7 @@
 #include "tests/support/test_prelude.h"
 #include "troupe/cli/cluster/sealed_secret.h"
 #include "troupe/cli/cluster/secret_file.h"
-#include "troupe/cli/options.h"
+#include "troupe/cli/command_line.h"
 #include "troupe/core/error.h"
 
 namespace secret_source_test {

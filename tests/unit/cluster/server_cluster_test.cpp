@@ -9,7 +9,7 @@
 #include "troupe/cli/cluster/address.h"
 #include "troupe/cli/cluster/cluster_spec.h"
 #include "troupe/cli/cluster/tf_config.h"
-#include "troupe/cli/options.h"
+#include "troupe/cli/command_line.h"
 
 namespace server_cluster_test {
 
@@ -83,7 +83,7 @@ TEST_SUITE("cli") {
       CHECK(cluster.task() == std::string(row.type) + "/" + std::to_string(row.index));
       CHECK(cluster.origin == "TF_CONFIG");
       CHECK(cluster.is_chief() == (std::string(row.type) == "chief"));
-      CHECK(cluster.evaluator == troupe::Evaluator::possible);
+      CHECK(cluster.evaluator == troupe::detail::Evaluator::possible);
     }
   }
 
@@ -130,7 +130,7 @@ TEST_SUITE("cli") {
     CHECK(options.strategy.cluster.task() == "worker/2");
     CHECK(options.strategy.cluster.listener.take() == -1);
     CHECK(options.strategy.cluster.servers.size() == 2);
-    CHECK(options.strategy.cluster.evaluator == troupe::Evaluator::possible);
+    CHECK(options.strategy.cluster.evaluator == troupe::detail::Evaluator::possible);
 
     Environment server = launched("TROUPE_TASK", "ps:1");
     server["TROUPE_LISTEN_FD"] = "7";
@@ -148,7 +148,7 @@ TEST_SUITE("cli") {
 
   TEST_CASE("server cluster: one worker with servers is not alone") {
     const Cluster cluster = parsed({"--world-size", "1", "--servers", "a:1"}).strategy.cluster;
-    CHECK(cluster.evaluator == troupe::Evaluator::possible);
+    CHECK(cluster.evaluator == troupe::detail::Evaluator::possible);
     CHECK(cluster.is_chief());
   }
 

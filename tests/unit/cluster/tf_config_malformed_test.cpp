@@ -6,6 +6,7 @@
 #include "tests/support/test_prelude.h"
 #include "tests/unit/cli/parsing.h"
 #include "troupe/cli/cluster/tf_config.h"
+#include "troupe/cli/command_line.h"
 
 namespace tf_config_malformed_test {
 

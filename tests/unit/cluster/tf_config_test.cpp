@@ -10,9 +10,9 @@
 namespace tf_config_test {
 
 using troupe::Cluster;
-using troupe::Evaluator;
 using troupe::parse_tf_config;
 using troupe::TfConfig;
+using troupe::detail::Evaluator;
 using troupe::testing::contains;
 using troupe::testing::message_of;
 using troupe::testing::write_file;
@@ -205,7 +205,7 @@ TEST_SUITE("cli") {
           document(kChief + "," + kWorkers + R"(, "evaluator": )" + none + R"(, "ps": )" + none,
                    task("worker", 1)));
       CHECK(own.servers.empty());
-      CHECK(own.evaluator == troupe::Evaluator::possible);
+      CHECK(own.evaluator == troupe::detail::Evaluator::possible);
       CHECK(contains(refused(document(kWorkers + R"(, "ps": )" + none, task("ps", 0))),
                      "not a valid task_type"));
     }

@@ -1,9 +1,9 @@
-#include "troupe/core/error.h"
 
 #include <string>
 
 #include "tests/support/test_prelude.h"
 #include "troupe/core/check.h"
+#include "troupe/core/failure.h"
 #include "troupe/core/text.h"
 
 namespace error_test {

@@ -14,7 +14,7 @@
 
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 
 namespace file_system_test {
 

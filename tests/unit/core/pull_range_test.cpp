@@ -9,7 +9,7 @@ namespace pull_range_test {
 namespace {
 
 /// 1, 2, 3.
-class Numbers final : public troupe::PullRange<Numbers, const int> {
+class Numbers final : public troupe::detail::PullRange<Numbers, const int> {
  public:
   const int* next() {
     if (number_ == 3) return nullptr;

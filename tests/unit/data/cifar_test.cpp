@@ -43,13 +43,13 @@ TEST_SUITE("data") {
     const TempDir dir;
     write(dir / "a.bin", file_of({3, 9}));
     write(dir / "b.bin", file_of({0}));
-    const auto records = read_cifar(dir.path(), {"a.bin", "b.bin"});
-    CHECK(records.labels == std::vector<std::uint8_t>{3, 9, 0});
-    REQUIRE(records.images.size() == 3 * kCifarPixels);
-    CHECK(records.images[0] == 0);
-    CHECK(records.images[kCifarPixels - 1] == (kCifarPixels - 1) % 256);
-    CHECK(records.images[kCifarPixels] == 1);  // the second record's first pixel
-    CHECK(records.images[2 * kCifarPixels] == 0);
+    const auto [images, labels] = read_cifar(dir.path(), {"a.bin", "b.bin"});
+    CHECK(labels == std::vector<std::uint8_t>{3, 9, 0});
+    REQUIRE(images.size() == 3 * kCifarPixels);
+    CHECK(images[0] == 0);
+    CHECK(images[kCifarPixels - 1] == (kCifarPixels - 1) % 256);
+    CHECK(images[kCifarPixels] == 1);  // the second record's first pixel
+    CHECK(images[2 * kCifarPixels] == 0);
   }
 
   TEST_CASE("cifar: more records than are read at once") {
@@ -57,10 +57,10 @@ TEST_SUITE("data") {
     std::vector<int> labels(1001, 1);
     labels.back() = 7;
     write(dir / "a.bin", file_of(labels));
-    const auto records = read_cifar(dir.path(), {"a.bin"});
-    REQUIRE(records.labels.size() == 1001);
-    CHECK(records.labels[1000] == 7);
-    CHECK(records.images[1000 * kCifarPixels + 5] == 1005 % 256);
+    const auto [images, read] = read_cifar(dir.path(), {"a.bin"});
+    REQUIRE(read.size() == 1001);
+    CHECK(read[1000] == 7);
+    CHECK(images[1000 * kCifarPixels + 5] == 1005 % 256);
   }
 
   TEST_CASE("cifar: what is wrong is said with file and record") {
@@ -105,14 +105,14 @@ TEST_SUITE("data") {
   TEST_CASE("shapes: the same on every machine, and a prefix of more") {
     const auto three = troupe::generate_shapes(3, 1);
     const auto more = troupe::generate_shapes(200, 1);
-    CHECK(std::vector<std::uint8_t>(more.images.begin(), more.images.begin() + 3 * kCifarPixels) ==
-          three.images);
+    CHECK(std::vector<std::uint8_t>(more.first.begin(), more.first.begin() + 3 * kCifarPixels) ==
+          three.first);
     std::uint64_t sum = 0;
-    for (const std::uint8_t byte : more.images) sum = sum * 31 + byte;
+    for (const std::uint8_t byte : more.first) sum = sum * 31 + byte;
     CHECK(sum == 12846049287483410629U);
-    CHECK(troupe::generate_shapes(3, 2).images != three.images);
+    CHECK(troupe::generate_shapes(3, 2).first != three.first);
     std::vector<int> counts(10, 0);
-    for (const std::uint8_t label : more.labels) ++counts.at(label);
+    for (const std::uint8_t label : more.second) ++counts.at(label);
     for (const int count : counts) CHECK(count > 5);
     CHECK_THROWS_AS((void)troupe::generate_shapes(-1, 1), troupe::ConfigError);
   }

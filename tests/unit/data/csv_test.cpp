@@ -16,7 +16,7 @@ namespace {
 using troupe::csv_category;
 using troupe::csv_integer;
 using troupe::csv_real;
-using troupe::CsvField;
+using troupe::CsvColumn;
 using troupe::CsvTable;
 using troupe::testing::gzip;
 using troupe::testing::TempDir;
@@ -25,12 +25,12 @@ using troupe::testing::write_file;
 using Reals = std::vector<float>;
 using Numbers = std::vector<std::int64_t>;
 
-const std::vector<CsvField> kFruit = {{csv_real("height"), csv_real("width")},
-                                      {csv_category("kind", {"apple", "pear"})},
-                                      {csv_integer("id")}};
+const std::vector<std::vector<CsvColumn>> kFruit = {{csv_real("height"), csv_real("width")},
+                                                    {csv_category("kind", {"apple", "pear"})},
+                                                    {csv_integer("id")}};
 
-CsvTable read(const std::string& content, const std::vector<CsvField>& fields = kFruit,
-              char separator = ',') {
+CsvTable read(const std::string& content,
+              const std::vector<std::vector<CsvColumn>>& fields = kFruit, char separator = ',') {
   const TempDir dir;
   write_file(dir.path() / "t.csv", content);
   return troupe::read_csv(dir.path() / "t.csv", fields, separator);
@@ -57,9 +57,10 @@ TEST_SUITE("data") {
         " 1 ;\"2\";\t3;\"a;\"\"b\"\"\r\n\n;c\"\r\n"
         "\n"
         "4;5;6;plain";
-    const std::vector<CsvField> fields = {{csv_integer("id")},
-                                          {csv_real("height"), csv_real("width")},
-                                          {csv_category("kind", {"plain", "a;\"b\"\r\n\n;c"})}};
+    const std::vector<std::vector<CsvColumn>> fields = {
+        {csv_integer("id")},
+        {csv_real("height"), csv_real("width")},
+        {csv_category("kind", {"plain", "a;\"b\"\r\n\n;c"})}};
     for (const std::string& file : {content, gzip(content), content + "\n\n", content + "\r"}) {
       const CsvTable table = read(file, fields, ';');
       CHECK(table.rows == 2);
@@ -142,7 +143,7 @@ TEST_SUITE("data") {
   }
 
   TEST_CASE("csv: fields that no tensor can be are refused") {
-    const std::vector<std::vector<CsvField>> wrong = {
+    const std::vector<std::vector<std::vector<CsvColumn>>> wrong = {
         {{}}, {{csv_real("a"), csv_integer("b")}}, {{csv_category("a", {})}}};
     for (const auto& fields : wrong) {
       CHECK_THROWS_AS((void)read("a,b\n1,2\n", fields), troupe::ConfigError);

@@ -66,8 +66,8 @@ std::shared_ptr<const Dataset> stream_from(std::int64_t first) {
   troupe::StreamOptions options;
   options.blocks = 3;
   return std::make_shared<troupe::StreamDataset>(
-      [first](std::int64_t block) -> std::optional<troupe::StreamDataset::Block> {
-        return troupe::StreamDataset::Block{{torch::tensor({first + block})}};
+      [first](std::int64_t block) -> std::optional<std::vector<troupe::Example>> {
+        return std::vector<troupe::Example>{{torch::tensor({first + block})}};
       },
       options);
 }

@@ -9,6 +9,7 @@
 #include "tests/unit/data/numbers_dataset.h"
 #include "troupe/core/error.h"
 #include "troupe/data/loader.h"
+#include "troupe/data/shard_plan.h"
 
 namespace examples_test {
 

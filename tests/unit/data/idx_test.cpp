@@ -11,7 +11,7 @@
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/data/idx_files.h"
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 
 namespace idx_test {
 

@@ -14,8 +14,9 @@
 
 #include "tests/support/torch_prelude.h"
 #include "tests/unit/data/numbers_dataset.h"
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/data/loader.h"
+#include "troupe/data/shard_plan.h"
 
 namespace loader_failure_test {
 

@@ -14,6 +14,7 @@
 #include "tests/support/eventually.h"
 #include "tests/support/torch_prelude.h"
 #include "troupe/data/loader.h"
+#include "troupe/data/shard_plan.h"
 
 namespace {
 

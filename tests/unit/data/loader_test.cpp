@@ -15,6 +15,7 @@
 #include "tests/support/torch_prelude.h"
 #include "tests/unit/data/numbers_dataset.h"
 #include "troupe/core/error.h"
+#include "troupe/data/shard_plan.h"
 
 namespace loader_test {
 

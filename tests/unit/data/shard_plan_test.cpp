@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tests/support/test_prelude.h"
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 
 namespace shard_plan_test {
 

@@ -15,6 +15,7 @@
 #include "tests/support/torch_prelude.h"
 #include "troupe/core/error.h"
 #include "troupe/data/loader.h"
+#include "troupe/data/shard_plan.h"
 #include "troupe/data/step_source.h"
 
 namespace stream_test {
@@ -31,14 +32,14 @@ using troupe::StreamOptions;
 using Numbers = std::vector<std::int64_t>;
 
 /// Blocks of 5, 0, 1, 2, 3, 4, 5, 0, ... examples, which are numbered from 0 on.
-std::optional<StreamDataset::Block> block_of(std::int64_t number, std::int64_t blocks) {
+std::optional<std::vector<Example>> block_of(std::int64_t number, std::int64_t blocks) {
   if (number >= blocks) return std::nullopt;
   constexpr std::int64_t kRound = 5 + 0 + 1 + 2 + 3 + 4;
   const std::int64_t in_round = number % 6;
   std::int64_t first = number / 6 * kRound;
   if (in_round > 0) first += 5 + in_round * (in_round - 1) / 2 - (in_round - 1);
   const std::int64_t size = in_round == 0 ? 5 : in_round - 1;
-  StreamDataset::Block block;
+  std::vector<Example> block;
   for (std::int64_t i = 0; i < size; ++i) block.push_back({torch::tensor(first + i)});
   return block;
 }
@@ -268,9 +269,9 @@ TEST_SUITE("data") {
     const auto living = std::make_shared<int>(0);
     int most = 0;
     // A tensor that counts itself.
-    const auto counted = [&](std::int64_t number) -> std::optional<StreamDataset::Block> {
+    const auto counted = [&](std::int64_t number) -> std::optional<std::vector<Example>> {
       if (number == 500) return std::nullopt;
-      StreamDataset::Block block;
+      std::vector<Example> block;
       for (int i = 0; i < 10; ++i) {
         ++*living;
         auto* const value = new std::int64_t(number);
@@ -294,7 +295,7 @@ TEST_SUITE("data") {
   TEST_CASE("stream: loader threads keep nothing of the steps that they have gathered") {
     // Blocks of which a step is, and which are in memory as long as any example of them is.
     const auto living = std::make_shared<std::atomic<int>>(0);
-    const auto counted = [&](std::int64_t number) -> std::optional<StreamDataset::Block> {
+    const auto counted = [&](std::int64_t number) -> std::optional<std::vector<Example>> {
       if (number == 50) return std::nullopt;
       ++*living;
       auto* const values = new std::int64_t[7]();
@@ -305,7 +306,7 @@ TEST_SUITE("data") {
             --*living;
           },
           torch::kLong);
-      StreamDataset::Block block;
+      std::vector<Example> block;
       for (int i = 0; i < 7; ++i) block.push_back({rows[i]});
       return block;
     };
@@ -359,7 +360,7 @@ TEST_SUITE("data") {
                "\"weighted\" is given for a stream"));
     CHECK(says(refusal([] { (void)read(over(stream(3)).epoch({0, 2})); }), "ended before step 2"));
     const auto failing = std::make_shared<StreamDataset>(
-        [](std::int64_t number) -> std::optional<StreamDataset::Block> {
+        [](std::int64_t number) -> std::optional<std::vector<Example>> {
           if (number == 5) throw troupe::DataError("block 5 is torn.", "mend it.");
           return block_of(number, 25);
         },

@@ -1,7 +1,7 @@
-#include "troupe/distributed/membership/failure.h"
+#include "troupe/core/failure.h"
 
 #include "tests/support/test_prelude.h"
-#include "troupe/core/error.h"
+#include "troupe/distributed/membership/failure.h"
 
 namespace {
 troupe::Cluster three_workers(int rank) {

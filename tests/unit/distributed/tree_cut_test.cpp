@@ -139,7 +139,8 @@ TEST_SUITE("distributed") {
   }
 
   TEST_CASE("cut_of: workers that cannot host the virtual replicas are refused by name") {
-    const auto cut = [](int workers, int virtual_replicas, SumRoute route = SumRoute::automatic) {
+    const auto cut = [](int workers, int virtual_replicas,
+                        detail::SumRoute route = detail::SumRoute::automatic) {
       testing::LoopbackListener listener;
       GroupOptions options = testing::test_options();
       options.virtual_replicas = virtual_replicas;
@@ -154,7 +155,7 @@ TEST_SUITE("distributed") {
                          ConfigError);
     CHECK_THROWS_WITH_AS((void)cut(17, 64), doctest::Contains("cannot be summed in two levels"),
                          ConfigError);
-    CHECK_THROWS_WITH_AS((void)cut(3, 8, SumRoute::two_level),
+    CHECK_THROWS_WITH_AS((void)cut(3, 8, detail::SumRoute::two_level),
                          doctest::Contains("cannot be summed in two levels"), ConfigError);
   }
 }

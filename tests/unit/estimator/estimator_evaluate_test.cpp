@@ -6,6 +6,7 @@
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_hooks.h"
 #include "tests/support/torch_prelude.h"
+#include "troupe/core/failure.h"
 #include "troupe/estimator/estimator.h"
 #include "troupe/report/summary_reader.h"
 

@@ -74,12 +74,12 @@ class Busy final : public troupe::SavingListener {
  public:
   Busy(troupe::Estimator& estimator, std::string exports)
       : estimator_(estimator), exports_(std::move(exports)) {}
-  Answer after_save(const troupe::SavedCheckpoint& saved) override {
+  bool after_save(const troupe::SavedCheckpoint& saved) override {
     (void)estimator_.evaluate();
     auto predictions = estimator_.predict();
     while (predictions.next()) ++count;
     if (saved.step == 6) (void)estimator_.export_model(exports_);  // one a second is possible
-    return Answer::go_on;
+    return false;
   }
   int count = 0;
 
@@ -186,7 +186,7 @@ TEST_SUITE("estimator") {
 
     troupe::PredictCall call;
     call.batch_size = 10;
-    call.per = troupe::PredictionStream::Per::batch;
+    call.yield_single_examples = false;
     const auto scores = estimator.predict(call).next();
     REQUIRE(scores);
     CHECK(scores->front().second.sizes() == at::IntArrayRef{10, 3});

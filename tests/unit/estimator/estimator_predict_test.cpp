@@ -7,6 +7,7 @@
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_hooks.h"
 #include "tests/support/torch_prelude.h"
+#include "troupe/core/failure.h"
 #include "troupe/estimator/extenders.h"
 
 using namespace troupe::testing;
@@ -149,7 +150,7 @@ TEST_SUITE("estimator") {
     auto call = on_examples(1, 1);
     CHECK_THROWS_WITH_AS((void)estimator.predict(call).next(), doctest::Contains("batch length"),
                          troupe::ConfigError);
-    call.per = troupe::PredictionStream::Per::batch;
+    call.yield_single_examples = false;
     const auto all = all_of(estimator.predict(call));
     REQUIRE(all.size() == 1);
     CHECK(all[0][0].second.sizes() == at::IntArrayRef{3});
@@ -159,7 +160,7 @@ TEST_SUITE("estimator") {
       return troupe::Predictions{{"y", torch::ones({})}};
     });
     troupe::Estimator other(scalar, options_in(dir.path()));
-    call.per = troupe::PredictionStream::Per::example;
+    call.yield_single_examples = true;
     CHECK_THROWS_AS((void)other.predict(call).next(), troupe::ConfigError);
   }
 

@@ -10,6 +10,7 @@
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_hooks.h"
 #include "tests/support/torch_prelude.h"
+#include "troupe/core/failure.h"
 
 using namespace troupe::testing;
 namespace fs = std::filesystem;

@@ -9,6 +9,7 @@
 #include "tests/support/run_ranks.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/torch_prelude.h"
+#include "troupe/core/failure.h"
 #include "troupe/core/file_system.h"
 #include "troupe/strategies/kinds/multi_worker.h"
 #include "troupe/train/checkpoint/checkpoint_manifest.h"
@@ -190,9 +191,9 @@ TEST_SUITE("estimator") {
       Ordered(std::string name, std::string& calls) : name_(std::move(name)), calls_(calls) {}
       void begin() override { calls_ += name_ + "begin "; }
       void before_save(std::int64_t step) override { note("before", step); }
-      Answer after_save(const troupe::SavedCheckpoint& saved) override {
+      bool after_save(const troupe::SavedCheckpoint& saved) override {
         note("after", saved.step);
-        return Answer::go_on;
+        return false;
       }
       void end(const troupe::SavedCheckpoint& saved) override { note("end", saved.step); }
 
@@ -271,7 +272,7 @@ TEST_SUITE("estimator") {
         cluster.servers = {{"ps/0", troupe::Endpoint{"127.0.0.1", 1}}};
         cluster.server = 0;
       } else {
-        cluster.evaluator = troupe::Evaluator::self;
+        cluster.evaluator = troupe::detail::Evaluator::self;
       }
       troupe::Estimator estimator(hooks, options);
       CHECK_THROWS_WITH_AS((void)estimator.train(for_steps(1)),

@@ -6,6 +6,7 @@
 #include "tests/support/tiny_hooks.h"
 #include "tests/support/torch_prelude.h"
 #include "tests/unit/estimator/offer_recorder.h"
+#include "troupe/core/failure.h"
 #include "troupe/estimator/train_and_evaluate.h"
 
 using namespace troupe::testing;
@@ -194,7 +195,7 @@ TEST_SUITE("estimator") {
     });
     refused("the evaluator", [&](auto& cluster) {
       cluster.members = {{"chief/0", here}, {"evaluator/0", std::nullopt}};
-      cluster.evaluator = troupe::Evaluator::self;
+      cluster.evaluator = troupe::detail::Evaluator::self;
     });
   }
 }

@@ -8,6 +8,7 @@
 
 #include "tests/support/temp_dir.h"
 #include "tests/unit/strategies/server_runs.h"
+#include "troupe/hooks/parameter_update.h"
 #include "troupe/strategies/parameter_server/served_parameters.h"
 
 using troupe::testing::asynchronous;

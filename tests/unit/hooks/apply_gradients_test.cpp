@@ -1,6 +1,8 @@
 // What apply_gradients does with the parts of a step, and with gradients that are too long.
 #include "tests/support/torch_prelude.h"
+#include "troupe/core/failure.h"
 #include "troupe/hooks/gradient_norm.h"
+#include "troupe/hooks/parameter_update.h"
 #include "troupe/hooks/replica_driver.h"
 
 using troupe::detail::ReplicaDriver;

@@ -15,7 +15,7 @@ TEST_SUITE("hooks") {
       result.losses.emplace_back(name, torch::tensor(value));
       return result;
     };
-    troupe::LossMeter meter;
+    troupe::detail::LossMeter meter;
     // Two replicas; their parts of the global mean are to be added up.
     meter.add({loss("critic", 1.0), loss("critic", 2.0)}, 8);
     meter.add({loss("generator", 0.5), loss("generator", 0.25)}, 4);
@@ -27,7 +27,7 @@ TEST_SUITE("hooks") {
     CHECK(sums[0].mean() == 4.0);
     CHECK(sums[1].weight == 4);
     CHECK(sums[1].mean() == 0.75);
-    troupe::LossMeter again;
+    troupe::detail::LossMeter again;
     again.restore(sums, meter.examples());
     again.add({loss("generator", 1.5)}, 4);
     CHECK(again.sums()[1].weight == 8);

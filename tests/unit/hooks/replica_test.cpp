@@ -2,6 +2,8 @@
 
 #include "tests/support/tiny_hooks.h"
 #include "tests/support/torch_prelude.h"
+#include "troupe/core/failure.h"
+#include "troupe/hooks/parameter_update.h"
 #include "troupe/hooks/replica_driver.h"
 #include "troupe/hooks/todo.h"
 

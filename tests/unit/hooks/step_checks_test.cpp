@@ -5,7 +5,9 @@
 #include "tests/support/captured_log.h"
 #include "tests/support/tiny_hooks.h"
 #include "tests/support/torch_prelude.h"
+#include "troupe/core/failure.h"
 #include "troupe/hooks/hook_error.h"
+#include "troupe/hooks/parameter_update.h"
 #include "troupe/hooks/replica_driver.h"
 
 using troupe::Phase;

@@ -6,7 +6,7 @@
 
 #include "tests/support/test_prelude.h"
 #include "tests/support/test_secret.h"
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/distributed/net/frame.h"
 
 namespace proof_test {

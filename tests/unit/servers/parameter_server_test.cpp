@@ -5,6 +5,7 @@
 #include "tests/support/temp_dir.h"
 #include "tests/unit/strategies/server_runs.h"
 #include "troupe/strategies/kinds/one_process.h"
+#include "troupe/strategies/pace.h"
 #include "troupe/train/checkpoint/model_weights.h"
 
 namespace parameter_server_test {
@@ -197,13 +198,13 @@ TEST_SUITE("strategies") {
     class Watch final : public troupe::SavingListener {
      public:
       explicit Watch(int& right) : right_(right) {}
-      Answer after_save(const troupe::SavedCheckpoint& saved) override {
+      bool after_save(const troupe::SavedCheckpoint& saved) override {
         bool equal = true;
         for (const auto& [name, tensor] : troupe::read_weights(saved.path)) {
           equal = equal && tensor.eq(static_cast<float>(saved.step)).all().item<bool>();
         }
         right_ = equal ? right_ + 1 : -1000;
-        return Answer::go_on;
+        return false;
       }
 
      private:

@@ -7,6 +7,7 @@
 #include "tests/support/torch_prelude.h"
 #include "tests/unit/strategies/server_hooks.h"
 #include "troupe/core/error.h"
+#include "troupe/hooks/parameter_update.h"
 #include "troupe/strategies/gradients/optimizer_state.h"
 #include "troupe/strategies/kinds/weight_comparison.h"
 #include "troupe/strategies/parameter_server/shard_states.h"

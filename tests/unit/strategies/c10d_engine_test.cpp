@@ -4,6 +4,7 @@
 
 #include "tests/support/run_ranks.h"
 #include "tests/support/torch_prelude.h"
+#include "troupe/core/failure.h"
 
 namespace c10d_engine_test {
 

@@ -1,6 +1,7 @@
 // Replicas that train one copy of the variables: the steps are mirrored's, the memory is not.
 #include "tests/support/temp_dir.h"
 #include "tests/unit/strategies/strategy_runs.h"
+#include "troupe/core/failure.h"
 #include "troupe/strategies/kinds/make_strategy.h"
 #include "troupe/strategies/kinds/one_process.h"
 

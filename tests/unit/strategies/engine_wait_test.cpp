@@ -7,7 +7,7 @@
 
 #include "tests/support/run_ranks.h"
 #include "tests/support/test_prelude.h"
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 
 namespace engine_wait_test {
 

@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "tests/support/torch_prelude.h"
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/strategies/gradients/flat_gradients.h"
 
 namespace {

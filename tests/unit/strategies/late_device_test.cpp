@@ -6,6 +6,7 @@
 
 #include "tests/support/run_ranks.h"
 #include "tests/support/torch_prelude.h"
+#include "troupe/core/failure.h"
 #include "troupe/strategies/engines/c10d_engine.h"
 #include "troupe/strategies/gradients/overlapped_sum.h"
 

@@ -1,6 +1,7 @@
 // What goes wrong with replicas in one process, and what is refused.
 #include "tests/support/captured_log.h"
 #include "tests/unit/strategies/strategy_runs.h"
+#include "troupe/core/failure.h"
 #include "troupe/strategies/kinds/make_strategy.h"
 
 using namespace troupe::testing;  // NOLINT: a test

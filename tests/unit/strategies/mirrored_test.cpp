@@ -1,5 +1,6 @@
 // Replicas in one process, alone and in each worker of a group.
 #include "tests/unit/strategies/strategy_runs.h"
+#include "troupe/data/shard_plan.h"
 #include "troupe/strategies/kinds/one_process.h"
 #include "troupe/strategies/kinds/weight_comparison.h"
 

@@ -6,6 +6,7 @@
 
 #include "tests/support/captured_log.h"
 #include "tests/unit/strategies/strategy_runs.h"
+#include "troupe/core/failure.h"
 #include "troupe/core/machine.h"
 #include "troupe/strategies/kinds/make_strategy.h"
 #include "troupe/strategies/kinds/one_process.h"

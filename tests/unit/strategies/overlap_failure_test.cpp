@@ -3,6 +3,7 @@
 #include <mutex>
 
 #include "tests/unit/strategies/overlap_runs.h"
+#include "troupe/core/failure.h"
 
 namespace overlap_failure_test {
 

@@ -6,6 +6,7 @@
 #include "tests/support/captured_log.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/strategies/server_runs.h"
+#include "troupe/core/failure.h"
 
 namespace own_state_test {
 

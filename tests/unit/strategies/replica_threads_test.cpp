@@ -8,7 +8,7 @@
 
 #include "tests/support/captured_log.h"
 #include "tests/support/test_prelude.h"
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/core/text.h"
 
 using troupe::detail::ReplicaThreads;

@@ -9,6 +9,7 @@
 
 #include "tests/unit/strategies/server_hooks.h"
 #include "tests/unit/strategies/strategy_runs.h"
+#include "troupe/strategies/pace.h"
 #include "troupe/strategies/parameter_server/parameter_server.h"
 
 namespace troupe::testing {

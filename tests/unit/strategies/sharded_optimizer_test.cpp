@@ -12,6 +12,7 @@
 #include "tests/support/caught.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/strategies/strategy_runs.h"
+#include "troupe/core/failure.h"
 #include "troupe/hooks/replica_driver.h"
 #include "troupe/strategies/gradients/optimizer_shards.h"
 #include "troupe/strategies/gradients/optimizer_state.h"

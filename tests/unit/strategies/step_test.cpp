@@ -1,5 +1,6 @@
 // The features of one step on any strategy: accumulation, clipping, precision.
 #include "tests/unit/strategies/strategy_runs.h"
+#include "troupe/core/failure.h"
 #include "troupe/hooks/replica_driver.h"
 #include "troupe/strategies/kinds/make_strategy.h"
 

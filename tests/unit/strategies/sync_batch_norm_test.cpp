@@ -2,6 +2,7 @@
 #include "troupe/hooks/sync_batch_norm.h"
 
 #include "tests/unit/strategies/strategy_runs.h"
+#include "troupe/core/failure.h"
 #include "troupe/strategies/kinds/one_process.h"
 
 namespace sync_batch_norm_test {

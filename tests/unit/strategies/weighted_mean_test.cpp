@@ -5,6 +5,7 @@
 
 #include "tests/unit/strategies/server_runs.h"
 #include "tests/unit/strategies/strategy_runs.h"
+#include "troupe/data/shard_plan.h"
 #include "troupe/strategies/kinds/make_strategy.h"
 
 namespace weighted_mean_test {

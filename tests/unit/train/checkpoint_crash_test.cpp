@@ -10,7 +10,7 @@
 #include "tests/support/test_prelude.h"
 #include "tests/unit/train/checkpoint_samples.h"
 #include "tests/unit/train/memory_file_system.h"
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/core/log.h"
 #include "troupe/train/checkpoint/checkpoint_writer.h"
 

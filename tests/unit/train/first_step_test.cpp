@@ -9,6 +9,7 @@
 #include "tests/support/torch_prelude.h"
 #include "tests/unit/strategies/server_runs.h"
 #include "tests/unit/strategies/strategy_runs.h"
+#include "troupe/core/failure.h"
 #include "troupe/estimator/estimator.h"
 #include "troupe/hooks/make_datasets.h"
 #include "troupe/strategies/kinds/one_process.h"

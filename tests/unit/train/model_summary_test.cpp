@@ -3,6 +3,7 @@
 
 #include "tests/support/tiny_hooks.h"
 #include "tests/support/torch_prelude.h"
+#include "troupe/hooks/parameter_update.h"
 
 using troupe::ParameterRow;
 

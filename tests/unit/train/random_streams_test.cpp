@@ -8,7 +8,7 @@
 
 #include "tests/support/captured_log.h"
 #include "tests/support/torch_prelude.h"
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 
 namespace {
 

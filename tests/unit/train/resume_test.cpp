@@ -6,6 +6,7 @@
 
 #include "tests/unit/strategies/strategy_runs.h"
 #include "tests/unit/train/stateful_hooks.h"
+#include "troupe/core/failure.h"
 
 namespace resume_test {
 

@@ -11,10 +11,10 @@
 
 using troupe::observe;
 using troupe::PlateauAnswer;
-using troupe::PlateauState;
 using troupe::Schedule;
 using troupe::schedule_factor;
 using troupe::ScheduleOptions;
+using troupe::detail::PlateauState;
 
 namespace {
 

@@ -1,7 +1,7 @@
 // What a checkpoint holds, without the files: a copy of the run, complete.
 #include "tests/support/tiny_hooks.h"
 #include "tests/support/torch_prelude.h"
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/strategies/kinds/one_process.h"
 #include "troupe/train/checkpoint/run_snapshot.h"
 

@@ -2,6 +2,7 @@
 
 #include "tests/support/tiny_hooks.h"
 #include "tests/support/torch_prelude.h"
+#include "troupe/core/failure.h"
 #include "troupe/hooks/report.h"
 #include "troupe/strategies/kinds/one_process.h"
 #include "troupe/strategies/kinds/weight_comparison.h"

@@ -61,8 +61,8 @@ class Recorder final : public troupe::PeriodicAction {
                    const troupe::Report* validation) override {
     told += troupe::text("epoch ", epoch, validation == nullptr ? " " : "+validation ");
   }
-  void after_log(const troupe::LoggedValue& value) override {
-    told += troupe::text(value.name, "=", value.value, "@", value.step, " ");
+  void after_log(std::int64_t step, std::int64_t, const std::string& name, double value) override {
+    told += troupe::text(name, "=", value, "@", step, " ");
   }
   void end(troupe::RunControl&) override { told += "end"; }
   std::string told;
@@ -534,7 +534,7 @@ TEST_SUITE("train") {
   TEST_CASE("run: validations at checkpoints are not the loop's") {
     Program program(TinyHooks(10), loop_options());
     troupe::Callbacks callbacks;
-    callbacks.validation = troupe::Callbacks::Validation::at_checkpoints;
+    callbacks.evaluates_checkpoints = true;
     const auto run = program.begin(callbacks);
     CHECK_FALSE(run->validate().has_value());
     (void)run->finish();

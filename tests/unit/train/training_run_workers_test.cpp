@@ -8,6 +8,7 @@
 #include "tests/support/torch_prelude.h"
 #include "tests/unit/strategies/strategy_runs.h"
 #include "tests/unit/train/loop_runs.h"
+#include "troupe/core/failure.h"
 #include "troupe/core/log.h"
 #include "troupe/data/stream.h"
 
@@ -90,9 +91,9 @@ class StreamedHooks final : public TinyHooks {
  public:
   explicit StreamedHooks(std::int64_t examples) : examples_(examples) {}
   [[nodiscard]] troupe::Splits create_datasets() const override {
-    const auto read = [this](std::int64_t number) -> std::optional<troupe::StreamDataset::Block> {
+    const auto read = [this](std::int64_t number) -> std::optional<std::vector<troupe::Example>> {
       if (number * 5 >= examples_) return std::nullopt;
-      troupe::StreamDataset::Block block;
+      std::vector<troupe::Example> block;
       for (std::int64_t i = number * 5; i < std::min(number * 5 + 5, examples_); ++i) {
         const auto x = torch::full({1}, 0.1 * static_cast<double>(i));
         block.push_back({x, 2.0 * x + 1.0});

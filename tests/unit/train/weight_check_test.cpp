@@ -7,6 +7,7 @@
 #include "tests/support/torch_prelude.h"
 #include "tests/unit/strategies/strategy_runs.h"
 #include "tests/unit/train/loop_runs.h"
+#include "troupe/core/failure.h"
 #include "troupe/strategies/kinds/weight_comparison.h"
 
 namespace weight_check_test {

@@ -18,7 +18,9 @@ namespace {
 
 /// A process's exporter.
 struct Process {
-  explicit Process(const TempDir& at, IsBetter is_better = smaller(), std::optional<int> keep = 5)
+  explicit Process(const TempDir& at,
+                   std::function<bool(const Evaluation&, const Evaluation&)> is_better = smaller(),
+                   std::optional<int> keep = 5)
       : base(at / "export/best"),
         exporter(make_best_exporter("best", std::move(is_better), keep, world_of(time))) {}
 
@@ -99,14 +101,15 @@ TEST_SUITE("export") {
       "best exporter: a metric that evaluations lack, or a model without a trace, is known before "
       "training") {
     const TempDir directory;
-    const ExportTrial trial{[] {}, [] { return Evaluation{0, {{"loss", 1.0}}}; }};
-    CHECK_THROWS_AS(make_best_exporter("best", larger("accuracy"))->check(trial), ConfigError);
-    CHECK_NOTHROW(make_best_exporter()->check(trial));
-    const ExportTrial refused{[] { throw ConfigError("it cannot be traced.", ""); },
-                              trial.evaluate};
+    const auto written = [] {};
+    const auto evaluate = [] { return Evaluation{0, {{"loss", 1.0}}}; };
+    CHECK_THROWS_AS(make_best_exporter("best", larger("accuracy"))->check(written, evaluate),
+                    ConfigError);
+    CHECK_NOTHROW(make_best_exporter()->check(written, evaluate));
+    const auto refused = [] { throw ConfigError("it cannot be traced.", ""); };
     for (const auto& exporter :
          {make_best_exporter(), make_latest_exporter("l"), make_final_exporter("f")}) {
-      CHECK_THROWS_AS(exporter->check(refused), ConfigError);
+      CHECK_THROWS_AS(exporter->check(refused, evaluate), ConfigError);
     }
   }
 

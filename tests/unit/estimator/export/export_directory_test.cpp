@@ -10,7 +10,7 @@
 #include "tests/support/test_prelude.h"
 #include "tests/unit/estimator/export/export_samples.h"
 #include "tests/unit/train/memory_file_system.h"
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 
 using namespace troupe;
 using namespace troupe::testing;
@@ -22,7 +22,7 @@ namespace {
 void write_nothing(const std::string&) {}
 
 std::string publish(const fs::path& base, FakeTime& time,
-                    const ModelWriter& write = write_nothing) {
+                    const std::function<void(const std::string&)>& write = write_nothing) {
   PosixFileSystem files(base.string());
   return publish_export(
       files, write, [&] { return time.now; }, [&](Seconds wait) { time.sleep(wait); });

@@ -12,6 +12,7 @@
 
 #include "troupe/hooks/hooks.h"
 #include "troupe/hooks/metrics.h"
+#include "troupe/hooks/parameter_update.h"
 #include "troupe/hooks/replica_driver.h"
 
 namespace troupe::testing {

@@ -13,7 +13,7 @@
 
 #include "troupe/core/text.h"
 #include "troupe/export/export_directory.h"
-#include "troupe/export/exporter.h"
+#include "troupe/export/exporter_world.h"
 
 namespace troupe::testing {
 

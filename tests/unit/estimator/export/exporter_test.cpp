@@ -1,4 +1,3 @@
-#include "troupe/export/exporter.h"
 
 #include <limits>
 
@@ -8,6 +7,7 @@
 #include "tests/support/test_prelude.h"
 #include "tests/unit/estimator/export/export_samples.h"
 #include "troupe/core/error.h"
+#include "troupe/export/exporter_world.h"
 
 using namespace troupe;
 using namespace troupe::testing;
@@ -169,7 +169,8 @@ TEST_SUITE("export") {
     const auto made = [](double accuracy, Better better) {
       return Evaluation{1, {{"accuracy", accuracy}}, {{"accuracy", better}}};
     };
-    const IsBetter by_itself = troupe::better("accuracy");
+    const std::function<bool(const Evaluation&, const Evaluation&)> by_itself =
+        troupe::better("accuracy");
     CHECK_THROWS_WITH_AS((void)by_itself(made(0.5, Better::unknown), made(0.6, Better::unknown)),
                          doctest::Contains("give --best-mode min or max"), troupe::ConfigError);
     CHECK(by_itself(made(0.5, Better::higher), made(0.6, Better::higher)));
@@ -177,17 +178,19 @@ TEST_SUITE("export") {
     // What was read from a file does not say it; one that does has said it for all.
     const Evaluation from_file{1, {{"accuracy", 0.7}}};
     CHECK(by_itself(from_file, Evaluation{2, {{"accuracy", 0.8}}}));
-    const IsBetter lower = troupe::better("accuracy");
+    const std::function<bool(const Evaluation&, const Evaluation&)> lower =
+        troupe::better("accuracy");
     CHECK(lower(made(0.5, Better::lower), made(0.4, Better::lower)));
     // Of the flags: unset, as the metric says.
-    CHECK(troupe::EvalOptions().best.mode == troupe::BestMode::automatic);
+    CHECK(troupe::EvalOptions().best.better == troupe::Better::unknown);
   }
 
   TEST_CASE("comparison: NaN beats nothing, every number beats NaN") {
     constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
     constexpr double kInf = std::numeric_limits<double>::infinity();
     const auto loss = [](double value) { return Evaluation{1, {{"loss", value}}}; };
-    for (const IsBetter& is_better : {smaller(), larger("loss")}) {
+    for (const std::function<bool(const Evaluation&, const Evaluation&)>& is_better :
+         {smaller(), larger("loss")}) {
       for (const double number : {0.5, -kInf, kInf}) {
         CHECK(is_better(loss(kNaN), loss(number)));
         CHECK_FALSE(is_better(loss(number), loss(kNaN)));

@@ -9,7 +9,7 @@
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/estimator/export/export_samples.h"
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 
 using namespace troupe;
 using namespace troupe::testing;
@@ -36,7 +36,8 @@ class Fragile final : public Exporter {
 /// A process that evaluates checkpoints of a directory.
 class Job final : public ExportingJob {
  public:
-  Job(const TempDir& dir, const Exporters& exporters, const std::string& name = "eval")
+  Job(const TempDir& dir, const std::vector<std::shared_ptr<Exporter>>& exporters,
+      const std::string& name = "eval")
       : ExportingJob(dir.path().string(), (dir / name).string(), exporters) {}
   std::optional<std::string> latest_checkpoint() override { return std::nullopt; }
   std::optional<Finished> finished() override { return std::nullopt; }
@@ -48,7 +49,8 @@ class Job final : public ExportingJob {
     during_evaluation();
     return {std::stoll(checkpoint.substr(checkpoint.rfind('-') + 1)), {{"loss", 0.5}}};
   }
-  ModelWriter model_writer(const std::string&, std::optional<ExportFormat>) override {
+  std::function<void(const std::string&)> model_writer(const std::string&,
+                                                       std::optional<ExportFormat>) override {
     return nullptr;
   }
 };
@@ -68,7 +70,7 @@ TEST_SUITE("export") {
   TEST_CASE("exporting job: what is settled is so for the next process, too") {
     const TempDir dir;
     const auto one = std::make_shared<Fragile>("one");
-    const Exporters exporters = {one};
+    const std::vector<std::shared_ptr<Exporter>> exporters = {one};
     const std::string last = checkpoint(dir, 20);
     Job job(dir, exporters);
     CHECK_FALSE(job.is_settled(last));
@@ -81,7 +83,7 @@ TEST_SUITE("export") {
       CHECK_FALSE(Job(dir, exporters, "eval_other").is_settled(last));
     }
     SUBCASE("not with another exporter") {
-      const Exporters more = {one, std::make_shared<Fragile>("two")};
+      const std::vector<std::shared_ptr<Exporter>> more = {one, std::make_shared<Fragile>("two")};
       CHECK_FALSE(Job(dir, more).is_settled(last));
     }
     SUBCASE("not if another training has reached the step") {
@@ -98,7 +100,7 @@ TEST_SUITE("export") {
 
   TEST_CASE("exporting job: what a process left undone is known until it is done") {
     const TempDir dir;
-    const Exporters exporters = {std::make_shared<Fragile>("one")};
+    const std::vector<std::shared_ptr<Exporter>> exporters = {std::make_shared<Fragile>("one")};
     const std::string last = checkpoint(dir, 20);
     Job killed(dir, exporters);
     killed.during_evaluation = [] { throw std::runtime_error("killed"); };
@@ -124,7 +126,7 @@ TEST_SUITE("export") {
     const TempDir dir;
     const auto bad = std::make_shared<Fragile>("bad");
     const auto good = std::make_shared<Fragile>("good");
-    const Exporters exporters = {bad, good};
+    const std::vector<std::shared_ptr<Exporter>> exporters = {bad, good};
     bad->failures = 1;
     Job job(dir, exporters);
     const CapturedLog log;
@@ -175,7 +177,7 @@ TEST_SUITE("export") {
       std::string name_ = "vanished";
     };
     const TempDir dir;
-    const Exporters exporters = {std::make_shared<Vanished>()};
+    const std::vector<std::shared_ptr<Exporter>> exporters = {std::make_shared<Vanished>()};
     Job job(dir, exporters);
     CHECK_THROWS_AS(evaluate(job, checkpoint(dir, 10), true), CheckpointError);
   }

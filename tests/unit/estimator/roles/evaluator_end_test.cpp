@@ -5,7 +5,7 @@
 
 #include "tests/support/test_prelude.h"
 #include "tests/unit/estimator/roles/evaluator_bench.h"
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 #include "troupe/train/evaluation/evaluator.h"
 
 namespace {

@@ -8,7 +8,7 @@
 #include "tests/support/captured_log.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/train/memory_file_system.h"
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 
 namespace {
 

@@ -8,6 +8,7 @@
 #include "tests/support/fake_run.h"
 #include "tests/support/test_prelude.h"
 #include "troupe/core/error.h"
+#include "troupe/train/callbacks/stop_rules.h"
 
 using troupe::ConfigError;
 using troupe::Every;
@@ -130,7 +131,7 @@ TEST_SUITE("train/callbacks") {
       CHECK_FALSE(troupe::parse_stop_rule(wrong));
     }
     CHECK(troupe::to_text(*troupe::parse_metric_rule("accuracy:max")) == "accuracy:max");
-    CHECK(troupe::parse_metric_rule("max")->mode == troupe::BestMode::automatic);
+    CHECK(troupe::parse_metric_rule("max")->better == troupe::Better::unknown);
     for (const char* const wrong : {"", ":max"}) CHECK_FALSE(troupe::parse_metric_rule(wrong));
   }
 

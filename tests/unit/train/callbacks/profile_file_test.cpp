@@ -6,7 +6,7 @@
 
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
-#include "troupe/core/error.h"
+#include "troupe/core/failure.h"
 
 using nlohmann::json;
 using troupe::Trace;

@@ -1,5 +1,4 @@
 // The behavioural cases of RunConfig that users of Estimator know. Its replace() is a copy here.
-#include "troupe/core/options/train_options.h"
 
 #include <cmath>
 #include <functional>
@@ -9,6 +8,7 @@
 
 #include "tests/support/test_prelude.h"
 #include "troupe/core/error.h"
+#include "troupe/core/options/checkpoint_cadence.h"
 
 using troupe::checkpoint_cadence;
 using troupe::ConfigError;

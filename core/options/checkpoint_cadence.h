@@ -1,0 +1,20 @@
+// How often checkpoints are saved.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "troupe/core/options/train_options.h"
+
+namespace troupe {
+
+/// With defaults filled in: one of the two, or neither (never).
+struct CheckpointCadence {
+  std::optional<std::int64_t> steps;
+  std::optional<double> seconds;
+
+  [[nodiscard]] bool never() const { return !steps && !seconds; }
+};
+[[nodiscard]] CheckpointCadence checkpoint_cadence(const TrainOptions& options);
+
+}  // namespace troupe
