@@ -339,9 +339,9 @@ void add_general(std::vector<Flag>& flags, Settings& settings) {
                 "FILE"));
   list.add(
       flag("print-config", &settings.print_config, "print every value and its origin, and stop"));
-  list.add(flag("help", &settings.help, "this text"));
-  list.add(flag("help-all", &settings.help_all, "this text with every flag"));
-  list.add(flag("version", &settings.version, "print the versions, and stop"));
+  list.add(flag("help", &settings.answered, "this text"));
+  list.add(flag("help-all", &settings.answered, "this text with every flag"));
+  list.add(flag("version", &settings.answered, "print the versions, and stop"));
 }
 
 }  // namespace

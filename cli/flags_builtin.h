@@ -26,9 +26,7 @@ struct Settings {
   std::optional<std::int32_t> secret_descriptor;
   std::string config_file;
   bool print_config = false;
-  bool help = false;
-  bool help_all = false;
-  bool version = false;
+  bool answered = false;  // --help, --help-all and --version, which end parsing before it
 };
 
 /// The flags, in the order of --help. `settings` must outlive them.

@@ -51,6 +51,18 @@ class FlagGroup {
 [[nodiscard]] Flag matching(Flag flag);
 [[nodiscard]] Flag with_value_name(Flag flag, const char* value_name);
 
+/// The number as text; of an optional that is unset, "".
+template <class Target>
+[[nodiscard]] std::string shown_number(const Target& target) {
+  if constexpr (std::is_integral_v<Target>) {
+    return text(target);
+  } else if constexpr (std::is_floating_point_v<Target>) {
+    return number_text(target);
+  } else {
+    return target ? shown_number(*target) : "";
+  }
+}
+
 /// A real number for which `accepts` holds; `fix` says which those are. `Target` may be an
 /// optional.
 template <class Target>
@@ -62,14 +74,8 @@ template <class Target>
     *target = *number;
     return std::nullopt;
   };
-  const auto show = [target]() -> std::string {
-    if constexpr (std::is_same_v<Target, double>) {
-      return number_text(*target);
-    } else {
-      return *target ? number_text(**target) : "";
-    }
-  };
-  return {std::move(name), FlagKind::real, "X", std::move(help), assign, show};
+  return {std::move(name), FlagKind::real, "X",
+          std::move(help), assign,         [target] { return shown_number(*target); }};
 }
 /// A limit of time: from 1 ms to 30 days, for no wait is for ever.
 [[nodiscard]] Flag limit(const char* name, std::chrono::milliseconds* target, const char* help);
@@ -103,14 +109,9 @@ template <class Integer, class Target>
     *target = *number;
     return std::nullopt;
   };
-  const auto show = [target]() -> std::string {
-    if constexpr (std::is_integral_v<Target>) {
-      return text(*target);
-    } else {
-      return *target ? text(**target) : "";
-    }
-  };
-  return {std::move(name), FlagKind::integer, "N", std::move(help), assign, show};
+  return {std::move(name), FlagKind::integer, "N", std::move(help), assign, [target] {
+            return shown_number(*target);
+          }};
 }
 
 /// A whole number without an upper limit.

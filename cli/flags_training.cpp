@@ -26,13 +26,6 @@ Flag mebibytes(const char* name, std::int64_t* target, const char* help) {
   return {name, FlagKind::text, "MIB", help, assign, show};
 }
 
-Flag schedule_name(ScheduleOptions& schedule) {
-  return choice(
-      "lr-schedule", &schedule.kind,
-      "how the learning rate falls: constant, step, cosine or plateau", "NAME",
-      named<Schedule>({Schedule::constant, Schedule::step, Schedule::cosine, Schedule::plateau}));
-}
-
 Flag precision(Precision* target) {
   Flag made = choice<Precision>(
       "precision", target, "of forward passes: float32, or bfloat16 with parameters in float32",
@@ -81,7 +74,10 @@ void add_step_flags(std::vector<Flag>& flags, Options& options) {
 void add_learning_flags(std::vector<Flag>& flags, TrainOptions& train) {
   FlagGroup list(flags, "Learning rate and averages", FlagGroup::Of::must_match);
   ScheduleOptions& schedule = train.schedule;
-  list.add(schedule_name(schedule));
+  list.add(choice(
+      "lr-schedule", &schedule.kind,
+      "how the learning rate falls: constant, step, cosine or plateau", "NAME",
+      named<Schedule>({Schedule::constant, Schedule::step, Schedule::cosine, Schedule::plateau})));
   list.add(at_least(0, "warmup-steps", &schedule.warmup_steps,
                     "the rate rises linearly over the first N steps; 0: no warm-up"));
   list.add_rare(at_least(0, "decay-steps", &schedule.decay_steps,
@@ -125,11 +121,8 @@ void add_exchange_flags(std::vector<Flag>& flags, StrategyOptions& strategy) {
   list.add_rare(choice<Communication>(
       "communication", &strategy.communication,
       "what sums gradients over workers: auto, native, gloo, nccl or mpi", "NAME",
-      {{"auto", Communication::automatic},
-       {"native", Communication::native},
-       {"gloo", Communication::gloo},
-       {"nccl", Communication::nccl},
-       {"mpi", Communication::mpi}}));
+      named<Communication>({Communication::automatic, Communication::native, Communication::gloo,
+                            Communication::nccl, Communication::mpi})));
   list.add_rare(
       choice<Transport>("transport", &strategy.group.transport,
                         "how bytes travel between workers of one machine: auto, tcp, unix or shm "

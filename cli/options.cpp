@@ -80,7 +80,8 @@ GivenTexts config_lines(const GivenTexts& given, const detail::FlagTable& table,
   put_fact("rank", text(cluster.rank));
   put_fact("world-size", text(cluster.world_size()));
   put_fact("generation", text(cluster.generation));
-  if (!cluster.servers.empty()) put_fact("servers", server_addresses(cluster));
+  const auto address_of = [](const Member& each) { return address_text(*each.address); };
+  if (!cluster.servers.empty()) put_fact("servers", join(cluster.servers, ",", address_of));
   const auto& chief = cluster.members.front().address;
   if (chief) put_fact("chief-address", address_text(*chief));
   if (auto line = secret_line(secret)) lines["secret-file"] = std::move(*line);

@@ -27,15 +27,13 @@ void check_mode(const Options& options) {
     throw ConfigError("troupe run --evaluator started an evaluator, but --mode is train.",
                       "give the program --mode train-and-evaluate, or leave --evaluator out.");
   }
-  if (options.strategy.cluster.is_evaluator() && uses_model) {
-    throw ConfigError(text(options.strategy.cluster.origin,
-                           " makes this process the evaluator, but ", mode, " needs none."),
-                      "start this process alone, or give the job --mode train-and-evaluate.");
-  }
-  if (options.strategy.cluster.is_server() && uses_model) {
-    throw ConfigError(text(options.strategy.cluster.origin,
-                           " makes this process a parameter server, but ", mode, " needs none."),
-                      "start this process alone, or give the job --mode train.");
+  const bool is_server = options.strategy.cluster.is_server();
+  if ((is_server || options.strategy.cluster.is_evaluator()) && uses_model) {
+    throw ConfigError(
+        text(options.strategy.cluster.origin, " makes this process ",
+             is_server ? "a parameter server" : "the evaluator", ", but ", mode, " needs none."),
+        text("start this process alone, or give the job --mode train",
+             is_server ? "." : "-and-evaluate."));
   }
   if (uses_model && options.train.dry_run) {
     throw ConfigError(text("--dry-run is given, but ", mode, " does not train."),

@@ -1,13 +1,13 @@
 # Which collective engines beside our own ring this build can have: Gloo and NCCL by way of LibTorch's
-# c10d, MPI by way of the system's library. For each: TROUPE_HAS_<engine>, 1 or 0; where 0,
-# TROUPE_<engine>_LACKS is what is missing, as a clause for messages; where 1, the include folders and
-# libraries that its one file needs.
+# c10d, MPI by way of the system's library. For each: TROUPE_<engine>_LACKS is what is missing, as a
+# clause for messages; where that is "", TROUPE_HAS_<engine> is 1, and there are the include folders and
+# libraries that its one file needs; else it is 0.
 option(TROUPE_MPI "Build the MPI engine where the system has an MPI library" ON)
 include(CheckCXXSourceCompiles)
 
-# troupe_compare_nccl(<fits>): whether the nccl.h that was found is of LibTorch's NCCL, which is in its folder or inside libtorch_cuda
-# (archives), and says its version there. Where not, TROUPE_NCCL_LACKS names both.
-function(troupe_compare_nccl fits)
+# troupe_compare_nccl(): sets TROUPE_NCCL_LACKS unless the nccl.h that was found is of LibTorch's NCCL, which is in its folder or inside
+# libtorch_cuda (archives), and says its version there.
+function(troupe_compare_nccl)
   set(lines "")
   if(TROUPE_NCCL_INCLUDE)
     file(STRINGS ${TROUPE_NCCL_INCLUDE}/nccl.h lines REGEX "^#define NCCL_(MAJOR|MINOR|PATCH) ")
@@ -24,11 +24,9 @@ function(troupe_compare_nccl fits)
       endif()
     endif()
   endforeach()
-  set(${fits} FALSE PARENT_SCOPE)
-  if(of_header VERSION_EQUAL of_torch)
-    set(${fits} TRUE PARENT_SCOPE)
+  if(NOT of_header VERSION_EQUAL of_torch)
+    set(TROUPE_NCCL_LACKS "LibTorch's NCCL is ${of_torch}, the headers in ${TROUPE_NCCL_INCLUDE} are of ${of_header}" PARENT_SCOPE)
   endif()
-  set(TROUPE_NCCL_LACKS "LibTorch's NCCL is ${of_torch}, the headers in ${TROUPE_NCCL_INCLUDE} are of ${of_header}" PARENT_SCOPE)
 endfunction()
 
 # What LibTorch was built with, as its targets say.
@@ -40,16 +38,14 @@ endif()
 
 # Gloo's library is libtorch_cpu's affair: inside it (pip, archives), or needed by it (Debian). Linked a second time, a process
 # would have it twice, which ends in "double free". Gloo's headers are in no pip package; those of another Gloo may fit, so they are tried.
-set(TROUPE_HAS_GLOO 0)
+set(TROUPE_GLOO_LACKS "")
 if(NOT "USE_C10D_GLOO" IN_LIST torch_has)
   set(TROUPE_GLOO_LACKS "LibTorch was built without Gloo")
 else()
   find_path(TROUPE_GLOO_INCLUDE gloo/algorithm.h HINTS ${TORCH_INCLUDE_DIRS})
   if(NOT TROUPE_GLOO_INCLUDE)
     set(TROUPE_GLOO_LACKS "LibTorch has it, Gloo's headers were missing when Troupe was built (Debian: libgloo-dev)")
-  elseif(TROUPE_LIBTORCH_PACKAGE)  # both of one distribution; trying takes 5 s
-    set(TROUPE_HAS_GLOO 1)
-  else()
+  elseif(NOT TROUPE_LIBTORCH_PACKAGE)  # else both are of one distribution; trying takes 5 s
     set(CMAKE_REQUIRED_LIBRARIES torch)
     set(CMAKE_REQUIRED_DEFINITIONS -DUSE_C10D_GLOO)
     set(CMAKE_REQUIRED_INCLUDES ${TROUPE_GLOO_INCLUDE})
@@ -59,9 +55,8 @@ else()
     unset(CMAKE_REQUIRED_LIBRARIES)
     unset(CMAKE_REQUIRED_DEFINITIONS)
     unset(CMAKE_REQUIRED_INCLUDES)
-    set(TROUPE_GLOO_LACKS "Gloo's headers in ${TROUPE_GLOO_INCLUDE} do not fit LibTorch ${Torch_VERSION}")
-    if(TROUPE_GLOO_FITS)
-      set(TROUPE_HAS_GLOO 1)
+    if(NOT TROUPE_GLOO_FITS)
+      set(TROUPE_GLOO_LACKS "Gloo's headers in ${TROUPE_GLOO_INCLUDE} do not fit LibTorch ${Torch_VERSION}")
     endif()
   endif()
 endif()
@@ -69,17 +64,16 @@ endif()
 # nccl.h decides how large the objects are that LibTorch's code fills, so it comes from beside this LibTorch, where Python's packages
 # have it and CUDA's headers, or is of the version that LibTorch has: with 2.15's LibTorch and CUDA 13.0's nccl.h, ncclConfig_t is 80
 # bytes for us and 96 for LibTorch.
-set(TROUPE_HAS_NCCL 0)
+set(TROUPE_NCCL_LACKS "")
 if(NOT "USE_C10D_NCCL" IN_LIST torch_has)
   set(TROUPE_NCCL_LACKS "LibTorch was built without it")
 else()
   file(GLOB beside "${TORCH_INSTALL_PREFIX}/../nvidia/*/include")
   find_path(TROUPE_NCCL_INCLUDE nccl.h PATHS ${beside} NO_DEFAULT_PATH)
   find_path(TROUPE_CUDA_INCLUDE cuda_runtime_api.h PATHS ${beside} NO_DEFAULT_PATH)
-  set(nccl_fits TRUE)
   if(NOT TROUPE_NCCL_INCLUDE)
     find_path(TROUPE_NCCL_INCLUDE nccl.h HINTS ${TORCH_INCLUDE_DIRS} ${CUDAToolkit_INCLUDE_DIRS})
-    troupe_compare_nccl(nccl_fits)
+    troupe_compare_nccl()
   endif()
   find_path(TROUPE_CUDA_INCLUDE cuda_runtime_api.h HINTS ${TORCH_INCLUDE_DIRS} ${CUDAToolkit_INCLUDE_DIRS} /usr/local/cuda/include)
   # What CUDA's own headers include of the compiler's: Triton's package, which torch needs, has it where CUDA's lack it.
@@ -88,7 +82,7 @@ else()
   find_path(TROUPE_CUDA_CRT_INCLUDE crt/host_config.h HINTS ${CUDAToolkit_INCLUDE_DIRS} /usr/local/cuda/include)
   if(NOT TROUPE_NCCL_INCLUDE OR NOT TROUPE_CUDA_INCLUDE)
     set(TROUPE_NCCL_LACKS "LibTorch has it, headers of NCCL or of CUDA were missing when Troupe was built")
-  elseif(nccl_fits)
+  elseif(NOT TROUPE_NCCL_LACKS)
     set(CMAKE_REQUIRED_LIBRARIES torch)
     set(CMAKE_REQUIRED_DEFINITIONS -DUSE_C10D_NCCL)
     # All of them: CUDA 12's packages have a folder each, and the toolkit's of another CUDA may be in /usr/local/include.
@@ -102,15 +96,13 @@ else()
     foreach(setting REQUIRED_LIBRARIES REQUIRED_DEFINITIONS REQUIRED_INCLUDES TRY_COMPILE_TARGET_TYPE)
       unset(CMAKE_${setting})
     endforeach()
-    set(TROUPE_NCCL_LACKS "LibTorch has it, CUDA's headers were incomplete when Troupe was built (pip: nvidia-cuda-crt, nvidia-cuda-cccl)")
-    if(TROUPE_NCCL_COMPILES)
-      set(TROUPE_HAS_NCCL 1)
+    if(NOT TROUPE_NCCL_COMPILES)
+      set(TROUPE_NCCL_LACKS "LibTorch has it, CUDA's headers were incomplete when Troupe was built (pip: nvidia-cuda-crt, nvidia-cuda-cccl)")
     endif()
   endif()
 endif()
 
 # The C interface, through the component of the one language that this project has.
-set(TROUPE_HAS_MPI 0)
 set(TROUPE_MPI_LACKS "no MPI library was found when Troupe was built (Debian: libopenmpi-dev)")
 if(TROUPE_MPI)
   # FindMPI ends configuring where a compiler wrapper names folders of headers that are not installed (openmpi-bin alone).
@@ -129,7 +121,7 @@ if(TROUPE_MPI)
     set(MPI_CXX_SKIP_MPICXX ON)
     find_package(MPI QUIET COMPONENTS CXX)
     if(MPI_CXX_FOUND)
-      set(TROUPE_HAS_MPI 1)
+      set(TROUPE_MPI_LACKS "")
     endif()
   endif()
 else()
@@ -138,17 +130,18 @@ endif()
 
 foreach(engine GLOO NCCL MPI)
   string(TOLOWER ${engine} name)
-  if(TROUPE_HAS_${engine})
-    message(STATUS "engine ${name}: yes")
-  else()
+  if(TROUPE_${engine}_LACKS)
+    set(TROUPE_HAS_${engine} 0)
     message(STATUS "engine ${name}: no, ${TROUPE_${engine}_LACKS}")
+  else()
+    set(TROUPE_HAS_${engine} 1)
+    message(STATUS "engine ${name}: yes")
   endif()
 endforeach()
 
 # troupe_use_gloo(<target>): Gloo's headers for a target with a file that uses it.
 function(troupe_use_gloo target)
-  if(NOT TROUPE_HAS_GLOO)
-    return()
+  if(TROUPE_HAS_GLOO)
+    target_include_directories(${target} SYSTEM PRIVATE ${TROUPE_GLOO_INCLUDE})
   endif()
-  target_include_directories(${target} SYSTEM PRIVATE ${TROUPE_GLOO_INCLUDE})
 endfunction()

@@ -5,9 +5,7 @@ include(CMakePackageConfigHelpers)
 get_property(libraries GLOBAL PROPERTY TROUPE_LIBRARIES)
 install(TARGETS ${libraries} troupe EXPORT troupe_targets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-if(TARGET troupe_tool)
-  install(TARGETS troupe_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-endif()
+install(TARGETS troupe_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(CODE "set(SOURCE [[${PROJECT_SOURCE_DIR}]])\nset(TO [[${CMAKE_INSTALL_INCLUDEDIR}]])")
 install(SCRIPT cmake/install_headers.cmake)
 

@@ -1,7 +1,5 @@
 #include "troupe/core/checksum.h"
 
-#include "troupe/core/xxh3/xxh3.h"
-
 namespace troupe {
 namespace {
 
@@ -22,15 +20,6 @@ std::uint64_t hash_of(Span<const std::byte> bytes, std::uint64_t seed) {
 std::uint32_t checksum_of(Span<const std::byte> bytes) {
   return bytes.empty() ? 0 : static_cast<std::uint32_t>(hash_of(bytes));
 }
-
-struct Checksum::State {
-  alignas(detail::kXxh3StateAlignment) std::byte of_library[detail::kXxh3StateBytes];
-};
-
-Checksum::Checksum() = default;
-Checksum::~Checksum() = default;
-Checksum::Checksum(Checksum&&) noexcept = default;
-Checksum& Checksum::operator=(Checksum&&) noexcept = default;
 
 void Checksum::add(Span<const std::byte> bytes) {
   if (bytes.empty()) return;

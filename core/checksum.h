@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "troupe/core/span.h"
+#include "troupe/core/xxh3/xxh3.h"
 
 namespace troupe {
 
@@ -21,17 +22,14 @@ namespace troupe {
 /// checksum_of() bytes that come in parts.
 class Checksum {
  public:
-  Checksum();
-  ~Checksum();
-  Checksum(Checksum&&) noexcept;
-  Checksum& operator=(Checksum&&) noexcept;
-
   void add(Span<const std::byte> bytes);
   /// Of all that was added since the last call; 0 if nothing was.
   [[nodiscard]] std::uint32_t take();
 
  private:
-  struct State;
+  struct State {
+    alignas(detail::kXxh3StateAlignment) std::byte of_library[detail::kXxh3StateBytes];
+  };
   std::unique_ptr<State> state_;  // made by the first add()
   bool empty_ = true;
 };

@@ -45,6 +45,9 @@ spdlog::logger& logger() {
 std::mutex g_status_mutex;
 std::vector<std::string> g_status;  // what the terminal shows below the log
 
+std::mutex g_undone_mutex;
+std::string g_undone;  // run_main, which reads it, knows none of the objects that write it
+
 void write_bytes(std::string_view bytes) {
   std::fwrite(bytes.data(), 1, bytes.size(), stderr);
   std::fflush(stderr);
@@ -93,20 +96,14 @@ void set_status_lines(std::vector<std::string> lines) {
 }  // namespace troupe
 
 namespace troupe::detail {
-namespace {
-
-std::mutex g_mutex;
-std::string g_undone;  // run_main, which reads it, knows none of the objects that write it
-
-}  // namespace
 
 void leave_undone(const std::string& what) noexcept {
-  const std::lock_guard<std::mutex> lock(g_mutex);
+  const std::lock_guard<std::mutex> lock(g_undone_mutex);
   if (g_undone.empty()) g_undone = what;
 }
 
 std::string take_left_undone() {
-  const std::lock_guard<std::mutex> lock(g_mutex);
+  const std::lock_guard<std::mutex> lock(g_undone_mutex);
   return std::exchange(g_undone, std::string());
 }
 

@@ -25,6 +25,7 @@
 #include <thread>
 
 #include "troupe/core/text.h"
+#include "troupe/core/unique_fd.h"
 
 namespace troupe {
 namespace {
@@ -57,16 +58,14 @@ std::string cpu_capability() {
 }
 
 std::string try_loopback() {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  const bool works = fd >= 0 &&
-                     bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 &&
-                     listen(fd, 1) == 0;
-  std::string reason = works ? "" : std::strerror(errno);
-  if (fd >= 0) close(fd);
-  return reason;
+  const bool works = fd.get() >= 0 &&
+                     bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 &&
+                     listen(fd.get(), 1) == 0;
+  return works ? "" : std::strerror(errno);
 }
 
 std::vector<InterfaceAddress> interface_addresses() {

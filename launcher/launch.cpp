@@ -35,11 +35,9 @@ class Launch {
   [[nodiscard]] std::unique_ptr<LaunchDirection> make_direction(const LaunchOrders& orders);
   void catch_signals();
   void await_signal();
-  void on_children();
   void on_request(int number);
   [[nodiscard]] std::vector<ProcessStatus> statuses() const;
   void start(GroupStart start);
-  void on_group_end();
   [[nodiscard]] PartEnd part_end() const;
   void finish(int exit_code);
 
@@ -102,13 +100,10 @@ void Launch::await_signal() {
   signals_.async_wait([this](const boost::system::error_code& error, int number) {
     if (error) return;
     await_signal();
-    number == SIGCHLD ? on_children() : on_request(number);
+    if (number != SIGCHLD) return on_request(number);
+    if (group_) group_->on_children();
+    screen_.change();
   });
-}
-
-void Launch::on_children() {
-  if (group_) group_->on_children();
-  screen_.change();
 }
 
 /// What follows a request within 0.1 s is the same one.
@@ -132,8 +127,11 @@ std::vector<ProcessStatus> Launch::statuses() const {
 void Launch::start(GroupStart start) {
   group_ = std::make_unique<LaunchGroup>(
       io_, options_, guard_, console_,
-      LaunchGroup::Events{[this] { direction_->on_failing(part_end()); },
-                          [this] { on_group_end(); },
+      LaunchGroup::Events{[this] { direction_->on_part(part_end(), /*has_ended=*/false); },
+                          [this] {
+                            is_running_ = false;
+                            direction_->on_part(part_end(), /*has_ended=*/true);
+                          },
                           [this] {
                             if (is_running_) exit_code_ = group_->outcome().exit_code();
                             io_.stop();
@@ -146,12 +144,7 @@ void Launch::start(GroupStart start) {
 
 PartEnd Launch::part_end() const {
   const LaunchOutcome& outcome = group_->outcome();
-  return {outcome.exit_code(), outcome.failed(), true, outcome.interrupted_by(), outcome.cause()};
-}
-
-void Launch::on_group_end() {
-  is_running_ = false;
-  direction_->on_end(part_end());
+  return {outcome.exit_code(), outcome.failed(), true, outcome.interrupted_by, outcome.cause()};
 }
 
 void Launch::finish(int exit_code) {

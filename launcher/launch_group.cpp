@@ -60,7 +60,9 @@ void LaunchGroup::start(const std::string& program, GroupStart start) {
 }
 
 void LaunchGroup::make_rounds(const GroupStart& start) {
-  const auto kill = [this](int index) { processes_.kill_worker(index); };
+  const auto kill = [this](int index) {
+    if (const LaunchedWorker* process = processes_.last_of(index)) process->signal(SIGKILL);
+  };
   if (start.elastic.link != nullptr) {
     const auto has = [first = start.plan.first_rank, count = options_.workers](int index) {
       return index >= first && index < first + count;
@@ -93,11 +95,11 @@ void LaunchGroup::on_verdict(const RoundVerdict& verdict, int last) {
   if (phase_ >= Phase::stopping || outcome_.has_culprit()) return;
   const LaunchedWorker* const culprit = processes_.last_of(last);
   if (verdict.kind != RoundVerdict::Kind::state_lost || culprit == nullptr) {
-    outcome_.set_verdict(verdict.exit_code, verdict.cause);
+    outcome_.verdict = {verdict.exit_code, verdict.cause};
     return await_echo();
   }
   console_.say(verdict.cause + ".");
-  outcome_.blame(*culprit);
+  outcome_.culprit = culprit;
   fail();
 }
 
@@ -113,7 +115,7 @@ void LaunchGroup::on_signal(int number) {
     told_twice_ = true;
     return kill_all();
   }
-  outcome_.interrupt(number);
+  outcome_.interrupted_by = number;
   console_.say(text(number == SIGINT ? "interrupted" : text("got signal ", number),
                     "; the workers have ", seconds_text(options_.grace), " to stop",
                     number == SIGINT ? " (once more: at once)." : "."));
@@ -125,7 +127,7 @@ void LaunchGroup::on_signal(int number) {
 
 void LaunchGroup::stop(int number, milliseconds limit) {
   if (phase_ >= Phase::stopping) return;
-  outcome_.set_ordered();
+  outcome_.is_ordered = true;
   is_ordered_ = true;
   begin_stop(number, std::min(limit, options_.grace));
   finish_if_all_ended();  // an elastic group may have no worker here
@@ -159,7 +161,7 @@ void LaunchGroup::on_end(LaunchedWorker& process) {
       !rounds_->ended(process.index(), process.ended()))
     return;
   if (phase_ >= Phase::stopping || outcome_.has_culprit()) return;
-  if (outcome_.servers_overdue() && process.role() == LaunchRole::server) return;
+  if (outcome_.servers_overdue && process.role() == LaunchRole::server) return;
   const bool has_left =
       rounds_ && process.role() == LaunchRole::worker && rounds_->has_left(process.index());
   const Consequence consequence =
@@ -178,17 +180,17 @@ void LaunchGroup::on_end(LaunchedWorker& process) {
     case Consequence::suspect:
       return suspect(process);
     case Consequence::await_echo:
-      outcome_.blame(process);
+      outcome_.culprit = &process;
       return await_echo();
     case Consequence::stop:
-      outcome_.blame(process);
+      outcome_.culprit = &process;
       return fail();
   }
 }
 
 /// Training is worth more than its evaluation: the workers continue.
 void LaunchGroup::on_evaluator_end(LaunchedWorker& evaluator) {
-  outcome_.add_failed_evaluator(evaluator);
+  outcome_.failed_evaluator = &evaluator;
   if (processes_.trainers_running() > 0)
     console_.say(text(evaluator.name(), " ", describe(*evaluator.end()),
                       "; training continues without evaluation."));
@@ -204,14 +206,14 @@ void LaunchGroup::on_remote_end(int index, const EndedProcess& process) {
   if (consequence == Consequence::lost || consequence == Consequence::start_again) {
     if (phase_ == Phase::running) losses_.add(process, nullptr, index, consequence, true);
   } else if (consequence != Consequence::none && is_loss(process.end)) {
-    outcome_.set_verdict(process.end.code, end_text(process));
+    outcome_.verdict = {process.end.code, end_text(process)};
     fail();
   }
 }
 
 /// This worker is a victim by its own account. Whoever it lost ends about now, or hangs.
 void LaunchGroup::suspect(LaunchedWorker& victim) {
-  outcome_.add_victim(victim);
+  if (outcome_.first_victim == nullptr) outcome_.first_victim = &victim;
   if (phase_ != Phase::running) return;
   phase_ = Phase::suspecting;
   run_after(suspicion_timer_, options_.grace, [this] {
@@ -237,7 +239,7 @@ std::vector<const LaunchedWorker*> LaunchGroup::stop_unresponsive() {
     running.push_back(process.get());
     names.push_back(process->name());
   }
-  outcome_.set_unresponsive(join(names));
+  outcome_.unresponsive = join(names);
   fail();
   return running;
 }
@@ -255,19 +257,16 @@ void LaunchGroup::await_echo() {
 /// period to end, too.
 void LaunchGroup::limit_closing() {
   const auto now = [this] {
-    return policy_.closing(processes_.running(LaunchRole::worker),
+    return policy_.overdue(processes_.running(LaunchRole::worker),
                            processes_.running(LaunchRole::server));
   };
-  if (closing_limited_ || phase_ != Phase::running || now() == Closing::unlimited) return;
+  if (closing_limited_ || phase_ != Phase::running || !now()) return;
   closing_limited_ = true;
   run_after(closing_timer_, std::max(options_.grace, kLeastClosing), [this, now] {
-    if (phase_ != Phase::running || now() == Closing::unlimited) return;
-    if (now() == Closing::servers_overdue) {
-      outcome_.set_servers_overdue();
-      end_overdue(LaunchRole::server);
-    } else {
-      end_overdue(LaunchRole::worker);
-    }
+    const auto overdue = now();
+    if (phase_ != Phase::running || !overdue) return;
+    if (*overdue == LaunchRole::server) outcome_.servers_overdue = true;
+    end_overdue(*overdue);
   });
 }
 

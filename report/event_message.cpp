@@ -62,14 +62,9 @@ std::string encode_metadata(const std::string& plugin) {
   return wrap(kMetadataPluginData, wrap(kMetadataPluginName, plugin));
 }
 
-WireWriter begin_event(WallTime now) {
+WireWriter begin_event(std::int64_t step, WallTime now) {
   WireWriter writer;
   writer.put_double(kEventWallTime, now);
-  return writer;
-}
-
-WireWriter begin_event(std::int64_t step, WallTime now) {
-  WireWriter writer = begin_event(now);
   writer.put_integer(kEventStep, step);
   return writer;
 }
@@ -164,7 +159,8 @@ bool is_session_start(std::string_view message) {
 }  // namespace
 
 std::string encode_file_version(WallTime now) {
-  WireWriter writer = begin_event(now);
+  WireWriter writer;
+  writer.put_double(kEventWallTime, now);
   writer.put_bytes(kEventFileVersion, kVersionText);
   return writer.message();
 }

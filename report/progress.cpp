@@ -22,15 +22,12 @@ ordered_json json_of(const NamedValues& values) {
   return pairs;
 }
 
-/// Thrown for what to_line() does not write.
-struct Impossible {};
-
 /// A JSON number may be anything: 1e300 is no step, and its conversion undefined.
 std::int64_t count_from(const json& value,
                         std::int64_t most = std::numeric_limits<std::int64_t>::max()) {
   if (!value.is_number_unsigned() ||
       value.get<std::uint64_t>() > static_cast<std::uint64_t>(most)) {
-    throw Impossible();
+    throw JsonFault{};
   }
   return value.get<std::int64_t>();
 }
@@ -43,7 +40,7 @@ double number_from(const json& value) {
 NamedValues values_from(const json& pairs) {
   NamedValues values;
   for (const json& pair : pairs) {
-    if (pair.size() != 2) throw Impossible();
+    if (pair.size() != 2) throw JsonFault{};
     values.emplace_back(pair.at(0).get<std::string>(), number_from(pair.at(1)));
   }
   return values;
@@ -82,7 +79,7 @@ std::optional<Progress> progress_from_line(std::string_view line) {
     progress.rank = static_cast<int>(count_from(read.at("rank"), kMostRanks));
     const auto activity = read.at("activity").get<std::string>();
     const auto* const known = std::find(std::begin(kActivities), std::end(kActivities), activity);
-    if (known == std::end(kActivities)) throw Impossible();
+    if (known == std::end(kActivities)) throw JsonFault{};
     progress.activity = static_cast<Progress::Activity>(known - std::begin(kActivities));
     progress.step = count_from(read.at("step"));
     progress.first_step = count_from(read.at("first_step"));
@@ -96,9 +93,7 @@ std::optional<Progress> progress_from_line(std::string_view line) {
     progress.validation_step = count_from(read.at("validation_step"));
     if (read.contains("learning_rate")) progress.learning_rate = number_from(read["learning_rate"]);
     return progress;
-  } catch (const Impossible&) {
-    return std::nullopt;
-  } catch (const JsonFault&) {
+  } catch (const JsonFault&) {  // also for what to_line() does not write
     return std::nullopt;
   } catch (const json::exception&) {
     return std::nullopt;

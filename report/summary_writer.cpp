@@ -62,8 +62,6 @@ SummaryWriter::SummaryWriter(std::string directory, std::optional<std::int64_t> 
   make_directory(directory_);
 }
 
-SummaryWriter::~SummaryWriter() = default;
-
 void SummaryWriter::write(std::int64_t step, const std::vector<Scalar>& scalars) {
   if (scalars.empty()) return;
   const WallTime now = open();

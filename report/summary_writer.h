@@ -32,7 +32,6 @@ class SummaryWriter {
   explicit SummaryWriter(std::string directory,
                          std::optional<std::int64_t> first_step = std::nullopt,
                          Now now = &system_time);
-  ~SummaryWriter();
 
   /// Durable against the end of this process when it returns (not against a loss of power).
   /// {"step": 100, "time": 1700000000.5, "loss": 0.25, "global_step/sec": 150.0}

@@ -266,25 +266,15 @@ Named named_by(const GivenTexts& given, ResolvedCluster& out) {
   return file_wins ? Named::file : Named::numbers;
 }
 
-/// TF_CONFIG's cluster; unset where it names none.
+/// TF_CONFIG's cluster; unset where it names none. `name`: what messages call the document.
 std::optional<Cluster> from_tf_config(const GivenTexts& given, const std::string& document,
-                                      ResolvedCluster& out) {
-  const TfConfig config = parse_tf_config(document, requested_task(given));
+                                      const std::string& name, ResolvedCluster& out) {
+  const TfConfig config = parse_tf_config(document, requested_task(given), name);
   if (document != "{}") {
     out.notes.push_back(
         {LogLevel::info, text("TF_CONFIG: ", document.substr(0, kEchoedCharacters))});
   }
   return place_in(config, given, out);
-}
-
-/// The evaluator as --task asks for it: it needs no cluster, but a TF_CONFIG may say more.
-Cluster from_evaluator_task(const GivenTexts& given, const Environment& environment,
-                            ResolvedCluster& out) {
-  const auto document = environment.find("TF_CONFIG");
-  if (document != environment.end()) return from_tf_config(given, document->second, out).value();
-  const TfConfig config =
-      parse_tf_config("{}", requested_task(given), given_for(given, "task")->origin);
-  return place_in(config, given, out).value();
 }
 
 Cluster from_launcher(const Launcher& launcher, const GivenTexts& given,
@@ -324,13 +314,17 @@ Cluster choose(const GivenTexts& given, const Environment& environment, Resolved
     return place_in(read_cluster_file(file.value, file.origin, requested_task(given)), given, out)
         .value();
   }
-  if (asks_for_job(given, "evaluator")) return from_evaluator_task(given, environment, out);
   const GivenText* const task = given_for(given, "task");
   const GivenText* const chief = given_for(given, "chief-address");
   const GivenText* const servers = given_for(given, "servers");
   const auto document = environment.find("TF_CONFIG");
-  if (document != environment.end()) {
-    if (auto cluster = from_tf_config(given, document->second, out)) {
+  const bool has_document = document != environment.end();
+  if (asks_for_job(given, "evaluator"))  // it needs no cluster, but a TF_CONFIG may say more
+    return from_tf_config(given, has_document ? document->second : "{}",
+                          has_document ? "TF_CONFIG" : task->origin, out)
+        .value();
+  if (has_document) {
+    if (auto cluster = from_tf_config(given, document->second, "TF_CONFIG", out)) {
       if (chief != nullptr) {
         out.notes.push_back(
             {LogLevel::warning, text(chief->origin, " is ignored: TF_CONFIG names the chief")});
@@ -338,7 +332,7 @@ Cluster choose(const GivenTexts& given, const Environment& environment, Resolved
       return *cluster;
     }
   }
-  if (task != nullptr && document == environment.end()) {
+  if (task != nullptr && !has_document) {
     if (servers != nullptr) refuse_missing(task->origin, "--world-size");
     throw ConfigError(
         text(task->origin, " is given, but no cluster is."),
@@ -383,10 +377,6 @@ std::string place_text(const Cluster& cluster) {
   }
   return text(cluster.task(), ", rank ", cluster.rank, " of ", workers,
               servers == 0 ? "" : text(", with ", of_servers));
-}
-
-std::string server_addresses(const Cluster& cluster) {
-  return join(cluster.servers, ",", [](const Member& each) { return address_text(*each.address); });
 }
 
 }  // namespace troupe

@@ -68,7 +68,4 @@ struct ResolvedCluster {
 /// "worker/1, rank 1 of 3": this process's place.
 [[nodiscard]] std::string place_text(const Cluster& cluster);
 
-/// "a:1,b:2", as --servers takes it.
-[[nodiscard]] std::string server_addresses(const Cluster& cluster);
-
 }  // namespace troupe

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "troupe/cli/cluster/address.h"
+#include "troupe/cli/cluster/cluster_spec.h"
 #include "troupe/cli/cluster/json_document.h"
 #include "troupe/core/error.h"
 #include "troupe/core/numbers.h"
@@ -25,9 +26,9 @@ struct TfDocument {
   std::string cluster_path;
   bool is_sparse = false;  // the jobs stand under "sparseCluster"
   std::map<std::string, Job> jobs;
-  std::optional<std::string> stated_type;
   const nlohmann::json* stated_index = nullptr;
   std::string task_type = "worker";
+  bool has_type = false;  // the document says it
   std::int64_t task_id = 0;
 
   [[nodiscard]] bool is_evaluator() const { return task_type == "evaluator"; }
@@ -59,8 +60,6 @@ std::optional<std::string> string_member(const json& object, const char* key,
   return found->get<std::string>();
 }
 
-constexpr std::int64_t kMaxTasks = 4096;  // of one job
-
 std::string address_of(const json& value, const std::string& where) {
   if (!value.is_string()) {
     refuse_at(where, text("is ", json_kind(value)), "write \"host:port\", in quotes.");
@@ -70,8 +69,8 @@ std::string address_of(const json& value, const std::string& where) {
 
 Job parse_list(const json& list, const std::string& where) {
   Job job;
-  if (list.size() > static_cast<std::size_t>(kMaxTasks)) {
-    refuse_at(where, text("has more than ", kMaxTasks, " addresses"), "name fewer.");
+  if (list.size() > static_cast<std::size_t>(kMaxWorkers)) {
+    refuse_at(where, text("has more than ", kMaxWorkers, " addresses"), "name fewer.");
   }
   for (std::size_t i = 0; i < list.size(); ++i) {
     job[static_cast<std::int64_t>(i)] = address_of(list[i], text(where, '[', i, ']'));
@@ -83,7 +82,7 @@ Job parse_sparse(const json& object, const std::string& where) {
   Job job;
   for (const auto& [key, value] : object.items()) {
     const auto index = parse_integer<std::int64_t>(key);
-    if (!index || *index < 0 || *index >= kMaxTasks) {
+    if (!index || *index < 0 || *index >= kMaxWorkers) {
       refuse_at(text(where, ".\"", key, '"'), "is not an index",
                 "use keys \"0\", \"1\" and so on, in quotes.");
     }
@@ -135,8 +134,9 @@ void read_task(TfDocument& document, const json& given) {
     refuse_at(document.name + ".task", text("is ", json_kind(*found)),
               "write {\"type\": \"worker\", \"index\": 0}.");
   }
-  document.stated_type = string_member(*found, "type", document.name + ".task");
-  if (document.stated_type == "") document.stated_type.reset();
+  const auto type = string_member(*found, "type", document.name + ".task").value_or("");
+  document.has_type = !type.empty();
+  if (document.has_type) document.task_type = type;
   document.stated_index = json_member(*found, "index");
 }
 
@@ -186,7 +186,6 @@ std::string job_list(const TfDocument& document) {
 
 /// Estimator's rule refuses an evaluator without a cluster; it needs none, so we do not insist.
 void check_local(TfDocument& document) {
-  document.task_type = document.stated_type.value_or("worker");
   if (document.task_type != "worker" && !document.is_evaluator()) {
     refuse_at(document.name + ".task.type",
               text("is \"", document.task_type,
@@ -212,7 +211,7 @@ void refuse_master(const TfDocument& document) {
                    : "is the old name of \"chief\"",
               both ? "remove the job \"master\"." : fix);
   }
-  if (document.stated_type == "master") {
+  if (document.task_type == "master") {
     refuse_at(document.name + ".task.type", "is \"master\", the old name of \"chief\"", fix);
   }
 }
@@ -222,7 +221,7 @@ void refuse_master(const TfDocument& document) {
 void refuse_partial(const TfDocument& document) {
   const auto workers = document.jobs.find("worker");
   const std::size_t named = workers == document.jobs.end() ? 0 : workers->second.size();
-  const bool trains = document.stated_type && document.stated_type != "evaluator";
+  const bool trains = document.has_type && !document.is_evaluator();
   if (!document.is_sparse || !trains || named > 1 || document.jobs.count("chief") != 0) return;
   refuse_at(document.cluster_path,
             "names neither a chief nor other workers, as in a TFJob with enableDynamicWorker",
@@ -253,12 +252,11 @@ void check_jobs(const TfDocument& document) {
 
 void check_task(TfDocument& document) {
   const std::string where = document.name + ".task";
-  if (!document.stated_type) {
+  if (!document.has_type) {
     refuse_at(where + ".type", "is missing: the task type must be set beside a cluster",
               text("add \"task\": {\"type\": ..., \"index\": ...} with one of ", job_list(document),
                    ", or remove the cluster to run alone."));
   }
-  document.task_type = *document.stated_type;
   if (document.stated_index == nullptr) {
     refuse_at(where + ".index", "is missing: the task index must be set beside a cluster",
               "add the number of this task, from 0.");

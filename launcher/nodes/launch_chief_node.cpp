@@ -29,14 +29,6 @@ Cluster cluster_of_nodes(int nodes, int own) {
   return cluster;
 }
 
-std::shared_ptr<const Secret> secret_of_nodes(const LaunchOptions& options) {
-  return launch_secret(options.secret_file, process_environment());
-}
-
-Credentials credentials_of_node(const std::shared_ptr<const Secret>& secret, int node) {
-  return {secret, /*encrypt=*/true, node_task(node), 0};
-}
-
 std::shared_ptr<const Secret> secret_of_start(const Secret& secret, std::uint64_t generation) {
   const Key key = secret.derive(text("troupe group ", generation));
   return std::make_shared<Secret>(std::vector<std::byte>(key.begin(), key.end()));
@@ -47,7 +39,7 @@ ChiefNode::ChiefNode(boost::asio::io_context& io, const LaunchOptions& options,
     : DecidingDirection(io, options, console, std::move(orders)),
       options_(options),
       console_(console),
-      secret_(secret_of_nodes(options)),
+      secret_(launch_secret(options.secret_file, process_environment())),
       nodes_(cluster_of_nodes(options.node.nodes, 0)),
       acceptor_(io, options.node.rendezvous.host, options.node.rendezvous.port,
                 options.node.start_timeout),
@@ -83,7 +75,7 @@ std::string ChiefNode::name_of(int node) const {
 }
 
 void ChiefNode::begin() {
-  acceptor_.start(credentials_of_node(secret_, 0),
+  acceptor_.start({secret_, /*encrypt=*/true, node_task(0), 0},
                   [this](Introduction first) { on_introduction(std::move(first)); });
   heartbeats_.start();
   gather();
@@ -230,38 +222,31 @@ void ChiefNode::on_frame(int node, const FrameHeader& header,
       return;
   }
   const auto report = decode_message<NodeReport>({payload.data(), payload.size()});
-  if (header.type == FrameType::report && report) return on_part(node, *report);
+  if (header.type == FrameType::report && report) return on_report(node, *report);
   if (const auto line = lines_.drop(node)) line->close();
   on_lost(node, "it said what no launcher says");
 }
 
 /// Of any node, this one included.
-void ChiefNode::on_part(int node, const NodeReport& report) {
+void ChiefNode::on_report(int node, const NodeReport& report) {
   PartEnd part = report.part;
   if (part.signal != 0) part.cause = text("got signal ", part.signal);
   if (node != 0) part.cause = text(name_of(node), ": ", part.cause);
   if (stage_ == Stage::pausing && part.signal != 0) return give_up(kExitSignal + part.signal);
   if (stage_ != Stage::running) return;
   if (node != 0 && part.signal != 0 && remote_.heals()) {  // the others go on
-    if (report.has_ended) return leave(node, kExitSignal + part.signal);
-    return console_.say(part.cause + "; it leaves the group.");
+    if (!report.has_ended) return console_.say(part.cause + "; it leaves the group.");
+    remote_.leave(node);
+    round_.leaves(node);
+    lines_.send(node, FrameType::goodbye, "",
+                static_cast<std::uint64_t>(kExitSignal + part.signal));
+    return finish_if_complete();
   }
-  const bool is_news = report.has_ended ? round_.ended(node, part) : round_.failing(node, part);
+  const bool is_news = round_.on_part(node, part, report.has_ended);
   if (is_news) stop_all(part, options_.grace);
   if (is_news && node != 0) console_.say(part.cause + ".");
   finish_if_complete();
 }
-
-/// It was told to end, and what it ran has ended.
-void ChiefNode::leave(int node, int exit_code) {
-  remote_.leave(node);
-  round_.leaves(node);
-  lines_.send(node, FrameType::goodbye, "", static_cast<std::uint64_t>(exit_code));
-  finish_if_complete();
-}
-
-void ChiefNode::on_failing(const PartEnd& part) { on_part(0, {false, part}); }
-void ChiefNode::on_end(const PartEnd& part) { on_part(0, {true, part}); }
 
 void ChiefNode::on_lost(int node, const std::string& how) {
   const std::string what = text(name_of(node), " is lost: ", how);

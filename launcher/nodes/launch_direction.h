@@ -30,9 +30,8 @@ class LaunchDirection {
   virtual ~LaunchDirection() = default;
   /// Orders come from now on.  Throws: ConfigError, EnvironmentError, RendezvousError.
   virtual void begin() = 0;
-  /// The part of this machine is being stopped, for a reason of its own.
-  virtual void on_failing(const PartEnd& part) = 0;
-  virtual void on_end(const PartEnd& part) = 0;
+  /// The part of this machine has ended, or is being stopped for a reason of its own.
+  virtual void on_part(const PartEnd& part, bool has_ended) = 0;
   /// SIGINT, SIGTERM or SIGHUP came while no process ran.
   virtual void on_signal(int number) = 0;
 };
@@ -45,8 +44,9 @@ class DecidingDirection : public LaunchDirection {
   DecidingDirection(boost::asio::io_context& io, const LaunchOptions& options,
                     LaunchConsole& console, LaunchOrders orders);
   void begin() override { start_now(); }
-  void on_failing(const PartEnd&) override {}
-  void on_end(const PartEnd& part) override { decide(part); }
+  void on_part(const PartEnd& part, bool has_ended) override {
+    if (has_ended) decide(part);
+  }
   void on_signal(int number) override;
 
  protected:

@@ -9,6 +9,7 @@
 #include "troupe/distributed/net/address.h"
 #include "troupe/distributed/net/timer.h"
 #include "troupe/launcher/nodes/launch_nodes.h"
+#include "troupe/launcher/run/launch_secret.h"
 
 namespace troupe {
 namespace {
@@ -23,7 +24,7 @@ MemberNode::MemberNode(boost::asio::io_context& io, const LaunchOptions& options
     : options_(options),
       console_(console),
       orders_(std::move(orders)),
-      secret_(secret_of_nodes(options)),
+      secret_(launch_secret(options.secret_file, process_environment())),
       nodes_(cluster_of_nodes(options.node.nodes, options.node.node)),
       lines_(
           nodes_, 1,
@@ -38,7 +39,8 @@ MemberNode::MemberNode(boost::asio::io_context& io, const LaunchOptions& options
             on_lost(how);
           }),
       connector_(io, options.node.rendezvous.host, options.node.rendezvous.port,
-                 credentials_of_node(secret_, options.node.node), Purpose::agent, node_task(0)),
+                 {secret_, /*encrypt=*/true, node_task(options.node.node), 0}, Purpose::agent,
+                 node_task(0)),
       start_timer_(io) {
   link_.send = [this](FrameType type, const std::string& payload, std::uint64_t sequence) {
     lines_.send(0, type, payload, sequence);
@@ -152,17 +154,13 @@ void MemberNode::on_stop(const NodeStop& stop) {
   orders_.stop(stop.signal, stop.limit);
 }
 
-void MemberNode::on_failing(const PartEnd& part) {
-  lines_.send(0, FrameType::report, encode(NodeReport{false, part}));
-}
-
-void MemberNode::on_end(const PartEnd& part) {
-  if (stage_ == Stage::alone && part.signal != 0) return end(kExitSignal + part.signal);
-  if (stage_ == Stage::alone && options_.is_elastic())
-    return look_for_node_0(options_.regroup_limit);
-  if (stage_ == Stage::alone) return end(kExitPeerLost);
-  stage_ = Stage::waiting;
-  lines_.send(0, FrameType::report, encode(NodeReport{true, part}));
+void MemberNode::on_part(const PartEnd& part, bool has_ended) {
+  if (has_ended && stage_ == Stage::alone) {
+    if (part.signal != 0) return end(kExitSignal + part.signal);
+    return options_.is_elastic() ? look_for_node_0(options_.regroup_limit) : end(kExitPeerLost);
+  }
+  if (has_ended) stage_ = Stage::waiting;
+  lines_.send(0, FrameType::report, encode(NodeReport{has_ended, part}));
 }
 
 void MemberNode::on_lost(const std::string& how) {
@@ -177,8 +175,7 @@ void MemberNode::on_lost(const std::string& how) {
       return orders_.stop(options_.is_elastic() ? SIGKILL : SIGTERM, kLostNodeLimit);
     case Stage::waiting:
       console_.say(text(what, "."));
-      if (options_.is_elastic()) return look_for_node_0(options_.regroup_limit);
-      return end(kExitPeerLost);
+      return options_.is_elastic() ? look_for_node_0(options_.regroup_limit) : end(kExitPeerLost);
     case Stage::alone:
       return;
     case Stage::ending:

@@ -39,10 +39,6 @@ inline constexpr std::chrono::milliseconds kProgressPause{5'000};
 
 /// The launchers as the members of a group, "node/0" and so on.
 [[nodiscard]] Cluster cluster_of_nodes(int nodes, int own);
-/// What all launchers of the group hold.  Throws: ConfigError, EnvironmentError.
-[[nodiscard]] std::shared_ptr<const Secret> secret_of_nodes(const LaunchOptions& options);
-[[nodiscard]] Credentials credentials_of_node(const std::shared_ptr<const Secret>& secret,
-                                              int node);
 /// What the workers of one start hold.
 [[nodiscard]] std::shared_ptr<const Secret> secret_of_start(const Secret& secret,
                                                             std::uint64_t generation);
@@ -56,8 +52,7 @@ class ChiefNode final : public DecidingDirection {
             LaunchOrders orders);
 
   void begin() override;
-  void on_failing(const PartEnd& part) override;
-  void on_end(const PartEnd& part) override;
+  void on_part(const PartEnd& part, bool has_ended) override { on_report(0, {has_ended, part}); }
   void on_signal(int number) override;
   /// Where it listens, "10.0.0.1:41999".
   [[nodiscard]] std::string rendezvous() const;
@@ -71,21 +66,20 @@ class ChiefNode final : public DecidingDirection {
   [[nodiscard]] std::optional<NodeRefusal> objection(const NodeHello& hello) const;
   void on_frame(int node, const FrameHeader& header, const std::vector<std::byte>& payload);
   void on_lost(int node, const std::string& how);
-  void on_part(int node, const NodeReport& report);
+  void on_report(int node, const NodeReport& report);
   void stop_all(const PartEnd& why, std::chrono::milliseconds limit);
   void finish_if_complete();
   void gather();
   void say_missing();
   void welcome_back(int node);
   void send_plan(int node);
-  void leave(int node, int exit_code);
   void finish();
   [[nodiscard]] std::string name_of(int node) const;
 
   const LaunchOptions& options_;
   LaunchConsole& console_;
-  const std::shared_ptr<const Secret> secret_;
-  const Cluster nodes_;  // as the members of a group: "node/0", "node/1"
+  const std::shared_ptr<const Secret> secret_;  // of all launchers of the group
+  const Cluster nodes_;                         // as the members of a group: "node/0", "node/1"
   Acceptor acceptor_;
   ControlLines lines_;
   Heartbeats heartbeats_;
@@ -107,8 +101,7 @@ class MemberNode final : public LaunchDirection {
              LaunchOrders orders);
 
   void begin() override;
-  void on_failing(const PartEnd& part) override;
-  void on_end(const PartEnd& part) override;
+  void on_part(const PartEnd& part, bool has_ended) override;
   void on_signal(int number) override;
 
  private:

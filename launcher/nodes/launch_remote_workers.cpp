@@ -19,28 +19,18 @@ RemoteWorkers::RemoteWorkers(boost::asio::io_context& io, Send send)
 void RemoteWorkers::begin(const std::vector<int>& workers) {
   heals_ = is_over_ = false;
   nodes_.clear();
-  int first = 0;
+  workers_.clear();
   for (const int count : workers) {
+    const Worker here{static_cast<int>(nodes_.size())};
+    workers_.insert(workers_.end(), static_cast<std::size_t>(count), here);
     nodes_.push_back(std::make_unique<Node>(io_));
-    nodes_.back()->first = first;
-    nodes_.back()->lives.assign(static_cast<std::size_t>(count), true);
     nodes_.back()->heard = std::chrono::steady_clock::now();
-    first += count;
   }
 }
 
 int RemoteWorkers::node_of(int index) const {
-  for (std::size_t node = 1; node < nodes_.size(); ++node) {
-    const int inside = index - nodes_[node]->first;
-    if (inside >= 0 && inside < static_cast<int>(nodes_[node]->lives.size()))
-      return static_cast<int>(node);
-  }
-  return 0;
-}
-
-std::vector<bool>::reference RemoteWorkers::life(int index) const {
-  Node& node = at(node_of(index));
-  return node.lives[static_cast<std::size_t>(index - node.first)];
+  const auto place = static_cast<std::size_t>(index);
+  return place < workers_.size() ? workers_[place].node : 0;
 }
 
 void RemoteWorkers::heard(int node) {
@@ -52,21 +42,22 @@ bool RemoteWorkers::take(int node, const FrameHeader& header, Span<const std::by
   if (header.type != FrameType::round || header.sequence >= kMaxWorldSize) return false;
   const int index = static_cast<int>(header.sequence);
   if (node_of(index) != node) return false;
-  if (life(index)) events_.on_said(index, payload);
+  if (worker(index).lives) events_.on_said(index, payload);
   return true;
 }
 
 bool RemoteWorkers::take_news(int node, Span<const std::byte> payload) {
   if (const auto started = decode_message<WorkerStarted>(payload)) {
     if (node_of(started->worker) != node) return false;
-    if (life(started->worker) == started->joins) return false;  // one process at a time
-    life(started->worker) = true;
+    bool& lives = worker(started->worker).lives;
+    if (lives == started->joins) return false;  // one process at a time
+    lives = true;
     events_.on_started(started->worker, started->listens);
     return true;
   }
   const auto ended = decode_message<WorkerEnded>(payload);
-  if (!ended || node_of(ended->worker) != node || !life(ended->worker)) return false;
-  life(ended->worker) = false;
+  if (!ended || node_of(ended->worker) != node || !worker(ended->worker).lives) return false;
+  worker(ended->worker).lives = false;
   EndedProcess process;
   process.name = text(task_name(LaunchRole::worker, ended->worker), " on ", node_task(node));
   process.end = ended->end;
@@ -87,12 +78,9 @@ void RemoteWorkers::fence(int node, std::function<void()> on_over) {
 }
 
 void RemoteWorkers::leave(int node) {
-  Node& gone = at(node);
-  for (std::size_t i = 0; i < gone.lives.size(); ++i) {
-    if (!gone.lives[i]) continue;
-    gone.lives[i] = false;
-    events_.on_gone(gone.first + static_cast<int>(i), gone.heard);
-  }
+  for (std::size_t i = 0; i < workers_.size(); ++i)
+    if (workers_[i].node == node && std::exchange(workers_[i].lives, false))
+      events_.on_gone(static_cast<int>(i), at(node).heard);
 }
 
 void RemoteWorkers::set_over() {
@@ -111,32 +99,26 @@ void RemoteWorkers::dismiss_idle() {
 
 void RemoteWorkers::back(int node) {
   heard(node);
-  const Node& here = at(node);
-  for (std::size_t i = 0; i < here.lives.size(); ++i)
-    events_.on_back(here.first + static_cast<int>(i));
+  for (std::size_t i = 0; i < workers_.size(); ++i)
+    if (workers_[i].node == node) events_.on_back(static_cast<int>(i));
 }
 
 void RemoteWorkers::say(int index, const std::string& message) {
   send_(node_of(index), FrameType::round, message, static_cast<std::uint64_t>(index));
 }
 
-void RemoteWorkers::kill(int index) {
-  send_(node_of(index), FrameType::worker, encode(WorkerOrder{index, /*starts=*/false}), 0);
-}
-
-void RemoteWorkers::start(int index) {
-  send_(node_of(index), FrameType::worker, encode(WorkerOrder{index, /*starts=*/true}), 0);
+void RemoteWorkers::order(int index, bool starts) {
+  send_(node_of(index), FrameType::worker, encode(WorkerOrder{index, starts}), 0);
 }
 
 bool RemoteWorkers::lives_on(int node) const {
-  const std::vector<bool>& lives = at(node).lives;
-  return std::find(lives.begin(), lives.end(), true) != lives.end();
+  return std::any_of(workers_.begin(), workers_.end(),
+                     [node](const Worker& worker) { return worker.node == node && worker.lives; });
 }
 
 bool RemoteWorkers::any_lives() const {
-  for (std::size_t node = 1; node < nodes_.size(); ++node)
-    if (lives_on(static_cast<int>(node))) return true;
-  return false;
+  return std::any_of(workers_.begin(), workers_.end(),
+                     [](const Worker& worker) { return worker.node > 0 && worker.lives; });
 }
 
 }  // namespace troupe

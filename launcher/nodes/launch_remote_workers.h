@@ -65,8 +65,8 @@ class RemoteWorkers {
 
   [[nodiscard]] bool has(int index) const { return node_of(index) > 0; }
   void say(int index, const std::string& message);
-  void kill(int index);
-  void start(int index);
+  /// `starts`: its process again; else it gets SIGKILL.
+  void order(int index, bool starts);
   [[nodiscard]] bool any_lives() const;
   /// A worker of the group holds the state: from now on nodes may be lost.
   void set_heals() { heals_ = true; }
@@ -78,8 +78,6 @@ class RemoteWorkers {
  private:
   struct Node {
     explicit Node(boost::asio::io_context& io) : until_dead(io) {}
-    int first = 0;
-    std::vector<bool> lives;  // by worker of this node
     std::chrono::steady_clock::time_point heard{};
     boost::asio::steady_timer until_dead;
     bool is_over = false;  // it knows that training is
@@ -87,15 +85,21 @@ class RemoteWorkers {
 
   [[nodiscard]] int node_of(int index) const;  // 0: not of another node
   [[nodiscard]] Node& at(int node) const { return *nodes_[static_cast<std::size_t>(node)]; }
-  [[nodiscard]] std::vector<bool>::reference life(int index) const;
   [[nodiscard]] bool take_news(int node, Span<const std::byte> payload);
   [[nodiscard]] bool lives_on(int node) const;
   void dismiss_idle();
+
+  struct Worker {
+    int node = 0;
+    bool lives = true;
+  };
+  [[nodiscard]] Worker& worker(int index) { return workers_[static_cast<std::size_t>(index)]; }
 
   boost::asio::io_context& io_;
   const Send send_;
   Events events_;
   std::vector<std::unique_ptr<Node>> nodes_;  // by node
+  std::vector<Worker> workers_;               // by index
   bool heals_ = false;
   bool is_over_ = false;
 };

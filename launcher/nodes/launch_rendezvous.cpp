@@ -11,14 +11,6 @@
 #include "troupe/launcher/run/launch_report.h"
 
 namespace troupe {
-namespace {
-
-std::optional<int> code_of(const ChildEnd& end) {
-  if (is_loss(end)) return std::nullopt;
-  return end.code;
-}
-
-}  // namespace
 
 LaunchRendezvous::LaunchRendezvous(boost::asio::io_context& io, LaunchConsole& console,
                                    std::unique_ptr<Rendezvous> rendezvous, int workers,
@@ -42,7 +34,7 @@ void LaunchRendezvous::listen_to_remote() {
                      carry_out();
                    },
                    [this](int index, const Endpoint& listens) {
-                     begins(index, listens);
+                     worker(index) = {rendezvous_->starts(index, listens)};
                      carry_out();
                    },
                    [this](int index, const EndedProcess& process) {
@@ -60,12 +52,8 @@ void LaunchRendezvous::listen_to_remote() {
 
 UniqueFd LaunchRendezvous::open_line(int index, const Endpoint& listens, bool) {
   UniqueFd line = lines_.open(index);
-  begins(index, listens);
-  return line;
-}
-
-void LaunchRendezvous::begins(int index, const Endpoint& listens) {
   worker(index) = {rendezvous_->starts(index, listens)};
+  return line;
 }
 
 void LaunchRendezvous::take(int index, Span<const std::byte> bytes) {
@@ -84,7 +72,9 @@ bool LaunchRendezvous::ended(int index, const EndedProcess& process) {
   tell_start();         // before anybody judges its end
   last_ended_ = index;
   if (remote_ != nullptr && !process.end.failed()) remote_->set_over();
-  rendezvous_->ended(worker(index).who, code_of(process.end), std::chrono::steady_clock::now());
+  rendezvous_->ended(worker(index).who,
+                     is_loss(process.end) ? std::nullopt : std::optional(process.end.code),
+                     std::chrono::steady_clock::now());
   const auto orders = rendezvous_->take_orders();
   const bool ends_group = std::any_of(orders.begin(), orders.end(), [](const auto& order) {
     return std::holds_alternative<RoundVerdict>(order);
@@ -100,7 +90,7 @@ void LaunchRendezvous::stop() {
 
 bool LaunchRendezvous::start_elsewhere(int index) {
   if (!is_remote(index)) return false;
-  remote_->start(index);
+  remote_->order(index, /*starts=*/true);
   return true;
 }
 
@@ -129,7 +119,7 @@ void LaunchRendezvous::carry_out(const Expulsion& order) {
     worker(index).is_dismissed = true;
   else
     console_.say(text(order.why, "; it is killed."));
-  if (is_remote(index)) return remote_->kill(index);
+  if (is_remote(index)) return remote_->order(index, /*starts=*/false);
   events_.on_expelled(index);
 }
 

@@ -62,7 +62,6 @@ class LaunchRendezvous final : public LaunchRounds {
 
   void listen_to_remote();
   void take(int index, Span<const std::byte> bytes);
-  void begins(int index, const Endpoint& listens);
   void tell_start();
   [[nodiscard]] bool send(int index, const std::string& message);
   void carry_out(const Expulsion& order);

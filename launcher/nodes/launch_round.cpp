@@ -18,8 +18,6 @@ int order_of(const PartEnd& part) {
   return part.exit_code == kExitPeerLost ? kLostPeer : kOwnReason;
 }
 
-bool has_reason(const PartEnd& part) { return part.failed || part.signal != 0; }
-
 }  // namespace
 
 bool LaunchRound::blame(const PartEnd& part, int order) {
@@ -34,15 +32,11 @@ bool LaunchRound::blame(const PartEnd& part, int order) {
   return first;
 }
 
-bool LaunchRound::failing(int node, const PartEnd& part) {
-  return has(node) && has_reason(part) && blame(part, order_of(part));
-}
-
-bool LaunchRound::ended(int node, const PartEnd& part) {
+bool LaunchRound::on_part(int node, const PartEnd& part, bool has_ended) {
   if (!has(node)) return false;
-  has_ended_[static_cast<std::size_t>(node)] = true;
-  if (has_reason(part)) return blame(part, order_of(part));
-  if (node == 0 && !order_) verdict_ = part;  // the evaluator's exit code, if that failed
+  if (has_ended) leaves(node);
+  if (part.failed || part.signal != 0) return blame(part, order_of(part));
+  if (has_ended && node == 0 && !order_) verdict_ = part;  // the evaluator's code, if that failed
   return false;
 }
 

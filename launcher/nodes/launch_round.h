@@ -15,11 +15,9 @@ class LaunchRound {
   /// A round of which `nodes` take part.
   explicit LaunchRound(int nodes) : has_ended_(static_cast<std::size_t>(nodes)) {}
 
-  /// A part is being stopped, or has ended, for the reason that it gives. Returns whether the
+  /// A part has ended, or is being stopped, for the reason that it gives. Returns whether the
   /// others now have to be stopped.
-  [[nodiscard]] bool failing(int node, const PartEnd& part);
-  /// Likewise.
-  [[nodiscard]] bool ended(int node, const PartEnd& part);
+  [[nodiscard]] bool on_part(int node, const PartEnd& part, bool has_ended);
   /// A node cannot be reached any longer. `how`: "no heartbeat for 5 s (limit 5 s)". Likewise.
   [[nodiscard]] bool lost(int node, const std::string& name, const std::string& how);
 

@@ -50,15 +50,6 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
   return result;
 }
 
-/// What the child needs, made before fork: after it only async-signal-safe calls are allowed.
-struct Prepared {
-  const ChildStart* start;
-  char* const* argv;
-  char* const* envp;
-  pid_t launcher;
-  int report_fd;  // the child writes errno here if it cannot execute; closes by itself on success
-};
-
 void default_signals() {
   struct sigaction usual {};
   usual.sa_handler = SIG_DFL;
@@ -74,20 +65,22 @@ void default_signals() {
   sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-[[noreturn]] void become_program(const Prepared& prepared) {
-  const ChildStart& start = *prepared.start;
+/// All that the child needs was made before fork: after it only async-signal-safe calls are
+/// allowed. `report_fd` takes errno if it cannot execute, and closes by itself on success.
+[[noreturn]] void become_program(const ChildStart& start, char* const* argv, char* const* envp,
+                                 pid_t launcher, int report_fd) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != prepared.launcher) _exit(127);  // it died before the line above
+  if (getppid() != launcher) _exit(127);  // it died before the line above
   default_signals();
   const int in = open("/dev/null", O_RDONLY | O_CLOEXEC);  // NOLINT
   if (in >= 0 && dup2(in, 0) >= 0 && dup2(start.out_fd, 1) >= 0 && dup2(start.err_fd, 2) >= 0) {
     for (const int fd : start.inherited)
       if (fd >= 0) fcntl(fd, F_SETFD, 0);  // NOLINT: POSIX is variadic
-    execve(start.program.c_str(), prepared.argv, prepared.envp);
+    execve(start.program.c_str(), argv, envp);
   }
   const int reason = errno;
-  [[maybe_unused]] const ssize_t sent = write(prepared.report_fd, &reason, sizeof reason);
+  [[maybe_unused]] const ssize_t sent = write(report_fd, &reason, sizeof reason);
   _exit(127);
 }
 
@@ -138,9 +131,9 @@ pid_t start_child(const ChildStart& start) {
   const std::vector<char*> argv = pointers(words);
   const std::vector<char*> envp = pointers(variables);
   auto [report, reporting] = make_pipe();
-  const Prepared prepared{&start, argv.data(), envp.data(), getpid(), reporting.get()};
+  const pid_t launcher = getpid();
   const pid_t pid = fork();
-  if (pid == 0) become_program(prepared);
+  if (pid == 0) become_program(start, argv.data(), envp.data(), launcher, reporting.get());
   const int fork_error = errno;
   reporting.reset();
   if (pid < 0) {
@@ -156,11 +149,6 @@ pid_t start_child(const ChildStart& start) {
                       "in its first line exists.");
   }
   return pid;
-}
-
-ChildEnd ChildEnd::from_status(int status) {
-  if (WIFSIGNALED(status)) return {128 + WTERMSIG(status), WTERMSIG(status)};
-  return {WEXITSTATUS(status), 0};
 }
 
 std::string describe(const ChildEnd& end) {

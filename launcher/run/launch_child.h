@@ -39,14 +39,13 @@ struct ChildStart {
 /// EnvironmentError if it cannot fork.
 [[nodiscard]] pid_t start_child(const ChildStart& start);
 
-/// How a child ended, from waitpid's status.
+/// How a child ended.
 struct ChildEnd {
   int code = 0;    // 128 + signal if one killed it
   int signal = 0;  // 0: it exited
   /// By its last line another process failed, and it stops with that one's exit code.
   bool is_echo = false;
   [[nodiscard]] bool failed() const { return code != 0; }
-  [[nodiscard]] static ChildEnd from_status(int status);
 };
 
 /// Whether training may go on without a worker that ended so: a signal killed it, or it lost

@@ -45,8 +45,7 @@ LaunchEnvironment launch_environment(const Environment& own, const LaunchPlan& p
   }
   Environment& variables = result.variables;
   const int servers = static_cast<int>(plan.server_ports.size());
-  const int workers_here = plan.workers_here > 0 ? plan.workers_here : plan.world_size;
-  const int share = compute_threads(plan.usable_cores, workers_here, servers);
+  const int share = compute_threads(plan.usable_cores, plan.workers_here, servers);
   if (plan.threads > 0)
     variables["OMP_NUM_THREADS"] = std::to_string(plan.threads);
   else
@@ -58,40 +57,38 @@ LaunchEnvironment launch_environment(const Environment& own, const LaunchPlan& p
   for (const char* name : {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_WAIT_POLICY"})
     result.threads.push_back(std::string(name) + "=" + variables[name]);
 
-  variables["TROUPE_WORLD_SIZE"] = std::to_string(plan.world_size);
+  variables["TROUPE_WORLD_SIZE"] = std::to_string(plan.told.world_size);
   if (servers == 0)
-    variables["TROUPE_CHIEF_ADDRESS"] = plan.chief_host + ":" + std::to_string(plan.chief_port);
+    variables["TROUPE_CHIEF_ADDRESS"] = text(plan.told.chief_host, ":", plan.told.chief_port);
   else
     variables["TROUPE_SERVERS"] =
         join(plan.server_ports, ",", [](std::uint16_t port) { return text("127.0.0.1:", port); });
   variables["TROUPE_EVALUATOR"] = plan.evaluator ? "1" : "0";
-  variables["TROUPE_GENERATION"] = std::to_string(plan.generation);
+  variables["TROUPE_GENERATION"] = std::to_string(plan.told.generation);
   if (plan.secret_fd >= 0) variables[kSecretDescriptorVariable] = std::to_string(plan.secret_fd);
   return result;
 }
 
-Environment worker_environment(Environment shared, const WorkerPlace& place) {
-  shared["TROUPE_RANK"] = std::to_string(place.rank);
+Environment environment_of(const ProcessPlace& place, Environment shared) {
+  switch (place.role) {
+    case LaunchRole::worker:
+      shared["TROUPE_RANK"] = std::to_string(place.index);
+      break;
+    case LaunchRole::server:
+      shared["TROUPE_TASK"] = text("ps:", place.index);
+      shared["OMP_NUM_THREADS"] = "1";
+      break;
+    case LaunchRole::evaluator:
+      for (const char* name : {"TROUPE_WORLD_SIZE", "TROUPE_CHIEF_ADDRESS", "TROUPE_SERVERS",
+                               "TROUPE_EVALUATOR", kSecretDescriptorVariable})
+        shared.erase(name);
+      shared["TROUPE_TASK"] = "evaluator:0";
+  }
   if (place.joins) shared["TROUPE_JOINS"] = "1";
   for (const auto& [name, fd] : {std::pair("TROUPE_LISTEN_FD", place.listen_fd),
                                  {"TROUPE_ROUNDS_FD", place.rounds_fd},
                                  {kProgressDescriptorVariable, place.progress_fd}})
     if (fd >= 0) shared[name] = std::to_string(fd);
-  return shared;
-}
-
-Environment server_environment(Environment shared, int index, int listen_fd) {
-  shared["TROUPE_TASK"] = "ps:" + std::to_string(index);
-  shared["TROUPE_LISTEN_FD"] = std::to_string(listen_fd);
-  shared["OMP_NUM_THREADS"] = "1";
-  return shared;
-}
-
-Environment evaluator_environment(Environment shared) {
-  for (const char* name : {"TROUPE_WORLD_SIZE", "TROUPE_CHIEF_ADDRESS", "TROUPE_SERVERS",
-                           "TROUPE_EVALUATOR", kSecretDescriptorVariable})
-    shared.erase(name);
-  shared["TROUPE_TASK"] = "evaluator:0";
   return shared;
 }
 

@@ -7,21 +7,19 @@
 #include <vector>
 
 #include "troupe/cli/cluster/cluster_spec.h"
+#include "troupe/launcher/run/launch_start.h"
 
 namespace troupe {
 
 /// What all workers of a group share.
 struct LaunchPlan {
-  int world_size = 1;
-  std::uint16_t chief_port = 0;  // on chief_host; unused with servers
-  std::uint64_t generation = 0;
+  NodePlan told;         // its chief is unused with servers
+  int workers_here = 1;  // on this machine
   int usable_cores = 1;
   int threads = 0;  // of a worker, the user's wish; 0: the cores that servers leave / workers
   bool evaluator = false;                        // one is started beside them
   std::vector<std::uint16_t> server_ports = {};  // by index, on 127.0.0.1; empty: no servers
   int secret_fd = -1;                            // inherited by all that take part; -1: none
-  std::string chief_host = "127.0.0.1";          // [] around it where IPv6 wants them
-  int workers_here = 0;                          // on this machine; 0: all
 };
 
 struct LaunchEnvironment {
@@ -33,20 +31,17 @@ struct LaunchEnvironment {
 /// The environment of all workers, from the launcher's own.
 [[nodiscard]] LaunchEnvironment launch_environment(const Environment& own, const LaunchPlan& plan);
 
-/// What one worker has of its own.
-struct WorkerPlace {
-  int rank = 0;
+/// What one process has of its own.
+struct ProcessPlace {
+  LaunchRole role = LaunchRole::worker;
+  int index = 0;         // within its role
   int listen_fd = -1;    // its inherited socket; -1: none
   int progress_fd = -1;  // where its progress goes; -1: nowhere
   int rounds_fd = -1;    // of an elastic group: its line to the rendezvous
   bool joins = false;    // a group that trains
 };
-[[nodiscard]] Environment worker_environment(Environment shared, const WorkerPlace& place);
-
-/// Of a parameter server: one compute thread, for it adds numbers as they arrive.
-[[nodiscard]] Environment server_environment(Environment shared, int index, int listen_fd);
-
-/// Of the evaluator, which has the role but no place in the group.
-[[nodiscard]] Environment evaluator_environment(Environment shared);
+/// A parameter server has one compute thread, for it adds numbers as they arrive; the evaluator has
+/// the role but no place in the group.
+[[nodiscard]] Environment environment_of(const ProcessPlace& place, Environment shared);
 
 }  // namespace troupe

@@ -152,14 +152,6 @@ detail::FlagTable launch_flags(LaunchOptions& options, Scratch& scratch) {
   return detail::FlagTable(std::move(flags));
 }
 
-void take(LaunchOptions& options, const Scratch& scratch) {
-  options.grace = std::chrono::seconds(scratch.grace_seconds);
-  options.node.start_timeout = std::chrono::seconds(scratch.start_seconds);
-  options.regroup_limit = std::chrono::seconds(scratch.regroup_seconds);
-  if (!scratch.rendezvous.empty())
-    options.node.rendezvous = parse_address(scratch.rendezvous, "--rendezvous");
-}
-
 }  // namespace
 
 LaunchOptions parse_launch_options(const std::vector<std::string>& arguments,
@@ -175,7 +167,11 @@ LaunchOptions parse_launch_options(const std::vector<std::string>& arguments,
   if (line.given.count("workers") == 0)
     throw ConfigError("`troupe run` was not told how many workers to start.", kShape);
   detail::assign(line.given, table);
-  take(options, scratch);
+  options.grace = std::chrono::seconds(scratch.grace_seconds);
+  options.node.start_timeout = std::chrono::seconds(scratch.start_seconds);
+  options.regroup_limit = std::chrono::seconds(scratch.regroup_seconds);
+  if (!scratch.rendezvous.empty())
+    options.node.rendezvous = parse_address(scratch.rendezvous, "--rendezvous");
   options.command = std::move(line.extra);
   if (options.restarts > 0 && options.servers == 0)
     throw ConfigError("--restart-workers is given without --ps.",

@@ -23,26 +23,26 @@ std::string LaunchOutcome::tell(std::size_t loss) {
 }
 
 bool LaunchOutcome::failed() const {
-  return interrupted_by_ == 0 &&
-         (has_culprit() || (first_victim_ != nullptr && !is_ordered_) || servers_overdue_);
+  return interrupted_by == 0 &&
+         (has_culprit() || (first_victim != nullptr && !is_ordered) || servers_overdue);
 }
 
 std::string LaunchOutcome::cause() const {
   if (!failed()) return "";
-  if (verdict_.exit_code != 0) return verdict_.cause;
-  if (culprit_ != nullptr) return end_text(culprit_->ended());
-  if (first_victim_ == nullptr) return "the servers did not end after training";
-  return end_text(first_victim_->ended()) +
-         (unresponsive_.empty() ? "" : text("; ", unresponsive_, " did not answer"));
+  if (verdict.exit_code != 0) return verdict.cause;
+  if (culprit != nullptr) return end_text(culprit->ended());
+  if (first_victim == nullptr) return "the servers did not end after training";
+  return end_text(first_victim->ended()) +
+         (unresponsive.empty() ? "" : text("; ", unresponsive, " did not answer"));
 }
 
 int LaunchOutcome::exit_code() const {
-  if (verdict_.exit_code != 0) return verdict_.exit_code;
-  if (culprit_ != nullptr) return culprit_->end()->code;
-  if (interrupted_by_ != 0) return 128 + interrupted_by_;
-  if (first_victim_ != nullptr && !is_ordered_) return kExitPeerLost;
-  if (servers_overdue_) return kExitFailed;
-  return failed_evaluator_ != nullptr ? failed_evaluator_->end()->code : 0;
+  if (verdict.exit_code != 0) return verdict.exit_code;
+  if (culprit != nullptr) return culprit->end()->code;
+  if (interrupted_by != 0) return 128 + interrupted_by;
+  if (first_victim != nullptr && !is_ordered) return kExitPeerLost;
+  if (servers_overdue) return kExitFailed;
+  return failed_evaluator != nullptr ? failed_evaluator->end()->code : 0;
 }
 
 std::vector<std::string> LaunchOutcome::report(
@@ -52,20 +52,20 @@ std::vector<std::string> LaunchOutcome::report(
     if (loss.told || exit_code() == 0)
       lines.push_back(text(end_text(loss.process), "; ", loss.later, "."));
   }
-  if (verdict_.exit_code != 0) {
-    lines.push_back(verdict_.cause + ".");
-  } else if (culprit_ != nullptr) {
-    lines.push_back(culprit_text(culprit_->ended()));
-  } else if (first_victim_ != nullptr && interrupted_by_ == 0 && !is_ordered_) {
-    lines.push_back(culprit_text(first_victim_->ended()));
-    if (!unresponsive_.empty())
+  if (verdict.exit_code != 0) {
+    lines.push_back(verdict.cause + ".");
+  } else if (culprit != nullptr) {
+    lines.push_back(culprit_text(culprit->ended()));
+  } else if (first_victim != nullptr && interrupted_by == 0 && !is_ordered) {
+    lines.push_back(culprit_text(first_victim->ended()));
+    if (!unresponsive.empty())
       lines.push_back(
-          text(unresponsive_, " did not end and did not answer the others: look there first."));
-  } else if (failed_evaluator_ != nullptr) {
-    lines.push_back(culprit_text(failed_evaluator_->ended()));
+          text(unresponsive, " did not end and did not answer the others: look there first."));
+  } else if (failed_evaluator != nullptr) {
+    lines.push_back(culprit_text(failed_evaluator->ended()));
   }
   for (const auto& process : processes) {
-    if (interrupted_by_ != 0 && stopped_uncleanly(*process))
+    if (interrupted_by != 0 && stopped_uncleanly(*process))
       lines.push_back(
           text(process->name(), " ", describe(*process->end()), " instead of stopping cleanly."));
   }
@@ -75,7 +75,7 @@ std::vector<std::string> LaunchOutcome::report(
 bool LaunchOutcome::stopped_uncleanly(const LaunchedWorker& process) const {
   if (!process.end()) return false;  // it could not be started again
   const bool earlier =               // it had ended by itself
-      &process == failed_evaluator_ ||
+      &process == failed_evaluator ||
       std::any_of(losses_.begin(), losses_.end(),
                   [&](const Loss& loss) { return loss.worker == &process; });
   const ChildEnd& end = *process.end();

@@ -11,26 +11,21 @@
 
 namespace troupe {
 
-class LaunchOutcome {
- public:
-  /// The process whose end ended all.
-  void blame(const LaunchedWorker& culprit) { culprit_ = &culprit; }
-  /// The rendezvous of an elastic group, or a worker on another node, ended all. `cause`: without a
-  /// full stop.
-  void set_verdict(int exit_code, std::string cause) { verdict_ = {exit_code, std::move(cause)}; }
-  /// It lost another one. The first of them stands for the others.
-  void add_victim(const LaunchedWorker& victim) {
-    if (first_victim_ == nullptr) first_victim_ = &victim;
-  }
-  /// Names of those that still ran when the victims gave up.
-  void set_unresponsive(std::string names) { unresponsive_ = std::move(names); }
-  /// It failed before anything stopped it.
-  void add_failed_evaluator(const LaunchedWorker& evaluator) { failed_evaluator_ = &evaluator; }
-  void interrupt(int signal_number) { interrupted_by_ = signal_number; }
-  /// Another machine's part of the group is the reason for the end of this one.
-  void set_ordered() { is_ordered_ = true; }
-  /// A server did not end after the training.
-  void set_servers_overdue() { servers_overdue_ = true; }
+struct LaunchOutcome {
+  struct Verdict {
+    int exit_code = 0;  // 0: there is none
+    std::string cause;  // without a full stop
+  };
+
+  const LaunchedWorker* culprit = nullptr;           // whose end ended all
+  const LaunchedWorker* first_victim = nullptr;      // of those that lost another one
+  const LaunchedWorker* failed_evaluator = nullptr;  // before anything stopped it
+  Verdict verdict;               // the rendezvous, or a worker on another node, ended all
+  std::string unresponsive;      // names of those that still ran when the victims gave up
+  int interrupted_by = 0;        // the signal that ended it; 0: none
+  bool servers_overdue = false;  // a server did not end after the training
+  bool is_ordered =
+      false;  // another machine's part of the group is the reason for the end of this one
 
   /// A worker that training continues without; `worker` is null where it ran on another node. `now`
   /// says what follows from it, `later` the same in the report. Returns its number, for tell().
@@ -39,10 +34,7 @@ class LaunchOutcome {
   /// The sentence about a loss; empty: it has been told.
   [[nodiscard]] std::string tell(std::size_t loss);
 
-  [[nodiscard]] bool has_culprit() const { return culprit_ != nullptr || verdict_.exit_code != 0; }
-  [[nodiscard]] bool servers_overdue() const { return servers_overdue_; }
-  /// The signal that ended it; 0: none.
-  [[nodiscard]] int interrupted_by() const { return interrupted_by_; }
+  [[nodiscard]] bool has_culprit() const { return culprit != nullptr || verdict.exit_code != 0; }
   /// A worker or a server is the reason for its end.
   [[nodiscard]] bool failed() const;
   /// "worker/1 was killed by signal 9 (Killed) after 3.2 s"; empty unless failed().
@@ -62,22 +54,9 @@ class LaunchOutcome {
     bool told = false;
   };
 
-  struct Verdict {
-    int exit_code = 0;  // 0: there is none
-    std::string cause;
-  };
-
   [[nodiscard]] bool stopped_uncleanly(const LaunchedWorker& process) const;
 
-  const LaunchedWorker* culprit_ = nullptr;
-  const LaunchedWorker* first_victim_ = nullptr;
-  const LaunchedWorker* failed_evaluator_ = nullptr;
-  Verdict verdict_;
-  std::string unresponsive_;
   std::vector<Loss> losses_;
-  int interrupted_by_ = 0;
-  bool servers_overdue_ = false;
-  bool is_ordered_ = false;
 };
 
 }  // namespace troupe

@@ -92,11 +92,9 @@ std::string LaunchPolicy::restart_text(int rank) const {
   return text(found == restarts_.end() ? 0 : found->second, " of ", terms_.restarts);
 }
 
-Closing LaunchPolicy::closing(int workers, int servers) const {
-  if (!is_done_ || terms_.servers == 0) return Closing::unlimited;
-  if (workers == 0 && servers > 0) return Closing::servers_overdue;
-  if (servers == 0 && workers > 0) return Closing::workers_overdue;
-  return Closing::unlimited;
+std::optional<LaunchRole> LaunchPolicy::overdue(int workers, int servers) const {
+  if (!is_done_ || terms_.servers == 0 || (workers > 0) == (servers > 0)) return std::nullopt;
+  return workers > 0 ? LaunchRole::worker : LaunchRole::server;
 }
 
 int LaunchPolicy::order_of_cause(LaunchRole role, int index, const ChildEnd& end) const {

@@ -74,13 +74,6 @@ enum class Consequence {
   stop,         // it is the cause: the others are stopped at once
 };
 
-/// What the processes that still run are given after the others have ended.
-enum class Closing {
-  unlimited,        // training goes on
-  servers_overdue,  // nobody needs the servers any longer
-  workers_overdue,  // nobody serves the workers any longer
-};
-
 class LaunchPolicy {
  public:
   explicit LaunchPolicy(LaunchTerms terms) : terms_(terms) {}
@@ -98,8 +91,9 @@ class LaunchPolicy {
   [[nodiscard]] std::string restart_text(int rank) const;
   /// The chief ended well; in an elastic group, any worker.
   [[nodiscard]] bool training_is_done() const { return is_done_; }
-  /// `workers`, `servers`: how many still run.
-  [[nodiscard]] Closing closing(int workers, int servers) const;
+  /// Who has nothing to do any longer: servers that nobody needs, or workers that nobody serves;
+  /// unset: nobody, for training goes on. `workers`, `servers`: how many still run.
+  [[nodiscard]] std::optional<LaunchRole> overdue(int workers, int servers) const;
 
   /// Of ends that are learned of in one go, the one with the smallest number is the likeliest
   /// cause: signals before other failures before lost peers, and last those that cause nothing.

@@ -94,7 +94,7 @@ ProcessStatus::State state_of(const LaunchedWorker& process) {
   const auto& end = process.end();
   if (!end) return State::running;
   if (!end->failed()) return State::ended;
-  return end->signal != 0 || end->code == kExitPeerLost ? State::lost : State::failed;
+  return is_loss(*end) ? State::lost : State::failed;
 }
 
 }  // namespace
@@ -145,10 +145,8 @@ void LaunchProcesses::start_all(const std::string& program, GroupStart start_of_
   else
     make_all(told.first_rank);
   auto& listeners = start_of_group.listeners;
-  LaunchPlan plan{told.world_size,        told.chief_port,  told.generation,
-                  inspect_cores().usable, options_.threads, options_.evaluator};
-  plan.chief_host = told.chief_host;
-  plan.workers_here = options_.workers;
+  LaunchPlan plan{told, options_.workers, inspect_cores().usable, options_.threads,
+                  options_.evaluator};
   if (options_.servers > 0)
     for (const LaunchListener& listener : listeners) plan.server_ports.push_back(listener.port());
   plan.secret_fd = secret_.get();
@@ -169,19 +167,16 @@ void LaunchProcesses::start(LaunchedWorker& process, const LaunchListener* liste
   UniqueFd line;
   if (rounds_ != nullptr && process.role() == LaunchRole::worker)
     line = rounds_->open_line(process.index(), {host_, listener->port()}, joins);
-  const WorkerPlace place{process.index(), listen_fd, progress_fd_, line.get(), joins};
+  const int progress_fd = process.role() == LaunchRole::worker ? progress_fd_ : -1;
   const Environment variables =
-      process.role() == LaunchRole::evaluator ? evaluator_environment(environment_.variables)
-      : process.role() == LaunchRole::server
-          ? server_environment(environment_.variables, process.index(), listen_fd)
-          : worker_environment(environment_.variables, place);
+      environment_of({process.role(), process.index(), listen_fd, progress_fd, line.get(), joins},
+                     environment_.variables);
   ChildStart start;
   start.program = program_;
   start.command = options_.command;
   start.environment = &variables;
-  start.inherited = {listen_fd, line.get()};
+  start.inherited = {listen_fd, line.get(), progress_fd};
   if (process.role() != LaunchRole::evaluator) start.inherited.push_back(secret_.get());
-  if (process.role() == LaunchRole::worker) start.inherited.push_back(progress_fd_);
   try {
     process.start(start);
   } catch (const Error&) {  // its line is open already
@@ -207,10 +202,6 @@ void LaunchProcesses::start_again(int rank) {
   if (rounds_ == nullptr) return start(make(LaunchRole::worker, rank), nullptr);
   const LaunchListener listener(boost::asio::ip::make_address(host_));
   start(make(LaunchRole::worker, rank), &listener, /*joins=*/true);
-}
-
-void LaunchProcesses::kill_worker(int rank) const {
-  if (const LaunchedWorker* process = last_of(rank)) process->signal(SIGKILL);
 }
 
 std::vector<LaunchedWorker*> LaunchProcesses::reap() const {

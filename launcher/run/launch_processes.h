@@ -41,8 +41,6 @@ class LaunchProcesses {
   [[nodiscard]] std::vector<LaunchedWorker*> reap() const;
   /// To the process groups of all that run.
   void signal(int number) const;
-  /// SIGKILL to the worker's, if it runs.
-  void kill_worker(int rank) const;
   /// Reads on where the console was full and is no longer.
   void resume() const;
   /// Gives up what may still come from streams that stay open.

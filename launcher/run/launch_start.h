@@ -50,8 +50,8 @@ struct NodePlan {
   std::uint64_t generation = 0;
   int attempt = 0;  // 0 for the first
   int world_size = 0;
-  int first_rank = 0;  // of the workers of this machine
-  std::string chief_host = {};
+  int first_rank = 0;           // of the workers of this machine
+  std::string chief_host = {};  // [] around it where IPv6 wants them
   std::uint16_t chief_port = 0;
   bool is_under_way = false;  // an elastic group trains: nothing starts here by itself
 };

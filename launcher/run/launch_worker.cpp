@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "troupe/core/error.h"
+#include "troupe/core/file_system.h"
 #include "troupe/core/text.h"
 
 namespace troupe {
@@ -99,7 +100,8 @@ void LaunchedWorker::reap() {
   int status = 0;
   while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
   }
-  end_ = ChildEnd::from_status(status);
+  const int killer = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  end_ = ChildEnd{killer != 0 ? kExitSignal + killer : WEXITSTATUS(status), killer};
   // Its last words may lie in the pipe still, and say whose failure this was.
   if (end_->failed() && err_.descriptor.is_open()) drain(err_);
   end_->is_echo = end_->signal == 0 && !last_lines_.empty() &&
@@ -169,17 +171,12 @@ void LaunchedWorker::take_line(OutputSink& sink, std::string_view line) {
 
 void LaunchedWorker::write_log(std::string_view line) {
   const std::string whole = std::string(line) + '\n';
-  std::size_t written = 0;
-  while (written < whole.size()) {
-    const ssize_t count = write(log_.get(), whole.data() + written, whole.size() - written);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) {  // the run is worth more than its log
-      err_.sink.append(
-          text("troupe: the log of ", name(), " ends here: ", std::strerror(errno), ".\n"));
-      return log_.reset();
-    }
-    written += static_cast<std::size_t>(count);
-  }
+  const auto bytes = as_bytes(Span<const char>(whole.data(), whole.size()));
+  const int error = detail::write_fully(log_.get(), bytes, ::write);
+  if (error == 0) return;  // else the run is worth more than its log
+  err_.sink.append(
+      text("troupe: the log of ", name(), " ends here: ", std::strerror(error), ".\n"));
+  log_.reset();
 }
 
 }  // namespace troupe

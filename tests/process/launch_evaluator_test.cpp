@@ -37,13 +37,13 @@ TEST_SUITE("process") {
   }
 
   TEST_CASE("launch environment: the evaluator has a role and no place in the group") {
-    troupe::LaunchPlan plan{2, 4000, 7, 2, 0};
+    troupe::LaunchPlan plan{{7, 0, 2, 0, "127.0.0.1", 4000}, 2, 2, 0};
     CHECK(troupe::launch_environment({}, plan).variables["TROUPE_EVALUATOR"] == "0");
     plan.evaluator = true;
     troupe::Environment variables = troupe::launch_environment({}, plan).variables;
     CHECK(variables["TROUPE_EVALUATOR"] == "1");
     CHECK(variables.count("TROUPE_TASK") == 0);
-    variables = troupe::evaluator_environment(variables);
+    variables = troupe::environment_of({troupe::LaunchRole::evaluator, 0}, variables);
     CHECK(variables["TROUPE_TASK"] == "evaluator:0");
     CHECK(variables["TROUPE_GENERATION"] == "7");
     for (const char* name : {"TROUPE_RANK", "TROUPE_WORLD_SIZE", "TROUPE_CHIEF_ADDRESS",

@@ -33,7 +33,8 @@ Environment variables_of(const std::string& lines) {
 TEST_SUITE("process") {
   TEST_CASE("launch environment: cores are shared out, and what the user set stays") {
     Environment variables =
-        troupe::launch_environment({{"HOME", "/h"}}, {2, 4000, 7, 9, 0}).variables;
+        troupe::launch_environment({{"HOME", "/h"}}, {{7, 0, 2, 0, "127.0.0.1", 4000}, 2, 9, 0})
+            .variables;
     CHECK(variables["OMP_NUM_THREADS"] == "4");
     CHECK(variables["OPENBLAS_NUM_THREADS"] == "1");
     CHECK(variables["OMP_WAIT_POLICY"] == "passive");
@@ -43,11 +44,14 @@ TEST_SUITE("process") {
     CHECK(variables["TROUPE_GENERATION"] == "7");
 
     const Environment own = {{"OMP_NUM_THREADS", "7"}, {"OMP_WAIT_POLICY", "active"}};
-    variables = troupe::launch_environment(own, {16, 1, 1, 2, 0}).variables;
+    variables =
+        troupe::launch_environment(own, {{1, 0, 16, 0, "127.0.0.1", 1}, 16, 2, 0}).variables;
     CHECK(variables["OMP_NUM_THREADS"] == "7");
     CHECK(variables["OMP_WAIT_POLICY"] == "active");
-    CHECK(troupe::launch_environment({}, {16, 1, 1, 2, 0}).variables["OMP_NUM_THREADS"] == "1");
-    CHECK(troupe::launch_environment(own, {16, 1, 1, 2, 3}).variables["OMP_NUM_THREADS"] == "3");
+    CHECK(troupe::launch_environment({}, {{1, 0, 16, 0, "127.0.0.1", 1}, 16, 2, 0})
+              .variables["OMP_NUM_THREADS"] == "1");
+    CHECK(troupe::launch_environment(own, {{1, 0, 16, 0, "127.0.0.1", 1}, 16, 2, 3})
+              .variables["OMP_NUM_THREADS"] == "3");
   }
 
   TEST_CASE("launch environment: no other launcher's variables reach the workers") {
@@ -61,7 +65,8 @@ TEST_SUITE("process") {
                                               "TROUPE_TASK", "TROUPE_CLUSTER"};
     Environment own = {{"RANKING", "stays"}, {"TROUPE_EPOCHS", "3"}};
     for (const std::string& name : foreign) own[name] = "x";
-    const troupe::LaunchEnvironment result = troupe::launch_environment(own, {2, 1, 1, 1, 0});
+    const troupe::LaunchEnvironment result =
+        troupe::launch_environment(own, {{1, 0, 2, 0, "127.0.0.1", 1}, 2, 1, 0});
     CHECK(result.removed.size() == foreign.size());
     for (const std::string& name : foreign) {
       CAPTURE(name);

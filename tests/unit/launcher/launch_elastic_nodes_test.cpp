@@ -206,7 +206,7 @@ TEST_SUITE("cli") {
     CHECK(round.has(1));
     CHECK_FALSE(round.is_complete());
     round.leaves(1);
-    CHECK_FALSE(round.ended(0, {}));
+    CHECK_FALSE(round.on_part(0, {}, /*has_ended=*/true));
     CHECK(round.is_complete());
     CHECK(round.verdict().exit_code == 0);
   }

@@ -10,7 +10,6 @@
 namespace launch_policy_test {
 
 using troupe::ChildEnd;
-using troupe::Closing;
 using troupe::Consequence;
 using troupe::LaunchPolicy;
 using troupe::LaunchRole;
@@ -150,16 +149,16 @@ TEST_SUITE("cli") {
 
   TEST_CASE("launch policy: after the chief's end, servers and workers are not without limit") {
     LaunchPolicy policy({2, 2, 0});
-    CHECK(policy.closing(0, 2) == Closing::unlimited);
-    CHECK(policy.closing(1, 0) == Closing::unlimited);
+    CHECK(policy.overdue(0, 2) == std::nullopt);
+    CHECK(policy.overdue(1, 0) == std::nullopt);
     (void)policy.on_end(kWorker, 0, kWell);
-    CHECK(policy.closing(1, 2) == Closing::unlimited);
-    CHECK(policy.closing(0, 1) == Closing::servers_overdue);
-    CHECK(policy.closing(1, 0) == Closing::workers_overdue);
-    CHECK(policy.closing(0, 0) == Closing::unlimited);
+    CHECK(policy.overdue(1, 2) == std::nullopt);
+    CHECK(policy.overdue(0, 1) == kServer);
+    CHECK(policy.overdue(1, 0) == kWorker);
+    CHECK(policy.overdue(0, 0) == std::nullopt);
     LaunchPolicy plain({2, 0, 0});
     (void)plain.on_end(kWorker, 0, kWell);
-    CHECK(plain.closing(1, 0) == Closing::unlimited);
+    CHECK(plain.overdue(1, 0) == std::nullopt);
   }
 
   TEST_CASE("launch policy: of ends seen together, the likeliest cause comes first") {
@@ -189,13 +188,13 @@ TEST_SUITE("cli") {
   }
 
   TEST_CASE("launch environment: servers have addresses, one thread, and a core each") {
-    troupe::LaunchPlan plan{3, 4000, 7, 8, 0};
+    troupe::LaunchPlan plan{{7, 0, 3, 0, "127.0.0.1", 4000}, 3, 8, 0};
     plan.server_ports = {5000, 5001};
     const troupe::Environment shared = troupe::launch_environment({}, plan).variables;
     CHECK(shared.at("TROUPE_SERVERS") == "127.0.0.1:5000,127.0.0.1:5001");
     CHECK(shared.count("TROUPE_CHIEF_ADDRESS") == 0);
     CHECK(shared.at("OMP_NUM_THREADS") == "2");  // 8 cores, 2 for the servers, 6 for 3 workers
-    const troupe::Environment worker = troupe::worker_environment(shared, {2, -1, 9});
+    const troupe::Environment worker = troupe::environment_of({kWorker, 2, -1, 9}, shared);
     CHECK(worker.at("TROUPE_RANK") == "2");
     CHECK(worker.count("TROUPE_LISTEN_FD") == 0);
     CHECK(worker.count("TROUPE_TASK") == 0);
@@ -203,26 +202,27 @@ TEST_SUITE("cli") {
     CHECK(worker.count("TROUPE_ROUNDS_FD") == 0);
     CHECK(worker.count("TROUPE_JOINS") == 0);
     const troupe::Environment joining =
-        troupe::worker_environment(shared, {1, 7, -1, 8, /*joins=*/true});
+        troupe::environment_of({kWorker, 1, 7, -1, 8, /*joins=*/true}, shared);
     CHECK(joining.at("TROUPE_LISTEN_FD") == "7");
     CHECK(joining.at("TROUPE_ROUNDS_FD") == "8");
     CHECK(joining.at("TROUPE_JOINS") == "1");
     CHECK(joining.count("TROUPE_PROGRESS_FD") == 0);
-    const troupe::Environment server = troupe::server_environment(shared, 1, 9);
+    const troupe::Environment server = troupe::environment_of({kServer, 1, 9}, shared);
     CHECK(server.at("TROUPE_TASK") == "ps:1");
     CHECK(server.at("TROUPE_LISTEN_FD") == "9");
     CHECK(server.at("TROUPE_WORLD_SIZE") == "3");
     CHECK(server.at("OMP_NUM_THREADS") == "1");
     CHECK(server.count("TROUPE_RANK") == 0);
-    const troupe::Environment evaluator = troupe::evaluator_environment(shared);
+    const troupe::Environment evaluator = troupe::environment_of({kEvaluator, 0}, shared);
     CHECK(evaluator.count("TROUPE_SERVERS") == 0);
     plan.usable_cores = 2;  // fewer than servers and workers: one each
     CHECK(troupe::launch_environment({}, plan).variables.at("OMP_NUM_THREADS") == "1");
-    CHECK(troupe::launch_environment({{"TROUPE_SERVERS", "x:1"}}, {2, 4000, 7, 2, 0})
+    CHECK(troupe::launch_environment({{"TROUPE_SERVERS", "x:1"}},
+                                     {{7, 0, 2, 0, "127.0.0.1", 4000}, 2, 2, 0})
               .variables.count("TROUPE_SERVERS") == 0);
     for (const char* name : {"TROUPE_PROGRESS_FD", "TROUPE_ROUNDS_FD", "TROUPE_JOINS"})
-      CHECK(troupe::launch_environment({{name, "5"}}, {2, 4000, 7, 2, 0}).variables.count(name) ==
-            0);
+      CHECK(troupe::launch_environment({{name, "5"}}, {{7, 0, 2, 0, "127.0.0.1", 4000}, 2, 2, 0})
+                .variables.count(name) == 0);
   }
 }
 

@@ -52,11 +52,11 @@ TEST_SUITE("cli") {
 
   TEST_CASE("nodes: the first reason stops the others, and is what counts") {
     LaunchRound round(3);
-    CHECK(round.failing(1, part(137, "killed")));
-    CHECK_FALSE(round.ended(0, part(troupe::kExitPeerLost, "lost worker/2")));
-    CHECK_FALSE(round.ended(2, part(5, "later")));
+    CHECK(round.on_part(1, part(137, "killed"), /*has_ended=*/false));
+    CHECK_FALSE(round.on_part(0, part(troupe::kExitPeerLost, "lost worker/2"), /*has_ended=*/true));
+    CHECK_FALSE(round.on_part(2, part(5, "later"), /*has_ended=*/true));
     CHECK_FALSE(round.is_complete());
-    CHECK_FALSE(round.ended(1, part(137, "killed")));
+    CHECK_FALSE(round.on_part(1, part(137, "killed"), /*has_ended=*/true));
     CHECK(round.is_complete());
     CHECK(round.verdict().cause == "killed");
     CHECK(round.verdict().can_recover);
@@ -64,11 +64,11 @@ TEST_SUITE("cli") {
 
   TEST_CASE("nodes: workers that only lost others do not hide why") {
     LaunchRound round(2);
-    CHECK(round.ended(0, part(troupe::kExitPeerLost, "lost worker/2")));
-    CHECK_FALSE(round.ended(1, part(9, "its own")));
+    CHECK(round.on_part(0, part(troupe::kExitPeerLost, "lost worker/2"), /*has_ended=*/true));
+    CHECK_FALSE(round.on_part(1, part(9, "its own"), /*has_ended=*/true));
     CHECK(round.verdict().exit_code == 9);
     LaunchRound cut(2);
-    CHECK(cut.ended(0, part(troupe::kExitPeerLost, "lost worker/2")));
+    CHECK(cut.on_part(0, part(troupe::kExitPeerLost, "lost worker/2"), /*has_ended=*/true));
     CHECK_FALSE(cut.lost(1, "node/1", "no heartbeat"));
     CHECK(cut.verdict().cause == "node/1 is lost: no heartbeat");
     CHECK_FALSE(cut.verdict().can_recover);
@@ -77,21 +77,21 @@ TEST_SUITE("cli") {
 
   TEST_CASE("nodes: a node that is lost after it failed leaves no way back") {
     LaunchRound round(2);
-    CHECK(round.failing(1, part(137, "killed")));
+    CHECK(round.on_part(1, part(137, "killed"), /*has_ended=*/false));
     CHECK_FALSE(round.lost(1, "node/1", "connection closed"));
-    CHECK_FALSE(round.ended(0, kWell));
+    CHECK_FALSE(round.on_part(0, kWell, /*has_ended=*/true));
     CHECK(round.verdict().exit_code == 137);
     CHECK_FALSE(round.verdict().can_recover);
   }
 
   TEST_CASE("nodes: the verdict where all is well, of an interrupt, and of the evaluator") {
     LaunchRound round(2);
-    CHECK_FALSE(round.ended(1, {7, false, true, 0, ""}));
-    CHECK_FALSE(round.ended(0, {4, false, true, 0, ""}));
+    CHECK_FALSE(round.on_part(1, {7, false, true, 0, ""}, /*has_ended=*/true));
+    CHECK_FALSE(round.on_part(0, {4, false, true, 0, ""}, /*has_ended=*/true));
     CHECK(round.verdict().exit_code == 4);
     CHECK_FALSE(round.verdict().failed);
     LaunchRound interrupted(2);
-    CHECK(interrupted.failing(1, {143, false, true, 15, ""}));
+    CHECK(interrupted.on_part(1, {143, false, true, 15, ""}, /*has_ended=*/false));
     CHECK(interrupted.verdict().signal == 15);
   }
 
