@@ -107,12 +107,6 @@ TensorDataset::TensorDataset(std::vector<at::Tensor> fields, ByteScale scale)
   scale_ = scale;
 }
 
-std::vector<at::Tensor> TensorDataset::get(const at::Tensor& indices) const {
-  std::vector<at::Tensor> batch;
-  get_into(indices, batch);
-  return batch;
-}
-
 void TensorDataset::get_into(const at::Tensor& indices, std::vector<at::Tensor>& fields) const {
   const bool usual = indices.scalar_type() == at::kLong && indices.is_contiguous();
   if (!usual) return get_into(indices.to(at::kLong).contiguous(), fields);

@@ -73,9 +73,23 @@ class Dataset {
   [[nodiscard]] virtual std::vector<std::string> classes() const { return {}; }
 };
 
+namespace detail {
+
+/// A data set whose get() is what it draws at no place of a training.
+class DrawnDataset : public Dataset {
+ public:
+  [[nodiscard]] std::vector<at::Tensor> get(const at::Tensor& indices) const final {
+    std::vector<at::Tensor> fields;
+    draw_into(indices, {}, fields);
+    return fields;
+  }
+};
+
+}  // namespace detail
+
 /// A data set held in memory: one tensor per field. Batches are gathered into the tensors of
 /// earlier ones, without any allocation, unless a transform makes new ones.
-class TensorDataset final : public Dataset {
+class TensorDataset final : public detail::DrawnDataset {
  public:
   /// Shapes: fields[i] [N, ...], any dtype, the same N in all. The tensors are kept by reference.
   /// `transform`, if set, turns the gathered fields of a batch into those that the hooks see, in
@@ -89,8 +103,7 @@ class TensorDataset final : public Dataset {
   TensorDataset(std::vector<at::Tensor> fields, ByteScale scale);
 
   [[nodiscard]] std::int64_t size() const override;
-  /// Throws: DataError if an index is not in [0, N), or `indices` is not [B].
-  [[nodiscard]] std::vector<at::Tensor> get(const at::Tensor& indices) const override;
+  /// Throws, as get(): DataError if an index is not in [0, N), or `indices` is not [B].
   void get_into(const at::Tensor& indices, std::vector<at::Tensor>& fields) const override;
   /// The `count` examples from `begin` on, all of which must exist; shares the memory.
   [[nodiscard]] std::shared_ptr<const TensorDataset> part(std::int64_t begin,

@@ -47,16 +47,7 @@ at::Tensor stack_field(const std::vector<Example>& examples, std::size_t field) 
   return at::stack(all);
 }
 
-/// The numbers 0 .. fields - 1 that are among `ragged`.
-void check_ragged(const std::vector<std::size_t>& ragged, std::size_t fields) {
-  for (const std::size_t field : ragged) {
-    if (field < fields) continue;
-    throw DataError(text("padded() is to pad field ", field, " of ", fields, " fields."),
-                    "count fields from 0.");
-  }
-}
-
-class Transformed final : public Dataset {
+class Transformed final : public detail::DrawnDataset {
  public:
   Transformed(std::shared_ptr<const Dataset> dataset,
               std::function<Example(Example, ExampleRandom&)> transform, Collate collate)
@@ -65,11 +56,6 @@ class Transformed final : public Dataset {
         collate_(std::move(collate)) {}
 
   [[nodiscard]] std::int64_t size() const override { return dataset_->size(); }
-  [[nodiscard]] std::vector<at::Tensor> get(const at::Tensor& indices) const override {
-    std::vector<at::Tensor> fields;
-    draw_into(indices, {}, fields);
-    return fields;
-  }
   void draw_into(const at::Tensor& indices, const DrawPlace& place,
                  std::vector<at::Tensor>& fields) const override {
     fields.clear();
@@ -123,7 +109,11 @@ Collate padded(std::vector<std::size_t> ragged, double value) {
   if (ragged.empty()) throw ConfigError("padded() is to pad no field.", "name at least one.");
   return [ragged = std::move(ragged), value](const std::vector<Example>& examples) {
     const std::size_t fields = examples.at(0).size();
-    check_ragged(ragged, fields);
+    for (const std::size_t field : ragged) {
+      if (field < fields) continue;
+      throw DataError(text("padded() is to pad field ", field, " of ", fields, " fields."),
+                      "count fields from 0.");
+    }
     std::vector<at::Tensor> batch;
     at::Tensor mask;
     for (std::size_t field = 0; field < fields; ++field) {
@@ -154,12 +144,6 @@ ExampleDataset::ExampleDataset(std::int64_t size,
   throw ConfigError(text("an ExampleDataset of ", size_, " examples has ",
                          read_ && collate_ ? "" : "no function to read or collate them."),
                     "give a size of at least 0 and both functions.");
-}
-
-std::vector<at::Tensor> ExampleDataset::get(const at::Tensor& indices) const {
-  std::vector<at::Tensor> fields;
-  draw_into(indices, {}, fields);
-  return fields;
 }
 
 void ExampleDataset::draw_into(const at::Tensor& indices, const DrawPlace& place,

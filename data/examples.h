@@ -38,7 +38,7 @@ struct PaddedRows {
 [[nodiscard]] Collate padded(std::vector<std::size_t> ragged = {0}, double value = 0);
 
 /// A data set of a function that reads one example.
-class ExampleDataset final : public Dataset {
+class ExampleDataset final : public detail::DrawnDataset {
  public:
   /// `read` reads example `index`, in [0, N). What is random in it comes from `random` alone.
   /// Called from a loader's threads, under the rules of Dataset::get(). Throws: ConfigError if size
@@ -48,8 +48,6 @@ class ExampleDataset final : public Dataset {
                  Collate collate = stack);
 
   [[nodiscard]] std::int64_t size() const override { return size_; }
-  /// As at the place {0, 0, 0} of a training.
-  [[nodiscard]] std::vector<at::Tensor> get(const at::Tensor& indices) const override;
   void draw_into(const at::Tensor& indices, const DrawPlace& place,
                  std::vector<at::Tensor>& fields) const override;
 

@@ -34,12 +34,6 @@ struct Reading {
 // Steps that go from a loader thread to the training thread and back, without being copied.
 using Steps = std::list<DistributedBatch>;
 
-void warn_of_waiting(const Reading& reading, const char* who, int waits) {
-  const auto waited = std::chrono::duration<double>(reading.options().warn_after * waits).count();
-  log_warning(who, " has waited ", waited, " s for Dataset::get() in epoch ", reading.from.epoch,
-              ". If the data set reads from a disk or the network, look there.");
-}
-
 /// Gives the calling thread, and no other, one compute thread. at::set_num_threads() would not do:
 /// it also changes what threads that start later get, such as the backward pass's.
 void use_one_compute_thread_here() {
@@ -121,7 +115,9 @@ template <class Done>
 void Epoch::Reader::wait(std::unique_lock<std::mutex>& lock, const char* who, Done done) {
   for (int waits = 1; !changed.wait_for(lock, reading.options().warn_after, done); ++waits) {
     lock.unlock();  // the log may be slow
-    warn_of_waiting(reading, who, waits);
+    const auto waited = std::chrono::duration<double>(reading.options().warn_after * waits).count();
+    log_warning(who, " has waited ", waited, " s for Dataset::get() in epoch ", reading.from.epoch,
+                ". If the data set reads from a disk or the network, look there.");
     lock.lock();
   }
 }

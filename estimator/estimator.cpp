@@ -90,14 +90,6 @@ EstimatorOptions checked_options(EstimatorOptions options) {
   return options;
 }
 
-TrainOptions limited(TrainOptions options, const TrainSpec& spec) {
-  if (spec.steps || spec.max_steps) {
-    options.steps = spec.steps;
-    options.max_steps = spec.max_steps;
-  }
-  return options;
-}
-
 c10::Device device_of(const EstimatorOptions& options) {
   return detail::parse_device(detail::first_device(options.strategy));
 }
@@ -117,8 +109,7 @@ std::unique_ptr<LoadedModel> make_model(const std::shared_ptr<const Hooks>& hook
   if (!checkpoint.empty()) {
     model->load(checkpoint);
   } else if (const WarmStart& warm_start = options.train.warm_start; !warm_start.from.empty()) {
-    const Replica& replica = model->replica();
-    copy_from(warm_start, replica.parameters(), replica.buffers());
+    copy_from(warm_start, model->replica());
   }
   return model;
 }
@@ -210,7 +201,11 @@ History Estimator::train(const TrainSpec& spec) {
     throw ConfigError(text("train was called in the role \"", role, "\", which does not train."),
                       "call train_and_evaluate, which runs the part of each role.");
   }
-  const TrainOptions options = limited(options_.train, spec);
+  TrainOptions options = options_.train;
+  if (spec.steps || spec.max_steps) {
+    options.steps = spec.steps;
+    options.max_steps = spec.max_steps;
+  }
   if (const auto newest = latest_checkpoint(); is_trained(options, cluster, newest)) {
     log_info("nothing to train: ", *newest, " has reached max_steps ", *options.max_steps,
              "; raise max_steps, or use another model_dir, to train on.");

@@ -47,8 +47,6 @@ class EvaluatedTraining {
   [[nodiscard]] detail::EvaluateTogether together();
   /// On the chief, marks that training is over.
   void mark_finished(const History& history);
-  /// Evaluates and exports the result of training; nothing if that was done already.
-  TrainAndEvaluateResult evaluate_last();
 
   Estimator& estimator_;
   const TrainSpec train_spec_;

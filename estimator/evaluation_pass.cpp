@@ -72,20 +72,15 @@ void log_progress(std::int64_t done, std::int64_t steps) {
   if (done % every == 0 || done == steps) log_info("evaluation [", done, "/", steps, "]");
 }
 
-/// Returns false where there is none of that name.
-bool replace_value(Evaluation& evaluation, const std::string& name, double value) {
-  for (auto& [known, present] : evaluation.metrics) {
-    if (known != name) continue;
-    present = value;
-    return true;
-  }
-  return false;
-}
-
 void add_value(Evaluation& evaluation, std::set<std::string>& names, const std::string& given,
                double value) {
   const std::string name = given.substr(given.find_first_not_of(kReplaces));
-  if (name != given && replace_value(evaluation, name, value)) return;
+  const auto known = std::find_if(evaluation.metrics.begin(), evaluation.metrics.end(),
+                                  [&](const auto& metric) { return metric.first == name; });
+  if (name != given && known != evaluation.metrics.end()) {
+    known->second = value;
+    return;
+  }
   if (name == "global_step" || !names.insert(name).second) {
     throw ConfigError("the evaluation's name \"" + name + "\" is reserved or there twice.",
                       "give every metric and loss a name of its own, other than loss, "

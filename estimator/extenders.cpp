@@ -20,13 +20,6 @@ const at::Tensor& find(const std::vector<NamedTensor>& tensors, const std::strin
       tensors.empty() ? std::string("there are none.") : "use one of: " + join_keys(tensors) + ".");
 }
 
-/// The batch as predict_step sees it, without labels.
-Batch without_labels(const Batch& batch, std::size_t features) {
-  Batch inputs = batch;
-  inputs.fields.resize(features);
-  return inputs;
-}
-
 class WithMetrics final : public detail::WrappedHooks {
  public:
   WithMetrics(const Estimator& estimator, std::vector<AddedMetric> metrics)
@@ -83,8 +76,9 @@ class WithMetrics final : public detail::WrappedHooks {
 
   void update(Replica& replica, const Batch& batch) const {
     const auto split = detail::split_fields(batch.fields, feature_names_);
-    const Predictions predictions =
-        inner().predict_step(replica, without_labels(batch, split.features.size()));
+    Batch without_labels = batch;  // as predict_step sees it
+    without_labels.fields.resize(split.features.size());
+    const Predictions predictions = inner().predict_step(replica, without_labels);
     const MetricInputs inputs{split.features, split.labels, predictions, config_};
     for (const AddedMetric& metric : metrics_) {
       const auto [predicted, target] = metric.select(inputs);

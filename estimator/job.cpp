@@ -73,10 +73,6 @@ Reader print_line(const std::string& line) {
                          "look for a full disk or a closed descriptor.");
 }
 
-void print(const Evaluation& evaluation) {
-  (void)print_line(ordered_json{{"evaluation", json_of(evaluation)}}.dump());
-}
-
 /// Nothing where nothing was evaluated.
 void print(const TrainAndEvaluateResult& result) {
   if (!result.evaluation) return;
@@ -99,8 +95,6 @@ void print(PredictionStream predictions, std::int64_t count) {
     if (print_line(line.dump()) == Reader::gone) break;
   }
 }
-
-bool is_training(Mode mode) { return mode == Mode::train || mode == Mode::train_and_evaluate; }
 
 }  // namespace
 
@@ -132,7 +126,7 @@ Estimator& Job::estimator() {
 
 bool Job::done_without_training() {
   const Cluster& cluster = options_.strategy.cluster;
-  if (!is_training(options_.mode)) {
+  if (options_.mode != Mode::train && options_.mode != Mode::train_and_evaluate) {
     if (cluster.rank > 0 || cluster.is_server()) {
       log_info("this mode is the chief's: nothing to do here");
     } else {
@@ -142,18 +136,15 @@ bool Job::done_without_training() {
   }
   if (serve_if_server(hooks_, options_.strategy)) return true;
   if (options_.train.dry_run) {
-    try_training();
+    // What is exported and watched was tried when this job was made.
+    if (!cluster.is_evaluator()) {
+      DryRun(hooks_, options_, extras_.feature_names).run(extras_.callbacks);
+    }
     return true;
   }
-  if (!evaluated_ || !options_.strategy.cluster.is_evaluator()) return false;
+  if (!evaluated_ || !cluster.is_evaluator()) return false;
   report(evaluated_->run_evaluator());
   return true;
-}
-
-void Job::try_training() {
-  // What is exported and watched was tried when this job was made.
-  if (options_.strategy.cluster.is_evaluator()) return;
-  DryRun(hooks_, options_, extras_.feature_names).run(extras_.callbacks);
 }
 
 void Job::use_model() {
@@ -176,7 +167,9 @@ void Job::use_model() {
     EvaluateCall call = eval_spec(options_.eval);
     call.checkpoint = use.checkpoint;
     const Evaluation evaluation = estimator().evaluate(call);
-    if (options_.train.json_summary) print(evaluation);
+    if (options_.train.json_summary) {
+      (void)print_line(ordered_json{{"evaluation", json_of(evaluation)}}.dump());
+    }
   } else if (options_.mode == Mode::predict) {
     PredictCall call;
     call.keys = use.predict_keys;

@@ -67,8 +67,6 @@ class Job {
   Estimator& estimator();
   /// --mode evaluate, predict or export.
   void use_model();
-  /// --dry-run: this process's part of it.
-  void try_training();
   void report(const TrainAndEvaluateResult& result) const;
 
   const Hooks& hooks_;

@@ -216,7 +216,11 @@ TrainAndEvaluateResult EvaluatedTraining::after_training(const History& history)
       (listener_ == nullptr || job_->is_anothers()) && evaluator_is_present(model_dir());
   mark_finished(history);
   if (listener_ && listener_->last()) return to_result(listener_->last());
-  return evaluator ? TrainAndEvaluateResult() : evaluate_last();
+  if (evaluator) return {};
+  const auto newest = job_->latest_checkpoint();
+  if (!newest || job_->is_settled(*newest)) return {};
+  log_info("the last checkpoint has not been evaluated and exported: this process does it now");
+  return to_result(evaluate_and_export(*job_, *newest, [](std::int64_t) { return true; }));
 }
 
 void EvaluatedTraining::mark_finished(const History& history) {
@@ -231,13 +235,6 @@ void EvaluatedTraining::mark_finished(const History& history) {
   const auto former = read_finished(files);
   const bool known = former && former->goal == goal() && former->step == step;
   if (!known) write_finished(files, {step, goal(), history.reason});
-}
-
-TrainAndEvaluateResult EvaluatedTraining::evaluate_last() {
-  const auto newest = job_->latest_checkpoint();
-  if (!newest || job_->is_settled(*newest)) return {};
-  log_info("the last checkpoint has not been evaluated and exported: this process does it now");
-  return to_result(evaluate_and_export(*job_, *newest, [](std::int64_t) { return true; }));
 }
 
 void EvaluatedTraining::throw_if_export_failed() const { job_->throw_if_export_failed(); }

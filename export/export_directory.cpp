@@ -98,21 +98,6 @@ std::string claim_name(FileSystem& files, const WallSeconds& now, const Sleep& s
   return name;
 }
 
-void warn_if_not_newest(FileSystem& files, const std::string& name) {
-  const auto names = exports_in(files);
-  if (names.empty() || names.back() == name) return;
-  log_warning("'", files.shown(names.back()), "' has a later name than this machine's clock gives ",
-              "the new export, '", name, "', which therefore counts as older. Was the clock set?");
-}
-
-/// Readers see the export whole or not at all, also after a loss of power.
-void remove_export(FileSystem& files, const std::string& name) {
-  const std::string removed = kRemoved + name;
-  files.rename(name, removed);
-  files.sync_directory("");
-  remove_tree(files, removed);
-}
-
 using nlohmann::json;
 
 /// What a record says besides "step" and "metrics".
@@ -226,10 +211,13 @@ std::string publish_export(FileSystem& files,
     remove_or_warn(files, temporary);
     throw;
   }
-  on_files([&] {
-    files.sync_directory("");
-    warn_if_not_newest(files, name);
-  });
+  on_files([&] { files.sync_directory(""); });
+  const auto names = exports_in(files);
+  if (!names.empty() && names.back() != name) {
+    log_warning("'", files.shown(names.back()), "' has a later name than this machine's clock ",
+                "gives the new export, '", name,
+                "', which therefore counts as older. Was the clock set?");
+  }
   return files.shown(name);
 }
 
@@ -245,7 +233,11 @@ void collect_old_exports(FileSystem& files, int keep) {
   names.resize(names.size() - kept);
   for (const std::string& name : names) {
     try {
-      remove_export(files, name);
+      // Readers see the export whole or not at all, also after a loss of power.
+      const std::string removed = kRemoved + name;
+      files.rename(name, removed);
+      files.sync_directory("");
+      remove_tree(files, removed);
     } catch (const CheckpointError& error) {
       log_warning("the old export '", files.shown(name), "' was not removed: ", error.what());
     }

@@ -40,18 +40,10 @@ void make_directories(const fs::path& path) {
   if (error) throw_not_written(path, error);
 }
 
-/// One file under two names; two files where the file system has no hard links.
-void link_or_copy(const fs::path& from, const fs::path& to) {
+void put_copy(const fs::path& from, const fs::path& to) {
   std::error_code error;
-  fs::create_hard_link(from, to, error);
-  if (!error) return;
   fs::copy_file(from, to, error);
   if (error) throw_not_written(to, error);
-}
-
-bool is_plain_name(const std::string& name) {
-  return !name.empty() && name.front() != '.' &&
-         std::all_of(name.begin(), name.end(), is_name_character);
 }
 
 /// Whether a relative path stays below the folder that it starts from, and names a file in it.
@@ -61,16 +53,6 @@ bool stays_inside(const std::string& path) {
   return std::none_of(parts.begin(), parts.end(), [](const fs::path& part) {
     return part.empty() || part == "." || part == "..";
   });
-}
-
-void copy_assets(const ModelExportOptions& options, const fs::path& directory) {
-  for (const auto& [place, source] : options.assets) {
-    const fs::path to = directory / "assets.extra" / place;
-    make_directories(to.parent_path());
-    std::error_code error;
-    fs::copy_file(source, to, error);
-    if (error) throw_not_written(to, error);
-  }
 }
 
 const char* file_name(ExportFormat format) {
@@ -151,8 +133,10 @@ ModelSignature write_format(const Hooks& hooks, Replica& replica,
 }  // namespace
 
 void validate(const ModelExportOptions& options) {
-  if (!is_plain_name(options.model_name)) {
-    throw ConfigError(text("the exported model's name is \"", options.model_name, "\"."),
+  const std::string& name = options.model_name;
+  if (name.empty() || name.front() == '.' ||
+      !std::all_of(name.begin(), name.end(), is_name_character)) {
+    throw ConfigError(text("the exported model's name is \"", name, "\"."),
                       "use letters, digits, '_', '-' and '.': it names a folder.");
   }
   (void)lengths_of(options);
@@ -179,12 +163,12 @@ void write_model(const Hooks& hooks, Replica& replica, const std::vector<NamedTe
   const ModelSignature signature =
       write_format(hooks, replica, examples, options, (root / file).string());
   make_directories(root / "1");
-  link_or_copy(root / file, root / "1" / file);
+  // One file under two names; two files where the file system has no hard links.
+  std::error_code error;
+  fs::create_hard_link(root / file, root / "1" / file, error);
+  if (error) put_copy(root / file, root / "1" / file);
 
-  std::vector<NamedTensor> tensors = replica.parameters();
-  const std::vector<NamedTensor> buffers = replica.buffers();
-  tensors.insert(tensors.end(), buffers.begin(), buffers.end());
-  const std::vector<std::byte> weights = write_tensors(tensors);
+  const std::vector<std::byte> weights = write_tensors(detail::state_of(replica));
   write_file(root / "model.safetensors",
              std::string_view(reinterpret_cast<const char*>(weights.data()), weights.size()));
 
@@ -192,7 +176,11 @@ void write_model(const Hooks& hooks, Replica& replica, const std::vector<NamedTe
              signature_json(signature, options.global_step, options.format));
   write_file(root / "config.pbtxt", triton_config(options.model_name, signature, options.format));
   write_file(root / "README.txt", readme(options, signature));
-  copy_assets(options, root);
+  for (const auto& [place, source] : options.assets) {
+    const fs::path to = root / "assets.extra" / place;
+    make_directories(to.parent_path());
+    put_copy(source, to);
+  }
 }
 
 void check_model(const Hooks& hooks, Replica& replica, const std::vector<NamedTensor>& examples,

@@ -33,33 +33,6 @@ class StepGuard {
   const StepContext context_;
 };
 
-class NoReduction final : public ParameterUpdate {
- public:
-  void reduce(const std::vector<NamedTensor>&) override {}
-};
-
-void copy_values(const std::vector<NamedTensor>& from, const std::vector<NamedTensor>& to) {
-  const auto same = [](const NamedTensor& a, const NamedTensor& b) {
-    return a.first == b.first && a.second.sizes() == b.second.sizes();
-  };
-  if (!std::equal(from.begin(), from.end(), to.begin(), to.end(), same)) {
-    throw ConfigError("create_model makes models with other tensors than the trained ones.",
-                      "let create_model make the same models every time.");
-  }
-  for (std::size_t i = 0; i < from.size(); ++i) to[i].second.copy_(from[i].second);
-}
-
-/// The same models on the CPU. Moving the replica itself there and back would take the memory away
-/// from under the strategy that trains it.
-std::unique_ptr<Replica> copy_to_cpu(const Hooks& hooks, const Replica& replica,
-                                     ParameterUpdate& reduction) {
-  auto copy = std::make_unique<Replica>(hooks.create_model(), hooks.create_losses(),
-                                        hooks.create_metrics(), ReplicaPlace(), reduction);
-  copy_values(replica.parameters(), copy->parameters());
-  copy_values(replica.buffers(), copy->buffers());
-  return copy;
-}
-
 void check_names(const std::vector<NamedTensor>& tensors, const std::string& what,
                  const std::string& fix) {
   if (tensors.empty()) throw ConfigError(text("there is no ", what, "."), fix);
@@ -171,9 +144,22 @@ ModelSignature with_predictor(const Hooks& hooks, Replica& replica,
     const StepGuard step(replica);
     return body(Predictor(hooks, replica));
   }
-  NoReduction reduction;
-  const std::unique_ptr<Replica> copy = copy_to_cpu(hooks, replica, reduction);
-  return body(Predictor(hooks, *copy));
+  // The same models on the CPU. Moving the replica itself there and back would take the memory away
+  // from under the strategy that trains it.
+  ParameterUpdate none;
+  Replica copy(hooks.create_model(), hooks.create_losses(), hooks.create_metrics(), ReplicaPlace(),
+               none);
+  const std::vector<NamedTensor> from = state_of(replica);
+  const std::vector<NamedTensor> to = state_of(copy);
+  const auto same = [](const NamedTensor& a, const NamedTensor& b) {
+    return a.first == b.first && a.second.sizes() == b.second.sizes();
+  };
+  if (!std::equal(from.begin(), from.end(), to.begin(), to.end(), same)) {
+    throw ConfigError("create_model makes models with other tensors than the trained ones.",
+                      "let create_model make the same models every time.");
+  }
+  copy_values(from, to);
+  return body(Predictor(hooks, copy));
 }
 
 }  // namespace troupe::detail

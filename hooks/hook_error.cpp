@@ -47,13 +47,6 @@ const char* fix_of(const c10::Error& error, const std::string& words, const Batc
          "losses take.";
 }
 
-/// " (examples 3, 17, 4, 9)"; "" where nobody knows.
-std::string examples_in(const DistributedBatch& batch, std::size_t share) {
-  if (batch.replicas[share].stand_in) return " (borrowed examples)";
-  const std::string list = example_list(batch, share);
-  return list.empty() ? "" : " (examples " + list + ")";
-}
-
 }  // namespace
 
 const char* hook_of(Phase phase) {
@@ -66,9 +59,13 @@ std::string describe_call(Phase phase, std::int64_t steps, const DistributedBatc
   std::vector<std::string> shapes;
   for (const at::Tensor& field : batch.replicas[share].fields)
     shapes.push_back(text(field.sizes()));
-  std::string where =
-      text(hook_of(phase), " failed after ", steps, " steps of training, on a batch of ",
-           join(shapes), examples_in(batch, share));
+  std::string where = text(hook_of(phase), " failed after ", steps,
+                           " steps of training, on a batch of ", join(shapes));
+  if (batch.replicas[share].stand_in) {
+    where += " (borrowed examples)";
+  } else if (const std::string list = example_list(batch, share); !list.empty()) {
+    where += " (examples " + list + ")";
+  }
   if (replicas > 1)
     where += text(", replica ", batch.first_replica + static_cast<int>(share), " of ", replicas);
   return where;

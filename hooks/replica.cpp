@@ -22,8 +22,6 @@
 namespace troupe {
 namespace {
 
-std::string prefix_of(const std::string& model) { return model == "model" ? "" : model + "."; }
-
 /// Those of `all` that the optimiser owns, each once, though its groups may list one twice.
 /// Throws: ConfigError if it owns none, or another tensor.
 std::vector<NamedTensor> parameters_of(const std::string& name, torch::optim::Optimizer& optimizer,
@@ -75,7 +73,8 @@ bool is_left_in_eval(torch::nn::Module& model, const detail::PlaceOfTensor& owne
 /// Adds LibTorch's named tensors of a model, by the names that they have among those of all models.
 template <class Items>
 void append(std::vector<NamedTensor>& all, const std::string& model, const Items& items) {
-  for (const auto& item : items) all.emplace_back(prefix_of(model) + item.key(), item.value());
+  const std::string prefix = model == "model" ? "" : model + ".";
+  for (const auto& item : items) all.emplace_back(prefix + item.key(), item.value());
 }
 
 /// Parameters and buffers of the models, without those that are frozen and in evaluation mode.
@@ -95,16 +94,13 @@ std::vector<NamedTensor> changing_tensors(const Trainable& trainable) {
 }
 
 /// Hooks' own buffers are found by their plain names, as a model's tensors are.
-void check_buffer_names(const std::vector<NamedTensor>& parameters,
-                        const std::vector<NamedTensor>& buffers) {
+void check_names(const std::vector<NamedTensor>& tensors) {
   std::set<std::string> names;
-  for (const auto* tensors : {&parameters, &buffers}) {
-    for (const auto& [name, tensor] : *tensors) {
-      if (names.insert(name).second) continue;
-      throw ConfigError(text("create_model added a buffer \"", name,
-                             "\", which is the name of a model's parameter or buffer."),
-                        "give add_buffer another name.");
-    }
+  for (const auto& [name, tensor] : tensors) {
+    if (names.insert(name).second) continue;
+    throw ConfigError(text("create_model added a buffer \"", name,
+                           "\", which is the name of a model's parameter or buffer."),
+                      "give add_buffer another name.");
   }
 }
 
@@ -133,8 +129,8 @@ Replica::Replica(Trainable trainable, LossSet losses, const MetricSet& metrics,
        trainable_.buffers) {  // a copy: replicas may be given the same tensor
     buffer = torch::empty_like(buffer, place_.device).copy_(buffer.detach());
   }
+  check_names(detail::state_of(*this));
   const std::vector<NamedTensor> all = parameters();
-  check_buffer_names(all, buffers());
   const bool warns = place_.index == 0;
   detail::PlaceOfTensor places;
   for (auto& [name, optimizer] : trainable_.optimizers) {
@@ -177,6 +173,13 @@ void refuse_type(const Trainable& trainable, const std::string& model,
       text("model \"", model, "\" is a ", type, ", not a ", c10::demangle(wanted.name()), "."),
       text("ask for the type that create_model made: replica.model<", type, ">(",
            model == "model" ? "" : "\"" + model + "\"", ")."));
+}
+
+std::vector<NamedTensor> state_of(const Replica& replica) {
+  std::vector<NamedTensor> all = replica.parameters();
+  const std::vector<NamedTensor> buffers = replica.buffers();
+  all.insert(all.end(), buffers.begin(), buffers.end());
+  return all;
 }
 
 }  // namespace detail

@@ -190,4 +190,9 @@ class Replica {
   std::unique_ptr<detail::OwnMemory> memory_;
 };
 
+namespace detail {
+/// Parameters, then buffers.
+[[nodiscard]] std::vector<NamedTensor> state_of(const Replica& replica);
+}  // namespace detail
+
 }  // namespace troupe

@@ -142,12 +142,6 @@ void SyncBatchNormImpl::_check_input_dim(const at::Tensor& x) {
                     text("give it [B, ", options.num_features(), ", ...]."));
 }
 
-double SyncBatchNormImpl::running_factor() {
-  num_batches_tracked += 1;
-  const auto momentum = options.momentum();
-  return momentum ? *momentum : 1.0 / num_batches_tracked.item<double>();
-}
-
 at::Tensor SyncBatchNormImpl::forward(const at::Tensor& x) {
   _check_input_dim(x);
   if (!is_training()) {
@@ -164,7 +158,9 @@ at::Tensor SyncBatchNormImpl::forward(const at::Tensor& x) {
     all = statistics_of(wide, replica);
     scale = (all.variance + options.eps()).rsqrt().to(wide.scalar_type());
     if (options.track_running_stats() && all.count > 0) {
-      const double factor = running_factor();
+      num_batches_tracked += 1;
+      const auto momentum = options.momentum();
+      const double factor = momentum ? *momentum : 1.0 / num_batches_tracked.item<double>();
       const double unbiased = all.count / (all.count - 1);
       running_mean.mul_(1 - factor).add_(all.mean.to(running_mean.scalar_type()), factor);
       running_var.mul_(1 - factor)

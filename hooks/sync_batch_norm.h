@@ -30,10 +30,6 @@ class SyncBatchNormImpl final
 
  protected:
   void _check_input_dim(const at::Tensor& x) override;
-
- private:
-  /// This call's weight in the running statistics. Counts the call.
-  [[nodiscard]] double running_factor();
 };
 
 /// `net->push_back(troupe::SyncBatchNorm(64))`, like torch::nn::BatchNorm2d(64).

@@ -16,15 +16,6 @@
 namespace troupe {
 namespace {
 
-/// Throws: ConfigError on all workers if they would read other examples.
-void check_alike(Strategy& strategy, const std::string& digest) {
-  const std::vector<std::string> all = strategy.gather(digest);
-  for (std::size_t rank = 1; rank < all.size(); ++rank) {
-    if (const auto found = data_difference(all[rank], all[0]))
-      detail::fail_alike(strategy, detail::other_data(text("rank ", rank), *found));
-  }
-}
-
 const char* const kFix = "return losses of the same names on every replica in every step.";
 
 /// The losses of a worker's replicas, added by name, in the first replica's order.
@@ -86,7 +77,12 @@ DistributedSplits Strategy::distribute(const Splits& splits, const BatchPlan& pl
         share(splits.test, 1, voices, sequential(), false)};
     const std::string digest =
         data_digest(splits, data.train ? data.train->order_signature() : "", plan.seed);
-    check_alike(*this, digest);
+    // All workers are to read the same examples.
+    const std::vector<std::string> all = gather(digest);
+    for (std::size_t rank = 1; rank < all.size(); ++rank) {
+      if (const auto found = data_difference(all[rank], all[0]))
+        detail::fail_alike(*this, detail::other_data(text("rank ", rank), *found));
+    }
     if (data.train) data.train->set_digest(digest);
     return data;
   });

@@ -22,9 +22,9 @@ namespace detail {
 /// them.
 struct WeightAverages {
   double decay = 0;
-  std::int64_t updates = 0;         // steps since the averages began
-  std::vector<NamedTensor> values;  // on the first replica's device; equal on every worker
-  std::vector<at::Tensor> weights;  // the first replica's parameters, whose averages they are
+  std::int64_t updates = 0;          // steps since the averages began
+  std::vector<NamedTensor> values;   // on the first replica's device; equal on every worker
+  std::vector<NamedTensor> weights;  // the first replica's parameters, whose averages they are
 };
 
 }  // namespace detail

@@ -43,7 +43,7 @@ void Admission::admit(std::optional<std::int64_t> saved) {
 void Admission::take() {
   // All of it first: until then a loss leaves the state as it is.
   const RunSnapshot snapshot = copy_to_all(strategy_, {});
-  restore_copy(strategy_, state_, data_, snapshot);
+  restore(strategy_, state_, data_, snapshot, Holder::every_worker);
   const nlohmann::json& told = snapshot.facts.at(kRun);
   began_at_ = told.at("began_at").get<std::int64_t>();
   saved_step_.reset();

@@ -70,29 +70,11 @@ std::unique_ptr<StatusServer> open_status_server(const Strategy& strategy,
   return server;
 }
 
-bool writes_summaries(const TrainOptions& options) {
-  return !options.model_dir.empty() && options.save_summary_steps > 0;
-}
-
-/// The actions that the options ask for: log, metrics file, summaries. For the chief.
-Actions stock_actions(const TrainOptions& options, const StepRange& steps, const Clock& clock) {
-  Actions stock;
-  stock.push_back(std::make_shared<StepLog>(clock, options.log_every));
-  if (!options.metrics_file.empty()) {
-    stock.push_back(std::make_shared<MetricsFile>(
-        options.metrics_file, steps.first > 0 ? MetricsFile::Open::append : MetricsFile::Open::anew,
-        clock, options.log_every));
-  }
-  const bool writes = options.save_summary_steps > 0 || options.save_histogram_steps > 0;
-  if (!options.model_dir.empty() && writes) add_summaries(stock, options, steps, clock);
-  return stock;
-}
-
 /// Whether the stock actions want the losses of this step; the same on every worker. `steps.first`
 /// is the first that this run takes.
 bool stock_wants_losses(const TrainOptions& options, std::int64_t step, const StepRange& steps) {
   const bool summarised =
-      writes_summaries(options) &&
+      !options.model_dir.empty() && options.save_summary_steps > 0 &&
       (step == steps.last || is_summary_step(step, steps.first, options.save_summary_steps));
   return is_logged_step(step, step == steps.first, options.log_every) || summarised;
 }
@@ -112,7 +94,15 @@ CallbackList::CallbackList(Strategy& strategy, const TrainOptions& options, Acti
 
 /// Log, metrics file, summaries, the screen and the live page.
 Actions CallbackList::chiefs_actions(const StepRange& steps, const Clock& clock) {
-  Actions stock = stock_actions(options_, steps, clock);
+  Actions stock = {std::make_shared<StepLog>(clock, options_.log_every)};
+  if (!options_.metrics_file.empty()) {
+    stock.push_back(std::make_shared<MetricsFile>(
+        options_.metrics_file,
+        steps.first > 0 ? MetricsFile::Open::append : MetricsFile::Open::anew, clock,
+        options_.log_every));
+  }
+  const bool writes = options_.save_summary_steps > 0 || options_.save_histogram_steps > 0;
+  if (!options_.model_dir.empty() && writes) add_summaries(stock, options_, steps, clock);
   std::vector<ProgressSink> sinks;
   if (auto sink = options_.progress ? terminal_sink() : nullptr) sinks.push_back(std::move(sink));
   if (status_) sinks.push_back([this](const Progress& progress) { status_->update(progress); });

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
+#include <deque>
 
 #include "troupe/core/log.h"
 #include "troupe/core/text.h"
@@ -21,19 +21,6 @@ namespace troupe::detail {
 namespace {
 
 constexpr std::int64_t kTogether = 4;  // examples of a replica
-
-/// Draws of all replicas while it lives, which leave their streams as they were.
-class Draws {
- public:
-  explicit Draws(const TrainState& state) {
-    for (const auto& replica : state.replicas)
-      guards_.push_back(std::make_unique<RandomGuard>(replica->place().device));
-  }
-  static void start(std::uint64_t seed) { torch::manual_seed(seed); }
-
- private:
-  std::vector<std::unique_ptr<RandomGuard>> guards_;
-};
 
 /// Forward passes in float32 while it lives: rounding to 16 bits depends on the size of a batch.
 class InFullPrecision {
@@ -67,20 +54,9 @@ class OneComputeThread {
   const int own_ = at::get_num_threads();
 };
 
-struct Named {
-  std::string name;
-  double value = 0;
-};
-
-std::vector<Named> loss_values(const Report& report) {
-  std::vector<Named> all;
-  for (const auto& [name, value] : report.losses) all.push_back({name, value});
-  return all;
-}
-
-std::vector<Named> metric_values(const Report& report) {
-  std::vector<Named> all;
-  for (const MetricValue& metric : report.metrics) all.push_back({metric.name, metric.value});
+LossValues metric_values(const Report& report) {
+  LossValues all;
+  for (const MetricValue& metric : report.metrics) all.emplace_back(metric.name, metric.value);
   return all;
 }
 
@@ -90,17 +66,18 @@ bool is_close(double a, double b) {
 }
 
 /// The name of the first value that is the same for two seeds and another one in halves; "": none.
-std::string first_other(const std::vector<Named>& whole, const std::vector<Named>& again,
-                        const std::vector<Named>& halves) {
+std::string first_other(const LossValues& whole, const LossValues& again,
+                        const LossValues& halves) {
   for (std::size_t i = 0; i < std::min({whole.size(), again.size(), halves.size()}); ++i) {
-    if (whole[i].name != halves[i].name || !is_close(whole[i].value, again[i].value)) continue;
-    if (!is_close(whole[i].value, halves[i].value)) return halves[i].name;
+    const auto& [name, value] = whole[i];
+    if (name != halves[i].first || !is_close(value, again[i].second)) continue;
+    if (!is_close(value, halves[i].second)) return name;
   }
   return "";
 }
 
 bool is_alike(const Report& whole, const Report& halves) {
-  return first_other(loss_values(whole), loss_values(whole), loss_values(halves)).empty() &&
+  return first_other(whole.losses, whole.losses, halves.losses).empty() &&
          first_other(metric_values(whole), metric_values(whole), metric_values(halves)).empty();
 }
 
@@ -188,11 +165,12 @@ std::optional<Report> check_examples(Strategy& strategy, const Hooks& hooks, Tra
   const std::int64_t own = std::min(data.validation->examples() / replicas, kTogether) / 2 * 2;
   if (own < 2) return std::nullopt;
   const std::int64_t all = own * replicas;
-  const Draws draws(state);
+  std::deque<RandomGuard> draws;  // of all replicas, which leave their streams as they were
+  for (const auto& replica : state.replicas) draws.emplace_back(replica->place().device);
   const InFullPrecision precision(state);
   const OneComputeThread thread;
   const auto validate = [&](std::int64_t batch, std::uint64_t seed) {
-    Draws::start(seed);
+    torch::manual_seed(seed);
     const auto few = data.validation->first(all, batch, same_shares(own, batch / replicas));
     return evaluate(strategy, hooks, state, few, Phase::validation);
   };
@@ -216,7 +194,7 @@ std::optional<Report> check_examples(Strategy& strategy, const Hooks& hooks, Tra
                 ". It would be another one with other replicas or another batch size; sums over "
                 "examples are exact");
   }
-  const std::string loss = first_other(loss_values(whole), loss_values(again), loss_values(halves));
+  const std::string loss = first_other(whole.losses, again.losses, halves.losses);
   if (loss.empty() || !compares) return whole;
   const std::string cause = told("loss", loss);
   if (strategy.replicas_in_sync() > 1 || strategy.virtual_replicas() > 0 || step.accumulate > 1) {

@@ -15,20 +15,6 @@
 namespace troupe {
 namespace {
 
-using Owners = std::map<const c10::TensorImpl*, std::string>;
-
-Owners owners_in(Replica& replica) {
-  Owners owners;
-  for (const std::string& name : replica.optimizer_names()) {
-    for (const auto& group : replica.optimizer(name).param_groups()) {
-      for (const at::Tensor& tensor : group.params()) {
-        owners.emplace(tensor.unsafeGetTensorImpl(), name);
-      }
-    }
-  }
-  return owners;
-}
-
 /// As Python spells it: "float32" where LibTorch's C++ says "Float".
 std::string type_of(at::ScalarType type) {
   static const std::map<at::ScalarType, std::string> kNames = {
@@ -78,7 +64,14 @@ std::string optimizer_lines(Replica& replica) {
 }
 
 std::vector<ParameterRow> parameter_rows(Replica& replica) {
-  const Owners owners = owners_in(replica);
+  std::map<const c10::TensorImpl*, std::string> owners;
+  for (const std::string& name : replica.optimizer_names()) {
+    for (const auto& group : replica.optimizer(name).param_groups()) {
+      for (const at::Tensor& tensor : group.params()) {
+        owners.emplace(tensor.unsafeGetTensorImpl(), name);
+      }
+    }
+  }
   std::map<const c10::TensorImpl*, std::string> seen;
   std::vector<ParameterRow> rows;
   const auto add = [&](const NamedTensor& named, bool is_buffer) {

@@ -20,23 +20,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-ordered_json machine_facts() {
-  const Machine machine = inspect_machine();
-  return {{"name", machine.name},
-          {"cores_usable", machine.cores.usable},
-          {"cores_online", machine.cores.online},
-          {"memory_bytes", machine.memory_bytes},
-          {"cpu_capability", machine.cpu_capability},
-          {"blas", name_of(machine.blas.kind)}};
-}
-
-ordered_json settings_of(const RunOrigin& origin) {
-  ordered_json settings = ordered_json::array();
-  for (const auto& [name, value, source] : origin.settings)
-    settings.push_back({{"name", name}, {"value", value}, {"source", source}});
-  return settings;
-}
-
 ordered_json parameters_of(const TrainState& state) {
   ordered_json parameters = ordered_json::array();
   for (const ParameterRow& row : parameter_rows(*state.replicas.front())) {
@@ -82,10 +65,18 @@ void RunRecord::start(const Strategy& strategy, const TrainState& state, std::in
                          {"replicas", strategy.replicas_in_sync()},
                          {"generation", options_.generation}};
   if (last_step != std::numeric_limits<std::int64_t>::max()) fields["total_steps"] = last_step;
-  fields["machine"] = machine_facts();
+  const Machine machine = inspect_machine();
+  fields["machine"] = {{"name", machine.name},
+                       {"cores_usable", machine.cores.usable},
+                       {"cores_online", machine.cores.online},
+                       {"memory_bytes", machine.memory_bytes},
+                       {"cpu_capability", machine.cpu_capability},
+                       {"blas", name_of(machine.blas.kind)}};
   fields["versions"] = {
       {"troupe", kVersion}, {"libtorch", TORCH_VERSION}, {"compiler", __VERSION__}};
-  fields["settings"] = settings_of(origin_);
+  fields["settings"] = ordered_json::array();
+  for (const auto& [name, value, source] : origin_.settings)
+    fields["settings"].push_back({{"name", name}, {"value", value}, {"source", source}});
   fields["parameters"] = parameters_of(state);
   write("start", fields);
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -141,7 +132,12 @@ void RunRecord::failed(std::int64_t step) noexcept {
   try {
     throw;
   } catch (const PeerLost& error) {
-    write_lost(step, error.cause());
+    for (const std::string& task : tasks_) {
+      const std::string gone = task + " is gone: ";  // as distributed/membership says it
+      if (error.cause().rfind(gone, 0) != 0) continue;
+      const std::string reason = error.cause().substr(gone.size());
+      write("lost", {{"step", step}, {"task", task}, {"reason", reason}});
+    }
     write_end(step, error.cause(), error.exit_code());
   } catch (const Error& error) {
     write_end(step, error.cause(), error.exit_code());
@@ -155,14 +151,6 @@ void RunRecord::failed(std::int64_t step) noexcept {
 
 void RunRecord::left(std::int64_t step, const std::string& how) noexcept {
   write_end(step, how, kExitFailed);
-}
-
-void RunRecord::write_lost(std::int64_t step, const std::string& cause) noexcept {
-  for (const std::string& task : tasks_) {
-    const std::string gone = task + " is gone: ";  // as peer_lost of distributed/membership says it
-    if (cause.rfind(gone, 0) != 0) continue;
-    write("lost", {{"step", step}, {"task", task}, {"reason", cause.substr(gone.size())}});
-  }
 }
 
 void RunRecord::write_end(std::int64_t step, const std::string& reason, int exit_code) noexcept {

@@ -45,8 +45,6 @@ class RunRecord {
  private:
   void write(const char* event, const nlohmann::ordered_json& fields) noexcept;
   void write_end(std::int64_t step, const std::string& reason, int exit_code) noexcept;
-  /// Writes who was lost, if `cause` says that a task is gone.
-  void write_lost(std::int64_t step, const std::string& cause) noexcept;
 
   const TrainOptions& options_;
   const RunOrigin origin_;

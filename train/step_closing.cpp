@@ -26,25 +26,24 @@ std::int64_t step_limit(const TrainOptions& options, std::int64_t began_at) {
   return *options.steps > kNoLimit - began_at ? kNoLimit : began_at + *options.steps;
 }
 
-/// A loop that some workers have left would have the others wait for steps that do not come.
-void check_all_leave(Strategy& strategy, int leaving) {
-  const int workers = strategy.pace().voices();
-  if (leaving == 0 || leaving == workers) return;
-  throw DesyncError(
-      text(leaving, " of ", workers, " workers left the training loop, and the others continue."),
-      "leave a loop on all workers at the same place, for a reason that all have; "
-      "what one alone wants is run.stop().");
-}
-
-/// Streams are read by each worker for itself: one that ends earlier is another one.
-void check_all_end(Strategy& strategy, int at_end) {
-  const int workers = strategy.pace().voices();
-  if (at_end == 0 || at_end == workers) return;
-  throw DesyncError(
-      text("the epoch ends here on ", at_end, " of ", workers,
-           " workers, and the others continue."),
-      "give every worker the same stream: the same files, and blocks that depend on their number "
-      "alone.");
+/// What only some of all workers do. A loop that they have left would have the others wait for
+/// steps that do not come. Streams are read by each worker for itself: one that ends earlier is
+/// another one.
+void check_all_alike(const Wishes& agreed, int workers) {
+  const auto are_some = [&](int count) { return count != 0 && count != workers; };
+  if (are_some(agreed.leaving)) {
+    throw DesyncError(text(agreed.leaving, " of ", workers,
+                           " workers left the training loop, and the others continue."),
+                      "leave a loop on all workers at the same place, for a reason that all have; "
+                      "what one alone wants is run.stop().");
+  }
+  if (are_some(agreed.at_end)) {
+    throw DesyncError(
+        text("the epoch ends here on ", agreed.at_end, " of ", workers,
+             " workers, and the others continue."),
+        "give every worker the same stream: the same files, and blocks that depend on their "
+        "number alone.");
+  }
 }
 
 void check_saves(const TrainOptions& options, const char* call) {
@@ -156,10 +155,10 @@ Wishes StepClosing::wishes(const Boundary& at) {
   mine.stop = !stop_reason_.empty();
   early_end_.wish(mine, checkpoints_ ? checkpoints_->stop_signal() : 0);
   mine.loss_not_finite = loss_not_finite_;
-  mine.leaving = at.leaving ? 1 : 0;
+  mine.leaving = at.leaving;
   mine.save_anew = checkpoints_ && checkpoints_->has_lost_chief();
   mine.admit = admission_.is_wished();
-  mine.at_end = at.after_step && state_.position.at_end ? 1 : 0;
+  mine.at_end = at.after_step && state_.position.at_end;
   return mine;
 }
 
@@ -175,8 +174,7 @@ void StepClosing::close(const Boundary& at) {
 }
 
 void StepClosing::carry_out(const Boundary& at, const Wishes& agreed) {
-  check_all_leave(strategy_, agreed.leaving);
-  check_all_end(strategy_, agreed.at_end);
+  check_all_alike(agreed, strategy_.pace().voices());
   if (agreed.save_anew && checkpoints_) checkpoints_->take_over(std::nullopt);
   left_ = at.leaving;
   loss_not_finite_ = save_wished_ = false;
@@ -191,19 +189,17 @@ void StepClosing::carry_out(const Boundary& at, const Wishes& agreed) {
   over_ = agreed.stop || at.last;
   if (held_signal_ && !over_) await_chief_stop();
   const bool saves = checkpoints_ && (agreed.save || agreed.save_anew || over_);
+  const std::int64_t every = options_.check_weights_every;
+  const bool compares = at.after_step && every != 0 && state_.step % every == 0;
   // A save compares by itself.
-  if (at.after_step && !(saves && checkpoints_->has_to_save())) check_weights_if_due();
+  if (compares && !(saves && checkpoints_->has_to_save())) {
+    check_weights(strategy_, state_, Compared::weights,
+                  checkpoints_ ? checkpoints_->saved_step() : std::nullopt);
+  }
   if (!saves) return;
   checkpoints_->save(over_ ? Checkpointer::Save::last : Checkpointer::Save::periodic);
   if (!over_ && checkpoints_->listener_stops()) request_stop("a saving listener asked for it");
-  if (agree(strategy_, {false, !stop_reason_.empty()}).stop) over_ = true;
-}
-
-void StepClosing::check_weights_if_due() {
-  const std::int64_t every = options_.check_weights_every;
-  if (every == 0 || state_.step % every != 0) return;
-  check_weights(strategy_, state_, Compared::weights,
-                checkpoints_ ? checkpoints_->saved_step() : std::nullopt);
+  if (agree(strategy_, {false, !stop_reason_.empty()}).stop > 0) over_ = true;
 }
 
 void StepClosing::end_by(const NonFiniteError& error, std::int64_t good) {

@@ -115,7 +115,6 @@ class StepClosing final : public RunControl {
  private:
   [[nodiscard]] Wishes wishes(const Boundary& at);
   void carry_out(const Boundary& at, const Wishes& agreed);
-  void check_weights_if_due();
   void await_chief_stop();
 
   Strategy& strategy_;

@@ -80,22 +80,6 @@ void check_made(const DistributedBatch& batch, std::size_t replicas) {
            ", and in each and in the batch itself global_examples, which all workers add up to."));
 }
 
-/// An epoch's batches, one after the other.
-class BatchReader {
- public:
-  void open(Epoch epoch) { epoch_.emplace(std::move(epoch)); }
-  void close() { epoch_.reset(); }
-  /// Null: every batch was read, or it is closed.
-  [[nodiscard]] const DistributedBatch* read() {
-    if (!epoch_) return nullptr;
-    const Traced traced("wait for batch");
-    return epoch_->next();
-  }
-
- private:
-  std::optional<Epoch> epoch_;
-};
-
 void print_summary(Replica& replica) {
   std::cout << summary_table(parameter_rows(replica)) << optimizer_lines(replica) << std::flush;
 }
@@ -160,7 +144,7 @@ class TrainingRun::Impl final : public detail::TrainingEpochs {
     [[nodiscard]] const DistributedBatch* next() override {
       return run_.verb([&] { return read(); });
     }
-    BatchReader batches;
+    std::optional<Epoch> batches;  // unset: closed
 
    private:
     [[nodiscard]] const DistributedBatch* read();
@@ -274,7 +258,7 @@ detail::TrainingEpoch* TrainingRun::Impl::next() {
     leave_epoch();
     if (closing_.is_over()) return nullptr;
     reports_.begin(state_.position.epoch);
-    reader_.batches.open(data_.train->epoch(state_.position));
+    reader_.batches.emplace(data_.train->epoch(state_.position));
     return &reader_;
   });
 }
@@ -284,13 +268,17 @@ const DistributedBatch* TrainingRun::Impl::Reader::read() {
   if (run_.taken_.tell(run_.callbacks_, run_.closing_)) {
     run_.closing_.close({true, pace.coordinates() && run_.limits_->is_last(run_.state_)});
   }
-  while (!run_.closing_.is_over()) {
-    const DistributedBatch* const batch = batches.read();
+  const auto wait = [&] {
+    const Traced traced("wait for batch");
+    return batches->next();
+  };
+  while (batches && !run_.closing_.is_over()) {
+    const DistributedBatch* const batch = wait();
     if (batch == nullptr) break;
     if (pace.examples_of(*batch)) return batch;
     run_.state_.position = run_.data_.train->after(*batch);  // it is another worker's
   }
-  batches.close();
+  batches.reset();
   run_.reports_.close(run_.closing_.is_over() ? Extent::part : Extent::complete);
   return nullptr;
 }
@@ -354,7 +342,7 @@ bool TrainingRun::Impl::step(const DistributedBatch& batch, const Step& step) {
 void TrainingRun::Impl::leave_epoch() {
   if (!reports_.is_begun()) return;
   const bool stepped = taken_.tell(callbacks_, closing_);
-  reader_.batches.close();
+  reader_.batches.reset();
   reports_.close(closing_.is_over() ? Extent::part : Extent::left);
   callbacks_.after_epoch(reports_.epoch(), *reports_.history().train, reports_.validation());
   reports_.leave();
@@ -388,7 +376,7 @@ std::optional<Report> TrainingRun::Impl::validate() {
 History TrainingRun::Impl::finish() {
   const bool stepped = taken_.tell(callbacks_, closing_);
   if (!closing_.is_over()) closing_.close({stepped, /*last=*/true, /*leaving=*/true});
-  reader_.batches.close();
+  reader_.batches.reset();
   reports_.close(Extent::part);
   History& history = reports_.history();
   if (reports_.is_begun()) {

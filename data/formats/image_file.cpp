@@ -73,11 +73,6 @@ struct JpegErrors {
   std::longjmp(errors->back, 1);
 }
 
-/// libjpeg warns of damaged data, and goes on with grey: here the file is refused.
-void refuse_damage(j_common_ptr info, int level) {
-  if (level < 0) leave_jpeg(info);
-}
-
 /// A progressive file may ask for any number of passes over the whole picture.
 void limit_scans(j_common_ptr info) {
   constexpr int kMostScans = 200;  // encoders make about ten
@@ -93,7 +88,10 @@ class JpegReader {
   JpegReader(const ImageSource& source, int channels) : source_(source), channels_(channels) {
     info_.err = jpeg_std_error(&errors_.manager);
     errors_.manager.error_exit = leave_jpeg;
-    errors_.manager.emit_message = refuse_damage;
+    // libjpeg warns of damaged data, and goes on with grey: here the file is refused.
+    errors_.manager.emit_message = [](j_common_ptr info, int level) {
+      if (level < 0) leave_jpeg(info);
+    };
   }
   ~JpegReader() {
     if (made_) jpeg_destroy_decompress(&info_);

@@ -90,25 +90,17 @@ ImageFolder::ImageFolder(const std::filesystem::path& dir, ImageFolderOptions op
                            options_.classes.size(), "."),
                       "give every split the same classes.");
     }
-    list_class(dir / name, place - options_.classes.begin());
+    const std::filesystem::path folder = dir / name;
+    const auto names = names_in(folder, [](const auto& entry) { return is_picture(entry.path()); });
+    if (names.empty()) {
+      throw DataError(text("'", folder.string(), "' has no pictures."),
+                      "put .jpg, .jpeg or .png files there, or remove the folder.");
+    }
+    const std::int64_t label = place - options_.classes.begin();
+    for (const std::string& picture : names) files_.emplace_back(folder / picture, label);
   }
   std::stable_sort(files_.begin(), files_.end(),
                    [](const auto& a, const auto& b) { return a.second < b.second; });
-}
-
-void ImageFolder::list_class(const std::filesystem::path& dir, std::int64_t label) {
-  const auto names = names_in(dir, [](const auto& entry) { return is_picture(entry.path()); });
-  if (names.empty()) {
-    throw DataError(text("'", dir.string(), "' has no pictures."),
-                    "put .jpg, .jpeg or .png files there, or remove the folder.");
-  }
-  for (const std::string& name : names) files_.emplace_back(dir / name, label);
-}
-
-std::vector<at::Tensor> ImageFolder::get(const at::Tensor& indices) const {
-  std::vector<at::Tensor> fields;
-  get_into(indices, fields);
-  return fields;
 }
 
 void ImageFolder::get_into(const at::Tensor& indices, std::vector<at::Tensor>& fields) const {

@@ -26,7 +26,7 @@ struct ImageFolderOptions {
 /// are ignored, and so are folders below. Examples are ordered by class, then by the bytes of their
 /// names: the same on every machine. Validation has a folder of its own: the last examples are all
 /// of one class.
-class ImageFolder final : public Dataset {
+class ImageFolder final : public detail::DrawnDataset {
  public:
   /// Lists the folder, and opens no picture.
   /// Throws: DataError if a folder cannot be read, there is no class or a class without pictures,
@@ -41,15 +41,12 @@ class ImageFolder final : public Dataset {
   /// scaled, bilinear and without aliasing, until it covers height and width, and the rest cut off
   /// on both sides alike.
   /// Throws: DataError as read_image, naming the file.
-  [[nodiscard]] std::vector<at::Tensor> get(const at::Tensor& indices) const override;
   void get_into(const at::Tensor& indices, std::vector<at::Tensor>& fields) const override;
 
   /// By label.
   [[nodiscard]] std::vector<std::string> classes() const override { return options_.classes; }
 
  private:
-  void list_class(const std::filesystem::path& dir, std::int64_t label);
-
   ImageFolderOptions options_;
   std::vector<std::pair<std::filesystem::path, std::int64_t>> files_;  // with labels
 };

@@ -66,10 +66,6 @@ void check_images(const std::filesystem::path& path, const IdxArray& images,
   }
 }
 
-void check_labels(const std::filesystem::path& path, const IdxArray& labels) {
-  if (labels.type != IdxType::uint8 || labels.dims.size() != 1) refuse_form(path, labels, "[N]");
-}
-
 /// One more than the largest label.
 std::int64_t classes_in(const IdxArray& labels) {
   const auto largest = std::max_element(labels.bytes.begin(), labels.bytes.end());
@@ -95,8 +91,10 @@ Pictures read_pictures(const std::filesystem::path& dir, const std::string& pref
   const auto label_path = find_idx(dir, prefix + "-labels-idx1-ubyte");
   // The labels first, which are small: the images' header must announce as many.
   Pictures read;
-  read.labels =
-      read_idx(label_path, [&](const IdxArray& header) { check_labels(label_path, header); });
+  read.labels = read_idx(label_path, [&](const IdxArray& header) {
+    if (header.type == IdxType::uint8 && header.dims.size() == 1) return;
+    refuse_form(label_path, header, "[N]");
+  });
   read.images = read_idx(image_path, [&](const IdxArray& header) {
     check_images(image_path, header, label_path, read.labels, form);
   });

@@ -50,18 +50,17 @@ Converter logical(const char* name, const std::vector<const char*>& arguments = 
   };
 }
 
-/// Other, alpha times.
-OnnxValue scaled_other(Conversion& op, ElementType element) {
-  const OnnxValue other = op.as(element, "other");
-  if (!op.has("alpha") || op.real("alpha") == 1) return other;
-  return op.graph.add("Mul", {other, op.as(element, "alpha")});
-}
-
+/// Other is taken alpha times.
 Converter plus(const char* name) {
   return [name](Conversion& op) {
     const ElementType element = op.result().element;
     if (element == ElementType::boolean) op.refuse("on truth values");
-    op.give(op.graph.add(name, {op.as(element, "self"), scaled_other(op, element)}));
+    const OnnxValue self = op.as(element, "self");
+    OnnxValue other = op.as(element, "other");
+    if (op.real("alpha", 1) != 1) {
+      other = op.graph.add("Mul", {other, op.as(element, "alpha")});
+    }
+    op.give(op.graph.add(name, {self, other}));
   };
 }
 

@@ -23,10 +23,6 @@ bool makes_view(const std::string& op) {
   return kViews.count(op) > 0;
 }
 
-bool is_in_place(const std::string& op) {
-  return op.size() > 1 && op.back() == '_' && op[op.size() - 2] != '_';
-}
-
 }  // namespace
 
 void replace_in_place(TracedGraph& trace) {
@@ -36,7 +32,9 @@ void replace_in_place(TracedGraph& trace) {
       shared.insert(node.arguments.front().second);
       shared.insert(node.outputs.begin(), node.outputs.end());
     }
-    if (!is_in_place(node.op) || node.arguments.empty()) continue;
+    const std::string& op = node.op;
+    const bool is_in_place = op.size() > 1 && op.back() == '_' && op[op.size() - 2] != '_';
+    if (!is_in_place || node.arguments.empty()) continue;
     const ValueId changed = node.arguments.front().second;
     const auto* tensor = std::get_if<TracedTensor>(&trace.values[changed]);
     if (shared.count(changed) > 0 || (tensor != nullptr && tensor->weights != nullptr)) {

@@ -6,10 +6,6 @@
 namespace troupe::detail {
 namespace {
 
-Converter product(const char* first, const char* second) {
-  return operator_of("MatMul", {first, second});
-}
-
 /// The input's rows times the weights, whose rows are the outputs, plus bias.
 void linear(Conversion& op) {
   OnnxGraph& graph = op.graph;
@@ -219,24 +215,24 @@ const Converters& layer_converters() {
       {"aten::avg_pool3d", average_pool(3)},
       {"aten::baddbmm", add_batched_product},
       {"aten::batch_norm", batch_norm},
-      {"aten::bmm", product("self", "mat2")},
+      {"aten::bmm", operator_of("MatMul", {"self", "mat2"})},
       {"aten::conv1d", convolution},
       {"aten::conv2d", convolution},
       {"aten::conv3d", convolution},
       {"aten::convolution", convolution},
-      {"aten::dot", product("self", "tensor")},
+      {"aten::dot", operator_of("MatMul", {"self", "tensor"})},
       {"aten::einsum", einsum},
       {"aten::embedding", embedding},
       {"aten::group_norm", group_norm},
       {"aten::instance_norm", instance_norm},
       {"aten::layer_norm", layer_norm},
       {"aten::linear", linear},
-      {"aten::matmul", product("self", "other")},
+      {"aten::matmul", operator_of("MatMul", {"self", "other"})},
       {"aten::max_pool1d", max_pool(1)},
       {"aten::max_pool2d", max_pool(2)},
       {"aten::max_pool3d", max_pool(3)},
-      {"aten::mm", product("self", "mat2")},
-      {"aten::mv", product("self", "vec")},
+      {"aten::mm", operator_of("MatMul", {"self", "mat2"})},
+      {"aten::mv", operator_of("MatMul", {"self", "vec"})},
       {"aten::upsample_bilinear2d", upsample_linear},
       {"aten::upsample_nearest1d", upsample_nearest},
       {"aten::upsample_nearest2d", upsample_nearest},

@@ -11,6 +11,7 @@
 #include "troupe/core/log.h"
 #include "troupe/core/text.h"
 #include "troupe/hooks/optimizer_kind.h"
+#include "troupe/hooks/replica.h"
 
 namespace troupe {
 namespace {
@@ -164,6 +165,16 @@ json describe_optimizer(Optimizer& optimizer, const std::vector<NamedTensor>& pa
     }
   }
   return description;
+}
+
+json describe_optimizers(Replica& replica, std::vector<NamedTensor>& tensors) {
+  json descriptions = json::object();
+  for (const std::string& name : replica.optimizer_names()) {
+    std::vector<NamedTensor> own;
+    descriptions[name] = describe_optimizer(replica.optimizer(name), replica.parameters(), own);
+    for (auto& [of, tensor] : own) tensors.emplace_back(text(name, "/", of), tensor);
+  }
+  return descriptions;
 }
 
 void restore_optimizer(Optimizer& optimizer, const std::vector<NamedTensor>& parameters,

@@ -13,6 +13,8 @@
 
 namespace troupe {
 
+class Replica;
+
 /// The description holds type, options and counters, {"type": "SGD", "groups": [{"options": {...},
 /// "parameters": [...]}], "counters": {...}}; the tensors are named "<parameter>/<field>". The type
 /// and the fields are those of the optimiser's kind.
@@ -21,6 +23,11 @@ namespace troupe {
 [[nodiscard]] nlohmann::json describe_optimizer(torch::optim::Optimizer& optimizer,
                                                 const std::vector<NamedTensor>& parameters,
                                                 std::vector<NamedTensor>& tensors);
+
+/// The descriptions of all optimisers of a replica, by name; the tensors are named
+/// "<optimiser>/<parameter>/<field>". Throws: ConfigError likewise.
+[[nodiscard]] nlohmann::json describe_optimizers(Replica& replica,
+                                                 std::vector<NamedTensor>& tensors);
 
 /// Puts options and state back into an optimiser over the same parameters; options that differ from
 /// the optimiser's present ones are logged, the saved ones win.

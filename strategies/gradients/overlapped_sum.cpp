@@ -190,16 +190,14 @@ void OverlappedSum::reduce(const std::vector<NamedTensor>& parameters) {
     set.wants_all = outcome.wants_all || set.wants_all;
   }
   has_all_gradients_ = pass_.sums == FlatGradients::Sums::all;
-  if (!finite) check_finite(parameters);
+  if (!finite && has_all_gradients_) check_finite_gradients(parameters);
+  if (!finite && !has_all_gradients_) {
+    check_finite_gradients(parameters, [&](const at::Tensor& found) {
+      sum_.add_up(place_.replica, found, Summand("gradients that are not finite"));
+    });
+  }
   if (set.way == Way::undecided) decide(set);
   pass_ = {};
-}
-
-void OverlappedSum::check_finite(const std::vector<NamedTensor>& parameters) {
-  if (has_all_gradients_) return check_finite_gradients(parameters);
-  check_finite_gradients(parameters, [&](const at::Tensor& found) {
-    sum_.add_up(place_.replica, found, Summand("gradients that are not finite"));
-  });
 }
 
 void OverlappedSum::sum_whole(const Part& part) {

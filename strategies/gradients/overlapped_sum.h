@@ -119,7 +119,6 @@ class OverlappedSum : public ParameterUpdate {
   void sum_whole(const Part& part);
   void sum_bucket(const Part& part, std::size_t k, const Summand& summand);
   void sum_buckets(const Part& part);
-  void check_finite(const std::vector<NamedTensor>& parameters);
   void decide(Set& set);
 
   ReplicaSum& sum_;

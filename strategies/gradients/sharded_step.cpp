@@ -14,15 +14,6 @@ namespace {
 
 constexpr std::int64_t kLineBytes = 64;  // what LibTorch aligns memory of the CPU to
 
-bool lies_there(const at::Tensor& parameter, const at::Tensor& place) {
-  return parameter.data_ptr() == place.data_ptr();
-}
-
-/// Whether nothing but the parameter uses its memory.
-bool may_move(const at::Tensor& parameter) {
-  return parameter.storage().use_count() == 1 && parameter.is_non_overlapping_and_dense();
-}
-
 /// A view of the values from `begin` on with the parameter's shape and, as far as it is dense, its
 /// order of elements, by which LibTorch chooses how to compute.
 at::Tensor place_in(const at::Tensor& flat, std::int64_t begin, const at::Tensor& parameter) {
@@ -67,7 +58,9 @@ ShardedStep::Layout ShardedStep::make_layout(const std::string& name,
       at::Tensor parameter = parameters[alike[k]].second;
       places.push_back(place_in(flat, begins[k], parameter));
       places.back().copy_(parameter);
-      if (may_move(parameter)) parameter.set_data(places.back());
+      // Where nothing but the parameter uses its memory.
+      if (parameter.storage().use_count() == 1 && parameter.is_non_overlapping_and_dense())
+        parameter.set_data(places.back());
     }
     layout.values.push_back({std::move(flat), std::move(parts), std::move(alike), std::move(places),
                              std::move(summand)});
@@ -103,7 +96,7 @@ void ShardedStep::share(const Values& values, const Layout& layout, const Place&
     for (std::size_t k = 0; k < values.parameters.size(); ++k) {
       const std::size_t i = values.parameters[k];
       at::Tensor parameter = parameters[i].second;
-      if (!lies_there(parameter, values.places[k])) {
+      if (parameter.data_ptr() != values.places[k].data_ptr()) {
         use(parameter, values.places[k], layout.owners[i] == place.own());
       }
     }

@@ -45,17 +45,6 @@ GroupOptions group_options(const StrategyOptions& options) {
   return group;
 }
 
-/// What decides how a virtual replica's numbers round: of workers that differ in it, the same step
-/// has other bits on one than on another.
-void add_arithmetic(std::map<std::string, std::string>& must_match) {
-  const Arithmetic own = arithmetic_here();
-  must_match["--threads"] = text(own.compute_threads);
-  must_match["CPU capability"] = own.cpu_capability;
-  must_match["BLAS library"] = text(own.blas, " (", own.blas_version, ")");
-  must_match["LibTorch"] = own.libtorch;
-  must_match["LibTorch's build"] = sha256_hex(at::show_config()).substr(0, 12);
-}
-
 /// Null: a loss ends the group.
 std::unique_ptr<Rounds> rounds_of(const StrategyOptions& options) {
   const int line = options.cluster.rounds.take();
@@ -101,14 +90,30 @@ class MultiWorker final : public Strategy {
       : Strategy(detail::standing_of(name_of(StrategyKind::multi_worker), options)),
         options_(options),
         wrap_(std::move(wrap)),
-        group_(options.cluster, group_options(options), rounds_of(options), events()),
+        group_(
+            options.cluster, group_options(options), rounds_of(options),
+            {[this] { on_round(); }, [this](Readiness& mine, int lost) { describe(mine, lost); }}),
         replicas_(in_group(options_)) {
     check_overlap(options);
-    if (group_.is_elastic()) begin_elastic();
+    if (group_.is_elastic()) {
+      detail::Standing standing = detail::standing_of(name(), options_);
+      if (group_.is_joining()) standing.rank = kNoRank;
+      stand(standing);
+      replicas_.use(group_);
+    }
     // Shares of the data are counted by it.
     options_.must_match["replicas (--devices)"] = text(replicas_.size());
     options_.must_match["--virtual-replicas"] = text(options.virtual_replicas);
-    if (virtual_replicas() > 0) add_arithmetic(options_.must_match);
+    if (virtual_replicas() > 0) {
+      // What decides how a virtual replica's numbers round: of workers that differ in it, the same
+      // step has other bits on one than on another.
+      const Arithmetic own = arithmetic_here();
+      options_.must_match["--threads"] = text(own.compute_threads);
+      options_.must_match["CPU capability"] = own.cpu_capability;
+      options_.must_match["BLAS library"] = text(own.blas, " (", own.blas_version, ")");
+      options_.must_match["LibTorch"] = own.libtorch;
+      options_.must_match["LibTorch's build"] = sha256_hex(at::show_config()).substr(0, 12);
+    }
     options_.must_match["--shard-optimizer"] = options.shard_optimizer ? "true" : "false";
     options_.must_match["--communication"] = name_of(detail::choose_engine(options).engine);
     options_.must_match["--compress"] = name_of(options.compress);
@@ -126,7 +131,11 @@ class MultiWorker final : public Strategy {
     } else {
       group_.join({detail::signature(tensors), options_.must_match});
       engine_ = make_engine();
-      const int found = count_workers_here();
+      // Workers that share this one's address. All gather the same addresses, so it is the number
+      // of all workers on every worker or on none, whatever each was told about the others before.
+      const auto all = gather(group_.group().local_address());
+      const auto found = static_cast<int>(
+          std::count(all.begin(), all.end(), all[static_cast<std::size_t>(rank())]));
       // Workers that were started by hand learn here how many are on their machine.
       const auto warning = crowding(found, workers_here(options_.cluster), replicas_.size());
       if (!warning.empty()) log_warning(warning);
@@ -229,17 +238,6 @@ class MultiWorker final : public Strategy {
     return options;
   }
 
-  [[nodiscard]] ElasticGroup::Events events() {
-    return {[this] { on_round(); }, [this](Readiness& mine, int lost) { describe(mine, lost); }};
-  }
-
-  void begin_elastic() {
-    detail::Standing standing = detail::standing_of(name(), options_);
-    if (group_.is_joining()) standing.rank = kNoRank;
-    stand(standing);
-    replicas_.use(group_);
-  }
-
   void on_round() {
     options_.cluster = group_.cluster();
     engine_ = make_engine();
@@ -298,14 +296,6 @@ class MultiWorker final : public Strategy {
           *this, ConfigError(text("the model of worker ", other, " differs from the chief's."),
                              "make create_model a function of the options alone."));
     }
-  }
-
-  /// Workers that share this one's address. All gather the same addresses, so it is the number of
-  /// all workers on every worker or on none, whatever each was told about the others before.
-  [[nodiscard]] int count_workers_here() {
-    const auto all = gather(group_.group().local_address());
-    const std::string& mine = all[static_cast<std::size_t>(rank())];
-    return static_cast<int>(std::count(all.begin(), all.end(), mine));
   }
 
   /// The same on every worker. Within a machine moving bytes takes the cores that compute.

@@ -29,15 +29,6 @@ const char* const kStartAgain =
     "is named again, look for a hook that changes weights by rank, or for workers that differ in "
     "processor or --threads and so round differently.";
 
-Fingerprints fingerprints_of(const std::vector<NamedTensor>& tensors) {
-  Fingerprints fingerprints;
-  for (const NamedTensor& tensor : tensors) {
-    fingerprints.push_back(
-        fingerprint_of(host_bytes(tensor.second.detach().to(at::kCPU).contiguous())));
-  }
-  return fingerprints;
-}
-
 /// Every worker's, by rank.
 std::vector<Fingerprints> gather(Strategy& strategy, const Fingerprints& mine) {
   const auto bytes = as_bytes(Span<const Fingerprint>(mine));
@@ -86,17 +77,10 @@ std::string first_odd_tensor(const std::vector<Fingerprints>& by_worker,
 /// worker may have none, and what is wrong in theirs shows in their weights a step later.
 /// Where optimisers' states are divided, each worker has another part of them.
 std::vector<NamedTensor> saved_for_all(const TrainState& state) {
-  Replica& replica = *state.replicas.front();
   std::vector<NamedTensor> all;
   if (state.averages) all = state.averages->values;
   if (state.optimizer_shards > 1) return all;
-  for (const std::string& name : replica.optimizer_names()) {
-    std::vector<NamedTensor> tensors;
-    (void)describe_optimizer(replica.optimizer(name), replica.parameters(), tensors);
-    for (auto& [tensor_name, tensor] : tensors) {
-      all.emplace_back(text(name, "/", tensor_name), tensor);
-    }
-  }
+  (void)describe_optimizers(*state.replicas.front(), all);
   return all;
 }
 
@@ -108,7 +92,10 @@ void compare_copies(Strategy& strategy, const Copies& copies, const std::string&
   Fingerprints of_tensors;  // one copy's after the other's
   Fingerprints of_copies;
   for (const auto& list : copies.lists) {
-    const Fingerprints own = fingerprints_of(list);
+    Fingerprints own;
+    for (const auto& [name, tensor] : list) {
+      own.push_back(fingerprint_of(host_bytes(tensor.detach().to(at::kCPU).contiguous())));
+    }
     of_copies.push_back(fingerprint_of(as_bytes(Span<const Fingerprint>(own))));
     of_tensors.insert(of_tensors.end(), own.begin(), own.end());
   }

@@ -119,11 +119,9 @@ const StrategyOptions& checked(const StrategyOptions& options) {
 }
 
 detail::Standing standing_of(const StrategyOptions& options) {
-  const int local = options.local_replicas();
-  const int workers = options.cluster.world_size();
-  const bool synchronous = options.servers.synchronous();
-  return {"parameter-server", options.cluster.rank, workers, local,
-          synchronous ? workers * local : local};
+  detail::Standing standing = detail::standing_of("parameter-server", options);
+  if (!options.servers.synchronous()) standing.replicas_in_sync = options.local_replicas();
+  return standing;
 }
 
 class ParameterServerStrategy final : public Strategy {

@@ -19,17 +19,8 @@ class PushBuilder {
  public:
   explicit PushBuilder(const ServedParameters& served) : served_(served) {}
 
-  void add(int number, const at::Tensor& gradient) {
-    if (gradient.is_sparse()) {
-      add_rows(number, gradient);
-    } else {
-      add_all(number, gradient);
-    }
-  }
-
   Push push;
 
- private:
   void add_all(int number, const at::Tensor& gradient) {
     const at::Tensor& whole = keep(gradient);
     for (const int shard : shards_of(number)) {
@@ -56,6 +47,7 @@ class PushBuilder {
     }
   }
 
+ private:
   /// On the host, and alive as long as this object. The host waits for the device here.
   const at::Tensor& keep(const at::Tensor& values) {
     kept_.push_back(values.detach().to(torch::kCPU).contiguous());
@@ -97,9 +89,14 @@ void ServerExchange::push(const std::string& name, torch::optim::Optimizer& opti
       const at::Tensor& gradient = parameter.grad();
       const int tensor = served_->number_of(parameter);
       if (!gradient.defined() || tensor < 0) continue;
-      const bool dense = gradient.is_sparse() && !by_rows;
-      if (dense) warn_of_dense(name, tensor);
-      builder.add(tensor, dense ? gradient.to_dense() : gradient);
+      if (!gradient.is_sparse()) {
+        builder.add_all(tensor, gradient);
+      } else if (by_rows) {
+        builder.add_rows(tensor, gradient);
+      } else {
+        warn_of_dense(name, tensor);
+        builder.add_all(tensor, gradient.to_dense());
+      }
     }
   }
   builder.push.weight = weight_;

@@ -10,7 +10,6 @@
 #include <torch/utils.h>
 
 #include <algorithm>
-#include <mutex>
 #include <set>
 
 #include "troupe/core/check.h"
@@ -24,6 +23,7 @@
 #include "troupe/hooks/hook_error.h"
 #include "troupe/hooks/replica_driver.h"
 #include "troupe/hooks/tensors/autocast.h"
+#include "troupe/hooks/tensors/random_guard.h"
 #include "troupe/hooks/todo.h"
 #include "troupe/strategies/device.h"
 #include "troupe/strategies/gradients/optimizer_shards.h"
@@ -272,9 +272,8 @@ void LocalReplicas::start_random_streams(const TrainState& state, std::uint64_t 
   for (const auto& replica : state.replicas) {
     const auto& [index, count, device] = replica->place();
     if (device.is_cpu() || !started.insert(device.index()).second) continue;
-    at::Generator generator = at::globalContext().defaultGenerator(device);
-    const std::lock_guard<std::mutex> lock(generator.mutex());
-    generator.set_current_seed(seed + 1 + static_cast<std::uint64_t>(index));
+    seed_random(at::globalContext().defaultGenerator(device),
+                seed + 1 + static_cast<std::uint64_t>(index));
   }
 }
 
@@ -298,13 +297,6 @@ std::vector<StepResult> LocalReplicas::run(const Step& step, TrainState& state,
                 ": two runs of the same seed will differ. With one replica per worker they do not");
   }
   return results;
-}
-
-std::vector<NamedTensor> state_of(const Replica& replica) {
-  std::vector<NamedTensor> all = replica.parameters();
-  const std::vector<NamedTensor> buffers = replica.buffers();
-  all.insert(all.end(), buffers.begin(), buffers.end());
-  return all;
 }
 
 void copy_first_to_all(const TrainState& state) {

@@ -103,9 +103,6 @@ class LocalReplicas {
   SharedGenerator generator_;
 };
 
-/// Parameters, then buffers.
-[[nodiscard]] std::vector<NamedTensor> state_of(const Replica& replica);
-
 /// Gives every replica the first one's parameters and buffers.
 void copy_first_to_all(const TrainState& state);
 

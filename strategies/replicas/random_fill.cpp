@@ -6,11 +6,13 @@
 #include <mutex>
 
 #include "troupe/data/split_mix.h"
+#include "troupe/hooks/tensors/random_guard.h"
 
 namespace troupe::detail {
 namespace {
 
-void fill(const at::Generator& generator, SplitMix& numbers) {
+void fill(at::Generator generator, SplitMix& numbers) {
+  const std::lock_guard<std::mutex> lock(generator.mutex());
   at::mt19937_data_pod state{};
   state.seed_ = numbers.next();
   state.seeded_ = true;
@@ -31,16 +33,10 @@ void fill_generators(c10::Device device, std::initializer_list<std::uint64_t> ke
   std::uint64_t mixed = 0;
   for (const std::uint64_t part : key) mixed = SplitMix(mixed + part).next();
   SplitMix numbers(mixed);
-  {
-    at::Generator cpu = at::detail::getDefaultCPUGenerator();
-    const std::lock_guard<std::mutex> lock(cpu.mutex());
-    fill(cpu, numbers);
-  }
+  fill(at::detail::getDefaultCPUGenerator(), numbers);
   if (device.is_cpu()) return;
   // A counter-based generator: its key is all the state there is, and its counter starts at 0.
-  at::Generator other = at::globalContext().defaultGenerator(device);
-  const std::lock_guard<std::mutex> lock(other.mutex());
-  other.set_current_seed(numbers.next());
+  seed_random(at::globalContext().defaultGenerator(device), numbers.next());
 }
 
 }  // namespace troupe::detail

@@ -10,12 +10,6 @@ namespace {
 constexpr auto kTellInterval = std::chrono::milliseconds(100);
 constexpr auto kRateWindow = std::chrono::seconds(5);
 
-NamedValues values_of(const Report& report) {
-  NamedValues values = report.losses;
-  for (const MetricValue& metric : report.metrics) values.emplace_back(metric.name, metric.value);
-  return values;
-}
-
 }  // namespace
 
 ProgressReporter::ProgressReporter(int rank, std::int64_t total_steps, const Clock& clock,
@@ -74,7 +68,10 @@ void ProgressReporter::after_epoch(std::int64_t /*epoch*/, const Report& train,
   progress_.activity = Progress::Activity::training;
   if (progress_.losses.empty()) progress_.losses = train.losses;
   if (validation != nullptr) {
-    progress_.validation = values_of(*validation);
+    progress_.validation = validation->losses;
+    for (const MetricValue& metric : validation->metrics) {
+      progress_.validation.emplace_back(metric.name, metric.value);
+    }
     progress_.validation_step = progress_.step;
     samples_.clear();
     sample(clock_.now());

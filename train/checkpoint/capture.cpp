@@ -190,38 +190,25 @@ std::vector<std::vector<NamedTensor>> gather_own(Strategy& strategy, const Train
 
 /// All optimisers: descriptions by name, tensors as "<optimiser>/<parameter>/<field>".
 struct Optimizers {
-  json descriptions = json::object();
+  json descriptions;
   std::vector<NamedTensor> tensors;
 };
 
-Optimizers optimizer_states(Replica& replica) {
-  Optimizers all;
-  for (const auto& name : replica.optimizer_names()) {
-    std::vector<NamedTensor> own;
-    all.descriptions[name] = describe_optimizer(replica.optimizer(name), replica.parameters(), own);
-    for (auto& [tensor_name, tensor] : own) {
-      all.tensors.emplace_back(text(name, "/", tensor_name), tensor);
-    }
-  }
-  return all;
-}
-
 /// Adds the state of other parameters.
-void add(Optimizers& all, const Optimizers& others) {
-  for (const auto& [name, theirs] : others.descriptions.items()) {
-    all.descriptions.at(name).at("counters").update(theirs.at("counters"));
+void add(json& all, const json& others) {
+  for (const auto& [name, theirs] : others.items()) {
+    all.at(name).at("counters").update(theirs.at("counters"));
   }
-  all.tensors.insert(all.tensors.end(), others.tensors.begin(), others.tensors.end());
 }
 
 constexpr char kDescriptions[] = "optimizers";  // beside the tensors of a worker
 
-Optimizers read_optimizers(std::vector<std::byte> bytes) try {
+/// The descriptions of another worker's, and their tensors.
+json read_optimizers(std::vector<std::byte> bytes, std::vector<NamedTensor>& tensors) try {
   TensorTexts texts;
-  Optimizers read;
-  read.tensors = read_tensors(std::move(bytes), "a worker's part of the optimisers", &texts);
-  read.descriptions = json::parse(texts[kDescriptions]);
-  return read;
+  const auto read = read_tensors(std::move(bytes), "a worker's part of the optimisers", &texts);
+  tensors.insert(tensors.end(), read.begin(), read.end());
+  return json::parse(texts[kDescriptions]);
 } catch (const json::exception& error) {
   throw does_not_fit(text("a worker describes its optimisers as ", error.what()));
 }
@@ -229,10 +216,11 @@ Optimizers read_optimizers(std::vector<std::byte> bytes) try {
 /// Whole, as they are without --shard-optimizer, and copied, on the chief; elsewhere a part.
 /// Collective: where their state is divided.
 Optimizers gather_optimizers(Strategy& strategy, const TrainState& state) {
-  Optimizers all = optimizer_states(*state.replicas.front());
+  Optimizers all;
+  all.descriptions = describe_optimizers(*state.replicas.front(), all.tensors);
   const bool is_divided = state.optimizer_shards > 1;
   for (std::size_t i = 1; is_divided && i < state.replicas.size(); ++i) {
-    add(all, optimizer_states(*state.replicas[i]));
+    add(all.descriptions, describe_optimizers(*state.replicas[i], all.tensors));
   }
   if (strategy.is_chief()) all.tensors = copied(all.tensors);
   if (!is_divided) return all;
@@ -242,7 +230,7 @@ Optimizers gather_optimizers(Strategy& strategy, const TrainState& state) {
   }
   auto files = strategy.gather_to_chief(file);
   for (std::size_t rank = 1; rank < files.size(); ++rank) {
-    add(all, read_optimizers(std::move(files[rank])));
+    add(all.descriptions, read_optimizers(std::move(files[rank]), all.tensors));
   }
   return all;
 }

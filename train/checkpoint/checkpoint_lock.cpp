@@ -29,16 +29,6 @@ std::string line_of(const json& record) {
   return line + "\n";
 }
 
-std::string record_of(const LockOwner& owner) {
-  return line_of(
-      {{"machine", owner.machine}, {"pid", owner.pid}, {"generation", owner.generation}});
-}
-
-/// What a process that has ended in order leaves: nobody's, and still of its start.
-std::string record_without_owner(std::uint64_t generation) {
-  return line_of({{"generation", generation}});
-}
-
 /// An object; empty for an empty or damaged record.
 json parsed(const std::string& record, const std::string& shown) try {
   if (record.empty()) return json::object();
@@ -108,8 +98,9 @@ CheckpointLock::CheckpointLock(FileSystem& files, const LockOwner& owner)
   // A clock that was set back does not make this start an earlier one than the last.
   const std::uint64_t generation =
       last ? std::max(owner.generation, last->generation) : owner.generation;
-  record_ = record_of({owner.machine, owner.pid, generation});
-  last_record_ = record_without_owner(generation);
+  record_ = line_of({{"machine", owner.machine}, {"pid", owner.pid}, {"generation", generation}});
+  // What a process that has ended in order leaves: nobody's, and still of its start.
+  last_record_ = line_of({{"generation", generation}});
   lock_->write(record_);
 }
 

@@ -65,8 +65,6 @@ std::string digest_of(json manifest) {
   return sha256_hex(manifest.dump());
 }
 
-using nlohmann::json;
-
 constexpr const char* kIndexFormat = "troupe-checkpoint-index";
 constexpr int kIndexVersion = 1;
 constexpr const char* kTemporaryName = ".troupe-index.tmp";

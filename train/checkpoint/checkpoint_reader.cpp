@@ -132,17 +132,16 @@ std::vector<std::int64_t> CheckpointReader::steps_on_disk() {
   if (!files_.status("")) return steps;
   for (const DirectoryEntry& entry : files_.list("")) {
     const auto step = step_of(entry.name);
-    if (step && !is_foreign(entry.name, entry.type)) steps.push_back(*step);
+    if (!step) continue;
+    // A link may lead to a checkpoint: refused with a reason, not overlooked.
+    const bool is_ours =
+        entry.type == FileType::symlink ||
+        (entry.type == FileType::directory && (files_.status(entry.name + "/" + kManifestName) ||
+                                               files_.status(entry.name + "/" + kMarkerName)));
+    if (is_ours) steps.push_back(*step);
   }
   std::sort(steps.rbegin(), steps.rend());
   return steps;
-}
-
-bool CheckpointReader::is_foreign(const std::string& name, FileType type) {
-  // A link may lead to a checkpoint: refused with a reason, not overlooked.
-  if (type == FileType::symlink) return false;
-  return type != FileType::directory ||
-         (!files_.status(name + "/" + kManifestName) && !files_.status(name + "/" + kMarkerName));
 }
 
 std::string CheckpointReader::index_text() {

@@ -60,7 +60,6 @@ class CheckpointReader {
   };
   /// What load_latest and all may find: steps of names that are not foreign, highest first.
   std::vector<std::int64_t> steps_on_disk();
-  bool is_foreign(const std::string& name, FileType type);
   std::string index_text();
 
   FileSystem& files_;

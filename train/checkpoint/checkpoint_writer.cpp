@@ -99,7 +99,9 @@ CheckpointWriter::CheckpointWriter(FileSystem& files, const LockOwner& owner,
   } else {
     for (const CheckpointInfo& info : reader_.all()) retained_.push_back(info.step);
   }
-  remove_leftovers();
+  for (const DirectoryEntry& entry : files_.list("")) {
+    if (is_leftover(entry.name)) discard_quietly(entry.name);
+  }
 }
 
 CheckpointInfo CheckpointWriter::save(std::int64_t step, const std::vector<CheckpointFile>& files,
@@ -263,12 +265,6 @@ bool CheckpointWriter::remove(std::int64_t step) {
   }
   discard_quietly(suffixed(step, kDeleted));  // the next writer removes what is left of it
   return true;
-}
-
-void CheckpointWriter::remove_leftovers() {
-  for (const DirectoryEntry& entry : files_.list("")) {
-    if (is_leftover(entry.name)) discard_quietly(entry.name);
-  }
 }
 
 /// Deletes a directory under a temporary name: whole if it bears our marker, else only if empty.

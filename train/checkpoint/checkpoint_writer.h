@@ -61,7 +61,6 @@ class CheckpointWriter {
   [[nodiscard]] const std::optional<BestCheckpoint>& best() const { return best_; }
 
  private:
-  void remove_leftovers();
   CheckpointInfo stage(const std::string& temporary, std::int64_t step,
                        const std::vector<CheckpointFile>& files, const nlohmann::json& extras);
   void publish(const std::string& temporary, const CheckpointInfo& info);

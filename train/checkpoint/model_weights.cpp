@@ -19,21 +19,17 @@ namespace {
 
 using detail::does_not_fit;
 
-enum class Presence { required, optional };
-
-/// The tensors of one of a checkpoint's files; unset where an optional one is not there.
+/// The tensors of one of a checkpoint's files; unset where it has none of that name.
 std::optional<std::vector<NamedTensor>> read_file(const std::string& checkpoint,
-                                                  const std::string& name, Presence presence) {
+                                                  const std::string& name) {
   const CheckpointPath path = split_checkpoint_path(checkpoint);
   PosixFileSystem files(path.model_dir);
   CheckpointReader reader(files);
   const CheckpointInfo info = reader.open(path.step);
   const auto file = std::find_if(info.files.begin(), info.files.end(),
                                  [&](const auto& each) { return each.name == name; });
-  if (file != info.files.end()) return read_tensors(reader, info, *file, checkpoint + "/" + name);
-  if (presence == Presence::optional) return std::nullopt;
-  throw CheckpointError(text("'", checkpoint, "' has no ", name, "."),
-                        "use a checkpoint of a training run.");
+  if (file == info.files.end()) return std::nullopt;
+  return read_tensors(reader, info, *file, checkpoint + "/" + name);
 }
 
 /// The tensors of `all` that have the names of `wanted`.
@@ -111,7 +107,9 @@ std::optional<std::string> newest_good_checkpoint(const std::string& model_dir) 
 }
 
 std::vector<NamedTensor> read_weights(const std::string& checkpoint) {
-  return *read_file(checkpoint, detail::kModelFile, Presence::required);
+  if (const auto model = read_file(checkpoint, detail::kModelFile)) return *model;
+  throw CheckpointError(text("'", checkpoint, "' has no ", detail::kModelFile, "."),
+                        "use a checkpoint of a training run.");
 }
 
 std::string read_data_digest(const std::string& checkpoint) {
@@ -140,8 +138,7 @@ void copy_weights(const std::vector<NamedTensor>& into, const std::vector<NamedT
 }
 
 void copy_model(Replica& replica, const std::vector<NamedTensor>& saved) {
-  std::vector<NamedTensor> present = replica.parameters();
-  for (auto& buffer : replica.buffers()) present.push_back(buffer);
+  const std::vector<NamedTensor> present = detail::state_of(replica);
   if (saved.size() != present.size()) {
     throw does_not_fit(text("it has ", saved.size(), " tensors, the model ", present.size()));
   }
@@ -149,7 +146,7 @@ void copy_model(Replica& replica, const std::vector<NamedTensor>& saved) {
 }
 
 void load_weights(Replica& replica, const std::string& checkpoint) {
-  const auto averages = read_file(checkpoint, detail::kAveragesFile, Presence::optional);
+  const auto averages = read_file(checkpoint, detail::kAveragesFile);
   copy_model(replica, read_weights(checkpoint));
   if (!averages) return;
   copy_weights(named_as(*averages, replica.parameters()), *averages);

@@ -27,9 +27,6 @@ namespace {
 using namespace detail;  // NOLINT: the other half of the same unit
 using nlohmann::json;
 
-/// Who has the snapshot that is restored.
-enum class Holder { chief, every_worker };
-
 /// What the chief read, as every worker comes to see it.
 class ChiefsSnapshot {
  public:
@@ -249,15 +246,6 @@ void restore_own(Strategy& strategy, TrainState& state, const ChiefsSnapshot& ch
   }
 }
 
-/// With virtual replicas every worker has all of it, whatever the layout; sums over a worker's
-/// replicas are the first one's.
-void restore_common(const TrainState& state, const ChiefsSnapshot& chiefs, RunningSums& sums) {
-  const auto common = chiefs.file(kCommonFile);
-  restore_states(random_streams({state.replicas.front()->place().device}), common);
-  add_to(sums.losses, find(common, kLosses));
-  add_to(sums.metrics[0], find(common, kMetrics));
-}
-
 /// In another layout the chief takes all workers' sums, and the rest starts anew.
 void restore_for_others(Strategy& strategy, const TrainState& state, const RunSnapshot& snapshot,
                         const Layout& former, std::uint64_t seed, RunningSums& sums) {
@@ -295,7 +283,12 @@ void restore_workers(Strategy& strategy, TrainState& state, const ChiefsSnapshot
   const Layout former{chiefs.facts.at("world_size").get<int>(),
                       chiefs.facts.at("local_replicas").get<int>()};
   if (strategy.virtual_replicas() > 0) {
-    restore_common(state, chiefs, sums);
+    // Every worker has all of it, whatever the layout; sums over a worker's replicas are the first
+    // one's.
+    const auto common = chiefs.file(kCommonFile);
+    restore_states(random_streams({state.replicas.front()->place().device}), common);
+    add_to(sums.losses, find(common, kLosses));
+    add_to(sums.metrics[0], find(common, kMetrics));
   } else if (former == Layout{strategy.pace().voices(), strategy.local_replicas()}) {
     restore_own(strategy, state, chiefs, former.workers, sums);
   } else {
@@ -331,23 +324,17 @@ void restore_numbers(TrainState& state, const json& facts) {
   state.plateau.observed_epoch = saved->at("observed_epoch").get<std::int64_t>();
 }
 
-void begin_averages(const Strategy& strategy, detail::WeightAverages& averages) {
-  const torch::NoGradGuard no_grad;
-  for (std::size_t i = 0; i < averages.values.size(); ++i) {
-    averages.values[i].second.copy_(averages.weights[i]);
-  }
-  averages.updates = 0;
-  if (strategy.is_chief()) {
-    log_info("the checkpoint has no averaged weights: they begin at its weights");
-  }
-}
-
 /// After the weights. The chief's log says where averages begin anew, go on with another decay, or
 /// are dropped.
 void restore_averages(const Strategy& strategy, TrainState& state, const ChiefsSnapshot& chiefs) {
   const auto saved = chiefs.facts.find("averages");
   if (saved == chiefs.facts.end()) {
-    if (state.averages) begin_averages(strategy, *state.averages);
+    if (!state.averages) return;
+    copy_values(state.averages->weights, state.averages->values);
+    state.averages->updates = 0;
+    if (strategy.is_chief()) {
+      log_info("the checkpoint has no averaged weights: they begin at its weights");
+    }
     return;
   }
   const auto tensors = chiefs.file(kAveragesFile);
@@ -370,25 +357,6 @@ void restore_averages(const Strategy& strategy, TrainState& state, const ChiefsS
   if (decay == averages.decay || !strategy.is_chief()) return;
   log_info("the averaged weights continue with --ema-decay ", averages.decay, "; so far it was ",
            decay);
-}
-
-void restore_from(Strategy& strategy, TrainState& state, const DataIdentity& data,
-                  const RunSnapshot& snapshot, Holder holder) {
-  try {
-    ChiefsSnapshot chiefs(strategy, snapshot, holder);
-    check_data(chiefs.facts.at("data"), data);
-    if (strategy.is_chief()) warn_of_other_data(chiefs.facts.at("data"), data);
-    check_virtual_replicas(strategy, chiefs.facts);
-    if (strategy.is_chief()) warn_of_other_arithmetic(chiefs.facts.at("arithmetic"));
-    keep_base_rates(strategy, state, chiefs.facts);
-    restore_replicas(strategy, state, chiefs);
-    restore_optimizers(strategy, state, chiefs);
-    restore_numbers(state, chiefs.facts);
-    restore_workers(strategy, state, chiefs, snapshot, data.seed);
-    restore_averages(strategy, state, chiefs);
-  } catch (const json::exception& error) {
-    throw does_not_fit(text("its description is not complete (", json_message(error), ")"));
-  }
 }
 
 }  // namespace
@@ -432,8 +400,22 @@ void check_own_states(const RunSnapshot& snapshot) {
 }
 
 void restore(Strategy& strategy, TrainState& state, const DataIdentity& data,
-             const RunSnapshot& snapshot) {
-  restore_from(strategy, state, data, snapshot, Holder::chief);
+             const RunSnapshot& snapshot, Holder holder) {
+  try {
+    ChiefsSnapshot chiefs(strategy, snapshot, holder);
+    check_data(chiefs.facts.at("data"), data);
+    if (strategy.is_chief()) warn_of_other_data(chiefs.facts.at("data"), data);
+    check_virtual_replicas(strategy, chiefs.facts);
+    if (strategy.is_chief()) warn_of_other_arithmetic(chiefs.facts.at("arithmetic"));
+    keep_base_rates(strategy, state, chiefs.facts);
+    restore_replicas(strategy, state, chiefs);
+    restore_optimizers(strategy, state, chiefs);
+    restore_numbers(state, chiefs.facts);
+    restore_workers(strategy, state, chiefs, snapshot, data.seed);
+    restore_averages(strategy, state, chiefs);
+  } catch (const json::exception& error) {
+    throw does_not_fit(text("its description is not complete (", json_message(error), ")"));
+  }
 }
 
 RunSnapshot copy_to_all(Strategy& strategy, const RunSnapshot& mine) {
@@ -442,11 +424,6 @@ RunSnapshot copy_to_all(Strategy& strategy, const RunSnapshot& mine) {
   copy.facts = chiefs.facts;
   for (const std::string& name : chiefs.names()) copy.files[name] = chiefs.file(name);
   return copy;
-}
-
-void restore_copy(Strategy& strategy, TrainState& state, const DataIdentity& data,
-                  const RunSnapshot& snapshot) {
-  restore_from(strategy, state, data, snapshot, Holder::every_worker);
 }
 
 }  // namespace troupe

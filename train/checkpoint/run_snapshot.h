@@ -47,22 +47,24 @@ struct RunSnapshot {
 /// Throws: CheckpointError naming the file.
 void check_own_states(const RunSnapshot& snapshot);
 
+namespace detail {
+/// Who passes in the snapshot that is restored, complete.
+enum class Holder { chief, every_worker };
+}  // namespace detail
+
 /// Puts the state that the chief passes in back, on every replica of every worker. With the numbers
 /// of workers and replicas that it was captured at, the next step is the one that would have
 /// followed, bit for bit. With others, weights, optimisers and data position are restored, buffers
 /// are the mean over the former replicas, and random streams start anew. With virtual replicas it
 /// is the same on any number of workers and replicas, bit for bit. Shapes: `snapshot` is read on
-/// the chief only. Collective: yes. Throws: CheckpointError when it does not fit the model,
-/// ConfigError when it does not fit the data, the number of virtual replicas, or, with those, the
-/// arithmetic; on every rank.
+/// the chief only. Where every worker has it, a worker restores it alone. Collective: yes, of the
+/// chief's. Throws: CheckpointError when it does not fit the model, ConfigError when it does not
+/// fit the data, the number of virtual replicas, or, with those, the arithmetic; on every rank.
 void restore(Strategy& strategy, TrainState& state, const DataIdentity& data,
-             const RunSnapshot& snapshot);
+             const RunSnapshot& snapshot, detail::Holder holder = detail::Holder::chief);
 
 /// The chief's snapshot, on every worker.  Collective: yes.
 [[nodiscard]] RunSnapshot copy_to_all(Strategy& strategy, const RunSnapshot& mine);
-/// restore() on this worker alone, from a complete snapshot.  Collective: no.
-void restore_copy(Strategy& strategy, TrainState& state, const DataIdentity& data,
-                  const RunSnapshot& snapshot);
 
 namespace detail {
 

@@ -25,16 +25,6 @@ namespace {
 constexpr std::uint64_t kMaxWeightsBytes = std::uint64_t{1} << 40;
 constexpr std::size_t kShownNames = 8;
 
-[[noreturn]] void refuse_pickle(const std::string& from) {
-  throw CheckpointError(
-      text("'", from,
-           "' is a file of Python's torch.save, which runs code when it is opened, and "
-           "which LibTorch cannot read as names and tensors."),
-      text(
-          "convert it: python3 -c \"import torch, safetensors.torch as s; s.save_file(torch.load('",
-          from, "', map_location='cpu'), 'weights.safetensors')\"."));
-}
-
 /// Whether the file begins as archives of torch.save do, or as a pickle.
 bool is_pickle(Span<const std::byte> start) {
   const auto at = [&](std::size_t i) { return static_cast<unsigned char>(start[i]); };
@@ -47,8 +37,14 @@ std::vector<NamedTensor> read_file(const std::string& from) {
       slash == std::string::npos ? "." : from.substr(0, std::max<std::size_t>(slash, 1)));
   auto bytes =
       files.read_file(from.substr(slash == std::string::npos ? 0 : slash + 1), kMaxWeightsBytes);
-  if (is_pickle(bytes)) refuse_pickle(from);
-  return read_tensors(std::move(bytes), from);
+  if (!is_pickle(bytes)) return read_tensors(std::move(bytes), from);
+  throw CheckpointError(
+      text("'", from,
+           "' is a file of Python's torch.save, which runs code when it is opened, and "
+           "which LibTorch cannot read as names and tensors."),
+      text(
+          "convert it: python3 -c \"import torch, safetensors.torch as s; s.save_file(torch.load('",
+          from, "', map_location='cpu'), 'weights.safetensors')\"."));
 }
 
 /// The tensors of a checkpoint, a model directory, an export or a file.
@@ -88,7 +84,7 @@ bool matches_any(const std::vector<std::string>& expressions, const std::string&
 }
 
 /// All parameters and buffers, or what the expressions match.
-std::vector<NamedTensor> chosen(const WarmStart& warm_start, std::vector<NamedTensor> all) {
+std::vector<NamedTensor> chosen(const WarmStart& warm_start, const std::vector<NamedTensor>& all) {
   if (warm_start.variables.empty()) return all;
   for (const std::string& expression : warm_start.variables) {
     const bool matches = std::any_of(all.begin(), all.end(), [&](const NamedTensor& tensor) {
@@ -216,14 +212,11 @@ void validate(const WarmStart& warm_start) {
   }
 }
 
-void copy_from(const WarmStart& warm_start, const std::vector<NamedTensor>& parameters,
-               const std::vector<NamedTensor>& buffers) {
+void copy_from(const WarmStart& warm_start, const Replica& replica) {
   const torch::NoGradGuard no_grad;
   validate(warm_start);
-  std::vector<NamedTensor> all = parameters;
-  all.insert(all.end(), buffers.begin(), buffers.end());
-  const std::size_t count = all.size();
-  const std::vector<NamedTensor> wanted = chosen(warm_start, std::move(all));
+  const std::vector<NamedTensor> all = detail::state_of(replica);
+  const std::vector<NamedTensor> wanted = chosen(warm_start, all);
   std::map<std::string, at::Tensor> saved;
   for (auto& [name, tensor] : read_from(warm_start.from)) {
     if (saved.emplace(mapped(warm_start, name), tensor).second) continue;
@@ -233,10 +226,10 @@ void copy_from(const WarmStart& warm_start, const std::vector<NamedTensor>& para
   }
   Loading loading = match(warm_start, wanted, std::move(saved));
   for (auto& [tensor, value] : loading.copies) tensor.copy_(value);
-  log_info("warm start: ", loading.copies.size(), " of ", count, " tensors from ", warm_start.from,
-           loading.converted > 0
-               ? text(", ", loading.converted, " of them converted from another type")
-               : "");
+  log_info(
+      "warm start: ", loading.copies.size(), " of ", all.size(), " tensors from ", warm_start.from,
+      loading.converted > 0 ? text(", ", loading.converted, " of them converted from another type")
+                            : "");
   log_info("warm start: missing there, and as create_model made them: ", list_of(loading.missing));
   log_info("warm start: left over there: ", list_of(loading.left_over));
 }
@@ -245,16 +238,11 @@ void copy_from(const WarmStart& warm_start, Strategy& strategy, TrainState& stat
   validate(warm_start);
   if (warm_start.from.empty() || state.step > 0) return;
   const Replica& first = *state.replicas.front();
-  if (strategy.is_chief()) copy_from(warm_start, first.parameters(), first.buffers());
+  if (strategy.is_chief()) copy_from(warm_start, first);
   detail::change_on_host(detail::state_of(first),
                          [&](Span<std::byte> bytes) { strategy.broadcast(bytes); });
   detail::copy_first_to_all(state);
-  if (!state.averages) return;
-  const torch::NoGradGuard no_grad;
-  detail::WeightAverages& averages = *state.averages;
-  for (std::size_t i = 0; i < averages.values.size(); ++i) {
-    averages.values[i].second.copy_(averages.weights[i]);
-  }
+  if (state.averages) detail::copy_values(state.averages->weights, state.averages->values);
 }
 
 }  // namespace troupe

@@ -12,11 +12,10 @@ namespace troupe {
 /// Throws: ConfigError for a bad expression, or names without anything to start from.
 void validate(const WarmStart& warm_start);
 
-/// Copies the tensors that `warm_start` names into a model with these parameters and buffers.
+/// Copies the tensors that `warm_start` names into the models of a replica.
 /// Throws: CheckpointError where `from` holds no model, or for a tensor that is missing there or
 /// has another shape; ConfigError for an expression that matches no name.
-void copy_from(const WarmStart& warm_start, const std::vector<NamedTensor>& parameters,
-               const std::vector<NamedTensor>& buffers);
+void copy_from(const WarmStart& warm_start, const Replica& replica);
 
 /// The same where a training begins: the chief reads, and all replicas of all workers have its
 /// weights then; averages of weights begin at them. Without a warm start, and where the state has

@@ -50,7 +50,6 @@ class Evaluator final {
   /// The chief's marker, if it is about this training.
   [[nodiscard]] std::optional<Finished> finished();
   [[nodiscard]] bool is_over(const std::optional<Finished>& marker);
-  [[nodiscard]] Seconds throttle_left(const std::optional<Finished>& marker) const;
   /// One look for a checkpoint that is new. Returns whether one was evaluated.
   bool look(const std::optional<Finished>& marker);
   [[nodiscard]] bool is_new(const std::optional<std::string>& checkpoint) const;
@@ -83,7 +82,9 @@ EvaluationRound Evaluator::run() {
     const std::optional<Finished> marker = finished();
     // Before the wait: nobody waits for an evaluator that has nothing left to do.
     if (is_over(marker)) return *last_;
-    const Seconds left = throttle_left(marker);
+    // Once training is over, one evaluation is left: there is nothing to save by waiting.
+    const Seconds left =
+        started_ && !marker ? options_.throttle - Seconds(clock_.now() - *started_) : Seconds(0);
     if (left.count() > 0) {
       if (throttle_lines_.allows(clock_.now())) {
         log_info("waits ", tenths(left), " s until the next evaluation (throttle_secs ",
@@ -147,12 +148,6 @@ bool Evaluator::is_over(const std::optional<Finished>& marker) {
   return true;
 }
 
-Seconds Evaluator::throttle_left(const std::optional<Finished>& marker) const {
-  // Once training is over, one evaluation is left: there is nothing to save by waiting.
-  if (!started_ || marker) return Seconds(0);
-  return options_.throttle - Seconds(clock_.now() - *started_);
-}
-
 bool Evaluator::look(const std::optional<Finished>& marker) {
   const std::optional<std::string> newest = job_.latest_checkpoint();
   std::optional<EvaluationRound> round;
@@ -214,11 +209,6 @@ void Evaluator::throw_if_idle(const std::optional<Finished>& marker) const {
       "see whether training still runs and saves into the same model directory.");
 }
 
-/// A throttle of 0 lets every new step through, which a period of seconds cannot say.
-Every period(Seconds throttle) {
-  return throttle.count() == 0 ? Every::n_steps(1) : Every::n_seconds(throttle.count());
-}
-
 }  // namespace
 
 EvaluationRound run_evaluator(EvaluationJob& job, const EvaluatorOptions& options,
@@ -245,7 +235,13 @@ bool evaluator_is_present(const std::string& model_dir) {
 
 EvaluationListener::EvaluationListener(EvaluationJob& job, Seconds throttle,
                                        const TrainingGoal& goal, const Clock& clock)
-    : job_(job), throttle_(throttle), goal_(goal), clock_(clock), timer_(period(throttle), clock) {}
+    : job_(job),
+      throttle_(throttle),
+      goal_(goal),
+      clock_(clock),
+      // A throttle of 0 lets every new step through, which a period of seconds cannot say.
+      timer_(throttle.count() == 0 ? Every::n_steps(1) : Every::n_seconds(throttle.count()),
+             clock) {}
 
 void EvaluationListener::begin() {
   timer_.reset();
@@ -263,12 +259,12 @@ bool EvaluationListener::after_save(const SavedCheckpoint& saved) {
     return false;
   }
   if (job_.is_anothers()) return false;
-  if (!timer_.due(saved.step)) {
+  if (timer_.due(saved.step)) {
+    evaluate(saved);
+  } else {
     log_info("evaluation of model.ckpt-", saved.step, " skipped: ", tenths(clock_.now() - started_),
              " s of throttle_secs ", throttle_.count(), " have passed");
-    return false;
   }
-  evaluate(saved);
   return false;
 }
 

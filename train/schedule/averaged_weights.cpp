@@ -34,7 +34,7 @@ detail::WeightAverages fresh_averages(const Replica& replica) {
     const auto type = parameter.scalar_type();
     if (type != torch::kFloat32 && type != torch::kFloat64) continue;
     averages.values.emplace_back(name, parameter.detach().clone());
-    averages.weights.push_back(parameter);
+    averages.weights.emplace_back(name, parameter);
   }
   return averages;
 }
@@ -66,7 +66,7 @@ void update_averages(TrainState& state) {
   const double decay = averaging_decay(averages.decay, averages.updates);
   for (std::size_t i = 0; i < averages.values.size(); ++i) {
     // The average of what does not change is that, to the bit; a sum of products would not be.
-    averages.values[i].second.lerp_(averages.weights[i], 1 - decay);
+    averages.values[i].second.lerp_(averages.weights[i].second, 1 - decay);
   }
   ++averages.updates;
 }
