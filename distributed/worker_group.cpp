@@ -133,7 +133,7 @@ void WorkerGroup::reduce_scatter(Span<T> values, Span<const std::size_t> ends,
   for (int rank = 0; rank < world_size(); ++rank) {
     owners.push_back({rank, parts[static_cast<std::size_t>(rank)]});
   }
-  direct_reduce_scatter(call, owners, sum, state_.cut);
+  direct_allreduce(call, owners, sum, state_.cut, Half::slices);
 }
 template void WorkerGroup::reduce_scatter(Span<float>, Span<const std::size_t>, const Deadline&);
 template void WorkerGroup::reduce_scatter(Span<double>, Span<const std::size_t>, const Deadline&);

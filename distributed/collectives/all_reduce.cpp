@@ -36,7 +36,8 @@ void doubling_allreduce(Call& call, Span<std::byte> values, const Reduction& sum
     in.expect(theirs);
     in.expect_seal();
     call.run();
-    add_to(values.data(), theirs.data(), values.size() / sum.element_bytes, sum);
+    const std::byte* const both[] = {values.data(), theirs.data()};
+    sum.add(values.data(), both, 2, values.size() / sum.element_bytes);
   }
 }
 
@@ -47,7 +48,8 @@ void two_level_allreduce(Call& call, Span<std::byte> values, const Reduction& su
     const OwnedSlices owned = owned_slices(rank, group_size, world_size);
     group.push_back({rank, slices_of(values, group_size, owned.begin, owned.end)});
   }
-  direct_reduce_scatter(call, group, sum, TreeCut(static_cast<int>(group.size())));
+  const TreeCut inside(static_cast<int>(group.size()));
+  direct_allreduce(call, group, sum, inside, Half::slices);
   const OwnedSlices mine = owned_slices(call.rank(), group_size, world_size);
   for (int index = mine.begin; index < mine.end; ++index) {
     const Span<std::byte> slice = slice_of(values, group_size, index);
@@ -59,7 +61,7 @@ void two_level_allreduce(Call& call, Span<std::byte> values, const Reduction& su
     }
     direct_allreduce(call, across, sum, TreeCut(static_cast<int>(across.size())));
   }
-  direct_all_gather(call, group, sum);
+  direct_allreduce(call, group, sum, inside, Half::sums);
 }
 
 detail::SumRoute route_of(std::size_t bytes, int world_size) {

@@ -47,17 +47,15 @@ struct SliceOwner {
 /// In rank order; this rank is one of them, and they are linked with each other.
 using SliceOwners = std::vector<SliceOwner>;
 
+/// All of a direct all-reduce, or its first half: every owner ends with its own slice's sums; or
+/// its second one: every owner's slice goes to all others.
+enum class Half { both, slices, sums };
 /// Sums all slices over their owners; every owner ends with all sums.
 /// Cost: one message of 2/W of the values each way and peer.
 /// Source: Rabenseifner 2004, "Optimization of collective reduction operations" (reduce-scatter,
 /// then all-gather); here both are one exchange between all, and streamed.
 void direct_allreduce(Call& call, const SliceOwners& owners, const Reduction& sum,
-                      const TreeCut& cut);
-/// The first half of it: every owner ends with its own slice's sums.
-void direct_reduce_scatter(Call& call, const SliceOwners& owners, const Reduction& sum,
-                           const TreeCut& cut);
-/// The second half: every owner's slice to all others.
-void direct_all_gather(Call& call, const SliceOwners& owners, const Reduction& sum);
+                      const TreeCut& cut, Half half = Half::both);
 
 /// Sum on all ranks: reduce-scatter inside groups of `group_size` (a power of two), each slice over
 /// the groups, all-gather inside. In rank order only.

@@ -209,10 +209,10 @@ void OwnSlice::add_up() {
   for (Window& window : windows_) window.rewind_if_empty();
 }
 
-enum class Half { both, slices, sums };
+}  // namespace
 
-void exchange(Call& call, const SliceOwners& owners, const Reduction& sum, const TreeCut& cut,
-              Half half) {
+void direct_allreduce(Call& call, const SliceOwners& owners, const Reduction& sum,
+                      const TreeCut& cut, Half half) {
   const auto count = owners.size();
   const auto mine = static_cast<std::size_t>(
       std::find_if(owners.begin(), owners.end(),
@@ -250,20 +250,6 @@ void exchange(Call& call, const SliceOwners& owners, const Reduction& sum, const
     in.expect_seal();
   }
   call.run();
-}
-
-}  // namespace
-
-void direct_allreduce(Call& call, const SliceOwners& owners, const Reduction& sum,
-                      const TreeCut& cut) {
-  exchange(call, owners, sum, cut, Half::both);
-}
-void direct_reduce_scatter(Call& call, const SliceOwners& owners, const Reduction& sum,
-                           const TreeCut& cut) {
-  exchange(call, owners, sum, cut, Half::slices);
-}
-void direct_all_gather(Call& call, const SliceOwners& owners, const Reduction& sum) {
-  exchange(call, owners, sum, TreeCut(static_cast<int>(owners.size())), Half::sums);
 }
 
 }  // namespace troupe

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <type_traits>
 
 #include "troupe/core/check.h"
 
@@ -68,16 +69,6 @@ TROUPE_FOR_AVX2 void add_avx2(std::byte* into, const std::byte* const* operands,
 }
 #endif
 
-template <class Value>
-Reduction reduction_of(DType dtype) {
-  auto* add = add_portable<Value>;
-#if defined(TROUPE_FOR_AVX2)
-  static const bool has_avx2 = __builtin_cpu_supports("avx2") != 0;
-  if (has_avx2) add = add_avx2<Value>;
-#endif
-  return {dtype, sizeof(Value), add};
-}
-
 // A block of all operands is added before the next: partial sums stay in the level-1 cache.
 constexpr std::size_t kBlockBytes = 4096;
 // Each level of the tree needs one block, and two leaves need none.
@@ -125,19 +116,21 @@ struct BlockSum {
 
 }  // namespace
 
-template <>
-Reduction sum_of<float>() {
-  return reduction_of<float>(DType::float32);
-}
-template <>
-Reduction sum_of<double>() {
-  return reduction_of<double>(DType::float64);
-}
-template <>
-Reduction sum_of<std::int64_t>() {
+template <class T>
+Reduction sum_of() {
   // Signed overflow is undefined, and the bits are the same.
-  return reduction_of<std::uint64_t>(DType::int64);
+  using Value = std::conditional_t<std::is_integral_v<T>, std::uint64_t, T>;
+  constexpr DType kReal = std::is_same_v<T, float> ? DType::float32 : DType::float64;
+  auto* add = add_portable<Value>;
+#if defined(TROUPE_FOR_AVX2)
+  static const bool has_avx2 = __builtin_cpu_supports("avx2") != 0;
+  if (has_avx2) add = add_avx2<Value>;
+#endif
+  return {std::is_integral_v<T> ? DType::int64 : kReal, sizeof(Value), add};
 }
+template Reduction sum_of<float>();
+template Reduction sum_of<double>();
+template Reduction sum_of<std::int64_t>();
 
 void add_along_tree(std::byte* into, Span<const std::byte* const> operands, std::size_t count,
                     const Reduction& sum, const TreeCut& cut) {

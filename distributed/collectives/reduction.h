@@ -28,19 +28,6 @@ struct Reduction {
 /// For T in {float, double, std::int64_t}.
 template <class T>
 [[nodiscard]] Reduction sum_of();
-template <>
-Reduction sum_of<float>();
-template <>
-Reduction sum_of<double>();
-template <>
-Reduction sum_of<std::int64_t>();
-
-/// into[i] += from[i] for `count` elements.
-inline void add_to(std::byte* into, const std::byte* from, std::size_t count,
-                   const Reduction& sum) {
-  const std::byte* const both[] = {into, from};
-  sum.add(into, both, 2, count);
-}
 
 // The one order in which values of ranks are added, wherever they are added, is that of a TreeCut.
 // Where every rank is a leaf it is rank order:

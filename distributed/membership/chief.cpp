@@ -28,29 +28,18 @@ Chief::Chief(GroupState& state, boost::asio::io_context& context, Acceptor& acce
     : state_(state),
       acceptor_(acceptor),
       lines_(
-          state.cluster, state.cluster.members.size(),
-          [this](int rank, const FrameHeader& header, const std::vector<std::byte>& payload) {
-            on_frame(rank, header, payload);
-          },
-          [this](int rank, const std::string& reason, FrameFault fault) {
-            on_closed(rank, reason, fault);
-          }),
-      heartbeats_(
-          context, state.options, lines_,
+          context, state.options, state.cluster, state.cluster.members.size(), *this,
           [this](int rank) {
             lines_.send(rank, FrameType::heartbeat, "",
                         state_.entered.load(std::memory_order_relaxed));
           },
-          [this](int rank, const std::string& how) { lose(rank, how); }),
-      failures_(context, lines_, [this](const Failure& failure) { state_.fail(failure); }),
-      door_(context, state.cluster, terms, lines_, heartbeats_, failures_, *this),
-      links_(state, context,
-             {[this] {
-                peer(0).ready = true;
-                start_if_ready();
-              },
-              [this](const Failure& failure) { report(failure); },
-              [this](int peer, const std::string& what) { suspect(peer, what); }}),
+          [this](const Failure& failure) { state_.fail(failure); }),
+      door_(context, state.cluster, terms, lines_, *this),
+      links_(state, context, *this,
+             [this] {
+               peer(0).ready = true;
+               start_if_ready();
+             }),
       start_watch_(
           context, state.options.start_timeout, [this] { return names_of(late()); },
           [this] { on_start_timeout(); }),
@@ -67,7 +56,7 @@ void Chief::join() {
   links_.listen();
   peer(0).has_agreed = true;
   start_watch_.begin();
-  heartbeats_.start();
+  lines_.start();
 }
 
 std::optional<Refusal> Chief::objection(const Hello& hello) const {
@@ -117,8 +106,7 @@ void Chief::start_if_ready() {
   state_.advance(GroupPhase::started);
 }
 
-void Chief::on_frame(int rank, const FrameHeader& header, const std::vector<std::byte>& payload) {
-  heartbeats_.heard(rank);
+void Chief::on_frame(int rank, const FrameHeader& header, std::vector<std::byte> payload) {
   const Span<const std::byte> body(payload);
   switch (header.type) {
     case FrameType::heartbeat:
@@ -137,7 +125,7 @@ void Chief::on_frame(int rank, const FrameHeader& header, const std::vector<std:
       return hold_suspicion(rank, *suspicion);
     }
     case FrameType::goodbye:
-      heartbeats_.retire(rank);
+      lines_.retire(rank);
       return finish_goodbye();
     default:
       break;
@@ -165,10 +153,10 @@ bool Chief::on_report(int rank, const FrameHeader& header, Span<const std::byte>
 void Chief::on_closed(int rank, const std::string& reason, FrameFault fault) {
   if (failing()) return;
   if (fault == FrameFault::bad_checksum && stage_ != Stage::gathering) {
-    return fail(bytes_damaged(state_.cluster, rank, 0, lines_.local_address(rank)));
+    return fail(bytes_damaged(state_.cluster, rank, 0, lines_.at(rank)->local_address()));
   }
   if (const auto line = lines_.drop(rank)) line->close();
-  if (heartbeats_.is_retired(rank)) return finish_goodbye();
+  if (lines_.is_retired(rank)) return finish_goodbye();
   if (stage_ != Stage::gathering) {
     return fail(peer_lost(state_.cluster, rank, reason + " without a goodbye"));
   }
@@ -229,12 +217,12 @@ void Chief::hold_suspicion(int reporter, const Suspicion& suspicion) {
 }
 
 void Chief::goodbye(const Deadline& limit) {
-  heartbeats_.retire(0);
+  lines_.retire(0);
   // Who is in the closing barrier until then says itself whom it waits for.
   run_after(goodbye_limit_, limit.remaining() + kClosingReports, [this, limit] {
     std::vector<int> silent;
     for (int rank = 0; rank < lines_.count(); ++rank) {
-      if (!heartbeats_.is_retired(rank)) silent.push_back(rank);
+      if (!lines_.is_retired(rank)) silent.push_back(rank);
     }
     fail({FailureKind::timeout, silent.empty() ? 0 : silent.front(),
           text("the group did not close within ", limit.limit_seconds(), " s: ", names_of(silent),
@@ -248,7 +236,7 @@ void Chief::goodbye(const Deadline& limit) {
 // that nothing of ours is still on the way when this process ends.
 void Chief::finish_goodbye() {
   for (int rank = 0; rank < lines_.count(); ++rank) {
-    if (!heartbeats_.is_retired(rank)) return;
+    if (!lines_.is_retired(rank)) return;
   }
   if (std::exchange(stage_, Stage::closing) != Stage::closing) {
     lines_.send_all(FrameType::goodbye);
@@ -258,7 +246,7 @@ void Chief::finish_goodbye() {
 }
 
 void Chief::fail(const Failure& failure) {
-  if (!failing()) failures_.begin(failure, FrameType::abort);
+  if (!failing()) lines_.fail(failure, FrameType::abort);
 }
 
 // Who waits longest complains first, but is not at fault: that is who has not come to the

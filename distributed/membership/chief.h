@@ -20,7 +20,7 @@
 
 namespace troupe {
 
-class Chief final : public ControlPlane, private DoorKeeper {
+class Chief final : public ControlPlane, private DoorKeeper, private LineOwner {
  public:
   /// `acceptor` and `state` outlive this object.
   Chief(GroupState& state, boost::asio::io_context& context, Acceptor& acceptor,
@@ -48,17 +48,17 @@ class Chief final : public ControlPlane, private DoorKeeper {
   void proceed() override;
   void start_if_ready();
 
-  void on_frame(int rank, const FrameHeader& header, const std::vector<std::byte>& payload);
+  void on_frame(int rank, const FrameHeader& header, std::vector<std::byte> payload) override;
   [[nodiscard]] bool on_report(int rank, const FrameHeader& header, Span<const std::byte> body);
-  void on_closed(int rank, const std::string& reason, FrameFault fault);
-  void lose(int rank, const std::string& how);
+  void on_closed(int rank, const std::string& reason, FrameFault fault) override;
+  void lose(int rank, const std::string& how) override;
   void on_start_timeout();
   void announce_soon();
   void finish_goodbye();
 
   void hold_suspicion(int reporter, const Suspicion& suspicion);
   void fail(const Failure& failure);
-  [[nodiscard]] bool failing() const { return failures_.begun() || state_.failed(); }
+  [[nodiscard]] bool failing() const { return lines_.failed() || state_.failed(); }
   [[nodiscard]] Failure blame_the_late(Failure failure, std::uint64_t sequence) const;
   [[nodiscard]] std::vector<int> late() const;
   [[nodiscard]] std::string names_of(const std::vector<int>& ranks) const;
@@ -67,8 +67,6 @@ class Chief final : public ControlPlane, private DoorKeeper {
   GroupState& state_;
   Acceptor& acceptor_;
   ControlLines lines_;
-  Heartbeats heartbeats_;
-  FailureBroadcast failures_;
   Door door_;
   LinkMaker links_;
   StartWatch start_watch_;

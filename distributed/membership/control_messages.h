@@ -17,8 +17,6 @@
 
 namespace troupe {
 
-struct JoinTerms;
-
 /// 16 random bytes that the chief draws: a link belongs to the group that was welcomed with them.
 using Session = std::array<std::byte, 16>;
 [[nodiscard]] Session make_session();

@@ -21,14 +21,11 @@ constexpr int kMaxRefusalLines = 10;
 }  // namespace
 
 Door::Door(boost::asio::io_context& context, const Cluster& cluster, const JoinTerms& terms,
-           ControlLines& lines, Heartbeats& heartbeats, FailureBroadcast& failures,
-           DoorKeeper& keeper)
+           ControlLines& lines, DoorKeeper& keeper)
     : cluster_(cluster),
       own_(make_hello(cluster, terms)),
       signature_(join_lines(terms.model_signature)),
       lines_(lines),
-      heartbeats_(heartbeats),
-      failures_(failures),
       keeper_(keeper),
       look_(context),
       difference_limit_(context) {}
@@ -92,7 +89,7 @@ void Door::refuse(const std::shared_ptr<Connection>& connection, const Refusal& 
   connection->close_after_writes();
 }
 
-bool Door::is_taken(int rank) const { return lines_.has(rank) && !heartbeats_.is_retired(rank); }
+bool Door::is_taken(int rank) const { return lines_.has(rank) && !lines_.is_retired(rank); }
 
 // One per seat: a crowd that knocks for the same one costs no more than a worker.
 void Door::wait_for_seat(const std::shared_ptr<Connection>& connection, const Hello& hello) {
@@ -108,7 +105,7 @@ void Door::look_again() {
   std::vector<Twin> settled;
   for (auto next = twins_.begin(); next != twins_.end();) {
     const auto& [rank, twin] = *next;
-    const bool holder_lives = heartbeats_.has_been_heard_since(rank, twin.listens_from);
+    const bool holder_lives = lines_.has_been_heard_since(rank, twin.listens_from);
     const bool waits = is_taken(rank) && !holder_lives && !keeper_.objection(twin.hello);
     // Who waits as long as silence may last must not take us for silent.
     if (waits) twin.connection->send(lines_.header_of(FrameType::heartbeat), "");
@@ -129,12 +126,11 @@ void Door::settle(const Twin& twin) {
 }
 
 void Door::let_in(const std::shared_ptr<Connection>& connection, const Hello& hello) {
-  if (failures_.begun()) {  // too late: it learns why
-    connection->send(lines_.header_of(FrameType::abort), to_json(*failures_.failure()));
+  if (lines_.failed()) {  // too late: it learns why
+    connection->send(lines_.header_of(FrameType::abort), to_json(*lines_.failure()));
     return connection->close_after_writes();
   }
   lines_.take(hello.rank, connection);
-  heartbeats_.watch(hello.rank);
   log_debug(hello.task, " joined from ", connection->peer_text());
   keeper_.on_seated(hello);
   compare_terms(hello);
@@ -161,7 +157,7 @@ void Door::note_difference(const Failure& failure) {
   if (difference_) return;
   difference_ = failure;
   run_after(difference_limit_, kDifferenceGrace,
-            [this] { failures_.begin(*difference_, FrameType::abort); });
+            [this] { lines_.fail(*difference_, FrameType::abort); });
 }
 
 }  // namespace troupe

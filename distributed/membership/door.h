@@ -18,8 +18,6 @@
 
 #include "troupe/distributed/membership/control_lines.h"
 #include "troupe/distributed/membership/control_messages.h"
-#include "troupe/distributed/membership/failure_broadcast.h"
-#include "troupe/distributed/membership/heartbeats.h"
 #include "troupe/distributed/membership/join_terms.h"
 #include "troupe/distributed/net/strangers.h"
 
@@ -44,7 +42,7 @@ class Door {
  public:
   /// All but the terms outlive this object.
   Door(boost::asio::io_context& context, const Cluster& cluster, const JoinTerms& terms,
-       ControlLines& lines, Heartbeats& heartbeats, FailureBroadcast& failures, DoorKeeper& keeper);
+       ControlLines& lines, DoorKeeper& keeper);
 
   /// A hello, from who has proven to be of this job.
   void take(Introduction first);
@@ -79,8 +77,6 @@ class Door {
   const Hello own_;
   const std::string signature_;  // its lines
   ControlLines& lines_;
-  Heartbeats& heartbeats_;
-  FailureBroadcast& failures_;
   DoorKeeper& keeper_;
   std::map<int, Twin> twins_;  // by rank
   boost::asio::steady_timer look_;

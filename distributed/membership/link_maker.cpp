@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <boost/asio/error.hpp>
 #include <utility>
 
 #include "troupe/core/checksum.h"
@@ -13,7 +12,7 @@
 #include "troupe/distributed/group/topology.h"
 #include "troupe/distributed/membership/control_lines.h"
 #include "troupe/distributed/net/address.h"
-#include "troupe/distributed/net/socket_options.h"
+#include "troupe/distributed/net/connector.h"
 #include "troupe/distributed/net/timer.h"
 
 namespace troupe {
@@ -21,7 +20,6 @@ namespace asio = boost::asio;
 
 namespace {
 
-constexpr std::chrono::milliseconds kRetryPause{100};
 // A peer that accepts but does not answer may be a stranger on a reused port: try again. It may
 // also be busy with hundreds of workers on a slow network: so each silence is borne for twice as
 // long.
@@ -60,8 +58,9 @@ struct LinkMaker::Attempt {
   [[nodiscard]] Span<std::byte> room() { return {in.data(), in.size()}; }
 };
 
-LinkMaker::LinkMaker(GroupState& state, asio::io_context& context, Events events)
-    : state_(state), context_(context), events_(std::move(events)) {}
+LinkMaker::LinkMaker(GroupState& state, asio::io_context& context, ControlPlane& plane,
+                     std::function<void()> on_done)
+    : state_(state), context_(context), plane_(plane), on_done_(std::move(on_done)) {}
 
 void LinkMaker::listen() {
   if (listener_ || state_.options.transport == Transport::tcp) return;
@@ -89,12 +88,6 @@ void LinkMaker::begin(const Welcome& welcome) {
   }
 }
 
-bool LinkMaker::shares_machine(int peer) const {
-  const auto& all = welcome_->endpoints;
-  return all[static_cast<std::size_t>(peer)].host ==
-         all[static_cast<std::size_t>(state_.cluster.rank)].host;
-}
-
 void LinkMaker::connect(int peer, std::chrono::milliseconds patience) {
   const LinkAddress& to = welcome_->endpoints[static_cast<std::size_t>(peer)];
   const auto attempt =
@@ -104,7 +97,7 @@ void LinkMaker::connect(int peer, std::chrono::milliseconds patience) {
   boost::system::error_code error;
   const auto address = asio::ip::make_address(to.host, error);
   if (error) return retry_later(attempt);
-  attempt->local = state_.options.transport != Transport::tcp && shares_machine(peer) &&
+  attempt->local = state_.options.transport != Transport::tcp && to.host == made_.address &&
                    by_tcp_.count(peer) == 0;
   if (attempt->local && to.local.empty()) {
     return give_up(attempt, Obstacle::no_way, "it does not listen at one");
@@ -112,45 +105,26 @@ void LinkMaker::connect(int peer, std::chrono::milliseconds patience) {
   const auto target = attempt->local
                           ? StreamSocket::endpoint_type(local_endpoint_of(to.local))
                           : StreamSocket::endpoint_type(asio::ip::tcp::endpoint(address, to.port));
-  StreamSocket& socket = attempt->link.socket;
-  socket.open(target.protocol(), error);
-  if (error) return give_up(attempt, Obstacle::no_way, error.message());
-  prepare_socket(socket.native_handle());
-  attempt->close_after_patience(attempt);
-  socket.async_connect(target, [this, attempt](const boost::system::error_code& failed) {
-    if (stopped_) return;
-    if (!failed) return prove(attempt);
-    const bool refused = failed == asio::error::connection_refused;
-    give_up(attempt, refused ? Obstacle::refusal : Obstacle::no_way, failed.message());
-  });
-}
-
-void LinkMaker::prove(const std::shared_ptr<Attempt>& attempt) {
-  const int fd = attempt->link.socket.native_handle();
-  if (attempt->local) {
-    const std::string objection = peer_objection(fd);
-    if (!objection.empty()) return give_up(attempt, Obstacle::stranger, objection);
-  } else {
-    tune_connected(fd);
-  }
-  attempt->timer.cancel();  // the handshake has its own, and does not outlive the attempt
+  // The handshake is the attempt's, and does not outlive it.
   const std::weak_ptr<Attempt> whose = attempt;
-  attempt->handshake = Handshake::as_client(
-      std::move(attempt->link.socket), state_.credentials, Purpose::link,
-      state_.cluster.member(attempt->peer).task, attempt->patience,
+  const Credentials& mine = state_.credentials;
+  const std::string& task = state_.cluster.member(peer).task;
+  attempt->handshake = Handshake::call(
+      context_, target, {patience, patience}, mine,
+      {Purpose::link, mine.generation, mine.task, task},
       [this, whose](ProvenSocket proven) {
         const auto made = whose.lock();
-        if (!made || stopped_) return;
+        if (!made) return;
         made->link = std::move(proven);
         made->handshake.reset();
         say_hello(made);
       },
-      [this, whose](const std::string& why) {
+      [this, whose, task](Obstacle obstacle, const std::string& why) {
         const auto made = whose.lock();
-        if (!made || stopped_) return;
+        if (!made) return;
         made->handshake.reset();
-        log_debug("no link to ", state_.cluster.member(made->peer).task, " yet: ", why);
-        give_up(made, Obstacle::silence, why);
+        if (obstacle == Obstacle::silence) log_debug("no link to ", task, " yet: ", why);
+        give_up(made, obstacle, why);
       });
 }
 
@@ -201,17 +175,16 @@ void LinkMaker::give_up(const std::shared_ptr<Attempt>& attempt, Obstacle obstac
 void LinkMaker::refuse_unix(int peer, const std::string& cause) {
   if (stopped_) return;
   stop();
-  events_.on_failure(
-      {FailureKind::config, peer, cause + ".",
-       "let the workers of a machine run in one network namespace as one user, or use "
-       "--transport tcp.",
-       kExitUsage});
+  plane_.report({FailureKind::config, peer, cause + ".",
+                 "let the workers of a machine run in one network namespace as one user, or use "
+                 "--transport tcp.",
+                 kExitUsage});
 }
 
 void LinkMaker::retry_later(const std::shared_ptr<Attempt>& attempt) {
   attempt->close();
   attempt->patience = std::min(2 * attempt->patience, kLongestPatience);
-  run_after(attempt->timer, kRetryPause, [this, attempt] {
+  run_after(attempt->timer, Connector::kRetryPause, [this, attempt] {
     if (stopped_) return;
     attempts_.remove(attempt);
     connect(attempt->peer, attempt->patience);
@@ -248,7 +221,7 @@ void LinkMaker::answer(Introduction hello) {
 void LinkMaker::await_last_word(int peer) {
   run_after(doubts_.try_emplace(peer, context_).first->second,
             kFirstPatience + state_.options.heartbeat_timeout,
-            [this, peer] { events_.on_lost(peer, "it broke while it was made"); });
+            [this, peer] { plane_.suspect(peer, "it broke while it was made"); });
 }
 
 // The rank that it claims must be that of the task that it has proven to be.
@@ -294,7 +267,7 @@ void LinkMaker::add(const std::shared_ptr<Attempt>& attempt) {
   close_attempts();  // those that peers have given up
   wanted_ = 0;
   state_.joined = std::exchange(made_, {});
-  events_.on_done();
+  on_done_();
 }
 
 std::vector<int> LinkMaker::lacking() const {

@@ -25,20 +25,17 @@
 #include <vector>
 
 #include "troupe/distributed/membership/control_messages.h"
-#include "troupe/distributed/membership/group_state.h"
+#include "troupe/distributed/membership/membership.h"
 #include "troupe/distributed/net/link_listener.h"
 
 namespace troupe {
 
 class LinkMaker {
  public:
-  struct Events {
-    std::function<void()> on_done;                   // once, when every link is made
-    std::function<void(const Failure&)> on_failure;  // one cannot be made as options.transport asks
-    std::function<void(int peer, const std::string& what)> on_lost;  // while it was made
-  };
-
-  LinkMaker(GroupState& state, boost::asio::io_context& context, Events events);
+  /// `plane` hears of a link that cannot be made as options.transport asks, and suspects the peer
+  /// of one that was lost while it was made; `on_done` runs once, when every link is made.
+  LinkMaker(GroupState& state, boost::asio::io_context& context, ControlPlane& plane,
+            std::function<void()> on_done);
   LinkMaker(const LinkMaker&) = delete;
   LinkMaker& operator=(const LinkMaker&) = delete;
 
@@ -57,11 +54,7 @@ class LinkMaker {
  private:
   struct Attempt;
   void connect(int peer, std::chrono::milliseconds patience);
-  void prove(const std::shared_ptr<Attempt>& attempt);
   void say_hello(const std::shared_ptr<Attempt>& attempt);
-  /// Why a link was not made: the peer was silent, nothing leads to it, nobody listens there any
-  /// more, or it is another user's.
-  enum class Obstacle { silence, no_way, refusal, stranger };
   void give_up(const std::shared_ptr<Attempt>& attempt, Obstacle obstacle, const std::string& why);
   void retry_later(const std::shared_ptr<Attempt>& attempt);
   void refuse_unix(int peer, const std::string& cause);
@@ -73,12 +66,12 @@ class LinkMaker {
   [[nodiscard]] bool is_accept(const Attempt& attempt) const;
   void add(const std::shared_ptr<Attempt>& attempt);
   void close_attempts();
-  [[nodiscard]] bool shares_machine(int peer) const;
   [[nodiscard]] bool has(int peer) const { return made_.links.count(peer) > 0; }
 
   GroupState& state_;
   boost::asio::io_context& context_;
-  const Events events_;
+  ControlPlane& plane_;
+  const std::function<void()> on_done_;
   std::unique_ptr<LinkListener> listener_;
   std::optional<Welcome> welcome_;
   std::set<int> by_tcp_;           // peers of this machine that no Unix socket reaches

@@ -13,8 +13,6 @@ namespace asio = boost::asio;
 
 namespace {
 
-// After a refusal that may pass, such as a chief that is about to be restarted.
-constexpr std::chrono::milliseconds kRefusedPause{1'000};
 // The chief's own limit ends at about the same time, and it knows who is missing.
 constexpr std::chrono::milliseconds kChiefVerdict{1'000};
 
@@ -27,19 +25,9 @@ GroupMember::GroupMember(GroupState& state, asio::io_context& context,
       acceptor_(acceptor),
       terms_(terms),
       hello_(make_hello(state.cluster, terms)),
-      lines_(
-          state.cluster, 1,
-          [this](int, const FrameHeader& header, const std::vector<std::byte>& payload) {
-            on_frame(header, payload);
-          },
-          [this](int, const std::string& reason, FrameFault fault) { on_closed(reason, fault); }),
-      heartbeats_(
-          context, state.options, lines_, [this](int) { send(FrameType::heartbeat, ""); },
-          [this](int, const std::string& how) { on_silence(how); }),
-      links_(state, context,
-             {[this] { send(FrameType::ready, ""); },
-              [this](const Failure& failure) { report(failure); },
-              [this](int peer, const std::string& what) { suspect(peer, what); }}),
+      lines_(context, state.options, state.cluster, 1, *this,
+             [this](int) { send(FrameType::heartbeat, ""); }),
+      links_(state, context, *this, [this] { send(FrameType::ready, ""); }),
       connector_(context, chief().address->host, chief().address->port, state.credentials,
                  Purpose::control, chief().task),
       start_watch_(
@@ -49,7 +37,7 @@ GroupMember::GroupMember(GroupState& state, asio::io_context& context,
 void GroupMember::join() {
   start_watch_.begin();
   reach("", std::chrono::milliseconds(0));
-  heartbeats_.start();
+  lines_.start();
 }
 
 void GroupMember::reach(const std::string& why, std::chrono::milliseconds pause) {
@@ -66,7 +54,6 @@ void GroupMember::on_connected(ProvenSocket proven) {
   const auto here = acceptor_->endpoint();
   hello_.listens = {here.address().to_string(), here.port(), links_.local_digits()};
   lines_.take(0, connection);
-  heartbeats_.watch(0);
   stage_ = Stage::waiting;
   send(FrameType::hello, to_json(hello_));
 }
@@ -83,8 +70,8 @@ void GroupMember::ensure_acceptor(const Connection& connection) {
   });
 }
 
-void GroupMember::on_frame(const FrameHeader& header, const std::vector<std::byte>& payload) {
-  heartbeats_.heard(0);
+void GroupMember::on_frame(int /*chief*/, const FrameHeader& header,
+                           std::vector<std::byte> payload) {
   const Span<const std::byte> body(payload);
   const std::string as_text(reinterpret_cast<const char*>(payload.data()), payload.size());
   switch (header.type) {
@@ -131,7 +118,8 @@ bool GroupMember::on_signature(const std::string& lines) {
 }
 
 void GroupMember::on_refused(const Refusal& refusal) {
-  if (refusal.retry == Retry::yes) return reach("it refused: " + refusal.cause, kRefusedPause);
+  if (refusal.retry == Retry::yes)
+    return reach("it refused: " + refusal.cause, Connector::kRefusedPause);
   state_.fail({FailureKind::config, state_.cluster.rank,
                text("the chief ", describe_member(chief()), " refused ", state_.cluster.task(),
                     ": ", refusal.cause),
@@ -157,7 +145,7 @@ void GroupMember::on_welcome(const Welcome& welcome) {
   links_.begin(welcome);
 }
 
-void GroupMember::on_closed(const std::string& reason, FrameFault fault) {
+void GroupMember::on_closed(int /*chief*/, const std::string& reason, FrameFault fault) {
   if (state_.failed() || state_.phase() == GroupPhase::closed) return;
   if (fault == FrameFault::bad_version) {
     state_.fail(other_version(state_.cluster, "the chief " + chief().task, reason));
@@ -167,12 +155,12 @@ void GroupMember::on_closed(const std::string& reason, FrameFault fault) {
     return reach(reason, Connector::kRetryPause);
   if (fault == FrameFault::bad_checksum) {
     return lose_chief_by(
-        bytes_damaged(state_.cluster, 0, state_.cluster.rank, lines_.local_address(0)));
+        bytes_damaged(state_.cluster, 0, state_.cluster.rank, lines_.at(0)->local_address()));
   }
   lose_chief(reason + " without a goodbye");
 }
 
-void GroupMember::on_silence(const std::string& how) {
+void GroupMember::lose(int /*chief*/, const std::string& how) {
   stage_ == Stage::waiting ? reach(how, Connector::kRetryPause) : lose_chief(how);
 }
 
@@ -181,10 +169,8 @@ void GroupMember::on_start_timeout() {
   if (stage_ != Stage::reaching && !std::exchange(awaits_verdict_, true)) {
     return start_watch_.extend(kChiefVerdict);
   }
-  const Failure failure = overdue();
   // Else the chief takes this worker for one that is missing, or lost.
-  if (lines_.has(0)) send(FrameType::report, to_json(failure));
-  state_.fail(failure);
+  lose_chief_by(overdue());
 }
 
 // Why it took too long, as far as this worker knows.
@@ -235,10 +221,7 @@ void GroupMember::suspect(int peer, const std::string& what) {
   if (!state_.failed()) send(FrameType::suspect, to_json(Suspicion{peer, what}));
 }
 
-void GroupMember::goodbye(const Deadline& /*limit*/) {
-  stage_ = Stage::leaving;
-  send(FrameType::goodbye, "");
-}
+void GroupMember::goodbye(const Deadline& /*limit*/) { send(FrameType::goodbye, ""); }
 
 void GroupMember::send(FrameType type, const std::string& payload) {
   lines_.send(0, type, payload, state_.entered.load(std::memory_order_relaxed));

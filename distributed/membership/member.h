@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "troupe/distributed/membership/control_lines.h"
 #include "troupe/distributed/membership/control_messages.h"
 #include "troupe/distributed/membership/group_state.h"
-#include "troupe/distributed/membership/heartbeats.h"
 #include "troupe/distributed/membership/link_maker.h"
 #include "troupe/distributed/membership/membership.h"
 #include "troupe/distributed/membership/start_watch.h"
@@ -20,7 +20,7 @@
 
 namespace troupe {
 
-class GroupMember final : public ControlPlane {
+class GroupMember final : public ControlPlane, private LineOwner {
  public:
   /// `acceptor` may be null: then one is made on the address that reaches the chief.
   GroupMember(GroupState& state, boost::asio::io_context& context,
@@ -32,17 +32,17 @@ class GroupMember final : public ControlPlane {
   void goodbye(const Deadline& limit) override;
 
  private:
-  enum class Stage { reaching, waiting, linking, running, leaving };
+  enum class Stage { reaching, waiting, linking, running };
 
   void reach(const std::string& why, std::chrono::milliseconds pause);
   void on_connected(ProvenSocket proven);
   void ensure_acceptor(const Connection& connection);
-  void on_frame(const FrameHeader& header, const std::vector<std::byte>& payload);
+  void on_frame(int chief, const FrameHeader& header, std::vector<std::byte> payload) override;
   [[nodiscard]] bool on_signature(const std::string& lines);
   void on_refused(const Refusal& refusal);
   void on_welcome(const Welcome& welcome);
-  void on_closed(const std::string& reason, FrameFault fault);
-  void on_silence(const std::string& how);
+  void on_closed(int chief, const std::string& reason, FrameFault fault) override;
+  void lose(int chief, const std::string& how) override;
   void on_start_timeout();
   [[nodiscard]] Failure overdue() const;
   [[nodiscard]] std::string waited_for() const;
@@ -57,7 +57,6 @@ class GroupMember final : public ControlPlane {
   const JoinTerms terms_;
   Hello hello_;
   ControlLines lines_;  // one: to the chief
-  Heartbeats heartbeats_;
   LinkMaker links_;
   Connector connector_;
   StartWatch start_watch_;

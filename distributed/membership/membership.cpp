@@ -35,8 +35,7 @@ void check_hello_fits(const JoinTerms& terms) {
 }
 
 void check_cluster(const Cluster& cluster) {
-  const bool alone = cluster.world_size() == 1;
-  if (alone) return;
+  if (cluster.world_size() == 1) return;
   TROUPE_CHECK(cluster.rank >= 0 && cluster.rank < cluster.world_size());
   TROUPE_CHECK(cluster.members[0].address.has_value());
   if (static_cast<std::uint32_t>(cluster.world_size()) > kMaxWorldSize) {

@@ -20,7 +20,6 @@
 #include "troupe/core/text.h"
 #include "troupe/distributed/net/address.h"
 #include "troupe/distributed/net/socket_options.h"
-#include "troupe/distributed/net/timer.h"
 
 namespace troupe {
 namespace asio = boost::asio;
@@ -29,8 +28,6 @@ using asio::ip::tcp;
 namespace {
 
 constexpr int kBacklog = 1024;  // the kernel lowers it to net.core.somaxconn
-// After an accept that failed (no descriptor left): try again when some may be free.
-constexpr std::chrono::milliseconds kAcceptPause{100};
 // Between two look-ups of this process's own name.
 constexpr std::chrono::milliseconds kNamePause{250};
 constexpr double kNameProgressSeconds = 5;
@@ -116,7 +113,7 @@ bool is_name(const std::string& host) {
 
 Acceptor::Acceptor(asio::io_context& context, const std::string& host, std::uint16_t port,
                    std::chrono::milliseconds patience)
-    : acceptor_(context), pause_(context) {
+    : acceptor_(context) {
   const Deadline limit = Deadline::in(patience);
   double next_line = 0;  // in seconds
   for (;;) {
@@ -169,7 +166,7 @@ std::string Acceptor::try_to_listen(const std::string& host, std::uint16_t port)
   return text("is ", wanted.address().to_string(), ", which does not belong to this machine");
 }
 
-Acceptor::Acceptor(asio::io_context& context, int listen_fd) : acceptor_(context), pause_(context) {
+Acceptor::Acceptor(asio::io_context& context, int listen_fd) : acceptor_(context) {
   int listening = 0;
   socklen_t size = sizeof(listening);
   const bool is_listener =
@@ -195,27 +192,7 @@ void Acceptor::start(const Credentials& credentials,
                      std::function<void(Introduction)> on_introduction) {
   acceptor_.non_blocking(true);
   strangers_.emplace(acceptor_.get_executor(), credentials, std::move(on_introduction));
-  accept_next();
-}
-
-void Acceptor::accept_next() {
-  acceptor_.async_wait(tcp::acceptor::wait_read, [this](const boost::system::error_code& error) {
-    if (!error) strangers_->when_room([this] { accept_one(); });
-  });
-}
-
-void Acceptor::accept_one() {
-  boost::system::error_code error;
-  tcp::socket socket = acceptor_.accept(error);
-  // Who went before it was accepted is no fault of ours; without a descriptor others have to go.
-  const bool is_alone =
-      error == asio::error::would_block || error == asio::error::connection_aborted;
-  if (error && !is_alone) return run_after(pause_, kAcceptPause, [this] { accept_next(); });
-  if (!error) {
-    tune_connected(socket.native_handle());
-    strangers_->admit(std::move(socket));
-  }
-  accept_next();
+  strangers_->admit_from(Strangers::Listener(std::move(acceptor_)));
 }
 
 }  // namespace troupe

@@ -3,7 +3,6 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -39,11 +38,8 @@ class Acceptor {
 
  private:
   [[nodiscard]] std::string try_to_listen(const std::string& host, std::uint16_t port);
-  void accept_next();
-  void accept_one();
 
-  boost::asio::ip::tcp::acceptor acceptor_;
-  boost::asio::steady_timer pause_;
+  boost::asio::ip::tcp::acceptor acceptor_;  // until start()
   boost::asio::ip::tcp::endpoint endpoint_;
   std::optional<Strangers> strangers_;  // from start() on
 };

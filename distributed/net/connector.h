@@ -1,10 +1,8 @@
 // Connector: tries to connect to an address until a process of the job answers or stop() is called.
 //
-// A name may resolve to several addresses: each is tried, with a limit of its own. If no process
-// listens yet on a port of this machine, the kernel may give that very port to the connecting
-// socket, which is then connected to itself (RFC 9293, 3.5: simultaneous open): that counts as no
-// answer; so does a process that does not prove that it belongs to the job. Thread rule: the
-// network thread only.
+// A name may resolve to several addresses: each is tried, with a limit of its own. A process that
+// does not prove that it belongs to the job counts as no answer. Thread rule: the network thread
+// only.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -12,10 +10,10 @@
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "troupe/distributed/net/credentials.h"
 #include "troupe/distributed/net/handshake.h"
@@ -30,6 +28,8 @@ class Connector {
   /// the pauses are 5, 10, 20, 40, 80, 100, 100, ... ms: processes started together arrive within
   /// milliseconds of each other, and a late one needs no haste.
   static constexpr std::chrono::milliseconds kRetryPause{100};
+  /// After a refusal that may pass, as of a process that is about to be restarted.
+  static constexpr std::chrono::milliseconds kRefusedPause{1'000};
 
   /// `server`: the task that is to answer there.
   Connector(boost::asio::io_context& context, std::string host, std::uint16_t port,
@@ -46,10 +46,8 @@ class Connector {
   [[nodiscard]] const std::string& trouble() const { return trouble_; }
 
  private:
-  struct Attempt;
   void resolve();
-  void try_next(const std::shared_ptr<Attempt>& attempt);
-  void prove(boost::asio::ip::tcp::socket socket);
+  void try_next();
   void again(const std::string& why);
   void wait(std::chrono::milliseconds pause);
 
@@ -57,15 +55,14 @@ class Connector {
   const std::string host_;
   const std::uint16_t port_;
   const Credentials credentials_;
-  const Purpose purpose_;
-  const std::string server_;
+  const Identity asked_;
   boost::asio::ip::tcp::resolver resolver_;
   boost::asio::steady_timer pause_;
   std::chrono::milliseconds next_pause_{5};
   OnConnected on_connected_;
   OnTrouble on_trouble_;
-  std::shared_ptr<Attempt> attempt_;      // the one that counts; null: none
-  std::shared_ptr<Handshake> handshake_;  // what became of it
+  std::deque<boost::asio::ip::tcp::endpoint> endpoints_;  // of the name, those not tried
+  std::shared_ptr<Handshake> handshake_;                  // null: none
   std::string trouble_;
 };
 

@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 
 #include <array>
+#include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
 #include <utility>
 
@@ -10,11 +11,28 @@
 #include "troupe/distributed/net/timer.h"
 
 namespace troupe {
+namespace asio = boost::asio;
+
 namespace {
 
 constexpr const char* kUnproven =
     "it hangs up without proving that it belongs to this job: it holds another secret, or "
     "--insecure is given to one of the two alone";
+
+bool is_connected_to_itself(const StreamSocket& socket) {
+  boost::system::error_code no_local;
+  boost::system::error_code no_remote;
+  return socket.local_endpoint(no_local) == socket.remote_endpoint(no_remote) && !no_local &&
+         !no_remote;
+}
+
+/// Closes the socket so that its port may be listened on at once: an ordinary end would keep it for
+/// a minute (TIME_WAIT).
+void abandon(StreamSocket& socket) {
+  boost::system::error_code ignored;
+  socket.set_option(asio::socket_base::linger(true, 0), ignored);
+  socket.close(ignored);
+}
 
 }  // namespace
 
@@ -24,49 +42,81 @@ Handshake::Handshake(StreamSocket socket, OnProven on_proven, OnFailed on_failed
       on_failed_(std::move(on_failed)),
       limit_(made_.socket.get_executor()) {}
 
-std::shared_ptr<Handshake> Handshake::as_client(StreamSocket socket, const Credentials& credentials,
-                                                Purpose purpose, const std::string& server,
-                                                std::chrono::milliseconds limit, OnProven on_proven,
-                                                OnFailed on_failed) {
-  const Identity asked{purpose, credentials.generation, credentials.task, server};
-  return begin(std::move(socket), credentials, &asked, limit, std::move(on_proven),
-               std::move(on_failed));
+std::shared_ptr<Handshake> Handshake::call(asio::io_context& context,
+                                           const StreamSocket::endpoint_type& to,
+                                           const Limits& limits, const Credentials& credentials,
+                                           const Identity& asked, OnProven on_proven,
+                                           OnFailed on_failed) {
+  std::shared_ptr<Handshake> made(
+      new Handshake(StreamSocket(context), std::move(on_proven), std::move(on_failed)));
+  const std::weak_ptr<Handshake> self = made;
+  const auto go_on = [self, credentials, asked,
+                      limit = limits.proof](const boost::system::error_code& failed) {
+    if (const auto alive = self.lock()) alive->connected(failed, credentials, asked, limit);
+  };
+  StreamSocket& socket = made->made_.socket;
+  boost::system::error_code error;
+  socket.open(to.protocol(), error);
+  if (error) {
+    asio::post(context, [go_on, error] { go_on(error); });
+    return made;
+  }
+  prepare_socket(socket.native_handle());
+  run_after(made->limit_, limits.connecting, [self] {
+    if (const auto alive = self.lock()) alive->made_.close();
+  });
+  socket.async_connect(to, go_on);
+  return made;
 }
 
-std::shared_ptr<Handshake> Handshake::as_server(StreamSocket socket, const Credentials& credentials,
-                                                std::chrono::milliseconds limit, OnProven on_proven,
-                                                OnFailed on_failed) {
-  return begin(std::move(socket), credentials, nullptr, limit, std::move(on_proven),
-               std::move(on_failed));
+std::shared_ptr<Handshake> Handshake::answer(StreamSocket socket, const Credentials& credentials,
+                                             std::chrono::milliseconds limit, OnProven on_proven,
+                                             OnFailed on_failed) {
+  std::shared_ptr<Handshake> made(
+      new Handshake(std::move(socket), std::move(on_proven), std::move(on_failed)));
+  made->begin(credentials, nullptr, limit);
+  return made;
 }
 
 bool Handshake::has_opened() const { return proof_ ? proof_->has_opened() : has_heard_; }
 
-std::shared_ptr<Handshake> Handshake::begin(StreamSocket socket, const Credentials& credentials,
-                                            const Identity* asked, std::chrono::milliseconds limit,
-                                            OnProven on_proven, OnFailed on_failed) {
-  std::shared_ptr<Handshake> made(
-      new Handshake(std::move(socket), std::move(on_proven), std::move(on_failed)));
+void Handshake::connected(boost::system::error_code failed, const Credentials& credentials,
+                          const Identity& asked, std::chrono::milliseconds limit) {
+  limit_.cancel();
+  if (!failed && is_connected_to_itself(made_.socket)) {
+    abandon(made_.socket);
+    failed = asio::error::connection_refused;
+  }
+  if (failed) {
+    const bool is_refused = failed == asio::error::connection_refused;
+    return fail(is_refused ? Obstacle::refusal : Obstacle::no_way, failed.message());
+  }
+  const std::string objection = tune_connected(made_.socket.native_handle());
+  if (!objection.empty()) return fail(Obstacle::stranger, objection);
+  begin(credentials, &asked, limit);
+}
+
+void Handshake::begin(const Credentials& credentials, const Identity* asked,
+                      std::chrono::milliseconds limit) {
   const Secret& secret = *credentials.secret;
-  const int fd = made->made_.socket.native_handle();
+  const int fd = made_.socket.native_handle();
   const bool by_tls = credentials.encrypt && socket_family(fd) != AF_UNIX;
   if (by_tls && asked != nullptr) {
-    made->made_.tls = TlsSession::client(fd, secret, *asked);
+    made_.tls = TlsSession::client(fd, secret, *asked);
   } else if (by_tls) {
-    made->made_.tls = TlsSession::server(fd, credentials.secret, credentials.task);
+    made_.tls = TlsSession::server(fd, credentials.secret, credentials.task);
   } else if (asked != nullptr) {
-    made->proof_.emplace(secret, *asked);
+    proof_.emplace(secret, *asked);
   } else {
-    made->proof_.emplace(secret, credentials.task);
+    proof_.emplace(secret, credentials.task);
   }
-  const std::weak_ptr<Handshake> self = made;
-  run_after(made->limit_, limit, [self] {
-    if (const auto alive = self.lock()) alive->fail("it does not answer");
+  const std::weak_ptr<Handshake> self = weak_from_this();
+  run_after(limit_, limit, [self] {
+    if (const auto alive = self.lock()) alive->fail(Obstacle::silence, "it does not answer");
   });
-  boost::asio::post(made->made_.socket.get_executor(), [self] {
+  asio::post(made_.socket.get_executor(), [self] {
     if (const auto alive = self.lock()) alive->go_on();
   });
-  return made;
 }
 
 void Handshake::go_on() {
@@ -74,7 +124,7 @@ void Handshake::go_on() {
   const IoResult step = proof_ ? exchange() : made_.tls->handshake();
   if (step.state == IoResult::State::would_block) return wait();
   if (step.state == IoResult::State::moved) return succeed();
-  fail(proof_ && !proof_->why().empty() ? proof_->why() : kUnproven);
+  fail(Obstacle::silence, proof_ && !proof_->why().empty() ? proof_->why() : kUnproven);
 }
 
 IoResult Handshake::exchange() {
@@ -111,11 +161,11 @@ void Handshake::succeed() {
   std::exchange(on_proven_, nullptr)(std::move(made_));
 }
 
-void Handshake::fail(const std::string& why) {
+void Handshake::fail(Obstacle obstacle, const std::string& why) {
   limit_.cancel();
   made_.close();
   on_proven_ = nullptr;
-  if (const auto on_failed = std::exchange(on_failed_, nullptr)) on_failed(why);
+  if (const auto on_failed = std::exchange(on_failed_, nullptr)) on_failed(obstacle, why);
 }
 
 }  // namespace troupe

@@ -9,7 +9,6 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
 #include <functional>
-#include <memory>
 #include <string>
 
 #include "troupe/distributed/net/strangers.h"
@@ -20,10 +19,6 @@ namespace troupe {
 [[nodiscard]] boost::asio::local::stream_protocol::endpoint local_endpoint_of(
     const std::string& digits);
 inline constexpr std::size_t kLinkNameBytes = 16;
-
-/// "" when the process at the other end of a connected Unix socket runs as this process's user,
-/// else why it is not trusted.
-[[nodiscard]] std::string peer_objection(int fd);
 
 class LinkListener {
  public:
@@ -39,16 +34,9 @@ class LinkListener {
   [[nodiscard]] const std::string& problem() const { return problem_; }
 
  private:
-  void accept_next();
-  void accept_one();
-  void give_up(const boost::system::error_code& error);
-
-  boost::asio::local::stream_protocol::acceptor acceptor_;
   Strangers guests_;
   std::string digits_;
   std::string problem_;
-  // Gone with this object: a handler that runs later, because it was queued before, sees that.
-  const std::shared_ptr<char> alive_ = std::make_shared<char>();
 };
 
 }  // namespace troupe

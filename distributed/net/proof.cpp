@@ -72,7 +72,7 @@ Key key_of(const Secret& secret) { return secret.derive("troupe proof hmac"); }
 }  // namespace
 
 Proof::Proof(const Secret& secret, const Identity& identity)
-    : key_(key_of(secret)), identity_(identity), stage_(Stage::challenge_prefix) {
+    : key_(key_of(secret)), identity_(identity) {
   std::vector<std::byte> opening;
   put_prefix(opening, ProofKind::opening, static_cast<std::uint8_t>(identity.purpose));
   put_number(opening, identity.generation, 8);
@@ -82,45 +82,23 @@ Proof::Proof(const Secret& secret, const Identity& identity)
   say(Span<const std::byte>(opening));
 }
 
-Proof::Proof(const Secret& secret, const std::string& task)
-    : key_(key_of(secret)), stage_(Stage::opening_prefix) {
+Proof::Proof(const Secret& secret, const std::string& task) : key_(key_of(secret)) {
   identity_.server = task;
-}
-
-std::size_t Proof::awaited() const {
-  if (state_ != State::going) return 0;
-  switch (stage_) {
-    case Stage::opening_prefix:
-    case Stage::challenge_prefix:
-      return kProofPrefixBytes;
-    case Stage::opening:
-      return kOpeningBytes - kProofPrefixBytes;
-    case Stage::challenge:
-      return kChallengeBytes - kProofPrefixBytes;
-    case Stage::proof:
-      return kClosingProofBytes;
-  }
-  return 0;
 }
 
 void Proof::take(Span<const std::byte> bytes) {
   TROUPE_CHECK(state_ == State::going && bytes.size() == awaited());
-  switch (stage_) {
-    case Stage::opening_prefix:
-    case Stage::challenge_prefix:
-      return take_prefix(bytes);
-    case Stage::opening:
-      return take_opening(bytes);
-    case Stage::challenge:
-      return take_challenge(bytes);
-    case Stage::proof:
-      return take_proof(bytes);
-  }
+  (this->*next_)(bytes);
+}
+
+void Proof::await(std::size_t bytes, Take next) {
+  awaited_ = bytes;
+  next_ = next;
 }
 
 // What tells our processes from others, and their versions apart, before more is awaited of them.
 void Proof::take_prefix(Span<const std::byte> bytes) {
-  const bool answers = stage_ == Stage::opening_prefix;
+  const bool answers = identity_.client.empty();  // it has yet to hear who connects
   if (number_at(bytes, 0, 4) != kFrameMagic) return refuse("it is no process of this job");
   const auto version = static_cast<std::uint16_t>(number_at(bytes, 4, 2));
   if (version != kProtocolVersion) {
@@ -135,7 +113,8 @@ void Proof::take_prefix(Span<const std::byte> bytes) {
                             : has_prefix(bytes, ProofKind::challenge);
   if (!fits) return refuse("it is no process of this job");
   said_.insert(said_.end(), bytes.begin(), bytes.end());
-  stage_ = answers ? Stage::opening : Stage::challenge;
+  answers ? await(kOpeningBytes - kProofPrefixBytes, &Proof::take_opening)
+          : await(kChallengeBytes - kProofPrefixBytes, &Proof::take_challenge);
 }
 
 void Proof::take_opening(Span<const std::byte> bytes) {
@@ -154,7 +133,7 @@ void Proof::take_opening(Span<const std::byte> bytes) {
   say(Span<const std::byte>(challenge));
   const Key mine = code(kServerWord);
   say({mine.data(), mine.size()});
-  stage_ = Stage::proof;
+  await(kClosingProofBytes, &Proof::take_proof);
 }
 
 void Proof::take_challenge(Span<const std::byte> bytes) {

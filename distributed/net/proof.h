@@ -45,21 +45,22 @@ class Proof {
 
   [[nodiscard]] State state() const { return state_; }
   /// How many bytes the other end has to send before take(); 0 unless going.
-  [[nodiscard]] std::size_t awaited() const;
+  [[nodiscard]] std::size_t awaited() const { return state_ == State::going ? awaited_ : 0; }
   /// Exactly awaited() bytes.
   void take(Span<const std::byte> bytes);
   /// What is to be sent now, in every state; once.
   [[nodiscard]] std::vector<std::byte> give();
   /// Whether a well-formed opening has come.
-  [[nodiscard]] bool has_opened() const { return stage_ == Stage::proof; }
+  [[nodiscard]] bool has_opened() const { return next_ == &Proof::take_proof; }
   /// The connection; of the end that answers, proven once the state is.
   [[nodiscard]] const Identity& identity() const { return identity_; }
   /// Of the end that connects, refused: what is wrong with the other.
   [[nodiscard]] const std::string& why() const { return why_; }
 
  private:
-  enum class Stage { opening_prefix, opening, proof, challenge_prefix, challenge };
+  using Take = void (Proof::*)(Span<const std::byte> bytes);
 
+  void await(std::size_t bytes, Take next);
   void take_prefix(Span<const std::byte> bytes);
   void take_opening(Span<const std::byte> bytes);
   void take_challenge(Span<const std::byte> bytes);
@@ -70,7 +71,8 @@ class Proof {
 
   const Key key_;
   Identity identity_;
-  Stage stage_;
+  std::size_t awaited_ = kProofPrefixBytes;
+  Take next_ = &Proof::take_prefix;  // those bytes
   State state_ = State::going;
   std::string why_;
   std::vector<std::byte> said_;  // by both, in order

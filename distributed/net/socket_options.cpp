@@ -4,9 +4,12 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include <array>
 #include <boost/asio/ip/tcp.hpp>
+#include <cerrno>
+#include <system_error>
 
 #include "troupe/distributed/net/address.h"
 
@@ -21,17 +24,29 @@ void prepare_socket(int fd) noexcept {
   set_close_on_exec(fd);
 }
 
-void tune_connected(int fd) noexcept {
-  const int yes = 1;
-  ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
-  set_close_on_exec(fd);
-}
-
 int socket_family(int fd) noexcept {
   sockaddr_storage address{};
   socklen_t size = sizeof(address);
   const bool found = ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0;
   return found ? address.ss_family : AF_UNSPEC;
+}
+
+std::string tune_connected(int fd) {
+  if (socket_family(fd) != AF_UNIX) {
+    const int yes = 1;
+    ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
+    set_close_on_exec(fd);
+    return "";
+  }
+  prepare_socket(fd);  // unlike TCP's, an accepted one inherits no buffer sizes
+  ucred peer{};
+  socklen_t size = sizeof(peer);
+  if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
+    return "the system does not report the peer's process: " +
+           std::generic_category().message(errno);
+  }
+  if (peer.uid == ::geteuid()) return "";
+  return text("process ", peer.pid, " there belongs to user ", peer.uid, ", not ", ::geteuid());
 }
 
 std::string numeric_address(int fd) {

@@ -21,8 +21,10 @@ void set_close_on_exec(int fd) noexcept;
 /// Buffers and close-on-exec, for a socket or acceptor that is open but not connected.
 void prepare_socket(int fd) noexcept;
 
-/// TCP_NODELAY and close-on-exec, for a connected socket: a header must not wait for more bytes.
-void tune_connected(int fd) noexcept;
+/// Sets a connected socket up: TCP's without delay, because a header must not wait for more bytes;
+/// a Unix socket's buffers. Returns "", or why the process at the other end of a Unix socket is not
+/// trusted: it does not run as this process's user.
+[[nodiscard]] std::string tune_connected(int fd);
 
 /// AF_INET, AF_INET6, AF_UNIX, or AF_UNSPEC when `fd` is no socket.
 [[nodiscard]] int socket_family(int fd) noexcept;

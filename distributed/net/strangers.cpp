@@ -4,15 +4,20 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/asio/error.hpp>
 #include <utility>
 
 #include "troupe/core/checksum.h"
+#include "troupe/distributed/net/socket_options.h"
 #include "troupe/distributed/net/timer.h"
 
 namespace troupe {
 namespace {
 
 using StrangerClock = std::chrono::steady_clock;
+
+// After an accept that failed (no descriptor left): try again when some may be free.
+constexpr std::chrono::milliseconds kAcceptPause{100};
 
 // Who connects says what for, and its first frame is that of who connects for it.
 bool is_first_frame(const FrameHeader& header, const Identity& proven) {
@@ -49,10 +54,11 @@ Strangers::Strangers(const boost::asio::any_io_executor& executor, Credentials c
                      std::function<void(Introduction)> on_introduction)
     : credentials_(std::move(credentials)),
       on_introduction_(std::move(on_introduction)),
+      listener_(executor),
       look_(executor) {}
 
 Strangers::~Strangers() {
-  on_room_ = nullptr;
+  is_knocking_ = false;
   while (!waiting_.empty()) dismiss(waiting_.front());
 }
 
@@ -64,7 +70,7 @@ void Strangers::admit(StreamSocket socket) {
   });
   // The handshake is the stranger's, and does not outlive it.
   const std::weak_ptr<Stranger> whose = stranger;
-  stranger->handshake = Handshake::as_server(
+  stranger->handshake = Handshake::answer(
       std::move(socket), credentials_, kStrangerTime,
       [this, whose](ProvenSocket proven) {
         const auto known = whose.lock();
@@ -72,7 +78,7 @@ void Strangers::admit(StreamSocket socket) {
         known->proven = std::make_unique<ProvenSocket>(std::move(proven));
         read_header(known);
       },
-      [this, whose](const std::string&) {
+      [this, whose](Obstacle, const std::string&) {
         const auto known = whose.lock();
         if (known && !known->dismissed) dismiss(known);
       });
@@ -122,13 +128,24 @@ void Strangers::dismiss(std::shared_ptr<Stranger> stranger) {
   make_room();
 }
 
-void Strangers::when_room(std::function<void()> then) {
-  on_room_ = std::move(then);
-  make_room();
+void Strangers::admit_from(Listener listener,
+                           std::function<void(const boost::system::error_code&)> on_fault) {
+  listener_ = std::move(listener);
+  on_fault_ = std::move(on_fault);
+  accept_next();
+}
+
+void Strangers::accept_next() {
+  listener_.async_wait(Listener::wait_read, [this, alive = std::weak_ptr<char>(alive_)](
+                                                const boost::system::error_code& error) {
+    if (error == boost::asio::error::operation_aborted || alive.expired()) return;
+    is_knocking_ = true;
+    make_room();
+  });
 }
 
 void Strangers::make_room() {
-  if (!on_room_) return;
+  if (!is_knocking_) return;
   if (waiting_.size() >= max_waiting_) {
     const auto first =
         std::min_element(waiting_.begin(), waiting_.end(), [](const auto& one, const auto& other) {
@@ -139,7 +156,24 @@ void Strangers::make_room() {
     return dismiss(*first);  // which comes back here
   }
   look_.cancel();
-  std::exchange(on_room_, nullptr)();
+  is_knocking_ = false;
+  accept_one();
+}
+
+void Strangers::accept_one() {
+  boost::system::error_code error;
+  StreamSocket socket = listener_.accept(error);
+  // Who went before it was accepted is no fault of ours; without a descriptor others have to go.
+  const bool is_alone =
+      error == boost::asio::error::would_block || error == boost::asio::error::connection_aborted;
+  if (error && !is_alone) {
+    if (!on_fault_) return run_after(look_, kAcceptPause, [this] { accept_next(); });
+    boost::system::error_code ignored;
+    listener_.close(ignored);
+    return on_fault_(error);
+  }
+  if (!error && tune_connected(socket.native_handle()).empty()) admit(std::move(socket));
+  accept_next();
 }
 
 }  // namespace troupe

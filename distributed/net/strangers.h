@@ -13,6 +13,8 @@
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/basic_socket_acceptor.hpp>
+#include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <cstddef>
@@ -46,6 +48,8 @@ struct Introduction {
 
 class Strangers {
  public:
+  using Listener = boost::asio::basic_socket_acceptor<boost::asio::generic::stream_protocol>;
+
   Strangers(const boost::asio::any_io_executor& executor, Credentials credentials,
             std::function<void(Introduction)> on_introduction);
   ~Strangers();
@@ -53,8 +57,10 @@ class Strangers {
   Strangers& operator=(const Strangers&) = delete;
 
   void admit(StreamSocket socket);
-  /// Runs `then`, once, when one more may be admitted: at once, or later.
-  void when_room(std::function<void()> then);
+  /// Admits whom `listener` accepts, whenever there is room. Where it cannot accept it is closed,
+  /// and `on_fault` told; without that it tries again a little later.
+  void admit_from(Listener listener,
+                  std::function<void(const boost::system::error_code&)> on_fault = nullptr);
 
  private:
   struct Stranger;
@@ -63,14 +69,20 @@ class Strangers {
   void hand_over(const std::shared_ptr<Stranger>& stranger, FrameFault fault,
                  const FrameHeader& header);
   void dismiss(std::shared_ptr<Stranger> stranger);
+  void accept_next();
   void make_room();
+  void accept_one();
 
   const Credentials credentials_;
   const std::function<void(Introduction)> on_introduction_;
   const std::size_t max_waiting_ = max_strangers();
   std::list<std::shared_ptr<Stranger>> waiting_;  // longest first
-  std::function<void()> on_room_;                 // null: nobody asks
-  boost::asio::steady_timer look_;
+  Listener listener_;
+  std::function<void(const boost::system::error_code&)> on_fault_;
+  bool is_knocking_ = false;        // somebody waits to be accepted
+  boost::asio::steady_timer look_;  // for room, or at the listener again
+  // Gone with this object: a handler that runs later, because it was queued before, sees that.
+  const std::shared_ptr<char> alive_ = std::make_shared<char>();
 };
 
 }  // namespace troupe

@@ -43,18 +43,7 @@ ChiefNode::ChiefNode(boost::asio::io_context& io, const LaunchOptions& options,
       nodes_(cluster_of_nodes(options.node.nodes, 0)),
       acceptor_(io, options.node.rendezvous.host, options.node.rendezvous.port,
                 options.node.start_timeout),
-      lines_(
-          nodes_, nodes_.members.size(),
-          [this](int node, const FrameHeader& header, const std::vector<std::byte>& payload) {
-            on_frame(node, header, payload);
-          },
-          [this](int node, const std::string& reason, FrameFault) { on_lost(node, reason); }),
-      heartbeats_(
-          io, GroupOptions{}, lines_, [this](int node) { lines_.send(node, FrameType::heartbeat); },
-          [this](int node, const std::string& how) {
-            if (const auto line = lines_.drop(node)) line->close();
-            on_lost(node, how);
-          }),
+      lines_(io, GroupOptions{}, nodes_, nodes_.members.size(), *this),
       workers_(nodes_.members.size()),
       peers_(nodes_.members.size()),
       round_(options.node.nodes),
@@ -77,7 +66,7 @@ std::string ChiefNode::name_of(int node) const {
 void ChiefNode::begin() {
   acceptor_.start({secret_, /*encrypt=*/true, node_task(0), 0},
                   [this](Introduction first) { on_introduction(std::move(first)); });
-  heartbeats_.start();
+  lines_.start();
   gather();
 }
 
@@ -159,7 +148,6 @@ void ChiefNode::on_introduction(Introduction first) {
   workers_[node] = hello->workers;
   peers_[node] = connection->peer_text();
   lines_.take(hello->node, connection);
-  heartbeats_.watch(hello->node);
   console_.say(text(name_of(hello->node), " has come with ", hello->workers,
                     hello->workers == 1 ? " worker." : " workers."));
   if (stage_ == Stage::running) return welcome_back(hello->node);
@@ -207,9 +195,7 @@ void ChiefNode::send_plan(int node) {
   lines_.send(node, FrameType::welcome, encode(plan_));
 }
 
-void ChiefNode::on_frame(int node, const FrameHeader& header,
-                         const std::vector<std::byte>& payload) {
-  heartbeats_.heard(node);
+void ChiefNode::on_frame(int node, const FrameHeader& header, std::vector<std::byte> payload) {
   remote_.heard(node);
   if (header.type == FrameType::heartbeat) {
     // The node lives on a lease (launch_node_lease.h).
@@ -223,8 +209,12 @@ void ChiefNode::on_frame(int node, const FrameHeader& header,
   }
   const auto report = decode_message<NodeReport>({payload.data(), payload.size()});
   if (header.type == FrameType::report && report) return on_report(node, *report);
+  lose(node, "it said what no launcher says");
+}
+
+void ChiefNode::lose(int node, const std::string& how) {
   if (const auto line = lines_.drop(node)) line->close();
-  on_lost(node, "it said what no launcher says");
+  on_lost(node, how);
 }
 
 /// Of any node, this one included.

@@ -26,18 +26,7 @@ MemberNode::MemberNode(boost::asio::io_context& io, const LaunchOptions& options
       orders_(std::move(orders)),
       secret_(launch_secret(options.secret_file, process_environment())),
       nodes_(cluster_of_nodes(options.node.nodes, options.node.node)),
-      lines_(
-          nodes_, 1,
-          [this](int, const FrameHeader& header, const std::vector<std::byte>& payload) {
-            on_frame(header, payload);
-          },
-          [this](int, const std::string& reason, FrameFault) { on_lost(reason); }),
-      heartbeats_(
-          io, GroupOptions{}, lines_, [this](int) { beat(); },
-          [this](int, const std::string& how) {
-            if (const auto line = lines_.drop(0)) line->close();
-            on_lost(how);
-          }),
+      lines_(io, GroupOptions{}, nodes_, 1, *this, [this](int) { beat(); }),
       connector_(io, options.node.rendezvous.host, options.node.rendezvous.port,
                  {secret_, /*encrypt=*/true, node_task(options.node.node), 0}, Purpose::agent,
                  node_task(0)),
@@ -48,7 +37,7 @@ MemberNode::MemberNode(boost::asio::io_context& io, const LaunchOptions& options
 }
 
 void MemberNode::begin() {
-  heartbeats_.start();
+  lines_.start();
   look_for_node_0(options_.node.start_timeout);
 }
 
@@ -86,7 +75,6 @@ void MemberNode::reach(std::chrono::milliseconds pause, const std::string& why) 
 
 void MemberNode::on_connected(ProvenSocket proven) {
   lines_.take(0, Connection::make(std::move(proven)));
-  heartbeats_.watch(0);
   lines_.send(0, FrameType::hello,
               encode(NodeHello{options_.node.node, options_.node.nodes, options_.workers,
                                options_.is_elastic()}));
@@ -103,8 +91,8 @@ void MemberNode::on_answer(std::uint64_t beat) {
   if (options_.is_elastic() && stage_ == Stage::running) orders_.allow_until(lease_.until());
 }
 
-void MemberNode::on_frame(const FrameHeader& header, const std::vector<std::byte>& payload) {
-  heartbeats_.heard(0);
+void MemberNode::on_frame(int /*chief*/, const FrameHeader& header,
+                          std::vector<std::byte> payload) {
   const Span<const std::byte> bytes(payload.data(), payload.size());
   if (header.type == FrameType::heartbeat) return on_answer(header.sequence);
   if (header.type == FrameType::round || header.type == FrameType::worker) {
@@ -122,8 +110,12 @@ void MemberNode::on_frame(const FrameHeader& header, const std::vector<std::byte
   } else if (header.type == FrameType::goodbye && header.sequence <= 255) {
     return end(static_cast<int>(header.sequence));
   }
-  if (const auto line = lines_.drop(0)) line->close();
-  on_lost("it said what no launcher says");
+  lose(0, "it said what no launcher says");
+}
+
+void MemberNode::lose(int chief, const std::string& how) {
+  if (const auto line = lines_.drop(chief)) line->close();
+  on_lost(how);
 }
 
 void MemberNode::on_refusal(const NodeRefusal& refusal) {
@@ -137,7 +129,7 @@ void MemberNode::on_plan(const NodePlan& plan) {
   stage_ = Stage::running;
   GroupStart start{plan, secret_of_start(*secret_, plan.generation)};
   if (options_.is_elastic()) {
-    start.host = lines_.local_address(0);
+    start.host = lines_.at(0)->local_address();
     const auto address = boost::asio::ip::make_address(start.host);
     for (int i = 0; i < options_.workers && !plan.is_under_way; ++i)
       start.listeners.emplace_back(address);

@@ -20,7 +20,6 @@
 #include <vector>
 
 #include "troupe/distributed/membership/control_lines.h"
-#include "troupe/distributed/membership/heartbeats.h"
 #include "troupe/distributed/net/acceptor.h"
 #include "troupe/distributed/net/connector.h"
 #include "troupe/launcher/nodes/launch_direction.h"
@@ -44,7 +43,7 @@ inline constexpr std::chrono::milliseconds kProgressPause{5'000};
                                                             std::uint64_t generation);
 
 /// Node 0.
-class ChiefNode final : public DecidingDirection {
+class ChiefNode final : public DecidingDirection, private LineOwner {
  public:
   /// Listens. Blocks: while the rendezvous's name is not this machine's, until the start timeout.
   /// Throws: EnvironmentError, RendezvousError, ConfigError.
@@ -64,7 +63,11 @@ class ChiefNode final : public DecidingDirection {
   void end_all(int exit_code) override;
   void on_introduction(Introduction first);
   [[nodiscard]] std::optional<NodeRefusal> objection(const NodeHello& hello) const;
-  void on_frame(int node, const FrameHeader& header, const std::vector<std::byte>& payload);
+  void on_frame(int node, const FrameHeader& header, std::vector<std::byte> payload) override;
+  void on_closed(int node, const std::string& reason, FrameFault /*fault*/) override {
+    on_lost(node, reason);
+  }
+  void lose(int node, const std::string& how) override;
   void on_lost(int node, const std::string& how);
   void on_report(int node, const NodeReport& report);
   void stop_all(const PartEnd& why, std::chrono::milliseconds limit);
@@ -82,7 +85,6 @@ class ChiefNode final : public DecidingDirection {
   const Cluster nodes_;                         // as the members of a group: "node/0", "node/1"
   Acceptor acceptor_;
   ControlLines lines_;
-  Heartbeats heartbeats_;
   std::vector<int> workers_;        // by node; 0: it has not come
   std::vector<std::string> peers_;  // by node: its address
   LaunchRound round_;
@@ -95,7 +97,7 @@ class ChiefNode final : public DecidingDirection {
 };
 
 /// Any other.
-class MemberNode final : public LaunchDirection {
+class MemberNode final : public LaunchDirection, private LineOwner {
  public:
   MemberNode(boost::asio::io_context& io, const LaunchOptions& options, LaunchConsole& console,
              LaunchOrders orders);
@@ -112,7 +114,11 @@ class MemberNode final : public LaunchDirection {
   void beat();
   void reach(std::chrono::milliseconds pause, const std::string& why);
   void on_connected(ProvenSocket proven);
-  void on_frame(const FrameHeader& header, const std::vector<std::byte>& payload);
+  void on_frame(int chief, const FrameHeader& header, std::vector<std::byte> payload) override;
+  void on_closed(int /*chief*/, const std::string& reason, FrameFault /*fault*/) override {
+    on_lost(reason);
+  }
+  void lose(int chief, const std::string& how) override;
   void on_refusal(const NodeRefusal& refusal);
   void on_plan(const NodePlan& plan);
   void on_stop(const NodeStop& stop);
@@ -126,7 +132,6 @@ class MemberNode final : public LaunchDirection {
   const std::shared_ptr<const Secret> secret_;
   const Cluster nodes_;
   ControlLines lines_;
-  Heartbeats heartbeats_;
   Connector connector_;
   boost::asio::steady_timer start_timer_;
   std::chrono::steady_clock::time_point started_{};

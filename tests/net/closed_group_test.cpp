@@ -343,16 +343,15 @@ TEST_SUITE("net") {
     Acceptor by_tls(context, "127.0.0.1", 0);
     by_tls.start(server, note);
     const auto knock = [&](bool tls, const Credentials& mine, const std::string& wanted) {
-      StreamSocket socket(context);
       const auto to = tls ? StreamSocket::endpoint_type(by_tls.endpoint())
                           : StreamSocket::endpoint_type(local_endpoint_of(by_unix.digits()));
-      socket.connect(to);
       std::optional<ProvenSocket> made;
       std::string trouble;
-      const auto handshake = Handshake::as_client(
-          std::move(socket), mine, Purpose::link, wanted, std::chrono::seconds(10),
+      const auto handshake = Handshake::call(
+          context, to, {std::chrono::seconds(10), std::chrono::seconds(10)}, mine,
+          {Purpose::link, mine.generation, mine.task, wanted},
           [&](ProvenSocket proven) { made.emplace(std::move(proven)); },
-          [&](const std::string& why) { trouble = why; });
+          [&](Obstacle, const std::string& why) { trouble = why; });
       const auto limit = Steady::now() + std::chrono::seconds(10);
       const auto work_until = [&](const auto& enough) {
         while (!enough() && Steady::now() < limit) {

@@ -31,12 +31,13 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kHelloBytes = kFrameHeaderBytes + 16;
 
 // One worker's LinkMaker with what it needs.
-struct Maker {
+struct Maker final : ControlPlane {
   Maker(const Cluster& cluster, Transport transport, boost::asio::io_context& context)
-      : state(cluster, by(transport)),
-        links(state, context,
-              {[this] { done = true; }, [this](const Failure& told) { failure = told; },
-               [this](int peer, const std::string& what) { lost[peer] = what; }}) {}
+      : state(cluster, by(transport)), links(state, context, *this, [this] { done = true; }) {}
+  void join() override {}
+  void report(const Failure& told) override { failure = told; }
+  void suspect(int peer, const std::string& what) override { lost[peer] = what; }
+  void goodbye(const Deadline& /*limit*/) override {}
   static GroupOptions by(Transport transport) {
     GroupOptions options = test_options();
     options.transport = transport;

@@ -29,14 +29,13 @@ class OtherNode {
  public:
   /// Proves to be `identity.client`, without the secret where that is another's.
   OtherNode(std::uint16_t port, const Identity& identity, unsigned char secret = 7) {
-    boost::asio::ip::tcp::socket socket(context_);
-    socket.connect({boost::asio::ip::address_v4::loopback(), port});
+    const boost::asio::ip::tcp::endpoint to(boost::asio::ip::address_v4::loopback(), port);
     const Credentials mine{test_secret(secret), /*encrypt=*/true, identity.client,
                            identity.generation};
-    handshake_ = Handshake::as_client(
-        std::move(socket), mine, identity.purpose, identity.server, std::chrono::seconds(10),
+    handshake_ = Handshake::call(
+        context_, to, {std::chrono::seconds(10), std::chrono::seconds(10)}, mine, identity,
         [this](ProvenSocket proven) { connected(std::move(proven)); },
-        [this](const std::string&) { is_closed_ = true; });
+        [this](Obstacle, const std::string&) { is_closed_ = true; });
     work_until([this] { return connection_ || is_closed_; });
   }
 

@@ -12,35 +12,26 @@
 #include "troupe/strategies/parameter_server/wire/server_messages.h"
 
 namespace troupe {
-namespace {
-
-using ErrorCode = boost::system::error_code;
-
-}  // namespace
-
 ServerEnding::ServerEnding(boost::asio::io_context& context, const Cluster& cluster,
                            std::chrono::milliseconds patience, ControlLines& lines,
-                           const Heartbeats& heartbeats, FailureBroadcast& failures,
                            PaceKeeper& keeper)
     : context_(context),
       cluster_(cluster),
       patience_(patience),
       lines_(lines),
-      heartbeats_(heartbeats),
-      failures_(failures),
       keeper_(keeper),
       signals_(context),
       limit_(context) {}
 
 void ServerEnding::watch_signals() {
-  ErrorCode ignored;
+  boost::system::error_code ignored;
   for (const int number : kStopSignals)
     if (number != SIGHUP || !is_ignored(number)) signals_.add(number, ignored);
   await_signal();
 }
 
 void ServerEnding::await_signal() {
-  signals_.async_wait([this](const ErrorCode& cancelled, int number) {
+  signals_.async_wait([this](const boost::system::error_code& cancelled, int number) {
     if (cancelled) return;
     await_signal();
     on_signal(number);
@@ -48,7 +39,7 @@ void ServerEnding::await_signal() {
 }
 
 void ServerEnding::forget_signals() {
-  ErrorCode ignored;
+  boost::system::error_code ignored;
   signals_.clear(ignored);
 }
 
@@ -72,10 +63,10 @@ void ServerEnding::on_signal(int number) {
 
 void ServerEnding::stop_job() {
   if (keeper_.finished()) return;
-  failures_.begin({FailureKind::peer_failed, number_of(cluster_),
-                   text(cluster_.task(), " was stopped by ", signal_name(stop_signal_), "."),
-                   "start the job again to go on.", kExitSignal + stop_signal_},
-                  FrameType::abort);
+  lines_.fail({FailureKind::peer_failed, number_of(cluster_),
+               text(cluster_.task(), " was stopped by ", signal_name(stop_signal_), "."),
+               "start the job again to go on.", kExitSignal + stop_signal_},
+              FrameType::abort);
 }
 
 void ServerEnding::stop_soon() {
@@ -101,7 +92,7 @@ void ServerEnding::tell_statistics() {
 }
 
 void ServerEnding::end_if_left() {
-  if (!keeper_.finished() || failures_.begun()) return;
+  if (!keeper_.finished() || lines_.failed()) return;
   for (int rank = 1; rank < lines_.count(); ++rank) {
     if (is_here(rank)) return;
   }

@@ -12,8 +12,6 @@
 
 #include "troupe/core/options/cluster.h"
 #include "troupe/distributed/membership/control_lines.h"
-#include "troupe/distributed/membership/failure_broadcast.h"
-#include "troupe/distributed/membership/heartbeats.h"
 #include "troupe/strategies/parameter_server/wire/pace_keeper.h"
 
 namespace troupe {
@@ -22,8 +20,7 @@ class ServerEnding {
  public:
   /// All but `patience` outlive this object. Ends by stopping `context`.
   ServerEnding(boost::asio::io_context& context, const Cluster& cluster,
-               std::chrono::milliseconds patience, ControlLines& lines,
-               const Heartbeats& heartbeats, FailureBroadcast& failures, PaceKeeper& keeper);
+               std::chrono::milliseconds patience, ControlLines& lines, PaceKeeper& keeper);
 
   /// From here to forget_signals() kStopSignals are requests; a second SIGINT ends the process.
   void watch_signals();
@@ -42,15 +39,13 @@ class ServerEnding {
   void on_patience_over();
   void tell_statistics();
   [[nodiscard]] bool is_here(int rank) const {
-    return lines_.has(rank) && !heartbeats_.is_retired(rank);
+    return lines_.has(rank) && !lines_.is_retired(rank);
   }
 
   boost::asio::io_context& context_;
   const Cluster& cluster_;
   const std::chrono::milliseconds patience_;
   ControlLines& lines_;
-  const Heartbeats& heartbeats_;
-  FailureBroadcast& failures_;
   PaceKeeper& keeper_;
   boost::asio::signal_set signals_;
   boost::asio::steady_timer limit_;

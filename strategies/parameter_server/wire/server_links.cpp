@@ -9,13 +9,6 @@
 #include "troupe/strategies/parameter_server/wire/row_messages.h"
 
 namespace troupe {
-namespace {
-
-// After a refusal that may pass, such as a server that is about to be restarted.
-constexpr std::chrono::milliseconds kRefusedPause{1'000};
-
-}  // namespace
-
 ServerLinks::ServerLinks(const Cluster& cluster, const GroupOptions& options,
                          const ServedModel& model, JoinTerms terms,
                          boost::asio::io_context& context, ClientInbox& inbox)
@@ -24,19 +17,8 @@ ServerLinks::ServerLinks(const Cluster& cluster, const GroupOptions& options,
       terms_(std::move(terms)),
       hello_(make_hello(cluster, terms_)),
       inbox_(inbox),
-      lines_(
-          cluster, cluster.servers.size(),
-          [this](int server, const FrameHeader& header, std::vector<std::byte> payload) {
-            on_frame(server, header, std::move(payload));
-          },
-          [this](int server, const std::string& reason, FrameFault fault) {
-            on_closed(server, reason, fault);
-          }),
-      heartbeats_(
-          context, options, lines_,
-          [this](int server) { lines_.send(server, FrameType::heartbeat); },
-          [this](int server, const std::string& how) { on_silence(server, how); }),
-      failures_(context, lines_, [this](const Failure& failure) { inbox_.fail(failure); }),
+      lines_(context, options, cluster, cluster.servers.size(), *this, nullptr,
+             [this](const Failure& failure) { inbox_.fail(failure); }),
       stages_(cluster.servers.size(), Stage::reaching) {
   const Credentials credentials = credentials_of(cluster, options);
   for (const Member& each : cluster.servers) {
@@ -49,7 +31,7 @@ void ServerLinks::join() {
   for (int server = 0; server < lines_.count(); ++server) {
     reach(server, std::chrono::milliseconds(0), "");
   }
-  heartbeats_.start();
+  lines_.start();
 }
 
 void ServerLinks::reach(int server, std::chrono::milliseconds pause, const std::string& why) {
@@ -65,14 +47,12 @@ void ServerLinks::on_connected(int server, ProvenSocket proven) {
   const auto connection = Connection::make(std::move(proven));
   connection->set_limits(bulk_limits(model_, server));
   lines_.take(server, connection);
-  heartbeats_.watch(server);
   stage(server) = Stage::greeting;
   lines_.send(server, FrameType::hello, to_json(hello_));
 }
 
 void ServerLinks::on_frame(int server, const FrameHeader& header, std::vector<std::byte> payload) {
-  heartbeats_.heard(server);
-  if (failures_.begun()) return;
+  if (lines_.failed()) return;
   if (on_control(server, header, payload)) return;
   if (header.type == FrameType::entry) stage(server) = Stage::joined;
   inbox_.note(server, "");
@@ -91,7 +71,6 @@ bool ServerLinks::on_control(int server, const FrameHeader& header,
       inbox_.note(server, "it waits for " + as_text);
       return true;
     case FrameType::goodbye:
-      stage(server) = Stage::left;
       lines_.drop(server)->close();
       return false;
     case FrameType::signature:
@@ -106,7 +85,7 @@ bool ServerLinks::on_control(int server, const FrameHeader& header,
     default:
       return false;
   }
-  lose(server, "it sent a frame that the protocol does not have");
+  give_up(server, "it sent a frame that the protocol does not have");
   return true;
 }
 
@@ -115,13 +94,14 @@ bool ServerLinks::on_refused(int server, Span<const std::byte> payload) {
   const auto refusal = refusal_from(payload);
   if (!refusal) return false;
   if (refusal->retry == Retry::yes) {
-    reach(server, kRefusedPause, "it refused: " + refusal->cause);
+    reach(server, Connector::kRefusedPause, "it refused: " + refusal->cause);
     return true;
   }
-  failures_.begin_silently({FailureKind::config, cluster_.rank,
-                            text("the parameter server ", describe_member(member(server)),
-                                 " refused ", cluster_.task(), ": ", refusal->cause),
-                            refusal->fix, kExitUsage});
+  lines_.fail({FailureKind::config, cluster_.rank,
+               text("the parameter server ", describe_member(member(server)), " refused ",
+                    cluster_.task(), ": ", refusal->cause),
+               refusal->fix, kExitUsage},
+              std::nullopt);
   return true;
 }
 
@@ -132,7 +112,7 @@ bool ServerLinks::on_abort(Span<const std::byte> payload) {
   if (!failure || static_cast<std::size_t>(failure->culprit) >= processes) return false;
   const bool expelled =
       failure->kind == FailureKind::peer_lost && failure->culprit == cluster_.rank;
-  expelled ? failures_.begin_silently(*failure) : fail(*failure);
+  expelled ? lines_.fail(*failure, std::nullopt) : fail(*failure);
   return true;
 }
 
@@ -145,27 +125,27 @@ bool ServerLinks::on_signature(int server, const std::string& lines) {
 }
 
 void ServerLinks::on_closed(int server, const std::string& reason, FrameFault fault) {
-  if (failures_.begun()) return;
+  if (lines_.failed()) return;
   if (fault == FrameFault::bad_version) {
     return fail(other_version(cluster_, "the parameter server " + member(server).task, reason));
   }
   if (stage(server) == Stage::greeting) return reach(server, Connector::kRetryPause, reason);
   if (fault == FrameFault::bad_checksum) {
     return fail(bytes_damaged(cluster_, cluster_.world_size() + server, cluster_.rank,
-                              lines_.local_address(server)));
+                              lines_.at(server)->local_address()));
   }
-  if (stage(server) != Stage::leaving) return lose(server, reason + " without a goodbye");
-  stage(server) = Stage::left;
+  if (stage(server) != Stage::leaving) return give_up(server, reason + " without a goodbye");
   FrameHeader header;
   header.type = FrameType::goodbye;
   inbox_.deliver({server, header, {}});
 }
 
-void ServerLinks::on_silence(int server, const std::string& how) {
-  stage(server) == Stage::greeting ? reach(server, Connector::kRetryPause, how) : lose(server, how);
+void ServerLinks::lose(int server, const std::string& how) {
+  stage(server) == Stage::greeting ? reach(server, Connector::kRetryPause, how)
+                                   : give_up(server, how);
 }
 
-void ServerLinks::lose(int server, const std::string& how) {
+void ServerLinks::give_up(int server, const std::string& how) {
   fail(peer_lost(cluster_, cluster_.world_size() + server, how));
 }
 

@@ -16,8 +16,6 @@
 #include "troupe/core/options/cluster.h"
 #include "troupe/distributed/membership/control_lines.h"
 #include "troupe/distributed/membership/control_messages.h"
-#include "troupe/distributed/membership/failure_broadcast.h"
-#include "troupe/distributed/membership/heartbeats.h"
 #include "troupe/distributed/net/connector.h"
 #include "troupe/distributed/worker_group.h"
 #include "troupe/strategies/parameter_server/wire/placement.h"
@@ -25,7 +23,7 @@
 
 namespace troupe {
 
-class ServerLinks {
+class ServerLinks : private LineOwner {
  public:
   using Payload = std::shared_ptr<const std::vector<std::byte>>;
 
@@ -40,22 +38,22 @@ class ServerLinks {
   void send_bulk(int server, FrameType type, Payload payload,
                  std::function<void()> on_written = nullptr);
   /// Tells all servers why this worker fails, then the inbox.
-  void fail(const Failure& failure) { failures_.begin(failure, FrameType::report); }
+  void fail(const Failure& failure) { lines_.fail(failure, FrameType::report); }
   void goodbye();
 
  private:
-  enum class Stage { reaching, greeting, joined, leaving, left };
+  enum class Stage { reaching, greeting, joined, leaving };
   void reach(int server, std::chrono::milliseconds pause, const std::string& why);
   void on_connected(int server, ProvenSocket proven);
-  void on_frame(int server, const FrameHeader& header, std::vector<std::byte> payload);
+  void on_frame(int server, const FrameHeader& header, std::vector<std::byte> payload) override;
   [[nodiscard]] bool on_control(int server, const FrameHeader& header,
                                 const std::vector<std::byte>& payload);
   [[nodiscard]] bool on_refused(int server, Span<const std::byte> payload);
   [[nodiscard]] bool on_abort(Span<const std::byte> payload);
   [[nodiscard]] bool on_signature(int server, const std::string& lines);
-  void on_closed(int server, const std::string& reason, FrameFault fault);
-  void on_silence(int server, const std::string& how);
-  void lose(int server, const std::string& how);
+  void on_closed(int server, const std::string& reason, FrameFault fault) override;
+  void lose(int server, const std::string& how) override;
+  void give_up(int server, const std::string& how);
   [[nodiscard]] const Member& member(int server) const {
     return cluster_.servers[static_cast<std::size_t>(server)];
   }
@@ -66,9 +64,7 @@ class ServerLinks {
   const JoinTerms terms_;
   const Hello hello_;
   ClientInbox& inbox_;
-  ControlLines lines_;  // by server
-  Heartbeats heartbeats_;
-  FailureBroadcast failures_;
+  ControlLines lines_;                                  // by server
   std::vector<std::unique_ptr<Connector>> connectors_;  // by server
   std::vector<Stage> stages_;                           // by server
 };

@@ -18,27 +18,17 @@ ServerProcess::ServerProcess(Cluster cluster, GroupOptions options, ServerOption
       pace_(pace),
       model_(std::move(model)),
       lines_(
-          cluster_, cluster_.members.size(),
-          [this](int rank, const FrameHeader& header, std::vector<std::byte> payload) {
-            on_frame(rank, header, std::move(payload));
-          },
-          [this](int rank, const std::string& reason, FrameFault fault) {
-            on_closed(rank, reason, fault);
-          }),
-      heartbeats_(
-          context_, options_, lines_,
+          context_, options_, cluster_, cluster_.members.size(), *this,
           [this](int rank) {
             const std::string whom = steps_.waits_for(rank);
             lines_.send(rank, whom.empty() ? FrameType::heartbeat : FrameType::waiting, whom);
           },
-          [this](int rank, const std::string& how) { lose(rank, how); }),
-      failures_(context_, lines_, [this](const Failure&) { context_.stop(); }),
+          [this](const Failure&) { context_.stop(); }),
       start_watch_(
           context_, options_.start_timeout, [this] { return waited_for(); },
           [this] { on_start_timeout(); }),
-      steps_(cluster_, pace_, model_, store, lines_, failures_, Heartbeats::tick_of(options_)),
-      ending_(context_, cluster_, options_.close_timeout, lines_, heartbeats_, failures_,
-              steps_.keeper()),
+      steps_(cluster_, pace_, model_, store, lines_, ControlLines::tick_of(options_)),
+      ending_(context_, cluster_, options_.close_timeout, lines_, steps_.keeper()),
       seats_(cluster_.members.size()) {
   check_server_cluster(cluster_, options_);
   const Endpoint& here = *cluster_.servers.at(static_cast<std::size_t>(cluster_.server)).address;
@@ -50,14 +40,13 @@ ServerProcess::ServerProcess(Cluster cluster, GroupOptions options, ServerOption
 
 void ServerProcess::run(const JoinTerms& terms) {
   DoorKeeper& keeper = *this;
-  door_.emplace(context_, cluster_, server_terms(terms, pace_, model_), lines_, heartbeats_,
-                failures_, keeper);
+  door_.emplace(context_, cluster_, server_terms(terms, pace_, model_), lines_, keeper);
   ending_.watch_signals();
   acceptor_->start(credentials_of(cluster_, options_), [this](Introduction first) {
     if (first.purpose() == Purpose::serving) door_->take(std::move(first));  // else it is closed
   });
   start_watch_.begin();
-  heartbeats_.start();
+  lines_.start();
   while (!context_.stopped()) {
     try {
       context_.run();
@@ -73,7 +62,7 @@ void ServerProcess::run(const JoinTerms& terms) {
     throw Stopped(text(cluster_.task(), " was stopped by ", signal_name(signal), "."),
                   "start the job again to go on.", signal);
   }
-  if (failures_.begun()) raise(*failures_.failure(), cluster_, "");
+  if (lines_.failed()) raise(*lines_.failure(), cluster_, "");
 }
 
 std::optional<Refusal> ServerProcess::objection(const Hello&) const {
@@ -88,7 +77,7 @@ void ServerProcess::on_seated(const Hello& hello) {
 
 void ServerProcess::on_agreed(int rank) {
   lines_.at(rank)->set_limits(bulk_limits(model_, cluster_.server));
-  if (!is_clock()) return tell_clock(rank, 0);
+  if (cluster_.server != 0) return tell_clock(rank, 0);
   seat(rank).awaits_clock = true;
   examine();
 }
@@ -106,8 +95,7 @@ void ServerProcess::tell_clock(int rank, std::int64_t clock) {
 }
 
 void ServerProcess::on_frame(int rank, const FrameHeader& header, std::vector<std::byte> payload) {
-  if (failures_.begun()) return;
-  heartbeats_.heard(rank);
+  if (lines_.failed()) return;
   if (header.type == FrameType::heartbeat) return;
   if (header.type == FrameType::goodbye) return on_goodbye(rank);
   if (!take(rank, header, std::move(payload))) {
@@ -119,7 +107,7 @@ void ServerProcess::on_frame(int rank, const FrameHeader& header, std::vector<st
 bool ServerProcess::take(int rank, const FrameHeader& header, std::vector<std::byte> payload) {
   if (header.type == FrameType::report) return on_report(rank, Span<const std::byte>(payload));
   if (header.type == FrameType::enter) return on_enter(rank, header);
-  if (!steps_.clocks().live(rank) || heartbeats_.is_retired(rank)) return false;
+  if (!steps_.clocks().live(rank) || lines_.is_retired(rank)) return false;
   if (!steps_.take(rank, header, std::move(payload))) return false;
   if (header.type == FrameType::launch) start_watch_.begin();
   if (header.type == FrameType::finish) ending_.stop_soon();
@@ -150,7 +138,7 @@ bool ServerProcess::on_enter(int rank, const FrameHeader& header) {
 
 void ServerProcess::on_goodbye(int rank) {
   lines_.send(rank, FrameType::goodbye);
-  heartbeats_.retire(rank);
+  lines_.retire(rank);
   steps_.leave(rank);
   if (rank == 0) {
     steps_.keeper().finish(text(task(0), " has left"));
@@ -160,12 +148,13 @@ void ServerProcess::on_goodbye(int rank) {
 }
 
 void ServerProcess::on_closed(int rank, const std::string& reason, FrameFault fault) {
-  if (failures_.begun()) return;
+  if (lines_.failed()) return;
   if (fault == FrameFault::bad_checksum) {
-    return lose_by(rank, "it sent bytes that came damaged",
-                   bytes_damaged(cluster_, rank, number_of(cluster_), lines_.local_address(rank)));
+    return lose_by(
+        rank, "it sent bytes that came damaged",
+        bytes_damaged(cluster_, rank, number_of(cluster_), lines_.at(rank)->local_address()));
   }
-  if (heartbeats_.is_retired(rank)) return ending_.end_if_left();
+  if (lines_.is_retired(rank)) return ending_.end_if_left();
   lose(rank, reason + " without a goodbye");
 }
 
@@ -198,21 +187,21 @@ void ServerProcess::lose_by(int rank, const std::string& how, const Failure& fai
 
 // Everything that has become possible, in an order in which one thing enables the next.
 void ServerProcess::examine() {
-  if (failures_.begun()) return;
+  if (lines_.failed()) return;
   for (int rank = 0; rank < lines_.count(); ++rank) {
     if (!seat(rank).awaits_clock) continue;
     if (const auto clock = steps_.keeper().assign(rank)) tell_clock(rank, *clock);
   }
   const bool was_launched = steps_.keeper().launched();
   steps_.examine();
-  if (failures_.begun()) return;
+  if (lines_.failed()) return;
   if (!was_launched && steps_.keeper().launched()) start_watch_.end();
   ending_.end_if_left();
 }
 
 // The chief decides when training begins; once it has, all workers must come.
 void ServerProcess::on_start_timeout() {
-  if (steps_.keeper().launched() || failures_.begun()) return;
+  if (steps_.keeper().launched() || lines_.failed()) return;
   const std::string missing = waited_for();
   if (missing.empty()) return start_watch_.begin();  // the chief takes its time
   fail(start_timeout(0, "the group did not form at " + cluster_.task(), options_.start_timeout,

@@ -26,7 +26,7 @@
 
 namespace troupe {
 
-class ServerProcess : private DoorKeeper {
+class ServerProcess : private DoorKeeper, private LineOwner {
  public:
   /// Binds this server's address. `store` outlives this object.
   /// Blocks: until its own name is known, at most start_timeout.
@@ -55,20 +55,19 @@ class ServerProcess : private DoorKeeper {
   void on_difference(int rank, const Failure& failure) override;
   void tell_clock(int rank, std::int64_t clock);
 
-  void on_frame(int rank, const FrameHeader& header, std::vector<std::byte> payload);
+  void on_frame(int rank, const FrameHeader& header, std::vector<std::byte> payload) override;
   [[nodiscard]] bool take(int rank, const FrameHeader& header, std::vector<std::byte> payload);
   [[nodiscard]] bool on_report(int rank, Span<const std::byte> payload);
   [[nodiscard]] bool on_enter(int rank, const FrameHeader& header);
   void on_goodbye(int rank);
-  void on_closed(int rank, const std::string& reason, FrameFault fault);
-  void lose(int rank, const std::string& how);
+  void on_closed(int rank, const std::string& reason, FrameFault fault) override;
+  void lose(int rank, const std::string& how) override;
   void lose_by(int rank, const std::string& how, const Failure& failure);
   void examine();
   void on_start_timeout();
   [[nodiscard]] std::string waited_for() const;
-  void fail(const Failure& failure) { failures_.begin(failure, FrameType::abort); }
+  void fail(const Failure& failure) { lines_.fail(failure, FrameType::abort); }
   void fail_by(const std::exception& error);
-  [[nodiscard]] bool is_clock() const { return cluster_.server == 0; }
   [[nodiscard]] const std::string& task(int rank) const { return cluster_.member(rank).task; }
   [[nodiscard]] Seat& seat(int rank) { return seats_[static_cast<std::size_t>(rank)]; }
 
@@ -78,9 +77,7 @@ class ServerProcess : private DoorKeeper {
   const ServedModel model_;
   boost::asio::io_context context_{1};
   std::unique_ptr<Acceptor> acceptor_;
-  ControlLines lines_;  // by rank
-  Heartbeats heartbeats_;
-  FailureBroadcast failures_;
+  ControlLines lines_;        // by rank
   std::optional<Door> door_;  // once the terms are known
   StartWatch start_watch_;
   ServerSteps steps_;

@@ -38,13 +38,12 @@ void BusyPulse::run() {
 
 ServerSteps::ServerSteps(const Cluster& cluster, const ServerOptions& pace,
                          const ServedModel& model, ParameterStore& store, ControlLines& lines,
-                         FailureBroadcast& failures, std::chrono::milliseconds beat)
+                         std::chrono::milliseconds beat)
     : cluster_(cluster),
       pace_(pace),
       model_(model),
       store_(store),
       lines_(lines),
-      failures_(failures),
       clocks_(cluster.world_size()),
       rounds_(clocks_),
       keeper_(pace, cluster.server == 0 ? ServerRole::clock : ServerRole::follower, clocks_),
@@ -172,7 +171,7 @@ void ServerSteps::examine() {
   } else {
     fail_on_conflict();
   }
-  if (failures_.begun()) return;
+  if (lines_.failed()) return;
   for (auto update = rounds_.next(); !update.empty(); update = rounds_.next()) apply_round(update);
   for (const auto& [rank, answer] : keeper_.answers()) {
     if (answer.ended.empty()) send_values(rank);
@@ -220,7 +219,7 @@ void ServerSteps::answer_push(int rank, PushOutcome outcome) {
 void ServerSteps::fail_on_conflict() {
   const auto conflict = rounds_.conflict();
   if (!conflict) return;
-  failures_.begin(
+  lines_.fail(
       {FailureKind::desync, conflict->other,
        text(task(conflict->rank), " ", conflict->does, ", but ", task(conflict->other), " ",
             conflict->other_does, "."),

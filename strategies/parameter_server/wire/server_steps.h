@@ -19,7 +19,6 @@
 
 #include "troupe/core/options/cluster.h"
 #include "troupe/distributed/membership/control_lines.h"
-#include "troupe/distributed/membership/failure_broadcast.h"
 #include "troupe/strategies/parameter_server/wire/pace_keeper.h"
 #include "troupe/strategies/parameter_server/wire/placement.h"
 #include "troupe/strategies/parameter_server/wire/row_messages.h"
@@ -75,8 +74,7 @@ class ServerSteps {
   /// All but the pace and `beat` outlive this object; `beat` is how often workers hear of us while
   /// the store works.
   ServerSteps(const Cluster& cluster, const ServerOptions& pace, const ServedModel& model,
-              ParameterStore& store, ControlLines& lines, FailureBroadcast& failures,
-              std::chrono::milliseconds beat);
+              ParameterStore& store, ControlLines& lines, std::chrono::milliseconds beat);
 
   /// The worker takes part from this clock on. False: it cannot.
   [[nodiscard]] bool enter(int rank, std::uint64_t clock);
@@ -127,7 +125,6 @@ class ServerSteps {
   const ServedModel& model_;
   ParameterStore& store_;
   ControlLines& lines_;
-  FailureBroadcast& failures_;
   WorkerClocks clocks_;
   RoundKeeper rounds_;
   PaceKeeper keeper_;

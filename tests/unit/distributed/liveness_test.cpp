@@ -1,5 +1,6 @@
+#include "troupe/distributed/membership/liveness.h"
+
 #include "tests/support/test_prelude.h"
-#include "troupe/distributed/membership/heartbeats.h"
 
 namespace {
 using std::chrono::milliseconds;
