@@ -21,6 +21,8 @@ constexpr std::pair<const char*, const char*> kRemoved[] = {
     {"role", "give --task"},
     {"best-metric", "give --best METRIC"},
     {"best-mode", "give --best METRIC:min or METRIC:max"},
+    {"plateau-metric", "give --plateau METRIC:N"},
+    {"plateau-patience", "give --plateau METRIC:N"},
     {"stop-if-no-decrease", "give --early-stopping METRIC:min:STEPS"},
     {"stop-if-no-increase", "give --early-stopping METRIC:max:STEPS"},
     {"stop-if-lower", "give --early-stopping METRIC:min=VALUE"},

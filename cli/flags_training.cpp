@@ -4,6 +4,7 @@
 #include "troupe/cli/cluster/cluster_spec.h"
 #include "troupe/cli/flags_builtin.h"
 #include "troupe/cli/flags_making.h"
+#include "troupe/core/options/metric_rules.h"
 
 namespace troupe::detail {
 namespace {
@@ -40,6 +41,26 @@ Flag precision(Precision* target) {
            "LibTorch's C++ API lacks.";
   };
   return made;
+}
+
+/// METRIC:N, as --early-stopping spells it.
+Flag plateau(ScheduleOptions* target) {
+  const auto assign = [target](const std::string& given) -> Fix {
+    const auto rule = parse_stop_rule(given);
+    if (!rule || !rule->steps || rule->by.better != Better::unknown) {
+      return "give METRIC:N, for example loss:10.";
+    }
+    target->metric = rule->by.metric;
+    target->patience = *rule->steps;
+    return std::nullopt;
+  };
+  const auto show = [target] { return text(target->metric, ":", target->patience); };
+  return {"plateau",
+          FlagKind::text,
+          "METRIC:N",
+          "plateau: drop after N validations in which the metric or loss has not become better",
+          assign,
+          show};
 }
 
 }  // namespace
@@ -91,10 +112,7 @@ void add_learning_flags(std::vector<Flag>& flags, TrainOptions& train) {
       "final-factor", &schedule.final_factor,
       "the schedule goes no lower than this part of --learning-rate",
       [](double x) { return x >= 0 && x <= 1; }, "give a number from 0 to 1."));
-  list.add_rare(path("plateau-metric", &schedule.metric,
-                     "plateau: the metric or loss of the validation to watch", "METRIC"));
-  list.add_rare(at_least(1, "plateau-patience", &schedule.patience,
-                         "plateau: drop after N validations without improvement"));
+  list.add_rare(plateau(&schedule));
   list.add(real(
       "ema-decay", &train.ema_decay,
       "evaluate with averages of the weights that keep this part of themselves each step (0.999); "

@@ -64,8 +64,8 @@ void check_schedule(const ScheduleOptions& given) {
   const char* const flag = given.decay_steps != unset.decay_steps     ? "--decay-steps"
                            : given.decay_factor != unset.decay_factor ? "--decay-factor"
                            : given.final_factor != unset.final_factor ? "--final-factor"
-                           : given.metric != unset.metric             ? "--plateau-metric"
-                           : given.patience != unset.patience         ? "--plateau-patience"
+                           : given.metric != unset.metric             ? "--plateau"
+                           : given.patience != unset.patience         ? "--plateau"
                                                                       : nullptr;
   if (given.kind != Schedule::constant || flag == nullptr) return;
   throw ConfigError(text(flag, " is given, but --lr-schedule is constant."),

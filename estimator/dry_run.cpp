@@ -217,7 +217,7 @@ void DryRun::evaluate_splits() {
       }
       if (train().schedule.kind != Schedule::plateau) return;
       LearningRateSchedule(train().schedule, state_).observe(report);
-      say("--plateau-metric ", train().schedule.metric, ": validations have it");
+      say("--plateau ", train().schedule.metric, ": validations have it");
     });
   }
   if (one.test) {

@@ -37,36 +37,20 @@ namespace {
 /// 403 examples in batches of 50: nine steps an epoch, the last one short. Patience 1 and a metric
 /// that grows: the rate drops at nearly every validation.
 Words command(const TempDir& model_dir, int max_steps) {
-  return kMnist + Words{"--mode",
-                        "train_and_evaluate",
-                        "--batch-size",
-                        "50",
-                        "--train-examples",
-                        "403",
-                        "--max-steps",
-                        std::to_string(max_steps),
-                        "--model-dir",
-                        model_dir.path().string(),
-                        "--save-every",
-                        "4",
-                        "--eval-steps",
-                        "4",
-                        "--exporter",
-                        "none",
-                        "--log-every",
-                        "1",
-                        "--lr-schedule",
-                        "plateau",
-                        "--plateau-metric",
-                        "loss",
-                        "--plateau-patience",
-                        "1",
-                        "--decay-factor",
-                        "0.5",
-                        "--warmup-steps",
-                        "7",
-                        "--ema-decay",
-                        "0.95",
+  return kMnist + Words{"--mode",           "train_and_evaluate",
+                        "--batch-size",     "50",
+                        "--train-examples", "403",
+                        "--max-steps",      std::to_string(max_steps),
+                        "--model-dir",      model_dir.path().string(),
+                        "--save-every",     "4",
+                        "--eval-steps",     "4",
+                        "--exporter",       "none",
+                        "--log-every",      "1",
+                        "--lr-schedule",    "plateau",
+                        "--plateau",        "loss:1",
+                        "--decay-factor",   "0.5",
+                        "--warmup-steps",   "7",
+                        "--ema-decay",      "0.95",
                         "--json-summary"};
 }
 
@@ -149,8 +133,8 @@ TEST_SUITE("learning") {
     CHECK(has(fails({"--lr-schedule", "linear"}), "give constant, step, cosine or plateau"));
     CHECK(has(fails({"--lr-schedule", "step"}), "set --decay-steps"));
     CHECK(has(fails({"--ema-decay", "1"}), "below 1"));
-    CHECK(has(fails({"--lr-schedule", "plateau", "--plateau-metric", "acuracy"}),
-              "name one of: loss, "));
+    CHECK(
+        has(fails({"--lr-schedule", "plateau", "--plateau", "acuracy:10"}), "name one of: loss, "));
   }
 }
 

@@ -79,7 +79,7 @@ void LearningRateSchedule::apply(std::int64_t step) {
 std::optional<LearningRateSchedule::Watched> LearningRateSchedule::watched(
     const Report& validation) const {
   if (factor_ || options_.kind != Schedule::plateau) return std::nullopt;
-  const Judged seen = judged(validation, {options_.metric}, "--plateau-metric");
+  const Judged seen = judged(validation, {options_.metric}, "--plateau");
   const double sign = seen.better == Better::lower ? 1 : -1;
   return Watched{sign * seen.value, sign};
 }

@@ -55,8 +55,8 @@ void validate(const ScheduleOptions& options) {
           "give a number above 0 and below 1.");
   require(options.final_factor >= 0 && options.final_factor <= 1,
           text("--final-factor is ", options.final_factor, "."), "give a number from 0 to 1.");
-  require(options.patience >= 1, text("--plateau-patience is ", options.patience, "."),
-          "give a number of at least 1.");
+  require(options.patience >= 1, text("--plateau waits for ", options.patience, " validations."),
+          "give METRIC:N with an N of at least 1.");
 }
 
 double schedule_factor(const ScheduleOptions& options, std::int64_t step,

@@ -16,11 +16,10 @@ using troupe::testing::Words;
 
 TEST_SUITE("cli") {
   TEST_CASE("learning flags: every one reaches its option") {
-    const auto train =
-        parsed({"--lr-schedule", "plateau", "--warmup-steps", "5", "--decay-steps", "7",
-                "--decay-factor", "0.25", "--final-factor", "0.125", "--plateau-metric", "error",
-                "--plateau-patience", "3", "--ema-decay", "0.999"})
-            .train;
+    const auto train = parsed({"--lr-schedule", "plateau", "--warmup-steps", "5", "--decay-steps",
+                               "7", "--decay-factor", "0.25", "--final-factor", "0.125",
+                               "--plateau", "error:3", "--ema-decay", "0.999"})
+                           .train;
     CHECK(train.schedule.kind == troupe::Schedule::plateau);
     CHECK(train.schedule.warmup_steps == 5);
     CHECK(train.schedule.decay_steps == 7);
@@ -35,9 +34,10 @@ TEST_SUITE("cli") {
 
   TEST_CASE("learning flags: a value out of range is refused with its flag") {
     const std::vector<std::pair<std::string, std::string>> wrong = {
-        {"lr-schedule", "linear"}, {"warmup-steps", "-1"},    {"decay-steps", "0.5"},
-        {"decay-factor", "1"},     {"decay-factor", "0"},     {"final-factor", "1.5"},
-        {"plateau-metric", ""},    {"plateau-patience", "0"}, {"ema-decay", "1"},
+        {"lr-schedule", "linear"}, {"warmup-steps", "-1"}, {"decay-steps", "0.5"},
+        {"decay-factor", "1"},     {"decay-factor", "0"},  {"final-factor", "1.5"},
+        {"plateau", ""},           {"plateau", "loss"},    {"plateau", "loss:0"},
+        {"plateau", "loss:min:3"}, {"plateau", "loss=3"},  {"ema-decay", "1"},
         {"ema-decay", "-0.1"},     {"ema-decay", "nan"}};
     for (const auto& [flag, value] : wrong) {
       CAPTURE(flag);
@@ -48,7 +48,7 @@ TEST_SUITE("cli") {
 
   TEST_CASE("learning flags: those of a schedule that is not asked for are refused") {
     for (const char* given : {"--decay-steps=5", "--decay-factor=0.5", "--final-factor=0.1",
-                              "--plateau-metric=error", "--plateau-patience=2"}) {
+                              "--plateau=error:10", "--plateau=loss:2"}) {
       CAPTURE(given);
       CHECK(contains(refusal({given}), "--lr-schedule is constant"));
     }
@@ -59,7 +59,7 @@ TEST_SUITE("cli") {
     const auto settings = parsed({"--lr-schedule", "cosine"}).strategy.must_match;
     CHECK(settings.at("--lr-schedule") == "cosine");
     for (const char* flag : {"--warmup-steps", "--decay-steps", "--decay-factor", "--final-factor",
-                             "--plateau-metric", "--plateau-patience", "--ema-decay"}) {
+                             "--plateau", "--ema-decay"}) {
       CAPTURE(flag);
       CHECK(settings.count(flag) == 1);
     }

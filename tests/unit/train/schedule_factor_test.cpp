@@ -130,6 +130,6 @@ TEST_SUITE("schedule") {
     CHECK(message(options).find("--final-factor") != std::string::npos);
     options = {};
     options.patience = 0;
-    CHECK(message(options).find("--plateau-patience") != std::string::npos);
+    CHECK(message(options).find("--plateau") != std::string::npos);
   }
 }
