@@ -1,7 +1,5 @@
 #include "troupe/cli/options_checks.h"
 
-#include <algorithm>
-
 #include "troupe/cli/flags_builtin.h"
 #include "troupe/core/error.h"
 #include "troupe/core/options/checkpoint_cadence.h"

@@ -5,7 +5,6 @@
 #include <openssl/hmac.h>
 #include <openssl/rand.h>
 
-#include <memory>
 #include <utility>
 
 #include "troupe/core/check.h"

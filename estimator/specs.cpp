@@ -1,7 +1,6 @@
 #include "troupe/estimator/specs.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "troupe/core/error.h"
 #include "troupe/core/text.h"

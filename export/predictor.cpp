@@ -5,7 +5,6 @@
 #include <torch/utils.h>
 
 #include <algorithm>
-#include <memory>
 #include <set>
 
 #include "troupe/core/error.h"

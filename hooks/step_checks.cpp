@@ -4,7 +4,6 @@
 #include <torch/csrc/autograd/variable.h>
 #include <torch/types.h>
 
-#include <algorithm>
 #include <unordered_set>
 
 #include "troupe/core/error.h"

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "troupe/cli/cluster/secret_file.h"
 #include "troupe/cli/cluster/secret_source.h"

@@ -11,7 +11,6 @@
 #include "troupe/core/trace.h"
 #include "troupe/strategies/elastic.h"
 #include "troupe/strategies/kinds/weight_comparison.h"
-#include "troupe/strategies/pace.h"
 #include "troupe/train/checkpoint/warm_start.h"
 
 namespace troupe::detail {

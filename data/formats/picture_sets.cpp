@@ -6,8 +6,6 @@
 #include <filesystem>
 #include <string>
 #include <tuple>
-#include <utility>
-#include <vector>
 
 #include "troupe/core/error.h"
 #include "troupe/core/text.h"

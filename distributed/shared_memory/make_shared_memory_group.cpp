@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <utility>
-#include <vector>
 
 #include "troupe/core/error.h"
 #include "troupe/core/log.h"

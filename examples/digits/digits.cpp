@@ -2,13 +2,11 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <fstream>
 #include <string>
 #include <system_error>
-#include <utility>
 
 #include "examples/digits/digit_drawing.h"
 #include "troupe/core/error.h"

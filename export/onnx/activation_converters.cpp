@@ -1,6 +1,5 @@
 // Activations, and dropout, which does nothing outside training.
 #include <cmath>
-#include <string>
 
 #include "troupe/export/onnx/conversion.h"
 

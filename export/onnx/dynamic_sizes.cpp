@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <optional>
 
 #include "troupe/core/check.h"
 #include "troupe/core/error.h"

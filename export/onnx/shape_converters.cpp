@@ -1,5 +1,4 @@
 // Operators that move elements: to another shape, order, type or tensor.
-#include <algorithm>
 #include <limits>
 #include <map>
 #include <numeric>

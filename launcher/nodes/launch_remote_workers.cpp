@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <csignal>
-#include <optional>
 #include <utility>
-#include <variant>
 
 #include "troupe/core/text.h"
 #include "troupe/distributed/net/timer.h"

@@ -2,7 +2,6 @@
 
 #include <torch/types.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "troupe/core/heap.h"

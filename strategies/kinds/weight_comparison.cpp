@@ -2,7 +2,6 @@
 
 #include <torch/types.h>
 
-#include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <limits>
-#include <set>
 
 #include "troupe/core/failure.h"
 #include "troupe/core/log.h"

@@ -6,7 +6,6 @@
 #include <torch/utils.h>
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "troupe/core/failure.h"

@@ -1,7 +1,6 @@
 #include "troupe/train/evaluation/evaluation_record.h"
 
 #include <nlohmann/json.hpp>
-#include <string_view>
 
 #include "troupe/core/failure.h"
 #include "troupe/core/log.h"

@@ -1,6 +1,5 @@
 #include "troupe/strategies/parameter_server/wire/row_messages.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstring>
 
