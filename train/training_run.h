@@ -27,6 +27,7 @@
 #include <optional>
 #include <string>
 
+#include "troupe/core/options/train_options.h"
 #include "troupe/core/pull_range.h"
 #include "troupe/data/loader.h"
 #include "troupe/hooks/report.h"
