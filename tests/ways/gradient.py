@@ -1,26 +1,21 @@
 #!/usr/bin/env python3
-"""The way of a gradient, a batch or a save: which of our own source files one of them passes through.
+"""The way of a gradient: which of our own source files one step passes through.
 
-    tests/ways/way.py gradient|batch|save [--build build/way] [--most N]
+    tests/ways/gradient.py [--build build/release] [--most 11]
 
-It needs a build with one object file for each source: cmake -B build/way -DTROUPE_UNITY=OFF ..., programs regression and
-troupe_tool.
+It needs a build with one object file for each source: cmake ... -DTROUPE_UNITY=OFF, programs regression and troupe_tool.
 
-How it counts: a training of regression runs under gdb, which stops at every function of ours that is entered, in any thread,
-below one of the way's entries, and notes the stack. For a gradient it is rank 1 of two workers that share memory, from
-Replica::apply_gradients on, in the third step (buffers are made in the first). For a batch it is one process, from its threads that
-read ahead and the step that takes the batch down to the optimiser, between the third step and the fourth. For a save it is one
-process, from Checkpointer::save and its thread in the background on. A function belongs to the .cpp file whose object
-file in the build folder defines it; inline functions of headers belong to nobody. core/ is everybody's vocabulary and is listed
-apart. A file is *entered twice* if it is on the stack of a gradient, then another of these files, and then it again.
+How it counts: two workers on this machine train regression for three steps over shared memory. Rank 1 runs under
+gdb, which stops at every function of ours that the thread of Replica::apply_gradients enters, down to its return, in the
+third step (buffers are made in the first), and notes the stack. A function belongs to the .cpp file whose object file in
+the build folder defines it; inline functions of headers belong to nobody. core/ is everybody's vocabulary and is listed
+apart. A file is *entered twice* if it is on the stack, then another of these files, and then it again.
 
 Exit codes: 0; 1: more files than --most, or one is entered twice; 77: no gdb here."""
 
 import argparse
 import bisect
 import collections
-import contextlib
-import dataclasses
 import json
 import os
 import pathlib
@@ -31,26 +26,8 @@ import subprocess
 import sys
 import tempfile
 
+ENTRY = "_ZN6troupe7Replica15apply_gradients"
 STEPS = 3
-
-
-@dataclasses.dataclass(frozen=True)
-class Way:
-    most: int  # files
-    entries: tuple  # how the names of the functions begin, below which it lies
-    starts_at: str  # the function whose STEPS-th call it begins with
-    ends_at: str = ""  # the function whose next call ends it; "": that call's return
-    workers: int = 1
-    flags: tuple = ()  # DIR: a new folder
-
-
-LOADER, STEP = "_ZN6troupe5Epoch", "_ZN6troupe11TrainingRun4Impl4step"
-WAYS = {
-    "gradient": Way(11, ("_ZN6troupe7Replica15apply_gradients",), "_ZN6troupe7Replica15apply_gradients", workers=2),
-    "batch": Way(30, (LOADER, STEP), STEP, STEP),
-    "save": Way(20, ("_ZN6troupe12Checkpointer4save", "_ZN6troupe12Checkpointer5write"),
-                "_ZN6troupe12Checkpointer4save", "_ZN6troupe12Checkpointer4save", flags=("--model-dir", "DIR", "--save-every", "2")),
-}
 
 
 def source_of(path):
@@ -102,30 +79,24 @@ def inside_gdb():
     maps = pathlib.Path(f"/proc/{gdb.selected_inferior().pid}/maps").read_text(encoding="utf-8")
     base = min(int(line.split("-")[0], 16) for line in maps.splitlines() if line.endswith(task["program"]))
 
-    whole = not task["ends"]  # every stack, of one thread; else each function's first below an entry
-
     class Note(gdb.Breakpoint):
         def stop(self):
             stack, frame = [], gdb.newest_frame()
             while frame is not None and len(stack) < 400:
                 stack.append(frame.pc() - base)
                 frame = frame.older()
-            if whole or any(start <= pc < end for pc in stack for start, end in task["entries"]):
-                stacks.append(stack)
-                self.enabled = whole
+            stacks.append(stack)
             return False
 
-    begin = gdb.Breakpoint(f"*{base + task['start']}")
-    begin.ignore_count = STEPS - 1
+    entry = gdb.Breakpoint(f"*{base + task['entry']}")
+    entry.ignore_count = STEPS - 1
     gdb.execute("continue", to_string=True)
     thread = gdb.selected_thread().num
     for offset in task["functions"]:
         note = Note(f"*{base + offset}")
-        if whole:
-            note.thread = thread
-    if whole:
-        begin.delete()
-    gdb.execute("finish" if whole else "continue", to_string=True)
+        note.thread = thread
+    entry.delete()
+    gdb.execute("finish", to_string=True)
     gdb.execute("delete")
     pathlib.Path(task["answer"]).write_text(json.dumps(stacks), encoding="utf-8")
     gdb.execute("continue", to_string=True)
@@ -147,42 +118,29 @@ def free_port():
         return made.getsockname()[1]
 
 
-def stacks_of(way, program, functions, folder):
-    """Stacks of the way, each innermost first, as offsets in the program."""
-    def named(prefix):
-        return [(start, end) for start, (name, _, end) in functions.items() if name.startswith(prefix) and "cold" not in name]
-    start = named(way.starts_at)[0][0]
+def stacks_of_a_step(program, functions, folder):
+    """Stacks of a step, each innermost first, as offsets in the program."""
+    entry = next(address for address, (name, _, _) in functions.items() if name.startswith(ENTRY) and "cold" not in name)
     task, answer, cluster = folder / "task.json", folder / "stacks.json", folder / "cluster.json"
-    task.write_text(json.dumps({"program": str(program), "start": start, "ends": way.ends_at, "answer": str(answer),
-                                "entries": [each for entry in way.entries for each in named(entry)],
-                                "functions": [address for address in functions if address != start]}), encoding="utf-8")
-    flags = [str(folder / "model") if flag == "DIR" else flag for flag in way.flags]
-    command = [program, "--max-steps", str(STEPS if way.workers == 2 else 4 * STEPS), "--threads", "1", "--no-progress", *flags]
-    with contextlib.ExitStack() as others:
-        chief = None
-        if way.workers == 2:
-            cluster.write_text(json.dumps({"worker": [f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"]}), encoding="utf-8")
-            command += ["--cluster", cluster, "--transport", "shm", "--heartbeat-timeout", "120", "--task"]
-            chief = others.enter_context(subprocess.Popen([*command, "worker:0"], stdout=subprocess.DEVNULL,
-                                                          stderr=subprocess.PIPE, text=True))
-            command += ["worker:1"]
-        traced = subprocess.run(["gdb", "-batch", "-nx", "-x", __file__, "--args", *command],
+    task.write_text(json.dumps({"program": str(program), "entry": entry, "answer": str(answer),
+                                "functions": [address for address in functions if address != entry]}), encoding="utf-8")
+    cluster.write_text(json.dumps({"worker": [f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"]}), encoding="utf-8")
+    command = [program, "--cluster", cluster, "--max-steps", str(STEPS), "--transport", "shm", "--threads", "1",
+               "--no-progress", "--heartbeat-timeout", "120", "--task"]
+    with subprocess.Popen([*command, "worker:0"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as chief:
+        traced = subprocess.run(["gdb", "-batch", "-nx", "-x", __file__, "--args", *command, "worker:1"],
                                 env={**os.environ, "TROUPE_WAY": str(task)}, capture_output=True, text=True, check=False)
         if not answer.exists():
-            if chief:
-                chief.kill()
-            sys.exit(f"error: the run failed.\n{traced.stdout}\n{traced.stderr}\n{chief.communicate()[1] if chief else ''}")
+            chief.kill()
+            sys.exit(f"error: the run failed.\n{traced.stdout}\n{traced.stderr}\n{chief.communicate()[1]}")
     return json.loads(answer.read_text(encoding="utf-8"))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("way", choices=WAYS)
-    parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/way"))
-    parser.add_argument("--most", type=int, help="files; default: the way's own limit")
+    parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
+    parser.add_argument("--most", type=int, default=11)
     options = parser.parse_args()
-    way = WAYS[options.way]
-    most = options.most or way.most
     if shutil.which("gdb") is None:
         print("left out: there is no gdb here.")
         sys.exit(77)
@@ -194,7 +152,7 @@ def main():
         sys.exit("error: this build compiles sources in batches. Fix: configure another with -DTROUPE_UNITY=OFF.")
     functions = functions_of(program, build)
     with tempfile.TemporaryDirectory() as folder:
-        stacks = stacks_of(way, program, functions, pathlib.Path(folder))
+        stacks = stacks_of_a_step(program, functions, pathlib.Path(folder))
     starts = sorted(functions)
     entered, twice = collections.defaultdict(set), set()
     for stack in stacks:
@@ -203,26 +161,24 @@ def main():
             name, file = function_at(offset, starts, functions)
             if file is None or file.startswith("core/"):
                 continue
-            if name.startswith(way.entries):
+            if name.startswith(ENTRY):
                 own = []
             if not own or own[-1] != file:
                 own.append(file)
-        if options.way == "gradient":
-            twice.update(file for file in own if own.count(file) > 1)
+        twice.update(file for file in own if own.count(file) > 1)
     for stack in stacks:
         name, file, _ = functions[stack[0]]
         entered[file].add(name)
-    begun, file = next((name, file) for name, file, _ in functions.values() if name.startswith(way.starts_at))
-    entered[file].add(begun)
+    entered["hooks/replica.cpp"].add(next(name for name, _, _ in functions.values() if name.startswith(ENTRY)))
     core = sorted(file for file in entered if file.startswith("core/"))
-    files = sorted(file for file in entered if not file.startswith("core/"))
-    for file in files:
+    way = sorted(file for file in entered if not file.startswith("core/"))
+    for file in way:
         print(f"{file}{'  entered twice' if file in twice else ''}")
         listing = subprocess.run(["c++filt", *sorted(entered[file])], capture_output=True, text=True, check=True).stdout
         print("".join(f"    {line[:110]}\n" for line in listing.splitlines()), end="")
-    print(f"{len(files)} files, at most {most} wanted; entered twice: {', '.join(sorted(twice)) or 'none'}; "
+    print(f"{len(way)} files, at most {options.most} wanted; entered twice: {', '.join(sorted(twice)) or 'none'}; "
           f"vocabulary: {', '.join(core) or 'none'}")
-    sys.exit(0 if len(files) <= most and not twice else 1)
+    sys.exit(0 if len(way) <= options.most and not twice else 1)
 
 
 if "TROUPE_WAY" in os.environ:
