@@ -6,8 +6,10 @@
 
 #include "tests/support/fake_clock.h"
 #include "tests/support/fake_run.h"
+#include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 #include "troupe/core/error.h"
+#include "troupe/report/summary_writer.h"
 #include "troupe/train/callbacks/stop_rules.h"
 
 using troupe::ConfigError;
@@ -148,6 +150,27 @@ TEST_SUITE("train/callbacks") {
     CHECK_FALSE(stops("loss:1500", "loss=0.3"));
     CHECK(stops("loss:1500", "loss=0.5"));
     CHECK(stops("loss:500", "loss=0.3"));
+  }
+
+  TEST_CASE("early_stopping: by a rule over the evaluations of a directory") {
+    const troupe::testing::TempDir folder;
+    const FakeClock clock;
+    FakeRun run;
+    const auto action =
+        make_early_stopping(rule("loss:500"), folder.path(), Every::n_steps(1), clock);
+    run.take_step(*action);
+    CHECK_FALSE(run.stops());  // nothing was evaluated
+    troupe::SummaryWriter(folder.path()).write(3000, {{"loss", .4}});
+    run.take_step(*action);
+    CHECK_FALSE(run.stops());
+    troupe::SummaryWriter(folder.path()).write(3500, {{"loss", .5}});
+    run.take_step(*action);
+    CHECK(run.reasons() ==
+          std::vector<std::string>{
+              "loss has not decreased for 500 steps: the best was 0.4 at step 3000"});
+    const auto wrong =
+        make_early_stopping(rule("lost:500"), folder.path(), Every::n_steps(1), clock);
+    CHECK_THROWS_AS(run.take_step(*wrong), ConfigError);
   }
 
   TEST_CASE("early_stopping: asks after the run's first step and then once a period") {
