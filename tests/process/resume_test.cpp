@@ -26,6 +26,7 @@ using troupe::testing::kMnist;
 using troupe::testing::losses_in;
 using troupe::testing::Process;
 using troupe::testing::run_on;
+using troupe::testing::run_process;
 using troupe::testing::summary;
 using troupe::testing::TempDir;
 using troupe::testing::Words;
@@ -77,6 +78,32 @@ TEST_SUITE("resume") {
     const json end = summary(rest);
     CHECK(end["global_step"] == kSteps);
     CHECK(end["parameter_hash"] == uninterrupted_hash());
+  }
+
+  TEST_CASE("resume: a killed pod's run goes on in a pod of another name, by troupe run") {
+    // As a Kubernetes Job starts it again; the lock that the killed one left names its pod.
+    const auto in_pod = [](const std::string& name, const Words& words) {
+      return Words{"unshare", "--uts", "sh", "-c", "hostname \"$0\" && exec \"$@\"", name} + words;
+    };
+    if (run_process(in_pod("x-1", {"true"})).exit_code != 0) {
+      MESSAGE("skipped: a namespace of host names is not permitted here");
+      return;
+    }
+    const TempDir dir;
+    {
+      Process run(in_pod("x-1", under_troupe_run(1, command(dir, 100'000))));
+      REQUIRE(run.wait_for_output("model.ckpt-8 ", kLimit));
+      run.signal(SIGKILL);
+      CHECK(run.wait(kLimit).signal == SIGKILL);
+    }
+    const auto refused = run_process(in_pod("x-2", command(dir, kSteps)), {}, kLimit);
+    CHECK(refused.exit_code == 3);
+    CHECK(refused.err.find("on machine 'x-1'") != std::string::npos);
+    CHECK(refused.err.find("start as a later --generation") != std::string::npos);
+    const auto rest =
+        run_process(in_pod("x-2", under_troupe_run(1, command(dir, kSteps))), {}, kLimit);
+    CHECK(rest.err.find("on machine 'x-1'") != std::string::npos);
+    CHECK(summary(rest)["global_step"] == kSteps);
   }
 
   TEST_CASE("resume: what a killed group left is taken over on this machine, whatever its clock") {
