@@ -1,4 +1,4 @@
-// How often checkpoints are saved.
+// When a checkpoint is due.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,10 @@ struct CheckpointCadence {
   std::optional<double> seconds;
 
   [[nodiscard]] bool never() const { return !steps && !seconds; }
+  /// Whether the next save is due, so long after the last one.
+  [[nodiscard]] bool is_due(std::int64_t after_steps, double after_seconds) const {
+    return steps ? after_steps >= *steps : seconds && after_seconds >= *seconds;
+  }
 };
 [[nodiscard]] CheckpointCadence checkpoint_cadence(const TrainOptions& options);
 

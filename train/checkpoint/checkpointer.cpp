@@ -171,10 +171,9 @@ bool Checkpointer::is_due() {
       saving_.valid() && saving_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
   if (over) saving_.get();
   if (!saved_step_) return saves();
-  if (cadence_.steps) return state_.step >= *saved_step_ + *cadence_.steps;
   // One clock decides for all.
-  return strategy_.is_chief() && cadence_.seconds &&
-         Seconds(clock_.now() - saved_at_).count() >= *cadence_.seconds;
+  const double seconds = strategy_.is_chief() ? Seconds(clock_.now() - saved_at_).count() : 0;
+  return cadence_.is_due(state_.step - *saved_step_, seconds);
 }
 
 SavedCheckpoint Checkpointer::saved(Save which) const {

@@ -11,6 +11,7 @@
 #include "troupe/core/options/checkpoint_cadence.h"
 
 using troupe::checkpoint_cadence;
+using troupe::CheckpointCadence;
 using troupe::ConfigError;
 using troupe::TrainOptions;
 
@@ -112,5 +113,15 @@ TEST_SUITE("train") {
     config.save_checkpoints_secs = 2.5;
     CHECK(checkpoint_cadence(config).seconds == 2.5);
     CHECK_FALSE(checkpoint_cadence(config).never());
+  }
+
+  TEST_CASE("train options: a checkpoint is due by steps, or by time, or never") {
+    const CheckpointCadence by_steps{10, std::nullopt};
+    CHECK_FALSE(by_steps.is_due(9, 1e9));
+    CHECK(by_steps.is_due(10, 0));
+    const CheckpointCadence by_time{std::nullopt, 2.5};
+    CHECK_FALSE(by_time.is_due(1'000'000, 2.4));
+    CHECK(by_time.is_due(1, 2.5));
+    CHECK_FALSE(CheckpointCadence().is_due(1'000'000, 1e9));
   }
 }
