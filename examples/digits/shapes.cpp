@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 
 #include "troupe/core/error.h"
 #include "troupe/core/text.h"

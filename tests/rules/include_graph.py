@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Checks who includes whom: the rooms of the table below, no cycle between the folders of a room, LibTorch where it may be, at
-most 24 names in a folder, and that tests get doctest through the prelude alone.
+"""Checks who includes whom: the rooms of the table below, in template/ and examples/ what is installed, no cycle between
+the folders of a room, LibTorch where it may be, at most 24 names in a folder, and that tests get doctest through the prelude
+alone.
 
     tests/rules/include_graph.py ROOT"""
 
@@ -22,6 +23,7 @@ MAY_INCLUDE = {  # beside itself
     "estimator": "core data hooks strategies report train export",
     "launcher": "core report cli distributed",
 }
+FOR_USERS = ("template", "examples")  # what an installed Troupe has: troupe.h, and what that includes
 # A person finds a name in a folder of so many; a header and its source are one.
 MOST_NAMES = 24
 # Compiled in seconds, and every line of it seen by the thread sanitizer.
@@ -59,6 +61,16 @@ def cycle_in(edges):
     return next((ring for folder in sorted(edges) if (ring := visit(folder))), [])
 
 
+def installed_headers(root):
+    found, to_read = set(), ["troupe.h"]
+    while to_read:
+        header = root / to_read.pop()
+        included = OURS.findall(header.read_text(encoding="utf-8")) if header.is_file() else []
+        to_read += [path for path in included if path not in found]
+        found.update(included)
+    return found
+
+
 def faults_of(root):
     edges, names = collections.defaultdict(set), collections.defaultdict(set)
     for path, text in sources(root, *MAY_INCLUDE):
@@ -79,7 +91,11 @@ def faults_of(root):
     for folder, found in sorted(names.items()):
         if len(found) > MOST_NAMES:
             yield f"{folder}/ has {len(found)} names: at most {MOST_NAMES}"
-    for room in MAY_INCLUDE:
+    installed = installed_headers(root)
+    for path, text in sources(root, *FOR_USERS):
+        yield from (f"{path} includes {included}, which is not installed: use troupe.h"
+                    for included in OURS.findall(text) if included not in installed)
+    for room in (*MAY_INCLUDE, *FOR_USERS[1:]):
         page = root / room / "README.md"
         if not page.is_file() or len(page.read_text(encoding="utf-8").strip().splitlines()) > 5:
             yield f"{room}/README.md does not say in five lines what lives there"
