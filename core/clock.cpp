@@ -13,6 +13,10 @@ const Clock& steady_clock() {
   return clock;
 }
 
+WallTime system_time() {
+  return Seconds(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
 void sleep_for(Seconds duration) {
   // More than the clock's whole nanoseconds can hold would be no wait at all.
   constexpr Seconds kLongest = std::chrono::hours(24 * 365);

@@ -1,5 +1,5 @@
-// Clock: the source of time, so that tests need not sleep. Monotonic; wall time appears only in log
-// lines and file names.
+// Clock: the source of time, so that tests need not sleep. Monotonic; wall time appears only in
+// what runs tell of themselves.
 #pragma once
 
 #include <algorithm>
@@ -20,6 +20,10 @@ class Clock {
 
 /// The machine's steady clock; it lives as long as the process.
 [[nodiscard]] const Clock& steady_clock();
+
+/// Seconds since 1970.
+using WallTime = double;
+[[nodiscard]] WallTime system_time();
 
 /// How a role or an exporter waits, so that tests need no sleep.
 using Sleep = std::function<void(Seconds duration)>;

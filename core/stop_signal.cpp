@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cstdint>
 #include <string_view>
 
 namespace troupe {

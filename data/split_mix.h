@@ -1,7 +1,6 @@
-// SplitMix: random numbers that are the same to the last bit everywhere. Only integers, and +, -
-// and
-// * of floats, which IEEE 754 defines; files that use the floats are compiled without contraction
-// of a * b + c.
+// SplitMix: random numbers that are the same to the last bit everywhere. Only integers, and sums,
+// differences and products of floats, which IEEE 754 defines; files that use the floats are
+// compiled without contraction of a * b + c.
 #pragma once
 
 #include <cfloat>

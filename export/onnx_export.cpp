@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <regex>
-#include <utility>
 
 #include "troupe/core/error.h"
 #include "troupe/core/text.h"

@@ -33,7 +33,7 @@ void LeafChecks::look(const at::Tensor& loss) {
   }
 }
 
-void LeafChecks::end(const std::vector<at::Tensor>& fields) {
+void LeafChecks::check(const std::vector<at::Tensor>& fields) {
   for (const WeakTensor& stranger : std::exchange(strangers_, {})) {
     const at::Tensor leaf(stranger.lock());
     const auto is_leaf = [&](const at::Tensor& field) { return field.is_same(leaf); };

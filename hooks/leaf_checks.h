@@ -28,9 +28,13 @@ class LeafChecks {
   void look(const at::Tensor& loss);
   /// After a step on `fields`, when its graph is gone.
   /// Throws: ConfigError if one of them lives on and is neither a field nor declared.
-  void end(const std::vector<at::Tensor>& fields);
+  void end(const std::vector<at::Tensor>& fields) {
+    if (!strangers_.empty()) check(fields);
+  }
 
  private:
+  void check(const std::vector<at::Tensor>& fields);
+
   using WeakTensor = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
 
   std::unordered_set<const c10::TensorImpl*> known_;

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "troupe/core/clock.h"
 #include "troupe/core/span.h"
 
 namespace troupe {
@@ -16,9 +17,6 @@ struct Scalar {
   std::string tag;  // UTF-8: "loss", "global_step/sec"
   double value = 0;
 };
-
-/// Seconds since 1970.
-using WallTime = double;
 
 /// The first event of a file: it tells readers the format.
 [[nodiscard]] std::string encode_file_version(WallTime now);

@@ -1,6 +1,5 @@
 #include "troupe/report/summary_writer.h"
 
-#include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <system_error>
@@ -52,10 +51,6 @@ bool begin_session(JsonLines& lines, std::optional<std::int64_t> first_step, Wal
 }
 
 }  // namespace
-
-WallTime system_time() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 SummaryWriter::SummaryWriter(std::string directory, std::optional<std::int64_t> first_step, Now now)
     : directory_(std::move(directory)), first_step_(first_step), now_(std::move(now)) {

@@ -11,13 +11,11 @@
 #include <string>
 #include <vector>
 
+#include "troupe/core/clock.h"
 #include "troupe/report/event_file.h"
 #include "troupe/report/json_lines.h"
 
 namespace troupe {
-
-/// By the system's clock.
-[[nodiscard]] WallTime system_time();
 
 class SummaryWriter {
  public:

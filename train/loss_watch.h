@@ -2,7 +2,6 @@
 // in a model that is dead, whose loss is finite and constant: nothing else would show it.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <deque>
 

@@ -7,6 +7,7 @@
 #include "troupe/core/text.h"
 #include "troupe/hooks/replica_driver.h"
 #include "troupe/strategies/pace.h"
+#include "troupe/train/schedule/schedule.h"
 #include "troupe/train/schedule/schedule_factor.h"
 
 namespace troupe::detail {

@@ -254,7 +254,7 @@ TrainingRun::Impl::~Impl() {
 }
 
 detail::TrainingEpoch* TrainingRun::Impl::next() {
-  return verb([&]() -> TrainingEpoch* {
+  return verb([&]() -> detail::TrainingEpoch* {
     leave_epoch();
     if (closing_.is_over()) return nullptr;
     reports_.begin(state_.position.epoch);
@@ -327,7 +327,7 @@ bool TrainingRun::Impl::step(const DistributedBatch& batch, const Step& step) {
   // A loop may run two step functions in turn.
   if (reports_.history().steps < 2) memory.check();
   detail::check_step(state_, results, /*is_first=*/state_.step == 0);
-  update_averages(state_);
+  if (state_.averages) update_averages(state_);
   state_.step = *number;
   state_.position = data_.train->after(batch);
   reports_.add(results, *examples);

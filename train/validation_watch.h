@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "troupe/core/options/train_options.h"
 #include "troupe/strategies/train_state.h"
 #include "troupe/train/callbacks/callbacks.h"
 #include "troupe/train/callbacks/stop_rules.h"

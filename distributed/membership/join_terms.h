@@ -1,7 +1,6 @@
 // What two workers compare before they train together.
 #pragma once
 
-#include <cstddef>
 #include <map>
 #include <optional>
 #include <string>

@@ -13,9 +13,7 @@
 // Bytes in, bytes out: no sockets, no time. Everything that comes in is hostile.
 #pragma once
 
-#include <array>
 #include <cstddef>
-#include <cstdint>
 #include <string>
 #include <vector>
 

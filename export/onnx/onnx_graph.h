@@ -5,7 +5,6 @@
 #include <onnx/onnx_pb.h>
 
 #include <cstdint>
-#include <initializer_list>
 #include <map>
 #include <set>
 #include <string>

@@ -3,7 +3,6 @@
 // Thread rule: any thread.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "troupe/hooks/tensors/named_tensor.h"

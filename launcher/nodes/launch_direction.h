@@ -6,7 +6,6 @@
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <functional>
-#include <string>
 
 #include "troupe/launcher/run/launch_options.h"
 #include "troupe/launcher/run/launch_output.h"

@@ -12,7 +12,6 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
-#include <optional>
 
 #include "troupe/launcher/nodes/launch_remote_workers.h"
 

@@ -6,7 +6,6 @@
 #include <boost/asio/steady_timer.hpp>
 #include <functional>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "troupe/launcher/run/launch_outcome.h"

@@ -3,7 +3,6 @@
 
 #include <deque>
 #include <string>
-#include <vector>
 
 #include "troupe/core/clock.h"
 #include "troupe/launcher/run/launch_child.h"

@@ -11,13 +11,9 @@
 #include <c10/util/Exception.h>
 #include <torch/types.h>
 
-#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <functional>
-#include <memory>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "troupe/core/error.h"

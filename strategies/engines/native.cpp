@@ -2,7 +2,6 @@
 #include <torch/types.h>
 
 #include <map>
-#include <utility>
 
 #include "troupe/core/failure.h"
 #include "troupe/core/text.h"

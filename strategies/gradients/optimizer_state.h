@@ -6,7 +6,6 @@
 #include <torch/optim/optimizer.h>
 
 #include <nlohmann/json_fwd.hpp>
-#include <string>
 #include <vector>
 
 #include "troupe/hooks/parameter_update.h"

@@ -4,10 +4,8 @@
 // Threads: the thread that runs replica 0, which is the training thread.
 #pragma once
 
-#include <memory>
 #include <set>
 #include <string>
-#include <vector>
 
 #include "troupe/hooks/parameter_update.h"
 #include "troupe/strategies/parameter_server/served_parameters.h"

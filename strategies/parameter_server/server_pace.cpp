@@ -14,6 +14,7 @@
 #include "troupe/data/data_digest.h"
 #include "troupe/data/shard_plan.h"
 #include "troupe/strategies/parameter_server/shard_states.h"
+#include "troupe/strategies/strategy.h"
 
 namespace troupe::detail {
 namespace {

@@ -5,7 +5,6 @@
 // of one device that way, whatever the number of servers.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "troupe/strategies/parameter_server/served_parameters.h"

@@ -8,8 +8,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "troupe/core/options/strategy_options.h"

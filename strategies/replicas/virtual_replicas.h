@@ -20,6 +20,7 @@
 #include "troupe/strategies/gradients/block_sum.h"
 #include "troupe/strategies/hosting.h"
 #include "troupe/strategies/replica_threads.h"
+#include "troupe/strategies/replicas/shared_generator.h"
 #include "troupe/strategies/strategy.h"
 
 namespace troupe::detail {

@@ -7,7 +7,6 @@
 // and stops again unless the history or the condition has changed.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>

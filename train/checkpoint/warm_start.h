@@ -2,8 +2,6 @@
 // in the run's own directory takes precedence; step, optimisers and position start at 0.
 #pragma once
 
-#include <vector>
-
 #include "troupe/core/options/train_options.h"
 #include "troupe/strategies/strategy.h"
 

@@ -1,6 +1,5 @@
 #include "troupe/train/evaluation/finished_marker.h"
 
-#include <cstddef>
 #include <nlohmann/json.hpp>
 
 #include "troupe/core/failure.h"

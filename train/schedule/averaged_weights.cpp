@@ -60,7 +60,6 @@ void keep_averages(TrainState& state, double decay) {
 }
 
 void update_averages(TrainState& state) {
-  if (!state.averages) return;
   const torch::NoGradGuard no_grad;
   detail::WeightAverages& averages = *state.averages;
   const double decay = averaging_decay(averages.decay, averages.updates);

@@ -27,7 +27,7 @@ namespace troupe {
 /// present weights. 0: none; existing ones are dropped.
 /// Throws: ConfigError unless 0 <= decay < 1.
 void keep_averages(TrainState& state, double decay);
-/// Call after a step. Does nothing if no averages are kept.
+/// Call after a step, if averages are kept.
 void update_averages(TrainState& state);
 
 /// While it lives, the replicas hold the averages instead of their own weights; if none are kept,
