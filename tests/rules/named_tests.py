@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks that each test which a table of docs/design.md names is there: its last column has names of test cases, or beginnings
-of some, and paths.
+"""Checks that the test cases named in the last column of docs/design.md's tables exist. A name may be the beginning of a longer
+one; paths there are documented_paths.cmake's.
 
     tests/rules/named_tests.py ROOT"""
 
