@@ -15,9 +15,7 @@ struct CheckpointCadence {
 
   [[nodiscard]] bool never() const { return !steps && !seconds; }
   /// Whether the next save is due, so long after the last one.
-  [[nodiscard]] bool is_due(std::int64_t after_steps, double after_seconds) const {
-    return steps ? after_steps >= *steps : seconds && after_seconds >= *seconds;
-  }
+  [[nodiscard]] bool is_due(std::int64_t after_steps, double after_seconds) const;
 };
 [[nodiscard]] CheckpointCadence checkpoint_cadence(const TrainOptions& options);
 

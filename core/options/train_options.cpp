@@ -3,13 +3,10 @@
 #include <cmath>
 
 #include "troupe/core/error.h"
-#include "troupe/core/options/checkpoint_cadence.h"
 #include "troupe/core/text.h"
 
 namespace troupe {
 namespace {
-
-constexpr double kDefaultSeconds = 600;  // between checkpoints
 
 template <class Number>
 [[noreturn]] void refuse(const char* field, Number value, const char* fix) {
@@ -47,18 +44,6 @@ void TrainOptions::validate() const {
   }
   check_not_negative("profile_steps", profile_steps);
   check_not_negative("check_weights_every", check_weights_every);
-}
-
-CheckpointCadence checkpoint_cadence(const TrainOptions& options) {
-  CheckpointCadence cadence;
-  if (options.save_checkpoints_steps.value_or(0) > 0)
-    cadence.steps = options.save_checkpoints_steps;
-  if (options.save_checkpoints_secs.value_or(0) > 0)
-    cadence.seconds = options.save_checkpoints_secs;
-  if (!options.save_checkpoints_steps && !options.save_checkpoints_secs) {
-    cadence.seconds = kDefaultSeconds;
-  }
-  return cadence;
 }
 
 }  // namespace troupe
