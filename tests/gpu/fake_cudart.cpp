@@ -2,13 +2,12 @@
 // a known time and returns what tells it apart. fake_cudart.map gives them the runtime's version.
 #include "tests/gpu/fake_cudart.h"
 
-#include <chrono>
-#include <thread>
+#include "tests/support/eventually.h"
 
 namespace {
 
 int take(int result) {
-  std::this_thread::sleep_for(troupe::gpu::kFakeWait);
+  troupe::testing::take_time(troupe::gpu::kFakeWait);
   return result;
 }
 

@@ -139,7 +139,7 @@ TEST_SUITE("net") {
       end.connection->send_beside(header_of(FrameType::heartbeat));
       return !end.connection->has_unsent();
     };
-    CHECK(eventually(beat, std::chrono::seconds(20)));
+    CHECK(eventually(beat));
     reader.join();
     CHECK(!is_written);  // its callback is the network thread's
     end.run();
@@ -197,7 +197,7 @@ TEST_SUITE("net") {
       read += end.peer->read_some({got.data() + read, got.size() - read}, {}).bytes;
       return read == got.size();
     };
-    CHECK(eventually(beat_and_read, std::chrono::seconds(20)));
+    CHECK(eventually(beat_and_read));
     FrameHeader last;
     CHECK(decode_frame({got.data() + kFrameHeaderBytes + kBytes, kFrameHeaderBytes}, last) ==
           FrameFault::none);

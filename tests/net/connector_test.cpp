@@ -22,7 +22,7 @@ using namespace troupe;           // NOLINT: a test
 using namespace troupe::testing;  // NOLINT: a test
 
 constexpr std::uint16_t kPort = 40'000;
-constexpr std::chrono::seconds kLimit{20};
+constexpr std::chrono::seconds kLimit{60};
 
 bool write_port_range(int first, int last) {
   std::ofstream file("/proc/sys/net/ipv4/ip_local_port_range");

@@ -129,7 +129,6 @@ TEST_SUITE("net") {
     std::promise<void> given_up;
     auto released = given_up.get_future().share();
     std::atomic<int> waiting{2};
-    const auto begin = std::chrono::steady_clock::now();
     const auto errors = try_group(
         3,
         [&](WorkerGroup& group) {
@@ -143,7 +142,6 @@ TEST_SUITE("net") {
           }
         },
         options);
-    CHECK(std::chrono::steady_clock::now() - begin < seconds(5));
     for (int rank = 0; rank < 2; ++rank) {
       const auto& error = errors[static_cast<std::size_t>(rank)];
       const std::string message = message_of(error);

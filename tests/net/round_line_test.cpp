@@ -101,7 +101,7 @@ TEST_SUITE("net") {
     Ends ends;
     CHECK_FALSE(ends.line->joiners_wait());
     ends.send(troupe::Waiting{2});
-    CHECK(troupe::testing::eventually([&] { return ends.line->joiners_wait(); }, 10s));
+    CHECK(troupe::testing::eventually([&] { return ends.line->joiners_wait(); }));
     ends.send(troupe::Waiting{0});
     ends.send(Round{2, 5, 0, {{"worker/1", {"127.0.0.1", 1000}, true}}});
     CHECK(ends.line->next(kReady));
@@ -115,7 +115,7 @@ TEST_SUITE("net") {
     ends.line->ask_to_leave();
     CHECK(ends.receives<troupe::LeaveRequest>());
     ends.send(troupe::Departure{true, "", ""});
-    CHECK(troupe::testing::eventually([&] { return ends.line->departure().has_value(); }, 10s));
+    CHECK(troupe::testing::eventually([&] { return ends.line->departure().has_value(); }));
     CHECK(ends.line->departure()->is_alone);
     ends.line->leave({3, true, false, 7, "", "", "", true});
     const auto left = ends.receive();  // and no second request

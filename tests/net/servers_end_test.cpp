@@ -1,11 +1,11 @@
 // Parameter servers that are busy, and the end of training: nobody is cut off by somebody's haste.
 #include <chrono>
 #include <future>
-#include <thread>
 #include <utility>
 
 #include "tests/net/server_job.h"
 #include "tests/support/caught.h"
+#include "tests/support/eventually.h"
 #include "tests/support/test_prelude.h"
 #include "troupe/core/error.h"
 
@@ -27,7 +27,7 @@ TEST_SUITE("net") {
       FloatModel model(job.model);
       train(*client, model, push_one);
       if (rank == 0) CHECK(client->finish("done").updates == 20);
-      if (rank <= late_rank) std::this_thread::sleep_for((5 - rank) * options.close_timeout);
+      if (rank <= late_rank) take_time((5 - rank) * options.close_timeout);
       client->close();
     });
     for (const auto& error : job.server_errors()) CHECK(message_of(error) == "");
@@ -41,7 +41,7 @@ TEST_SUITE("net") {
     for (const ServerOptions& pace : {ServerOptions{}, synchronous_pace()}) {
       ServerJob job(2, 2, pace, options);
       job.stores[1]->on_apply = [&, first = true](const auto&, double) mutable {
-        if (std::exchange(first, false)) std::this_thread::sleep_for(long_time);
+        if (std::exchange(first, false)) take_time(long_time);
       };
       run_ranks(2, [&](int rank) {
         const auto client = job.started(rank, 4);

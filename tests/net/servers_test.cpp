@@ -6,6 +6,7 @@
 
 #include "tests/net/server_job.h"
 #include "tests/support/caught.h"
+#include "tests/support/eventually.h"
 #include "tests/support/test_prelude.h"
 #include "troupe/core/error.h"
 
@@ -142,7 +143,7 @@ TEST_SUITE("net") {
             }
           }
           if (random() % 4 == 0) {
-            std::this_thread::sleep_for(std::chrono::microseconds(random() % 400));
+            take_time(std::chrono::microseconds(random() % 400));
           }
           Push push = m.gradient(0.0F);
           std::vector<float> unit(m.values[0].size(), 0.0F);

@@ -89,8 +89,10 @@ class EventReader {
   std::string all_;
 };
 
+/// A test that waits for one of the first two does not end in its time.
 StatusServer::Limits quick() {
   StatusServer::Limits limits;
+  limits.request = limits.write = 10min;
   limits.poll = 5ms;
   return limits;
 }
@@ -207,9 +209,7 @@ TEST_SUITE("status") {
     served.append(R"({"step":4,"loss":2})");
     progress.activity = troupe::Progress::Activity::ended;
     served.server->update(progress);
-    const auto before = std::chrono::steady_clock::now();
     served.server.reset();
-    CHECK(std::chrono::steady_clock::now() - before < 500ms);  // nobody was waited for
     for (EventReader* each : {&reader, &late}) {
       const std::string all = each->to_end();
       CHECK(has(all, "\"step\":4,"));
@@ -263,12 +263,10 @@ TEST_SUITE("status") {
     CHECK(quick_reader.waits_for("\"last\":true"));
     CHECK(body_of(ask(*served.server, request("/healthz"))) == "ok\n");
     // There is room for a third when the stuck one is dropped.
-    CHECK(eventually(
-        [&] {
-          EventReader third(*served.server);
-          return third.waits_for("HTTP/1.1 ") && third.waits_for("\"step\":1,");
-        },
-        5s));
+    CHECK(eventually([&] {
+      EventReader third(*served.server);
+      return third.waits_for("HTTP/1.1 ") && third.waits_for("\"step\":1,");
+    }));
     CHECK_FALSE(has(stuck.read_to_end(), "\"last\":true"));
   }
 
@@ -279,18 +277,14 @@ TEST_SUITE("status") {
     RawClient stuck(port_of(*served.server));
     stuck.send(request("/events"));
     CHECK(stuck.read(12) == "HTTP/1.1 200");
-    const auto before = std::chrono::steady_clock::now();
     served.server.reset();
-    CHECK(std::chrono::steady_clock::now() - before < 5s);  // Limits::write: 10 s
   }
 
   TEST_CASE("status server: 100 connections that say nothing keep nobody out") {
-    const Served served;
+    const Served served(quick());
     std::list<RawClient> crowd;
     for (int i = 0; i < 100; ++i) crowd.emplace_back(port_of(*served.server));
-    const auto before = std::chrono::steady_clock::now();
     CHECK(body_of(ask(*served.server, request("/healthz"))) == "ok\n");
-    CHECK(std::chrono::steady_clock::now() - before < 2s);  // none was waited for: 5 s each
   }
 
   TEST_CASE("status server: 100 live pages are too many, and metrics are still read") {
@@ -310,12 +304,10 @@ TEST_SUITE("status") {
     CHECK(status_of(ask(*served.server, request("/metrics"))) == "HTTP/1.1 200");
     pages.pop_front();  // room for another one, as soon as it is seen to be gone
     served.append(R"({"step":2})");
-    CHECK(eventually(
-        [&] {
-          EventReader page(*served.server);
-          return page.waits_for("HTTP/1.1 ") && page.waits_for("\"step\":2");
-        },
-        5s));
+    CHECK(eventually([&] {
+      EventReader page(*served.server);
+      return page.waits_for("HTTP/1.1 ") && page.waits_for("\"step\":2");
+    }));
   }
 
   TEST_CASE("status server: an address that cannot be listened on is an environment error") {

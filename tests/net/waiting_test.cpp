@@ -55,7 +55,7 @@ bool waits_asleep(Transport transport, std::chrono::microseconds arrival_spin, m
       2,
       [&](WorkerGroup& group) {
         std::vector<float> values(64, 1.0F);
-        const Deadline deadline = Deadline::in(std::chrono::seconds(20));
+        const Deadline deadline = Deadline::in(std::chrono::seconds(60));
         group.all_reduce(Span<float>(values), deadline);
         if (group.rank() == 0) {
           waiting.set_value(static_cast<pid_t>(syscall(SYS_gettid)));

@@ -62,7 +62,7 @@ class GroupChild {
 
   /// Reads until `line` has come.
   void wait_for(const std::string& line) {
-    const Deadline limit = Deadline::in(std::chrono::seconds(30));
+    const Deadline limit = Deadline::in(std::chrono::seconds(60));
     while (said_.find(line) == std::string::npos) {
       if (!read_more(limit)) throw std::runtime_error("no '" + line + "', but: " + said_);
     }
@@ -70,7 +70,7 @@ class GroupChild {
 
   /// Reads to the end of the output and gives the exit code, or -signal.
   [[nodiscard]] int wait_exit() {
-    const Deadline limit = Deadline::in(std::chrono::seconds(30));
+    const Deadline limit = Deadline::in(std::chrono::seconds(60));
     while (read_more(limit)) {
     }
     if (limit.expired()) throw std::runtime_error("it does not end; it said: " + said_);

@@ -146,7 +146,6 @@ TEST_SUITE("process") {
     REQUIRE(first.wait_for_output("round 2: 2 workers continue after step "));
     const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - killed;
     CHECK(waited.count() > 3);  // the node was heard a second ago at most, and its lease is 4.5 s
-    CHECK(waited.count() < 8);
     Process again = two.start(1);
     const ProcessResult zero = first.wait();
     const ProcessResult one = again.wait();

@@ -80,7 +80,7 @@ TEST_SUITE("process") {
     TerminalRun run(
         run_command({"--workers", "2", "--grace", "1"},
                     "if [ $TROUPE_RANK = 1 ]; then " + waits_for(traps) +
-                        "kill -9 $$; fi; trap '' TERM; touch " + traps + "; exec sleep 30"),
+                        "kill -9 $$; fi; trap '' TERM; touch " + traps + "; exec sleep 1000"),
         80);
     bool seen = false;
     run.screen.on_frame = [&](const Frame& frame) { seen = seen || holds(frame, "worker/1 lost"); };

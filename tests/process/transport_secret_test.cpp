@@ -41,7 +41,7 @@ TEST_SUITE("process") {
     const std::string chief = process_with(mark, "TROUPE_RANK=0");
     REQUIRE_FALSE(chief.empty());
     // It has read the secret, and closed it.
-    CHECK(eventually([&] { return secret_files(chief).empty(); }, kProcessLimit));
+    CHECK(eventually([&] { return secret_files(chief).empty(); }));
     CHECK(troupe::join(places_of(needles, dir.path())) == "");
 
     std::ofstream(go) << "go";

@@ -12,7 +12,7 @@
 
 namespace {
 
-troupe::Deadline soon() { return troupe::Deadline::in(std::chrono::seconds(20)); }
+troupe::Deadline soon() { return troupe::Deadline::in(std::chrono::seconds(60)); }
 
 void fill(troupe::Span<float> values, int rank) {
   for (std::size_t i = 0; i < values.size(); ++i) {

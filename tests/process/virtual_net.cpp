@@ -8,9 +8,9 @@
 #include <csignal>
 #include <cstdlib>
 #include <memory>
-#include <thread>
 
 #include "tests/process/trainings.h"
+#include "tests/support/eventually.h"
 #include "troupe.h"
 #include "troupe/data/split_mix.h"
 
@@ -109,7 +109,7 @@ int virtual_net(int argc, char** argv) {
       for (const auto& batch : epoch) {
         drawn += torch::rand({1}).item<double>();
         run.train_step(batch);
-        std::this_thread::sleep_for(step_pause());
+        troupe::testing::take_time(step_pause());
         drawn += torch::rand({1}).item<double>();
       }
       run.validate();

@@ -6,9 +6,9 @@
 #include <chrono>
 #include <cmath>
 #include <map>
-#include <thread>
 #include <utility>
 
+#include "tests/support/eventually.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/strategies/server_runs.h"
 #include "troupe/core/text.h"
@@ -80,10 +80,9 @@ class Loss final : public PeriodicAction {
   void after_step(const StepReport& /*report*/, RunControl& run) override {
     if (worker_.is_victim && run.step() == kKilledAfter) ::raise(SIGKILL);
     if (run.step() != kWaitsForIt || worker_.cluster.joins) return;
-    const Deadline end = Deadline::in(std::chrono::seconds(20));
     const ElasticGroup& group = *strategy_.elastic();
-    while (group.cluster().world_size() == 1 && !group.joiners_wait() && !end.expired())
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    (void)testing::eventually(
+        [&] { return group.cluster().world_size() > 1 || group.joiners_wait(); });
   }
 
  private:
@@ -94,7 +93,7 @@ class Loss final : public PeriodicAction {
 /// What the workers of a column have in common.
 StrategyOptions common_options(Column column) {
   StrategyOptions common;
-  common.group.collective_timeout = std::chrono::seconds(20);
+  common.group.collective_timeout = std::chrono::seconds(60);
   common.step.precision = precision_in(column);
   if (column == Column::replicas || column == Column::two_by_two) common.replicas = 2;
   if (column == Column::gloo) common.communication = Communication::gloo;
@@ -189,7 +188,7 @@ Outcome train_elastic(const Program& program, const ElasticWorker& worker) {
     StrategyOptions options;
     options.cluster = worker.cluster;
     options.group.secret = test_secret();
-    options.group.start_timeout = options.group.collective_timeout = std::chrono::seconds(20);
+    options.group.start_timeout = options.group.collective_timeout = std::chrono::seconds(60);
     options.virtual_replicas = 4;
     options.threads = 1;
     const auto hooks = program.hooks();

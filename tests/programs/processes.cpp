@@ -10,11 +10,11 @@
 #include <chrono>
 #include <optional>
 #include <stdexcept>
-#include <thread>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "tests/support/eventually.h"
 #include "tests/support/run_ranks.h"
 #include "troupe/core/text.h"
 #include "troupe/core/unique_fd.h"
@@ -203,9 +203,8 @@ std::string as_processes(int count, const std::function<std::string(int process)
   std::vector<Child> children;
   for (int i = 0; i < count; ++i) children.emplace_back([&body, i] { return body(i); });
   std::string said;
-  const auto end = steady_clock::now() + kLimit;
-  for (int running = count; running > 0;) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  int running = count;
+  const auto all_ended = [&] {
     for (int i = 0; i < count; ++i) {
       Child& child = children[static_cast<std::size_t>(i)];
       const std::optional<int> status = child.ended();
@@ -215,11 +214,12 @@ std::string as_processes(int count, const std::function<std::string(int process)
       if (!says.empty()) said += text("process ", i, ": ", says, "; ");
       if (!is_well(*status)) said += text("process ", i, " ended with ", *status, "; ");
     }
-    if (steady_clock::now() < end) continue;
-    said += "they had not ended after 60 s; ";
-    for (const Child& child : children) child.kill();
-  }
-  return said;
+    return running == 0;
+  };
+  if (testing::eventually(all_ended)) return said;
+  for (const Child& child : children) child.kill();
+  (void)testing::eventually(all_ended);
+  return said + "they had not ended after 60 s; ";
 }
 
 std::string as_elastic_workers(

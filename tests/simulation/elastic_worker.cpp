@@ -5,8 +5,8 @@
 #include <cstring>
 #include <exception>
 #include <memory>
-#include <thread>
 
+#include "tests/support/eventually.h"
 #include "troupe/core/failure.h"
 #include "troupe/core/text.h"
 #include "troupe/distributed/collectives/call.h"
@@ -165,7 +165,7 @@ class Training {
   void compute() const {
     if (plan_.step_pause == 0) return;
     Random random(plan_.seed + static_cast<std::uint64_t>(life_.number * 31 + life_.step));
-    std::this_thread::sleep_for(std::chrono::nanoseconds(random.between(0, plan_.step_pause)));
+    troupe::testing::take_time(std::chrono::nanoseconds(random.between(0, plan_.step_pause)));
   }
 
   void take_step() {

@@ -2,9 +2,9 @@
 
 #include <cstring>
 #include <exception>
-#include <thread>
 
 #include "tests/net/float_store.h"
+#include "tests/support/eventually.h"
 #include "troupe/core/error.h"
 #include "troupe/core/text.h"
 #include "troupe/strategies/parameter_server/wire/server_client.h"
@@ -100,7 +100,7 @@ class Trainer {
   void compute() const {
     if (plan_.step_pause == 0) return;
     Random random(plan_.seed + part_.numbers.size() * 31 + static_cast<std::size_t>(part_.number));
-    std::this_thread::sleep_for(std::chrono::nanoseconds(random.between(0, plan_.step_pause)));
+    troupe::testing::take_time(std::chrono::nanoseconds(random.between(0, plan_.step_pause)));
   }
 
   void finish() {

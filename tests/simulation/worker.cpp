@@ -6,9 +6,9 @@
 #include <cstring>
 #include <exception>
 #include <memory>
-#include <thread>
 #include <utility>
 
+#include "tests/support/eventually.h"
 #include "tests/support/serial_sum.h"
 #include "tests/support/test_secret.h"
 #include "troupe/core/checksum.h"
@@ -106,11 +106,11 @@ class Worker {
   void pause(Time longest, int deed) const {
     if (longest == 0) return;
     Random random(plan_.seed + static_cast<std::uint64_t>(part_.rank * 31 + deed));
-    std::this_thread::sleep_for(std::chrono::nanoseconds(random.between(0, longest)));
+    troupe::testing::take_time(std::chrono::nanoseconds(random.between(0, longest)));
   }
 
   void hang() const {
-    std::this_thread::sleep_for(2 * plan_.options.collective_timeout + std::chrono::seconds(6));
+    troupe::testing::take_time(2 * plan_.options.collective_timeout + std::chrono::seconds(6));
   }
 
   [[nodiscard]] Deadline deadline() const { return Deadline::in(plan_.options.collective_timeout); }

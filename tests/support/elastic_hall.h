@@ -45,7 +45,7 @@ class ElasticHall {
   [[nodiscard]] GroupOptions options() const {
     GroupOptions options;
     options.secret = test_secret();
-    options.start_timeout = std::chrono::seconds(20);
+    options.start_timeout = std::chrono::seconds(60);
     options.transport = transport_under_test();
     return options;
   }

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/eventually.h"
 #include "tests/support/run_ranks.h"
 #include "troupe/distributed/net/frame.h"
 
@@ -113,7 +114,7 @@ class FlippingProxy {
       const std::size_t held = std::exchange(flow.holds, false) ? std::min(out.size(), kSeal) : 0;
       send_all(to, out.data(), out.size() - held);
       if (held == 0) continue;
-      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      take_time(std::chrono::milliseconds(100));
       send_all(to, out.data() + out.size() - held, held);
     }
     ::shutdown(from, SHUT_RDWR);

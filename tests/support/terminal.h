@@ -64,7 +64,7 @@ class TerminalRun {
   }
   /// Reads to the end of the program. Returns its exit code; -1: a signal ended it, ours if it took
   /// longer than `limit`.
-  int finish(std::chrono::milliseconds limit = std::chrono::milliseconds(30'000)) {
+  int finish(std::chrono::milliseconds limit = std::chrono::milliseconds(60'000)) {
     const Deadline deadline = Deadline::in(limit);
     char buffer[4096];
     pollfd ready{master_, POLLIN, 0};

@@ -3,10 +3,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <functional>
-#include <thread>
 
+#include "tests/support/eventually.h"
 #include "tests/support/test_prelude.h"
 
 namespace stop_signal_test {
@@ -59,7 +58,7 @@ TEST_SUITE("stop signal") {
         const int code = end_of([first, second] {
           const StopSignal stop;
           std::raise(first);
-          std::this_thread::sleep_for(2 * kSameRequest);  // the time is the subject
+          troupe::testing::take_time(2 * kSameRequest);  // the time is the subject
           std::raise(second);
           _exit(stop.requested() == first ? 0 : 2);
         });

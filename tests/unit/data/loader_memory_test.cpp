@@ -134,8 +134,7 @@ TEST_SUITE("data") {
       auto step = epoch.begin();
       // Until it has read as far ahead as it may, and so has as many tensors as it ever needs.
       const int read = replicas * (1 + troupe::LoaderOptions().prefetch_steps);
-      REQUIRE(troupe::testing::eventually([&] { return dataset->batches() == read; },
-                                          std::chrono::seconds(30)));
+      REQUIRE(troupe::testing::eventually([&] { return dataset->batches() == read; }));
       for (int i = 0; i < 10; ++i) ++step;
       int counted = 0;
       {

@@ -229,7 +229,7 @@ TEST_SUITE("data") {
       std::unique_lock<std::mutex> lock(mutex);
       ++here;
       all_here.notify_all();
-      CHECK(all_here.wait_for(lock, std::chrono::seconds(20), [&] { return here >= kThreads; }));
+      CHECK(all_here.wait_for(lock, std::chrono::seconds(60), [&] { return here >= kThreads; }));
     };
     troupe::LoaderOptions options;
     options.threads = kThreads;

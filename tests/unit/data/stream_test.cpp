@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -314,7 +313,7 @@ TEST_SUITE("data") {
         over(std::make_shared<StreamDataset>(counted, window_of(1)), 1, 0, 1, /*threads=*/4);
     for (const DistributedBatch& batch : data.epoch(0)) {
       // The next window; all steps that there is room for are gathered.
-      CHECK(troupe::testing::eventually([&] { return *living <= 1; }, std::chrono::seconds(10)));
+      CHECK(troupe::testing::eventually([&] { return *living <= 1; }));
       if (batch.step == 12) break;
     }
     CHECK(*living == 0);

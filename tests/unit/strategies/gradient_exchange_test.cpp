@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/eventually.h"
 #include "tests/support/test_prelude.h"
 #include "troupe/strategies/gradients/bucket_thread.h"
 #include "troupe/strategies/gradients/gradient_plan.h"
@@ -139,7 +140,7 @@ TEST_SUITE("strategies") {
       BucketThread thread;
       thread.begin([&](std::size_t) {
         started = true;
-        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        troupe::testing::take_time(std::chrono::milliseconds(20));
         ++ended;
       });
       thread.release(5);

@@ -28,7 +28,7 @@ using troupe::testing::late;
 using troupe::testing::run_group;
 
 constexpr int kWorkers = 2;
-constexpr auto kLimit = std::chrono::seconds(20);
+constexpr auto kLimit = std::chrono::seconds(60);
 
 c10::Device device_of(const WorkerGroup& group) {
   return {kLate, static_cast<c10::DeviceIndex>(group.rank())};

@@ -85,11 +85,9 @@ TEST_SUITE("strategies") {
      private:
       mutable int steps_ = 0;  // rank 1's
     };
-    const auto start = std::chrono::steady_clock::now();
     const auto errors = errors_of(Throws());
     CHECK(message_of(errors[1]).find("no further") != std::string::npos);
     CHECK(message_of(errors[0]).find("no further") != std::string::npos);
-    CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(15));  // the limit is 20
   }
 
   TEST_CASE(
@@ -114,11 +112,9 @@ TEST_SUITE("strategies") {
      private:
       mutable int steps_ = 0;  // rank 0's
     };
-    const auto start = std::chrono::steady_clock::now();
     const auto errors = errors_of(Stops());
     CHECK(message_of(errors[0]).find("seen by this worker") != std::string::npos);
     CHECK(message_of(errors[1]).find("seen by this worker") != std::string::npos);
-    CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(15));
   }
 
   TEST_CASE("overlap: workers that were given different ways do not start") {

@@ -32,8 +32,8 @@ inline StrategyOptions options_of(int rank, int size, std::uint16_t port) {
   }
   options.cluster.members[0].address = Endpoint{"127.0.0.1", port};
   options.group.secret = test_secret();
-  options.group.start_timeout = std::chrono::seconds(20);
-  options.group.collective_timeout = std::chrono::seconds(20);
+  options.group.start_timeout = std::chrono::seconds(60);
+  options.group.collective_timeout = std::chrono::seconds(60);
   return options;
 }
 
@@ -203,7 +203,7 @@ inline std::vector<Outcome> train_on(int size, const Hooks& hooks, int replicas 
 inline StrategyOptions mirrored_options(int replicas) {
   StrategyOptions options;
   options.replicas = replicas;
-  options.group.collective_timeout = std::chrono::seconds(20);
+  options.group.collective_timeout = std::chrono::seconds(60);
   return options;
 }
 
