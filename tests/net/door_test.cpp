@@ -45,9 +45,6 @@ void say_hello(RawClient& client, const Cluster& cluster) {
   client.send_frame(header, to_json(hello));
 }
 
-FrameType type_of(const std::string& frame) {
-  return frame.size() < kFrameHeaderBytes ? FrameType::goodbye : static_cast<FrameType>(frame[6]);
-}
 int version_of(const std::string& frame) { return frame.size() < 6 ? 0 : frame[4]; }
 
 // The type of the next frame that is no heartbeat.
@@ -146,12 +143,12 @@ TEST_SUITE("net") {
     join_after(4, test_options(), [](std::uint16_t port, const std::vector<Cluster>& clusters) {
       auto killed = std::make_unique<RawClient>(port);
       say_hello(*killed, clusters[1]);
-      CHECK(type_of(killed->read_some()) == FrameType::waiting);  // it is in
+      CHECK(next_frame(*killed) == FrameType::waiting);  // it is in
       RawClient again(port);
       say_hello(again, clusters[1]);
       RawClient other(port);  // who is answered after `again` has knocked
       say_hello(other, clusters[2]);
-      CHECK(type_of(other.read_some()) == FrameType::waiting);
+      CHECK(next_frame(other) == FrameType::waiting);
       killed.reset();
       CHECK(next_frame(again) == FrameType::waiting);
     });
@@ -167,7 +164,7 @@ TEST_SUITE("net") {
     const auto take_seat = [&](std::uint16_t port, const std::vector<Cluster>& clusters) {
       silent = std::make_unique<RawClient>(port);
       say_hello(*silent, clusters[1]);
-      CHECK(type_of(silent->read_some()) == FrameType::waiting);
+      CHECK(next_frame(*silent) == FrameType::waiting);
     };
     // Before it has knocked nobody can know that worker/1 is not the one that is here.
     join_after(3, options, take_seat, [&] {
@@ -181,7 +178,7 @@ TEST_SUITE("net") {
     join_after(3, test_options(), [](std::uint16_t port, const std::vector<Cluster>& clusters) {
       RawClient holder(port);
       say_hello(holder, clusters[1]);
-      CHECK(type_of(holder.read_some()) == FrameType::waiting);
+      CHECK(next_frame(holder) == FrameType::waiting);
       RawClient waits(port);
       say_hello(waits, clusters[1]);
       RawClient next(port);
@@ -197,7 +194,7 @@ TEST_SUITE("net") {
     join_after(3, test_options(), [](std::uint16_t port, const std::vector<Cluster>& clusters) {
       RawClient holder(port);
       say_hello(holder, clusters[1]);
-      CHECK(type_of(holder.read_some()) == FrameType::waiting);
+      CHECK(next_frame(holder) == FrameType::waiting);
       Cluster other = clusters[1];
       other.members[2].task = "worker/9";
       RawClient stranger(port);
@@ -261,7 +258,7 @@ TEST_SUITE("net") {
     });
     RawClient client(port);
     say_hello(client, clusters[1]);
-    CHECK(type_of(client.read_some()) == FrameType::waiting);  // it is in
+    CHECK(next_frame(client) == FrameType::waiting);  // it is in
     FrameHeader header;
     header.type = FrameType::report;
     header.rank = 1;
