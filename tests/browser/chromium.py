@@ -19,6 +19,7 @@ import urllib.error
 import urllib.request
 
 START_SECONDS = 30
+START_TRIES = 5
 CALL_SECONDS = 60
 # As root Chromium has no sandbox; the others keep it from asking for hosts of its own.
 ARGUMENTS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -39,23 +40,39 @@ class Browser:
         self.profile = tempfile.mkdtemp(prefix="troupe-chromium-")
         self.dark = dark
         self.session = None
-        self.driver = subprocess.Popen([driver, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                                       text=True, start_new_session=True)
+        self.driver = None
         try:
-            self.address = "http://127.0.0.1:%d" % self._port()
+            self.address = "http://127.0.0.1:%d" % self._start_driver(driver)
             self._start()
         except BaseException:
             self.close()
             raise
 
-    def _port(self):
+    def _start_driver(self, driver):
+        """The port of a driver. It takes a free one of IPv4 and wants the same of IPv6, which another program may hold:
+        then it ends at once, and the next one takes another port."""
         signal.alarm(START_SECONDS)  # a driver that says nothing ends the test
-        for line in self.driver.stdout:
-            found = re.search(r"started successfully on port (\d+)", line)
-            if found:
-                signal.alarm(0)
-                return int(found.group(1))
-        raise RuntimeError("chromedriver did not start")
+        for _ in range(START_TRIES):
+            self.driver = subprocess.Popen([driver, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                           text=True, start_new_session=True)
+            said = []
+            for line in self.driver.stdout:
+                said.append(line)
+                found = re.search(r"started successfully on port (\d+)", line)
+                if found:
+                    signal.alarm(0)
+                    return int(found.group(1))
+            self._end_driver()
+        raise RuntimeError("chromedriver ended %d times before it had a port: %s" % (START_TRIES, "".join(said)))
+
+    def _end_driver(self):
+        try:
+            os.killpg(self.driver.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.driver.wait()
+        self.driver.stdout.close()
+        self.driver = None
 
     def _start(self):
         arguments = ARGUMENTS + ["--user-data-dir=" + self.profile]
@@ -114,12 +131,8 @@ class Browser:
                 self._call("DELETE", self.session)
         except Exception:  # it is ended below
             pass
-        try:
-            os.killpg(self.driver.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-        self.driver.wait()
-        self.driver.stdout.close()
+        if self.driver:
+            self._end_driver()
         shutil.rmtree(self.profile, ignore_errors=True)
 
     def __enter__(self):
