@@ -4,8 +4,8 @@
 #include <set>
 #include <utility>
 
+#include "troupe/cli/flag_lookup.h"
 #include "troupe/cli/flags_making.h"
-#include "troupe/cli/flags_table.h"
 #include "troupe/core/error.h"
 #include "troupe/core/numbers.h"
 #include "troupe/core/text.h"

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "troupe/cli/flag_lookup.h"
 #include "troupe/cli/flags.h"
-#include "troupe/cli/flags_table.h"
 #include "troupe/core/numbers.h"
 #include "troupe/core/text.h"
 

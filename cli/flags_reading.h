@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "troupe/cli/cluster/cluster_spec.h"
-#include "troupe/cli/flags_table.h"
+#include "troupe/cli/flag_lookup.h"
 
 namespace troupe::detail {
 

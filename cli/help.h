@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "troupe/cli/flags_table.h"
+#include "troupe/cli/flag_lookup.h"
 #include "troupe/cli/options.h"
 #include "troupe/core/options/run_origin.h"
 #include "troupe/core/options/train_options.h"

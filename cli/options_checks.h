@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "troupe/cli/flags_table.h"
+#include "troupe/cli/flag_lookup.h"
 #include "troupe/cli/options.h"
 
 namespace troupe::detail {

@@ -4,9 +4,9 @@
 
 #include "tests/fuzz/fuzz.h"
 #include "troupe/cli/command_line.h"
+#include "troupe/cli/flag_lookup.h"
 #include "troupe/cli/flags_builtin.h"
 #include "troupe/cli/flags_reading.h"
-#include "troupe/cli/flags_table.h"
 #include "troupe/core/error.h"
 #include "troupe/core/text.h"
 

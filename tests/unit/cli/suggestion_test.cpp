@@ -1,7 +1,7 @@
 #include <string>
 
 #include "tests/support/test_prelude.h"
-#include "troupe/cli/flags_table.h"
+#include "troupe/cli/flag_lookup.h"
 
 namespace suggestion_test {
 

@@ -1,4 +1,4 @@
-#include "troupe/cli/flags_table.h"
+#include "troupe/cli/flag_lookup.h"
 
 #include <algorithm>
 #include <set>
