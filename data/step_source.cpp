@@ -4,10 +4,12 @@
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "troupe/core/check.h"
 #include "troupe/core/error.h"
+#include "troupe/core/log.h"
 #include "troupe/core/text.h"
 #include "troupe/core/trace.h"
 #include "troupe/core/user_code.h"
@@ -22,6 +24,41 @@ bool is_ours_alone(const at::Tensor& tensor) {
   return tensor.defined() && tensor.use_count() == 1 && tensor.has_storage() &&
          tensor.storage().use_count() == 1 &&
          tensor.unsafeGetTensorImpl()->autograd_meta() == nullptr;
+}
+
+/// Memory that a GPU may read while the host continues, from LibTorch's allocator, which gives it
+/// out again when the GPU has read it. It throws where memory is given back after the GPU has
+/// failed, and destructors must not: then the memory is kept, since the run is about to end.
+at::Tensor make_pinned(at::IntArrayRef shape, at::ScalarType type) {
+  const at::Tensor made = at::empty(shape, at::TensorOptions(type).pinned_memory(true));
+  c10::DataPtr memory = made.storage().unsafeGetStorageImpl()->set_data_ptr(c10::DataPtr());
+  void* const values = memory.get();
+  const auto give_back = [free = memory.get_deleter(), context = memory.release_context()](void*) {
+    try {
+      free(context);
+    } catch (const std::exception& error) {
+      log_debug("pinned memory of a batch is kept: ", error.what());
+    }
+  };
+  return at::from_blob(values, shape, give_back, type);
+}
+
+/// Leaves in `field` memory to gather into, where there is some. A device may still read what is
+/// pinned.
+void reuse(at::Tensor& field, bool pins) {
+  const bool fits = field.defined() && field.is_cpu() && field.layout() == at::kStrided;
+  if (pins && fits) {
+    field = make_pinned(field.sizes(), field.scalar_type());
+  } else if (pins || !is_ours_alone(field)) {
+    field.reset();
+  }
+}
+
+void pin(std::vector<at::Tensor>& fields) {
+  for (at::Tensor& field : fields) {
+    if (!field.is_cpu() || field.layout() != at::kStrided || field.is_pinned()) continue;
+    field = make_pinned(field.sizes(), field.scalar_type()).copy_(field);
+  }
 }
 
 class IndexedSteps final : public EpochSteps {
@@ -122,15 +159,15 @@ void gather(const std::shared_ptr<const StepSource>& source, const EpochSteps& s
     mine.stand_in = share.count == 0;
     // Gathered again even where replica 0 is local too: a step may change its fields in place.
     if (mine.stand_in) share = plan.share_of(draw.examples, 0);
-    for (at::Tensor& field : mine.fields) {
-      if (!is_ours_alone(field)) field.reset();
-    }
+    const bool pins = source->options().pins;
+    for (at::Tensor& field : mine.fields) reuse(field, pins);
     detail::in_user_code([&] { steps.gather(draw, share, mine.fields); },
                          [&] {
                            const auto list = example_list(batch, static_cast<std::size_t>(i));
                            return text("reading step ", batch.step, " of epoch ", epoch,
                                        list.empty() ? "" : ", examples " + list, " failed");
                          });
+    if (pins) pin(mine.fields);
   }
 }
 

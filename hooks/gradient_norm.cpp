@@ -54,13 +54,14 @@ double sum_of_squares(const at::Tensor& contiguous) {
   return total;
 }
 
+bool is_wide(const at::Tensor& values) {
+  return values.scalar_type() == torch::kFloat32 || values.scalar_type() == torch::kFloat64;
+}
+
 double sum_of_squares(const at::Tensor& values) {
-  const auto dtype = values.scalar_type();
-  if (values.is_cpu() && dtype == torch::kFloat32) {
-    return sum_of_squares<float>(values.contiguous());
-  }
-  if (values.is_cpu() && dtype == torch::kFloat64) {
-    return sum_of_squares<double>(values.contiguous());
+  if (values.is_cpu() && is_wide(values)) {
+    return values.scalar_type() == torch::kFloat32 ? sum_of_squares<float>(values.contiguous())
+                                                   : sum_of_squares<double>(values.contiguous());
   }
   // The host waits for the device here.
   return values.to(torch::kFloat64).square().sum().item<double>();
@@ -70,12 +71,24 @@ double sum_of_squares(const at::Tensor& values) {
 at::Tensor sums_of_squares(const std::vector<NamedTensor>& parameters) {
   const torch::NoGradGuard no_grad;
   at::Tensor sums = torch::zeros({static_cast<std::int64_t>(parameters.size())}, torch::kFloat64);
-  double* sum = sums.data_ptr<double>();
-  for (const auto& [name, parameter] : parameters) {
-    double& own = *sum++;
-    const at::Tensor& gradient = parameter.grad();
+  double* const sum = sums.data_ptr<double>();
+  std::vector<at::Tensor> on_device;
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    at::Tensor gradient = parameters[i].second.grad();
     if (!gradient.defined()) continue;
-    own = sum_of_squares(gradient.is_sparse() ? gradient.coalesce().values() : gradient);
+    if (gradient.is_sparse()) gradient = gradient.coalesce().values();
+    if (gradient.is_cpu() || !is_wide(gradient)) {
+      sum[i] = sum_of_squares(gradient);
+    } else {
+      on_device.push_back(gradient);
+      places.push_back(i);
+    }
+  }
+  const std::vector<double> norms = norms_on_device(on_device);
+  for (std::size_t k = 0; k < norms.size(); ++k) {
+    // Where a float32 overflows, a float64 need not.
+    sum[places[k]] = std::isfinite(norms[k]) ? norms[k] * norms[k] : sum_of_squares(on_device[k]);
   }
   return sums;
 }
@@ -89,6 +102,22 @@ double norm_by(const at::Tensor& squares) {
 }
 
 }  // namespace
+
+std::vector<double> norms_on_device(const std::vector<at::Tensor>& values) {
+  if (values.empty()) return {};
+  const torch::NoGradGuard no_grad;
+  std::vector<at::Tensor> norms = at::_foreach_norm(values);
+  const auto type = norms.front().scalar_type();
+  const bool is_mixed = std::any_of(norms.begin(), norms.end(), [type](const at::Tensor& norm) {
+    return norm.scalar_type() != type;
+  });
+  if (is_mixed) {
+    for (at::Tensor& norm : norms) norm = norm.to(torch::kFloat64);
+  }
+  const at::Tensor host = torch::stack(norms).to(torch::kCPU).to(torch::kFloat64);
+  const auto* const first = host.data_ptr<double>();
+  return {first, first + host.numel()};
+}
 
 double gradient_norm(const std::vector<NamedTensor>& parameters) {
   return norm_by(sums_of_squares(parameters));

@@ -21,13 +21,37 @@ bool has_labels_of_other_type(const Batch& batch) {
   });
 }
 
+const char* const kRanges =
+    "compare the labels with the number of outputs, and indices with the size of what they count: "
+    "both run from 0 to one less than that.";
+
+/// "Field 1 of the batch holds 0 to 9. ": of every field of integers.
+std::string integers_of(const Batch& batch) {
+  std::string found;
+  for (std::size_t i = 0; i < batch.fields.size(); ++i) {
+    const at::Tensor& field = batch.fields[i];
+    if (!field.is_cpu() || !at::isIntegralType(field.scalar_type(), /*includeBool=*/false) ||
+        field.numel() == 0) {
+      continue;
+    }
+    found += text("Field ", i, " of the batch holds ", field.min().item<std::int64_t>(), " to ",
+                  field.max().item<std::int64_t>(), ". ");
+  }
+  return found;
+}
+
 /// LibTorch's wording differs between versions: of it only what a message of a kind has in all of
 /// them.
-const char* fix_of(const c10::Error& error, const std::string& words, const Batch& batch) {
+std::string fix_of(const c10::Error& error, const std::string& words, const Batch& batch) {
   const auto says = [&words](const char* part) { return words.find(part) != std::string::npos; };
+  if (says("device-side assert")) {
+    return text(
+        "a kernel's assertion, printed above, failed: most often a label or an index is out "
+        "of range. ",
+        integers_of(batch), kRanges);
+  }
   if (dynamic_cast<const c10::IndexError*>(&error) != nullptr || says("out of bounds"))
-    return "compare the labels with the number of outputs, and indices with the size of what they "
-           "count: both run from 0 to one less than that.";
+    return kRanges;
   if (says("memory")) return "lower --batch-size, or compute a step in parts with --accumulate.";
   if (says("more than 1 value per channel"))
     return "batch norm cannot normalise one example: leave a short last batch out with "

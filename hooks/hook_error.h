@@ -20,7 +20,7 @@ namespace troupe::detail {
                                         const DistributedBatch& batch, std::size_t share,
                                         int replicas);
 
-/// What to do about an error of LibTorch's, by what the batch holds.
+/// What to do about an error of LibTorch's, by what the batch, which is on the host, holds.
 [[nodiscard]] FixOf fix_for(const Batch& batch);
 
 }  // namespace troupe::detail

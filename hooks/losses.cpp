@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <map>
 #include <memory>
 #include <set>
 
@@ -80,6 +81,25 @@ LossSet& LossSet::add(std::string name, LossFunction function) {
 
 const LossFunction& LossSet::at(const std::string& name) const {
   return detail::find_named(losses_, name, "loss", "create_losses");
+}
+
+void detail::to_host(std::vector<StepResult>& results) {
+  std::map<std::pair<std::string, at::ScalarType>, std::vector<at::Tensor*>> by_device;
+  for (StepResult& result : results) {
+    for (auto& [name, loss] : result.losses) {
+      if (!loss.is_cpu()) by_device[{loss.device().str(), loss.scalar_type()}].push_back(&loss);
+    }
+  }
+  for (const auto& [device, losses] : by_device) {
+    if (losses.size() == 1) {
+      *losses.front() = losses.front()->to(torch::kCPU);
+      continue;
+    }
+    std::vector<at::Tensor> there;
+    for (const at::Tensor* loss : losses) there.push_back(loss->reshape({}));
+    const at::Tensor here = torch::stack(there).to(torch::kCPU);
+    for (std::size_t i = 0; i < losses.size(); ++i) *losses[i] = here[static_cast<std::int64_t>(i)];
+  }
 }
 
 void detail::LossMeter::add(const std::vector<StepResult>& results, std::int64_t global_examples) {

@@ -51,6 +51,10 @@ struct StepResult {
 
 namespace detail {
 
+/// Moves losses that lie on a device to the host: those of one device and type together, since the
+/// host waits for each copy.
+void to_host(std::vector<StepResult>& results);
+
 /// One loss added up over steps.
 struct LossSum {
   std::string name;

@@ -131,7 +131,8 @@ void MetricSum::update(const at::Tensor& predictions, const at::Tensor& targets,
              metric_->sum_names().size(), "]."),
         "return one float64 sum per name from Metric::measure.");
   }
-  sums_ = sums_.defined() ? sums_ + measured.to(sums_.device()) : measured;
+  // Sums of a checkpoint are on the host; they go where the next ones are made.
+  sums_ = sums_.defined() ? sums_.to(measured.device()) + measured : measured;
 }
 
 std::vector<double> MetricSum::sums() const {

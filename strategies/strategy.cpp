@@ -49,6 +49,8 @@ void Strategy::stand(const detail::Standing& standing) {
 }
 
 DistributedSplits Strategy::distribute(const Splits& splits, const BatchPlan& plan) {
+  LoaderOptions loader = plan.loader;
+  loader.pins = standing_.pins_batches;
   const auto share = [&](const std::shared_ptr<const Dataset>& dataset, std::int64_t batches,
                          int workers, const Sampler& sampler, bool drop_last) {
     std::optional<DistributedDataset> data;
@@ -62,7 +64,7 @@ DistributedSplits Strategy::distribute(const Splits& splits, const BatchPlan& pl
                  is_virtual ? hosted_
                             : std::make_shared<detail::ReplicaRange>(
                                   detail::ReplicaRange{first, local_replicas()}),
-                 plan.loader);
+                 loader);
     return data;
   };
   return detail::sharing_failure(*this, [&] {

@@ -320,6 +320,7 @@ bool TrainingRun::Impl::step(const DistributedBatch& batch, const Step& step) {
   std::vector<StepResult> results;
   try {
     results = strategy_.run(step, state_, batch);
+    detail::to_host(results);
   } catch (const NonFiniteError& error) {  // raised on all workers alike, before the update
     closing_.end_by(detail::at_its_root(error, strategy_, state_, batch), state_.step);
     return false;

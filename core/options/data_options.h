@@ -17,6 +17,8 @@ struct LoaderOptions {
   /// That read, each a step of its own, up to kMostLoaderThreads. Several call the data set at the
   /// same time. 0: the training thread reads each step when it asks for it.
   int threads = 1;
+  /// Batches lie in pinned memory, which a GPU reads while the host continues. Set by the strategy.
+  bool pins = false;
 };
 
 struct BatchPlan {

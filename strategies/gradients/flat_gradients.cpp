@@ -9,6 +9,7 @@
 #include "troupe/core/check.h"
 #include "troupe/core/failure.h"
 #include "troupe/core/trace.h"
+#include "troupe/hooks/gradient_norm.h"
 
 namespace troupe::detail {
 namespace {
@@ -153,14 +154,12 @@ bool are_finite(const at::Tensor& plain) {
                     std::numeric_limits<Value>::max());
 }
 
-bool is_finite(const at::Tensor& values) {
-  if (values.is_cpu() && values.is_contiguous()) {
+bool is_finite_on_host(const at::Tensor& values) {
+  if (values.is_contiguous()) {
     if (values.scalar_type() == torch::kFloat32) return are_finite<float>(values);
     if (values.scalar_type() == torch::kFloat64) return are_finite<double>(values);
   }
-  // A sum is one cheap pass; only when it is not finite do the elements decide, since finite
-  // numbers may overflow it.
-  return std::isfinite(values.sum().item<double>()) || values.isfinite().all().item<bool>();
+  return values.isfinite().all().item<bool>();
 }
 
 }  // namespace
@@ -170,12 +169,25 @@ void check_finite_gradients(const std::vector<NamedTensor>& parameters,
   const at::Tensor found =
       torch::zeros({static_cast<std::int64_t>(parameters.size())}, torch::kFloat64);
   double* const not_finite = found.data_ptr<double>();
+  std::vector<at::Tensor> on_device;
+  std::vector<std::size_t> places;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     at::Tensor gradient = parameters[i].second.grad();
     if (!gradient.defined()) continue;
     // Of a sparse gradient what is there: the rest is 0, and it has no sum of its own on the CPU.
     if (gradient.is_sparse()) gradient = gradient._values();
-    not_finite[i] = is_finite(gradient) ? 0 : 1;
+    if (gradient.is_cpu()) {
+      not_finite[i] = is_finite_on_host(gradient) ? 0 : 1;
+    } else {
+      on_device.push_back(gradient);
+      places.push_back(i);
+    }
+  }
+  const std::vector<double> norms = norms_on_device(on_device);
+  for (std::size_t k = 0; k < norms.size(); ++k) {
+    // Finite values may have a norm that is not.
+    const bool finite = std::isfinite(norms[k]) || on_device[k].isfinite().all().item<bool>();
+    not_finite[places[k]] = finite ? 0 : 1;
   }
   if (sum) sum(found);
   for (std::size_t i = 0; i < parameters.size(); ++i) {

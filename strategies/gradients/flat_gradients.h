@@ -101,7 +101,7 @@ class FlatGradients {
 /// Throws: NonFiniteError naming the first parameter whose gradient holds an infinity or a NaN.
 /// Given the reduced gradients, which are equal on all replicas, all replicas decide alike; where
 /// each has those of some parameters, by `sum`, which replaces values by their sums over all.
-/// Cost: one pass over each gradient.
+/// Cost: one pass over each gradient; the host waits for a device once.
 void check_finite_gradients(const std::vector<NamedTensor>& parameters,
                             const std::function<void(const at::Tensor&)>& sum = nullptr);
 

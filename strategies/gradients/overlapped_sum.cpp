@@ -13,6 +13,7 @@
 #include "troupe/core/error.h"
 #include "troupe/core/text.h"
 #include "troupe/hooks/optimizer_kind.h"
+#include "troupe/strategies/gradients/foreach_step.h"
 #include "troupe/strategies/gradients/optimizer_shards.h"
 #include "troupe/strategies/gradients/optimizer_step.h"
 
@@ -276,10 +277,10 @@ void OverlappedSum::step(const std::string& name, torch::optim::Optimizer& optim
     }
   }
   const auto take = [&] {
-    if (options_.fused_step) {
-      step_by_blocks(optimizer);
-    } else {
+    if (!options_.fused_step) {
       optimizer.step();
+    } else if (parameters.front().second.is_cpu() || !step_by_foreach(optimizer)) {
+      step_by_blocks(optimizer);
     }
   };
   if (place_.shards == 1) return take();

@@ -104,7 +104,9 @@ StepResult run_on_replica(const Step& step, Replica& replica, const DistributedB
     return describe_call(phase, steps, batch, share, replica.place().count);
   };
   Batch on_device = batch.replicas[share];
-  for (at::Tensor& field : on_device.fields) field = field.to(replica.place().device);
+  // The loader leaves the memory that a copy still reads alone.
+  for (at::Tensor& field : on_device.fields)
+    field = field.to(replica.place().device, /*non_blocking=*/true);
   ReplicaDriver driver(replica);
   const at::AutoGradMode gradients(phase == Phase::train);
   const ReplicaScope scope(replica);
@@ -119,7 +121,7 @@ StepResult run_on_replica(const Step& step, Replica& replica, const DistributedB
           const Traced traced(hook_of(phase));
           return step(replica, own);
         },
-        where, fix_for(own));
+        where, fix_for(batch.replicas[share]));
     driver.check_result(result);
     driver.describe(result);
     detach(result, own);
@@ -186,6 +188,9 @@ Standing standing_of(const char* name, const StrategyOptions& options) {
   const int workers = options.cluster.world_size();
   const int local = options.local_replicas();
   Standing standing{name, options.cluster.rank, workers, local, workers * local};
+  const std::vector<c10::Device> devices = replica_devices(options);
+  standing.pins_batches = std::any_of(devices.begin(), devices.end(),
+                                      [](const c10::Device& device) { return device.is_cuda(); });
   if (const auto hosting = hosting_of(options)) {
     standing.virtual_replicas = hosting->virtual_replicas;
     standing.first_hosted = hosting->block.begin;

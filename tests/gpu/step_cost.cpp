@@ -6,10 +6,14 @@
 // example's metric and its log. A turn begins with a few untimed steps, since Troupe's loader reads
 // ahead while the other side has its turn; it ends when the device has done all of its work. With
 // libtroupe_wait_counter.so preloaded, waits are counted, without those at a turn's ends.
+#include <ATen/record_function.h>
 #include <dlfcn.h>
 
 #include <chrono>
+#include <functional>
 #include <iostream>
+#include <map>
+#include <mutex>
 #include <nlohmann/json.hpp>
 
 #include "bench/summary.h"
@@ -19,7 +23,8 @@
 namespace troupe::gpu {
 namespace {
 
-constexpr std::int64_t kUntimed = 5;  // more than the loader reads ahead
+constexpr std::int64_t kUntimed = 5;   // more than the loader reads ahead
+constexpr std::int64_t kCounted = 50;  // whose operators are looked at
 constexpr std::int64_t kLossEvery = 50;
 constexpr std::size_t kBatches = 16;  // that lie on the device
 
@@ -28,9 +33,10 @@ struct Plan {
   std::int64_t pairs = 5;    // of turns: Troupe, by hand, by hand, Troupe
   std::int64_t steps = 100;  // of a turn
   std::int64_t warm_up = 20;
+  bool operators = false;
 
   [[nodiscard]] std::int64_t troupe_steps() const {
-    return 1 + warm_up + 2 * pairs * (steps + kUntimed);
+    return 1 + warm_up + 2 * pairs * (steps + kUntimed) + kCounted;
   }
 };
 
@@ -71,6 +77,57 @@ class Waits {
  private:
   TakeWaitCounts* take_;
   WaitCounts sum_;
+};
+
+/// LibTorch's operators by name: how often a thread calls them, and the host's time in them without
+/// that in others that they call.
+class Operators {
+ public:
+  struct Cost {
+    std::int64_t calls = 0;
+    double microseconds = 0;
+  };
+
+  /// What `work` calls, in any thread.
+  static std::map<std::string, Cost> of(const std::function<void()>& work) {
+    costs().clear();
+    const auto handle = at::addGlobalCallback(
+        at::RecordFunctionCallback(&enter, &leave).scopes({at::RecordScope::FUNCTION}));
+    work();
+    at::removeCallback(handle);
+    return costs();
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Call final : at::ObserverContext {
+    Clock::time_point begin = Clock::now();
+    Clock::duration in_others{};
+    Call* caller = nullptr;
+  };
+
+  static std::map<std::string, Cost>& costs() {
+    static std::map<std::string, Cost> costs;
+    return costs;
+  }
+  static std::unique_ptr<at::ObserverContext> enter(const at::RecordFunction& /*function*/) {
+    auto call = std::make_unique<Call>();
+    call->caller = std::exchange(innermost_, call.get());
+    return call;
+  }
+  static void leave(const at::RecordFunction& function, at::ObserverContext* context) {
+    static std::mutex mutex;
+    auto* const call = static_cast<Call*>(context);
+    const auto taken = Clock::now() - call->begin;
+    innermost_ = call->caller;
+    if (innermost_ != nullptr) innermost_->in_others += taken;
+    const std::lock_guard<std::mutex> lock(mutex);
+    Cost& cost = costs()[function.name()];
+    ++cost.calls;
+    cost.microseconds += std::chrono::duration<double, std::micro>(taken - call->in_others).count();
+  }
+
+  static inline thread_local Call* innermost_ = nullptr;
 };
 
 class Side {
@@ -189,6 +246,19 @@ class Turns {
   std::vector<double> seconds_;
 };
 
+/// By operator: calls and microseconds of a step, by Troupe and by hand.
+nlohmann::ordered_json operators_of(ByTroupe& by_troupe, ByHand& by_hand, std::int64_t steps) {
+  nlohmann::ordered_json json;
+  for (Side* side : std::initializer_list<Side*>{&by_troupe, &by_hand}) {
+    const auto costs = Operators::of([&] { side->take(steps); });
+    auto& own = json[side == &by_troupe ? "troupe" : "by_hand"];
+    const auto count = static_cast<double>(steps);
+    for (const auto& [name, cost] : costs)
+      own[name] = {static_cast<double>(cost.calls) / count, cost.microseconds / count};
+  }
+  return json;
+}
+
 nlohmann::ordered_json measure(const Plan& plan, TrainingRun& run, ByHand& by_hand,
                                c10::Device device) {
   ByTroupe by_troupe(run);
@@ -199,6 +269,8 @@ nlohmann::ordered_json measure(const Plan& plan, TrainingRun& run, ByHand& by_ha
   Turns hand(by_hand, device);
   troupe.warm_up(plan.warm_up);
   hand.warm_up(plan.warm_up);
+  nlohmann::ordered_json operators;
+  if (plan.operators) operators = operators_of(by_troupe, by_hand, kCounted);
   std::vector<double> ratios;
   std::vector<double> differences;
   for (std::int64_t i = 0; i < plan.pairs; ++i) {
@@ -211,7 +283,8 @@ nlohmann::ordered_json measure(const Plan& plan, TrainingRun& run, ByHand& by_ha
   }
   const bench::Summary ratio = bench::summarize(ratios);
   const bench::Summary difference = bench::summarize(differences);
-  return {{"troupe", troupe.facts()},
+  return {{"operators", operators},
+          {"troupe", troupe.facts()},
           {"by_hand", hand.facts()},
           {"added_us", difference.median},
           {"added_us_least", difference.min},
@@ -228,6 +301,7 @@ void run(int argc, const char* const* argv) {
       {flag("model", &plan.model, "linear, cnn, mlp, resnet or transformer"),
        flag("pairs", &plan.pairs, "how often both sides have two turns each", {1, 1000}),
        flag("turn-steps", &plan.steps, "steps of a turn", {1, 100'000}),
+       flag("operators", &plan.operators, "what LibTorch's operators take of the host"),
        flag("warm-up", &plan.warm_up, "steps of each side before the first turn", {0, 100'000})},
       {"step_cost",
        "What Troupe adds to a step of a loop by hand.",

@@ -7,7 +7,11 @@
 #include "tests/support/run_ranks.h"
 #include "tests/support/torch_prelude.h"
 #include "troupe/core/failure.h"
+#include "troupe/hooks/gradient_norm.h"
+#include "troupe/hooks/losses.h"
+#include "troupe/hooks/metrics.h"
 #include "troupe/strategies/engines/c10d_engine.h"
+#include "troupe/strategies/gradients/flat_gradients.h"
 #include "troupe/strategies/gradients/overlapped_sum.h"
 
 namespace late_device_test {
@@ -131,6 +135,18 @@ void forget_journal(const c10::Device& device) {
   late(device).host_waits = 0;
 }
 
+/// Gradients of norm 5, 12 and 0.
+std::vector<NamedTensor> three(const c10::Device& device) {
+  std::vector<NamedTensor> parameters;
+  for (const auto& [name, values] : std::vector<std::pair<std::string, std::vector<float>>>{
+           {"a", {3, 4}}, {"b", {12}}, {"c", {0, 0}}}) {
+    const auto size = static_cast<std::int64_t>(values.size());
+    parameters.emplace_back(name, at::zeros({size}, on(device)).set_requires_grad(true));
+    parameters.back().second.mutable_grad() = torch::tensor(values).to(device);
+  }
+  return parameters;
+}
+
 }  // namespace
 
 TEST_SUITE("strategies") {
@@ -226,6 +242,61 @@ TEST_SUITE("strategies") {
         CHECK_THROWS_AS(update.reduce(parameters), troupe::NonFiniteError);
       });
     }
+  }
+
+  TEST_CASE("late_device: whether all gradients are finite is one wait of the host") {
+    const c10::Device device(kLate, 0);
+    auto parameters = three(device);
+    forget_journal(device);
+    troupe::detail::check_finite_gradients(parameters);
+    CHECK(late(device).host_waits == 1);
+    // A norm that is beyond float32 is of values that are finite.
+    parameters[1].second.mutable_grad() = at::full({3}, 3e38, on(device));
+    CHECK_NOTHROW(troupe::detail::check_finite_gradients(parameters));
+    parameters[1].second.mutable_grad() =
+        at::full({3}, std::numeric_limits<float>::quiet_NaN(), on(device));
+    CHECK_THROWS_WITH_AS(troupe::detail::check_finite_gradients(parameters),
+                         doctest::Contains("\"b\""), troupe::NonFiniteError);
+  }
+
+  TEST_CASE("late_device: the norm of all gradients is one wait of the host") {
+    const c10::Device device(kLate, 0);
+    auto parameters = three(device);
+    forget_journal(device);
+    CHECK(troupe::detail::gradient_norm(parameters) == doctest::Approx(13));
+    CHECK(late(device).host_waits == 1);
+    parameters[1].second.mutable_grad() = at::full({1}, 3e38, on(device));
+    CHECK(troupe::detail::gradient_norm(parameters) == doctest::Approx(3e38));
+  }
+
+  TEST_CASE("late_device: all losses of a step are one wait of the host") {
+    const c10::Device device(kLate, 0);
+    const auto scalar = [&](float value) { return at::full({}, value, on(device)); };
+    std::vector<troupe::StepResult> results = {{{"g", scalar(1)}, {"d", scalar(2)}},
+                                               {{"g", scalar(3)}, {"d", scalar(4)}}};
+    forget_journal(device);
+    troupe::detail::to_host(results);
+    CHECK(late(device).host_waits == 1);
+    double expected = 1;
+    for (const auto& result : results) {
+      for (const auto& [name, loss] : result.losses) {
+        CHECK(loss.is_cpu());
+        CHECK(loss.item<double>() == expected++);
+      }
+    }
+  }
+
+  TEST_CASE("late_device: a metric's sums of a checkpoint go where the next ones are made") {
+    const c10::Device device(kLate, 0);
+    troupe::MetricSet metrics;
+    metrics.add<troupe::Mean>("mean");
+    metrics.set_sums(std::vector<double>{10, 4});
+    const at::Tensor values = torch::tensor({1.0F, 2.0F}).to(device);
+    forget_journal(device);
+    metrics.at("mean").update(values);
+    metrics.at("mean").update(values);
+    CHECK(late(device).host_waits == 0);
+    CHECK(metrics.sums() == std::vector<double>{16, 8});
   }
 }
 
