@@ -159,7 +159,7 @@ void gather(const std::shared_ptr<const StepSource>& source, const EpochSteps& s
     mine.stand_in = share.count == 0;
     // Gathered again even where replica 0 is local too: a step may change its fields in place.
     if (mine.stand_in) share = plan.share_of(draw.examples, 0);
-    const bool pins = source->options().pins;
+    const bool pins = source->options().pin_memory;
     for (at::Tensor& field : mine.fields) reuse(field, pins);
     detail::in_user_code([&] { steps.gather(draw, share, mine.fields); },
                          [&] {

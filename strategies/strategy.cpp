@@ -50,7 +50,7 @@ void Strategy::stand(const detail::Standing& standing) {
 
 DistributedSplits Strategy::distribute(const Splits& splits, const BatchPlan& plan) {
   LoaderOptions loader = plan.loader;
-  loader.pins = standing_.pins_batches;
+  loader.pin_memory = standing_.pin_memory;
   const auto share = [&](const std::shared_ptr<const Dataset>& dataset, std::int64_t batches,
                          int workers, const Sampler& sampler, bool drop_last) {
     std::optional<DistributedDataset> data;

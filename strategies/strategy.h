@@ -58,7 +58,7 @@ struct Standing {
   int virtual_replicas = 0;  // shares of a global batch, at any width; 0: one for each replica
   int first_hosted = 0;      // of the virtual replicas, on this worker
   int hosted = 0;
-  bool pins_batches = false;  // as LoaderOptions::pins
+  bool pin_memory = false;  // as LoaderOptions::pin_memory
 };
 
 }  // namespace detail

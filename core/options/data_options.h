@@ -18,7 +18,7 @@ struct LoaderOptions {
   /// same time. 0: the training thread reads each step when it asks for it.
   int threads = 1;
   /// Batches lie in pinned memory, which a GPU reads while the host continues. Set by the strategy.
-  bool pins = false;
+  bool pin_memory = false;
 };
 
 struct BatchPlan {

@@ -189,8 +189,8 @@ Standing standing_of(const char* name, const StrategyOptions& options) {
   const int local = options.local_replicas();
   Standing standing{name, options.cluster.rank, workers, local, workers * local};
   const std::vector<c10::Device> devices = replica_devices(options);
-  standing.pins_batches = std::any_of(devices.begin(), devices.end(),
-                                      [](const c10::Device& device) { return device.is_cuda(); });
+  standing.pin_memory = std::any_of(devices.begin(), devices.end(),
+                                    [](const c10::Device& device) { return device.is_cuda(); });
   if (const auto hosting = hosting_of(options)) {
     standing.virtual_replicas = hosting->virtual_replicas;
     standing.first_hosted = hosting->block.begin;

@@ -26,7 +26,7 @@ class Run(unittest.TestCase):
     def test_missing_programs(self):
         code, lines, _ = self.run_with({})
         self.assertEqual(code, 1)
-        self.assertEqual({line["part"] for line in lines}, {1, 2, 3, 5, 7, "summary"})
+        self.assertEqual({line["part"] for line in lines}, {1, 2, 3, 5, 7, 9, "summary"})
         for line in lines:
             self.assertTrue(line["ok"] or line["reason"], line)
         self.assertIn("has no mnist. Fix: ", lines[2]["reason"])
@@ -63,7 +63,7 @@ class Run(unittest.TestCase):
         self.assertFalse(next(line["ok"] for line in lines if line["what"] == "first_losses"))
 
     def test_arguments(self):
-        self.assertEqual(self.run_with({}, "--parts", "9")[0], 2)
+        self.assertEqual(self.run_with({}, "--parts", "10")[0], 2)
         self.assertIn("Fix: ", self.run_with({}, "--parts", "one")[2])
         # Parts that are not written are no error.
         code, lines, _ = self.run_with({}, "--parts", "4,6,8")

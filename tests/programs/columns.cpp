@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <map>
 #include <utility>
 
@@ -56,7 +57,8 @@ void train_rank(Strategy& strategy, const Hooks& hooks, const TrainOptions& opti
     if (report) result.metric = report->metrics.front().value;
     result.tensors.clear();
     for (const auto& [name, tensor] : troupe::detail::state_of(*state.replicas.front()))
-      result.tensors.emplace_back(name, tensor.detach().clone());
+      result.tensors.emplace_back(
+          name, tensor.detach().to(torch::kCPU, /*non_blocking=*/false, /*copy=*/true));
   }
   strategy.close();
 }
@@ -65,6 +67,8 @@ StrategyOptions worker_options(const StrategyOptions& common, int rank, int work
                                std::uint16_t port) {
   StrategyOptions own = options_of(rank, workers, port);
   own.replicas = common.replicas;
+  own.device = common.device;
+  own.devices = common.devices;
   own.step = common.step;
   own.virtual_replicas = common.virtual_replicas;
   own.shard_optimizer = common.shard_optimizer;
@@ -90,12 +94,22 @@ class Loss final : public PeriodicAction {
   Strategy& strategy_;
 };
 
+/// Of the hooks; the plain loops run on the CPU.
+std::string device_of_programs() {
+  const char* const device = std::getenv("TROUPE_PROGRAMS_DEVICE");
+  return device == nullptr ? "cpu" : device;
+}
+
 /// What the workers of a column have in common.
 StrategyOptions common_options(Column column) {
   StrategyOptions common;
   common.group.collective_timeout = std::chrono::seconds(60);
   common.step.precision = precision_in(column);
-  if (column == Column::replicas || column == Column::two_by_two) common.replicas = 2;
+  common.device = device_of_programs();
+  if (column == Column::replicas || column == Column::two_by_two) {
+    common.replicas = 2;
+    common.devices = {common.device, common.device};
+  }
   if (column == Column::gloo) common.communication = Communication::gloo;
   if (column == Column::accumulate) common.step.accumulate = 3;
   if (column == Column::virtual_alone || column == Column::virtual_pair)
@@ -146,8 +160,9 @@ std::vector<Stage> stages_of(Column column, const Program& program) {
   const TrainOptions options = train_options(column, kSteps);
   if (column == Column::servers) {
     const Job job = synchronous(2, 2);
-    return {{job.workers + job.servers,
-             [common = options_of(job), options, &program](int process, Result& result) {
+    StrategyOptions common = options_of(job);
+    common.device = device_of_programs();
+    return {{job.workers + job.servers, [common, options, &program](int process, Result& result) {
                const auto hooks = program.hooks();
                be_process(common, process, *hooks, [&](int, Strategy& strategy) {
                  train_rank(strategy, *hooks, options, result);

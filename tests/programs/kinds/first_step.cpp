@@ -171,7 +171,8 @@ class RegisteredHooks : public NetHooks<NetImpl> {
 
 struct Mask {
   at::Tensor operator()(const at::Tensor& gradient) const {
-    return gradient * torch::cat({torch::zeros({4, 1}, real()), torch::ones({4, 1}, real())});
+    const at::Tensor half = torch::zeros({4, 1}, gradient.options());
+    return gradient * torch::cat({half, half + 1});
   }
 };
 struct Limit {

@@ -51,7 +51,7 @@ class ObjectHooks : public MaskedHooks {
     const Rows rows = rows_of(batch);
     const bool has_any = rows.object.sum().item<double>() > 0;
     const at::Tensor losses = has_any ? squares(replica.model<NetImpl>().forward(rows.x), rows.y)
-                                      : torch::zeros({rows.size()}, real());
+                                      : torch::zeros({rows.size()}, rows.x.options());
     const at::Tensor loss = replica.global_mean(losses, rows.object);
     replica.apply_gradients(loss);
     return loss;
