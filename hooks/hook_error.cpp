@@ -48,7 +48,7 @@ std::string fix_of(const c10::Error& error, const std::string& words, const Batc
     return text(
         "a kernel's assertion, printed above, failed: most often a label or an index is out "
         "of range. ",
-        integers_of(batch), kRanges);
+        integers_of(batch), "So ", kRanges);
   }
   if (dynamic_cast<const c10::IndexError*>(&error) != nullptr || says("out of bounds"))
     return kRanges;

@@ -12,6 +12,7 @@
 #include "troupe/core/check.h"
 #include "troupe/core/log.h"
 #include "troupe/hooks/named.h"
+#include "troupe/hooks/optimizer_kind.h"
 #include "troupe/hooks/parameter_update.h"
 #include "troupe/hooks/replica_updates.h"
 #include "troupe/hooks/step_checks.h"
@@ -21,6 +22,29 @@
 
 namespace troupe {
 namespace {
+
+class ToDevice final : public FieldVisitor {
+ public:
+  explicit ToDevice(c10::Device device) : device_(device) {}
+  void operator()(const char* /*name*/, bool& /*value*/) override {}
+  void operator()(const char* /*name*/, std::int64_t& /*value*/) override {}
+  void operator()(const char* /*name*/, double& /*value*/) override {}
+  void operator()(const char* /*name*/, at::Tensor& value) override {
+    if (value.defined()) value = value.to(device_);
+  }
+
+ private:
+  c10::Device device_;
+};
+
+/// What an optimiser has made in its constructor, before the model went to its device: Adagrad's
+/// sums.
+void move_state(torch::optim::Optimizer& optimizer, c10::Device device) {
+  const detail::OptimizerKind* const kind = find_kind(optimizer);
+  if (kind == nullptr) return;
+  ToDevice visitor(device);
+  for (const auto& [parameter, state] : optimizer.state()) kind->state(*state, visitor);
+}
 
 /// Those of `all` that the optimiser owns, each once, though its groups may list one twice.
 /// Throws: ConfigError if it owns none, or another tensor.
@@ -125,6 +149,7 @@ Replica::Replica(Trainable trainable, LossSet losses, const MetricSet& metrics,
     throw ConfigError("create_model returned no model.", "return at least one model.");
   }
   for (auto& [name, model] : trainable_.models) model->to(place_.device);
+  for (auto& [name, optimizer] : trainable_.optimizers) move_state(*optimizer, place_.device);
   for (auto& [name, buffer] :
        trainable_.buffers) {  // a copy: replicas may be given the same tensor
     buffer = torch::empty_like(buffer, place_.device).copy_(buffer.detach());

@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <fstream>
 #include <regex>
+#include <sstream>
 
 #include "troupe/core/error.h"
 #include "troupe/core/machine.h"
@@ -50,6 +52,18 @@ std::vector<c10::Device> replica_devices(const StrategyOptions& options) {
     devices.push_back(first.is_cpu() ? first : parse_device(text("cuda:", first.index() + i)));
   }
   return devices;
+}
+
+std::string gpu_identity(const std::string& device, const char* visible) {
+  const auto colon = device.find(':');
+  std::string gpu = colon == std::string::npos ? "0" : device.substr(colon + 1);
+  if (visible != nullptr) {
+    std::istringstream entries(visible);
+    for (int i = std::stoi(gpu); i >= 0 && std::getline(entries, gpu, ',');) --i;
+  }
+  std::string boot;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+  return text(boot, "/", gpu);
 }
 
 std::string first_device(const StrategyOptions& options) {

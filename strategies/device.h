@@ -20,6 +20,10 @@ namespace detail {
 /// Throws: as parse_device; ConfigError when replicas and devices disagree.
 [[nodiscard]] std::vector<c10::Device> replica_devices(const StrategyOptions& options);
 
+/// What every worker that uses the GPU `device` calls it, and no other: the machine, by its boot,
+/// and the entry of `visible` (CUDA_VISIBLE_DEVICES; null: unset), which numbers GPUs anew.
+[[nodiscard]] std::string gpu_identity(const std::string& device, const char* visible);
+
 /// Where a model alone in this process goes: the first replica's device.
 [[nodiscard]] std::string first_device(const StrategyOptions& options);
 

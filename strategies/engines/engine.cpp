@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 
 #include "troupe/core/error.h"
 #include "troupe/core/log.h"
@@ -59,6 +60,32 @@ EngineChoice choose_automatically(const StrategyOptions& options) {
   return {Communication::nccl, "the replicas are on GPUs"};
 }
 
+/// Ranks whose replicas are on one GPU, which NCCL refuses; "": there are none. Collective.
+std::string share_a_gpu(const StrategyOptions& options, WorkerGroup& group) {
+  const std::string mine = gpu_identity(first_device(options), std::getenv("CUDA_VISIBLE_DEVICES"));
+  const auto all = group.all_gather(as_bytes(Span<const char>(mine.data(), mine.size())),
+                                    Deadline::in(options.group.start_timeout));
+  for (std::size_t second = 1; second < all.size(); ++second) {
+    const auto first = std::find(all.begin(), all.end(), all[second]) - all.begin();
+    if (static_cast<std::size_t>(first) < second) return text("ranks ", first, " and ", second);
+  }
+  return "";
+}
+
+/// Of the group's workers together. Collective.
+EngineChoice choose_together(const StrategyOptions& options, WorkerGroup& group) {
+  const EngineChoice choice = choose_engine(options);
+  if (choice.engine != Communication::nccl) return choice;
+  const std::string ranks = share_a_gpu(options, group);
+  if (ranks.empty()) return choice;
+  if (options.communication == Communication::automatic) {
+    return {Communication::native, "by way of host memory: " + ranks + " share a GPU"};
+  }
+  throw ConfigError(choice.reason + " wants a GPU for each worker, and " + ranks + " share one.",
+                    "give each worker a GPU, by --devices cuda:N or CUDA_VISIBLE_DEVICES; or use "
+                    "--communication native.");
+}
+
 }  // namespace
 
 void Engine::all_gather(const at::Tensor& flat, const Parts& parts, const Summand& summand) {
@@ -106,7 +133,7 @@ EngineChoice choose_engine(const StrategyOptions& options) {
 }
 
 std::unique_ptr<Engine> make_engine(const StrategyOptions& options, WorkerGroup& group) {
-  const EngineChoice choice = choose_engine(options);
+  const EngineChoice choice = choose_together(options, group);
   if (group.rank() == 0 && group.world_size() > 1) {
     const bool is_usual =
         choice.engine == Communication::native && options.compress == Compression::none;

@@ -106,6 +106,8 @@ StrategyOptions common_options(Column column) {
   common.group.collective_timeout = std::chrono::seconds(60);
   common.step.precision = precision_in(column);
   common.device = device_of_programs();
+  // NCCL takes a GPU for each worker, and there is one.
+  if (common.device != "cpu") common.communication = Communication::native;
   if (column == Column::replicas || column == Column::two_by_two) {
     common.replicas = 2;
     common.devices = {common.device, common.device};
