@@ -52,6 +52,9 @@ std::string fix_of(const c10::Error& error, const std::string& words, const Batc
   }
   if (dynamic_cast<const c10::IndexError*>(&error) != nullptr || says("out of bounds"))
     return kRanges;
+  if (says("same device"))
+    return "register every layer, parameter and buffer with its module, which then goes to the "
+           "replica's device, and make tensors in hooks where the batch is: with x.options().";
   if (says("memory")) return "lower --batch-size, or compute a step in parts with --accumulate.";
   if (says("more than 1 value per channel"))
     return "batch norm cannot normalise one example: leave a short last batch out with "

@@ -135,8 +135,8 @@ EngineChoice choose_engine(const StrategyOptions& options) {
 std::unique_ptr<Engine> make_engine(const StrategyOptions& options, WorkerGroup& group) {
   const EngineChoice choice = choose_together(options, group);
   if (group.rank() == 0 && group.world_size() > 1) {
-    const bool is_usual =
-        choice.engine == Communication::native && options.compress == Compression::none;
+    const bool is_usual = choice.engine == Communication::native && !on_gpu(options) &&
+                          options.compress == Compression::none;
     log(is_usual ? LogLevel::debug : LogLevel::info,
         text("gradients are summed over workers by ", name_of(choice.engine), " (", choice.reason,
              ")", options.compress == Compression::none ? "" : ", in ",

@@ -4,6 +4,7 @@
 #include <torch/types.h>
 
 #include <cmath>
+#include <set>
 #include <tuple>
 #include <typeinfo>
 #include <vector>
@@ -29,10 +30,14 @@ struct Group {
   }
 };
 
-bool is_dense(Optimizer& optimizer) {
+/// Whether each parameter is there once and its gradient is dense. One that is listed twice is to
+/// be stepped twice, one step after the other.
+bool is_plain(Optimizer& optimizer) {
+  std::set<const void*> seen;
   for (auto& group : optimizer.param_groups()) {
     for (const at::Tensor& parameter : group.params()) {
       if (parameter.grad().defined() && parameter.grad().is_sparse()) return false;
+      if (!seen.insert(parameter.unsafeGetTensorImpl()).second) return false;
     }
   }
   return true;
@@ -128,7 +133,7 @@ bool uses_amsgrad(Optimizer& optimizer) {
 
 bool step_by_foreach(Optimizer& optimizer) {
   namespace o = torch::optim;
-  if (!is_dense(optimizer)) return false;  // LibTorch's to take or to refuse
+  if (!is_plain(optimizer)) return false;
   const torch::NoGradGuard no_grad;
   // The very types: what is derived from them may step in another way.
   const auto is = [&](const std::type_info& type) { return typeid(optimizer) == type; };

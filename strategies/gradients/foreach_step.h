@@ -9,7 +9,8 @@ class Optimizer;
 
 namespace troupe::detail {
 
-/// Takes the step of LibTorch's SGD, Adam and AdamW without amsgrad, whose gradients are dense.
+/// Takes the step of LibTorch's SGD, Adam and AdamW without amsgrad, whose gradients are dense and
+/// whose parameters are listed once.
 /// Returns false, and does nothing, for another optimiser. The numbers are those of
 /// optimizer.step(), up to the rounding of a device's kernels.
 [[nodiscard]] bool step_by_foreach(torch::optim::Optimizer& optimizer);

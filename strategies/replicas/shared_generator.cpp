@@ -47,16 +47,16 @@ class Watch {
 }  // namespace
 
 SharedGenerator::SharedGenerator(const std::vector<c10::Device>& devices)
-    : sharing_(std::count_if(devices.begin(), devices.end(),
-                             [](const c10::Device& device) { return device.is_cpu(); })) {}
+    : sharing_(std::count(devices.begin(), devices.end(), devices.front())),
+      device_(devices.front().is_cpu() ? "the CPU" : devices.front().str()) {}
 
 void SharedGenerator::look(Phase phase, const std::function<void()>& work) {
   std::string draw;
   const Watch watch(draw);
   work();
   if (draw.empty()) return;
-  draws_ = text(hook_of(phase), " draws random numbers (", draw, ") on the CPU, where ", sharing_,
-                " replicas share LibTorch's one generator, in any order");
+  draws_ = text(hook_of(phase), " draws random numbers (", draw, ") on ", device_, ", where ",
+                sharing_, " replicas share LibTorch's one generator, in any order");
 }
 
 }  // namespace troupe::detail

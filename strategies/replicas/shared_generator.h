@@ -1,4 +1,4 @@
-// SharedGenerator: LibTorch's one generator of the CPU, where several replicas of a process have
+// SharedGenerator: LibTorch's one generator of a device, where several replicas of a process have
 // it: what each draws depends on who comes first.
 #pragma once
 
@@ -16,7 +16,7 @@ namespace troupe::detail {
 
 class SharedGenerator {
  public:
-  /// Of replicas on these devices.
+  /// Of replicas on these devices: those that are on the first one's.
   explicit SharedGenerator(const std::vector<c10::Device>& devices);
 
   /// Calls `work`, which is the first replica's in a step; in the first step of a phase it sees
@@ -35,6 +35,7 @@ class SharedGenerator {
   void look(Phase phase, const std::function<void()>& work);
 
   std::ptrdiff_t sharing_;
+  std::string device_;
   std::set<Phase> seen_;
   std::string draws_;
 };

@@ -46,6 +46,16 @@ TEST_SUITE("strategies") {
     CHECK(troupe::configure_compute_threads(3, share, 2) == 3);
     at::set_num_threads(before);
   }
+
+  TEST_CASE("devices: a GPU has one name in all processes of a machine that see it") {
+    using troupe::detail::gpu_identity;
+    CHECK(gpu_identity("cuda", nullptr) == gpu_identity("cuda:0", nullptr));
+    CHECK(gpu_identity("cuda:0", nullptr) != gpu_identity("cuda:1", nullptr));
+    CHECK(gpu_identity("cuda", "3") == gpu_identity("cuda:1", "2,3"));
+    CHECK(gpu_identity("cuda", "3") == gpu_identity("cuda:3", nullptr));
+    CHECK(gpu_identity("cuda", "GPU-a1,GPU-b2") != gpu_identity("cuda:1", "GPU-a1,GPU-b2"));
+    CHECK(gpu_identity("cuda", nullptr).size() > 36);  // the machine's boot is in it
+  }
 }
 
 }  // namespace device_test

@@ -103,6 +103,8 @@ TEST_SUITE("strategies") {
       using SGD::SGD;
     };
     CHECK_FALSE(is_taken(Own(parameters, torch::optim::SGDOptions(0.1))));
+    CHECK_FALSE(is_taken(torch::optim::SGD({parameters[0], parameters[1], parameters[0]},
+                                           torch::optim::SGDOptions(0.1).momentum(0.9))));
     torch::optim::SGD sparse(parameters, torch::optim::SGDOptions(0.1));
     make_gradients(parameters, 2);
     parameters[0].mutable_grad() = parameters[0].grad().to_sparse();
