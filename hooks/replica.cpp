@@ -14,10 +14,12 @@
 #include "troupe/hooks/named.h"
 #include "troupe/hooks/optimizer_kind.h"
 #include "troupe/hooks/parameter_update.h"
+#include "troupe/hooks/replica_driver.h"
 #include "troupe/hooks/replica_updates.h"
 #include "troupe/hooks/step_checks.h"
 #include "troupe/hooks/step_weights.h"
 #include "troupe/hooks/tensors/autocast.h"
+#include "troupe/hooks/tensors/gathered_rows.h"
 #include "troupe/hooks/tensors/own_memory.h"
 
 namespace troupe {
@@ -263,6 +265,23 @@ at::Tensor Replica::local_loss(const at::Tensor& loss) const {
   }
   checks_->declare_local(loss);
   return loss;
+}
+
+Replica::Gathered Replica::all_gather(const at::Tensor& own) {
+  if (context_.phase == Phase::predict || context_.parts > 1) {
+    const bool predicts = context_.phase == Phase::predict;
+    throw ConfigError(text("all_gather needs all rows of a step, and ",
+                           predicts ? "predict_step has those of one worker."
+                                    : "--accumulate computes them in parts, one after the other."),
+                      predicts ? "predict from an example alone." : "leave out --accumulate.");
+  }
+  checks_->declare_gathered();
+  const auto sum = [this](const at::Tensor& flat, const std::string& what) {
+    detail::ReplicaDriver(*this).sum_over_replicas(flat, what);
+  };
+  const auto [rows, begin] =
+      detail::gather_rows(own, {place_.index, place_.count, !context_.padding}, sum);
+  return {rows, begin};
 }
 
 void Replica::not_trained(const at::Tensor& leaf) { checks_->leaves().declare_not_trained(leaf); }

@@ -100,6 +100,27 @@ class Replica {
   /// Throws: ConfigError if it is not a scalar.
   [[nodiscard]] at::Tensor local_loss(const at::Tensor& loss) const;
 
+  /// The rows of all replicas, and where this one's begin.
+  struct Gathered {
+    at::Tensor rows;         // [N, ...], by place().index
+    std::int64_t begin = 0;  // this replica's are rows[begin] .. rows[begin + B - 1]
+  };
+  /// `own` [B, ...] of all replicas of the step: for a loss that compares each example with every
+  /// other one, as contrastive learning does. Bit for bit, of real numbers, integers and booleans.
+  ///   const auto [all, begin] = replica.all_gather(own);
+  ///   const at::Tensor target = begin + torch::arange(own.size(0));
+  /// Gradients flow back to whoever made a row, summed over all replicas' uses, without a second
+  /// derivative. So losses [B] of own rows are given to global_mean as they are, and one number L
+  /// of all rows, which every replica computes alike, as global_mean(L.expand({B})). A replica
+  /// whose examples are borrowed gives no rows, and finds the first one's at 0.
+  /// Not with --accumulate, with several virtual replicas on a device, in an elastic group, with
+  /// synchronous parameter servers, or in predict_step: there no replica has all rows.
+  /// Shapes: any B, also 0; the rest and the type the same on every replica.
+  /// Collective: in every step but predict_step, twice here and once in backward, in the same order
+  /// on every replica.  Throws: ConfigError, also where it is refused; DesyncError; NetError.
+  /// Cost: a sum of N rows over all replicas, forward and backward.
+  [[nodiscard]] Gathered all_gather(const at::Tensor& own);
+
   /// Declares that `leaf`, which requires a gradient and is a parameter of no model, is meant to be
   /// trained by no optimiser, and that train_step itself changes it: a perturbation of the inputs
   /// that lives longer than a step. Others of its kind are refused as layers that were not
@@ -144,7 +165,6 @@ class Replica {
                        const std::string& optimizer = "optimizer");
 
   [[nodiscard]] const ReplicaPlace& place() const { return place_; }
-  [[nodiscard]] const StepOptions& step_options() const { return options_; }
 
   /// The global norm of an optimiser's gradients in its last update, before they were clipped;
   /// unset without --clip-norm and before the first update. The same bits on every replica.

@@ -149,6 +149,8 @@ bool ReplicaDriver::is_comparable() const {
   return !replica_.checks_->has_local_loss() && !replica_.weights_->has_several();
 }
 
+bool ReplicaDriver::has_gathered() const { return replica_.checks_->has_gathered(); }
+
 std::string ReplicaDriver::non_finite_loss() const {
   const auto& [loss, optimizer] = replica_.updates_->last_loss();
   if (!loss.defined() || loss.isfinite().item<bool>()) return "";
@@ -189,11 +191,12 @@ void ReplicaDriver::end_step(const Batch& batch) {
 
 void ReplicaDriver::sum_over_replicas(const at::Tensor& flat, const std::string& what) {
   const std::int64_t number = replica_.updates_->count_layer_sum();
-  replica_.update_.sum(flat, text("sum ", number, " of the step's layers, ", what));
+  replica_.update_.sum(flat, text("sum ", number, " within the step, ", what));
 }
 
 ReplicaScope::ReplicaScope(Replica& replica)
-    : former_(running), autocast_(replica.place().device, replica.step_options().precision) {
+    : former_(running),
+      autocast_(replica.place().device, ReplicaDriver(replica).step_options().precision) {
   running = &replica;
 }
 

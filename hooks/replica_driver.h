@@ -76,12 +76,15 @@ class ReplicaDriver {
   /// Whether the last part's losses would add up over batches: not with local_loss, nor with means
   /// of different kinds.
   [[nodiscard]] bool is_comparable() const;
+  /// Whether the last part called all_gather: its losses and metrics are of a whole batch.
+  [[nodiscard]] bool has_gathered() const;
   /// "the loss for optimizer "a" is nan", of the last one that was given to apply_gradients; "" if
   /// it is finite.
   [[nodiscard]] std::string non_finite_loss() const;
   /// Whether an optimiser was applied since the replica was made.
   [[nodiscard]] bool has_updated() const;
   [[nodiscard]] const StepContext& context() const { return replica_.context_; }
+  [[nodiscard]] const StepOptions& step_options() const { return replica_.options_; }
 
   /// What the phase's steps add up.
   [[nodiscard]] MetricSet& metrics(Phase phase) {
@@ -89,8 +92,8 @@ class ReplicaDriver {
   }
 
   /// For layers: replaces `flat` [n], contiguous, float32 or float64, by its sum over the replicas
-  /// of the step. `what` names the layer in messages. Collective: yes, in Phase::train only; also
-  /// in backward passes.  Throws: DesyncError, NetError.
+  /// of the step. `what` names the layer in messages. Collective: yes, also in backward passes.
+  /// Throws: DesyncError, NetError.
   void sum_over_replicas(const at::Tensor& flat, const std::string& what);
 
   /// Of forward passes from now on.

@@ -51,7 +51,7 @@ class ReplicaUpdates {
   /// As Replica::apply_gradients: all gradients are made before the first step, which changes
   /// weights that other passes need.
   void make(const std::vector<Pass>& passes);
-  /// Before the sum number n of the step's layers. Returns n, from 1.
+  /// Before the sum number n within the step, of layers and gathered rows. Returns n, from 1.
   std::int64_t count_layer_sum() { return ++layer_sums_; }
   /// When the last part's train_step has returned: takes the steps of its updates.
   void end();

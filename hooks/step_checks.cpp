@@ -34,6 +34,7 @@ void StepChecks::begin(const StepContext& context, int replicas) {
   gradients_.begin(context, replicas);
   declarations_ = 0;
   has_local_loss_ = false;
+  has_gathered_ = false;
   declared_.clear();
   if (context.phase != Phase::train || context.part != 0) return;
   leaves_.begin();

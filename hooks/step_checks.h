@@ -46,6 +46,9 @@ class StepChecks {
     declare(value);
     has_local_loss_ = true;
   }
+  /// The step has compared examples of all replicas. Of the present part.
+  void declare_gathered() { has_gathered_ = true; }
+  [[nodiscard]] bool has_gathered() const { return has_gathered_; }
   /// Of the present part.
   [[nodiscard]] bool has_local_loss() const { return has_local_loss_; }
   /// Before an optimiser's n-th update of a step, from `loss`; `call` counts from 0.
@@ -103,6 +106,7 @@ class StepChecks {
   std::int64_t steps_ = 0;  // of training, begun
   std::int64_t declarations_ = 0;
   bool has_local_loss_ = false;
+  bool has_gathered_ = false;
   // Weak, so that no graph lives longer than its hook means it to.
   std::vector<WeakGraphNode> declared_;
   std::map<std::pair<std::string, int>, int> checked_;  // how often, by optimiser and call

@@ -26,7 +26,7 @@ constexpr std::int64_t kTogether = 4;  // examples of a replica
 class InFullPrecision {
  public:
   explicit InFullPrecision(const TrainState& state)
-      : state_(state), own_(state.replicas.front()->step_options().precision) {
+      : state_(state), own_(ReplicaDriver(*state.replicas.front()).step_options().precision) {
     set(Precision::float32);
   }
   ~InFullPrecision() { set(own_); }
@@ -156,7 +156,8 @@ std::string root_here(const TrainState& state, const DistributedBatch& batch) {
 }
 
 /// Validates a few examples together and in two halves: what differs depends on which examples
-/// share a batch. What is random is left out, and what a hook declares by local_loss.
+/// share a batch. What is random is left out, and what a hook declares by local_loss or
+/// compares by all_gather.
 std::optional<Report> check_examples(Strategy& strategy, const Hooks& hooks, TrainState& state,
                                      const DistributedSplits& data) {
   if (!data.validation || data.validation->plan().is_stream() || !strategy.pace().coordinates())
@@ -175,9 +176,10 @@ std::optional<Report> check_examples(Strategy& strategy, const Hooks& hooks, Tra
     return evaluate(strategy, hooks, state, few, Phase::validation);
   };
   const Report whole = validate(all, 1);
+  if (ReplicaDriver(*state.replicas.front()).has_gathered()) return whole;
   const bool compares = is_comparable(state);
   const Report halves = validate(all / 2, 1);
-  const StepOptions& step = state.replicas.front()->step_options();
+  const StepOptions& step = ReplicaDriver(*state.replicas.front()).step_options();
   if (whole.examples != halves.examples || is_alike(whole, halves)) return whole;
   ++state.step;  // what virtual replicas draw depends on it
   const Report again = validate(all, 2);
@@ -198,14 +200,17 @@ std::optional<Report> check_examples(Strategy& strategy, const Hooks& hooks, Tra
   if (loss.empty() || !compares) return whole;
   const std::string cause = told("loss", loss);
   if (strategy.replicas_in_sync() > 1 || strategy.virtual_replicas() > 0 || step.accumulate > 1) {
-    throw ConfigError(cause + ", and a batch is divided here.",
-                      "compare shapes that LibTorch broadcasts ([B, 1] beside [B]); declare a loss "
-                      "that is meant over a replica's share with replica.local_loss(loss).");
+    throw ConfigError(
+        cause + ", and a batch is divided here.",
+        "compare shapes that LibTorch broadcasts ([B, 1] beside [B]); gather the rows "
+        "of all replicas for a loss over them with replica.all_gather(rows), or "
+        "declare one that is meant over a share with replica.local_loss(loss).");
   }
   log_warning(cause,
               ". With several replicas or --accumulate it would be another one, and is refused "
               "there. Shapes that LibTorch broadcasts ([B, 1] beside [B]) do that; "
-              "replica.local_loss(loss) declares a loss that is meant over a share");
+              "replica.all_gather(rows) is for a loss over the rows of all replicas, and "
+              "replica.local_loss(loss) declares one that is meant over a share");
   return whole;
 }
 
@@ -221,7 +226,7 @@ std::optional<Report> look_at_examples(Strategy& strategy, const Hooks& hooks, T
 std::string smallest_share(const TrainState& state, const DistributedDataset& train,
                            Smallest which) {
   const std::string norm = batch_norm_in(*state.replicas.front());
-  const std::int64_t parts = state.replicas.front()->step_options().accumulate;
+  const std::int64_t parts = ReplicaDriver(*state.replicas.front()).step_options().accumulate;
   const auto least = train.plan().smallest_part(parts);
   if (norm.empty() || !least || (which == Smallest::one && *least > 1)) return "";
   return text("the smallest ", parts > 1 ? "part of a step has " : "share of a step has ", *least,

@@ -103,8 +103,14 @@ void BlockSum::sum(const at::Tensor& flat, const std::string& what) {
         text(what, " needs all replicas at the same time, and --virtual-replicas ", place().count,
              " are computed one after the other on ", place().devices,
              place().devices == 1 ? " device." : " devices."),
-        "use BatchNorm, whose statistics are each virtual replica's own, or as many workers and "
-        "--devices as there are virtual replicas.");
+        "use as many workers and --devices as there are virtual replicas; in place of "
+        "SyncBatchNorm BatchNorm, whose statistics are each virtual replica's own.");
+  }
+  if (is_elastic_) {
+    throw ConfigError(what +
+                          ": in an elastic group nothing is summed within a step, where a worker "
+                          "that is lost would end the others.",
+                      "leave out --min-workers; in place of SyncBatchNorm use BatchNorm.");
   }
   OverlappedSum::sum(flat, what);
 }

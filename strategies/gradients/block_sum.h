@@ -49,8 +49,11 @@ class BlockSum final : public OverlappedSum {
   /// After sum_updates(): a digest of each update's gradients, with the optimiser's name.
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> digests() const;
 
+  /// From now on in an elastic group, whose steps end with their last sum.
+  void be_elastic() { is_elastic_ = true; }
+
   /// Layers sum over all replicas while each is in the midst of its step.
-  /// Throws: ConfigError where a device has several virtual replicas.
+  /// Throws: ConfigError where a device has several virtual replicas, and in an elastic group.
   void sum(const at::Tensor& flat, const std::string& what) override;
   void begin_backward(const std::vector<NamedTensor>& /*parameters*/,
                       const Backward& /*backward*/) override {}
@@ -69,6 +72,7 @@ class BlockSum final : public OverlappedSum {
   std::vector<Update> updates_;  // of the step, in the order of the first virtual replica's
   std::size_t next_ = 0;         // that the present virtual replica asks for
   bool is_first_replica_ = true;
+  bool is_elastic_ = false;
 };
 
 }  // namespace troupe::detail

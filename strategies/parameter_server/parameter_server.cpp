@@ -90,8 +90,8 @@ class PushedUpdate final : public detail::OverlappedSum {
     if (needs_others()) {
       throw ConfigError(text(what, ": it needs a sum over ", shared_.workers_in_sync,
                              " workers, which no process has with synchronous parameter servers."),
-                        "use --strategy multi-worker, one worker with several --devices, or "
-                        "torch::nn::BatchNorm in place of SyncBatchNorm.");
+                        "use --strategy multi-worker, or one worker with several --devices; in "
+                        "place of SyncBatchNorm torch::nn::BatchNorm.");
     }
     OverlappedSum::sum(flat, what);
   }

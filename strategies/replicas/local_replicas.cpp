@@ -110,7 +110,8 @@ StepResult run_on_replica(const Step& step, Replica& replica, const DistributedB
   ReplicaDriver driver(replica);
   const at::AutoGradMode gradients(phase == Phase::train);
   const ReplicaScope scope(replica);
-  const std::int64_t parts = phase == Phase::train ? replica.step_options().accumulate : 1;
+  const std::int64_t parts =
+      phase == Phase::train ? ReplicaDriver(replica).step_options().accumulate : 1;
   StepResult total;
   for (std::int64_t part = 0; part < parts; ++part) {
     const Batch own = parts == 1 ? on_device : part_of(on_device, part, parts);

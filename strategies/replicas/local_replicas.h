@@ -67,7 +67,10 @@ class LocalReplicas {
   /// `options`: with the round's cluster.  Throws: as the constructor.
   void move_to(const StrategyOptions& options);
   /// See VirtualReplicas::use.
-  void use(ElasticGroup& group) { virtual_->use(group); }
+  void use(ElasticGroup& group) {
+    virtual_->use(group);
+    for (BlockSum* const block : blocks_) block->be_elastic();
+  }
   /// See ReplicaSum::overlaps.
   [[nodiscard]] bool overlaps() const { return sum_.overlaps(); }
 
