@@ -22,6 +22,7 @@
 #include "troupe/export/exporter.h"
 #include "troupe/hooks/hooks.h"
 #include "troupe/hooks/metrics.h"
+#include "troupe/hooks/metrics/scores.h"
 #include "troupe/hooks/optimizer_kind.h"
 #include "troupe/hooks/sync_batch_norm.h"
 #include "troupe/hooks/todo.h"

@@ -12,10 +12,8 @@
 #include "troupe/hooks/tensors/named_tensor.h"
 
 namespace troupe {
-namespace {
+namespace detail {
 
-/// [2] float64, as Metric::measure returns it, on the device of `values`: the sum of `values` times
-/// `weights`, and that of `weights`, which are 1 if undefined.
 at::Tensor weighted_sums(const char* metric, const at::Tensor& values, const at::Tensor& weights) {
   const at::Tensor wide = values.to(torch::kFloat64);
   if (!weights.defined()) {
@@ -31,7 +29,7 @@ at::Tensor weighted_sums(const char* metric, const at::Tensor& values, const at:
   return torch::stack({(wide * of_each).sum(), of_each.sum()});
 }
 
-void check_shapes(const char* metric, const at::Tensor& scores, const at::Tensor& classes) {
+void check_scores(const char* metric, const at::Tensor& scores, const at::Tensor& classes) {
   const bool fits = classes.defined() && scores.dim() == 2 && classes.dim() == 1 &&
                     scores.size(0) == classes.size(0);
   if (fits && scores.size(1) > 1) return;
@@ -41,8 +39,6 @@ void check_shapes(const char* metric, const at::Tensor& scores, const at::Tensor
                     "logit x a row make torch::stack({-x, x}, 1).");
 }
 
-/// [B], 1 where the prediction is `right`, 0 where not, NaN for a class that does not exist and is
-/// not weighted by 0. On the CPU, where looking costs nothing, that is an error.
 at::Tensor judged(const char* metric, const at::Tensor& right, const at::Tensor& classes,
                   std::int64_t count, const at::Tensor& weights) {
   at::Tensor outside = classes.lt(0).logical_or(classes.ge(count));
@@ -56,7 +52,7 @@ at::Tensor judged(const char* metric, const at::Tensor& right, const at::Tensor&
                     "number classes from 0, and leave out what does not count: its weight is 0.");
 }
 
-}  // namespace
+}  // namespace detail
 
 at::Tensor Metric::measure_weighted(const at::Tensor& /*predictions*/,
                                     const at::Tensor& /*targets*/,
@@ -67,7 +63,7 @@ at::Tensor Metric::measure_weighted(const at::Tensor& /*predictions*/,
 
 at::Tensor Mean::measure_weighted(const at::Tensor& predictions, const at::Tensor& /*targets*/,
                                   const at::Tensor& weights) const {
-  return weighted_sums("Mean", predictions, weights);
+  return detail::weighted_sums("Mean", predictions, weights);
 }
 
 at::Tensor RootMeanSquaredError::measure_weighted(const at::Tensor& predictions,
@@ -81,7 +77,7 @@ at::Tensor RootMeanSquaredError::measure_weighted(const at::Tensor& predictions,
         "pass one target per prediction, of the same shape.");
   }
   const at::Tensor difference = predictions.to(torch::kFloat64) - targets.to(torch::kFloat64);
-  return weighted_sums("RootMeanSquaredError", difference.square(), weights);
+  return detail::weighted_sums("RootMeanSquaredError", difference.square(), weights);
 }
 
 double RootMeanSquaredError::compute(Span<const double> sums) const {
@@ -90,10 +86,10 @@ double RootMeanSquaredError::compute(Span<const double> sums) const {
 
 at::Tensor Accuracy::measure_weighted(const at::Tensor& predictions, const at::Tensor& targets,
                                       const at::Tensor& weights) const {
-  check_shapes("Accuracy", predictions, targets);
-  const at::Tensor right =
-      judged("Accuracy", predictions.argmax(1).eq(targets), targets, predictions.size(1), weights);
-  return weighted_sums("Accuracy", right, weights);
+  detail::check_scores("Accuracy", predictions, targets);
+  const at::Tensor right = detail::judged("Accuracy", predictions.argmax(1).eq(targets), targets,
+                                          predictions.size(1), weights);
+  return detail::weighted_sums("Accuracy", right, weights);
 }
 
 TopK::TopK(std::int64_t k) : Ratio("correct", "examples"), k_(k) {
@@ -102,15 +98,15 @@ TopK::TopK(std::int64_t k) : Ratio("correct", "examples"), k_(k) {
 
 at::Tensor TopK::measure_weighted(const at::Tensor& predictions, const at::Tensor& targets,
                                   const at::Tensor& weights) const {
-  check_shapes("TopK", predictions, targets);
+  detail::check_scores("TopK", predictions, targets);
   if (predictions.size(1) < k_) {
     throw ConfigError(text("TopK with k = ", k_, " was given ", predictions.size(1), " classes."),
                       "choose a k of at most the number of classes.");
   }
   const at::Tensor best = std::get<1>(predictions.topk(k_, 1));  // [B, k]
-  const at::Tensor right =
-      judged("TopK", best.eq(targets.unsqueeze(1)).any(1), targets, predictions.size(1), weights);
-  return weighted_sums("TopK", right, weights);
+  const at::Tensor right = detail::judged("TopK", best.eq(targets.unsqueeze(1)).any(1), targets,
+                                          predictions.size(1), weights);
+  return detail::weighted_sums("TopK", right, weights);
 }
 
 void MetricSum::update(const at::Tensor& predictions, const at::Tensor& targets,
@@ -195,7 +191,9 @@ std::vector<MetricValue> MetricSet::compute() const {
         [&, &of = metric] { return of.metric().compute(sums); },
         [&, &of = name] { return text("Metric::compute of \"", of, "\" failed"); });
     MetricValue value{name, computed, {}, metric.metric().better()};
-    for (std::size_t i = 0; i < sums.size(); ++i) value.sums.emplace_back(names[i], sums[i]);
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      if (!names[i].empty()) value.sums.emplace_back(names[i], sums[i]);
+    }
     values.push_back(std::move(value));
   }
   return values;

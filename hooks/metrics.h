@@ -2,7 +2,8 @@
 // A metric itself has no state; MetricSum adds up what it measures, and two of them merge by
 // adding. Modelled on CLU's metrics (update, merge, compute): sums are sent, never means.
 //
-// Below it, the built-in metrics, and MetricSet, which holds a replica's metrics.
+// Below it, the commonest metrics (more: hooks/metrics/scores.h), and MetricSet, which holds a
+// replica's metrics.
 // Shapes: B examples, C classes.
 #pragma once
 
@@ -25,7 +26,8 @@ class Metric {
   /// For who looks for the best: the exporter, a plateau schedule, early stopping. Where it is
   /// unknown they ask for it, or refuse the metric. Default: unknown.
   [[nodiscard]] virtual Better better() const { return Better::unknown; }
-  /// Names of the k sums, for reports: {"correct", "examples"}. The same on every call.
+  /// Names of the k sums, for reports: {"correct", "examples"}; those named "" are not reported.
+  /// The same on every call.
   [[nodiscard]] virtual std::vector<std::string> sum_names() const = 0;
   /// The sums over one batch, [k] float64, on any device; no gradient is recorded.
   [[nodiscard]] virtual at::Tensor measure(const at::Tensor& predictions,
@@ -163,4 +165,19 @@ class MetricSet {
   std::vector<std::pair<std::string, MetricSum>> metrics_;
 };
 
+namespace detail {
+
+/// [2] float64, as Metric::measure returns it, on the device of `values`: the sum of `values` times
+/// `weights`, and that of `weights`, which are 1 if undefined.
+[[nodiscard]] at::Tensor weighted_sums(const char* metric, const at::Tensor& values,
+                                       const at::Tensor& weights);
+/// Throws: ConfigError unless scores are [B, C] of two classes or more, and classes [B].
+void check_scores(const char* metric, const at::Tensor& scores, const at::Tensor& classes);
+/// [B], 1 where the prediction is `right`, 0 where not, NaN for a class that does not exist and is
+/// not weighted by 0. On the CPU, where looking costs nothing, that is an error.
+[[nodiscard]] at::Tensor judged(const char* metric, const at::Tensor& right,
+                                const at::Tensor& classes, std::int64_t count,
+                                const at::Tensor& weights);
+
+}  // namespace detail
 }  // namespace troupe
