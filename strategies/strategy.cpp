@@ -9,6 +9,7 @@
 #include "troupe/data/shard_plan.h"
 #include "troupe/distributed/collectives/call.h"
 #include "troupe/hooks/make_datasets.h"
+#include "troupe/hooks/replica_driver.h"
 #include "troupe/strategies/pace.h"
 #include "troupe/strategies/sharing_failure.h"
 #include "troupe/strategies/tensor_sums.h"
@@ -40,6 +41,15 @@ LossValues add_by_name(const std::vector<StepResult>& results) {
 }
 
 }  // namespace
+
+void detail::check_between_steps(const char* call) {
+  if (running_replica() == nullptr) return;
+  throw ConfigError(text("strategy.", call,
+                         "() was called inside a step of a replica: it is for "
+                         "workers, between their steps."),
+                    "in a step, replica.all_gather(rows) has the rows of all replicas, to be added "
+                    "up there; or call it after strategy.run() has returned.");
+}
 
 void Strategy::stand(const detail::Standing& standing) {
   standing_ = standing;

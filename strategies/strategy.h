@@ -61,6 +61,10 @@ struct Standing {
   bool pin_memory = false;  // as LoaderOptions::pin_memory
 };
 
+/// For what is called between steps. Throws: ConfigError inside a replica's step, where some
+/// replicas would call it and others not, and a worker's replicas each for themselves.
+void check_between_steps(const char* call);
+
 }  // namespace detail
 
 class Strategy {
@@ -113,22 +117,27 @@ class Strategy {
   [[nodiscard]] LossValues reduce(const std::vector<StepResult>& results);
 
   /// Sums `values` over all workers, in place. Shapes: the same count everywhere. Default: nothing
-  /// (one worker).  Collective: yes.
-  virtual void sum(Span<double> /*values*/) {}
+  /// (one worker).  Collective: yes.  Throws: ConfigError inside a step, as the next three do:
+  /// there is Replica::all_gather.
+  virtual void sum(Span<double> /*values*/) { detail::check_between_steps("sum"); }
 
   /// Every worker's text, by rank; for short texts. Default: only this worker's.  Collective: yes.
-  [[nodiscard]] virtual std::vector<std::string> gather(const std::string& mine) { return {mine}; }
+  [[nodiscard]] virtual std::vector<std::string> gather(const std::string& mine) {
+    detail::check_between_steps("gather");
+    return {mine};
+  }
 
   /// Every worker's bytes on the chief, by rank, of any length; nothing on the others. Data in
   /// transit never takes more of a worker's memory than one piece. Collective: yes.  Blocks: at
   /// most collective_timeout a piece. Default: only this worker's.
   [[nodiscard]] virtual std::vector<std::vector<std::byte>> gather_to_chief(
       Span<const std::byte> mine) {
+    detail::check_between_steps("gather_to_chief");
     return {{mine.begin(), mine.end()}};
   }
   /// Copies the chief's bytes to all workers, piece by piece. Shapes: the same count everywhere.
   /// Collective: yes.  Blocks: at most collective_timeout a piece. Default: nothing (one worker).
-  virtual void broadcast(Span<std::byte> /*bytes*/) {}
+  virtual void broadcast(Span<std::byte> /*bytes*/) { detail::check_between_steps("broadcast"); }
 
   /// Makes buffers (batch-norm statistics) equal on all replicas: floating point ones become their
   /// mean, others take the values of the chief's first replica. Each replica keeps its own while it

@@ -162,6 +162,7 @@ class MultiWorker final : public Strategy {
   }
 
   void sum(Span<double> values) override {
+    detail::check_between_steps("sum");
     const auto sums = group_.agree([&] {
       std::vector<double> own(values.begin(), values.end());
       group_.group().all_reduce(Span<double>(own), deadline());
@@ -172,6 +173,7 @@ class MultiWorker final : public Strategy {
   }
 
   [[nodiscard]] std::vector<std::string> gather(const std::string& mine) override {
+    detail::check_between_steps("gather");
     const auto all = group_.agree([&] {
       const Span<const char> characters(mine.data(), mine.size());
       nlohmann::json texts = nlohmann::json::array();
@@ -189,6 +191,7 @@ class MultiWorker final : public Strategy {
   /// In an elastic group with nothing, if the chief was lost when some had done their part.
   [[nodiscard]] std::vector<std::vector<std::byte>> gather_to_chief(
       Span<const std::byte> mine) override {
+    detail::check_between_steps("gather_to_chief");
     std::vector<std::vector<std::byte>> all;
     (void)group_.agree([&] {
       all = group_.group().gather(mine);
@@ -198,6 +201,7 @@ class MultiWorker final : public Strategy {
   }
 
   void broadcast(Span<std::byte> bytes) override {
+    detail::check_between_steps("broadcast");
     constexpr std::size_t kPiece = std::size_t{64} << 20;  // what a deadline is for
     for (std::size_t begin = 0; begin < bytes.size(); begin += kPiece) {
       const std::size_t size = std::min(kPiece, bytes.size() - begin);

@@ -174,6 +174,34 @@ TEST_SUITE("all_gather") {
                       doctest::Contains("predict_step has those of one worker"));
   }
 
+  TEST_CASE("all_gather: what is for workers between their steps is refused inside one") {
+    using Call = std::function<void(Strategy & strategy)>;
+    const std::vector<std::pair<std::string, Call>> calls = {
+        {"sum",
+         [](Strategy& strategy) {
+           std::vector<double> values{1};
+           strategy.sum(Span<double>(values));
+         }},
+        {"gather", [](Strategy& strategy) { (void)strategy.gather("mine"); }},
+        {"gather_to_chief", [](Strategy& strategy) { (void)strategy.gather_to_chief({}); }},
+        {"broadcast", [](Strategy& strategy) { strategy.broadcast({}); }}};
+    for (const auto& [name, call] : calls) {
+      const auto inside = [&of = call](Strategy& strategy) {
+        of(strategy);  // between steps it is right
+        train_steps(strategy, Looking([&](Replica&, const Batch&) { of(strategy); }));
+      };
+      const std::string why = "strategy." + name + "() was called inside a step";
+      CAPTURE(why);
+      const auto mirrored = make_mirrored(mirrored_options(2));
+      CHECK_THROWS_WITH_AS(inside(*mirrored), doctest::Contains(why.c_str()), ConfigError);
+      const auto errors = try_workers(2, [&](int, Strategy& strategy) {
+        // A group that has met: before that nothing can be exchanged.
+        train_steps(strategy, Looking([&, &of = call](Replica&, const Batch&) { of(strategy); }));
+      });
+      CHECK(message_of(errors[0]).find(why) != std::string::npos);
+    }
+  }
+
   TEST_CASE("all_gather: rows of other shapes, and a replica that leaves it out, are named") {
     const auto other_width = [](Replica& replica, const Batch&) {
       (void)replica.all_gather(torch::ones({2, 1 + replica.place().index}));
