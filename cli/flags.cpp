@@ -112,6 +112,9 @@ Flag path(const char* name, std::string* target, const char* help, const char* v
   Flag made = with_value_name(flag(name, target, help), value_name);
   made.assign = [target](const std::string& value) -> Fix {
     if (value.empty()) return "give a value, or leave the flag out.";
+    if (value == "~" || value.rfind("~/", 0) == 0) {
+      return "a shell replaces ~ only where a word begins: write $HOME, or ./~ for that folder.";
+    }
     *target = value;
     return std::nullopt;
   };

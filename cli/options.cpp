@@ -1,6 +1,5 @@
 #include "troupe/cli/options.h"
 
-#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <utility>
@@ -17,6 +16,7 @@
 #include "troupe/core/error.h"
 #include "troupe/core/heap.h"
 #include "troupe/core/options/run_origin.h"
+#include "troupe/core/output.h"
 #include "troupe/core/text.h"
 
 namespace troupe {
@@ -196,8 +196,7 @@ Options parse_options(int argc, const char* const* argv, std::vector<Flag> extra
   Outcome outcome =
       parse_command_line(arguments, process_environment(), std::move(extra_flags), program);
   if (!outcome.options) {
-    std::fputs(outcome.text.c_str(), stdout);
-    std::fflush(stdout);
+    (void)detail::print_text(outcome.text);
     throw detail::CleanExit{0};
   }
   const Cluster& cluster = outcome.options->strategy.cluster;

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <cstdio>
@@ -45,12 +46,23 @@ void drop_handlers_of_libraries() {
   }
 }
 
+/// Slurm's --signal=USR1@60, and other batch systems' word that time is nearly up, is SIGTERM's. A
+/// program that has a meaning of its own for it keeps that.
+void take_usr1_for_term() {
+  struct sigaction action = {};
+  if (sigaction(SIGUSR1, nullptr, &action) != 0 || action.sa_handler != SIG_DFL) return;
+  action.sa_handler = [](int) { kill(getpid(), SIGTERM); };
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGUSR1, &action, nullptr);
+}
+
 }  // namespace
 
 int run_guarded(const std::function<int()>& body) {
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
   drop_handlers_of_libraries();
+  take_usr1_for_term();
   try {
     const int code = body();
     const std::string undone = take_left_undone();

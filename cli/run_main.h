@@ -14,8 +14,9 @@ namespace detail {
 /// Runs `body` and returns the process's exit code: what body returned (0 if it returns nothing),
 /// or that of the exception it threw, after one line `troupe: error[<kind>]: <cause> Fix: <fix>`. A
 /// TrainingRun destroyed without finish() is such an error, too. SIGPIPE and SIGXFSZ are ignored
-/// from here on: a closed pipe and a full file are reported as errors. Handlers that a shared
-/// library has installed for SIGTERM, SIGHUP and SIGINT are taken out.
+/// from here on: a closed pipe and a full file are reported as errors. SIGUSR1, unless the program
+/// handles it, is a SIGTERM. Handlers that a shared library has installed for SIGTERM, SIGHUP and
+/// SIGINT are taken out.
 template <class Body>
 [[nodiscard]] int run_main(Body&& body) {
   return detail::run_guarded([&]() -> int {

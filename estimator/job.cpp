@@ -2,15 +2,13 @@
 
 #include <torch/types.h>
 
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <iostream>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "troupe/core/error.h"
 #include "troupe/core/log.h"
+#include "troupe/core/output.h"
 #include "troupe/core/text.h"
 #include "troupe/estimator/dry_run.h"
 #include "troupe/estimator/evaluated_training.h"
@@ -59,19 +57,8 @@ ordered_json json_of(const at::Tensor& tensor) {
   return tensor.dim() == 0 ? values.front() : values;
 }
 
-/// What the modes of a program print on stdout is JSON, one object a line. A reader that has closed
-/// the pipe has what it wanted: what follows is not written.
-enum class Reader { listens, gone };
-
-/// Throws: EnvironmentError where a line is lost otherwise.
-Reader print_line(const std::string& line) {
-  errno = 0;
-  std::cout << line << '\n' << std::flush;
-  if (std::cout) return Reader::listens;
-  if (errno == EPIPE) return Reader::gone;
-  throw EnvironmentError(text("standard output cannot be written: ", std::strerror(errno), "."),
-                         "look for a full disk or a closed descriptor.");
-}
+/// What the modes of a program print on stdout is JSON, one object a line.
+detail::Reader print_line(const std::string& line) { return detail::print_text(line + "\n"); }
 
 /// Nothing where nothing was evaluated.
 void print(const TrainAndEvaluateResult& result) {
@@ -92,7 +79,7 @@ void print(PredictionStream predictions, std::int64_t count) {
     if (!next) break;
     ordered_json line;
     for (const auto& [name, value] : *next) line[name] = json_of(value);
-    if (print_line(line.dump()) == Reader::gone) break;
+    if (print_line(line.dump()) == detail::Reader::gone) break;
   }
 }
 

@@ -61,7 +61,7 @@ void LaunchGroup::start(const std::string& program, GroupStart start) {
 
 void LaunchGroup::make_rounds(const GroupStart& start) {
   const auto kill = [this](int index) {
-    if (const LaunchedWorker* process = processes_.last_of(index)) process->signal(SIGKILL);
+    if (LaunchedWorker* process = processes_.last_of(index)) process->signal(SIGKILL);
   };
   if (start.elastic.link != nullptr) {
     const auto has = [first = start.plan.first_rank, count = options_.workers](int index) {
@@ -226,13 +226,13 @@ void LaunchGroup::suspect(LaunchedWorker& victim) {
 void LaunchGroup::suspect_last() {
   run_after(suspicion_timer_, std::min(options_.grace, kEchoLimit), [this] {
     if (phase_ != Phase::suspecting) return;
-    for (const LaunchedWorker* last : stop_unresponsive()) last->signal(SIGKILL);
+    for (LaunchedWorker* last : stop_unresponsive()) last->signal(SIGKILL);
   });
 }
 
 /// Returns those that still ran.
-std::vector<const LaunchedWorker*> LaunchGroup::stop_unresponsive() {
-  std::vector<const LaunchedWorker*> running;
+std::vector<LaunchedWorker*> LaunchGroup::stop_unresponsive() {
+  std::vector<LaunchedWorker*> running;
   std::vector<std::string> names;
   for (const auto& process : processes_.all()) {
     if (!process->running() || process->role() == LaunchRole::evaluator) continue;

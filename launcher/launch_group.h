@@ -76,7 +76,7 @@ class LaunchGroup {
   void settle();
   void suspect(LaunchedWorker& victim);
   void suspect_last();
-  std::vector<const LaunchedWorker*> stop_unresponsive();
+  std::vector<LaunchedWorker*> stop_unresponsive();
   void await_echo();
   void limit_closing();
   void end_overdue(LaunchRole role);

@@ -1,10 +1,10 @@
 #include "troupe/launcher/verbs.h"
 
-#include <cstdio>
 #include <filesystem>
 
 #include "troupe/cli/flags_reading.h"
 #include "troupe/core/error.h"
+#include "troupe/core/output.h"
 #include "troupe/core/text.h"
 #include "troupe/core/version.h"
 #include "troupe/launcher/doctor.h"
@@ -18,15 +18,16 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-int print_text(const std::string& what) {
-  return std::fputs(what.c_str(), stdout) < 0 || std::fflush(stdout) != 0 ? kExitFailed : 0;
+int print(const std::string& what) {
+  (void)detail::print_text(what);
+  return 0;
 }
 
 int run_new(const Words& arguments) {
   const NewProject project = parse_new_project(arguments);
   write_project(project);
   const auto tool = std::filesystem::read_symlink("/proc/self/exe");
-  return print_text(next_commands(project, package_option(tool, process_environment())));
+  return print(next_commands(project, package_option(tool, process_environment())));
 }
 
 int run_group(const Words& arguments) {
@@ -38,8 +39,8 @@ int run_doctor(const Words& arguments) {
   const detail::FlagTable table({flag("json", &json, "")});
   assign(read_command_line(arguments, table).given, table);
   const Diagnosis diagnosis = diagnose();
-  const int printed = print_text(json ? to_json(diagnosis) : to_text(diagnosis));
-  return diagnosis.ready() ? printed : kExitEnvironment;
+  (void)detail::print_text(json ? to_json(diagnosis) : to_text(diagnosis));
+  return diagnosis.ready() ? 0 : kExitEnvironment;
 }
 
 std::string doctor_help() {
@@ -60,7 +61,7 @@ const Verb* find_verb(const std::string& name) {
 
 int print_help(const Words& arguments) {
   const Verb* verb = arguments.empty() ? nullptr : find_verb(arguments[0]);
-  return print_text(verb == nullptr ? tool_help() : verb->help());
+  return print(verb == nullptr ? tool_help() : verb->help());
 }
 
 /// Whether a verb is asked for its help; what follows `--` belongs to somebody else.
@@ -122,7 +123,7 @@ int run_tool(const Words& words) {
   const std::string& name = words[0];
   const Words arguments(words.begin() + 1, words.end());
   if (name == "help" || name == "--help" || name == "-h") return print_help(arguments);
-  if (name == "version" || name == "--version") return print_text(text("troupe ", kVersion, "\n"));
+  if (name == "version" || name == "--version") return print(text("troupe ", kVersion, "\n"));
   const Verb* verb = find_verb(name);
   if (verb == nullptr) refuse_verb(name);
   return asks_for_help(arguments) ? print_help({name}) : verb->run(arguments);

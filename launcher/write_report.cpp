@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -13,6 +12,7 @@
 #include "troupe/cli/flags_making.h"
 #include "troupe/cli/flags_reading.h"
 #include "troupe/core/error.h"
+#include "troupe/core/output.h"
 #include "troupe/core/text.h"
 #include "troupe/report/page/report_page.h"
 #include "troupe/report/page/run_directory.h"
@@ -86,8 +86,8 @@ int write_report(const std::vector<std::string>& arguments) {
   std::vector<ReportedRun> runs;
   for (const std::string& directory : request.directories) runs.push_back(read_run(directory));
   replace_page(request.output, report_page(runs));
-  const bool printed = std::puts(request.output.c_str()) >= 0 && std::fflush(stdout) == 0;
-  return printed ? 0 : kExitFailed;
+  (void)detail::print_text(request.output + "\n");
+  return 0;
 }
 
 std::string report_help() {

@@ -67,7 +67,7 @@ std::string machine_name() {
   return name.empty() ? "unknown" : name;
 }
 
-constexpr mode_t kMode = 0644;
+constexpr mode_t kMode = 0666;  // less what the umask takes away
 
 /// Seconds for a name: later than those of all files there, so that the order of names is the order
 /// of writing also after a quick restart, and on a machine whose clock is behind.

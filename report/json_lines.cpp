@@ -15,7 +15,7 @@
 namespace troupe {
 namespace {
 
-constexpr mode_t kLinesMode = 0644;
+constexpr mode_t kLinesMode = 0666;  // less what the umask takes away
 
 /// A pipe would wait for a reader, and a link lead elsewhere.
 UniqueFd open_lines(const std::string& path) {

@@ -1,10 +1,10 @@
 #include "troupe/train/loop.h"
 
-#include <iostream>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "troupe/core/log.h"
+#include "troupe/core/output.h"
 #include "troupe/strategies/kinds/weight_comparison.h"
 #include "troupe/strategies/pace.h"
 #include "troupe/train/training_run.h"
@@ -58,7 +58,7 @@ void summarize(Strategy& strategy, const TrainState& state, const History& histo
   json["parameter_hash"] = hash;
   // Counted over all workers; the numbers above are the chief's.
   if (alone) json["parameter_servers"] = nlohmann::ordered_json::parse(facts);
-  std::cout << json.dump() << std::endl;
+  (void)detail::print_text(json.dump() + "\n");
 }
 
 }  // namespace troupe

@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <exception>
-#include <iostream>
 #include <utility>
 #include <vector>
 
 #include "troupe/core/clock.h"
 #include "troupe/core/failure.h"
 #include "troupe/core/log.h"
+#include "troupe/core/output.h"
 #include "troupe/core/text.h"
 #include "troupe/core/trace.h"
 #include "troupe/strategies/elastic.h"
@@ -81,7 +81,7 @@ void check_made(const DistributedBatch& batch, std::size_t replicas) {
 }
 
 void print_summary(Replica& replica) {
-  std::cout << summary_table(parameter_rows(replica)) << optimizer_lines(replica) << std::flush;
+  (void)detail::print_text(summary_table(parameter_rows(replica)) + optimizer_lines(replica));
 }
 
 /// A batch that the loop has made, too, is one of the data's steps: where those end, so does the

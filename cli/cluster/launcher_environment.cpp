@@ -159,6 +159,17 @@ bool slurm_present(const Environment& environment) {
          !mpi_contradicts_slurm(environment);
 }
 
+/// Elsewhere Slurm places task 0 on the first machine of its list.
+void check_first_task(const Environment& environment) {
+  const bool by_file = any_of(environment, {"SLURM_HOSTFILE"});
+  const std::string distribution = value_of(environment, "SLURM_DISTRIBUTION").value_or("");
+  if (!by_file && distribution.rfind("arbitrary", 0) != 0) return;
+  throw ConfigError(text(by_file ? "SLURM_HOSTFILE is set" : "SLURM_DISTRIBUTION is arbitrary",
+                         ": no variable tells which machine task 0 is on."),
+                    "export MASTER_ADDR, the first line of SLURM_HOSTFILE, and a free MASTER_PORT; "
+                    "or leave out --distribution=arbitrary.");
+}
+
 std::string slurm_job(const Environment& environment) {
   return text("slurm/", needed(environment, "SLURM_JOB_ID", "Slurm"), '.',
               first_of(environment, {"SLURM_STEP_ID", "SLURM_STEPID"}).value_or(""));
@@ -190,6 +201,10 @@ LauncherPlace read_slurm_shell(const Environment& environment) {
 LauncherPlace read_slurm(const Environment& environment) {
   if (!slurm_step(environment)) return read_slurm_shell(environment);
   LauncherPlace made = place(environment, "Slurm", "SLURM_PROCID", slurm_size_name(environment));
+  if (const auto count = value_of(environment, "SLURM_RESTART_COUNT")) {  // requeued so many times
+    made.generation =
+        static_cast<std::uint64_t>(number_in(*count, "SLURM_RESTART_COUNT", 0, INT64_MAX));
+  }
   if (made.world_size == 1) return made;
   made.on_this_machine = slurm_tasks_here(environment);
   made.chief_address = exported_address(environment, "Slurm");
@@ -197,8 +212,9 @@ LauncherPlace read_slurm(const Environment& environment) {
   const char* list =
       any_of(environment, {"SLURM_STEP_NODELIST"}) ? "SLURM_STEP_NODELIST" : "SLURM_JOB_NODELIST";
   const std::string machines = needed(environment, list, "Slurm");
-  // Slurm places task 0 on the first machine of the list. A step on one machine needs no name.
+  // A step on one machine needs no name.
   const std::vector<std::string> names = expand_machine_list(machines, list);
+  if (names.size() > 1) check_first_task(environment);
   const std::string host = names.size() == 1 ? std::string("127.0.0.1") : names.front();
   made.chief_address = parse_address(text(host, ':', derived_port(slurm_job(environment))), list);
   return made;
@@ -224,15 +240,36 @@ LauncherPlace read_open_mpi(const Environment& environment) {
   return made;
 }
 
-bool mpich_present(const Environment& environment) {
-  return any_of(environment, {"PMI_RANK", "PMI_SIZE"});
+// --- Those that say rank and size, and not where rank 0 is
+// ------------------------------------------
+
+/// `here`: the variable that counts the workers on this machine, or "".
+Launcher counting(const char* name, const char* rank, const char* size, const char* here) {
+  const auto read = [=](const Environment& environment) {
+    LauncherPlace made = place(environment, name, rank, size);
+    made.on_this_machine = workers_in(environment, here);
+    if (made.world_size > 1) made.chief_address = exported_address(environment, name);
+    return made;
+  };
+  return {name,
+          [=](const Environment& environment) {
+            return any_of(environment, {rank, size});
+          },
+          read};
 }
 
-LauncherPlace read_mpich(const Environment& environment) {
-  LauncherPlace made = place(environment, "MPICH", "PMI_RANK", "PMI_SIZE");
-  made.on_this_machine = workers_in(environment, "MPI_LOCALNRANKS");
-  if (made.world_size > 1) made.chief_address = exported_address(environment, "MPICH");
-  return made;
+/// PMIx and Cray's PALS tell a process its rank, and how many there are only through a library.
+constexpr std::initializer_list<const char*> kRankAlone = {"PMIX_RANK", "PALS_RANKID"};
+
+bool rank_alone_present(const Environment& environment) { return any_of(environment, kRankAlone); }
+
+LauncherPlace refuse_rank_alone(const Environment& environment) {
+  const char* const name = any_of(environment, {"PMIX_RANK"}) ? "PMIX_RANK" : "PALS_RANKID";
+  throw ConfigError(text(name,
+                         " is set: this process is one of several, and no variable tells of "
+                         "how many."),
+                    text("give each --rank $", name,
+                         ", --world-size and --chief-address; or --world-size 1 to train alone."));
 }
 
 }  // namespace
@@ -242,7 +279,13 @@ const std::vector<Launcher>& launchers() {
       {"torchrun", torchrun_present, read_torchrun},
       {"Slurm", slurm_present, read_slurm},
       {"Open MPI", open_mpi_present, read_open_mpi},
-      {"MPICH", mpich_present, read_mpich},
+      counting("MPICH", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS"),
+      counting("MVAPICH", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE",
+               "MV2_COMM_WORLD_LOCAL_SIZE"),
+      counting("Flux", "FLUX_TASK_RANK", "FLUX_JOB_SIZE", ""),
+      counting("jsrun", "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_LOCAL_SIZE"),
+      counting("horovodrun", "HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_SIZE"),
+      {"PMIx", rank_alone_present, refuse_rank_alone},
   };
   return all;
 }

@@ -1,8 +1,9 @@
-// What torchrun, Slurm, Open MPI and MPICH tell a process through its environment: its rank, how
-// many there are, and (not all of them) where rank 0 is found.
+// What torchrun, Slurm, MPI's launchers and others tell a process through its environment: its
+// rank, how many there are, and (not all of them) where rank 0 is found.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,9 +26,9 @@ struct LauncherPlace {
 struct Launcher {
   const char* name;
   /// Whether its variables are set at all.
-  bool (*present)(const Environment&);
+  std::function<bool(const Environment&)> present;
   /// Throws: ConfigError naming the variable that is missing or wrong.
-  LauncherPlace (*read)(const Environment&);
+  std::function<LauncherPlace(const Environment&)> read;
 };
 
 /// All that are known, in the order in which they are asked.

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "troupe/core/error.h"
@@ -39,22 +40,31 @@ class Records {
   int take();
   /// Takes the next character of the values.
   char take_counted() {
-    if (++length_ > kCsvLongestLine) {
-      fail(text("is longer than ", kCsvLongestLine, " bytes, the limit"));
-    }
+    count(1);
     return static_cast<char>(take());
   }
-  [[nodiscard]] bool is_line_end();
+  void count(std::size_t bytes) {
+    length_ += bytes;
+    if (length_ > kCsvLongestLine) {
+      fail(text("is longer than ", kCsvLongestLine, " bytes, the limit"));
+    }
+  }
+  [[nodiscard]] bool is_line_end() {
+    const int c = peek();
+    return c == '\n' || c == '\r' || c == kEnd;
+  }
+  void begin();
   void read_quoted(std::string& value);
   void read_plain(std::string& value);
 
   detail::DataFile file_;
-  const char separator_;
+  char separator_;
   std::string buffer_;
   std::size_t at_ = 0;
   std::int64_t line_ = 1;        // of the next character
   std::int64_t first_line_ = 1;  // of the values
   std::size_t length_ = 0;       // of the values so far
+  bool after_return_ = false;    // the last character was CR
   bool begun_ = false;
 };
 
@@ -68,24 +78,33 @@ int Records::peek() {
   return static_cast<unsigned char>(buffer_[at_]);
 }
 
+/// A line ends with LF, CR LF or CR.
 int Records::take() {
   const int c = peek();
   if (c == kEnd) return c;
   ++at_;
-  if (c == '\n') ++line_;
+  if (c == '\r' || (c == '\n' && !after_return_)) ++line_;
+  after_return_ = c == '\r';
   return c;
 }
 
-/// CR alone is no end: then it is a character, which no type takes.
-bool Records::is_line_end() {
-  if (peek() != '\r') return peek() == '\n' || peek() == kEnd;
-  if (at_ + 1 == buffer_.size()) {  // LF may be in the next piece
-    buffer_.resize(1 + kCsvStep);
-    buffer_[0] = '\r';
-    buffer_.resize(1 + file_.read_some(buffer_.data() + 1, kCsvStep));
-    at_ = 0;
+/// What stands before the names: a byte order mark, and the line by which spreadsheets name the
+/// separator.
+void Records::begin() {
+  begun_ = true;
+  (void)peek();
+  const auto begins_with = [&](std::string_view mark) {
+    return std::string_view(buffer_).substr(at_, mark.size()) == mark;
+  };
+  if (begins_with("\xFF\xFE") || begins_with("\xFE\xFF")) {
+    file_.fail("is in UTF-16", "save it in UTF-8: iconv -f UTF-16 -t UTF-8 FILE.");
   }
-  return buffer_.size() == at_ + 1 || buffer_[at_ + 1] == '\n';
+  if (begins_with("\xEF\xBB\xBF")) at_ = 3;
+  const std::string_view next = std::string_view(buffer_).substr(at_, 6);
+  if (begins_with("sep=") && next.size() == 6 && (next[5] == '\n' || next[5] == '\r')) {
+    separator_ = next[4];
+    at_ += 5;
+  }
 }
 
 void Records::read_quoted(std::string& value) {
@@ -106,21 +125,26 @@ void Records::read_quoted(std::string& value) {
 }
 
 void Records::read_plain(std::string& value) {
-  while (!is_line_end() && peek() != static_cast<unsigned char>(separator_)) {
-    if (peek() == '"') fail(text("has a quotation mark within \"", shown(value), "\""));
-    value.push_back(take_counted());
+  const char stops[] = {separator_, '\n', '\r', '"'};
+  const auto ends = [&](char c) { return std::find(stops, stops + 4, c) != stops + 4; };
+  while (peek() != kEnd) {  // a value may go on in the next piece of the file
+    const auto from = buffer_.begin() + static_cast<std::ptrdiff_t>(at_);
+    const auto stop = std::find_if(from, buffer_.end(), ends);
+    count(static_cast<std::size_t>(stop - from));
+    value.append(from, stop);
+    at_ = static_cast<std::size_t>(stop - buffer_.begin());
+    if (stop == buffer_.end()) continue;
+    if (*stop == '"') fail(text("has a quotation mark within \"", shown(value), "\""));
+    break;
   }
+  after_return_ = false;
   const char* const blanks = separator_ == '\t' ? " " : " \t";
   value.erase(value.find_last_not_of(blanks) + 1);
   value.erase(0, value.find_first_not_of(blanks));
 }
 
 bool Records::next(std::vector<std::string>& values) {
-  if (!begun_) {
-    begun_ = true;
-    (void)peek();
-    if (std::string_view(buffer_).substr(0, 3) == "\xEF\xBB\xBF") at_ = 3;
-  }
+  if (!begun_) begin();
   while (peek() != kEnd && is_line_end()) {
     (void)take();
   }
@@ -177,14 +201,23 @@ Place place_of(const CsvColumn& column, const std::vector<std::string>& names,
   return place;
 }
 
-/// All of `value` as a number; unset if it is none, or does not fit.
+/// All of `value` as a number, with a sign or without; unset if it is none, or too large.
 template <class Number>
 std::optional<Number> number_in(std::string_view value) {
+  if (value.size() > 1 && value[0] == '+' && value[1] != '-') value.remove_prefix(1);
   Number number{};
   const char* const end = value.data() + value.size();
   const auto [rest, error] = std::from_chars(value.data(), end, number);
-  if (error != std::errc() || rest != end) return std::nullopt;
-  return number;
+  if (rest != end || error == std::errc::invalid_argument) return std::nullopt;
+  if (error == std::errc()) return number;
+  // Too small for a float is 0, or the nearest to it that there is.
+  if constexpr (std::is_floating_point_v<Number>) {
+    long double wide = 0;
+    if (std::from_chars(value.data(), end, wide).ec == std::errc() && std::abs(wide) < 1) {
+      return static_cast<Number>(wide);
+    }
+  }
+  return std::nullopt;
 }
 
 /// Takes a line's values into the fields.

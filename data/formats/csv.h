@@ -40,16 +40,18 @@ struct CsvTable {
 inline constexpr std::size_t kCsvLongestLine = std::size_t{1} << 20;
 
 /// Reads the columns of `fields`, each of which becomes one tensor: of reals, or of integers and
-/// categories. They may have any order in the file, which may have others. The
-/// first line holds the names. Lines end with LF or CR LF; empty ones are skipped, and so is a byte
-/// order mark. A value may stand in quotation marks, and then contain separators, line ends and ""
-/// for a quotation mark; blanks around other values are ignored. Throws: DataError naming file,
-/// line and column, for a missing column, a name that is there twice, a line with more or fewer
-/// values than names, a value that is none of its type (an empty one and NaN too), a line longer
-/// than kCsvLongestLine, or no row at all; as DataFile, and if a compressed file unpacks to more
-/// than 64 MiB and more than 100 times its own size. ConfigError for a field without columns, of
-/// reals and others, or of a category without categories. Cost: memory for the values, 4 or 8 bytes
-/// each, and as much again while they grow.
+/// categories. They may have any order in the file, which may have others. The first line holds the
+/// names; before it a line "sep=;" may name the separator, instead of the argument. Lines end with
+/// LF, CR LF or CR; empty ones are skipped, and so is a byte order mark. A value may stand in
+/// quotation marks, and then contain separators, line ends and "" for a quotation mark; blanks
+/// around other values are ignored.
+/// Throws: DataError naming file, line and column, for a missing column, a name that is there
+/// twice, a line with more or fewer values than names, a value that is none of its type (an empty
+/// one and NaN too), a line longer than kCsvLongestLine, UTF-16, or no row at all; as DataFile, and
+/// if a compressed file unpacks to more than 64 MiB and more than 100 times its own size.
+/// ConfigError for a field without columns, of reals and others, or of a category without
+/// categories.
+/// Cost: memory for the values, 4 or 8 bytes each, and as much again while they grow.
 [[nodiscard]] CsvTable read_csv(const std::filesystem::path& path,
                                 const std::vector<std::vector<CsvColumn>>& fields,
                                 char separator = ',');

@@ -27,9 +27,10 @@ struct Image {
   std::vector<std::uint8_t> pixels;  // [height, width, channels]
 };
 
-/// Reads a JPEG or PNG file; the content tells which, not the name. Grey becomes coloured and the
-/// other way round, 16 bits become 8, and what is transparent is black behind. Turning by EXIF's
-/// orientation, and colour profiles, are the program's own business.
+/// Reads a JPEG or PNG file; the content tells which, not the name. The bytes are those that Pillow
+/// gives by ImageOps.exif_transpose(image).convert("RGB") or "L": upright by EXIF's orientation,
+/// grey by ITU-R BT.601, without what is transparent; gamma and colour profiles are not applied.
+/// Of 16 bits the upper 8 are taken, as OpenCV does.
 /// Shapes: `channels` is 3 or 1.
 /// Throws: DataError naming the path, what was found and what to do, if the file is missing, not
 /// readable, larger than kLargestImageFile, neither of both formats, damaged or truncated, of more

@@ -17,8 +17,7 @@
 namespace troupe {
 namespace {
 
-constexpr const char* kFixArray =
-    "save it again with numpy.save or numpy.savez, as numbers: array.astype(numpy.float32).";
+constexpr const char* kFixArray = "copy it again, or save it again with numpy.save or numpy.savez.";
 constexpr std::size_t kMostDims = 8;
 constexpr std::uint64_t kLongestHeader = 64 << 10;  // numpy's own limit is 10,000
 
@@ -97,8 +96,14 @@ std::pair<std::string, std::uint64_t> read_npy_header(detail::DataContent& sourc
   return {header, 8 + length_bytes + length};
 }
 
-/// The array without its values; `swapped`: they are in the other byte order.
-NpyArray array_of(detail::DataContent& source, const std::string& content, bool& swapped) {
+/// An array without its values, and how they lie in the file.
+struct Announced {
+  NpyArray array;
+  bool swapped = false;  // in the other byte order
+  bool fortran_order = false;
+};
+
+Announced announced_in(detail::DataContent& source, const std::string& content) {
   const auto header = parse_header(content);
   if (!header)
     source.fail(
@@ -111,17 +116,32 @@ NpyArray array_of(detail::DataContent& source, const std::string& content, bool&
       });
   if (known == std::end(kTypes)) {
     source.fail(text("has values of type \"", detail::shown(type),
-                     "\", expected truth values, uint8, int8 to int64 or float16 to float64"));
+                     "\", expected truth values, uint8, int8 to int64 or float16 to float64: save "
+                     "array.astype(numpy.float32)"));
   }
-  swapped = type[0] == (boost::endian::order::native == boost::endian::order::little ? '>' : '<');
-  NpyArray array{known->type, header->dims, {}};
-  if (array.dims.size() > kMostDims) {
-    source.fail(text("has ", array.dims.size(), " dimensions, at most ", kMostDims, " are read"));
+  constexpr bool kLittle = boost::endian::order::native == boost::endian::order::little;
+  if (header->dims.size() > kMostDims) {
+    source.fail(text("has ", header->dims.size(), " dimensions, at most ", kMostDims, " are read"));
   }
-  if (header->fortran_order && array.dims.size() > 1) {
-    source.fail("is in Fortran's order: save numpy.ascontiguousarray(array)");
+  return {{known->type, header->dims, {}}, type[0] == (kLittle ? '>' : '<'), header->fortran_order};
+}
+
+/// Values whose first index runs fastest, with the last running fastest.
+std::vector<std::byte> row_major(const std::vector<std::byte>& values,
+                                 const std::vector<std::int64_t>& dims, std::size_t value_bytes) {
+  std::vector<std::byte> result;
+  result.reserve(values.size());
+  std::vector<std::int64_t> index(dims.size(), 0);
+  while (result.size() < values.size()) {
+    std::size_t from = 0;
+    for (std::size_t dim = dims.size(); dim-- > 0;) {
+      from = from * static_cast<std::size_t>(dims[dim]) + static_cast<std::size_t>(index[dim]);
+    }
+    const auto value = values.begin() + static_cast<std::ptrdiff_t>(from * value_bytes);
+    result.insert(result.end(), value, value + static_cast<std::ptrdiff_t>(value_bytes));
+    for (std::size_t dim = dims.size(); dim-- > 0 && ++index[dim] == dims[dim];) index[dim] = 0;
   }
-  return array;
+  return result;
 }
 
 std::uint64_t bytes_of(detail::DataContent& source, const NpyArray& array) {
@@ -138,15 +158,19 @@ std::uint64_t bytes_of(detail::DataContent& source, const NpyArray& array) {
 /// `limit`: bytes that the whole content may have.
 NpyArray read_from(detail::DataContent& source, std::uint64_t limit) {
   const auto [content, header_bytes] = read_npy_header(source);
-  bool swapped = false;
-  NpyArray array = array_of(source, content, swapped);
+  auto [array, swapped, fortran_order] = announced_in(source, content);
   const std::uint64_t value_bytes = bytes_of(source, array);
   if (header_bytes + value_bytes > limit) {
+    if (!source.compressed()) {
+      source.fail(text("is truncated: it holds ", limit, " bytes, expected ",
+                       header_bytes + value_bytes, " (header and values)"));
+    }
     source.fail(text("announces ", value_bytes, " bytes of values behind a header of ",
                      header_bytes, ", more than the ", limit, " that are credible"));
   }
   array.bytes = source.read_values(header_bytes, value_bytes);
   if (swapped) detail::swap_bytes(array.bytes, npy_value_bytes(array.type));
+  if (fortran_order) array.bytes = row_major(array.bytes, array.dims, npy_value_bytes(array.type));
   const auto no_truth = [](std::byte value) { return std::to_integer<int>(value) > 1; };
   if (array.type == NpyType::boolean &&
       std::any_of(array.bytes.begin(), array.bytes.end(), no_truth)) {

@@ -28,10 +28,10 @@ struct NpyArray {
 };
 
 /// Reads a .npy file of format 1, 2 or 3, as numpy.save writes it, plain or gzip-compressed.
-/// Throws: DataError naming the path, what was found and what to do: as read_idx, for values of
-/// other types (unsigned of more than 8 bits, complex, text, records, Python objects), and for an
-/// array of two dimensions or more in Fortran's order.
-/// Cost: takes at most the memory of the values; of a compressed file only as they are unpacked.
+/// Throws: DataError naming the path, what was found and what to do: as read_idx, and for values of
+/// other types (unsigned of more than 8 bits, complex, text, records, Python objects).
+/// Cost: takes at most the memory of the values, twice that for an array in Fortran's order; of a
+/// compressed file only as they are unpacked.
 [[nodiscard]] NpyArray read_npy(const std::filesystem::path& path);
 
 /// Reads all arrays of a .npz file, as numpy.savez and numpy.savez_compressed write it, by their

@@ -25,7 +25,8 @@ bool names_a_cluster(const std::string& name) {
                             "TROUPE_ROUNDS_FD",  "TROUPE_JOINS"})
     if (name == exact) return true;
   for (const char* prefix :
-       {"MASTER_", "SLURM_", "OMPI_", "PMI_", "PMIX_", "PET_", "TORCHELASTIC_"})
+       {"MASTER_", "SLURM_", "OMPI_", "PMI_", "PMIX_", "PALS_", "PET_", "TORCHELASTIC_",
+        "MV2_COMM_WORLD_", "FLUX_", "JSM_NAMESPACE_", "HOROVOD_"})
     if (name.rfind(prefix, 0) == 0) return true;
   return false;
 }

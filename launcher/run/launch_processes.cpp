@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <sstream>
 #include <system_error>
 #include <utility>
 
@@ -34,6 +35,27 @@ std::vector<pid_t> own_children() {
   std::ifstream list(text("/proc/self/task/", getpid(), "/children"));
   for (pid_t child = 0; list >> child;) children.push_back(child);
   return children;
+}
+
+/// Whether any process of the group of `leader` runs.
+bool group_runs(pid_t leader) {
+  std::error_code gone;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", gone)) {
+    const std::string name = entry.path().filename().string();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    std::ifstream file(entry.path() / "stat");  // "7 (a name) S 1 7 ...": state, parent, group
+    std::string line;
+    std::getline(file, line);
+    const auto behind_name = line.rfind(')');
+    if (behind_name == std::string::npos) continue;
+    std::istringstream rest(line.substr(behind_name + 1));
+    char state = 0;
+    pid_t parent = 0;
+    pid_t group = 0;
+    rest >> state >> parent >> group;
+    if (group == leader && state != 'Z' && state != 'X') return true;
+  }
+  return false;
 }
 
 /// "worker/1" to "<log directory>/worker-1.log"; empty: no log.
@@ -206,20 +228,26 @@ void LaunchProcesses::start_again(int rank) {
 
 std::vector<LaunchedWorker*> LaunchProcesses::reap() const {
   std::vector<LaunchedWorker*> ended;
-  for (;;) {
+  for (const auto& process : processes_) {
     siginfo_t info{};  // WNOWAIT: the process keeps its number until its group is killed
-    if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) break;
-    const auto found = std::find_if(processes_.begin(), processes_.end(), [&](const auto& process) {
-      return process->running() && process->pid() == info.si_pid;
-    });
-    if (found == processes_.end()) {
-      if (info.si_pid == guard_.pid()) guard_.lost();
-      waitpid(info.si_pid, nullptr, 0);
+    if (!process->running() ||
+        waitid(P_PID, static_cast<id_t>(process->pid()), &info, WEXITED | WNOHANG | WNOWAIT) != 0)
       continue;
-    }
-    (*found)->reap();
-    guard_.forget((*found)->pid());
-    ended.push_back(found->get());
+    if (info.si_pid == 0) continue;
+    // A shell dies of a request to stop while the program that it started saves. That is our child
+    // then, so we are told of its end.
+    const bool may_leave_program = process->is_asked_to_stop() && info.si_code == CLD_KILLED;
+    if (may_leave_program && group_runs(process->pid())) continue;
+    process->reap();
+    guard_.forget(process->pid());
+    ended.push_back(process.get());
+  }
+  for (const pid_t child : own_children()) {
+    const auto is_child = [child](const auto& process) {
+      return process->running() && process->pid() == child;
+    };
+    if (std::any_of(processes_.begin(), processes_.end(), is_child)) continue;
+    if (waitpid(child, nullptr, WNOHANG) == child && child == guard_.pid()) guard_.lost();
   }
   return ended;
 }
@@ -251,8 +279,8 @@ void LaunchProcesses::sweep_strays() const {
   }
 }
 
-const LaunchedWorker* LaunchProcesses::last_of(int rank) const {
-  const LaunchedWorker* last = nullptr;
+LaunchedWorker* LaunchProcesses::last_of(int rank) const {
+  LaunchedWorker* last = nullptr;
   for (const auto& process : processes_)
     if (process->role() == LaunchRole::worker && process->index() == rank) last = process.get();
   return last;

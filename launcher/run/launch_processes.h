@@ -54,7 +54,7 @@ class LaunchProcesses {
     return processes_;
   }
   /// The latest process of a worker; null: there is none.
-  [[nodiscard]] const LaunchedWorker* last_of(int rank) const;
+  [[nodiscard]] LaunchedWorker* last_of(int rank) const;
   [[nodiscard]] int running(LaunchRole role) const;
   [[nodiscard]] int trainers_running() const;  // workers and servers
   [[nodiscard]] bool streams_open() const;

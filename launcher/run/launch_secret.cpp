@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <utility>
@@ -14,6 +13,7 @@
 #include "troupe/cli/cluster/secret_source.h"
 #include "troupe/core/error.h"
 #include "troupe/core/numbers.h"
+#include "troupe/core/output.h"
 #include "troupe/core/text.h"
 
 namespace troupe {
@@ -60,9 +60,7 @@ int make_secret(const std::vector<std::string>& arguments) {
     throw ConfigError("a secret does not belong on a terminal, which keeps what it shows.",
                       "write `troupe secret FILE`, or pipe it to where it is needed.");
   close_to_others(STDOUT_FILENO);
-  if (std::fputs(new_secret_text().c_str(), stdout) >= 0 && std::fflush(stdout) == 0) return 0;
-  throw EnvironmentError(text("cannot write the secret: ", std::strerror(errno), "."),
-                         "write `troupe secret FILE` with a file on a disk with free space.");
+  return detail::print_text(new_secret_text()) == detail::Reader::listens ? 0 : kExitFailed;
 }
 
 std::string secret_help() {

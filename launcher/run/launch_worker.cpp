@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <cerrno>
 #include <csignal>
@@ -12,6 +13,7 @@
 
 #include "troupe/core/error.h"
 #include "troupe/core/file_system.h"
+#include "troupe/core/stop_signal.h"
 #include "troupe/core/text.h"
 
 namespace troupe {
@@ -43,7 +45,7 @@ std::size_t name_bytes(std::string_view line, const std::string& name) {
 int open_log(const std::string& path) {
   if (path.empty()) return -1;
   const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC;  // NOLINT
-  const int fd = open(path.c_str(), flags, 0644);               // NOLINT
+  const int fd = open(path.c_str(), flags, 0666);               // NOLINT
   if (fd < 0)
     throw EnvironmentError(text("cannot write ", path, ": ", std::strerror(errno), "."),
                            "give --log-dir a directory that you may write to.");
@@ -90,8 +92,12 @@ void LaunchedWorker::start(ChildStart start) {
   read(err_);
 }
 
-void LaunchedWorker::signal(int number) const {
-  if (running()) kill(-pid_, number);
+void LaunchedWorker::signal(int number) {
+  if (!running()) return;
+  const bool is_request =
+      std::find(kStopSignals.begin(), kStopSignals.end(), number) != kStopSignals.end();
+  if (is_request || number == SIGKILL) is_asked_to_stop_ = is_request;
+  kill(-pid_, number);
 }
 
 void LaunchedWorker::reap() {

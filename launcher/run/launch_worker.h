@@ -39,7 +39,9 @@ class LaunchedWorker {
   /// Starts the process and reads its output. `start` lacks only the two output descriptors.
   void start(ChildStart start);
   /// To the worker's whole process group; nothing once the worker ended.
-  void signal(int number) const;
+  void signal(int number);
+  /// By one of kStopSignals, and not killed since.
+  [[nodiscard]] bool is_asked_to_stop() const { return is_asked_to_stop_; }
   /// The process ended; waitpid must not have been called yet. Kills what it left in its group.
   void reap();
   /// Reads on if the sinks were full and are no longer.
@@ -87,6 +89,7 @@ class LaunchedWorker {
   Stream err_;
   int open_streams_ = 0;
   pid_t pid_ = -1;
+  bool is_asked_to_stop_ = false;
   std::chrono::steady_clock::time_point started_;
   Seconds ran_{0};
   std::optional<ChildEnd> end_;

@@ -10,7 +10,6 @@
 #include <torch/utils.h>
 
 #include <algorithm>
-#include <set>
 
 #include "troupe/core/check.h"
 #include "troupe/core/failure.h"
@@ -23,10 +22,10 @@
 #include "troupe/hooks/hook_error.h"
 #include "troupe/hooks/replica_driver.h"
 #include "troupe/hooks/tensors/autocast.h"
-#include "troupe/hooks/tensors/random_guard.h"
 #include "troupe/hooks/todo.h"
 #include "troupe/strategies/device.h"
 #include "troupe/strategies/gradients/optimizer_shards.h"
+#include "troupe/strategies/replicas/random_fill.h"
 #include "troupe/strategies/replicas/replica_memory.h"
 
 namespace troupe::detail {
@@ -88,10 +87,8 @@ std::unique_ptr<Replica> make_replica(const Hooks& hooks, const ReplicaPlace& pl
     Trainable trainable = made("create_model", [&] { return hooks.create_model(); });
     LossSet losses = made("create_losses", [&] { return hooks.create_losses(); });
     const MetricSet metrics = made("create_metrics", [&] { return hooks.create_metrics(); });
-    auto replica = std::make_unique<Replica>(std::move(trainable), std::move(losses), metrics,
-                                             place, update, options);
-    torch::manual_seed(seed + 1 + static_cast<std::uint64_t>(place.index));
-    return replica;
+    return std::make_unique<Replica>(std::move(trainable), std::move(losses), metrics, place,
+                                     update, options);
   } catch (const TodoError&) {
     check_no_open_todos(hooks);  // says all of them at once
     throw;
@@ -262,25 +259,9 @@ TrainState LocalReplicas::make(const Hooks& hooks, std::uint64_t seed) {
   check_equal_models(state);
   if (shards_ > 1) check_sharding(*state.replicas.front(), shards_, /*logs=*/first_ == 0);
   copy_first_to_all(state);
-  if (virtual_) {
-    virtual_->begin(state, seed);
-    return state;
-  }
   start_random_streams(state, seed);
+  if (virtual_) virtual_->begin(state, seed);
   return state;
-}
-
-/// make_replica has left every generator with the last replica's stream.
-void LocalReplicas::start_random_streams(const TrainState& state, std::uint64_t seed) const {
-  if (size() == 1) return;
-  torch::manual_seed(seed + 1 + static_cast<std::uint64_t>(first_));
-  std::set<c10::DeviceIndex> started;
-  for (const auto& replica : state.replicas) {
-    const auto& [index, count, device] = replica->place();
-    if (device.is_cpu() || !started.insert(device.index()).second) continue;
-    seed_random(at::globalContext().defaultGenerator(device),
-                seed + 1 + static_cast<std::uint64_t>(index));
-  }
 }
 
 std::vector<StepResult> LocalReplicas::run(const Step& step, TrainState& state,

@@ -23,8 +23,8 @@
 
 namespace troupe::detail {
 
-/// A replica made by the hooks on its device. The generators are started with `seed` for the
-/// initial weights, then with a stream of the replica's own for everything random in its steps.
+/// A replica made by the hooks on its device. The generators are started with `seed`, for the
+/// initial weights.
 /// Throws: ConfigError, and TodoError for an unfilled template.
 [[nodiscard]] std::unique_ptr<Replica> make_replica(const Hooks& hooks, const ReplicaPlace& place,
                                                     std::uint64_t seed, ParameterUpdate& update,
@@ -88,7 +88,6 @@ class LocalReplicas {
 
  private:
   [[nodiscard]] OverlappedSum::Place place(int replica) const;
-  void start_random_streams(const TrainState& state, std::uint64_t seed) const;
 
   std::optional<Hosting> hosting_;  // of virtual replicas; unset: there are none
   std::vector<c10::Device> devices_;

@@ -4,6 +4,7 @@
 #include <ATen/Context.h>
 
 #include <mutex>
+#include <set>
 
 #include "troupe/data/split_mix.h"
 #include "troupe/hooks/tensors/random_guard.h"
@@ -37,6 +38,21 @@ void fill_generators(c10::Device device, std::initializer_list<std::uint64_t> ke
   if (device.is_cpu()) return;
   // A counter-based generator: its key is all the state there is, and its counter starts at 0.
   seed_random(at::globalContext().defaultGenerator(device), numbers.next());
+}
+
+void start_random_streams(const TrainState& state, std::uint64_t seed) {
+  const auto step = static_cast<std::uint64_t>(state.step);
+  const auto number = [](const std::unique_ptr<Replica>& replica) {
+    return static_cast<std::uint64_t>(replica->place().index);
+  };
+  constexpr std::uint64_t kBegins = 1;  // another key than a virtual replica's step has
+  std::set<c10::DeviceIndex> started;
+  for (const auto& replica : state.replicas) {
+    const c10::Device device = replica->place().device;
+    if (device.is_cpu() || !started.insert(device.index()).second) continue;
+    fill_generators(device, {seed, step, number(replica), kBegins});
+  }
+  fill_generators(c10::kCPU, {seed, step, number(state.replicas.front()), kBegins});
 }
 
 }  // namespace troupe::detail

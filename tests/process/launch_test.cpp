@@ -120,6 +120,25 @@ TEST_SUITE("process") {
          {},
          both,
          send({SIGTERM})},
+        {"shells that do not wait die at once; the programs that they started save",
+         run_command(two,
+                     "sh -c 'trap \"sleep 0.3; echo saved; exit 143\" TERM; sleep 1000 & echo "
+                     "ready $TROUPE_RANK; wait'; echo behind"),
+         143,
+         {{"behind", 0}},
+         saved,
+         both,
+         send({SIGTERM})},
+        {"shells whose programs are deaf",
+         run_command(
+             {"--workers", "2", "--grace", "1"},
+             "sh -c 'trap \"\" TERM; echo ready $TROUPE_RANK; while :; do sleep 0.1; done'; "
+             "echo behind"),
+         143,
+         {"troupe: worker/0 did not stop in time and is killed.\n"},
+         {{"behind", 0}},
+         both,
+         send({SIGTERM})},
         // Another signal: the same one would be delivered once.
         {"one that comes twice at once, as of timeout, is one request",
          run_command(two, "trap 'trap \"\" INT TERM; if [ $TROUPE_RANK = 0 ]; then " +

@@ -69,15 +69,19 @@ nlohmann::json run_to(const Start& start, const TempDir& model_dir, long max_ste
 }  // namespace
 
 TEST_SUITE("stopping") {
-  TEST_CASE("stopping: SIGINT and SIGHUP save on one step, and the next start goes on") {
+  TEST_CASE("stopping: SIGINT, SIGHUP and SIGUSR1 save on one step, and the next start goes on") {
     struct Row {
       const Start& start;
       int signal;
+      int means;
       const char* name;
     };
-    // Every way to start, and both signals. That the launcher passes on each: launch_test.cpp.
-    for (const Row& row : {Row{kAlone, SIGHUP, "SIGHUP"}, Row{kTwo, SIGINT, "SIGINT"},
-                           Row{kServers, SIGINT, "SIGINT"}}) {
+    // Every way to start. That the launcher passes on each: launch_test.cpp.
+    for (const Row& row : {Row{kAlone, SIGHUP, SIGHUP, "SIGHUP"},
+                           {kTwo, SIGINT, SIGINT, "SIGINT"},
+                           {kServers, SIGINT, SIGINT, "SIGINT"},
+                           {kAlone, SIGUSR1, SIGTERM, "SIGTERM"},
+                           {kTwo, SIGUSR1, SIGTERM, "SIGTERM"}}) {
       CAPTURE(row.start.name);
       CAPTURE(row.name);
       const TempDir dir;
@@ -87,7 +91,7 @@ TEST_SUITE("stopping") {
       const auto stopped = run.wait(kLimit);
       CAPTURE(stopped.err);
       CHECK(stopped.signal == 0);
-      CHECK(stopped.exit_code == 128 + row.signal);
+      CHECK(stopped.exit_code == 128 + row.means);
       CHECK(stopped.err.find("instead of stopping cleanly") == std::string::npos);
       const long step = newest(dir);
       CHECK(step >= 3);
@@ -108,6 +112,11 @@ TEST_SUITE("stopping") {
       run.signal(number);
       CHECK(run.wait(kLimit).signal == number);
     }
+    Process run(kMnist + Words{"--batch-size", "100", "--train-examples", "1003", "--log-every",
+                               "1", "--max-steps", "1000000"});
+    REQUIRE(run.wait_for_output("step = 3 (", kLimit));
+    run.signal(SIGUSR1);  // means SIGTERM
+    CHECK(run.wait(kLimit).signal == SIGTERM);
   }
 }
 

@@ -127,6 +127,23 @@ TEST_SUITE("process") {
 #endif
   }
 
+  TEST_CASE("output that is lost is an error, of every verb and of a program's help") {
+    const std::string mnist = TROUPE_BINARY_DIR "/examples/mnist";
+    for (const std::string& command :
+         {kTool + " help", kTool + " doctor --json", kTool + " version", mnist + " --help",
+          mnist + " --version", mnist + " --print-config",
+          mnist + " --data-dir synthetic --max-steps 1 --json-summary",
+          mnist + " --data-dir synthetic --max-steps 1 --summary"}) {
+      CAPTURE(command);
+      const ProcessResult lost = run_process({"/bin/sh", "-c", command + " > /dev/full"});
+      CHECK(lost.exit_code == 3);
+      CHECK(has(lost.err, "standard output cannot be written: No space left on device"));
+      const ProcessResult unread =  // by a reader that has seen enough
+          run_process({"/bin/sh", "-c", "{ " + command + "; echo ends with $? >&2; } | :"});
+      CHECK(has(unread.err, "ends with 0\n"));
+    }
+  }
+
   TEST_CASE("troupe doctor: says which cluster the environment names, and when it is wrong") {
     ProcessOptions options;
     options.set["TF_CONFIG"] =

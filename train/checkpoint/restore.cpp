@@ -16,6 +16,7 @@
 #include "troupe/strategies/gradients/optimizer_shards.h"
 #include "troupe/strategies/gradients/optimizer_state.h"
 #include "troupe/strategies/pace.h"
+#include "troupe/strategies/replicas/random_fill.h"
 #include "troupe/train/checkpoint/model_weights.h"
 #include "troupe/train/checkpoint/random_streams.h"
 #include "troupe/train/checkpoint/run_snapshot.h"
@@ -252,9 +253,7 @@ void restore_for_others(Strategy& strategy, const TrainState& state, const RunSn
               to_text(Layout{strategy.world_size(), strategy.local_replicas()}),
               ": weights and data position go on, random streams start anew");
   strategy.restore_own_state({});
-  // A stream of its own for every worker and step.
-  torch::manual_seed(seed + 1 + static_cast<std::uint64_t>(strategy.rank()) +
-                     (static_cast<std::uint64_t>(state.step) << 20));
+  detail::start_random_streams(state, seed);
   for (int rank = 0; strategy.is_chief() && rank < former.workers; ++rank) {
     const auto file = snapshot.files.find(worker_file(rank));
     if (file == snapshot.files.end()) throw does_not_fit("a worker's file is missing");

@@ -82,6 +82,20 @@ TEST_SUITE("cli") {
     CHECK((std::signal(SIGHUP, before) == own_handler));
   }
 
+  TEST_CASE("run_main: SIGUSR1 is a SIGTERM, unless the program has a meaning for it") {
+    static int terms;
+    terms = 0;
+    const auto before = std::signal(SIGTERM, [](int) { ++terms; });
+    std::signal(SIGUSR1, SIG_DFL);
+    CHECK(troupe::run_main([] { std::raise(SIGUSR1); }) == 0);
+    CHECK(terms == 1);
+    std::signal(SIGUSR1, own_handler);
+    CHECK(troupe::run_main([] { std::raise(SIGUSR1); }) == 0);
+    CHECK(terms == 1);
+    std::signal(SIGUSR1, SIG_DFL);
+    std::signal(SIGTERM, before);
+  }
+
   TEST_CASE("run_main: the body's code, or 0 from one that returns nothing") {
     CHECK(troupe::run_main([] { return 7; }) == 7);
     CHECK(troupe::run_main([] {}) == 0);

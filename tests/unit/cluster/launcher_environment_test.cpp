@@ -169,6 +169,27 @@ TEST_SUITE("cli") {
     CHECK(contains(refusal(with(kSlurm, {{"MASTER_ADDR", "h"}})), "MASTER_PORT is missing"));
   }
 
+  TEST_CASE("launchers: where Slurm distributes tasks arbitrarily task 0 may be anywhere") {
+    for (const Environment& arbitrary : {Environment{{"SLURM_DISTRIBUTION", "arbitrary"}},
+                                         Environment{{"SLURM_HOSTFILE", "hosts"}}}) {
+      const Environment step = with(kSlurm, arbitrary);
+      CHECK(contains(refusal(step), arbitrary.begin()->first));
+      CHECK(contains(refusal(step), "Fix: export MASTER_ADDR"));
+      CHECK(chief(with(step, {{"MASTER_ADDR", "h"}, {"MASTER_PORT", "5"}})) == "h:5");
+      CHECK(contains(chief(with(step, {{"SLURM_STEP_NODELIST", "one"}})), "127.0.0.1:"));
+    }
+    CHECK(contains(chief(with(kSlurm, {{"SLURM_DISTRIBUTION", "cyclic"}})), "gnode10:"));
+  }
+
+  TEST_CASE("launchers: a job that Slurm has requeued is a later start") {
+    CHECK(cluster(kSlurm).generation == 0);
+    CHECK(cluster(with(kSlurm, {{"SLURM_RESTART_COUNT", "2"}})).generation == 2);
+    CHECK(contains(refusal(with(kSlurm, {{"SLURM_RESTART_COUNT", "x"}})), "SLURM_RESTART_COUNT"));
+    const Environment alone =
+        with(kSlurm, {{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "1"}, {"SLURM_RESTART_COUNT", "2"}});
+    CHECK(cluster(alone).generation == 2);
+  }
+
   TEST_CASE("launchers: a Slurm shell that srun did not start") {
     const Environment shell =
         without(kSlurm, {"SLURM_STEP_ID", "SLURM_STEP_NODELIST", "SLURM_PROCID"});
@@ -212,14 +233,35 @@ TEST_SUITE("cli") {
   TEST_CASE("launchers: one process under mpirun trains alone") {
     CHECK(cluster({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}}).world_size() ==
           1);
-    CHECK(cluster({{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}).world_size() == 1);
   }
 
-  TEST_CASE("launchers: MPICH gives numbers only") {
-    const Environment mpich = {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}};
-    check_partial(mpich, {"PMI_RANK", "PMI_SIZE"});
-    CHECK(contains(refusal(mpich), "MPICH started 2 workers"));
-    CHECK(chief(with(mpich, {{"MASTER_ADDR", "h"}, {"MASTER_PORT", "5"}})) == "h:5");
+  TEST_CASE("launchers: those that give numbers only") {
+    const std::vector<std::vector<std::string>> all = {
+        {"MPICH", "PMI_RANK", "PMI_SIZE"},
+        {"MVAPICH", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"},
+        {"Flux", "FLUX_TASK_RANK", "FLUX_JOB_SIZE"},
+        {"jsrun", "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE"},
+        {"horovodrun", "HOROVOD_RANK", "HOROVOD_SIZE"}};
+    for (const std::vector<std::string>& each : all) {
+      CAPTURE(each[0]);
+      const Environment two = {{each[1], "1"}, {each[2], "2"}, {"PMIX_RANK", "1"}};
+      check_partial(two, {each[1], each[2]});
+      CHECK(contains(refusal(two), each[0] + " started 2 workers"));
+      const Environment told = with(two, {{"MASTER_ADDR", "h"}, {"MASTER_PORT", "5"}});
+      CHECK(chief(told) == "h:5");
+      CHECK(cluster(told).origin == each[0]);
+      CHECK(cluster(told).rank == 1);
+      CHECK(cluster({{each[1], "0"}, {each[2], "1"}}).world_size() == 1);
+    }
+  }
+
+  TEST_CASE("launchers: a rank without a number of workers does not train alone") {
+    for (const char* name : {"PMIX_RANK", "PALS_RANKID"}) {
+      CAPTURE(name);
+      CHECK(contains(refusal({{name, "0"}}), std::string(name) + " is set"));
+      const auto alone = troupe::testing::parsed({"--world-size", "1"}, {{name, "0"}});
+      CHECK(alone.strategy.cluster.world_size() == 1);
+    }
   }
 
   TEST_CASE("launchers: derived ports stay below those of outgoing connections") {

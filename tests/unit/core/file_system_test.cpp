@@ -85,6 +85,14 @@ TEST_SUITE("core") {
     CHECK(files.status("sub")->type == FileType::directory);
     CHECK(mode_of(dir / "a/b/root/sub") == 0755);
     CHECK(mode_of(dir / "a/b/root/sub/one") == 0644);
+    ::umask(0002);  // of people who share a group's folder
+    files.create_directory("shared");
+    write(files, "shared/one", "first");
+    ::umask(umask_before);
+    CHECK(mode_of(dir / "a/b/root/shared") == 0775);
+    CHECK(mode_of(dir / "a/b/root/shared/one") == 0664);
+    files.remove_file("shared/one");
+    files.remove_directory("shared");
 
     write(files, "sub/two", "second");
     files.rename("sub/two", "sub/one");

@@ -1,7 +1,9 @@
 #include "troupe/data/formats/csv.h"
 
+#include <boost/algorithm/string/replace.hpp>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/temp_dir.h"
@@ -36,6 +38,10 @@ CsvTable read(const std::string& content,
   return troupe::read_csv(dir.path() / "t.csv", fields, separator);
 }
 
+std::string with_line_ends(std::string content, const std::string& end) {
+  return boost::algorithm::replace_all_copy(std::move(content), "\n", end);
+}
+
 }  // namespace
 
 TEST_SUITE("data") {
@@ -68,6 +74,22 @@ TEST_SUITE("data") {
       CHECK(std::get<Reals>(table.fields[1]) == Reals{2, 3, 5, 6});
       CHECK(std::get<Numbers>(table.fields[2]) == Numbers{1, 0});
     }
+  }
+
+  TEST_CASE("csv: numbers as pandas reads them: with a plus, and too small for a float") {
+    const CsvTable table = read(
+        "height,width,kind,id\n+1.5,1e-46,apple,+7\n-1e-40,-1e-4000,pear,1\n1e-4900,+.5,pear,1\n");
+    CHECK(std::get<Reals>(table.fields[0]) == Reals{1.5, 0, -1e-40F, 0, 0, 0.5});
+    CHECK(std::get<Numbers>(table.fields[2]) == Numbers{7, 1, 1});
+  }
+
+  TEST_CASE("csv: a first line that names the separator; lines that end with LF, CR LF or CR") {
+    for (const char* end : {"\n", "\r\n", "\r", "\n\n", "\r\r"}) {
+      const CsvTable table = read(with_line_ends("sep=;\nheight;width;kind;id\n1;2;pear;3\n", end));
+      CHECK(std::get<Reals>(table.fields[0]) == Reals{1, 2});
+    }
+    CHECK_THROWS_WITH_AS((void)read("sep=;x\n"), doctest::Contains("there is: \"sep=;x\""),
+                         troupe::DataError);
   }
 
   TEST_CASE("csv: lines longer than a piece of the file are read") {
@@ -112,7 +134,13 @@ TEST_SUITE("data") {
         {head + "1,2,app\"le,3\n", "line 3 has a quotation mark within \"app\""},
         {head + "1,2,\"apple\" ,3\n", "line 3 has more after the quotation marks"},
         {head + "1,2,\"apple,3\n\n\n", "line 3 has a quotation mark that is not closed"},
-        {head + "1,2,apple,\r3\n", "id \"?3\""},
+        {head + "1,2,apple,\r3\n", "line 3 has id \"\""},
+        {head + "\r\n1,2,apple,3\r1,2,apple,x\n", "line 5 has id \"x\""},
+        {head + "1,++2,apple,3\n", "width \"++2\""},
+        {head + "1,+-2,apple,3\n", "width \"+-2\""},
+        {head + "1,2,apple,+\n", "id \"+\""},
+        {"\xFF\xFEh\0,\0", "is in UTF-16. Fix: save it in UTF-8"},
+        {"\xFE\xFF", "is in UTF-16"},
         {head + "1,2,apple," + std::string(101, '1') + "\n", "1...\""},
         {head + std::string(troupe::kCsvLongestLine + 1, 'x'), "line 3 is longer than 1048576"},
         {head + std::string(troupe::kCsvLongestLine + 1, ','), "line 3 is longer than 1048576"},

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/temp_dir.h"
@@ -47,6 +48,37 @@ std::string with_size(std::string file, std::uint32_t width, std::uint32_t heigh
   return file;
 }
 
+/// A TIFF structure that says how a camera was held.
+std::string exif(int orientation, bool big_endian) {
+  const std::string low(1, static_cast<char>(orientation & 0xff));
+  const std::string high(1, static_cast<char>(orientation >> 8));
+  if (big_endian) {
+    return std::string("MM\0*\0\0\0\x8\0\1\1\x12\0\3\0\0\0\1", 18) + high + low +
+           std::string(6, '\0');
+  }
+  return std::string("II*\0\x8\0\0\0\1\0\x12\1\3\0\1\0\0\0", 18) + low + high +
+         std::string(6, '\0');
+}
+
+/// The PNG file with it behind the header.
+std::string with_exif(const std::string& file, const std::string& content) {
+  const auto number = [](std::size_t value) {
+    std::string bytes;
+    for (const int shift : {24, 16, 8, 0}) bytes += static_cast<char>(value >> shift);
+    return bytes;
+  };
+  const std::string named = "eXIf" + content;
+  const auto crc = crc32_z(0, reinterpret_cast<const Bytef*>(named.data()), named.size());
+  return file.substr(0, 33) + number(content.size()) + named + number(crc) + file.substr(33);
+}
+
+/// The JPEG file with it behind the first marker.
+std::string with_app1(const std::string& file, const std::string& content) {
+  const std::size_t length = content.size() + 2;
+  return file.substr(0, 2) + "\xff\xe1" + static_cast<char>(length >> 8) +
+         static_cast<char>(length) + content + file.substr(2);
+}
+
 }  // namespace
 
 TEST_SUITE("data") {
@@ -60,7 +92,9 @@ TEST_SUITE("data") {
     CHECK(read(png(2, 1, PNG_FORMAT_GRAY, {7, 200})).pixels == Pixels{7, 7, 7, 200, 200, 200});
     CHECK(read(png(2, 1, PNG_FORMAT_GRAY, {7, 200}), 1).pixels == Pixels{7, 200});
     const Pixels clear = read(png(2, 1, PNG_FORMAT_RGBA, {9, 8, 7, 255, 9, 8, 7, 0})).pixels;
-    CHECK(clear == Pixels{9, 8, 7, 0, 0, 0});
+    CHECK(clear == Pixels{9, 8, 7, 9, 8, 7});  // Pillow's convert("RGB"), OpenCV
+    // Grey by ITU-R BT.601, as Pillow's convert("L"): 255 x 0.299 = 76.2.
+    CHECK(read(png(1, 1, PNG_FORMAT_RGB, {255, 0, 0}), 1).pixels == Pixels{76});
   }
 
   TEST_CASE("image: JPEG, baseline and progressive, coloured and grey") {
@@ -74,6 +108,53 @@ TEST_SUITE("data") {
     }
     CHECK(is_near(read(jpeg(8, 8, JCS_GRAYSCALE, {90})).pixels, {90, 90, 90}));
     CHECK(is_near(read(jpeg(8, 8, JCS_RGB, colour), 1).pixels, {124}));  // luminance, JFIF 1.02
+  }
+
+  TEST_CASE("image: of 16 bits the upper 8, whatever the gamma") {
+    // libpng's linear formats: 16 bits in the machine's order, and a gAMA chunk of 1.
+    const Image image = read(png(2, 1, PNG_FORMAT_LINEAR_Y, {0x12, 0x80, 0x34, 0xff}));
+    CHECK(image.pixels == Pixels{0x80, 0x80, 0x80, 0xff, 0xff, 0xff});
+  }
+
+  TEST_CASE("image: a picture is turned and mirrored as EXIF says, PNG and JPEG") {
+    // As it is seen: 1 2 3 in the first row, 4 5 6 in the second. Kept by orientation:
+    const std::vector<std::pair<std::uint32_t, Pixels>> kept = {
+        {3, {1, 2, 3, 4, 5, 6}}, {3, {3, 2, 1, 6, 5, 4}}, {3, {6, 5, 4, 3, 2, 1}},
+        {3, {4, 5, 6, 1, 2, 3}}, {2, {1, 4, 2, 5, 3, 6}}, {2, {3, 6, 2, 5, 1, 4}},
+        {2, {6, 3, 5, 2, 4, 1}}, {2, {4, 1, 5, 2, 6, 3}}};
+    for (std::size_t i = 0; i < kept.size(); ++i) {
+      CAPTURE(i + 1);
+      const auto& [width, pixels] = kept[i];
+      const std::string file = png(width, 6 / width, PNG_FORMAT_GRAY, pixels);
+      const auto orientation = static_cast<int>(i) + 1;
+      const Image image = read(with_exif(file, exif(orientation, i % 2 == 0)), 1);
+      CHECK(image.width == 3);
+      CHECK(image.height == 2);
+      CHECK(image.pixels == Pixels{1, 2, 3, 4, 5, 6});
+    }
+    const std::string file = jpeg(30, 20, JCS_RGB, {200, 100, 50});
+    const Image turned = read(with_app1(file, "Exif" + std::string(2, '\0') + exif(6, true)));
+    CHECK(turned.width == 20);
+    CHECK(turned.height == 30);
+  }
+
+  TEST_CASE("image: EXIF that is damaged or says nothing turns nothing") {
+    const std::string whole = exif(6, true);
+    std::vector<std::string> all = {exif(0, true), exif(9, false), exif(0xffff, true), ""};
+    for (std::size_t bytes = 1; bytes < 20; ++bytes) all.push_back(whole.substr(0, bytes));
+    for (const std::size_t at : {0, 2, 4, 7, 10, 12}) {  // marks, place, tag, type
+      all.push_back(whole);
+      all.back()[at] = static_cast<char>(0xff);
+    }
+    all.push_back(whole);
+    all.back().replace(4, 4, 4, '\xff');  // a directory at the end of the address space
+    const std::string file = jpeg(30, 20, JCS_RGB, {200, 100, 50});
+    for (const std::string& each : all) {
+      CAPTURE(each.size());
+      CHECK(read(with_app1(file, "Exif" + std::string(2, '\0') + each)).width == 30);
+    }
+    CHECK(read(with_app1(file, "http://ns.adobe.com/xap/1.0/")).width == 30);
+    CHECK(read(with_app1(file, "")).width == 30);
   }
 
   TEST_CASE("image: what is damaged, too large or no picture is refused with its path") {
