@@ -16,7 +16,7 @@
 #include "troupe/core/error.h"
 #include "troupe/core/heap.h"
 #include "troupe/core/options/run_origin.h"
-#include "troupe/core/output.h"
+#include "troupe/core/log.h"
 #include "troupe/core/text.h"
 
 namespace troupe {

@@ -4,13 +4,17 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
+#include <iostream>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "troupe/core/error.h"
 #include "troupe/core/terminal.h"
 
 namespace troupe {
@@ -105,6 +109,15 @@ void leave_undone(const std::string& what) noexcept {
 std::string take_left_undone() {
   const std::lock_guard<std::mutex> lock(g_undone_mutex);
   return std::exchange(g_undone, std::string());
+}
+
+bool print_text(const std::string& what) {
+  errno = 0;
+  std::cout << what << std::flush;
+  if (std::cout) return true;
+  if (errno == EPIPE) return false;
+  throw EnvironmentError(text("standard output cannot be written: ", std::strerror(errno), "."),
+                         "look for a full disk or a closed descriptor.");
 }
 
 }  // namespace troupe::detail

@@ -37,6 +37,11 @@ void log_error(const Parts&... parts) {
 
 namespace detail {
 
+/// What a program was asked to print, on stdout, which others read. Returns whether anybody reads
+/// on: a reader that has closed the pipe has what it wanted.
+/// Throws: EnvironmentError where the text is lost otherwise.
+bool print_text(const std::string& what);
+
 // What a destructor finds undone but cannot throw: a program that left something undone has failed,
 // even if its main() returns 0.
 

@@ -8,7 +8,6 @@
 
 #include "troupe/core/error.h"
 #include "troupe/core/log.h"
-#include "troupe/core/output.h"
 #include "troupe/core/text.h"
 #include "troupe/estimator/dry_run.h"
 #include "troupe/estimator/evaluated_training.h"
@@ -58,7 +57,7 @@ ordered_json json_of(const at::Tensor& tensor) {
 }
 
 /// What the modes of a program print on stdout is JSON, one object a line.
-detail::Reader print_line(const std::string& line) { return detail::print_text(line + "\n"); }
+bool print_line(const std::string& line) { return detail::print_text(line + "\n"); }
 
 /// Nothing where nothing was evaluated.
 void print(const TrainAndEvaluateResult& result) {
@@ -79,7 +78,7 @@ void print(PredictionStream predictions, std::int64_t count) {
     if (!next) break;
     ordered_json line;
     for (const auto& [name, value] : *next) line[name] = json_of(value);
-    if (print_line(line.dump()) == detail::Reader::gone) break;
+    if (!print_line(line.dump())) break;
   }
 }
 

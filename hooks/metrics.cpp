@@ -182,6 +182,12 @@ void MetricSet::reset() {
   for (auto& [name, metric] : metrics_) metric.reset();
 }
 
+std::vector<std::pair<std::string, Better>> MetricSet::better() const {
+  std::vector<std::pair<std::string, Better>> all;
+  for (const auto& [name, metric] : metrics_) all.emplace_back(name, metric.metric().better());
+  return all;
+}
+
 std::vector<MetricValue> MetricSet::compute() const {
   std::vector<MetricValue> values;
   for (const auto& [name, metric] : metrics_) {

@@ -158,6 +158,8 @@ class MetricSet {
   [[nodiscard]] std::vector<double> sums() const;
   void set_sums(Span<const double> sums);
   void reset();
+  /// Which way each metric is better, in the order of add().
+  [[nodiscard]] std::vector<std::pair<std::string, Better>> better() const;
   /// Every metric's value, in the order of add().
   [[nodiscard]] std::vector<MetricValue> compute() const;
 

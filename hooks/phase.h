@@ -29,6 +29,7 @@ struct StepProgress {
   std::int64_t epoch = 0;  // of the training batch, from 0; 0 outside train_step
   std::int64_t part = 0;   // of `parts` (--accumulate), which are one step
   std::int64_t parts = 1;
+  Phase phase = Phase::train;
 };
 
 namespace detail {

@@ -21,6 +21,7 @@
 #include "troupe/hooks/losses.h"
 #include "troupe/hooks/metrics.h"
 #include "troupe/hooks/phase.h"
+#include "troupe/hooks/tensors/recorder.h"
 #include "troupe/hooks/trainable.h"
 
 namespace troupe {
@@ -56,8 +57,6 @@ class Replica {
   /// another replica of the process has; a model that is frozen may be shared).
   Replica(Trainable trainable, LossSet losses, const MetricSet& metrics, const ReplicaPlace& place,
           ParameterUpdate& update, const StepOptions& options = {});
-  Replica(const Replica&) = delete;
-  Replica& operator=(const Replica&) = delete;
   ~Replica();
 
   /// The model that create_model made, as its own type.
@@ -171,9 +170,11 @@ class Replica {
   [[nodiscard]] std::optional<double> gradient_norm(
       const std::string& optimizer = "optimizer") const;
 
-  [[nodiscard]] Phase phase() const { return context_.phase; }
+  /// For pictures, histograms and texts of the present step: replica.recorder().log_image(...).
+  [[nodiscard]] Recorder& recorder() { return recorder_; }
+
   [[nodiscard]] StepProgress progress() const {
-    return {context_.step, context_.epoch, context_.part, context_.parts};
+    return {context_.step, context_.epoch, context_.part, context_.parts, context_.phase};
   }
 
   /// Parameters, then buffers, of all models in order, each tensor once, by the first of its names:
@@ -201,6 +202,7 @@ class Replica {
   ParameterUpdate& update_;
   StepOptions options_;
   detail::StepContext context_;
+  Recorder recorder_;
   // While it evaluates: every module and the mode in which it trains.
   std::vector<std::pair<std::shared_ptr<torch::nn::Module>, bool>> training_modes_;
   detail::OwnedTensors owned_;

@@ -61,6 +61,9 @@ void ReplicaDriver::begin_step(const StepContext& context) {
   set_modes(context.phase == Phase::train);
   replica_.checks_->begin(context, replica_.place_.count);
   replica_.weights_->begin(context);
+  const bool speaks_for_all = replica_.place_.index == 0 && context.part == 0 && !context.padding;
+  const bool trains = context.phase == Phase::train;
+  replica_.recorder_.listen(speaks_for_all, trains ? "" : text(to_string(context.phase), "/"));
 }
 
 void ReplicaDriver::check_result(const StepResult& result) const {

@@ -42,7 +42,7 @@ at::Tensor per_channel(const at::Tensor& values, const at::Tensor& x) {
 /// The replica whose step this is; null where the layer is on its own.
 Replica* partner() {
   Replica* replica = detail::running_replica();
-  return replica != nullptr && replica->phase() == Phase::train ? replica : nullptr;
+  return replica != nullptr && replica->progress().phase == Phase::train ? replica : nullptr;
 }
 
 void sum_over_replicas(Replica* replica, const at::Tensor& flat, const char* what,

@@ -4,7 +4,7 @@
 
 #include "troupe/cli/flags_reading.h"
 #include "troupe/core/error.h"
-#include "troupe/core/output.h"
+#include "troupe/core/log.h"
 #include "troupe/core/text.h"
 #include "troupe/core/version.h"
 #include "troupe/launcher/doctor.h"

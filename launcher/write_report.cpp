@@ -12,7 +12,7 @@
 #include "troupe/cli/flags_making.h"
 #include "troupe/cli/flags_reading.h"
 #include "troupe/core/error.h"
-#include "troupe/core/output.h"
+#include "troupe/core/log.h"
 #include "troupe/core/text.h"
 #include "troupe/report/page/report_page.h"
 #include "troupe/report/page/run_directory.h"
@@ -25,6 +25,14 @@ namespace fs = std::filesystem;
 /// Lines that a page takes. A browser is slow with more, and a run's few hundred thousand steps at
 /// the default interval are thousands.
 constexpr std::size_t kMostLines = 500'000;
+/// So many runs have a column each; more have a row each.
+constexpr std::size_t kSideBySide = 2;
+
+/// "runs/a/" is shown as "runs/a".
+std::string shown_name(const std::string& directory) {
+  const auto end = directory.find_last_not_of('/');
+  return end == std::string::npos ? directory : directory.substr(0, end + 1);
+}
 
 struct Request {
   std::vector<std::string> directories;
@@ -36,33 +44,51 @@ Request parse_request(std::vector<std::string> arguments) {
   std::replace(arguments.begin(), arguments.end(), std::string("-o"), std::string("--output"));
   const detail::FlagTable table({detail::path("output", &request.output, "", "FILE")});
   assign(read_command_line(arguments, table, &request.directories).given, table);
-  if (request.directories.empty() || request.directories.size() > 2) {
-    throw ConfigError(
-        text("`troupe report` takes one or two directories, not ", request.directories.size(), "."),
-        "write `troupe report DIR [DIR2] [-o FILE]`.");
+  if (request.directories.empty()) {
+    throw ConfigError("`troupe report` takes a directory, or several.",
+                      "write `troupe report DIR... [-o FILE]`.");
   }
-  if (request.output.empty())
-    request.output = (fs::path(request.directories.front()) / "report.html").string();
+  if (request.output.empty()) {
+    const fs::path first = shown_name(request.directories.front());
+    const fs::path folder = request.directories.size() > kSideBySide ? first.parent_path() : first;
+    request.output = (folder / "report.html").string();
+  }
   return request;
 }
 
-/// "runs/a/" is shown as "runs/a".
-std::string shown_name(const std::string& directory) {
-  const auto end = directory.find_last_not_of('/');
-  return end == std::string::npos ? directory : directory.substr(0, end + 1);
-}
-
-ReportedRun read_run(const std::string& directory) {
+/// `most`: lines that there is room for.
+ReportedRun read_run(const std::string& directory, std::size_t most) {
   RunDirectory run(directory);
   ReportedRun read{shown_name(directory), {}};
   for (auto lines = run.read_on(); !lines.empty(); lines = run.read_on()) {
     std::move(lines.begin(), lines.end(), std::back_inserter(read.lines));
-    if (read.lines.size() <= kMostLines) continue;
+    if (read.lines.size() <= most) continue;
     throw ConfigError(
-        text("'", directory, "' has more than ", kMostLines, " lines, too many for a page."),
+        text("with '", directory, "' there are more than ", kMostLines,
+             " lines, too many for a page."),
         "train with a larger --save-summary-steps, or report on the run's TensorBoard files.");
   }
   return read;
+}
+
+/// Of many directories, as `runs/*` names them, those that tell of no run are left out.
+std::vector<ReportedRun> read_runs(const std::vector<std::string>& directories) {
+  std::vector<ReportedRun> runs;
+  std::size_t lines = 0;
+  for (const std::string& directory : directories) {
+    try {
+      (void)RunDirectory(directory);
+    } catch (const ConfigError& no_run) {
+      if (directories.size() <= kSideBySide) throw;
+      log_warning("left out: ", no_run.cause());
+      continue;
+    }
+    runs.push_back(read_run(directory, kMostLines - lines));
+    lines += runs.back().lines.size();
+  }
+  if (!runs.empty()) return runs;
+  throw ConfigError("none of these directories tells of a run.",
+                    "name the --model-dir of runs that have trained.");
 }
 
 /// A reader of the old page never sees half of the new one.
@@ -83,21 +109,21 @@ void replace_page(const std::string& path, const std::string& page) {
 
 int write_report(const std::vector<std::string>& arguments) {
   const Request request = parse_request(arguments);
-  std::vector<ReportedRun> runs;
-  for (const std::string& directory : request.directories) runs.push_back(read_run(directory));
-  replace_page(request.output, report_page(runs));
+  replace_page(request.output, report_page(read_runs(request.directories)));
   (void)detail::print_text(request.output + "\n");
   return 0;
 }
 
 std::string report_help() {
-  return R"(Usage: troupe report DIR [DIR2] [-o FILE]
+  return R"(Usage: troupe report DIR... [-o FILE]
 
 Makes one HTML file of what a run has written into its --model-dir: curves of
 losses, metrics, learning rate, gradient norm and speed; a lane per worker with
 saves, evaluations and lost workers; checkpoints and exports; every setting and
-where it came from; the model's parameters; the machine. With DIR2 two runs are
-drawn in the same charts, and settings that differ are marked.
+where it came from; the model's parameters; the machine. Two runs are drawn in
+the same charts, and settings that differ are marked. More have a row each in a
+table, with those settings and their results, to be sorted, and up to six of
+them, as chosen there, in the same charts: troupe report runs/*
 
 The file needs no network and no server. Runs may still be under way. Prints
 the path of the file.

@@ -6,7 +6,8 @@
 //   {"event":"start","time":1700000000.5,"step":0,"program":"mnist","mode":"train","strategy":"multi_worker",
 //    "tasks":["chief/0","worker/1"],"generation":1,"total_steps":471,"machine":{...},"versions":{...},
 //    "settings":[{"name":"batch-size","value":"64","source":"command line"}],
-//    "parameters":[{"name":"conv1.weight","shape":[8,1,5,5],"count":200,"trained":true}]}
+//    "parameters":[{"name":"conv1.weight","shape":[8,1,5,5],"count":200,"trained":true}],
+//    "metrics":[{"name":"accuracy","better":"higher"}]}
 //   {"event":"save","time":...,"step":100,"checkpoint":"model.ckpt-100","seconds":0.01}
 //   {"event":"lost","time":...,"step":220,"task":"worker/2","reason":"connection closed without a
 //   goodbye","seconds":0.04}

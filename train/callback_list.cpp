@@ -202,11 +202,6 @@ void CallbackList::after_log(std::int64_t step, std::int64_t epoch, const std::s
             [&](auto& action) { action.after_log(step, epoch, name, value); });
 }
 
-void CallbackList::after_image(std::int64_t step, const std::string& name, const std::string& png) {
-  call_each(acting_, "after_image", seen_step_,
-            [&](auto& action) { action.after_image(step, name, png); });
-}
-
 void CallbackList::end(RunControl& run) {
   if (!ready_) return;
   call_each(acting_, "end", seen_step_, [&](auto& action) { action.end(run); });

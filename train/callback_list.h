@@ -44,7 +44,6 @@ class CallbackList {
   void before_validation();
   void after_epoch(std::int64_t epoch, const Report& train, const Report* validation);
   void after_log(std::int64_t step, std::int64_t epoch, const std::string& name, double value);
-  void after_image(std::int64_t step, const std::string& name, const std::string& png);
   void end(RunControl& run);
   /// Once the last line of the run is written: open live pages are told the end. The last call.
   void close() { status_.reset(); }

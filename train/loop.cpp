@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "troupe/core/log.h"
-#include "troupe/core/output.h"
 #include "troupe/strategies/kinds/weight_comparison.h"
 #include "troupe/strategies/pace.h"
 #include "troupe/train/training_run.h"

@@ -11,6 +11,7 @@
 #include "troupe/core/machine.h"
 #include "troupe/core/text.h"
 #include "troupe/core/version.h"
+#include "troupe/hooks/replica_driver.h"
 #include "troupe/strategies/pace.h"
 #include "troupe/train/checkpoint/checkpoint_manifest.h"
 #include "troupe/train/model_summary.h"
@@ -28,6 +29,18 @@ ordered_json parameters_of(const TrainState& state) {
         {{"name", row.name}, {"shape", row.shape}, {"count", row.count}, {"trained", row.trained}});
   }
   return parameters;
+}
+
+ordered_json metrics_of(const TrainState& state) {
+  ordered_json metrics = ordered_json::array();
+  const MetricSet& all = ReplicaDriver(*state.replicas.front()).metrics(Phase::validation);
+  for (const auto& [name, better] : all.better()) {
+    const char* const way = better == Better::lower    ? "lower"
+                            : better == Better::higher ? "higher"
+                                                       : "";
+    metrics.push_back({{"name", name}, {"better", way}});
+  }
+  return metrics;
 }
 
 /// "worker/2 at step 700" as a task and a step; unset: another text.
@@ -78,6 +91,7 @@ void RunRecord::start(const Strategy& strategy, const TrainState& state, std::in
   for (const auto& [name, value, source] : origin_.settings)
     fields["settings"].push_back({{"name", name}, {"value", value}, {"source", source}});
   fields["parameters"] = parameters_of(state);
+  fields["metrics"] = metrics_of(state);
   write("start", fields);
   const std::lock_guard<std::mutex> lock(mutex_);
   started_ = true;

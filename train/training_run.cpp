@@ -11,7 +11,6 @@
 #include "troupe/core/clock.h"
 #include "troupe/core/failure.h"
 #include "troupe/core/log.h"
-#include "troupe/core/output.h"
 #include "troupe/core/text.h"
 #include "troupe/core/trace.h"
 #include "troupe/strategies/elastic.h"
@@ -445,9 +444,11 @@ void TrainingRun::log(const std::string& name, double value) {
   });
 }
 
-void TrainingRun::log_image(const std::string& name, const std::string& png) {
-  impl_->verb([&] {
-    if (impl_->strategy_.is_chief()) impl_->callbacks_.after_image(impl_->state_.step, name, png);
+Recorder& TrainingRun::recorder() {
+  return *impl_->verb([&] {
+    Recorder& recorder = impl_->state_.replicas.front()->recorder();
+    recorder.listen(/*listens=*/true, /*prefix=*/"");
+    return &recorder;
   });
 }
 

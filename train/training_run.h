@@ -111,10 +111,10 @@ class TrainingRun {
   /// Records a number for the present step: log, metrics file, TensorBoard. The chief writes it;
   /// other workers may call this, too.  Collective: no.
   void log(const std::string& name, double value);
-  /// Records an image for the present step in TensorBoard's files: `png` is the content of a PNG
-  /// file. The chief writes it; without summaries nobody does.  Collective: no.
-  /// Throws: ConfigError for other bytes, or more than 16 MiB.
-  void log_image(const std::string& name, const std::string& png);
+  /// For pictures, histograms and texts of the present step, which the chief writes:
+  ///   run.recorder().log_image("worst digit", image);
+  /// Collective: no.
+  [[nodiscard]] Recorder& recorder();
   /// A variable of the loop that checkpoints keep: the value under `name` in a resumed run's
   /// checkpoint, or else `initial`. Read and assign it like any variable; it is valid as long as
   /// `state` and may be any double. The chief's is saved, so all workers assign the same; at their

@@ -283,4 +283,22 @@ Image read_image(const std::filesystem::path& path, int channels) {
   source.fail("is neither a JPEG nor a PNG file");
 }
 
+std::string to_png(const Image& image) {
+  png_image header = {};
+  header.version = PNG_IMAGE_VERSION;
+  header.width = static_cast<png_uint_32>(image.width);
+  header.height = static_cast<png_uint_32>(image.height);
+  header.format = image.channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB;
+  png_alloc_size_t size = PNG_IMAGE_PNG_SIZE_MAX(header);
+  std::string bytes(size, '\0');
+  if (png_image_write_to_memory(&header, bytes.data(), &size, 0, image.pixels.data(), 0, nullptr) ==
+      0) {
+    throw ConfigError(text("a picture of ", image.width, " x ", image.height,
+                           " pixels cannot be written: ", header.message, "."),
+                      "make it smaller.");
+  }
+  bytes.resize(size);
+  return bytes;
+}
+
 }  // namespace troupe

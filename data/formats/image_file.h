@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
 #include <vector>
 
 namespace troupe {
@@ -37,5 +38,9 @@ struct Image {
 /// than kMostPixels or kMostRatio allow, or in the four colours of print; ConfigError for other
 /// channels.
 [[nodiscard]] Image read_image(const std::filesystem::path& path, int channels = 3);
+
+/// A PNG file's bytes. `image` has pixels, in 1 or 3 channels.
+/// Throws: ConfigError if libpng refuses its size.
+[[nodiscard]] std::string to_png(const Image& image);
 
 }  // namespace troupe

@@ -12,8 +12,8 @@
 #include "troupe/cli/cluster/secret_file.h"
 #include "troupe/cli/cluster/secret_source.h"
 #include "troupe/core/error.h"
+#include "troupe/core/log.h"
 #include "troupe/core/numbers.h"
-#include "troupe/core/output.h"
 #include "troupe/core/text.h"
 
 namespace troupe {
@@ -60,7 +60,7 @@ int make_secret(const std::vector<std::string>& arguments) {
     throw ConfigError("a secret does not belong on a terminal, which keeps what it shows.",
                       "write `troupe secret FILE`, or pipe it to where it is needed.");
   close_to_others(STDOUT_FILENO);
-  return detail::print_text(new_secret_text()) == detail::Reader::listens ? 0 : kExitFailed;
+  return detail::print_text(new_secret_text()) ? 0 : kExitFailed;
 }
 
 std::string secret_help() {

@@ -7,7 +7,8 @@ const kDashes = {"training, epochs": "7 4", "validation": "2 4", "evaluation": "
 
 class Page {
   constructor(runs) {
-    this.runs = runs;
+    this.table = runs.length > 2 ? new RunsTable(runs, (chosen) => { this.runs = chosen; this.draw(); }) : null;
+    this.runs = this.table ? [...this.table.chosen] : runs;
     this.axis = "step";
     this.charts = new Map();  // by group: {chart, kept}
     this.lanes = [];          // by the run's place
@@ -21,10 +22,11 @@ class Page {
 
   draw() {
     this.width = document.body.clientWidth;
-    const title = this.runs.map((run) => run.name).filter(Boolean).join("  and  ");
+    const title = this.table ? `${this.table.runs.length} runs` : this.runs.map((run) => run.name).filter(Boolean).join("  and  ");
     document.title = title ? `${title} \u2013 Troupe` : "Troupe";
     document.getElementById("heading").textContent = title || "Troupe";
     this.buttons.forEach((button) => button.setAttribute("aria-pressed", String(button.textContent === this.axis)));
+    document.getElementById("runs").replaceChildren(...(this.table ? [this.table.draw()] : []));
     document.getElementById("summary").replaceChildren(...this.runs.map((run, index) => this.summary(run, index)));
     this.drawCharts();
     this.drawLanes();

@@ -112,6 +112,13 @@ class Run {
     return {spans, total: at(Math.max(this.lastTime, spans[spans.length - 1].end)), at};
   }
 
+  /** "lower" or "higher" of a loss or metric; "" if the run does not say. */
+  better(group) {
+    if (!Array.isArray(this.start.metrics)) return "";
+    const metric = this.start.metrics.map(asObject).find(({name}) => name === group);
+    return metric ? asText(metric.better) : "lower";  // a loss
+  }
+
   lastStep() {
     let step = null;
     for (const {source, points} of this.series.values()) {

@@ -121,9 +121,11 @@ TEST_SUITE("process") {
          both,
          send({SIGTERM})},
         {"shells that do not wait die at once; the programs that they started save",
-         run_command(two,
-                     "sh -c 'trap \"sleep 0.3; echo saved; exit 143\" TERM; sleep 1000 & echo "
-                     "ready $TROUPE_RANK; wait'; echo behind"),
+         run_command(
+             two,
+             "sh -c 'trap \"until grep -q Z /proc/$PPID/stat; do :; done; echo saved; exit 143\" "
+             "TERM; sleep 1000 & echo "
+             "ready $TROUPE_RANK; wait'; echo behind"),
          143,
          {{"behind", 0}},
          saved,

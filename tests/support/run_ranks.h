@@ -90,7 +90,7 @@ inline std::vector<Cluster> make_clusters(int world_size, LoopbackListener& list
   for (int rank = 0; rank < world_size; ++rank) {
     clusters[static_cast<std::size_t>(rank)].rank = rank;
   }
-  clusters[0].listener = detail::InheritedSocket(listener.release());
+  clusters[0].listener = troupe::detail::InheritedSocket(listener.release());
   return clusters;
 }
 

@@ -113,9 +113,6 @@ class PeriodicAction {
   /// the chief.
   virtual void after_log(std::int64_t /*step*/, std::int64_t /*epoch*/, const std::string& /*name*/,
                          double /*value*/) {}
-  /// An image (TrainingRun::log_image): the bytes of a PNG file. On the chief.
-  virtual void after_image(std::int64_t /*step*/, const std::string& /*name*/,
-                           const std::string& /*png*/) {}
   virtual void end(RunControl& /*run*/) {}
 };
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "troupe/core/failure.h"
@@ -63,10 +64,12 @@ ModelSummaries::ModelSummaries(std::shared_ptr<SummaryWriter> writer, const Inte
 void ModelSummaries::ready(RunControl& run) {
   seen_step_ = run.step();
   first_step_ = seen_step_ + 1;
+  run.replica().recorder().open();
   prepare(run);
 }
 
 void ModelSummaries::after_step(const StepReport& report, RunControl& run) {
+  write_recorded(report.step, run.replica());
   if (is_due(intervals_.scalars, report.step)) write_scalars(report, run.replica());
   if (is_due(intervals_.histograms, report.step)) write_histograms(report.step, run.replica());
   seen_step_ = report.step;
@@ -82,9 +85,17 @@ void ModelSummaries::prepare(RunControl& run) const {
   detail::ReplicaDriver(run.replica()).keep_gradients(keep);
 }
 
-void ModelSummaries::after_image(std::int64_t step, const std::string& name,
-                                 const std::string& png) {
-  writer_->write_image(step, name, png);
+void ModelSummaries::write_recorded(std::int64_t step, Replica& replica) {
+  using detail::Recorded;
+  for (const Recorded& each : replica.recorder().take()) {
+    if (const auto* picture = std::get_if<Recorded::Picture>(&each.value)) {
+      writer_->write_image(step, each.name, picture->png);
+    } else if (const auto* spread = std::get_if<Recorded::Spread>(&each.value)) {
+      writer_->write_histogram(step, each.name, histogram_of(spread->values));
+    } else {
+      writer_->write_text(step, each.name, std::get<std::string>(each.value));
+    }
+  }
 }
 
 /// Where other workers take some of the steps, the first one after.

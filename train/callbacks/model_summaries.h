@@ -1,5 +1,5 @@
 // Summaries of the model itself, of this worker's first replica: learning rate, gradient norm,
-// histograms of parameters and gradients, and the images that a loop records.
+// histograms of parameters and gradients, and what hooks and loop record.
 #pragma once
 
 #include <cstdint>
@@ -25,13 +25,16 @@ class ModelSummaries final : public PeriodicAction {
   ModelSummaries(std::shared_ptr<SummaryWriter> writer, const Intervals& intervals);
   [[nodiscard]] bool chief_only() const override { return true; }
   void ready(RunControl& run) override;
+  /// What validation recorded.
+  void before_step(RunControl& run) override { write_recorded(seen_step_, run.replica()); }
   /// The host waits for the device at a summary step, to compute what was not computed anyway.
   void after_step(const StepReport& report, RunControl& run) override;
-  void after_image(std::int64_t step, const std::string& name, const std::string& png) override;
+  void end(RunControl& run) override { write_recorded(seen_step_, run.replica()); }
 
  private:
   void prepare(RunControl& run) const;
   [[nodiscard]] bool is_due(std::int64_t every, std::int64_t step) const;
+  void write_recorded(std::int64_t step, Replica& replica);
   void write_scalars(const StepReport& report, Replica& replica);
   void write_histograms(std::int64_t step, const Replica& replica);
 

