@@ -66,14 +66,15 @@ void train_and_kill(const Words& command) {
   CHECK(workers[0]->wait(kLimit).exit_code == 138);
 }
 
-/// Opens the page in Chromium; `expected`: part of what check_report.py prints.
-void check_in_browser(const Words& arguments, const std::string& expected) {
+/// Opens a page in Chromium; `expected`: part of what the script prints.
+void check_in_browser(const Words& arguments, const std::string& expected,
+                      const char* script = "check_report.py") {
   if (run_process({"python3", "-c", ""}).exit_code != 0) {
     MESSAGE("skipped: python3 does not run here");
     return;
   }
   const ProcessResult result = run_process(
-      Words{"python3", "-B", TROUPE_SOURCE_DIR "/tests/browser/check_report.py"} + arguments, {},
+      Words{"python3", "-B", text(TROUPE_SOURCE_DIR "/tests/browser/", script)} + arguments, {},
       kLimit);
   if (result.exit_code == kSkipped) {
     MESSAGE(result.out);
@@ -163,6 +164,10 @@ TEST_SUITE("report") {
     check_in_browser({"--foreign", page}, "charts: 4");
   }
 
+  TEST_CASE("report: thirty runs in a table, in any order, and six of them in the charts") {
+    check_in_browser({kTool}, "30 runs: table, order and choice are as written", "check_runs.py");
+  }
+
   TEST_CASE("report: what it cannot do it says") {
     const TempDir empty;
     const auto refused = [](const Words& arguments, const std::string& part) {
@@ -173,8 +178,8 @@ TEST_SUITE("report") {
       CHECK(has(result.err, part));
     };
     const std::string folder = empty.path().string();
-    refused({}, "one or two directories, not 0");
-    refused({"a", "b", "c"}, "one or two directories, not 3");
+    refused({}, "takes a directory, or several");
+    refused({"a", "b", "c"}, "none of these directories tells of a run");
     refused({folder + "/none"}, "is not a directory");
     refused({folder}, "nothing in '" + folder + "' tells of a run");
     refused({folder, "-o"}, "--output needs a value");
